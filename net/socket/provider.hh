@@ -1,0 +1,184 @@
+// What stands behind the socket API: our own stack (stack_provider) or the kernel's sockets over io_uring
+// (kernel_provider), chosen at run time. Users see tcp_stream, tcp_listener and udp_socket; this file is for those who
+// write a provider.
+//
+// An operation is a waiter inside the awaiting coroutine's frame. start_*() either finishes it at once (returns true) or
+// keeps a pointer to it; later the backend sets the outcome and calls complete(). An operation that leaves early
+// (deadline, stop token, destroyed frame) calls cancel(), after which the backend must not touch it again; memory that
+// the kernel still writes to therefore belongs to the backend, never to the operation.
+#pragma once
+
+#include <corewire/net/frame/buffer.hh>
+#include <corewire/net/socket/address.hh>
+#include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/task/waiter.hh>
+
+#include <memory>
+#include <span>
+#include <system_error>
+
+namespace corewire {
+
+/// An awaited socket operation.
+class socket_operation : public bounded_waiter {
+public:
+    using bounded_waiter::bounded_waiter;
+    /// Why it failed; std::errc{} when it did not.
+    std::errc error{};
+
+    /// The backend is done with this operation: wake its coroutine.
+    void complete() noexcept {
+        pending_ = false;
+        disarm_limits();
+        reactor::current().make_ready(*this);
+    }
+
+protected:
+    ~socket_operation() = default;
+    bool pending_ = false;
+};
+
+class tcp_backend;
+class listener_backend;
+class udp_backend;
+
+struct read_operation : socket_operation {
+    using socket_operation::socket_operation;
+    buffer data; ///< empty with no error: end of stream
+
+protected:
+    ~read_operation() = default;
+};
+
+struct write_operation : socket_operation {
+    using socket_operation::socket_operation;
+    buffer owned;          ///< moved out by the backend as it takes it (may be left partly)
+    byte_span borrowed{};  ///< or bytes to copy from; shrinks from the front as they are taken
+
+protected:
+    ~write_operation() = default;
+};
+
+struct accept_operation : socket_operation {
+    using socket_operation::socket_operation;
+    std::unique_ptr<tcp_backend> accepted;
+
+protected:
+    ~accept_operation() = default;
+};
+
+struct datagram {
+    buffer data;
+    socket_address from;
+};
+
+struct receive_operation : socket_operation {
+    using socket_operation::socket_operation;
+    datagram received;
+
+protected:
+    ~receive_operation() = default;
+};
+
+/// Waits for something that has no value: a connect to end, a send to fit, all written bytes to be acknowledged.
+struct plain_operation : socket_operation {
+    using socket_operation::socket_operation;
+
+protected:
+    ~plain_operation() = default;
+};
+
+struct tcp_options_set {
+    bool no_delay = false;                      ///< TCP_NODELAY: do not wait to fill a segment (RFC 9293 3.7.4)
+    std::uint32_t receive_buffer = 1u << 20;    ///< bytes; bounds the advertised window
+    std::uint32_t send_buffer = 1u << 20;       ///< bytes queued before write() waits
+    bool keepalive = false;                     ///< RFC 9293 3.8.4
+    duration keepalive_idle = std::chrono::hours{2};
+    duration keepalive_interval = std::chrono::seconds{75};
+    unsigned keepalive_probes = 9;
+};
+
+/// One TCP connection of a provider. Destroying it closes it gracefully in the background (bounded by the stack's linger).
+class tcp_backend {
+public:
+    virtual ~tcp_backend() = default;
+    /// One reader and one writer at a time; a second is a programmer's error (asserts).
+    virtual bool start_read(read_operation&) noexcept = 0;
+    virtual bool start_write(write_operation&) noexcept = 0;
+    virtual void cancel(socket_operation&) noexcept = 0;
+    /// Sends FIN after what was written (half-close); reading goes on. error: ENOTCONN if not connected.
+    virtual std::errc shutdown() noexcept = 0;
+    /// Waits until everything written, FIN included, has been acknowledged, or the connection failed.
+    virtual bool start_drain(plain_operation&) noexcept = 0;
+    /// Sends RST and forgets everything. Pending operations fail with ECONNABORTED.
+    virtual void abort() noexcept = 0;
+    virtual socket_address local_address() const = 0;
+    virtual socket_address peer_address() const = 0;
+    virtual void set_options(const tcp_options_set&) = 0;
+    virtual tcp_options_set options() const = 0;
+    /// Readable: read() would not wait. Writable: a byte fits.
+    virtual bool readable() const noexcept = 0;
+    virtual bool writable() const noexcept = 0;
+    virtual bool start_wait_readable(plain_operation&) noexcept = 0;
+    virtual bool start_wait_writable(plain_operation&) noexcept = 0;
+    /// A buffer of this connection's port to write into and then write(std::move(buffer)); empty if none is free.
+    virtual buffer allocate(std::uint32_t size) = 0;
+};
+
+class listener_backend {
+public:
+    virtual ~listener_backend() = default;
+    virtual bool start_accept(accept_operation&) noexcept = 0;
+    virtual void cancel(socket_operation&) noexcept = 0;
+    virtual socket_address local_address() const = 0;
+    /// Stops listening; pending accepts fail with ECANCELED. Accepted streams live on.
+    virtual void close() noexcept = 0;
+};
+
+class udp_backend {
+public:
+    virtual ~udp_backend() = default;
+    virtual bool start_receive(receive_operation&) noexcept = 0;
+    /// Sends one datagram, or says why not (EMSGSIZE, ENETUNREACH, EAGAIN when the queue is full...). Never waits.
+    virtual std::errc send_to(buffer data, const socket_address& to) noexcept = 0;
+    virtual std::errc send_to(byte_span data, const socket_address& to) noexcept = 0;
+    /// Waits until a send would not say EAGAIN.
+    virtual bool start_wait_writable(plain_operation&) noexcept = 0;
+    virtual void cancel(socket_operation&) noexcept = 0;
+    /// Fixes the peer: only its datagrams are received, and ICMP errors are reported (ECONNREFUSED).
+    virtual std::errc connect(const socket_address& peer) = 0;
+    virtual socket_address local_address() const = 0;
+    virtual buffer allocate(std::uint32_t size) = 0;
+    virtual void close() noexcept = 0;
+};
+
+struct listen_options {
+    unsigned backlog = 1024;      ///< connections waiting for accept(), and half-open ones, each
+    tcp_options_set stream{};     ///< what accepted streams start with
+};
+
+struct udp_options {
+    std::uint32_t receive_queue = 4096; ///< datagrams kept until received; more are dropped and counted
+};
+
+/// A maker of sockets; one per shard. The current one is reactor::current().attached(attachment::network).
+class socket_provider {
+public:
+    virtual ~socket_provider() = default;
+    /// Throws std::system_error: EADDRINUSE, EADDRNOTAVAIL, EACCES.
+    virtual std::unique_ptr<listener_backend> listen(const socket_address& at, const listen_options&) = 0;
+    /// Begins to connect; the backend's operations wait for it. start_connect-style waiting is by `done`.
+    /// local may be any:0. Returns a backend at once; `start_connected` tells when the handshake ended.
+    virtual std::unique_ptr<tcp_backend> connect(const socket_address& to, const socket_address& local,
+                                                 const tcp_options_set&) = 0;
+    /// Waits for the handshake of a backend made by connect(): error ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH...
+    virtual bool start_connected(tcp_backend&, plain_operation&) noexcept = 0;
+    virtual void cancel_connected(tcp_backend&, socket_operation&) noexcept = 0;
+    virtual std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options&) = 0;
+    virtual std::string describe() const = 0;
+
+    /// The provider of the running reactor. Throws std::logic_error if there is none.
+    static socket_provider& current();
+};
+
+} // namespace corewire

@@ -1,0 +1,46 @@
+// tcp_listener: accepts TCP connections on this shard. Bind the same address on every shard: each has its own accept
+// queue, and a connection is accepted on the shard whose queue received its SYN.
+#pragma once
+
+#include <corewire/net/socket/tcp_stream.hh>
+
+namespace corewire {
+
+class tcp_listener {
+public:
+    class accept_awaiter;
+
+    tcp_listener() = default;
+    explicit tcp_listener(std::unique_ptr<listener_backend> backend) noexcept : backend_(std::move(backend)) {}
+
+    /// Throws std::system_error: EADDRINUSE, EADDRNOTAVAIL, EACCES (a privileged port of the kernel's).
+    static tcp_listener bind(socket_address at, listen_options options = {});
+    /// The next connection. ECANCELED when the listener is closed.
+    accept_awaiter accept(wait_limits limits = {}) noexcept;
+    socket_address local_address() const { return backend_->local_address(); }
+    void close() noexcept {
+        if (backend_) backend_->close();
+    }
+
+private:
+    std::unique_ptr<listener_backend> backend_;
+};
+
+class tcp_listener::accept_awaiter final : public backend_awaiter<listener_backend, accept_operation> {
+public:
+    using backend_awaiter::backend_awaiter;
+    bool await_ready() noexcept {
+        if (backend_ != nullptr) return backend_->start_accept(*this);
+        error = std::errc::bad_file_descriptor;
+        return true;
+    }
+    bool await_suspend(std::coroutine_handle<> h) noexcept { return wait(h); }
+    tcp_stream await_resume() {
+        check("accept");
+        return tcp_stream{std::move(accepted)};
+    }
+};
+
+inline tcp_listener::accept_awaiter tcp_listener::accept(wait_limits limits) noexcept { return {backend_.get(), limits}; }
+
+} // namespace corewire

@@ -1,0 +1,116 @@
+// One core's event loop. Lives on one shard; everything it owns is touched by that shard's thread only.
+//
+// One turn (poll_once) reads as this list:
+//   1. take the time once                       5. run ready coroutines, within a budget
+//   2. drain the mailboxes of other shards      6. flush: pollers emit what the turn caused
+//   3. poll: each poller takes in a bounded burst   7. reap and submit io_uring
+//   4. expire timers                            8. idle policy: spin, then sleep with every source armed
+#pragma once
+
+#include <corewire/reactor/base/intrusive_list.hh>
+#include <corewire/reactor/base/time.hh>
+#include <corewire/reactor/loop/timer_wheel.hh>
+#include <corewire/reactor/task/waiter.hh>
+
+#include <array>
+#include <cstddef>
+
+namespace corewire {
+
+class uring;
+
+/// A source of work that the loop polls every turn: a network interface, a mailbox set, an io_uring.
+class poller : public list_hook {
+public:
+    /// Take in a bounded burst. True if anything was done.
+    virtual bool poll(time_point now) = 0;
+    /// Emit what this turn's coroutines and timers caused. True if anything was done.
+    virtual bool flush(time_point now) { return static_cast<void>(now), false; }
+    /// About to sleep: arm notification on wake_fd(). False if work has arrived meanwhile, so that the loop goes on.
+    virtual bool prepare_sleep() { return true; }
+    /// Awake again: disarm.
+    virtual void finish_sleep() {}
+    /// A descriptor that becomes readable when poll() would find work; -1 if there is none (work comes only from
+    /// inside this shard).
+    virtual int wake_fd() const { return -1; }
+
+protected:
+    ~poller() = default;
+};
+
+/// Where a reactor's time comes from: the TSC, or a test.
+class clock_source {
+public:
+    virtual time_point now() noexcept = 0;
+
+protected:
+    ~clock_source() = default;
+};
+
+struct reactor_options {
+    /// How long an idle reactor spins before it sleeps. `duration::max()`: never sleeps.
+    duration spin = std::chrono::microseconds{200};
+    /// How many coroutines are resumed in one turn before the pollers get their next look.
+    unsigned resume_budget = 256;
+    /// Null: the real clock.
+    clock_source* clock = nullptr;
+    /// Number of this shard in its runtime.
+    unsigned shard = 0;
+};
+
+class reactor {
+public:
+    explicit reactor(reactor_options options = {});
+    ~reactor();
+    reactor(const reactor&) = delete;
+    reactor& operator=(const reactor&) = delete;
+
+    /// The reactor this thread is running. Asserts that there is one.
+    static reactor& current() noexcept;
+    static reactor* current_or_null() noexcept { return current_; }
+
+    /// Makes a reactor current for a scope: how a simulator drives many of them from one thread.
+    class scope {
+    public:
+        explicit scope(reactor& r) noexcept : previous_(current_) { current_ = &r; }
+        ~scope() { current_ = previous_; }
+        scope(const scope&) = delete;
+
+    private:
+        reactor* previous_;
+    };
+
+    /// One turn, without sleeping. True if anything was done. The caller has made this reactor current.
+    bool poll_once();
+    /// Turns (and sleeps, by the idle policy) until request_exit().
+    void run();
+    void request_exit() noexcept;
+
+    /// The time taken at the start of this turn.
+    time_point now() const noexcept { return now_; }
+    /// Reads the clock itself, and moves now() on.
+    time_point read_clock() noexcept;
+    unsigned shard() const noexcept;
+
+    /// Moves a waiter from wherever it stands to the end of the run queue.
+    void make_ready(waiter& w) noexcept {
+        w.unlink();
+        ready_.push_back(w);
+    }
+    timer_wheel& timers() noexcept { return timers_; }
+    void add_poller(poller& p) noexcept;
+    uring& io();
+
+    /// One pointer each for the layers to the right (net's interface, rdma's devices), which this layer knows nothing of.
+    enum class attachment : std::size_t { network, rdma, application, count };
+    void*& attached(attachment which) noexcept { return attachments_[static_cast<std::size_t>(which)]; }
+
+private:
+    inline static thread_local constinit reactor* current_ = nullptr;
+    time_point now_{};
+    intrusive_list<waiter> ready_;
+    timer_wheel timers_;
+    std::array<void*, static_cast<std::size_t>(attachment::count)> attachments_{};
+};
+
+} // namespace corewire

@@ -1,0 +1,73 @@
+// What a suspended coroutine leaves behind: a list node inside its own frame.
+//
+//     primitive's wait queue --wake--> reactor's run queue --turn--> handle.resume()
+//
+// A waiter is on at most one list at a time. When its frame is destroyed it leaves that list, so nothing dangles
+// and waiting never allocates.
+#pragma once
+
+#include <corewire/reactor/base/intrusive_list.hh>
+#include <corewire/reactor/base/time.hh>
+#include <corewire/reactor/loop/timer.hh>
+#include <corewire/reactor/task/stop.hh>
+
+#include <coroutine>
+#include <cstdint>
+#include <optional>
+#include <system_error>
+
+namespace corewire {
+
+class waiter : public list_hook {
+public:
+    std::coroutine_handle<> handle;
+};
+
+/// How long, and at whose pleasure, a wait may last. Every awaitable of Corewire takes one.
+///     co_await stream.read({.deadline = reactor::current().now() + 5s, .stop = source.token()});
+struct wait_limits {
+    time_point deadline = never;
+    stop_token stop{};
+    bool bounded() const noexcept { return deadline != never || stop.stop_possible(); }
+};
+
+/// A waiter that gives up when its deadline passes (std::errc::timed_out) or its token stops
+/// (std::errc::operation_canceled). The machinery is built only when limits are given: an unbounded wait costs nothing.
+class bounded_waiter : public waiter {
+public:
+    explicit bounded_waiter(const wait_limits& limits) noexcept : limits_(limits) {}
+
+    /// Why the wait ended early; no error if it was woken by what it waited for.
+    std::errc failure() const noexcept { return failure_; }
+
+protected:
+    /// Call when suspending. False: the limits are exhausted already (failure() is set), so do not suspend.
+    bool arm_limits() noexcept { return !limits_.bounded() || arm_limits_slowly(); }
+    /// Called when the wait must end early, before the waiter is made ready: leave the primitive (default: unlink()).
+    virtual void abandon() noexcept { unlink(); }
+    ~bounded_waiter() = default;
+
+    /// Call when woken normally: disarms the timer and the stop callback.
+    void disarm_limits() noexcept { guard_.reset(); }
+
+private:
+    struct guard {
+        struct deadline_timer : timer {
+            bounded_waiter* owner;
+            explicit deadline_timer(bounded_waiter* o) noexcept;
+        } expiry;
+        struct stopper : stop_callback {
+            bounded_waiter* owner;
+            explicit stopper(bounded_waiter* o) noexcept;
+        } stop;
+        explicit guard(bounded_waiter* o) noexcept : expiry(o), stop(o) {}
+    };
+    bool arm_limits_slowly() noexcept;
+    void give_up(std::errc why) noexcept;
+
+    wait_limits limits_;
+    std::errc failure_{};
+    std::optional<guard> guard_;
+};
+
+} // namespace corewire
