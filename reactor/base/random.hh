@@ -39,7 +39,7 @@ public:
     }
     /// Uniform in [0, bound); bound > 0.
     std::uint64_t below(std::uint64_t bound) noexcept {
-        return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64);
+        return static_cast<std::uint64_t>((static_cast<wide>(next()) * bound) >> 64);
     }
     /// True with the given probability (0 to 1).
     bool chance(double probability) noexcept {
@@ -47,6 +47,7 @@ public:
     }
 
 private:
+    __extension__ typedef unsigned __int128 wide; // not in ISO C++; both compilers have it
     static std::uint64_t rotl(std::uint64_t x, int k) noexcept { return (x << k) | (x >> (64 - k)); }
     static std::uint64_t splitmix(std::uint64_t& s) noexcept {
         std::uint64_t z = (s += 0x9e3779b97f4a7c15ull);

@@ -1,0 +1,34 @@
+# The libraries: one a layer, from every .cc below its folder. A layer links the ones to its left only.
+
+# corewire_library(NAME FOLDER DEPENDENCIES...)
+function(corewire_library name folder)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.cc")
+    if(NOT sources)
+        set(sources "${CMAKE_BINARY_DIR}/generated/${name}_empty.cc")
+        file(WRITE "${sources}" "// ${folder}/ has no sources yet.\n")
+    endif()
+    add_library(corewire_${name} STATIC ${sources})
+    add_library(corewire::${name} ALIAS corewire_${name})
+    set_target_properties(corewire_${name} PROPERTIES EXPORT_NAME ${name})
+    target_compile_features(corewire_${name} PUBLIC cxx_std_20)
+    target_compile_options(corewire_${name} PRIVATE ${COREWIRE_LTO_COMPILE})
+    target_include_directories(corewire_${name} PUBLIC
+        "$<BUILD_INTERFACE:${COREWIRE_INCLUDE_TREE}>" "$<INSTALL_INTERFACE:include>")
+    target_link_libraries(corewire_${name} PUBLIC ${ARGN})
+endfunction()
+
+corewire_library(reactor reactor Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc)
+
+corewire_library(net net corewire_reactor PkgConfig::libxdp PkgConfig::libbpf PkgConfig::libmnl)
+file(GLOB_RECURSE COREWIRE_BPF_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/*.bpf.c")
+corewire_bpf_skeletons(corewire_net ${COREWIRE_BPF_SOURCES})
+
+corewire_library(runtime apps/runtime corewire_net)
+target_link_libraries(corewire_runtime PRIVATE "$<BUILD_INTERFACE:PkgConfig::CLI11>"
+                      "$<BUILD_INTERFACE:PkgConfig::nlohmann_json>")
+
+# Everything: what a user links.
+add_library(corewire_corewire INTERFACE)
+add_library(corewire::corewire ALIAS corewire_corewire)
+set_target_properties(corewire_corewire PROPERTIES EXPORT_NAME corewire)
+target_link_libraries(corewire_corewire INTERFACE corewire_runtime)

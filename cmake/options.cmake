@@ -1,0 +1,13 @@
+# What a builder may choose. The presets in CMakePresets.json set most of it.
+
+option(COREWIRE_TESTS "Build the tests" ON)
+option(COREWIRE_WERROR "Treat warnings as errors" ON)
+option(COREWIRE_LTO "Link the programs with link-time optimisation (g++ only)" OFF)
+option(COREWIRE_CCACHE "Use ccache when it is installed" ON)
+set(COREWIRE_SANITIZE "" CACHE STRING "Sanitizers for everything, e.g. address,undefined")
+set(COREWIRE_MARCH "x86-64-v2" CACHE STRING
+    "Instruction set the code may use (-march); 'native' for this machine only, empty for the compiler's default")
+
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()

@@ -1,0 +1,1 @@
+# cmake --install: headers, static libraries, find_package(corewire) and pkg-config.

@@ -1,0 +1,108 @@
+# The tests. Every folder below tests/ with *_test.cc files is one Boost.Test program (bin/test_<folder>); every file
+# foo_test.cc holds one top-level suite `foo` and is one CTest entry, `<folder>/foo`. Every executable *.sh is one
+# CTest entry as well. tests/support/*.cc is linked into all of them.
+#
+# A comment line in the file sets the entry's properties, e.g.
+#     // ctest: timeout=300 processors=2 root=yes resource_lock=network
+# and tests/<folder>/options.cmake may set the same for all of the folder (TEST_TIMEOUT, TEST_PROCESSORS,
+# TEST_RESOURCE_LOCK, TEST_ROOT, TEST_LIBRARIES). A test that cannot run here prints a line `SKIPPED: why` and
+# succeeds; cmake/run_test.sh turns that into CTest's "skipped", and does it for root=yes without root.
+
+set(COREWIRE_RUN_TEST "${CMAKE_SOURCE_DIR}/cmake/run_test.sh")
+set(COREWIRE_TEST_ENVIRONMENT
+    "COREWIRE_SOURCE_DIR=${CMAKE_SOURCE_DIR}" "COREWIRE_BINARY_DIR=${CMAKE_BINARY_DIR}"
+    "COREWIRE_SANITIZE=${COREWIRE_SANITIZE}" "COREWIRE_CXX=${CMAKE_CXX_COMPILER}"
+    "UBSAN_OPTIONS=print_stacktrace=1" "ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=0")
+
+# corewire_test_properties(TEST FILE): defaults, then the folder's options, then the file's own comment.
+function(corewire_test_properties test file)
+    set(timeout "${TEST_TIMEOUT}")
+    set(processors "${TEST_PROCESSORS}")
+    set(resource_lock "${TEST_RESOURCE_LOCK}")
+    set(root "${TEST_ROOT}")
+    file(STRINGS "${file}" line REGEX "^(//|#) ctest: " LIMIT_COUNT 1)
+    string(REGEX MATCHALL "[a-z_]+=[^ ]+" settings "${line}")
+    foreach(setting IN LISTS settings)
+        string(REGEX MATCH "^([a-z_]+)=(.*)$" _ "${setting}")
+        if(NOT CMAKE_MATCH_1 MATCHES "^(timeout|processors|resource_lock|root)$")
+            message(FATAL_ERROR "${file}: unknown test setting '${setting}'")
+        endif()
+        set(${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+    endforeach()
+    set(environment "${COREWIRE_TEST_ENVIRONMENT}")
+    if(root STREQUAL "yes")
+        list(APPEND environment "COREWIRE_TEST_NEEDS_ROOT=1")
+    endif()
+    set_tests_properties("${test}" PROPERTIES TIMEOUT "${timeout}" SKIP_RETURN_CODE 77
+                         WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" ENVIRONMENT "${environment}")
+    if(processors)
+        set_tests_properties("${test}" PROPERTIES PROCESSORS "${processors}")
+    endif()
+    if(resource_lock)
+        set_tests_properties("${test}" PROPERTIES RESOURCE_LOCK "${resource_lock}")
+    endif()
+endfunction()
+
+# What the tests share: their vocabulary, and the framework's headers compiled once.
+file(GLOB support_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/support/*.cc")
+add_library(corewire_test_support STATIC "${CMAKE_SOURCE_DIR}/cmake/test_main.cc" ${support_sources})
+target_compile_definitions(corewire_test_support PUBLIC BOOST_TEST_DYN_LINK)
+target_include_directories(corewire_test_support PUBLIC "${CMAKE_SOURCE_DIR}")
+target_link_libraries(corewire_test_support PUBLIC corewire_runtime Boost::unit_test_framework
+                      PkgConfig::CLI11 PkgConfig::nlohmann_json)
+
+file(GLOB_RECURSE test_sources RELATIVE "${CMAKE_SOURCE_DIR}/tests" CONFIGURE_DEPENDS
+     "${CMAKE_SOURCE_DIR}/tests/*_test.cc")
+file(GLOB_RECURSE test_scripts RELATIVE "${CMAKE_SOURCE_DIR}/tests" CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/*.sh")
+set(folders "")
+foreach(file IN LISTS test_sources test_scripts)
+    get_filename_component(folder "${file}" DIRECTORY)
+    list(APPEND folders "${folder}")
+endforeach()
+list(REMOVE_DUPLICATES folders)
+list(SORT folders)
+
+foreach(folder IN LISTS folders)
+    set(TEST_TIMEOUT 120)
+    set(TEST_PROCESSORS "")
+    set(TEST_RESOURCE_LOCK "")
+    set(TEST_ROOT "")
+    set(TEST_LIBRARIES "")
+    if(folder MATCHES "^interop(/|$)")
+        set(TEST_RESOURCE_LOCK network_namespaces) # they make devices and spin on both cores: one at a time
+        set(TEST_PROCESSORS 2)
+    endif()
+    if(folder MATCHES "^(apps|tools)(/|$)")
+        set(TEST_LIBRARIES ${COREWIRE_APP_LIBRARIES})
+    endif()
+    include("${CMAKE_SOURCE_DIR}/tests/${folder}/options.cmake" OPTIONAL)
+
+    set(sources ${test_sources})
+    list(FILTER sources INCLUDE REGEX "^${folder}/[^/]+$")
+    if(sources)
+        string(REPLACE "/" "_" program "test_${folder}")
+        set(paths ${sources})
+        list(TRANSFORM paths PREPEND "${CMAKE_SOURCE_DIR}/tests/")
+        add_executable(${program} ${paths})
+        target_link_libraries(${program} PRIVATE corewire_test_support ${TEST_LIBRARIES})
+        target_link_options(${program} PRIVATE ${COREWIRE_NO_LTO_LINK})
+        foreach(source IN LISTS sources)
+            get_filename_component(suite "${source}" NAME)
+            string(REGEX REPLACE "_test\\.cc$" "" suite "${suite}")
+            add_test(NAME "${folder}/${suite}" COMMAND "${COREWIRE_RUN_TEST}" "$<TARGET_FILE:${program}>"
+                     "--run_test=${suite}" --log_level=test_suite --color_output=no --catch_system_errors=no)
+            corewire_test_properties("${folder}/${suite}" "${CMAKE_SOURCE_DIR}/tests/${source}")
+        endforeach()
+    endif()
+
+    set(scripts ${test_scripts})
+    list(FILTER scripts INCLUDE REGEX "^${folder}/[^/]+$")
+    foreach(script IN LISTS scripts)
+        execute_process(COMMAND test -x "${CMAKE_SOURCE_DIR}/tests/${script}" RESULT_VARIABLE not_executable)
+        if(NOT not_executable)
+            string(REGEX REPLACE "\\.sh$" "" name "${script}")
+            add_test(NAME "${name}" COMMAND "${COREWIRE_RUN_TEST}" "${CMAKE_SOURCE_DIR}/tests/${script}")
+            corewire_test_properties("${name}" "${CMAKE_SOURCE_DIR}/tests/${script}")
+        endif()
+    endforeach()
+endforeach()
