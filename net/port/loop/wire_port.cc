@@ -1,0 +1,228 @@
+#include <corewire/net/port/loop/wire_port.hh>
+
+#include <corewire/reactor/base/sleep_fence.hh>
+
+#include <cerrno>
+#include <sys/eventfd.h>
+#include <system_error>
+
+namespace corewire {
+
+namespace {
+
+constexpr std::uint32_t borrowed_limit = 4096; ///< frames of the other end that one end may hold
+
+std::uint32_t frame_size_for(const wire_options& options) {
+    const std::uint32_t needed = frame_headroom + 64 + options.mtu;
+    return needed <= frame_pool::default_frame_size ? frame_pool::default_frame_size : (needed + 4095) / 4096 * 4096;
+}
+
+/// Locally administered, distinct for every end of every wire of the process.
+mac_address next_mac() {
+    static std::atomic<std::uint32_t> counter{0};
+    return mac_address(std::uint64_t{0x02c04e} << 24 | (++counter & 0xffffff));
+}
+
+} // namespace
+
+wire_link::wire_link(const wire_options& options)
+    : pools_{frame_pool(options.frames, frame_size_for(options)), frame_pool(options.frames, frame_size_for(options))} {
+    for (sleeper& s : sleepers_) {
+        s.wake.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+        if (!s.wake) throw std::system_error(errno, std::generic_category(), "eventfd for a wire port");
+    }
+}
+
+wire_link::ends wire_link::make(const wire_options& options) {
+    std::shared_ptr<wire_link> link{new wire_link(options)};
+    return {std::unique_ptr<wire_port>{new wire_port(link, 0, options)},
+            std::unique_ptr<wire_port>{new wire_port(link, 1, options)}};
+}
+
+wire_port::wire_port(std::shared_ptr<wire_link> link, unsigned end, const wire_options& options)
+    : link_(std::move(link)), end_(end), out_(&link_->packets_[end]), in_(&link_->packets_[1 - end]),
+      tokens_out_(&link_->tokens_[end]), tokens_in_(&link_->tokens_[1 - end]),
+      borrowed_handles_(std::make_unique<frame[]>(borrowed_limit)) {
+    pool_ = &link_->pools_[end];
+    capabilities_.gather = true;
+    capabilities_.transmit_checksum = capabilities_.receive_checksum = options.vouch_for_checksums;
+    mtu_ = options.mtu;
+    mac_ = next_mac();
+    name_ = end == 0 ? "wire/0" : "wire/1";
+
+    borrowed_.port = this;
+    borrowed_.writable = false;
+    borrowed_.recycle = &wire_port::give_back;
+    for (std::uint32_t i = 0; i < borrowed_limit; ++i) {
+        frame& handle = borrowed_handles_[i];
+        handle.owner = &borrowed_;
+        handle.next_free = borrowed_.free_list;
+        borrowed_.free_list = &handle;
+    }
+    borrowed_.free_count = borrowed_limit;
+    tokens_due_.reserve(borrowed_limit);
+}
+
+wire_port::~wire_port() { send_tokens_home(); }
+
+int wire_port::wake_fd() const { return link_->sleepers_[end_].wake.get(); }
+
+// ---- receive ----
+
+std::size_t wire_port::receive(std::span<packet> out) {
+    std::size_t n = 0;
+    while (n < out.size()) {
+        const wire_detail::line* first = in_->peek();
+        if (first == nullptr) break;
+        in_->prefetch_rest();
+        if (receive_record(*first, out[n])) ++n;
+        in_->pop(*first);
+    }
+    statistics_.received_packets += n;
+    if (lent_ != 0) take_tokens_in();
+    if (!tokens_due_.empty() && (n == 0 || tokens_due_.size() >= 4 * wire_detail::token_ring::per_line)) {
+        send_tokens_home();
+    }
+    return n;
+}
+
+bool wire_port::receive_record(const wire_detail::line& first, packet& out) noexcept {
+    wire_detail::piece pieces[wire_detail::max_pieces];
+    const std::uint32_t count = first.pieces;
+    if (count != 0) std::memcpy(pieces, first.bytes, count * sizeof(wire_detail::piece));
+
+    out.flags = static_cast<offload>(first.flags);
+    buffer* next = &out.head;
+    if (first.inline_size != 0) {
+        frame* f = pool_->allocate();
+        if (f == nullptr) [[unlikely]] {
+            ++statistics_.receive_no_buffer;
+            for (std::uint32_t i = 0; i < count; ++i) tokens_due_.push_back(pieces[i].token);
+            return false;
+        }
+        in_->copy_inline(first, f->bytes + frame_headroom);
+        out.head = buffer{*f, f->bytes + frame_headroom, first.inline_size};
+        next = &out.body;
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+        *next = borrow(pieces[i]);
+        if (!*next) [[unlikely]] {
+            ++statistics_.receive_no_buffer;
+            for (std::uint32_t rest = i; rest < count; ++rest) tokens_due_.push_back(pieces[rest].token);
+            out.head = {};
+            out.body = {};
+            return false;
+        }
+        next = &out.body;
+    }
+    statistics_.received_bytes += out.size();
+    return true;
+}
+
+/// A local handle for bytes of the other end.
+buffer wire_port::borrow(const wire_detail::piece& p) noexcept {
+    // The list of tokens due must have room for every handle and every refused piece.
+    frame* handle = borrowed_.free_list;
+    if (handle == nullptr || tokens_due_.size() + 1 >= tokens_due_.capacity()) return {};
+    borrowed_.free_list = handle->next_free;
+    --borrowed_.free_count;
+    handle->bytes = const_cast<std::byte*>(p.bytes);
+    handle->capacity = p.size;
+    handle->references = 1;
+    handle->token = reinterpret_cast<std::uint64_t>(p.token);
+    return {*handle, handle->bytes, p.size};
+}
+
+void wire_port::give_back(frame_owner& owner, frame& handle) noexcept {
+    wire_port& self = *static_cast<borrowed_frames&>(owner).port;
+    self.tokens_due_.push_back(reinterpret_cast<frame*>(handle.token));
+    handle.next_free = owner.free_list;
+    owner.free_list = &handle;
+    ++owner.free_count;
+}
+
+void wire_port::send_tokens_home() noexcept {
+    // From the back: whichever frame was let go last is the warmest one.
+    while (!tokens_due_.empty()) {
+        const auto n = std::min<std::size_t>(tokens_due_.size(), wire_detail::token_ring::per_line);
+        if (!tokens_out_->write(tokens_due_.data() + tokens_due_.size() - n, static_cast<std::uint32_t>(n))) return;
+        tokens_due_.resize(tokens_due_.size() - n);
+    }
+}
+
+void wire_port::take_tokens_in() noexcept {
+    while (tokens_in_->read([this](frame& f) {
+        --lent_;
+        release(f);
+    })) {
+    }
+}
+
+// ---- transmit ----
+
+std::size_t wire_port::transmit(std::span<packet> burst) {
+    std::size_t sent = 0;
+    for (packet& p : burst) {
+        wire_detail::piece pieces[wire_detail::max_pieces];
+        const bool head_inline = p.head.size() <= wire_detail::inline_limit;
+        const bool has_body = !p.body.empty();
+        const std::uint32_t piece_count = (head_inline ? 0u : 1u) + (has_body ? 1u : 0u);
+        const std::uint32_t inline_size = head_inline ? p.head.size() : 0;
+        if (!out_->room_for(wire_detail::packet_ring::lines_needed(inline_size, piece_count))) [[unlikely]] break;
+
+        // A checksum that was left to the port is vouched for; so is one that the stack computed, if ends vouch at all.
+        const std::uint8_t flags = capabilities_.receive_checksum
+                                       ? static_cast<std::uint8_t>(offload::ipv4_checksum_good | offload::l4_checksum_good)
+                                       : std::uint8_t{0};
+        statistics_.transmitted_bytes += p.size();
+        std::uint32_t i = 0;
+        for (buffer* b : {&p.head, &p.body}) {
+            if (b == &p.head ? head_inline : !has_body) continue;
+            const std::uint32_t size = b->size();
+            const std::byte* bytes = b->data();
+            pieces[i++] = {bytes, b->detach(), size, 0};
+            ++lent_;
+        }
+        out_->write(head_inline ? p.head.bytes() : byte_span{}, pieces, piece_count, flags);
+        p.head = {};
+        p.body = {};
+        ++sent;
+    }
+    statistics_.transmitted_packets += sent;
+    if (sent != burst.size()) {
+        ++statistics_.transmit_full;
+        if (lent_ != 0) take_tokens_in();
+    }
+    if (sent != 0) wake_peer_if_asleep();
+    return sent;
+}
+
+// ---- sleep ----
+
+void wire_port::wake_peer_if_asleep() noexcept {
+    wire_link::sleeper& peer = link_->sleepers_[1 - end_];
+    sleep_fence::producer();
+    if (!peer.asleep.load(std::memory_order_relaxed)) [[likely]] return;
+    if (!peer.asleep.exchange(false, std::memory_order_relaxed)) return; // somebody woke it already
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(peer.wake.get(), &one, sizeof one));
+}
+
+bool wire_port::prepare_sleep() {
+    send_tokens_home();
+    std::atomic<bool>& asleep = link_->sleepers_[end_].asleep;
+    asleep.store(true, std::memory_order_relaxed);
+    sleep_fence::sleeper();
+    if (in_->peek() == nullptr) return true;
+    asleep.store(false, std::memory_order_relaxed);
+    return false;
+}
+
+void wire_port::finish_sleep() {
+    wire_link::sleeper& self = link_->sleepers_[end_];
+    self.asleep.store(false, std::memory_order_relaxed);
+    std::uint64_t count;
+    static_cast<void>(!::read(self.wake.get(), &count, sizeof count));
+}
+
+} // namespace corewire
