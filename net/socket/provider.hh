@@ -45,6 +45,8 @@ class udp_backend;
 struct read_operation : socket_operation {
     using socket_operation::socket_operation;
     buffer data; ///< empty with no error: end of stream
+    /// At most this many bytes; the rest of a longer piece stays with the connection for the next read.
+    std::uint32_t max_size = UINT32_MAX;
 
 protected:
     ~read_operation() = default;
@@ -70,6 +72,18 @@ protected:
 struct datagram {
     buffer data;
     socket_address from;
+};
+
+/// One datagram to send: owned or borrowed bytes, and where to (nothing: the connected peer).
+struct send_operation : socket_operation {
+    using socket_operation::socket_operation;
+    buffer owned;
+    byte_span borrowed{};
+    socket_address to{};
+    bool to_connected_peer = false;
+
+protected:
+    ~send_operation() = default;
 };
 
 struct receive_operation : socket_operation {
@@ -139,11 +153,9 @@ class udp_backend {
 public:
     virtual ~udp_backend() = default;
     virtual bool start_receive(receive_operation&) noexcept = 0;
-    /// Sends one datagram, or says why not (EMSGSIZE, ENETUNREACH, EAGAIN when the queue is full...). Never waits.
-    virtual std::errc send_to(buffer data, const socket_address& to) noexcept = 0;
-    virtual std::errc send_to(byte_span data, const socket_address& to) noexcept = 0;
-    /// Waits until a send would not say EAGAIN.
-    virtual bool start_wait_writable(plain_operation&) noexcept = 0;
+    /// Sends one datagram; waits only while the transmit queue is full. Errors: EMSGSIZE, ENETUNREACH, EHOSTUNREACH,
+    /// ECONNREFUSED (reported by the connected peer), EDESTADDRREQ.
+    virtual bool start_send(send_operation&) noexcept = 0;
     virtual void cancel(socket_operation&) noexcept = 0;
     /// Fixes the peer: only its datagrams are received, and ICMP errors are reported (ECONNREFUSED).
     virtual std::errc connect(const socket_address& peer) = 0;

@@ -8,6 +8,7 @@ namespace corewire {
 class udp_socket {
 public:
     class receive_awaiter;
+    class send_awaiter;
 
     udp_socket() = default;
     explicit udp_socket(std::unique_ptr<udp_backend> backend) noexcept : backend_(std::move(backend)) {}
@@ -19,15 +20,13 @@ public:
 
     /// The next datagram, whole, and who sent it (zero-copy).
     receive_awaiter receive_from(wait_limits limits = {}) noexcept;
-    /// Sends one datagram; waits while the transmit queue is full. Throws EMSGSIZE, ENETUNREACH, EHOSTUNREACH, ECONNREFUSED.
-    task<> send_to(buffer data, socket_address to, wait_limits limits = {});
-    task<> send_to(byte_span data, socket_address to, wait_limits limits = {});
-    /// To the connected peer. ENOTCONN (EDESTADDRREQ) if there is none.
-    task<> send(buffer data, wait_limits limits = {});
-    task<> send(byte_span data, wait_limits limits = {});
-    /// The same without waiting: std::errc{} or why not (resource_unavailable_try_again when the queue is full).
-    std::errc try_send_to(buffer data, const socket_address& to) noexcept { return backend_->send_to(std::move(data), to); }
-    std::errc try_send_to(byte_span data, const socket_address& to) noexcept { return backend_->send_to(data, to); }
+    /// Sends one datagram; waits while the transmit queue is full. Throws EMSGSIZE, ENETUNREACH, EHOSTUNREACH,
+    /// ECONNREFUSED. Borrowed bytes must live until the await returns.
+    send_awaiter send_to(buffer data, const socket_address& to, wait_limits limits = {}) noexcept;
+    send_awaiter send_to(byte_span data, const socket_address& to, wait_limits limits = {}) noexcept;
+    /// To the connected peer. EDESTADDRREQ if there is none.
+    send_awaiter send(buffer data, wait_limits limits = {}) noexcept;
+    send_awaiter send(byte_span data, wait_limits limits = {}) noexcept;
 
     buffer allocate(std::uint32_t size) { return backend_->allocate(size); }
     socket_address local_address() const { return backend_->local_address(); }
@@ -37,7 +36,6 @@ public:
 
 private:
     std::unique_ptr<udp_backend> backend_;
-    socket_address peer_{};
 };
 
 class udp_socket::receive_awaiter final : public backend_awaiter<udp_backend, receive_operation> {
@@ -57,6 +55,43 @@ public:
 
 inline udp_socket::receive_awaiter udp_socket::receive_from(wait_limits limits) noexcept {
     return {backend_.get(), limits};
+}
+
+class udp_socket::send_awaiter final : public backend_awaiter<udp_backend, send_operation> {
+public:
+    using backend_awaiter::backend_awaiter;
+    bool await_ready() noexcept {
+        if (backend_ != nullptr) return backend_->start_send(*this);
+        error = std::errc::bad_file_descriptor;
+        return true;
+    }
+    bool await_suspend(std::coroutine_handle<> h) noexcept { return wait(h); }
+    void await_resume() { check("send_to"); }
+
+private:
+    friend class udp_socket;
+    send_awaiter(udp_backend* backend, const wait_limits& limits, buffer data, byte_span bytes,
+                 const socket_address* destination) noexcept
+        : backend_awaiter(backend, limits) {
+        owned = std::move(data);
+        borrowed = bytes;
+        to_connected_peer = destination == nullptr;
+        if (destination != nullptr) to = *destination;
+    }
+};
+
+inline udp_socket::send_awaiter udp_socket::send_to(buffer data, const socket_address& to, wait_limits limits) noexcept {
+    return {backend_.get(), limits, std::move(data), {}, &to};
+}
+inline udp_socket::send_awaiter udp_socket::send_to(byte_span data, const socket_address& to,
+                                                    wait_limits limits) noexcept {
+    return {backend_.get(), limits, {}, data, &to};
+}
+inline udp_socket::send_awaiter udp_socket::send(buffer data, wait_limits limits) noexcept {
+    return {backend_.get(), limits, std::move(data), {}, nullptr};
+}
+inline udp_socket::send_awaiter udp_socket::send(byte_span data, wait_limits limits) noexcept {
+    return {backend_.get(), limits, {}, data, nullptr};
 }
 
 } // namespace corewire

@@ -1,0 +1,140 @@
+#include <corewire/net/socket/tcp_stream.hh>
+
+#include <corewire/net/socket/operation_awaiter.hh>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace corewire {
+
+socket_provider& socket_provider::current() {
+    void* provider = reactor::current().attached(reactor::attachment::network);
+    if (provider == nullptr) {
+        throw std::logic_error("this shard has no network: start it through corewire::app, or attach a socket_provider");
+    }
+    return *static_cast<socket_provider*>(provider);
+}
+
+tcp_backend& tcp_stream::open() const {
+    if (backend_ == nullptr) {
+        throw std::system_error(std::make_error_code(std::errc::bad_file_descriptor), "the stream is closed");
+    }
+    return *backend_;
+}
+
+namespace {
+
+/// Waits for a handshake. Its cancel goes to the provider, not to the backend.
+class connect_awaiter final : public plain_operation {
+public:
+    connect_awaiter(socket_provider& provider, tcp_backend& backend, const wait_limits& limits) noexcept
+        : plain_operation(limits), provider_(provider), backend_(backend) {}
+    ~connect_awaiter() {
+        if (pending_) provider_.cancel_connected(backend_, *this);
+    }
+    bool await_ready() noexcept { return provider_.start_connected(backend_, *this); }
+    bool await_suspend(std::coroutine_handle<> h) noexcept {
+        handle = h;
+        pending_ = true;
+        if (arm_limits()) return true;
+        abandon();
+        return false;
+    }
+    void await_resume() {
+        const std::errc why = error != std::errc{} ? error : failure();
+        if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "connect");
+    }
+
+private:
+    void abandon() noexcept override {
+        if (!pending_) return;
+        pending_ = false;
+        provider_.cancel_connected(backend_, *this);
+    }
+    socket_provider& provider_;
+    tcp_backend& backend_;
+};
+
+} // namespace
+
+task<tcp_stream> tcp_stream::connect(socket_address to, tcp_options_set options, wait_limits limits,
+                                     socket_address local) {
+    socket_provider& provider = socket_provider::current();
+    std::unique_ptr<tcp_backend> backend = provider.connect(to, local, options);
+    try {
+        connect_awaiter handshake{provider, *backend, limits};
+        co_await handshake;
+    } catch (...) {
+        backend->abort(); // nobody will use what may yet come of it
+        throw;
+    }
+    co_return tcp_stream{std::move(backend)};
+}
+
+task<std::size_t> tcp_stream::read_exactly(mutable_byte_span into, wait_limits limits) {
+    std::size_t filled = 0;
+    while (filled < into.size()) {
+        const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(into.size() - filled, UINT32_MAX));
+        read_awaiter next{backend_.get(), limits};
+        next.max_size = wanted; // what follows stays with the connection for the next read
+        buffer piece = co_await next;
+        if (!piece) break;
+        std::memcpy(into.data() + filled, piece.data(), piece.size());
+        filled += piece.size();
+    }
+    co_return filled;
+}
+
+task<> tcp_stream::write(std::span<buffer> pieces, wait_limits limits) {
+    for (buffer& piece : pieces) {
+        write_awaiter next{backend_.get(), limits, std::move(piece)};
+        co_await next;
+    }
+}
+
+task<> tcp_stream::write(std::span<const byte_span> pieces, wait_limits limits) {
+    for (const byte_span piece : pieces) {
+        write_awaiter next{backend_.get(), limits, piece};
+        co_await next;
+    }
+}
+
+void tcp_stream::shutdown() {
+    const std::errc why = open().shutdown();
+    if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "shutdown");
+}
+
+task<> tcp_stream::close(wait_limits limits) {
+    tcp_backend& backend = open();
+    const std::errc why = backend.shutdown();
+    if (why == std::errc{}) {
+        operation_awaiter<tcp_backend, &tcp_backend::start_drain> drained{backend, limits, "close"};
+        co_await drained;
+    }
+    backend_.reset();
+}
+
+void tcp_stream::abort() noexcept {
+    if (backend_ == nullptr) return;
+    backend_->abort();
+    // Waiting operations have been failed and are on the run queue; the backend itself is no longer needed.
+    backend_.reset();
+}
+
+task<> tcp_stream::wait_readable(wait_limits limits) {
+    operation_awaiter<tcp_backend, &tcp_backend::start_wait_readable> wait{open(), limits, "wait_readable"};
+    co_await wait;
+}
+
+task<> tcp_stream::wait_writable(wait_limits limits) {
+    operation_awaiter<tcp_backend, &tcp_backend::start_wait_writable> wait{open(), limits, "wait_writable"};
+    co_await wait;
+}
+
+void tcp_stream::set_no_delay(bool on) {
+    tcp_options_set now = open().options();
+    now.no_delay = on;
+    open().set_options(now);
+}
+
+} // namespace corewire

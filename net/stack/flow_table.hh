@@ -1,0 +1,114 @@
+// Which connection a segment belongs to: an open-addressing table from 4-tuple to T*, one per shard.
+//
+// Keyed, so that nobody outside can aim for one bucket; linear probing, so that a hit costs one or two cache lines;
+// deletion shifts back, so that there are no tombstones. Bounded: insert() says no when the limit is reached.
+#pragma once
+
+#include <corewire/net/wire/address.hh>
+#include <corewire/reactor/base/random.hh>
+
+#include <cstdint>
+#include <vector>
+
+namespace corewire {
+
+/// A connection's 4-tuple as this host sees it.
+struct flow_key {
+    std::uint32_t local_address = 0; ///< host order
+    std::uint32_t remote_address = 0;
+    std::uint16_t local_port = 0;
+    std::uint16_t remote_port = 0;
+    bool operator==(const flow_key&) const = default;
+
+    std::uint64_t addresses() const noexcept { return std::uint64_t{local_address} << 32 | remote_address; }
+    std::uint64_t ports() const noexcept { return std::uint64_t{local_port} << 16 | remote_port; }
+};
+
+template <typename T>
+class flow_table {
+public:
+    explicit flow_table(std::size_t limit, siphash_key secret = siphash_key::random())
+        : limit_(limit), secret_(secret), slots_(64) {}
+
+    T* find(const flow_key& key) const noexcept {
+        const std::uint32_t hash = hash_of(key);
+        for (std::size_t i = hash & mask();; i = (i + 1) & mask()) {
+            const slot& s = slots_[i];
+            if (s.value == nullptr) return nullptr;
+            if (s.hash == hash && s.key == key) return s.value;
+        }
+    }
+    /// False when the table is at its limit. The key must not be there yet.
+    bool insert(const flow_key& key, T& value) {
+        if (size_ >= limit_) return false;
+        if ((size_ + 1) * 2 > slots_.size()) grow();
+        place({key, hash_of(key), &value});
+        ++size_;
+        return true;
+    }
+    bool erase(const flow_key& key) noexcept {
+        const std::uint32_t hash = hash_of(key);
+        for (std::size_t i = hash & mask();; i = (i + 1) & mask()) {
+            if (slots_[i].value == nullptr) return false;
+            if (slots_[i].hash == hash && slots_[i].key == key) {
+                close_gap(i);
+                --size_;
+                return true;
+            }
+        }
+    }
+    std::size_t size() const noexcept { return size_; }
+    std::size_t limit() const noexcept { return limit_; }
+    template <typename Visit>
+    void for_each(Visit&& visit) const {
+        for (const slot& s : slots_) {
+            if (s.value != nullptr) visit(*s.value);
+        }
+    }
+
+private:
+    struct slot {
+        flow_key key;
+        std::uint32_t hash = 0;
+        T* value = nullptr;
+    };
+
+    std::size_t mask() const noexcept { return slots_.size() - 1; }
+    /// A keyed 64x64->128 multiply, folded: a handful of instructions.
+    std::uint32_t hash_of(const flow_key& key) const noexcept {
+        const unsigned __int128 m =
+            static_cast<unsigned __int128>(key.addresses() ^ secret_.k0) * (key.ports() ^ secret_.k1);
+        const std::uint64_t folded = static_cast<std::uint64_t>(m >> 64) ^ static_cast<std::uint64_t>(m);
+        return static_cast<std::uint32_t>(folded ^ folded >> 32);
+    }
+    void place(const slot& s) noexcept {
+        std::size_t i = s.hash & mask();
+        while (slots_[i].value != nullptr) i = (i + 1) & mask();
+        slots_[i] = s;
+    }
+    void grow() {
+        std::vector<slot> old(slots_.size() * 2);
+        old.swap(slots_);
+        for (const slot& s : old) {
+            if (s.value != nullptr) place(s);
+        }
+    }
+    void close_gap(std::size_t gap) noexcept {
+        for (std::size_t i = (gap + 1) & mask(); slots_[i].value != nullptr; i = (i + 1) & mask()) {
+            const std::size_t home = slots_[i].hash & mask();
+            // Movable into the gap unless its home lies behind the gap on the way to i.
+            if (((i - home) & mask()) >= ((i - gap) & mask())) {
+                slots_[gap] = slots_[i];
+                gap = i;
+            }
+        }
+        slots_[gap].value = nullptr;
+    }
+
+    std::size_t limit_;
+    siphash_key secret_;
+    std::size_t size_ = 0;
+    std::vector<slot> slots_;
+};
+
+} // namespace corewire
