@@ -127,7 +127,8 @@ std::string to_string(const ipv6_address& a) {
     std::size_t run_length = 1;
     for (std::size_t i = 0; i < 8;) {
         std::size_t end = i;
-        while (end < 8 && a.group(end) == 0) ++end;
+        while (end < 8 && a.group(end) == 0)
+            ++end;
         if (end - i > run_length) {
             run_begin = i;
             run_length = end - i;

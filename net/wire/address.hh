@@ -41,7 +41,8 @@ public:
     static ipv4_address load(const std::byte* p) noexcept { return ipv4_address(load_be32(p)); }
     void store(std::byte* p) const noexcept { store_be32(p, value_); }
 
-    /// Exactly four decimal numbers from 0 to 255 without leading zeros ("010" would be octal to some), as inet_pton(3).
+    /// Exactly four decimal numbers from 0 to 255 without leading zeros ("010" would be octal to some), as
+    /// inet_pton(3).
     static std::optional<ipv4_address> parse(std::string_view text) noexcept;
 
     constexpr std::uint32_t value() const noexcept { return value_; } ///< host order
@@ -51,14 +52,16 @@ public:
     }
 
     constexpr bool is_any() const noexcept { return value_ == 0; }
-    constexpr bool is_loopback() const noexcept { return value_ >> 24 == 127; }              ///< 127/8, RFC 1122 3.2.1.3
-    constexpr bool is_broadcast() const noexcept { return value_ == 0xffffffff; }            ///< limited, RFC 919
-    constexpr bool is_multicast() const noexcept { return value_ >> 28 == 0xe; }             ///< 224/4, RFC 5771
-    constexpr bool is_link_local() const noexcept { return value_ >> 16 == 0xa9fe; }         ///< 169.254/16, RFC 3927
+    constexpr bool is_loopback() const noexcept { return value_ >> 24 == 127; }      ///< 127/8, RFC 1122 3.2.1.3
+    constexpr bool is_broadcast() const noexcept { return value_ == 0xffffffff; }    ///< limited, RFC 919
+    constexpr bool is_multicast() const noexcept { return value_ >> 28 == 0xe; }     ///< 224/4, RFC 5771
+    constexpr bool is_link_local() const noexcept { return value_ >> 16 == 0xa9fe; } ///< 169.254/16, RFC 3927
     constexpr bool is_link_local_multicast() const noexcept { return value_ >> 8 == 0xe00000; } ///< 224.0.0/24
-    constexpr bool is_this_network() const noexcept { return value_ >> 24 == 0; }            ///< 0/8, RFC 1122 3.2.1.3
-    constexpr bool is_reserved() const noexcept { return value_ >> 28 == 0xf && !is_broadcast(); } ///< 240/4, RFC 1112 4
-    constexpr bool is_private() const noexcept {                                             ///< RFC 1918
+    constexpr bool is_this_network() const noexcept { return value_ >> 24 == 0; } ///< 0/8, RFC 1122 3.2.1.3
+    constexpr bool is_reserved() const noexcept {
+        return value_ >> 28 == 0xf && !is_broadcast();
+    }                                            ///< 240/4, RFC 1112 4
+    constexpr bool is_private() const noexcept { ///< RFC 1918
         return value_ >> 24 == 10 || value_ >> 20 == 0xac1 || value_ >> 16 == 0xc0a8;
     }
     /// Could be one host's address: none of the above but loopback, link-local and private. A directed broadcast
@@ -150,7 +153,8 @@ public:
     }
     /// ff02::1:ffXX:XXXX, where a neighbour solicitation for this address goes (RFC 4291 2.7.1).
     constexpr ipv6_address solicited_node() const noexcept {
-        return ipv6_address(octet_array{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, octets_[13], octets_[14], octets_[15]});
+        return ipv6_address(
+            octet_array{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, octets_[13], octets_[14], octets_[15]});
     }
 
     static ipv6_address load(const std::byte* p) noexcept {
@@ -172,7 +176,9 @@ public:
     constexpr bool is_any() const noexcept { return *this == any(); }
     constexpr bool is_loopback() const noexcept { return *this == loopback(); }
     constexpr bool is_multicast() const noexcept { return octets_[0] == 0xff; }
-    constexpr bool is_link_local() const noexcept { return octets_[0] == 0xfe && (octets_[1] & 0xc0) == 0x80; } ///< fe80::/10
+    constexpr bool is_link_local() const noexcept {
+        return octets_[0] == 0xfe && (octets_[1] & 0xc0) == 0x80;
+    } ///< fe80::/10
     constexpr bool is_mapped() const noexcept { return mapped(embedded()) == *this; }
     /// The last four octets: the IPv4 address of a mapped one.
     constexpr ipv4_address embedded() const noexcept {
@@ -190,7 +196,8 @@ constexpr mac_address multicast_mac(const ipv6_address& group) noexcept {
     return mac_address(0x3333'0000'0000 | group.embedded().value());
 }
 
-/// An IPv4 address and the length of its network's prefix: "10.0.0.1/24" is the host 10.0.0.1 on the network 10.0.0.0/24.
+/// An IPv4 address and the length of its network's prefix: "10.0.0.1/24" is the host 10.0.0.1 on the
+/// network 10.0.0.0/24.
 class ip_prefix {
 public:
     constexpr ip_prefix() noexcept = default; ///< 0.0.0.0/0: contains every address
@@ -248,17 +255,21 @@ namespace corewire {
 // The names of the public API: `cw::ipv4::any()`.
 using ipv4 = wire::ipv4_address;
 using ipv6 = wire::ipv6_address;
-using wire::mac_address;
 using wire::ip_prefix;
+using wire::mac_address;
 } // namespace corewire
 
 template <>
 struct std::hash<corewire::wire::ipv4_address> {
-    std::size_t operator()(corewire::wire::ipv4_address a) const noexcept { return corewire::wire::detail::mix(a.value()); }
+    std::size_t operator()(corewire::wire::ipv4_address a) const noexcept {
+        return corewire::wire::detail::mix(a.value());
+    }
 };
 template <>
 struct std::hash<corewire::wire::mac_address> {
-    std::size_t operator()(corewire::wire::mac_address a) const noexcept { return corewire::wire::detail::mix(a.value()); }
+    std::size_t operator()(corewire::wire::mac_address a) const noexcept {
+        return corewire::wire::detail::mix(a.value());
+    }
 };
 template <>
 struct std::hash<corewire::wire::ipv6_address> {
