@@ -1,0 +1,76 @@
+// Congestion control as a seam. A controller owns cwnd and ssthresh, and is told what happened to the flight:
+//
+//     sender --ack(sample)--> on_ack          once per ACK that acknowledges new data while cwnd is the limit
+//            --loss---------> on_loss         once per loss event (start of fast recovery): halve, or what you think fit
+//            --recovered----> on_recovered    recovery is over
+//            --timeout------> on_timeout      RTO: back to one segment
+//
+// It lives inside its tcb (no allocation; at most `controller_storage` bytes) and dies with it. cwnd() and ssthresh()
+// are plain loads: no virtual call on the path of a packet that is not limited by cwnd. RFC 5681 is congestion/reno.hh;
+// CUBIC, BBR and pacing plug in here.
+#pragma once
+
+#include <corewire/reactor/base/time.hh>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace corewire::tcp {
+
+struct ack_sample {
+    time_point now;
+    std::uint32_t acked;      ///< bytes newly acknowledged (cumulatively)
+    std::uint32_t in_flight;  ///< bytes outstanding before this ACK
+    duration srtt;            ///< 0: not measured yet
+};
+
+class congestion_controller {
+public:
+    static constexpr std::uint64_t not_paced = std::numeric_limits<std::uint64_t>::max();
+
+    virtual ~congestion_controller() = default;
+    virtual void on_ack(const ack_sample& sample) noexcept = 0;
+    /// `in_flight`: bytes outstanding when the loss was found.
+    virtual void on_loss(time_point now, std::uint32_t in_flight) noexcept = 0;
+    virtual void on_recovered(time_point now) noexcept = 0;
+    virtual void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept = 0;
+    /// The connection sent nothing for longer than an RTO (RFC 5681 4.1).
+    virtual void on_idle(time_point now) noexcept = 0;
+    virtual std::string_view name() const noexcept = 0;
+    /// Moves this controller into other storage of `controller_storage` bytes; this one is destroyed by its owner.
+    virtual congestion_controller* move_to(void* storage) noexcept = 0;
+    virtual void check_invariants() const = 0;
+
+    std::uint32_t cwnd() const noexcept { return cwnd_; }         ///< bytes
+    std::uint32_t ssthresh() const noexcept { return ssthresh_; } ///< bytes
+    std::uint64_t pacing_rate() const noexcept { return pacing_rate_; } ///< bytes a second; not_paced
+    std::uint32_t mss() const noexcept { return mss_; }
+    bool in_slow_start() const noexcept { return cwnd_ < ssthresh_; }
+    /// The path's segment size became smaller (path MTU).
+    void set_mss(std::uint32_t mss) noexcept { mss_ = mss; }
+
+protected:
+    explicit congestion_controller(std::uint32_t mss) noexcept : mss_(mss) {}
+    congestion_controller(const congestion_controller&) noexcept = default;
+
+    std::uint32_t cwnd_ = 0;
+    std::uint32_t ssthresh_ = std::numeric_limits<std::uint32_t>::max() / 2;
+    std::uint32_t mss_;
+    std::uint64_t pacing_rate_ = not_paced;
+};
+
+inline constexpr std::size_t controller_storage = 128;
+/// Makes a controller in `storage` (controller_storage bytes, aligned for any type) for segments of `mss` bytes.
+using congestion_factory = congestion_controller* (*)(void* storage, std::uint32_t mss) noexcept;
+
+congestion_controller* reno_congestion(void* storage, std::uint32_t mss) noexcept;
+
+/// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).
+constexpr std::uint32_t initial_window(std::uint32_t mss) noexcept {
+    const std::uint32_t bound = 2 * mss > 14600 ? 2 * mss : 14600;
+    return 10 * mss < bound ? 10 * mss : bound;
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,61 @@
+// What one connection is told at birth. Every field has a default that is right for a data centre and legal everywhere.
+// A plain value; the tcb keeps a copy.
+#pragma once
+
+#include <corewire/net/tcp/congestion/controller.hh>
+#include <corewire/reactor/base/time.hh>
+
+#include <chrono>
+#include <cstdint>
+
+namespace corewire::tcp {
+
+class challenge_limiter;
+
+/// Whose habits on the wire to follow where the RFCs leave a choice.
+enum class personality : std::uint8_t {
+    standard, ///< what is best
+    linux_,   ///< SYN options MSS, SACK-permitted, timestamps, NOP, window scale; 16 quick ACKs
+    freebsd,  ///< SYN options MSS, NOP, window scale, SACK-permitted, timestamps
+};
+
+struct parameters {
+    std::uint16_t mss = 1460;                 ///< largest payload we take without options (MTU - 40): announced in the SYN
+    std::uint32_t receive_buffer = 1u << 20;  ///< bytes; bounds the window
+    std::uint32_t send_buffer = 1u << 20;     ///< bytes queued, sent or not, before writable() is 0 (one write may overshoot)
+    std::uint32_t send_chunks = 4096;         ///< pieces in the send queue before writable() is 0
+    std::uint32_t receive_pieces = 2048;      ///< pieces in the receive queue; a segment that finds no room is dropped
+    std::uint32_t reassembly_pieces = 1024;   ///< pieces waiting for a gap to close; more are dropped
+
+    bool no_delay = false;       ///< Nagle's algorithm off (RFC 9293 3.7.4)
+    bool timestamps = true;      ///< RFC 7323
+    bool sack = true;            ///< RFC 2018
+    bool window_scaling = true;  ///< RFC 7323
+    bool tail_loss_probe = true; ///< RFC 8985 7, in a simple form
+    personality habits = personality::standard;
+
+    duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-58); 0: every segment
+    std::uint8_t quick_acks = 16;                         ///< immediate ACKs at the start, until data flows back
+    duration min_rto = std::chrono::milliseconds{200};
+    duration initial_rto = std::chrono::seconds{1};       ///< RFC 6298 2.1
+    duration max_rto = std::chrono::seconds{60};          ///< RFC 6298 2.5
+    duration min_probe = std::chrono::microseconds{1000}; ///< least time before a tail loss probe
+    std::uint8_t syn_retries = 7;      ///< 183 s with the defaults: RFC 9293 MUST-23 asks for 3 minutes
+    std::uint8_t syn_ack_retries = 5;  ///< 63 s: half-open connections are kept for strangers
+    std::uint8_t retries = 15;         ///< R2 of RFC 9293 3.8.3, about 13 minutes
+    std::uint8_t trouble_after = 3;    ///< R1
+    duration user_timeout{0};          ///< RFC 9293 3.8.3, RFC 5482; 0: R2 alone decides
+    bool keepalive = false;            ///< RFC 9293 3.8.4: off unless asked for (MUST-24)
+    duration keepalive_idle = std::chrono::hours{2};
+    duration keepalive_interval = std::chrono::seconds{75};
+    std::uint8_t keepalive_probes = 9;
+    duration time_wait = std::chrono::seconds{60};  ///< 2 MSL
+    duration fin_wait_2 = std::chrono::seconds{60}; ///< an orphan's patience with a peer that does not close
+    std::uint32_t timestamp_offset = 0;             ///< added to our TSval, so that it does not tell our uptime
+
+    congestion_factory congestion = reno_congestion;
+    /// Shared by the stack's connections: bounds challenge ACKs (RFC 5961 7). Null: unbounded.
+    challenge_limiter* challenges = nullptr;
+};
+
+} // namespace corewire::tcp

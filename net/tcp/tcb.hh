@@ -1,0 +1,134 @@
+// tcb: one TCP connection without any I/O (RFC 9293). Read this file first.
+//
+//     on_segment(now, segment, payload)   a segment arrived          \.
+//     on_timer(now)                       next_timeout() has passed   > each returns what happened (tcp::event bits)
+//     on_path_mtu, on_icmp_error          the network said something /
+//     write, append_copy, shutdown_send, read, abort, ...             commands of the application
+//         then, after any of these:
+//     while (wants_output() && next_segment(now, out)) ...            what to send, one segment a call, until false
+//     next_timeout()                                                  when to call on_timer
+//
+// It calls no clock, no socket and no allocator on the data path; the same object runs on a NIC, in a script, in the
+// simulator and under a fuzzer. It does not know its addresses: the stack does.
+//
+// Owned by the stack's connection, on one shard. Movable, so that it can be made by a function; move it only while it
+// is new (buffers and counters travel, nothing else refers to it).
+// Bounded: send queue (parameters::send_buffer + one write, send_chunks pieces), receive queue and reassembly
+// (receive_buffer bytes, receive_pieces and reassembly_pieces pieces), scoreboard and SACK ranges (fixed numbers).
+#pragma once
+
+#include <corewire/net/tcp/control_block.hh>
+
+#include <system_error>
+
+namespace corewire::tcp {
+
+/// How a connection is opened. Initial sequence numbers come from open/isn.hh.
+struct active_open {
+    seq_number iss;
+};
+struct passive_open {
+    seq_number iss;
+    const segment& syn; ///< the SYN that arrived at the listener (arrives/listen.hh said `open`)
+};
+/// The ACK of a SYN cookie proved good: the connection begins established. Then call on_segment() with that same ACK.
+struct cookie_open {
+    seq_number iss;                ///< our ISN (the cookie): SEG.ACK - 1
+    seq_number irs;                ///< the peer's ISN: SEG.SEQ - 1
+    std::uint16_t peer_mss;        ///< from the cookie's table
+    std::uint16_t window;          ///< SEG.WND
+    bool sack_permitted = false;
+    bool timestamps = false;
+    std::uint8_t window_scale = segment_options::no_window_scale;
+    std::uint32_t peer_timestamp = 0; ///< TSval of the ACK
+};
+
+class tcb {
+public:
+    tcb(time_point now, const active_open&, const parameters&);
+    tcb(time_point now, const passive_open&, const parameters&);
+    tcb(time_point now, const cookie_open&, const parameters&);
+    tcb(tcb&&) noexcept = default;
+    tcb& operator=(tcb&&) = delete;
+    ~tcb() = default;
+
+    // ---- what happens to it ----
+
+    /// A segment arrived, its headers verified and stripped: payload_size bytes in `head` and then `body` (either may be
+    /// empty). Takes what it wants out of the two buffers; the rest is the caller's to drop. In state closed: ignored
+    /// (use arrives/closed.hh for the reset). A SYN in TIME-WAIT: ask may_reuse() first.
+    event on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept;
+    /// Time has passed. Harmless before next_timeout().
+    event on_timer(time_point now) noexcept;
+    /// When on_timer() must be called; `never` if not at all. May be earlier than needed, never later. One load.
+    time_point next_timeout() const noexcept { return c_.timers.next(); }
+    /// The path now carries segments of at most `mtu` bytes of IP packet (RFC 1191, RFC 9293 3.7.2). Only shrinks.
+    event on_path_mtu(time_point now, std::uint32_t mtu) noexcept;
+    /// ICMP reported trouble for a segment of ours with sequence number `seq`. A hard error ends a connection attempt
+    /// (SYN-SENT, SYN-RECEIVED) and is soft afterwards (RFC 5927 4.2); a soft one is remembered and becomes error() if
+    /// the connection times out (RFC 9293 MUST-55).
+    event on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept;
+
+    // ---- what it wants to send ----
+
+    /// False: next_segment() would say false. True: it may have something. A few loads.
+    bool wants_output() const noexcept { return c_.output_wanted; }
+    /// The next segment to send, or false. Whatever it returned true for counts as sent at `now`.
+    bool next_segment(time_point now, outgoing_segment& out) noexcept;
+    /// Payload of a segment whose `chunk` is null. Bytes [offset, offset + size) of the send queue.
+    void copy_payload(std::uint32_t offset, std::uint32_t size, std::byte* destination) const noexcept;
+    /// Whether those bytes lie in one chunk, and where. (outgoing_segment::chunk answers it for the segment at hand.)
+    bool payload_contiguous(std::uint32_t offset, std::uint32_t size, const buffer*& chunk,
+                            std::uint32_t& chunk_offset) const noexcept;
+
+    // ---- what the application does ----
+
+    /// Bytes that may be written now; 0: wait for event::writable. Before the handshake is done, data is queued.
+    std::uint32_t writable() const noexcept { return c_.sending.queue.room(); }
+    /// Queues owned bytes without a copy. Any size, while writable() > 0. Ignored when the sending side is shut.
+    void write(buffer&& data) noexcept;
+    /// Copies as much of `data` as fits behind the last chunk of the queue, if nobody else sees that chunk. Returns how
+    /// much (often 0: then write() a buffer of your own). The caller has checked writable().
+    std::uint32_t append_copy(byte_span data) noexcept;
+    std::uint32_t readable() const noexcept { return c_.receiving.queue.size(); }
+    /// The next bytes in order, at most `max_size`, from one piece; empty if there are none.
+    buffer read(std::uint32_t max_size = ~std::uint32_t{0}) noexcept;
+    /// Everything the peer sent before its FIN has been read.
+    bool at_end() const noexcept { return c_.receiving.fin_received && c_.receiving.queue.size() == 0; }
+    /// FIN after what was written (half-close). Harmless the second time.
+    void shutdown_send() noexcept;
+    /// Nobody will read or write any more (after shutdown_send()): data that still arrives is answered with RST
+    /// (RFC 9293 3.6.1 SHLD-3, RFC 2525 2.17), and FIN-WAIT-2 ends after parameters::fin_wait_2.
+    void orphan(time_point now) noexcept;
+    /// RST (where the state has a peer to tell) and closed: next_segment() yields the RST, then delete it.
+    void abort() noexcept;
+
+    bool all_acknowledged() const noexcept { return c_.sending.all_acknowledged(); }
+    tcp_state state() const noexcept { return c_.state; }
+    /// Why it died: connection_refused, connection_reset, connection_aborted, timed_out, host_unreachable...; {} if it
+    /// lives or closed in order.
+    std::errc error() const noexcept { return c_.error; }
+    /// Largest payload of one segment now, options deducted (Eff.snd.MSS of RFC 9293 3.7.1).
+    std::uint32_t segment_payload() const noexcept { return c_.sending.payload_limit; }
+
+    void set_no_delay(bool on) noexcept;
+    void set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept;
+    void set_user_timeout(duration timeout) noexcept { c_.options.user_timeout = timeout; }
+    /// Bytes. The receive window never shrinks below what was promised.
+    void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;
+    const parameters& options() const noexcept { return c_.options; }
+
+    /// In TIME-WAIT: whether this SYN may open a new connection on the same 4-tuple (RFC 9293 3.6.1, RFC 6191). If so,
+    /// delete this tcb and give the SYN to the listener, with an ISN beyond time_wait_floor().
+    bool may_reuse(const segment& syn) const noexcept;
+    seq_number time_wait_floor() const noexcept { return c_.sending.max; }
+
+    connection_info info() const noexcept;
+    const counters& statistics() const noexcept { return c_.count; }
+    void check_invariants() const;
+
+private:
+    control_block c_;
+};
+
+} // namespace corewire::tcp
