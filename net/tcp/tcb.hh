@@ -39,7 +39,7 @@ struct cookie_open {
     std::uint16_t window;          ///< SEG.WND
     bool sack_permitted = false;
     bool timestamps = false;
-    std::uint8_t window_scale = segment_options::no_window_scale;
+    std::uint8_t window_scale = no_window_scale;
     std::uint32_t peer_timestamp = 0; ///< TSval of the ACK
 };
 
