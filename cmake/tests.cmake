@@ -3,10 +3,11 @@
 # CTest entry as well. tests/support/*.cc is linked into all of them.
 #
 # A comment line in the file sets the entry's properties, e.g.
-#     // ctest: timeout=300 processors=2 root=yes resource_lock=network
+#     // ctest: timeout=300 processors=2 root=yes resource_lock=network only=release
 # and tests/<folder>/options.cmake may set the same for all of the folder (TEST_TIMEOUT, TEST_PROCESSORS,
 # TEST_RESOURCE_LOCK, TEST_ROOT, TEST_LIBRARIES). A test that cannot run here prints a line `SKIPPED: why` and
-# succeeds; cmake/run_test.sh turns that into CTest's "skipped", and does it for root=yes without root.
+# succeeds; cmake/run_test.sh turns that into CTest's "skipped", and does it for root=yes without root. only=release
+# (scripts only) leaves a test out of the debug and sanitizer builds, where it would check the same thing again.
 
 set(COREWIRE_RUN_TEST "${CMAKE_SOURCE_DIR}/cmake/run_test.sh")
 set(COREWIRE_TEST_ENVIRONMENT
@@ -23,7 +24,7 @@ function(corewire_test_properties test file)
     file(STRINGS "${file}" line REGEX "^(//|#) ctest: " LIMIT_COUNT 1)
     string(REGEX MATCHALL "[a-z_]+=[^ ]+" settings "${line}")
     foreach(setting IN LISTS settings)
-        if(NOT setting MATCHES "^(timeout|processors|resource_lock|root)=(.+)$")
+        if(NOT setting MATCHES "^(timeout|processors|resource_lock|root|only)=(.+)$")
             message(FATAL_ERROR "${file}: unknown test setting '${setting}'")
         endif()
         set(${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
@@ -98,6 +99,10 @@ foreach(folder IN LISTS folders)
     list(FILTER scripts INCLUDE REGEX "^${folder}/[^/]+$")
     foreach(script IN LISTS scripts)
         execute_process(COMMAND test -x "${CMAKE_SOURCE_DIR}/tests/${script}" RESULT_VARIABLE not_executable)
+        file(STRINGS "${CMAKE_SOURCE_DIR}/tests/${script}" release_only REGEX "^# ctest: .*only=release" LIMIT_COUNT 1)
+        if(release_only AND (COREWIRE_SANITIZE OR NOT CMAKE_BUILD_TYPE STREQUAL "Release"))
+            continue()
+        endif()
         if(NOT not_executable)
             string(REGEX REPLACE "\\.sh$" "" name "${script}")
             add_test(NAME "${name}" COMMAND "${COREWIRE_RUN_TEST}" "${CMAKE_SOURCE_DIR}/tests/${script}")
