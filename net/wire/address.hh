@@ -58,10 +58,10 @@ public:
     constexpr bool is_link_local() const noexcept { return value_ >> 16 == 0xa9fe; } ///< 169.254/16, RFC 3927
     constexpr bool is_link_local_multicast() const noexcept { return value_ >> 8 == 0xe00000; } ///< 224.0.0/24
     constexpr bool is_this_network() const noexcept { return value_ >> 24 == 0; } ///< 0/8, RFC 1122 3.2.1.3
-    constexpr bool is_reserved() const noexcept {
-        return value_ >> 28 == 0xf && !is_broadcast();
-    }                                            ///< 240/4, RFC 1112 4
-    constexpr bool is_private() const noexcept { ///< RFC 1918
+    /// 240/4 less the limited broadcast, RFC 1112 4.
+    constexpr bool is_reserved() const noexcept { return value_ >> 28 == 0xf && !is_broadcast(); }
+    /// RFC 1918.
+    constexpr bool is_private() const noexcept {
         return value_ >> 24 == 10 || value_ >> 20 == 0xac1 || value_ >> 16 == 0xc0a8;
     }
     /// Could be one host's address: none of the above but loopback, link-local and private. A directed broadcast

@@ -24,14 +24,22 @@ inline constexpr std::size_t parse_error_count = 8;
 
 constexpr std::string_view to_string(parse_error e) noexcept {
     switch (e) {
-    case parse_error::none: return "none";
-    case parse_error::truncated: return "truncated";
-    case parse_error::bad_version: return "bad version";
-    case parse_error::bad_header_length: return "bad header length";
-    case parse_error::bad_length: return "bad length";
-    case parse_error::bad_option: return "bad option";
-    case parse_error::bad_value: return "bad value";
-    case parse_error::unsupported: return "unsupported";
+    case parse_error::none:
+        return "none";
+    case parse_error::truncated:
+        return "truncated";
+    case parse_error::bad_version:
+        return "bad version";
+    case parse_error::bad_header_length:
+        return "bad header length";
+    case parse_error::bad_length:
+        return "bad length";
+    case parse_error::bad_option:
+        return "bad option";
+    case parse_error::bad_value:
+        return "bad value";
+    case parse_error::unsupported:
+        return "unsupported";
     }
     return "unknown";
 }

@@ -1,0 +1,216 @@
+#include <corewire/net/wire/tcp_options.hh>
+
+#include <cstring>
+
+namespace corewire::wire {
+
+namespace {
+
+// IANA "TCP Option Kind Numbers".
+enum kind : std::uint8_t {
+    kind_end = 0,
+    kind_no_operation = 1,
+    kind_mss = 2,
+    kind_window_scale = 3,
+    kind_sack_permitted = 4,
+    kind_sack = 5,
+    kind_timestamps = 8,
+    kind_fast_open = 34,
+};
+
+/// One option, `data` being what follows its kind and length. A length that isn't the kind's leaves `out` as it is.
+void take_option(std::uint8_t kind, byte_span data, tcp_options& out) noexcept {
+    const std::byte* p = data.data();
+    switch (kind) {
+    case kind_mss:
+        if (data.size() == 2) out.set_mss(load_be16(p));
+        break;
+    case kind_window_scale:
+        // RFC 7323 2.3 (MUST): a shift above 14 counts as 14.
+        if (data.size() == 1) out.set_window_scale(load_u8(p));
+        break;
+    case kind_sack_permitted:
+        if (data.empty()) out.set_sack_permitted();
+        break;
+    case kind_timestamps:
+        if (data.size() == 8) out.set_timestamps(load_be32(p), load_be32(p + 4));
+        break;
+    case kind_sack:
+        if (data.empty() || data.size() % 8 != 0 || data.size() / 8 > tcp_options::max_sack_blocks) break;
+        out.sack_count = 0;
+        for (std::size_t i = 0; i < data.size(); i += 8)
+            out.add_sack_block({load_be32(p + i), load_be32(p + i + 4)});
+        break;
+    case kind_fast_open:
+        // RFC 7413 4.1.1: empty, or an even number of bytes from 4 to 16; else the option is ignored.
+        if (data.empty() || (data.size() >= 4 && data.size() <= 16 && data.size() % 2 == 0)) out.set_fast_open(data);
+        break;
+    default:
+        break; // RFC 9293 3.1 (MUST-6): an option of unknown kind is ignored without error
+    }
+}
+
+/// Appends to the 40 bytes; the callers below never give it more.
+class writer {
+public:
+    explicit writer(std::byte* out) noexcept : out_(out) {}
+    std::size_t size() const noexcept { return size_; }
+    void u8(unsigned v) noexcept { out_[size_++] = static_cast<std::byte>(v); }
+    void u16(std::uint16_t v) noexcept {
+        store_be16(out_ + size_, v);
+        size_ += 2;
+    }
+    void u32(std::uint32_t v) noexcept {
+        store_be32(out_ + size_, v);
+        size_ += 4;
+    }
+    void bytes(byte_span b) noexcept {
+        if (!b.empty()) std::memcpy(out_ + size_, b.data(), b.size());
+        size_ += b.size();
+    }
+    /// No-operations until the size is `remainder` modulo 4.
+    void align(std::size_t remainder) noexcept {
+        while (size_ % 4 != remainder)
+            u8(kind_no_operation);
+    }
+
+    void mss(const tcp_options& o) noexcept {
+        u8(kind_mss);
+        u8(4);
+        u16(o.mss);
+    }
+    void window_scale(const tcp_options& o) noexcept {
+        u8(kind_window_scale);
+        u8(3);
+        u8(o.window_scale);
+    }
+    void sack_permitted() noexcept {
+        u8(kind_sack_permitted);
+        u8(2);
+    }
+    void timestamps(const tcp_options& o) noexcept {
+        u8(kind_timestamps);
+        u8(10);
+        u32(o.timestamp_value);
+        u32(o.timestamp_echo);
+    }
+    /// As many blocks as fit into what is left, less `reserved` bytes; no option at all where that is none.
+    void sack(const tcp_options& o, std::size_t reserved) noexcept {
+        std::size_t end = size_;
+        while (end % 4 != 2)
+            ++end;
+        const std::size_t used = end + 2 + reserved;
+        const std::size_t room = used < tcp_options::max_size ? (tcp_options::max_size - used) / 8 : 0;
+        const std::size_t count = std::min<std::size_t>(o.sack_count, room);
+        if (count == 0) return;
+        align(2);
+        u8(kind_sack);
+        u8(static_cast<unsigned>(2 + 8 * count));
+        for (std::size_t i = 0; i < count; ++i) {
+            u32(o.sack[i].left);
+            u32(o.sack[i].right);
+        }
+    }
+    void fast_open(const tcp_options& o) noexcept {
+        u8(kind_fast_open);
+        u8(2u + o.cookie_size);
+        bytes(o.fast_open_cookie());
+    }
+
+private:
+    std::byte* out_;
+    std::size_t size_ = 0;
+};
+
+/// Bytes to keep free for a cookie behind SACK blocks, with padding.
+std::size_t fast_open_reserve(const tcp_options& o) noexcept {
+    return o.has_fast_open() ? (2u + o.cookie_size + 3u) / 4u * 4u : 0u;
+}
+
+void write_linux(writer& w, const tcp_options& o) noexcept {
+    if (o.has_mss()) w.mss(o);
+    if (o.has_sack_permitted()) {
+        if (!o.has_timestamps()) w.align(2);
+        w.sack_permitted();
+    }
+    if (o.has_timestamps()) {
+        w.align(2);
+        w.timestamps(o);
+    }
+    if (o.has_window_scale()) {
+        w.align(1);
+        w.window_scale(o);
+    }
+    if (o.has_sack()) w.sack(o, fast_open_reserve(o));
+    if (o.has_fast_open()) w.fast_open(o);
+    w.align(0);
+}
+
+void write_freebsd(writer& w, const tcp_options& o) noexcept {
+    if (o.has_mss()) w.mss(o);
+    if (o.has_window_scale()) {
+        w.align(1);
+        w.window_scale(o);
+    }
+    if (o.has_sack_permitted()) w.sack_permitted();
+    if (o.has_timestamps()) {
+        w.align(2);
+        w.timestamps(o);
+    }
+    if (o.has_sack()) w.sack(o, fast_open_reserve(o));
+    if (o.has_fast_open()) w.fast_open(o);
+    while (w.size() % 4 != 0)
+        w.u8(kind_end);
+}
+
+} // namespace
+
+void tcp_options::set_fast_open(byte_span bytes) noexcept {
+    CW_ASSERT(bytes.empty() || (bytes.size() >= 4 && bytes.size() <= max_cookie_size && bytes.size() % 2 == 0),
+              "a Fast Open cookie of an impossible size");
+    present |= tcp_option_set::fast_open;
+    cookie_size = static_cast<std::uint8_t>(bytes.size());
+    if (!bytes.empty()) std::memcpy(cookie.data(), bytes.data(), bytes.size());
+}
+
+parse_error tcp_options::parse_any(byte_span options, tcp_options& out) noexcept {
+    while (!options.empty()) {
+        const std::uint8_t kind = load_u8(options.data());
+        if (kind == kind_end) break;
+        if (kind == kind_no_operation) {
+            options = options.subspan(1);
+            continue;
+        }
+        const std::size_t length = options.size() < 2 ? 0 : load_u8(options.data() + 1);
+        if (length < 2 || length > options.size()) return parse_error::bad_option;
+        take_option(kind, options.subspan(2, length - 2), out);
+        options = options.subspan(length);
+    }
+    return parse_error::none;
+}
+
+std::size_t tcp_options::emit_any(mutable_byte_span out, option_order order) const noexcept {
+    std::byte bytes[max_size];
+    writer w(bytes);
+    if (order == option_order::freebsd) {
+        write_freebsd(w, *this);
+    } else {
+        write_linux(w, *this);
+    }
+    CW_ASSERT(out.size() >= w.size(), "no room for TCP options");
+    std::memcpy(out.data(), bytes, w.size());
+    return w.size();
+}
+
+bool operator==(const tcp_options& a, const tcp_options& b) noexcept {
+    const auto same = [&](tcp_option_set option, bool equal) { return !a.has(option) || equal; };
+    return a.present == b.present && same(tcp_option_set::mss, a.mss == b.mss) &&
+           same(tcp_option_set::window_scale, a.window_scale == b.window_scale) &&
+           same(tcp_option_set::timestamps,
+                a.timestamp_value == b.timestamp_value && a.timestamp_echo == b.timestamp_echo) &&
+           same(tcp_option_set::sack, a.sack_count == b.sack_count &&
+                                          std::equal(a.sack.begin(), a.sack.begin() + a.sack_count, b.sack.begin())) &&
+           same(tcp_option_set::fast_open, std::ranges::equal(a.fast_open_cookie(), b.fast_open_cookie()));
+}
+
+} // namespace corewire::wire
