@@ -1,0 +1,142 @@
+// The XDP program: which frames of an interface go to our AF_XDP sockets, and which to the kernel as before.
+//
+//     frame -> ours? -- yes -> the socket of the queue it came in on (the kernel, if that queue has none)
+//                    -- no  -> the kernel
+//
+// It never drops and never changes a frame. A frame that is too short or strange to classify is the kernel's.
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "steer_maps.h"
+
+volatile const __u32 steering = CW_STEER_ADDRESSES;
+
+struct {
+    __uint(type, BPF_MAP_TYPE_XSKMAP);
+    __uint(max_entries, CW_MAX_QUEUES);
+    __type(key, __u32);
+    __type(value, __u32);
+} sockets SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, CW_MAX_ADDRESSES);
+    __type(key, __u32); // network byte order
+    __type(value, __u8);
+} addresses_v4 SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, CW_MAX_ADDRESSES);
+    __type(key, struct cw_ipv6_key);
+    __type(value, __u8);
+} addresses_v6 SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, CW_MAX_FLOWS);
+    __type(key, struct cw_flow_key);
+    __type(value, __u8);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+} flows SEC(".maps");
+
+struct arp_ipv4 {
+    __u8 header[8]; // hardware and protocol type, their lengths, the operation
+    __u8 sender_mac[6];
+    __u32 sender;
+    __u8 target_mac[6];
+    __u32 target;
+} __attribute__((packed));
+
+struct vlan_tag {
+    __be16 tci;
+    __be16 protocol;
+};
+
+struct port_pair {
+    __be16 source;
+    __be16 destination;
+};
+
+// Requests and replies for an address of ours, and announcements (RFC 5227 3: sender and target are equal). The host's
+// kernel confirms its neighbours by itself, so it misses nothing but an early hint.
+static __always_inline int arp_is_ours(const void* at, const void* end) {
+    const struct arp_ipv4* arp = at;
+    if ((const void*)(arp + 1) > end) return 0;
+    if (arp->sender == arp->target) return 1;
+    __u32 target = arp->target;
+    return bpf_map_lookup_elem(&addresses_v4, &target) != 0;
+}
+
+static __always_inline int flow_is_ours(const struct iphdr* ip, const void* end) {
+    if (ip->protocol != IPPROTO_TCP && ip->protocol != IPPROTO_UDP) return 0;
+    if (ip->frag_off & bpf_htons(0x3fff)) return 0; // fragments have no ports: the kernel keeps them
+    if (ip->ihl < 5) return 0;
+    const struct port_pair* ports = (const void*)((const char*)ip + ip->ihl * 4);
+    if ((const void*)(ports + 1) > end) return 0;
+    struct cw_flow_key key = {.local_address = ip->daddr, .remote_address = ip->saddr, .local_port = ports->destination,
+                              .remote_port = ports->source, .protocol = ip->protocol};
+    if (bpf_map_lookup_elem(&flows, &key)) return 1;
+    key.remote_address = 0;
+    key.remote_port = 0;
+    if (bpf_map_lookup_elem(&flows, &key)) return 1;
+    key.local_address = 0;
+    return bpf_map_lookup_elem(&flows, &key) != 0;
+}
+
+static __always_inline int ipv4_is_ours(const void* at, const void* end) {
+    const struct iphdr* ip = at;
+    if ((const void*)(ip + 1) > end) return 0;
+    if (steering == CW_STEER_FLOWS) return flow_is_ours(ip, end);
+    __u32 destination = ip->daddr;
+    return bpf_map_lookup_elem(&addresses_v4, &destination) != 0;
+}
+
+static __always_inline int ipv6_is_ours(const void* at, const void* end) {
+    const struct ipv6hdr* ip = at;
+    if ((const void*)(ip + 1) > end) return 0;
+    struct cw_ipv6_key destination;
+    __builtin_memcpy(&destination, &ip->daddr, sizeof destination);
+    return bpf_map_lookup_elem(&addresses_v6, &destination) != 0;
+}
+
+static __always_inline int is_ours(const void* data, const void* end) {
+    if (steering == CW_STEER_EVERYTHING) return 1;
+    const struct ethhdr* ethernet = data;
+    if ((const void*)(ethernet + 1) > end) return 0;
+    const void* payload = ethernet + 1;
+    __be16 protocol = ethernet->h_proto;
+    if (protocol == bpf_htons(ETH_P_8021Q)) {
+        const struct vlan_tag* tag = payload;
+        if ((const void*)(tag + 1) > end) return 0;
+        protocol = tag->protocol;
+        payload = tag + 1;
+    }
+    if (protocol == bpf_htons(ETH_P_IP)) return ipv4_is_ours(payload, end);
+    if (steering == CW_STEER_FLOWS) return 0;
+    if (protocol == bpf_htons(ETH_P_ARP)) return arp_is_ours(payload, end);
+    if (protocol == bpf_htons(ETH_P_IPV6)) return ipv6_is_ours(payload, end);
+    return protocol == bpf_htons(0x88b5); // IEEE 802 local experimental: bare frames of our own tools
+}
+
+static __always_inline int steer_frame(struct xdp_md* context) {
+    const void* data = (const void*)(long)context->data;
+    const void* end = (const void*)(long)context->data_end;
+    if (!is_ours(data, end)) return XDP_PASS;
+    return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS);
+}
+
+SEC("xdp")
+int steer(struct xdp_md* context) { return steer_frame(context); }
+
+// The same for kernels that can hand over frames in several pieces (6.6 and later): a local sender's 64 KiB frames.
+SEC("xdp.frags")
+int steer_pieces(struct xdp_md* context) { return steer_frame(context); }
+
+char steer_license[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,92 @@
+// One network interface taken over, in part, by XDP: the program that picks our frames, its maps, and the link that holds
+// it. One per interface and process, shared by the ports (one per shard) on its queues.
+//
+//     xdp_device ---- program + maps + bpf_link          (the link is a descriptor: the kernel detaches the program
+//       |-- xdp_port on queue 0     shard 0                when the process ends, however it ends)
+//       `-- xdp_port on queue 1     shard 1
+//
+// Made and changed by any thread (the kernel's maps are the synchronisation); nothing here is on the data path.
+// Bounds: 256 queues, 256 addresses, 65,536 flows (steer_maps.h).
+#pragma once
+
+#include <corewire/net/port/xdp/interface.hh>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+struct steer; // generated from steer.bpf.c
+
+namespace corewire {
+
+enum class xdp_mode {
+    automatic, ///< generic on veth, where it is the faster one; else native, and generic if the driver knows no XDP
+    native,    ///< in the driver
+    generic,   ///< in the network core, on any interface
+};
+
+/// Which frames come to us. Everything else reaches the kernel as if we were not there.
+enum class xdp_steering {
+    addresses,  ///< exclusive: IPv4 and IPv6 to our addresses, ARP for them (and announcements), EtherType 0x88b5
+    flows,      ///< shared with the host: the TCP and UDP flows and ports that we own, IPv4 only
+    everything, ///< all frames: the kernel sees none on queues that have a port
+};
+
+struct xdp_device_options {
+    std::string interface;
+    xdp_mode mode = xdp_mode::automatic;
+    xdp_steering steering = xdp_steering::addresses;
+    /// Take frames in several pieces (64 KiB TCP frames of a local sender) where the kernel can: 6.6 and later. Without
+    /// it a generic-mode port on veth loses such frames, and native mode makes the kernel's end stop sending them.
+    bool pieces = true;
+};
+
+/// A connection, or (remote all zero) a port of ours, on one address or (local zero) on all.
+struct xdp_flow {
+    std::uint8_t protocol = 6; ///< 6 TCP, 17 UDP
+    ipv4 local;
+    std::uint16_t local_port = 0;
+    ipv4 remote;
+    std::uint16_t remote_port = 0;
+};
+
+class xdp_device {
+public:
+    /// Loads and attaches. Throws std::system_error with a sentence that says what is missing and what to do.
+    explicit xdp_device(xdp_device_options options);
+    ~xdp_device();
+    xdp_device(const xdp_device&) = delete;
+    xdp_device& operator=(const xdp_device&) = delete;
+
+    /// Steer what is sent to this address (unicast, multicast or broadcast) to us. Throws if the map is full.
+    void own(ipv4 address);
+    void own(const ipv6& address);
+    /// Steer a flow or port to us. Returns false if the map is full: the caller leaves the flow to the kernel.
+    [[nodiscard]] bool own(const xdp_flow& flow) noexcept;
+    void disown(ipv4 address) noexcept;
+    void disown(const ipv6& address) noexcept;
+    void disown(const xdp_flow& flow) noexcept;
+
+    const std::string& interface() const noexcept { return options_.interface; }
+    const interface_info& info() const noexcept { return info_; }
+    bool generic() const noexcept { return generic_; }
+    bool pieces() const noexcept { return pieces_; }
+    bool on_veth() const noexcept { return info_.driver == "veth"; }
+    xdp_steering steering() const noexcept { return options_.steering; }
+
+private:
+    friend class xdp_port;
+    void load();
+    void attach();
+    bool try_attach(bool generic, bool pieces);
+
+    xdp_device_options options_;
+    interface_info info_;
+    std::unique_ptr<steer, void (*)(steer*)> program_;
+    int link_ = -1;
+    bool generic_ = false;
+    bool pieces_ = false;
+    std::mutex set_up_; ///< ports are made one after the other
+};
+
+} // namespace corewire
