@@ -5,6 +5,7 @@ option(COREWIRE_WERROR "Treat warnings as errors" ON)
 option(COREWIRE_LTO "Link the programs with link-time optimisation (g++ only)" OFF)
 option(COREWIRE_CCACHE "Use ccache when it is installed" ON)
 set(COREWIRE_SANITIZE "" CACHE STRING "Sanitizers for everything, e.g. address,undefined")
+set(COREWIRE_TEST_PREFIX "" CACHE STRING "Put before each test's name, to tell builds apart in one CTest run")
 set(COREWIRE_MARCH "x86-64-v2" CACHE STRING
     "Instruction set the code may use (-march); 'native' for this machine only, empty for the compiler's default")
 

@@ -3,6 +3,7 @@
 # program can hold another's part (cw-pingpong runs both ends in one process).
 
 set(COREWIRE_PROGRAMS "")
+set(COREWIRE_INSTALLED_PROGRAMS "") # all but the baselines of tools/bench
 set(COREWIRE_APP_LIBRARIES "")
 set(program_folders "")
 file(GLOB mains CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/apps/*/main.cc" "${CMAKE_SOURCE_DIR}/tools/*/main.cc")
@@ -34,4 +35,9 @@ foreach(folder IN LISTS program_folders)
     target_compile_options(cw-${name} PRIVATE ${COREWIRE_LTO_COMPILE})
     target_link_options(cw-${name} PRIVATE ${COREWIRE_LTO_LINK})
     list(APPEND COREWIRE_PROGRAMS cw-${name})
+    if(NOT name MATCHES "bench")
+        list(APPEND COREWIRE_INSTALLED_PROGRAMS cw-${name})
+    endif()
 endforeach()
+
+add_custom_target(programs DEPENDS ${COREWIRE_PROGRAMS} COMMENT "The programs, without the tests")
