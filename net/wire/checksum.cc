@@ -118,8 +118,7 @@ const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
 #endif
 
 template <bool Copy>
-std::uint64_t sum_any(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-    if (size < 32) return sum_tail<Copy>(to, from, size);
+std::uint64_t sum_vectors(std::byte* to, const std::byte* from, std::size_t size) noexcept {
 #if defined(__x86_64__)
     if (has_avx2) return sum_avx2<Copy>(to, from, size);
 #endif
@@ -128,10 +127,12 @@ std::uint64_t sum_any(std::byte* to, const std::byte* from, std::size_t size) no
 
 } // namespace
 
-std::uint64_t sum_bulk(const std::byte* p, std::size_t size) noexcept { return sum_any<false>(nullptr, p, size); }
+std::uint64_t sum_any(const std::byte* p, std::size_t size) noexcept {
+    return size <= word_sum_limit ? sum_words(p, size) : sum_vectors<false>(nullptr, p, size);
+}
 
-std::uint64_t copy_and_sum_bulk(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-    return sum_any<true>(to, from, size);
+std::uint64_t copy_and_sum_any(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+    return size < 32 ? sum_tail<true>(to, from, size) : sum_vectors<true>(to, from, size);
 }
 
 std::uint64_t sum_portable(const std::byte* p, std::size_t size) noexcept { return sum_128<false>(nullptr, p, size); }

@@ -10,6 +10,7 @@
 #include <corewire/reactor/base/assert.hh>
 #include <corewire/reactor/base/bytes.hh>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,24 +18,16 @@ namespace corewire::wire {
 
 namespace detail {
 
-/// Sum of the bytes as little-endian 32-bit words, zero-padded; congruent to the RFC's sum modulo 0xffff up to byte
-/// order. Any length to 16 GiB; vector code, for payload.
-std::uint64_t sum_bulk(const std::byte* p, std::size_t size) noexcept;
-/// The same sum of the bytes at `from`, which it copies to `to`. The two do not overlap.
-std::uint64_t copy_and_sum_bulk(std::byte* to, const std::byte* from, std::size_t size) noexcept;
-/// What the two above use on a machine without AVX2; named here so that tests reach them on every machine.
-std::uint64_t sum_portable(const std::byte* p, std::size_t size) noexcept;
-std::uint64_t copy_and_sum_portable(std::byte* to, const std::byte* from, std::size_t size) noexcept;
+/// Up to this many bytes are summed by 32-bit words: a header just written by 32-bit stores is then read back out of
+/// the store buffer, where a wider load would wait for all of them to retire. Payload is summed by vectors.
+inline constexpr std::size_t word_sum_limit = 60;
 
-/// Up to this many bytes are summed inline, by 32-bit words: a header just written by 32-bit stores is then read back
-/// out of the store buffer, where a wider load would wait for all of them to retire.
-inline constexpr std::size_t inline_sum_limit = 60;
-
-inline std::uint64_t sum_bytes(const std::byte* p, std::size_t size) noexcept {
-    if (size > inline_sum_limit) return sum_bulk(p, size);
+inline std::uint64_t sum_words(const std::byte* p, std::size_t size) noexcept {
     std::uint64_t sum = 0;
-    for (; size >= 4; p += 4, size -= 4)
+    for (; size >= 4; p += 4, size -= 4) {
         sum += load_native<std::uint32_t>(p);
+        asm("" : "+r"(sum)); // the compiler would make wide loads of this loop
+    }
     if ((size & 2) != 0) {
         sum += load_native<std::uint16_t>(p);
         p += 2;
@@ -43,15 +36,26 @@ inline std::uint64_t sum_bytes(const std::byte* p, std::size_t size) noexcept {
     return sum;
 }
 
-/// Ones' complement: carries out of 32 bits come back in. At most 2^32 - 1, zero only for zero.
-constexpr std::uint64_t fold32(std::uint64_t sum) noexcept {
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    return (sum & 0xffffffff) + (sum >> 32);
+/// Sum of the bytes as little-endian 32-bit words, zero-padded; congruent to the RFC's sum modulo 0xffff up to byte
+/// order. Any length to 16 GiB.
+std::uint64_t sum_any(const std::byte* p, std::size_t size) noexcept;
+/// The same sum of the bytes at `from`, which it copies to `to`. The two do not overlap.
+std::uint64_t copy_and_sum_any(std::byte* to, const std::byte* from, std::size_t size) noexcept;
+/// What the two above use for long pieces on a machine without AVX2; named here so that tests reach them everywhere.
+std::uint64_t sum_portable(const std::byte* p, std::size_t size) noexcept;
+std::uint64_t copy_and_sum_portable(std::byte* to, const std::byte* from, std::size_t size) noexcept;
+
+/// A header whose size the compiler knows is summed inline.
+inline std::uint64_t sum_bytes(const std::byte* p, std::size_t size) noexcept {
+    return __builtin_constant_p(size) && size <= word_sum_limit ? sum_words(p, size) : sum_any(p, size);
 }
+
+/// Ones' complement: carries out of 32 bits come back in. Adding a number to itself rotated by half its width puts the
+/// sum of both halves, with the carry that the lower one brings, into the upper half. Zero only for zero.
+constexpr std::uint64_t fold32(std::uint64_t sum) noexcept { return (sum + std::rotl(sum, 32)) >> 32; }
 constexpr std::uint16_t fold16(std::uint64_t sum) noexcept {
-    sum = fold32(sum);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return static_cast<std::uint16_t>((sum & 0xffff) + (sum >> 16));
+    const auto half = static_cast<std::uint32_t>(fold32(sum));
+    return static_cast<std::uint16_t>((half + std::rotl(half, 16)) >> 16);
 }
 
 } // namespace detail
@@ -70,7 +74,7 @@ public:
     /// The next bytes of the stream, copied on the way to the front of `to` (no overlap; asserts that they fit).
     internet_sum& add_and_copy(mutable_byte_span to, byte_span from) noexcept {
         CW_ASSERT(to.size() >= from.size(), "the bytes to copy do not fit");
-        append(detail::copy_and_sum_bulk(to.data(), from.data(), from.size()), from.size());
+        append(detail::copy_and_sum_any(to.data(), from.data(), from.size()), from.size());
         return *this;
     }
     /// The sum of a piece computed before, as the next `size` bytes of the stream.

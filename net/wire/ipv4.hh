@@ -72,12 +72,7 @@ public:
 
     /// RFC 1122 3.2.1.2 (MUST): a host verifies the header checksum of every datagram and silently discards bad ones.
     bool checksum_ok() const noexcept {
-        if (header_size_ == min_header_size) {
-            std::uint64_t sum = load_native<std::uint32_t>(p_);
-            for (std::size_t i = 4; i < min_header_size; i += 4)
-                sum += load_native<std::uint32_t>(p_ + i);
-            return detail::fold16(sum) == 0xffff;
-        }
+        if (header_size_ == min_header_size) return wire::checksum_ok(byte_span(p_, min_header_size));
         return wire::checksum_ok(header());
     }
 

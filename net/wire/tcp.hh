@@ -15,6 +15,7 @@
 #include <corewire/reactor/base/assert.hh>
 #include <corewire/reactor/base/bytes.hh>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
@@ -142,7 +143,10 @@ template <typename Address> // ipv4_address or ipv6_address
 void store_tcp_checksum(mutable_byte_span segment, const Address& source, const Address& destination) noexcept {
     CW_ASSERT(segment.size() >= tcp_header::min_size, "a TCP segment below 20 bytes");
     internet_sum sum = pseudo_header_sum(source, destination, ip_protocol::tcp, segment.size());
-    store_be16(segment.data() + tcp_header::checksum_offset, sum.add(segment).checksum());
+    // The header on its own: it has just been written, see detail::word_sum_limit.
+    const std::size_t header = std::min((load_u8(segment.data() + 12) >> 4) * std::size_t{4}, segment.size());
+    sum.add(segment.first(header)).add(segment.subspan(header));
+    store_be16(segment.data() + tcp_header::checksum_offset, sum.checksum());
 }
 
 } // namespace corewire::wire

@@ -83,7 +83,9 @@ template <typename Address>
 void store_udp_checksum(mutable_byte_span datagram, const Address& source, const Address& destination) noexcept {
     CW_ASSERT(datagram.size() >= udp_header::size, "a UDP datagram below 8 bytes");
     internet_sum sum = pseudo_header_sum(source, destination, ip_protocol::udp, datagram.size());
-    store_be16(datagram.data() + udp_header::checksum_offset, sum.add(datagram).udp_checksum());
+    // The header on its own: it has just been written, see detail::word_sum_limit.
+    sum.add(datagram.first(udp_header::size)).add(datagram.subspan(udp_header::size));
+    store_be16(datagram.data() + udp_header::checksum_offset, sum.udp_checksum());
 }
 
 } // namespace corewire::wire
