@@ -1,0 +1,93 @@
+// Puts fragmented IPv4 datagrams together (RFC 791 3.2, RFC 815's idea with a bitmap in place of hole descriptors).
+//
+//     fragment --add()--> copied to its place in a 64 KiB frame --> all bytes there: one contiguous datagram, header first
+//
+// One interface's, on one shard. Sans-I/O: expire() at next_timeout(). Bounded: datagrams (the oldest makes room),
+// frames of the pool, 30 s each. Every fragment costs a bounded amount of work, however small it is: nothing is
+// kept per fragment.
+// Overlaps: a fragment that changes or extends bytes received before kills its datagram (RFC 5722 4, for IPv4 as
+// well); one whose bytes are all there already, with the same content, is a harmless duplicate.
+#pragma once
+
+#include <corewire/net/frame/frame_pool.hh>
+#include <corewire/net/frame/packet.hh>
+#include <corewire/net/wire/ipv4.hh>
+#include <corewire/reactor/base/intrusive_list.hh>
+#include <corewire/reactor/base/time.hh>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+namespace corewire {
+
+struct reassembly_options {
+    std::uint16_t max_datagrams = 64;
+    /// RFC 1122 3.3.2 (SHOULD) wants 60 to 120 s; 30 s is what Linux does, and bounds what an attacker can hold.
+    duration timeout = std::chrono::seconds{30};
+};
+
+struct reassembly_statistics {
+    std::uint64_t fragments = 0, completed = 0;
+    std::uint64_t timed_out = 0;     ///< datagrams
+    std::uint64_t evicted = 0;       ///< datagrams that made room for a newer one
+    std::uint64_t no_frame = 0;      ///< fragments dropped: every frame of the pool is held by a reader
+    std::uint64_t duplicates = 0;    ///< fragments ignored
+    std::uint64_t overlaps = 0;      ///< datagrams killed
+    std::uint64_t inconsistent = 0;  ///< datagrams killed: two different ends, or bytes beyond the end
+    std::uint64_t too_long = 0;      ///< fragments that reach beyond 65,535 bytes (ping of death)
+    std::uint64_t tiny = 0;          ///< first fragments without a whole transport header, or offsets into one (RFC 1858)
+    std::uint64_t malformed = 0;     ///< no payload, or a length that is no multiple of 8 before the last
+};
+
+/// One that ran out of time. `quote` is for ICMP time exceeded/reassembly: the datagram as far as fragment 0 went,
+/// header first; empty when fragment 0 never came (RFC 792: then nothing is sent).
+struct expired_datagram {
+    buffer quote;
+};
+
+class reassembler {
+public:
+    /// Bytes of a frame in `pool` that holds any datagram: headroom for headers, then 65,535 bytes of IP.
+    static constexpr std::uint32_t frame_size = frame_headroom + 60 + 65536;
+
+    /// `pool` outlives this and is used by nobody else; its frames bound the longest datagram (frame_size for all).
+    explicit reassembler(frame_pool& pool, reassembly_options options = {});
+    ~reassembler();
+    reassembler(const reassembler&) = delete;
+    reassembler& operator=(const reassembler&) = delete;
+
+    /// `ip` describes a fragment (ip.is_fragment()) whose header and payload start in p.head and may go on in p.body.
+    /// Returns the datagram when this was its last missing piece, else an empty buffer. The datagram's header is
+    /// fragment 0's with length, flags, offset and checksum put right.
+    buffer add(time_point now, const wire::ipv4_view& ip, const packet& p) noexcept;
+
+    time_point next_timeout() const noexcept;
+    /// Takes one datagram whose time is over. False when there is none (any more).
+    bool expire(time_point now, expired_datagram& out) noexcept;
+
+    std::size_t size() const noexcept { return size_; }
+    const reassembly_statistics& statistics() const noexcept { return statistics_; }
+    void check_invariants() const;
+
+private:
+    struct datagram;
+    struct piece;
+    datagram* find(const wire::ipv4_view& ip) noexcept;
+    datagram* begin(time_point now, const wire::ipv4_view& ip) noexcept;
+    void drop(datagram& d) noexcept;
+    bool acceptable(const wire::ipv4_view& ip, std::uint32_t length) noexcept;
+    bool place(datagram& d, const wire::ipv4_view& ip, const piece& fragment) noexcept;
+    static buffer finish(datagram& d) noexcept;
+
+    frame_pool& pool_;
+    reassembly_options options_;
+    std::unique_ptr<datagram[]> datagrams_;
+    intrusive_list<datagram> free_;
+    intrusive_list<datagram> busy_; ///< oldest first
+    std::size_t size_ = 0;
+    reassembly_statistics statistics_;
+};
+
+} // namespace corewire

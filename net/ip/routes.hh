@@ -1,0 +1,80 @@
+// Where an IPv4 packet goes next: longest prefix match over a small table (RFC 1122 3.3.1).
+//
+// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 64 routes.
+#pragma once
+
+#include <corewire/net/wire/address.hh>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace corewire {
+
+struct route {
+    ip_prefix destination; ///< host bits cleared
+    ipv4 gateway;          ///< any(): the destination is on the link
+    friend bool operator==(const route&, const route&) = default;
+};
+
+enum class hop_kind : std::uint8_t {
+    unreachable, ///< no route: ENETUNREACH
+    unicast,     ///< `address` is the neighbour to resolve
+    broadcast,   ///< to ff:ff:ff:ff:ff:ff
+    multicast,   ///< to mac_address::of_multicast(address)
+    local,       ///< one of our own addresses (or 127/8): never leaves this host
+};
+
+struct next_hop {
+    hop_kind kind = hop_kind::unreachable;
+    ipv4 address;
+    friend bool operator==(const next_hop&, const next_hop&) = default;
+};
+
+enum class route_error : std::uint8_t {
+    none,
+    full,                ///< 64 routes already
+    exists,              ///< another route to the same destination
+    gateway_not_on_link, ///< no connected route leads to the gateway (RFC 1122 3.3.1.1)
+};
+
+class route_table {
+public:
+    static constexpr std::size_t max_routes = 64;
+
+    route_table() noexcept = default;
+    /// The interface's own address; its network becomes a connected route.
+    explicit route_table(ip_prefix own) noexcept { set_address(own); }
+
+    /// Replaces our address and its connected route. Other routes stay.
+    void set_address(ip_prefix own) noexcept;
+    [[nodiscard]] route_error add(ip_prefix destination, ipv4 gateway = ipv4::any()) noexcept;
+    [[nodiscard]] route_error set_default(ipv4 gateway) noexcept { return add({ipv4::any(), 0}, gateway); }
+    bool remove(ip_prefix destination) noexcept;
+
+    next_hop find(ipv4 destination) const noexcept;
+    /// The destination is the limited broadcast address, or a connected network's (RFC 1122 3.3.6), or its old form,
+    /// the network's own address (3.2.1.3).
+    bool is_broadcast(ipv4 destination) const noexcept;
+    /// No packet that arrives may claim to come from it (RFC 1122 3.2.1.3): broadcast, multicast, 127/8, 240/4, us.
+    /// 0.0.0.0 counts too (a DHCP client asks that way; nobody here serves DHCP).
+    bool is_martian_source(ipv4 source) const noexcept;
+
+    ipv4 address() const noexcept { return own_.address(); }
+    ip_prefix prefix() const noexcept { return own_; }
+    /// Longest prefix first.
+    std::span<const route> routes() const noexcept { return {routes_.data(), count_}; }
+    std::uint64_t refused() const noexcept { return refused_; } ///< add()s that found the table full
+    void check_invariants() const;
+
+private:
+    bool on_link(ipv4 a) const noexcept;
+    const route* match(ipv4 destination) const noexcept;
+
+    ip_prefix own_;
+    std::array<route, max_routes> routes_{};
+    std::size_t count_ = 0;
+    std::uint64_t refused_ = 0;
+};
+
+} // namespace corewire

@@ -1,0 +1,107 @@
+// From a received IPv4 packet to the UDP endpoint that it is for, and onto its queue (RFC 768, RFC 1122 4.1).
+//
+//     packet --input()--> parse, checksum, port table --> endpoint's queue        no such port: the caller sends ICMP
+//
+// One interface's, on one shard. A table indexed by the local port (512 KiB of address space, of which only the pages
+// in use are touched): nothing to hash, so nothing to attack. Bounded: endpoints, endpoints on one port, datagrams
+// queued by all endpoints together. Every drop has a counter.
+#pragma once
+
+#include <corewire/net/frame/frame_pool.hh>
+#include <corewire/net/frame/packet.hh>
+#include <corewire/net/ip/icmp.hh>
+#include <corewire/net/udp/udp_endpoint.hh>
+#include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/udp.hh>
+#include <corewire/reactor/base/random.hh>
+
+#include <cstdint>
+#include <memory>
+#include <system_error>
+
+namespace corewire {
+
+struct udp_demux_options {
+    std::uint32_t max_endpoints = 16'384;
+    std::uint32_t max_on_port = 64;
+    /// Datagrams that wait in all queues: each holds a frame that the port can't receive into meanwhile.
+    std::uint32_t max_queued = 4096;
+    std::uint16_t ephemeral_first = 49'152; ///< RFC 6056 3.2 would take all from 1024; IANA's dynamic range is ours to use
+    std::uint16_t ephemeral_last = 65'535;
+};
+
+struct udp_statistics {
+    std::uint64_t received = 0, delivered = 0;
+    std::uint64_t malformed = 0, bad_checksum = 0;
+    std::uint64_t no_port = 0;
+    std::uint64_t dropped_full = 0;
+    std::uint64_t dropped_total_full = 0; ///< of these: because of max_queued
+    std::uint64_t no_frame = 0;           ///< a datagram in two pieces, and no frame to join them in
+    std::uint64_t ports_exhausted = 0;
+};
+
+enum class udp_verdict : std::uint8_t {
+    delivered, ///< on `endpoint`'s queue
+    dropped,   ///< and counted
+    no_port,   ///< nobody is there: the caller answers port unreachable; the packet is untouched
+};
+
+struct udp_delivery {
+    udp_verdict verdict;
+    udp_endpoint* endpoint; ///< when delivered
+};
+
+/// Whether a reply from `remote` to our `local_port` would arrive on this shard (the NIC's hash comes home).
+struct home_hash {
+    bool (*here)(const void* context, udp_address local, udp_address remote) = nullptr; ///< null: always
+    const void* context = nullptr;
+};
+
+class udp_demux {
+public:
+    /// `pool`: where datagrams that arrived in two pieces are put together.
+    explicit udp_demux(frame_pool& pool, udp_demux_options options = {}, std::uint64_t seed = random_seed());
+    ~udp_demux(); ///< every endpoint has left
+    udp_demux(const udp_demux&) = delete;
+    udp_demux& operator=(const udp_demux&) = delete;
+
+    /// Port 0: a random free one (RFC 6056 3.3.2), of those from which `home` sees replies. EADDRINUSE: somebody is
+    /// there, on the same address or on any(); or there are too many. `shared`: others may bind the same (each connects).
+    [[nodiscard]] std::errc bind(udp_endpoint& e, udp_address local, bool shared = false, home_hash home = {},
+                                 udp_address expected_peer = {}) noexcept;
+    /// Only datagrams of `peer` from now on; those of others that wait already stay. A port of 0 disconnects.
+    [[nodiscard]] std::errc connect(udp_endpoint& e, ipv4 local, udp_address peer) noexcept;
+    void unbind(udp_endpoint& e) noexcept; ///< and drops what waits
+
+    /// `ip` views a whole UDP datagram for us that starts in p.head (Ethernet header or not before it) and may go on in
+    /// p.body. Takes the packet's buffers when it delivers.
+    udp_delivery input(const wire::ipv4_view& ip, packet& p) noexcept;
+    /// An ICMP error about one of our datagrams. The endpoint that has an error to tell now, or null.
+    udp_endpoint* on_error(const icmp_report& report) noexcept;
+
+    /// How many endpoints share this port.
+    std::size_t on_port(std::uint16_t port) const noexcept;
+    std::size_t size() const noexcept { return size_; }
+    std::uint32_t queued() const noexcept { return queued_; }
+    const udp_statistics& statistics() const noexcept { return statistics_; }
+    void check_invariants() const;
+
+private:
+    friend class udp_endpoint;
+    udp_endpoint* find(ipv4 to, std::uint16_t port, udp_address from) const noexcept;
+    udp_endpoint* find_among_many(udp_endpoint* first, ipv4 to, udp_address from) const noexcept;
+    bool conflicts(udp_address local, bool shared) const noexcept;
+    std::uint16_t pick_port(ipv4 local, home_hash home, udp_address peer) noexcept;
+    bool take_payload(const wire::ipv4_view& ip, packet& p, std::uint32_t offset, std::uint32_t length, buffer& out) noexcept;
+    bool checksum_ok(const wire::ipv4_view& ip, const packet& p, std::uint32_t offset, std::uint32_t length) const noexcept;
+
+    frame_pool& pool_;
+    udp_demux_options options_;
+    random_generator random_;
+    udp_endpoint** by_port_; ///< 65,536 lists
+    std::size_t size_ = 0;
+    std::uint32_t queued_ = 0;
+    udp_statistics statistics_;
+};
+
+} // namespace corewire

@@ -1,0 +1,74 @@
+// One UDP socket inside a stack: where it is bound, whom it is connected to, and the datagrams that wait for its reader.
+//
+// Owned by the socket; known to a udp_demux between bind and its own destruction; one shard's. Bounded: its queue holds
+// `capacity` datagrams, the newest is dropped when it is full, and counted.
+#pragma once
+
+#include <corewire/net/frame/buffer.hh>
+#include <corewire/net/wire/address.hh>
+
+#include <cstdint>
+#include <memory>
+#include <system_error>
+
+namespace corewire {
+
+class udp_demux;
+
+struct udp_address {
+    ipv4 address;
+    std::uint16_t port = 0;
+    friend bool operator==(const udp_address&, const udp_address&) = default;
+};
+
+struct udp_datagram {
+    buffer data;         ///< the payload, contiguous, in the frame it arrived in
+    udp_address source;
+    ipv4 destination;    ///< which of our addresses (or groups) it was sent to
+};
+
+struct udp_endpoint_statistics {
+    std::uint64_t received = 0;
+    std::uint64_t dropped_full = 0; ///< the queue, or what all endpoints may hold together, was full
+};
+
+class udp_endpoint {
+public:
+    /// `capacity` datagrams, rounded up to a power of two. `owner`: the socket's own word, handed back on delivery.
+    explicit udp_endpoint(std::uint32_t capacity, void* owner = nullptr);
+    ~udp_endpoint(); ///< leaves its demux
+    udp_endpoint(const udp_endpoint&) = delete;
+    udp_endpoint& operator=(const udp_endpoint&) = delete;
+
+    bool readable() const noexcept { return head_ != tail_; }
+    std::uint32_t queued() const noexcept { return tail_ - head_; }
+    std::uint32_t capacity() const noexcept { return mask_ + 1; }
+    /// The oldest datagram; readable() must hold.
+    udp_datagram receive() noexcept;
+
+    bool bound() const noexcept { return demux_ != nullptr; }
+    udp_address local() const noexcept { return local_; }
+    udp_address peer() const noexcept { return peer_; }
+    bool connected() const noexcept { return peer_.port != 0; }
+    void* owner() const noexcept { return owner_; }
+
+    /// What an ICMP error said about what we sent to our peer; asking takes it (like SO_ERROR).
+    std::errc take_error() noexcept { return std::exchange(error_, std::errc{}); }
+    const udp_endpoint_statistics& statistics() const noexcept { return statistics_; }
+
+private:
+    friend class udp_demux;
+    bool full() const noexcept { return tail_ - head_ > mask_; }
+
+    std::uint32_t head_ = 0, tail_ = 0, mask_;
+    udp_datagram* ring_;
+    udp_demux* demux_ = nullptr;
+    udp_endpoint* next_on_port_ = nullptr;
+    void* owner_;
+    udp_address local_;
+    udp_address peer_; ///< port 0: not connected
+    std::errc error_{};
+    udp_endpoint_statistics statistics_;
+};
+
+} // namespace corewire

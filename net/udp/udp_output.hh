@@ -1,0 +1,58 @@
+// The headers of the datagrams of one flow, made once and then copied in front of each payload.
+//
+//     [ Ethernet 14 | IPv4 20 | UDP 8 ] payload        in place when the payload's frame has room and is nobody else's,
+//                                                     else in a head frame: small payload copied, large by reference
+//
+// A value: an endpoint keeps the one of its last destination. One shard's.
+#pragma once
+
+#include <corewire/net/frame/frame_pool.hh>
+#include <corewire/net/frame/packet.hh>
+#include <corewire/net/udp/udp_endpoint.hh>
+#include <corewire/net/wire/ethernet.hh>
+#include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/udp.hh>
+
+#include <array>
+#include <cstdint>
+
+namespace corewire {
+
+class udp_headers {
+public:
+    static constexpr std::uint32_t size = 14 + 20 + 8; ///< bytes
+    /// Payloads up to this many bytes are copied behind their headers rather than sent by reference.
+    static constexpr std::uint32_t copy_limit = 192;
+
+    udp_headers() noexcept = default;
+    /// `source`, `destination` MACs may be zero until the neighbour is known: see set_link().
+    udp_headers(udp_address local, udp_address remote, std::uint8_t ttl = 64, bool dont_fragment = true) noexcept;
+    void set_link(mac_address source, mac_address destination) noexcept;
+
+    udp_address local() const noexcept { return local_; }
+    udp_address remote() const noexcept { return remote_; }
+
+    /// How the checksum of UDP is to be filled in.
+    enum class checksum : std::uint8_t {
+        compute, ///< here
+        offload, ///< by the port: flags, l4_offset and l4_checksum_offset are set
+    };
+    /// Makes `out` the datagram, head starting at its Ethernet header. `payload` is moved in, or copied and dropped.
+    /// `identification` matters only without the don't-fragment flag. False when a head frame was needed and the pool
+    /// is empty: then payload is untouched. payload.size() <= 65,507.
+    bool wrap(buffer& payload, checksum how, std::uint16_t identification, frame_pool& pool, packet& out) const noexcept;
+    /// The same from bytes that stay the caller's: copied into one frame. False when they do not fit or there is none.
+    bool wrap_copy(byte_span payload, checksum how, std::uint16_t identification, frame_pool& pool, packet& out) const noexcept;
+
+private:
+    void write(std::byte* at, std::uint32_t payload_size, std::uint16_t identification) const noexcept;
+    void finish(packet& out, checksum how) const noexcept;
+
+    alignas(16) std::array<std::byte, 48> bytes_{}; ///< 42 of headers, lengths and checksums zero
+    std::uint32_t ip_sum_ = 0;  ///< of the IPv4 header as in bytes_
+    std::uint32_t udp_sum_ = 0; ///< of the pseudo-header and the ports
+    udp_address local_;
+    udp_address remote_;
+};
+
+} // namespace corewire
