@@ -1,0 +1,162 @@
+// The data path of the tap port: one read or write a packet. Setting it up is in tap_setup.cc.
+#include <corewire/net/port/tap/tap_port.hh>
+
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/uio.h>
+
+namespace corewire {
+
+/// struct virtio_net_hdr (virtio 1.2, 5.1.6), in this machine's byte order.
+struct tap_port::virtio_header {
+    std::uint8_t flags = 0;
+    std::uint8_t segment_type = 0;
+    std::uint16_t header_size = 0;
+    std::uint16_t segment_size = 0;
+    std::uint16_t checksum_start = 0;
+    std::uint16_t checksum_offset = 0;
+
+    static constexpr std::uint8_t needs_checksum = 1;
+    static constexpr std::uint8_t data_valid = 2;
+    static constexpr std::uint8_t tcp_v4 = 1;
+};
+
+namespace {
+
+constexpr std::uint32_t ethernet_header = 14;
+constexpr std::uint32_t piece_headroom = 256; ///< room for super_frame's headers
+static_assert(piece_headroom >= super_frame::max_headers);
+
+void fill_ipv4_checksum(std::byte* ip) noexcept {
+    const std::size_t size = (load_u8(ip) & 0xfu) * 4;
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < size; i += 2) sum += i == 10 ? 0 : load_be16(ip + i);
+    sum = (sum >> 16) + (sum & 0xffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    store_be16(ip + 10, static_cast<std::uint16_t>(~sum));
+}
+
+} // namespace
+
+std::size_t tap_port::receive(std::span<packet> out) {
+    std::size_t taken = 0;
+    while (waiting_first_ != waiting_end_ && taken < out.size()) out[taken++] = std::move(waiting_[waiting_first_++]);
+    if (waiting_first_ == waiting_end_) {
+        waiting_first_ = waiting_end_ = 0;
+        while (taken < out.size() && receive_one(out, taken)) {}
+    }
+    return taken;
+}
+
+/// One packet from the kernel. False if there is none, or no frame to put it in (then it stays in the kernel's queue).
+bool tap_port::receive_one(std::span<packet> out, std::size_t& taken) {
+    if (landing_ == nullptr) {
+        landing_ = frames_.allocate();
+        if (landing_ == nullptr) {
+            ++statistics_.receive_no_buffer;
+            return false;
+        }
+    }
+    virtio_header header;
+    std::byte* at = landing_->bytes + frame_headroom;
+    const std::uint32_t room = landing_->capacity - frame_headroom;
+    const iovec parts[] = {{&header, sizeof header}, {at, room}, {rest_.get(), largest_super_frame}};
+    ++statistics_.system_calls;
+    const ssize_t got = offloads_ ? ::readv(device_.get(), parts, 3) : ::read(device_.get(), at, room);
+    if (got < 0) return false;
+    const auto size = static_cast<std::uint32_t>(got) - (offloads_ ? static_cast<std::uint32_t>(sizeof header) : 0);
+    if (static_cast<std::size_t>(got) < ethernet_header + (offloads_ ? sizeof header : 0) ||
+        size >= room + (offloads_ ? largest_super_frame : 1)) {
+        ++statistics_.receive_malformed;
+        return true;
+    }
+    buffer b(*std::exchange(landing_, nullptr), at, std::min(size, room));
+    const bool vouched = (header.flags & (virtio_header::needs_checksum | virtio_header::data_valid)) != 0;
+    if (size > room) cut(std::move(b), size - room, out, taken);
+    else hand_on(std::move(b), offloads_ && vouched ? offload::l4_checksum_good : offload::none, out, taken);
+    return true;
+}
+
+void tap_port::hand_on(buffer&& b, offload flags, std::span<packet> out, std::size_t& taken) noexcept {
+    packet* p = nullptr;
+    if (taken < out.size()) p = &out[taken++];
+    else if (waiting_end_ < most_segments) p = &waiting_[waiting_end_++];
+    else {
+        ++statistics_.receive_no_buffer;
+        return;
+    }
+    ++statistics_.received_packets;
+    statistics_.received_bytes += b.size();
+    p->flags = flags;
+    p->body = buffer{};
+    p->head = std::move(b);
+}
+
+/// A super-frame, of which `rest` bytes lie in rest_: made into segments.
+void tap_port::cut(buffer&& first, std::uint32_t rest, std::span<packet> out, std::size_t& taken) noexcept {
+    constexpr offload good = offload::l4_checksum_good | offload::ipv4_checksum_good;
+    if (!cutter_.begin(first)) {
+        ++statistics_.receive_malformed;
+        return;
+    }
+    hand_on(std::move(first), good, out, taken);
+    for (std::uint32_t at = 0; at < rest;) {
+        buffer piece = frames_.allocate_buffer(piece_headroom);
+        if (piece.underlying_frame() == nullptr) { // TCP sends the rest again
+            ++statistics_.receive_no_buffer;
+            return;
+        }
+        const std::uint32_t size = std::min(rest - at, piece.tailroom());
+        std::memcpy(piece.append(size), rest_.get() + at, size);
+        at += size;
+        cutter_.go_on(piece, at == rest);
+        hand_on(std::move(piece), good, out, taken);
+    }
+}
+
+std::size_t tap_port::transmit(std::span<packet> burst) {
+    std::size_t taken = 0;
+    while (taken < burst.size() && write_one(burst[taken])) {
+        burst[taken].head = buffer{};
+        burst[taken].body = buffer{};
+        ++taken;
+    }
+    if (taken < burst.size()) ++statistics_.transmit_full;
+    return taken;
+}
+
+/// False if the kernel's queue is full.
+bool tap_port::write_one(packet& p) {
+    virtio_header header;
+    if (p.flags != offload::none && offloads_) {
+        if (has(p.flags, offload::ipv4_checksum_needed)) fill_ipv4_checksum(p.head.mutable_data() + ethernet_header);
+        if (has(p.flags, offload::l4_checksum_needed)) {
+            header.flags = virtio_header::needs_checksum;
+            header.checksum_start = p.l4_offset;
+            header.checksum_offset = p.l4_checksum_offset;
+        }
+        if (has(p.flags, offload::segment)) {
+            header.segment_type = virtio_header::tcp_v4;
+            header.segment_size = p.segment_size;
+            header.header_size = static_cast<std::uint16_t>(p.l4_offset + (load_u8(p.head.data() + p.l4_offset + 12) >> 4) * 4);
+        }
+    }
+    const std::uint32_t size = p.size();
+    const iovec parts[] = {{&header, sizeof header},
+                           {const_cast<std::byte*>(p.head.data()), p.head.size()},
+                           {const_cast<std::byte*>(p.body.data()), p.body.size()}};
+    ++statistics_.system_calls;
+    const ssize_t sent = offloads_ ? ::writev(device_.get(), parts, 3) : ::writev(device_.get(), parts + 1, 2);
+    if (sent < 0 && errno == EAGAIN) return false;
+    if (sent < 0) {
+        ++statistics_.transmit_dropped;
+        return true;
+    }
+    ++statistics_.transmitted_packets;
+    statistics_.transmitted_bytes += size;
+    return true;
+}
+
+} // namespace corewire
