@@ -1,0 +1,25 @@
+// TCP echo (RFC 862): the server's coroutines. Each belongs to the shard that accepted its connection; nothing is
+// allocated and nothing copied for a message.
+#pragma once
+
+#include <corewire/net/socket/tcp_listener.hh>
+#include <corewire/net/socket/tcp_stream.hh>
+
+#include <functional>
+
+namespace corewire::echo {
+
+/// Sends everything back until the peer closes.
+task<> serve(tcp_stream peer);
+/// Answers sockperf's requests in its own format (sockperf.hh), and nothing else.
+task<> serve_sockperf(tcp_stream peer);
+/// Reads and drops (RFC 863); at the end of the stream answers with the number of bytes, 8 of them, big-endian.
+/// What `cw-pingpong --bulk` talks to.
+task<> serve_discard(tcp_stream peer);
+
+using server = task<> (*)(tcp_stream);
+
+/// Accepts until the listener is closed; each connection is served by `serve_one`. A reset ends one connection only.
+task<> accept_all(tcp_listener& listener, server serve_one);
+
+} // namespace corewire::echo

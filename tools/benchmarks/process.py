@@ -1,0 +1,127 @@
+"""Runs the programs: each in a fresh process, pinned, ended when its figures are in."""
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from . import quiet
+from .rows import Unmeasurable
+
+FOREIGN_SHARE = 0.03  # of one CPU: each end is to have at least 0.97 of its core
+ATTEMPTS = 3          # at one sample, when others used the CPUs meanwhile
+
+
+class Programs:
+    """Where the binaries are and which CPUs they may have."""
+
+    def __init__(self, build, patience):
+        self.build = build
+        self.patience = patience
+        allowed = sorted(os.sched_getaffinity(0))
+        self.first_cpu = allowed[0]
+        self.second_cpu = allowed[1] if len(allowed) > 1 else None
+        self.disturbed_samples = 0
+
+    def path(self, name):
+        """A program of ours."""
+        path = os.path.join(self.build, "bin", name)
+        if not os.access(path, os.X_OK):
+            raise Unmeasurable(f"{path} is missing: cmake --build {self.build}")
+        return path
+
+    @staticmethod
+    def tool(name, package):
+        """A program of the system's."""
+        path = shutil.which(name)
+        if path is None:
+            raise Unmeasurable(f"{name} is missing: apt-get install {package}")
+        return path
+
+    def two_cpus(self):
+        if self.second_cpu is None:
+            raise Unmeasurable("needs two CPUs")
+        return self.first_cpu, self.second_cpu
+
+    def measure(self, command, cpus, side=None, servers=(), timeout=60):
+        """The JSON object that `command` prints. Waits for a quiet machine, and repeats the sample when others took more
+        than 3 % of a CPU meanwhile. `servers`: processes of ours that work for it."""
+        pids = [s.pid for s in servers]
+        for _ in range(ATTEMPTS):
+            self.patience.wait(pids)
+            watch = quiet.Watch(pids)
+            output, cpu_seconds = self._run(command, cpus, side, timeout)
+            if watch.foreign_share(cpu_seconds) <= FOREIGN_SHARE:
+                break
+        else:
+            self.disturbed_samples += 1
+        try:
+            return json.loads(output)
+        except ValueError as e:
+            raise Unmeasurable(f"{os.path.basename(command[0])} printed no JSON: {output.strip()[:120]!r}") from e
+
+    def _run(self, command, cpus, side, timeout):
+        """Standard output, and the CPU time it took."""
+        before = os.times()
+        process = subprocess.Popen(pinned(command, cpus, side), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as e:
+            raise Unmeasurable(f"{' '.join(command)} did not end within {timeout} s") from e
+        finally:
+            end(process)
+        after = os.times()
+        if process.returncode != 0:
+            why = (errors.strip().splitlines() or ["no message"])[-1]
+            raise Unmeasurable(f"{os.path.basename(command[0])} exited with {process.returncode}: {why[:300]}")
+        return output, after.children_user + after.children_system - before.children_user - before.children_system
+
+    @contextlib.contextmanager
+    def server(self, command, cpus, side=None, ready="line"):
+        """A program that runs until the block ends. `ready`: "line" waits for its first line of output; a (host, port)
+        waits until that accepts TCP connections."""
+        process = subprocess.Popen(pinned(command, cpus, side), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            _await_ready(process, command, ready)
+            yield process
+        finally:
+            end(process)
+
+
+def pinned(command, cpus, side=None):
+    cpu_list = ",".join(str(c) for c in cpus)
+    return (side.prefix() if side else []) + ["taskset", "-c", cpu_list] + list(command)
+
+
+def end(process):
+    """SIGTERM, and SIGKILL for what does not listen."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
+
+
+def _await_ready(process, command, ready, seconds=10):
+    name = os.path.basename(command[0])
+    if ready == "line":
+        readable, _, _ = select.select([process.stdout], [], [], seconds)
+        if not readable or not process.stdout.readline():
+            end_of = "" if process.poll() is None else f": {process.stderr.read().strip()[-300:]}"
+            raise Unmeasurable(f"{name} did not start{end_of}")
+        return
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(ready, timeout=1):
+            return
+        time.sleep(0.05)
+    raise Unmeasurable(f"{name} did not start listening on {ready[0]}:{ready[1]}")
