@@ -5,8 +5,8 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS corewire_reactor corewire_net corewire_runtime corewire_corewire EXPORT corewireTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-if(COREWIRE_INSTALLED_PROGRAMS)
-    install(TARGETS ${COREWIRE_INSTALLED_PROGRAMS} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+if(COREWIRE_PROGRAMS)
+    install(TARGETS ${COREWIRE_PROGRAMS} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
 # Other compilers cannot read this one's intermediate code: the installed archives carry machine code only.

@@ -1,16 +1,16 @@
 # Every folder apps/NAME or tools/NAME with a main.cc is a program bin/cw-NAME. The rest of its sources are a library
 # of their own (corewire_app_NAME), so that the tests below tests/apps and tests/tools can link them, and that one
-# program can hold another's part (cw-pingpong runs both ends in one process).
+# program can hold another's part (cw-pingpong runs both ends in one process). The tools named *bench* are baselines and
+# probes for tools/bench: they are built with the tests, may use tests/support, and are not installed.
 
 set(COREWIRE_PROGRAMS "")
-set(COREWIRE_INSTALLED_PROGRAMS "") # all but the baselines of tools/bench
 set(COREWIRE_APP_LIBRARIES "")
 set(program_folders "")
 file(GLOB mains CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/apps/*/main.cc" "${CMAKE_SOURCE_DIR}/tools/*/main.cc")
 foreach(main IN LISTS mains)
     get_filename_component(folder "${main}" DIRECTORY)
     get_filename_component(name "${folder}" NAME)
-    if(name STREQUAL "runtime" OR name STREQUAL "preload")
+    if(name STREQUAL "runtime" OR name STREQUAL "preload" OR (name MATCHES "bench" AND NOT COREWIRE_TESTS))
         continue()
     endif()
     list(APPEND program_folders "${folder}")
@@ -34,10 +34,12 @@ foreach(folder IN LISTS program_folders)
                           PkgConfig::CLI11 PkgConfig::nlohmann_json)
     target_compile_options(cw-${name} PRIVATE ${COREWIRE_LTO_COMPILE})
     target_link_options(cw-${name} PRIVATE ${COREWIRE_LTO_LINK})
-    list(APPEND COREWIRE_PROGRAMS cw-${name})
-    if(NOT name MATCHES "bench")
-        list(APPEND COREWIRE_INSTALLED_PROGRAMS cw-${name})
+    if(name MATCHES "bench")
+        target_link_libraries(cw-${name} PRIVATE corewire_test_support)
+        target_link_options(cw-${name} PRIVATE LINKER:--as-needed)
+    else()
+        list(APPEND COREWIRE_PROGRAMS cw-${name})
     endif()
 endforeach()
 
-add_custom_target(programs DEPENDS ${COREWIRE_PROGRAMS} COMMENT "The programs, without the tests")
+add_custom_target(programs DEPENDS ${COREWIRE_PROGRAMS} COMMENT "The programs, without tests and probes")

@@ -43,13 +43,16 @@ function(corewire_test_properties test file)
     endif()
 endfunction()
 
-# What the tests share: their vocabulary, and the framework's headers compiled once.
+# What the tests share: their vocabulary, and main().
 file(GLOB support_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/support/*.cc")
-add_library(corewire_test_support STATIC "${CMAKE_SOURCE_DIR}/cmake/test_main.cc" ${support_sources})
+add_library(corewire_test_support STATIC ${support_sources})
 target_compile_definitions(corewire_test_support PUBLIC BOOST_TEST_DYN_LINK)
 target_include_directories(corewire_test_support PUBLIC "${CMAKE_SOURCE_DIR}")
 target_link_libraries(corewire_test_support PUBLIC corewire_runtime Boost::unit_test_framework
                       PkgConfig::CLI11 PkgConfig::nlohmann_json)
+
+add_library(corewire_test_main STATIC "${CMAKE_SOURCE_DIR}/cmake/test_main.cc")
+target_link_libraries(corewire_test_main PUBLIC corewire_test_support)
 
 file(GLOB_RECURSE test_sources RELATIVE "${CMAKE_SOURCE_DIR}/tests" CONFIGURE_DEPENDS
      "${CMAKE_SOURCE_DIR}/tests/*_test.cc")
@@ -84,7 +87,7 @@ foreach(folder IN LISTS folders)
         set(paths ${sources})
         list(TRANSFORM paths PREPEND "${CMAKE_SOURCE_DIR}/tests/")
         add_executable(${program} ${paths})
-        target_link_libraries(${program} PRIVATE corewire_test_support ${TEST_LIBRARIES})
+        target_link_libraries(${program} PRIVATE corewire_test_main ${TEST_LIBRARIES})
         target_link_options(${program} PRIVATE ${COREWIRE_NO_LTO_LINK})
         foreach(source IN LISTS sources)
             get_filename_component(suite "${source}" NAME)
