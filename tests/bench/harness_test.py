@@ -1,0 +1,147 @@
+"""tools/bench without programs: what a row says when its legs succeed, fall short, fail, or need another try."""
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.environ["COREWIRE_SOURCE_DIR"], "tools"))
+
+from benchmarks import command, counting, output, suites  # noqa: E402
+from benchmarks.measure import measure  # noqa: E402
+from benchmarks.rows import Figure, Leg, Row, Target, Unmeasurable, median  # noqa: E402
+
+
+def leg_of(name, values, exact=False):
+    """A leg whose samples are these values in turn; an exception among them is raised."""
+    remaining = list(values)
+
+    def run():
+        value = remaining.pop(0)
+        if isinstance(value, Exception):
+            raise value
+        return {"p50": value}
+    return Leg(name, run, exact)
+
+
+def ratio_row(bound=2.0):
+    return Row("ours-vs-theirs", "what", "ns", ("ours", "theirs"), (Target("ratio", "<=", bound),),
+               lambda s: Figure(median(s["ours"], "p50"), median(s["theirs"], "p50"), "theirs"))
+
+
+def result_of(row, *legs, rounds=1):
+    return measure([row], {leg.name: leg for leg in legs}, rounds)[0]
+
+
+class Rows(unittest.TestCase):
+    def test_the_medians_of_the_rounds_are_compared(self):
+        result = result_of(ratio_row(), leg_of("ours", [10, 90, 20]), leg_of("theirs", [10, 1, 10]), rounds=3)
+        self.assertEqual((result["value"], result["baseline"], result["ratio"]), (20, 10, 2.0))
+        self.assertTrue(result["holds"])
+
+    def test_a_row_has_what_the_documentation_lists(self):
+        result = result_of(ratio_row(), leg_of("ours", [1]), leg_of("theirs", [1]))
+        self.assertEqual(set(result), {"row", "what", "value", "unit", "baseline", "baseline_what", "ratio", "target",
+                                       "holds", "samples"})
+
+    def test_a_row_that_falls_short_gets_three_tries(self):
+        ours = leg_of("ours", [30, 30, 15])
+        result = result_of(ratio_row(), ours, leg_of("theirs", [10, 10, 10]))
+        self.assertTrue(result["holds"])
+        result = result_of(ratio_row(), leg_of("ours", [30, 30, 30, 10]), leg_of("theirs", [10, 10, 10, 10]))
+        self.assertFalse(result["holds"])
+        self.assertEqual(result["ratio"], 3.0)
+
+    def test_a_count_that_repeats_exactly_is_taken_once(self):
+        row = Row("count", "what", "", ("count",), (Target("value", "<=", 5),), lambda s: Figure(median(s["count"], "p50")))
+        result = result_of(row, leg_of("count", [7], exact=True), rounds=7)
+        self.assertEqual(result["value"], 7)
+        self.assertFalse(result["holds"])
+
+    def test_what_cannot_be_measured_does_not_hold_and_says_why(self):
+        result = result_of(ratio_row(), leg_of("ours", [1, 1]), leg_of("theirs", [1, Unmeasurable("needs root")]), rounds=2)
+        self.assertFalse(result["holds"])
+        self.assertEqual(result["error"], "needs root")
+        self.assertIsNone(result["value"])
+
+    def test_both_targets_of_a_row_must_hold(self):
+        row = Row("both", "what", "ns", ("ours", "theirs"), (Target("value", "<=", 100), Target("ratio", "<=", 2)),
+                  lambda s: Figure(median(s["ours"], "p50"), median(s["theirs"], "p50")))
+        self.assertEqual(row.target_text(), "<= 100 ns and <= 2x")
+        self.assertFalse(row.holds(Figure(101, 100)))
+        self.assertFalse(row.holds(Figure(90, 40)))
+        self.assertFalse(row.holds(Figure(90)))
+        self.assertTrue(row.holds(Figure(90, 50)))
+
+    def test_a_difference_of_two_run_lengths_leaves_start_and_end_out(self):
+        self.assertEqual(counting.per_operation(lambda n: 1_000_000 + 17 * n, lambda n: n, 100, 300), 17)
+
+
+class Suites(unittest.TestCase):
+    def test_every_leg_that_a_row_names_exists_and_every_leg_is_used(self):
+        with contextlib.ExitStack() as cleanup:
+            for name, suite in suites.SUITES.items():
+                rows, legs = suite(None, 1, cleanup)
+                with self.subTest(name):
+                    self.assertEqual({leg for row in rows for leg in row.legs}, set(legs))
+                    self.assertEqual(len({row.name for row in rows}), len(rows))
+
+
+class Output(unittest.TestCase):
+    REPORT = {"environment": {"cpu": "one", "cores": 2}, "rows": [
+        {"row": "a", "what": "something", "value": 2412, "unit": "ns", "baseline": 1911, "baseline_what": "raw frames",
+         "ratio": 1.262, "target": "<= 1.35x", "holds": True, "samples": [2412]},
+        {"row": "b", "what": "something else", "value": None, "unit": "ns", "baseline": None, "baseline_what": None,
+         "ratio": None, "target": "<= 1x", "holds": False, "samples": [], "error": "needs root"},
+        {"row": "c", "what": "a third", "value": 5, "unit": "ns", "baseline": None, "baseline_what": None,
+         "ratio": None, "target": "<= 1 ns", "holds": False, "samples": [5]}]}
+
+    def test_the_table_says_what_holds_what_falls_short_and_what_cannot_be_measured(self):
+        lines = output.table(self.REPORT).splitlines()
+        a, b, c = (next(line for line in lines if line.startswith(name + " ")) for name in "abc")
+        self.assertIn("2'412 ns", a)
+        self.assertIn("1.26x", a)
+        self.assertTrue(a.endswith("holds"))
+        self.assertTrue(b.endswith("cannot be measured"))
+        self.assertTrue(c.endswith("falls short"))
+        self.assertIn("b: needs root", lines)
+
+    def test_markdown_has_a_line_a_row(self):
+        self.assertEqual(sum(line.startswith("| ") for line in output.markdown(self.REPORT).splitlines()), 5)
+
+
+class Command(unittest.TestCase):
+    def run_main(self, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                status = command.main(list(arguments))
+            except SystemExit as e:
+                status = e.code
+        return status, out.getvalue(), err.getvalue()
+
+    def test_a_wrong_option_is_exit_status_2(self):
+        for arguments in (["nonsense"], ["rtt", "--rounds", "0"], ["rtt", "--only", "nothing"], ["rtt", "--frobnicate"]):
+            with self.subTest(arguments):
+                status, out, err = self.run_main(*arguments)
+                self.assertEqual(status, 2)
+                self.assertEqual(out, "")
+                self.assertIn("error:", err)
+
+    def test_without_programs_every_row_is_there_with_an_error(self):
+        with tempfile.TemporaryDirectory() as empty:
+            status, out, _ = self.run_main("rtt", "--json", "--rounds", "1", "--patience", "0", "--build", empty,
+                                           "--only", "tcp-64B-wire", "--only", "tcp-64B-instructions")
+        self.assertEqual(status, 1)
+        report = json.loads(out)
+        self.assertEqual(set(report["environment"]), {"cpu", "cores", "kernel", "compiler", "commit", "date"})
+        self.assertEqual([r["row"] for r in report["rows"]], ["tcp-64B-wire", "tcp-64B-instructions"])
+        for row in report["rows"]:
+            self.assertFalse(row["holds"])
+            self.assertIn("is missing", row["error"])
+
+
+if __name__ == "__main__":
+    unittest.main()
