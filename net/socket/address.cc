@@ -44,8 +44,8 @@ socket_address socket_address::parse(std::string_view text) {
 }
 
 std::string socket_address::to_string() const {
-    if (const ipv4* a = std::get_if<ipv4>(&address)) return a->to_string() + ':' + std::to_string(port);
-    return '[' + std::get<ipv6>(address).to_string() + "]:" + std::to_string(port);
+    if (const ipv4* a = std::get_if<ipv4>(&address)) return wire::to_string(*a) + ':' + std::to_string(port);
+    return '[' + wire::to_string(std::get<ipv6>(address)) + "]:" + std::to_string(port);
 }
 
 } // namespace corewire

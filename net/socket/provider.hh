@@ -81,6 +81,7 @@ struct send_operation : socket_operation {
     byte_span borrowed{};
     socket_address to{};
     bool to_connected_peer = false;
+    udp_backend* keeper = nullptr; ///< set by a backend that keeps it
 
 protected:
     ~send_operation() = default;

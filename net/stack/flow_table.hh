@@ -67,6 +67,7 @@ public:
     }
 
 private:
+    __extension__ using wide = unsigned __int128;
     struct slot {
         flow_key key;
         std::uint32_t hash = 0;
@@ -76,8 +77,8 @@ private:
     std::size_t mask() const noexcept { return slots_.size() - 1; }
     /// A keyed 64x64->128 multiply, folded: a handful of instructions.
     std::uint32_t hash_of(const flow_key& key) const noexcept {
-        const unsigned __int128 m =
-            static_cast<unsigned __int128>(key.addresses() ^ secret_.k0) * (key.ports() ^ secret_.k1);
+        const wide m =
+            static_cast<wide>(key.addresses() ^ secret_.k0) * (key.ports() ^ secret_.k1);
         const std::uint64_t folded = static_cast<std::uint64_t>(m >> 64) ^ static_cast<std::uint64_t>(m);
         return static_cast<std::uint32_t>(folded ^ folded >> 32);
     }

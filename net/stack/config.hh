@@ -1,0 +1,52 @@
+// What a stack is told when it is made: who it is on the network, and how much it may hold.
+#pragma once
+
+#include <corewire/net/ip/icmp.hh>
+#include <corewire/net/ip/reassembly.hh>
+#include <corewire/net/link/neighbors.hh>
+#include <corewire/net/tcp/parameters.hh>
+#include <corewire/net/udp/udp_demux.hh>
+#include <corewire/net/wire/address.hh>
+#include <corewire/reactor/base/random.hh>
+#include <corewire/reactor/base/time.hh>
+
+#include <cstdint>
+#include <optional>
+
+namespace corewire {
+
+struct stack_config {
+    ip_prefix address;               ///< our own, and the network that is directly reachable; the stack answers ARP for it
+    std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
+    tcp::parameters tcp{};           ///< what connections start with
+    std::size_t max_connections = 65'536; ///< in any state, TIME-WAIT included
+    udp_demux_options udp{};
+    icmp_options icmp{};
+    neighbor_options neighbors{};
+    reassembly_options reassembly{};
+    std::uint32_t reassembly_frames = 16; ///< of 64 KiB: datagrams in pieces, and whole ones that a reader still holds
+    duration orphan_timeout = std::chrono::seconds{60}; ///< a closed connection without an owner in FIN-WAIT-2
+    bool announce = true;            ///< gratuitous ARP when the stack starts
+    /// Null: from the kernel's generator. Tests and the simulator give one.
+    std::optional<std::uint64_t> seed{};
+};
+
+/// What happened to packets that went no further, by reason. One shard's: plain integers.
+struct stack_statistics {
+    std::uint64_t received = 0;               ///< frames taken from the port
+    std::uint64_t not_for_us = 0;             ///< another host's MAC or IP address
+    std::uint64_t unknown_protocol = 0;       ///< EtherType or IP protocol
+    std::uint64_t malformed_ethernet = 0, malformed_ip = 0, malformed_tcp = 0, malformed_udp = 0;
+    std::uint64_t bad_ip_checksum = 0, bad_tcp_checksum = 0, bad_udp_checksum = 0;
+    std::uint64_t martian = 0;                ///< a source address that no host can have
+    std::uint64_t source_routed = 0;          ///< RFC 7126: dropped
+    std::uint64_t no_route = 0;               ///< nothing known leads there
+    std::uint64_t no_frame = 0;               ///< the pool was empty when a packet had to be built
+    std::uint64_t egress_full = 0;            ///< the transmit queue was full
+    std::uint64_t handed_over = 0;            ///< packets that another shard's flow owns, passed on
+    std::uint64_t tcp_resets_sent = 0, tcp_no_connection = 0, tcp_backlog_full = 0, tcp_cookies_sent = 0;
+    std::uint64_t tcp_cookies_accepted = 0, tcp_cookies_rejected = 0, tcp_connection_limit = 0;
+    std::uint64_t tcp_segments_in = 0, tcp_segments_out = 0;
+};
+
+} // namespace corewire

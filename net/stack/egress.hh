@@ -1,0 +1,72 @@
+// The packets that this turn of the loop has decided to send, on their way into the port in bursts.
+//
+// One shard's, one port's. Bounded: `capacity` packets wait here when the port is full; full() tells those who produce
+// packets on demand (TCP) to stop, and those who can't wait (ICMP, UDP) that the packet would be dropped.
+#pragma once
+
+#include <corewire/net/port/port.hh>
+
+#include <array>
+#include <cstdint>
+
+namespace corewire {
+
+class egress {
+public:
+    static constexpr std::size_t capacity = 256;
+    static constexpr std::size_t burst = 32; ///< handed to the port as soon as this many have gathered
+
+    explicit egress(port& out) noexcept : port_(out) {}
+
+    bool full() const noexcept { return count_ == capacity; }
+    std::size_t waiting() const noexcept { return count_ - first_; }
+
+    /// The slot for the next packet: empty, to be filled and then commit()ed. Asserts that it is not full().
+    packet& slot() noexcept {
+        CW_ASSERT(count_ < capacity, "egress is full: ask full() first");
+        return packets_[count_];
+    }
+    void commit() noexcept {
+        ++count_;
+        if (count_ - first_ >= burst) flush();
+    }
+    /// Drops the packet: for those who have nowhere to keep it. Counted.
+    bool push(packet&& p) noexcept {
+        if (full()) {
+            ++dropped_;
+            return false;
+        }
+        slot() = std::move(p);
+        commit();
+        return true;
+    }
+    /// Gives the port what it will take. True if anything went out.
+    bool flush() noexcept {
+        if (first_ == count_) return false;
+        const std::size_t taken = port_.transmit({packets_.data() + first_, count_ - first_});
+        first_ += taken;
+        if (first_ == count_) {
+            first_ = count_ = 0;
+        } else if (count_ == capacity && first_ != 0) {
+            compact();
+        }
+        return taken != 0;
+    }
+    /// Packets that found no room.
+    std::uint64_t dropped() const noexcept { return dropped_; }
+
+private:
+    void compact() noexcept {
+        for (std::size_t i = first_; i < count_; ++i) packets_[i - first_] = std::move(packets_[i]);
+        count_ -= first_;
+        first_ = 0;
+    }
+
+    port& port_;
+    std::size_t first_ = 0;
+    std::size_t count_ = 0;
+    std::uint64_t dropped_ = 0;
+    std::array<packet, capacity> packets_;
+};
+
+} // namespace corewire

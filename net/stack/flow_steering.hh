@@ -1,0 +1,33 @@
+// Which shard owns a flow, when several shards serve one address, and how a frame gets there.
+//
+// The rule is one hash over the 4-tuple, the same on every shard (and the NIC's own where it has RSS): a frame that
+// arrives at the wrong shard is handed over, and an active open picks a source port that hashes home.
+#pragma once
+
+#include <corewire/net/frame/packet.hh>
+#include <corewire/net/stack/flow_table.hh>
+#include <corewire/reactor/base/time.hh>
+
+namespace corewire {
+
+class network_stack;
+
+class flow_steering {
+public:
+    virtual ~flow_steering() = default;
+    /// The number of the shard whose connections have this 4-tuple.
+    virtual unsigned owner(const flow_key& key) const noexcept = 0;
+    /// The number of this shard.
+    virtual unsigned self() const noexcept = 0;
+    /// Gives a whole Ethernet frame to another shard. False (the frame is dropped and counted) when the way is full.
+    virtual bool hand_over(unsigned shard, packet&& frame) noexcept = 0;
+    /// A frame that concerns every shard (an ARP reply): a copy to each other one.
+    virtual void share_with_all(const packet& frame) noexcept = 0;
+    /// Takes in what others handed to us; true if there was anything.
+    virtual bool poll(time_point now, network_stack& stack) = 0;
+    virtual void flush() noexcept = 0;
+    virtual bool prepare_sleep() noexcept = 0;
+    virtual void finish_sleep() noexcept = 0;
+};
+
+} // namespace corewire

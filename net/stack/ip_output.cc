@@ -1,0 +1,144 @@
+#include <corewire/net/stack/ip_output.hh>
+
+#include <stdexcept>
+
+namespace corewire {
+
+ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack_statistics& statistics)
+    : device_(device), egress_(tx), statistics_(statistics),
+      neighbors_(device.mac(), config.address, config.neighbors,
+                 config.seed ? *config.seed ^ 0x9e3779b97f4a7c15 : random_seed()),
+      routes_(config.address), mtus_(device.mtu()),
+      identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), announce_(config.announce) {
+    if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
+        throw std::invalid_argument("the gateway " + to_string(*config.gateway) + " is not on the network of " +
+                                    to_string(config.address.address()) + '/' +
+                                    std::to_string(config.address.length()));
+    }
+}
+
+void ip_output::start(time_point now) noexcept {
+    if (!announce_) return;
+    neighbors_.start(now);
+    drain();
+}
+
+// ---- paths ----
+
+bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::ip_protocol protocol) noexcept {
+    path.hop = routes_.find(destination);
+    path.via = {};
+    const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
+    link.emit(path.headers);
+    std::byte* ip = path.headers.data() + wire::ethernet_header::size;
+    const wire::ipv4_header header{
+        .total_length = 0, .dont_fragment = true, .protocol = protocol, .source = source, .destination = destination};
+    header.emit(mutable_byte_span(path.headers).subspan(wire::ethernet_header::size));
+    store_be16(ip + wire::ipv4_header::checksum_offset, 0);
+    path.checksum_base = 0;
+    for (std::size_t i = 0; i < wire::ipv4_header::min_size; i += 2) path.checksum_base += load_be16(ip + i);
+    if (path.hop.kind != hop_kind::unicast) {
+        ++statistics_.no_route;
+        return false;
+    }
+    return true;
+}
+
+bool ip_output::refresh(time_point now, output_path& path) noexcept {
+    if (path.hop.kind != hop_kind::unicast) return false;
+    neighbor* n = neighbors_.use(now, path.hop.address);
+    drain(); // using a stale entry may have it say something
+    if (n == nullptr) return false;
+    path.via = neighbor_ref(*n);
+    n->mac().store(path.headers.data());
+    return true;
+}
+
+bool ip_output::send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size) noexcept {
+    path.stamp(p.head.mutable_data(), l4_size);
+    packet out = std::move(p);
+    if (path.hop.kind != hop_kind::unicast) {
+        ++statistics_.no_route;
+        return false;
+    }
+    return transmit(now, out, path.hop);
+}
+
+// ---- datagrams ----
+
+std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination) noexcept {
+    const next_hop hop = routes_.find(destination);
+    if (hop.kind == hop_kind::unreachable || hop.kind == hop_kind::local) {
+        ++statistics_.no_route;
+        return std::errc::network_unreachable;
+    }
+    const std::uint32_t limit = mtus_.find(now, destination).bytes;
+    const auto put = [&](packet& p) {
+        const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
+        link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
+        return transmit(now, p, hop);
+    };
+    if (datagram.size() <= limit) return put(datagram) ? std::errc{} : std::errc::host_unreachable;
+    fragmenter cut(std::move(datagram), limit);
+    for (packet fragment; cut.next(device_.pool(), fragment);) put(fragment);
+    switch (cut.error()) {
+    case fragment_error::none: return {};
+    case fragment_error::no_frame: ++statistics_.no_frame; return std::errc::no_buffer_space;
+    default: return std::errc::message_size;
+    }
+}
+
+/// `p.head` starts at an Ethernet header without a destination.
+bool ip_output::transmit(time_point now, packet& p, const next_hop& hop) noexcept {
+    switch (hop.kind) {
+    case hop_kind::broadcast: mac_address::broadcast().store(p.head.mutable_data()); break;
+    case hop_kind::multicast: mac_address::of_multicast(hop.address).store(p.head.mutable_data()); break;
+    default: {
+        const resolution how = neighbors_.resolve(now, hop.address, p);
+        drain();
+        if (how == resolution::queued) return true;
+        if (how == resolution::failed) {
+            ++statistics_.no_route;
+            return false;
+        }
+    }
+    }
+    if (egress_.push(std::move(p))) return true;
+    ++statistics_.egress_full;
+    return false;
+}
+
+// ---- ARP ----
+
+void ip_output::on_arp(time_point now, const wire::arp_packet& arp) noexcept {
+    neighbors_.on_arp(now, arp);
+    drain();
+}
+
+void ip_output::on_timer(time_point now) noexcept {
+    while (neighbors_.next_timeout() <= now) {
+        neighbors_.on_timer(now);
+        drain();
+    }
+}
+
+/// Sends what the cache has to say, and what waited for an answer that has come.
+void ip_output::drain() noexcept {
+    for (arp_message m; neighbors_.poll_transmit(m);) {
+        packet p;
+        p.head = device_.pool().allocate_buffer();
+        if (p.head.underlying_frame() == nullptr) {
+            ++statistics_.no_frame;
+            continue;
+        }
+        const wire::ethernet_header link{.destination = m.destination, .source = device_.mac(), .type = wire::ether_type::arp};
+        link.emit({p.head.append(wire::ethernet_header::size), wire::ethernet_header::size});
+        m.arp.emit({p.head.append(wire::arp_packet::size), wire::arp_packet::size});
+        if (!egress_.push(std::move(p))) ++statistics_.egress_full;
+    }
+    for (packet p; neighbors_.poll_released(p);) {
+        if (!egress_.push(std::move(p))) ++statistics_.egress_full;
+    }
+}
+
+} // namespace corewire

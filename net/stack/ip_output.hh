@@ -1,0 +1,70 @@
+// The way down: routes, neighbours and path MTU for whoever sends, and the packets that wait for an address to be resolved.
+// One stack's. TCP keeps an output_path a connection and stamps it on each segment; everything else goes by send().
+#pragma once
+
+#include <corewire/net/ip/fragmentation.hh>
+#include <corewire/net/ip/identification.hh>
+#include <corewire/net/ip/path_mtu.hh>
+#include <corewire/net/ip/routes.hh>
+#include <corewire/net/ip/token_bucket.hh>
+#include <corewire/net/link/neighbors.hh>
+#include <corewire/net/stack/config.hh>
+#include <corewire/net/stack/egress.hh>
+#include <corewire/net/stack/output_path.hh>
+
+#include <system_error>
+
+namespace corewire {
+
+class ip_output {
+public:
+    ip_output(port& device, egress& tx, const stack_config& config, stack_statistics& statistics);
+
+    // ---- for flows that keep a path ----
+    /// Fills in everything but the neighbour's MAC. False if nothing leads there (counted).
+    bool prepare(output_path& path, ipv4 source, ipv4 destination, wire::ip_protocol protocol) noexcept;
+    /// The path's headers may be stamped now. If not, send_unresolved() takes the packet.
+    bool ready(time_point now, output_path& path) noexcept { return path.via.current() || refresh(now, path); }
+    /// `p.head` has room for link_and_ip_size bytes in front, already prepended, and `l4_size` bytes of segment behind.
+    /// Queues it behind its neighbour, or drops and counts it. `p` is left empty.
+    bool send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size) noexcept;
+    /// What was sent along this path has arrived: its neighbour is alive (RFC 4861 7.3.1).
+    void confirm(time_point now, const output_path& path) noexcept { path.via.confirm(now); }
+
+    // ---- for everything else ----
+    /// Sends a datagram whose head starts at its IPv4 header, fragmenting it if it is too long for the path.
+    std::errc send(time_point now, packet&& datagram, ipv4 destination) noexcept;
+    bool reachable(ipv4 destination) const noexcept { return routes_.find(destination).kind == hop_kind::unicast; }
+    std::uint32_t path_mtu_to(time_point now, ipv4 destination) const noexcept { return mtus_.find(now, destination).bytes; }
+    std::uint32_t mtu() const noexcept { return device_.mtu(); }
+    bool may_send_reset(time_point now) noexcept { return resets_.take(now); }
+
+    /// ARP and its clock.
+    void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
+    void on_timer(time_point now) noexcept;
+    time_point next_timeout() const noexcept { return neighbors_.next_timeout(); }
+    void start(time_point now) noexcept;
+
+    neighbor_cache& neighbors() noexcept { return neighbors_; }
+    route_table& routes() noexcept { return routes_; }
+    path_mtu_cache& path_mtus() noexcept { return mtus_; }
+    identification_source& identifications() noexcept { return identifications_; }
+    port& device() noexcept { return device_; }
+
+private:
+    bool refresh(time_point now, output_path& path) noexcept;
+    bool transmit(time_point now, packet& p, const next_hop& hop) noexcept;
+    void drain() noexcept;
+
+    port& device_;
+    egress& egress_;
+    stack_statistics& statistics_;
+    neighbor_cache neighbors_;
+    route_table routes_;
+    path_mtu_cache mtus_;
+    identification_source identifications_;
+    token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
+    bool announce_;
+};
+
+} // namespace corewire

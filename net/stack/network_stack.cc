@@ -1,0 +1,325 @@
+#include <corewire/net/stack/network_stack.hh>
+
+#include <corewire/net/stack/stack_sockets.hh>
+#include <corewire/net/stack/tcp_listen_socket.hh>
+#include <corewire/net/wire/arp.hh>
+
+#include <algorithm>
+
+namespace corewire {
+
+network_stack::stack_timer::stack_timer(network_stack* s) noexcept
+    : timer([](timer& t) noexcept {
+          network_stack& self = *static_cast<stack_timer&>(t).owner;
+          self.on_timer(self.reactor_.now());
+      }),
+      owner(s) {}
+
+network_stack::network_stack(reactor& loop, std::unique_ptr<port> device, const stack_config& config)
+    : reactor_(loop), device_(std::move(device)), config_(config), egress_(*device_),
+      output_(*device_, egress_, config_, statistics_),
+      datagram_pool_(config_.reassembly_frames, reassembler::frame_size), reassembler_(datagram_pool_, config_.reassembly),
+      icmp_(config_.address.address(), device_->pool(), config_.icmp),
+      tcp_(loop, output_, egress_, device_->pool(), config_, statistics_),
+      udp_(loop, output_, egress_, device_->pool(), config_, statistics_, datagram_pool_), timer_(this) {
+    loop.add_poller(*this);
+    output_.start(loop.now());
+    arm_timer();
+}
+
+network_stack::~network_stack() {
+    egress_.flush();
+    void*& attached = reactor_.attached(reactor::attachment::network);
+    if (attached == static_cast<socket_provider*>(this)) attached = nullptr;
+}
+
+// ---- the turn ----
+
+bool network_stack::poll(time_point now) {
+    bool any = steering_ != nullptr && steering_->poll(now, *this);
+    const std::size_t n = device_->receive(received_);
+    if (n == 0) return any;
+    statistics_.received += n;
+    for (std::size_t i = 0; i < n; ++i) {
+        link_input(now, received_[i], false);
+        received_[i].head = {};
+        received_[i].body = {};
+    }
+    return true;
+}
+
+bool network_stack::flush(time_point now) {
+    bool any = tcp_.flush(now);
+    any |= udp_.flush(now);
+    if (egress_.waiting() != 0) any |= egress_.flush();
+    if (steering_ != nullptr) steering_->flush();
+    return any;
+}
+
+bool network_stack::prepare_sleep() {
+    if (egress_.waiting() != 0) return false; // the port was full: keep trying
+    if (steering_ != nullptr && !steering_->prepare_sleep()) return false;
+    if (device_->prepare_sleep()) return true;
+    if (steering_ != nullptr) steering_->finish_sleep();
+    return false;
+}
+
+void network_stack::on_timer(time_point now) {
+    output_.on_timer(now);
+    for (expired_datagram gone; reassembler_.expire(now, gone);) {
+        packet out;
+        // RFC 1122 3.3.2 (MUST): time exceeded, if fragment zero was there.
+        const auto late = wire::icmp_header::time_exceeded(wire::icmp_time_exceeded::reassembly);
+        if (!gone.quote.empty() && icmp_.make_error(now, late, gone.quote.bytes(), {}, out)) {
+            wire::ipv4_view quoted;
+            if (wire::ipv4_view::parse_quoted(gone.quote.bytes(), quoted) == wire::parse_error::none) {
+                output_.send(now, std::move(out), quoted.source());
+            }
+        }
+        gone.quote = {};
+    }
+    arm_timer();
+}
+
+void network_stack::arm_timer() noexcept {
+    const time_point at = std::min(output_.next_timeout(), reassembler_.next_timeout());
+    if (at == never || (timer_.armed() && timer_.expiry() <= at)) return;
+    reactor_.timers().arm(timer_, at);
+}
+
+// ---- frames in ----
+
+void network_stack::link_input(time_point now, packet& p, bool handed_over) {
+    wire::ethernet_view frame;
+    if (wire::ethernet_view::parse(p.head.bytes(), frame) != wire::parse_error::none) [[unlikely]] {
+        ++statistics_.malformed_ethernet;
+        return;
+    }
+    const mac_address to = frame.destination();
+    const bool for_us = to == device_->mac();
+    if (!for_us && !to.is_multicast()) [[unlikely]] {
+        ++statistics_.not_for_us;
+        return;
+    }
+    const wire::ether_type type = frame.type();
+    if (type == wire::ether_type::ipv4) [[likely]] {
+        ip_input(now, p, !for_us, handed_over);
+    } else if (type == wire::ether_type::arp) {
+        if (steering_ != nullptr && !handed_over) steering_->share_with_all(p);
+        arp_input(now, p);
+    } else {
+        ++statistics_.unknown_protocol;
+    }
+}
+
+void network_stack::arp_input(time_point now, const packet& p) {
+    wire::arp_view arp;
+    if (wire::arp_view::parse(p.head.bytes().subspan(wire::ethernet_header::size), arp) != wire::parse_error::none) {
+        ++statistics_.malformed_ethernet;
+        return;
+    }
+    output_.on_arp(now, wire::arp_packet::from(arp));
+    arm_timer();
+}
+
+void network_stack::ip_input(time_point now, packet& p, bool link_broadcast, bool handed_over) {
+    wire::ipv4_view ip;
+    // The payload may go on in p.body, so the header may promise more than head holds: checked against both here.
+    if (wire::ipv4_view::parse_quoted(p.head.bytes().subspan(wire::ethernet_header::size), ip) != wire::parse_error::none ||
+        ip.total_length() > p.size() - wire::ethernet_header::size) [[unlikely]] {
+        ++statistics_.malformed_ip;
+        return;
+    }
+    if (!has(p.flags, offload::ipv4_checksum_good) && !ip.checksum_ok()) [[unlikely]] {
+        ++statistics_.bad_ip_checksum;
+        return;
+    }
+    const arrival how{.link_broadcast = link_broadcast, .ip_broadcast = ip.destination() != address()};
+    if ((how.ip_broadcast || ip.header_size() != wire::ipv4_view::min_header_size ||
+         output_.routes().is_martian_source(ip.source())) && !acceptable(ip, p)) [[unlikely]] {
+        return;
+    }
+    if (steering_ != nullptr && steer_away(ip, p, handed_over)) return;
+    // The padding of a short frame goes (RFC 894): what is left is the datagram.
+    const std::uint32_t surplus = p.size() - wire::ethernet_header::size - ip.total_length();
+    if (surplus != 0) [[unlikely]] {
+        const std::uint32_t from_body = std::min(surplus, p.body.size());
+        p.body.remove_suffix(from_body);
+        p.head.remove_suffix(surplus - from_body);
+    }
+    if (ip.is_fragment()) [[unlikely]] {
+        reassemble(now, ip, p, how);
+        return;
+    }
+    deliver(now, ip, p, how);
+}
+
+/// The rarer checks: whose it is, whether its source can be true, and what its options ask for.
+bool network_stack::acceptable(const wire::ipv4_view& ip, const packet&) {
+    const ipv4 to = ip.destination();
+    if (to != address() && !output_.routes().is_broadcast(to) && !udp_.groups().accepts(to)) {
+        ++statistics_.not_for_us;
+        return false;
+    }
+    if (output_.routes().is_martian_source(ip.source())) {
+        ++statistics_.martian;
+        return false;
+    }
+    wire::ipv4_option_cursor cursor(ip.options());
+    for (wire::ipv4_option o; cursor.next(o);) {
+        if (!o.is_source_route()) continue;
+        ++statistics_.source_routed; // RFC 7126 4.3, 4.4: hosts drop them
+        return false;
+    }
+    if (cursor.error() == wire::parse_error::none) return true;
+    ++statistics_.malformed_ip;
+    return false;
+}
+
+void network_stack::deliver(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how) {
+    switch (ip.protocol()) {
+    case wire::ip_protocol::tcp:
+        if (how.ip_broadcast || how.link_broadcast) { // RFC 9293 3.9.2.3 (MUST-57): never to a group
+            ++statistics_.not_for_us;
+            return;
+        }
+        p.head.remove_prefix(static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data()));
+        tcp_.input(now, p, ip.source(), ip.destination(), ip.ecn() == 3);
+        return;
+    case wire::ip_protocol::udp: {
+        const udp_verdict verdict = udp_.input(now, ip, p);
+        if (verdict != udp_verdict::no_port) return;
+        packet out;
+        const auto error = wire::icmp_header::unreachable(wire::icmp_unreachable::port);
+        if (icmp_.make_error(now, error, {ip.header().data(), ip.header().size() + ip.payload().size()}, how, out)) {
+            output_.send(now, std::move(out), ip.source());
+        }
+        return;
+    }
+    case wire::ip_protocol::icmp: {
+        packet out;
+        icmp_report report;
+        const ipv4 from = ip.source();
+        switch (icmp_.input(now, ip, p, how, out, report)) {
+        case icmp_verdict::reply: output_.send(now, std::move(out), from); break;
+        case icmp_verdict::report: on_report(now, report); break;
+        case icmp_verdict::nothing: break;
+        }
+        return;
+    }
+    default: {
+        ++statistics_.unknown_protocol;
+        packet out;
+        const auto error = wire::icmp_header::unreachable(wire::icmp_unreachable::protocol);
+        if (icmp_.make_error(now, error, {ip.header().data(), ip.header().size() + ip.payload().size()}, how, out)) {
+            output_.send(now, std::move(out), ip.source());
+        }
+    }
+    }
+}
+
+void network_stack::reassemble(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how) {
+    buffer whole = reassembler_.add(now, ip, p);
+    arm_timer();
+    if (whole.empty()) return;
+    wire::ipv4_view datagram;
+    if (wire::ipv4_view::parse(whole.bytes(), datagram) != wire::parse_error::none) {
+        ++statistics_.malformed_ip;
+        return;
+    }
+    packet joined;
+    joined.head = std::move(whole);
+    deliver(now, datagram, joined, how);
+}
+
+void network_stack::on_report(time_point now, const icmp_report& report) {
+    if (report.protocol == wire::ip_protocol::udp) {
+        udp_.on_report(report);
+        return;
+    }
+    if (report.protocol != wire::ip_protocol::tcp) return;
+    const flow_key key{report.local.value(), report.remote.value(), report.local_port, report.remote_port};
+    const tcp::seq_number seq{report.sequence};
+    switch (report.kind) {
+    case icmp_error_kind::fragmentation_needed:
+        // RFC 5927 7: believed only when it quotes bytes that are in flight.
+        if (!tcp_.in_flight(key, seq)) return;
+        tcp_.on_path_mtu(now, key,
+                         output_.path_mtus().on_too_big(now, report.remote, report.mtu, report.quoted_length).bytes);
+        return;
+    case icmp_error_kind::port_unreachable:
+    case icmp_error_kind::protocol_unreachable:
+        tcp_.on_icmp_error(key, std::errc::connection_refused, true, seq);
+        return;
+    case icmp_error_kind::network_unreachable: tcp_.on_icmp_error(key, std::errc::network_unreachable, false, seq); return;
+    default: tcp_.on_icmp_error(key, std::errc::host_unreachable, false, seq); return;
+    }
+}
+
+// ---- several shards ----
+
+void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
+    steering_ = std::move(steering);
+    flow_steering* s = steering_.get();
+    tcp_.set_home_predicate([s](const flow_key& key) { return s->owner(key) == s->self(); });
+    udp_.set_home_predicate([s](const flow_key& key) { return s->owner(key) == s->self(); });
+}
+
+/// True if the packet belongs to another shard, and went there.
+bool network_stack::steer_away(const wire::ipv4_view& ip, packet& p, bool handed_over) {
+    if (handed_over) return false;
+    flow_key key{ip.destination().value(), ip.source().value(), 0, 0};
+    const bool has_ports = (ip.protocol() == wire::ip_protocol::tcp || ip.protocol() == wire::ip_protocol::udp) &&
+                           !ip.is_fragment() && ip.payload().size() >= 4;
+    unsigned to = 0; // fragments and ICMP meet on shard 0
+    if (has_ports) {
+        key.remote_port = load_be16(ip.payload().data());
+        key.local_port = load_be16(ip.payload().data() + 2);
+        to = steering_->owner(key);
+    }
+    if (to == steering_->self()) return false;
+    ++statistics_.handed_over;
+    steering_->hand_over(to, std::move(p));
+    return true;
+}
+
+// ---- sockets ----
+
+std::unique_ptr<listener_backend> network_stack::listen(const socket_address& at, const listen_options& options) {
+    const ipv4 local = at.v4();
+    if (!local.is_any() && local != address()) {
+        throw std::system_error(std::make_error_code(std::errc::address_not_available),
+                                "bind " + at.to_string() + ": this stack's address is " + wire::to_string(address()));
+    }
+    return std::make_unique<tcp_listen_socket>(tcp_, socket_address{address(), tcp_.choose_listen_port(at.port)}, options);
+}
+
+std::unique_ptr<tcp_backend> network_stack::connect(const socket_address& to, const socket_address& local,
+                                                    const tcp_options_set& options) {
+    if (!local.v4().is_any() && local.v4() != address()) {
+        throw std::system_error(std::make_error_code(std::errc::address_not_available),
+                                "connect from " + local.to_string() + ": this stack's address is " + wire::to_string(address()));
+    }
+    return std::make_unique<stack_tcp_socket>(tcp_.open(address(), local.port, to.v4(), to.port, options));
+}
+
+bool network_stack::start_connected(tcp_backend& backend, plain_operation& op) noexcept {
+    return static_cast<stack_tcp_socket&>(backend).connection().start_connected(op);
+}
+
+void network_stack::cancel_connected(tcp_backend& backend, socket_operation& op) noexcept { backend.cancel(op); }
+
+std::unique_ptr<udp_backend> network_stack::bind_udp(const socket_address& at, const udp_options& options) {
+    return udp_.bind(at, options);
+}
+
+std::string network_stack::describe() const {
+    return device_->name() + ", " + wire::to_string(address()) + '/' + std::to_string(config_.address.length());
+}
+
+void network_stack::check_invariants() const {
+    tcp_.check_invariants();
+    reassembler_.check_invariants();
+}
+
+} // namespace corewire

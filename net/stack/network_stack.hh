@@ -1,0 +1,95 @@
+// One shard's network: a port, an IPv4 host behind it, and TCP and UDP above. The loop polls it once a turn.
+//
+//     port --receive burst--> link_input --> arp | ip_input --> icmp | udp | tcp --> sockets
+//     sockets, timers --> tcp_layer::flush, send() --> ip_output --> egress --transmit burst--> port
+//
+// Received data flows left to right only; sending is a separate chain downward. Owns its port and everything above it.
+// Exclusive mode: the stack has an address of its own and answers ARP for it.
+#pragma once
+
+#include <corewire/net/ip/icmp.hh>
+#include <corewire/net/ip/reassembly.hh>
+#include <corewire/net/port/port.hh>
+#include <corewire/net/stack/config.hh>
+#include <corewire/net/stack/egress.hh>
+#include <corewire/net/stack/flow_steering.hh>
+#include <corewire/net/stack/ip_output.hh>
+#include <corewire/net/stack/tcp_layer.hh>
+#include <corewire/net/stack/udp_layer.hh>
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <memory>
+
+namespace corewire {
+
+class network_stack final : public poller, public socket_provider {
+public:
+    /// Joins the loop's pollers and announces its address. Throws std::invalid_argument for a gateway off the network.
+    network_stack(reactor& loop, std::unique_ptr<port> device, const stack_config& config);
+    ~network_stack() override;
+
+    // ---- poller ----
+    bool poll(time_point now) override;
+    bool flush(time_point now) override;
+    bool prepare_sleep() override;
+    void finish_sleep() override { device_->finish_sleep(); }
+    int wake_fd() const override { return device_->wake_fd(); }
+
+    // ---- socket_provider ----
+    std::unique_ptr<listener_backend> listen(const socket_address& at, const listen_options& options) override;
+    std::unique_ptr<tcp_backend> connect(const socket_address& to, const socket_address& local,
+                                         const tcp_options_set& options) override;
+    bool start_connected(tcp_backend& backend, plain_operation& op) noexcept override;
+    void cancel_connected(tcp_backend& backend, socket_operation& op) noexcept override;
+    std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options& options) override;
+    std::string describe() const override;
+
+    /// Several shards behind one address: which of them owns a flow, and the way there. Set once, before traffic.
+    void set_steering(std::unique_ptr<flow_steering> steering);
+    /// A frame that another shard received for a flow of ours.
+    void take_over(time_point now, packet& p) { link_input(now, p, true); }
+
+    const stack_statistics& statistics() const noexcept { return statistics_; }
+    port& device() noexcept { return *device_; }
+    tcp_layer& tcp() noexcept { return tcp_; }
+    udp_layer& udp() noexcept { return udp_; }
+    ip_output& ip() noexcept { return output_; }
+    ipv4 address() const noexcept { return config_.address.address(); }
+    void check_invariants() const;
+
+private:
+    static constexpr std::size_t receive_burst = 32;
+
+    void link_input(time_point now, packet& p, bool handed_over);
+    void arp_input(time_point now, const packet& p);
+    void ip_input(time_point now, packet& p, bool link_broadcast, bool handed_over);
+    bool acceptable(const wire::ipv4_view& ip, const packet& p);
+    void deliver(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how);
+    void reassemble(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how);
+    void on_report(time_point now, const icmp_report& report);
+    bool steer_away(const wire::ipv4_view& ip, packet& p, bool handed_over);
+    void on_timer(time_point now);
+    void arm_timer() noexcept;
+
+    struct stack_timer : timer {
+        network_stack* owner;
+        explicit stack_timer(network_stack* s) noexcept;
+    };
+
+    reactor& reactor_;
+    std::unique_ptr<port> device_;
+    stack_config config_;
+    stack_statistics statistics_;
+    egress egress_;
+    ip_output output_;
+    frame_pool datagram_pool_; ///< 64 KiB frames, for reassembly only
+    reassembler reassembler_;
+    icmp_layer icmp_;
+    tcp_layer tcp_;
+    udp_layer udp_;
+    std::unique_ptr<flow_steering> steering_;
+    stack_timer timer_;
+    std::array<packet, receive_burst> received_;
+};
+
+} // namespace corewire

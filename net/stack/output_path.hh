@@ -1,0 +1,40 @@
+// How one flow's packets leave: the Ethernet and IPv4 headers they all share, built once, and the neighbour they go to.
+//
+// Kept inside a connection. ip_output::ready() says in a few loads whether it is still right, and refreshes it if not.
+#pragma once
+
+#include <corewire/net/ip/routes.hh>
+#include <corewire/net/link/neighbor.hh>
+#include <corewire/net/wire/ethernet.hh>
+#include <corewire/net/wire/ipv4.hh>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace corewire {
+
+inline constexpr std::uint32_t link_and_ip_size = wire::ethernet_header::size + wire::ipv4_header::min_size;
+
+struct output_path {
+    neighbor_ref via;  ///< current while the Ethernet header below is right
+    next_hop hop;
+    /// Ethernet and IPv4 with total length and checksum zero.
+    alignas(16) std::array<std::byte, 48> headers{};
+    std::uint32_t checksum_base = 0; ///< sum of the IPv4 header's words as they stand, host order, not folded
+
+    /// Puts the headers at `at`, in front of a segment of `l4_size` bytes that starts at `at` + link_and_ip_size.
+    void stamp(std::byte* at, std::uint32_t l4_size) const noexcept {
+        std::memcpy(at, headers.data(), link_and_ip_size);
+        std::byte* ip = at + wire::ethernet_header::size;
+        const std::uint32_t total = l4_size + static_cast<std::uint32_t>(wire::ipv4_header::min_size);
+        store_be16(ip + 2, static_cast<std::uint16_t>(total));
+        std::uint32_t sum = checksum_base + total;
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum += sum >> 16;
+        store_be16(ip + wire::ipv4_header::checksum_offset, static_cast<std::uint16_t>(~sum));
+    }
+};
+
+} // namespace corewire

@@ -1,0 +1,230 @@
+#include <corewire/net/stack/tcp_connection.hh>
+
+#include <corewire/net/stack/tcp_layer.hh>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace corewire {
+
+tcp_connection::wake_timer::wake_timer(tcp_connection* c) noexcept
+    : timer([](timer& t) noexcept {
+          tcp_connection& self = *static_cast<wake_timer&>(t).owner;
+          self.layer_.on_wake(self);
+      }),
+      owner(c) {}
+
+tcp_connection::tcp_connection(tcp_layer& layer, const flow_key& k, tcp::tcb block)
+    : tcb(std::move(block)), key(k), layer_(layer), wake_(this) {}
+
+// ---- socket operations ----
+
+bool tcp_connection::start_read(read_operation& op) noexcept {
+    CW_ASSERT(reader_ == nullptr, "one reader at a time: another coroutine is reading this stream");
+    if (tcb.readable() != 0) {
+        op.data = tcb.read(op.max_size);
+        if (tcb.wants_output()) layer_.mark_dirty(*this); // the window has opened enough to say so
+        return true;
+    }
+    if (tcb.at_end()) return true;
+    if (const std::errc why = failure(); why != std::errc{}) {
+        op.error = why;
+        return true;
+    }
+    reader_ = &op;
+    return false;
+}
+
+bool tcp_connection::start_write(write_operation& op) noexcept {
+    CW_ASSERT(writer_ == nullptr, "one writer at a time: another coroutine is writing this stream");
+    if (shut_down_) {
+        op.error = std::errc::broken_pipe;
+        return true;
+    }
+    if (const std::errc why = failure(); why != std::errc{}) {
+        op.error = why;
+        return true;
+    }
+    if (take_write(op)) return true;
+    writer_ = &op;
+    return false;
+}
+
+/// Moves into the send queue what fits. True when nothing of the operation is left.
+bool tcp_connection::take_write(write_operation& op) noexcept {
+    if (!op.owned.empty()) {
+        if (tcb.writable() == 0) return false;
+        tcb.write(std::move(op.owned));
+        layer_.mark_dirty(*this);
+        return true;
+    }
+    while (!op.borrowed.empty()) {
+        const std::uint32_t room = tcb.writable();
+        if (room == 0) return false;
+        const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), room));
+        std::uint32_t taken = tcb.append_copy(op.borrowed.first(wanted));
+        if (taken == 0) {
+            buffer fresh = layer_.pool().allocate_buffer();
+            if (fresh.underlying_frame() == nullptr) {
+                layer_.wait_for_frames(*this);
+                return false;
+            }
+            taken = std::min(wanted, fresh.tailroom());
+            std::memcpy(fresh.append(taken), op.borrowed.data(), taken);
+            tcb.write(std::move(fresh));
+        }
+        op.borrowed = op.borrowed.subspan(taken);
+        layer_.mark_dirty(*this);
+    }
+    return true;
+}
+
+bool tcp_connection::start_connected(plain_operation& op) noexcept {
+    if (connected_) return true;
+    if (const std::errc why = failure(); why != std::errc{}) {
+        op.error = why;
+        return true;
+    }
+    connecting_ = &op;
+    return false;
+}
+
+bool tcp_connection::start_drain(plain_operation& op) noexcept {
+    CW_ASSERT(draining_ == nullptr, "one close at a time");
+    if (const std::errc why = failure(); why != std::errc{}) {
+        op.error = why;
+        return true;
+    }
+    if (tcb.all_acknowledged()) return true;
+    draining_ = &op;
+    return false;
+}
+
+bool tcp_connection::start_wait_readable(plain_operation& op) noexcept {
+    if (tcb.readable() != 0 || tcb.at_end() || failure() != std::errc{}) return true;
+    CW_ASSERT(readable_waiter_ == nullptr, "one wait_readable at a time");
+    readable_waiter_ = &op;
+    return false;
+}
+
+bool tcp_connection::start_wait_writable(plain_operation& op) noexcept {
+    if (tcb.writable() != 0 || shut_down_ || failure() != std::errc{}) return true;
+    CW_ASSERT(writable_waiter_ == nullptr, "one wait_writable at a time");
+    writable_waiter_ = &op;
+    return false;
+}
+
+void tcp_connection::cancel(socket_operation& op) noexcept {
+    if (reader_ == &op) reader_ = nullptr;
+    if (writer_ == &op) writer_ = nullptr;
+    for (plain_operation** waiting : {&connecting_, &draining_, &readable_waiter_, &writable_waiter_}) {
+        if (*waiting == &op) *waiting = nullptr;
+    }
+}
+
+std::errc tcp_connection::shutdown() noexcept {
+    if (const std::errc why = failure(); why != std::errc{}) return why;
+    if (!connected_) return std::errc::not_connected;
+    if (shut_down_) return {};
+    shut_down_ = true;
+    tcb.shutdown_send();
+    layer_.mark_dirty(*this);
+    return {};
+}
+
+void tcp_connection::abort() noexcept {
+    tcb.abort();
+    layer_.mark_dirty(*this);
+    fail_all(std::errc::connection_aborted);
+}
+
+buffer tcp_connection::allocate(std::uint32_t size) noexcept {
+    frame_pool& pool = layer_.pool();
+    if (size > pool.frame_size() - frame_headroom) return {};
+    return pool.allocate_buffer();
+}
+
+void tcp_connection::orphan() noexcept {
+    has_user_ = false;
+    fail_all(std::errc::operation_canceled);
+    if (erased_) return;
+    // RFC 9293 3.10.4 and RFC 2525 2.17: data that nobody will ever read is lost, and the peer must hear of it.
+    if (tcb.readable() != 0) {
+        tcb.abort();
+    } else if (!shut_down_) {
+        shut_down_ = true;
+        tcb.shutdown_send();
+    }
+    tcb.orphan(layer_.now());
+    layer_.mark_dirty(*this);
+}
+
+// ---- events ----
+
+void tcp_connection::react(tcp::event events) noexcept {
+    using tcp::event;
+    if (has(events, event::readable | event::end_of_stream)) settle_read();
+    if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
+        std::exchange(writer_, nullptr)->complete();
+    }
+    if (has(events, event::writable) && writable_waiter_ != nullptr && tcb.writable() != 0) finish(writable_waiter_);
+    if (!has(events, event::established | event::all_acknowledged | event::reset | event::timed_out | event::closed)) {
+        return;
+    }
+    if (has(events, event::established)) {
+        connected_ = true;
+        finish(connecting_);
+        if (listener_ != nullptr) layer_.on_established(*this);
+    }
+    if (has(events, event::all_acknowledged) && draining_ != nullptr && tcb.all_acknowledged()) finish(draining_);
+    if (has(events, event::reset | event::timed_out)) fail_all(failure());
+    if (has(events, event::closed)) {
+        fail_all(failure() != std::errc{} ? failure() : std::errc::connection_aborted);
+        layer_.on_closed(*this);
+    }
+}
+
+void tcp_connection::settle_read() noexcept {
+    if (reader_ != nullptr) {
+        if (tcb.readable() == 0 && !tcb.at_end()) return;
+        read_operation& op = *std::exchange(reader_, nullptr);
+        if (tcb.readable() != 0) op.data = tcb.read(op.max_size);
+        op.complete();
+    }
+    if (readable_waiter_ != nullptr) finish(readable_waiter_);
+}
+
+void tcp_connection::finish(plain_operation*& slot, std::errc why) noexcept {
+    if (slot == nullptr) return;
+    plain_operation& op = *std::exchange(slot, nullptr);
+    op.error = why;
+    op.complete();
+}
+
+void tcp_connection::fail_all(std::errc why) noexcept {
+    if (reader_ != nullptr) {
+        read_operation& op = *std::exchange(reader_, nullptr);
+        if (!tcb.at_end()) op.error = why;
+        op.complete();
+    }
+    if (writer_ != nullptr) {
+        write_operation& op = *std::exchange(writer_, nullptr);
+        op.error = why;
+        op.complete();
+    }
+    finish(connecting_, why);
+    finish(draining_, why);
+    finish(readable_waiter_);
+    finish(writable_waiter_);
+}
+
+std::errc tcp_connection::failure() const noexcept { return tcb.error(); }
+
+void tcp_connection::check_invariants() const {
+    tcb.check_invariants();
+    CW_ASSERT(reader_ == nullptr || tcb.readable() == 0, "a reader waits although there are bytes to read");
+    CW_ASSERT(!erased_ || has_user_, "a closed connection without a user must be deleted");
+}
+
+} // namespace corewire

@@ -1,0 +1,86 @@
+// One TCP connection inside a stack: the sans-I/O tcb, who it is (4-tuple), how its packets leave (path), when it wants
+// to be woken (one wheel timer), and which socket operations wait for it.
+//
+// Owned by its tcp_layer from SYN to CLOSED; a socket (stack_tcp_backend) borrows it while the user holds a stream.
+// Bounded by the layer's limit on connections and by each tcb's own buffers.
+#pragma once
+
+#include <corewire/net/socket/provider.hh>
+#include <corewire/net/stack/flow_table.hh>
+#include <corewire/net/stack/output_path.hh>
+#include <corewire/net/tcp/tcb.hh>
+#include <corewire/reactor/base/intrusive_list.hh>
+#include <corewire/reactor/loop/timer.hh>
+
+#include <system_error>
+
+namespace corewire {
+
+class tcp_layer;
+class tcp_listen_socket;
+
+/// On the layer's list of connections that may have something to send.
+class dirty_hook : public list_hook {};
+/// On a listener's accept queue, or on none.
+class accept_hook : public list_hook {};
+
+class tcp_connection final : public dirty_hook, public accept_hook {
+public:
+    tcp_connection(tcp_layer& layer, const flow_key& key, tcp::tcb tcb);
+
+    tcp::tcb tcb;
+    const flow_key key;
+    output_path path;
+
+    // ---- what the socket calls; each returns true when the operation is finished ----
+    bool start_read(read_operation& op) noexcept;
+    bool start_write(write_operation& op) noexcept;
+    bool start_connected(plain_operation& op) noexcept;
+    bool start_drain(plain_operation& op) noexcept;
+    bool start_wait_readable(plain_operation& op) noexcept;
+    bool start_wait_writable(plain_operation& op) noexcept;
+    void cancel(socket_operation& op) noexcept;
+    std::errc shutdown() noexcept;
+    void abort() noexcept;
+    buffer allocate(std::uint32_t size) noexcept;
+
+    /// What the tcb reported: wakes whoever waited for it.
+    void react(tcp::event events) noexcept;
+    /// The user let go of the stream: close gracefully, without an owner (RFC 9293 3.6, RFC 1122 4.2.2.13).
+    void orphan() noexcept;
+    bool orphaned() const noexcept { return !has_user_; }
+    void adopt() noexcept { has_user_ = true; }
+    tcp_layer& layer() noexcept { return layer_; }
+
+    void check_invariants() const;
+
+private:
+    friend class tcp_layer;
+    friend class tcp_listen_socket;
+    struct wake_timer : timer {
+        tcp_connection* owner;
+        explicit wake_timer(tcp_connection* c) noexcept;
+    };
+    void settle_read() noexcept;
+    bool take_write(write_operation& op) noexcept;
+    void fail_all(std::errc why) noexcept;
+    void finish(plain_operation*& op, std::errc why = {}) noexcept;
+    std::errc failure() const noexcept;
+
+    tcp_layer& layer_;
+    wake_timer wake_;
+    tcp_listen_socket* listener_ = nullptr; ///< whose backlog it counts in, until accepted
+    bool half_open_ = false;  ///< counts in the listener's half-open ones
+    bool has_user_ = false;
+    bool connected_ = false;
+    bool erased_ = false;    ///< closed and out of the flow table; deleted when the user lets go
+    bool shut_down_ = false; ///< the user has closed the sending side
+    read_operation* reader_ = nullptr;
+    write_operation* writer_ = nullptr;
+    plain_operation* connecting_ = nullptr;
+    plain_operation* draining_ = nullptr;
+    plain_operation* readable_waiter_ = nullptr;
+    plain_operation* writable_waiter_ = nullptr;
+};
+
+} // namespace corewire

@@ -1,0 +1,285 @@
+#include <corewire/net/stack/tcp_layer.hh>
+
+#include <corewire/net/stack/ip_output.hh>
+#include <corewire/net/tcp/open/isn.hh>
+#include <corewire/net/tcp/open/port_selection.hh>
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <algorithm>
+
+namespace corewire {
+
+using wire::tcp_flags;
+
+tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
+                     stack_statistics& statistics)
+    : reactor_(loop), out_(out), egress_(tx), pool_(pool), config_(config), statistics_(statistics),
+      port_(out.port_capabilities_of()), table_(config.max_connections), random_(config.seed.value_or(random_seed())) {
+    for (siphash_key* key : {&isn_key_, &port_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
+    dead_.reserve(64);
+}
+
+tcp_layer::~tcp_layer() {
+    bury();
+    std::vector<tcp_connection*> left;
+    table_.for_each([&](tcp_connection& c) { left.push_back(&c); });
+    for (tcp_connection* c : left) delete c;
+}
+
+time_point tcp_layer::now() const noexcept { return reactor_.now(); }
+
+// ---- segments in ----
+
+void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen) {
+    ++statistics_.tcp_segments_in;
+    const std::uint32_t l4_size = p.size();
+    wire::tcp_view view;
+    if (wire::tcp_view::parse(p.head.bytes(), view) != wire::parse_error::none) [[unlikely]] {
+        ++statistics_.malformed_tcp;
+        return;
+    }
+    if (!has(p.flags, offload::l4_checksum_good)) {
+        const bool good = wire::pseudo_header_sum(source, destination, wire::ip_protocol::tcp, l4_size)
+                              .add(p.head.bytes())
+                              .add(p.body.bytes())
+                              .verifies();
+        if (!good) [[unlikely]] {
+            ++statistics_.bad_tcp_checksum;
+            out_.on_bad_checksum(source, has(view.flags(), tcp_flags::syn));
+            return;
+        }
+    }
+    tcp::segment s;
+    if (wire::tcp_options::parse(view.options(), s.options) != wire::parse_error::none) [[unlikely]] {
+        ++statistics_.malformed_tcp; // RFC 9293 3.1 (MUST-7): an illegal option length is handled without failing
+        return;
+    }
+    s.seq = tcp::seq_number{view.sequence()};
+    s.ack = tcp::seq_number{view.acknowledgment()};
+    s.window = view.window();
+    s.flags = view.flags();
+    s.congestion_seen = congestion_seen;
+    const auto header_size = static_cast<std::uint32_t>(view.header_size());
+    s.payload_size = l4_size - header_size;
+    const flow_key key{destination.value(), source.value(), view.destination_port(), view.source_port()};
+    p.head.remove_prefix(header_size);
+
+    tcp_connection* c = table_.find(key);
+    if (c == nullptr) [[unlikely]] {
+        no_connection(now, key, s, p);
+        return;
+    }
+    on_segment(now, *c, s, p);
+}
+
+void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
+    if (c.tcb.state() == tcp::tcp_state::time_wait && s.has(tcp_flags::syn) && c.tcb.may_reuse(s)) [[unlikely]] {
+        // RFC 9293 3.6.1, RFC 6191: a new incarnation; the listener answers it.
+        const flow_key key = c.key;
+        on_closed(c);
+        bury();
+        tcp::segment copy = s;
+        no_connection(now, key, copy, p);
+        return;
+    }
+    const tcp::event events = c.tcb.on_segment(now, s, p.head, p.body);
+    if (c.tcb.wants_output() || !c.wake_.armed()) mark_dirty(c);
+    if (events != tcp::event::none) c.react(events);
+}
+
+void tcp_layer::no_connection(time_point now, const flow_key& key, tcp::segment& s, packet& p) {
+    const auto found = listeners_.find(key.local_port);
+    if (found != listeners_.end()) {
+        tcp_listen_socket& listener = *found->second;
+        // RFC 9293 3.10.7.2, in its order: RST is ignored, ACK may be a cookie coming home or earns a reset, SYN opens.
+        if (s.has(tcp_flags::rst)) return;
+        if (s.has(tcp_flags::ack)) {
+            if (!s.has(tcp_flags::syn) && on_cookie(now, listener, key, s, p)) return;
+            send_reset(key, s);
+            return;
+        }
+        if (s.has(tcp_flags::syn)) on_syn(now, listener, key, s);
+        return;
+    }
+    ++statistics_.tcp_no_connection;
+    if (!s.has(tcp_flags::rst)) send_reset(key, s);
+}
+
+void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s) {
+    // A SYN from an address that many hosts share can't open anything (RFC 9293 3.9.2.3, MUST-63).
+    const ipv4 remote(key.remote_address);
+    if (!remote.is_unicast() || key.remote_port == 0) return;
+    if (!listener.room_for_half_open() || !listener.room_for_ready() || table_.size() >= table_.limit() * 3 / 4) {
+        ++statistics_.tcp_backlog_full;
+        answer_with_cookie(now, listener, key, s);
+        return;
+    }
+    const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, key.local_address, key.local_port,
+                                                             key.remote_address, key.remote_port);
+    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s}, parameters_for(listener.options().stream, remote)),
+                                       listener.options().stream);
+    if (c == nullptr) return;
+    c->listener_ = &listener;
+    c->half_open_ = true;
+    listener.count_half_open(+1);
+    mark_dirty(*c);
+}
+
+tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block, const tcp_options_set&) {
+    auto c = std::make_unique<tcp_connection>(*this, key, std::move(block));
+    if (!table_.insert(key, *c)) {
+        ++statistics_.tcp_connection_limit;
+        return nullptr;
+    }
+    out_.prepare(c->path, ipv4(key.local_address), ipv4(key.remote_address), wire::ip_protocol::tcp);
+    return c.release();
+}
+
+tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 remote) const {
+    tcp::parameters p = config_.tcp;
+    p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(out_.path_mtu(remote), out_.mtu()) - 40);
+    p.no_delay = options.no_delay;
+    p.receive_buffer = options.receive_buffer;
+    p.send_buffer = options.send_buffer;
+    p.keepalive = options.keepalive;
+    p.keepalive_idle = options.keepalive_idle;
+    p.keepalive_interval = options.keepalive_interval;
+    p.keepalive_probes = static_cast<std::uint8_t>(std::min(options.keepalive_probes, 255u));
+    p.fin_wait_2 = config_.orphan_timeout;
+    p.challenges = const_cast<tcp::challenge_limiter*>(&challenges_);
+    return p;
+}
+
+// ---- events of connections ----
+
+void tcp_layer::on_wake(tcp_connection& c) noexcept {
+    const tcp::event events = c.tcb.on_timer(reactor_.now());
+    mark_dirty(c); // also re-arms the timer
+    if (events != tcp::event::none) c.react(events);
+}
+
+void tcp_layer::on_established(tcp_connection& c) noexcept {
+    tcp_listen_socket& listener = *c.listener_;
+    listener.count_half_open(-1);
+    c.half_open_ = false;
+    if (!listener.on_established(c)) {
+        c.listener_ = nullptr;
+        ++statistics_.tcp_backlog_full;
+        c.tcb.abort(); // more connections than the backlog: the peer hears of it at once
+        mark_dirty(c);
+    }
+}
+
+void tcp_layer::on_closed(tcp_connection& c) noexcept {
+    if (c.erased_) return;
+    c.erased_ = true;
+    table_.erase(c.key);
+    c.wake_.cancel();
+    if (c.listener_ != nullptr) {
+        if (c.half_open_) c.listener_->count_half_open(-1);
+        c.listener_->forget(c);
+        c.listener_ = nullptr;
+    }
+    if (!c.has_user_) dead_.push_back(&c);
+}
+
+void tcp_layer::let_go(tcp_connection& c) noexcept {
+    std::erase(starved_, &c);
+    c.orphan();
+    if (c.erased_) dead_.push_back(&c);
+}
+
+void tcp_layer::bury() noexcept {
+    for (tcp_connection* c : dead_) {
+        std::erase(starved_, c);
+        delete c;
+    }
+    dead_.clear();
+}
+
+void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
+    ++statistics_.no_frame;
+    if (std::find(starved_.begin(), starved_.end(), &c) == starved_.end()) starved_.push_back(&c);
+}
+
+void tcp_layer::retry_starved() noexcept {
+    if (pool_.free_count == 0) return;
+    std::vector<tcp_connection*> again;
+    again.swap(starved_);
+    for (tcp_connection* c : again) {
+        c->react(tcp::event::writable);
+        mark_dirty(*c);
+    }
+}
+
+void tcp_layer::on_icmp_error(time_point, const flow_key& key, std::errc what, bool hard, tcp::seq_number seq) {
+    tcp_connection* c = table_.find(key);
+    if (c == nullptr) return;
+    const tcp::event events = c->tcb.on_icmp_error(what, hard, seq);
+    mark_dirty(*c);
+    if (events != tcp::event::none) c->react(events);
+}
+
+void tcp_layer::on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu, tcp::seq_number) {
+    tcp_connection* c = table_.find(key);
+    if (c == nullptr) return;
+    const tcp::event events = c->tcb.on_path_mtu(now, mtu);
+    mark_dirty(*c);
+    if (events != tcp::event::none) c->react(events);
+}
+
+// ---- sockets ----
+
+tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remote, std::uint16_t remote_port,
+                                const tcp_options_set& options) {
+    const auto fail = [](std::errc code, const char* what) {
+        throw std::system_error(std::make_error_code(code), what);
+    };
+    if (!remote.is_unicast() || remote_port == 0) fail(std::errc::address_not_available, "connect: not an address of one host");
+    if (!out_.reachable(remote)) fail(std::errc::network_unreachable, "connect: no route (is a gateway configured?)");
+    const time_point now = reactor_.now();
+    flow_key key{local.value(), remote.value(), local_port, remote_port};
+    const auto usable = [&](std::uint16_t port) {
+        key.local_port = port;
+        if (listeners_.contains(port)) return false;
+        return table_.find(key) == nullptr && (!is_home_ || is_home_(key));
+    };
+    if (local_port != 0) {
+        if (table_.find(key) != nullptr) fail(std::errc::address_in_use, "connect: this 4-tuple is in use");
+    } else {
+        const auto port = tcp::select_port(port_key_, key.local_address, key.remote_address, key.remote_port, usable);
+        if (!port) fail(std::errc::address_not_available, "connect: no free local port to this destination");
+        key.local_port = *port;
+    }
+    const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, key.local_address, key.local_port,
+                                                             key.remote_address, key.remote_port);
+    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote)), options);
+    if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
+    mark_dirty(*c);
+    return *c;
+}
+
+void tcp_layer::add_listener(tcp_listen_socket& listener) {
+    const std::uint16_t port = listener.local_address().port;
+    if (!listeners_.try_emplace(port, &listener).second) {
+        throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind port " + std::to_string(port));
+    }
+}
+
+void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
+    listeners_.erase(listener.local_address().port);
+    table_.for_each([&](tcp_connection& c) {
+        if (c.listener_ != &listener) return;
+        if (c.half_open_) listener.count_half_open(-1);
+        listener.forget(c);
+        c.listener_ = nullptr;
+        c.tcb.abort();
+        mark_dirty(c);
+    });
+}
+
+void tcp_layer::check_invariants() const {
+    table_.for_each([](const tcp_connection& c) { c.check_invariants(); });
+}
+
+} // namespace corewire

@@ -1,0 +1,114 @@
+// TCP of one stack: which connection a segment belongs to, listeners and their backlogs, opening and burying connections,
+// and turning what a tcb wants to send into packets. The protocol itself is net/tcp's; this is what surrounds it.
+//
+//     ip_input --segment--> input() --> tcb.on_segment() --> events wake socket operations
+//     write(), timers, input --> mark_dirty() --> flush(): tcb.next_segment() --> packet --> egress
+//
+// One shard's. Bounded: connections (stack_config::max_connections), each listener's backlog, and egress.
+#pragma once
+
+#include <corewire/net/stack/config.hh>
+#include <corewire/net/stack/egress.hh>
+#include <corewire/net/stack/flow_table.hh>
+#include <corewire/net/stack/tcp_connection.hh>
+#include <corewire/net/stack/tcp_listen_socket.hh>
+#include <corewire/net/tcp/guard/challenge_ack.hh>
+#include <corewire/net/tcp/open/syn_cookies.hh>
+#include <corewire/net/wire/icmp.hh>
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace corewire {
+
+class ip_output;
+class reactor;
+
+class tcp_layer {
+public:
+    tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
+              stack_statistics& statistics);
+    ~tcp_layer();
+    tcp_layer(const tcp_layer&) = delete;
+
+    /// A TCP segment for one of our addresses; `p.head` starts at the TCP header and is cut to the datagram's length.
+    void input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen);
+    /// Sends what dirty connections have to say, while there is room. True if anything was sent.
+    bool flush(time_point now);
+    /// An ICMP error about a segment of ours.
+    void on_icmp_error(time_point now, const flow_key& key, std::errc what, bool hard, tcp::seq_number seq);
+    void on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu, tcp::seq_number seq);
+
+    // ---- for sockets ----
+    /// Throws EADDRNOTAVAIL (no free port), ENETUNREACH, EADDRINUSE (the 4-tuple), ENOBUFS (connection limit).
+    tcp_connection& open(ipv4 local, std::uint16_t local_port, ipv4 remote, std::uint16_t remote_port,
+                         const tcp_options_set& options);
+    /// Throws EADDRINUSE.
+    void add_listener(tcp_listen_socket& listener);
+    void remove_listener(tcp_listen_socket& listener) noexcept;
+    /// The handle's owner is gone: closes or deletes the connection.
+    void let_go(tcp_connection& connection) noexcept;
+
+    // ---- for connections ----
+    void mark_dirty(tcp_connection& c) noexcept {
+        if (!static_cast<dirty_hook&>(c).linked()) dirty_.push_back(c);
+    }
+    void on_wake(tcp_connection& c) noexcept;
+    void on_established(tcp_connection& c) noexcept;
+    void on_closed(tcp_connection& c) noexcept;
+    /// The pool was empty: the connection's writer is tried again when frames have come home.
+    void wait_for_frames(tcp_connection& c) noexcept;
+    frame_pool& pool() noexcept { return pool_; }
+    time_point now() const noexcept;
+
+    std::size_t connections() const noexcept { return table_.size(); }
+    template <typename Visit>
+    void for_each_connection(Visit&& visit) const {
+        table_.for_each(visit);
+    }
+    /// Which local ports this shard may open flows from, so that replies come home (RSS); empty: any.
+    void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
+    void check_invariants() const;
+
+private:
+    friend class tcp_connection;
+    void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
+    void no_connection(time_point now, const flow_key& key, tcp::segment& s, packet& p);
+    void on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
+    bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s, packet& p);
+    void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
+    tcp_connection* add_connection(const flow_key& key, tcp::tcb&& block, const tcp_options_set& options);
+    void send_reset(const flow_key& key, const tcp::segment& s);
+    bool emit_all(time_point now, tcp_connection& c);
+    bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
+    bool place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
+    void finish_checksum(packet& p, const flow_key& key, std::uint32_t l4_size);
+    void send_bare(const flow_key& key, const tcp::outgoing_segment& s);
+    void rearm(tcp_connection& c) noexcept;
+    void retry_starved() noexcept;
+    void bury() noexcept;
+    tcp::parameters parameters_for(const tcp_options_set& options, ipv4 remote) const;
+
+    reactor& reactor_;
+    ip_output& out_;
+    egress& egress_;
+    frame_pool& pool_;
+    const stack_config& config_;
+    stack_statistics& statistics_;
+    port_capabilities port_;
+    flow_table<tcp_connection> table_;
+    intrusive_list<dirty_hook> dirty_;
+    std::unordered_map<std::uint16_t, tcp_listen_socket*> listeners_;
+    std::vector<tcp_connection*> starved_;
+    std::vector<tcp_connection*> dead_;
+    std::function<bool(const flow_key&)> is_home_;
+    siphash_key isn_key_;
+    siphash_key port_key_;
+    siphash_key cookie_key_;
+    random_generator random_;
+    tcp::challenge_limiter challenges_;
+};
+
+} // namespace corewire

@@ -1,0 +1,66 @@
+#include <corewire/net/stack/tcp_listen_socket.hh>
+
+#include <corewire/net/stack/stack_sockets.hh>
+#include <corewire/net/stack/tcp_layer.hh>
+
+namespace corewire {
+
+tcp_listen_socket::tcp_listen_socket(tcp_layer& layer, const socket_address& at, const listen_options& options)
+    : layer_(&layer), at_(at), options_(options) {
+    layer.add_listener(*this);
+}
+
+tcp_listen_socket::~tcp_listen_socket() { close(); }
+
+bool tcp_listen_socket::start_accept(accept_operation& op) noexcept {
+    if (layer_ == nullptr) {
+        op.error = std::errc::operation_canceled;
+        return true;
+    }
+    if (ready_.empty()) {
+        waiting_.push_back(op);
+        return false;
+    }
+    tcp_connection& c = static_cast<tcp_connection&>(ready_.pop_front());
+    --ready_count_;
+    give(op, c);
+    return true;
+}
+
+void tcp_listen_socket::give(accept_operation& op, tcp_connection& c) noexcept {
+    c.listener_ = nullptr;
+    op.accepted = std::make_unique<stack_tcp_socket>(c);
+}
+
+bool tcp_listen_socket::on_established(tcp_connection& c) noexcept {
+    if (!waiting_.empty()) {
+        auto& op = static_cast<accept_operation&>(waiting_.pop_front());
+        give(op, c);
+        op.complete();
+        return true;
+    }
+    if (!room_for_ready()) return false;
+    ready_.push_back(c);
+    ++ready_count_;
+    return true;
+}
+
+void tcp_listen_socket::forget(tcp_connection& c) noexcept {
+    auto& hook = static_cast<accept_hook&>(c);
+    if (!hook.linked()) return;
+    hook.unlink();
+    --ready_count_;
+}
+
+void tcp_listen_socket::close() noexcept {
+    if (layer_ == nullptr) return;
+    tcp_layer& layer = *std::exchange(layer_, nullptr);
+    layer.remove_listener(*this); // resets what was half-open or never accepted
+    while (!waiting_.empty()) {
+        auto& op = static_cast<accept_operation&>(waiting_.pop_front());
+        op.error = std::errc::operation_canceled;
+        op.complete();
+    }
+}
+
+} // namespace corewire

@@ -1,0 +1,196 @@
+// The sending half of tcp_layer: from "this connection has something to say" to packets in egress.
+//
+//     frame:  [ headroom ... | Ethernet | IPv4 | TCP + options | payload ]
+//
+// Payload travels in one of three ways, cheapest first:
+//   copied     small (up to copy_limit bytes), or not in one piece: into the frame that holds the headers;
+//   in place   the chunk is ours alone and what stands before it is dead: the headers go into its own headroom;
+//   by reference   the headers get a frame, the payload is packet::body (ports without gather copy it themselves).
+#include <corewire/net/stack/ip_output.hh>
+#include <corewire/net/stack/tcp_layer.hh>
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <cstring>
+
+namespace corewire {
+
+namespace {
+
+constexpr std::uint32_t copy_limit = 256; ///< bytes: a copy of four cache lines is cheaper than a second reference
+
+/// Fixed-size where it can be: nearly every segment carries timestamps and nothing else.
+inline void copy_options(std::byte* at, const tcp::outgoing_segment& s) noexcept {
+    if (s.option_size == 12) [[likely]] {
+        std::memcpy(at, s.options.data(), 12);
+    } else {
+        std::memcpy(at, s.options.data(), s.option_size);
+    }
+}
+
+} // namespace
+
+bool tcp_layer::flush(time_point now) {
+    if (!starved_.empty()) [[unlikely]] retry_starved();
+    if (dirty_.empty()) return false;
+    bool any = false;
+    while (!dirty_.empty() && !egress_.full()) {
+        auto& c = static_cast<tcp_connection&>(dirty_.front());
+        any |= emit_all(now, c);
+        if (c.tcb.wants_output()) break; // egress or the pool is full: it stays at the front for the next turn
+        static_cast<dirty_hook&>(c).unlink();
+        if (c.tcb.state() == tcp::tcp_state::closed) [[unlikely]] {
+            on_closed(c);
+        } else {
+            rearm(c);
+        }
+    }
+    if (!dead_.empty()) [[unlikely]] bury();
+    return any;
+}
+
+/// One wheel timer a connection, moved only when a deadline comes earlier than the wheel knows: a timer that fires early
+/// asks again, and a retransmission timer that is pushed back with every ACK costs nothing.
+inline void tcp_layer::rearm(tcp_connection& c) noexcept {
+    const time_point at = c.tcb.next_timeout();
+    if (at == never || (c.wake_.armed() && c.wake_.expiry() <= at)) return;
+    reactor_.timers().arm(c.wake_, at);
+}
+
+bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
+    bool any = false;
+    tcp::outgoing_segment s;
+    while (!egress_.full() && pool_.free_count != 0) {
+        if (!c.tcb.next_segment(now, s)) break;
+        any |= emit(now, c, s);
+    }
+    return any;
+}
+
+bool tcp_layer::place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size) {
+    const std::uint32_t size = s.payload_size;
+    if (s.chunk != nullptr && size > copy_limit) {
+        const buffer& chunk = *s.chunk;
+        if (s.chunk_offset == 0 && chunk.exclusive() && chunk.headroom() >= header_size && pool_.contains(chunk.data())) {
+            p.head = chunk.share(0, size);
+            return true;
+        }
+        p.head = pool_.allocate_buffer();
+        if (p.head.underlying_frame() == nullptr) [[unlikely]] return false;
+        p.body = chunk.share(s.chunk_offset, size);
+        return true;
+    }
+    p.head = pool_.allocate_buffer();
+    if (p.head.underlying_frame() == nullptr) [[unlikely]] return false;
+    if (size == 0) return true;
+    std::byte* at = p.head.append(size);
+    if (s.chunk != nullptr) {
+        std::memcpy(at, s.chunk->data() + s.chunk_offset, size);
+    } else {
+        c.tcb.copy_payload(s.payload_offset, size, at);
+    }
+    return true;
+}
+
+bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s) {
+    const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
+    packet& p = egress_.slot();
+    if (!place_payload(c, s, p, link_and_ip_size + tcp_size)) [[unlikely]] {
+        ++statistics_.no_frame; // counts as lost on the wire: the tcb retransmits
+        return false;
+    }
+    std::byte* at = p.head.prepend(link_and_ip_size + tcp_size);
+    std::byte* tcp = at + link_and_ip_size;
+    const wire::tcp_header header{.source_port = c.key.local_port,
+                                  .destination_port = c.key.remote_port,
+                                  .sequence = s.seq.value(),
+                                  .acknowledgment = s.ack.value(),
+                                  .flags = s.flags,
+                                  .window = s.window};
+    header.emit({tcp, tcp_size}, s.option_size);
+    copy_options(tcp + wire::tcp_header::min_size, s);
+    const std::uint32_t l4_size = tcp_size + s.payload_size;
+    finish_checksum(p, c.key, l4_size);
+    ++statistics_.tcp_segments_out;
+    if (out_.ready(c.path)) [[likely]] {
+        c.path.stamp(at, l4_size);
+        egress_.commit();
+        return true;
+    }
+    return out_.send_unresolved(now, c.path, p, l4_size);
+}
+
+/// The TCP checksum over pseudo-header, header and payload; or what an offloading port wants in its place.
+inline void tcp_layer::finish_checksum(packet& p, const flow_key& key, std::uint32_t l4_size) {
+    std::byte* tcp = p.head.mutable_data() + link_and_ip_size;
+    std::byte* field = tcp + wire::tcp_header::checksum_offset;
+    wire::internet_sum sum =
+        wire::pseudo_header_sum(ipv4(key.local_address), ipv4(key.remote_address), wire::ip_protocol::tcp, l4_size);
+    if (port_.transmit_checksum) {
+        store_be16(field, sum.folded());
+        p.flags = offload::l4_checksum_needed;
+        p.l4_offset = link_and_ip_size;
+        p.l4_checksum_offset = wire::tcp_header::checksum_offset;
+        return;
+    }
+    p.flags = offload::none;
+    sum.add({tcp, p.head.size() - link_and_ip_size});
+    if (!p.body.empty()) sum.add(p.body.bytes());
+    store_be16(field, sum.checksum());
+}
+
+/// A segment of no connection: a reset, or the SYN-ACK of a cookie.
+void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
+    if (egress_.full()) {
+        ++statistics_.egress_full;
+        return;
+    }
+    output_path path;
+    if (!out_.prepare(path, ipv4(key.local_address), ipv4(key.remote_address), wire::ip_protocol::tcp)) return;
+    packet p;
+    p.head = pool_.allocate_buffer();
+    if (p.head.underlying_frame() == nullptr) {
+        ++statistics_.no_frame;
+        return;
+    }
+    const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
+    std::byte* at = p.head.prepend(link_and_ip_size);
+    std::byte* tcp = p.head.append(tcp_size);
+    const wire::tcp_header header{.source_port = key.local_port,
+                                  .destination_port = key.remote_port,
+                                  .sequence = s.seq.value(),
+                                  .acknowledgment = s.ack.value(),
+                                  .flags = s.flags,
+                                  .window = s.window};
+    header.emit({tcp, tcp_size}, s.option_size);
+    copy_options(tcp + wire::tcp_header::min_size, s);
+    finish_checksum(p, key, tcp_size);
+    if (out_.ready(path)) {
+        path.stamp(at, tcp_size);
+        egress_.push(std::move(p));
+    } else {
+        out_.send_unresolved(reactor_.now(), path, p, tcp_size);
+    }
+}
+
+/// RFC 9293 3.10.7.1: the answer to a segment that belongs to no connection.
+void tcp_layer::send_reset(const flow_key& key, const tcp::segment& s) {
+    if (!ipv4(key.remote_address).is_unicast() || key.remote_port == 0) return;
+    if (!out_.may_send_reset(reactor_.now())) return; // bounded, as ICMP errors are
+    tcp::outgoing_segment reset;
+    reset.option_size = 0;
+    reset.payload_size = 0;
+    reset.window = 0;
+    if (s.has(tcp::tcp_flags::ack)) {
+        reset.seq = s.ack;
+        reset.ack = tcp::seq_number{0};
+        reset.flags = tcp::tcp_flags::rst;
+    } else {
+        reset.seq = tcp::seq_number{0};
+        reset.ack = s.seq + s.length();
+        reset.flags = tcp::tcp_flags::rst | tcp::tcp_flags::ack;
+    }
+    ++statistics_.tcp_resets_sent;
+    send_bare(key, reset);
+}
+
+} // namespace corewire

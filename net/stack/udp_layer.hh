@@ -1,0 +1,95 @@
+// UDP of one stack: endpoints bound to ports, and the sockets that wait on them.
+//
+//     ip_input --datagram--> udp_demux --queue--> udp_endpoint --> stack_udp_socket --> receive_from()
+//     send_to() --> udp_headers (kept for the last destination) --> egress
+//
+// One shard's. Bounded by udp_demux_options, each socket's queue, and egress: a send that finds it full waits.
+#pragma once
+
+#include <corewire/net/link/multicast_filter.hh>
+#include <corewire/net/socket/provider.hh>
+#include <corewire/net/stack/config.hh>
+#include <corewire/net/stack/egress.hh>
+#include <corewire/net/stack/flow_table.hh>
+#include <corewire/net/stack/ip_output.hh>
+#include <corewire/net/udp/udp_demux.hh>
+#include <corewire/net/udp/udp_output.hh>
+
+#include <functional>
+#include <memory>
+
+namespace corewire {
+
+class reactor;
+class udp_layer;
+
+class stack_udp_socket final : public udp_backend {
+public:
+    stack_udp_socket(udp_layer& layer, const socket_address& at, const udp_options& options);
+    ~stack_udp_socket() override;
+
+    bool start_receive(receive_operation& op) noexcept override;
+    bool start_send(send_operation& op) noexcept override;
+    void cancel(socket_operation& op) noexcept override { op.unlink(); }
+    std::errc connect(const socket_address& peer) override;
+    socket_address local_address() const override;
+    buffer allocate(std::uint32_t size) override;
+    void close() noexcept override;
+
+    /// A datagram or an error has come: wakes the first receiver.
+    void on_ready() noexcept;
+    /// Tries a send that waited. False: still no room.
+    bool retry(send_operation& op) noexcept;
+
+private:
+    bool take(receive_operation& op) noexcept;
+    /// True when finished (sent, or failed: op.error); false when egress is full.
+    bool try_send(send_operation& op) noexcept;
+    std::errc send_large(send_operation& op, udp_address to) noexcept;
+    bool aim(time_point now, udp_address to) noexcept;
+
+    udp_layer& layer_;
+    udp_endpoint endpoint_;
+    bool closed_ = false;
+    intrusive_list<waiter> receivers_;
+    // The headers of the last destination, and the neighbour they are right for.
+    udp_headers headers_;
+    next_hop hop_;
+    neighbor_ref via_;
+    udp_address aimed_at_;
+};
+
+class udp_layer {
+public:
+    udp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
+              stack_statistics& statistics, frame_pool& large_frames);
+
+    /// A whole UDP datagram for us.
+    udp_verdict input(time_point now, const wire::ipv4_view& ip, packet& p) noexcept;
+    void on_report(const icmp_report& report) noexcept;
+    /// Retries sends that waited for room.
+    bool flush(time_point now) noexcept;
+    std::unique_ptr<udp_backend> bind(const socket_address& at, const udp_options& options);
+    void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
+    multicast_filter& groups() noexcept { return groups_; }
+    udp_demux& demux() noexcept { return demux_; }
+
+private:
+    friend class stack_udp_socket;
+    home_hash home() const noexcept;
+
+    reactor& reactor_;
+    ip_output& out_;
+    egress& egress_;
+    frame_pool& pool_;
+    frame_pool& large_frames_; ///< 64 KiB each: datagrams to be cut
+    ipv4 address_;
+    stack_statistics& statistics_;
+    bool checksum_by_port_;
+    udp_demux demux_;
+    multicast_filter groups_;
+    intrusive_list<waiter> senders_; ///< send_operations that found egress full, of all sockets, first come first served
+    std::function<bool(const flow_key&)> is_home_;
+};
+
+} // namespace corewire
