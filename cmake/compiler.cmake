@@ -27,7 +27,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-Wno-restrict -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
                         -Wno-maybe-uninitialized -Wno-dangling-pointer -Wno-free-nonheap-object)
 elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    add_compile_options(-Wno-missing-designated-field-initializers -Wno-unknown-warning-option)
+    # -Wno-deprecated-declarations: clang reports libstdc++ calling its own deprecated functions, in our name.
+    add_compile_options(-Wno-missing-designated-field-initializers -Wno-unknown-warning-option
+                        -Wno-deprecated-declarations)
 endif()
 if(COREWIRE_WERROR)
     add_compile_options(-Werror)
