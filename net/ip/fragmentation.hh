@@ -36,7 +36,7 @@ public:
     unsigned emitted() const noexcept { return emitted_; }
 
 private:
-    void copy_or_share(packet& out, std::uint32_t length) noexcept;
+    bool copy_or_share(packet& out, std::uint32_t length) noexcept;
     std::size_t build_later_options(const wire::ipv4_view& ip) noexcept;
 
     packet datagram_;                     ///< what is left of the payload

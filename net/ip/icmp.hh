@@ -95,6 +95,7 @@ public:
 private:
     icmp_verdict echo(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how, packet& out) noexcept;
     bool report_error(const wire::ipv4_view& ip, const wire::icmp_view& message, icmp_report& report) noexcept;
+    bool reuse(const wire::ipv4_view& ip, packet& p, packet& out) noexcept;
     bool copy_reply(const wire::ipv4_view& ip, const packet& p, packet& out) noexcept;
     bool error_allowed(const wire::ipv4_view& offending, const arrival& how) const noexcept;
 

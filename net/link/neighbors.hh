@@ -118,15 +118,17 @@ private:
     using state_list = intrusive_list<neighbor>;
 
     std::size_t bucket_of(ipv4 address) const noexcept;
-    neighbor* create(time_point now, ipv4 address, bool for_stranger) noexcept;
-    neighbor* make_room(bool for_stranger) noexcept;
+    neighbor* create(ipv4 address, bool for_stranger) noexcept;
+    bool make_room(bool for_stranger) noexcept;
     void forget(neighbor& n) noexcept;
     state_list& list_of(neighbor_state s) noexcept { return lists_[static_cast<std::size_t>(s)]; }
     void enter(time_point now, neighbor& n, neighbor_state s) noexcept;
     void learn(time_point now, neighbor& n, mac_address mac, bool solicited) noexcept;
     void take_sender(time_point now, const wire::arp_packet& arp) noexcept;
     bool believable(const wire::arp_packet& arp) const noexcept;
-    void request(time_point now, neighbor& n) noexcept;
+    bool asks_for_us(const wire::arp_packet& arp) const noexcept;
+    void run_claim(time_point now) noexcept;
+    void request(neighbor& n) noexcept;
     void fail(time_point now, neighbor& n) noexcept;
     void expire(time_point now, neighbor& n) noexcept;
     bool say(mac_address destination, const wire::arp_packet& arp) noexcept;

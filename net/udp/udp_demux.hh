@@ -37,7 +37,8 @@ struct udp_statistics {
     std::uint64_t dropped_full = 0;
     std::uint64_t dropped_total_full = 0; ///< of these: because of max_queued
     std::uint64_t no_frame = 0;           ///< a datagram in two pieces, and no frame to join them in
-    std::uint64_t ports_exhausted = 0;
+    std::uint64_t ports_exhausted = 0;    ///< bind() to port 0 found no free port that comes home
+    std::uint64_t endpoints_refused = 0;  ///< bind()s beyond max_endpoints or max_on_port
 };
 
 enum class udp_verdict : std::uint8_t {
@@ -89,11 +90,14 @@ public:
 private:
     friend class udp_endpoint;
     udp_endpoint* find(ipv4 to, std::uint16_t port, udp_address from) const noexcept;
-    udp_endpoint* find_among_many(udp_endpoint* first, ipv4 to, udp_address from) const noexcept;
-    bool conflicts(udp_address local, bool shared) const noexcept;
+    static udp_endpoint* find_among_many(udp_endpoint* first, ipv4 to, udp_address from) noexcept;
+    static bool matches(const udp_endpoint& e, ipv4 to, udp_address from) noexcept;
+    bool conflicts(udp_address local, bool shared) noexcept;
     std::uint16_t pick_port(ipv4 local, home_hash home, udp_address peer) noexcept;
-    bool take_payload(const wire::ipv4_view& ip, packet& p, std::uint32_t offset, std::uint32_t length, buffer& out) noexcept;
+    bool join_payload(packet& p, std::uint32_t offset, std::uint32_t length, buffer& out) noexcept;
     bool checksum_ok(const wire::ipv4_view& ip, const packet& p, std::uint32_t offset, std::uint32_t length) const noexcept;
+    static udp_delivery drop(std::uint64_t& counter) noexcept;
+    udp_delivery drop_full(udp_endpoint& e) noexcept;
 
     frame_pool& pool_;
     udp_demux_options options_;
@@ -103,5 +107,16 @@ private:
     std::uint32_t queued_ = 0;
     udp_statistics statistics_;
 };
+
+/// The oldest datagram of an endpoint; here because the demux counts what waits.
+inline udp_datagram udp_endpoint::receive() noexcept {
+    CW_DEBUG_ASSERT(readable(), "nothing to receive: ask readable() first");
+    udp_datagram* slot = ring_ + (head_ & mask_);
+    ++head_;
+    --demux_->queued_;
+    udp_datagram out = std::move(*slot);
+    slot->~udp_datagram();
+    return out;
+}
 
 } // namespace corewire

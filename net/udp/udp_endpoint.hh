@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <system_error>
+#include <utility>
 
 namespace corewire {
 
@@ -43,7 +44,7 @@ public:
     bool readable() const noexcept { return head_ != tail_; }
     std::uint32_t queued() const noexcept { return tail_ - head_; }
     std::uint32_t capacity() const noexcept { return mask_ + 1; }
-    /// The oldest datagram; readable() must hold.
+    /// The oldest datagram; readable() must hold. (Defined in udp_demux.hh.)
     udp_datagram receive() noexcept;
 
     bool bound() const noexcept { return demux_ != nullptr; }
@@ -67,6 +68,7 @@ private:
     void* owner_;
     udp_address local_;
     udp_address peer_; ///< port 0: not connected
+    bool shared_ = false; ///< others may bind the same
     std::errc error_{};
     udp_endpoint_statistics statistics_;
 };

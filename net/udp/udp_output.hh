@@ -45,12 +45,10 @@ public:
     bool wrap_copy(byte_span payload, checksum how, std::uint16_t identification, frame_pool& pool, packet& out) const noexcept;
 
 private:
-    void write(std::byte* at, std::uint32_t payload_size, std::uint16_t identification) const noexcept;
-    void finish(packet& out, checksum how) const noexcept;
+    void stamp(packet& out, std::uint32_t payload_size, checksum how, std::uint16_t identification) const noexcept;
 
     alignas(16) std::array<std::byte, 48> bytes_{}; ///< 42 of headers, lengths and checksums zero
-    std::uint32_t ip_sum_ = 0;  ///< of the IPv4 header as in bytes_
-    std::uint32_t udp_sum_ = 0; ///< of the pseudo-header and the ports
+    std::uint32_t ip_sum_ = 0; ///< of the IPv4 header as in bytes_: its 16-bit words, host order
     udp_address local_;
     udp_address remote_;
 };

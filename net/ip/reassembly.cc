@@ -1,0 +1,274 @@
+#include <corewire/net/ip/reassembly.hh>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace corewire {
+
+namespace {
+
+constexpr std::uint32_t max_datagram = 65535; ///< bytes of IP, header included
+/// Where payload begins in a frame: behind room for link headers and the longest IPv4 header.
+constexpr std::uint32_t payload_at = frame_headroom + wire::ipv4_view::max_header_size;
+constexpr std::uint32_t unknown = std::numeric_limits<std::uint32_t>::max();
+
+/// Bits [first, last) of one 64-bit word.
+constexpr std::uint64_t bits(std::uint32_t first, std::uint32_t last) noexcept {
+    const std::uint64_t upto_last = last == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << last) - 1;
+    return upto_last & ~((std::uint64_t{1} << first) - 1);
+}
+
+/// Which blocks of 8 bytes have come.
+class block_map {
+public:
+    void clear() noexcept { words_.fill(0); }
+    void set(std::uint32_t first, std::uint32_t last) noexcept {
+        over(first, last, [](std::uint64_t& word, std::uint64_t mask) { word |= mask; });
+    }
+    bool any(std::uint32_t first, std::uint32_t last) noexcept {
+        std::uint64_t found = 0;
+        over(first, last, [&](std::uint64_t& word, std::uint64_t mask) { found |= word & mask; });
+        return found != 0;
+    }
+    bool all(std::uint32_t first, std::uint32_t last) noexcept {
+        std::uint64_t missing = 0;
+        over(first, last, [&](std::uint64_t& word, std::uint64_t mask) { missing |= ~word & mask; });
+        return missing == 0;
+    }
+
+private:
+    template <typename Do>
+    void over(std::uint32_t first, std::uint32_t last, Do&& act) noexcept {
+        for (std::uint32_t w = first / 64; w * 64 < last; ++w) {
+            act(words_[w], bits(std::max(first, w * 64) - w * 64, std::min(last, w * 64 + 64) - w * 64));
+        }
+    }
+    std::array<std::uint64_t, 65536 / 8 / 64> words_{};
+};
+
+} // namespace
+
+struct reassembler::datagram : list_hook {
+    ipv4 source, destination;
+    std::uint16_t identification = 0;
+    wire::ip_protocol protocol{};
+    time_point deadline{};
+    frame* storage = nullptr;
+    std::uint32_t received = 0;      ///< bytes of payload, each counted once
+    std::uint32_t size = unknown;    ///< of the whole payload, known from the last fragment
+    std::uint32_t furthest = 0;      ///< end of the furthest byte received
+    std::uint32_t header_size = 0;   ///< of fragment 0; 0 until it has come
+    std::uint32_t first_size = 0;    ///< payload bytes of fragment 0
+    block_map blocks;
+
+    std::byte* payload() const noexcept { return storage->bytes + payload_at; }
+};
+
+/// A fragment's payload, in up to two pieces, and where it goes.
+struct reassembler::piece {
+    byte_span front, rest;
+    std::uint32_t offset = 0;
+
+    std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(front.size() + rest.size()); }
+    std::uint32_t end() const noexcept { return offset + size(); }
+    void copy_to(std::byte* to) const noexcept {
+        std::memcpy(to, front.data(), front.size());
+        if (!rest.empty()) std::memcpy(to + front.size(), rest.data(), rest.size());
+    }
+    bool equals(const std::byte* there) const noexcept {
+        return std::memcmp(there, front.data(), front.size()) == 0 &&
+               (rest.empty() || std::memcmp(there + front.size(), rest.data(), rest.size()) == 0);
+    }
+};
+
+reassembler::reassembler(frame_pool& pool, reassembly_options options)
+    : pool_(pool), options_(options), datagrams_(std::make_unique<datagram[]>(options.max_datagrams)) {
+    CW_ASSERT(options.max_datagrams > 0, "reassembly needs room for a datagram");
+    CW_ASSERT(pool.frame_size() > payload_at, "frames too small for any datagram");
+    for (std::size_t i = 0; i < options.max_datagrams; ++i) free_.push_back(datagrams_[i]);
+}
+
+reassembler::~reassembler() {
+    while (!busy_.empty()) drop(busy_.front());
+}
+
+reassembler::datagram* reassembler::find(const wire::ipv4_view& ip) noexcept {
+    datagram* found = nullptr;
+    busy_.for_each([&](datagram& d) {
+        if (d.identification == ip.identification() && d.source == ip.source() && d.destination == ip.destination() &&
+            d.protocol == ip.protocol()) {
+            found = &d;
+        }
+    });
+    return found;
+}
+
+/// Room for a new datagram: a free slot and a frame, or those of the datagram that has waited longest.
+reassembler::datagram* reassembler::begin(time_point now, const wire::ipv4_view& ip) noexcept {
+    if (free_.empty() || (pool_.free_count == 0 && !busy_.empty())) {
+        ++statistics_.evicted;
+        drop(busy_.front());
+    }
+    frame* storage = pool_.allocate();
+    if (storage == nullptr) {
+        ++statistics_.no_frame;
+        return nullptr;
+    }
+    datagram& d = free_.pop_front();
+    d.source = ip.source();
+    d.destination = ip.destination();
+    d.identification = ip.identification();
+    d.protocol = ip.protocol();
+    d.deadline = now + options_.timeout;
+    d.storage = storage;
+    d.received = d.furthest = d.header_size = d.first_size = 0;
+    d.size = unknown;
+    d.blocks.clear();
+    busy_.push_back(d);
+    ++size_;
+    return &d;
+}
+
+void reassembler::drop(datagram& d) noexcept {
+    if (d.storage != nullptr) release(*d.storage);
+    d.storage = nullptr;
+    d.unlink();
+    free_.push_back(d);
+    --size_;
+}
+
+/// What no sender of good will sends, before anything is kept for it.
+bool reassembler::acceptable(const wire::ipv4_view& ip, std::uint32_t length) noexcept {
+    const std::uint32_t offset = ip.fragment_offset();
+    if (length == 0 || (ip.more_fragments() && length % 8 != 0)) {
+        ++statistics_.malformed;
+        return false;
+    }
+    if (ip.header_size() + offset + length > max_datagram || payload_at + offset + length > pool_.frame_size()) {
+        ++statistics_.too_long; // ping of death
+        return false;
+    }
+    // RFC 1858 3: the ports and flags of the transport header are in one fragment, the first.
+    const std::uint32_t transport = ip.protocol() == wire::ip_protocol::tcp ? 20 : 8;
+    if (offset < transport && (offset != 0 || length < transport)) {
+        ++statistics_.tiny;
+        return false;
+    }
+    return true;
+}
+
+buffer reassembler::add(time_point now, const wire::ipv4_view& ip, const packet& p) noexcept {
+    ++statistics_.fragments;
+    const byte_span in_head = p.head.bytes();
+    const std::byte* start = ip.header().data() + ip.header_size();
+    const std::uint32_t length = ip.total_length() - static_cast<std::uint32_t>(ip.header_size());
+    const std::size_t there = static_cast<std::size_t>(in_head.data() + in_head.size() - start);
+    if (there + p.body.size() < length) {
+        ++statistics_.malformed;
+        return {};
+    }
+    piece fragment;
+    fragment.front = {start, std::min<std::size_t>(there, length)};
+    fragment.rest = p.body.bytes().first(length - fragment.front.size());
+    fragment.offset = ip.fragment_offset();
+    if (!acceptable(ip, length)) return {};
+    datagram* d = find(ip);
+    if (d != nullptr && d->deadline <= now) { // too late, and expire() has not been called yet
+        ++statistics_.timed_out;
+        drop(*d);
+        d = nullptr;
+    }
+    if (d == nullptr) d = begin(now, ip);
+    if (d == nullptr || !place(*d, ip, fragment)) return {};
+    if (d->received != d->size || d->header_size == 0) return {};
+    ++statistics_.completed;
+    buffer whole = finish(*d);
+    drop(*d);
+    return whole;
+}
+
+/// True when the fragment was new and good. A bad one takes its datagram with it.
+bool reassembler::place(datagram& d, const wire::ipv4_view& ip, const piece& fragment) noexcept {
+    const std::uint32_t first_block = fragment.offset / 8;
+    const std::uint32_t end_block = (fragment.end() + 7) / 8;
+    const bool last = !ip.more_fragments();
+    const bool two_ends = last && d.size != unknown && d.size != fragment.end();
+    const bool beyond_end = fragment.end() > d.size || (last && fragment.end() < d.furthest);
+    if (two_ends || beyond_end) {
+        ++statistics_.inconsistent;
+        drop(d);
+        return false;
+    }
+    if (d.blocks.any(first_block, end_block)) {
+        // A partly filled last block is at the datagram's end, which the checks above have compared.
+        if (d.blocks.all(first_block, end_block) && fragment.end() <= d.furthest &&
+            fragment.equals(d.payload() + fragment.offset)) {
+            ++statistics_.duplicates;
+        } else {
+            ++statistics_.overlaps;
+            drop(d);
+        }
+        return false;
+    }
+    fragment.copy_to(d.payload() + fragment.offset);
+    d.blocks.set(first_block, end_block);
+    d.received += fragment.size();
+    d.furthest = std::max(d.furthest, fragment.end());
+    if (last) d.size = fragment.end();
+    if (fragment.offset == 0) {
+        d.header_size = static_cast<std::uint32_t>(ip.header_size());
+        d.first_size = fragment.size();
+        std::memcpy(d.payload() - d.header_size, ip.header().data(), d.header_size);
+    }
+    return true;
+}
+
+/// Fragment 0's header becomes the whole datagram's, and the frame goes to the caller.
+buffer reassembler::finish(datagram& d) noexcept {
+    std::byte* header = d.payload() - d.header_size;
+    const std::uint32_t total = std::min(d.header_size + d.size, max_datagram);
+    store_be16(header + 2, static_cast<std::uint16_t>(total));
+    store_be16(header + 6, 0);
+    store_be16(header + wire::ipv4_header::checksum_offset, 0);
+    store_be16(header + wire::ipv4_header::checksum_offset, wire::internet_checksum({header, d.header_size}));
+    frame* storage = d.storage;
+    d.storage = nullptr;
+    return {*storage, header, total};
+}
+
+time_point reassembler::next_timeout() const noexcept {
+    auto& busy = const_cast<intrusive_list<datagram>&>(busy_); // front() is not const; nothing is changed here
+    return busy.empty() ? never : busy.front().deadline;
+}
+
+bool reassembler::expire(time_point now, expired_datagram& out) noexcept {
+    if (next_timeout() > now) return false;
+    datagram& d = busy_.front();
+    out.quote = {};
+    if (d.header_size != 0) {
+        out.quote = buffer(*d.storage, d.payload() - d.header_size, d.header_size + d.first_size);
+        d.storage = nullptr;
+    }
+    ++statistics_.timed_out;
+    drop(d);
+    return true;
+}
+
+void reassembler::check_invariants() const {
+    auto& self = const_cast<reassembler&>(*this);
+    std::size_t busy = 0;
+    time_point previous{};
+    self.busy_.for_each([&](datagram& d) {
+        ++busy;
+        CW_ASSERT(d.storage != nullptr, "a datagram in progress has a frame");
+        CW_ASSERT(d.deadline >= previous, "the oldest datagram stands first");
+        CW_ASSERT(d.furthest <= d.size && d.received <= d.furthest, "no byte beyond the end, none counted twice");
+        CW_ASSERT(d.received < d.size || d.header_size == 0, "a complete datagram has been given away");
+        CW_ASSERT(payload_at + d.furthest <= pool_.frame_size(), "inside its frame");
+        previous = d.deadline;
+    });
+    CW_ASSERT(busy == size_ && size_ + self.free_.count() == options_.max_datagrams, "every slot is free or busy");
+}
+
+} // namespace corewire

@@ -1,0 +1,92 @@
+#include <corewire/net/ip/routes.hh>
+
+#include <corewire/reactor/base/assert.hh>
+
+#include <algorithm>
+
+namespace corewire {
+
+namespace {
+ip_prefix without_host_bits(ip_prefix p) noexcept { return {p.network(), p.length()}; }
+} // namespace
+
+void route_table::set_address(ip_prefix own) noexcept {
+    if (!own_.address().is_any()) remove(own_);
+    own_ = own;
+    if (own.address().is_any()) return;
+    static_cast<void>(add(own)); // a static route to the same network may stand there already: it stays
+}
+
+route_error route_table::add(ip_prefix destination, ipv4 gateway) noexcept {
+    destination = without_host_bits(destination);
+    if (!gateway.is_any() && !on_link(gateway)) return route_error::gateway_not_on_link;
+    const auto same = [&](const route& r) { return r.destination == destination; };
+    if (std::any_of(routes_.begin(), routes_.begin() + count_, same)) return route_error::exists;
+    if (count_ == max_routes) {
+        ++refused_;
+        return route_error::full;
+    }
+    std::size_t at = 0;
+    while (at < count_ && routes_[at].destination.length() >= destination.length()) ++at;
+    std::move_backward(routes_.begin() + at, routes_.begin() + count_, routes_.begin() + count_ + 1);
+    routes_[at] = {destination, gateway};
+    ++count_;
+    return route_error::none;
+}
+
+bool route_table::remove(ip_prefix destination) noexcept {
+    destination = without_host_bits(destination);
+    const auto end = routes_.begin() + count_;
+    const auto found = std::find_if(routes_.begin(), end, [&](const route& r) { return r.destination == destination; });
+    if (found == end) return false;
+    std::move(found + 1, end, found);
+    --count_;
+    return true;
+}
+
+const route* route_table::match(ipv4 destination) const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+        if (routes_[i].destination.contains(destination)) return &routes_[i];
+    }
+    return nullptr;
+}
+
+bool route_table::on_link(ipv4 a) const noexcept {
+    const route* r = match(a);
+    return r != nullptr && r->gateway.is_any();
+}
+
+bool route_table::is_broadcast(ipv4 destination) const noexcept {
+    if (destination.is_broadcast()) return true;
+    for (std::size_t i = 0; i < count_; ++i) {
+        const ip_prefix& p = routes_[i].destination;
+        if (!routes_[i].gateway.is_any() || p.length() == 0 || p.length() >= 31) continue;
+        if (destination == p.broadcast() || destination == p.network()) return true;
+    }
+    return false;
+}
+
+next_hop route_table::find(ipv4 destination) const noexcept {
+    if (destination == own_.address() || destination.is_loopback()) return {hop_kind::local, destination};
+    if (destination.is_multicast()) return {hop_kind::multicast, destination};
+    if (is_broadcast(destination)) return {hop_kind::broadcast, destination};
+    if (!destination.is_unicast()) return {}; // 0/8 and 240/4 lead nowhere
+    const route* r = match(destination);
+    if (r == nullptr) return {};
+    return {hop_kind::unicast, r->gateway.is_any() ? destination : r->gateway};
+}
+
+bool route_table::is_martian_source(ipv4 source) const noexcept {
+    return !source.is_unicast() || source.is_loopback() || source == own_.address() || is_broadcast(source);
+}
+
+void route_table::check_invariants() const {
+    CW_ASSERT(count_ <= max_routes, "more routes than there is room for");
+    for (std::size_t i = 0; i < count_; ++i) {
+        const ip_prefix& p = routes_[i].destination;
+        CW_ASSERT(p.address() == p.network(), "a route's destination has no host bits");
+        CW_ASSERT(i == 0 || routes_[i - 1].destination.length() >= p.length(), "the longest prefix stands first");
+    }
+}
+
+} // namespace corewire

@@ -1,0 +1,105 @@
+// Packets that wait for a neighbour's MAC: singly linked slots of one array, so that a thousand unresolved neighbours
+// share what is there. Also the cache's invariants.
+#include <corewire/net/link/neighbors.hh>
+
+#include <utility>
+
+namespace corewire {
+
+void neighbor_cache::enqueue(neighbor& n, packet&& p) noexcept {
+    const std::uint32_t size = p.size();
+    if (size > options_.max_waiting_bytes || options_.max_waiting_each == 0) {
+        ++statistics_.queue_dropped;
+        p = packet{};
+        return;
+    }
+    // RFC 1122 2.3.2.2 (SHOULD) keeps at least the latest packet: the oldest gives way.
+    while (n.waiting_ != 0 && (n.waiting_ >= options_.max_waiting_each || free_slot_ == no_slot ||
+                               n.waiting_bytes_ + size > options_.max_waiting_bytes)) {
+        dequeue(n);
+        ++statistics_.queue_dropped;
+    }
+    if (free_slot_ == no_slot) { // all slots stand behind other neighbours
+        ++statistics_.queue_dropped;
+        p = packet{};
+        return;
+    }
+    const std::uint16_t i = free_slot_;
+    free_slot_ = slots_[i].next;
+    slots_[i].next = no_slot;
+    slots_[i].waiting = std::move(p);
+    if (n.waiting_ == 0) {
+        n.first_waiting_ = i;
+    } else {
+        slots_[n.last_waiting_].next = i;
+    }
+    n.last_waiting_ = i;
+    ++n.waiting_;
+    n.waiting_bytes_ += size;
+    ++waiting_total_;
+    ++statistics_.packets_queued;
+}
+
+packet neighbor_cache::dequeue(neighbor& n) noexcept {
+    const std::uint16_t i = n.first_waiting_;
+    packet p = std::move(slots_[i].waiting);
+    n.first_waiting_ = slots_[i].next;
+    n.waiting_bytes_ -= p.size();
+    --n.waiting_;
+    --waiting_total_;
+    slots_[i].next = std::exchange(free_slot_, i);
+    return p;
+}
+
+std::size_t neighbor_cache::drop_waiting(neighbor& n) noexcept {
+    const std::size_t dropped = n.waiting_;
+    while (n.waiting_ != 0) dequeue(n);
+    return dropped;
+}
+
+/// The neighbour has a MAC: its packets get it, and move to the list that poll_released() takes from.
+void neighbor_cache::release_waiting(neighbor& n) noexcept {
+    if (n.waiting_ == 0) return;
+    for (std::uint16_t i = n.first_waiting_; i != no_slot; i = slots_[i].next) {
+        n.mac_.store(slots_[i].waiting.head.mutable_data());
+    }
+    if (released_first_ == no_slot) {
+        released_first_ = n.first_waiting_;
+    } else {
+        slots_[released_last_].next = n.first_waiting_;
+    }
+    released_last_ = n.last_waiting_;
+    n.waiting_ = 0;
+    n.waiting_bytes_ = 0;
+}
+
+bool neighbor_cache::poll_released(packet& out) noexcept {
+    if (released_first_ == no_slot) return false;
+    const std::uint16_t i = released_first_;
+    out = std::move(slots_[i].waiting);
+    released_first_ = slots_[i].next;
+    slots_[i].next = std::exchange(free_slot_, i);
+    --waiting_total_;
+    return true;
+}
+
+void neighbor_cache::check_invariants() const {
+    std::size_t known = 0, waiting = 0;
+    for (std::size_t i = 0; i < options_.max_entries; ++i) {
+        const neighbor& n = entries_[i];
+        CW_ASSERT(n.linked(), "every neighbour is on its state's list");
+        CW_ASSERT(n.waiting_ <= options_.max_waiting_each && n.waiting_bytes_ <= options_.max_waiting_bytes,
+                  "more waits behind a neighbour than may");
+        CW_ASSERT(n.waiting_ == 0 || n.state_ == neighbor_state::incomplete, "packets wait only for an answer");
+        if (n.state_ == neighbor_state::unused) continue;
+        ++known;
+        waiting += n.waiting_;
+        CW_ASSERT(const_cast<neighbor_cache*>(this)->find(n.address_) == &n, "a neighbour is found by its address");
+        CW_ASSERT(!n.valid() || n.mac_.is_unicast(), "a valid neighbour has a MAC");
+    }
+    for (std::uint16_t i = released_first_; i != no_slot; i = slots_[i].next) ++waiting;
+    CW_ASSERT(known == size_, "size() counts the entries in use");
+    CW_ASSERT(waiting == waiting_total_ && waiting <= options_.max_waiting_total, "waiting_packets() counts them");
+}
+
+} // namespace corewire

@@ -1,0 +1,116 @@
+// Who is on which port: binding, connecting, leaving, and the choice of an ephemeral port.
+#include <corewire/net/udp/udp_demux.hh>
+
+#include <cerrno>
+#include <sys/mman.h>
+#include <system_error>
+
+namespace corewire {
+
+namespace {
+constexpr std::size_t table_bytes = 65536 * sizeof(udp_endpoint*);
+} // namespace
+
+udp_demux::udp_demux(frame_pool& pool, udp_demux_options options, std::uint64_t seed)
+    : pool_(pool), options_(options), random_(seed) {
+    CW_ASSERT(options.ephemeral_first > 0 && options.ephemeral_first <= options.ephemeral_last, "no ephemeral ports");
+    void* table = ::mmap(nullptr, table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (table == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map the table of UDP ports");
+    by_port_ = static_cast<udp_endpoint**>(table);
+}
+
+udp_demux::~udp_demux() {
+    CW_ASSERT(size_ == 0, "UDP endpoints must leave before their demux goes");
+    ::munmap(by_port_, table_bytes);
+}
+
+std::errc udp_demux::bind(udp_endpoint& e, udp_address local, bool shared, home_hash home,
+                          udp_address expected_peer) noexcept {
+    CW_ASSERT(!e.bound(), "a UDP endpoint is bound once");
+    if (size_ >= options_.max_endpoints) {
+        ++statistics_.endpoints_refused;
+        return std::errc::no_buffer_space;
+    }
+    if (local.port == 0) {
+        local.port = pick_port(local.address, home, expected_peer);
+        if (local.port == 0) {
+            ++statistics_.ports_exhausted;
+            return std::errc::address_in_use;
+        }
+    } else if (conflicts(local, shared)) {
+        return std::errc::address_in_use;
+    }
+    e.local_ = local;
+    e.shared_ = shared;
+    e.demux_ = this;
+    e.next_on_port_ = std::exchange(by_port_[local.port], &e);
+    ++size_;
+    return {};
+}
+
+bool udp_demux::conflicts(udp_address local, bool shared) noexcept {
+    std::size_t here = 0;
+    for (const udp_endpoint* e = by_port_[local.port]; e != nullptr; e = e->next_on_port_) {
+        ++here;
+        const bool overlap =
+            e->local_.address == local.address || e->local_.address.is_any() || local.address.is_any();
+        if (overlap && !(shared && e->shared_)) return true;
+    }
+    if (here < options_.max_on_port) return false;
+    ++statistics_.endpoints_refused;
+    return true;
+}
+
+/// RFC 6056 3.3.2, algorithm 2: a random port, tried until one is free that comes home. Bounded: after as many random
+/// tries as there are ports in an eighth of the range, every port is looked at once in order from a random one.
+std::uint16_t udp_demux::pick_port(ipv4 local, home_hash home, udp_address peer) noexcept {
+    const std::uint32_t range = options_.ephemeral_last - options_.ephemeral_first + 1u;
+    const auto good = [&](std::uint32_t index) {
+        const auto port = static_cast<std::uint16_t>(options_.ephemeral_first + index);
+        return by_port_[port] == nullptr && (home.here == nullptr || home.here(home.context, {local, port}, peer));
+    };
+    for (std::uint32_t tries = 0; tries < range / 8; ++tries) {
+        const auto index = static_cast<std::uint32_t>(random_.below(range));
+        if (good(index)) return static_cast<std::uint16_t>(options_.ephemeral_first + index);
+    }
+    const auto start = static_cast<std::uint32_t>(random_.below(range));
+    for (std::uint32_t i = 0; i < range; ++i) {
+        const std::uint32_t index = (start + i) % range;
+        if (good(index)) return static_cast<std::uint16_t>(options_.ephemeral_first + index);
+    }
+    return 0;
+}
+
+std::errc udp_demux::connect(udp_endpoint& e, ipv4 local, udp_address peer) noexcept {
+    CW_ASSERT(e.demux_ == this, "bind an endpoint before connecting it");
+    if (peer.port == 0) {
+        e.peer_ = {};
+        return {};
+    }
+    for (const udp_endpoint* other = by_port_[e.local_.port]; other != nullptr; other = other->next_on_port_) {
+        if (other != &e && other->peer_ == peer && other->local_.address == local) return std::errc::address_in_use;
+    }
+    e.local_.address = local;
+    e.peer_ = peer;
+    e.error_ = {};
+    return {};
+}
+
+void udp_demux::unbind(udp_endpoint& e) noexcept {
+    CW_ASSERT(e.demux_ == this, "not an endpoint of this demux");
+    while (e.readable()) e.receive();
+    udp_endpoint** link = &by_port_[e.local_.port];
+    while (*link != &e) link = &(*link)->next_on_port_;
+    *link = std::exchange(e.next_on_port_, nullptr);
+    e.demux_ = nullptr;
+    e.local_ = e.peer_ = {};
+    --size_;
+}
+
+std::size_t udp_demux::on_port(std::uint16_t port) const noexcept {
+    std::size_t n = 0;
+    for (const udp_endpoint* e = by_port_[port]; e != nullptr; e = e->next_on_port_) ++n;
+    return n;
+}
+
+} // namespace corewire
