@@ -8,12 +8,18 @@
 #pragma once
 
 #include <corewire/reactor/base/intrusive_list.hh>
+#include <corewire/reactor/base/sleep_fence.hh>
 #include <corewire/reactor/base/time.hh>
+#include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/loop/timer_wheel.hh>
+#include <corewire/reactor/memory/frame_allocator.hh>
+#include <corewire/reactor/task/task_group.hh>
 #include <corewire/reactor/task/waiter.hh>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <memory>
 
 namespace corewire {
 
@@ -66,31 +72,50 @@ public:
     reactor& operator=(const reactor&) = delete;
 
     /// The reactor this thread is running. Asserts that there is one.
-    static reactor& current() noexcept;
+    static reactor& current() noexcept {
+        CW_ASSERT(current_ != nullptr, "no reactor runs on this thread");
+        return *current_;
+    }
     static reactor* current_or_null() noexcept { return current_; }
 
     /// Makes a reactor current for a scope: how a simulator drives many of them from one thread.
     class scope {
     public:
-        explicit scope(reactor& r) noexcept : previous_(current_) { current_ = &r; }
-        ~scope() { current_ = previous_; }
+        explicit scope(reactor& r) noexcept
+            : previous_(current_), previous_frames_(frame_allocator::exchange_current(&r.frames_)) {
+            current_ = &r;
+        }
+        ~scope() {
+            current_ = previous_;
+            frame_allocator::exchange_current(previous_frames_);
+        }
         scope(const scope&) = delete;
 
     private:
         reactor* previous_;
+        frame_allocator* previous_frames_;
     };
 
     /// One turn, without sleeping. True if anything was done. The caller has made this reactor current.
     bool poll_once();
-    /// Turns (and sleeps, by the idle policy) until request_exit().
+    /// Turns (and sleeps, by the idle policy) until request_exit(). With a virtual clock it never sleeps: the driver
+    /// advances the clock between turns.
     void run();
-    void request_exit() noexcept;
+    void request_exit() noexcept { exit_ = true; }
+    /// Wakes the reactor if it sleeps. From any thread.
+    void wake() noexcept;
+    /// For those who hand work in from another thread: publish, then call this. Writes the eventfd only when it sleeps.
+    void wake_if_asleep() noexcept {
+        sleep_fence::producer();
+        if (asleep_.load(std::memory_order_relaxed)) [[unlikely]] wake();
+    }
 
     /// The time taken at the start of this turn.
     time_point now() const noexcept { return now_; }
     /// Reads the clock itself, and moves now() on.
     time_point read_clock() noexcept;
-    unsigned shard() const noexcept;
+    unsigned shard() const noexcept { return options_.shard; }
+    const reactor_options& options() const noexcept { return options_; }
 
     /// Moves a waiter from wherever it stands to the end of the run queue.
     void make_ready(waiter& w) noexcept {
@@ -98,19 +123,41 @@ public:
         ready_.push_back(w);
     }
     timer_wheel& timers() noexcept { return timers_; }
-    void add_poller(poller& p) noexcept;
-    uring& io();
+    /// Polled every turn from now on, until destroyed or unlinked.
+    void add_poller(poller& p) noexcept { pollers_.push_back(p); }
+    /// Where spawn() puts its tasks; joined at shutdown.
+    task_group& root_group() noexcept { return root_group_; }
+    frame_allocator& frames() noexcept { return frames_; }
+    /// This reactor's io_uring, made on first use by its own thread. Throws std::system_error when it is forbidden.
+    uring& io(); // defined beside the ring: reactor/file/uring.cc
+    std::uint64_t turns() const noexcept { return turns_; }
+    std::uint64_t sleeps() const noexcept { return sleeps_; }
 
     /// One pointer each for the layers to the right (net's interface, rdma's devices), which this layer knows nothing of.
     enum class attachment : std::size_t { network, rdma, application, count };
     void*& attached(attachment which) noexcept { return attachments_[static_cast<std::size_t>(which)]; }
 
 private:
+    bool resume_ready() noexcept;
+    bool idle(time_point since) noexcept;
+    void sleep() noexcept;
+
     inline static thread_local constinit reactor* current_ = nullptr;
+    reactor_options options_;
+    clock_source* clock_;
     time_point now_{};
+    std::uint64_t turns_ = 0;
+    std::uint64_t sleeps_ = 0;
+    bool exit_ = false;
+    frame_allocator frames_;
+    intrusive_list<poller> pollers_;
     intrusive_list<waiter> ready_;
     timer_wheel timers_;
+    std::unique_ptr<uring, void (*)(uring*)> io_{nullptr, [](uring*) {}}; ///< deleted by the one who knows what it is
     std::array<void*, static_cast<std::size_t>(attachment::count)> attachments_{};
+    unique_fd wake_;
+    task_group root_group_{"root"};
+    alignas(64) std::atomic<bool> asleep_{false};
 };
 
 } // namespace corewire

@@ -1,0 +1,100 @@
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <corewire/reactor/loop/sleeper.hh>
+#include <corewire/reactor/loop/tsc_clock.hh>
+
+#include <cerrno>
+#include <sys/eventfd.h>
+#include <system_error>
+
+namespace corewire {
+
+reactor::reactor(reactor_options options)
+    : options_(options), clock_(options.clock != nullptr ? options.clock : &real_clock()),
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (!wake_) throw std::system_error(errno, std::generic_category(), "eventfd for a reactor");
+    now_ = clock_->now();
+}
+
+reactor::~reactor() {
+    // Tasks go first, while everything they may touch in their destructors is still here.
+    scope here(*this);
+    root_group_.destroy_all();
+}
+
+time_point reactor::read_clock() noexcept { return now_ = clock_->now(); }
+
+bool reactor::poll_once() {
+    const time_point now = now_ = clock_->now();
+    ++turns_;
+    bool worked = false;
+    // A poller may leave, or be destroyed, in its own turn only.
+    pollers_.for_each([&](poller& p) { worked |= p.poll(now); });
+    worked |= timers_.expire(now);
+    if (!ready_.empty()) worked |= resume_ready();
+    pollers_.for_each([&](poller& p) { worked |= p.flush(now); });
+    return worked;
+}
+
+/// Runs what was ready when it began, and what that made ready, within the budget.
+bool reactor::resume_ready() noexcept {
+    unsigned left = options_.resume_budget;
+    do {
+        waiter& w = ready_.pop_front();
+        w.handle.resume();
+    } while (!ready_.empty() && --left != 0);
+    return true;
+}
+
+void reactor::run() {
+    scope here(*this);
+    time_point idle_since = never;
+    while (!exit_) {
+        if (poll_once()) {
+            idle_since = never;
+        } else if (idle_since == never) {
+            idle_since = now_;
+        } else if (now_ - idle_since >= options_.spin && options_.clock == nullptr) {
+            sleep();
+            idle_since = never;
+        } else {
+            __builtin_ia32_pause();
+        }
+    }
+    exit_ = false;
+}
+
+void reactor::wake() noexcept {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(wake_.get(), &one, sizeof one));
+}
+
+/// Every source of work is armed before the last look at it, so that nothing can arrive unseen.
+void reactor::sleep() noexcept {
+    asleep_.store(true, std::memory_order_relaxed);
+    sleep_fence::sleeper();
+    bool quiet = true;
+    std::size_t armed = 0;
+    pollers_.for_each([&](poller& p) {
+        if (!quiet) return;
+        quiet = p.prepare_sleep();
+        if (quiet) ++armed;
+    });
+    if (quiet) {
+        sleeper wait;
+        wait.watch(wake_.get());
+        pollers_.for_each([&](poller& p) { wait.watch(p.wake_fd()); });
+        ++sleeps_;
+        wait.until(timers_.next_expiry(), clock_->now());
+    }
+    pollers_.for_each([&](poller& p) {
+        if (armed == 0) return;
+        --armed;
+        p.finish_sleep();
+    });
+    asleep_.store(false, std::memory_order_relaxed);
+    std::uint64_t count;
+    static_cast<void>(!::read(wake_.get(), &count, sizeof count));
+}
+
+} // namespace corewire

@@ -1,0 +1,47 @@
+// sleep_until, sleep_for, yield: giving the core away for a time, or for a turn.
+#pragma once
+
+#include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/task/waiter.hh>
+
+#include <system_error>
+
+namespace corewire {
+
+/// Wakes at its time; ends early, with ECANCELED thrown, when its token stops.
+class sleep_awaiter final : public bounded_waiter {
+public:
+    sleep_awaiter(time_point until, stop_token stop) noexcept : bounded_waiter({until, stop}), until_(until) {}
+    bool await_ready() const noexcept { return until_ <= reactor::current().now(); }
+    bool await_suspend(std::coroutine_handle<> h) noexcept {
+        handle = h;
+        return arm_limits();
+    }
+    void await_resume() const {
+        if (failure() == std::errc::operation_canceled) {
+            throw std::system_error(std::make_error_code(std::errc::operation_canceled), "sleep");
+        }
+    }
+
+private:
+    time_point until_;
+};
+
+inline sleep_awaiter sleep_until(time_point at, stop_token stop = {}) noexcept { return {at, stop}; }
+inline sleep_awaiter sleep_for(duration d, stop_token stop = {}) noexcept {
+    return {reactor::current().now() + d, stop};
+}
+
+/// Goes to the end of the run queue; pollers get their turn if the budget is used up.
+class yield_awaiter final : public waiter {
+public:
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) noexcept {
+        handle = h;
+        reactor::current().make_ready(*this);
+    }
+    void await_resume() const noexcept {}
+};
+inline yield_awaiter yield() noexcept { return {}; }
+
+} // namespace corewire

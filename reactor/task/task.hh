@@ -1,0 +1,155 @@
+// task<T>: a lazy coroutine that yields one T. The unit in which Corewire's users write.
+//
+//     task<int> child();                         // nothing runs yet
+//     task<> parent() { int n = co_await child(); }   // the child runs inside the await
+//
+// Move-only; awaited once; destroying a task that has not finished destroys its frame, and with it everything it waits
+// for. A child is started inside await_suspend and, if it finishes at once, the parent is not suspended at all: loops
+// over ready children use no stack, also where symmetric transfer is not a tail call (-O0, sanitizers).
+// Belongs to the shard that started it; frames come from that shard's frame_allocator.
+#pragma once
+
+#include <corewire/reactor/base/assert.hh>
+#include <corewire/reactor/base/intrusive_list.hh>
+#include <corewire/reactor/memory/frame_allocator.hh>
+
+#include <coroutine>
+#include <exception>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace corewire {
+
+template <typename T = void>
+class task;
+
+namespace detail {
+
+class task_promise;
+
+/// Told when a task that nobody awaits has finished: a task_group, when_all.
+struct task_listener {
+    void (*on_done)(task_listener&, task_promise&) noexcept;
+};
+
+class task_promise : public list_hook {
+public:
+    static void* operator new(std::size_t size) { return frame_allocator::allocate(size); }
+    static void operator delete(void* p) noexcept { frame_allocator::deallocate(p); }
+
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    struct final_awaiter {
+        bool await_ready() noexcept { return false; }
+        template <typename Promise>
+        std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> finished) noexcept {
+            task_promise& p = finished.promise();
+            if (p.continuation) return p.continuation;
+            if (p.listener != nullptr) p.listener->on_done(*p.listener, p); // may destroy this frame
+            return std::noop_coroutine();
+        }
+        void await_resume() noexcept {}
+    };
+    final_awaiter final_suspend() noexcept { return {}; }
+    void unhandled_exception() noexcept { failure = std::current_exception(); }
+
+    std::coroutine_handle<> continuation; ///< who awaits, once it is suspended
+    task_listener* listener = nullptr;    ///< or who else wants to know
+    std::exception_ptr failure;
+    std::coroutine_handle<> self;         ///< set for tasks that have a listener
+};
+
+template <typename T>
+class task_promise_of : public task_promise {
+public:
+    task<T> get_return_object() noexcept;
+    template <typename U>
+        requires std::is_convertible_v<U&&, T>
+    void return_value(U&& v) {
+        value.emplace(std::forward<U>(v));
+    }
+    T take() {
+        if (failure) [[unlikely]] std::rethrow_exception(failure);
+        return std::move(*value);
+    }
+    std::optional<T> value;
+};
+
+template <>
+class task_promise_of<void> : public task_promise {
+public:
+    task<void> get_return_object() noexcept;
+    void return_void() noexcept {}
+    void take() {
+        if (failure) [[unlikely]] std::rethrow_exception(failure);
+    }
+};
+
+} // namespace detail
+
+template <typename T>
+class [[nodiscard]] task {
+public:
+    using promise_type = detail::task_promise_of<T>;
+    using value_type = T;
+
+    task() noexcept = default;
+    task(task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+    task& operator=(task&& other) noexcept {
+        if (this == &other) return *this;
+        if (frame_) frame_.destroy();
+        frame_ = std::exchange(other.frame_, nullptr);
+        return *this;
+    }
+    ~task() {
+        if (frame_) frame_.destroy();
+    }
+
+    explicit operator bool() const noexcept { return static_cast<bool>(frame_); }
+    bool done() const noexcept { return frame_ && frame_.done(); }
+
+    class awaiter {
+    public:
+        explicit awaiter(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+        bool await_ready() const noexcept { return frame_.done(); }
+        bool await_suspend(std::coroutine_handle<> parent) {
+            frame_.resume();
+            if (frame_.done()) return false;
+            frame_.promise().continuation = parent;
+            return true;
+        }
+        T await_resume() { return frame_.promise().take(); }
+
+    private:
+        std::coroutine_handle<promise_type> frame_;
+    };
+    /// The task must outlive the await: a temporary does, until the end of the full expression.
+    awaiter operator co_await() const noexcept {
+        CW_ASSERT(frame_, "an empty task was awaited");
+        return awaiter{frame_};
+    }
+
+    /// For those who start tasks without awaiting them: gives the frame away.
+    std::coroutine_handle<promise_type> release() noexcept { return std::exchange(frame_, nullptr); }
+    std::coroutine_handle<promise_type> handle() const noexcept { return frame_; }
+
+private:
+    friend promise_type;
+    explicit task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+    std::coroutine_handle<promise_type> frame_;
+};
+
+namespace detail {
+
+template <typename T>
+task<T> task_promise_of<T>::get_return_object() noexcept {
+    return task<T>{std::coroutine_handle<task_promise_of<T>>::from_promise(*this)};
+}
+inline task<void> task_promise_of<void>::get_return_object() noexcept {
+    return task<void>{std::coroutine_handle<task_promise_of<void>>::from_promise(*this)};
+}
+
+} // namespace detail
+
+} // namespace corewire

@@ -1,0 +1,65 @@
+#include <corewire/reactor/task/task_group.hh>
+
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <cstdio>
+#include <system_error>
+
+namespace corewire {
+
+task_group::task_group(std::string name) : detail::task_listener{&task_group::on_task_done}, name_(std::move(name)) {}
+
+task_group::~task_group() { destroy_all(); }
+
+void task_group::spawn(task<> t) {
+    CW_ASSERT(t, "an empty task was spawned");
+    const auto frame = t.release();
+    detail::task_promise& promise = frame.promise();
+    promise.listener = this;
+    promise.self = frame;
+    tasks_.push_back(promise);
+    ++count_;
+    frame.resume();
+}
+
+void task_group::destroy_all() noexcept {
+    while (!tasks_.empty()) {
+        detail::task_promise& promise = tasks_.pop_front();
+        --count_;
+        promise.self.destroy();
+    }
+}
+
+void task_group::on_task_done(detail::task_listener& listener, detail::task_promise& finished) noexcept {
+    auto& self = static_cast<task_group&>(listener);
+    if (finished.failure) self.report(finished.failure);
+    finished.unlink();
+    finished.self.destroy();
+    if (--self.count_ != 0) return;
+    self.joiners_.for_each([&](waiter& w) {
+        w.unlink();
+        static_cast<join_awaiter&>(w).disarm_limits();
+        reactor::current().make_ready(w);
+    });
+}
+
+void task_group::report(const std::exception_ptr& failure) noexcept {
+    ++failed_;
+    try {
+        std::rethrow_exception(failure);
+    } catch (const std::exception& e) {
+        std::fprintf(stderr, "a task of group '%s' failed: %s\n", name_.c_str(), e.what());
+    } catch (...) {
+        std::fprintf(stderr, "a task of group '%s' failed\n", name_.c_str());
+    }
+}
+
+void task_group::join_awaiter::await_resume() {
+    if (failure() != std::errc{}) {
+        throw std::system_error(std::make_error_code(failure()), "waiting for the tasks of group '" + group_.name_ + "'");
+    }
+}
+
+void spawn(task<> t) { reactor::current().root_group().spawn(std::move(t)); }
+
+} // namespace corewire

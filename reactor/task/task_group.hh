@@ -1,0 +1,76 @@
+// task_group: the home of tasks that nobody awaits. Detached work lives in a group, and a group is joined before it dies,
+// so nothing outlives what it uses.
+//
+//     cw::task_group sessions{"sessions"};
+//     sessions.spawn(serve(std::move(peer)));
+//     ...
+//     sessions.request_stop();                     // tasks that watch sessions.stop_token() end
+//     co_await sessions.join({.deadline = soon});
+//
+// One shard's. An exception that leaves a spawned task is reported on stderr with the group's name, and counted.
+#pragma once
+
+#include <corewire/reactor/task/stop.hh>
+#include <corewire/reactor/task/task.hh>
+#include <corewire/reactor/task/waiter.hh>
+
+#include <cstddef>
+#include <string>
+
+namespace corewire {
+
+class task_group : private detail::task_listener {
+public:
+    explicit task_group(std::string name = "tasks");
+    /// Destroys the tasks that are still there: join() first.
+    ~task_group();
+    task_group(const task_group&) = delete;
+    task_group& operator=(const task_group&) = delete;
+
+    /// Starts `t` now, up to its first wait.
+    void spawn(task<> t);
+    std::size_t size() const noexcept { return count_; }
+    std::uint64_t failed() const noexcept { return failed_; } ///< tasks that an exception has left
+    const std::string& name() const noexcept { return name_; }
+
+    stop_token token() noexcept { return stop_.token(); }
+    void request_stop() noexcept { stop_.request_stop(); }
+    bool stop_requested() const noexcept { return stop_.stop_requested(); }
+    /// Destroys every task where it stands.
+    void destroy_all() noexcept;
+
+    /// Waits until no task is left. Throws std::system_error ETIMEDOUT or ECANCELED when the limits come first.
+    class join_awaiter final : public bounded_waiter {
+    public:
+        join_awaiter(task_group& group, const wait_limits& limits) noexcept : bounded_waiter(limits), group_(group) {}
+        bool await_ready() const noexcept { return group_.count_ == 0; }
+        bool await_suspend(std::coroutine_handle<> h) noexcept {
+            handle = h;
+            if (!arm_limits()) return false;
+            group_.joiners_.push_back(*this);
+            return true;
+        }
+        void await_resume();
+
+    private:
+        friend class task_group;
+        task_group& group_;
+    };
+    join_awaiter join(wait_limits limits = {}) noexcept { return {*this, limits}; }
+
+private:
+    static void on_task_done(detail::task_listener& listener, detail::task_promise& finished) noexcept;
+    void report(const std::exception_ptr& failure) noexcept;
+
+    std::string name_;
+    intrusive_list<detail::task_promise> tasks_;
+    intrusive_list<waiter> joiners_;
+    stop_source stop_;
+    std::size_t count_ = 0;
+    std::uint64_t failed_ = 0;
+};
+
+/// Starts `t` in the running reactor's root group, which is joined at shutdown.
+void spawn(task<> t);
+
+} // namespace corewire
