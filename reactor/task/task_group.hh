@@ -10,6 +10,7 @@
 // One shard's. An exception that leaves a spawned task is reported on stderr with the group's name, and counted.
 #pragma once
 
+#include <corewire/reactor/task/spawn.hh>
 #include <corewire/reactor/task/stop.hh>
 #include <corewire/reactor/task/task.hh>
 #include <corewire/reactor/task/waiter.hh>
@@ -69,8 +70,5 @@ private:
     std::size_t count_ = 0;
     std::uint64_t failed_ = 0;
 };
-
-/// Starts `t` in the running reactor's root group, which is joined at shutdown.
-void spawn(task<> t);
 
 } // namespace corewire

@@ -1,0 +1,80 @@
+// A histogram of durations or sizes with three significant digits over the whole range, after Gil Tene's HdrHistogram:
+// linear buckets inside each power of two. Fixed memory, record() is a handful of instructions. One shard writes it;
+// merge() brings several together. (Debian 12 has no package of the C library: docs/decisions/001.)
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace corewire {
+
+class histogram {
+public:
+    static constexpr std::uint64_t max_value = 100'000'000'000; ///< larger values count as this (100 s in ns)
+
+    histogram() : counts_(index_of(max_value) + 1) {}
+
+    void record(std::uint64_t value) noexcept {
+        ++counts_[index_of(std::min(value, max_value))];
+        ++count_;
+        sum_ += value;
+        min_ = std::min(min_, value);
+        max_ = std::max(max_, value);
+    }
+    std::uint64_t count() const noexcept { return count_; }
+    std::uint64_t min() const noexcept { return count_ == 0 ? 0 : min_; }
+    std::uint64_t max() const noexcept { return max_; }
+    double mean() const noexcept { return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_); }
+
+    /// The value that a share of `fraction` (0 to 1) of the recorded ones do not exceed, to three digits; 0 when empty.
+    std::uint64_t quantile(double fraction) const noexcept {
+        if (count_ == 0) return 0;
+        const double share = std::clamp(fraction, 0.0, 1.0) * static_cast<double>(count_);
+        const auto wanted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(share + 0.5));
+        std::uint64_t seen = 0;
+        for (std::size_t i = 0; i < counts_.size(); ++i) {
+            seen += counts_[i];
+            if (seen >= wanted) return std::clamp(highest_of(i), min_, max_);
+        }
+        return max_;
+    }
+    void merge(const histogram& other) noexcept {
+        for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+        count_ += other.count_;
+        sum_ += other.sum_;
+        min_ = std::min(min_, other.min_);
+        max_ = std::max(max_, other.max_);
+    }
+    void reset() noexcept {
+        std::fill(counts_.begin(), counts_.end(), 0);
+        count_ = sum_ = max_ = 0;
+        min_ = UINT64_MAX;
+    }
+
+private:
+    // 2,048 values are counted one by one; above, each power of two has 1,024 buckets: at most 0.1 % wide.
+    static constexpr unsigned exact_bits = 11;
+    static constexpr std::uint64_t half = 1u << (exact_bits - 1);
+
+    static constexpr std::size_t index_of(std::uint64_t value) noexcept {
+        const unsigned width = static_cast<unsigned>(std::bit_width(value | 1));
+        const unsigned shift = width > exact_bits ? width - exact_bits : 0;
+        return static_cast<std::size_t>(shift * half + (value >> shift));
+    }
+    static constexpr std::uint64_t highest_of(std::size_t index) noexcept {
+        if (index < 2 * half) return index;
+        const unsigned shift = static_cast<unsigned>(index / half) - 1;
+        const std::uint64_t base = index - shift * half;
+        return ((base + 1) << shift) - 1;
+    }
+
+    std::vector<std::uint64_t> counts_;
+    std::uint64_t count_ = 0;
+    std::uint64_t sum_ = 0;
+    std::uint64_t min_ = UINT64_MAX;
+    std::uint64_t max_ = 0;
+};
+
+} // namespace corewire
