@@ -7,6 +7,7 @@
 #include <corewire/net/frame/packet.hh>
 #include <corewire/net/stack/flow_table.hh>
 #include <corewire/reactor/base/time.hh>
+#include <corewire/reactor/loop/sleeper.hh>
 
 namespace corewire {
 
@@ -25,9 +26,9 @@ public:
     virtual void share_with_all(const packet& frame) noexcept = 0;
     /// Takes in what others handed to us; true if there was anything.
     virtual bool poll(time_point now, network_stack& stack) = 0;
-    virtual void flush() noexcept = 0;
     virtual bool prepare_sleep() noexcept = 0;
     virtual void finish_sleep() noexcept = 0;
+    virtual void watch(sleeper& sleeping) const = 0;
 };
 
 } // namespace corewire

@@ -52,7 +52,6 @@ bool network_stack::flush(time_point now) {
     bool any = tcp_.flush(now);
     any |= udp_.flush(now);
     if (egress_.waiting() != 0) any |= egress_.flush();
-    if (steering_ != nullptr) steering_->flush();
     return any;
 }
 
@@ -62,6 +61,16 @@ bool network_stack::prepare_sleep() {
     if (device_->prepare_sleep()) return true;
     if (steering_ != nullptr) steering_->finish_sleep();
     return false;
+}
+
+void network_stack::finish_sleep() {
+    device_->finish_sleep();
+    if (steering_ != nullptr) steering_->finish_sleep();
+}
+
+void network_stack::watch(sleeper& sleeping) const {
+    sleeping.watch(device_->wake_fd());
+    if (steering_ != nullptr) steering_->watch(sleeping);
 }
 
 void network_stack::on_timer(time_point now) {

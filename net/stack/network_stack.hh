@@ -32,7 +32,8 @@ public:
     bool poll(time_point now) override;
     bool flush(time_point now) override;
     bool prepare_sleep() override;
-    void finish_sleep() override { device_->finish_sleep(); }
+    void finish_sleep() override;
+    void watch(sleeper& sleeping) const override;
     int wake_fd() const override { return device_->wake_fd(); }
 
     // ---- socket_provider ----

@@ -1,6 +1,5 @@
 #include <corewire/reactor/loop/reactor.hh>
 
-#include <corewire/reactor/loop/sleeper.hh>
 #include <corewire/reactor/loop/tsc_clock.hh>
 
 #include <cerrno>
@@ -83,7 +82,7 @@ void reactor::sleep() noexcept {
     if (quiet) {
         sleeper wait;
         wait.watch(wake_.get());
-        pollers_.for_each([&](poller& p) { wait.watch(p.wake_fd()); });
+        pollers_.for_each([&](poller& p) { p.watch(wait); });
         ++sleeps_;
         wait.until(timers_.next_expiry(), clock_->now());
     }

@@ -11,6 +11,7 @@
 #include <corewire/reactor/base/sleep_fence.hh>
 #include <corewire/reactor/base/time.hh>
 #include <corewire/reactor/base/unique_fd.hh>
+#include <corewire/reactor/loop/sleeper.hh>
 #include <corewire/reactor/loop/timer_wheel.hh>
 #include <corewire/reactor/memory/frame_allocator.hh>
 #include <corewire/reactor/task/task_group.hh>
@@ -39,6 +40,8 @@ public:
     /// A descriptor that becomes readable when poll() would find work; -1 if there is none (work comes only from
     /// inside this shard).
     virtual int wake_fd() const { return -1; }
+    /// For one with several descriptors: says them all to the sleeper.
+    virtual void watch(sleeper& sleeping) const { sleeping.watch(wake_fd()); }
 
 protected:
     ~poller() = default;
@@ -104,10 +107,11 @@ public:
     void request_exit() noexcept { exit_ = true; }
     /// Wakes the reactor if it sleeps. From any thread.
     void wake() noexcept;
-    /// For those who hand work in from another thread: publish, then call this. Writes the eventfd only when it sleeps.
+    /// For those who hand work in from another thread: publish, then call this. Writes the eventfd once for each sleep.
     void wake_if_asleep() noexcept {
         sleep_fence::producer();
-        if (asleep_.load(std::memory_order_relaxed)) [[unlikely]] wake();
+        if (asleep_.load(std::memory_order_relaxed)) [[unlikely]]
+            if (asleep_.exchange(false, std::memory_order_relaxed)) wake();
     }
 
     /// The time taken at the start of this turn.
@@ -133,8 +137,8 @@ public:
     std::uint64_t turns() const noexcept { return turns_; }
     std::uint64_t sleeps() const noexcept { return sleeps_; }
 
-    /// One pointer each for the layers to the right (net's interface, rdma's devices), which this layer knows nothing of.
-    enum class attachment : std::size_t { network, rdma, application, count };
+    /// One pointer each for those above the loop (the runtime's shard, net's interface, rdma's devices), which it knows nothing of.
+    enum class attachment : std::size_t { shard, network, rdma, application, count };
     void*& attached(attachment which) noexcept { return attachments_[static_cast<std::size_t>(which)]; }
 
 private:

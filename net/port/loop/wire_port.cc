@@ -40,7 +40,7 @@ wire_link::ends wire_link::make(const wire_options& options) {
 }
 
 wire_port::wire_port(std::shared_ptr<wire_link> link, unsigned end, const wire_options& options)
-    : link_(std::move(link)), end_(end), out_(&link_->packets_[end]), in_(&link_->packets_[1 - end]),
+    : link_(std::move(link)), end_(end), relay_(options.relay), out_(&link_->packets_[end]), in_(&link_->packets_[1 - end]),
       tokens_out_(&link_->tokens_[end]), tokens_in_(&link_->tokens_[1 - end]),
       borrowed_handles_(std::make_unique<frame[]>(borrowed_limit)) {
     pool_ = &link_->pools_[end];
@@ -171,7 +171,8 @@ std::size_t wire_port::transmit(std::span<packet> burst) {
         if (!out_->room_for(wire_detail::packet_ring::lines_needed(inline_size, piece_count))) [[unlikely]] break;
 
         // A checksum that was left to the port is vouched for; so is one that the stack computed, if ends vouch at all.
-        const std::uint8_t flags = capabilities_.receive_checksum
+        const std::uint8_t flags = relay_ ? static_cast<std::uint8_t>(p.flags)
+                                   : capabilities_.receive_checksum
                                        ? static_cast<std::uint8_t>(offload::ipv4_checksum_good | offload::l4_checksum_good)
                                        : std::uint8_t{0};
         statistics_.transmitted_bytes += p.size();

@@ -23,6 +23,8 @@ struct wire_options {
     std::uint32_t mtu = 1500;            ///< bytes of IP packet; frames are sized to fit
     /// True: the ends vouch for each other's checksums (their bytes are the same memory). False: computed and checked.
     bool vouch_for_checksums = true;
+    /// The ends are shards of one host, and frames are handed over as a port received them: their offload flags travel along.
+    bool relay = false;
 };
 
 class wire_link;
@@ -58,6 +60,7 @@ private:
 
     std::shared_ptr<wire_link> link_;
     unsigned end_;
+    bool relay_;
     wire_detail::packet_ring* out_ = nullptr;
     wire_detail::packet_ring* in_ = nullptr;
     wire_detail::token_ring* tokens_out_ = nullptr;
