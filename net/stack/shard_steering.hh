@@ -1,0 +1,41 @@
+// flow_steering over cables in memory: every pair of shards that share an address has a wire between them, and a frame for
+// somebody else's flow goes there by reference and comes home to be freed.
+//
+//     shard A's port --frame of B's flow--> A's wire to B ....> B's wire to A --> B's stack, as if its own port had it
+//
+// owner() is the symmetric Toeplitz hash of the 4-tuple modulo the number of shards: the same on every shard and for both
+// directions. Bounded by the wires' rings; a full one drops and counts.
+#pragma once
+
+#include <corewire/net/port/loop/wire_port.hh>
+#include <corewire/net/stack/flow_steering.hh>
+
+#include <memory>
+#include <vector>
+
+namespace corewire {
+
+class shard_steering final : public flow_steering {
+public:
+    /// One for each of `shards` shards, with all the wires between them. Give each to its shard's stack, on its own thread.
+    static std::vector<std::unique_ptr<shard_steering>> make(unsigned shards);
+
+    unsigned owner(const flow_key& key) const noexcept override;
+    unsigned self() const noexcept override { return self_; }
+    bool hand_over(unsigned shard, packet&& frame) noexcept override;
+    void share_with_all(const packet& frame) noexcept override;
+    bool poll(time_point now, network_stack& stack) override;
+    bool prepare_sleep() noexcept override;
+    void finish_sleep() noexcept override;
+    void watch(sleeper& sleeping) const override;
+    /// Frames dropped because the way was full.
+    std::uint64_t dropped() const noexcept { return dropped_; }
+
+private:
+    explicit shard_steering(unsigned self, unsigned shards) : self_(self), wires_(shards) {}
+    unsigned self_;
+    std::vector<std::unique_ptr<wire_port>> wires_; ///< by shard; null for ourselves
+    std::uint64_t dropped_ = 0;
+};
+
+} // namespace corewire
