@@ -1,0 +1,305 @@
+// submit_to(shard, callable): run something on another shard and await what it returns.
+//
+//     std::size_t n = co_await submit_to(2, [key] { return cache().count(key); });
+//
+// The call begins when submit_to() is called, not when it is awaited, so several can be on their way at once. The
+// callable is moved to the other shard, runs there (from its mailbox, or as a task of its own if it returns task<T>) and is
+// destroyed there; its result, or its exception, is moved back. What it refers to must be safe to use over there.
+// A callable or result of up to 40 bytes that moves without throwing costs one cache line; larger ones get a block.
+#pragma once
+
+#include <corewire/reactor/shard/block.hh>
+#include <corewire/reactor/shard/mailbox.hh>
+#include <corewire/reactor/shard/outcome.hh>
+#include <corewire/reactor/shard/this_shard.hh>
+#include <corewire/reactor/task/task.hh>
+#include <corewire/reactor/task/task_group.hh>
+#include <corewire/reactor/task/waiter.hh>
+
+#include <concepts>
+#include <optional>
+#include <system_error>
+#include <type_traits>
+
+namespace corewire {
+
+/// What a call looks like to mailboxes: a waiter in the caller's frame.
+class remote_call_base : public bounded_waiter {
+public:
+    using bounded_waiter::bounded_waiter;
+    /// Builds the request in a slot of the ring.
+    virtual void emplace_request(message& slot) noexcept = 0;
+
+protected:
+    ~remote_call_base() {
+        if (call_ != nullptr) call_->caller = nullptr; // the reply will find nobody
+    }
+    /// The reply is here: wakes the caller if it waits already.
+    void answered() noexcept {
+        call_ = nullptr;
+        if (!handle) return;
+        disarm_limits();
+        reactor::current().make_ready(*this);
+    }
+    void abandon() noexcept override {
+        unlink();
+        if (call_ != nullptr) std::exchange(call_, nullptr)->caller = nullptr;
+    }
+    call_record* call_ = nullptr; ///< while the call is in flight
+};
+
+/// What a call comes to, whatever was called.
+template <typename T>
+class remote_result : public remote_call_base {
+public:
+    using remote_call_base::remote_call_base;
+    void answer(typename outcome<T>::stored value) noexcept {
+        outcome_.set(std::move(value));
+        answered();
+    }
+    void answer_failure(std::exception_ptr why) noexcept {
+        outcome_.fail(std::move(why));
+        answered();
+    }
+
+protected:
+    ~remote_result() = default;
+    outcome<T> outcome_;
+};
+
+namespace detail {
+
+template <typename R>
+struct remote_traits {
+    using value = R;
+    static constexpr bool is_task = false;
+};
+template <typename T>
+struct remote_traits<task<T>> {
+    using value = T;
+    static constexpr bool is_task = true;
+};
+
+/// Home again: hands the result to the caller, or drops it if nobody waits any more.
+template <typename T, typename Carried, void (remote_result<T>::*Answer)(Carried) noexcept>
+void deliver(message& self, mailbox* here, unsigned) noexcept {
+    carried<Carried> result(self.payload);
+    if (here == nullptr) return;
+    call_record& call = *self.call;
+    auto* caller = static_cast<remote_result<T>*>(call.caller);
+    // First move the result out: a parked reply stands in the record, and the caller's next call may take the record.
+    if (caller != nullptr) (caller->*Answer)(std::move(*result));
+    result.reset();
+    here->calls().release(call);
+}
+
+/// Called on the shard that ran the call.
+template <typename T>
+void reply_value(mailbox& here, unsigned to, call_record& call, typename outcome<T>::stored&& value) {
+    using stored = typename outcome<T>::stored;
+    carrier<stored> loaded(std::move(value)); // may throw: before the slot is claimed
+    message& m = here.claim_reply(to, call);
+    m.run = &deliver<T, stored, &remote_result<T>::answer>;
+    m.call = &call;
+    loaded.emplace(m.payload);
+    here.send_reply(to, call, m);
+}
+template <typename T>
+void reply_failure(mailbox& here, unsigned to, call_record& call, std::exception_ptr why) noexcept {
+    message& m = here.claim_reply(to, call);
+    m.run = &deliver<T, std::exception_ptr, &remote_result<T>::answer_failure>;
+    m.call = &call;
+    ::new (m.payload) std::exception_ptr(std::move(why));
+    here.send_reply(to, call, m);
+}
+
+/// Where the result of a call that runs as a task goes: back over the ring, or straight to a caller on this shard.
+template <typename T>
+class reply_to {
+public:
+    reply_to(mailbox& here, unsigned to, call_record& call) noexcept : here_(&here), to_(to), call_(&call) {}
+    reply_to(reply_to&& other) noexcept : here_(other.here_), to_(other.to_), call_(std::exchange(other.call_, nullptr)) {}
+    /// A task that was abandoned at shutdown still answers.
+    ~reply_to() {
+        if (call_ != nullptr) fail(std::make_exception_ptr(std::system_error(ECANCELED, std::generic_category(), "submit_to")));
+    }
+    void give(typename outcome<T>::stored value) {
+        if (to_ != here_->self()) {
+            reply_value<T>(*here_, to_, *call_, std::move(value));
+        } else {
+            if (call_->caller != nullptr) static_cast<remote_result<T>*>(call_->caller)->answer(std::move(value));
+            here_->calls().release(*call_);
+        }
+        call_ = nullptr;
+    }
+    void fail(std::exception_ptr why) noexcept {
+        call_record& call = *std::exchange(call_, nullptr);
+        if (to_ != here_->self()) return reply_failure<T>(*here_, to_, call, std::move(why));
+        if (call.caller != nullptr) static_cast<remote_result<T>*>(call.caller)->answer_failure(std::move(why));
+        here_->calls().release(call);
+    }
+
+private:
+    mailbox* here_;
+    unsigned to_;
+    call_record* call_;
+};
+
+/// Runs a callable that returns a task, and replies. The callable lives in this frame, so its captures outlast the task.
+template <typename F, typename T>
+task<> serve(F called, reply_to<T> reply) {
+    std::exception_ptr failure;
+    try {
+        task<T> work = called();
+        if constexpr (std::is_void_v<T>) {
+            co_await std::move(work);
+            reply.give({});
+        } else {
+            T value = co_await std::move(work);
+            reply.give(std::move(value));
+        }
+        co_return;
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    reply.fail(std::move(failure));
+}
+
+} // namespace detail
+
+/// The awaitable that submit_to() returns: the caller's end of one call. Neither copied nor moved. Destroying it before its
+/// result is here drops the result; if the request still waited for room in the ring, it is not sent.
+template <typename F>
+class [[nodiscard]] remote_call final
+    : public remote_result<typename detail::remote_traits<std::invoke_result_t<F&>>::value> {
+    using traits = detail::remote_traits<std::invoke_result_t<F&>>;
+    using value = typename traits::value;
+    using stored = typename outcome<value>::stored;
+    static_assert(std::is_nothrow_move_constructible_v<stored>, "a result that crosses shards moves without throwing");
+
+public:
+    template <typename G>
+    remote_call(mailbox& here, unsigned to, G&& called, const wait_limits& limits)
+        : remote_result<value>(limits) {
+        CW_ASSERT(to < here.shards(), "submit_to() to a shard that does not exist");
+        if (to == here.self())
+            run_here(here, std::forward<G>(called));
+        else if (begin(here)) [[likely]]
+            send(here, to, std::forward<G>(called));
+    }
+    ~remote_call() { forget_unsent(); }
+    remote_call(const remote_call&) = delete;
+    remote_call& operator=(const remote_call&) = delete;
+
+    /// True once the result is here: awaiting will not suspend.
+    bool ready() const noexcept { return this->outcome_.has_come(); }
+
+    bool await_ready() const noexcept { return ready(); }
+    bool await_suspend(std::coroutine_handle<> h) noexcept {
+        this->handle = h;
+        if (this->arm_limits()) return true;
+        abandon();
+        return false;
+    }
+    value await_resume() {
+        if (this->failure() != std::errc{} && !ready())
+            throw std::system_error(std::make_error_code(this->failure()), "submit_to");
+        return this->outcome_.take();
+    }
+
+private:
+    /// Takes a record for the reply to find. False: too many are out, and the call has failed.
+    bool begin(mailbox& here) {
+        this->call_ = here.calls().allocate();
+        if (this->call_ == nullptr) [[unlikely]] {
+            this->outcome_.fail(std::make_exception_ptr(std::system_error(
+                EAGAIN, std::generic_category(), "submit_to: too many calls of this shard are in flight")));
+            return false;
+        }
+        this->call_->caller = this;
+        return true;
+    }
+    template <typename G>
+    void send(mailbox& here, unsigned to, G&& called) {
+        detail::carrier<F> loaded(std::forward<G>(called));
+        if (message* slot = here.claim_request(to)) [[likely]] {
+            fill(*slot, loaded);
+            here.send(to);
+        } else {
+            unsent_.emplace(std::move(loaded));
+            here.wait_for_room(to, *this);
+            here_ = &here;
+        }
+    }
+    static void run_request(message& self, mailbox* here, unsigned from) noexcept {
+        detail::carried<F> called(self.payload);
+        if (here == nullptr) return;
+        call_record& call = *self.call;
+        if constexpr (traits::is_task) {
+            spawn(detail::serve<F, value>(std::move(*called), detail::reply_to<value>(*here, from, call)));
+        } else {
+            try {
+                if constexpr (std::is_void_v<value>) {
+                    (*called)();
+                    detail::reply_value<value>(*here, from, call, {});
+                } else {
+                    detail::reply_value<value>(*here, from, call, (*called)());
+                }
+            } catch (...) {
+                detail::reply_failure<value>(*here, from, call, std::current_exception());
+            }
+        }
+    }
+    void fill(message& slot, detail::carrier<F>& loaded) noexcept {
+        slot.run = &run_request;
+        slot.call = this->call_;
+        loaded.emplace(slot.payload);
+    }
+    void emplace_request(message& slot) noexcept override {
+        fill(slot, *unsent_);
+        unsent_.reset();
+    }
+    void abandon() noexcept override {
+        forget_unsent();
+        remote_call_base::abandon();
+    }
+    /// The request was never sent, so no reply will free its record.
+    void forget_unsent() noexcept {
+        if (!unsent_) return;
+        this->unlink();
+        here_->calls().release(*std::exchange(this->call_, nullptr));
+        unsent_.reset();
+    }
+    template <typename G>
+    void run_here(mailbox& here, G&& called) {
+        if constexpr (traits::is_task) {
+            if (!begin(here)) return;
+            spawn(detail::serve<F, value>(F(std::forward<G>(called)),
+                                          detail::reply_to<value>(here, here.self(), *this->call_)));
+        } else {
+            try {
+                if constexpr (std::is_void_v<value>) {
+                    std::forward<G>(called)();
+                    this->outcome_.set({});
+                } else {
+                    this->outcome_.set(std::forward<G>(called)());
+                }
+            } catch (...) {
+                this->outcome_.fail(std::current_exception());
+            }
+        }
+    }
+
+    std::optional<detail::carrier<F>> unsent_; ///< while the ring is full
+    mailbox* here_ = nullptr;
+};
+
+/// Runs `called()` on shard `to` (on this one: at once) and gives an awaitable of what it returns. `called` may return a value,
+/// nothing, or a task<T>. Awaiting throws what `called` threw; ETIMEDOUT or ECANCELED by `limits` (the call itself goes on
+/// over there, and its result is dropped); EAGAIN if too many calls of this shard are in flight.
+template <std::invocable F>
+auto submit_to(unsigned to, F&& called, wait_limits limits = {}) {
+    return remote_call<std::decay_t<F>>(this_shard::mail(), to, std::forward<F>(called), limits);
+}
+
+} // namespace corewire

@@ -1,0 +1,183 @@
+#include <corewire/reactor/shard/runtime.hh>
+
+#include <corewire/reactor/shard/shard_context.hh>
+#include <corewire/reactor/shard/signals.hh>
+#include <corewire/reactor/topology/pinning.hh>
+
+#include <algorithm>
+#include <cstdio>
+#include <fmt/format.h>
+#include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+
+namespace corewire {
+
+runtime::runtime(runtime_options options) : options_(std::move(options)) {
+    if (options_.cpus.empty()) throw std::invalid_argument("a runtime needs at least one CPU");
+}
+
+runtime::~runtime() = default;
+
+runtime& runtime::current() noexcept { return shard_context::current().owner; }
+
+namespace {
+
+/// Holds new threads back until all of them exist: a thread that cannot be made must not leave others at a barrier.
+class start_gate {
+public:
+    void open(bool go) noexcept {
+        state_.store(go ? 1 : 2, std::memory_order_release);
+        state_.notify_all();
+    }
+    bool wait() const noexcept {
+        state_.wait(0, std::memory_order_acquire);
+        return state_.load(std::memory_order_acquire) == 1;
+    }
+
+private:
+    std::atomic<int> state_{0};
+};
+
+bool is_cancellation(const std::exception_ptr& what) {
+    try {
+        std::rethrow_exception(what);
+    } catch (const std::system_error& error) {
+        return error.code() == std::errc::operation_canceled;
+    } catch (...) {
+        return false;
+    }
+}
+
+} // namespace
+
+void runtime::prepare(std::function<task<>()> body, hooks around) {
+    body_ = std::move(body);
+    hooks_ = std::move(around);
+    if (options_.pin && !machine_) machine_ = std::make_unique<const machine>(machine::detect());
+    everybody_ = std::make_unique<std::barrier<>>(shard_count());
+    failures_.assign(shard_count(), nullptr);
+    contexts_.assign(shard_count(), nullptr);
+    failed_ = false;
+    abandoned_ = 0;
+    done_ = 0;
+    phase_.store(phase::running, std::memory_order_relaxed);
+}
+
+void runtime::run(std::function<task<>()> body, hooks around) {
+    prepare(std::move(body), std::move(around));
+    std::optional<signal_watch> signals; // before the threads: they inherit the mask
+    if (options_.handle_signals) signals.emplace([this] { request_stop(); });
+    signals_ = signals ? &*signals : nullptr;
+
+    std::vector<std::jthread> threads;
+    start_gate gate;
+    try {
+        for (unsigned shard = 1; shard < shard_count(); ++shard)
+            threads.emplace_back([this, shard, &gate] {
+                if (gate.wait()) shard_main(shard);
+            });
+    } catch (...) {
+        gate.open(false);
+        throw;
+    }
+    gate.open(true);
+    shard_main(0);
+    threads.clear(); // joins
+    for (std::exception_ptr& why : failures_)
+        if (why) std::rethrow_exception(std::exchange(why, nullptr));
+}
+
+/// One thread, from its first to its last moment. Every path through it arrives at the barrier the same number of times.
+void runtime::shard_main(unsigned shard) {
+    std::optional<thread_pinning> pinning;
+    std::unique_ptr<shard_context> here;
+    try {
+        if (options_.pin) pinning.emplace(*machine_, options_.cpus[shard]);
+        reactor_options loop = options_.loop;
+        loop.shard = shard;
+        here = std::make_unique<shard_context>(*this, shard, loop, options_.mail);
+        remember(*here);
+        if (shard == 0 && signals_ != nullptr) here->loop.add_poller(*signals_);
+        if (hooks_.set_up) hooks_.set_up(shard);
+    } catch (...) {
+        failed(shard, std::current_exception());
+    }
+    everybody_->arrive_and_wait(); // all contexts exist, or somebody failed
+    const bool go = !failed_.load(std::memory_order_acquire);
+    if (shard == 0 && go) connect_mailboxes();
+    everybody_->arrive_and_wait(); // all mailboxes are connected
+    if (go) {
+        here->lead.spawn(lead(*here));
+        here->loop.run();
+    }
+    everybody_->arrive_and_wait(); // no loop runs any more: nobody will wake this reactor
+    if (here && hooks_.tear_down) hooks_.tear_down(shard);
+    forget(shard);
+}
+
+void runtime::connect_mailboxes() noexcept {
+    for (unsigned a = 0; a < shard_count(); ++a)
+        for (unsigned b = a + 1; b < shard_count(); ++b) mailbox::connect(contexts_[a]->mail, contexts_[b]->mail);
+}
+
+task<> runtime::run_body(shard_context& here) {
+    std::exception_ptr failure;
+    try {
+        task<> body = body_();
+        co_await body;
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    if (failure && !(here.stop.stop_requested() && is_cancellation(failure))) failed(here.shard, std::move(failure));
+}
+
+/// The one task of a shard that is in no group of the user's: waits until all others have ended.
+task<> runtime::lead(shard_context& here) {
+    here.loop.root_group().spawn(run_body(here));
+    bool drained = true;
+    try {
+        co_await here.loop.root_group().join({.stop = here.give_up.token()});
+    } catch (const std::system_error&) {
+        drained = false;
+    }
+    here.drain.cancel();
+    if (!drained) {
+        const std::size_t left = here.loop.root_group().size();
+        abandoned_.fetch_add(left, std::memory_order_relaxed);
+        fmt::print(stderr, "shard {}: {} task{} did not end within {} ms of the stop; abandoned\n", here.shard, left,
+                   left == 1 ? "" : "s", options_.drain.count() / 1'000'000);
+    }
+    // The last shard ends the loops; until then each keeps serving the others' calls.
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == shard_count()) advance(phase::exiting);
+}
+
+void runtime::failed(unsigned shard, std::exception_ptr why) noexcept {
+    if (!failures_[shard]) failures_[shard] = std::move(why);
+    failed_.store(true, std::memory_order_release);
+    request_stop();
+}
+
+void runtime::request_stop() noexcept { advance(phase::stopping); }
+
+void runtime::advance(phase to) noexcept {
+    phase seen = phase_.load(std::memory_order_relaxed);
+    while (seen < to && !phase_.compare_exchange_weak(seen, to, std::memory_order_release, std::memory_order_relaxed)) {}
+    // A sleeping shard looks at the phase when it is woken. wake() orders our store before its look at the sleeping flag.
+    const std::lock_guard lock(contexts_mutex_);
+    for (shard_context* each : contexts_)
+        if (each != nullptr) each->loop.wake();
+}
+
+void runtime::remember(shard_context& here) noexcept {
+    const std::lock_guard lock(contexts_mutex_);
+    contexts_[here.shard] = &here;
+}
+
+void runtime::forget(unsigned shard) noexcept {
+    const std::lock_guard lock(contexts_mutex_);
+    contexts_[shard] = nullptr;
+}
+
+} // namespace corewire

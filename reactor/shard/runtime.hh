@@ -1,0 +1,112 @@
+// runtime: N shards, one pinned thread and one reactor each, from start-up to an orderly end. No process-wide singleton:
+// a shard finds its runtime through its current reactor.
+//
+//     start:  pin, make the reactor, set_up ──all──> connect mailboxes ──all──> body() on every shard
+//     end:    the bodies return, or a stop is asked for (SIGINT, SIGTERM, request_stop(), an exception of a body):
+//             on every shard  stop token fires -> on_stop (listeners close) -> tasks end, at most `drain` more
+//             ──all done──> loops end ──all──> tear_down, everything destroyed on its own shard
+//
+// Until the last shard is done every shard keeps serving the calls of the others.
+#pragma once
+
+#include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/shard/mailbox.hh>
+#include <corewire/reactor/task/stop.hh>
+#include <corewire/reactor/task/task.hh>
+#include <corewire/reactor/topology/machine.hh>
+
+#include <atomic>
+#include <barrier>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace corewire {
+
+struct shard_context;
+class signal_watch;
+
+struct runtime_options {
+    /// The kernel's number of each shard's CPU (select_cpus()). The calling thread becomes shard 0.
+    std::vector<unsigned> cpus{};
+    /// Pin each thread to its CPU, and its memory to that CPU's NUMA node. Without, `cpus` only counts.
+    bool pin = true;
+    /// SIGINT and SIGTERM ask for a stop; a second one ends the process at once, with status 130.
+    bool handle_signals = true;
+    /// How long tasks may take to end after a stop was asked for. Those that take longer are abandoned, and named on stderr.
+    duration drain = std::chrono::seconds{5};
+    reactor_options loop{};
+    mailbox_options mail{};
+};
+
+/// What happens around the bodies, on each shard's own thread. Each may be empty.
+struct runtime_hooks {
+    std::function<void(unsigned shard)> set_up{};    ///< before any body; may throw: then none runs
+    std::function<void(unsigned shard)> on_stop{};   ///< a stop was asked for: refuse new work
+    std::function<void(unsigned shard)> tear_down{}; ///< after every shard's loop has ended
+};
+
+class runtime {
+public:
+    using hooks = runtime_hooks;
+    explicit runtime(runtime_options options);
+    ~runtime();
+    runtime(const runtime&) = delete;
+    runtime& operator=(const runtime&) = delete;
+
+    /// Runs `body()` as a task on every shard and blocks until all is over. Throws the first exception of a set_up or a body; a
+    /// body that ends with ECANCELED after a stop was asked for has ended well. May be called again.
+    void run(std::function<task<>()> body, hooks around = {});
+
+    /// Asks every shard to stop. From any thread, any number of times.
+    void request_stop() noexcept;
+    bool stop_requested() const noexcept { return phase_.load(std::memory_order_relaxed) != phase::running; }
+    unsigned shard_count() const noexcept { return static_cast<unsigned>(options_.cpus.size()); }
+    /// Tasks that did not end in time in the last run(), all shards together.
+    std::size_t abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
+
+    /// The one that the current reactor belongs to. Asserts that there is one.
+    static runtime& current() noexcept;
+
+private:
+    friend struct shard_context;
+    /// Only ever moves on. Written by whoever asks (release), read by every shard each turn (acquire): what the
+    /// writer did before is visible to a shard that sees the new phase.
+    enum class phase : int { running, stopping, exiting };
+    void advance(phase to) noexcept;
+
+    void prepare(std::function<task<>()> body, hooks around);
+    void shard_main(unsigned shard);
+    void live(unsigned shard);
+    void connect_mailboxes() noexcept;
+    task<> run_body(shard_context& here);
+    task<> lead(shard_context& here);
+    void failed(unsigned shard, std::exception_ptr why) noexcept;
+    void remember(shard_context& here) noexcept;
+    void forget(unsigned shard) noexcept;
+
+    runtime_options options_;
+    std::function<task<>()> body_;
+    hooks hooks_;
+    std::unique_ptr<const machine> machine_;
+    signal_watch* signals_ = nullptr;
+    std::unique_ptr<std::barrier<>> everybody_;
+    std::vector<std::exception_ptr> failures_; ///< by shard; its own thread writes, read after all have arrived
+    std::atomic<bool> failed_{false};
+    std::atomic<std::size_t> abandoned_{0};
+    std::atomic<unsigned> done_{0};
+    alignas(cache_line) std::atomic<phase> phase_{phase::running}; ///< alone on its line: read every turn
+    alignas(cache_line) std::mutex contexts_mutex_;                ///< for starting, stopping and ending only
+    std::vector<shard_context*> contexts_;                         ///< by shard; null when it does not exist
+};
+
+namespace this_shard {
+
+/// Fires when the runtime is asked to stop: give it to waits that should end then.
+stop_token stopping() noexcept;
+
+} // namespace this_shard
+
+} // namespace corewire

@@ -1,0 +1,48 @@
+#include <corewire/reactor/shard/shard_context.hh>
+
+#include <corewire/reactor/shard/this_shard.hh>
+
+namespace corewire {
+
+shard_context::shard_context(runtime& r, unsigned number, reactor_options loop_options, const mailbox_options& mail_options)
+    : owner(r), shard(number), loop(loop_options), mail(loop, number, r.shard_count(), mail_options) {
+    loop.attached(reactor::attachment::shard) = this;
+    loop.add_poller(watch);
+}
+
+shard_context& shard_context::current() noexcept {
+    auto* here = static_cast<shard_context*>(reactor::current().attached(reactor::attachment::shard));
+    CW_ASSERT(here != nullptr, "the current reactor belongs to no runtime");
+    return *here;
+}
+
+bool shard_context::phase_watch::poll(time_point) {
+    const runtime::phase now = latest();
+    if (now == seen_) [[likely]]
+        return false;
+    const bool stop_is_news = seen_ == runtime::phase::running;
+    seen_ = now;
+    if (stop_is_news) here_.begin_stop();
+    if (now == runtime::phase::exiting) here_.loop.request_exit();
+    return true;
+}
+
+shard_context::drain_timer::drain_timer(shard_context& h) noexcept
+    : timer([](timer& expired) noexcept { static_cast<drain_timer&>(expired).here.give_up.request_stop(); }), here(h) {}
+
+void shard_context::begin_stop() noexcept {
+    loop.timers().arm(drain, loop.now() + owner.options_.drain);
+    stop.request_stop();
+    loop.root_group().request_stop();
+    if (owner.hooks_.on_stop) owner.hooks_.on_stop(shard);
+}
+
+namespace this_shard {
+
+unsigned count() noexcept { return shard_context::current().owner.shard_count(); }
+mailbox& mail() noexcept { return shard_context::current().mail; }
+stop_token stopping() noexcept { return shard_context::current().stop.token(); }
+
+} // namespace this_shard
+
+} // namespace corewire

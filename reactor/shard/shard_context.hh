@@ -1,0 +1,50 @@
+// What the runtime keeps on each shard, on that shard's own thread (and stack): its reactor, its mailbox, its stop source.
+// Internal to reactor/shard.
+#pragma once
+
+#include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/shard/mailbox.hh>
+#include <corewire/reactor/shard/runtime.hh>
+#include <corewire/reactor/task/stop.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+namespace corewire {
+
+struct shard_context {
+    shard_context(runtime& owner, unsigned shard, reactor_options loop, const mailbox_options& mail);
+    static shard_context& current() noexcept;
+
+    /// Looks every turn whether the runtime has moved on to another phase.
+    class phase_watch final : public poller {
+    public:
+        explicit phase_watch(shard_context& here) noexcept : here_(here) {}
+        bool poll(time_point now) override;
+        bool prepare_sleep() override { return latest() == seen_; }
+
+    private:
+        runtime::phase latest() const noexcept { return here_.owner.phase_.load(std::memory_order_acquire); }
+        shard_context& here_;
+        runtime::phase seen_ = runtime::phase::running;
+    };
+
+    /// The drain deadline, from the moment a stop is asked for.
+    struct drain_timer final : timer {
+        explicit drain_timer(shard_context& h) noexcept;
+        shard_context& here;
+    };
+
+    void begin_stop() noexcept;
+
+    runtime& owner;
+    unsigned shard;
+    reactor loop;
+    reactor::scope current_here{loop};
+    mailbox mail;
+    stop_source stop;    ///< the user's
+    stop_source give_up; ///< the drain deadline has passed
+    drain_timer drain{*this};
+    phase_watch watch{*this};
+    task_group lead{"runtime"}; ///< holds the one task that waits for all others
+};
+
+} // namespace corewire
