@@ -1,0 +1,105 @@
+#include <corewire/net/ip/routes.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+
+namespace {
+const ip_prefix own(ipv4(10, 0, 0, 1), 24);
+const ipv4 gateway(10, 0, 0, 254);
+next_hop unicast(ipv4 a) { return {hop_kind::unicast, a}; }
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(routes)
+
+BOOST_AUTO_TEST_CASE(hosts_of_our_network_are_neighbours_and_the_rest_goes_to_the_gateway) {
+    route_table t(own);
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 7)) == unicast(ipv4(10, 0, 0, 7))));
+    BOOST_TEST((t.find(ipv4(192, 0, 2, 1)).kind == hop_kind::unreachable));
+    BOOST_TEST((t.set_default(gateway) == route_error::none));
+    BOOST_TEST((t.find(ipv4(192, 0, 2, 1)) == unicast(gateway)));
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 7)) == unicast(ipv4(10, 0, 0, 7))));
+    t.check_invariants();
+}
+
+BOOST_AUTO_TEST_CASE(the_longest_prefix_wins_whatever_the_order_of_adding) {
+    const std::pair<ip_prefix, ipv4> wanted[] = {
+        {{ipv4(172, 16, 0, 0), 12}, ipv4(10, 0, 0, 2)},
+        {{ipv4(172, 16, 5, 0), 24}, ipv4(10, 0, 0, 3)},
+        {{ipv4(172, 16, 5, 9), 32}, ipv4(10, 0, 0, 4)},
+        {{ipv4::any(), 0}, ipv4(10, 0, 0, 5)},
+    };
+    for (std::size_t rotation = 0; rotation < 4; ++rotation) {
+        route_table t(own);
+        for (std::size_t i = 0; i < 4; ++i) {
+            const auto& [destination, via] = wanted[(i + rotation) % 4];
+            BOOST_TEST((t.add(destination, via) == route_error::none));
+        }
+        t.check_invariants();
+        BOOST_TEST((t.find(ipv4(172, 16, 5, 9)) == unicast(ipv4(10, 0, 0, 4))));
+        BOOST_TEST((t.find(ipv4(172, 16, 5, 8)) == unicast(ipv4(10, 0, 0, 3))));
+        BOOST_TEST((t.find(ipv4(172, 31, 0, 1)) == unicast(ipv4(10, 0, 0, 2))));
+        BOOST_TEST((t.find(ipv4(8, 8, 8, 8)) == unicast(ipv4(10, 0, 0, 5))));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(addresses_that_are_no_single_host_are_told_apart) {
+    route_table t(own);
+    BOOST_TEST((t.set_default(gateway) == route_error::none));
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 1)).kind == hop_kind::local));
+    BOOST_TEST((t.find(ipv4(127, 0, 0, 1)).kind == hop_kind::local));
+    BOOST_TEST((t.find(ipv4::broadcast()).kind == hop_kind::broadcast));
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 255)).kind == hop_kind::broadcast));
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 0)).kind == hop_kind::broadcast));
+    BOOST_TEST((t.find(ipv4(239, 1, 1, 1)).kind == hop_kind::multicast));
+    BOOST_TEST((t.find(ipv4(0, 1, 2, 3)).kind == hop_kind::unreachable));
+    BOOST_TEST((t.find(ipv4(240, 0, 0, 1)).kind == hop_kind::unreachable));
+}
+
+BOOST_AUTO_TEST_CASE(a_point_to_point_network_has_two_hosts_and_no_broadcast) {
+    route_table t({ipv4(10, 0, 0, 0), 31}); // RFC 3021
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 1)) == unicast(ipv4(10, 0, 0, 1))));
+    BOOST_TEST(!t.is_broadcast(ipv4(10, 0, 0, 1)));
+}
+
+BOOST_AUTO_TEST_CASE(martian_sources_are_known) {
+    route_table t(own);
+    for (const ipv4 bad : {ipv4(10, 0, 0, 1), ipv4(10, 0, 0, 255), ipv4(10, 0, 0, 0), ipv4::broadcast(), ipv4::any(),
+                           ipv4(127, 0, 0, 1), ipv4(224, 0, 0, 1), ipv4(240, 0, 0, 1), ipv4(0, 0, 0, 7)}) {
+        BOOST_TEST(t.is_martian_source(bad), bad);
+    }
+    for (const ipv4 good : {ipv4(10, 0, 0, 2), ipv4(192, 0, 2, 1), ipv4(169, 254, 0, 1)}) {
+        BOOST_TEST(!t.is_martian_source(good), good);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_gateway_must_be_on_the_link_and_a_destination_is_added_once) {
+    route_table t(own);
+    BOOST_TEST((t.set_default(ipv4(10, 0, 1, 1)) == route_error::gateway_not_on_link));
+    BOOST_TEST((t.set_default(gateway) == route_error::none));
+    BOOST_TEST((t.set_default(ipv4(10, 0, 0, 253)) == route_error::exists));
+    // Reachable, but only through another gateway:
+    BOOST_TEST((t.add({ipv4(172, 16, 0, 0), 12}, ipv4(192, 0, 2, 1)) == route_error::gateway_not_on_link));
+    BOOST_TEST(t.remove({ipv4::any(), 0}));
+    BOOST_TEST(!t.remove({ipv4::any(), 0}));
+    BOOST_TEST((t.find(ipv4(8, 8, 8, 8)).kind == hop_kind::unreachable));
+}
+
+BOOST_AUTO_TEST_CASE(the_table_holds_64_routes_and_refuses_the_next) {
+    route_table t(own);
+    for (std::uint8_t i = 1; i < 64; ++i) BOOST_TEST((t.add({ipv4(172, 16, i, 0), 24}, gateway) == route_error::none));
+    BOOST_TEST((t.add({ipv4(172, 17, 0, 0), 24}, gateway) == route_error::full));
+    BOOST_TEST(t.refused() == 1u);
+    BOOST_TEST(t.routes().size() == route_table::max_routes);
+    t.check_invariants();
+}
+
+BOOST_AUTO_TEST_CASE(a_new_address_replaces_the_old_connected_route) {
+    route_table t(own);
+    t.set_address({ipv4(192, 168, 1, 5), 16});
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 7)).kind == hop_kind::unreachable));
+    BOOST_TEST((t.find(ipv4(192, 168, 200, 1)).kind == hop_kind::unicast));
+    BOOST_TEST(t.routes().size() == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
