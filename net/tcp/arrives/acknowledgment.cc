@@ -1,0 +1,92 @@
+// The fifth step of RFC 9293 3.10.7.4: the ACK field.
+#include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/send/acknowledge.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+/// SYN-RECEIVED: the ACK of our SYN establishes the connection, anything else is refused.
+verdict complete_handshake(control_block& c, arrival& a) noexcept {
+    if (c.state != tcp_state::syn_received) return verdict::go_on;
+    const sender& s = c.sending;
+    if (!(s.una < a.seg.ack && a.seg.ack <= s.max)) {
+        ++c.count.bad_acks;
+        c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        c.output_wanted = true;
+        return verdict::finished;
+    }
+    establish(c, a);
+    return verdict::go_on;
+}
+
+/// RFC 5961 5: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, or the ACK (and the data with it) is not believed.
+verdict check_range(control_block& c, arrival& a) noexcept {
+    const sender& s = c.sending;
+    if (a.seg.ack > s.max || a.seg.ack < s.una - s.max_window) {
+        ++c.count.bad_acks;
+        challenge(c, a.now);
+        return verdict::finished;
+    }
+    return verdict::go_on;
+}
+
+/// RFC 9293 3.10.7.4: only a segment that is newer than the last one that set the window may set it.
+bool update_window(control_block& c, const arrival& a) noexcept {
+    sender& s = c.sending;
+    if (!(s.wl1 < a.seg.seq || (s.wl1 == a.seg.seq && s.wl2 <= a.seg.ack))) return false;
+    const std::uint32_t old = s.window;
+    const unsigned shift = a.seg.has(tcp_flags::syn) ? 0 : s.shift; // RFC 7323 2.2
+    s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);
+    if (s.window != old) c.output_wanted = true;
+    if (s.waiting_for == awaited::window_probe) {
+        s.attempts = 0; // the peer lives and is merely slow (RFC 9293 3.8.6.1, MUST-37)
+        if (s.window != 0 && s.next == s.una) {
+            c.timers.disarm(timer_slot::retransmit);
+            s.waiting_for = awaited::nothing;
+            s.rto.reset_back_off();
+        }
+    }
+    return s.window != old;
+}
+
+/// RFC 5681 2, (a) to (e).
+bool is_duplicate(const control_block& c, const arrival& a, bool window_changed) noexcept {
+    return c.sending.next != c.sending.una && a.seg.length() == 0 && a.seg.ack == c.sending.una && !window_changed;
+}
+
+/// Our FIN has been acknowledged: the arrows of figure 5.
+void after_our_fin(control_block& c, arrival& a) noexcept {
+    const tcp_state before = c.state;
+    c.move(transition::fin_acknowledged);
+    if (c.state == before) return;
+    if (c.state == tcp_state::time_wait) {
+        wait_two_lifetimes(c, a.now);
+    } else if (c.state == tcp_state::closed) {
+        a.events |= die(c, std::errc{}, event::none);
+    } else if (c.state == tcp_state::fin_wait_2 && c.orphaned) {
+        c.timers.arm(timer_slot::life, a.now + c.options.fin_wait_2);
+    }
+}
+
+} // namespace
+
+verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
+    if (!a.seg.has(tcp_flags::ack)) return verdict::finished;
+    if (complete_handshake(c, a) == verdict::finished) return verdict::finished;
+    if (check_range(c, a) == verdict::finished) return verdict::finished;
+    const bool news = take_sack_blocks(c, a.seg);
+    sender& s = c.sending;
+    if (a.seg.ack > s.una) {
+        update_window(c, a);
+        a.events |= acknowledge_new(c, a.seg, a.now);
+        c.output_wanted = true;
+        if (s.fin_acknowledged()) after_our_fin(c, a);
+        return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;
+    }
+    const bool window_changed = a.seg.ack == s.una && update_window(c, a);
+    if (news || is_duplicate(c, a, window_changed)) on_duplicate_ack(c, a.now, news);
+    return verdict::go_on;
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,83 @@
+// The seventh and eighth steps of RFC 9293 3.10.7.4: the segment text and the FIN bit.
+#include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/receive/deliver.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+/// Beyond a gap: keep it, and tell the sender at once what is missing (RFC 5681 4.2).
+void keep_for_later(control_block& c, arrival& a) noexcept {
+    receiver& r = c.receiving;
+    ++c.count.out_of_order;
+    const std::uint32_t head = a.head.size();
+    std::uint32_t stored = r.ahead.insert(a.seq, std::move(a.head));
+    stored += r.ahead.insert(a.seq + head, std::move(a.body));
+    if (stored == 0) {
+        ++c.count.duplicates;
+        r.note_duplicate(a.seq, a.seq + a.size);
+    }
+    r.acks.acknowledge_now();
+}
+
+/// In order: deliver it, and whatever it joins up with.
+void deliver(control_block& c, arrival& a) noexcept {
+    receiver& r = c.receiving;
+    const bool fills_gap = !r.ahead.empty();
+    deliver_in_order(c, a.now, a.head, a.body, a.size);
+    if (fills_gap) {
+        const seq_number before = r.next;
+        r.next = r.ahead.drain(r.next, r.queue);
+        r.bytes += r.next - before;
+        r.acks.acknowledge_now(); // RFC 5681 4.2: at once when a gap closes, wholly or in part
+    }
+    a.events |= event::readable;
+}
+
+} // namespace
+
+verdict take_payload(control_block& c, arrival& a) noexcept {
+    if (a.size == 0) return verdict::go_on;
+    receiver& r = c.receiving;
+    c.output_wanted = true;
+    if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
+        ++c.count.data_after_orphan;
+        c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};
+        a.events |= die(c, std::errc::connection_aborted, event::reset);
+        return verdict::finished;
+    }
+    if (!may_receive(c.state)) return verdict::finished; // behind the peer's FIN: ignored (3.10.7.4, seventh)
+    if (!r.queue.has_room()) {
+        ++c.count.receive_queue_full;
+        a.fin = false;
+        return verdict::finished;
+    }
+    if (a.seq == r.next) {
+        deliver(c, a);
+    } else {
+        keep_for_later(c, a);
+    }
+    return verdict::go_on;
+}
+
+verdict check_fin(control_block& c, arrival& a) noexcept {
+    receiver& r = c.receiving;
+    if (a.fin && !r.fin_received) {
+        r.fin_ahead = true;
+        r.fin_at = a.seq + a.size;
+        r.acks.acknowledge_now();
+        c.output_wanted = true;
+    }
+    if (!r.fin_ahead || r.fin_at != r.next) return verdict::finished; // none, or beyond a gap: kept in mind
+    r.next += 1;
+    r.fin_received = true;
+    r.fin_ahead = false;
+    r.acks.acknowledge_now();
+    c.output_wanted = true;
+    a.events |= event::end_of_stream;
+    c.move(transition::fin_received);
+    if (c.state == tcp_state::time_wait) wait_two_lifetimes(c, a.now);
+    return verdict::finished;
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,44 @@
+// SEGMENT ARRIVES, RFC 9293 3.10.7, as a list of steps. Read on_synchronized() in synchronized.cc first.
+//
+//     CLOSED                closed.hh      LISTEN        listen.hh     (no tcb: the stack asks)
+//     SYN-SENT              syn_sent.cc
+//     all other states      synchronized.cc -> acceptable.cc, acknowledgment.cc, payload.cc
+#pragma once
+
+#include <corewire/net/tcp/control_block.hh>
+
+namespace corewire::tcp {
+
+/// 3.10.7.3.
+void on_syn_sent(control_block& c, arrival& a) noexcept;
+/// 3.10.7.4: SYN-RECEIVED and the synchronized states.
+void on_synchronized(control_block& c, arrival& a) noexcept;
+
+// ---- the steps of 3.10.7.4, in order ----
+
+/// First: check sequence number; and PAWS before it (RFC 7323 5.3).
+verdict check_timestamp(control_block& c, arrival& a) noexcept;
+verdict check_sequence(control_block& c, arrival& a) noexcept;
+/// Keeps only what lies inside the window.
+verdict trim_to_window(control_block& c, arrival& a) noexcept;
+/// Second: check the RST bit (RFC 5961 3).
+verdict check_reset(control_block& c, arrival& a) noexcept;
+/// Fourth: check the SYN bit (RFC 5961 4).
+verdict check_syn(control_block& c, arrival& a) noexcept;
+/// Fifth: check the ACK field (RFC 5961 5).
+verdict check_acknowledgment(control_block& c, arrival& a) noexcept;
+/// Seventh: process the segment text.
+verdict take_payload(control_block& c, arrival& a) noexcept;
+/// Eighth: check the FIN bit.
+verdict check_fin(control_block& c, arrival& a) noexcept;
+
+// ---- shared by the steps ----
+
+/// Answers with an ACK that says where we stand, if the limiters let it (RFC 5961 7).
+void challenge(control_block& c, time_point now) noexcept;
+/// Options and window of the peer's SYN: what the connection has agreed on.
+void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_point now) noexcept;
+/// SYN-SENT or SYN-RECEIVED is over.
+void establish(control_block& c, arrival& a) noexcept;
+
+} // namespace corewire::tcp

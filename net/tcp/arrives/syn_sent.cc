@@ -1,0 +1,64 @@
+// SEGMENT ARRIVES in SYN-SENT, RFC 9293 3.10.7.3.
+#include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/send/acknowledge.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+/// First: an ACK for something else than our SYN is answered with a reset.
+verdict check_ack_of_syn(control_block& c, arrival& a) noexcept {
+    if (!a.seg.has(tcp_flags::ack)) return verdict::go_on;
+    if (a.seg.ack == c.sending.max && c.sending.max != c.sending.una) return verdict::go_on;
+    ++c.count.bad_acks;
+    if (!a.seg.has(tcp_flags::rst)) {
+        c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        c.output_wanted = true;
+    }
+    return verdict::finished;
+}
+
+/// Second: a reset with an acceptable ACK refuses the connection; one without is nothing (RFC 5961 3.2).
+verdict check_refusal(control_block& c, arrival& a) noexcept {
+    if (!a.seg.has(tcp_flags::rst)) return verdict::go_on;
+    if (a.seg.has(tcp_flags::ack)) {
+        a.events |= die(c, std::errc::connection_refused, event::reset);
+    } else {
+        ++c.count.resets_ignored;
+    }
+    return verdict::finished;
+}
+
+/// Fourth: the SYN. With our own acknowledged the connection is established, else both sides opened at once.
+verdict take_syn(control_block& c, arrival& a) noexcept {
+    if (!a.syn) return verdict::finished; // fifth
+    c.irs = a.seg.seq;
+    c.receiving.start(a.seg.seq + 1, c.options);
+    agree_on_options(c, a.seg.options, a.now);
+    c.sending.take_window(a.seg.window, a.seg.seq, a.seg.ack); // never scaled in a SYN
+    if (!a.seg.has(tcp_flags::ack)) {
+        c.move(transition::syn_received);
+        c.syn_wanted = c.output_wanted = true; // SYN-ACK
+        return verdict::finished;
+    }
+    a.seq = a.seg.seq + 1;
+    a.syn = false;
+    establish(c, a);
+    c.receiving.acks.acknowledge_now();
+    c.output_wanted = true;
+    return verdict::go_on;
+}
+
+} // namespace
+
+void on_syn_sent(control_block& c, arrival& a) noexcept {
+    if (check_ack_of_syn(c, a) == verdict::finished) return;
+    if (check_refusal(c, a) == verdict::finished) return;
+    if (take_syn(c, a) == verdict::finished) return;
+    // Data or FIN that came with the SYN-ACK go on at the sixth step (RFC 9293 3.10.7.3, last paragraph).
+    if (trim_to_window(c, a) == verdict::finished) return;
+    if (take_payload(c, a) == verdict::finished) return;
+    check_fin(c, a);
+}
+
+} // namespace corewire::tcp

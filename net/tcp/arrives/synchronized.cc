@@ -1,0 +1,48 @@
+// SEGMENT ARRIVES in SYN-RECEIVED and the synchronized states, RFC 9293 3.10.7.4: the list of steps.
+#include <corewire/net/tcp/arrives/steps.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+using step = verdict (*)(control_block&, arrival&) noexcept;
+
+constexpr step steps[] = {
+    check_timestamp,      // RFC 7323 5.3 R1
+    check_sequence,       // first
+    check_reset,          // second (third, security, is not implemented: nobody does)
+    check_syn,            // fourth
+    trim_to_window,       // the rest of the first
+    check_acknowledgment, // fifth
+                          // sixth, URG: the pointer is ignored and urgent data stays in line (docs/rfc/9293.md)
+    take_payload,         // seventh
+    check_fin,            // eighth
+};
+
+/// A SYN of the same handshake again, in SYN-RECEIVED: a SYN whose answer was lost, or the SYN-ACK of a simultaneous open.
+verdict repeated_handshake(control_block& c, arrival& a) noexcept {
+    if (c.state != tcp_state::syn_received || !a.syn || a.seg.seq != c.irs || a.seg.has(tcp_flags::rst)) {
+        return verdict::go_on;
+    }
+    ++c.count.handshake_repeats;
+    if (!a.seg.has(tcp_flags::ack)) {
+        c.syn_wanted = c.syn_resent = c.output_wanted = true;
+        return verdict::finished;
+    }
+    a.syn = false;
+    a.seq += 1;
+    c.receiving.acks.acknowledge_now();
+    c.output_wanted = true;
+    return verdict::go_on;
+}
+
+} // namespace
+
+void on_synchronized(control_block& c, arrival& a) noexcept {
+    if (repeated_handshake(c, a) == verdict::finished) return;
+    for (const step s : steps) {
+        if (s(c, a) == verdict::finished) return;
+    }
+}
+
+} // namespace corewire::tcp

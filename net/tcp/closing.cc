@@ -1,0 +1,97 @@
+// How a connection ends, by the application's wish or the network's word; and changing one's mind on options.
+#include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/tcb.hh>
+
+namespace corewire::tcp {
+
+void tcb::shutdown_send() noexcept {
+    if (c_.sending.fin_queued || c_.state == tcp_state::closed) return;
+    c_.sending.fin_queued = true;
+    c_.output_wanted = true;
+    c_.predictable = false;
+    // During the handshake the FIN waits; establish() makes the move (RFC 9293 3.10.4).
+    if (is_synchronized(c_.state)) c_.move(transition::fin_sent);
+}
+
+void tcb::orphan(time_point now) noexcept {
+    c_.orphaned = true;
+    c_.predictable = false;
+    if (c_.state == tcp_state::syn_sent) { // RFC 9293 3.10.4: delete the TCB
+        die(c_, std::errc::connection_aborted, event::none);
+    } else if (c_.state == tcp_state::fin_wait_2) {
+        c_.timers.arm(timer_slot::life, now + c_.options.fin_wait_2);
+    }
+}
+
+void tcb::abort() noexcept {
+    if (c_.state == tcp_state::closed) return;
+    // RFC 9293 3.10.5: the peer is told where there is one that knows us.
+    const bool tell = c_.state != tcp_state::syn_sent && c_.state != tcp_state::time_wait;
+    if (tell) c_.reset = {.wanted = true, .with_ack = true, .seq = c_.sending.next, .ack = c_.receiving.next};
+    die(c_, std::errc::connection_aborted, event::none);
+}
+
+event tcb::on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept {
+    const sender& s = c_.sending;
+    // RFC 5927 4.1: it must speak of something that is in flight.
+    if (c_.state == tcp_state::closed || !(s.una <= seq && seq < s.max)) return event::none;
+    if (hard && !is_synchronized(c_.state)) return die(c_, what, event::reset);
+    c_.soft_error = what;
+    return event::none;
+}
+
+event tcb::on_path_mtu(time_point now, std::uint32_t mtu) noexcept {
+    sender& s = c_.sending;
+    const std::uint32_t size = mtu > 40 ? mtu - 40 : 0;
+    if (c_.state == tcp_state::closed || size >= s.mss) return event::none;
+    s.set_mss(static_cast<std::uint16_t>(size), c_.timestamps);
+    s.congestion->set_mss(s.mss);
+    if (!is_synchronized(c_.state) || s.next == s.una) return event::none;
+    // RFC 1191 6.5: what was too large is sent again in smaller pieces; the network was not congested.
+    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max};
+    s.board.lose_everything(s.max, s.sack);
+    s.timing = false;
+    c_.predictable = false;
+    c_.output_wanted = true;
+    arm_retransmission(c_, now);
+    return event::none;
+}
+
+void tcb::set_no_delay(bool on) noexcept {
+    c_.options.no_delay = on;
+    c_.output_wanted = true;
+}
+
+void tcb::set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept {
+    c_.options.keepalive = on;
+    c_.options.keepalive_idle = idle;
+    c_.options.keepalive_interval = interval;
+    c_.options.keepalive_probes = static_cast<std::uint8_t>(std::min(probes, 255u));
+    c_.keepalives_out = 0;
+    if (on && is_synchronized(c_.state)) {
+        c_.timers.arm(timer_slot::keepalive, std::max(now, c_.heard + idle));
+    } else if (!on) {
+        c_.timers.disarm(timer_slot::keepalive);
+    }
+}
+
+void tcb::set_buffers(std::uint32_t receive, std::uint32_t send) noexcept {
+    c_.options.receive_buffer = receive;
+    c_.options.send_buffer = send;
+    c_.receiving.window.set_buffer(receive);
+    c_.sending.queue.set_limit(send);
+}
+
+bool tcb::may_reuse(const segment& syn) const noexcept {
+    if (c_.state != tcp_state::time_wait || !syn.has(tcp_flags::syn) || syn.has(tcp_flags::ack | tcp_flags::rst)) {
+        return false;
+    }
+    // RFC 6191 2: a later timestamp or a later number tells a new connection from an old duplicate.
+    if (c_.timestamps && syn.options.has_timestamps()) {
+        const auto age = static_cast<std::int32_t>(syn.options.timestamp_value - c_.receiving.timestamps.recent());
+        if (age != 0) return age > 0;
+    }
+    return syn.seq > c_.receiving.next;
+}
+
+} // namespace corewire::tcp

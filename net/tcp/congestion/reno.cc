@@ -1,0 +1,60 @@
+#include <corewire/net/tcp/congestion/reno.hh>
+
+#include <corewire/reactor/base/assert.hh>
+
+#include <algorithm>
+#include <new>
+
+namespace corewire::tcp {
+
+void reno::on_ack(const ack_sample& sample) noexcept {
+    if (cwnd_ >= largest_window) return;
+    if (in_slow_start()) {
+        // RFC 3465 2.2 counts bytes; without its limit L, since a receiver that acknowledges a burst at once is no
+        // reason to open slowly. Growth stops at ssthresh.
+        cwnd_ = std::min(cwnd_ + sample.acked, std::max(ssthresh_, cwnd_ + mss_));
+        return;
+    }
+    gathered_ += sample.acked; // RFC 5681 3.1: one segment a window
+    if (gathered_ >= cwnd_) {
+        gathered_ -= cwnd_;
+        cwnd_ += mss_;
+        if (gathered_ > cwnd_) gathered_ = cwnd_;
+    }
+}
+
+/// RFC 5681 (4): half of what is in flight, at least two segments.
+std::uint32_t reno::halved(std::uint32_t in_flight) const noexcept {
+    return std::max(std::min(in_flight, cwnd_) / 2, 2 * mss_);
+}
+
+void reno::on_loss(time_point, std::uint32_t in_flight) noexcept {
+    ssthresh_ = halved(in_flight);
+    cwnd_ = ssthresh_;
+    gathered_ = 0;
+}
+
+void reno::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }
+
+void reno::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_segment) noexcept {
+    // RFC 5681 3.1: ssthresh is not lowered again when the same segment times out once more.
+    if (first_of_this_segment) ssthresh_ = halved(in_flight);
+    cwnd_ = mss_; // the loss window
+    gathered_ = 0;
+}
+
+void reno::on_idle(time_point) noexcept { cwnd_ = std::min(cwnd_, initial_window(mss_)); }
+
+congestion_controller* reno::move_to(void* storage) noexcept { return ::new (storage) reno(*this); }
+
+void reno::check_invariants() const {
+    CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
+    CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");
+}
+
+congestion_controller* reno_congestion(void* storage, std::uint32_t mss) noexcept {
+    static_assert(sizeof(reno) <= controller_storage);
+    return ::new (storage) reno(mss);
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,28 @@
+// NewReno's congestion window (RFC 5681, 6582): slow start, additive increase, halving. One connection's; a few words.
+#pragma once
+
+#include <corewire/net/tcp/congestion/controller.hh>
+
+namespace corewire::tcp {
+
+class reno final : public congestion_controller {
+public:
+    explicit reno(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
+    reno(const reno&) noexcept = default;
+
+    void on_ack(const ack_sample& sample) noexcept override;
+    void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
+    void on_recovered(time_point now) noexcept override;
+    void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
+    void on_idle(time_point now) noexcept override;
+    std::string_view name() const noexcept override { return "reno"; }
+    congestion_controller* move_to(void* storage) noexcept override;
+    void check_invariants() const override;
+
+private:
+    static constexpr std::uint32_t largest_window = 1u << 30; ///< RFC 7323 2.3: no window is larger
+    std::uint32_t halved(std::uint32_t in_flight) const noexcept;
+    std::uint32_t gathered_ = 0; ///< bytes acknowledged towards the next increase by one segment
+};
+
+} // namespace corewire::tcp

@@ -1,0 +1,50 @@
+#include <corewire/net/tcp/control_block.hh>
+
+namespace corewire::tcp {
+
+event die(control_block& c, std::errc why, event how) noexcept {
+    c.state = tcp_state::closed;
+    c.error = why;
+    c.predictable = false;
+    c.syn_wanted = c.probe_wanted = c.keepalive_wanted = false;
+    c.timers.disarm_all();
+    c.sending.queue.clear();
+    c.receiving.ahead.clear();
+    c.output_wanted = c.reset.wanted;
+    return how | event::closed;
+}
+
+void wait_two_lifetimes(control_block& c, time_point now) noexcept {
+    c.timers.disarm(timer_slot::retransmit);
+    c.timers.disarm(timer_slot::keepalive);
+    c.sending.waiting_for = awaited::nothing;
+    c.timers.arm(timer_slot::life, now + c.options.time_wait);
+}
+
+void predict(control_block& c) noexcept {
+    const sender& s = c.sending;
+    c.predictable = c.state == tcp_state::established && c.receiving.ahead.empty() && !c.receiving.fin_ahead &&
+                    s.board.empty() && s.repair.phase == recovery_phase::open && s.repair.duplicates == 0 &&
+                    !s.repair.probe_out && s.next == s.max && s.waiting_for != awaited::window_probe && !c.orphaned;
+}
+
+void control_block::check_invariants() const {
+    if (state == tcp_state::closed) {
+        CW_ASSERT(timers.next() == never, "a closed connection still has a timer");
+        CW_ASSERT(sending.queue.size() == 0, "a closed connection still has something to send");
+        return;
+    }
+    sending.check_invariants();
+    if (state != tcp_state::syn_sent) receiving.check_invariants();
+    CW_ASSERT(sending.waiting_for == awaited::nothing || timers.armed(timer_slot::retransmit),
+              "the sender waits for a timer that is off");
+    CW_ASSERT(sending.next == sending.una || !is_synchronized(state) || sending.waiting_for != awaited::nothing,
+              "data is in flight and no timer runs");
+    CW_ASSERT(!receiving.acks.pending() || receiving.acks.now() || timers.armed(timer_slot::delayed_ack),
+              "an ACK is delayed for ever");
+    CW_ASSERT(state != tcp_state::time_wait || timers.armed(timer_slot::life), "TIME-WAIT without an end");
+    CW_ASSERT(!receiving.fin_received || state >= tcp_state::close_wait, "a FIN was received and the state is unmoved");
+    CW_ASSERT(!predictable || state == tcp_state::established, "the fast path is for ESTABLISHED");
+}
+
+} // namespace corewire::tcp

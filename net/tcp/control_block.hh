@@ -1,0 +1,91 @@
+// The parts of one connection, side by side. The steps of arrives/ and send/ work on it; nothing outside net/tcp sees it
+// but through tcb.hh. A plain struct: each part keeps its own promises, check_invariants() those between them.
+#pragma once
+
+#include <corewire/net/tcp/events.hh>
+#include <corewire/net/tcp/guard/challenge_ack.hh>
+#include <corewire/net/tcp/info.hh>
+#include <corewire/net/tcp/lifecycle.hh>
+#include <corewire/net/tcp/parameters.hh>
+#include <corewire/net/tcp/receive/receiver.hh>
+#include <corewire/net/tcp/segment.hh>
+#include <corewire/net/tcp/send/sender.hh>
+#include <corewire/net/tcp/timers.hh>
+
+#include <system_error>
+
+namespace corewire::tcp {
+
+/// A reset to be sent in answer to a segment, or for abort().
+struct pending_reset {
+    bool wanted = false;
+    bool with_ack = false;
+    seq_number seq;
+    seq_number ack;
+};
+
+struct control_block {
+    explicit control_block(const parameters& p) noexcept : options(p) {}
+
+    tcp_state state = tcp_state::closed;
+    bool output_wanted = false;   ///< next_segment() may have something
+    bool predictable = false;     ///< the fast path of on_segment() may be tried: established and nothing out of the ordinary
+    bool syn_wanted = false;      ///< SYN or SYN-ACK is to be sent (again)
+    bool passive = false;         ///< opened by the peer
+    bool timestamps = false;      ///< agreed on (RFC 7323)
+    bool scaling = false;         ///< agreed on (RFC 7323)
+    bool probe_wanted = false;    ///< the tail loss or window probe is due
+    bool keepalive_wanted = false;
+    bool orphaned = false;        ///< nobody will read
+    bool syn_resent = false;
+    wire::tcp_option_set usual_options = wire::tcp_option_set::none; ///< what an ordinary segment carries
+
+    sender sending;
+    receiver receiving;
+    timer_set timers;
+    time_point heard{};           ///< when a segment last arrived (keepalive)
+    unsigned keepalives_out = 0;
+    time_point challenged{};      ///< when an out-of-window segment was last answered
+    seq_number irs;               ///< the peer's initial number
+    pending_reset reset;
+    std::errc error{};
+    std::errc soft_error{};       ///< what ICMP said last
+    counters count;
+    parameters options;
+
+    void move(transition t) noexcept { state = next_state(state, t); }
+    void check_invariants() const;
+};
+
+/// A segment on its way through the steps of arrives/. Trimming changes seq, size and fin, never the segment itself.
+struct arrival {
+    time_point now;
+    const segment& seg;
+    buffer& head;
+    buffer& body;
+    seq_number seq;      ///< of the first byte that is still of interest
+    std::uint32_t size;  ///< payload bytes from there
+    bool syn;
+    bool fin;            ///< the FIN lies in the window
+    event events = event::none;
+
+    arrival(time_point t, const segment& s, buffer& h, buffer& b) noexcept
+        : now(t), seg(s), head(h), body(b), seq(s.seq), size(s.payload_size), syn(s.has(tcp_flags::syn)),
+          fin(s.has(tcp_flags::fin)) {}
+    std::uint32_t length() const noexcept { return size + (syn ? 1u : 0u) + (fin ? 1u : 0u); }
+    seq_number end() const noexcept { return seq + length(); }
+};
+
+/// What a step says: let the next one look at the segment, or this one is finished.
+enum class verdict : std::uint8_t { go_on, finished };
+
+// ---- lifecycle.cc and its neighbours: what more than one folder needs ----
+
+/// Ends the connection at once: timers off, nothing more to send (a reset may be pending), error() as given.
+event die(control_block& c, std::errc why, event how) noexcept;
+/// Enters TIME-WAIT, or restarts it.
+void wait_two_lifetimes(control_block& c, time_point now) noexcept;
+/// Whether the fast path may be tried from now on.
+void predict(control_block& c) noexcept;
+
+} // namespace corewire::tcp

@@ -1,0 +1,63 @@
+#include <corewire/net/tcp/expiry.hh>
+
+#include <corewire/net/tcp/send/loss.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+void on_delayed_ack(control_block& c) noexcept {
+    if (!c.receiving.acks.pending()) return; // it went out with data
+    c.receiving.acks.acknowledge_now();
+    c.output_wanted = true;
+}
+
+event on_retransmit(control_block& c, time_point now) noexcept {
+    switch (c.sending.waiting_for) {
+    case awaited::timeout: return on_retransmission_timeout(c, now);
+    case awaited::tail_probe: on_tail_probe_timeout(c, now); return event::none;
+    case awaited::window_probe: return on_window_probe_timeout(c, now);
+    case awaited::nothing: return event::none;
+    }
+    return event::none;
+}
+
+/// RFC 9293 3.8.4 (MUST-25 to 28): only when idle, and one silence is not yet death.
+event on_keepalive(control_block& c, time_point now) noexcept {
+    const parameters& p = c.options;
+    if (!p.keepalive || !is_synchronized(c.state)) return event::none;
+    const duration silence = now - c.heard;
+    if (silence < p.keepalive_idle || c.sending.anything_outstanding()) {
+        const duration left = silence < p.keepalive_idle ? p.keepalive_idle - silence : p.keepalive_interval;
+        c.timers.arm(timer_slot::keepalive, now + left);
+        return event::none;
+    }
+    if (c.keepalives_out >= p.keepalive_probes) {
+        return die(c, c.soft_error != std::errc{} ? c.soft_error : std::errc::timed_out, event::timed_out);
+    }
+    ++c.keepalives_out;
+    ++c.count.keepalive_probes;
+    c.keepalive_wanted = c.output_wanted = true;
+    c.timers.arm(timer_slot::keepalive, now + p.keepalive_interval);
+    return event::none;
+}
+
+/// 2 MSL are over, or an orphan has waited long enough for its peer's FIN.
+event on_end_of_life(control_block& c) noexcept {
+    c.move(transition::expired);
+    return die(c, std::errc{}, event::none);
+}
+
+} // namespace
+
+event on_expiry(control_block& c, time_point now) noexcept {
+    event events = event::none;
+    if (c.timers.take(timer_slot::delayed_ack, now)) on_delayed_ack(c);
+    if (c.timers.take(timer_slot::retransmit, now)) events |= on_retransmit(c, now);
+    if (c.timers.take(timer_slot::keepalive, now)) events |= on_keepalive(c, now);
+    if (c.timers.take(timer_slot::life, now)) events |= on_end_of_life(c);
+    c.timers.settle();
+    return events;
+}
+
+} // namespace corewire::tcp

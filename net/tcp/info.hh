@@ -1,0 +1,61 @@
+// What a connection tells about itself: a snapshot for people and TCP_INFO, and counters of what should be rare.
+// Plain values.
+#pragma once
+
+#include <corewire/net/tcp/lifecycle.hh>
+#include <corewire/net/tcp/seq.hh>
+#include <corewire/reactor/base/time.hh>
+
+#include <cstdint>
+
+namespace corewire::tcp {
+
+/// One counter for each thing that is dropped, refused or repaired.
+struct counters {
+    std::uint64_t retransmitted_segments = 0;
+    std::uint64_t retransmission_timeouts = 0;
+    std::uint64_t fast_recoveries = 0;
+    std::uint64_t tail_loss_probes = 0;
+    std::uint64_t window_probes = 0;
+    std::uint64_t keepalive_probes = 0;
+    std::uint64_t challenge_acks = 0;          ///< RFC 5961
+    std::uint64_t challenge_acks_withheld = 0; ///< by the limiter
+    std::uint64_t unacceptable_segments = 0;   ///< outside the window
+    std::uint64_t paws_rejected = 0;           ///< RFC 7323 5
+    std::uint64_t bad_acks = 0;                ///< for what was never sent, or far too old
+    std::uint64_t resets_ignored = 0;          ///< RST that was not exactly where it must be
+    std::uint64_t out_of_order = 0;            ///< segments that arrived beyond a gap
+    std::uint64_t duplicates = 0;              ///< segments that brought nothing new
+    std::uint64_t receive_queue_full = 0;      ///< segments dropped for want of pieces
+    std::uint64_t congestion_marks = 0;        ///< CE seen (RFC 3168)
+    std::uint64_t data_after_orphan = 0;       ///< data that nobody will read
+    std::uint64_t handshake_repeats = 0;       ///< SYN or SYN-ACK that came again
+};
+
+/// A snapshot; times in nanoseconds, sizes in bytes.
+struct connection_info {
+    tcp_state state = tcp_state::closed;
+    duration srtt{0};
+    duration rttvar{0};
+    duration rto{0};
+    unsigned backoff = 0;
+    std::uint32_t cwnd = 0;
+    std::uint32_t ssthresh = 0;
+    std::uint32_t in_flight = 0;
+    std::uint32_t send_window = 0;
+    std::uint32_t receive_window = 0;
+    std::uint32_t segment_payload = 0;
+    std::uint32_t unsent = 0;
+    std::uint32_t unacknowledged = 0;
+    std::uint32_t unread = 0;
+    std::uint32_t out_of_order = 0;
+    std::uint64_t bytes_received = 0;
+    std::uint8_t send_scale = 0;
+    std::uint8_t receive_scale = 0;
+    bool timestamps = false;
+    bool sack = false;
+    bool recovering = false;
+    seq_number snd_una, snd_nxt, snd_max, rcv_nxt;
+};
+
+} // namespace corewire::tcp

@@ -1,0 +1,97 @@
+// How a connection begins: the three constructors, and what the two ends agree on in their SYNs.
+#include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/tcb.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+void begin(control_block& c, seq_number iss, time_point now) noexcept {
+    c.heard = now;
+    c.sending.start(iss, c.options);
+    c.receiving.queue.start(c.options.receive_pieces);
+    c.receiving.ahead.start(c.options.reassembly_pieces);
+}
+
+/// The peer's number is known: everything that counts from it.
+void begin_receiving(control_block& c, seq_number irs) noexcept {
+    c.irs = irs;
+    c.receiving.start(irs + 1, c.options);
+}
+
+} // namespace
+
+tcb::tcb(time_point now, const active_open& how, const parameters& p) : c_(p) {
+    begin(c_, how.iss, now);
+    c_.state = tcp_state::syn_sent;
+    c_.syn_wanted = c_.output_wanted = true;
+}
+
+tcb::tcb(time_point now, const passive_open& how, const parameters& p) : c_(p) {
+    begin(c_, how.iss, now);
+    c_.passive = true;
+    c_.state = tcp_state::syn_received;
+    begin_receiving(c_, how.syn.seq);
+    agree_on_options(c_, how.syn.options, now);
+    c_.sending.take_window(how.syn.window, how.syn.seq, how.iss); // never scaled in a SYN (RFC 7323 2.2)
+    c_.syn_wanted = c_.output_wanted = true;
+}
+
+tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
+    begin(c_, how.iss, now);
+    c_.passive = true;
+    c_.state = tcp_state::syn_received;
+    begin_receiving(c_, how.irs);
+    wire::tcp_options agreed;
+    agreed.set_mss(how.peer_mss);
+    if (how.sack_permitted) agreed.set_sack_permitted();
+    if (how.timestamps) agreed.set_timestamps(how.peer_timestamp, 0);
+    if (how.window_scale != no_window_scale) agreed.set_window_scale(how.window_scale);
+    agree_on_options(c_, agreed, now);
+    // The SYN-ACK went out without us; the ACK that is coming finds us in SYN-RECEIVED and completes the handshake.
+    c_.receiving.window.advertise_unscaled(c_.receiving.next);
+    c_.sending.take_window(how.window, how.irs, how.iss);
+    c_.sending.next = c_.sending.max = how.iss + 1;
+    c_.sending.small_end = c_.sending.limited_until = c_.sending.last_start = c_.sending.next;
+    c_.sending.waiting_for = awaited::timeout;
+    c_.timers.arm(timer_slot::retransmit, now + c_.sending.rto.current());
+}
+
+void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_point now) noexcept {
+    const parameters& p = c.options;
+    c.timestamps = p.timestamps && theirs.has_timestamps();
+    if (c.timestamps) c.receiving.timestamps.enable(theirs.timestamp_value, now);
+    c.usual_options = c.timestamps ? wire::tcp_option_set::timestamps : wire::tcp_option_set::none;
+    c.sending.sack = c.receiving.sack = p.sack && theirs.has_sack_permitted();
+    c.scaling = p.window_scaling && theirs.has_window_scale();
+    c.sending.shift = c.scaling ? theirs.window_scale : 0;
+    c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.receive_buffer) : 0);
+    // RFC 9293 3.7.1 (MUST-15): no option means 536.
+    c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, p);
+}
+
+void establish(control_block& c, arrival& a) noexcept {
+    sender& s = c.sending;
+    s.una = s.una + 1;
+    s.board.start(s.una);
+    s.attempts = 0;
+    s.waiting_for = awaited::nothing;
+    c.timers.disarm(timer_slot::retransmit);
+    c.syn_wanted = false;
+    if (s.timing) take_rtt(c, a.now - s.timed_at);
+    s.timing = false;
+    if (c.syn_resent) {
+        s.rto.restart_after_syn_loss(std::chrono::seconds{3});        // RFC 6298 5.7
+        s.congestion->on_timeout(a.now, 0, false); // RFC 5681 3.1: the initial window is one segment then
+    }
+    s.rto.reset_back_off();
+    s.progress = a.now;
+    c.move(transition::handshake_done);
+    if (s.fin_queued) c.move(transition::fin_sent);
+    if (c.options.keepalive) c.timers.arm(timer_slot::keepalive, a.now + c.options.keepalive_idle);
+    c.output_wanted = true;
+    a.events |= event::established;
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,53 @@
+// When to acknowledge: at once, or in a while in the hope that data will carry it (RFC 9293 3.8.6.3, RFC 5681 4.2).
+// Owned by the receiver of one tcb.
+#pragma once
+
+#include <corewire/net/tcp/seq.hh>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace corewire::tcp {
+
+class ack_policy {
+public:
+    void start(seq_number next, std::uint8_t quick_acks) noexcept {
+        last_sent_ = next;
+        quick_ = quick_acks;
+    }
+
+    /// `bytes` arrived in order, and RCV.NXT is now `next`. True: the delayed-ACK timer should run.
+    /// An ACK goes at once for every second full-sized segment (SHLD-18), where "full-sized" is the largest the peer has
+    /// sent; and for each of the first segments, while the peer's window is opening and nothing flows back.
+    bool on_data(seq_number next, std::uint32_t bytes) noexcept {
+        largest_ = std::max(largest_, bytes);
+        if (next - last_sent_ >= 2 * largest_ || quick_ != 0) {
+            now_ = true;
+            return false;
+        }
+        const bool first = !pending_; // later ones must not push the deadline back
+        pending_ = true;
+        return first;
+    }
+    void acknowledge_now() noexcept { now_ = true; }
+    bool now() const noexcept { return now_; }
+    bool pending() const noexcept { return pending_; }
+
+    /// A segment with this ACK leaves. One that carries data ends the quick ACKs: the ACKs have something to ride on.
+    void on_sent(seq_number next, bool with_data) noexcept {
+        last_sent_ = next;
+        now_ = false;
+        pending_ = false;
+        if (quick_ != 0) quick_ = with_data ? 0 : static_cast<std::uint8_t>(quick_ - 1);
+    }
+    seq_number last_sent() const noexcept { return last_sent_; } ///< RFC 7323's Last.ACK.sent
+
+private:
+    seq_number last_sent_;
+    std::uint32_t largest_ = 536; ///< bytes: the largest segment seen, at least the default MSS
+    bool now_ = false;
+    bool pending_ = false;
+    std::uint8_t quick_ = 0;
+};
+
+} // namespace corewire::tcp

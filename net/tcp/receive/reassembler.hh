@@ -1,0 +1,65 @@
+// The reassembler: segments that arrived beyond a gap, sorted and disjoint, until the gap closes; and the ranges they
+// form, for the SACK option.
+//
+//     RCV.NXT ...gap... [piece][piece] ...gap... [piece]
+//                       `- range 1 --'           `range 2
+//
+// Owned by the receiver of one tcb. Bounded: bytes by the window (the receiver trims), pieces by `piece_limit`, ranges by
+// range_limit; what exceeds a bound is dropped as if the network had lost it. Of overlapping bytes the first to come
+// stay, so a later segment cannot change what an earlier one said.
+#pragma once
+
+#include <corewire/net/tcp/receive/receive_queue.hh>
+#include <corewire/net/tcp/segment.hh>
+
+namespace corewire::tcp {
+
+class reassembler {
+public:
+    static constexpr std::uint32_t range_limit = 64;
+
+    void start(std::uint32_t piece_limit) noexcept { piece_limit_ = piece_limit; }
+
+    bool empty() const noexcept { return pieces_.empty(); }
+    std::uint32_t pieces() const noexcept { return pieces_.size(); }
+    std::uint32_t ranges() const noexcept { return ranges_.size(); }
+    /// Bytes held.
+    std::uint32_t size() const noexcept { return size_; }
+
+    /// Stores what is new of the payload that starts at `at`. Returns the bytes stored: 0 means we had it all already,
+    /// or that it was dropped (dropped() tells).
+    std::uint32_t insert(seq_number at, buffer&& data);
+    /// Moves what has become contiguous with `next` into `queue` and returns the new next.
+    seq_number drain(seq_number next, receive_queue& queue);
+    /// The ranges, the one that changed last first (RFC 2018 4). Returns how many were written.
+    std::uint32_t report(sack_block* out, std::uint32_t max) const noexcept;
+    /// Pieces refused because of a bound.
+    std::uint64_t dropped() const noexcept { return dropped_; }
+    void clear() noexcept;
+
+    void check_invariants(seq_number next) const;
+
+private:
+    struct piece {
+        buffer data;
+        seq_number start;
+        seq_number end() const noexcept { return start + data.size(); }
+    };
+    struct range {
+        sack_block bytes;
+        std::uint32_t stamp = 0;
+    };
+    std::uint32_t insert_among(seq_number at, buffer&& data);
+    bool store(std::uint32_t index, seq_number at, buffer&& data);
+    bool note(seq_number left, seq_number right);
+    std::uint32_t first_ending_after(seq_number at) const noexcept;
+
+    std::uint32_t size_ = 0;
+    std::uint32_t piece_limit_ = 0;
+    std::uint32_t clock_ = 0;
+    std::uint64_t dropped_ = 0;
+    ring<piece, 2> pieces_;
+    ring<range, 4> ranges_;
+};
+
+} // namespace corewire::tcp

@@ -1,0 +1,23 @@
+#include <corewire/net/tcp/receive/receive_queue.hh>
+
+namespace corewire::tcp {
+
+bool receive_queue::coalesce(buffer& data) noexcept {
+    buffer& last = pieces_.back();
+    if (data.size() > coalesce_size || !last.exclusive() || last.tailroom() < data.size()) return false;
+    std::memcpy(last.append(data.size()), data.data(), data.size());
+    data = buffer{};
+    return true;
+}
+
+void receive_queue::check_invariants() const {
+    std::uint32_t bytes = 0;
+    for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
+        CW_ASSERT(!pieces_[i].empty(), "an empty piece in the receive queue");
+        bytes += pieces_[i].size();
+    }
+    CW_ASSERT(bytes == size_, "the receive queue miscounts its bytes");
+    CW_ASSERT(pieces_.size() <= piece_limit_, "the receive queue has too many pieces");
+}
+
+} // namespace corewire::tcp

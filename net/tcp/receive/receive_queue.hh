@@ -1,0 +1,63 @@
+// The receive queue: bytes in order that the application has not read, as the pieces they arrived in (zero-copy).
+//
+// Owned by the receiver of one tcb. Bounded in bytes by the window the receiver promises, and in pieces by
+// `piece_limit`: many small pieces are copied together where their frames allow it, and what finds no room is refused.
+#pragma once
+
+#include <corewire/net/frame/buffer.hh>
+#include <corewire/net/tcp/ring.hh>
+
+#include <cstring>
+
+namespace corewire::tcp {
+
+class receive_queue {
+public:
+    /// From so many pieces on, a small piece is copied behind the one before it and its frame goes home.
+    static constexpr std::uint32_t coalesce_from = 64;
+    static constexpr std::uint32_t coalesce_size = 512;
+
+    void start(std::uint32_t piece_limit) noexcept { piece_limit_ = piece_limit; }
+
+    std::uint32_t size() const noexcept { return size_; } ///< bytes
+    std::uint32_t pieces() const noexcept { return pieces_.size(); }
+    /// Whether two more pieces would find room.
+    bool has_room() const noexcept { return pieces_.size() + 2 <= piece_limit_; }
+
+    /// Takes the bytes over. An empty buffer is ignored.
+    void push(buffer&& data) {
+        if (data.empty()) return;
+        size_ += data.size();
+        if (pieces_.size() >= coalesce_from && coalesce(data)) return;
+        pieces_.push_back() = std::move(data);
+    }
+    /// The next piece, or its first `max_size` bytes; empty when there is none.
+    buffer pop(std::uint32_t max_size) noexcept {
+        if (pieces_.empty()) return {};
+        buffer& first = pieces_.front();
+        if (first.size() > max_size) [[unlikely]] {
+            buffer part = first.share(0, max_size);
+            first.remove_prefix(max_size);
+            size_ -= max_size;
+            return part;
+        }
+        buffer whole = std::move(first);
+        pieces_.drop_front();
+        size_ -= whole.size();
+        return whole;
+    }
+    void clear() noexcept {
+        pieces_.clear();
+        size_ = 0;
+    }
+    void check_invariants() const;
+
+private:
+    bool coalesce(buffer& data) noexcept;
+
+    std::uint32_t size_ = 0;
+    std::uint32_t piece_limit_ = 0;
+    ring<buffer, 8> pieces_;
+};
+
+} // namespace corewire::tcp

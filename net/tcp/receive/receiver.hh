@@ -1,0 +1,44 @@
+// The receiving half of a connection: RCV.NXT, the window, what has arrived and when to say so.
+// Owned by one control_block; bounded by its parts.
+#pragma once
+
+#include <corewire/net/tcp/parameters.hh>
+#include <corewire/net/tcp/receive/ack_policy.hh>
+#include <corewire/net/tcp/receive/reassembler.hh>
+#include <corewire/net/tcp/receive/receive_queue.hh>
+#include <corewire/net/tcp/receive/timestamps.hh>
+#include <corewire/net/tcp/receive/window.hh>
+
+namespace corewire::tcp {
+
+struct receiver {
+    seq_number next;             ///< RCV.NXT
+    receive_window window;
+    ack_policy acks;
+    timestamp_echo timestamps;
+    receive_queue queue;
+    reassembler ahead;           ///< what arrived beyond a gap
+    sack_block duplicate;        ///< bytes that came twice, to be reported once (D-SACK, RFC 2883)
+    bool has_duplicate = false;
+    bool sack = false;           ///< SACK was agreed on: we may send blocks
+    bool fin_received = false;   ///< in order: RCV.NXT is behind the FIN
+    bool fin_ahead = false;      ///< the FIN has arrived beyond a gap, at `fin_at`
+    seq_number fin_at;
+    std::uint64_t bytes = 0;     ///< received in order since the beginning
+
+    /// Room in the window from RCV.NXT.
+    std::uint32_t room() const noexcept { return window.size(next); }
+
+    void start(seq_number first, const parameters& p) noexcept {
+        next = first;
+        window.start(first, p.receive_buffer, p.mss);
+        acks.start(first, p.quick_acks);
+    }
+    void note_duplicate(seq_number left, seq_number right) noexcept {
+        duplicate = {left, right};
+        has_duplicate = sack;
+    }
+    void check_invariants() const;
+};
+
+} // namespace corewire::tcp

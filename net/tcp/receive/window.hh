@@ -1,0 +1,77 @@
+// The receive window: what we have promised to take, and when to promise more.
+// Silly window avoidance of the receiver: RFC 9293 3.8.6.2.2 (MUST-39). The right edge never moves left (SHLD-14).
+// Owned by the receiver of one tcb.
+#pragma once
+
+#include <corewire/net/tcp/seq.hh>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace corewire::tcp {
+
+class receive_window {
+public:
+    void start(seq_number next, std::uint32_t buffer, std::uint32_t mss) noexcept {
+        edge_ = next;
+        buffer_ = buffer;
+        step_ = std::min(buffer / 2, mss);
+        shift_ = 0;
+    }
+    void set_scale(std::uint8_t shift) noexcept { shift_ = shift; }
+    void set_buffer(std::uint32_t buffer) noexcept { buffer_ = buffer; }
+
+    /// RCV.NXT + RCV.WND as promised: nothing beyond it is taken.
+    seq_number edge() const noexcept { return edge_; }
+    /// RCV.WND.
+    std::uint32_t size(seq_number next) const noexcept { return edge_ - next; }
+    std::uint32_t buffer() const noexcept { return buffer_; }
+    std::uint8_t scale() const noexcept { return shift_; }
+
+    /// What goes into the header of a segment that is sent now, `queued` bytes being unread. Moves the edge when there is
+    /// enough to gain. A scaled window is rounded up, so that the edge the peer computes is never behind ours.
+    std::uint16_t advertise(seq_number next, std::uint32_t queued) noexcept {
+        const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
+        std::uint32_t window = edge_ - next;
+        if (free > window && free - window >= step_) window = free;
+        return promise(next, window);
+    }
+    /// The window of a SYN or SYN-ACK, which is never scaled (RFC 7323 2.2).
+    std::uint16_t advertise_unscaled(seq_number next) noexcept {
+        const std::uint32_t window = std::min<std::uint32_t>(buffer_, 0xffff);
+        edge_ = later(edge_, next + window);
+        return static_cast<std::uint16_t>(window);
+    }
+    /// The reader has drained so much that the peer should hear of it without being asked: half the buffer, or the end
+    /// of a window that was too small to send into.
+    bool worth_an_update(seq_number next, std::uint32_t queued) const noexcept {
+        const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
+        const std::uint32_t window = edge_ - next;
+        if (free <= window) return false;
+        const std::uint32_t gain = free - window;
+        return gain >= buffer_ / 2 || (window < 2 * step_ && gain >= step_);
+    }
+
+    /// The smallest shift with which the whole buffer can be announced (RFC 7323 2.2).
+    static std::uint8_t scale_for(std::uint32_t buffer) noexcept {
+        std::uint8_t shift = 0;
+        while (shift < 14 && (std::uint32_t{0xffff} << shift) < buffer) ++shift;
+        return shift;
+    }
+
+private:
+    std::uint16_t promise(seq_number next, std::uint32_t window) noexcept {
+        const std::uint32_t rounded = (window + (1u << shift_) - 1) >> shift_;
+        const std::uint32_t field = std::min<std::uint32_t>(rounded, 0xffff);
+        const seq_number promised = next + (field << shift_);
+        if (promised > edge_) edge_ = promised;
+        return static_cast<std::uint16_t>(field);
+    }
+
+    seq_number edge_;
+    std::uint32_t buffer_ = 0;
+    std::uint32_t step_ = 1; ///< min(half the buffer, a segment): less is not worth announcing
+    std::uint8_t shift_ = 0;
+};
+
+} // namespace corewire::tcp

@@ -1,0 +1,56 @@
+// SND.UNA moves: what a new cumulative ACK does to the sender. On the path of every ACK, so it is inline; what only
+// matters after a loss is in loss.cc.
+#pragma once
+
+#include <corewire/net/tcp/send/loss.hh>
+
+namespace corewire::tcp {
+
+/// A round-trip sample if the timed segment is covered; else by the echoed timestamp when a retransmission spoiled the
+/// timing (RFC 6298 3, RFC 7323 4.1), at that clock's grain.
+inline void measure(control_block& c, const segment& seg, time_point now) noexcept {
+    sender& s = c.sending;
+    if (s.timing) {
+        if (seg.ack < s.timed_end) return;
+        s.timing = false;
+        take_rtt(c, now - s.timed_at);
+    } else if (c.timestamps && s.rto.backoff() != 0 && seg.options.has_timestamps()) {
+        const std::uint32_t age =
+            timestamp_echo::clock(now, c.options.timestamp_offset) - seg.options.timestamp_echo;
+        if (age < 1u << 24) take_rtt(c, std::chrono::milliseconds{age});
+    }
+}
+
+/// Moves SND.UNA to SEG.ACK, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
+/// window and the timer, and says what the application may want to know.
+inline event acknowledge_new(control_block& c, const segment& seg, time_point now) noexcept {
+    sender& s = c.sending;
+    const std::uint32_t acked = seg.ack - s.una;
+    const std::uint32_t flight = s.next - s.una;
+    const bool limited = s.una < s.limited_until;
+    event events = event::none;
+    measure(c, seg, now);
+    s.una = seg.ack;
+    s.progress = now;
+    s.attempts = 0;
+    s.rto.reset_back_off();
+    if (s.next < s.una) [[unlikely]] s.next = s.una; // a window probe was taken after all
+    if (s.queue.acknowledge(earlier(s.una, s.queue.end()))) events |= event::writable;
+    const bool repairing = !s.board.empty() || s.repair.phase != recovery_phase::open || s.repair.probe_out ||
+                           s.repair.duplicates != 0;
+    s.board.acknowledge(s.una);
+    if (limited && s.repair.phase != recovery_phase::fast) {
+        s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt()});
+    }
+    if (repairing) [[unlikely]] on_repair_ack(c, seg, now, acked);
+    if (s.una == s.max) {
+        s.waiting_for = awaited::nothing;
+        c.timers.disarm(timer_slot::retransmit);
+        if (s.all_acknowledged()) events |= event::all_acknowledged;
+    } else {
+        arm_retransmission(c, now);
+    }
+    return events;
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,56 @@
+#include <corewire/net/tcp/send/header.hh>
+
+namespace corewire::tcp {
+
+void append_sack(control_block& c, outgoing_segment& out) noexcept {
+    receiver& r = c.receiving;
+    const std::uint32_t size = sack_option_size(c);
+    if (size == 0) return;
+    sack_block blocks[4];
+    std::uint32_t count = 0;
+    if (r.has_duplicate) blocks[count++] = r.duplicate;
+    const std::uint32_t room = (size - 4) / 8;
+    count += r.ahead.report(blocks + count, room - count);
+    r.has_duplicate = false;
+    std::byte* p = out.options.data() + out.option_size;
+    store_be32(p, 0x01010500u | (2 + 8 * count));
+    for (std::uint32_t i = 0; i < count; ++i) {
+        store_be32(p + 4 + 8 * i, blocks[i].left.value);
+        store_be32(p + 8 + 8 * i, blocks[i].right.value);
+    }
+    out.option_size = static_cast<std::uint8_t>(out.option_size + 4 + 8 * count);
+}
+
+namespace {
+
+/// What our SYN offers; a SYN-ACK offers what the SYN did too (RFC 7323 2.2, 3.2; RFC 2018 2).
+wire::tcp_options offer(const control_block& c, time_point now) noexcept {
+    const bool answer = c.state == tcp_state::syn_received;
+    const parameters& p = c.options;
+    wire::tcp_options o;
+    o.set_mss(p.mss);
+    if (answer ? c.receiving.sack : p.sack) o.set_sack_permitted();
+    if (answer ? c.timestamps : p.timestamps) {
+        o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer ? c.receiving.timestamps.recent() : 0);
+    }
+    if (answer ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.receive_buffer));
+    return o;
+}
+
+} // namespace
+
+void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    const bool answer = c.state == tcp_state::syn_received;
+    receiver& r = c.receiving;
+    out.seq = c.sending.una;
+    out.flags = answer ? tcp_flags::syn | tcp_flags::ack : tcp_flags::syn;
+    out.ack = answer ? r.next : seq_number(0);
+    out.window = answer ? r.window.advertise_unscaled(r.next)
+                        : static_cast<std::uint16_t>(std::min<std::uint32_t>(c.options.receive_buffer, 0xffff));
+    const auto order = c.options.habits == personality::freebsd ? wire::option_order::freebsd
+                                                                : wire::option_order::linux_kernel;
+    out.option_size = static_cast<std::uint8_t>(offer(c, now).emit(out.options, order));
+    if (answer) r.acks.on_sent(r.next, false);
+}
+
+} // namespace corewire::tcp

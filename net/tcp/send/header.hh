@@ -1,0 +1,48 @@
+// The header fields and options of outgoing segments. Everything that acknowledges goes through fill_header(), which
+// tells the ack policy and the window that it did.
+#pragma once
+
+#include <corewire/net/tcp/control_block.hh>
+#include <corewire/reactor/base/bytes.hh>
+
+namespace corewire::tcp {
+
+inline constexpr std::uint32_t timestamp_prefix = 0x0101080a; ///< NOP NOP kind 8 length 10 (RFC 7323 appendix A)
+
+/// Bytes of SACK option that the next segment carries beside the usual options.
+inline std::uint32_t sack_option_size(const control_block& c) noexcept {
+    const receiver& r = c.receiving;
+    if (!r.has_duplicate && r.ahead.empty()) [[likely]] return 0;
+    if (!r.sack) return 0;
+    const std::uint32_t most = c.timestamps ? 3 : 4;
+    const std::uint32_t blocks = std::min(most, r.ahead.ranges() + (r.has_duplicate ? 1u : 0u));
+    return 4 + 8 * blocks;
+}
+
+/// Largest payload beside all the options of the next segment (RFC 9293 3.7.1, MUST-16).
+inline std::uint32_t payload_limit(const control_block& c) noexcept {
+    return c.sending.payload_limit - sack_option_size(c);
+}
+
+/// D-SACK first, then the ranges beyond the gap (RFC 2018 4, RFC 2883 4).
+void append_sack(control_block& c, outgoing_segment& out) noexcept;
+/// SYN or SYN-ACK, by the connection's state.
+void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept;
+
+/// All but sequence number and payload. `with_data`: the segment carries data, for the ack policy.
+inline void fill_header(control_block& c, time_point now, outgoing_segment& out, bool with_data) noexcept {
+    receiver& r = c.receiving;
+    out.ack = r.next;
+    out.window = r.window.advertise(r.next, r.queue.size());
+    out.option_size = 0;
+    if (c.timestamps) {
+        store_be32(out.options.data(), timestamp_prefix);
+        store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options.timestamp_offset));
+        store_be32(out.options.data() + 8, r.timestamps.recent());
+        out.option_size = 12;
+    }
+    if (r.has_duplicate || !r.ahead.empty()) [[unlikely]] append_sack(c, out);
+    r.acks.on_sent(r.next, with_data);
+}
+
+} // namespace corewire::tcp

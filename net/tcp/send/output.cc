@@ -1,0 +1,237 @@
+#include <corewire/net/tcp/send/output.hh>
+
+#include <corewire/net/tcp/send/header.hh>
+#include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/send/segmenter.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+void no_payload(outgoing_segment& out) noexcept {
+    out.payload_offset = out.payload_size = out.chunk_offset = 0;
+    out.chunk = nullptr;
+}
+
+bool emit_reset(control_block& c, outgoing_segment& out) noexcept {
+    if (!c.reset.wanted) return false;
+    c.reset.wanted = false;
+    out.seq = c.reset.seq;
+    out.ack = c.reset.ack;
+    out.flags = c.reset.with_ack ? tcp_flags::rst | tcp_flags::ack : tcp_flags::rst;
+    out.window = 0;
+    out.option_size = 0;
+    out.retransmission = false;
+    no_payload(out);
+    return true;
+}
+
+bool emit_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    if (!c.syn_wanted) return false;
+    sender& s = c.sending;
+    c.syn_wanted = false;
+    fill_syn(c, now, out);
+    no_payload(out);
+    out.retransmission = c.syn_resent;
+    if (s.max == s.una) {
+        s.timing = true;
+        s.timed_at = s.progress = now;
+        s.timed_end = s.una + 1;
+    } else {
+        s.timing = false; // Karn
+    }
+    s.next = s.max = s.una + 1;
+    s.small_end = s.limited_until = s.last_start = s.next;
+    if (s.waiting_for == awaited::nothing) {
+        s.waiting_for = awaited::timeout;
+        c.timers.arm(timer_slot::retransmit, now + s.rto.current());
+    }
+    return true;
+}
+
+/// A segment of the numbers [seq, end): payload, and FIN if end lies behind the queue.
+void emit_range(control_block& c, time_point now, seq_number seq, seq_number end, bool again,
+                outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    const bool fin = end > s.queue.end();
+    const std::uint32_t size = (fin ? s.queue.end() : end) - seq;
+    fill_header(c, now, out, size != 0);
+    out.seq = seq;
+    out.retransmission = again;
+    out.payload_size = size;
+    out.flags = fin ? tcp_flags::ack | tcp_flags::fin : tcp_flags::ack;
+    if (size != 0) [[likely]] {
+        if (seq + size == s.queue.end()) out.flags |= tcp_flags::psh;
+        const send_queue::place at = s.queue.find(seq);
+        out.payload_offset = seq - s.queue.first();
+        out.chunk = at.offset + size <= at.chunk->size() ? at.chunk : nullptr;
+        out.chunk_offset = at.offset;
+    } else {
+        no_payload(out);
+    }
+    c.count.retransmitted_segments += again ? 1u : 0u;
+}
+
+/// New data [s.next, end): moves SND.NXT, and starts clocks and timers.
+void emit_new(control_block& c, time_point now, std::uint32_t size, bool fin, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    const seq_number seq = s.next;
+    if (seq == s.una) {
+        s.progress = now;
+        if (now - s.last_sent > s.rto.current() && s.last_sent != time_point{}) [[unlikely]] s.congestion->on_idle(now);
+    }
+    s.last_sent = now;
+    s.last_start = seq;
+    s.next = seq + size + (fin ? 1u : 0u);
+    if (size < s.payload_limit) s.small_end = s.next;
+    const bool again = s.max > seq; // only behind a window probe
+    if (!s.timing && !again) {
+        s.timing = true;
+        s.timed_at = now;
+        s.timed_end = s.next;
+    }
+    s.max = later(s.max, s.next);
+    emit_range(c, now, seq, s.next, again, out);
+    const bool became_two = s.waiting_for == awaited::tail_probe && s.probe_is_patient && s.max - s.una > s.payload_limit;
+    if (s.waiting_for == awaited::nothing || became_two) arm_retransmission(c, now);
+}
+
+/// Nothing is in flight and the window does not let anything go: ask now and then whether it has opened.
+void begin_window_probes(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    if (s.next != s.una || s.waiting_for != awaited::nothing) return;
+    s.waiting_for = awaited::window_probe;
+    c.predictable = false;
+    c.timers.arm(timer_slot::retransmit, now + s.rto.current());
+}
+
+hold emit_data(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    const portion p = next_portion(s, payload_limit(c), c.options.no_delay);
+    switch (p.why) {
+    case hold::no: emit_new(c, now, p.size, p.fin, out); break;
+    case hold::congestion: s.limited_until = s.next + 1; break;
+    case hold::window: begin_window_probes(c, now); break;
+    case hold::nagle:
+    case hold::nothing: break;
+    }
+    return p.why;
+}
+
+/// In recovery: what is lost, as far as cwnd allows (RFC 6675 5 (C), NextSeg() rule 1).
+bool emit_lost(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    if (s.repair.phase == recovery_phase::open) return false;
+    const sack_block lost = s.board.next_lost(payload_limit(c));
+    if (lost.size() == 0) return false;
+    const std::uint32_t flight = s.in_flight();
+    if (!s.repair.resend_at_once && flight != 0 && flight + lost.size() > s.congestion->cwnd()) {
+        s.limited_until = s.next + 1;
+        return false;
+    }
+    s.repair.resend_at_once = false;
+    s.board.resent(lost, s.max);
+    emit_range(c, now, lost.left, lost.right, true, out);
+    return true;
+}
+
+/// NextSeg() rule (3): no new data to keep the ACKs coming, so resend what is merely not heard of.
+bool emit_doubtful(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    if (s.repair.phase != recovery_phase::fast || !s.sack) return false;
+    const sack_block doubtful = s.board.next_unsent(payload_limit(c));
+    if (doubtful.size() == 0 || s.in_flight() + doubtful.size() > s.congestion->cwnd()) return false;
+    s.board.resent(doubtful, s.max);
+    emit_range(c, now, doubtful.left, doubtful.right, true, out);
+    return true;
+}
+
+/// RFC 8985 7.3: new data if there is some, else the last segment once more.
+bool emit_tail_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    if (!s.anything_outstanding()) return false;
+    const portion p = next_portion(s, payload_limit(c), true);
+    const bool fresh = p.why == hold::no;
+    if (fresh) {
+        emit_new(c, now, p.size, p.fin, out);
+    } else {
+        const std::uint32_t size = std::min(s.max - later(s.last_start, s.una), payload_limit(c));
+        emit_range(c, now, s.max - size, s.max, true, out);
+        s.timing = false; // Karn
+    }
+    s.repair.probe_out = true;
+    s.repair.probe_repeats = !fresh;
+    s.repair.probe_end = s.max;
+    return true;
+}
+
+/// One byte beyond the window, or, if it has opened too little for silly-window avoidance, what fits (RFC 9293 3.8.6).
+bool emit_window_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    if (s.next == s.final_end()) return false;
+    const std::int32_t room = s.usable_window();
+    if (room > 0) {
+        const std::uint32_t fits = std::min({s.queue.end() - s.next, payload_limit(c), static_cast<std::uint32_t>(room)});
+        s.waiting_for = awaited::nothing;
+        emit_new(c, now, fits, fits == 0, out);
+        return true;
+    }
+    s.max = later(s.max, s.next + 1);
+    emit_range(c, now, s.next, s.next + 1, s.max != s.next + 1, out);
+    return true;
+}
+
+bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    if (!c.probe_wanted) return false;
+    c.probe_wanted = false;
+    return c.sending.waiting_for == awaited::window_probe ? emit_window_probe(c, now, out)
+                                                          : emit_tail_probe(c, now, out);
+}
+
+bool emit_ack(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    if (!c.receiving.acks.now()) return false;
+    fill_header(c, now, out, false);
+    out.seq = c.sending.next;
+    out.flags = tcp_flags::ack;
+    out.retransmission = false;
+    no_payload(out);
+    return true;
+}
+
+/// RFC 9293 3.8.4: an old number, so that the peer must answer.
+bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    if (!c.keepalive_wanted) return false;
+    c.keepalive_wanted = false;
+    fill_header(c, now, out, false);
+    out.seq = c.sending.next - 1;
+    out.flags = tcp_flags::ack;
+    out.retransmission = false;
+    no_payload(out);
+    return true;
+}
+
+/// What is not everyday business and comes before new data.
+bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    if (emit_reset(c, out) || emit_syn(c, now, out)) return true;
+    if (!is_synchronized(c.state)) return false;
+    return emit_lost(c, now, out) || emit_probe(c, now, out) || emit_keepalive(c, now, out);
+}
+
+} // namespace
+
+bool next_output(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || !c.sending.board.empty();
+    if (urgent && emit_urgent(c, now, out)) return true;
+    if (may_send(c.state)) [[likely]] {
+        const hold why = emit_data(c, now, out);
+        if (why == hold::no) return true;
+        if (!c.sending.board.empty() && (why == hold::nothing || why == hold::window) && emit_doubtful(c, now, out)) {
+            return true;
+        }
+    }
+    if (is_synchronized(c.state) && emit_ack(c, now, out)) return true;
+    c.output_wanted = false;
+    return false;
+}
+
+} // namespace corewire::tcp

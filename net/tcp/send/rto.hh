@@ -1,0 +1,62 @@
+// Round-trip time and the retransmission time-out (RFC 6298). Owned by the sender of one tcb.
+#pragma once
+
+#include <corewire/reactor/base/time.hh>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace corewire::tcp {
+
+class rto_estimator {
+public:
+    void start(duration initial, duration least, duration most) noexcept {
+        base_ = initial;
+        least_ = least;
+        most_ = most;
+    }
+
+    /// RFC 6298 2.2, 2.3. Never from a retransmitted segment (Karn, section 3), unless by timestamps (RFC 7323 4.1).
+    void sample(duration rtt) noexcept {
+        if (rtt < duration{1}) rtt = duration{1};
+        if (srtt_ == duration{0}) [[unlikely]] {
+            srtt_ = rtt;
+            rttvar_ = rtt / 2;
+        } else {
+            const duration delta = srtt_ > rtt ? srtt_ - rtt : rtt - srtt_;
+            rttvar_ += (delta - rttvar_) / 4;
+            srtt_ += (rtt - srtt_) / 8;
+            if (srtt_ < duration{1}) srtt_ = duration{1};
+        }
+        base_ = std::clamp(srtt_ + 4 * rttvar_, least_, most_);
+        backoff_ = 0;
+    }
+    /// The time-out now, back-off included, at most the maximum (RFC 6298 2.5).
+    duration current() const noexcept {
+        if (backoff_ == 0) [[likely]] return base_;
+        return std::min(most_, base_ * (std::int64_t{1} << std::min<unsigned>(backoff_, 16)));
+    }
+    void back_off() noexcept {
+        if (backoff_ != 0xff) ++backoff_;
+    }
+    void reset_back_off() noexcept { backoff_ = 0; }
+    /// RFC 6298 5.7: the SYN was retransmitted, so data starts with a cautious time-out of 3 s.
+    void restart_after_syn_loss(duration cautious) noexcept {
+        if (srtt_ == duration{0}) base_ = std::max(base_, cautious);
+        backoff_ = 0;
+    }
+
+    unsigned backoff() const noexcept { return backoff_; }
+    duration srtt() const noexcept { return srtt_; } ///< 0: no sample yet
+    duration rttvar() const noexcept { return rttvar_; }
+
+private:
+    duration srtt_{0};
+    duration rttvar_{0};
+    duration base_{0};
+    duration least_{0};
+    duration most_{0};
+    std::uint8_t backoff_ = 0;
+};
+
+} // namespace corewire::tcp

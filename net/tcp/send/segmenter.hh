@@ -1,0 +1,45 @@
+// How much new data the next segment takes, and why it may take none: the peer's window with silly-window avoidance
+// (RFC 9293 3.8.6.2.1), the congestion window (RFC 5681), Nagle's algorithm in Minshall's variant (RFC 9293 3.7.4).
+// Pure functions of a sender.
+#pragma once
+
+#include <corewire/net/tcp/send/sender.hh>
+
+namespace corewire::tcp {
+
+enum class hold : std::uint8_t {
+    no,         ///< send
+    nothing,    ///< there is nothing to send
+    window,     ///< the peer has no room, or too little to be worth a segment
+    congestion, ///< enough is in flight
+    nagle,      ///< a small segment is in flight already: gather
+};
+
+struct portion {
+    hold why;
+    bool fin;            ///< the FIN goes with it
+    std::uint32_t size;  ///< payload bytes
+};
+
+/// The next new data, in segments of at most `limit` payload bytes.
+inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay) noexcept {
+    const std::int32_t unsent = static_cast<std::int32_t>(s.queue.end() - s.next);
+    if (unsent < 0 || (unsent == 0 && !s.fin_queued)) return {hold::nothing, false, 0};
+    const auto available = static_cast<std::uint32_t>(unsent);
+    const std::uint32_t room = s.usable_window() > 0 ? static_cast<std::uint32_t>(s.usable_window()) : 0;
+    const std::uint32_t size = std::min(std::min(available, limit), room);
+    const bool fin = s.fin_queued && size == available && size < room;
+    if (size == 0 && !fin) return {hold::window, false, 0};
+    if (size < limit && !fin) {
+        if (size == available) {
+            if (!no_delay && s.small_end > s.una) return {hold::nagle, false, 0};
+        } else if (size < s.max_window / 2) {
+            return {hold::window, false, 0};
+        }
+    }
+    const std::uint32_t flight = s.in_flight();
+    if (flight != 0 && flight + size > s.congestion->cwnd()) return {hold::congestion, false, 0};
+    return {hold::no, fin, size};
+}
+
+} // namespace corewire::tcp

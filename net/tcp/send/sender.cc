@@ -1,0 +1,36 @@
+#include <corewire/net/tcp/send/sender.hh>
+
+namespace corewire::tcp {
+
+void sender::start(seq_number iss, const parameters& p) noexcept {
+    una = next = max = iss;
+    small_end = limited_until = last_start = iss;
+    queue.start(iss + 1, p.send_buffer, p.send_chunks);
+    board.start(iss);
+    rto.start(p.initial_rto, p.min_rto, p.max_rto);
+    congestion.make(p.congestion, mss);
+}
+
+void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p) noexcept {
+    set_mss(std::min(peer_mss, p.mss), timestamps);
+    congestion.make(p.congestion, mss);
+}
+
+void sender::set_mss(std::uint16_t size, bool timestamps) noexcept {
+    // A peer that asks for less than 64 bytes a segment asks for nothing but work: hold the line there.
+    mss = std::max<std::uint16_t>(size, 64);
+    payload_limit = mss - (timestamps ? 12u : 0u);
+}
+
+void sender::check_invariants() const {
+    CW_ASSERT(una <= next && next <= max, "SND.UNA <= SND.NXT <= SND.MAX does not hold");
+    CW_ASSERT(max <= queue.end() + (fin_queued ? 1u : 0u), "more was sent than is queued");
+    CW_ASSERT(queue.first() == una || queue.first() == una + 1 || fin_acknowledged(), "the queue does not start at SND.UNA");
+    CW_ASSERT(payload_limit > 0, "segments without payload");
+    queue.check_invariants();
+    board.check_invariants(una, max);
+    congestion->check_invariants();
+    CW_ASSERT(repair.phase == recovery_phase::open || una < repair.point, "recovery goes on behind its point");
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,76 @@
+// The sending half of a connection: SND.UNA and its kin, what is queued, what is in flight, how fast it may go.
+// Owned by one control_block; bounded by its parts. What to send next is decided in segmenter.hh and output.cc.
+#pragma once
+
+#include <corewire/net/tcp/congestion/congestion_slot.hh>
+#include <corewire/net/tcp/parameters.hh>
+#include <corewire/net/tcp/send/recovery.hh>
+#include <corewire/net/tcp/send/rto.hh>
+#include <corewire/net/tcp/send/scoreboard.hh>
+#include <corewire/net/tcp/send/send_queue.hh>
+
+namespace corewire::tcp {
+
+/// What timer_slot::retransmit stands for at the moment.
+enum class awaited : std::uint8_t { nothing, timeout, tail_probe, window_probe };
+
+struct sender {
+    seq_number una;               ///< SND.UNA
+    seq_number next;              ///< SND.NXT: below `max` only after a window probe
+    seq_number max;               ///< one beyond the highest number ever sent
+    std::uint32_t window = 0;     ///< SND.WND, bytes
+    std::uint32_t max_window = 0; ///< the largest ever seen (RFC 9293 3.8.6.2.1, RFC 5961 5)
+    seq_number wl1;               ///< SND.WL1
+    seq_number wl2;               ///< SND.WL2
+    std::uint32_t payload_limit = 536; ///< Eff.snd.MSS less the options of every segment
+    std::uint16_t mss = 536;      ///< RFC 9293 MUST-15: the default when the peer says nothing
+    std::uint8_t shift = 0;       ///< Snd.Wind.Shift
+    bool sack = false;            ///< SACK was agreed on: the peer may send blocks
+    bool fin_queued = false;      ///< FIN stands behind the queue's end
+    bool timing = false;          ///< a segment's round trip is being measured
+    awaited waiting_for = awaited::nothing;
+    bool probe_is_patient = false; ///< the tail loss probe allows for the peer's delayed ACK
+    seq_number timed_end;         ///< acknowledged when `timed_at` becomes a sample
+    time_point timed_at{};
+    seq_number small_end;         ///< end of the last segment below full size (Minshall's variant of Nagle)
+    seq_number limited_until;     ///< SND.NXT when cwnd last held data back: ACKs up to here may open it
+    seq_number last_start;        ///< start of the last segment of new data
+    time_point last_sent{};       ///< when data was last sent
+    time_point progress{};        ///< when SND.UNA last moved, or the first unacknowledged byte was sent
+    unsigned attempts = 0;        ///< retransmissions or probes in a row without an answer
+    duration probe_after{0};      ///< 2 * SRTT, at least min_probe; 0 before the first sample
+    send_queue queue;
+    rto_estimator rto;
+    scoreboard board;
+    recovery repair;
+    congestion_slot congestion;
+
+    bool fin_sent() const noexcept { return fin_queued && max > queue.end(); }
+    bool fin_acknowledged() const noexcept { return fin_queued && una > queue.end(); }
+    /// The number behind everything that is queued, FIN included.
+    seq_number final_end() const noexcept { return queue.end() + (fin_queued ? 1u : 0u); }
+    bool all_acknowledged() const noexcept { return una == final_end(); }
+    bool anything_outstanding() const noexcept { return una != max; }
+    /// The edge of the peer's window, from SND.NXT; negative when the peer has taken room back.
+    std::int32_t usable_window() const noexcept { return static_cast<std::int32_t>((una + window) - next); }
+    /// Bytes thought to be in the network: FlightSize, less what SACK or duplicate ACKs account for.
+    std::uint32_t in_flight() const noexcept {
+        if (board.empty() && repair.left == 0) [[likely]] return next - una;
+        const std::uint32_t pipe = board.pipe(next);
+        return pipe > repair.left ? pipe - repair.left : 0;
+    }
+
+    void start(seq_number iss, const parameters& p) noexcept;
+    /// The handshake is over: segments of at most `peer_mss`, timestamps or not.
+    void agree(std::uint16_t peer_mss, bool timestamps, const parameters& p) noexcept;
+    void set_mss(std::uint16_t size, bool timestamps) noexcept;
+    void take_window(std::uint32_t bytes, seq_number seq, seq_number ack) noexcept {
+        window = bytes;
+        if (bytes > max_window) max_window = bytes;
+        wl1 = seq;
+        wl2 = ack;
+    }
+    void check_invariants() const;
+};
+
+} // namespace corewire::tcp

@@ -1,0 +1,110 @@
+// The public face: each call is handed to the part that knows.
+#include <corewire/net/tcp/tcb.hh>
+
+#include <corewire/net/tcp/arrives/fast_path.hh>
+#include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/expiry.hh>
+#include <corewire/net/tcp/send/output.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+event take_by_the_steps(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) noexcept {
+    arrival a(now, seg, head, body);
+    if (c.state == tcp_state::syn_sent) {
+        on_syn_sent(c, a);
+    } else if (c.state != tcp_state::closed) {
+        on_synchronized(c, a);
+    }
+    predict(c);
+    return a.events;
+}
+
+} // namespace
+
+event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
+    c_.heard = now;
+    c_.keepalives_out = 0;
+    c_.count.congestion_marks += arrived.congestion_seen ? 1u : 0u;
+    if (c_.predictable && is_predicted(c_, now, arrived)) [[likely]] {
+        return take_predicted(c_, now, arrived, head, body);
+    }
+    return take_by_the_steps(c_, now, arrived, head, body);
+}
+
+event tcb::on_timer(time_point now) noexcept { return on_expiry(c_, now); }
+
+bool tcb::next_segment(time_point now, outgoing_segment& out) noexcept { return next_output(c_, now, out); }
+
+void tcb::copy_payload(std::uint32_t offset, std::uint32_t size, std::byte* destination) const noexcept {
+    c_.sending.queue.copy(c_.sending.queue.first() + offset, size, destination);
+}
+
+bool tcb::payload_contiguous(std::uint32_t offset, std::uint32_t size, const buffer*& chunk,
+                             std::uint32_t& chunk_offset) const noexcept {
+    const send_queue::place at = c_.sending.queue.find(c_.sending.queue.first() + offset);
+    if (at.offset + size > at.chunk->size()) return false;
+    chunk = at.chunk;
+    chunk_offset = at.offset;
+    return true;
+}
+
+void tcb::write(buffer&& data) noexcept {
+    if (data.empty() || c_.sending.fin_queued || c_.state == tcp_state::closed) return;
+    c_.sending.queue.push(std::move(data));
+    c_.output_wanted = true;
+}
+
+std::uint32_t tcb::append_copy(byte_span data) noexcept {
+    if (data.empty() || c_.sending.fin_queued || c_.state == tcp_state::closed) return 0;
+    const std::uint32_t taken = c_.sending.queue.append_copy(data);
+    if (taken != 0) c_.output_wanted = true;
+    return taken;
+}
+
+buffer tcb::read(std::uint32_t max_size) noexcept {
+    receiver& r = c_.receiving;
+    buffer data = r.queue.pop(max_size);
+    if (may_receive(c_.state) && r.window.worth_an_update(r.next, r.queue.size())) { // RFC 9293 3.8.6.2.2
+        r.acks.acknowledge_now();
+        c_.output_wanted = true;
+    }
+    return data;
+}
+
+connection_info tcb::info() const noexcept {
+    const sender& s = c_.sending;
+    const receiver& r = c_.receiving;
+    return {
+        .state = c_.state,
+        .srtt = s.rto.srtt(),
+        .rttvar = s.rto.rttvar(),
+        .rto = s.rto.current(),
+        .backoff = s.rto.backoff(),
+        .cwnd = s.congestion->cwnd(),
+        .ssthresh = s.congestion->ssthresh(),
+        .in_flight = s.in_flight(),
+        .send_window = s.window,
+        .receive_window = r.room(),
+        .segment_payload = s.payload_limit,
+        .unsent = s.fin_sent() ? 0 : s.queue.end() - s.next,
+        .unacknowledged = s.max - s.una,
+        .unread = r.queue.size(),
+        .out_of_order = r.ahead.size(),
+        .bytes_received = r.bytes,
+        .send_scale = s.shift,
+        .receive_scale = r.window.scale(),
+        .timestamps = c_.timestamps,
+        .sack = s.sack,
+        .recovering = s.repair.phase != recovery_phase::open,
+        .snd_una = s.una,
+        .snd_nxt = s.next,
+        .snd_max = s.max,
+        .rcv_nxt = r.next,
+    };
+}
+
+void tcb::check_invariants() const { c_.check_invariants(); }
+
+} // namespace corewire::tcp
