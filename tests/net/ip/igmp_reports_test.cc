@@ -1,0 +1,119 @@
+// What the routers hear of our groups.
+#include <corewire/net/ip/igmp.hh>
+#include <corewire/net/wire/checksum.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <vector>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+
+namespace {
+
+time_point at(duration d) { return from_ns(1'000'000'000'000) + d; }
+const ipv4 feed(239, 1, 2, 3);
+
+struct bench {
+    igmp_host host{42};
+    std::vector<igmp_message> until(duration end) {
+        std::vector<igmp_message> out;
+        while (host.next_timeout() <= at(end)) {
+            const time_point now = host.next_timeout();
+            for (igmp_message m; host.poll_transmit(now, m);) out.push_back(m);
+        }
+        return out;
+    }
+    void query(duration now, ipv4 group, std::uint8_t code, std::size_t size = 12) {
+        std::vector<std::byte> q(size);
+        q[0] = std::byte{0x11};
+        q[1] = std::byte{code};
+        group.store(q.data() + 4);
+        store_be16(q.data() + 2, wire::internet_checksum(q));
+        host.input(at(now), q);
+    }
+};
+
+void check(const igmp_message& m, std::uint8_t type, std::uint8_t record, ipv4 destination) {
+    BOOST_TEST(wire::checksum_ok(byte_span(m.bytes).first(m.size)));
+    BOOST_TEST(load_u8(m.bytes.data()) == type);
+    BOOST_TEST((m.destination == destination));
+    if (type == 0x22) {
+        BOOST_TEST(load_u8(m.bytes.data() + 8) == record);
+        BOOST_TEST((ipv4::load(m.bytes.data() + 12) == feed));
+    } else {
+        BOOST_TEST((ipv4::load(m.bytes.data() + 4) == feed));
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(igmp_reports)
+
+BOOST_AUTO_TEST_CASE(joining_and_leaving_are_each_told_twice) {
+    bench b;
+    b.host.on_join(at(0s), feed);
+    const auto joined = b.until(10s);
+    BOOST_REQUIRE_EQUAL(joined.size(), 2u);
+    for (const auto& m : joined) check(m, 0x22, 4, ipv4::igmp_v3_routers());
+    b.host.on_leave(at(10s), feed);
+    const auto left = b.until(20s);
+    BOOST_REQUIRE_EQUAL(left.size(), 2u);
+    for (const auto& m : left) check(m, 0x22, 3, ipv4::igmp_v3_routers());
+    BOOST_TEST((b.host.next_timeout() == never));
+}
+
+BOOST_AUTO_TEST_CASE(a_query_is_answered_within_the_time_it_allows) {
+    bench b;
+    b.host.on_join(at(0s), feed);
+    b.until(5s);
+    b.query(10s, ipv4::any(), 100); // 10 s
+    BOOST_TEST((b.host.next_timeout() <= at(20s)));
+    const auto out = b.until(20s);
+    BOOST_REQUIRE_EQUAL(out.size(), 1u);
+    check(out[0], 0x22, 2, ipv4::igmp_v3_routers());
+    b.query(30s, ipv4(239, 9, 9, 9), 10); // another group
+    BOOST_TEST((b.host.next_timeout() == never));
+    b.query(30s, feed, 10);
+    BOOST_TEST((b.host.next_timeout() <= at(31s)));
+}
+
+BOOST_AUTO_TEST_CASE(a_router_of_version_2_is_spoken_to_in_its_own_version) {
+    bench b;
+    b.query(0s, ipv4::any(), 100, 8);
+    b.host.on_join(at(1s), feed);
+    auto out = b.until(5s);
+    BOOST_REQUIRE_EQUAL(out.size(), 2u);
+    check(out[0], 0x16, 0, feed);
+    b.host.on_leave(at(6s), feed);
+    out = b.until(10s);
+    BOOST_REQUIRE_EQUAL(out.size(), 1u);
+    check(out[0], 0x17, 0, ipv4::all_routers());
+    b.host.on_join(at(261s), feed); // it has not been heard for long enough
+    out = b.until(270s);
+    check(out[0], 0x22, 4, ipv4::igmp_v3_routers());
+}
+
+BOOST_AUTO_TEST_CASE(all_hosts_is_never_reported_and_bad_messages_are_counted) {
+    bench b;
+    b.host.on_join(at(0s), ipv4::all_hosts());
+    BOOST_TEST((b.host.next_timeout() == never));
+    b.host.on_join(at(0s), feed);
+    b.until(5s);
+    const std::byte shorter[4] = {};
+    b.host.input(at(6s), shorter);
+    std::byte wrong_sum[8] = {std::byte{0x11}};
+    b.host.input(at(6s), wrong_sum);
+    b.query(6s, ipv4(10, 0, 0, 1), 10); // a query about no group
+    BOOST_TEST(b.host.malformed() == 3u);
+    BOOST_TEST((b.host.next_timeout() == never));
+}
+
+BOOST_AUTO_TEST_CASE(groups_are_bounded) {
+    bench b;
+    for (std::uint32_t i = 0; i < 70; ++i) b.host.on_join(at(0s), ipv4(0xef000000 + i));
+    BOOST_TEST(b.host.refused() == 6u);
+    BOOST_TEST(b.until(10s).size() == 128u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
