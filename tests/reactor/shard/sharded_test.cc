@@ -1,0 +1,139 @@
+// sharded<Service>: life, failure, calls and folds over two shards.
+// ctest: processors=2
+#include <corewire/reactor/shard/runtime.hh>
+#include <corewire/reactor/shard/sharded.hh>
+#include <corewire/reactor/task/sleep.hh>
+
+#include <boost/test/unit_test.hpp>
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+using namespace corewire;
+
+namespace {
+
+struct counter {
+    explicit counter(int start, int fails_on = -1) : value(start), home(this_shard::id()) {
+        if (static_cast<int>(home) == fails_on) throw std::runtime_error("this shard has no room");
+        ++alive;
+    }
+    ~counter() {
+        if (home == this_shard::id()) --alive;
+    }
+    task<> stop() {
+        ++stopped;
+        co_return;
+    }
+    task<int> add_later(int n) {
+        co_await yield();
+        co_return value += n;
+    }
+    int value;
+    unsigned home;
+    inline static std::atomic<int> alive{0}, stopped{0};
+};
+
+/// Runs `on_shard_zero` with three unpinned shards.
+void with_shards(std::function<task<>()> on_shard_zero) {
+    runtime r({.cpus = {0, 1, 2}, .pin = false, .handle_signals = false});
+    static std::function<task<>()> body;
+    body = std::move(on_shard_zero);
+    counter::alive = counter::stopped = 0;
+    r.run([]() -> task<> {
+        if (this_shard::id() == 0) return body();
+        return []() -> task<> { co_return; }();
+    });
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(sharded)
+
+BOOST_AUTO_TEST_CASE(an_instance_is_made_on_every_shard_and_destroyed_there) {
+    static int alive_between;
+    with_shards([]() -> task<> {
+        corewire::sharded<counter> all;
+        co_await all.start(5);
+        alive_between = counter::alive;
+        co_await all.stop();
+    });
+    BOOST_TEST(alive_between == 3);
+    BOOST_TEST(counter::alive == 0);
+    BOOST_TEST(counter::stopped == 3);
+}
+
+BOOST_AUTO_TEST_CASE(calls_reach_one_instance_or_all_and_results_are_folded_in_order) {
+    static int one, sum;
+    static std::string order;
+    with_shards([]() -> task<> {
+        corewire::sharded<counter> all;
+        co_await all.start(10);
+        co_await all.invoke_on_all([](counter& c) { c.value += static_cast<int>(this_shard::id()); });
+        one = co_await all.invoke_on(2, [](counter& c) { return c.value; });
+        sum = co_await all.map_reduce([](counter& c) { return c.value; }, 0, std::plus<>{});
+        order = co_await all.map_reduce([](counter& c) { return std::to_string(c.value); }, std::string{},
+                                        [](std::string a, std::string b) { return a + b + ";"; });
+        co_await all.stop();
+    });
+    BOOST_TEST(one == 12);
+    BOOST_TEST(sum == 33);
+    BOOST_TEST(order == "10;11;12;");
+}
+
+BOOST_AUTO_TEST_CASE(calls_may_return_tasks) {
+    static int later, sum;
+    with_shards([]() -> task<> {
+        corewire::sharded<counter> all;
+        co_await all.start(1);
+        later = co_await all.invoke_on(1, [](counter& c) { return c.add_later(4); });
+        co_await all.invoke_on_all([](counter& c) -> task<int> { return c.add_later(1); });
+        sum = co_await all.map_reduce([](counter& c) { return c.add_later(0); }, 0, std::plus<>{});
+        co_await all.stop();
+    });
+    BOOST_TEST(later == 5);
+    BOOST_TEST(sum == 2 + 6 + 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_constructor_that_throws_undoes_the_others) {
+    static std::string said;
+    static bool started;
+    with_shards([]() -> task<> {
+        corewire::sharded<counter> all;
+        try {
+            co_await all.start(1, 1);
+        } catch (const std::runtime_error& e) {
+            said = e.what();
+        }
+        started = all.started();
+    });
+    BOOST_TEST(said == "this shard has no room");
+    BOOST_TEST(!started);
+    BOOST_TEST(counter::alive == 0);
+}
+
+BOOST_AUTO_TEST_CASE(an_exception_of_one_call_is_thrown_after_all_have_ended) {
+    static int ran;
+    static std::string said;
+    with_shards([]() -> task<> {
+        corewire::sharded<counter> all;
+        co_await all.start(0);
+        static std::atomic<int> ended;
+        ended = 0;
+        try {
+            co_await all.invoke_on_all([](counter&) {
+                ++ended;
+                if (this_shard::id() != 1) throw std::runtime_error("shard " + std::to_string(this_shard::id()));
+            });
+        } catch (const std::runtime_error& e) {
+            said = e.what();
+        }
+        ran = ended;
+        co_await all.stop();
+    });
+    BOOST_TEST(ran == 3);
+    BOOST_TEST(said == "shard 0");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
