@@ -31,7 +31,8 @@ std::errc udp_demux::bind(udp_endpoint& e, udp_address local, bool shared, home_
         ++statistics_.endpoints_refused;
         return std::errc::no_buffer_space;
     }
-    if (local.port == 0) {
+    const bool ephemeral = local.port == 0;
+    if (ephemeral) {
         local.port = pick_port(local.address, home, expected_peer);
         if (local.port == 0) {
             ++statistics_.ports_exhausted;
@@ -42,10 +43,19 @@ std::errc udp_demux::bind(udp_endpoint& e, udp_address local, bool shared, home_
     }
     e.local_ = local;
     e.shared_ = shared;
+    e.ephemeral_ = ephemeral;
     e.demux_ = this;
-    e.next_on_port_ = std::exchange(by_port_[local.port], &e);
+    link(e);
     ++size_;
     return {};
+}
+
+void udp_demux::link(udp_endpoint& e) noexcept { e.next_on_port_ = std::exchange(by_port_[e.local_.port], &e); }
+
+void udp_demux::unlink(udp_endpoint& e) noexcept {
+    udp_endpoint** at = &by_port_[e.local_.port];
+    while (*at != &e) at = &(*at)->next_on_port_;
+    *at = std::exchange(e.next_on_port_, nullptr);
 }
 
 bool udp_demux::conflicts(udp_address local, bool shared) noexcept {
@@ -81,7 +91,7 @@ std::uint16_t udp_demux::pick_port(ipv4 local, home_hash home, udp_address peer)
     return 0;
 }
 
-std::errc udp_demux::connect(udp_endpoint& e, ipv4 local, udp_address peer) noexcept {
+std::errc udp_demux::connect(udp_endpoint& e, ipv4 local, udp_address peer, home_hash home) noexcept {
     CW_ASSERT(e.demux_ == this, "bind an endpoint before connecting it");
     if (peer.port == 0) {
         e.peer_ = {};
@@ -89,6 +99,16 @@ std::errc udp_demux::connect(udp_endpoint& e, ipv4 local, udp_address peer) noex
     }
     for (const udp_endpoint* other = by_port_[e.local_.port]; other != nullptr; other = other->next_on_port_) {
         if (other != &e && other->peer_ == peer && other->local_.address == local) return std::errc::address_in_use;
+    }
+    if (e.ephemeral_ && home.here != nullptr && !home.here(home.context, {local, e.local_.port}, peer)) {
+        const std::uint16_t port = pick_port(local, home, peer);
+        if (port == 0) {
+            ++statistics_.ports_exhausted;
+            return std::errc::address_in_use;
+        }
+        unlink(e);
+        e.local_.port = port;
+        link(e);
     }
     e.local_.address = local;
     e.peer_ = peer;
@@ -99,11 +119,11 @@ std::errc udp_demux::connect(udp_endpoint& e, ipv4 local, udp_address peer) noex
 void udp_demux::unbind(udp_endpoint& e) noexcept {
     CW_ASSERT(e.demux_ == this, "not an endpoint of this demux");
     while (e.readable()) e.receive();
-    udp_endpoint** link = &by_port_[e.local_.port];
-    while (*link != &e) link = &(*link)->next_on_port_;
-    *link = std::exchange(e.next_on_port_, nullptr);
+    unlink(e);
     e.demux_ = nullptr;
+    e.also_delivered_ = nullptr;
     e.local_ = e.peer_ = {};
+    e.error_ = {};
     --size_;
 }
 

@@ -33,22 +33,44 @@ udp_delivery udp_demux::input(const wire::ipv4_view& ip, packet& p) noexcept {
         ++statistics_.no_port;
         return {udp_verdict::no_port, nullptr};
     }
-    if (e->full() || queued_ >= options_.max_queued) [[unlikely]] return drop_full(*e);
-    udp_datagram* slot = e->ring_ + (e->tail_ & e->mask_);
+    buffer data;
     if (p.body.empty()) [[likely]] {
         p.head.remove_prefix(offset + header_size);
         p.head.truncate(length - header_size);
-        new (slot) udp_datagram{std::move(p.head), from, to};
-    } else {
-        buffer joined;
-        if (!join_payload(p, offset + header_size, length - header_size, joined)) return drop(statistics_.no_frame);
-        new (slot) udp_datagram{std::move(joined), from, to};
+        data = std::move(p.head);
+    } else if (!join_payload(p, offset + header_size, length - header_size, data)) {
+        return drop(statistics_.no_frame);
     }
-    ++e->tail_;
-    ++queued_;
-    ++e->statistics_.received;
-    ++statistics_.delivered;
+    if (e->next_on_port_ != nullptr && !to.is_unicast()) [[unlikely]] {
+        return deliver_to_all(by_port_[e->local_.port], std::move(data), from, to);
+    }
+    e->also_delivered_ = nullptr;
+    if (!enqueue(*e, std::move(data), from, to)) [[unlikely]] return drop_full(*e);
     return {udp_verdict::delivered, e};
+}
+
+bool udp_demux::enqueue(udp_endpoint& e, buffer&& data, udp_address from, ipv4 to) noexcept {
+    if (e.full() || queued_ >= options_.max_queued) [[unlikely]] return false;
+    new (e.ring_ + (e.tail_ & e.mask_)) udp_datagram{std::move(data), from, to};
+    ++e.tail_;
+    ++queued_;
+    ++e.statistics_.received;
+    ++statistics_.delivered;
+    return true;
+}
+
+/// Each gets a view of the same bytes.
+udp_delivery udp_demux::deliver_to_all(udp_endpoint* e, buffer&& data, udp_address from, ipv4 to) noexcept {
+    udp_endpoint* first = nullptr;
+    for (; e != nullptr; e = e->next_on_port_) {
+        if (!matches(*e, to, from)) continue;
+        if (!enqueue(*e, data.share(), from, to)) {
+            drop_full(*e);
+            continue;
+        }
+        e->also_delivered_ = std::exchange(first, e);
+    }
+    return {first != nullptr ? udp_verdict::delivered : udp_verdict::dropped, first};
 }
 
 udp_delivery udp_demux::drop(std::uint64_t& counter) noexcept {

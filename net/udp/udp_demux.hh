@@ -49,7 +49,9 @@ enum class udp_verdict : std::uint8_t {
 
 struct udp_delivery {
     udp_verdict verdict;
-    udp_endpoint* endpoint; ///< when delivered
+    /// When delivered: who has it. A datagram to a group or a broadcast address goes to everyone on the port (RFC 1122
+    /// 4.1.3.1, as BSD and Linux do): the others follow by udp_endpoint::also_delivered(), to null.
+    udp_endpoint* endpoint;
 };
 
 /// Whether a reply from `remote` to our `local_port` would arrive on this shard (the NIC's hash comes home).
@@ -71,7 +73,8 @@ public:
     [[nodiscard]] std::errc bind(udp_endpoint& e, udp_address local, bool shared = false, home_hash home = {},
                                  udp_address expected_peer = {}) noexcept;
     /// Only datagrams of `peer` from now on; those of others that wait already stay. A port of 0 disconnects.
-    [[nodiscard]] std::errc connect(udp_endpoint& e, ipv4 local, udp_address peer) noexcept;
+    /// `home`: an ephemeral port from which replies would not come home is given up for another that is.
+    [[nodiscard]] std::errc connect(udp_endpoint& e, ipv4 local, udp_address peer, home_hash home = {}) noexcept;
     void unbind(udp_endpoint& e) noexcept; ///< and drops what waits
 
     /// `ip` views a whole UDP datagram for us that starts in p.head (Ethernet header or not before it) and may go on in
@@ -96,8 +99,12 @@ private:
     std::uint16_t pick_port(ipv4 local, home_hash home, udp_address peer) noexcept;
     bool join_payload(packet& p, std::uint32_t offset, std::uint32_t length, buffer& out) noexcept;
     bool checksum_ok(const wire::ipv4_view& ip, const packet& p, std::uint32_t offset, std::uint32_t length) const noexcept;
+    udp_delivery deliver_to_all(udp_endpoint* first, buffer&& data, udp_address from, ipv4 to) noexcept;
+    bool enqueue(udp_endpoint& e, buffer&& data, udp_address from, ipv4 to) noexcept;
     static udp_delivery drop(std::uint64_t& counter) noexcept;
     udp_delivery drop_full(udp_endpoint& e) noexcept;
+    void link(udp_endpoint& e) noexcept;
+    void unlink(udp_endpoint& e) noexcept;
 
     frame_pool& pool_;
     udp_demux_options options_;

@@ -52,6 +52,8 @@ public:
     udp_address peer() const noexcept { return peer_; }
     bool connected() const noexcept { return peer_.port != 0; }
     void* owner() const noexcept { return owner_; }
+    /// The next endpoint that got the datagram of the last udp_demux::input(); null after the last. True until the next input().
+    udp_endpoint* also_delivered() const noexcept { return also_delivered_; }
 
     /// What an ICMP error said about what we sent to our peer; asking takes it (like SO_ERROR).
     std::errc take_error() noexcept { return std::exchange(error_, std::errc{}); }
@@ -65,10 +67,12 @@ private:
     udp_datagram* ring_;
     udp_demux* demux_ = nullptr;
     udp_endpoint* next_on_port_ = nullptr;
+    udp_endpoint* also_delivered_ = nullptr;
     void* owner_;
     udp_address local_;
     udp_address peer_; ///< port 0: not connected
-    bool shared_ = false; ///< others may bind the same
+    bool shared_ = false;    ///< others may bind the same
+    bool ephemeral_ = false; ///< the port was chosen by us
     std::errc error_{};
     udp_endpoint_statistics statistics_;
 };
