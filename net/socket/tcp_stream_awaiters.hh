@@ -10,11 +10,11 @@ template <typename Backend, typename Operation>
 class backend_awaiter : public Operation {
 public:
     backend_awaiter(Backend* backend, const wait_limits& limits) noexcept : Operation(limits), backend_(backend) {}
+
+protected:
     ~backend_awaiter() {
         if (this->pending_) backend_->cancel(*this);
     }
-
-protected:
     /// After start_*() returned false: true if the coroutine should stay suspended.
     bool wait(std::coroutine_handle<> h) noexcept {
         this->handle = h;

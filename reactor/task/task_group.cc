@@ -36,11 +36,12 @@ void task_group::on_task_done(detail::task_listener& listener, detail::task_prom
     finished.unlink();
     finished.self.destroy();
     if (--self.count_ != 0) return;
-    self.joiners_.for_each([&](waiter& w) {
-        w.unlink();
-        static_cast<join_awaiter&>(w).disarm_limits();
-        reactor::current().make_ready(w);
-    });
+    self.joiners_.for_each([](waiter& w) { static_cast<join_awaiter&>(w).wake(); });
+}
+
+void task_group::join_awaiter::wake() noexcept {
+    disarm_limits();
+    reactor::current().make_ready(*this);
 }
 
 void task_group::report(const std::exception_ptr& failure) noexcept {

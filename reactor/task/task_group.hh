@@ -53,8 +53,9 @@ public:
         }
         void await_resume();
 
+        void wake() noexcept; ///< the last task is gone
+
     private:
-        friend class task_group;
         task_group& group_;
     };
     join_awaiter join(wait_limits limits = {}) noexcept { return {*this, limits}; }

@@ -49,7 +49,6 @@ protected:
 
     /// Call when woken normally: disarms the timer and the stop callback.
     void disarm_limits() noexcept { guard_.reset(); }
-    friend class task_group;
 
 private:
     struct guard {
