@@ -193,9 +193,8 @@ bool reassembler::place(datagram& d, const wire::ipv4_view& ip, const piece& fra
     const std::uint32_t first_block = fragment.offset / 8;
     const std::uint32_t end_block = (fragment.end() + 7) / 8;
     const bool last = !ip.more_fragments();
-    const bool two_ends = last && d.size != unknown && d.size != fragment.end();
-    const bool beyond_end = fragment.end() > d.size || (last && fragment.end() < d.furthest);
-    if (two_ends || beyond_end) {
+    // A second end is one or the other: beyond the first, or before what the first has brought.
+    if (fragment.end() > d.size || (last && fragment.end() < d.furthest)) {
         ++statistics_.inconsistent;
         drop(d);
         return false;

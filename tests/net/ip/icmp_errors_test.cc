@@ -110,6 +110,17 @@ BOOST_AUTO_TEST_CASE(options_of_a_request_are_dropped_and_a_body_goes_by_referen
     }
 }
 
+BOOST_AUTO_TEST_CASE(padding_behind_a_request_does_not_come_back) {
+    bench b;
+    const auto data = pattern(100);
+    for (const std::size_t in_head : {SIZE_MAX, std::size_t{50}}) {
+        packet p = b.carry(message(wire::icmp_header::echo_request(0x1234, 7), data), peer, us, {}, in_head);
+        (in_head == SIZE_MAX ? p.head : p.body).append(9);
+        BOOST_TEST((b.input(std::move(p)) == icmp_verdict::reply));
+        check_reply(b.out, data);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_echo_of_64_kilobytes_is_answered_whole) {
     bench b;
     frame_pool large(1, reassembler::frame_size);

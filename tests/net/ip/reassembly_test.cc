@@ -256,6 +256,15 @@ BOOST_AUTO_TEST_CASE(a_flood_of_first_fragments_is_bounded_and_the_newest_win) {
     BOOST_TEST(b.add(part(data, 32, 32), 32, false, 5).empty());
 }
 
+BOOST_AUTO_TEST_CASE(fewer_frames_than_datagrams_bound_the_flood_as_well) {
+    bench b({.max_datagrams = 8}, 3);
+    const auto data = pattern(64);
+    for (std::uint16_t id = 0; id < 10; ++id) b.add(part(data, 0, 32), 0, true, id);
+    BOOST_TEST(b.r.size() == 3u);
+    BOOST_TEST(b.r.statistics().evicted == 7u);
+    BOOST_TEST(!b.add(part(data, 32, 32), 32, false, 9).empty());
+}
+
 BOOST_AUTO_TEST_CASE(when_readers_hold_every_frame_fragments_are_dropped_and_counted) {
     bench b({}, 2);
     const auto data = pattern(64);

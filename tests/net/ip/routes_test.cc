@@ -60,6 +60,8 @@ BOOST_AUTO_TEST_CASE(a_point_to_point_network_has_two_hosts_and_no_broadcast) {
     route_table t({ipv4(10, 0, 0, 0), 31}); // RFC 3021
     BOOST_TEST((t.find(ipv4(10, 0, 0, 1)) == unicast(ipv4(10, 0, 0, 1))));
     BOOST_TEST(!t.is_broadcast(ipv4(10, 0, 0, 1)));
+    route_table other({ipv4(10, 0, 0, 1), 31});
+    BOOST_TEST((other.find(ipv4(10, 0, 0, 0)) == unicast(ipv4(10, 0, 0, 0))));
 }
 
 BOOST_AUTO_TEST_CASE(martian_sources_are_known) {

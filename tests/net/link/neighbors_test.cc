@@ -326,6 +326,31 @@ BOOST_AUTO_TEST_CASE(a_storm_of_questions_from_strangers_does_not_push_out_neigh
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_stranger_finds_no_room_among_neighbours_in_use_and_is_answered_nevertheless) {
+    world w({.max_entries = 2});
+    for (std::uint8_t i = 10; i < 12; ++i) {
+        w.send(0s, ipv4(10, 0, 0, i));
+        w.reply(0s, ipv4(10, 0, 0, i), peer_mac);
+    }
+    w.said();
+    w.request(1ms, ipv4(10, 0, 0, 99), other_mac, our_ip);
+    BOOST_TEST(w.said().size() == 1u);
+    BOOST_TEST((w.state(ipv4(10, 0, 0, 99)) == neighbor_state::unused));
+    BOOST_TEST(w.cache.statistics().table_full == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_the_neighbour_says_unasked_releases_its_packets_and_is_checked_soon) {
+    world w;
+    w.send(0s, peer_ip);
+    w.said();
+    w.arrives(1ms, wire::arp_packet::announcement(peer_mac, peer_ip));
+    BOOST_TEST(w.released().size() == 1u);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::delay)); // not reachable: it did not answer us
+    const auto probes = w.until(5s + 1ms);
+    BOOST_REQUIRE_EQUAL(probes.size(), 1u);
+    BOOST_TEST((probes[0].destination == peer_mac));
+}
+
 BOOST_AUTO_TEST_CASE(a_full_table_gives_up_what_was_confirmed_longest_ago_and_never_a_pinned_entry) {
     world w({.max_entries = 3});
     for (std::uint8_t i = 10; i < 13; ++i) {

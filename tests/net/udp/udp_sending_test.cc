@@ -89,6 +89,20 @@ BOOST_AUTO_TEST_CASE(bytes_that_stay_the_callers_are_copied) {
     BOOST_TEST(!b.headers.wrap_copy(pattern(1900), udp_headers::checksum::compute, 0, b.pool, b.out)); // beyond a frame
 }
 
+BOOST_AUTO_TEST_CASE(what_the_packet_held_before_is_gone) {
+    bench b;
+    const auto data = pattern(64);
+    for (const bool copy : {false, true}) {
+        b.out.body = b.payload(pattern(500));
+        b.out.flags = offload::l4_checksum_needed;
+        buffer p = b.payload(data);
+        BOOST_TEST((copy ? b.headers.wrap_copy(data, udp_headers::checksum::compute, 0, b.pool, b.out)
+                         : b.headers.wrap(p, udp_headers::checksum::compute, 0, b.pool, b.out)));
+        BOOST_TEST(b.out.body.empty());
+        b.check(data);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_longest_datagram_is_built) {
     bench b;
     const auto data = pattern(65'507);
