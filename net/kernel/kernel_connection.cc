@@ -1,0 +1,406 @@
+#include <corewire/net/kernel/kernel_connection.hh>
+
+#include <corewire/net/kernel/kernel_provider.hh>
+#include <corewire/net/kernel/system_address.hh>
+
+#include <algorithm>
+#include <cerrno>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+
+namespace corewire {
+
+namespace {
+
+constexpr duration first_drain_look = std::chrono::microseconds{20};
+constexpr duration last_drain_look = std::chrono::milliseconds{10};
+
+/// Closing this descriptor sends RST instead of FIN (socket(7), SO_LINGER).
+void reset_on_close(int fd) noexcept {
+    const linger none{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
+} // namespace
+
+kernel_connection::drain_timer::drain_timer(kernel_connection* c) noexcept
+    : timer([](timer& t) noexcept { static_cast<drain_timer&>(t).owner->look_whether_drained(); }), owner(c) {}
+
+kernel_connection::kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options)
+    : kernel_object(std::move(fd)), starved_receiver([](starved_receiver& self) noexcept {
+          auto& connection = static_cast<kernel_connection&>(self);
+          if (connection.wants_bytes()) connection.receive();
+      }),
+      provider_(provider), options_(options), drain_timer_(this) {
+    provider.keep(*this);
+    peer_ = peer_address_of(fd_.get());
+    connected_ = true;
+}
+
+kernel_connection::kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options,
+                                     const socket_address& to)
+    : kernel_connection(provider, std::move(fd), options) {
+    connected_ = false;
+    peer_ = to;
+    provider_.ring().start(connect_, [&](io_uring_sqe& entry) {
+        connect_to_ = system_address(to);
+        io_uring_prep_connect(&entry, fd_.get(), &connect_to_.generic, connect_to_.size);
+    });
+}
+
+void kernel_connection::on_connected(int result, unsigned) noexcept {
+    if (abandoned()) {
+        settle();
+        return;
+    }
+    if (error_ != std::errc{}) return; // aborted meanwhile
+    if (result < 0) {
+        fail(static_cast<std::errc>(-result));
+        return;
+    }
+    connected_ = true;
+    finish(connecting_);
+    if (wants_bytes()) receive();
+    if (writer_ != nullptr || writable_waiter_ != nullptr) on_writable(0, 0);
+}
+
+// ---- reading ----
+
+bool kernel_connection::start_read(read_operation& op) noexcept {
+    CW_ASSERT(reader_ == nullptr, "one reader at a time: another coroutine is reading this stream");
+    if (!front_.empty() || !received_.empty()) {
+        op.data = next_piece(op.max_size);
+        return true;
+    }
+    if (at_end_) return true;
+    if (error_ != std::errc{}) {
+        op.error = error_;
+        return true;
+    }
+    reader_ = &op;
+    receive();
+    return false;
+}
+
+bool kernel_connection::start_wait_readable(plain_operation& op) noexcept {
+    if (readable()) return true;
+    CW_ASSERT(readable_waiter_ == nullptr, "one wait_readable at a time");
+    readable_waiter_ = &op;
+    receive();
+    return false;
+}
+
+bool kernel_connection::readable() const noexcept {
+    return !front_.empty() || !received_.empty() || at_end_ || error_ != std::errc{};
+}
+
+bool kernel_connection::wants_bytes() const noexcept {
+    return (reader_ != nullptr || readable_waiter_ != nullptr) && !readable();
+}
+
+/// Keeps a multishot recv in the kernel while somebody wants bytes.
+void kernel_connection::receive() noexcept {
+    if (receive_.in_kernel() || !connected_) return;
+    provider_.ring().start(receive_, [&](io_uring_sqe& entry) {
+        io_uring_prep_recv_multishot(&entry, fd_.get(), nullptr, 0, 0);
+        entry.flags |= IOSQE_BUFFER_SELECT;
+        entry.buf_group = provider_.stream_buffers().group();
+    });
+}
+
+void kernel_connection::on_received(int result, unsigned flags) noexcept {
+    if ((flags & IORING_CQE_F_BUFFER) != 0) {
+        frame& f = provider_.stream_buffers().take(flags);
+        if (result > 0 && !abandoned()) {
+            received_.push(f, static_cast<std::uint32_t>(result));
+        } else {
+            release(f);
+        }
+    }
+    const bool goes_on = (flags & IORING_CQE_F_MORE) != 0;
+    if (!goes_on) stopping_receive_ = false;
+    if (abandoned()) {
+        settle();
+        return;
+    }
+    if (result == 0) at_end_ = error_ == std::errc{};
+    if (result >= 0) {
+        serve_readers();
+    } else {
+        receive_failed(-result);
+    }
+    if (goes_on && received_.count() >= unread_limit && !stopping_receive_) {
+        stopping_receive_ = true;
+        provider_.ring().cancel(receive_);
+    } else if (!receive_.in_kernel() && result != -ENOBUFS && wants_bytes()) {
+        receive();
+    }
+}
+
+void kernel_connection::receive_failed(int error) noexcept {
+    switch (error) {
+    case ECANCELED: // we stopped it: nobody was reading
+    case EINTR:
+    case EAGAIN:
+        return;
+    case ENOBUFS:
+        if (!wants_bytes()) return;
+        if (provider_.stream_buffers().replenish()) {
+            receive();
+        } else {
+            provider_.stream_buffers().starve(*this);
+        }
+        return;
+    default:
+        fail(error == EPIPE ? std::errc::connection_reset : static_cast<std::errc>(error));
+    }
+}
+
+/// The next bytes in order, at most `max_size`; there are some.
+buffer kernel_connection::next_piece(std::uint32_t max_size) noexcept {
+    if (front_.empty()) front_ = received_.pop();
+    if (front_.size() <= max_size) return std::move(front_);
+    buffer part = front_.share(0, max_size);
+    front_.remove_prefix(max_size);
+    return part;
+}
+
+void kernel_connection::serve_readers() noexcept {
+    if (reader_ != nullptr && readable()) {
+        read_operation& op = *std::exchange(reader_, nullptr);
+        if (!received_.empty()) op.data = next_piece(op.max_size);
+        op.complete();
+        finish(readable_waiter_);
+    } else if (readable()) {
+        finish(readable_waiter_);
+    }
+}
+
+// ---- writing ----
+
+bool kernel_connection::start_write(write_operation& op) noexcept {
+    CW_ASSERT(writer_ == nullptr, "one writer at a time: another coroutine is writing this stream");
+    if (shut_down_ || error_ != std::errc{}) {
+        op.error = shut_down_ ? std::errc::broken_pipe : error_;
+        return true;
+    }
+    if (connected_ && push(op)) return true;
+    writer_ = &op;
+    if (connected_) wait_for_room();
+    return false;
+}
+
+/// Gives the kernel what it takes. True when the operation has ended, well or badly.
+bool kernel_connection::push(write_operation& op) noexcept {
+    for (;;) {
+        const byte_span left = op.owned.empty() ? op.borrowed : op.owned.bytes();
+        if (left.empty()) {
+            op.owned = {};
+            return true;
+        }
+        const ssize_t sent = ::send(fd_.get(), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent < 0) {
+            if (errno == EINTR) continue;
+            if (errno == EAGAIN) return false;
+            op.error = errno == EPIPE ? std::errc::connection_reset : static_cast<std::errc>(errno);
+            if (op.error != std::errc::not_enough_memory && op.error != std::errc::no_buffer_space) fail(op.error);
+            return true;
+        }
+        if (op.owned.empty()) {
+            op.borrowed = op.borrowed.subspan(static_cast<std::size_t>(sent));
+        } else {
+            op.owned.remove_prefix(static_cast<std::uint32_t>(sent));
+        }
+    }
+}
+
+void kernel_connection::wait_for_room() noexcept {
+    if (room_.in_kernel()) return;
+    provider_.ring().start(room_, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, fd_.get(), POLLOUT); });
+}
+
+void kernel_connection::on_writable(int, unsigned) noexcept {
+    if (abandoned()) {
+        settle();
+        return;
+    }
+    if (writer_ != nullptr && push(*writer_)) {
+        std::exchange(writer_, nullptr)->complete();
+        if (shut_down_) ::shutdown(fd_.get(), SHUT_WR); // asked for while these bytes waited
+    }
+    if (writable_waiter_ != nullptr && (writable() || shut_down_)) finish(writable_waiter_);
+    if (writer_ != nullptr || writable_waiter_ != nullptr) wait_for_room();
+}
+
+bool kernel_connection::start_wait_writable(plain_operation& op) noexcept {
+    if (writable() || shut_down_ || error_ != std::errc{}) return true;
+    CW_ASSERT(writable_waiter_ == nullptr, "one wait_writable at a time");
+    writable_waiter_ = &op;
+    if (connected_) wait_for_room();
+    return false;
+}
+
+bool kernel_connection::writable() const noexcept {
+    if (!connected_ || shut_down_ || error_ != std::errc{}) return false;
+    pollfd look{fd_.get(), POLLOUT, 0};
+    return ::poll(&look, 1, 0) == 1 && (look.revents & POLLOUT) != 0;
+}
+
+// ---- closing ----
+
+std::errc kernel_connection::shutdown() noexcept {
+    if (error_ != std::errc{}) return error_;
+    if (!connected_) return std::errc::not_connected;
+    if (shut_down_) return {};
+    shut_down_ = true;
+    if (writer_ == nullptr) ::shutdown(fd_.get(), SHUT_WR);
+    return {};
+}
+
+bool kernel_connection::start_drain(plain_operation& op) noexcept {
+    CW_ASSERT(draining_ == nullptr, "one close at a time");
+    if (error_ != std::errc{} || drained()) {
+        op.error = error_;
+        return true;
+    }
+    draining_ = &op;
+    drain_interval_ = first_drain_look;
+    provider_.loop().timers().arm(drain_timer_, provider_.loop().now() + drain_interval_);
+    return false;
+}
+
+/// Everything written has been acknowledged, FIN included (tcp(7), SIOCOUTQ); or the connection is gone, with error_ set
+/// if it went badly.
+bool kernel_connection::drained() noexcept {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
+    if (info.tcpi_state == TCP_CLOSE) {
+        int why = 0;
+        size = sizeof why;
+        ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &why, &size);
+        if (why != 0) fail(why == EPIPE ? std::errc::connection_reset : static_cast<std::errc>(why));
+        return true;
+    }
+    int unacknowledged = 0;
+    ::ioctl(fd_.get(), SIOCOUTQ, &unacknowledged);
+    return unacknowledged == 0 && writer_ == nullptr;
+}
+
+/// The kernel tells nobody when the last acknowledgement comes, so we ask, ever less often.
+void kernel_connection::look_whether_drained() noexcept {
+    if (draining_ == nullptr) return;
+    if (drained()) {
+        finish(draining_, error_);
+        return;
+    }
+    drain_interval_ = std::min(2 * drain_interval_, last_drain_look);
+    provider_.loop().timers().arm(drain_timer_, provider_.loop().now() + drain_interval_);
+}
+
+void kernel_connection::abort() noexcept {
+    error_ = std::errc::connection_aborted;
+    reset_on_close(fd_.get());
+    // The descriptor closes only when the kernel has given our requests back; dissolving the association sends the RST
+    // now (connect(2), AF_UNSPEC).
+    const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
+    ::connect(fd_.get(), &nowhere, sizeof nowhere);
+    received_.clear();
+    front_ = {};
+    cancel_all();
+    fail_all(error_);
+}
+
+void kernel_connection::stop() noexcept {
+    fail_all(std::errc::operation_canceled);
+    drain_timer_.cancel();
+    starved_receiver::unlink();
+    if (!received_.empty() || !front_.empty()) {
+        // RFC 2525 2.17: bytes that nobody will ever read are lost, and the peer must hear of it.
+        reset_on_close(fd_.get());
+    } else if (in_kernel()) {
+        ::shutdown(fd_.get(), SHUT_RDWR); // FIN now; the descriptor closes when the kernel gives our requests back
+    }
+    received_.clear();
+    front_ = {};
+    cancel_all();
+}
+
+bool kernel_connection::in_kernel() const noexcept {
+    return connect_.in_kernel() || receive_.in_kernel() || room_.in_kernel();
+}
+
+void kernel_connection::cancel_all() noexcept {
+    uring& ring = provider_.ring();
+    ring.cancel(connect_);
+    ring.cancel(receive_);
+    ring.cancel(room_);
+}
+
+// ---- operations ----
+
+bool kernel_connection::start_connected(plain_operation& op) noexcept {
+    if (connected_) return true;
+    if (error_ != std::errc{}) {
+        op.error = error_;
+        return true;
+    }
+    connecting_ = &op;
+    return false;
+}
+
+void kernel_connection::cancel(socket_operation& op) noexcept {
+    if (reader_ == &op) reader_ = nullptr;
+    if (writer_ == &op) {
+        writer_ = nullptr;
+        if (shut_down_) ::shutdown(fd_.get(), SHUT_WR);
+    }
+    for (plain_operation** waiting : {&connecting_, &draining_, &readable_waiter_, &writable_waiter_}) {
+        if (*waiting == &op) *waiting = nullptr;
+    }
+}
+
+void kernel_connection::fail(std::errc why) noexcept {
+    if (error_ == std::errc{}) error_ = why;
+    fail_all(error_);
+}
+
+void kernel_connection::fail_all(std::errc why) noexcept {
+    if (reader_ != nullptr) {
+        read_operation& op = *std::exchange(reader_, nullptr);
+        if (!at_end_) op.error = why;
+        op.complete();
+    }
+    // A writer whose own send(2) brought the failure learns of it from start_write() or on_writable().
+    if (writer_ != nullptr && writer_->error == std::errc{}) {
+        write_operation& op = *std::exchange(writer_, nullptr);
+        op.error = why;
+        op.complete();
+    }
+    finish(connecting_, why);
+    finish(draining_, why);
+    finish(readable_waiter_);
+    finish(writable_waiter_);
+}
+
+void kernel_connection::finish(plain_operation*& slot, std::errc why) noexcept {
+    if (slot == nullptr) return;
+    plain_operation& op = *std::exchange(slot, nullptr);
+    op.error = why;
+    op.complete();
+}
+
+void kernel_connection::set_options(const tcp_options_set& options) noexcept {
+    options_ = options;
+    apply_options(fd_.get(), options);
+}
+
+// ---- the user's hold ----
+
+socket_address kernel_tcp_socket::local_address() const { return local_address_of(connection_.fd()); }
+
+buffer kernel_tcp_socket::allocate(std::uint32_t size) { return connection_.provider().allocate(size); }
+
+} // namespace corewire

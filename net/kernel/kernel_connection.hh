@@ -1,0 +1,128 @@
+// One TCP connection of the kernel's: receives by a multishot recv into provided buffers, sends by send(2) at once and
+// waits for POLLOUT when the kernel's buffer is full.
+//
+//     kernel --multishot recv--> received (a few pieces, bounded) --> reader        writer --send(2)--> kernel
+//
+// Made by the provider (connect) or a listener (accept); a kernel_tcp_socket is the user's hold on it. Bounds: `unread_limit`
+// pieces that nobody has read, then the recv is stopped and the kernel's window fills; what is sent stands in the
+// kernel's send buffer only.
+#pragma once
+
+#include <corewire/net/kernel/kernel_object.hh>
+#include <corewire/net/kernel/receive_buffers.hh>
+#include <corewire/net/kernel/system_address.hh>
+#include <corewire/net/socket/provider.hh>
+#include <corewire/reactor/loop/timer.hh>
+
+namespace corewire {
+
+class kernel_provider;
+
+class kernel_connection final : public kernel_object, private starved_receiver {
+public:
+    static constexpr std::uint32_t unread_limit = 16;
+
+    /// Over a connected socket (accepted).
+    kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options);
+    /// Begins to connect.
+    kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options, const socket_address& to);
+
+    // ---- what the socket calls; each start_*() returns true when the operation is finished ----
+    bool start_read(read_operation& op) noexcept;
+    bool start_write(write_operation& op) noexcept;
+    bool start_connected(plain_operation& op) noexcept;
+    bool start_drain(plain_operation& op) noexcept;
+    bool start_wait_readable(plain_operation& op) noexcept;
+    bool start_wait_writable(plain_operation& op) noexcept;
+    void cancel(socket_operation& op) noexcept;
+    std::errc shutdown() noexcept;
+    void abort() noexcept;
+    bool readable() const noexcept;
+    bool writable() const noexcept;
+    void set_options(const tcp_options_set& options) noexcept;
+    const tcp_options_set& options() const noexcept { return options_; }
+    const socket_address& peer() const noexcept { return peer_; }
+    kernel_provider& provider() noexcept { return provider_; }
+
+private:
+    struct drain_timer : timer {
+        kernel_connection* owner;
+        explicit drain_timer(kernel_connection* c) noexcept;
+    };
+    void stop() noexcept override;
+    bool in_kernel() const noexcept override;
+    void cancel_all() noexcept;
+
+    void on_connected(int result, unsigned flags) noexcept;
+    void on_received(int result, unsigned flags) noexcept;
+    void on_writable(int result, unsigned flags) noexcept;
+
+    bool wants_bytes() const noexcept;
+    void receive() noexcept;
+    void receive_failed(int error) noexcept;
+    buffer next_piece(std::uint32_t max_size) noexcept;
+    void serve_readers() noexcept;
+    bool push(write_operation& op) noexcept;
+    void wait_for_room() noexcept;
+    bool drained() noexcept;
+    void look_whether_drained() noexcept;
+
+    void fail(std::errc why) noexcept;
+    void fail_all(std::errc why) noexcept;
+    static void finish(plain_operation*& slot, std::errc why = {}) noexcept;
+
+    kernel_provider& provider_;
+    tcp_options_set options_;
+    socket_address peer_;
+    system_address connect_to_; ///< read by the kernel while it connects
+    bool connected_ = false;
+    bool at_end_ = false;
+    bool shut_down_ = false;
+    bool stopping_receive_ = false; ///< the recv has been asked to end
+    std::errc error_{};             ///< what the connection died of; stays
+
+    buffer front_; ///< what the last read left of a piece
+    received_queue received_;
+    read_operation* reader_ = nullptr;
+    write_operation* writer_ = nullptr;
+    plain_operation* connecting_ = nullptr;
+    plain_operation* draining_ = nullptr;
+    plain_operation* readable_waiter_ = nullptr;
+    plain_operation* writable_waiter_ = nullptr;
+    drain_timer drain_timer_;
+    duration drain_interval_{};
+
+    bound_operation<kernel_connection, &kernel_connection::on_connected> connect_{*this};
+    bound_operation<kernel_connection, &kernel_connection::on_received> receive_{*this};
+    bound_operation<kernel_connection, &kernel_connection::on_writable> room_{*this};
+};
+
+/// A user's hold on a connection.
+class kernel_tcp_socket final : public tcp_backend {
+public:
+    explicit kernel_tcp_socket(kernel_connection& c) noexcept : connection_(c) {}
+    ~kernel_tcp_socket() override { connection_.let_go(); }
+
+    bool start_read(read_operation& op) noexcept override { return connection_.start_read(op); }
+    bool start_write(write_operation& op) noexcept override { return connection_.start_write(op); }
+    void cancel(socket_operation& op) noexcept override { connection_.cancel(op); }
+    std::errc shutdown() noexcept override { return connection_.shutdown(); }
+    bool start_drain(plain_operation& op) noexcept override { return connection_.start_drain(op); }
+    void abort() noexcept override { connection_.abort(); }
+    socket_address local_address() const override;
+    socket_address peer_address() const override { return connection_.peer(); }
+    void set_options(const tcp_options_set& options) override { connection_.set_options(options); }
+    tcp_options_set options() const override { return connection_.options(); }
+    bool readable() const noexcept override { return connection_.readable(); }
+    bool writable() const noexcept override { return connection_.writable(); }
+    bool start_wait_readable(plain_operation& op) noexcept override { return connection_.start_wait_readable(op); }
+    bool start_wait_writable(plain_operation& op) noexcept override { return connection_.start_wait_writable(op); }
+    buffer allocate(std::uint32_t size) override;
+
+    kernel_connection& connection() noexcept { return connection_; }
+
+private:
+    kernel_connection& connection_;
+};
+
+} // namespace corewire

@@ -1,0 +1,100 @@
+#include <corewire/net/kernel/kernel_provider.hh>
+
+#include <corewire/net/kernel/kernel_connection.hh>
+#include <corewire/net/kernel/kernel_datagrams.hh>
+#include <corewire/net/kernel/kernel_listener.hh>
+#include <corewire/net/kernel/system_address.hh>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace corewire {
+
+namespace {
+
+/// io_uring_recvmsg_out, the sender's address, and the largest datagram.
+constexpr std::uint32_t datagram_frame_size = 65536 + 64;
+
+} // namespace
+
+kernel_provider::kernel_provider(reactor& loop, const kernel_provider_options& options)
+    : loop_(loop), options_(options), ring_(loop.io()),
+      stream_buffers_(ring_, stream_group, options.stream_buffer_size, options.stream_buffers,
+                      options.stream_buffers_limit) {}
+
+kernel_provider::~kernel_provider() {
+    reactor::scope here(loop_);
+    objects_.for_each([](kernel_object& object) { object.let_go(); });
+    while (!objects_.empty()) ring_.wait_any();
+}
+
+receive_buffers& kernel_provider::datagram_buffers() {
+    if (datagram_buffers_ == nullptr) {
+        datagram_buffers_ = std::make_unique<receive_buffers>(ring_, datagram_group, datagram_frame_size,
+                                                              options_.datagram_buffers, options_.datagram_buffers_limit);
+    }
+    return *datagram_buffers_;
+}
+
+buffer kernel_provider::allocate(std::uint32_t size) {
+    if (size > allocated_frame_size - frame_headroom) return {};
+    if (pool_ == nullptr) pool_ = std::make_unique<frame_pool>(options_.allocated_buffers, allocated_frame_size);
+    return pool_->allocate_buffer();
+}
+
+std::unique_ptr<listener_backend> kernel_provider::listen(const socket_address& at, const listen_options& options) {
+    objects_.for_each([&](kernel_object& object) {
+        // The kernel would share the port with ourselves; one shard has one accept queue.
+        const auto* other = dynamic_cast<kernel_listener*>(&object);
+        if (other != nullptr && at.port != 0 && other->local_address() == at && !other->closed()) {
+            throw_errno(EADDRINUSE, "listen on " + at.to_string());
+        }
+    });
+    unique_fd fd = open_socket(at, SOCK_STREAM);
+    bind_shared(fd.get(), at);
+    apply_options(fd.get(), options.stream); // accepted streams inherit them
+    const int backlog = static_cast<int>(std::min<unsigned>(options.backlog, 65535));
+    if (::listen(fd.get(), backlog) != 0) throw_errno(errno, "listen on " + at.to_string());
+    const socket_address local = local_address_of(fd.get());
+    return std::make_unique<kernel_listen_socket>(*new kernel_listener(*this, std::move(fd), local, options.stream));
+}
+
+std::unique_ptr<tcp_backend> kernel_provider::connect(const socket_address& to, const socket_address& local,
+                                                      const tcp_options_set& options) {
+    unique_fd fd = open_socket(to, SOCK_STREAM);
+    apply_options(fd.get(), options);
+    const bool wildcard = local.is_v4() && local.v4().is_any();
+    if (!wildcard || local.port != 0) {
+        // The port may be chosen when the peer is known: many more connections fit.
+        const int late = 1;
+        if (local.port == 0) ::setsockopt(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof late);
+        const int reuse = 1;
+        ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
+        const system_address from(local);
+        if (::bind(fd.get(), &from.generic, from.size) != 0) throw_errno(errno, "connect from " + local.to_string());
+    }
+    return std::make_unique<kernel_tcp_socket>(*new kernel_connection(*this, std::move(fd), options, to));
+}
+
+bool kernel_provider::start_connected(tcp_backend& backend, plain_operation& op) noexcept {
+    return static_cast<kernel_tcp_socket&>(backend).connection().start_connected(op);
+}
+
+void kernel_provider::cancel_connected(tcp_backend& backend, socket_operation& op) noexcept {
+    backend.cancel(op);
+}
+
+std::unique_ptr<udp_backend> kernel_provider::bind_udp(const socket_address& at, const udp_options& options) {
+    objects_.for_each([&](kernel_object& object) {
+        const auto* other = dynamic_cast<kernel_datagrams*>(&object);
+        if (other != nullptr && at.port != 0 && other->local_address() == at && !other->closed()) {
+            throw_errno(EADDRINUSE, "bind " + at.to_string());
+        }
+    });
+    datagram_buffers();
+    unique_fd fd = open_socket(at, SOCK_DGRAM);
+    bind_shared(fd.get(), at);
+    return std::make_unique<kernel_udp_socket>(*new kernel_datagrams(*this, std::move(fd), options));
+}
+
+} // namespace corewire

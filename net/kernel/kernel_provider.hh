@@ -1,0 +1,67 @@
+// --net=kernel: the socket API over the kernel's own sockets, by io_uring. Needs no privileges and no NIC, runs wherever
+// Linux 6.0 and io_uring do, and is the honest baseline of every benchmark.
+//
+// One a shard, over its reactor's io_uring, of which it must be the shorter-lived. Every shard that binds an address has
+// its own accept queue (SO_REUSEPORT), filled by the kernel's hash. Outlives its sockets and every buffer they gave.
+#pragma once
+
+#include <corewire/net/frame/frame_pool.hh>
+#include <corewire/net/kernel/kernel_object.hh>
+#include <corewire/net/kernel/receive_buffers.hh>
+#include <corewire/net/socket/provider.hh>
+
+#include <memory>
+#include <string>
+
+namespace corewire {
+
+struct kernel_provider_options {
+    std::uint32_t stream_buffer_size = 16384; ///< bytes a read returns at most
+    std::uint32_t stream_buffers = 128;       ///< at the start
+    std::uint32_t stream_buffers_limit = 4096;
+    std::uint32_t datagram_buffers = 64;      ///< of 64 KiB each; made when the first datagram socket is bound
+    std::uint32_t datagram_buffers_limit = 1024;
+    std::uint32_t allocated_buffers = 256;    ///< of 16 KiB: what allocate() hands out; made when it is first called
+};
+
+class kernel_provider final : public socket_provider {
+public:
+    /// Throws std::system_error where io_uring is forbidden or the kernel too old, saying what to do.
+    explicit kernel_provider(reactor& loop, const kernel_provider_options& options = {});
+    /// Waits until the kernel has nothing of ours. The sockets must be gone.
+    ~kernel_provider() override;
+
+    std::unique_ptr<listener_backend> listen(const socket_address& at, const listen_options& options) override;
+    std::unique_ptr<tcp_backend> connect(const socket_address& to, const socket_address& local,
+                                         const tcp_options_set& options) override;
+    bool start_connected(tcp_backend& backend, plain_operation& op) noexcept override;
+    void cancel_connected(tcp_backend& backend, socket_operation& op) noexcept override;
+    std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options& options) override;
+    std::string describe() const override { return "kernel sockets over io_uring"; }
+
+    // ---- for the objects it keeps ----
+    reactor& loop() noexcept { return loop_; }
+    uring& ring() noexcept { return ring_; }
+    receive_buffers& stream_buffers() noexcept { return stream_buffers_; }
+    receive_buffers& datagram_buffers();
+    /// An empty buffer with room for `size` bytes; empty when all are in use or none is that large.
+    buffer allocate(std::uint32_t size);
+    void keep(kernel_object& object) noexcept { objects_.push_back(object); }
+    /// Open sockets, and closed ones that the kernel is not done with.
+    std::size_t objects() const noexcept { return objects_.count(); }
+
+private:
+    static constexpr std::uint16_t stream_group = 1;
+    static constexpr std::uint16_t datagram_group = 2;
+    static constexpr std::uint32_t allocated_frame_size = 16384 + frame_headroom;
+
+    reactor& loop_;
+    kernel_provider_options options_;
+    uring& ring_;
+    receive_buffers stream_buffers_;
+    std::unique_ptr<receive_buffers> datagram_buffers_;
+    std::unique_ptr<frame_pool> pool_;
+    intrusive_list<kernel_object> objects_;
+};
+
+} // namespace corewire

@@ -1,0 +1,89 @@
+#include <corewire/net/kernel/system_address.hh>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <netinet/tcp.h>
+#include <system_error>
+
+namespace corewire {
+
+namespace {
+
+void set_option(int fd, int level, int name, int value) noexcept { ::setsockopt(fd, level, name, &value, sizeof value); }
+
+int whole_seconds(duration d) noexcept {
+    return static_cast<int>(std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(d).count()));
+}
+
+} // namespace
+
+system_address::system_address(const socket_address& from) noexcept : v6{} {
+    if (from.is_v4()) {
+        v4 = {};
+        v4.sin_family = AF_INET;
+        v4.sin_port = htons(from.port);
+        v4.sin_addr.s_addr = htonl(from.v4().value());
+        size = sizeof v4;
+        return;
+    }
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(from.port);
+    std::get<ipv6>(from.address).store(reinterpret_cast<std::byte*>(&v6.sin6_addr));
+    size = sizeof v6;
+}
+
+socket_address system_address::decoded() const noexcept {
+    if (generic.sa_family == AF_INET) return {ipv4(ntohl(v4.sin_addr.s_addr)), ntohs(v4.sin_port)};
+    if (generic.sa_family == AF_INET6) {
+        return {ipv6::load(reinterpret_cast<const std::byte*>(&v6.sin6_addr)), ntohs(v6.sin6_port)};
+    }
+    return {};
+}
+
+socket_address local_address_of(int fd) noexcept {
+    system_address a;
+    return ::getsockname(fd, &a.generic, &a.size) == 0 ? a.decoded() : socket_address{};
+}
+
+socket_address peer_address_of(int fd) noexcept {
+    system_address a;
+    return ::getpeername(fd, &a.generic, &a.size) == 0 ? a.decoded() : socket_address{};
+}
+
+void throw_errno(int error, const std::string& what) { throw std::system_error(error, std::generic_category(), what); }
+
+unique_fd open_socket(const socket_address& family_of, int type) {
+    unique_fd fd{::socket(family_of.is_v4() ? AF_INET : AF_INET6, type | SOCK_CLOEXEC, 0)};
+    if (!fd) throw_errno(errno, "cannot open a socket");
+    return fd;
+}
+
+void bind_shared(int fd, const socket_address& at) {
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    // With SO_REUSEPORT set already, the kernel might choose a port that another of our sockets has.
+    if (at.port != 0) set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    const system_address where(at);
+    if (::bind(fd, &where.generic, where.size) != 0) throw_errno(errno, "bind " + at.to_string());
+    set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+}
+
+void apply_options(int fd, const tcp_options_set& options) noexcept {
+    const tcp_options_set defaults;
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, options.no_delay);
+    // Buffers of a stated size end the kernel's own tuning of them, so only when somebody states one.
+    if (options.receive_buffer != defaults.receive_buffer) {
+        set_option(fd, SOL_SOCKET, SO_RCVBUF, static_cast<int>(std::min<std::uint32_t>(options.receive_buffer, 1u << 30)));
+    }
+    if (options.send_buffer != defaults.send_buffer) {
+        set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(std::min<std::uint32_t>(options.send_buffer, 1u << 30)));
+    }
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options.keepalive);
+    if (options.keepalive) {
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, whole_seconds(options.keepalive_idle));
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, whole_seconds(options.keepalive_interval));
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, static_cast<int>(options.keepalive_probes));
+    }
+}
+
+} // namespace corewire

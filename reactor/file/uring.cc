@@ -1,0 +1,113 @@
+#include <corewire/reactor/file/uring.hh>
+
+#include <corewire/reactor/file/uring_setup.hh>
+
+namespace corewire {
+
+uring& reactor::io() {
+    if (io_ == nullptr) {
+        io_ = {new uring, [](uring* made) { delete made; }};
+        add_poller(*io_);
+    }
+    return *io_;
+}
+
+uring::uring() { set_up_uring(ring_, entries, completion_entries); }
+
+uring::~uring() {
+    if (in_kernel_ != 0) {
+        io_uring_sqe& entry = next_entry();
+        io_uring_prep_cancel64(&entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
+        io_uring_sqe_set_data(&entry, nullptr);
+    }
+    while (in_kernel_ != 0) {
+        ++statistics_.enters;
+        if (const int rc = io_uring_submit_and_wait(&ring_, 1); rc < 0 && rc != -EINTR) break;
+        reap(false);
+    }
+    io_uring_queue_exit(&ring_);
+}
+
+io_uring_sqe& uring::next_entry() noexcept {
+    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+    if (entry == nullptr) [[unlikely]] {
+        ++statistics_.queue_full;
+        enter();
+        entry = io_uring_get_sqe(&ring_);
+        CW_ASSERT(entry != nullptr, "the kernel takes no io_uring submissions");
+    }
+    return *entry;
+}
+
+void uring::cancel(const uring_operation& op) noexcept {
+    if (!op.in_kernel_) return;
+    io_uring_sqe& entry = next_entry();
+    io_uring_prep_cancel64(&entry, reinterpret_cast<std::uint64_t>(&op), 0);
+    io_uring_sqe_set_data(&entry, nullptr); // nobody asks how the cancelling went
+}
+
+bool uring::kernel_has_work() const noexcept {
+    const unsigned flags = IO_URING_READ_ONCE(*ring_.sq.kflags);
+    return (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
+}
+
+/// Submits what is queued and lets the kernel finish what it has; never blocks. What it refuses for want of memory stays
+/// queued and is submitted again with the next turn.
+void uring::enter() noexcept {
+    ++statistics_.enters;
+    io_uring_submit_and_get_events(&ring_);
+}
+
+/// Delivers completions, a bounded number. The queue's head moves before each delivery, so that a completion may start
+/// operations and destroy its own.
+bool uring::reap(bool deliver) noexcept {
+    unsigned done = 0;
+    io_uring_cqe* entry = nullptr;
+    while (done < completions_a_turn && io_uring_cq_ready(&ring_) != 0 && io_uring_peek_cqe(&ring_, &entry) == 0) {
+        auto* op = static_cast<uring_operation*>(io_uring_cqe_get_data(entry));
+        const int result = entry->res;
+        const unsigned flags = entry->flags;
+        io_uring_cqe_seen(&ring_, entry);
+        ++done;
+        if (op == nullptr) continue;
+        if ((flags & IORING_CQE_F_MORE) == 0) {
+            op->in_kernel_ = false;
+            --in_kernel_;
+        }
+        if (deliver) op->on_complete_(*op, result, flags);
+    }
+    statistics_.completions += done;
+    return done != 0;
+}
+
+bool uring::poll(time_point) {
+    if (kernel_has_work()) enter();
+    return reap(true);
+}
+
+bool uring::flush(time_point) {
+    if (io_uring_sq_ready(&ring_) == 0) return false;
+    enter();
+    return true;
+}
+
+bool uring::prepare_sleep() {
+    if (io_uring_sq_ready(&ring_) != 0) enter();
+    // The ring's descriptor is readable from now on as soon as there is a completion, or work that will bring one.
+    return io_uring_sq_ready(&ring_) == 0 && io_uring_cq_ready(&ring_) == 0 && !kernel_has_work();
+}
+
+void uring::wait_any() noexcept {
+    if (in_kernel_ == 0) return;
+    if (io_uring_cq_ready(&ring_) == 0 || io_uring_sq_ready(&ring_) != 0) {
+        ++statistics_.enters;
+        io_uring_submit_and_wait(&ring_, 1);
+    }
+    reap(true);
+}
+
+void uring::wait(const uring_operation& op) noexcept {
+    while (op.in_kernel()) wait_any();
+}
+
+} // namespace corewire

@@ -1,0 +1,82 @@
+// A reactor's io_uring: what the kernel does for this shard without blocking it.
+//
+//     start(op, fill) --> submission queue --flush(): one io_uring_enter a turn--> kernel
+//     op's completion <-- completion queue <--poll(): from memory; enters the kernel only when it says it has work --+
+//
+// One a reactor, made by reactor::io() on the reactor's own thread, which alone may use it. Bounds: `entries` requests
+// between two submissions (more submit early, counted); completions in one turn (the rest wait for the next).
+#pragma once
+
+#include <corewire/reactor/file/uring_operation.hh>
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <cstdint>
+#include <liburing.h>
+#include <utility>
+
+namespace corewire {
+
+struct uring_statistics {
+    std::uint64_t enters = 0;      ///< io_uring_enter(2) calls
+    std::uint64_t started = 0;     ///< requests
+    std::uint64_t completions = 0; ///< of requests; a multishot request has many
+    std::uint64_t queue_full = 0;  ///< times the submission queue had to be submitted in mid-turn
+};
+
+class uring final : public poller {
+public:
+    static constexpr unsigned entries = 1024;            ///< of the submission queue
+    static constexpr unsigned completion_entries = 8192; ///< beyond these the kernel keeps completions in a list
+    static constexpr unsigned completions_a_turn = 512;
+
+    /// Throws std::system_error, with a sentence that says what to do, where io_uring is forbidden or missing.
+    uring();
+    /// Cancels what is still in the kernel and waits for it: afterwards nothing writes to anybody's memory.
+    /// Completions are not delivered any more.
+    ~uring();
+
+    /// Queues a request; `fill(io_uring_sqe&)` is one of liburing's io_uring_prep_*. It is submitted at the end of this
+    /// turn, together with all others. The operation must not be in the kernel already.
+    template <typename Fill>
+    void start(uring_operation& op, Fill&& fill) noexcept {
+        CW_ASSERT(!op.in_kernel_, "an io_uring operation was started twice");
+        io_uring_sqe& entry = next_entry();
+        std::forward<Fill>(fill)(entry);
+        io_uring_sqe_set_data(&entry, &op);
+        op.in_kernel_ = true;
+        ++in_kernel_;
+        ++statistics_.started;
+    }
+    /// Asks the kernel to give an operation up. It completes as always, with -ECANCELED unless it was done before.
+    /// Harmless when it is not in the kernel.
+    void cancel(const uring_operation& op) noexcept;
+    /// Blocks this thread until the operation has completed for the last time, delivering whatever else completes. For
+    /// tearing down; not from inside a completion.
+    void wait(const uring_operation& op) noexcept;
+    /// Blocks until at least one completion has been delivered; returns at once when nothing is in the kernel.
+    void wait_any() noexcept;
+
+    // ---- poller ----
+    bool poll(time_point now) override;
+    bool flush(time_point now) override;
+    bool prepare_sleep() override;
+    int wake_fd() const override { return ring_.ring_fd; }
+
+    /// For registering buffers and files.
+    io_uring& native() noexcept { return ring_; }
+    const uring_statistics& statistics() const noexcept { return statistics_; }
+    /// Operations that the kernel has.
+    unsigned in_kernel() const noexcept { return in_kernel_; }
+
+private:
+    io_uring_sqe& next_entry() noexcept;
+    bool kernel_has_work() const noexcept;
+    void enter() noexcept;
+    bool reap(bool deliver) noexcept;
+
+    io_uring ring_;
+    unsigned in_kernel_ = 0;
+    uring_statistics statistics_;
+};
+
+} // namespace corewire
