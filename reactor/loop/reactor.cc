@@ -30,6 +30,7 @@ bool reactor::poll_once() {
     // A poller may leave, or be destroyed, in its own turn only.
     pollers_.for_each([&](poller& p) { worked |= p.poll(now); });
     worked |= timers_.expire(now);
+    ready_.splice_back(next_turn_);
     if (!ready_.empty()) worked |= resume_ready();
     pollers_.for_each([&](poller& p) { worked |= p.flush(now); });
     return worked;
@@ -39,21 +40,23 @@ bool reactor::poll_once() {
 bool reactor::resume_ready() noexcept {
     unsigned left = options_.resume_budget;
     do {
-        waiter& w = ready_.pop_front();
-        w.handle.resume();
-    } while (!ready_.empty() && --left != 0);
+        ready_.pop_front().handle.resume();
+        if ((--left & 15) == 0 && clock_->now() - now_ >= options_.resume_time) [[unlikely]]
+            break;
+    } while (!ready_.empty() && left != 0);
     return true;
 }
 
 void reactor::run() {
     scope here(*this);
+    const exact_sleep punctual;
     time_point idle_since = never;
     while (!exit_) {
         if (poll_once()) {
             idle_since = never;
         } else if (idle_since == never) {
             idle_since = now_;
-        } else if (now_ - idle_since >= options_.spin && options_.clock == nullptr) {
+        } else if (options_.clock == nullptr && now_ - idle_since >= options_.spin) {
             sleep();
             idle_since = never;
         } else {
@@ -79,7 +82,7 @@ void reactor::sleep() noexcept {
         quiet = p.prepare_sleep();
         if (quiet) ++armed;
     });
-    if (quiet) {
+    if (quiet && ready_.empty() && next_turn_.empty()) {
         sleeper wait;
         wait.watch(wake_.get());
         pollers_.for_each([&](poller& p) { p.watch(wait); });

@@ -59,8 +59,10 @@ protected:
 struct reactor_options {
     /// How long an idle reactor spins before it sleeps. `duration::max()`: never sleeps.
     duration spin = std::chrono::microseconds{200};
-    /// How many coroutines are resumed in one turn before the pollers get their next look.
+    /// How many coroutines are resumed in one turn before the pollers get their next look,
     unsigned resume_budget = 256;
+    /// and for how long (looked at every 16 resumptions; the real clock only). Bounds the wait of other shards' messages.
+    duration resume_time = std::chrono::microseconds{20};
     /// Null: the real clock.
     clock_source* clock = nullptr;
     /// Number of this shard in its runtime.
@@ -126,6 +128,11 @@ public:
         w.unlink();
         ready_.push_back(w);
     }
+    /// The same for one that gives way: it runs in the next turn, after every poller has had its look.
+    void make_ready_next_turn(waiter& w) noexcept {
+        w.unlink();
+        next_turn_.push_back(w);
+    }
     timer_wheel& timers() noexcept { return timers_; }
     /// Polled every turn from now on, until destroyed or unlinked.
     void add_poller(poller& p) noexcept { pollers_.push_back(p); }
@@ -143,7 +150,6 @@ public:
 
 private:
     bool resume_ready() noexcept;
-    bool idle(time_point since) noexcept;
     void sleep() noexcept;
 
     inline static thread_local constinit reactor* current_ = nullptr;
@@ -156,6 +162,7 @@ private:
     frame_allocator frames_;
     intrusive_list<poller> pollers_;
     intrusive_list<waiter> ready_;
+    intrusive_list<waiter> next_turn_;
     timer_wheel timers_;
     std::unique_ptr<uring, void (*)(uring*)> io_{nullptr, [](uring*) {}}; ///< deleted by the one who knows what it is
     std::array<void*, static_cast<std::size_t>(attachment::count)> attachments_{};

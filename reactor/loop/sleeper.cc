@@ -2,8 +2,15 @@
 
 #include <algorithm>
 #include <ctime>
+#include <sys/prctl.h>
 
 namespace corewire {
+
+exact_sleep::exact_sleep() noexcept : slack_before_(::prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0)) {
+    ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+}
+
+exact_sleep::~exact_sleep() { ::prctl(PR_SET_TIMERSLACK, slack_before_ > 0 ? slack_before_ : 0, 0, 0, 0); }
 
 void sleeper::watch(int fd) noexcept {
     if (fd < 0) return;

@@ -8,6 +8,18 @@
 
 namespace corewire {
 
+/// For its scope, this thread's sleeps end when they should, not up to 50 us later (the kernel's default timer slack).
+class exact_sleep {
+public:
+    exact_sleep() noexcept;
+    ~exact_sleep();
+    exact_sleep(const exact_sleep&) = delete;
+    exact_sleep& operator=(const exact_sleep&) = delete;
+
+private:
+    long slack_before_;
+};
+
 class sleeper {
 public:
     static constexpr std::size_t max_sources = 64;

@@ -68,7 +68,7 @@ bool timer_wheel::expire_slowly(std::int64_t now) noexcept {
             break;
         }
         // The first occupied slot begins at or before now. Advance to it and deal its timers out again: those that are
-        // due fire, the others move to a finer level.
+        // due fire, the others move to a finer level. One that is alone there is the first of all: it need not move.
         unsigned level = 0;
         while (occupied_[level] == 0) ++level;
         const auto slot = static_cast<unsigned>(std::countr_zero(occupied_[level]));
@@ -76,9 +76,11 @@ bool timer_wheel::expire_slowly(std::int64_t now) noexcept {
         batch.splice_back(slots_[level][slot]);
         occupied_[level] &= occupied_[level] - 1;
         time_ = at;
+        timer& first = batch.front();
+        const bool alone_and_due = &first == &batch.back() && to_ns(first.expiry_) <= now;
         while (!batch.empty()) {
             timer& t = batch.pop_front();
-            if (level == 0) {
+            if (level == 0 || alone_and_due) {
                 fired = true;
                 t.on_expiry_(t);
             } else {

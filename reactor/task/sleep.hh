@@ -29,16 +29,17 @@ private:
 
 inline sleep_awaiter sleep_until(time_point at, stop_token stop = {}) noexcept { return {at, stop}; }
 inline sleep_awaiter sleep_for(duration d, stop_token stop = {}) noexcept {
-    return {reactor::current().now() + d, stop};
+    const time_point now = reactor::current().now();
+    return {d < never - now ? now + d : never, stop};
 }
 
-/// Goes to the end of the run queue; pollers get their turn if the budget is used up.
+/// Gives way: everybody else who is ready runs, and every poller has its look, before this coroutine goes on.
 class yield_awaiter final : public waiter {
 public:
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) noexcept {
         handle = h;
-        reactor::current().make_ready(*this);
+        reactor::current().make_ready_next_turn(*this);
     }
     void await_resume() const noexcept {}
 };
