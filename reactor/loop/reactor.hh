@@ -87,7 +87,7 @@ public:
     class scope {
     public:
         explicit scope(reactor& r) noexcept
-            : previous_(current_), previous_frames_(frame_allocator::exchange_current(&r.frames_)) {
+            : previous_(current_), previous_frames_(frame_allocator::exchange_current(r.frames_.get())) {
             current_ = &r;
         }
         ~scope() {
@@ -138,7 +138,7 @@ public:
     void add_poller(poller& p) noexcept { pollers_.push_back(p); }
     /// Where spawn() puts its tasks; joined at shutdown.
     task_group& root_group() noexcept { return root_group_; }
-    frame_allocator& frames() noexcept { return frames_; }
+    frame_allocator& frames() noexcept { return *frames_; }
     /// This reactor's io_uring, made on first use by its own thread. Throws std::system_error when it is forbidden.
     uring& io(); // defined beside the ring: reactor/file/uring.cc
     std::uint64_t turns() const noexcept { return turns_; }
@@ -159,7 +159,7 @@ private:
     std::uint64_t turns_ = 0;
     std::uint64_t sleeps_ = 0;
     bool exit_ = false;
-    frame_allocator frames_;
+    frame_allocator::owner frames_ = frame_allocator::make();
     intrusive_list<poller> pollers_;
     intrusive_list<waiter> ready_;
     intrusive_list<waiter> next_turn_;

@@ -1,11 +1,41 @@
 #include <corewire/reactor/memory/frame_allocator.hh>
 
+#include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <new>
+#include <vector>
 
 namespace corewire {
 
-frame_allocator::~frame_allocator() {
+namespace {
+
+/// Allocators whose reactors have ended while frames of theirs were still in use elsewhere: at the end of a program, or in
+/// tests. Never in anybody's stride.
+struct retired_allocators {
+    std::mutex mutex;
+    std::vector<frame_allocator*> waiting;
+    static retired_allocators& instance() {
+        static auto* const one = new retired_allocators; // outlives every thread
+        return *one;
+    }
+};
+
+} // namespace
+
+void frame_allocator::retire::operator()(frame_allocator* ended) const noexcept {
+    retired_allocators& retired = retired_allocators::instance();
+    const std::lock_guard lock(retired.mutex);
+    retired.waiting.push_back(ended);
+    std::erase_if(retired.waiting, [](frame_allocator* each) {
+        if (!each->give_back_everything()) return false;
+        delete each;
+        return true;
+    });
+}
+
+/// To malloc, all that is not in use. True if nothing is.
+bool frame_allocator::give_back_everything() noexcept {
     take_returns();
     for (list& l : lists_) {
         while (l.first != nullptr) {
@@ -13,7 +43,9 @@ frame_allocator::~frame_allocator() {
             l.first = h->next;
             discard(h);
         }
+        l.count = 0;
     }
+    return held_ == 0;
 }
 
 void* frame_allocator::allocate_slowly(frame_allocator* here, std::size_t size, std::size_t index) {
@@ -28,13 +60,14 @@ void* frame_allocator::allocate_slowly(frame_allocator* here, std::size_t size, 
     h->home = kept ? here : nullptr;
     h->index = static_cast<std::uint32_t>(index);
     if (here != nullptr) ++here->heap_allocations_;
+    if (kept) ++here->held_;
     return h + 1;
 }
 
 void frame_allocator::deallocate_slowly(header* h) noexcept {
     frame_allocator* home = h->home;
     if (home == nullptr) {
-        discard(h);
+        std::free(h);
         return;
     }
     // A push-only stack that its owner empties in one exchange: no ABA.
@@ -44,7 +77,10 @@ void frame_allocator::deallocate_slowly(header* h) noexcept {
     } while (!home->returned_.compare_exchange_weak(first, h, std::memory_order_release, std::memory_order_relaxed));
 }
 
-void frame_allocator::discard(header* h) noexcept { std::free(h); }
+void frame_allocator::discard(header* h) noexcept {
+    --held_;
+    std::free(h);
+}
 
 void frame_allocator::take_returns() noexcept {
     header* h = returned_.exchange(nullptr, std::memory_order_acquire);

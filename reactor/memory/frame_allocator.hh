@@ -4,12 +4,16 @@
 //
 // A frame freed on another shard goes home: it is pushed on its home's return stack (the one place with atomics), which
 // the home empties when a list runs dry. Bounded: a class keeps at most `cached_limit` frames, the rest go back to malloc.
+// An allocator whose shard has ended stays until the last of its frames is home.
 #pragma once
+
+#include <corewire/reactor/memory/poison.hh>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 namespace corewire {
 
@@ -19,8 +23,13 @@ public:
     static constexpr std::size_t classes = 64; ///< frames up to granule * classes bytes are kept; larger ones are malloc's
     static constexpr std::uint32_t cached_limit = 4096;
 
-    frame_allocator() = default;
-    ~frame_allocator();
+    /// What a reactor holds: its allocator, which may outlive it.
+    struct retire {
+        void operator()(frame_allocator*) const noexcept;
+    };
+    using owner = std::unique_ptr<frame_allocator, retire>;
+    static owner make() { return owner{new frame_allocator}; }
+
     frame_allocator(const frame_allocator&) = delete;
     frame_allocator& operator=(const frame_allocator&) = delete;
 
@@ -34,6 +43,7 @@ public:
                 here->lists_[index].first = h->next;
                 --here->lists_[index].count;
                 h->home = here;
+                unpoison(h + 1, (index + 1) * granule - sizeof(header));
                 return h + 1;
             }
         }
@@ -59,8 +69,12 @@ public:
     /// Times malloc was asked: constant once a service is in its stride.
     std::uint64_t heap_allocations() const noexcept { return heap_allocations_; }
     std::uint64_t came_home() const noexcept { return came_home_; } ///< frames that another shard had freed
+    /// Frames in use or cached, oversized ones excepted.
+    std::uint64_t frames_held() const noexcept { return held_; }
 
 private:
+    frame_allocator() = default;
+    ~frame_allocator() = default;
     /// Before every frame. `home` while in use, `next` while on a list.
     struct alignas(16) header {
         union {
@@ -82,17 +96,20 @@ private:
             discard(h);
             return;
         }
+        poison(h + 1, (h->index + std::size_t{1}) * granule - sizeof(header));
         h->next = l.first;
         l.first = h;
         ++l.count;
     }
-    static void discard(header* h) noexcept;
+    void discard(header* h) noexcept;
     void take_returns() noexcept;
+    bool give_back_everything() noexcept;
 
     inline static thread_local constinit frame_allocator* current_ = nullptr;
     std::array<list, classes> lists_{};
     std::uint64_t heap_allocations_ = 0;
     std::uint64_t came_home_ = 0;
+    std::uint64_t held_ = 0;
     alignas(64) std::atomic<header*> returned_{nullptr};
 };
 

@@ -2,10 +2,17 @@
 
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <bit>
 #include <cstdio>
 #include <system_error>
 
 namespace corewire {
+
+namespace {
+
+constexpr std::uint64_t reported_one_by_one = 8;
+
+} // namespace
 
 task_group::task_group(std::string name) : detail::task_listener{&task_group::on_task_done}, name_(std::move(name)) {}
 
@@ -32,7 +39,7 @@ void task_group::destroy_all() noexcept {
 
 void task_group::on_task_done(detail::task_listener& listener, detail::task_promise& finished) noexcept {
     auto& self = static_cast<task_group&>(listener);
-    if (finished.failure) self.report(finished.failure);
+    if (finished.failure) self.note_failure(finished.failure);
     finished.unlink();
     finished.self.destroy();
     if (--self.count_ != 0) return;
@@ -44,15 +51,25 @@ void task_group::join_awaiter::wake() noexcept {
     reactor::current().make_ready(*this);
 }
 
-void task_group::report(const std::exception_ptr& failure) noexcept {
-    ++failed_;
+void task_group::note_failure(const std::exception_ptr& failure) noexcept {
     try {
         std::rethrow_exception(failure);
+    } catch (const std::system_error& e) {
+        if (stop_requested() && e.code() == std::errc::operation_canceled) return;
+        report(e.what());
     } catch (const std::exception& e) {
-        std::fprintf(stderr, "a task of group '%s' failed: %s\n", name_.c_str(), e.what());
+        report(e.what());
     } catch (...) {
-        std::fprintf(stderr, "a task of group '%s' failed\n", name_.c_str());
+        report("an exception that is no std::exception");
     }
+}
+
+void task_group::report(const char* what) noexcept {
+    ++failed_;
+    if (failed_ > reported_one_by_one && !std::has_single_bit(failed_)) return;
+    // Not fmt::print, which throws when stderr is closed.
+    std::fprintf(stderr, "a task of group '%s' failed (number %llu): %s\n", name_.c_str(),
+                 static_cast<unsigned long long>(failed_), what);
 }
 
 void task_group::join_awaiter::await_resume() {

@@ -7,7 +7,9 @@
 //     sessions.request_stop();                     // tasks that watch sessions.stop_token() end
 //     co_await sessions.join({.deadline = soon});
 //
-// One shard's. An exception that leaves a spawned task is reported on stderr with the group's name, and counted.
+// One shard's. An exception that leaves a spawned task is counted, and reported on stderr with the group's name: the first
+// few each, then at every power of two, so that hostile peers cannot flood the log. After request_stop() a task that ends
+// with ECANCELED has ended well.
 #pragma once
 
 #include <corewire/reactor/task/spawn.hh>
@@ -62,7 +64,8 @@ public:
 
 private:
     static void on_task_done(detail::task_listener& listener, detail::task_promise& finished) noexcept;
-    void report(const std::exception_ptr& failure) noexcept;
+    void note_failure(const std::exception_ptr& failure) noexcept;
+    void report(const char* what) noexcept;
 
     std::string name_;
     intrusive_list<detail::task_promise> tasks_;
