@@ -122,8 +122,8 @@ BOOST_AUTO_TEST_CASE(padding_behind_a_request_does_not_come_back) {
 }
 
 BOOST_AUTO_TEST_CASE(an_echo_of_64_kilobytes_is_answered_whole) {
-    bench b;
     frame_pool large(1, reassembler::frame_size);
+    bench b; // holds the reply: goes before the frames
     const auto data = pattern(65'507);
     packet p;
     p.head = large.allocate_buffer();
