@@ -22,7 +22,8 @@ struct stack_config {
     std::size_t max_connections = 65'536; ///< in any state, TIME-WAIT included
     udp_demux_options udp{};
     icmp_options icmp{};
-    neighbor_options neighbors{};
+    /// Room for the SYNs of many connections that are opened before the first ARP reply.
+    neighbor_options neighbors{.max_waiting_each = 256, .max_waiting_bytes = 256 * 1024, .max_waiting_total = 1024};
     reassembly_options reassembly{};
     std::uint32_t reassembly_frames = 16; ///< of 64 KiB: datagrams in pieces, and whole ones that a reader still holds
     duration orphan_timeout = std::chrono::seconds{60}; ///< a closed connection without an owner in FIN-WAIT-2

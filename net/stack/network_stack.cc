@@ -300,7 +300,7 @@ std::unique_ptr<listener_backend> network_stack::listen(const socket_address& at
         throw std::system_error(std::make_error_code(std::errc::address_not_available),
                                 "bind " + at.to_string() + ": this stack's address is " + wire::to_string(address()));
     }
-    return std::make_unique<tcp_listen_socket>(tcp_, socket_address{address(), tcp_.choose_listen_port(at.port)}, options);
+    return std::make_unique<tcp_listen_socket>(tcp_, socket_address(address(), tcp_.choose_listen_port(at.port)), options);
 }
 
 std::unique_ptr<tcp_backend> network_stack::connect(const socket_address& to, const socket_address& local,

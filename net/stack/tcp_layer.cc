@@ -6,6 +6,7 @@
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
+#include <cstdio>
 
 namespace corewire {
 
@@ -14,7 +15,8 @@ using wire::tcp_flags;
 tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
                      stack_statistics& statistics)
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), config_(config), statistics_(statistics),
-      port_(out.port_capabilities_of()), table_(config.max_connections), random_(config.seed.value_or(random_seed())) {
+      port_(out.device().capabilities()), table_(config.max_connections), random_(config.seed ? *config.seed : random_seed()),
+      challenges_(random_.next()) {
     for (siphash_key* key : {&isn_key_, &port_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
     dead_.reserve(64);
 }
@@ -45,7 +47,7 @@ void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, 
                               .verifies();
         if (!good) [[unlikely]] {
             ++statistics_.bad_tcp_checksum;
-            out_.on_bad_checksum(source, has(view.flags(), tcp_flags::syn));
+            explain_bad_checksum(source, view.flags());
             return;
         }
     }
@@ -137,7 +139,7 @@ tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block,
 
 tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 remote) const {
     tcp::parameters p = config_.tcp;
-    p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(out_.path_mtu(remote), out_.mtu()) - 40);
+    p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(out_.path_mtu_to(reactor_.now(), remote), out_.mtu()) - 40);
     p.no_delay = options.no_delay;
     p.receive_buffer = options.receive_buffer;
     p.send_buffer = options.send_buffer;
@@ -212,7 +214,7 @@ void tcp_layer::retry_starved() noexcept {
     }
 }
 
-void tcp_layer::on_icmp_error(time_point, const flow_key& key, std::errc what, bool hard, tcp::seq_number seq) {
+void tcp_layer::on_icmp_error(const flow_key& key, std::errc what, bool hard, tcp::seq_number seq) {
     tcp_connection* c = table_.find(key);
     if (c == nullptr) return;
     const tcp::event events = c->tcb.on_icmp_error(what, hard, seq);
@@ -220,7 +222,14 @@ void tcp_layer::on_icmp_error(time_point, const flow_key& key, std::errc what, b
     if (events != tcp::event::none) c->react(events);
 }
 
-void tcp_layer::on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu, tcp::seq_number) {
+bool tcp_layer::in_flight(const flow_key& key, tcp::seq_number seq) const noexcept {
+    const tcp_connection* c = table_.find(key);
+    if (c == nullptr) return false;
+    const tcp::connection_info i = c->tcb.info();
+    return seq - i.snd_una < i.snd_max - i.snd_una;
+}
+
+void tcp_layer::on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu) {
     tcp_connection* c = table_.find(key);
     if (c == nullptr) return;
     const tcp::event events = c->tcb.on_path_mtu(now, mtu);
@@ -257,6 +266,24 @@ tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remot
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     mark_dirty(*c);
     return *c;
+}
+
+std::uint16_t tcp_layer::choose_listen_port(std::uint16_t wanted) {
+    if (wanted != 0) return wanted;
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+        const auto port = static_cast<std::uint16_t>(49'152 + random_.below(16'384));
+        if (!listeners_.contains(port)) return port;
+    }
+    throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind: no free port");
+}
+
+/// Kernel peers on a veth leave checksums to a NIC that does not exist: say so once, instead of staying silent.
+void tcp_layer::explain_bad_checksum(ipv4 source, tcp_flags flags) {
+    if (!has(flags, tcp_flags::syn) || ++bad_syns_ != 3) return;
+    std::fprintf(stderr,
+                 "%s: the TCP checksum of every SYN from %s is wrong. If it is a Linux host at the other end of a veth, "
+                 "it leaves checksums to the device: run `ethtool -K DEVICE tx off` on its end.\n",
+                 out_.device().name().c_str(), to_string(source).c_str());
 }
 
 void tcp_layer::add_listener(tcp_listen_socket& listener) {

@@ -38,13 +38,17 @@ public:
     /// Sends what dirty connections have to say, while there is room. True if anything was sent.
     bool flush(time_point now);
     /// An ICMP error about a segment of ours.
-    void on_icmp_error(time_point now, const flow_key& key, std::errc what, bool hard, tcp::seq_number seq);
-    void on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu, tcp::seq_number seq);
+    void on_icmp_error(const flow_key& key, std::errc what, bool hard, tcp::seq_number seq);
+    void on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu);
+    /// Whether `seq` is a byte that was sent and is not acknowledged yet (RFC 5927 4.1).
+    bool in_flight(const flow_key& key, tcp::seq_number seq) const noexcept;
 
     // ---- for sockets ----
     /// Throws EADDRNOTAVAIL (no free port), ENETUNREACH, EADDRINUSE (the 4-tuple), ENOBUFS (connection limit).
     tcp_connection& open(ipv4 local, std::uint16_t local_port, ipv4 remote, std::uint16_t remote_port,
                          const tcp_options_set& options);
+    /// `wanted`, or a free one if that is 0.
+    std::uint16_t choose_listen_port(std::uint16_t wanted);
     /// Throws EADDRINUSE.
     void add_listener(tcp_listen_socket& listener);
     void remove_listener(tcp_listen_socket& listener) noexcept;
@@ -89,6 +93,7 @@ private:
     void rearm(tcp_connection& c) noexcept;
     void retry_starved() noexcept;
     void bury() noexcept;
+    void explain_bad_checksum(ipv4 source, wire::tcp_flags flags);
     tcp::parameters parameters_for(const tcp_options_set& options, ipv4 remote) const;
 
     reactor& reactor_;
@@ -109,6 +114,7 @@ private:
     siphash_key cookie_key_;
     random_generator random_;
     tcp::challenge_limiter challenges_;
+    unsigned bad_syns_ = 0; ///< SYNs with a wrong checksum
 };
 
 } // namespace corewire

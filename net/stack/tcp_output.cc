@@ -102,8 +102,8 @@ bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segm
     std::byte* tcp = at + link_and_ip_size;
     const wire::tcp_header header{.source_port = c.key.local_port,
                                   .destination_port = c.key.remote_port,
-                                  .sequence = s.seq.value(),
-                                  .acknowledgment = s.ack.value(),
+                                  .sequence = s.seq.value,
+                                  .acknowledgment = s.ack.value,
                                   .flags = s.flags,
                                   .window = s.window};
     header.emit({tcp, tcp_size}, s.option_size);
@@ -111,7 +111,7 @@ bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segm
     const std::uint32_t l4_size = tcp_size + s.payload_size;
     finish_checksum(p, c.key, l4_size);
     ++statistics_.tcp_segments_out;
-    if (out_.ready(c.path)) [[likely]] {
+    if (out_.ready(now, c.path)) [[likely]] {
         c.path.stamp(at, l4_size);
         egress_.commit();
         return true;
@@ -157,14 +157,14 @@ void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
     std::byte* tcp = p.head.append(tcp_size);
     const wire::tcp_header header{.source_port = key.local_port,
                                   .destination_port = key.remote_port,
-                                  .sequence = s.seq.value(),
-                                  .acknowledgment = s.ack.value(),
+                                  .sequence = s.seq.value,
+                                  .acknowledgment = s.ack.value,
                                   .flags = s.flags,
                                   .window = s.window};
     header.emit({tcp, tcp_size}, s.option_size);
     copy_options(tcp + wire::tcp_header::min_size, s);
     finish_checksum(p, key, tcp_size);
-    if (out_.ready(path)) {
+    if (out_.ready(reactor_.now(), path)) {
         path.stamp(at, tcp_size);
         egress_.push(std::move(p));
     } else {
