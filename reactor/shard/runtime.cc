@@ -2,6 +2,7 @@
 
 #include <corewire/reactor/shard/shard_context.hh>
 #include <corewire/reactor/shard/signals.hh>
+#include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/topology/pinning.hh>
 
 #include <algorithm>
@@ -113,7 +114,10 @@ void runtime::shard_main(unsigned shard) {
         here->loop.run();
     }
     everybody_->arrive_and_wait(); // no loop runs any more: nobody will wake this reactor
-    if (here && hooks_.tear_down) hooks_.tear_down(shard);
+    if (here) {
+        here->loop.root_group().destroy_all();
+        if (hooks_.tear_down) hooks_.tear_down(shard);
+    }
     forget(shard);
 }
 
@@ -136,21 +140,32 @@ task<> runtime::run_body(shard_context& here) {
 /// The one task of a shard that is in no group of the user's: waits until all others have ended.
 task<> runtime::lead(shard_context& here) {
     here.loop.root_group().spawn(run_body(here));
+    co_await drain(here);
+    co_await linger(here);
+    // The last shard ends the loops; until then each keeps serving the others' calls.
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == shard_count()) advance(phase::exiting);
+}
+
+task<> runtime::drain(shard_context& here) {
+    task_group& tasks = here.loop.root_group();
     bool drained = true;
     try {
-        co_await here.loop.root_group().join({.stop = here.give_up.token()});
+        co_await tasks.join({.stop = here.give_up.token()});
     } catch (const std::system_error&) {
         drained = false;
     }
     here.drain.cancel();
-    if (!drained) {
-        const std::size_t left = here.loop.root_group().size();
-        abandoned_.fetch_add(left, std::memory_order_relaxed);
-        fmt::print(stderr, "shard {}: {} task{} did not end within {} ms of the stop; abandoned\n", here.shard, left,
-                   left == 1 ? "" : "s", options_.drain.count() / 1'000'000);
-    }
-    // The last shard ends the loops; until then each keeps serving the others' calls.
-    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == shard_count()) advance(phase::exiting);
+    if (drained) co_return;
+    const std::size_t left = tasks.size();
+    abandoned_.fetch_add(left, std::memory_order_relaxed);
+    fmt::print(stderr, "shard {}: {} task{} did not end within {} ms of the stop; abandoned\n", here.shard, left,
+               left == 1 ? "" : "s", options_.drain.count() / 1'000'000);
+}
+
+task<> runtime::linger(shard_context& here) {
+    if (!hooks_.lingers) co_return;
+    const time_point until = here.loop.now() + options_.linger;
+    while (here.loop.now() < until && hooks_.lingers(here.shard)) co_await sleep_for(std::chrono::milliseconds{1});
 }
 
 void runtime::failed(unsigned shard, std::exception_ptr why) noexcept {

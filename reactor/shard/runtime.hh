@@ -37,6 +37,8 @@ struct runtime_options {
     bool handle_signals = true;
     /// How long tasks may take to end after a stop was asked for. Those that take longer are abandoned, and named on stderr.
     duration drain = std::chrono::seconds{5};
+    /// How long what ended tasks left behind may take to get out.
+    duration linger = std::chrono::seconds{1};
     reactor_options loop{};
     mailbox_options mail{};
 };
@@ -45,7 +47,10 @@ struct runtime_options {
 struct runtime_hooks {
     std::function<void(unsigned shard)> set_up{};    ///< before any body; may throw: then none runs
     std::function<void(unsigned shard)> on_stop{};   ///< a stop was asked for: refuse new work
-    std::function<void(unsigned shard)> tear_down{}; ///< after every shard's loop has ended
+    /// After a shard's tasks have ended: true while something they left behind still has to get out (the last bytes
+    /// of a closed connection). Asked every millisecond, for `runtime_options::linger` at most.
+    std::function<bool(unsigned shard)> lingers{};
+    std::function<void(unsigned shard)> tear_down{}; ///< after every shard's loop has ended; no task is left
 };
 
 class runtime {
@@ -83,6 +88,8 @@ private:
     void connect_mailboxes() noexcept;
     task<> run_body(shard_context& here);
     task<> lead(shard_context& here);
+    task<> drain(shard_context& here);
+    task<> linger(shard_context& here);
     void failed(unsigned shard, std::exception_ptr why) noexcept;
     void remember(shard_context& here) noexcept;
     void forget(unsigned shard) noexcept;

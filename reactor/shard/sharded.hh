@@ -11,6 +11,7 @@
 #pragma once
 
 #include <corewire/reactor/shard/remote_call.hh>
+#include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 #include <corewire/reactor/task/task.hh>
 
@@ -30,7 +31,13 @@ public:
     sharded() = default;
     sharded(const sharded&) = delete;
     sharded& operator=(const sharded&) = delete;
-    ~sharded() { CW_ASSERT(instances_ == nullptr, "a sharded<> service is destroyed before its stop() has ended"); }
+    /// After stop(). Its owner may also have been abandoned at shutdown: the instances are left as they are then, since
+    /// each could only be destroyed on its own shard.
+    ~sharded() {
+        if (instances_ == nullptr) return;
+        CW_ASSERT(this_shard::stopping().stop_requested(), "a sharded<> service is destroyed before its stop() has ended");
+        static_cast<void>(instances_.release());
+    }
 
     /// Makes Service(args...) on every shard, each from its own copies. If one throws, those that were made are stopped, and the
     /// first exception is thrown.

@@ -1,0 +1,132 @@
+#include <corewire/apps/runtime/app.hh>
+
+#include <corewire/apps/runtime/choose_network.hh>
+#include <corewire/apps/runtime/network_setup.hh>
+#include <corewire/reactor/shard/this_shard.hh>
+#include <corewire/reactor/topology/cpu_selection.hh>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <cstdio>
+#include <fmt/format.h>
+#include <pthread.h>
+
+namespace corewire {
+
+namespace {
+
+enum exit_code : int { ended_well = 0, failed_running = 1, cannot_set_up = 2 };
+
+/// The kinds of failure of a body that the user can do something about: as if set-up had found them.
+bool is_about_setting_up(const std::system_error& error) {
+    for (const std::errc known : {std::errc::permission_denied, std::errc::operation_not_permitted,
+                                  std::errc::address_in_use, std::errc::address_not_available})
+        if (error.code() == known) return true;
+    return false;
+}
+
+std::string advice(const std::system_error& error) {
+    if (error.code() == std::errc::permission_denied || error.code() == std::errc::operation_not_permitted)
+        return " (run as root; ports below 1024 need it too)";
+    if (error.code() == std::errc::address_in_use) return " (another program has it: choose another --port)";
+    return {};
+}
+
+sigset_t ending_signals() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return set;
+}
+
+} // namespace
+
+app::app(std::string name, std::string description)
+    : name_(std::move(name)), command_line_(std::make_unique<CLI::App>(std::move(description), name_)) {
+    // Before any thread of the program's: each inherits the mask, and the signals are shard 0's (signals.hh).
+    const sigset_t ours = ending_signals();
+    pthread_sigmask(SIG_BLOCK, &ours, &signals_before_);
+    command_line_->get_formatter()->column_width(34);
+    add_network_options(*command_line_, network_);
+}
+
+app::~app() { pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr); }
+
+std::optional<int> app::parse(int argc, char** argv) {
+    try {
+        command_line_->parse(argc, argv);
+        check_everything();
+        return std::nullopt;
+    } catch (const CLI::Success& help) {
+        return command_line_->exit(help);
+    } catch (const CLI::Error& error) {
+        return refuse(fmt::format("{} (--help lists the options)", error.what()));
+    } catch (const std::exception& error) {
+        return refuse(error.what());
+    }
+}
+
+void app::check_everything() {
+    if (on_parsed_) on_parsed_();
+    check_network_options(network_, ports_only_);
+    if (network_.spin) runtime_.loop.spin = *network_.spin;
+    try {
+        runtime_.cpus = select_cpus(machine::detect(), network_.cores);
+    } catch (const std::invalid_argument& error) {
+        throw setup_error(fmt::format("--cores: {}", error.what()));
+    }
+}
+
+int app::run(std::function<task<>()> body) {
+    std::atomic<bool> running{false};
+    try {
+        const network_choice choice = choose_network(network_, host_facts::detect(network_));
+        if (!choice.why.empty())
+            fmt::print(stderr, "{}: --net=auto chose {}: {}\n", name_, name_of(choice.kind), choice.why);
+        setup_ = std::make_unique<network_setup>(
+            network_, network_plan{choice.kind, static_cast<unsigned>(runtime_.cpus.size()), ports_only_, wrapper_});
+        runtime shards(runtime_);
+        const auto start = [&] {
+            running.store(true, std::memory_order_relaxed);
+            return body();
+        };
+        shards.run(start, {.set_up = [this](unsigned shard) { setup_->set_up(shard); },
+                           .lingers = [this](unsigned shard) { return setup_->lingers(shard); },
+                           .tear_down = [this](unsigned shard) { setup_->tear_down(shard); }});
+        return ended_well;
+    } catch (const setup_error& error) {
+        return refuse(error.what());
+    } catch (const std::system_error& error) {
+        if (running && !is_about_setting_up(error)) return fail(error.what());
+        return refuse(error.what() + advice(error));
+    } catch (const std::invalid_argument& error) {
+        return refuse(error.what());
+    } catch (const std::exception& error) {
+        return running ? fail(error.what()) : refuse(error.what());
+    }
+}
+
+int app::run_on_every_core(int argc, char** argv, std::function<task<>()> body) {
+    if (const auto status = parse(argc, argv)) return *status;
+    return run(std::move(body));
+}
+
+int app::refuse(std::string_view why) const {
+    // One line, whatever a library's message looks like.
+    fmt::print(stderr, "{}: {}\n", name_, why.substr(0, why.find('\n')));
+    return cannot_set_up;
+}
+
+int app::fail(std::string_view why) const {
+    fmt::print(stderr, "{}: {}\n", name_, why);
+    return failed_running;
+}
+
+network_kind app::chosen() const noexcept { return setup_->kind(); }
+port* app::device() const noexcept { return setup_->device(this_shard::id()); }
+network_stack* app::stack() const noexcept { return setup_->stack(this_shard::id()); }
+port* app::far_device() const noexcept { return setup_->device(this_shard::id(), true); }
+network_stack* app::far_stack() const noexcept { return setup_->stack(this_shard::id(), true); }
+
+} // namespace corewire

@@ -1,0 +1,143 @@
+#include <corewire/apps/runtime/network_options.hh>
+
+#include <corewire/apps/runtime/setup_error.hh>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <map>
+
+namespace corewire {
+
+namespace {
+
+/// Sets `target` from text, or refuses with `what it should look like`.
+template <typename T>
+CLI::callback_t parsed_as(const char* option, std::optional<T>& target, const char* looks_like) {
+    return [option, &target, looks_like](const CLI::results_t& values) {
+        const std::optional<T> value = T::parse(values.front());
+        if (!value) throw CLI::ValidationError(option, fmt::format("'{}' is not {}", values.front(), looks_like));
+        target = value;
+        return true;
+    };
+}
+
+void refuse_unless(bool holds, const std::string& why) {
+    if (!holds) throw setup_error(why);
+}
+
+/// Options that only one kind of network reads are an error with the others, not ignored.
+void check_foreign_options(const network_options& o) {
+    const bool any_may_come = o.net == network_kind::automatic;
+    const auto only_for = [&](bool given, const char* option, std::initializer_list<network_kind> kinds) {
+        if (!given || any_may_come) return;
+        std::string names;
+        for (network_kind kind : kinds) {
+            if (kind == o.net) return;
+            names += fmt::format("{}--net={}", names.empty() ? "" : " and ", name_of(kind));
+        }
+        throw setup_error(fmt::format("{} is for {}: leave it out with --net={}", option, names, name_of(o.net)));
+    };
+    using enum network_kind;
+    only_for(!o.interface.empty(), "--interface", {xdp, tap});
+    only_for(o.address.has_value(), "--address", {xdp, tap});
+    only_for(o.gateway.has_value(), "--gateway", {xdp, tap});
+    only_for(o.host_address.has_value(), "--host-address", {tap});
+    only_for(o.shared, "--shared", {xdp});
+    only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
+    if (o.net == kernel) refuse_unless(o.pcap.empty() && !o.trace, "--pcap and --trace see frames of our own stack, which --net=kernel does not use");
+}
+
+void check_addresses(const network_options& o) {
+    if (o.address) {
+        const ip_prefix& p = *o.address;
+        const ipv4 host = p.address();
+        refuse_unless(p.length() >= 1 && !host.is_multicast() && host != ipv4::any() && host != ipv4::broadcast() &&
+                          (p.length() >= 31 || (host != p.network() && host != p.broadcast())),
+                      fmt::format("--address: {} is not the address of a host on a network", to_string(p)));
+    }
+    if (o.gateway) {
+        refuse_unless(o.address.has_value() || o.shared, "--gateway needs --address A.B.C.D/LENGTH beside it");
+        refuse_unless(!o.address || (o.address->contains(*o.gateway) && *o.gateway != o.address->address()),
+                      fmt::format("--gateway: {} is not another host on the network of --address {}", to_string(*o.gateway),
+                                  o.address ? to_string(*o.address) : ""));
+    }
+    if (o.host_address) {
+        refuse_unless(o.address.has_value(), "--host-address needs --address A.B.C.D/LENGTH beside it");
+        refuse_unless(o.address->contains(o.host_address->address()) && o.host_address->address() != o.address->address(),
+                      fmt::format("--host-address: {} is not another host on the network of --address {}",
+                                  to_string(*o.host_address), to_string(*o.address)));
+    }
+}
+
+} // namespace
+
+std::string_view name_of(network_kind kind) noexcept {
+    switch (kind) {
+    case network_kind::automatic: return "auto";
+    case network_kind::xdp: return "xdp";
+    case network_kind::tap: return "tap";
+    case network_kind::wire: return "wire";
+    case network_kind::kernel: return "kernel";
+    }
+    return "?";
+}
+
+void add_network_options(CLI::App& to, network_options& o) {
+    static const std::map<std::string, network_kind> kinds{{"auto", network_kind::automatic},
+                                                           {"xdp", network_kind::xdp},
+                                                           {"tap", network_kind::tap},
+                                                           {"wire", network_kind::wire},
+                                                           {"kernel", network_kind::kernel}};
+    static const std::map<std::string, xdp_mode> modes{
+        {"auto", xdp_mode::automatic}, {"native", xdp_mode::native}, {"generic", xdp_mode::generic}};
+    CLI::Option_group& group = *to.add_option_group("Network and cores");
+    const auto choice = [&](const char* name, auto& target, const auto& names, const char* help) {
+        group
+            .add_option_function<std::string>(
+                name,
+                [name, &target, &names](const std::string& text) {
+                    const auto found = names.find(text);
+                    if (found == names.end()) {
+                        std::string list;
+                        for (const auto& [known, value] : names) list += (list.empty() ? "" : ", ") + known;
+                        throw CLI::ValidationError(name, fmt::format("'{}' is none of {}", text, list));
+                    }
+                    target = found->second;
+                },
+                help)
+            ->type_name("KIND");
+    };
+    choice("--net", o.net, kinds, "What carries packets: auto, xdp, tap, wire or kernel (default auto)");
+    group.add_option("--interface", o.interface, "xdp: the network interface; tap: a name for the new one")->type_name("IFNAME");
+    group.add_option("--address", parsed_as("--address", o.address, "an address and the length of its network, like 192.0.2.2/24"),
+                     "Our address and the length of its network")->type_name("A.B.C.D/LENGTH");
+    group.add_option("--gateway", parsed_as("--gateway", o.gateway, "an IPv4 address, like 192.0.2.1"),
+                     "Next hop to other networks")->type_name("A.B.C.D");
+    group.add_option("--host-address", parsed_as("--host-address", o.host_address, "an address and the length of its network, like 192.0.2.1/24"),
+                     "tap: the kernel's end of the cable")->type_name("A.B.C.D/LENGTH");
+    group.add_option("--cores", o.cores, "A count (2), CPUs (0-3,6), or core:2-5, numa:0, package:1, pu:7, all")
+        ->type_name("WHICH")->capture_default_str();
+    choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
+    group.add_flag("--shared", o.shared, "xdp: use the kernel's own address, and take only our own flows from it");
+    group.add_option_function<std::uint64_t>(
+             "--spin-us", [&o](std::uint64_t us) { o.spin = std::chrono::microseconds{us}; },
+             "Microseconds that an idle core spins before it sleeps")
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{3'600'000'000}))->type_name("N");
+    group.add_option("--pcap", o.pcap, "Write every frame to this file, for Wireshark (shard N > 0: FILE.N)")->type_name("FILE");
+    group.add_flag("--trace", o.trace, "Print a line for every frame, to stderr");
+    to.set_config("--config", "", "Read options from a TOML file: net = \"tap\", port = 7, ...")->type_name("FILE");
+}
+
+void check_network_options(const network_options& o, bool ports_only) {
+    check_foreign_options(o);
+    check_addresses(o);
+    if (o.net == network_kind::xdp) {
+        refuse_unless(!o.interface.empty(), "--net=xdp needs --interface IFNAME: the network interface to use");
+        refuse_unless(o.address.has_value() || o.shared || ports_only,
+                      "--net=xdp needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
+    }
+    if (o.net == network_kind::tap)
+        refuse_unless(o.address.has_value() || ports_only, "--net=tap needs --address A.B.C.D/LENGTH (and --host-address for the kernel's end)");
+}
+
+} // namespace corewire

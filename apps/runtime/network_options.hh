@@ -1,0 +1,48 @@
+// What a user chooses about the network and the cores. Plain values: from the command line, a config file or a test.
+#pragma once
+
+#include <corewire/net/port/xdp/xdp_device.hh>
+#include <corewire/net/wire/address.hh>
+#include <corewire/reactor/base/time.hh>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+namespace corewire {
+
+enum class network_kind {
+    automatic, ///< the best that works here: choose_network() says which and why
+    xdp,       ///< AF_XDP on --interface
+    tap,       ///< a TAP device that this program makes
+    wire,      ///< a cable in memory between the shards of this process
+    kernel,    ///< the kernel's own sockets, through io_uring
+};
+std::string_view name_of(network_kind kind) noexcept;
+
+struct network_options {
+    network_kind net = network_kind::automatic;
+    std::string interface{};                   ///< xdp: an existing one; tap: the name of the new one
+    std::optional<ip_prefix> address{};        ///< ours, with the length of the network: 192.0.2.2/24
+    std::optional<ipv4> gateway{};             ///< next hop off that network
+    std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
+    std::string cores = "all";                 ///< see reactor/topology/cpu_selection.hh
+    xdp_mode mode = xdp_mode::automatic;
+    bool shared = false;                       ///< xdp: use the kernel's own address, take only our flows
+    std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default
+    std::string pcap{};                        ///< write every frame to this file
+    bool trace = false;                        ///< print every frame to stderr
+};
+
+/// Adds the options that every program has. `options` must outlive `to`; its values are the defaults shown by --help.
+void add_network_options(CLI::App& to, network_options& options);
+
+/// What belongs together is there and nothing is that would be ignored. Throws setup_error (setup_error.hh) with one sentence.
+/// `ports_only`: no stack will need an address.
+void check_network_options(const network_options& options, bool ports_only = false);
+
+} // namespace corewire

@@ -1,0 +1,143 @@
+#include <corewire/apps/runtime/network_setup.hh>
+
+#include <corewire/apps/runtime/port_wrappers.hh>
+#include <corewire/apps/runtime/setup_error.hh>
+#include <corewire/net/kernel/kernel_provider.hh>
+#include <corewire/net/port/loop/wire_port.hh>
+#include <corewire/net/port/tap/tap_port.hh>
+#include <corewire/net/port/xdp/xdp_port.hh>
+#include <corewire/net/stack/network_stack.hh>
+#include <corewire/net/stack/shard_steering.hh>
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <fmt/format.h>
+
+namespace corewire {
+
+network_setup::network_setup(const network_options& options, network_plan plan)
+    : options_(options), plan_(std::move(plan)), parts_(plan_.shards) {
+    switch (plan_.kind) {
+    case network_kind::tap: open_tap(options); break;
+    case network_kind::wire: open_wire(); break;
+    case network_kind::xdp: open_xdp(options); break;
+    case network_kind::kernel:
+        if (plan_.ports_only) throw setup_error("--net=kernel has no port of ours: choose --net=xdp, tap or wire");
+        break;
+    case network_kind::automatic: CW_ASSERT(false, "choose_network() comes first");
+    }
+    const bool one_address = plan_.kind == network_kind::tap || plan_.kind == network_kind::xdp;
+    if (!one_address || plan_.ports_only || plan_.shards == 1) return;
+    auto steering = shard_steering::make(plan_.shards);
+    for (unsigned shard = 0; shard < plan_.shards; ++shard) parts_[shard].steering = std::move(steering[shard]);
+}
+
+network_setup::~network_setup() = default;
+
+void network_setup::open_tap(const network_options& options) {
+    tap_options tap;
+    if (!options.interface.empty()) tap.interface = options.interface;
+    tap.host_address = options.host_address;
+    tap.queues = plan_.shards;
+    auto ports = tap_port::open(tap);
+    for (unsigned shard = 0; shard < plan_.shards; ++shard) parts_[shard].near.device = std::move(ports[shard]);
+}
+
+void network_setup::open_wire() {
+    if (plan_.shards > 2)
+        throw setup_error(fmt::format("--net=wire joins two shards, not {}: choose --cores=2, or 1 for both ends on one core",
+                                      plan_.shards));
+    wire_link::ends ends = wire_link::make();
+    parts_[0].near.device = std::move(ends.first);
+    (plan_.shards == 2 ? parts_[1].near : parts_[0].far).device = std::move(ends.second);
+}
+
+void network_setup::open_xdp(const network_options& options) {
+    if (options.shared)
+        throw setup_error("--shared is not available yet: give --address A.B.C.D/LENGTH, an address that the kernel does not have");
+    xdp_ = std::make_shared<xdp_device>(xdp_device_options{.interface = options.interface, .mode = options.mode});
+    if (xdp_->info().queues < plan_.shards)
+        throw setup_error(fmt::format("{} has {} queue{} and --cores asks for {} shards, a queue each: choose --cores={} "
+                                      "(or give it more with `ethtool -L`)",
+                                      options.interface, xdp_->info().queues, xdp_->info().queues == 1 ? "" : "s",
+                                      plan_.shards, xdp_->info().queues));
+    if (options.address) xdp_->own(options.address->address());
+}
+
+/// Its queues are every plan_.shards-th one: a sender may use any queue, so none may be without a port.
+std::unique_ptr<port> network_setup::open_xdp_port(unsigned shard) {
+    xdp_port_options options;
+    options.queues.clear();
+    for (unsigned queue = shard; queue < xdp_->info().queues; queue += plan_.shards) options.queues.push_back(queue);
+    return std::make_unique<xdp_port>(xdp_, options);
+}
+
+ip_prefix network_setup::wire_address(unsigned end) noexcept {
+    return {ipv4(10, 99, 0, static_cast<std::uint8_t>(1 + end)), 24};
+}
+
+stack_config network_setup::config_for(unsigned shard, bool far) const {
+    stack_config config;
+    if (plan_.kind == network_kind::wire) {
+        config.address = wire_address(far ? 1 : shard);
+        return config;
+    }
+    config.address = *options_.address;
+    config.gateway = options_.gateway;
+    config.announce = shard == 0; // one address, one announcement
+    return config;
+}
+
+std::unique_ptr<port> network_setup::wrapped(std::unique_ptr<port> inner, unsigned shard, bool far) const {
+    if (plan_.wrap) inner = plan_.wrap(std::move(inner), shard, far);
+    return wrap_port(std::move(inner), options_, far ? 1 : shard);
+}
+
+void network_setup::finish(end& e, unsigned shard, bool far, const stack_config& config) {
+    e.device = wrapped(std::move(e.device), shard, far);
+    e.at = e.device.get();
+    if (plan_.ports_only) return;
+    e.stack = std::make_unique<network_stack>(reactor::current(), std::move(e.device), config);
+}
+
+void network_setup::set_up(unsigned shard) {
+    shard_part& mine = parts_[shard];
+    void*& provider = reactor::current().attached(reactor::attachment::network);
+    if (plan_.kind == network_kind::kernel) {
+        mine.kernel = std::make_unique<kernel_provider>(reactor::current());
+        provider = mine.kernel.get();
+        return;
+    }
+    if (plan_.kind == network_kind::xdp) mine.near.device = open_xdp_port(shard);
+    finish(mine.near, shard, false, plan_.ports_only ? stack_config{} : config_for(shard, false));
+    if (mine.far.device) finish(mine.far, shard, true, plan_.ports_only ? stack_config{} : config_for(shard, true));
+    if (mine.steering) mine.near.stack->set_steering(std::move(mine.steering));
+    if (mine.near.stack) provider = static_cast<socket_provider*>(mine.near.stack.get());
+}
+
+bool network_setup::lingers(unsigned shard) const {
+    bool unsent = false;
+    for (const end* e : {&parts_[shard].near, &parts_[shard].far})
+        if (e->stack)
+            e->stack->tcp().for_each_connection([&](const tcp_connection& c) {
+                const tcp_state state = c.tcb.state();
+                unsent |= state == tcp_state::fin_wait_1 || state == tcp_state::closing || state == tcp_state::last_ack;
+            });
+    return unsent;
+}
+
+void network_setup::tear_down(unsigned shard) noexcept {
+    shard_part& mine = parts_[shard];
+    reactor::current().attached(reactor::attachment::network) = nullptr;
+    mine.far = {};
+    mine.near = {};
+    mine.kernel.reset();
+}
+
+port* network_setup::device(unsigned shard, bool far) const noexcept {
+    return (far ? parts_[shard].far : parts_[shard].near).at;
+}
+network_stack* network_setup::stack(unsigned shard, bool far) const noexcept {
+    return (far ? parts_[shard].far : parts_[shard].near).stack.get();
+}
+
+} // namespace corewire

@@ -1,0 +1,82 @@
+// The composition root: the one place that knows every port. Makes, for a whole run, what the network needs on each shard.
+//
+//     options -> network_setup --(what is shared: XDP device, tap, cables, steering)--> on each shard: port [wrapped] -> stack
+//                              --kernel--------------------------------------------->                 kernel_provider
+//
+// Made by main() before the shards; set_up(), close_listeners() and tear_down() are called on each shard's thread, and a
+// shard touches its own part only. Bounds are those of the ports and stacks.
+#pragma once
+
+#include <corewire/apps/runtime/network_options.hh>
+#include <corewire/net/port/port.hh>
+#include <corewire/net/stack/config.hh>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace corewire {
+
+class network_stack;
+class shard_steering;
+class socket_provider;
+
+/// Puts something round a port. `far`: the second end of a wire that both of its ends share a shard with.
+using port_wrapper = std::function<std::unique_ptr<port>(std::unique_ptr<port> inner, unsigned shard, bool far)>;
+
+struct network_plan {
+    network_kind kind = network_kind::kernel; ///< never `automatic`
+    unsigned shards = 1;
+    bool ports_only = false;    ///< no stacks: the program uses the ports itself
+    port_wrapper wrap{};        ///< the program's own; goes round the port, inside tracer and pcap writer
+};
+
+class network_setup {
+public:
+    /// Takes hold of what the shards share. Throws setup_error, or std::system_error with a sentence.
+    network_setup(const network_options& options, network_plan plan);
+    ~network_setup();
+    network_setup(const network_setup&) = delete;
+    network_setup& operator=(const network_setup&) = delete;
+
+    /// On the shard's thread, with its reactor current: makes its port and its provider of sockets.
+    void set_up(unsigned shard);
+    /// True while a connection that nobody holds any more has bytes, or its FIN, to deliver.
+    bool lingers(unsigned shard) const;
+    void tear_down(unsigned shard) noexcept;
+
+    network_kind kind() const noexcept { return plan_.kind; }
+    port* device(unsigned shard, bool far = false) const noexcept;
+    network_stack* stack(unsigned shard, bool far = false) const noexcept;
+
+    /// A wire's addresses: 10.99.0.1 is shard 0 (or the near end), 10.99.0.2 shard 1 (or the far end).
+    static ip_prefix wire_address(unsigned end) noexcept;
+
+private:
+    /// One port and what stands on it.
+    struct end {
+        std::unique_ptr<port> device; ///< until a stack takes it over; stays here with ports_only
+        std::unique_ptr<network_stack> stack;
+        port* at = nullptr;
+    };
+    struct shard_part {
+        end near, far;
+        std::unique_ptr<shard_steering> steering;
+        std::unique_ptr<socket_provider> kernel;
+    };
+    void open_tap(const network_options& options);
+    void open_wire();
+    void open_xdp(const network_options& options);
+    std::unique_ptr<port> open_xdp_port(unsigned shard);
+    void finish(end& e, unsigned shard, bool far, const stack_config& config);
+    std::unique_ptr<port> wrapped(std::unique_ptr<port> inner, unsigned shard, bool far) const;
+    stack_config config_for(unsigned shard, bool far) const;
+
+    network_options options_;
+    network_plan plan_;
+    std::shared_ptr<class xdp_device> xdp_;
+    std::vector<shard_part> parts_; ///< by shard
+};
+
+} // namespace corewire

@@ -1,0 +1,155 @@
+// The options that every program has: what they set, and the sentence for each way to get them wrong.
+#include <corewire/apps/runtime/choose_network.hh>
+#include <corewire/apps/runtime/network_options.hh>
+#include <corewire/apps/runtime/setup_error.hh>
+
+#include <CLI/CLI.hpp>
+#include <boost/test/unit_test.hpp>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+
+using namespace corewire;
+
+namespace {
+
+struct parsed {
+    network_options options;
+    std::string refusal; ///< empty when accepted
+};
+
+parsed parse(const std::string& line, bool ports_only = false) {
+    parsed out;
+    CLI::App app("", "test");
+    add_network_options(app, out.options);
+    try {
+        app.parse(line, false);
+        check_network_options(out.options, ports_only);
+    } catch (const CLI::Error& e) {
+        out.refusal = e.what();
+    } catch (const setup_error& e) {
+        out.refusal = e.what();
+    }
+    return out;
+}
+
+#define CHECK_REFUSED(line, why) BOOST_TEST(parse(line).refusal == (why))
+
+std::string chosen(const std::string& line, const host_facts& facts) {
+    const parsed p = parse(line);
+    BOOST_TEST_REQUIRE(p.refusal == "");
+    const network_choice choice = choose_network(p.options, facts);
+    return std::string(name_of(choice.kind)) + ": " + choice.why;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(network_options)
+
+BOOST_AUTO_TEST_CASE(nothing_given_leaves_the_defaults) {
+    const parsed p = parse("");
+    BOOST_TEST(p.refusal == "");
+    BOOST_TEST((p.options.net == network_kind::automatic));
+    BOOST_TEST(p.options.cores == "all");
+    BOOST_TEST(!p.options.address);
+    BOOST_TEST(!p.options.spin);
+}
+
+BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
+    const parsed p = parse("--net=xdp --interface cw0 --address=192.0.2.2/24 --gateway 192.0.2.1 --cores=core:0-1 "
+                           "--xdp-mode=native --spin-us 50 --pcap=/tmp/x.pcap --trace");
+    BOOST_TEST_REQUIRE(p.refusal == "");
+    BOOST_TEST((p.options.net == network_kind::xdp));
+    BOOST_TEST(p.options.interface == "cw0");
+    BOOST_TEST(to_string(*p.options.address) == "192.0.2.2/24");
+    BOOST_TEST(to_string(*p.options.gateway) == "192.0.2.1");
+    BOOST_TEST(p.options.cores == "core:0-1");
+    BOOST_TEST((p.options.mode == xdp_mode::native));
+    BOOST_TEST((*p.options.spin == std::chrono::microseconds(50)));
+    BOOST_TEST(p.options.pcap == "/tmp/x.pcap");
+    BOOST_TEST(p.options.trace);
+    const parsed tap = parse("--net tap --address 192.0.2.2/24 --host-address 192.0.2.1/24");
+    BOOST_TEST(tap.refusal == "");
+    BOOST_TEST(to_string(*tap.options.host_address) == "192.0.2.1/24");
+}
+
+BOOST_AUTO_TEST_CASE(a_config_file_has_the_same_keys_and_the_command_line_wins) {
+    const std::string path = "network_options_test." + std::to_string(::getpid()) + ".toml";
+    std::ofstream(path) << "net = \"tap\"\naddress = \"192.0.2.2/24\"\ncores = \"2\"\n";
+    const parsed p = parse("--config " + path + " --cores 1");
+    std::remove(path.c_str());
+    BOOST_TEST(p.refusal == "");
+    BOOST_TEST((p.options.net == network_kind::tap));
+    BOOST_TEST(to_string(*p.options.address) == "192.0.2.2/24");
+    BOOST_TEST(p.options.cores == "1");
+}
+
+BOOST_AUTO_TEST_CASE(a_config_file_that_is_not_there_is_refused) {
+    BOOST_TEST(parse("--config /nonexistent.toml").refusal.find("/nonexistent.toml") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_with_those_that_do) {
+    CHECK_REFUSED("--net=dpdk", "--net: 'dpdk' is none of auto, kernel, tap, wire, xdp");
+    CHECK_REFUSED("--xdp-mode=fast --net=xdp", "--xdp-mode: 'fast' is none of auto, generic, native");
+    CHECK_REFUSED("--address=192.0.2.2", "--address: '192.0.2.2' is not an address and the length of its network, like 192.0.2.2/24");
+    CHECK_REFUSED("--address=192.0.2.300/24",
+                  "--address: '192.0.2.300/24' is not an address and the length of its network, like 192.0.2.2/24");
+    CHECK_REFUSED("--gateway=router", "--gateway: 'router' is not an IPv4 address, like 192.0.2.1");
+    BOOST_TEST(parse("--spin-us=-1").refusal != "");
+    BOOST_TEST(parse("--no-such-option").refusal.find("--no-such-option") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_network_needs_is_asked_for) {
+    CHECK_REFUSED("--net=xdp --address=192.0.2.2/24", "--net=xdp needs --interface IFNAME: the network interface to use");
+    CHECK_REFUSED("--net=xdp --interface=cw0",
+                  "--net=xdp needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
+    CHECK_REFUSED("--net=tap", "--net=tap needs --address A.B.C.D/LENGTH (and --host-address for the kernel's end)");
+    BOOST_TEST(parse("--net=xdp --interface=cw0", true).refusal == ""); // bare frames need no address
+}
+
+BOOST_AUTO_TEST_CASE(what_a_network_would_ignore_is_refused) {
+    CHECK_REFUSED("--net=wire --interface=cw0", "--interface is for --net=xdp and --net=tap: leave it out with --net=wire");
+    CHECK_REFUSED("--net=kernel --address=192.0.2.2/24",
+                  "--address is for --net=xdp and --net=tap: leave it out with --net=kernel");
+    CHECK_REFUSED("--net=xdp --interface=cw0 --address=192.0.2.2/24 --host-address=192.0.2.1/24",
+                  "--host-address is for --net=tap: leave it out with --net=xdp");
+    CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --xdp-mode=native", "--xdp-mode is for --net=xdp: leave it out with --net=tap");
+    CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --shared", "--shared is for --net=xdp: leave it out with --net=tap");
+    BOOST_TEST(parse("--net=kernel --trace").refusal != "");
+}
+
+BOOST_AUTO_TEST_CASE(addresses_must_fit_together) {
+    CHECK_REFUSED("--address=192.0.2.0/24", "--address: 192.0.2.0/24 is not the address of a host on a network");
+    CHECK_REFUSED("--address=192.0.2.255/24", "--address: 192.0.2.255/24 is not the address of a host on a network");
+    CHECK_REFUSED("--address=224.0.0.1/24", "--address: 224.0.0.1/24 is not the address of a host on a network");
+    CHECK_REFUSED("--address=192.0.2.2/24 --gateway=198.51.100.1",
+                  "--gateway: 198.51.100.1 is not another host on the network of --address 192.0.2.2/24");
+    CHECK_REFUSED("--address=192.0.2.2/24 --gateway=192.0.2.2",
+                  "--gateway: 192.0.2.2 is not another host on the network of --address 192.0.2.2/24");
+    CHECK_REFUSED("--gateway=192.0.2.1", "--gateway needs --address A.B.C.D/LENGTH beside it");
+    CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --host-address=192.0.2.2/24",
+                  "--host-address: 192.0.2.2/24 is not another host on the network of --address 192.0.2.2/24");
+    BOOST_TEST(parse("--net=tap --address=192.0.2.0/31 --host-address=192.0.2.1/31").refusal == ""); // RFC 3021
+}
+
+BOOST_AUTO_TEST_CASE(auto_takes_the_best_that_works_and_says_why) {
+    const host_facts nothing{};
+    const host_facts root{.may_administer = true, .may_make_taps = true};
+    const host_facts root_and_interface{.may_administer = true, .may_make_taps = true, .interface_exists = true};
+    const host_facts interface_only{.interface_exists = true};
+    BOOST_TEST(chosen("", root) == "kernel: there is no --interface and no --address");
+    BOOST_TEST(chosen("--interface=cw0 --address=192.0.2.2/24", root_and_interface) ==
+               "xdp: cw0 is a network interface, and this process may attach to it");
+    BOOST_TEST(chosen("--interface=cw0 --address=192.0.2.2/24", interface_only) ==
+               "kernel: attaching to cw0 needs root (CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF)");
+    BOOST_TEST(chosen("--interface=cw0", root_and_interface) ==
+               "kernel: using cw0 needs --address A.B.C.D/LENGTH (or --shared) as well");
+    BOOST_TEST(chosen("--interface=cw0 --address=192.0.2.2/24", root) == "tap: there is no interface cw0 yet");
+    BOOST_TEST(chosen("--address=192.0.2.2/24", root) == "tap: there is an --address and no --interface");
+    BOOST_TEST(chosen("--address=192.0.2.2/24", nothing) ==
+               "kernel: making a tap interface needs root (CAP_NET_ADMIN) and /dev/net/tun");
+    BOOST_TEST(chosen("--net=wire", root_and_interface) == "wire: ");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
