@@ -1,0 +1,141 @@
+// task_group: detached work that is counted, joined, stopped, and whose failures are told.
+#include "driven.hh"
+
+#include <corewire/reactor/task/event.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <stdexcept>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using reactor_test::driven;
+using reactor_test::record;
+
+namespace {
+
+task<> waits(event& e) { co_await e.wait(); }
+task<> throws(event& e) {
+    co_await e.wait();
+    throw std::runtime_error("as agreed");
+}
+task<> sleeps_until_stopped(stop_token stop) { co_await sleep_for(1h, stop); }
+task<> spawns_another(task_group& group, event& e) {
+    co_await e.wait();
+    group.spawn(waits(e));
+}
+task<> counts(int& runs) {
+    ++runs;
+    co_return;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(task_group)
+
+BOOST_AUTO_TEST_CASE(a_task_runs_up_to_its_first_wait_inside_spawn) {
+    driven d;
+    corewire::task_group group{"test"};
+    int runs = 0;
+    group.spawn(counts(runs));
+    BOOST_CHECK_EQUAL(runs, 1);
+    BOOST_CHECK_EQUAL(group.size(), 0u);
+}
+
+BOOST_AUTO_TEST_CASE(join_waits_for_the_last_task_and_for_those_it_spawned) {
+    driven d;
+    corewire::task_group group{"test"};
+    event first, second;
+    group.spawn(waits(first));
+    group.spawn(spawns_another(group, second));
+    std::errc outcome{};
+    bool done = false;
+    corewire::task_group outside{"outside"};
+    outside.spawn(record([&] { return group.join(); }, outcome, done));
+    first.set();
+    d.settle();
+    BOOST_CHECK_EQUAL(group.size(), 1u);
+    BOOST_CHECK(!done);
+    second.set();
+    d.settle();
+    BOOST_CHECK(done);
+    BOOST_CHECK(outcome == std::errc{});
+    BOOST_CHECK_EQUAL(group.size(), 0u);
+}
+
+BOOST_AUTO_TEST_CASE(join_of_an_empty_group_does_not_wait) {
+    driven d;
+    corewire::task_group group{"test"}, outside{"outside"};
+    std::errc outcome{};
+    bool done = false;
+    outside.spawn(record([&] { return group.join(); }, outcome, done));
+    BOOST_CHECK(done);
+}
+
+BOOST_AUTO_TEST_CASE(join_gives_up_at_its_deadline_and_the_tasks_live_on) {
+    driven d;
+    event e;
+    corewire::task_group group{"test"}, outside{"outside"};
+    group.spawn(waits(e));
+    std::errc outcome{};
+    bool done = false;
+    outside.spawn(record([&] { return group.join({.deadline = d.loop.now() + 1ms}); }, outcome, done));
+    d.advance(999'999ns);
+    BOOST_CHECK(!done);
+    d.advance(1ns);
+    BOOST_CHECK(done);
+    BOOST_CHECK(outcome == std::errc::timed_out);
+    BOOST_CHECK_EQUAL(group.size(), 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_failure_is_counted_and_the_others_go_on) {
+    driven d;
+    event failing, going_on;
+    corewire::task_group group{"a test that fails on purpose"};
+    group.spawn(throws(failing));
+    group.spawn(waits(going_on));
+    failing.set();
+    d.settle();
+    BOOST_CHECK_EQUAL(group.failed(), 1u);
+    BOOST_CHECK_EQUAL(group.size(), 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_task_that_a_stop_cancels_has_not_failed) {
+    driven d;
+    corewire::task_group group{"test"};
+    group.spawn(sleeps_until_stopped(group.token()));
+    BOOST_CHECK_EQUAL(group.size(), 1u);
+    group.request_stop();
+    d.settle();
+    BOOST_CHECK_EQUAL(group.size(), 0u);
+    BOOST_CHECK_EQUAL(group.failed(), 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_group_that_dies_takes_its_tasks_with_it) {
+    driven d;
+    event e;
+    const std::uint64_t held = d.loop.frames().frames_held();
+    {
+        corewire::task_group group{"test"};
+        for (int i = 0; i < 10; ++i) group.spawn(waits(e));
+        BOOST_CHECK_EQUAL(group.size(), 10u);
+    }
+    e.set();
+    BOOST_CHECK(!d.loop.poll_once());
+    BOOST_CHECK_EQUAL(d.loop.frames().frames_held(), held + 10); // cached
+}
+
+BOOST_AUTO_TEST_CASE(a_reactor_destroys_what_its_root_group_still_holds) {
+    event e;
+    {
+        driven d;
+        spawn(waits(e));
+        BOOST_CHECK_EQUAL(d.loop.root_group().size(), 1u);
+    }
+    e.set();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,181 @@
+// Every wait ends at its deadline, at its stop token, or with what it waited for: whichever comes first, once.
+#include "driven.hh"
+
+#include <corewire/reactor/task/event.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <vector>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using reactor_test::driven;
+using reactor_test::record;
+
+namespace {
+
+struct observed : driven {
+    corewire::task_group group{"test"};
+    std::errc outcome{std::errc::io_error};
+    bool done = false;
+};
+
+task<> notes_its_number(event& e, std::vector<int>& order, int number) {
+    co_await e.wait();
+    order.push_back(number);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(wait_limits)
+
+BOOST_AUTO_TEST_CASE(a_stop_before_the_wait_ends_it_without_suspending) {
+    observed o;
+    event e;
+    stop_source stop;
+    stop.request_stop();
+    o.group.spawn(record([&] { return e.wait({.stop = stop.token()}); }, o.outcome, o.done));
+    BOOST_CHECK(o.done);
+    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_during_the_wait_ends_it) {
+    observed o;
+    event e;
+    stop_source stop;
+    o.group.spawn(record([&] { return e.wait({.stop = stop.token()}); }, o.outcome, o.done));
+    o.settle();
+    BOOST_CHECK(!o.done);
+    stop.request_stop();
+    BOOST_CHECK(!o.done); // resumed by the loop, not from inside request_stop()
+    o.settle();
+    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
+    e.set(); // it has left the event's queue
+    BOOST_CHECK(!o.loop.poll_once());
+}
+
+BOOST_AUTO_TEST_CASE(a_deadline_in_the_past_ends_the_wait_without_suspending) {
+    observed o;
+    event e;
+    o.group.spawn(record([&] { return e.wait({.deadline = o.loop.now()}); }, o.outcome, o.done));
+    BOOST_CHECK(o.done);
+    BOOST_CHECK(o.outcome == std::errc::timed_out);
+}
+
+BOOST_AUTO_TEST_CASE(a_deadline_ends_the_wait_at_its_nanosecond) {
+    observed o;
+    event e;
+    o.group.spawn(record([&] { return e.wait({.deadline = o.loop.now() + 5ms}); }, o.outcome, o.done));
+    o.advance(5ms - 1ns);
+    BOOST_CHECK(!o.done);
+    o.advance(1ns);
+    BOOST_CHECK(o.outcome == std::errc::timed_out);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_waited_for_disarms_deadline_and_stop) {
+    observed o;
+    event e;
+    stop_source stop;
+    o.group.spawn(record([&] { return e.wait({.deadline = o.loop.now() + 5ms, .stop = stop.token()}); }, o.outcome, o.done));
+    e.set();
+    o.settle();
+    BOOST_CHECK(o.done);
+    BOOST_CHECK(o.outcome == std::errc{});
+    BOOST_CHECK(o.loop.timers().next_expiry() == never);
+    stop.request_stop();
+    BOOST_CHECK(!o.loop.poll_once());
+}
+
+BOOST_AUTO_TEST_CASE(an_event_and_a_stop_in_the_same_turn_end_the_wait_once) {
+    observed o;
+    event e;
+    stop_source stop;
+    o.group.spawn(record([&] { return e.wait({.stop = stop.token()}); }, o.outcome, o.done));
+    e.set();
+    stop.request_stop();
+    o.settle();
+    BOOST_CHECK(o.outcome == std::errc{}); // the first counts
+    BOOST_CHECK_EQUAL(o.group.size(), 0u);
+}
+
+BOOST_AUTO_TEST_CASE(destroying_a_bounded_wait_disarms_everything) {
+    driven d;
+    event e;
+    stop_source stop;
+    std::errc outcome{};
+    bool done = false;
+    {
+        corewire::task_group group{"test"};
+        group.spawn(record([&] { return e.wait({.deadline = d.loop.now() + 5ms, .stop = stop.token()}); }, outcome, done));
+    }
+    BOOST_CHECK(d.loop.timers().next_expiry() == never);
+    stop.request_stop();
+    e.set();
+    d.advance(10ms);
+    BOOST_CHECK(!done);
+}
+
+BOOST_AUTO_TEST_CASE(a_token_without_a_source_never_stops) {
+    observed o;
+    event e;
+    o.group.spawn(record([&] { return e.wait({.stop = stop_token{}}); }, o.outcome, o.done));
+    o.settle();
+    BOOST_CHECK(!o.done);
+}
+
+BOOST_AUTO_TEST_CASE(sleep_lasts_exactly_as_long_as_asked) {
+    observed o;
+    o.group.spawn(record([&] { return sleep_for(3ms); }, o.outcome, o.done));
+    o.advance(3ms - 1ns);
+    BOOST_CHECK(!o.done);
+    o.advance(1ns);
+    BOOST_CHECK(o.done);
+    BOOST_CHECK(o.outcome == std::errc{});
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_ends_a_sleep_early) {
+    observed o;
+    stop_source stop;
+    o.group.spawn(record([&] { return sleep_for(1h, stop.token()); }, o.outcome, o.done));
+    o.advance(1ms);
+    stop.request_stop();
+    o.settle();
+    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
+}
+
+BOOST_AUTO_TEST_CASE(sleeping_for_no_time_or_less_does_not_wait) {
+    observed o;
+    o.group.spawn(record([&] { return sleep_for(0ns); }, o.outcome, o.done));
+    BOOST_CHECK(o.done);
+    o.done = false;
+    o.group.spawn(record([&] { return sleep_for(-1s); }, o.outcome, o.done));
+    BOOST_CHECK(o.done);
+}
+
+BOOST_AUTO_TEST_CASE(sleeping_for_ever_is_possible_and_can_be_stopped) {
+    observed o;
+    stop_source stop;
+    o.group.spawn(record([&] { return sleep_for(duration::max(), stop.token()); }, o.outcome, o.done));
+    o.advance(24h * 365);
+    BOOST_CHECK(!o.done);
+    stop.request_stop();
+    o.settle();
+    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
+}
+
+BOOST_AUTO_TEST_CASE(an_event_wakes_all_who_wait_in_the_order_they_came) {
+    driven d;
+    event e;
+    std::vector<int> order;
+    corewire::task_group group{"test"};
+    for (int i = 0; i < 5; ++i) group.spawn(notes_its_number(e, order, i));
+    e.set();
+    d.settle();
+    const std::vector<int> expected{0, 1, 2, 3, 4};
+    BOOST_CHECK_EQUAL_COLLECTIONS(order.begin(), order.end(), expected.begin(), expected.end());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
