@@ -1,0 +1,143 @@
+// What every provider of the socket API must do, written once: over the kernel's sockets, over our own stack on a wire.
+//
+//     class my_world : public socket_suite::world { ... };
+//     #define CASE(name) BOOST_FIXTURE_TEST_CASE(name, my_world) { run(socket_suite::name(*this)); }
+//     CW_SOCKET_SUITE(CASE)
+#pragma once
+
+#include <corewire/net/socket/tcp_listener.hh>
+#include <corewire/net/socket/tcp_stream.hh>
+#include <corewire/net/socket/udp_socket.hh>
+#include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <optional>
+
+namespace corewire::socket_suite {
+
+/// Two hosts that can reach each other, driven by one reactor: a server and a client.
+class world {
+public:
+    virtual ~world() = default;
+    virtual reactor& loop() = 0;
+    virtual socket_provider& server() = 0;
+    virtual socket_provider& client() = 0;
+    /// Where the client reaches the server.
+    virtual ipv4 server_address() = 0;
+    /// Where a SYN is neither answered nor refused for a second at least.
+    virtual socket_address silent_address() = 0;
+    /// One turn of the loop. With a virtual clock: on to the next event when nothing is left to do.
+    virtual void turn() { loop().poll_once(); }
+    /// Until nothing that was closed lingers; called after each case. Checks that nothing has leaked.
+    virtual void settle() {}
+    /// How much the bulk case carries in each direction.
+    virtual std::uint64_t bulk_bytes() { return 100'000'000; }
+
+    /// Drives the loop until `body` has ended; rethrows what it threw. Fails the test after a minute.
+    void run(task<> body);
+};
+
+// ---- the cases ----
+#define CW_SOCKET_SUITE(X)                                                                                             \
+    X(one_connection_echoes)                                                                                           \
+    X(a_hundred_connections_echo)                                                                                      \
+    X(bulk_arrives_unchanged_both_ways)                                                                                \
+    X(a_slow_reader_gets_everything)                                                                                   \
+    X(a_thousand_short_connections_come_and_go)                                                                        \
+    X(both_ends_agree_on_the_addresses)                                                                                \
+    X(a_read_takes_no_more_than_was_asked_for)                                                                         \
+    X(a_gather_write_keeps_the_order)                                                                                  \
+    X(an_allocated_buffer_is_sent)                                                                                     \
+    X(options_are_kept)                                                                                                \
+    X(half_close_lets_the_other_side_finish)                                                                           \
+    X(end_of_stream_stays)                                                                                             \
+    X(close_waits_for_the_acknowledgement)                                                                             \
+    X(a_read_after_a_reset_fails)                                                                                      \
+    X(a_write_after_a_reset_fails)                                                                                     \
+    X(bytes_before_end_of_stream_are_read_first)                                                                       \
+    X(unread_bytes_at_close_reset_the_peer)                                                                            \
+    X(abort_fails_who_waits)                                                                                           \
+    X(a_write_after_shutdown_fails)                                                                                    \
+    X(everything_after_close_fails)                                                                                    \
+    X(a_closed_port_refuses)                                                                                           \
+    X(a_port_is_bound_once)                                                                                            \
+    X(closing_a_listener_cancels_accept)                                                                               \
+    X(a_connection_nobody_accepted_dies_with_the_listener)                                                             \
+    X(readable_and_writable_tell_the_truth)                                                                            \
+    X(a_cancelled_read_leaves_the_stream_usable)                                                                       \
+    X(a_cancelled_write_leaves)                                                                                        \
+    X(a_cancelled_accept_leaves_the_listener_usable)                                                                   \
+    X(a_cancelled_connect_leaves)                                                                                      \
+    X(a_cancelled_close_leaves)                                                                                        \
+    X(cancelled_waits_for_readiness_leave)                                                                             \
+    X(an_expired_read_leaves_the_stream_usable)                                                                        \
+    X(an_expired_write_leaves)                                                                                         \
+    X(an_expired_accept_leaves)                                                                                        \
+    X(an_expired_connect_leaves)                                                                                       \
+    X(an_expired_close_leaves)                                                                                         \
+    X(expired_waits_for_readiness_leave)                                                                               \
+    X(a_reader_destroyed_while_it_waits_leaves)                                                                        \
+    X(datagrams_echo)                                                                                                  \
+    X(a_datagram_to_a_closed_port_is_refused)                                                                          \
+    X(a_connected_socket_hears_its_peer_only)                                                                          \
+    X(datagram_errors_are_told)                                                                                        \
+    X(cancelled_and_expired_receives_leave)                                                                            \
+    X(closing_a_datagram_socket_cancels_receive)
+
+#define CW_DECLARE_SOCKET_CASE(name) task<> name(world& w);
+CW_SOCKET_SUITE(CW_DECLARE_SOCKET_CASE)
+#undef CW_DECLARE_SOCKET_CASE
+
+// ---- the vocabulary ----
+
+tcp_listener listen(world& w, std::uint16_t port = 0, const listen_options& options = {});
+udp_socket bind_udp_server(world& w);
+udp_socket bind_udp_client(world& w);
+/// Where the client reaches a server's port.
+socket_address at_server(world& w, std::uint16_t port);
+task<tcp_stream> dial(world& w, socket_address to, wait_limits limits = {}, tcp_options_set options = {});
+
+struct ends {
+    tcp_stream client;
+    tcp_stream server;
+};
+/// A connection, seen from both ends.
+task<ends> connected(world& w, tcp_options_set client_options = {});
+
+/// Echoes until end of stream; a reset ends it too.
+task<> echo(tcp_stream peer);
+/// Writes until the peer's and our own buffers are full.
+task<> fill(tcp_stream& stream);
+
+inline wait_limits soon(duration d = std::chrono::milliseconds{30}) { return {.deadline = reactor::current().now() + d}; }
+/// A few turns: what has been caused can happen.
+task<> some_turns();
+
+/// What awaiting `make()` throws, as an errc; errc{} if nothing.
+template <typename Make>
+task<std::errc> error_of(Make make) {
+    try {
+        co_await make();
+    } catch (const std::system_error& e) {
+        co_return static_cast<std::errc>(e.code().value());
+    }
+    co_return std::errc{};
+}
+/// The same for one that runs beside us.
+template <typename Make>
+task<> note_error(std::optional<std::errc>& into, Make make) {
+    const std::errc why = co_await error_of(std::move(make));
+    into = why;
+}
+
+} // namespace corewire::socket_suite
+
+namespace std {
+inline ostream& boost_test_print_type(ostream& out, errc e) { return out << make_error_code(e).message(); }
+inline ostream& boost_test_print_type(ostream& out, const optional<errc>& e) {
+    return e.has_value() ? boost_test_print_type(out, *e) : out << "not yet";
+}
+} // namespace std

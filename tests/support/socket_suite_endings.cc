@@ -1,0 +1,176 @@
+// How streams and listeners end: half-close, end of stream, reset, abort, refusal, and operations that come too late.
+#include <tests/support/socket_suite.hh>
+
+namespace corewire::socket_suite {
+
+task<> half_close_lets_the_other_side_finish(world& w) {
+    ends both = co_await connected(w);
+    co_await both.client.write(std::string_view{"question"});
+    both.client.shutdown();
+    std::string heard;
+    for (;;) {
+        buffer data = co_await both.server.read();
+        if (!data) break;
+        heard += data.text();
+    }
+    BOOST_TEST(heard == "question");
+    co_await both.server.write(std::string_view{"answer"});
+    buffer answer = co_await both.client.read();
+    BOOST_TEST(answer.text() == "answer");
+    co_await both.server.close(soon(std::chrono::seconds{10}));
+    buffer end = co_await both.client.read();
+    BOOST_TEST(end.empty());
+}
+
+task<> end_of_stream_stays(world& w) {
+    ends both = co_await connected(w);
+    both.client.shutdown();
+    for (int i = 0; i < 3; ++i) {
+        buffer end = co_await both.server.read();
+        BOOST_TEST(end.empty());
+    }
+    BOOST_TEST(both.server.readable());
+}
+
+task<> close_waits_for_the_acknowledgement(world& w) {
+    ends both = co_await connected(w);
+    co_await both.client.write(std::string_view{"last words"});
+    co_await both.client.close(soon(std::chrono::seconds{10}));
+    BOOST_TEST(!both.client);
+    buffer data = co_await both.server.read();
+    BOOST_TEST(data.text() == "last words");
+    buffer end = co_await both.server.read();
+    BOOST_TEST(end.empty());
+}
+
+task<> bytes_before_end_of_stream_are_read_first(world& w) {
+    ends both = co_await connected(w);
+    co_await both.client.write(std::string_view{"kept"});
+    both.client = {};
+    co_await some_turns();
+    buffer data = co_await both.server.read();
+    BOOST_TEST(data.text() == "kept");
+    buffer end = co_await both.server.read();
+    BOOST_TEST(end.empty());
+}
+
+task<> a_read_after_a_reset_fails(world& w) {
+    ends both = co_await connected(w);
+    std::optional<std::errc> waiting;
+    task_group readers{"reader"};
+    readers.spawn(note_error(waiting, [&] { return both.server.read(); }));
+    co_await some_turns();
+    both.client.abort();
+    co_await readers.join();
+    BOOST_TEST(waiting == std::errc::connection_reset); // the one that waited
+    for (int i = 0; i < 2; ++i) {
+        const std::errc later = co_await error_of([&] { return both.server.read(); });
+        BOOST_TEST(later == std::errc::connection_reset); // and whoever comes later
+    }
+}
+
+task<> a_write_after_a_reset_fails(world& w) {
+    ends both = co_await connected(w);
+    both.client.abort();
+    co_await some_turns();
+    std::errc why{};
+    // The first write may still be taken if the RST is on its way.
+    for (int i = 0; i < 100 && why == std::errc{}; ++i) {
+        why = co_await error_of([&] { return both.server.write(std::string_view{"anybody there?"}); });
+        co_await yield();
+    }
+    BOOST_TEST(why == std::errc::connection_reset);
+}
+
+task<> unread_bytes_at_close_reset_the_peer(world& w) {
+    ends both = co_await connected(w);
+    co_await both.client.write(std::string_view{"nobody reads this"});
+    co_await both.server.wait_readable();
+    both.server = {};
+    const std::errc why = co_await error_of([&] { return both.client.read(soon(std::chrono::seconds{10})); });
+    BOOST_TEST(why == std::errc::connection_reset);
+}
+
+task<> abort_fails_who_waits(world& w) {
+    ends both = co_await connected(w);
+    std::optional<std::errc> reader;
+    task_group readers{"reader"};
+    readers.spawn(note_error(reader, [&] { return both.client.read(); }));
+    co_await some_turns();
+    BOOST_TEST(!reader.has_value());
+    both.client.abort();
+    co_await readers.join();
+    BOOST_TEST(reader == std::errc::connection_aborted);
+    const std::errc peer = co_await error_of([&] { return both.server.read(); });
+    BOOST_TEST(peer == std::errc::connection_reset);
+}
+
+task<> a_write_after_shutdown_fails(world& w) {
+    ends both = co_await connected(w);
+    both.client.shutdown();
+    const std::errc why = co_await error_of([&] { return both.client.write(std::string_view{"late"}); });
+    BOOST_TEST(why == std::errc::broken_pipe);
+    both.client.shutdown(); // the second does nothing
+}
+
+task<> everything_after_close_fails(world& w) {
+    ends both = co_await connected(w);
+    co_await both.client.close(soon(std::chrono::seconds{10}));
+    const std::errc read = co_await error_of([&] { return both.client.read(); });
+    BOOST_TEST(read == std::errc::bad_file_descriptor);
+    const std::errc write = co_await error_of([&] { return both.client.write(std::string_view{"late"}); });
+    BOOST_TEST(write == std::errc::bad_file_descriptor);
+    const std::errc close = co_await error_of([&] { return both.client.close(); });
+    BOOST_TEST(close == std::errc::bad_file_descriptor);
+    BOOST_CHECK_THROW(both.client.shutdown(), std::system_error);
+}
+
+task<> a_closed_port_refuses(world& w) {
+    std::uint16_t port = 0;
+    {
+        tcp_listener listener = listen(w);
+        port = listener.local_address().port;
+    }
+    co_await some_turns();
+    const std::errc why = co_await error_of([&] { return dial(w, at_server(w, port)); });
+    BOOST_TEST(why == std::errc::connection_refused);
+}
+
+task<> a_port_is_bound_once(world& w) {
+    tcp_listener listener = listen(w);
+    const std::uint16_t port = listener.local_address().port;
+    BOOST_TEST(port != 0);
+    BOOST_CHECK_EXCEPTION(listen(w, port), std::system_error,
+                          [](const std::system_error& e) { return e.code() == std::errc::address_in_use; });
+    listener.close();
+    co_await some_turns();
+    tcp_listener again = listen(w, port);
+    BOOST_TEST(again.local_address().port == port);
+}
+
+task<> closing_a_listener_cancels_accept(world& w) {
+    tcp_listener listener = listen(w);
+    std::optional<std::errc> one;
+    std::optional<std::errc> two;
+    task_group waiting{"accepts"};
+    waiting.spawn(note_error(one, [&] { return listener.accept(); }));
+    waiting.spawn(note_error(two, [&] { return listener.accept(); }));
+    co_await some_turns();
+    listener.close();
+    co_await waiting.join();
+    BOOST_TEST(one == std::errc::operation_canceled);
+    BOOST_TEST(two == std::errc::operation_canceled);
+    const std::errc later = co_await error_of([&] { return listener.accept(); });
+    BOOST_TEST(later == std::errc::operation_canceled);
+}
+
+task<> a_connection_nobody_accepted_dies_with_the_listener(world& w) {
+    tcp_listener listener = listen(w);
+    tcp_stream client = co_await dial(w, listener.local_address());
+    co_await some_turns();
+    listener.close();
+    const std::errc why = co_await error_of([&] { return client.read(soon(std::chrono::seconds{10})); });
+    BOOST_TEST(why == std::errc::connection_reset);
+}
+
+} // namespace corewire::socket_suite

@@ -1,0 +1,205 @@
+// Streams that carry bytes: echo, bulk, slow readers, many of them, scatter and gather.
+#include <tests/support/socket_suite.hh>
+
+#include <cstring>
+#include <vector>
+
+namespace corewire::socket_suite {
+
+namespace {
+
+constexpr std::size_t pattern_period = 1'000'003; // prime: no buffer size divides it
+constexpr std::size_t block_size = 65536;
+
+/// Byte i of every bulk stream. The period's first block is repeated behind it, so any block is one piece.
+const std::vector<std::byte>& pattern() {
+    static const std::vector<std::byte> bytes = [] {
+        std::vector<std::byte> made(pattern_period + block_size);
+        std::uint64_t x = 88172645463325252ull;
+        for (std::size_t i = 0; i < pattern_period; ++i) {
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            made[i] = static_cast<std::byte>(x);
+        }
+        std::copy_n(made.begin(), block_size, made.begin() + pattern_period);
+        return made;
+    }();
+    return bytes;
+}
+
+task<> send_pattern(tcp_stream& stream, std::uint64_t total) {
+    for (std::uint64_t sent = 0; sent < total;) {
+        const std::size_t n = std::min<std::uint64_t>(block_size, total - sent);
+        co_await stream.write(byte_span{pattern()}.subspan(sent % pattern_period, n));
+        sent += n;
+    }
+    stream.shutdown();
+}
+
+task<> receive_pattern(tcp_stream& stream, std::uint64_t& received, duration pause = {}) {
+    for (;;) {
+        buffer data = co_await stream.read();
+        if (!data) break;
+        while (!data.empty()) {
+            const std::size_t n = std::min<std::size_t>(data.size(), block_size);
+            if (std::memcmp(data.data(), pattern().data() + received % pattern_period, n) != 0) {
+                BOOST_FAIL("bytes differ from what was sent, somewhere after byte " << received);
+            }
+            received += n;
+            data.remove_prefix(static_cast<std::uint32_t>(n));
+        }
+        if (pause != duration{}) co_await sleep_for(pause);
+    }
+}
+
+task<> echo_rounds(world& w, socket_address to, int rounds, unsigned& done) {
+    tcp_stream stream = co_await dial(w, to);
+    for (int i = 0; i < rounds; ++i) {
+        const std::string text = "round " + std::to_string(i);
+        co_await stream.write(std::string_view{text});
+        std::vector<std::byte> reply(text.size());
+        const std::size_t n = co_await stream.read_exactly(reply);
+        BOOST_REQUIRE_EQUAL(n, text.size());
+        BOOST_REQUIRE(std::memcmp(reply.data(), text.data(), n) == 0);
+    }
+    ++done;
+}
+
+task<> accept_and_echo(tcp_listener& listener, unsigned connections, task_group& sessions) {
+    for (unsigned i = 0; i < connections; ++i) {
+        tcp_stream peer = co_await listener.accept();
+        sessions.spawn(echo(std::move(peer)));
+    }
+}
+
+task<> echo_on(world& w, unsigned connections, int rounds) {
+    tcp_listener listener = listen(w);
+    task_group sessions{"echo sessions"};
+    task_group clients{"echo clients"};
+    sessions.spawn(accept_and_echo(listener, connections, sessions));
+    unsigned done = 0;
+    for (unsigned i = 0; i < connections; ++i) clients.spawn(echo_rounds(w, listener.local_address(), rounds, done));
+    co_await clients.join();
+    BOOST_TEST(done == connections);
+    co_await sessions.join(); // each has seen its end of stream
+}
+
+} // namespace
+
+task<> one_connection_echoes(world& w) { return echo_on(w, 1, 1000); }
+task<> a_hundred_connections_echo(world& w) { return echo_on(w, 100, 20); }
+
+task<> bulk_arrives_unchanged_both_ways(world& w) {
+    ends both = co_await connected(w);
+    std::uint64_t up = 0;
+    std::uint64_t down = 0;
+    task_group transfers{"transfers"};
+    transfers.spawn(send_pattern(both.client, w.bulk_bytes()));
+    transfers.spawn(send_pattern(both.server, w.bulk_bytes()));
+    transfers.spawn(receive_pattern(both.client, down));
+    transfers.spawn(receive_pattern(both.server, up));
+    co_await transfers.join();
+    BOOST_TEST(transfers.failed() == 0u);
+    BOOST_TEST(up == w.bulk_bytes());
+    BOOST_TEST(down == w.bulk_bytes());
+}
+
+task<> a_slow_reader_gets_everything(world& w) {
+    ends both = co_await connected(w);
+    constexpr std::uint64_t total = 8'000'000;
+    std::uint64_t received = 0;
+    task_group transfers{"transfers"};
+    transfers.spawn(send_pattern(both.client, total));
+    co_await sleep_for(std::chrono::milliseconds{20}); // everything on the way is full by now
+    transfers.spawn(receive_pattern(both.server, received, std::chrono::microseconds{50}));
+    co_await transfers.join();
+    BOOST_TEST(transfers.failed() == 0u);
+    BOOST_TEST(received == total);
+}
+
+namespace {
+
+task<> short_connection(world& w, socket_address to, unsigned& done) {
+    tcp_stream stream = co_await dial(w, to);
+    co_await stream.write(std::string_view{"short"});
+    stream.shutdown();
+    std::vector<std::byte> reply(16);
+    const std::size_t n = co_await stream.read_exactly(reply);
+    BOOST_REQUIRE_EQUAL(n, 5u);
+    ++done;
+}
+
+} // namespace
+
+task<> a_thousand_short_connections_come_and_go(world& w) {
+    tcp_listener listener = listen(w);
+    task_group sessions{"echo sessions"};
+    sessions.spawn(accept_and_echo(listener, 1000, sessions));
+    unsigned done = 0;
+    for (int batch = 0; batch < 20; ++batch) {
+        task_group clients{"clients"};
+        for (int i = 0; i < 50; ++i) clients.spawn(short_connection(w, listener.local_address(), done));
+        co_await clients.join();
+    }
+    co_await sessions.join();
+    BOOST_TEST(done == 1000u);
+}
+
+task<> both_ends_agree_on_the_addresses(world& w) {
+    ends both = co_await connected(w);
+    BOOST_TEST(both.client.local_address().to_string() == both.server.peer_address().to_string());
+    BOOST_TEST(both.client.peer_address().to_string() == both.server.local_address().to_string());
+    BOOST_TEST(both.client.local_address().port != 0);
+}
+
+task<> a_read_takes_no_more_than_was_asked_for(world& w) {
+    ends both = co_await connected(w);
+    co_await both.client.write(std::string_view{"0123456789"});
+    std::vector<std::byte> four(4);
+    for (const std::string_view expected : {"0123", "4567"}) {
+        const std::size_t n = co_await both.server.read_exactly(four);
+        BOOST_TEST(n == 4u);
+        BOOST_TEST(std::string_view(reinterpret_cast<const char*>(four.data()), n) == expected);
+    }
+    BOOST_TEST(both.server.readable());
+    buffer rest = co_await both.server.read();
+    BOOST_TEST(rest.text() == "89");
+}
+
+task<> a_gather_write_keeps_the_order(world& w) {
+    ends both = co_await connected(w);
+    const std::string_view one = "one ", two = "two ", three = "three";
+    std::vector<byte_span> pieces;
+    for (const std::string_view text : {one, two, three}) pieces.push_back(std::as_bytes(std::span{text}));
+    co_await both.client.write(std::span<const byte_span>{pieces});
+    std::vector<std::byte> all(one.size() + two.size() + three.size());
+    const std::size_t n = co_await both.server.read_exactly(all);
+    BOOST_TEST(std::string_view(reinterpret_cast<const char*>(all.data()), n) == "one two three");
+}
+
+task<> an_allocated_buffer_is_sent(world& w) {
+    ends both = co_await connected(w);
+    buffer mine = both.client.allocate(1000);
+    BOOST_REQUIRE(mine.tailroom() >= 1000);
+    BOOST_TEST(mine.size() == 0u);
+    std::memset(mine.append(1000), 'a', 1000);
+    co_await both.client.write(std::move(mine));
+    std::vector<std::byte> all(1000);
+    const std::size_t n = co_await both.server.read_exactly(all);
+    BOOST_TEST(n == 1000u);
+    BOOST_TEST(static_cast<char>(all.back()) == 'a');
+}
+
+task<> options_are_kept(world& w) {
+    tcp_options_set options;
+    options.no_delay = true;
+    options.keepalive = true;
+    options.keepalive_idle = std::chrono::seconds{30};
+    ends both = co_await connected(w, options);
+    BOOST_TEST(both.client.options().no_delay);
+    BOOST_TEST(both.client.options().keepalive);
+    BOOST_TEST(!both.server.options().no_delay);
+    both.server.set_no_delay(true);
+    BOOST_TEST(both.server.options().no_delay);
+}
+
+} // namespace corewire::socket_suite
