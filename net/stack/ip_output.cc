@@ -47,6 +47,7 @@ bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::
 bool ip_output::refresh(time_point now, output_path& path) noexcept {
     if (path.hop.kind != hop_kind::unicast) return false;
     neighbor* n = neighbors_.use(now, path.hop.address);
+    timer_moved_ = true;
     drain(); // using a stale entry may have it say something
     if (n == nullptr) return false;
     path.via = neighbor_ref(*n);
@@ -72,7 +73,8 @@ std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination) n
         ++statistics_.no_route;
         return std::errc::network_unreachable;
     }
-    const std::uint32_t limit = mtus_.find(now, destination).bytes;
+    const path_mtu path = mtus_.find(now, destination);
+    const std::uint32_t limit = path.bytes;
     const auto put = [&](packet& p) {
         const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
@@ -95,6 +97,7 @@ bool ip_output::transmit(time_point now, packet& p, const next_hop& hop) noexcep
     case hop_kind::multicast: mac_address::of_multicast(hop.address).store(p.head.mutable_data()); break;
     default: {
         const resolution how = neighbors_.resolve(now, hop.address, p);
+        timer_moved_ = true;
         drain();
         if (how == resolution::queued) return true;
         if (how == resolution::failed) {

@@ -43,8 +43,15 @@ public:
     void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept { return neighbors_.next_timeout(); }
+    /// Whether next_timeout() may have come nearer since the last call.
+    bool take_timer_moved() noexcept { return std::exchange(timer_moved_, false); }
     void start(time_point now) noexcept;
 
+    /// The neighbour at `address` if it can be sent to now (neighbor_cache::use()).
+    neighbor* use(time_point now, ipv4 address) noexcept {
+        timer_moved_ = true;
+        return neighbors_.use(now, address);
+    }
     neighbor_cache& neighbors() noexcept { return neighbors_; }
     route_table& routes() noexcept { return routes_; }
     path_mtu_cache& path_mtus() noexcept { return mtus_; }
@@ -65,6 +72,7 @@ private:
     identification_source identifications_;
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
     bool announce_;
+    bool timer_moved_ = false;
 };
 
 } // namespace corewire

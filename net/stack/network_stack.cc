@@ -52,6 +52,7 @@ bool network_stack::flush(time_point now) {
     bool any = tcp_.flush(now);
     any |= udp_.flush(now);
     if (egress_.waiting() != 0) any |= egress_.flush();
+    if (output_.take_timer_moved()) [[unlikely]] arm_timer(); // something was asked of ARP
     return any;
 }
 

@@ -15,7 +15,12 @@ udp_layer::udp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
 udp_verdict udp_layer::input(time_point, const wire::ipv4_view& ip, packet& p) noexcept {
     const udp_delivery delivery = demux_.input(ip, p);
     if (delivery.verdict == udp_verdict::delivered) {
-        static_cast<stack_udp_socket*>(delivery.endpoint->owner())->on_ready();
+        // A group datagram may have gone to several.
+        for (udp_endpoint* e = delivery.endpoint; e != nullptr;) {
+            udp_endpoint* next = e->also_delivered();
+            static_cast<stack_udp_socket*>(e->owner())->on_ready();
+            e = next;
+        }
     }
     return delivery.verdict;
 }
@@ -182,7 +187,7 @@ bool stack_udp_socket::aim(time_point now, udp_address to) noexcept {
     via_ = {};
     aimed_at_ = {};
     if (hop_.kind != hop_kind::unicast) return false;
-    neighbor* n = layer_.out_.neighbors().use(now, hop_.address);
+    neighbor* n = layer_.out_.use(now, hop_.address);
     if (n == nullptr) return false;
     headers_.set_link(layer_.out_.device().mac(), n->mac());
     via_ = neighbor_ref(*n);
@@ -221,7 +226,7 @@ std::errc stack_udp_socket::send_large(send_operation& op, udp_address to) noexc
 std::errc stack_udp_socket::connect(const socket_address& peer) {
     if (!peer.is_v4()) return std::errc::address_family_not_supported;
     if (layer_.out_.routes().find(peer.v4()).kind == hop_kind::unreachable) return std::errc::network_unreachable;
-    return layer_.demux_.connect(endpoint_, layer_.address_, {peer.v4(), peer.port});
+    return layer_.demux_.connect(endpoint_, layer_.address_, {peer.v4(), peer.port}, layer_.home());
 }
 
 socket_address stack_udp_socket::local_address() const {
