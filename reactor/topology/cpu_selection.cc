@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <stdexcept>
+#include <utility>
 
 namespace corewire {
 
@@ -133,7 +134,7 @@ std::vector<unsigned> cores_first(const machine& on) {
         const unsigned sibling = unit.core < seen_of_core.size() ? seen_of_core[unit.core]++ : 0;
         candidates.push_back({sibling, static_cast<unsigned>(candidates.size()), unit.os_index});
     }
-    std::ranges::stable_sort(candidates, {}, &candidate::sibling);
+    std::ranges::sort(candidates, {}, [](const candidate& c) { return std::pair{c.sibling, c.position}; });
     std::vector<unsigned> order;
     for (const candidate& c : candidates) order.push_back(c.os_index);
     return order;
