@@ -57,9 +57,12 @@ public:
     void push_front(T& element) noexcept { static_cast<list_hook&>(element).link_before(*root_.next_); }
     /// The first element, unlinked. The list must not be empty.
     T& pop_front() noexcept {
-        T& first = front();
-        static_cast<list_hook&>(first).unlink();
-        return first;
+        CW_DEBUG_ASSERT(!empty(), "pop_front() of an empty list");
+        list_hook* const first = root_.next_;
+        root_.next_ = first->next_;
+        first->next_->prev_ = &root_;
+        first->next_ = first->prev_ = nullptr;
+        return static_cast<T&>(*first);
     }
     void clear() noexcept {
         while (!empty()) root_.next_->unlink();

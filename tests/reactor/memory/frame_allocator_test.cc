@@ -100,8 +100,11 @@ BOOST_AUTO_TEST_CASE(two_threads_that_free_each_others_frames_lose_none) {
     std::vector<void*> frames;
     for (int i = 0; i < rounds; ++i) frames.push_back(corewire::frame_allocator::allocate(200));
     const std::uint64_t held = home.frames().frames_held();
-    std::thread first([&] { for (int i = 0; i < rounds; i += 2) corewire::frame_allocator::deallocate(frames[static_cast<std::size_t>(i)]); });
-    std::thread second([&] { for (int i = 1; i < rounds; i += 2) corewire::frame_allocator::deallocate(frames[static_cast<std::size_t>(i)]); });
+    const auto free_every_second = [&frames](std::size_t from) {
+        for (std::size_t i = from; i < frames.size(); i += 2) corewire::frame_allocator::deallocate(frames[i]);
+    };
+    std::thread first(free_every_second, 0u);
+    std::thread second(free_every_second, 1u);
     first.join();
     second.join();
     corewire::frame_allocator::deallocate(corewire::frame_allocator::allocate(200));
