@@ -85,6 +85,20 @@ public:
         return frame_ != nullptr && frame_->references == 1 && frame_->owner->writable;
     }
     frame* underlying_frame() const noexcept { return frame_; }
+    /// Lets go of the bytes, if there are any.
+    void clear() noexcept {
+        if (frame_ == nullptr) return;
+        release(*frame_);
+        frame_ = nullptr;
+        size_ = 0;
+    }
+    /// The same as assigning buffer{f, data, size}, in fewer steps.
+    void fill(frame& f, std::byte* data, std::uint32_t size) noexcept {
+        if (frame_ != nullptr) [[unlikely]] release(*frame_);
+        frame_ = &f;
+        data_ = data;
+        size_ = size;
+    }
     /// Gives the reference away: the caller must release() the frame.
     frame* detach() noexcept {
         size_ = 0;

@@ -42,8 +42,8 @@ bool network_stack::poll(time_point now) {
     statistics_.received += n;
     for (std::size_t i = 0; i < n; ++i) {
         link_input(now, received_[i], false);
-        received_[i].head = {};
-        received_[i].body = {};
+        received_[i].head.clear();
+        received_[i].body.clear();
     }
     return true;
 }

@@ -59,7 +59,7 @@ inline void tcp_layer::rearm(tcp_connection& c) noexcept {
 bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
     bool any = false;
     tcp::outgoing_segment s;
-    while (!egress_.full() && pool_.free_count != 0) {
+    while (c.tcb.wants_output() && !egress_.full() && pool_.free_count != 0) {
         if (!c.tcb.next_segment(now, s)) break;
         any |= emit(now, c, s);
     }

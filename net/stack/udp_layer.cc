@@ -29,7 +29,7 @@ void udp_layer::on_report(const icmp_report& report) noexcept {
     if (udp_endpoint* e = demux_.on_error(report)) static_cast<stack_udp_socket*>(e->owner())->on_ready();
 }
 
-bool udp_layer::flush(time_point) noexcept {
+bool udp_layer::retry_sends(time_point) noexcept {
     bool any = false;
     while (!senders_.empty() && !egress_.full()) {
         auto& op = static_cast<send_operation&>(senders_.front());

@@ -68,7 +68,7 @@ public:
     udp_verdict input(time_point now, const wire::ipv4_view& ip, packet& p) noexcept;
     void on_report(const icmp_report& report) noexcept;
     /// Retries sends that waited for room.
-    bool flush(time_point now) noexcept;
+    bool flush(time_point now) noexcept { return !senders_.empty() && retry_sends(now); }
     std::unique_ptr<udp_backend> bind(const socket_address& at, const udp_options& options);
     void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
     multicast_filter& groups() noexcept { return groups_; }
@@ -76,6 +76,7 @@ public:
 
 private:
     friend class stack_udp_socket;
+    bool retry_sends(time_point now) noexcept;
     home_hash home() const noexcept;
 
     reactor& reactor_;

@@ -45,6 +45,9 @@ wire_port::wire_port(std::shared_ptr<wire_link> link, unsigned end, const wire_o
       borrowed_handles_(std::make_unique<frame[]>(borrowed_limit)) {
     pool_ = &link_->pools_[end];
     capabilities_.gather = true;
+    if (options.vouch_for_checksums) {
+        vouched_ = static_cast<std::uint8_t>(offload::ipv4_checksum_good | offload::l4_checksum_good);
+    }
     capabilities_.transmit_checksum = capabilities_.receive_checksum = options.vouch_for_checksums;
     mtu_ = options.mtu;
     mac_ = next_mac();
@@ -86,33 +89,44 @@ std::size_t wire_port::receive(std::span<packet> out) {
     return n;
 }
 
-bool wire_port::receive_record(const wire_detail::line& first, packet& out) noexcept {
+/// `out` is empty. False: no frame to receive into; dropped and counted.
+inline bool wire_port::receive_record(const wire_detail::line& first, packet& out) noexcept {
+    out.flags = static_cast<offload>(first.flags);
+    if (first.pieces != 0) return receive_pieces(first, out);
+    frame* f = pool_->allocate();
+    if (f == nullptr) [[unlikely]] {
+        ++statistics_.receive_no_buffer;
+        return false;
+    }
+    std::byte* at = f->bytes + frame_headroom;
+    in_->copy_inline(first, at);
+    out.head.fill(*f, at, first.inline_size);
+    statistics_.received_bytes += first.inline_size;
+    return true;
+}
+
+bool wire_port::receive_pieces(const wire_detail::line& first, packet& out) noexcept {
     wire_detail::piece pieces[wire_detail::max_pieces];
     const std::uint32_t count = first.pieces;
-    if (count != 0) std::memcpy(pieces, first.bytes, count * sizeof(wire_detail::piece));
-
-    out.flags = static_cast<offload>(first.flags);
+    std::memcpy(pieces, first.bytes, count * sizeof(wire_detail::piece));
+    const auto drop = [&](std::uint32_t from) {
+        ++statistics_.receive_no_buffer;
+        for (std::uint32_t i = from; i < count; ++i) tokens_due_.push_back(pieces[i].token);
+        out.head.clear();
+        out.body.clear();
+        return false;
+    };
     buffer* next = &out.head;
     if (first.inline_size != 0) {
         frame* f = pool_->allocate();
-        if (f == nullptr) [[unlikely]] {
-            ++statistics_.receive_no_buffer;
-            for (std::uint32_t i = 0; i < count; ++i) tokens_due_.push_back(pieces[i].token);
-            return false;
-        }
+        if (f == nullptr) [[unlikely]] return drop(0);
         in_->copy_inline(first, f->bytes + frame_headroom);
-        out.head = buffer{*f, f->bytes + frame_headroom, first.inline_size};
+        out.head.fill(*f, f->bytes + frame_headroom, first.inline_size);
         next = &out.body;
     }
     for (std::uint32_t i = 0; i < count; ++i) {
         *next = borrow(pieces[i]);
-        if (!*next) [[unlikely]] {
-            ++statistics_.receive_no_buffer;
-            for (std::uint32_t rest = i; rest < count; ++rest) tokens_due_.push_back(pieces[rest].token);
-            out.head = {};
-            out.body = {};
-            return false;
-        }
+        if (!*next) [[unlikely]] return drop(i);
         next = &out.body;
     }
     statistics_.received_bytes += out.size();
@@ -163,39 +177,55 @@ void wire_port::take_tokens_in() noexcept {
 std::size_t wire_port::transmit(std::span<packet> burst) {
     std::size_t sent = 0;
     for (packet& p : burst) {
-        wire_detail::piece pieces[wire_detail::max_pieces];
-        const bool head_inline = p.head.size() <= wire_detail::inline_limit;
-        const bool has_body = !p.body.empty();
-        const std::uint32_t piece_count = (head_inline ? 0u : 1u) + (has_body ? 1u : 0u);
-        const std::uint32_t inline_size = head_inline ? p.head.size() : 0;
-        if (!out_->room_for(wire_detail::packet_ring::lines_needed(inline_size, piece_count))) [[unlikely]] break;
-
-        // A checksum that was left to the port is vouched for; so is one that the stack computed, if ends vouch at all.
-        const std::uint8_t flags = relay_ ? static_cast<std::uint8_t>(p.flags)
-                                   : capabilities_.receive_checksum
-                                       ? static_cast<std::uint8_t>(offload::ipv4_checksum_good | offload::l4_checksum_good)
-                                       : std::uint8_t{0};
-        statistics_.transmitted_bytes += p.size();
-        std::uint32_t i = 0;
-        for (buffer* b : {&p.head, &p.body}) {
-            if (b == &p.head ? head_inline : !has_body) continue;
-            const std::uint32_t size = b->size();
-            const std::byte* bytes = b->data();
-            pieces[i++] = {bytes, b->detach(), size, 0};
-            ++lent_;
-        }
-        out_->write(head_inline ? p.head.bytes() : byte_span{}, pieces, piece_count, flags);
-        p.head = {};
-        p.body = {};
+        if (!send_one(p)) [[unlikely]] break;
         ++sent;
     }
     statistics_.transmitted_packets += sent;
-    if (sent != burst.size()) {
+    if (sent != burst.size()) [[unlikely]] {
         ++statistics_.transmit_full;
         if (lent_ != 0) take_tokens_in();
     }
     if (sent != 0) wake_peer_if_asleep();
     return sent;
+}
+
+inline bool wire_port::send_one(packet& p) noexcept {
+    const std::uint32_t head_size = p.head.size();
+    if (head_size > wire_detail::inline_limit || !p.body.empty()) return send_pieces(p);
+    if (!out_->room_for(wire_detail::packet_ring::lines_needed(head_size, 0))) [[unlikely]] return false;
+    out_->write(p.head.bytes(), nullptr, 0, flags_of(p), p.head.tailroom() >= wire_detail::line_payload);
+    statistics_.transmitted_bytes += head_size;
+    p.head.clear();
+    return true;
+}
+
+/// Large packets: what does not fit into the ring is lent.
+bool wire_port::send_pieces(packet& p) noexcept {
+    wire_detail::piece pieces[wire_detail::max_pieces];
+    const bool head_inline = p.head.size() <= wire_detail::inline_limit;
+    const std::uint32_t piece_count = (head_inline ? 0u : 1u) + (p.body.empty() ? 0u : 1u);
+    const std::uint32_t inline_size = head_inline ? p.head.size() : 0;
+    if (!out_->room_for(wire_detail::packet_ring::lines_needed(inline_size, piece_count))) return false;
+    statistics_.transmitted_bytes += p.size();
+    std::uint32_t i = 0;
+    const auto lend = [&](buffer& b) {
+        const std::byte* bytes = b.data();
+        const std::uint32_t size = b.size();
+        pieces[i++] = {bytes, b.detach(), size, 0};
+        ++lent_;
+    };
+    if (!head_inline) lend(p.head);
+    if (!p.body.empty()) lend(p.body);
+    out_->write(head_inline ? p.head.bytes() : byte_span{}, pieces, piece_count, flags_of(p), false);
+    p.head.clear();
+    p.body.clear();
+    return true;
+}
+
+/// A checksum that was left to the port is vouched for; so is one that the stack computed, if the ends vouch at all.
+inline std::uint8_t wire_port::flags_of(const packet& p) const noexcept {
+    if (relay_) return static_cast<std::uint8_t>(p.flags);
+    return vouched_;
 }
 
 // ---- sleep ----

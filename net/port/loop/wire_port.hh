@@ -55,12 +55,16 @@ private:
     buffer borrow(const wire_detail::piece& p) noexcept;
     void send_tokens_home() noexcept;
     void take_tokens_in() noexcept;
-    bool lend_or_inline(buffer& b, wire_detail::piece& p) noexcept;
+    bool receive_pieces(const wire_detail::line& first, packet& out) noexcept;
+    bool send_one(packet& p) noexcept;
+    bool send_pieces(packet& p) noexcept;
+    std::uint8_t flags_of(const packet& p) const noexcept;
     void wake_peer_if_asleep() noexcept;
 
     std::shared_ptr<wire_link> link_;
     unsigned end_;
     bool relay_;
+    std::uint8_t vouched_ = 0; ///< the offload flags that every received packet gets
     wire_detail::packet_ring* out_ = nullptr;
     wire_detail::packet_ring* in_ = nullptr;
     wire_detail::token_ring* tokens_out_ = nullptr;

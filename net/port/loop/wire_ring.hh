@@ -59,37 +59,40 @@ public:
         read_cache_ = read_.load(std::memory_order_acquire);
         return written_ + needed - read_cache_ <= lines;
     }
-    /// Writes one record; room_for() said yes. `inline_bytes` may be empty when there are pieces.
-    void write(byte_span inline_bytes, const piece* pieces, std::uint32_t piece_count, std::uint8_t flags) noexcept {
+    /// Writes one record; room_for() said yes. `inline_bytes` may be empty when there are pieces. `may_overread`: the
+    /// bytes behind them, up to a whole line, may be read (they are copied and ignored).
+    void write(byte_span inline_bytes, const piece* pieces, std::uint32_t piece_count, std::uint8_t flags,
+               bool may_overread) noexcept {
         line& first = at(written_);
         first.inline_size = static_cast<std::uint16_t>(inline_bytes.size());
         first.flags = flags;
         first.pieces = static_cast<std::uint8_t>(piece_count);
-        std::uint32_t used = 0;
-        if (piece_count != 0) {
-            used = piece_count * static_cast<std::uint32_t>(sizeof(piece));
-            std::memcpy(first.bytes, pieces, used);
-        }
         const std::byte* from = inline_bytes.data();
         auto left = static_cast<std::uint32_t>(inline_bytes.size());
+        std::uint32_t room = line_payload;
+        std::byte* to = first.bytes;
+        if (piece_count != 0) {
+            const auto used = piece_count * static_cast<std::uint32_t>(sizeof(piece));
+            std::memcpy(to, pieces, used);
+            to += used;
+            room -= used;
+            may_overread = false;
+        }
         std::uint32_t index = written_ + 1;
-        if (left <= line_payload - used) {
-            if (left != 0) std::memcpy(first.bytes + used, from, left);
-        } else {
-            const std::uint32_t n = line_payload - used;
-            std::memcpy(first.bytes + used, from, n);
-            from += n;
-            left -= n;
-            // Whole lines by a fixed-size copy (a handful of vector moves); only the last is cut to measure.
-            for (; left > line_payload; left -= line_payload, from += line_payload, ++index) {
-                line& next = at(index);
-                std::memcpy(next.bytes, from, line_payload);
-                next.stamp.store(index + 1, std::memory_order_relaxed);
+        for (;;) {
+            // Whole lines by copies of a fixed size: a handful of vector moves each.
+            if (may_overread || (left >= line_payload && room == line_payload)) [[likely]] {
+                std::memcpy(to, from, line_payload);
+            } else if (left != 0) {
+                std::memcpy(to, from, std::min(left, room));
             }
-            line& last = at(index);
-            std::memcpy(last.bytes, from, left);
-            last.stamp.store(index + 1, std::memory_order_relaxed);
-            ++index;
+            if (left <= room) break;
+            from += room;
+            left -= room;
+            line& next = at(index);
+            next.stamp.store(++index, std::memory_order_relaxed);
+            to = next.bytes;
+            room = line_payload;
         }
         // Release: whoever sees the first line's stamp sees every byte of the record.
         first.stamp.store(written_ + 1, std::memory_order_release);
@@ -107,7 +110,11 @@ public:
         const std::uint32_t used = first.pieces * static_cast<std::uint32_t>(sizeof(piece));
         std::uint32_t left = first.inline_size;
         const std::uint32_t n = line_payload - used;
-        std::memcpy(into, first.bytes + used, used == 0 ? line_payload : std::min(n, left));
+        if (used == 0) [[likely]] {
+            std::memcpy(into, first.bytes, line_payload);
+        } else {
+            std::memcpy(into, first.bytes + used, std::min(n, left));
+        }
         if (left <= n) return;
         into += n;
         left -= n;
