@@ -140,7 +140,8 @@ public:
     virtual buffer allocate(std::uint32_t size) = 0;
 };
 
-class listener_backend {
+/// On its provider's list of listeners while it lives (tcp_listener::bind), so that all can be closed at shutdown.
+class listener_backend : public list_hook {
 public:
     virtual ~listener_backend() = default;
     virtual bool start_accept(accept_operation&) noexcept = 0;
@@ -190,8 +191,17 @@ public:
     virtual std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options&) = 0;
     virtual std::string describe() const = 0;
 
+    void remember(listener_backend& listener) noexcept { listeners_.push_back(listener); }
+    /// At shutdown: every listener stops, and its accepts fail with ECANCELED.
+    void close_listeners() noexcept {
+        listeners_.for_each([](listener_backend& listener) { listener.close(); });
+    }
+
     /// The provider of the running reactor. Throws std::logic_error if there is none.
     static socket_provider& current();
+
+private:
+    intrusive_list<listener_backend> listeners_;
 };
 
 } // namespace corewire

@@ -3,7 +3,10 @@
 namespace corewire {
 
 tcp_listener tcp_listener::bind(socket_address at, listen_options options) {
-    return tcp_listener{socket_provider::current().listen(at, options)};
+    socket_provider& provider = socket_provider::current();
+    std::unique_ptr<listener_backend> backend = provider.listen(at, options);
+    provider.remember(*backend);
+    return tcp_listener{std::move(backend)};
 }
 
 } // namespace corewire
