@@ -8,11 +8,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <ctime>
 #include <string>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <thread>
 #include <vector>
 
@@ -76,13 +76,23 @@ struct inbox final : poller {
         arrived.set();
         return true;
     }
-    bool prepare_sleep() override { return !full.load(); }
+    bool prepare_sleep() override {
+        asleep_soon.store(true);
+        return !full.load();
+    }
     void put(reactor& r) {
         full.store(true);
         r.wake_if_asleep();
     }
     std::atomic<bool> full{false};
+    std::atomic<bool> asleep_soon{false};
     event arrived;
+};
+
+/// A clock on which time passes by being looked at.
+struct ticking_clock final : clock_source {
+    time_point now() noexcept override { return time += 5us; }
+    time_point time = from_ns(1'000'000'000);
 };
 
 struct fd_poller final : poller {
@@ -92,7 +102,12 @@ struct fd_poller final : poller {
         arrived.set();
         return true;
     }
+    bool prepare_sleep() override {
+        asleep_soon.store(true);
+        return true;
+    }
     int wake_fd() const override { return fd.get(); }
+    std::atomic<bool> asleep_soon{false};
     unique_fd fd{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
     event arrived;
 };
@@ -153,6 +168,20 @@ BOOST_AUTO_TEST_CASE(two_that_wake_each_other_for_ever_use_up_the_budget_and_no_
     for (int turn = 0; turn < 4; ++turn) d.loop.poll_once();
     BOOST_CHECK_EQUAL(resumptions, 200);
     BOOST_CHECK_EQUAL(log, "pfpfpfpf");
+}
+
+BOOST_AUTO_TEST_CASE(the_time_for_coroutines_is_bounded_too) {
+    ticking_clock clock;
+    corewire::reactor r{{.resume_budget = 1'000'000, .resume_time = 20us, .clock = &clock}};
+    const corewire::reactor::scope here(r);
+    event a, b;
+    int resumptions = 0;
+    r.root_group().spawn(volleys(a, b, resumptions));
+    r.root_group().spawn(volleys(b, a, resumptions));
+    a.set();
+    r.poll_once();
+    BOOST_CHECK_EQUAL(resumptions, 64); // four looks at the clock, one every 16
+    r.root_group().destroy_all();
 }
 
 BOOST_AUTO_TEST_CASE(a_poller_that_is_destroyed_is_polled_no_more) {
@@ -228,7 +257,7 @@ BOOST_AUTO_TEST_CASE(work_from_another_thread_wakes_a_sleeping_reactor) {
         r.root_group().spawn(exits_when(in.arrived, r));
     }
     std::thread other([&] {
-        while (r.sleeps() == 0) std::this_thread::yield(); // a racy look, good enough to meet it asleep
+        while (!in.asleep_soon) std::this_thread::yield();
         in.put(r);
     });
     r.run();
@@ -276,7 +305,7 @@ BOOST_AUTO_TEST_CASE(a_pollers_descriptor_wakes_a_sleeping_reactor) {
         r.root_group().spawn(exits_when(p.arrived, r));
     }
     std::thread other([&] {
-        while (r.sleeps() == 0) std::this_thread::yield();
+        while (!p.asleep_soon) std::this_thread::yield();
         const std::uint64_t one = 1;
         BOOST_CHECK_EQUAL(::write(p.fd.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
     });
