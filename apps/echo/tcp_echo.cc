@@ -1,7 +1,7 @@
 #include <corewire/apps/echo/tcp_echo.hh>
 
 #include <corewire/apps/echo/sockperf.hh>
-#include <corewire/reactor/task/spawn.hh>
+#include <corewire/reactor/task/task_group.hh>
 
 #include <array>
 #include <cstring>
@@ -53,25 +53,23 @@ task<> serve_sockperf(tcp_stream peer) {
 namespace {
 
 /// What the peer does to its connection is no failure of ours.
-task<> serve_until_reset(server serve_one, tcp_stream peer) {
+task<> until_reset(task<> session) {
     try {
-        co_await serve_one(std::move(peer));
+        co_await session;
     } catch (const std::system_error&) {
     }
 }
 
 } // namespace
 
-task<> accept_all(tcp_listener& listener, server serve_one) {
-    for (;;) {
-        tcp_stream peer;
-        try {
-            peer = co_await listener.accept();
-        } catch (const std::system_error& e) {
-            if (e.code() == std::errc::operation_canceled) co_return;
-            throw;
+task<> accept_all(tcp_listener& listener, server serve_one, stop_token stop) {
+    try {
+        for (;;) {
+            tcp_stream peer = co_await listener.accept({.stop = stop});
+            spawn(until_reset(serve_one(std::move(peer))));
         }
-        spawn(serve_until_reset(serve_one, std::move(peer)));
+    } catch (const std::system_error& e) {
+        if (e.code() != std::errc::operation_canceled) throw;
     }
 }
 

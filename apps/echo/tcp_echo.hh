@@ -17,9 +17,11 @@ task<> serve_sockperf(tcp_stream peer);
 /// What `cw-pingpong --bulk` talks to.
 task<> serve_discard(tcp_stream peer);
 
-using server = task<> (*)(tcp_stream);
+/// What to do with a connection; called once for each.
+using server = std::function<task<>(tcp_stream)>;
 
-/// Accepts until the listener is closed; each connection is served by `serve_one`. A reset ends one connection only.
-task<> accept_all(tcp_listener& listener, server serve_one);
+/// Accepts until `stop` fires or the listener is closed; each connection is served by a task of its own. A reset ends one
+/// connection only.
+task<> accept_all(tcp_listener& listener, server serve_one, stop_token stop);
 
 } // namespace corewire::echo

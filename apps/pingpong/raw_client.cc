@@ -14,14 +14,14 @@ raw_client::raw_client(port& through, meter& accounts)
 task<> raw_client::run() {
     const time_point now = reactor::current().read_clock();
     for (std::uint32_t place = 0; place < flights_.places(); ++place) send_from(place, now);
-    flush();
+    send_outgoing();
     if (flights_.count() != 0) co_await finished_.wait();
 }
 
 bool raw_client::poll(time_point) {
     const std::size_t got = port_.receive(received_);
     if (got == 0) {
-        if (outgoing_count_ != 0) flush();
+        if (outgoing_count_ != 0) send_outgoing();
         return outgoing_count_ != 0;
     }
     const time_point now = reactor::current().read_clock();
@@ -30,7 +30,7 @@ bool raw_client::poll(time_point) {
         take_in(received_[i].head, now);
         received_[i] = packet{};
     }
-    flush();
+    send_outgoing();
     if (flights_.count() == 0) finished_.set();
     return true;
 }
@@ -51,7 +51,7 @@ void raw_client::take_in(const buffer& frame, time_point now) noexcept {
 void raw_client::send_from(std::uint32_t place, time_point now) noexcept {
     if (!meter_.take_turn()) return;
     const std::uint64_t number = flights_.depart(place, now);
-    if (outgoing_count_ == burst) flush();
+    if (outgoing_count_ == burst) send_outgoing();
     buffer frame = make_frame(number);
     if (outgoing_count_ == burst || !frame) return; // lost, as on a full link: the watch notices
     packet& p = outgoing_[outgoing_count_++];
@@ -74,7 +74,7 @@ buffer raw_client::make_frame(std::uint64_t number) noexcept {
 }
 
 /// What the port does not take stays for the next time.
-void raw_client::flush() noexcept {
+void raw_client::send_outgoing() noexcept {
     const std::size_t taken = port_.transmit({outgoing_.data(), outgoing_count_});
     if (taken != 0 && taken < outgoing_count_)
         std::move(outgoing_.begin() + static_cast<std::ptrdiff_t>(taken),
@@ -90,7 +90,7 @@ void raw_client::check_progress(time_point now) noexcept {
         send_from(place, now);
     });
     if (meter_.errors() == before) return;
-    flush();
+    send_outgoing();
     if (flights_.count() == 0) finished_.set();
 }
 

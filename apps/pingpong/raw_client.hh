@@ -33,7 +33,7 @@ private:
     void take_in(const buffer& frame, time_point now) noexcept;
     void send_from(std::uint32_t place, time_point now) noexcept;
     buffer make_frame(std::uint64_t number) noexcept;
-    void flush() noexcept;
+    void send_outgoing() noexcept;
 
     port& port_;
     meter& meter_;

@@ -1,6 +1,6 @@
 #include <corewire/apps/pingpong/udp_client.hh>
 
-#include <corewire/reactor/task/spawn.hh>
+#include <corewire/reactor/task/task_group.hh>
 
 #include <cstdio>
 #include <cstring>

@@ -4,6 +4,7 @@
 #include <corewire/net/socket/address.hh>
 #include <corewire/reactor/base/time.hh>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -39,6 +40,10 @@ struct workload {
         mine.connections = static_cast<std::uint32_t>(part(connections));
         if (count) mine.count = part(*count);
         return mine;
+    }
+    /// How many connections the shards before `index` have.
+    std::uint32_t connections_before(unsigned index, unsigned shards) const noexcept {
+        return connections / shards * index + std::min(index, connections % shards);
     }
 };
 

@@ -1,0 +1,88 @@
+// cw-echo: TCP and UDP echo on every core, over whatever carries packets here.
+#include <corewire/apps/echo/raw_echo.hh>
+#include <corewire/apps/echo/tcp_echo.hh>
+#include <corewire/apps/echo/udp_echo.hh>
+#include <corewire/apps/runtime/app.hh>
+#include <corewire/reactor/shard/this_shard.hh>
+#include <corewire/reactor/task/event.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+
+namespace cw = corewire;
+
+namespace {
+
+struct echo_options {
+    std::uint16_t port = 7;
+    bool sockperf = false;
+    bool discard = false;
+    bool raw = false;
+};
+
+/// Returns when a stop is asked for.
+cw::task<> until_stopped() {
+    cw::event never_set;
+    try {
+        co_await never_set.wait({.stop = cw::this_shard::stopping()});
+    } catch (const std::system_error&) { // ECANCELED: this is what we wait for
+    }
+}
+
+/// Says once, when the first core serves, what is served: tools wait for this line.
+void announce(const cw::app& app, const std::string& what) {
+    if (cw::this_shard::id() != 0) return;
+    std::printf("cw-echo: %s over %s\n", what.c_str(), std::string(cw::name_of(app.chosen())).c_str());
+    std::fflush(stdout);
+}
+
+cw::task<> bounce_frames(cw::app& app) {
+    cw::raw::echo echo(*app.device());
+    cw::reactor::current().add_poller(echo);
+    announce(app, "raw frames on " + app.device()->name());
+    co_await until_stopped();
+}
+
+cw::task<> serve_sockets(const cw::app& app, const echo_options& options) {
+    auto listener = cw::tcp_listener::bind({cw::ipv4::any(), options.port}, {.stream = {.no_delay = true}});
+    auto datagrams = cw::udp_socket::bind({cw::ipv4::any(), options.port});
+    cw::task_group udp("udp echo");
+    udp.spawn(cw::echo::serve_datagrams(datagrams, options.sockperf ? cw::echo::udp_format::sockperf
+                                                                    : cw::echo::udp_format::plain));
+    announce(app, "TCP and UDP port " + std::to_string(options.port));
+    const auto serve = options.sockperf ? cw::echo::serve_sockperf
+                       : options.discard ? cw::echo::serve_discard
+                                         : cw::echo::serve;
+    co_await cw::echo::accept_all(listener, serve, cw::this_shard::stopping());
+    datagrams.close();
+    co_await udp.join();
+}
+
+void add_options(CLI::App& to, echo_options& options) {
+    to.add_option("--port", options.port, "TCP and UDP port to serve")->check(CLI::Range(1, 65535))->capture_default_str();
+    auto* sockperf = to.add_flag("--sockperf", options.sockperf, "Answer in sockperf's wire format");
+    auto* discard = to.add_flag("--discard", options.discard,
+                                "TCP: read and drop, and say at the end how much (for cw-pingpong --bulk)");
+    auto* raw = to.add_flag("--raw", options.raw, "Bounce bare Ethernet frames (EtherType 0x88b5), with no stack");
+    sockperf->excludes(discard)->excludes(raw);
+    discard->excludes(raw);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    cw::app app("cw-echo", "TCP and UDP echo server, on every core.");
+    echo_options options;
+    add_options(app.options(), options);
+    app.on_parsed([&] {
+        if (options.raw && app.network().net == cw::network_kind::kernel)
+            throw cw::setup_error("--raw needs a port of ours: --net=xdp or --net=tap");
+        if (app.network().net == cw::network_kind::wire)
+            throw cw::setup_error("--net=wire joins the two ends of one process: cw-pingpong --net=wire");
+        app.ports_only(options.raw);
+    });
+    if (auto status = app.parse(argc, argv)) return *status;
+    return app.run([&]() -> cw::task<> { return options.raw ? bounce_frames(app) : serve_sockets(app, options); });
+}

@@ -1,0 +1,111 @@
+#include <corewire/apps/pingpong/options.hh>
+
+#include <corewire/apps/runtime/setup_error.hh>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <thread>
+
+namespace corewire::pingpong {
+
+namespace {
+
+constexpr std::uint32_t most_in_flight = 1u << 20; ///< bytes on one connection: what a socket's buffers hold
+constexpr std::uint32_t largest_datagram = 1472;   ///< UDP payload of an Ethernet frame
+constexpr std::uint32_t number_size = 8;           ///< a message without an order carries its number (flights.hh)
+constexpr double default_warmup = 0.1;             ///< seconds, in runs by time; runs by count have none
+
+duration to_duration(double seconds) {
+    return std::chrono::duration_cast<duration>(std::chrono::duration<double>(seconds));
+}
+
+void require(bool condition, const std::string& otherwise) {
+    if (!condition) throw setup_error(otherwise);
+}
+
+protocol protocol_of(const options& o) {
+    if (o.raw) return protocol::raw;
+    return o.udp ? protocol::udp : protocol::tcp;
+}
+
+void check_message(const options& o) {
+    const bool ordered = o.load.what == protocol::tcp;
+    require(ordered || o.load.size >= number_size,
+            fmt::format("--size {}: a datagram or frame needs {} bytes for its number", o.load.size, number_size));
+    require(ordered || o.load.size <= largest_datagram,
+            fmt::format("--size {}: a datagram or frame carries at most {} bytes", o.load.size, largest_datagram));
+    require(std::uint64_t{o.load.size} * o.load.pipeline <= most_in_flight,
+            fmt::format("--size {} with --pipeline {} is more than the {} bytes that a connection can have in flight",
+                        o.load.size, o.load.pipeline, most_in_flight));
+    require(!o.load.bulk || ordered, "--bulk is a TCP stream: leave --udp and --raw out");
+}
+
+void check_peer(const options& o, const network_options& network) {
+    if (in_one_process(network)) {
+        require(o.connect.empty(), "--net=wire joins the two ends of this process: leave --connect out, or choose another --net");
+        return;
+    }
+    require(!o.same_core, "--same-core is for --net=wire");
+    require(o.drop_every == 0, "--drop-every is for --net=wire");
+    require(o.raw || !o.connect.empty(), "--connect HOST:PORT is missing (or --net=wire, for both ends in one process)");
+    require(!o.raw || o.connect.empty(), "--raw finds its peer (cw-echo --raw) by itself: leave --connect out");
+    require(!o.raw || network.net != network_kind::kernel, "--raw needs a port of ours: --net=xdp or --net=tap");
+}
+
+void choose_cores(const options& o, network_options& network, bool cores_given) {
+    if (o.same_core) {
+        require(!cores_given || network.cores == "1", "--same-core is one core: leave --cores out");
+        network.cores = "1";
+    } else if (!cores_given) {
+        const bool two = in_one_process(network) && std::thread::hardware_concurrency() > 1;
+        network.cores = two ? "2" : "1";
+    }
+}
+
+} // namespace
+
+void add_options(CLI::App& to, options& o) {
+    const auto counted = [](std::uint32_t most) { return CLI::Range(std::uint32_t{1}, most); };
+    to.add_option("--connect", o.connect, "HOST:PORT of the server (cw-echo); without, --net=wire runs both ends here")
+        ->type_name("HOST:PORT");
+    auto* udp = to.add_flag("--udp", o.udp, "UDP instead of TCP");
+    auto* raw = to.add_flag("--raw", o.raw, "Bare Ethernet frames through the same port, with no stack: the floor");
+    to.add_flag("--bulk", o.load.bulk, "One-way TCP stream of owned buffers (the server: cw-echo --discard)");
+    to.add_option("--size", o.load.size, "Bytes a message")->check(counted(65536))->capture_default_str();
+    to.add_option("--connections", o.load.connections, "Connections")->check(counted(65536))->capture_default_str();
+    to.add_option("--pipeline", o.load.pipeline, "Messages in flight on each connection")->check(counted(4096))
+        ->capture_default_str();
+    auto* duration = to.add_option("--duration", o.seconds, "Seconds to measure")->check(CLI::Range(0.001, 86400.0))
+                         ->capture_default_str();
+    auto* count = to.add_option("--count", o.count, "Round trips to measure, over all connections, instead of a time")
+                      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+    to.add_option("--warmup", o.warmup, "Seconds before measuring begins (default 0.1; 0 with --count)")
+        ->check(CLI::Range(0.0, 3600.0));
+    to.add_flag("--same-core", o.same_core, "wire: both ends on one core");
+    to.add_option("--drop-every", o.drop_every, "wire: lose every N-th frame that the client sends")->type_name("N");
+    to.add_flag("--json", o.json, "Print one JSON object");
+    to.add_flag("--statistics", o.statistics, "Add the port's counters to the JSON");
+    udp->excludes(raw);
+    count->excludes(duration);
+}
+
+void check(options& o, network_options& network, bool cores_given) {
+    if (network.net == network_kind::automatic && o.connect.empty() && !o.raw) network.net = network_kind::wire;
+    o.load.what = protocol_of(o);
+    o.load.length = to_duration(o.seconds);
+    if (o.count != 0) o.load.count = o.count;
+    o.load.warmup = to_duration(o.warmup >= 0 ? o.warmup : o.load.count ? 0 : default_warmup);
+    check_message(o);
+    check_peer(o, network);
+    if (!o.connect.empty()) {
+        try {
+            o.server = socket_address::parse(o.connect);
+        } catch (const std::invalid_argument& e) {
+            throw setup_error(fmt::format("--connect: {}", e.what()));
+        }
+    }
+    choose_cores(o, network, cores_given);
+}
+
+} // namespace corewire::pingpong
