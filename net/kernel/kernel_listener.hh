@@ -1,5 +1,6 @@
 // A listening socket of the kernel's: a multishot accept, and a few accepted connections that nobody has asked for yet.
-// Kept by its provider. Bounds: `ready_limit` descriptors accepted ahead, then the rest waits in the kernel's backlog.
+// Kept by its provider. Bounds: when `ready_limit` connections have been accepted ahead, the accept is stopped and the
+// rest waits in the kernel's backlog (one burst may bring up to a backlog more).
 #pragma once
 
 #include <corewire/net/kernel/kernel_object.hh>

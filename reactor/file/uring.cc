@@ -2,6 +2,11 @@
 
 #include <corewire/reactor/file/uring_setup.hh>
 
+#include <atomic>
+#include <cerrno>
+#include <sys/eventfd.h>
+#include <system_error>
+
 namespace corewire {
 
 uring& reactor::io() {
@@ -12,7 +17,15 @@ uring& reactor::io() {
     return *io_;
 }
 
-uring::uring() { set_up_uring(ring_, entries, completion_entries); }
+uring::uring() : wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    if (!wake_) throw std::system_error(errno, std::generic_category(), "eventfd for an io_uring");
+    set_up_uring(ring_, entries, completion_entries);
+    io_uring_cq_eventfd_toggle(&ring_, false);
+    if (const int rc = io_uring_register_eventfd(&ring_, wake_.get()); rc < 0) {
+        io_uring_queue_exit(&ring_);
+        throw std::system_error(-rc, std::generic_category(), "io_uring_register_eventfd");
+    }
+}
 
 uring::~uring() {
     if (in_kernel_ != 0) {
@@ -93,8 +106,18 @@ bool uring::flush(time_point) {
 
 bool uring::prepare_sleep() {
     if (io_uring_sq_ready(&ring_) != 0) enter();
-    // The ring's descriptor is readable from now on as soon as there is a completion, or work that will bring one.
-    return io_uring_sq_ready(&ring_) == 0 && io_uring_cq_ready(&ring_) == 0 && !kernel_has_work();
+    // From now on the kernel signals both completions and work that will bring some; so look for them after this.
+    io_uring_cq_eventfd_toggle(&ring_, true);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (io_uring_sq_ready(&ring_) == 0 && io_uring_cq_ready(&ring_) == 0 && !kernel_has_work()) return true;
+    finish_sleep();
+    return false;
+}
+
+void uring::finish_sleep() {
+    io_uring_cq_eventfd_toggle(&ring_, false);
+    std::uint64_t count;
+    static_cast<void>(!::read(wake_.get(), &count, sizeof count));
 }
 
 void uring::wait_any() noexcept {

@@ -7,6 +7,7 @@
 // between two submissions (more submit early, counted); completions in one turn (the rest wait for the next).
 #pragma once
 
+#include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/file/uring_operation.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
@@ -60,7 +61,8 @@ public:
     bool poll(time_point now) override;
     bool flush(time_point now) override;
     bool prepare_sleep() override;
-    int wake_fd() const override { return ring_.ring_fd; }
+    void finish_sleep() override;
+    int wake_fd() const override { return wake_.get(); }
 
     /// For registering buffers and files.
     io_uring& native() noexcept { return ring_; }
@@ -75,6 +77,7 @@ private:
     bool reap(bool deliver) noexcept;
 
     io_uring ring_;
+    unique_fd wake_; ///< an eventfd that the kernel signals while we sleep: the ring's own is silent about deferred work
     unsigned in_kernel_ = 0;
     uring_statistics statistics_;
 };

@@ -1,0 +1,257 @@
+// What only the kernel's sockets do: buffer rings that run dry, bounds of what is received ahead, sockets that outlive
+// their users in the kernel, and how a shut-out io_uring is told.
+#include "kernel_world.hh"
+
+#include <corewire/net/kernel/system_address.hh>
+#include <corewire/reactor/file/uring_setup.hh>
+
+#include <array>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
+
+namespace corewire {
+
+namespace {
+
+using namespace socket_suite;
+
+struct few_buffers : kernel_world {
+    few_buffers()
+        : kernel_world({.stream_buffer_size = 4096, .stream_buffers = 4, .stream_buffers_limit = 16,
+                        .datagram_buffers = 2, .datagram_buffers_limit = 4}) {}
+};
+
+/// Reads `n` pieces and keeps them.
+task<> read_pieces(tcp_stream& stream, std::size_t n, std::vector<buffer>& kept) {
+    while (kept.size() < n) {
+        buffer data = co_await stream.read();
+        if (!data) co_return;
+        kept.push_back(std::move(data));
+    }
+}
+
+task<> hoard(few_buffers& w) {
+    ends hoarder = co_await connected(w);
+    ends modest = co_await connected(w);
+    static const std::vector<std::byte> much(64 * 4096, std::byte{'h'});
+    task_group tasks{"hoarding"};
+    std::vector<buffer> kept;
+    tasks.spawn([](tcp_stream& s) -> task<> { co_await s.write(byte_span{much}); }(hoarder.client));
+    tasks.spawn(read_pieces(hoarder.server, 64, kept));
+    for (int i = 0; i < 1000 && w.provider.stream_buffers().starvations() == 0; ++i) co_await yield();
+    // Every buffer there may ever be is out; the ring has grown to its limit and no further.
+    BOOST_TEST(w.provider.stream_buffers().made() == 16u);
+    BOOST_TEST(w.provider.stream_buffers().lent() == 16u);
+    BOOST_TEST(w.provider.stream_buffers().starvations() != 0u);
+    BOOST_TEST(kept.size() == 16u);
+
+    std::optional<std::errc> outcome;
+    co_await modest.client.write(std::string_view{"me too"});
+    const std::errc starved = co_await error_of([&] { return modest.server.read(soon()); });
+    BOOST_TEST(starved == std::errc::timed_out); // nothing to receive into
+
+    // One buffer comes back at a time, and goes to whoever waits.
+    buffer got;
+    std::uint64_t total = 0;
+    task_group others{"others"};
+    others.spawn([](tcp_stream& s, buffer& into) -> task<> { into = co_await s.read(); }(modest.server, got));
+    for (int i = 0; i < 100000 && (tasks.size() != 0 || others.size() != 0); ++i) {
+        if (!kept.empty()) {
+            total += kept.back().size();
+            kept.back() = {};
+            std::erase_if(kept, [](const buffer& b) { return b.empty(); });
+        }
+        co_await yield();
+        if (total + 4096 * kept.size() >= much.size() && others.size() == 0) break;
+    }
+    BOOST_TEST(others.size() == 0u);
+    BOOST_TEST(got.text() == "me too");
+    tasks.destroy_all();
+    kept.clear();
+}
+
+task<> read_ahead(kernel_world& w) {
+    ends both = co_await connected(w);
+    co_await both.client.write(std::string_view{"start"});
+    buffer first = co_await both.server.read(); // the recv is armed from now on
+    for (int i = 0; i < 200; ++i) {
+        co_await both.client.write(std::string_view{"more"});
+        co_await yield();
+    }
+    co_await some_turns();
+    // Some completions are on the way when the recv is stopped.
+    const std::uint32_t ahead = w.provider.stream_buffers().lent() - 1;
+    BOOST_TEST(ahead >= 16u);
+    BOOST_TEST(ahead <= 64u);
+    first = {};
+    std::vector<std::byte> all(200 * 4);
+    const std::size_t n = co_await both.server.read_exactly(all);
+    BOOST_TEST(n == all.size());
+}
+
+task<> many_datagrams(kernel_world& w) {
+    udp_socket server = bind_udp_server(w);
+    udp_socket client = bind_udp_client(w);
+    const socket_address to = at_server(w, server.local_address().port);
+    std::vector<datagram> kept;
+    for (int i = 0; i < 20; ++i) {
+        const std::string text = std::to_string(i);
+        co_await client.send_to(std::as_bytes(std::span{text}), to);
+    }
+    for (int i = 0; i < 4; ++i) {
+        datagram d = co_await server.receive_from();
+        BOOST_TEST(d.data.text() == std::to_string(i));
+        kept.push_back(std::move(d));
+    }
+    const std::errc starved = co_await error_of([&] { return server.receive_from(soon()); });
+    BOOST_TEST(starved == std::errc::timed_out);
+    kept.clear();
+    for (int i = 4; i < 20; ++i) {
+        datagram d = co_await server.receive_from();
+        BOOST_TEST(d.data.text() == std::to_string(i)); // the kernel has kept the rest
+    }
+    const std::string large(60000, 'L');
+    co_await client.send_to(std::as_bytes(std::span{large}), to);
+    datagram d = co_await server.receive_from();
+    BOOST_TEST(d.data.text() == large);
+    const std::string_view nothing;
+    co_await client.send_to(std::as_bytes(std::span{nothing}), to);
+    datagram empty = co_await server.receive_from();
+    BOOST_TEST(empty.data.size() == 0u);
+    BOOST_TEST(empty.from.port == client.local_address().port);
+}
+
+task<> connect_many(kernel_world& w, socket_address to, int n, std::vector<tcp_stream>& clients) {
+    for (int i = 0; i < n; ++i) {
+        tcp_stream client = co_await dial(w, to);
+        clients.push_back(std::move(client));
+    }
+}
+
+task<> accepted_ahead(kernel_world& w) {
+    tcp_listener listener = listen(w, 0, {.backlog = 32});
+    const socket_address to = listener.local_address();
+    std::vector<tcp_stream> clients;
+    co_await connect_many(w, to, 1, clients);
+    tcp_stream first = co_await listener.accept(); // a multishot accept is in the kernel from now on
+    for (int batch = 0; batch < 5; ++batch) {
+        co_await connect_many(w, to, 16, clients);
+        co_await some_turns();
+    }
+    // 64 have been accepted ahead and the accept was stopped: what comes now stays in the kernel.
+    const std::size_t before = open_descriptors();
+    co_await connect_many(w, to, 16, clients);
+    co_await some_turns();
+    BOOST_TEST(open_descriptors() == before + 16);
+    for (int i = 1; i < 97; ++i) {
+        tcp_stream next = co_await listener.accept(soon(std::chrono::seconds{10}));
+        BOOST_TEST(static_cast<bool>(next));
+    }
+}
+
+/// Runs `body` in a child process; its exit status.
+template <typename Body>
+int in_child(Body body) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(body());
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(kernel_limits)
+
+BOOST_FIXTURE_TEST_CASE(readers_wait_for_buffers_and_get_them, few_buffers) { run(hoard(*this)); }
+BOOST_FIXTURE_TEST_CASE(what_nobody_reads_stays_in_the_kernel, kernel_world) { run(read_ahead(*this)); }
+BOOST_FIXTURE_TEST_CASE(datagrams_wait_for_buffers_in_the_kernel, few_buffers) { run(many_datagrams(*this)); }
+BOOST_FIXTURE_TEST_CASE(what_nobody_accepts_stays_in_the_backlog, kernel_world) { run(accepted_ahead(*this)); }
+
+BOOST_AUTO_TEST_CASE(a_provider_takes_everything_back_before_it_goes) {
+    const std::size_t before = open_descriptors();
+    {
+        reactor loop;
+        reactor::scope here(loop);
+        {
+            kernel_provider provider(loop);
+            loop.attached(reactor::attachment::network) = &provider;
+            task_group waiting{"waiting"};
+            waiting.spawn([]() -> task<> {
+                tcp_listener listener = tcp_listener::bind({ipv4::loopback(), 0});
+                tcp_stream client = co_await tcp_stream::connect(listener.local_address());
+                tcp_stream server = co_await listener.accept();
+                co_await client.read();
+            }());
+            for (int i = 0; i < 100; ++i) loop.poll_once();
+            BOOST_TEST(provider.objects() == 3u);
+            waiting.destroy_all();
+            BOOST_TEST(provider.objects() != 0u); // the kernel still has a recv and an accept
+        }
+        BOOST_TEST(loop.io().in_kernel() == 0u);
+    }
+    BOOST_TEST(open_descriptors() == before);
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_sleeps_between_requests_answers_each) {
+    reactor loop({.spin = std::chrono::microseconds{0}});
+    reactor::scope here(loop);
+    kernel_provider provider(loop);
+    loop.attached(reactor::attachment::network) = &provider;
+    tcp_listener listener = tcp_listener::bind({ipv4::loopback(), 0});
+    const std::uint16_t port = listener.local_address().port;
+    task_group serving{"serving"};
+    serving.spawn([](tcp_listener& l, reactor& r) -> task<> {
+        tcp_stream peer = co_await l.accept();
+        co_await echo(std::move(peer));
+        r.request_exit();
+    }(listener, loop));
+    int round_trips = 0;
+    std::thread client([&] {
+        const unique_fd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+        const system_address to(socket_address{ipv4::loopback(), port});
+        if (::connect(fd.get(), &to.generic, to.size) != 0) return;
+        for (; round_trips < 500; ++round_trips) {
+            char byte = 'x';
+            if (::send(fd.get(), &byte, 1, MSG_NOSIGNAL) != 1 || ::recv(fd.get(), &byte, 1, 0) != 1) return;
+        }
+    });
+    loop.run();
+    client.join();
+    BOOST_TEST(round_trips == 500);
+    BOOST_TEST(loop.sleeps() > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(two_shards_share_a_port) {
+    reactor one;
+    reactor two;
+    kernel_provider first(one);
+    kernel_provider second(two);
+    const auto a = first.listen({ipv4::loopback(), 0}, {});
+    const auto b = second.listen(a->local_address(), {});
+    BOOST_TEST(a->local_address().port == b->local_address().port);
+    const auto c = first.bind_udp({ipv4::loopback(), 0}, {});
+    const auto d = second.bind_udp(c->local_address(), {});
+    BOOST_TEST(c->local_address().port == d->local_address().port);
+}
+
+BOOST_AUTO_TEST_CASE(no_descriptor_left_is_told_in_words) {
+    const int status = in_child([] {
+        const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+        ::setrlimit(RLIMIT_NOFILE, &none);
+        io_uring ring;
+        try {
+            set_up_uring(ring, 8, 8);
+        } catch (const std::system_error& e) {
+            return std::string_view(e.what()).find("ulimit -n") != std::string_view::npos ? 0 : 1;
+        }
+        return 2;
+    });
+    BOOST_TEST(status == 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+} // namespace corewire
