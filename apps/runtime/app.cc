@@ -92,6 +92,7 @@ int app::run(std::function<task<>()> body) {
             return body();
         };
         shards.run(start, {.set_up = [this](unsigned shard) { setup_->set_up(shard); },
+                           .on_stop = [this](unsigned shard) { setup_->close_listeners(shard); },
                            .lingers = [this](unsigned shard) { return setup_->lingers(shard); },
                            .tear_down = [this](unsigned shard) { setup_->tear_down(shard); }});
         return ended_well;

@@ -114,6 +114,13 @@ void network_setup::set_up(unsigned shard) {
     if (mine.near.stack) provider = static_cast<socket_provider*>(mine.near.stack.get());
 }
 
+void network_setup::close_listeners(unsigned shard) noexcept {
+    shard_part& mine = parts_[shard];
+    if (mine.kernel) mine.kernel->close_listeners();
+    for (end* e : {&mine.near, &mine.far})
+        if (e->stack) e->stack->close_listeners();
+}
+
 bool network_setup::lingers(unsigned shard) const {
     bool unsent = false;
     for (const end* e : {&parts_[shard].near, &parts_[shard].far})

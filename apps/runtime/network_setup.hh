@@ -42,6 +42,8 @@ public:
 
     /// On the shard's thread, with its reactor current: makes its port and its provider of sockets.
     void set_up(unsigned shard);
+    /// A stop was asked for: accepts fail with ECANCELED from now on.
+    void close_listeners(unsigned shard) noexcept;
     /// True while a connection that nobody holds any more has bytes, or its FIN, to deliver.
     bool lingers(unsigned shard) const;
     void tear_down(unsigned shard) noexcept;

@@ -1,0 +1,215 @@
+// Whole programs, each in a process of its own: what they print, and how they exit.
+// ctest: processors=2
+#include <corewire/apps/runtime/app.hh>
+#include <corewire/net/socket/tcp_listener.hh>
+#include <corewire/reactor/shard/this_shard.hh>
+#include <corewire/reactor/task/sleep.hh>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <netinet/in.h>
+#include <string>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace corewire;
+
+namespace {
+
+struct ended {
+    int exit_code; ///< -1: killed by a signal
+    std::string said;
+
+    bool in_one_line() const { return std::ranges::count(said, '\n') == 1 && said.ends_with('\n'); }
+    bool mentions(std::string_view words) const { return said.find(words) != std::string::npos; }
+};
+
+/// Runs `program` in a child with stdout and stderr in a pipe.
+ended run_program(const std::function<int()>& program) {
+    int pipe[2];
+    BOOST_REQUIRE(::pipe(pipe) == 0);
+    std::cout.flush(); // or the child would print it too
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::dup2(pipe[1], 1);
+        ::dup2(pipe[1], 2);
+        ::close(pipe[0]);
+        ::close(pipe[1]);
+        const int code = program();
+        std::fflush(nullptr);
+        ::_exit(code);
+    }
+    ::close(pipe[1]);
+    ended out{};
+    char bytes[4096];
+    for (ssize_t n; (n = ::read(pipe[0], bytes, sizeof bytes)) > 0;) out.said.append(bytes, static_cast<std::size_t>(n));
+    ::close(pipe[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    out.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return out;
+}
+
+int run_app(std::vector<std::string> arguments, std::function<task<>()> body) {
+    corewire::app program("prog", "A program under test");
+    std::vector<char*> argv{const_cast<char*>("prog")};
+    for (std::string& a : arguments) argv.push_back(a.data());
+    return program.run_on_every_core(static_cast<int>(argv.size()), argv.data(), std::move(body));
+}
+
+task<> nothing() { co_return; }
+task<> until_stopped() { co_await sleep_for(std::chrono::hours{24}, this_shard::stopping()); }
+
+ended with_arguments(std::vector<std::string> arguments, std::function<task<>()> body = nothing) {
+    return run_program([&] { return run_app(arguments, body); });
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(app)
+
+BOOST_AUTO_TEST_CASE(a_body_that_returns_on_every_core_ends_with_0_and_says_nothing) {
+    const ended e = with_arguments({"--net=kernel", "--cores=1"});
+    BOOST_TEST(e.exit_code == 0);
+    BOOST_TEST(e.said == "");
+}
+
+BOOST_AUTO_TEST_CASE(auto_says_in_one_line_what_it_chose_and_why) {
+    const ended e = with_arguments({"--cores=1"});
+    BOOST_TEST(e.exit_code == 0);
+    BOOST_TEST(e.said == "prog: --net=auto chose kernel: there is no --interface and no --address\n");
+}
+
+BOOST_AUTO_TEST_CASE(help_ends_with_0_and_lists_the_options) {
+    const ended e = with_arguments({"--help"});
+    BOOST_TEST(e.exit_code == 0);
+    for (const char* option : {"--net", "--interface", "--address", "--gateway", "--host-address", "--cores", "--xdp-mode",
+                               "--shared", "--spin-us", "--config", "--pcap", "--trace"})
+        BOOST_TEST(e.mentions(option), option << " is not in the help");
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_set_up_ends_with_2_and_one_line) {
+    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+             {"--no-such-option"},
+             {"--net=dpdk"},
+             {"--net=tap", "--address=192.0.2.300/24"},
+             {"--net=xdp", "--interface=nonesuch0", "--address=192.0.2.2/24", "--cores=1"},
+             {"--net=tap", "--address=192.0.2.2/24", "--interface=much-too-long-a-name", "--cores=1"},
+             {"--net=kernel", "--cores=4095-4095"},
+             {"--net=kernel", "--cores=0"},
+             {"--net=kernel", "--cores=core:4095"},
+             {"--config=/nonexistent.toml"},
+             {"surplus"}}) {
+        const ended e = with_arguments(arguments);
+        BOOST_TEST(e.exit_code == 2, arguments.front() << " ended with " << e.exit_code);
+        BOOST_TEST(e.in_one_line(), "not one line: " << e.said);
+        BOOST_TEST(e.said.starts_with("prog: "), e.said);
+    }
+    BOOST_TEST(with_arguments({"--no-such-option"}).mentions("--no-such-option"));
+    BOOST_TEST(with_arguments({"--net=kernel", "--cores=4095-4095"}).mentions("prog: --cores: CPU 4095 does not exist"));
+    BOOST_TEST(with_arguments({"--net=xdp", "--interface=nonesuch0", "--address=192.0.2.2/24"}).mentions("nonesuch0"));
+}
+
+BOOST_AUTO_TEST_CASE(a_body_that_fails_ends_with_1_and_its_message) {
+    const ended e = with_arguments({"--net=kernel", "--cores=1"},
+                                   []() -> task<> { throw std::runtime_error("the database is gone"); co_return; });
+    BOOST_TEST(e.exit_code == 1);
+    BOOST_TEST(e.said == "prog: the database is gone\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_body_that_lacks_a_privilege_or_an_address_ends_with_2) {
+    const ended denied = with_arguments({"--net=kernel", "--cores=1"}, []() -> task<> {
+        throw std::system_error(EACCES, std::generic_category(), "bind 0.0.0.0:7");
+        co_return;
+    });
+    BOOST_TEST(denied.exit_code == 2);
+    BOOST_TEST(denied.mentions("bind 0.0.0.0:7"));
+    BOOST_TEST(denied.mentions("root"));
+    BOOST_TEST(denied.in_one_line());
+}
+
+BOOST_AUTO_TEST_CASE(a_port_that_another_program_has_is_one_line_and_2) {
+    const ended e = with_arguments({"--net=kernel", "--cores=1"}, []() -> task<> {
+        // Two listeners on one address in one shard: the second is refused by whatever provider.
+        const int taken = ::socket(AF_INET, SOCK_STREAM, 0);
+        sockaddr_in at{};
+        at.sin_family = AF_INET;
+        socklen_t size = sizeof at;
+        if (::bind(taken, reinterpret_cast<sockaddr*>(&at), size) != 0 || ::listen(taken, 1) != 0) co_return;
+        ::getsockname(taken, reinterpret_cast<sockaddr*>(&at), &size);
+        auto listener = tcp_listener::bind({ipv4::any(), ntohs(at.sin_port)});
+        co_await listener.accept();
+    });
+    BOOST_TEST(e.exit_code == 2);
+    BOOST_TEST(e.in_one_line(), e.said);
+}
+
+BOOST_AUTO_TEST_CASE(sigint_and_sigterm_end_with_0) {
+    for (const int signal : {SIGINT, SIGTERM}) {
+        const ended e = run_program([signal] {
+            return run_app({"--net=kernel", "--cores=1"}, [signal]() -> task<> {
+                ::kill(::getpid(), signal);
+                return until_stopped();
+            });
+        });
+        BOOST_TEST(e.exit_code == 0);
+        BOOST_TEST(e.said == "");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_signal_ends_a_server_that_waits_in_accept) {
+    const ended e = run_program([] {
+        return run_app({"--net=kernel", "--cores=1"}, []() -> task<> {
+            auto listener = tcp_listener::bind({ipv4(127, 0, 0, 1), 0});
+            ::kill(::getpid(), SIGTERM);
+            for (;;) co_await listener.accept(); // as in the README: no token is given
+        });
+    });
+    BOOST_TEST(e.exit_code == 0);
+    BOOST_TEST(e.said == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_second_signal_ends_with_130) {
+    const ended e = run_program([] {
+        return run_app({"--net=kernel", "--cores=1"}, []() -> task<> {
+            ::kill(::getpid(), SIGINT);
+            while (!this_shard::stopping().stop_requested()) co_await sleep_for(std::chrono::milliseconds{1});
+            ::kill(::getpid(), SIGTERM);
+            co_await sleep_for(std::chrono::hours{24});
+        });
+    });
+    BOOST_TEST(e.exit_code == 130);
+}
+
+BOOST_AUTO_TEST_CASE(programs_add_their_own_options_and_checks) {
+    const auto program = [](std::vector<std::string> arguments) {
+        return run_program([&] {
+            corewire::app a("prog");
+            int port = 7;
+            a.options().add_option("--port", port, "A port")->check(CLI::Range(1, 65535));
+            a.on_parsed([&] {
+                if (port == 13) throw setup_error("port 13 brings bad luck: choose another --port");
+            });
+            std::vector<char*> argv{const_cast<char*>("prog")};
+            for (std::string& each : arguments) argv.push_back(each.data());
+            if (const auto status = a.parse(static_cast<int>(argv.size()), argv.data())) return *status;
+            return port == 80 ? 42 : 43;
+        });
+    };
+    BOOST_TEST(program({"--port=80"}).exit_code == 42);
+    BOOST_TEST(program({}).exit_code == 43);
+    BOOST_TEST(program({"--port=0"}).exit_code == 2);
+    const ended unlucky = program({"--port=13"});
+    BOOST_TEST(unlucky.exit_code == 2);
+    BOOST_TEST(unlucky.said == "prog: port 13 brings bad luck: choose another --port\n");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
