@@ -23,6 +23,23 @@ struct observed : driven {
     bool done = false;
 };
 
+/// Waits for something that keeps its waiter elsewhere than on a list, and so must be told when it leaves.
+struct registered_wait final : bounded_waiter {
+    registered_wait(bounded_waiter*& r, const wait_limits& limits) : bounded_waiter(limits), registry(r) {}
+    bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> h) noexcept {
+        handle = h;
+        if (!arm_limits()) return false;
+        registry = this;
+        return true;
+    }
+    void await_resume() const {
+        if (failure() != std::errc{}) throw std::system_error(std::make_error_code(failure()));
+    }
+    void abandon() noexcept override { registry = nullptr; }
+    bounded_waiter*& registry;
+};
+
 task<> notes_its_number(event& e, std::vector<int>& order, int number) {
     co_await e.wait();
     order.push_back(number);
@@ -116,6 +133,18 @@ BOOST_AUTO_TEST_CASE(destroying_a_bounded_wait_disarms_everything) {
     e.set();
     d.advance(10ms);
     BOOST_CHECK(!done);
+}
+
+BOOST_AUTO_TEST_CASE(a_primitive_is_told_when_a_waiter_leaves_early) {
+    observed o;
+    bounded_waiter* registry = nullptr;
+    stop_source stop;
+    o.group.spawn(record([&] { return registered_wait(registry, {.stop = stop.token()}); }, o.outcome, o.done));
+    BOOST_CHECK(registry != nullptr);
+    stop.request_stop();
+    BOOST_CHECK(registry == nullptr); // at once, before the coroutine is resumed
+    o.settle();
+    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
 }
 
 BOOST_AUTO_TEST_CASE(a_token_without_a_source_never_stops) {
