@@ -63,7 +63,7 @@ void kernel_connection::on_connected(int result, unsigned) noexcept {
     connected_ = true;
     finish(connecting_);
     if (wants_bytes()) receive();
-    if (writer_ != nullptr || writable_waiter_ != nullptr) on_writable(0, 0);
+    if (writer_ != nullptr || writable_waiter_ != nullptr) go_on_writing();
 }
 
 // ---- reading ----
@@ -186,14 +186,66 @@ bool kernel_connection::start_write(write_operation& op) noexcept {
         op.error = shut_down_ ? std::errc::broken_pipe : error_;
         return true;
     }
+    if (connected_ && sending_.empty() && !op.owned.empty() && op.owned.size() <= batched_send) {
+        sending_ = std::move(op.owned);
+        provider_.queue(*this);
+        return true;
+    }
     if (connected_ && push(op)) return true;
     writer_ = &op;
     if (connected_) wait_for_room();
     return false;
 }
 
+void kernel_connection::send_alone() noexcept {
+    if (!send_queued()) wait_for_room();
+}
+
+void kernel_connection::send_by_ring() noexcept {
+    queued_sender::unlink();
+    provider_.ring().start(send_, [&](io_uring_sqe& entry) {
+        io_uring_prep_send(&entry, fd_.get(), sending_.data(), sending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    });
+}
+
+/// Gives the kernel what was taken from a writer. True when none is left, also because the connection has failed.
+bool kernel_connection::send_queued() noexcept {
+    if (send_.in_kernel()) return false;
+    queued_sender::unlink();
+    while (!sending_.empty()) {
+        const ssize_t sent = ::send(fd_.get(), sending_.data(), sending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent >= 0) {
+            sending_.remove_prefix(static_cast<std::uint32_t>(sent));
+        } else if (errno == EAGAIN) {
+            return false;
+        } else if (errno != EINTR) {
+            const int why = errno;
+            sending_ = {};
+            if (!abandoned()) fail(why == EPIPE ? std::errc::connection_reset : static_cast<std::errc>(why));
+            return true;
+        }
+    }
+    sending_ = {};
+    return true;
+}
+
+void kernel_connection::on_sent(int result, unsigned) noexcept {
+    if (result >= 0) {
+        sending_.remove_prefix(static_cast<std::uint32_t>(result));
+    } else if (result != -EAGAIN && result != -EINTR) {
+        sending_ = {};
+        if (!abandoned()) fail(result == -EPIPE ? std::errc::connection_reset : static_cast<std::errc>(-result));
+    }
+    go_on_writing();
+}
+
 /// Gives the kernel what it takes. True when the operation has ended, well or badly.
 bool kernel_connection::push(write_operation& op) noexcept {
+    if (!send_queued()) return false;
+    if (error_ != std::errc{}) {
+        op.error = error_;
+        return true;
+    }
     for (;;) {
         const byte_span left = op.owned.empty() ? op.borrowed : op.owned.bytes();
         if (left.empty()) {
@@ -217,21 +269,37 @@ bool kernel_connection::push(write_operation& op) noexcept {
 }
 
 void kernel_connection::wait_for_room() noexcept {
-    if (room_.in_kernel()) return;
+    if (room_.in_kernel() || send_.in_kernel()) return; // on_sent() comes here again
     provider_.ring().start(room_, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, fd_.get(), POLLOUT); });
 }
 
-void kernel_connection::on_writable(int, unsigned) noexcept {
+void kernel_connection::on_writable(int result, unsigned) noexcept {
+    if (result < 0 && abandoned()) sending_ = {}; // cancelled: enough waited for
+    go_on_writing();
+}
+
+void kernel_connection::go_on_writing() noexcept {
+    if (!send_queued()) {
+        if (!send_.in_kernel()) wait_for_room();
+        return;
+    }
     if (abandoned()) {
+        ::shutdown(fd_.get(), SHUT_RDWR);
+        provider_.ring().cancel(receive_);
         settle();
         return;
     }
-    if (writer_ != nullptr && push(*writer_)) {
-        std::exchange(writer_, nullptr)->complete();
-        if (shut_down_) ::shutdown(fd_.get(), SHUT_WR); // asked for while these bytes waited
-    }
+    if (writer_ != nullptr && push(*writer_) && writer_ != nullptr) std::exchange(writer_, nullptr)->complete();
+    if (shut_down_) send_fin();
     if (writable_waiter_ != nullptr && (writable() || shut_down_)) finish(writable_waiter_);
     if (writer_ != nullptr || writable_waiter_ != nullptr) wait_for_room();
+}
+
+/// Once nothing stands before it.
+void kernel_connection::send_fin() noexcept {
+    if (fin_sent_ || writer_ != nullptr || !sending_.empty()) return;
+    fin_sent_ = true;
+    ::shutdown(fd_.get(), SHUT_WR);
 }
 
 bool kernel_connection::start_wait_writable(plain_operation& op) noexcept {
@@ -243,7 +311,7 @@ bool kernel_connection::start_wait_writable(plain_operation& op) noexcept {
 }
 
 bool kernel_connection::writable() const noexcept {
-    if (!connected_ || shut_down_ || error_ != std::errc{}) return false;
+    if (!connected_ || shut_down_ || error_ != std::errc{} || !sending_.empty()) return false;
     pollfd look{fd_.get(), POLLOUT, 0};
     return ::poll(&look, 1, 0) == 1 && (look.revents & POLLOUT) != 0;
 }
@@ -255,8 +323,12 @@ std::errc kernel_connection::shutdown() noexcept {
     if (!connected_) return std::errc::not_connected;
     if (shut_down_) return {};
     shut_down_ = true;
-    if (writer_ == nullptr) ::shutdown(fd_.get(), SHUT_WR);
-    return {};
+    if (send_queued()) {
+        send_fin();
+    } else {
+        wait_for_room();
+    }
+    return error_;
 }
 
 bool kernel_connection::start_drain(plain_operation& op) noexcept {
@@ -286,11 +358,12 @@ bool kernel_connection::drained() noexcept {
     }
     int unacknowledged = 0;
     ::ioctl(fd_.get(), SIOCOUTQ, &unacknowledged);
-    return unacknowledged == 0 && writer_ == nullptr;
+    return unacknowledged == 0 && writer_ == nullptr && sending_.empty();
 }
 
 /// The kernel tells nobody when the last acknowledgement comes, so we ask, ever less often.
 void kernel_connection::look_whether_drained() noexcept {
+    if (abandoned()) cancel_all(); // it has lingered long enough
     if (draining_ == nullptr) return;
     if (drained()) {
         finish(draining_, error_);
@@ -309,6 +382,8 @@ void kernel_connection::abort() noexcept {
     ::connect(fd_.get(), &nowhere, sizeof nowhere);
     received_.clear();
     front_ = {};
+    queued_sender::unlink();
+    if (!send_.in_kernel()) sending_ = {};
     cancel_all();
     fail_all(error_);
 }
@@ -320,6 +395,13 @@ void kernel_connection::stop() noexcept {
     if (!received_.empty() || !front_.empty()) {
         // RFC 2525 2.17: bytes that nobody will ever read are lost, and the peer must hear of it.
         reset_on_close(fd_.get());
+        queued_sender::unlink();
+    } else if (!send_queued()) {
+        // What write() has taken is still sent; then the connection closes.
+        wait_for_room();
+        provider_.ring().cancel(receive_);
+        provider_.loop().timers().arm(drain_timer_, provider_.loop().now() + linger);
+        return;
     } else if (in_kernel()) {
         ::shutdown(fd_.get(), SHUT_RDWR); // FIN now; the descriptor closes when the kernel gives our requests back
     }
@@ -329,13 +411,14 @@ void kernel_connection::stop() noexcept {
 }
 
 bool kernel_connection::in_kernel() const noexcept {
-    return connect_.in_kernel() || receive_.in_kernel() || room_.in_kernel();
+    return connect_.in_kernel() || receive_.in_kernel() || send_.in_kernel() || room_.in_kernel();
 }
 
 void kernel_connection::cancel_all() noexcept {
     uring& ring = provider_.ring();
     ring.cancel(connect_);
     ring.cancel(receive_);
+    ring.cancel(send_);
     ring.cancel(room_);
 }
 
@@ -355,7 +438,7 @@ void kernel_connection::cancel(socket_operation& op) noexcept {
     if (reader_ == &op) reader_ = nullptr;
     if (writer_ == &op) {
         writer_ = nullptr;
-        if (shut_down_) ::shutdown(fd_.get(), SHUT_WR);
+        if (shut_down_) send_fin();
     }
     for (plain_operation** waiting : {&connecting_, &draining_, &readable_waiter_, &writable_waiter_}) {
         if (*waiting == &op) *waiting = nullptr;

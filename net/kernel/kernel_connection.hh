@@ -1,11 +1,13 @@
-// One TCP connection of the kernel's: receives by a multishot recv into provided buffers, sends by send(2) at once and
-// waits for POLLOUT when the kernel's buffer is full.
+// One TCP connection of the kernel's: receives by a multishot recv into provided buffers; a small owned buffer is sent at
+// the end of the turn, together with those of other connections, anything else by send(2) at once; waits for POLLOUT when
+// the kernel's buffer is full.
 //
-//     kernel --multishot recv--> received (a few pieces, bounded) --> reader        writer --send(2)--> kernel
+//     kernel --multishot recv--> received (a few pieces, bounded) --> reader
+//     writer --one small buffer--> sending --end of turn--> kernel         writer --send(2)--> kernel
 //
 // Made by the provider (connect) or a listener (accept); a kernel_tcp_socket is the user's hold on it. Bounds: `unread_limit`
-// pieces that nobody has read, then the recv is stopped and the kernel's window fills; what is sent stands in the
-// kernel's send buffer only.
+// pieces that nobody has read, then the recv is stopped and the kernel's window fills; one buffer in `sending_`, the rest
+// of what is sent stands in the kernel's send buffer only; `linger` for what a closed stream has still to send.
 #pragma once
 
 #include <corewire/net/kernel/kernel_object.hh>
@@ -18,9 +20,14 @@ namespace corewire {
 
 class kernel_provider;
 
-class kernel_connection final : public kernel_object, private starved_receiver {
+/// Stands on the provider's list of those who have something to send at the end of the turn.
+class queued_sender : public list_hook {};
+
+class kernel_connection final : public kernel_object, public queued_sender, private starved_receiver {
 public:
     static constexpr std::uint32_t unread_limit = 16;
+    static constexpr std::uint32_t batched_send = 16384; ///< bytes; a larger buffer is sent at once
+    static constexpr duration linger = std::chrono::seconds{60};
 
     /// Over a connected socket (accepted).
     kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options);
@@ -43,6 +50,11 @@ public:
     const tcp_options_set& options() const noexcept { return options_; }
     const socket_address& peer() const noexcept { return peer_; }
     kernel_provider& provider() noexcept { return provider_; }
+    /// End of the turn: sends what is queued, by one system call of its own...
+    void send_alone() noexcept;
+    /// ... or by a request that is submitted together with others'.
+    void send_by_ring() noexcept;
+    void give_up() noexcept override { cancel_all(); }
 
 private:
     struct drain_timer : timer {
@@ -55,6 +67,7 @@ private:
 
     void on_connected(int result, unsigned flags) noexcept;
     void on_received(int result, unsigned flags) noexcept;
+    void on_sent(int result, unsigned flags) noexcept;
     void on_writable(int result, unsigned flags) noexcept;
 
     bool wants_bytes() const noexcept;
@@ -63,6 +76,9 @@ private:
     buffer next_piece(std::uint32_t max_size) noexcept;
     void serve_readers() noexcept;
     bool push(write_operation& op) noexcept;
+    bool send_queued() noexcept;
+    void go_on_writing() noexcept;
+    void send_fin() noexcept;
     void wait_for_room() noexcept;
     bool drained() noexcept;
     void look_whether_drained() noexcept;
@@ -78,11 +94,13 @@ private:
     bool connected_ = false;
     bool at_end_ = false;
     bool shut_down_ = false;
+    bool fin_sent_ = false;
     bool stopping_receive_ = false; ///< the recv has been asked to end
     std::errc error_{};             ///< what the connection died of; stays
 
     buffer front_; ///< what the last read left of a piece
     received_queue received_;
+    buffer sending_; ///< taken from a writer, not yet taken by the kernel
     read_operation* reader_ = nullptr;
     write_operation* writer_ = nullptr;
     plain_operation* connecting_ = nullptr;
@@ -94,6 +112,7 @@ private:
 
     bound_operation<kernel_connection, &kernel_connection::on_connected> connect_{*this};
     bound_operation<kernel_connection, &kernel_connection::on_received> receive_{*this};
+    bound_operation<kernel_connection, &kernel_connection::on_sent> send_{*this};
     bound_operation<kernel_connection, &kernel_connection::on_writable> room_{*this};
 };
 

@@ -20,6 +20,9 @@ public:
         settle();
     }
 
+    /// Wait no longer for anything: cancel what is in the kernel. After let_go().
+    virtual void give_up() noexcept {}
+
 protected:
     explicit kernel_object(unique_fd fd) noexcept : fd_(static_cast<unique_fd&&>(fd)) {}
     /// Fails who waits, begins to close, cancels what is in the kernel.

@@ -20,12 +20,29 @@ constexpr std::uint32_t datagram_frame_size = 65536 + 64;
 kernel_provider::kernel_provider(reactor& loop, const kernel_provider_options& options)
     : loop_(loop), options_(options), ring_(loop.io()),
       stream_buffers_(ring_, stream_group, options.stream_buffer_size, options.stream_buffers,
-                      options.stream_buffers_limit) {}
+                      options.stream_buffers_limit) {
+    loop.add_poller(*this);
+}
 
 kernel_provider::~kernel_provider() {
     reactor::scope here(loop_);
     objects_.for_each([](kernel_object& object) { object.let_go(); });
+    objects_.for_each([](kernel_object& object) { object.give_up(); });
     while (!objects_.empty()) ring_.wait_any();
+}
+
+void kernel_provider::queue(kernel_connection& c) noexcept { queued_.push_back(c); }
+
+/// One sender is served soonest by send(2); several cost one system call by the ring.
+bool kernel_provider::flush(time_point now) {
+    if (queued_.empty()) return false;
+    if (&queued_.front() == &queued_.back()) {
+        static_cast<kernel_connection&>(queued_.front()).send_alone();
+        return true;
+    }
+    while (!queued_.empty()) static_cast<kernel_connection&>(queued_.front()).send_by_ring();
+    ring_.flush(now); // the ring's own turn may have passed
+    return true;
 }
 
 receive_buffers& kernel_provider::datagram_buffers() {

@@ -24,7 +24,10 @@ struct kernel_provider_options {
     std::uint32_t allocated_buffers = 256;    ///< of 16 KiB: what allocate() hands out; made when it is first called
 };
 
-class kernel_provider final : public socket_provider {
+class kernel_connection;
+class queued_sender;
+
+class kernel_provider final : public socket_provider, private poller {
 public:
     /// Throws std::system_error where io_uring is forbidden or the kernel too old, saying what to do.
     explicit kernel_provider(reactor& loop, const kernel_provider_options& options = {});
@@ -46,6 +49,8 @@ public:
     receive_buffers& datagram_buffers();
     /// An empty buffer with room for `size` bytes; empty when all are in use or none is that large.
     buffer allocate(std::uint32_t size);
+    /// This connection has something to send at the end of the turn.
+    void queue(kernel_connection& c) noexcept;
     void keep(kernel_object& object) noexcept { objects_.push_back(object); }
     /// Open sockets, and closed ones that the kernel is not done with.
     std::size_t objects() const noexcept { return objects_.count(); }
@@ -55,6 +60,9 @@ private:
     static constexpr std::uint16_t datagram_group = 2;
     static constexpr std::uint32_t allocated_frame_size = 16384 + frame_headroom;
 
+    bool poll(time_point now) override { return static_cast<void>(now), false; }
+    bool flush(time_point now) override;
+
     reactor& loop_;
     kernel_provider_options options_;
     uring& ring_;
@@ -62,6 +70,7 @@ private:
     std::unique_ptr<receive_buffers> datagram_buffers_;
     std::unique_ptr<frame_pool> pool_;
     intrusive_list<kernel_object> objects_;
+    intrusive_list<queued_sender> queued_;
 };
 
 } // namespace corewire
