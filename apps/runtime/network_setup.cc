@@ -126,8 +126,8 @@ bool network_setup::lingers(unsigned shard) const {
     for (const end* e : {&parts_[shard].near, &parts_[shard].far})
         if (e->stack)
             e->stack->tcp().for_each_connection([&](const tcp_connection& c) {
-                const tcp_state state = c.tcb.state();
-                unsent |= state == tcp_state::fin_wait_1 || state == tcp_state::closing || state == tcp_state::last_ack;
+                const tcp::tcp_state state = c.tcb.state();
+                unsent |= state == tcp::tcp_state::fin_wait_1 || state == tcp::tcp_state::closing || state == tcp::tcp_state::last_ack;
             });
     return unsent;
 }
