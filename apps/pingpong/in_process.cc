@@ -4,6 +4,7 @@
 #include <corewire/apps/echo/tcp_echo.hh>
 #include <corewire/apps/echo/udp_echo.hh>
 #include <corewire/apps/pingpong/bulk.hh>
+#include <corewire/apps/pingpong/tcp_client.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/shard/remote_call.hh>
 #include <corewire/reactor/task/task_group.hh>
