@@ -6,6 +6,7 @@
 #include <corewire/reactor/file/uring_setup.hh>
 
 #include <array>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -151,6 +152,49 @@ task<> accepted_ahead(kernel_world& w) {
     }
 }
 
+/// A stream that ends while the kernel has no room for what it has still to send.
+task<> last_words(kernel_world& w) {
+    ends both = co_await connected(w);
+    co_await fill(both.client);
+    buffer last = both.client.allocate(100);
+    std::memset(last.append(100), 'z', 100);
+    co_await both.client.write(std::move(last)); // taken, though nothing fits just now
+    BOOST_TEST(!both.client.writable());
+    both.client = {};
+    char final_byte = 0;
+    for (;;) {
+        buffer data = co_await both.server.read(soon(std::chrono::seconds{10}));
+        if (!data) break;
+        final_byte = data.text().back();
+    }
+    BOOST_TEST(final_byte == 'z');
+}
+
+/// Many connections that answer in one turn share a system call.
+task<> answers_together(kernel_world& w) {
+    std::vector<ends> all;
+    for (int i = 0; i < 16; ++i) {
+        ends both = co_await connected(w);
+        all.push_back(std::move(both));
+    }
+    task_group sessions{"sessions"};
+    for (ends& both : all) sessions.spawn(echo(std::move(both.server)));
+    co_await some_turns();
+    for (ends& both : all) co_await both.client.write(std::string_view{"ping"});
+    co_await some_turns();
+    const std::uint64_t before = w.provider.ring().statistics().started;
+    for (ends& both : all) co_await both.client.write(std::string_view{"ping"});
+    co_await some_turns();
+    BOOST_TEST(w.provider.ring().statistics().started - before >= 8u); // sends by the ring; the recvs stay
+    for (ends& both : all) {
+        std::vector<std::byte> reply(8);
+        const std::size_t n = co_await both.client.read_exactly(reply);
+        BOOST_TEST(n == 8u);
+    }
+    all.clear();
+    co_await sessions.join();
+}
+
 /// Runs `body` in a child process; its exit status.
 template <typename Body>
 int in_child(Body body) {
@@ -169,6 +213,9 @@ BOOST_FIXTURE_TEST_CASE(readers_wait_for_buffers_and_get_them, few_buffers) { ru
 BOOST_FIXTURE_TEST_CASE(what_nobody_reads_stays_in_the_kernel, kernel_world) { run(read_ahead(*this)); }
 BOOST_FIXTURE_TEST_CASE(datagrams_wait_for_buffers_in_the_kernel, few_buffers) { run(many_datagrams(*this)); }
 BOOST_FIXTURE_TEST_CASE(what_nobody_accepts_stays_in_the_backlog, kernel_world) { run(accepted_ahead(*this)); }
+
+BOOST_FIXTURE_TEST_CASE(what_write_has_taken_is_sent_after_the_stream_is_gone, kernel_world) { run(last_words(*this)); }
+BOOST_FIXTURE_TEST_CASE(the_answers_of_a_turn_go_together, kernel_world) { run(answers_together(*this)); }
 
 BOOST_AUTO_TEST_CASE(a_provider_takes_everything_back_before_it_goes) {
     const std::size_t before = open_descriptors();
@@ -239,12 +286,15 @@ BOOST_AUTO_TEST_CASE(two_shards_share_a_port) {
 
 BOOST_AUTO_TEST_CASE(no_descriptor_left_is_told_in_words) {
     const int status = in_child([] {
-        const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+        rlimit usual{};
+        ::getrlimit(RLIMIT_NOFILE, &usual);
+        const rlimit none{.rlim_cur = 0, .rlim_max = usual.rlim_max};
         ::setrlimit(RLIMIT_NOFILE, &none);
         io_uring ring;
         try {
             set_up_uring(ring, 8, 8);
         } catch (const std::system_error& e) {
+            ::setrlimit(RLIMIT_NOFILE, &usual);
             return std::string_view(e.what()).find("ulimit -n") != std::string_view::npos ? 0 : 1;
         }
         return 2;
