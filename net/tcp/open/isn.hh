@@ -1,5 +1,6 @@
-// Initial sequence numbers: ISN = M + F(4-tuple, key), RFC 6528 3. M is a clock of 4 microseconds (RFC 9293 3.4.1, MUST-8),
-// F is SipHash under a key that the stack draws at its start. A pure function; addresses and ports in host order.
+// Initial sequence numbers (RFC 6528, RFC 9293 3.4.1 MUST-8): ISN = M + F(4-tuple, secret), where M is a 4 microsecond
+// timer and F a keyed hash. New incarnations of a 4-tuple begin above the old ones, and nobody outside can guess.
+// Pure functions; the secret is the stack's.
 #pragma once
 
 #include <corewire/net/tcp/seq.hh>
@@ -7,20 +8,32 @@
 #include <corewire/reactor/base/time.hh>
 
 #include <cstdint>
+#include <cstring>
 
 namespace corewire::tcp {
 
-/// SipHash of a 4-tuple and two more words under `key`.
-std::uint64_t hash_flow(const siphash_key& key, std::uint32_t local_address, std::uint16_t local_port,
-                        std::uint32_t remote_address, std::uint16_t remote_port, std::uint32_t extra = 0,
-                        std::uint32_t more = 0) noexcept;
+/// A connection's addresses and ports, host order, from our side.
+struct four_tuple {
+    std::uint32_t local_address = 0;
+    std::uint32_t remote_address = 0;
+    std::uint16_t local_port = 0;
+    std::uint16_t remote_port = 0;
+};
 
-inline seq_number initial_sequence_number(const siphash_key& key, time_point now, std::uint32_t local_address,
-                                          std::uint16_t local_port, std::uint32_t remote_address,
-                                          std::uint16_t remote_port) noexcept {
-    const auto clock = static_cast<std::uint32_t>(static_cast<std::uint64_t>(to_ns(now)) / 4'000u);
-    const std::uint64_t offset = hash_flow(key, local_address, local_port, remote_address, remote_port);
-    return seq_number(clock + static_cast<std::uint32_t>(offset));
+/// SipHash of the 4-tuple and one more number.
+inline std::uint64_t keyed_hash(const siphash_key& key, const four_tuple& flow, std::uint64_t extra) noexcept {
+    unsigned char bytes[20];
+    std::memcpy(bytes, &flow.local_address, 4);
+    std::memcpy(bytes + 4, &flow.remote_address, 4);
+    std::memcpy(bytes + 8, &flow.local_port, 2);
+    std::memcpy(bytes + 10, &flow.remote_port, 2);
+    std::memcpy(bytes + 12, &extra, 8);
+    return siphash(key, bytes);
+}
+
+inline seq_number initial_sequence_number(const siphash_key& secret, time_point now, const four_tuple& flow) noexcept {
+    const auto timer = static_cast<std::uint32_t>(to_ns(now) / 4'000);
+    return seq_number(timer + static_cast<std::uint32_t>(keyed_hash(secret, flow, 0)));
 }
 
 } // namespace corewire::tcp

@@ -1,51 +1,79 @@
-// SYN cookies (RFC 4987 3.6): the answer to a SYN when there is no room to remember it. What must be known later is in our
-// initial sequence number and, if the peer sends timestamps, in the low bits of the one we send.
+// SYN cookies (Bernstein 1996; RFC 4987 3.6): what a listener needs to remember of a half-open connection, kept in the
+// SYN-ACK's sequence number instead of in memory.
 //
-//     ISN:    | minute, 5 bits | MSS index, 3 bits | keyed hash of 4-tuple, peer's ISN, minute and index, 24 bits |
-//     TSval:  | clock, 26 bits | SACK 1 bit | window scale 4 bits (15: none) | 1 |     never ahead of the clock
+//     ISN   | 5 bits: 64-second count | 3 bits: index of the MSS | 24 bits: keyed hash of 4-tuple, peer's ISN, count, index |
+//     TSval | our clock                                          | 4 bits: window shift (15: none) | 1 bit: SACK | 1 bit: 1 |
 //
-// A "minute" is 64 s; a cookie lives for one to two. One per listener's stack; no state but the key. A forged ACK passes
-// with a chance of about 1 in 8 million.
+// Window scale and SACK are kept where the peer uses timestamps; without them they are off, as the cookie has no room.
+// Pure functions; the secret is the stack's.
 #pragma once
 
 #include <corewire/net/tcp/open/isn.hh>
-#include <corewire/net/tcp/tcb.hh>
+#include <corewire/net/tcp/segment.hh>
 
+#include <array>
+#include <cstdint>
 #include <optional>
 
 namespace corewire::tcp {
 
-/// A 4-tuple as this host sees it, in host order.
-struct cookie_flow {
-    std::uint32_t local_address = 0;
-    std::uint32_t remote_address = 0;
-    std::uint16_t local_port = 0;
-    std::uint16_t remote_port = 0;
+/// What a cookie can tell of the peer's SYN.
+struct cookie_terms {
+    std::uint16_t mss = 536; ///< rounded down to the table's
+    bool timestamps = false;
+    bool sack = false;
+    std::uint8_t window_scale = no_window_scale;
 };
 
-class syn_cookies {
-public:
-    /// Largest MSS not above the peer's is what the connection gets.
-    static constexpr std::uint16_t mss_table[8] = {216, 536, 1024, 1220, 1380, 1440, 1460, 8960};
-    static constexpr duration lifetime_step = std::chrono::seconds{64};
+namespace detail {
 
-    explicit syn_cookies(const siphash_key& key) noexcept : key_(key) {}
+inline constexpr std::array<std::uint16_t, 8> cookie_mss = {216, 536, 1'220, 1'300, 1'360, 1'440, 1'460, 8'960};
+inline constexpr std::uint32_t cookie_timestamp_bits = 6;
 
-    /// The SYN-ACK for `syn`, as outgoing_segment.
-    void answer(time_point now, const cookie_flow& flow, const segment& syn, const parameters& ours,
-                outgoing_segment& out) const noexcept;
-    /// Whether this ACK brings one of our cookies home; if so, what to open the tcb with (then on_segment() the ACK).
-    std::optional<cookie_open> accept(time_point now, const cookie_flow& flow, const segment& ack,
-                                      const parameters& ours) const noexcept;
+inline std::uint32_t cookie_count(time_point now) noexcept {
+    return static_cast<std::uint32_t>(to_ns(now) / 64'000'000'000) & 31;
+}
+inline std::uint32_t cookie_hash(const siphash_key& secret, const four_tuple& flow, seq_number irs, std::uint32_t top) noexcept {
+    return static_cast<std::uint32_t>(keyed_hash(secret, flow, std::uint64_t{irs.value} << 8 | top)) & 0xffffff;
+}
 
-    seq_number encode(time_point now, const cookie_flow& flow, seq_number irs, std::uint16_t peer_mss) const noexcept;
-    /// The MSS in the cookie, or nothing if it is not ours or too old.
-    std::optional<std::uint16_t> decode(time_point now, const cookie_flow& flow, seq_number irs,
-                                        seq_number cookie) const noexcept;
+} // namespace detail
 
-private:
-    std::uint32_t hash(std::uint64_t minute, const cookie_flow& flow, seq_number irs, std::uint32_t index) const noexcept;
-    siphash_key key_;
-};
+/// The ISN of the SYN-ACK that answers a SYN with sequence number `irs` and this MSS.
+inline seq_number make_cookie(const siphash_key& secret, time_point now, const four_tuple& flow, seq_number irs,
+                              std::uint16_t mss) noexcept {
+    std::uint32_t index = 0;
+    while (index + 1 < detail::cookie_mss.size() && detail::cookie_mss[index + 1] <= mss) ++index;
+    const std::uint32_t top = detail::cookie_count(now) << 3 | index;
+    return seq_number(top << 24 | detail::cookie_hash(secret, flow, irs, top));
+}
+
+/// The MSS that a cookie stands for; nothing if it is not one of ours, or older than 64 to 128 seconds.
+inline std::optional<std::uint16_t> check_cookie(const siphash_key& secret, time_point now, const four_tuple& flow,
+                                                 seq_number irs, seq_number cookie) noexcept {
+    const std::uint32_t top = cookie.value >> 24;
+    const std::uint32_t age = (detail::cookie_count(now) - (top >> 3)) & 31;
+    if (age > 1) return std::nullopt;
+    if ((cookie.value & 0xffffff) != detail::cookie_hash(secret, flow, irs, top)) return std::nullopt;
+    return detail::cookie_mss[top & 7];
+}
+
+/// The TSval of that SYN-ACK: at most `clock`, with the terms in its low bits.
+inline std::uint32_t cookie_timestamp(std::uint32_t clock, const cookie_terms& terms) noexcept {
+    constexpr std::uint32_t mask = (1u << detail::cookie_timestamp_bits) - 1;
+    const std::uint32_t shift = terms.window_scale == no_window_scale ? 15u : terms.window_scale & 15u;
+    const std::uint32_t low = shift << 2 | (terms.sack ? 2u : 0u) | 1u;
+    const std::uint32_t stamp = (clock & ~mask) | low;
+    return stamp > clock ? stamp - (mask + 1) : stamp;
+}
+
+/// The terms that come back in TSecr.
+inline cookie_terms terms_of_timestamp(std::uint32_t echo, std::uint16_t mss) noexcept {
+    const std::uint32_t shift = echo >> 2 & 15;
+    return {.mss = mss,
+            .timestamps = true,
+            .sack = (echo & 2) != 0,
+            .window_scale = shift == 15 ? no_window_scale : static_cast<std::uint8_t>(std::min(shift, 14u))};
+}
 
 } // namespace corewire::tcp
