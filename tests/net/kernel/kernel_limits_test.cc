@@ -48,7 +48,6 @@ task<> hoard(few_buffers& w) {
     BOOST_TEST(w.provider.stream_buffers().starvations() != 0u);
     BOOST_TEST(kept.size() == 16u);
 
-    std::optional<std::errc> outcome;
     co_await modest.client.write(std::string_view{"me too"});
     const std::errc starved = co_await error_of([&] { return modest.server.read(soon()); });
     BOOST_TEST(starved == std::errc::timed_out); // nothing to receive into
