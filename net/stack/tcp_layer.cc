@@ -2,6 +2,9 @@
 
 #include <corewire/net/stack/ip_output.hh>
 #include <corewire/net/tcp/open/isn.hh>
+#include <corewire/net/tcp/open/syn_cookies.hh>
+#include <corewire/net/tcp/receive/timestamps.hh>
+#include <corewire/net/tcp/receive/window.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
@@ -13,7 +16,7 @@ using wire::tcp_flags;
 
 namespace {
 
-tcp::cookie_flow cookie_flow_of(const flow_key& key) noexcept {
+tcp::four_tuple tuple_of(const flow_key& key) noexcept {
     return {key.local_address, key.remote_address, key.local_port, key.remote_port};
 }
 
@@ -23,8 +26,8 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
                      stack_statistics& statistics)
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), config_(config), statistics_(statistics),
       port_(out.device().capabilities()), table_(config.max_connections), random_(config.seed ? *config.seed : random_seed()),
-      cookies_({random_.next(), random_.next()}), challenges_(random_.next()) {
-    for (siphash_key* key : {&isn_key_, &port_key_}) *key = {random_.next(), random_.next()};
+      ports_({random_.next(), random_.next()}, {random_.next(), random_.next()}), challenges_(random_.next()) {
+    for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
     dead_.reserve(64);
 }
 
@@ -123,8 +126,9 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_k
         answer_with_cookie(now, listener, key, s);
         return;
     }
-    const tcp::seq_number iss = initial_sequence_number(now, key);
-    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s}, parameters_for(listener.options().stream, remote)));
+    const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
+    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s}, parameters_for(listener.options().stream, remote)),
+                                       listener.options().stream);
     if (c == nullptr) return;
     c->listener_ = &listener;
     c->half_open_ = true;
@@ -134,23 +138,53 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_k
 
 /// Keeps nothing: what the handshake needs to know travels in the SYN-ACK (RFC 4987 3.6).
 void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s) {
+    const tcp::parameters p = parameters_for(listener.options().stream, ipv4(key.remote_address));
+    const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536}; // RFC 9293 3.7.1 (MUST-15)
     tcp::outgoing_segment answer;
-    cookies_.answer(now, cookie_flow_of(key), s, parameters_for(listener.options().stream, ipv4(key.remote_address)), answer);
+    answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(key), s.seq, mss);
+    answer.ack = s.seq + 1;
+    answer.flags = tcp_flags::syn | tcp_flags::ack;
+    answer.window = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.receive_buffer, 65'535));
+    answer.payload_size = 0;
+    wire::tcp_options options;
+    options.set_mss(p.mss);
+    if (p.timestamps && s.options.has_timestamps()) {
+        tcp::cookie_terms terms;
+        terms.sack = p.sack && s.options.has_sack_permitted();
+        if (p.window_scaling && s.options.has_window_scale()) terms.window_scale = s.options.window_scale;
+        const std::uint32_t clock = tcp::timestamp_echo::clock(now, p.timestamp_offset);
+        options.set_timestamps(tcp::cookie_timestamp(clock, terms), s.options.timestamp_value);
+        if (terms.sack) options.set_sack_permitted();
+        if (terms.window_scale != tcp::no_window_scale) options.set_window_scale(tcp::receive_window::scale_for(p.receive_buffer));
+    }
+    answer.option_size = static_cast<std::uint8_t>(options.emit(answer.options));
     ++statistics_.tcp_cookies_sent;
     send_bare(key, answer);
 }
 
-/// The ACK of a handshake that we kept nothing of. True if it was one: it has been dealt with.
-bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s, packet& p) {
+/// The ACK of a handshake that we kept nothing of. True if it was one, and a connection has been made of it.
+bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, tcp::segment& s, packet& p) {
     if (statistics_.tcp_cookies_sent == 0) return false;
-    const tcp::parameters ours = parameters_for(listener.options().stream, ipv4(key.remote_address));
-    const std::optional<tcp::cookie_open> how = cookies_.accept(now, cookie_flow_of(key), s, ours);
-    if (!how) {
+    const tcp::seq_number irs = s.seq - 1;
+    const tcp::seq_number cookie = s.ack - 1;
+    const auto mss = tcp::check_cookie(cookie_key_, now, tuple_of(key), irs, cookie);
+    if (!mss) {
         ++statistics_.tcp_cookies_rejected;
         return false;
     }
-    if (!listener.room_for_ready()) return true; // dropped: the peer repeats it, and may find room then
-    tcp_connection* c = add_connection(key, tcp::tcb(now, *how, ours));
+    if (!listener.room_for_ready()) return true; // dropped: the peer will repeat it, and may find room then
+    tcp::cookie_terms terms{.mss = *mss};
+    if (s.options.has_timestamps()) terms = tcp::terms_of_timestamp(s.options.timestamp_echo, *mss);
+    const tcp::cookie_open how{.iss = cookie,
+                               .irs = irs,
+                               .peer_mss = terms.mss,
+                               .window = s.window,
+                               .sack_permitted = terms.sack,
+                               .timestamps = terms.timestamps,
+                               .window_scale = terms.window_scale,
+                               .peer_timestamp = s.options.timestamp_value};
+    const tcp_options_set& stream = listener.options().stream;
+    tcp_connection* c = add_connection(key, tcp::tcb(now, how, parameters_for(stream, ipv4(key.remote_address))), stream);
     if (c == nullptr) return true;
     ++statistics_.tcp_cookies_accepted;
     c->listener_ = &listener;
@@ -160,12 +194,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
     return true;
 }
 
-tcp::seq_number tcp_layer::initial_sequence_number(time_point now, const flow_key& key) const noexcept {
-    return tcp::initial_sequence_number(isn_key_, now, key.local_address, key.local_port, key.remote_address,
-                                        key.remote_port);
-}
-
-tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block) {
+tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block, const tcp_options_set&) {
     auto c = std::make_unique<tcp_connection>(*this, key, std::move(block));
     if (!table_.insert(key, *c)) {
         ++statistics_.tcp_connection_limit;
@@ -294,13 +323,12 @@ tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remot
     if (local_port != 0) {
         if (table_.find(key) != nullptr) fail(std::errc::address_in_use, "connect: this 4-tuple is in use");
     } else {
-        const auto port = tcp::select_port(port_key_, port_counters_, key.local_address, key.remote_address,
-                                           key.remote_port, usable);
+        const auto port = ports_.select(tuple_of(key), usable);
         if (!port) fail(std::errc::address_not_available, "connect: no free local port to this destination");
         key.local_port = *port;
     }
-    const tcp::seq_number iss = initial_sequence_number(now, key);
-    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote)));
+    const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
+    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote)), options);
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     mark_dirty(*c);
     return *c;

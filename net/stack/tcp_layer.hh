@@ -14,7 +14,6 @@
 #include <corewire/net/stack/tcp_listen_socket.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
 #include <corewire/net/tcp/open/port_selection.hh>
-#include <corewire/net/tcp/open/syn_cookies.hh>
 #include <corewire/net/wire/icmp.hh>
 
 #include <functional>
@@ -82,10 +81,9 @@ private:
     void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void no_connection(time_point now, const flow_key& key, tcp::segment& s, packet& p);
     void on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
-    bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s, packet& p);
+    bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, tcp::segment& s, packet& p);
     void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
-    tcp_connection* add_connection(const flow_key& key, tcp::tcb&& block);
-    tcp::seq_number initial_sequence_number(time_point now, const flow_key& key) const noexcept;
+    tcp_connection* add_connection(const flow_key& key, tcp::tcb&& block, const tcp_options_set& options);
     void send_reset(const flow_key& key, const tcp::segment& s);
     bool emit_all(time_point now, tcp_connection& c);
     bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
@@ -112,10 +110,9 @@ private:
     std::vector<tcp_connection*> dead_;
     std::function<bool(const flow_key&)> is_home_;
     siphash_key isn_key_;
-    siphash_key port_key_;
-    tcp::port_counters port_counters_;
+    siphash_key cookie_key_;
     random_generator random_;
-    tcp::syn_cookies cookies_;
+    tcp::port_selector ports_;
     tcp::challenge_limiter challenges_;
     unsigned bad_syns_ = 0; ///< SYNs with a wrong checksum
 };
