@@ -1,4 +1,5 @@
 // cw-pingpong: round trips and bulk, measured and checked; the client of cw-echo, or both ends in one process.
+#include <corewire/apps/pingpong/dropping_port.hh>
 #include <corewire/apps/pingpong/in_process.hh>
 #include <corewire/apps/pingpong/options.hh>
 #include <corewire/apps/pingpong/remote.hh>
@@ -25,7 +26,16 @@ int conclude(const pp::options& o, const pp::run_report& report) {
     return report.result.errors == 0 ? 0 : errors_in_the_run;
 }
 
+/// The client's end of the wire: shard 1, or the far end when there is one shard.
+void lose_frames(cw::app& app, std::uint32_t every) {
+    app.wrap_ports([every](std::unique_ptr<cw::port> inner, unsigned shard, bool far) -> std::unique_ptr<cw::port> {
+        if (shard == 0 && !far) return inner;
+        return std::make_unique<pp::dropping_port>(std::move(inner), every);
+    });
+}
+
 int play_in_process(cw::app& app, const pp::options& o) {
+    if (o.drop_every != 0) lose_frames(app, o.drop_every);
     std::vector<pp::progress_board> boards(1);
     pp::in_process both(app, o.load, boards.front());
     pp::progress_display display(boards, !o.json);
