@@ -169,6 +169,36 @@ task<> last_words(kernel_world& w) {
     BOOST_TEST(final_byte == 'z');
 }
 
+/// shutdown() while bytes still wait for room: the FIN comes behind them.
+task<> fin_behind_bytes(kernel_world& w) {
+    ends both = co_await connected(w);
+    co_await fill(both.client);
+    buffer last = both.client.allocate(100);
+    std::memset(last.append(100), 'z', 100);
+    co_await both.client.write(std::move(last));
+    both.client.shutdown();
+    char final_byte = 0;
+    for (;;) {
+        buffer data = co_await both.server.read(soon(std::chrono::seconds{10}));
+        if (!data) break;
+        final_byte = data.text().back();
+    }
+    BOOST_TEST(final_byte == 'z');
+}
+
+/// Connections that were accepted ahead, and that nobody asked for, end with their listener.
+task<> accepted_for_nobody(kernel_world& w) {
+    tcp_listener listener = listen(w);
+    std::vector<tcp_stream> clients;
+    co_await connect_many(w, listener.local_address(), 1, clients);
+    tcp_stream first = co_await listener.accept();
+    co_await connect_many(w, listener.local_address(), 1, clients);
+    co_await some_turns();
+    listener.close();
+    buffer end = co_await clients.back().read(soon(std::chrono::seconds{10}));
+    BOOST_TEST(end.empty());
+}
+
 /// Many connections that answer in one turn share a system call.
 task<> answers_together(kernel_world& w) {
     std::vector<ends> all;
@@ -214,6 +244,8 @@ BOOST_FIXTURE_TEST_CASE(datagrams_wait_for_buffers_in_the_kernel, few_buffers) {
 BOOST_FIXTURE_TEST_CASE(what_nobody_accepts_stays_in_the_backlog, kernel_world) { run(accepted_ahead(*this)); }
 
 BOOST_FIXTURE_TEST_CASE(what_write_has_taken_is_sent_after_the_stream_is_gone, kernel_world) { run(last_words(*this)); }
+BOOST_FIXTURE_TEST_CASE(fin_comes_behind_bytes_that_wait, kernel_world) { run(fin_behind_bytes(*this)); }
+BOOST_FIXTURE_TEST_CASE(what_was_accepted_for_nobody_ends_with_the_listener, kernel_world) { run(accepted_for_nobody(*this)); }
 BOOST_FIXTURE_TEST_CASE(the_answers_of_a_turn_go_together, kernel_world) { run(answers_together(*this)); }
 
 BOOST_AUTO_TEST_CASE(a_provider_takes_everything_back_before_it_goes) {
