@@ -21,7 +21,9 @@ mailbox::mailbox(reactor& home, unsigned self, unsigned shards, const mailbox_op
     home.add_poller(*this);
 }
 
-mailbox::~mailbox() {
+mailbox::~mailbox() { discard(); }
+
+void mailbox::discard() noexcept {
     for (unsigned from = 0; from < shards(); ++from)
         if (peers_[from].owned)
             peers_[from].owned->consume(peers_[from].owned->capacity(), [&](message& m) { m.run(m, nullptr, from); });

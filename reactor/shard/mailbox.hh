@@ -52,6 +52,8 @@ public:
     const mailbox_statistics& statistics() const noexcept { return statistics_; }
     const call_table& calls() const noexcept { return calls_; }
     call_table& calls() noexcept { return calls_; }
+    /// Destroys what has arrived and was not run. At the end, while the senders still exist.
+    void discard() noexcept;
     /// True when nothing waits to be sent and nothing has arrived.
     bool quiet() noexcept;
 

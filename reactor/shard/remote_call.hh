@@ -6,6 +6,11 @@
 // callable is moved to the other shard, runs there (from its mailbox, or as a task of its own if it returns task<T>) and is
 // destroyed there; its result, or its exception, is moved back. What it refers to must be safe to use over there.
 // A callable or result of up to 40 bytes that moves without throwing costs one cache line; larger ones get a block.
+//
+// g++ destroys a lambda twice that is written inside a co_await expression and owns something (a string, a unique_ptr).
+// So for these it is a compile-time error, and the call gets a name first:
+//     auto call = submit_to(2, [text = std::move(text)] { return store(text); });
+//     co_await call;
 #pragma once
 
 #include <corewire/reactor/shard/block.hh>
@@ -194,20 +199,34 @@ public:
     /// True once the result is here: awaiting will not suspend.
     bool ready() const noexcept { return this->outcome_.has_come(); }
 
-    bool await_ready() const noexcept { return ready(); }
-    bool await_suspend(std::coroutine_handle<> h) noexcept {
+    struct awaiter {
+        remote_call& call;
+        bool await_ready() const noexcept { return call.ready(); }
+        bool await_suspend(std::coroutine_handle<> h) noexcept { return call.suspend(h); }
+        value await_resume() { return call.result(); }
+    };
+    awaiter operator co_await() & noexcept { return {*this}; }
+    awaiter operator co_await() && noexcept {
+#if defined(__GNUC__) && !defined(__clang__)
+        static_assert(std::is_trivially_destructible_v<F>,
+                      "g++ would destroy this callable twice: write auto call = submit_to(...); co_await call;");
+#endif
+        return {*this};
+    }
+
+private:
+    bool suspend(std::coroutine_handle<> h) noexcept {
         this->handle = h;
         if (this->arm_limits()) return true;
         abandon();
         return false;
     }
-    value await_resume() {
+    value result() {
         if (this->failure() != std::errc{} && !ready())
             throw std::system_error(std::make_error_code(this->failure()), "submit_to");
         return this->outcome_.take();
     }
 
-private:
     /// Takes a record for the reply to find. False: too many are out, and the call has failed.
     bool begin(mailbox& here) {
         this->call_ = here.calls().allocate();

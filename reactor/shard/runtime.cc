@@ -117,7 +117,9 @@ void runtime::shard_main(unsigned shard) {
     if (here) {
         here->loop.root_group().destroy_all();
         if (hooks_.tear_down) hooks_.tear_down(shard);
+        here->mail.discard();
     }
+    everybody_->arrive_and_wait(); // nothing points into another shard any more
     forget(shard);
 }
 
@@ -140,17 +142,30 @@ task<> runtime::run_body(shard_context& here) {
 /// The one task of a shard that is in no group of the user's: waits until all others have ended.
 task<> runtime::lead(shard_context& here) {
     here.loop.root_group().spawn(run_body(here));
-    co_await drain(here);
+    co_await drain(here, here.give_up.token());
     co_await linger(here);
-    // The last shard ends the loops; until then each keeps serving the others' calls.
-    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == shard_count()) advance(phase::exiting);
+    shard_done(phase::settling);
 }
 
-task<> runtime::drain(shard_context& here) {
+/// The second round, when every shard has been through the first.
+task<> runtime::settle(shard_context& here) {
+    here.loop.timers().arm(here.drain, here.loop.now() + options_.drain);
+    co_await drain(here, here.give_up.token());
+    shard_done(phase::exiting);
+}
+
+/// The last shard moves all on; until then each keeps serving the others' calls.
+void runtime::shard_done(phase then) noexcept {
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 != shard_count()) return;
+    done_.store(0, std::memory_order_relaxed); // before the phase is seen (release, in advance)
+    advance(then);
+}
+
+task<> runtime::drain(shard_context& here, stop_token no_longer) {
     task_group& tasks = here.loop.root_group();
     bool drained = true;
     try {
-        co_await tasks.join({.stop = here.give_up.token()});
+        co_await tasks.join({.stop = no_longer});
     } catch (const std::system_error&) {
         drained = false;
     }
@@ -160,6 +175,7 @@ task<> runtime::drain(shard_context& here) {
     abandoned_.fetch_add(left, std::memory_order_relaxed);
     fmt::print(stderr, "shard {}: {} task{} did not end within {} ms of the stop; abandoned\n", here.shard, left,
                left == 1 ? "" : "s", options_.drain.count() / 1'000'000);
+    tasks.destroy_all();
 }
 
 task<> runtime::linger(shard_context& here) {

@@ -4,7 +4,8 @@
 //     start:  pin, make the reactor, set_up ──all──> connect mailboxes ──all──> body() on every shard
 //     end:    the bodies return, or a stop is asked for (SIGINT, SIGTERM, request_stop(), an exception of a body):
 //             on every shard  stop token fires -> on_stop (listeners close) -> tasks end, at most `drain` more
-//             ──all done──> loops end ──all──> tear_down, everything destroyed on its own shard
+//             ──all done──> tasks that calls have started since end too ──all done──> loops end
+//             ──all──> tear_down ──all──> everything destroyed on its own shard
 //
 // Until the last shard is done every shard keeps serving the calls of the others.
 #pragma once
@@ -79,7 +80,8 @@ private:
     friend struct shard_context;
     /// Only ever moves on. Written by whoever asks (release), read by every shard each turn (acquire): what the
     /// writer did before is visible to a shard that sees the new phase.
-    enum class phase : int { running, stopping, exiting };
+    /// settling: every shard's tasks had ended once; calls that came in meanwhile may have started some again.
+    enum class phase : int { running, stopping, settling, exiting };
     void advance(phase to) noexcept;
 
     void prepare(std::function<task<>()> body, hooks around);
@@ -88,7 +90,9 @@ private:
     void connect_mailboxes() noexcept;
     task<> run_body(shard_context& here);
     task<> lead(shard_context& here);
-    task<> drain(shard_context& here);
+    task<> drain(shard_context& here, stop_token no_longer);
+    task<> settle(shard_context& here);
+    void shard_done(phase then) noexcept;
     task<> linger(shard_context& here);
     void failed(unsigned shard, std::exception_ptr why) noexcept;
     void remember(shard_context& here) noexcept;

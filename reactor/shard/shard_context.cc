@@ -23,6 +23,7 @@ bool shard_context::phase_watch::poll(time_point) {
     const bool stop_is_news = seen_ == runtime::phase::running;
     seen_ = now;
     if (stop_is_news) here_.begin_stop();
+    if (now == runtime::phase::settling) here_.lead.spawn(here_.owner.settle(here_));
     if (now == runtime::phase::exiting) here_.loop.request_exit();
     return true;
 }

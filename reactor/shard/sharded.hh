@@ -6,6 +6,8 @@
 //     std::size_t n = co_await caches.map_reduce([](cache& c) { return c.size(); }, std::size_t{0}, std::plus<>{});
 //     co_await caches.stop();                                        // before it is destroyed
 //
+// With g++, a callable that owns something (a string, a unique_ptr) gets a name before the co_await: see remote_call.hh.
+//
 // The object itself lives on the shard that made it; start() and stop() are called there, the rest from any shard while it
 // is started. Bounded: one instance a shard; a whole-service call has one message to each shard in flight.
 #pragma once
