@@ -1,0 +1,201 @@
+// Opening a connection: RFC 9293 3.5 and the SYN's options.
+#include "../../support/tcp_script.hh"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using tcp::event;
+using tcp::tcp_state;
+
+BOOST_AUTO_TEST_SUITE(handshake)
+
+BOOST_AUTO_TEST_CASE(an_active_open_takes_three_segments) { // RFC 9293 3.5, figure 6
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0 mss 1000 sackok ws 5 win 65535 nots");
+    s.expect_nothing();
+    s.expect_state(tcp_state::syn_sent);
+    BOOST_TEST(tcp::has(s.receive("SA 0:0 ack 1 win 65535 mss 500 sackok ws 7"), event::established));
+    s.expect("A 1:1 ack 1");
+    s.expect_nothing();
+    BOOST_TEST(s.block().segment_payload() == 500u);
+    BOOST_TEST(s.block().info().send_scale == 7);
+}
+
+BOOST_AUTO_TEST_CASE(a_passive_open_answers_with_what_was_offered_only) { // RFC 7323 2.2, RFC 2018 2
+    tcp_script s;
+    s.listen("S 0:0 win 1000 mss 700");
+    const auto out = s.expect("SA 0:0 ack 1 mss 1000 nots");
+    wire::tcp_options o;
+    BOOST_TEST((wire::tcp_options::parse({out.options.data(), out.option_size}, o) == wire::parse_error::none));
+    BOOST_TEST(!o.has_sack_permitted());
+    BOOST_TEST(!o.has_window_scale());
+    BOOST_TEST(tcp::has(s.receive("A 1:1 ack 1"), event::established));
+    s.expect_nothing();
+    BOOST_TEST(!s.block().info().sack);
+}
+
+BOOST_AUTO_TEST_CASE(without_an_mss_option_segments_have_536_bytes) { // RFC 9293 3.7.1 MUST-15
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 65535");
+    BOOST_TEST(s.block().segment_payload() == 536u);
+    s.write(1000);
+    s.expect("A 1:537 ack 1");
+}
+
+BOOST_AUTO_TEST_CASE(timestamps_take_twelve_bytes_of_every_segment) { // RFC 9293 MUST-16, RFC 7323 3.2
+    auto p = tcp_script::plain();
+    p.timestamps = true;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 77 0 ws 0");
+    BOOST_TEST(s.block().segment_payload() == 988u);
+    s.write(1000);
+    BOOST_TEST(s.expect("A 1:989 ts 0 77").option_size == 12);
+}
+
+BOOST_AUTO_TEST_CASE(the_window_of_a_syn_is_not_scaled) { // RFC 7323 2.2
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 1000 mss 1000 ws 4");
+    BOOST_TEST(s.block().info().send_window == 1000u);
+    s.receive("A 1:1 ack 1 win 1000");
+    BOOST_TEST(s.block().info().send_window == 16000u);
+}
+
+BOOST_AUTO_TEST_CASE(both_sides_may_open_at_once) { // RFC 9293 3.5, figure 7, MUST-10
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    s.receive("S 0:0 win 65535 mss 1000");
+    s.expect("SA 0:0 ack 1");
+    s.expect_state(tcp_state::syn_received);
+    BOOST_TEST(tcp::has(s.receive("SA 0:0 ack 1 win 65535 mss 1000"), event::established));
+    s.expect("A 1:1 ack 1");
+    s.expect_state(tcp_state::established);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_syn_is_repeated_with_back_off_until_three_minutes_are_over) { // RFC 6298, MUST-23
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    const time_point begin = s.now();
+    for (int wait : {1, 2, 4, 8, 16, 32, 60}) {
+        s.advance(std::chrono::seconds{wait} - 1us);
+        s.expect_nothing();
+        s.advance(1us);
+        BOOST_TEST(s.expect("S 0:0").retransmission);
+    }
+    BOOST_TEST(tcp::has(s.advance(60s), event::timed_out));
+    BOOST_TEST((s.block().error() == std::errc::timed_out));
+    BOOST_TEST((s.now() - begin >= 180s));
+    s.expect_state(tcp_state::closed);
+}
+
+BOOST_AUTO_TEST_CASE(after_a_lost_syn_the_window_begins_with_one_segment) { // RFC 5681 3.1, RFC 6298 5.7
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    s.advance(1s);
+    s.expect("S 0:0");
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000");
+    s.expect("A 1:1 ack 1");
+    BOOST_TEST(s.block().info().cwnd == 1000u);
+    BOOST_TEST((s.block().info().rto >= 3s));
+}
+
+BOOST_AUTO_TEST_CASE(a_repeated_syn_gets_the_syn_ack_again) {
+    tcp_script s;
+    s.listen("S 0:0 win 65535 mss 1000");
+    s.expect("SA 0:0 ack 1");
+    s.receive("S 0:0 win 65535 mss 1000");
+    s.expect("SA 0:0 ack 1");
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(a_syn_ack_that_is_not_answered_is_given_up) {
+    tcp_script s;
+    s.listen("S 0:0 win 65535 mss 1000");
+    s.expect("SA 0:0 ack 1");
+    for (int i = 0; i < 5; ++i) {
+        s.advance(70s);
+        s.expect("SA 0:0 ack 1");
+    }
+    BOOST_TEST(tcp::has(s.advance(70s), event::timed_out | event::closed));
+}
+
+BOOST_AUTO_TEST_CASE(a_reset_refuses_a_connection_attempt) { // RFC 9293 3.10.7.3
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    BOOST_TEST(tcp::has(s.receive("RA 0:0 ack 1"), event::reset));
+    BOOST_TEST((s.block().error() == std::errc::connection_refused));
+}
+
+BOOST_AUTO_TEST_CASE(a_reset_for_something_else_does_not_refuse_it) { // RFC 5961 3.2
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    s.receive("RA 0:0 ack 7");
+    s.receive("R 0:0");
+    s.expect_nothing();
+    s.expect_state(tcp_state::syn_sent);
+}
+
+BOOST_AUTO_TEST_CASE(an_ack_of_something_else_in_syn_sent_is_reset) { // RFC 9293 3.5.1, half-open connections
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    s.receive("A 300:300 ack 91");
+    const auto out = s.expect("R 91:91");
+    BOOST_TEST((out.seq == tcp::seq_number(1'000'091)));
+    s.expect_state(tcp_state::syn_sent);
+}
+
+BOOST_AUTO_TEST_CASE(data_with_the_syn_ack_is_taken) { // RFC 9293 3.10.7.3, last paragraph
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000");
+    s.receive("A 1:11 ack 1");
+    BOOST_TEST(s.read() == 10u);
+}
+
+BOOST_AUTO_TEST_CASE(data_written_before_the_handshake_goes_out_after_it) {
+    tcp_script s;
+    s.open();
+    s.write(500);
+    s.expect("S 0:0");
+    s.expect_nothing();
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000");
+    s.expect("PA 1:501 ack 1");
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(a_hard_icmp_error_ends_an_attempt_and_is_soft_afterwards) { // RFC 9293 3.9.2.2, RFC 5927
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    BOOST_TEST(tcp::has(s.block().on_icmp_error(std::errc::host_unreachable, true, tcp::seq_number(1'000'000)), event::closed));
+    BOOST_TEST((s.block().error() == std::errc::host_unreachable));
+    tcp_script t;
+    t.connect();
+    t.write(10);
+    t.expect("A 1:11");
+    BOOST_TEST((t.block().on_icmp_error(std::errc::host_unreachable, true, tcp::seq_number(1'000'001)) == event::none));
+    t.expect_state(tcp_state::established);
+}
+
+BOOST_AUTO_TEST_CASE(sequence_numbers_wrap_without_notice) { // RFC 9293 3.4
+    tcp_script s(tcp_script::plain(), 0xffff'fff0u, 0xffff'fe00u);
+    s.connect();
+    s.write(2000);
+    s.expect("A 1:1001");
+    s.expect("A 1001:2001");
+    s.receive("A 1:1001 ack 2001");
+    BOOST_TEST(s.read() == 1000u);
+    s.advance(40ms);
+    s.expect("A 2001:2001 ack 1001");
+    BOOST_TEST(s.block().all_acknowledged());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
