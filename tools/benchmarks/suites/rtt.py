@@ -127,7 +127,7 @@ class Rtt:
         with self.programs.server(kernel, self.programs.two_cpus(), ready=("127.0.0.1", 7703)) as server:
             percents = {"kernel": self.idle_percent(server, seconds)}
         pair = self.veth()
-        xdp = [self.programs.path("cw-echo"), "--net=xdp", "--interface", DEVICE, "--address",
+        xdp = [self.programs.path("cw-echo"), "--net=xdp", "--cores", "1", "--interface", DEVICE, "--address",
                f"{pair.a.stack_address}/24", "--port", ECHO_PORT]
         with self.programs.server(xdp, self.programs.two_cpus(), pair.a) as server:
             percents["xdp"] = self.idle_percent(server, seconds)

@@ -1,0 +1,62 @@
+#!/bin/bash
+# cw-echo and cw-pingpong as two processes on the kernel's sockets, over loopback: TCP, UDP, bulk, sockperf; and the end.
+# ctest: processors=2 timeout=180
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+port=$((20000 + RANDOM % 10000))
+server=
+
+# serves OPTIONS...: a server that is ready.
+serves() {
+    port=$((port + 1))
+    "$bin/cw-echo" --net=kernel --cores=1 --port $port "$@" >"$work/server" 2>"$work/server.err" &
+    server=$!
+    for _ in $(seq 200); do
+        [[ ! -s $work/server ]] || return 0
+        kill -0 $server 2>/dev/null || break
+        sleep 0.05
+    done
+    cat "$work/server.err" >&2
+    fail "cw-echo $* did not start"
+}
+
+# ends: SIGTERM ends the server in order, with exit status 0.
+ends() {
+    kill -TERM $server
+    status=0
+    wait $server || status=$?
+    [[ $status == 0 ]] || fail "after SIGTERM cw-echo exited with $status"
+}
+
+# plays OPTIONS...: a run without errors.
+plays() {
+    run "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:$port --json "$@"
+    [[ $status == 0 ]] && grep -q '"errors":0' "$work/out" || fail "cw-pingpong $* exited with $status"
+}
+
+trap '[[ -z $server ]] || kill -KILL $server 2>/dev/null || true; rm -rf "$work"' EXIT
+
+serves
+plays --count 500
+plays --count 2000 --connections 8 --pipeline 4 --size 1000
+plays --udp --count 500 --connections 2 --pipeline 2
+ends
+run "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:$port --count 1
+[[ $status == 1 || $status == 2 ]] && [[ $(wc -l <"$work/err") == 1 ]] || fail "nobody listens: exit status $status"
+
+serves --discard
+plays --bulk --count 5000 --size 1460
+ends
+
+if command -v sockperf >/dev/null; then
+    serves --sockperf
+    for transport in "" --tcp; do
+        run sockperf ping-pong -i 127.0.0.1 -p $port -t 1 -m 64 $transport
+        [[ $status == 0 ]] && grep -q 'percentile 50' "$work/out" || fail "sockperf ping-pong $transport: exit status $status"
+    done
+    ends
+else
+    echo "SKIPPED: sockperf is not installed"
+fi
+server=
+echo "both programs agree with each other and with sockperf"

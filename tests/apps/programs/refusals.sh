@@ -1,0 +1,46 @@
+#!/bin/bash
+# A wrong option, address, interface, or a missing privilege: one clear line, exit status 2, nothing left behind.
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+before=$(traces)
+
+for program in cw-echo cw-pingpong; do
+    connect=()
+    [[ $program == cw-echo ]] || connect=(--connect 192.0.2.2:7)
+    refuses "$program: .*--frobnicate" "$bin/$program" --frobnicate
+    refuses "$program: .*--net" "$bin/$program" --net=carrier-pigeon
+    refuses "$program: --cores.*999" "$bin/$program" --net=kernel "${connect[@]}" --cores=999-1000
+    refuses "$program: .*--address.*192.0.2.300" "$bin/$program" --net=tap "${connect[@]}" --address 192.0.2.300/24
+    refuses "$program: .*--address" "$bin/$program" --net=tap "${connect[@]}" --address 192.0.2.2
+    refuses "$program: .*--interface" "$bin/$program" --net=xdp "${connect[@]}" --address 192.0.2.2/24
+    refuses "$program: .*cw-none0" "$bin/$program" --net=xdp "${connect[@]}" --address 192.0.2.2/24 --interface cw-none0
+    run "$bin/$program" --help
+    [[ $status == 0 ]] || fail "$program --help exited with $status"
+    for option in --net --interface --address --gateway --cores; do
+        grep -q -- "$option" "$work/out" || fail "$program --help does not list $option"
+    done
+done
+
+refuses '--port' "$bin/cw-echo" --net=kernel --port 70000
+refuses '--raw' "$bin/cw-echo" --net=kernel --raw
+refuses 'cw-pingpong' "$bin/cw-echo" --net=wire
+refuses '--connect' "$bin/cw-pingpong" --net=kernel
+refuses '--connect' "$bin/cw-pingpong" --net=kernel --connect nowhere
+refuses '--connect' "$bin/cw-pingpong" --net=wire --connect 127.0.0.1:7
+refuses '--size' "$bin/cw-pingpong" --net=wire --udp --size 2
+refuses '--size' "$bin/cw-pingpong" --net=wire --size 65536 --pipeline 4096
+refuses '--bulk' "$bin/cw-pingpong" --net=wire --udp --bulk
+refuses '--duration|--count' "$bin/cw-pingpong" --net=wire --count 5 --duration 1
+refuses '--same-core' "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:7 --same-core
+
+if [[ $(id -u) == 0 ]]; then # as a user who may not make devices
+    nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
+    chmod 755 "$work"
+    cp "$bin/cw-echo" "$work/"
+    refuses 'root|CAP_NET_ADMIN|permission' "${nobody[@]}" "$work/cw-echo" --net=tap --address 192.0.2.2/24
+    refuses 'root|CAP_|permission' "${nobody[@]}" "$work/cw-echo" --net=xdp --interface lo --address 192.0.2.2/24
+fi
+
+after=$(traces)
+[[ $before == "$after" ]] || fail "left behind: $(diff <(echo "$before") <(echo "$after") || true)"
+echo "every refusal is one line and exit status 2"
