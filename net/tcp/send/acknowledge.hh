@@ -23,7 +23,7 @@ inline void measure(control_block& c, const segment& seg, time_point now) noexce
 
 /// Moves SND.UNA to SEG.ACK, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
 /// window and the timer, and says what the application may want to know.
-inline event acknowledge_new(control_block& c, const segment& seg, time_point now) noexcept {
+[[gnu::always_inline]] inline event acknowledge_new(control_block& c, const segment& seg, time_point now) noexcept {
     sender& s = c.sending;
     const std::uint32_t acked = seg.ack - s.una;
     const std::uint32_t flight = s.next - s.una;

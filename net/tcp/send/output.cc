@@ -8,7 +8,11 @@ namespace corewire::tcp {
 
 namespace {
 
-void no_payload(outgoing_segment& out) noexcept {
+// One segment a call on the hottest path there is: these few are always inlined, and what is rare stays out of line.
+#define CW_HOT [[gnu::always_inline]] inline
+#define CW_RARE [[gnu::cold, gnu::noinline]]
+
+CW_HOT void no_payload(outgoing_segment& out) noexcept {
     out.payload_offset = out.payload_size = out.chunk_offset = 0;
     out.chunk = nullptr;
 }
@@ -26,7 +30,7 @@ bool emit_reset(control_block& c, outgoing_segment& out) noexcept {
     return true;
 }
 
-bool emit_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.syn_wanted) return false;
     sender& s = c.sending;
     c.syn_wanted = false;
@@ -50,7 +54,7 @@ bool emit_syn(control_block& c, time_point now, outgoing_segment& out) noexcept 
 }
 
 /// A segment of the numbers [seq, end): payload, and FIN if end lies behind the queue.
-void emit_range(control_block& c, time_point now, seq_number seq, seq_number end, bool again,
+CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_number end, bool again,
                 outgoing_segment& out) noexcept {
     sender& s = c.sending;
     const bool fin = end > s.queue.end();
@@ -73,7 +77,7 @@ void emit_range(control_block& c, time_point now, seq_number seq, seq_number end
 }
 
 /// New data [s.next, end): moves SND.NXT, and starts clocks and timers.
-void emit_new(control_block& c, time_point now, std::uint32_t size, bool fin, outgoing_segment& out) noexcept {
+CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool fin, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     const seq_number seq = s.next;
     if (seq == s.una) {
@@ -97,7 +101,7 @@ void emit_new(control_block& c, time_point now, std::uint32_t size, bool fin, ou
 }
 
 /// Nothing is in flight and the window does not let anything go: ask now and then whether it has opened.
-void begin_window_probes(control_block& c, time_point now) noexcept {
+CW_RARE void begin_window_probes(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (s.next != s.una || s.waiting_for != awaited::nothing) return;
     s.waiting_for = awaited::window_probe;
@@ -105,7 +109,7 @@ void begin_window_probes(control_block& c, time_point now) noexcept {
     c.timers.arm(timer_slot::retransmit, now + s.rto.current());
 }
 
-hold emit_data(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     const portion p = next_portion(s, payload_limit(c), c.options.no_delay);
     switch (p.why) {
@@ -119,7 +123,7 @@ hold emit_data(control_block& c, time_point now, outgoing_segment& out) noexcept
 }
 
 /// In recovery: what is lost, as far as cwnd allows (RFC 6675 5 (C), NextSeg() rule 1).
-bool emit_lost(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (s.repair.phase == recovery_phase::open) return false;
     const sack_block lost = s.board.next_lost(payload_limit(c));
@@ -136,7 +140,7 @@ bool emit_lost(control_block& c, time_point now, outgoing_segment& out) noexcept
 }
 
 /// NextSeg() rule (3): no new data to keep the ACKs coming, so resend what is merely not heard of.
-bool emit_doubtful(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_RARE bool emit_doubtful(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (s.repair.phase != recovery_phase::fast || !s.sack) return false;
     const sack_block doubtful = s.board.next_unsent(payload_limit(c));
@@ -147,7 +151,7 @@ bool emit_doubtful(control_block& c, time_point now, outgoing_segment& out) noex
 }
 
 /// RFC 8985 7.3: new data if there is some, else the last segment once more.
-bool emit_tail_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (!s.anything_outstanding()) return false;
     const portion p = next_portion(s, payload_limit(c), true);
@@ -166,7 +170,7 @@ bool emit_tail_probe(control_block& c, time_point now, outgoing_segment& out) no
 }
 
 /// One byte beyond the window, or, if it has opened too little for silly-window avoidance, what fits (RFC 9293 3.8.6).
-bool emit_window_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (s.next == s.final_end()) return false;
     const std::int32_t room = s.usable_window();
@@ -188,7 +192,7 @@ bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcep
                                                           : emit_tail_probe(c, now, out);
 }
 
-bool emit_ack(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_HOT bool emit_ack(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.receiving.acks.now()) return false;
     fill_header(c, now, out, false);
     out.seq = c.sending.next;
@@ -211,7 +215,7 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
 }
 
 /// What is not everyday business and comes before new data.
-bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (emit_reset(c, out) || emit_syn(c, now, out)) return true;
     if (!is_synchronized(c.state)) return false;
     return emit_lost(c, now, out) || emit_probe(c, now, out) || emit_keepalive(c, now, out);
@@ -224,14 +228,20 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
     if (urgent && emit_urgent(c, now, out)) return true;
     if (may_send(c.state)) [[likely]] {
         const hold why = emit_data(c, now, out);
-        if (why == hold::no) return true;
+        if (why == hold::no) [[likely]] {
+            // What was sent carried the ACK, so what is left is data or something urgent.
+            c.output_wanted = urgent || c.sending.next != c.sending.final_end() || !c.sending.board.empty();
+            return true;
+        }
         if (!c.sending.board.empty() && (why == hold::nothing || why == hold::window) && emit_doubtful(c, now, out)) {
             return true;
         }
     }
-    if (is_synchronized(c.state) && emit_ack(c, now, out)) return true;
     c.output_wanted = false;
-    return false;
+    return is_synchronized(c.state) && emit_ack(c, now, out);
 }
+
+#undef CW_HOT
+#undef CW_RARE
 
 } // namespace corewire::tcp
