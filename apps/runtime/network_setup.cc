@@ -10,12 +10,37 @@
 #include <corewire/net/stack/shard_steering.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <arpa/inet.h>
+#include <cstring>
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
 
 namespace corewire {
 
+namespace {
+
+/// Two owners of one address answer each other's peers with resets.
+void refuse_address_of_kernel(ipv4 address) {
+    ifaddrs* all = nullptr;
+    if (::getifaddrs(&all) != 0) return;
+    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> keep(all, ::freeifaddrs);
+    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
+        if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
+        sockaddr_in has{};
+        std::memcpy(&has, each->ifa_addr, sizeof has);
+        if (ntohl(has.sin_addr.s_addr) == address.value())
+            throw setup_error(fmt::format("--address: the kernel has {} itself, on {}: choose an address that is free",
+                                          to_string(address), each->ifa_name));
+    }
+}
+
+} // namespace
+
 network_setup::network_setup(const network_options& options, network_plan plan)
     : options_(options), plan_(std::move(plan)), parts_(plan_.shards) {
+    if (options.address && !plan_.ports_only && plan_.kind != network_kind::kernel)
+        refuse_address_of_kernel(options.address->address());
     switch (plan_.kind) {
     case network_kind::tap: open_tap(options); break;
     case network_kind::wire: open_wire(); break;

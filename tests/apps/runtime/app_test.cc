@@ -101,8 +101,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_set_up_ends_with_2_and_one_line) {
              {"--no-such-option"},
              {"--net=dpdk"},
              {"--net=tap", "--address=192.0.2.300/24"},
-             {"--net=xdp", "--interface=nonesuch0", "--address=192.0.2.2/24", "--cores=1"},
-             {"--net=tap", "--address=192.0.2.2/24", "--interface=much-too-long-a-name", "--cores=1"},
+             {"--net=xdp", "--interface=nonesuch0", "--address=198.51.100.2/24", "--cores=1"},
+             {"--net=tap", "--address=198.51.100.2/24", "--interface=much-too-long-a-name", "--cores=1"},
+             {"--net=tap", "--address=127.0.0.1/8", "--cores=1"}, // the kernel's own
              {"--net=kernel", "--cores=4095-4095"},
              {"--net=kernel", "--cores=0"},
              {"--net=kernel", "--cores=core:4095"},
@@ -115,7 +116,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_set_up_ends_with_2_and_one_line) {
     }
     BOOST_TEST(with_arguments({"--no-such-option"}).mentions("--no-such-option"));
     BOOST_TEST(with_arguments({"--net=kernel", "--cores=4095-4095"}).mentions("prog: --cores: CPU 4095 does not exist"));
-    BOOST_TEST(with_arguments({"--net=xdp", "--interface=nonesuch0", "--address=192.0.2.2/24"}).mentions("nonesuch0"));
+    BOOST_TEST(with_arguments({"--net=xdp", "--interface=nonesuch0", "--address=198.51.100.2/24"}).mentions("nonesuch0"));
+    BOOST_TEST(with_arguments({"--net=tap", "--address=127.0.0.1/8"}).mentions("the kernel has 127.0.0.1 itself, on lo"));
 }
 
 BOOST_AUTO_TEST_CASE(a_body_that_fails_ends_with_1_and_its_message) {
