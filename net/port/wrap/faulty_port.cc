@@ -1,0 +1,123 @@
+#include <corewire/net/port/wrap/faulty_port.hh>
+
+#include <cstring>
+
+namespace corewire {
+
+faulty_port::faulty_port(std::unique_ptr<port> inner, const options& o)
+    : wrapped_port(std::move(inner)), in_{o.on_receive, random_generator(o.seed * 2), {}, {}, false},
+      out_{o.on_transmit, random_generator(o.seed * 2 + 1), {}, {}, false} {}
+
+bool faulty_port::loses(one_way& w) noexcept {
+    const std::uint64_t number = ++w.counts.packets;
+    const bool numbered = w.what.drop_every != 0 && number % w.what.drop_every == 0;
+    if (!numbered && !(w.what.drop > 0 && w.random.chance(w.what.drop))) return false;
+    ++w.counts.dropped;
+    return true;
+}
+
+/// A copy in one frame of the pool; without bytes when there is none or it does not fit.
+packet faulty_port::copy_of(const packet& p) noexcept {
+    packet copy;
+    buffer b = pool().allocate_buffer();
+    if (b.underlying_frame() == nullptr || p.size() > b.tailroom()) return copy;
+    std::memcpy(b.append(p.head.size()), p.head.data(), p.head.size());
+    if (!p.body.empty()) std::memcpy(b.append(p.body.size()), p.body.data(), p.body.size());
+    copy.head = std::move(b);
+    copy.flags = p.flags;
+    copy.l4_checksum_offset = p.l4_checksum_offset;
+    copy.l4_offset = p.l4_offset;
+    copy.segment_size = p.segment_size;
+    copy.rss_hash = p.rss_hash;
+    return copy;
+}
+
+/// Others may hold the same bytes (TCP keeps them until they are acknowledged), so the damage is done to a copy. Nobody
+/// vouches for it any more.
+void faulty_port::damage(one_way& w, packet& p) noexcept {
+    if (!(w.what.corrupt > 0 && w.random.chance(w.what.corrupt))) return;
+    packet copy = copy_of(p);
+    if (copy.head.empty()) return;
+    const std::uint64_t bit = w.random.below(std::uint64_t{copy.head.size()} * 8);
+    copy.head.mutable_data()[bit / 8] ^= std::byte{1} << static_cast<unsigned>(bit % 8);
+    if (&w == &in_) copy.flags = offload::none;
+    p = std::move(copy);
+    ++w.counts.corrupted;
+}
+
+std::size_t faulty_port::receive(std::span<packet> out) {
+    std::size_t taken = 0;
+    while (taken < out.size()) {
+        if (doubling_) {
+            out[taken++] = std::move(second_);
+            doubling_ = false;
+            continue;
+        }
+        packet p;
+        if (wrapped_port::receive({&p, 1}) == 0) {
+            if (!in_.holding) break;
+            out[taken++] = std::move(in_.held); // nothing overtakes it any more
+            in_.holding = false;
+            continue;
+        }
+        if (loses(in_)) continue;
+        damage(in_, p);
+        if (!in_.holding && in_.what.reorder > 0 && in_.random.chance(in_.what.reorder)) {
+            in_.held = std::move(p);
+            in_.holding = true;
+            continue;
+        }
+        if (in_.what.duplicate > 0 && in_.random.chance(in_.what.duplicate)) {
+            second_ = copy_of(p);
+            doubling_ = !second_.head.empty();
+            if (doubling_) ++in_.counts.duplicated;
+        }
+        out[taken++] = std::move(p);
+        if (in_.holding && !doubling_) {
+            second_ = std::move(in_.held);
+            doubling_ = true;
+            in_.holding = false;
+            ++in_.counts.reordered;
+        }
+    }
+    return taken;
+}
+
+std::size_t faulty_port::transmit(std::span<packet> burst) {
+    std::size_t taken = 0;
+    while (taken < burst.size() && pass(burst[taken])) ++taken;
+    if (taken == burst.size() && out_.holding && send(out_.held)) out_.holding = false; // the burst's last: nothing follows
+    return taken;
+}
+
+/// False if the port inside has no room; the packet is then the caller's still, and drawn for again.
+bool faulty_port::pass(packet& p) {
+    if (loses(out_)) {
+        p.head = buffer{};
+        p.body = buffer{};
+        return true;
+    }
+    damage(out_, p);
+    if (!out_.holding && out_.what.reorder > 0 && out_.random.chance(out_.what.reorder)) {
+        out_.held = std::move(p);
+        out_.holding = true;
+        return true;
+    }
+    packet second;
+    if (out_.what.duplicate > 0 && out_.random.chance(out_.what.duplicate)) second = copy_of(p);
+    if (!send(p)) return false;
+    if (!second.head.empty() && send(second)) ++out_.counts.duplicated;
+    if (out_.holding && send(out_.held)) {
+        out_.holding = false;
+        ++out_.counts.reordered;
+    }
+    return true;
+}
+
+bool faulty_port::prepare_sleep() {
+    if (in_.holding || doubling_) return false;
+    if (out_.holding && send(out_.held)) out_.holding = false;
+    return !out_.holding && wrapped_port::prepare_sleep();
+}
+
+} // namespace corewire
