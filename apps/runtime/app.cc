@@ -6,7 +6,9 @@
 #include <corewire/reactor/topology/cpu_selection.hh>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <fmt/format.h>
 #include <pthread.h>
@@ -71,21 +73,30 @@ void app::check_everything() {
     if (on_parsed_) on_parsed_();
     check_network_options(network_, ports_only_);
     if (network_.spin) runtime_.loop.spin = *network_.spin;
+    choice_ = choose_network(network_, host_facts::detect(network_));
     try {
         runtime_.cpus = select_cpus(machine::detect(), network_.cores);
     } catch (const std::invalid_argument& error) {
         throw setup_error(fmt::format("--cores: {}", error.what()));
     }
+    if (command_line_->get_option("--cores")->empty() && network_.cores == "all")
+        runtime_.cpus.resize(std::min<std::size_t>(runtime_.cpus.size(), most_shards()));
+}
+
+/// How many cores the network can feed: no more are taken unless --cores asks for them.
+std::size_t app::most_shards() const {
+    if (choice_.kind == network_kind::xdp) return query_interface(network_.interface).queues;
+    if (choice_.kind == network_kind::wire) return 2;
+    return SIZE_MAX;
 }
 
 int app::run(std::function<task<>()> body) {
     std::atomic<bool> running{false};
     try {
-        const network_choice choice = choose_network(network_, host_facts::detect(network_));
-        if (!choice.why.empty())
-            fmt::print(stderr, "{}: --net=auto chose {}: {}\n", name_, name_of(choice.kind), choice.why);
+        if (!choice_.why.empty())
+            fmt::print(stderr, "{}: --net=auto chose {}: {}\n", name_, name_of(choice_.kind), choice_.why);
         setup_ = std::make_unique<network_setup>(
-            network_, network_plan{choice.kind, static_cast<unsigned>(runtime_.cpus.size()), ports_only_, wrapper_});
+            network_, network_plan{choice_.kind, static_cast<unsigned>(runtime_.cpus.size()), ports_only_, wrapper_});
         runtime shards(runtime_);
         const auto start = [&] {
             running.store(true, std::memory_order_relaxed);
@@ -124,7 +135,7 @@ int app::fail(std::string_view why) const {
     return failed_running;
 }
 
-network_kind app::chosen() const noexcept { return setup_->kind(); }
+network_kind app::chosen() const noexcept { return choice_.kind; }
 port* app::device() const noexcept { return setup_->device(this_shard::id()); }
 network_stack* app::stack() const noexcept { return setup_->stack(this_shard::id()); }
 port* app::far_device() const noexcept { return setup_->device(this_shard::id(), true); }

@@ -14,6 +14,7 @@
 // what says otherwise.
 #pragma once
 
+#include <corewire/apps/runtime/choose_network.hh>
 #include <corewire/apps/runtime/network_options.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/setup_error.hh>
@@ -58,7 +59,7 @@ public:
     int run(std::function<task<>()> body);
     int run_on_every_core(int argc, char** argv, std::function<task<>()> body);
 
-    /// What --net came to; from run() on.
+    /// What --net came to; after parse().
     network_kind chosen() const noexcept;
     /// On a shard, inside a body: its port (null with the kernel's sockets)...
     port* device() const noexcept;
@@ -70,6 +71,7 @@ public:
 
 private:
     void check_everything();
+    std::size_t most_shards() const;
     int refuse(std::string_view why) const;
     int fail(std::string_view why) const;
 
@@ -79,6 +81,7 @@ private:
     runtime_options runtime_;
     std::function<void()> on_parsed_;
     bool ports_only_ = false;
+    network_choice choice_{network_kind::kernel, {}};
     port_wrapper wrapper_;
     sigset_t signals_before_{};
     std::unique_ptr<network_setup> setup_;

@@ -115,8 +115,8 @@ void add_network_options(CLI::App& to, network_options& o) {
                      "Next hop to other networks")->type_name("A.B.C.D");
     group.add_option("--host-address", parsed_as("--host-address", o.host_address, "an address and the length of its network, like 192.0.2.1/24"),
                      "tap: the kernel's end of the cable")->type_name("A.B.C.D/LENGTH");
-    group.add_option("--cores", o.cores, "A count (2), CPUs (0-3,6), or core:2-5, numa:0, package:1, pu:7, all")
-        ->type_name("WHICH")->capture_default_str();
+    group.add_option("--cores", o.cores, "A count (2), CPUs (0-3,6), or core:2-5, numa:0, package:1, pu:7, all (default: as many as the network can feed)")
+        ->type_name("WHICH");
     choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
     group.add_flag("--shared", o.shared, "xdp: use the kernel's own address, and take only our own flows from it");
     group.add_option_function<std::uint64_t>(
