@@ -1,0 +1,274 @@
+// Data in order: acknowledgments, Nagle, windows, probes (RFC 9293 3.7.4, 3.8.6).
+#include "../../support/tcp_script.hh"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using tcp::event;
+using tcp::tcp_state;
+
+BOOST_AUTO_TEST_SUITE(data)
+
+BOOST_AUTO_TEST_CASE(a_lone_segment_is_acknowledged_after_forty_milliseconds) { // RFC 9293 3.8.6.3, MUST-58
+    tcp_script s;
+    s.connect();
+    BOOST_TEST(tcp::has(s.receive("A 1:101 ack 1"), event::readable));
+    s.expect_nothing();
+    s.advance(40ms - 1us);
+    s.expect_nothing();
+    s.advance(1us);
+    s.expect("A 1:1 ack 101");
+}
+
+BOOST_AUTO_TEST_CASE(a_trickle_does_not_push_the_delayed_ack_back) { // RFC 9293 3.8.6.3
+    tcp_script s;
+    s.connect();
+    s.receive("A 1:11 ack 1");
+    s.expect_nothing();
+    s.advance(30ms);
+    s.receive("A 11:21 ack 1");
+    s.expect_nothing();
+    s.advance(10ms);
+    s.expect("A 1:1 ack 21");
+}
+
+BOOST_AUTO_TEST_CASE(every_second_full_segment_is_acknowledged_at_once) { // RFC 5681 4.2, RFC 9293 SHLD-18
+    tcp_script s;
+    s.connect();
+    s.receive("A 1:1001 ack 1");
+    s.expect_nothing();
+    s.receive("A 1001:2001 ack 1");
+    s.expect("A 1:1 ack 2001");
+}
+
+BOOST_AUTO_TEST_CASE(the_first_segments_are_acknowledged_quickly_until_data_flows_back) {
+    auto p = tcp_script::plain();
+    p.quick_acks = 16;
+    tcp_script s(p);
+    s.connect();
+    s.receive("A 1:11 ack 1");
+    s.expect("A 1:1 ack 11");
+    s.write(10);
+    s.expect("PA 1:11 ack 11");
+    s.receive("A 11:21 ack 11");
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(data_carries_the_ack) {
+    tcp_script s;
+    s.connect();
+    s.receive("A 1:101 ack 1");
+    s.write(10);
+    s.expect("PA 1:11 ack 101");
+    s.receive("A 101:101 ack 11");
+    s.advance(100ms);
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(a_small_segment_waits_for_the_ack_of_another) { // RFC 9293 3.7.4, SHLD-7, Minshall's variant
+    tcp_script s;
+    s.connect();
+    s.write(10);
+    s.expect("PA 1:11");
+    s.write(10);
+    s.expect_nothing();
+    s.receive("A 1:1 ack 11");
+    s.expect("PA 11:21");
+}
+
+BOOST_AUTO_TEST_CASE(no_delay_sends_small_segments_at_once) { // RFC 9293 3.7.4, MUST-17
+    auto p = tcp_script::plain();
+    p.no_delay = true;
+    tcp_script s(p);
+    s.connect();
+    s.write(10);
+    s.expect("PA 1:11");
+    s.write(10);
+    s.expect("PA 11:21");
+}
+
+BOOST_AUTO_TEST_CASE(switching_nagle_off_lets_the_waiting_bytes_go) {
+    tcp_script s;
+    s.connect();
+    s.write(10);
+    s.expect("PA 1:11");
+    s.write(10);
+    s.expect_nothing();
+    s.block().set_no_delay(true);
+    s.expect("PA 11:21");
+}
+
+BOOST_AUTO_TEST_CASE(the_initial_window_is_ten_segments) { // RFC 6928
+    tcp_script s;
+    s.connect();
+    s.write(20'000);
+    for (int i = 0; i < 10; ++i) s.expect("A " + std::to_string(1 + i * 1000) + ":" + std::to_string(1001 + i * 1000));
+    s.expect_nothing();
+    s.receive("A 1:1 ack 2001"); // slow start: two more for the two, two for the growth
+    BOOST_TEST(s.drain() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(the_peers_window_is_never_overrun) { // RFC 9293 3.8.6
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 2500 mss 1000 sackok ws 0");
+    s.write(5000);
+    s.expect("A 1:1001");
+    s.expect("A 1001:2001");
+    s.expect_nothing(); // 500 more would be silly (RFC 9293 3.8.6.2.1, MUST-38)
+    s.receive("A 1:1 ack 2001 win 2500");
+    s.expect("A 2001:3001");
+}
+
+BOOST_AUTO_TEST_CASE(a_closed_window_is_probed_with_back_off_for_as_long_as_the_peer_answers) { // 3.8.6.1, MUST-35..37
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 0 mss 1000 sackok ws 0");
+    s.write(3000);
+    s.expect_nothing();
+    duration last{0};
+    for (int i = 0; i < 20; ++i) {
+        const time_point before = s.now();
+        s.advance(100s);
+        s.expect("A 1:2");
+        BOOST_TEST((s.now() - before >= std::min<duration>(last, 60s)));
+        last = s.now() - before;
+        s.receive("A 1:1 ack 1 win 0");
+    }
+    BOOST_TEST((last == 60s));
+    s.receive("A 1:1 ack 1 win 5000");
+    s.expect("A 1:1001");
+    s.expect("A 1001:2001");
+    s.expect("PA 2001:3001");
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_byte_that_was_taken_is_not_sent_again) {
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 0 mss 1000 sackok ws 0");
+    s.write(500);
+    s.expect_nothing();
+    s.advance(100s);
+    s.expect("A 1:2");
+    s.receive("A 1:1 ack 2 win 5000");
+    s.expect("PA 2:501");
+}
+
+BOOST_AUTO_TEST_CASE(a_window_probe_without_any_answer_ends_in_a_time_out) {
+    auto p = tcp_script::plain();
+    p.retries = 3;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 0 mss 1000 sackok ws 0");
+    s.write(500);
+    s.expect_nothing();
+    for (int i = 0; i < 3; ++i) {
+        s.advance(100s);
+        s.expect("A 1:2");
+    }
+    BOOST_TEST(tcp::has(s.advance(100s), event::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(a_window_too_small_for_a_segment_is_used_after_a_while) { // RFC 9293 3.8.6.2.1, the override
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
+    s.receive("A 1:1 ack 1 win 300");
+    s.write(2000);
+    s.expect_nothing();
+    s.advance(100s);
+    s.expect("A 1:301");
+}
+
+BOOST_AUTO_TEST_CASE(our_window_closes_as_data_piles_up_and_an_update_opens_it) { // RFC 9293 3.8.6.2.2, MUST-39
+    auto p = tcp_script::plain();
+    p.receive_buffer = 4000;
+    p.window_scaling = false;
+    tcp_script s(p);
+    s.connect();
+    s.receive("A 1:1001 ack 1");
+    s.receive("A 1001:2001 ack 1");
+    s.expect("A 1:1 ack 2001 win 2000");
+    s.receive("A 2001:3001 ack 1");
+    s.receive("A 3001:4001 ack 1");
+    s.expect("A 1:1 ack 4001 win 0");
+    s.receive("A 4001:4002 ack 1"); // a probe finds it closed
+    s.expect("A 1:1 ack 4001 win 0");
+    BOOST_TEST(s.read(100) == 100u);
+    s.expect_nothing(); // 100 bytes are not worth an update
+    BOOST_TEST(s.read_all() == 3900u);
+    s.expect("A 1:1 ack 4001 win 4000");
+}
+
+BOOST_AUTO_TEST_CASE(the_promised_window_never_shrinks) { // RFC 9293 SHLD-14
+    tcp_script s;
+    s.connect();
+    s.block().set_buffers(2000, 2000);
+    s.receive("A 1:1001 ack 1");
+    s.receive("A 1001:2001 ack 1");
+    BOOST_TEST((std::uint32_t{s.expect("A 1:1 ack 2001").window} << 5) >= 1'048'576u - 2000 - 32);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_send_buffer_says_so_and_reports_room) {
+    auto p = tcp_script::plain();
+    p.send_buffer = 4000;
+    tcp_script s(p);
+    s.connect();
+    s.write(4000);
+    BOOST_TEST(s.block().writable() == 0u);
+    BOOST_TEST(s.drain() == 4);
+    BOOST_TEST(!tcp::has(s.receive("A 1:1 ack 501"), event::writable));
+    BOOST_TEST(tcp::has(s.receive("A 1:1 ack 3001"), event::writable));
+    BOOST_TEST(tcp::has(s.receive("A 1:1 ack 4001"), event::all_acknowledged));
+}
+
+BOOST_AUTO_TEST_CASE(small_borrowed_writes_gather_in_one_chunk) {
+    tcp_script s;
+    s.connect();
+    s.write(10);
+    std::byte more[20];
+    for (int i = 0; i < 20; ++i) more[i] = stream_byte(10 + static_cast<unsigned>(i));
+    BOOST_TEST(s.block().append_copy(more) == 20u);
+    s.expect("PA 1:31");
+}
+
+BOOST_AUTO_TEST_CASE(too_many_pieces_in_the_send_queue_stop_the_writer) {
+    auto p = tcp_script::plain();
+    p.send_chunks = 8;
+    tcp_script s(p);
+    s.connect();
+    for (int i = 0; i < 8; ++i) s.write(1);
+    BOOST_TEST(s.block().writable() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(too_many_pieces_in_the_receive_queue_are_dropped_and_counted) {
+    auto p = tcp_script::plain();
+    p.receive_pieces = 4;
+    tcp_script s(p);
+    s.connect();
+    for (int i = 0; i < 6; ++i) s.receive("A " + std::to_string(1 + i) + ":" + std::to_string(2 + i) + " ack 1");
+    BOOST_TEST(s.block().readable() <= 4u);
+    BOOST_TEST(s.block().statistics().receive_queue_full > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(many_small_pieces_share_frames) {
+    tcp_script s;
+    s.connect();
+    for (int i = 0; i < 500; ++i) s.receive("A " + std::to_string(1 + i) + ":" + std::to_string(2 + i) + " ack 1");
+    BOOST_TEST(s.pool().count() - s.pool().free_count < 80u);
+    BOOST_TEST(s.read_all() == 500u);
+}
+
+BOOST_AUTO_TEST_CASE(after_a_long_silence_the_congestion_window_starts_again) { // RFC 5681 4.1
+    tcp_script s;
+    s.connect();
+    s.write(30'000);
+    for (int acked = 0; acked < 30'000;) {
+        acked += 1000 * s.drain();
+        s.receive("A 1:1 ack " + std::to_string(acked + 1));
+    }
+    s.expect_nothing();
+    BOOST_TEST(s.block().info().cwnd > 10'000u);
+    s.advance(10s);
+    s.write(10);
+    s.expect("PA 30001:30011");
+    BOOST_TEST(s.block().info().cwnd == 10'000u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

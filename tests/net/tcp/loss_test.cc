@@ -1,0 +1,310 @@
+// Losses and their repair: RFC 6298, 5681, 6582, 2018, 6675, 2883, 8985 7.
+#include "../../support/tcp_script.hh"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using tcp::event;
+using tcp::tcp_state;
+
+namespace {
+
+tcp::parameters no_probe() {
+    auto p = tcp_script::plain();
+    p.tail_loss_probe = false;
+    return p;
+}
+
+/// Ten segments of 1,000 bytes are on their way.
+void send_ten(tcp_script& s) {
+    s.write(9'900); // the tenth is small, no more can follow
+    BOOST_TEST(s.drain() == 10);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(loss)
+
+BOOST_AUTO_TEST_CASE(a_time_out_resends_the_first_segment_and_doubles) { // RFC 6298 5.4 to 5.6
+    tcp_script s(no_probe());
+    s.connect();
+    s.write(1000);
+    s.expect("PA 1:1001");
+    s.expect_nothing();
+    s.advance(200ms - 1us);
+    s.expect_nothing();
+    s.advance(1us);
+    BOOST_TEST(s.expect("PA 1:1001").retransmission);
+    s.expect_nothing();
+    s.advance(400ms - 1us);
+    s.expect_nothing();
+    s.advance(1us);
+    s.expect("PA 1:1001");
+    BOOST_TEST(s.block().info().cwnd == 1000u);
+    BOOST_TEST(tcp::has(s.receive("A 1:1 ack 1001"), event::all_acknowledged));
+    BOOST_TEST(s.block().info().backoff == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_retransmitted_segment_is_not_timed) { // Karn, RFC 6298 3
+    tcp_script s(no_probe());
+    s.connect();
+    s.write(1000);
+    s.expect("PA 1:1001");
+    s.expect_nothing();
+    const duration before = s.block().info().srtt;
+    s.advance(200ms);
+    s.expect("PA 1:1001");
+    s.expect_nothing();
+    s.advance(150ms);
+    s.receive("A 1:1 ack 1001");
+    BOOST_TEST((s.block().info().srtt == before));
+}
+
+BOOST_AUTO_TEST_CASE(r1_is_reported_and_r2_ends_the_connection) { // RFC 9293 3.8.3, MUST-20
+    auto p = no_probe();
+    p.retries = 5;
+    tcp_script s(p);
+    s.connect();
+    s.write(1000);
+    s.expect("PA 1:1001");
+    s.expect_nothing();
+    bool trouble = false;
+    for (int i = 0; i < 5; ++i) {
+        trouble |= tcp::has(s.advance(100s), event::delivery_trouble);
+        s.expect("PA 1:1001");
+        s.expect_nothing();
+    }
+    BOOST_TEST(trouble);
+    BOOST_TEST(tcp::has(s.advance(100s), event::timed_out | event::closed));
+    BOOST_TEST((s.block().error() == std::errc::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(the_user_timeout_ends_it_sooner) { // RFC 9293 3.8.3, MUST-21
+    tcp_script s(no_probe());
+    s.connect();
+    s.block().set_user_timeout(1s);
+    s.write(1000);
+    s.expect("PA 1:1001");
+    s.expect_nothing();
+    const time_point begin = s.now();
+    while (s.block().state() != tcp_state::closed) {
+        s.advance(100s);
+        s.drain();
+    }
+    BOOST_TEST((s.now() - begin >= 1s));
+    BOOST_TEST((s.now() - begin < 3s));
+}
+
+BOOST_AUTO_TEST_CASE(a_soft_icmp_error_names_the_cause_of_the_time_out) { // RFC 9293 MUST-55
+    auto p = no_probe();
+    p.retries = 1;
+    tcp_script s(p);
+    s.connect();
+    s.write(1000);
+    s.expect("PA 1:1001");
+    s.block().on_icmp_error(std::errc::host_unreachable, false, tcp::seq_number(1'000'001));
+    for (int i = 0; i < 2; ++i) s.drain(), s.advance(100s);
+    BOOST_TEST((s.block().error() == std::errc::host_unreachable));
+}
+
+BOOST_AUTO_TEST_CASE(three_sacks_start_fast_recovery_and_only_the_hole_is_resent) { // RFC 6675 5
+    tcp_script s(no_probe());
+    s.connect();
+    send_ten(s);
+    s.receive("A 1:1 ack 1001");
+    s.receive("A 1:1 ack 1001 sack 2001-3001");
+    s.receive("A 1:1 ack 1001 sack 2001-4001");
+    BOOST_TEST(s.drain() == 0);
+    s.receive("A 1:1 ack 1001 sack 2001-5001");
+    BOOST_TEST(s.expect("A 1001:2001").retransmission);
+    s.expect_nothing();
+    BOOST_TEST(s.block().info().recovering);
+    BOOST_TEST(s.block().info().ssthresh < 6000u);
+    s.receive("A 1:1 ack 9901");
+    BOOST_TEST(!s.block().info().recovering);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(limited_transmit_sends_new_data_on_the_first_two) { // RFC 3042
+    tcp_script s(no_probe());
+    s.connect();
+    s.write(20'000);
+    BOOST_TEST(s.drain() == 10);
+    s.receive("A 1:1 ack 1 sack 1001-2001");
+    s.expect("A 10001:11001");
+    s.expect_nothing();
+    s.receive("A 1:1 ack 1 sack 1001-3001");
+    s.expect("A 11001:12001");
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(two_holes_are_repaired_in_one_recovery) { // RFC 6675
+    tcp_script s(no_probe());
+    s.connect();
+    send_ten(s);
+    s.receive("A 1:1 ack 1 sack 1001-2001");
+    s.receive("A 1:1 ack 1 sack 3001-4001,1001-2001");
+    s.receive("A 1:1 ack 1 sack 3001-7001,1001-2001");
+    s.expect("A 1:1001");
+    s.drain();
+    s.receive("A 1:1 ack 1 sack 3001-9901,1001-2001");
+    s.drain();
+    s.receive("A 1:1 ack 2001 sack 3001-9901");
+    s.drain();
+    BOOST_TEST(s.block().statistics().retransmitted_segments == 2u);
+    BOOST_TEST(s.block().statistics().fast_recoveries == 1u);
+    s.receive("A 1:1 ack 9901");
+    BOOST_TEST(s.block().all_acknowledged());
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_retransmission_is_seen_without_a_time_out) {
+    tcp_script s(no_probe());
+    s.connect();
+    s.write(40'000);
+    BOOST_TEST(s.drain() == 10);
+    s.receive("A 1:1 ack 1 sack 1001-4001");
+    BOOST_TEST(s.expect("A 1:1001").retransmission); // and it is lost
+    s.drain();
+    s.receive("A 1:1 ack 1 sack 1001-10001");
+    BOOST_TEST(s.drain() > 3); // new data, behind the retransmission
+    s.receive("A 1:1 ack 1 sack 1001-14001");
+    BOOST_TEST(s.expect("A 1:1001").retransmission);
+}
+
+BOOST_AUTO_TEST_CASE(without_sack_three_duplicates_start_newreno) { // RFC 5681 3.2, RFC 6582
+    tcp_script s(no_probe());
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000");
+    send_ten(s);
+    for (int i = 0; i < 2; ++i) s.receive("A 1:1 ack 1");
+    s.expect_nothing();
+    s.receive("A 1:1 ack 1");
+    s.expect("A 1:1001");
+    s.expect_nothing();
+    for (int i = 0; i < 5; ++i) s.receive("A 1:1 ack 1");
+    s.receive("A 1:1 ack 4001"); // partial: the next hole at once
+    s.expect("A 4001:5001");
+    s.receive("A 1:1 ack 9901");
+    BOOST_TEST(!s.block().info().recovering);
+    BOOST_TEST(s.block().info().cwnd <= 5000u);
+}
+
+BOOST_AUTO_TEST_CASE(window_updates_are_not_duplicate_acks) { // RFC 5681 2
+    tcp_script s(no_probe());
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000");
+    send_ten(s);
+    for (int i = 0; i < 5; ++i) s.receive("A 1:1 ack 1 win " + std::to_string(60'000 + i));
+    s.expect_nothing();
+    BOOST_TEST(s.block().statistics().fast_recoveries == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_sack_of_what_was_never_sent_is_ignored) {
+    tcp_script s(no_probe());
+    s.connect();
+    send_ten(s);
+    for (int i = 0; i < 5; ++i) s.receive("A 1:1 ack 1 sack 20001-30001,5001-4001");
+    s.expect_nothing();
+    BOOST_TEST(!s.block().info().recovering);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_drops_what_it_sacked_gets_it_again) { // RFC 2018 8
+    tcp_script s(no_probe());
+    s.connect();
+    send_ten(s);
+    s.receive("A 1:1 ack 1 sack 1001-9901");
+    s.drain();
+    s.receive("A 1:1 ack 1001"); // at 1001 it has nothing after all
+    s.drain();
+    s.advance(100s);
+    s.expect("A 1001:2001");
+}
+
+BOOST_AUTO_TEST_CASE(the_last_segment_lost_is_probed_long_before_the_time_out) { // RFC 8985 7
+    tcp_script s;
+    s.connect();
+    send_ten(s);
+    s.receive("A 1:1 ack 9001");
+    s.drain();
+    const time_point before = s.now();
+    s.advance(1s);
+    BOOST_TEST(s.expect("PA 9001:9901").retransmission);
+    BOOST_TEST((s.now() - before < 60ms));
+    s.receive("A 1:1 ack 9901");
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+    BOOST_TEST(s.block().statistics().tail_loss_probes == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_that_is_sacked_reveals_the_lost_tail) { // RFC 8985 7
+    tcp_script s;
+    s.connect();
+    send_ten(s);
+    s.receive("A 1:1 ack 6001"); // the last four are lost
+    s.drain();
+    s.advance(1s);
+    s.expect("PA 9001:9901");
+    s.receive("A 1:1 ack 6001 sack 9001-9901");
+    s.expect("A 6001:7001");
+    s.expect("A 7001:8001");
+    s.receive("A 1:1 ack 8001 sack 9001-9901");
+    s.expect("A 8001:9001");
+    s.receive("A 1:1 ack 9901");
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_smaller_path_mtu_cuts_what_is_in_flight_anew) { // RFC 1191 6.5, RFC 9293 3.7.2
+    tcp_script s(no_probe());
+    s.connect();
+    s.write(2000);
+    BOOST_TEST(s.drain() == 2);
+    s.block().on_path_mtu(s.now(), 640);
+    s.expect("A 1:601");
+    BOOST_TEST(s.block().segment_payload() == 600u);
+}
+
+BOOST_AUTO_TEST_CASE(beyond_a_gap_data_is_kept_and_reported) { // RFC 2018 4, RFC 5681 4.2
+    tcp_script s;
+    s.connect();
+    s.receive("A 1001:2001 ack 1");
+    s.expect("A 1:1 ack 1 sack 1001-2001");
+    s.receive("A 3001:4001 ack 1");
+    s.expect("A 1:1 ack 1 sack 3001-4001,1001-2001");
+    s.receive("A 2001:3001 ack 1");
+    s.expect("A 1:1 ack 1 sack 1001-4001");
+    s.receive("A 1:1001 ack 1");
+    s.expect("A 1:1 ack 4001");
+    BOOST_TEST(s.read_all() == 4000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_duplicate_is_reported_by_dsack) { // RFC 2883 4
+    tcp_script s;
+    s.connect();
+    s.receive("A 1:1001 ack 1");
+    s.receive("A 1:1001 ack 1");
+    s.expect("A 1:1 ack 1001 sack 1-1001");
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(overlaps_are_trimmed_and_the_first_bytes_stay) {
+    tcp_script s;
+    s.connect();
+    s.receive("A 501:1501 ack 1");
+    s.drain();
+    s.receive("A 1:1001 ack 1");
+    s.expect("A 1:1 ack 1501");
+    s.receive("A 1001:2001 ack 1");
+    s.expect("A 1:1 ack 2001 sack 1001-1501");
+    BOOST_TEST(s.read_all() == 2000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_fin_beyond_a_gap_is_remembered) {
+    tcp_script s;
+    s.connect();
+    s.receive("FA 1001:2001 ack 1");
+    s.drain();
+    s.expect_state(tcp_state::established);
+    BOOST_TEST(tcp::has(s.receive("A 1:1001 ack 1"), event::end_of_stream));
+    s.expect("A 1:1 ack 2002");
+    s.expect_state(tcp_state::close_wait);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
