@@ -1,0 +1,12 @@
+// The socket API over our own stack: the same suite that the kernel's sockets pass, on a virtual clock.
+#include "stack_world.hh"
+
+using namespace corewire;
+
+BOOST_AUTO_TEST_SUITE(stack_sockets)
+
+#define CASE(name)                                                                                                     \
+    BOOST_FIXTURE_TEST_CASE(name, stack_world) { run(socket_suite::name(*this)); }
+CW_SOCKET_SUITE(CASE)
+
+BOOST_AUTO_TEST_SUITE_END()
