@@ -40,6 +40,7 @@ bool update_window(control_block& c, const arrival& a) noexcept {
     s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);
     if (s.window != old) c.output_wanted = true;
     if (s.waiting_for == awaited::window_probe) {
+        s.progress = a.now;
         s.attempts = 0; // the peer lives and is merely slow (RFC 9293 3.8.6.1, MUST-37)
         if (s.window != 0 && s.next == s.una) {
             c.timers.disarm(timer_slot::retransmit);

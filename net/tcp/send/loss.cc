@@ -79,6 +79,13 @@ event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
     return s.attempts == c.options.trouble_after ? event::delivery_trouble : event::none;
 }
 
+/// When to try again: after the backed-off time-out, or when the user's patience ends.
+time_point next_attempt(const control_block& c, time_point now) noexcept {
+    const time_point at = now + c.sending.rto.current();
+    if (c.options.user_timeout <= duration{0}) return at;
+    return std::clamp(c.sending.progress + c.options.user_timeout, now, at);
+}
+
 } // namespace
 
 bool take_sack_blocks(control_block& c, const segment& seg) noexcept {
@@ -150,7 +157,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     s.timing = false; // Karn
     s.rto.back_off();
     s.waiting_for = awaited::timeout;
-    c.timers.arm(timer_slot::retransmit, now + s.rto.current());
+    c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
     c.output_wanted = true;
     return s.attempts == c.options.trouble_after ? event::delivery_trouble : event::none;
 }
@@ -177,7 +184,7 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     s.rto.back_off();
     c.probe_wanted = true;
     c.predictable = false;
-    c.timers.arm(timer_slot::retransmit, now + s.rto.current());
+    c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
     c.output_wanted = true;
     return e;
 }

@@ -238,7 +238,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
         }
     }
     c.output_wanted = false;
-    return is_synchronized(c.state) && emit_ack(c, now, out);
+    return c.state >= tcp_state::syn_received && emit_ack(c, now, out);
 }
 
 #undef CW_HOT

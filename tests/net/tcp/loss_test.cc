@@ -87,13 +87,10 @@ BOOST_AUTO_TEST_CASE(the_user_timeout_ends_it_sooner) { // RFC 9293 3.8.3, MUST-
     s.write(1000);
     s.expect("PA 1:1001");
     s.expect_nothing();
-    const time_point begin = s.now();
-    while (s.block().state() != tcp_state::closed) {
-        s.advance(100s);
-        s.drain();
-    }
-    BOOST_TEST((s.now() - begin >= 1s));
-    BOOST_TEST((s.now() - begin < 3s));
+    for (int i = 0; i < 99; ++i) s.advance(10ms), s.drain();
+    s.expect_state(tcp_state::established);
+    s.advance(10ms);
+    s.expect_state(tcp_state::closed);
 }
 
 BOOST_AUTO_TEST_CASE(a_soft_icmp_error_names_the_cause_of_the_time_out) { // RFC 9293 MUST-55

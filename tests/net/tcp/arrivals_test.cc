@@ -1,0 +1,212 @@
+// Segments that do not belong: RFC 9293 3.10.7.4 first to fifth, RFC 5961, RFC 7323 5; and the state x segment table.
+#include "../../support/tcp_script.hh"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using tcp::event;
+using tcp::tcp_state;
+
+#include <corewire/net/tcp/arrives/closed.hh>
+#include <corewire/net/tcp/arrives/listen.hh>
+
+namespace {
+
+/// Brings a fresh script into a state.
+void reach(tcp_script& s, tcp_state state) {
+    switch (state) {
+    case tcp_state::syn_sent: s.open(), s.expect("S 0:0"); break;
+    case tcp_state::syn_received: s.listen("S 0:0 win 65535 mss 1000"), s.expect("SA 0:0"); break;
+    case tcp_state::established: s.connect(); break;
+    case tcp_state::fin_wait_1: s.connect(), s.shutdown(), s.expect("FA 1:1"); break;
+    case tcp_state::fin_wait_2: reach(s, tcp_state::fin_wait_1), s.receive("A 1:1 ack 2"); break;
+    case tcp_state::close_wait: s.connect(), s.receive("FA 1:1 ack 1"), s.expect("A 1:1 ack 2"); break;
+    case tcp_state::closing: reach(s, tcp_state::fin_wait_1), s.receive("FA 1:1 ack 1"), s.expect("A 2:2 ack 2"); break;
+    case tcp_state::last_ack: reach(s, tcp_state::close_wait), s.shutdown(), s.expect("FA 1:1 ack 2"); break;
+    case tcp_state::time_wait: reach(s, tcp_state::fin_wait_1), s.receive("FA 1:1 ack 2"), s.expect("A 2:2 ack 2"); break;
+    default: BOOST_FAIL("no way there");
+    }
+    s.drain();
+    s.expect_state(state);
+}
+
+struct row {
+    tcp_state from;
+    const char* segment;
+    const char* reply; ///< flags of what is sent; "" for nothing
+    tcp_state to;
+};
+
+using enum tcp_state;
+
+// RFC 9293 3.10.7.3 and .4. "in order" is 1 before the peer's FIN and 2 after it; our ACK covers 1, or 2 after our FIN.
+const row table[] = {
+    {syn_sent, "A 1:1 ack 1", "", syn_sent},
+    {syn_sent, "A 1:1 ack 2", "R", syn_sent},
+    {syn_sent, "RA 0:0 ack 1", "", closed},
+    {syn_sent, "R 0:0", "", syn_sent},
+    {syn_sent, "S 0:0", "SA", syn_received},
+    {syn_sent, "SA 0:0 ack 1", "A", established},
+    {syn_sent, "F 0:0", "", syn_sent},
+    {syn_received, "A 1:1 ack 1", "", established},
+    {syn_received, "A 1:1 ack 2", "R", syn_received},
+    {syn_received, "R 1:1", "", closed},
+    {syn_received, "R 5:5", "A", syn_received},
+    {syn_received, "S 0:0", "SA", syn_received},
+    {syn_received, "FA 1:1 ack 1", "A", close_wait},
+    {syn_received, "1 1:1", "", syn_received},
+    {established, "A 1:101 ack 1", "", established},
+    {established, "FA 1:1 ack 1", "A", close_wait},
+    {established, "R 1:1", "", closed},
+    {established, "R 2:2", "A", established},
+    {established, "R 900:900", "A", established},
+    {established, "R -5:-5", "", established},
+    {established, "S 1:1", "A", established},
+    {established, "S 0:0", "A", established},
+    {established, "SA 300:300 ack 1", "A", established},
+    {established, "A 1:1 ack 99", "A", established},
+    {established, "A -100:0 ack 1", "A", established},
+    {established, "A 3000000:3000001 ack 1", "A", established},
+    {established, "- 1:101", "", established},
+    {fin_wait_1, "A 1:1 ack 1", "", fin_wait_1},
+    {fin_wait_1, "A 1:1 ack 2", "", fin_wait_2},
+    {fin_wait_1, "FA 1:1 ack 1", "A", closing},
+    {fin_wait_1, "FA 1:1 ack 2", "A", time_wait},
+    {fin_wait_1, "R 1:1", "", closed},
+    {fin_wait_1, "S 1:1", "A", fin_wait_1},
+    {fin_wait_2, "FA 1:1 ack 2", "A", time_wait},
+    {fin_wait_2, "R 1:1", "", closed},
+    {fin_wait_2, "A 1:101 ack 2", "", fin_wait_2},
+    {close_wait, "A 2:2 ack 1", "", close_wait},
+    {close_wait, "FA 1:1 ack 1", "A", close_wait},
+    {close_wait, "R 2:2", "", closed},
+    {close_wait, "A 2:102 ack 1", "", close_wait},
+    {closing, "A 2:2 ack 2", "", time_wait},
+    {closing, "A 2:2 ack 1", "", closing},
+    {closing, "R 2:2", "", closed},
+    {last_ack, "A 2:2 ack 2", "", closed},
+    {last_ack, "A 2:2 ack 1", "", last_ack},
+    {last_ack, "R 2:2", "", closed},
+    {time_wait, "FA 1:1 ack 2", "A", time_wait},
+    {time_wait, "A 2:2 ack 2", "", time_wait},
+    {time_wait, "R 2:2", "", closed},
+    {time_wait, "R 7:7", "A", time_wait},
+    {time_wait, "S 2:2", "A", time_wait},
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(arrivals)
+
+BOOST_AUTO_TEST_CASE(each_state_answers_each_segment_as_the_rfc_says) {
+    for (const row& r : table) {
+        BOOST_TEST_CONTEXT(tcp::name_of(r.from) << " receives " << r.segment) {
+            tcp_script s;
+            reach(s, r.from);
+            s.receive(r.segment);
+            tcp::outgoing_segment out;
+            std::string reply;
+            if (s.block().next_segment(s.now(), out)) {
+                if (wire::has(out.flags, tcp::tcp_flags::syn)) reply += 'S';
+                if (wire::has(out.flags, tcp::tcp_flags::fin)) reply += 'F';
+                if (wire::has(out.flags, tcp::tcp_flags::rst)) reply += 'R';
+                if (wire::has(out.flags, tcp::tcp_flags::ack)) reply += 'A';
+            }
+            BOOST_TEST(reply == r.reply);
+            BOOST_TEST(tcp::name_of(s.block().state()) == tcp::name_of(r.to));
+            s.block().check_invariants();
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(no_connection_answers_with_a_reset_but_to_a_reset) { // RFC 9293 3.10.7.1
+    tcp::segment s;
+    s.seq = tcp::seq_number(100);
+    s.ack = tcp::seq_number(7);
+    s.payload_size = 10;
+    tcp::outgoing_segment out;
+    s.flags = tcp::tcp_flags::syn;
+    BOOST_TEST(tcp::reset_for(s, out));
+    BOOST_TEST((out.seq == tcp::seq_number(0) && out.ack == tcp::seq_number(111)));
+    s.flags = tcp::tcp_flags::ack;
+    BOOST_TEST(tcp::reset_for(s, out));
+    BOOST_TEST((out.seq == tcp::seq_number(7) && out.flags == tcp::tcp_flags::rst));
+    s.flags = tcp::tcp_flags::rst;
+    BOOST_TEST(!tcp::reset_for(s, out));
+}
+
+BOOST_AUTO_TEST_CASE(a_listener_takes_a_syn_and_nothing_else) { // RFC 9293 3.10.7.2
+    using tcp::tcp_flags;
+    using tcp::listen_verdict;
+    tcp::segment s;
+    const auto verdict = [&](tcp_flags f) { return s.flags = f, tcp::on_listen(s); };
+    BOOST_TEST((verdict(tcp_flags::syn) == listen_verdict::open));
+    BOOST_TEST((verdict(tcp_flags::ack) == listen_verdict::reset));
+    BOOST_TEST((verdict(tcp_flags::syn | tcp_flags::ack) == listen_verdict::reset));
+    BOOST_TEST((verdict(tcp_flags::rst | tcp_flags::ack) == listen_verdict::ignore));
+    BOOST_TEST((verdict(tcp_flags::syn | tcp_flags::fin) == listen_verdict::ignore));
+    BOOST_TEST((verdict(tcp_flags::none) == listen_verdict::ignore));
+}
+
+BOOST_AUTO_TEST_CASE(challenge_acks_are_limited) { // RFC 5961 7
+    tcp::challenge_limiter limiter(1, 10);
+    auto p = tcp_script::plain();
+    p.challenges = &limiter;
+    tcp_script s(p);
+    s.connect();
+    for (int i = 0; i < 100; ++i) s.receive("S 1:1"), s.drain();
+    BOOST_TEST(s.block().statistics().challenge_acks <= 15u);
+    BOOST_TEST(s.block().statistics().challenge_acks_withheld >= 85u);
+    BOOST_TEST(limiter.withheld() >= 85u);
+}
+
+BOOST_AUTO_TEST_CASE(two_confused_ends_do_not_acknowledge_each_other_for_ever) {
+    tcp_script s;
+    s.connect();
+    for (int i = 0; i < 100; ++i) s.receive("A -100:-100 ack 1"), s.drain();
+    BOOST_TEST(s.block().statistics().unacceptable_segments == 100u);
+    s.receive("A -100:-100 ack 1");
+    s.expect_nothing();
+    s.advance(600ms);
+    s.receive("A -100:-100 ack 1");
+    s.expect("A 1:1");
+}
+
+BOOST_AUTO_TEST_CASE(an_old_timestamp_is_rejected_and_answered) { // RFC 7323 5.3, R1
+    auto p = tcp_script::plain();
+    p.timestamps = true;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 5000 0 ws 0");
+    s.receive("A 1:11 ack 1 ts 5010 0");
+    s.receive("A 11:21 ack 1 ts 4000 0");
+    s.expect("A 1:1 ack 11 ts 0 5010");
+    BOOST_TEST(s.block().statistics().paws_rejected == 1u);
+    BOOST_TEST(s.block().readable() == 10u);
+    s.receive("A 11:21 ack 1 nots"); // RFC 7323 3.2: dropped
+    BOOST_TEST(s.block().readable() == 10u);
+}
+
+BOOST_AUTO_TEST_CASE(the_echo_is_of_the_segment_that_moved_the_ack) { // RFC 7323 4.3
+    auto p = tcp_script::plain();
+    p.timestamps = true;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 100 0 ws 0");
+    s.receive("A 989:1977 ack 1 ts 103 0"); // beyond a gap: not echoed
+    s.expect("A 1:1 ack 1 ts 0 100");
+    s.receive("A 1:989 ack 1 ts 101 0");
+    s.expect("A 1:1 ack 1977 ts 0 101");
+}
+
+BOOST_AUTO_TEST_CASE(after_24_days_of_silence_paws_forgets) { // RFC 7323 5.5
+    auto p = tcp_script::plain();
+    p.timestamps = true;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 5000 0 ws 0");
+    s.expect_nothing();
+    s.advance(std::chrono::hours{24 * 25});
+    s.receive("A 1:11 ack 1 ts 4000 0");
+    BOOST_TEST(s.block().readable() == 10u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

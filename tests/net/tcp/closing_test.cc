@@ -1,0 +1,203 @@
+// Closing, in all its orders (RFC 9293 3.6), TIME-WAIT, abort, keepalive (3.8.4).
+#include "../../support/tcp_script.hh"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using tcp::event;
+using tcp::tcp_state;
+
+BOOST_AUTO_TEST_SUITE(closing)
+
+BOOST_AUTO_TEST_CASE(the_active_closer_ends_in_time_wait) { // RFC 9293 3.6, figure 12, MUST-13
+    tcp_script s;
+    s.connect();
+    s.shutdown();
+    s.expect("FA 1:1 ack 1");
+    s.expect_state(tcp_state::fin_wait_1);
+    BOOST_TEST(tcp::has(s.receive("A 1:1 ack 2"), event::all_acknowledged));
+    s.expect_state(tcp_state::fin_wait_2);
+    BOOST_TEST(tcp::has(s.receive("FA 1:1 ack 2"), event::end_of_stream));
+    s.expect("A 2:2 ack 2");
+    s.expect_state(tcp_state::time_wait);
+    s.advance(60s - 1us);
+    s.expect_state(tcp_state::time_wait);
+    BOOST_TEST(tcp::has(s.advance(1us), event::closed));
+    BOOST_TEST((s.block().error() == std::errc{}));
+}
+
+BOOST_AUTO_TEST_CASE(the_passive_closer_ends_with_its_own_fin) {
+    tcp_script s;
+    s.connect();
+    s.receive("FA 1:1 ack 1");
+    s.expect("A 1:1 ack 2");
+    s.expect_state(tcp_state::close_wait);
+    BOOST_TEST(s.block().at_end());
+    s.write(100); // half-closed: our side still talks
+    s.expect("PA 1:101 ack 2");
+    s.shutdown();
+    s.expect("FA 101:101 ack 2");
+    s.expect_state(tcp_state::last_ack);
+    BOOST_TEST(tcp::has(s.receive("A 2:2 ack 102"), event::closed));
+}
+
+BOOST_AUTO_TEST_CASE(both_close_at_once) { // RFC 9293 3.6, figure 13
+    tcp_script s;
+    s.connect();
+    s.shutdown();
+    s.expect("FA 1:1 ack 1");
+    s.receive("FA 1:1 ack 1");
+    s.expect("A 2:2 ack 2");
+    s.expect_state(tcp_state::closing);
+    s.receive("A 2:2 ack 2");
+    s.expect_state(tcp_state::time_wait);
+}
+
+BOOST_AUTO_TEST_CASE(fin_and_its_ack_in_one_segment_lead_straight_to_time_wait) {
+    tcp_script s;
+    s.connect();
+    s.shutdown();
+    s.expect("FA 1:1 ack 1");
+    s.receive("FA 1:1 ack 2");
+    s.expect("A 2:2 ack 2");
+    s.expect_state(tcp_state::time_wait);
+}
+
+BOOST_AUTO_TEST_CASE(the_fin_goes_with_the_last_data) {
+    tcp_script s;
+    s.connect();
+    s.write(1500);
+    s.shutdown();
+    s.expect("A 1:1001");
+    s.expect("FPA 1001:1501");
+    s.receive("A 1:1 ack 1502");
+    s.expect_state(tcp_state::fin_wait_2);
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_fin_is_sent_again) {
+    auto p = tcp_script::plain();
+    p.tail_loss_probe = false;
+    tcp_script s(p);
+    s.connect();
+    s.shutdown();
+    s.expect("FA 1:1");
+    s.expect_nothing();
+    s.advance(200ms);
+    BOOST_TEST(s.expect("FA 1:1").retransmission);
+}
+
+BOOST_AUTO_TEST_CASE(a_repeated_fin_is_acknowledged_and_restarts_time_wait) { // RFC 9293 3.10.7.4, eighth
+    tcp_script s;
+    s.connect();
+    s.shutdown();
+    s.expect("FA 1:1");
+    s.receive("FA 1:1 ack 2");
+    s.drain();
+    s.advance(50s);
+    s.receive("FA 1:1 ack 2");
+    s.expect("A 2:2 ack 2");
+    s.expect_nothing();
+    s.advance(50s);
+    s.expect_state(tcp_state::time_wait);
+    BOOST_TEST(tcp::has(s.advance(11s), event::closed));
+}
+
+BOOST_AUTO_TEST_CASE(time_wait_lets_a_later_connection_in_and_no_other) { // RFC 9293 3.6.1 MAY-2, RFC 6191
+    tcp_script s;
+    s.connect();
+    s.shutdown();
+    s.expect("FA 1:1");
+    s.receive("FA 1:1 ack 2");
+    s.drain();
+    buffer nothing;
+    BOOST_TEST(s.block().may_reuse(s.build(segment_text::parse("S 5000:5000"), nothing)));
+    BOOST_TEST(!s.block().may_reuse(s.build(segment_text::parse("S -5000:-5000"), nothing)));
+    BOOST_TEST(!s.block().may_reuse(s.build(segment_text::parse("A 5000:5000"), nothing)));
+}
+
+BOOST_AUTO_TEST_CASE(abort_sends_a_reset) { // RFC 9293 3.10.5
+    tcp_script s;
+    s.connect();
+    s.write(100);
+    s.abort();
+    s.expect("RA 1:1 ack 1");
+    s.expect_nothing();
+    s.expect_state(tcp_state::closed);
+}
+
+BOOST_AUTO_TEST_CASE(data_for_an_orphan_is_reset) { // RFC 9293 3.6.1 SHLD-3, RFC 2525 2.17
+    tcp_script s;
+    s.connect();
+    s.shutdown();
+    s.orphan();
+    s.expect("FA 1:1");
+    s.receive("A 1:1 ack 2");
+    BOOST_TEST(tcp::has(s.receive("A 1:101 ack 2"), event::reset));
+    s.expect("RA 2:2");
+}
+
+BOOST_AUTO_TEST_CASE(an_orphan_does_not_wait_for_ever_in_fin_wait_2) {
+    tcp_script s;
+    s.connect();
+    s.shutdown();
+    s.orphan();
+    s.expect("FA 1:1");
+    s.receive("A 1:1 ack 2");
+    s.expect_nothing();
+    BOOST_TEST(tcp::has(s.advance(60s), event::closed));
+}
+
+BOOST_AUTO_TEST_CASE(half_closed_fin_wait_2_goes_on_receiving) {
+    tcp_script s;
+    s.connect();
+    s.shutdown();
+    s.expect("FA 1:1");
+    s.receive("A 1:1 ack 2");
+    s.expect_nothing();
+    s.advance(3600s);
+    s.receive("A 1:1001 ack 2");
+    BOOST_TEST(s.read() == 1000u);
+    s.expect_state(tcp_state::fin_wait_2);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_read_before_a_reset_is_still_there) {
+    tcp_script s;
+    s.connect();
+    s.receive("A 1:101 ack 1");
+    BOOST_TEST(tcp::has(s.receive("R 101:101"), event::reset | event::closed));
+    BOOST_TEST((s.block().error() == std::errc::connection_reset));
+    BOOST_TEST(s.read() == 100u);
+}
+
+BOOST_AUTO_TEST_CASE(keepalive_is_off_unless_asked_for) { // RFC 9293 3.8.4, MUST-24, MUST-26
+    tcp_script s;
+    s.connect();
+    s.advance(std::chrono::hours{24});
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(keepalive_probes_an_idle_peer_and_gives_up_after_the_last) { // MUST-25, MUST-27
+    auto p = tcp_script::plain();
+    p.keepalive = true;
+    p.keepalive_idle = 10s;
+    p.keepalive_interval = 1s;
+    p.keepalive_probes = 3;
+    tcp_script s(p);
+    s.connect();
+    s.expect_nothing();
+    s.advance(10s);
+    s.expect("A 0:0 ack 1");
+    s.receive("A 1:1 ack 1"); // it lives
+    s.expect_nothing();
+    s.advance(9s);
+    s.expect_nothing();
+    for (int i = 0; i < 3; ++i) {
+        s.advance(10s);
+        s.expect("A 0:0 ack 1");
+        s.expect_nothing();
+    }
+    BOOST_TEST(tcp::has(s.advance(10s), event::timed_out));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

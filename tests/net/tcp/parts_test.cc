@@ -1,0 +1,261 @@
+// The parts by themselves: sequence numbers, queues, reassembly, scoreboard, estimator, congestion window, life cycle,
+// initial numbers, ports, cookies.
+#include <corewire/net/frame/frame_pool.hh>
+#include <corewire/net/tcp/congestion/reno.hh>
+#include <corewire/net/tcp/lifecycle.hh>
+#include <corewire/net/tcp/open/isn.hh>
+#include <corewire/net/tcp/open/port_selection.hh>
+#include <corewire/net/tcp/open/syn_cookies.hh>
+#include <corewire/net/tcp/receive/reassembler.hh>
+#include <corewire/net/tcp/send/rto.hh>
+#include <corewire/net/tcp/send/scoreboard.hh>
+#include <corewire/net/tcp/send/send_queue.hh>
+#include <corewire/reactor/base/random.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <set>
+#include <vector>
+
+using namespace corewire;
+using namespace corewire::tcp;
+using namespace std::chrono_literals;
+
+namespace {
+
+seq_number at(std::uint32_t v) { return seq_number(v); }
+
+buffer bytes(frame_pool& pool, std::uint32_t first, std::uint32_t size) {
+    buffer b = pool.allocate_buffer();
+    std::byte* p = b.append(size);
+    for (std::uint32_t i = 0; i < size; ++i) p[i] = static_cast<std::byte>((first + i) * 7);
+    return b;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(parts)
+
+BOOST_AUTO_TEST_CASE(sequence_numbers_compare_across_the_wrap) { // RFC 9293 3.4
+    BOOST_TEST((at(0xffff'fff0) < at(5)));
+    BOOST_TEST((at(5) > at(0xffff'fff0)));
+    BOOST_TEST((at(5) - at(0xffff'fff0)) == 21u);
+    BOOST_TEST((later(at(0xffff'fff0), at(5)) == at(5)));
+    BOOST_TEST((at(7) <= at(7)));
+}
+
+BOOST_AUTO_TEST_CASE(the_reassembler_puts_random_overlapping_pieces_together) {
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        frame_pool pool(1024);
+        {
+            random_generator random(seed);
+            reassembler r;
+            receive_queue q;
+            r.start(200);
+            q.start(10'000);
+            const std::uint32_t base = 0xffff'f000u; // wraps on the way
+            seq_number next = at(base);
+            for (int i = 0; i < 2000 && next - at(base) < 10'000; ++i) {
+                const std::uint32_t ahead = static_cast<std::uint32_t>(random.below(3000));
+                const std::uint32_t size = 1 + static_cast<std::uint32_t>(random.below(400));
+                const seq_number start = next + ahead;
+                buffer b = bytes(pool, start.value, size);
+                if (ahead == 0 || random.chance(0.05)) {
+                    b = bytes(pool, next.value, size);
+                    q.push(std::move(b));
+                    next += size;
+                    next = r.drain(next, q);
+                } else {
+                    r.insert(start, std::move(b));
+                }
+                r.check_invariants(next);
+                while (buffer piece = q.pop(~0u)) {}
+            }
+            BOOST_TEST((next - at(base)) >= 10000u);
+        }
+        BOOST_TEST(pool.free_count == pool.count());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_reassembler_is_bounded_in_pieces_and_ranges) {
+    frame_pool pool(1024);
+    reassembler r;
+    r.start(100);
+    for (std::uint32_t i = 0; i < 200; ++i) r.insert(at(10 + 10 * i), bytes(pool, 0, 5));
+    BOOST_TEST(r.ranges() == reassembler::range_limit);
+    BOOST_TEST(r.pieces() == reassembler::range_limit);
+    BOOST_TEST(r.dropped() == 200u - reassembler::range_limit);
+    r.check_invariants(at(0));
+    r.clear();
+    for (std::uint32_t i = 0; i < 200; ++i) r.insert(at(10 + 5 * i), bytes(pool, 0, 5));
+    BOOST_TEST(r.pieces() == 100u);
+    BOOST_TEST(r.ranges() == 1u);
+    r.clear();
+}
+
+BOOST_AUTO_TEST_CASE(the_send_queue_finds_every_byte) {
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+        frame_pool pool(1024);
+        random_generator random(seed);
+        send_queue q;
+        const seq_number first = at(0xffff'fe00u);
+        q.start(first, 1 << 20, 4096);
+        for (int i = 0; i < 300; ++i) {
+            q.push(bytes(pool, q.end().value, 1 + static_cast<std::uint32_t>(random.below(100))));
+            if (random.chance(0.3)) q.acknowledge(q.first() + static_cast<std::uint32_t>(random.below(q.size() + 1)));
+            q.check_invariants();
+            if (q.size() == 0) continue;
+            const std::uint32_t offset = static_cast<std::uint32_t>(random.below(q.size()));
+            const std::uint32_t size = 1 + static_cast<std::uint32_t>(random.below(q.size() - offset));
+            std::vector<std::byte> out(size);
+            q.copy(q.first() + offset, size, out.data());
+            bool right = true;
+            for (std::uint32_t k = 0; k < size; ++k) right &= out[k] == static_cast<std::byte>((q.first().value + offset + k) * 7);
+            BOOST_TEST(right);
+            const auto place = q.find(q.first() + offset);
+            BOOST_TEST((place.chunk->data()[place.offset] == out[0]));
+        }
+        q.clear();
+        BOOST_TEST(pool.free_count == pool.count());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_scoreboard_agrees_with_a_bitmap) {
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        random_generator random(seed);
+        scoreboard b;
+        const seq_number base = at(0xffff'ff00u);
+        b.start(base);
+        std::vector<bool> held(2000);
+        std::uint32_t una = 0;
+        for (int i = 0; i < 100 && una < 1900; ++i) {
+            const auto left = una + static_cast<std::uint32_t>(random.below(2000 - una));
+            const auto right = std::min<std::uint32_t>(2000, left + 1 + static_cast<std::uint32_t>(random.below(60)));
+            b.sack({base + left, base + right}, base + 2000);
+            for (std::uint32_t k = left; k < right; ++k) held[k] = true;
+            if (random.chance(0.1)) una = std::min<std::uint32_t>(2000, una + static_cast<std::uint32_t>(random.below(100)));
+            b.acknowledge(base + una);
+            b.check_invariants(base + una, base + 2000);
+            std::uint32_t sacked = 0;
+            for (std::uint32_t k = una; k < 2000; ++k) sacked += held[k] ? 1u : 0u;
+            BOOST_TEST(b.sacked() == sacked);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_scoreboard_is_bounded) {
+    scoreboard b;
+    b.start(at(0));
+    for (std::uint32_t i = 0; i < 300; ++i) b.sack({at(10 + 20 * i), at(20 + 20 * i)}, at(100'000));
+    BOOST_TEST(b.holes() == scoreboard::hole_limit);
+    BOOST_TEST(b.refused() > 0u);
+    b.check_invariants(at(0), at(100'000));
+}
+
+BOOST_AUTO_TEST_CASE(pipe_counts_what_is_neither_sacked_nor_lost) { // RFC 6675 4, SetPipe()
+    scoreboard b;
+    b.start(at(0));
+    b.sack({at(1000), at(5000)}, at(10'000));
+    BOOST_TEST(b.pipe(at(10'000)) == 6000u);
+    BOOST_TEST(b.mark_lost(1000));
+    BOOST_TEST(b.pipe(at(10'000)) == 5000u);
+    const sack_block lost = b.next_lost(600);
+    BOOST_TEST(lost.size() == 600u);
+    b.resent(lost, at(10'000));
+    BOOST_TEST(b.pipe(at(10'000)) == 5600u);
+}
+
+BOOST_AUTO_TEST_CASE(the_time_out_follows_the_rfc) { // RFC 6298 2
+    rto_estimator e;
+    e.start(1s, 200ms, 60s);
+    BOOST_TEST((e.current() == 1s));
+    e.sample(100ms);
+    BOOST_TEST((e.srtt() == 100ms && e.rttvar() == 50ms && e.current() == 300ms));
+    e.sample(100ms);
+    BOOST_TEST((e.rttvar() == 37500us && e.current() == 250ms));
+    for (int i = 0; i < 50; ++i) e.sample(10us);
+    BOOST_TEST((e.current() == 200ms));
+    for (int i = 0; i < 300; ++i) e.back_off();
+    BOOST_TEST((e.current() == 60s));
+}
+
+BOOST_AUTO_TEST_CASE(reno_doubles_then_adds_then_halves) { // RFC 5681 3.1
+    reno r(1000);
+    BOOST_TEST(r.cwnd() == 10'000u);
+    r.on_ack({time_point{}, 10'000, 10'000, 0ns});
+    BOOST_TEST(r.cwnd() == 20'000u);
+    r.on_loss(time_point{}, 20'000);
+    BOOST_TEST(r.cwnd() == 10'000u);
+    BOOST_TEST(r.ssthresh() == 10'000u);
+    for (int i = 0; i < 10; ++i) r.on_ack({time_point{}, 1000, 10'000, 0ns});
+    BOOST_TEST(r.cwnd() == 11'000u);
+    r.on_timeout(time_point{}, 11'000, true);
+    BOOST_TEST(r.cwnd() == 1000u);
+    BOOST_TEST(r.ssthresh() == 5500u);
+    r.on_timeout(time_point{}, 1000, false);
+    BOOST_TEST(r.ssthresh() == 5500u);
+    r.check_invariants();
+}
+
+BOOST_AUTO_TEST_CASE(the_states_move_as_in_figure_5) { // RFC 9293 3.3.2
+    using enum tcp_state;
+    BOOST_TEST((next_state(syn_sent, transition::syn_received) == syn_received));
+    BOOST_TEST((next_state(established, transition::fin_sent) == fin_wait_1));
+    BOOST_TEST((next_state(fin_wait_1, transition::fin_received) == closing));
+    BOOST_TEST((next_state(closing, transition::fin_acknowledged) == time_wait));
+    BOOST_TEST((next_state(close_wait, transition::fin_sent) == last_ack));
+    for (int s = 0; s < tcp_state_count; ++s) {
+        BOOST_TEST((next_state(static_cast<tcp_state>(s), transition::aborted) == closed));
+        BOOST_TEST(!name_of(static_cast<tcp_state>(s)).empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(initial_numbers_grow_on_one_flow_and_are_unlike_on_others) { // RFC 6528 3
+    const siphash_key key{1, 2};
+    const four_tuple flow{10, 20, 30, 40};
+    const seq_number a = initial_sequence_number(key, from_ns(0), flow);
+    BOOST_TEST((initial_sequence_number(key, from_ns(4000000), flow) - a) == 1000u);
+    BOOST_TEST((initial_sequence_number(key, from_ns(0), {10, 20, 30, 41}) != a));
+    BOOST_TEST((initial_sequence_number({1, 3}, from_ns(0), flow) != a));
+}
+
+BOOST_AUTO_TEST_CASE(ports_do_not_come_round_soon_and_unusable_ones_are_skipped) { // RFC 6056 3.3.4
+    port_selector ports({1, 2}, {3, 4});
+    std::set<std::uint16_t> seen;
+    for (int i = 0; i < 10'000; ++i) {
+        const auto port = ports.select({1, 2, 0, 80}, [](std::uint16_t p) { return p % 2 == 0; });
+        BOOST_REQUIRE(port.has_value());
+        BOOST_REQUIRE(*port >= port_selector::first);
+        BOOST_REQUIRE(*port % 2 == 0);
+        BOOST_REQUIRE(seen.insert(*port).second);
+    }
+    BOOST_TEST(!ports.select({1, 2, 0, 80}, [](std::uint16_t) { return false; }).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_cookie_comes_home_once_within_two_minutes_and_to_its_own_flow_only) { // RFC 4987 3.6
+    const siphash_key key{5, 6};
+    const four_tuple flow{10, 20, 30, 40};
+    const time_point now = from_ns(1'000'000'000'000);
+    const seq_number cookie = make_cookie(key, now, flow, at(77), 1400);
+    BOOST_TEST((check_cookie(key, now, flow, at(77), cookie) == std::uint16_t{1360}));
+    BOOST_TEST((check_cookie(key, now + 64s, flow, at(77), cookie) == std::uint16_t{1360}));
+    BOOST_TEST(!check_cookie(key, now + 129s, flow, at(77), cookie).has_value());
+    BOOST_TEST(!check_cookie(key, now, flow, at(78), cookie).has_value());
+    BOOST_TEST(!check_cookie(key, now, {10, 20, 30, 41}, at(77), cookie).has_value());
+    BOOST_TEST(!check_cookie(key, now, flow, at(77), cookie + 1).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(the_cookie_timestamp_keeps_the_terms_and_never_runs_ahead) {
+    for (std::uint32_t clock : {100u, 1000u, 1063u, 0x7fff'ffffu}) {
+        for (std::uint8_t scale : {std::uint8_t{0}, std::uint8_t{7}, std::uint8_t{14}, no_window_scale}) {
+            const std::uint32_t stamp = cookie_timestamp(clock, {.sack = true, .window_scale = scale});
+            BOOST_TEST(static_cast<std::int32_t>(clock - stamp) >= 0);
+            const cookie_terms back = terms_of_timestamp(stamp, 1460);
+            BOOST_TEST(back.sack);
+            BOOST_TEST(back.window_scale == scale);
+        }
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
