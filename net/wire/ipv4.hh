@@ -37,8 +37,9 @@ public:
         return parse_error::none;
     }
 
-    /// For the datagram quoted in an ICMP error (RFC 792: the header and at least 8 bytes of what follows it): the
-    /// payload may be cut short. payload() is what there is of it; total_length() says what there was.
+    /// For a datagram of which only the beginning is in `packet`: the one quoted in an ICMP error (RFC 792: the header
+    /// and at least 8 bytes of what follows it), or one whose rest lies in another buffer. The header must be whole.
+    /// payload() is what there is here; total_length() says what there was.
     [[nodiscard]] static parse_error parse_quoted(byte_span packet, ipv4_view& out) noexcept {
         const parse_error error = parse_header(packet, out);
         if (error != parse_error::none) return error;

@@ -228,6 +228,15 @@ BOOST_AUTO_TEST_CASE(a_quoted_datagram_may_be_cut_short) {
     BOOST_TEST(v.payload().size() == 40u);
 }
 
+BOOST_AUTO_TEST_CASE(a_quoted_header_itself_may_not_be_cut) {
+    const byte_vector packet = packet_of(kernel::igmp_v3_report); // a header of 24 bytes
+    for (std::size_t size = 0; size <= packet.size(); ++size) {
+        const byte_vector part = exact(byte_span(packet).first(size));
+        ipv4_view v;
+        BOOST_TEST(ipv4_view::parse_quoted(part, v) == (size < 24 ? parse_error::truncated : parse_error::none));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(random_headers_go_both_ways) {
     corewire::random_generator random(seed());
     for (int i = 0; i < 5000; ++i) {
