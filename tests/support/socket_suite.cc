@@ -81,8 +81,10 @@ task<> echo(tcp_stream peer) {
 
 task<> fill(tcp_stream& stream) {
     static const std::vector<std::byte> block(65536, std::byte{'f'});
+    // Longer than an ACK may be delayed (40 ms), which makes room once more.
+    constexpr duration patience = std::chrono::milliseconds{250};
     for (;;) {
-        const std::errc why = co_await error_of([&] { return stream.write(byte_span{block}, soon()); });
+        const std::errc why = co_await error_of([&] { return stream.write(byte_span{block}, soon(patience)); });
         if (why == std::errc::timed_out) co_return;
         BOOST_REQUIRE_EQUAL(why, std::errc{});
     }
