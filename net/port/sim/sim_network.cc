@@ -70,7 +70,7 @@ void sim_network::send(sim_link::one_way& lane, frame& f, std::uint32_t size) {
     time_point sent = now_;
     if (dropped == nullptr && o.bits_per_second != 0) {
         const auto wait = std::max(lane.busy_until, now_) - now_;
-        const double waiting_bytes = static_cast<double>(wait.count()) * 1e-9 * static_cast<double>(o.bits_per_second) / 8;
+        const double waiting_bytes = static_cast<double>(wait.count()) * static_cast<double>(o.bits_per_second) / 8e9;
         if (waiting_bytes + size > static_cast<double>(o.queue_bytes)) dropped = &lane.counts.queue_full;
         else sent = lane.busy_until = now_ + wait + duration(std::uint64_t{size} * 8 * 1'000'000'000 / o.bits_per_second);
     }

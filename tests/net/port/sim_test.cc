@@ -1,0 +1,175 @@
+// The simulated network: exact times, every fault, and the same run from the same seed.
+#include <corewire/net/port/sim/sim_network.hh>
+
+#include "tests/support/test_packets.hh"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+const mac_address mac_a(2, 0, 0, 0, 0, 1), mac_b(2, 0, 0, 0, 0, 2), mac_c(2, 0, 0, 0, 0, 3);
+constexpr auto forward = sim_link::direction::forward;
+
+struct two_hosts {
+    explicit two_hosts(const sim_link_options& o = {}, std::uint64_t seed = 7)
+        : net({.seed = seed}), a(net.make_port(mac_a)), b(net.make_port(mac_b)), link(net.connect(*a, *b, o)) {}
+    sim_network net;
+    std::unique_ptr<sim_port> a, b;
+    sim_link& link;
+};
+
+struct arrival {
+    std::int64_t at;
+    std::vector<std::byte> bytes;
+    bool operator==(const arrival&) const = default;
+};
+
+/// 400 frames through every fault; all arrivals with their times.
+std::vector<arrival> stormy_run(std::uint64_t seed) {
+    two_hosts h({.latency = 20us, .bits_per_second = 1'000'000'000, .loss = .1, .duplicate = .1, .corrupt = .1,
+                 .reorder = .2, .reorder_delay = 50us}, seed);
+    std::vector<arrival> all;
+    for (std::uint32_t i = 0; i < 400; ++i) {
+        send(*h.a, numbered_frame(*h.a, mac_b, i, 64 + i));
+        h.net.advance_to(std::min(h.net.now() + 1us, h.net.next_event()));
+        for (auto& f : receive_all(*h.b)) all.push_back({to_ns(h.net.now()), f});
+    }
+    while (h.net.next_event() != never) {
+        h.net.advance_to(h.net.next_event());
+        for (auto& f : receive_all(*h.b)) all.push_back({to_ns(h.net.now()), f});
+    }
+    return all;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(sim)
+
+BOOST_AUTO_TEST_CASE(a_packet_arrives_after_the_latency_and_not_a_nanosecond_before) {
+    two_hosts h({.latency = 10us});
+    send(*h.a, numbered_frame(*h.a, mac_b, 1));
+    h.net.advance_to(from_ns(9'999));
+    BOOST_TEST(receive_numbers(*h.b).empty());
+    h.net.advance_to(from_ns(10'000));
+    BOOST_TEST(receive_numbers(*h.b) == std::vector<std::uint32_t>{1}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(the_rate_spaces_packets_by_their_size) {
+    two_hosts h({.latency = 0ns, .bits_per_second = 1'000'000'000});
+    for (std::uint32_t i = 0; i < 3; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 125)); // a microsecond each
+    for (int i = 1; i <= 3; ++i) {
+        BOOST_TEST(to_ns(h.net.next_event()) == i * 1000);
+        h.net.advance_to(h.net.next_event());
+        BOOST_TEST(receive_numbers(*h.b).size() == 1u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_full_queue_drops_and_counts) {
+    two_hosts h({.bits_per_second = 1'000'000, .queue_bytes = 1000});
+    for (std::uint32_t i = 0; i < 20; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 100));
+    BOOST_TEST(h.link.statistics(forward).queue_full == 10u);
+    h.net.advance_to(from_ns(1'000'000'000));
+    BOOST_TEST(receive_numbers(*h.b).size() == 10u);
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_cable_carries_nothing_until_it_is_mended) {
+    two_hosts h;
+    h.link.cut(true);
+    send(*h.a, numbered_frame(*h.a, mac_b, 1));
+    h.link.cut(false);
+    send(*h.a, numbered_frame(*h.a, mac_b, 2));
+    h.net.advance_to(from_ns(1'000'000));
+    BOOST_TEST(receive_numbers(*h.b) == std::vector<std::uint32_t>{2}, boost::test_tools::per_element());
+    BOOST_TEST(h.link.statistics(forward).partitioned == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_filter_takes_out_the_packet_that_a_test_names) {
+    two_hosts h;
+    h.link.drop_if(forward, [](byte_span, std::uint64_t number) { return number == 1; });
+    for (std::uint32_t i = 0; i < 3; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i));
+    h.net.advance_to(from_ns(1'000'000));
+    BOOST_TEST((receive_numbers(*h.b) == std::vector<std::uint32_t>{0, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(corruption_flips_exactly_one_bit) {
+    two_hosts h({.corrupt = 1});
+    packet p = numbered_frame(*h.a, mac_b, 5);
+    const std::vector<std::byte> sent(p.head.bytes().begin(), p.head.bytes().end());
+    send(*h.a, std::move(p));
+    h.net.advance_to(from_ns(1'000'000));
+    const auto got = receive_all(*h.b);
+    BOOST_REQUIRE(got.size() == 1u);
+    int bits = 0;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+        bits += __builtin_popcount(std::to_integer<unsigned>(sent[i] ^ got[0][i]));
+    }
+    BOOST_TEST(bits == 1);
+}
+
+BOOST_AUTO_TEST_CASE(faults_happen_about_as_often_as_asked) {
+    two_hosts h({.loss = .1, .duplicate = .1, .reorder = .1});
+    for (std::uint32_t i = 0; i < 10'000; ++i) {
+        send(*h.a, numbered_frame(*h.a, mac_b, i));
+        h.net.advance_to(h.net.now() + 1us);
+        receive_all(*h.b);
+    }
+    const auto& s = h.link.statistics(forward);
+    BOOST_TEST((s.lost > 800 && s.lost < 1200));
+    BOOST_TEST((s.duplicated > 700 && s.duplicated < 1100));
+    BOOST_TEST((s.reordered > 800 && s.reordered < 1200));
+}
+
+BOOST_AUTO_TEST_CASE(the_same_seed_gives_the_same_bytes_at_the_same_nanoseconds_and_another_one_does_not) {
+    const auto once = stormy_run(42);
+    BOOST_TEST((once == stormy_run(42)));
+    BOOST_TEST((once != stormy_run(43)));
+    BOOST_TEST(once.size() > 300u);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_inbox_drops_and_counts_as_a_nic_does) {
+    sim_network net;
+    auto a = net.make_port(mac_a);
+    auto b = net.make_port(mac_b, {.inbox = 4});
+    net.connect(*a, *b);
+    for (std::uint32_t i = 0; i < 6; ++i) send(*a, numbered_frame(*a, mac_b, i));
+    net.advance_to(from_ns(1'000'000));
+    BOOST_TEST(receive_numbers(*b).size() == 4u);
+    BOOST_TEST(b->statistics().receive_no_buffer == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_switch_floods_until_it_has_learned_and_then_sends_to_one) {
+    sim_network net;
+    auto a = net.make_port(mac_a), b = net.make_port(mac_b), c = net.make_port(mac_c);
+    sim_switch& s = net.make_switch();
+    net.connect(*a, s);
+    net.connect(*b, s);
+    net.connect(*c, s);
+    send(*a, numbered_frame(*a, mac_b, 1));
+    net.advance_to(from_ns(100'000));
+    BOOST_TEST(receive_numbers(*b).size() == 1u);
+    BOOST_TEST(receive_numbers(*c).size() == 1u);
+    send(*b, numbered_frame(*b, mac_a, 2));
+    send(*b, numbered_frame(*b, mac_address::broadcast(), 3));
+    net.advance_to(from_ns(200'000));
+    BOOST_TEST(receive_numbers(*a).size() == 2u);
+    BOOST_TEST((receive_numbers(*c) == std::vector<std::uint32_t>{3}));
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_goes_takes_no_one_with_it) {
+    two_hosts h;
+    send(*h.a, numbered_frame(*h.a, mac_b, 1));
+    h.b.reset();
+    h.net.advance_to(from_ns(1'000'000));
+    BOOST_TEST(h.net.in_flight() == 0u);
+    auto late = std::make_unique<sim_network>();
+    auto orphan = late->make_port(mac_c);
+    late.reset();
+    BOOST_TEST(send(*orphan, numbered_frame(*orphan, mac_a, 1)));
+    BOOST_TEST(orphan->statistics().transmit_dropped == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

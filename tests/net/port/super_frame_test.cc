@@ -1,0 +1,137 @@
+// A local sender's large TCP frames, cut; its unfinished checksums, recognised; when queued frames are sent.
+#include <corewire/net/frame/frame_pool.hh>
+#include <corewire/net/port/super_frame.hh>
+#include <corewire/net/port/xdp/kick_policy.hh>
+#include <corewire/net/port/xdp/partial_checksum.hh>
+#include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/tcp.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstring>
+
+using namespace corewire;
+
+namespace {
+
+constexpr unsigned fin_psh_ack = 0x19;
+
+/// Ethernet, IPv4 and TCP headers of 10.0.0.1 -> 10.0.0.2 with `payload` bytes behind them, and the checksum left open.
+buffer tcp_frame(frame_pool& pool, std::uint32_t payload) {
+    buffer b = pool.allocate_buffer(256);
+    std::byte* at = b.append(54 + payload);
+    std::memset(at, 0, 54 + payload);
+    store_be16(at + 12, 0x0800);
+    std::byte* ip = at + 14;
+    store_u8(ip, 0x45);
+    store_be16(ip + 2, static_cast<std::uint16_t>(40 + payload));
+    store_be16(ip + 4, 1000);
+    store_u8(ip + 8, 64);
+    store_u8(ip + 9, 6);
+    store_be32(ip + 12, 0x0a000001);
+    store_be32(ip + 16, 0x0a000002);
+    std::byte* tcp = ip + 20;
+    store_be32(tcp + 4, 0xffffff00); // the numbers wrap within the frame
+    store_u8(tcp + 12, 0x50);
+    store_u8(tcp + 13, fin_psh_ack);
+    std::uint32_t sum = 0x0a00 + 0x0001 + 0x0a00 + 0x0002 + 6 + 20 + payload;
+    sum = (sum >> 16) + (sum & 0xffff);
+    store_be16(tcp + 16, static_cast<std::uint16_t>(sum));
+    return b;
+}
+
+struct segment {
+    wire::ipv4_view ip;
+    wire::tcp_view tcp;
+    explicit segment(const buffer& b) {
+        BOOST_REQUIRE((wire::ipv4_view::parse(b.bytes().subspan(14), ip) == wire::parse_error::none));
+        BOOST_REQUIRE((wire::tcp_view::parse(ip.payload(), tcp) == wire::parse_error::none));
+    }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(super_frame)
+
+BOOST_AUTO_TEST_CASE(pieces_become_segments_that_follow_each_other) {
+    frame_pool pool(8);
+    buffer first = tcp_frame(pool, 500), second = pool.allocate_buffer(256), last = pool.allocate_buffer(256);
+    second.append(1000);
+    last.append(7);
+    corewire::super_frame cutter;
+    BOOST_REQUIRE(cutter.begin(first));
+    cutter.go_on(second, false);
+    cutter.go_on(last, true);
+    const segment a(first), b(second), c(last);
+    BOOST_TEST(a.tcp.payload().size() == 500u);
+    BOOST_TEST(b.tcp.payload().size() == 1000u);
+    BOOST_TEST(c.tcp.payload().size() == 7u);
+    BOOST_TEST(b.tcp.sequence() == 0xffffff00u + 500);
+    BOOST_TEST(c.tcp.sequence() == 0xffffff00u + 1500);
+    BOOST_TEST(static_cast<unsigned>(a.tcp.flags()) == 0x10u);
+    BOOST_TEST(static_cast<unsigned>(b.tcp.flags()) == 0x10u);
+    BOOST_TEST(static_cast<unsigned>(c.tcp.flags()) == fin_psh_ack);
+    BOOST_TEST(c.ip.identification() == 1002);
+    BOOST_TEST((a.ip.checksum_ok() && b.ip.checksum_ok() && c.ip.checksum_ok()));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_whole_tcp_over_ipv4_is_not_cut) {
+    frame_pool pool(8);
+    corewire::super_frame cutter;
+    const auto refuses = [&](std::size_t at, unsigned value) {
+        buffer b = tcp_frame(pool, 100);
+        store_u8(b.mutable_data() + at, static_cast<std::uint8_t>(value));
+        BOOST_TEST(!cutter.begin(b), "byte " << at << " = " << value);
+    };
+    refuses(12, 0x86);         // not IPv4
+    refuses(14, 0x65);         // version 6
+    refuses(14, 0x44);         // IHL below 20
+    refuses(14 + 9, 17);       // UDP
+    refuses(14 + 6, 0x20);     // a fragment
+    refuses(14 + 20 + 12, 0x40); // data offset below 20
+    for (std::uint32_t size = 0; size < 58; ++size) {
+        buffer b = tcp_frame(pool, 100);
+        b.truncate(size);
+        BOOST_TEST(!cutter.begin(b));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_open_checksum_is_recognised_and_a_complete_or_damaged_one_is_not) {
+    frame_pool pool(8);
+    for (std::uint32_t payload = 0; payload < 1500; payload += 7) {
+        buffer b = tcp_frame(pool, payload);
+        BOOST_TEST(has_partial_checksum(b.bytes()));
+        b.mutable_data()[14 + 20 + 16] ^= std::byte{1};
+        BOOST_TEST(!has_partial_checksum(b.bytes()));
+    }
+    buffer b = tcp_frame(pool, 4);
+    for (std::uint32_t size = 0; size < 52; ++size) BOOST_TEST(!has_partial_checksum(b.bytes().first(size)));
+}
+
+BOOST_AUTO_TEST_CASE(a_ping_pong_is_sent_at_once_but_for_rare_trials) {
+    kick_policy k;
+    std::uint64_t now = 0;
+    int waits = 0;
+    for (int i = 0; i < 100'000; ++i) {
+        now += 10'000;
+        bool waited = false;
+        if (!k.queued(1, now)) {
+            BOOST_REQUIRE(!k.tired(now + kick_policy::patience));
+            BOOST_REQUIRE(k.tired(now + kick_policy::patience + 1));
+            waited = true;
+            ++waits;
+        }
+        k.kicked(waited);
+    }
+    BOOST_TEST((waits > 0 && waits < 100));
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_of_requests_soon_shares_calls_of_sixteen) {
+    kick_policy k;
+    for (int i = 0; i < 2000; ++i) {
+        if (k.queued(1, static_cast<std::uint64_t>(i))) k.kicked(false);
+    }
+    BOOST_TEST(k.target() == kick_policy::largest_batch);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
