@@ -32,6 +32,6 @@ bool stack_tcp_socket::readable() const noexcept {
     return connection_.tcb.readable() != 0 || connection_.tcb.at_end() || connection_.tcb.error() != std::errc{};
 }
 
-bool stack_tcp_socket::writable() const noexcept { return connection_.tcb.writable() != 0; }
+bool stack_tcp_socket::writable() const noexcept { return connection_.room() != 0; }
 
 } // namespace corewire

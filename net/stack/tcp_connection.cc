@@ -54,15 +54,15 @@ bool tcp_connection::start_write(write_operation& op) noexcept {
 /// Moves into the send queue what fits. True when nothing of the operation is left.
 bool tcp_connection::take_write(write_operation& op) noexcept {
     if (!op.owned.empty()) {
-        if (tcb.writable() == 0) return false;
+        if (room() == 0) return false;
         tcb.write(std::move(op.owned));
         layer_.mark_dirty(*this);
         return true;
     }
     while (!op.borrowed.empty()) {
-        const std::uint32_t room = tcb.writable();
-        if (room == 0) return false;
-        const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), room));
+        const std::uint32_t free = room();
+        if (free == 0) return false;
+        const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), free));
         std::uint32_t taken = tcb.append_copy(op.borrowed.first(wanted));
         if (taken == 0) {
             buffer fresh = layer_.pool().allocate_buffer();
@@ -109,7 +109,7 @@ bool tcp_connection::start_wait_readable(plain_operation& op) noexcept {
 }
 
 bool tcp_connection::start_wait_writable(plain_operation& op) noexcept {
-    if (tcb.writable() != 0 || shut_down_ || failure() != std::errc{}) return true;
+    if (room() != 0 || shut_down_ || failure() != std::errc{}) return true;
     CW_ASSERT(writable_waiter_ == nullptr, "one wait_writable at a time");
     writable_waiter_ = &op;
     return false;
@@ -165,10 +165,11 @@ void tcp_connection::orphan() noexcept {
 void tcp_connection::react(tcp::event events) noexcept {
     using tcp::event;
     if (has(events, event::readable | event::end_of_stream)) settle_read();
+    if (has(events, event::writable)) full_ = false;
     if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
         std::exchange(writer_, nullptr)->complete();
     }
-    if (has(events, event::writable) && writable_waiter_ != nullptr && tcb.writable() != 0) finish(writable_waiter_);
+    if (has(events, event::writable) && writable_waiter_ != nullptr && room() != 0) finish(writable_waiter_);
     if (!has(events, event::established | event::all_acknowledged | event::reset | event::timed_out | event::closed)) {
         return;
     }

@@ -44,6 +44,14 @@ public:
     void abort() noexcept;
     buffer allocate(std::uint32_t size) noexcept;
 
+    /// Bytes that write() would take now. Once it has been 0 it stays so until a quarter of the buffer is free again, so
+    /// that writers are not woken for every ACK.
+    std::uint32_t room() noexcept {
+        if (full_) return 0;
+        const std::uint32_t free = tcb.writable();
+        full_ = free == 0;
+        return free;
+    }
     /// What the tcb reported: wakes whoever waited for it.
     void react(tcp::event events) noexcept;
     /// The user let go of the stream: close gracefully, without an owner (RFC 9293 3.6, RFC 1122 4.2.2.13).
@@ -73,6 +81,7 @@ private:
     bool half_open_ = false;  ///< counts in the listener's half-open ones
     bool has_user_ = false;
     bool connected_ = false;
+    bool full_ = false;       ///< room() was 0, and event::writable has not come yet
     bool erased_ = false;    ///< closed and out of the flow table; deleted when the user lets go
     bool shut_down_ = false; ///< the user has closed the sending side
     read_operation* reader_ = nullptr;
