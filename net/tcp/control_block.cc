@@ -24,8 +24,7 @@ void wait_two_lifetimes(control_block& c, time_point now) noexcept {
 void predict(control_block& c) noexcept {
     const sender& s = c.sending;
     c.predictable = c.state == tcp_state::established && c.receiving.ahead.empty() && !c.receiving.fin_ahead &&
-                    s.board.empty() && s.repair.phase == recovery_phase::open && s.repair.duplicates == 0 &&
-                    !s.repair.probe_out && s.next == s.max && s.waiting_for != awaited::window_probe && !c.orphaned;
+                    !s.repairing() && s.next == s.max && s.waiting_for != awaited::window_probe && !c.orphaned;
 }
 
 void control_block::check_invariants() const {
@@ -45,6 +44,7 @@ void control_block::check_invariants() const {
     CW_ASSERT(state != tcp_state::time_wait || timers.armed(timer_slot::life), "TIME-WAIT without an end");
     CW_ASSERT(!receiving.fin_received || state >= tcp_state::close_wait, "a FIN was received and the state is unmoved");
     CW_ASSERT(!predictable || state == tcp_state::established, "the fast path is for ESTABLISHED");
+    CW_ASSERT(!predictable || (!sending.repairing() && sending.next == sending.max), "the fast path repairs nothing");
 }
 
 } // namespace corewire::tcp

@@ -10,7 +10,7 @@ namespace corewire::tcp {
 
 namespace {
 
-event take_by_the_steps(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) noexcept {
+[[gnu::noinline]] event take_by_the_steps(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) noexcept {
     arrival a(now, seg, head, body);
     if (c.state == tcp_state::syn_sent) {
         on_syn_sent(c, a);
@@ -26,7 +26,7 @@ event take_by_the_steps(control_block& c, time_point now, const segment& seg, bu
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
     c_.heard = now;
     c_.keepalives_out = 0;
-    c_.count.congestion_marks += arrived.congestion_seen ? 1u : 0u;
+    if (arrived.congestion_seen) [[unlikely]] ++c_.count.congestion_marks;
     if (c_.predictable && is_predicted(c_, now, arrived)) [[likely]] {
         return take_predicted(c_, now, arrived, head, body);
     }

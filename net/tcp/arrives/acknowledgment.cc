@@ -80,7 +80,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     if (a.seg.ack > s.una) {
         update_window(c, a);
-        a.events |= acknowledge_new(c, a.seg, a.now);
+        a.events |= acknowledge_new<disturbance::possible>(c, a.seg, a.now);
         c.output_wanted = true;
         if (s.fin_acknowledged()) after_our_fin(c, a);
         return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;

@@ -17,7 +17,7 @@ inline bool is_predicted(const control_block& c, time_point now, const segment& 
            (!c.timestamps || !r.timestamps.too_early(seg.options.timestamp_value, now));
 }
 
-inline event take_predicted(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) {
+[[gnu::always_inline]] inline event take_predicted(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) {
     receiver& r = c.receiving;
     sender& s = c.sending;
     event events = event::none;
@@ -25,7 +25,7 @@ inline event take_predicted(control_block& c, time_point now, const segment& seg
         r.timestamps.update(seg.options.timestamp_value, seg.seq, r.acks.last_sent(), now);
     }
     s.take_window(std::uint32_t{seg.window} << s.shift, seg.seq, seg.ack);
-    if (seg.ack != s.una) events |= acknowledge_new(c, seg, now);
+    if (seg.ack != s.una) events |= acknowledge_new<disturbance::none>(c, seg, now);
     if (seg.payload_size != 0) {
         deliver_in_order(c, now, head, body, seg.payload_size);
         events |= event::readable;

@@ -21,8 +21,12 @@ inline void measure(control_block& c, const segment& seg, time_point now) noexce
     }
 }
 
+/// Whether losses, duplicates or probes may be about. `none`: control_block::predictable says that they are not.
+enum class disturbance : bool { none, possible };
+
 /// Moves SND.UNA to SEG.ACK, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
 /// window and the timer, and says what the application may want to know.
+template <disturbance d>
 [[gnu::always_inline]] inline event acknowledge_new(control_block& c, const segment& seg, time_point now) noexcept {
     sender& s = c.sending;
     const std::uint32_t acked = seg.ack - s.una;
@@ -34,12 +38,11 @@ inline void measure(control_block& c, const segment& seg, time_point now) noexce
     s.progress = now;
     s.attempts = 0;
     s.rto.reset_back_off();
-    if (s.next < s.una) [[unlikely]] s.next = s.una; // a window probe was taken after all
+    if (d == disturbance::possible && s.next < s.una) s.next = s.una; // a window probe was taken after all
     if (s.queue.acknowledge(earlier(s.una, s.queue.end()))) events |= event::writable;
-    const bool repairing = !s.board.empty() || s.repair.phase != recovery_phase::open || s.repair.probe_out ||
-                           s.repair.duplicates != 0;
+    const bool repairing = d == disturbance::possible && s.repairing();
     s.board.acknowledge(s.una);
-    if (limited && s.repair.phase != recovery_phase::fast) {
+    if (limited && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
         s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt()});
     }
     if (repairing) [[unlikely]] on_repair_ack(c, seg, now, acked);

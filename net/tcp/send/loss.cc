@@ -165,11 +165,12 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
 void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     ++c.count.tail_loss_probes;
-    if (s.repair.phase == recovery_phase::open) {
+    if (s.repair.phase == recovery_phase::open || s.board.holes() == 0) {
         c.probe_wanted = true;
         c.predictable = false;
-    } else {
-        s.board.forget_first_resend(); // nothing was heard of the retransmission: once more, then the RTO
+    } else { // nothing was heard of the retransmission: once more, whatever cwnd says, then the RTO
+        s.board.forget_first_resend();
+        s.repair.resend_at_once = true;
     }
     s.waiting_for = awaited::timeout;
     c.timers.arm(timer_slot::retransmit, now + s.rto.current());

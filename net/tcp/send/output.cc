@@ -134,6 +134,7 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         return false;
     }
     s.repair.resend_at_once = false;
+    s.timing = false; // Karn
     s.board.resent(lost, s.max);
     emit_range(c, now, lost.left, lost.right, true, out);
     return true;
@@ -145,6 +146,7 @@ CW_RARE bool emit_doubtful(control_block& c, time_point now, outgoing_segment& o
     if (s.repair.phase != recovery_phase::fast || !s.sack) return false;
     const sack_block doubtful = s.board.next_unsent(payload_limit(c));
     if (doubtful.size() == 0 || s.in_flight() + doubtful.size() > s.congestion->cwnd()) return false;
+    s.timing = false; // Karn
     s.board.resent(doubtful, s.max);
     emit_range(c, now, doubtful.left, doubtful.right, true, out);
     return true;
@@ -188,6 +190,7 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
 bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.probe_wanted) return false;
     c.probe_wanted = false;
+    c.predictable = false; // SND.NXT may be behind SND.MAX, or a tail probe unanswered
     return c.sending.waiting_for == awaited::window_probe ? emit_window_probe(c, now, out)
                                                           : emit_tail_probe(c, now, out);
 }

@@ -23,10 +23,11 @@ public:
             srtt_ = rtt;
             rttvar_ = rtt / 2;
         } else {
-            const duration delta = srtt_ > rtt ? srtt_ - rtt : rtt - srtt_;
-            rttvar_ += (delta - rttvar_) / 4;
-            srtt_ += (rtt - srtt_) / 8;
-            if (srtt_ < duration{1}) srtt_ = duration{1};
+            // beta is 1/4 and alpha is 1/8, by shifts: they round down, so SRTT never passes below a sample.
+            const std::int64_t error = rtt.count() - srtt_.count();
+            const std::int64_t deviation = error < 0 ? -error : error;
+            rttvar_ += duration{(deviation - rttvar_.count()) >> 2};
+            srtt_ += duration{error >> 3};
         }
         base_ = std::clamp(srtt_ + 4 * rttvar_, least_, most_);
         backoff_ = 0;

@@ -51,6 +51,10 @@ struct sender {
     seq_number final_end() const noexcept { return queue.end() + (fin_queued ? 1u : 0u); }
     bool all_acknowledged() const noexcept { return una == final_end(); }
     bool anything_outstanding() const noexcept { return una != max; }
+    /// Losses, duplicates or probes are about.
+    bool repairing() const noexcept {
+        return !board.empty() || repair.phase != recovery_phase::open || repair.probe_out || repair.duplicates != 0;
+    }
     /// The edge of the peer's window, from SND.NXT; negative when the peer has taken room back.
     std::int32_t usable_window() const noexcept { return static_cast<std::int32_t>((una + window) - next); }
     /// Bytes thought to be in the network: FlightSize, less what SACK or duplicate ACKs account for.
