@@ -1,0 +1,158 @@
+// The xdp and tap ports against a real kernel, in namespaces of our own.
+// ctest: root=yes resource_lock=network_namespaces timeout=120
+#include <corewire/net/port/tap/tap_port.hh>
+#include <corewire/net/port/xdp/xdp_port.hh>
+
+#include "tests/support/netns.hh"
+#include "tests/support/test_packets.hh"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <csignal>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace corewire;
+using namespace corewire::test;
+
+namespace {
+
+/// Looks for a frame that `wanted` accepts, for at most two seconds.
+template <typename Wanted>
+bool arrives(port& at, Wanted wanted) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    while (std::chrono::steady_clock::now() < give_up) {
+        for (const auto& f : receive_all(at)) {
+            if (wanted(byte_span(f))) return true;
+        }
+    }
+    return false;
+}
+
+bool is_arp(byte_span f) { return f.size() >= 42 && load_be16(f.data() + 12) == 0x0806; }
+
+struct veth_world {
+    network_namespace ours, peer;
+    veth_pair link{ours, "10.9.0.1/24", peer, "10.9.0.2/24"};
+    std::shared_ptr<xdp_device> open(xdp_device_options o = {}) {
+        const network_namespace::scope inside(ours);
+        o.interface = link.first();
+        return std::make_shared<xdp_device>(o);
+    }
+    std::unique_ptr<xdp_port> open_port(std::shared_ptr<xdp_device> device) {
+        const network_namespace::scope inside(ours);
+        return std::make_unique<xdp_port>(std::move(device));
+    }
+    bool attached() { return ours.check("ip link show dev " + link.first()).find("xdp") != std::string::npos; }
+};
+
+/// Asks the kernel at the other end for an ARP entry of ours, in the background.
+void ask_for(const network_namespace& peer, const std::string& address) {
+    peer.run("bash -c 'echo > /dev/udp/" + address + "/9' >/dev/null 2>&1 &");
+}
+
+void exchange(xdp_mode mode) {
+    veth_world w;
+    auto device = w.open({.mode = mode});
+    device->own(ipv4(10, 9, 0, 77));
+    auto p = w.open_port(device);
+    BOOST_TEST(w.attached());
+    ask_for(w.peer, "10.9.0.77");
+    BOOST_TEST(arrives(*p, is_arp));
+    // The kernel's own address is the kernel's still: it refuses a connection.
+    BOOST_TEST(w.peer.run("timeout 2 bash -c 'echo > /dev/tcp/10.9.0.1/9' 2>&1 | grep -q refused") == 0);
+    p.reset();
+    device.reset();
+    BOOST_TEST(!w.attached());
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(kernel_ports)
+
+BOOST_AUTO_TEST_CASE(xdp_takes_what_is_ours_and_leaves_the_kernel_the_rest_in_generic_mode) {
+    if (have_root()) exchange(xdp_mode::generic);
+}
+
+BOOST_AUTO_TEST_CASE(xdp_takes_what_is_ours_and_leaves_the_kernel_the_rest_in_native_mode) {
+    if (have_root()) exchange(xdp_mode::native);
+}
+
+BOOST_AUTO_TEST_CASE(two_xdp_ports_exchange_numbered_frames_in_order) {
+    if (!have_root()) return;
+    veth_world w;
+    auto a = w.open_port(w.open());
+    std::unique_ptr<xdp_port> b;
+    {
+        const network_namespace::scope inside(w.peer);
+        b = std::make_unique<xdp_port>(std::make_shared<xdp_device>(xdp_device_options{.interface = w.link.second()}));
+    }
+    std::vector<std::uint32_t> got;
+    for (std::uint32_t i = 1; i <= 5000; ++i) {
+        BOOST_REQUIRE(send(*a, numbered_frame(*a, b->mac(), i, 60 + i % 1400)));
+        static_cast<void>(receive_all(*a));
+        for (const auto n : receive_numbers(*b)) got.push_back(n);
+    }
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    while (got.size() < 5000 && std::chrono::steady_clock::now() < give_up) {
+        static_cast<void>(receive_all(*a));
+        for (const auto n : receive_numbers(*b)) got.push_back(n);
+    }
+    BOOST_REQUIRE(got.size() == 5000u);
+    for (std::uint32_t i = 0; i < 5000; ++i) BOOST_REQUIRE(got[i] == i + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_process_leaves_no_xdp_program_attached) {
+    if (!have_root()) return;
+    veth_world w;
+    int ready[2];
+    BOOST_REQUIRE(::pipe(ready) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        auto p = w.open_port(w.open());
+        if (::write(ready[1], "x", 1) != 1) ::_exit(1);
+        for (;;) ::pause();
+    }
+    char byte = 0;
+    BOOST_TEST(::read(ready[0], &byte, 1) == 1);
+    BOOST_TEST(w.attached());
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    while (w.attached() && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+    BOOST_TEST(!w.attached());
+    BOOST_CHECK_NO_THROW(w.open_port(w.open())); // and its queue is free again
+    ::close(ready[0]);
+    ::close(ready[1]);
+}
+
+BOOST_AUTO_TEST_CASE(xdp_says_what_is_missing) {
+    if (!have_root()) return;
+    network_namespace ns;
+    const network_namespace::scope inside(ns);
+    BOOST_CHECK_EXCEPTION(xdp_device({.interface = "nothere0"}), std::system_error, [](const std::system_error& e) {
+        return std::string(e.what()).find("no network interface 'nothere0'") != std::string::npos;
+    });
+}
+
+BOOST_AUTO_TEST_CASE(tap_is_a_cable_to_the_kernel_and_goes_with_its_port) {
+    if (!have_root()) return;
+    network_namespace ns;
+    const network_namespace::scope inside(ns);
+    auto ports = tap_port::open({.host_address = ip_prefix(ipv4(10, 9, 1, 1), 24)});
+    BOOST_REQUIRE(ports.size() == 1u);
+    tap_port& p = *ports.front();
+    BOOST_TEST((p.mac() != p.host_mac()));
+    ask_for(ns, "10.9.1.77");
+    BOOST_TEST(arrives(p, is_arp));
+    const auto before = ns.check("cat /proc/net/dev | grep " + p.interface());
+    BOOST_TEST(send(p, numbered_frame(p, p.host_mac(), 1)));
+    BOOST_TEST(ns.check("cat /proc/net/dev | grep " + p.interface()) != before);
+    const std::string name = p.interface();
+    ports.clear();
+    BOOST_TEST(ns.run("ip link show dev " + name + " >/dev/null 2>&1") != 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
