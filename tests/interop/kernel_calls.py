@@ -1,0 +1,175 @@
+"""We serve with cw-echo, and the kernel is the client."""
+import os
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+import kernel_side as kernel
+from world import BEYOND, LONG, OURS, World, eventually, shell, show, stop
+
+KIND = os.environ["COREWIRE_LINK"]
+ECHO = (OURS, 7)
+CLOSED = (OURS, 99)
+
+
+class KernelCalls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        kernel.allow_many_descriptors()
+        cls.world = World(KIND)
+        cls.addClassCleanup(cls.world.close)
+        cls.echo = cls.world.start_echo()
+        cls.addClassCleanup(cls.echo.end)
+
+    def tearDown(self):
+        self.assertTrue(self.echo.runs(), self.echo.output())
+
+    def talks(self, text=b"still there"):
+        with kernel.connect(ECHO) as s:
+            s.sendall(text)
+            self.assertEqual(kernel.receive_exactly(s, len(text)), text)
+
+    def test_answers_pings_of_every_size(self):
+        for size in (0, 1, 56, 1472, 1473, 4000):
+            self.assertTrue(kernel.ping(OURS, size), f"{size} bytes")
+
+    def test_returns_100_megabytes_and_then_the_end(self):
+        size, agree, seconds = kernel.send_and_receive_all(ECHO, 100)
+        self.assertEqual(size, 100 << 20)
+        self.assertTrue(agree, "other bytes came back")
+        show(f"100 MiB there and back in {seconds:.2f} s")
+
+    def test_serves_a_kernel_that_computes_its_checksums(self):
+        if KIND == "tap":
+            self.skipTest("a tap device is told which checksums to compute")
+        shell("ethtool", "-K", "cw1", "tx", "off")
+        self.addCleanup(shell, "ethtool", "-K", "cw1", "tx", "on")
+        size, agree, _ = kernel.send_and_receive_all(ECHO, 20)
+        self.assertEqual((size, agree), (20 << 20, True))
+        with kernel.datagrams_to(ECHO) as s:
+            s.send(b"checked")
+            self.assertEqual(s.recv(100), b"checked")
+
+    def test_serves_a_thousand_short_connections(self):
+        began = time.monotonic()
+        for number in range(1000):
+            text = b"connection %d" % number
+            with kernel.connect(ECHO) as s:
+                s.sendall(text)
+                self.assertEqual(kernel.receive_exactly(s, len(text)), text)
+        show(f"1,000 connections in {time.monotonic() - began:.2f} s")
+
+    def test_sends_everything_after_the_client_has_shut_down(self):
+        sent = kernel.PATTERN[:200_000]
+        with kernel.connect(ECHO) as s:
+            s.sendall(sent)
+            s.shutdown(socket.SHUT_WR)
+            self.assertEqual(kernel.receive_exactly(s, len(sent)), sent)
+            self.assertEqual(s.recv(1), b"", "and then the end")
+
+    def test_goes_on_after_resets_in_the_middle(self):
+        for _ in range(20):
+            s = kernel.connect(ECHO)
+            s.sendall(kernel.PATTERN[:100_000])
+            s.recv(1)
+            kernel.reset(s)
+        self.talks()
+
+    def test_refuses_a_closed_tcp_port(self):
+        self.assertTrue(kernel.refused(lambda: kernel.connect(CLOSED)))
+
+    def test_says_that_a_udp_port_is_unreachable(self):
+        with kernel.datagrams_to(CLOSED) as s:
+            s.send(b"anybody?")
+            self.assertTrue(kernel.refused(lambda: s.recv(100)))
+
+    def test_returns_datagrams_in_one_piece_and_in_many(self):
+        with kernel.datagrams_to(ECHO) as s:
+            for size in (1, 1472, 1473, 9000, 40_000):
+                sent = os.urandom(size)
+                s.send(sent)
+                self.assertEqual(s.recv(1 << 16), sent, f"{size} bytes")
+
+    def test_leaves_the_kernel_what_is_the_kernels(self):
+        if KIND == "tap":
+            self.skipTest("our end of a tap device has no kernel behind it")
+        self.assertTrue(kernel.ping(BEYOND), "the kernel behind cw0 answers for its own address")
+        self.assertTrue(kernel.refused(lambda: kernel.connect((BEYOND, 7))), "and its ports are not ours")
+
+    def test_uses_no_processor_when_idle(self):
+        self.talks()
+        before, began = self.echo.processor_seconds(), time.monotonic()
+        time.sleep(3)  # the time that is measured
+        share = (self.echo.processor_seconds() - before) / (time.monotonic() - began)
+        show(f"idle: {share * 100:.2f} % of a core")
+        self.assertLessEqual(share, 0.01)
+        self.talks(b"awake again")
+
+
+class Sockperf(unittest.TestCase):
+    def play(self, *arguments):
+        world = World(KIND)
+        self.addCleanup(world.close)
+        echo = world.start_echo("--sockperf")
+        self.addCleanup(echo.end)
+        done = subprocess.run(["sockperf", "ping-pong", "-i", OURS, "-p", "7", "-t", "1", *arguments],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LONG)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0", done.stdout)
+        median = [line.split("=")[1].strip() for line in done.stdout.splitlines() if "percentile 50.000" in line]
+        self.assertEqual(len(median), 1, done.stdout)
+        show(f"sockperf ping-pong {' '.join(arguments)}: half a round trip, median {median[0]} us")
+        self.assertEqual(stop(echo), 0, echo.output())
+
+    def test_plays_over_tcp(self):
+        self.play("--tcp")
+
+    def test_plays_over_udp(self):
+        self.play()
+
+
+class Endings(unittest.TestCase):
+    def setUp(self):
+        self.world = World(KIND)
+        self.addCleanup(self.world.close)
+
+    def assert_nothing_is_left(self):
+        if KIND == "tap":
+            eventually("the tap device is gone", lambda: "cw0" not in self.world.devices_of_ours())
+        else:
+            eventually("no XDP program is attached", lambda: not self.world.attached_programs())
+
+    def assert_serves(self):
+        """Starts cw-echo at once, talks to it, leaves the connection open. Both of them."""
+        echo = self.world.start_echo()
+        self.addCleanup(echo.end)
+        s = kernel.connect(ECHO)
+        self.addCleanup(s.close)
+        s.sendall(b"hello")
+        self.assertEqual(kernel.receive_exactly(s, 5), b"hello")
+        return echo, s
+
+    def test_killed_it_leaves_nothing_and_starts_again(self):
+        for _ in range(3):
+            echo, _ = self.assert_serves()
+            if KIND != "tap":
+                self.assertTrue(self.world.attached_programs(), "the check for programs sees one when there is one")
+            self.assertEqual(stop(echo, signal.SIGKILL), -signal.SIGKILL)
+            self.assert_nothing_is_left()
+        self.assert_serves()
+
+    def test_asked_to_end_it_ends_in_order(self):
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            echo, _ = self.assert_serves()
+            began = time.monotonic()  # the open connection is given some seconds to end
+            self.assertEqual(stop(echo, signum), 0, echo.output())
+            show(f"{signum.name} with an open connection: ended after {(time.monotonic() - began) * 1000:.0f} ms")
+            self.assert_nothing_is_left()
+            echo, connection = self.assert_serves()
+            connection.close()
+            began = time.monotonic()
+            self.assertEqual(stop(echo, signum), 0, echo.output())
+            show(f"{signum.name}: ended after {(time.monotonic() - began) * 1000:.0f} ms")
+            self.assert_nothing_is_left()
