@@ -6,14 +6,14 @@ before=$(traces)
 
 for program in cw-echo cw-pingpong; do
     connect=()
-    [[ $program == cw-echo ]] || connect=(--connect 192.0.2.2:7)
+    [[ $program == cw-echo ]] || connect=(--connect 198.51.100.2:7)
     refuses "$program: .*--frobnicate" "$bin/$program" --frobnicate
     refuses "$program: .*--net" "$bin/$program" --net=carrier-pigeon
     refuses "$program: --cores.*999" "$bin/$program" --net=kernel "${connect[@]}" --cores=999-1000
-    refuses "$program: .*--address.*192.0.2.300" "$bin/$program" --net=tap "${connect[@]}" --address 192.0.2.300/24
-    refuses "$program: .*--address" "$bin/$program" --net=tap "${connect[@]}" --address 192.0.2.2
-    refuses "$program: .*--interface" "$bin/$program" --net=xdp "${connect[@]}" --address 192.0.2.2/24
-    refuses "$program: .*cw-none0" "$bin/$program" --net=xdp "${connect[@]}" --address 192.0.2.2/24 --interface cw-none0
+    refuses "$program: .*--address.*198.51.100.300" "$bin/$program" --net=tap "${connect[@]}" --address 198.51.100.300/24
+    refuses "$program: .*--address" "$bin/$program" --net=tap "${connect[@]}" --address 198.51.100.2
+    refuses "$program: .*--interface" "$bin/$program" --net=xdp "${connect[@]}" --address 198.51.100.2/24
+    refuses "$program: .*cw-none0" "$bin/$program" --net=xdp "${connect[@]}" --address 198.51.100.2/24 --interface cw-none0
     run "$bin/$program" --help
     [[ $status == 0 ]] || fail "$program --help exited with $status"
     for option in --net --interface --address --gateway --cores; do
@@ -37,8 +37,8 @@ if [[ $(id -u) == 0 ]]; then # as a user who may not make devices
     nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
     chmod 755 "$work"
     cp "$bin/cw-echo" "$work/"
-    refuses 'root|CAP_NET_ADMIN|permission' "${nobody[@]}" "$work/cw-echo" --net=tap --address 192.0.2.2/24
-    refuses 'root|CAP_|permission' "${nobody[@]}" "$work/cw-echo" --net=xdp --interface lo --address 192.0.2.2/24
+    refuses 'root|CAP_NET_ADMIN|permission' "${nobody[@]}" "$work/cw-echo" --net=tap --address 198.51.100.2/24
+    refuses 'root|CAP_|permission' "${nobody[@]}" "$work/cw-echo" --net=xdp --interface lo --address 198.51.100.2/24
 fi
 
 after=$(traces)
