@@ -1,0 +1,68 @@
+// What the stack says to strangers by ICMP, and what it believes of what they say.
+#include "stack_world.hh"
+
+#include <corewire/net/wire/icmp.hh>
+
+using namespace corewire;
+using namespace corewire::socket_suite;
+
+BOOST_AUTO_TEST_SUITE(icmp)
+
+namespace {
+
+/// An ICMP message in a frame for the server, as if it had arrived.
+void inject(stack_world& w, byte_span message, ipv4 from = stack_world::second) {
+    packet p;
+    p.head = w.server().device().pool().allocate_buffer();
+    std::memcpy(p.head.append(static_cast<std::uint32_t>(message.size())), message.data(), message.size());
+    const wire::ipv4_header ip{.total_length = static_cast<std::uint16_t>(20 + message.size()),
+                               .protocol = wire::ip_protocol::icmp,
+                               .source = from,
+                               .destination = stack_world::first};
+    ip.emit({p.head.prepend(wire::ipv4_header::min_size), wire::ipv4_header::min_size});
+    const wire::ethernet_header link{
+        .destination = w.server().device().mac(), .source = w.client().device().mac(), .type = wire::ether_type::ipv4};
+    link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
+    w.server().take_over(w.clock.now(), p);
+}
+
+task<> lose_a_forged_error(stack_world& w) {
+    ends both = co_await connected(w);
+    co_await both.server.write(std::string_view{"in flight"});
+    // Port unreachable about the server's own segment, but with a sequence number that is not in flight (RFC 5927 4.1).
+    std::array<std::byte, 8 + 20 + 8> message{};
+    const auto local = both.server.local_address();
+    const auto remote = both.server.peer_address();
+    wire::ipv4_header{.total_length = 40, .source = local.v4(), .destination = remote.v4()}.emit(
+        mutable_byte_span(message).subspan(8));
+    store_be16(message.data() + 28, local.port);
+    store_be16(message.data() + 30, remote.port);
+    store_be32(message.data() + 32, 0x12345678);
+    message[0] = std::byte{3};
+    message[1] = std::byte{3};
+    store_be16(message.data() + 2, wire::internet_checksum(message));
+    inject(w, message);
+    co_await some_turns();
+    buffer heard = co_await both.client.read();
+    BOOST_TEST(heard.text() == "in flight");
+    co_await both.client.write(std::string_view{"still here"});
+    buffer back = co_await both.server.read();
+    BOOST_TEST(back.text() == "still here");
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_forged_error_does_not_end_a_connection, stack_world) { run(lose_a_forged_error(*this)); }
+
+BOOST_FIXTURE_TEST_CASE(an_echo_request_is_answered, stack_world) {
+    reactor::scope here(loop_);
+    std::array<std::byte, 16> ping{};
+    ping[0] = std::byte{8};
+    store_be16(ping.data() + 2, wire::internet_checksum(ping));
+    const auto before = client_.device().statistics().received_packets;
+    inject(*this, ping);
+    for (int i = 0; i < 20; ++i) turn();
+    BOOST_TEST(client_.device().statistics().received_packets > before);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
