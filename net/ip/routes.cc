@@ -13,8 +13,21 @@ ip_prefix without_host_bits(ip_prefix p) noexcept { return {p.network(), p.lengt
 void route_table::set_address(ip_prefix own) noexcept {
     if (!own_.address().is_any()) remove(own_);
     own_ = own;
-    if (own.address().is_any()) return;
-    static_cast<void>(add(own)); // a static route to the same network may stand there already: it stays
+    if (!own.address().is_any()) static_cast<void>(add(own)); // a static route to the same network may stand already: it stays
+    find_ordinary_neighbors();
+}
+
+/// The hosts of our own network, unless another connected route puts a broadcast address among them.
+void route_table::find_ordinary_neighbors() noexcept {
+    neighbors_ = 0;
+    const ipv4 network = own_.network();
+    if (own_.length() < 8 || own_.length() >= 31 || !network.is_unicast() || network.is_loopback()) return;
+    for (const route& r : routes()) {
+        if (r.gateway.is_any() && r.destination.address() != network && own_.contains(r.destination.address())) return;
+        if (r.gateway.is_any() && r.destination.length() != own_.length() && r.destination.contains(network)) return;
+    }
+    first_neighbor_ = network.value() + 1;
+    neighbors_ = own_.broadcast().value() - network.value() - 1;
 }
 
 route_error route_table::add(ip_prefix destination, ipv4 gateway) noexcept {
@@ -31,6 +44,7 @@ route_error route_table::add(ip_prefix destination, ipv4 gateway) noexcept {
     std::move_backward(routes_.begin() + at, routes_.begin() + count_, routes_.begin() + count_ + 1);
     routes_[at] = {destination, gateway};
     ++count_;
+    find_ordinary_neighbors();
     return route_error::none;
 }
 
@@ -41,6 +55,7 @@ bool route_table::remove(ip_prefix destination) noexcept {
     if (found == end) return false;
     std::move(found + 1, end, found);
     --count_;
+    find_ordinary_neighbors();
     return true;
 }
 
@@ -76,7 +91,7 @@ next_hop route_table::find(ipv4 destination) const noexcept {
     return {hop_kind::unicast, r->gateway.is_any() ? destination : r->gateway};
 }
 
-bool route_table::is_martian_source(ipv4 source) const noexcept {
+bool route_table::is_martian_slowly(ipv4 source) const noexcept {
     return !source.is_unicast() || source.is_loopback() || source == own_.address() || is_broadcast(source);
 }
 

@@ -58,7 +58,11 @@ public:
     bool is_broadcast(ipv4 destination) const noexcept;
     /// No packet that arrives may claim to come from it (RFC 1122 3.2.1.3): broadcast, multicast, 127/8, 240/4, us.
     /// 0.0.0.0 counts too (a DHCP client asks that way; nobody here serves DHCP).
-    bool is_martian_source(ipv4 source) const noexcept;
+    bool is_martian_source(ipv4 source) const noexcept {
+        // Asked of every packet: a host of our own network, by far the usual one, is settled by arithmetic.
+        if (source.value() - first_neighbor_ < neighbors_ && source != own_.address()) [[likely]] return false;
+        return is_martian_slowly(source);
+    }
 
     ipv4 address() const noexcept { return own_.address(); }
     ip_prefix prefix() const noexcept { return own_; }
@@ -68,6 +72,8 @@ public:
     void check_invariants() const;
 
 private:
+    bool is_martian_slowly(ipv4 source) const noexcept;
+    void find_ordinary_neighbors() noexcept;
     bool on_link(ipv4 a) const noexcept;
     const route* match(ipv4 destination) const noexcept;
 
@@ -75,6 +81,9 @@ private:
     std::array<route, max_routes> routes_{};
     std::size_t count_ = 0;
     std::uint64_t refused_ = 0;
+    // Addresses [first_neighbor_, first_neighbor_ + neighbors_) can only be hosts' (or ours): no broadcast lies there.
+    std::uint32_t first_neighbor_ = 0;
+    std::uint32_t neighbors_ = 0;
 };
 
 } // namespace corewire

@@ -74,7 +74,7 @@ private:
         T* value = nullptr;
     };
 
-    std::size_t mask() const noexcept { return slots_.size() - 1; }
+    std::size_t mask() const noexcept { return mask_; }
     /// A keyed 64x64->128 multiply, folded: a handful of instructions.
     std::uint32_t hash_of(const flow_key& key) const noexcept {
         const wide m =
@@ -90,6 +90,7 @@ private:
     void grow() {
         std::vector<slot> old(slots_.size() * 2);
         old.swap(slots_);
+        mask_ = slots_.size() - 1;
         for (const slot& s : old) {
             if (s.value != nullptr) place(s);
         }
@@ -110,6 +111,7 @@ private:
     siphash_key secret_;
     std::size_t size_ = 0;
     std::vector<slot> slots_;
+    std::size_t mask_ = slots_.size() - 1;
 };
 
 } // namespace corewire

@@ -37,6 +37,8 @@ bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::
     store_be16(ip + wire::ipv4_header::checksum_offset, 0);
     path.checksum_base = 0;
     for (std::size_t i = 0; i < wire::ipv4_header::min_size; i += 2) path.checksum_base += load_be16(ip + i);
+    path.pseudo_base = static_cast<std::uint32_t>(protocol);
+    for (const std::uint32_t a : {source.value(), destination.value()}) path.pseudo_base += (a >> 16) + (a & 0xffff);
     if (path.hop.kind != hop_kind::unicast) {
         ++statistics_.no_route;
         return false;

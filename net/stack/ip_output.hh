@@ -43,6 +43,7 @@ public:
     void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept { return neighbors_.next_timeout(); }
+    bool timer_moved() const noexcept { return timer_moved_; }
     /// Whether next_timeout() may have come nearer since the last call.
     bool take_timer_moved() noexcept { return std::exchange(timer_moved_, false); }
     void start(time_point now) noexcept;

@@ -36,19 +36,25 @@ network_stack::~network_stack() {
 // ---- the turn ----
 
 bool network_stack::poll(time_point now) {
-    bool any = steering_ != nullptr && steering_->poll(now, *this);
+    if (steering_ != nullptr) return poll_with_steering(now);
     const std::size_t n = device_->receive(received_);
-    if (n == 0) return any;
-    statistics_.received += n;
-    for (std::size_t i = 0; i < n; ++i) {
-        link_input(now, received_[i], false);
-        received_[i].head.clear();
-        received_[i].body.clear();
-    }
-    return true;
+    return n != 0 && take_in(now, n);
 }
 
-bool network_stack::flush(time_point now) {
+[[gnu::noinline]] bool network_stack::poll_with_steering(time_point now) {
+    const bool any = steering_->poll(now, *this);
+    const std::size_t n = device_->receive(received_);
+    return (n != 0 && take_in(now, n)) || any;
+}
+
+bool network_stack::flush(time_point now) { return anything_to_flush() && flush_slowly(now); }
+
+/// Asked every turn.
+inline bool network_stack::anything_to_flush() const noexcept {
+    return tcp_.anything_to_flush() || udp_.anything_to_flush() || egress_.waiting() != 0 || output_.timer_moved();
+}
+
+[[gnu::noinline]] bool network_stack::flush_slowly(time_point now) {
     bool any = tcp_.flush(now);
     any |= udp_.flush(now);
     if (egress_.waiting() != 0) any |= egress_.flush();
@@ -99,7 +105,26 @@ void network_stack::arm_timer() noexcept {
 
 // ---- frames in ----
 
-void network_stack::link_input(time_point now, packet& p, bool handed_over) {
+bool network_stack::take_in(time_point now, std::size_t n) {
+    statistics_.received += n;
+    for (std::size_t i = 0; i < n; ++i) {
+        packet& p = received_[i];
+        link_input(now, p, false);
+        p.head.clear();
+        p.body.clear();
+    }
+    return true;
+}
+
+void network_stack::take_over(time_point now, packet& p) { link_input(now, p, true); }
+
+/// `p.head` starts at the Ethernet header still.
+inline void network_stack::deliver_tcp(time_point now, wire::ipv4_view ip, packet& p) {
+    p.head.remove_prefix(static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data()));
+    tcp_.input(now, p, ip.source(), ip.destination(), ip.ecn() == 3);
+}
+
+[[gnu::always_inline]] inline void network_stack::link_input(time_point now, packet& p, bool handed_over) {
     wire::ethernet_view frame;
     if (wire::ethernet_view::parse(p.head.bytes(), frame) != wire::parse_error::none) [[unlikely]] {
         ++statistics_.malformed_ethernet;
@@ -112,9 +137,15 @@ void network_stack::link_input(time_point now, packet& p, bool handed_over) {
         return;
     }
     const wire::ether_type type = frame.type();
-    if (type == wire::ether_type::ipv4) [[likely]] {
-        ip_input(now, p, !for_us, handed_over);
-    } else if (type == wire::ether_type::arp) {
+    if (type != wire::ether_type::ipv4) [[unlikely]] {
+        not_ipv4(now, p, type, handed_over);
+        return;
+    }
+    ip_input(now, p, !for_us, handed_over);
+}
+
+[[gnu::noinline]] void network_stack::not_ipv4(time_point now, packet& p, wire::ether_type type, bool handed_over) {
+    if (type == wire::ether_type::arp) {
         if (steering_ != nullptr && !handed_over) steering_->share_with_all(p);
         arp_input(now, p);
     } else {
@@ -132,7 +163,7 @@ void network_stack::arp_input(time_point now, const packet& p) {
     arm_timer();
 }
 
-void network_stack::ip_input(time_point now, packet& p, bool link_broadcast, bool handed_over) {
+[[gnu::always_inline]] inline void network_stack::ip_input(time_point now, packet& p, bool link_broadcast, bool handed_over) {
     wire::ipv4_view ip;
     // The payload may go on in p.body, so the header may promise more than head holds: checked against both here.
     if (wire::ipv4_view::parse_quoted(p.head.bytes().subspan(wire::ethernet_header::size), ip) != wire::parse_error::none ||
@@ -146,7 +177,7 @@ void network_stack::ip_input(time_point now, packet& p, bool link_broadcast, boo
     }
     const arrival how{.link_broadcast = link_broadcast, .ip_broadcast = ip.destination() != address()};
     if ((how.ip_broadcast || ip.header_size() != wire::ipv4_view::min_header_size ||
-         output_.routes().is_martian_source(ip.source())) && !acceptable(ip, p)) [[unlikely]] {
+         output_.routes().is_martian_source(ip.source())) && !acceptable(ip)) [[unlikely]] {
         return;
     }
     if (steering_ != nullptr && steer_away(ip, p, handed_over)) return;
@@ -161,11 +192,16 @@ void network_stack::ip_input(time_point now, packet& p, bool link_broadcast, boo
         reassemble(now, ip, p, how);
         return;
     }
-    deliver(now, ip, p, how);
+    // RFC 9293 3.9.2.3 (MUST-57): TCP is never for a group; deliver() counts that.
+    if (ip.protocol() == wire::ip_protocol::tcp && !link_broadcast && !how.ip_broadcast) [[likely]] {
+        deliver_tcp(now, ip, p);
+    } else {
+        deliver(now, ip, p, how);
+    }
 }
 
 /// The rarer checks: whose it is, whether its source can be true, and what its options ask for.
-bool network_stack::acceptable(const wire::ipv4_view& ip, const packet&) {
+[[gnu::noinline]] bool network_stack::acceptable(wire::ipv4_view ip) {
     const ipv4 to = ip.destination();
     if (to != address() && !output_.routes().is_broadcast(to) && !udp_.groups().accepts(to)) {
         ++statistics_.not_for_us;
@@ -186,15 +222,14 @@ bool network_stack::acceptable(const wire::ipv4_view& ip, const packet&) {
     return false;
 }
 
-void network_stack::deliver(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how) {
+[[gnu::noinline]] void network_stack::deliver(time_point now, wire::ipv4_view ip, packet& p, arrival how) {
     switch (ip.protocol()) {
     case wire::ip_protocol::tcp:
-        if (how.ip_broadcast || how.link_broadcast) { // RFC 9293 3.9.2.3 (MUST-57): never to a group
+        if (how.ip_broadcast || how.link_broadcast) {
             ++statistics_.not_for_us;
             return;
         }
-        p.head.remove_prefix(static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data()));
-        tcp_.input(now, p, ip.source(), ip.destination(), ip.ecn() == 3);
+        deliver_tcp(now, ip, p);
         return;
     case wire::ip_protocol::udp: {
         const udp_verdict verdict = udp_.input(now, ip, p);
@@ -228,7 +263,7 @@ void network_stack::deliver(time_point now, const wire::ipv4_view& ip, packet& p
     }
 }
 
-void network_stack::reassemble(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how) {
+[[gnu::noinline]] void network_stack::reassemble(time_point now, wire::ipv4_view ip, packet& p, arrival how) {
     buffer whole = reassembler_.add(now, ip, p);
     arm_timer();
     if (whole.empty()) return;
@@ -276,7 +311,7 @@ void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
 }
 
 /// True if the packet belongs to another shard, and went there.
-bool network_stack::steer_away(const wire::ipv4_view& ip, packet& p, bool handed_over) {
+[[gnu::noinline]] bool network_stack::steer_away(wire::ipv4_view ip, packet& p, bool handed_over) {
     if (handed_over) return false;
     flow_key key{ip.destination().value(), ip.source().value(), 0, 0};
     const bool has_ports = (ip.protocol() == wire::ip_protocol::tcp || ip.protocol() == wire::ip_protocol::udp) &&

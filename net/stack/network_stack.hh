@@ -48,7 +48,7 @@ public:
     /// Several shards behind one address: which of them owns a flow, and the way there. Set once, before traffic.
     void set_steering(std::unique_ptr<flow_steering> steering);
     /// A frame that another shard received for a flow of ours.
-    void take_over(time_point now, packet& p) { link_input(now, p, true); }
+    void take_over(time_point now, packet& p);
 
     const stack_statistics& statistics() const noexcept { return statistics_; }
     port& device() noexcept { return *device_; }
@@ -61,14 +61,22 @@ public:
 private:
     static constexpr std::size_t receive_burst = 32;
 
+    // The way of a TCP segment, inlined into take_in():
+    bool take_in(time_point now, std::size_t n);
     void link_input(time_point now, packet& p, bool handed_over);
-    void arp_input(time_point now, const packet& p);
     void ip_input(time_point now, packet& p, bool link_broadcast, bool handed_over);
-    bool acceptable(const wire::ipv4_view& ip, const packet& p);
-    void deliver(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how);
-    void reassemble(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how);
+    // and what leaves it:
+    bool poll_with_steering(time_point now);
+    void not_ipv4(time_point now, packet& p, wire::ether_type type, bool handed_over);
+    void arp_input(time_point now, const packet& p);
+    bool acceptable(wire::ipv4_view ip);
+    void deliver(time_point now, wire::ipv4_view ip, packet& p, arrival how);
+    void deliver_tcp(time_point now, wire::ipv4_view ip, packet& p);
+    void reassemble(time_point now, wire::ipv4_view ip, packet& p, arrival how);
     void on_report(time_point now, const icmp_report& report);
-    bool steer_away(const wire::ipv4_view& ip, packet& p, bool handed_over);
+    bool steer_away(wire::ipv4_view ip, packet& p, bool handed_over);
+    bool anything_to_flush() const noexcept;
+    bool flush_slowly(time_point now);
     void on_timer(time_point now);
     void arm_timer() noexcept;
 

@@ -1,4 +1,5 @@
-// How one flow's packets leave: the Ethernet and IPv4 headers they all share, built once, and the neighbour they go to.
+// How one flow's packets leave: the Ethernet and IPv4 headers they all share, built once, and the neighbour they go to;
+// and what the checksum over the layer above starts from.
 //
 // Kept inside a connection. ip_output::ready() says in a few loads whether it is still right, and refreshes it if not.
 #pragma once
@@ -23,6 +24,7 @@ struct output_path {
     /// Ethernet and IPv4 with total length and checksum zero.
     alignas(16) std::array<std::byte, 48> headers{};
     std::uint32_t checksum_base = 0; ///< sum of the IPv4 header's words as they stand, host order, not folded
+    std::uint32_t pseudo_base = 0;   ///< the same of the pseudo-header's (RFC 9293 3.1), its length being zero
 
     /// Puts the headers at `at`, in front of a segment of `l4_size` bytes that starts at `at` + link_and_ip_size.
     void stamp(std::byte* at, std::uint32_t l4_size) const noexcept {
@@ -30,10 +32,15 @@ struct output_path {
         std::byte* ip = at + wire::ethernet_header::size;
         const std::uint32_t total = l4_size + static_cast<std::uint32_t>(wire::ipv4_header::min_size);
         store_be16(ip + 2, static_cast<std::uint16_t>(total));
-        std::uint32_t sum = checksum_base + total;
+        store_be16(ip + wire::ipv4_header::checksum_offset, static_cast<std::uint16_t>(~folded(checksum_base + total)));
+    }
+    /// The pseudo-header's sum for a segment of `l4_size` bytes: what goes into the field for a port that completes it.
+    std::uint16_t pseudo_sum(std::uint32_t l4_size) const noexcept { return folded(pseudo_base + l4_size); }
+
+private:
+    static std::uint16_t folded(std::uint32_t sum) noexcept {
         sum = (sum & 0xffff) + (sum >> 16);
-        sum += sum >> 16;
-        store_be16(ip + wire::ipv4_header::checksum_offset, static_cast<std::uint16_t>(~sum));
+        return static_cast<std::uint16_t>(sum + (sum >> 16));
     }
 };
 

@@ -20,6 +20,13 @@ tcp::four_tuple tuple_of(const flow_key& key) noexcept {
     return {key.local_address, key.remote_address, key.local_port, key.remote_port};
 }
 
+[[gnu::noinline]] bool checksum_ok(const packet& p, ipv4 source, ipv4 destination) noexcept {
+    return wire::pseudo_header_sum(source, destination, wire::ip_protocol::tcp, p.size())
+        .add(p.head.bytes())
+        .add(p.body.bytes())
+        .verifies();
+}
+
 } // namespace
 
 tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
@@ -42,6 +49,25 @@ time_point tcp_layer::now() const noexcept { return reactor_.now(); }
 
 // ---- segments in ----
 
+inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
+    if (c.tcb.state() == tcp::tcp_state::time_wait && s.has(tcp_flags::syn) && c.tcb.may_reuse(s)) [[unlikely]] {
+        reincarnate(now, c, s, p);
+        return;
+    }
+    const tcp::event events = c.tcb.on_segment(now, s, p.head, p.body);
+    if (c.tcb.wants_output() || !c.wake_.armed()) mark_dirty(c);
+    if (events != tcp::event::none) c.react(events);
+}
+
+/// RFC 9293 3.6.1, RFC 6191: a new incarnation; the listener answers it.
+void tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
+    const flow_key key = c.key;
+    on_closed(c);
+    bury();
+    tcp::segment copy = s;
+    no_connection(now, key, copy, p);
+}
+
 void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen) {
     ++statistics_.tcp_segments_in;
     const std::uint32_t l4_size = p.size();
@@ -50,16 +76,10 @@ void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, 
         ++statistics_.malformed_tcp;
         return;
     }
-    if (!has(p.flags, offload::l4_checksum_good)) {
-        const bool good = wire::pseudo_header_sum(source, destination, wire::ip_protocol::tcp, l4_size)
-                              .add(p.head.bytes())
-                              .add(p.body.bytes())
-                              .verifies();
-        if (!good) [[unlikely]] {
-            ++statistics_.bad_tcp_checksum;
-            explain_bad_checksum(source, view.flags());
-            return;
-        }
+    if (!has(p.flags, offload::l4_checksum_good) && !checksum_ok(p, source, destination)) [[unlikely]] {
+        ++statistics_.bad_tcp_checksum;
+        explain_bad_checksum(source, view.flags());
+        return;
     }
     tcp::segment s;
     if (wire::tcp_options::parse(view.options(), s.options) != wire::parse_error::none) [[unlikely]] {
@@ -82,21 +102,6 @@ void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, 
         return;
     }
     on_segment(now, *c, s, p);
-}
-
-void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
-    if (c.tcb.state() == tcp::tcp_state::time_wait && s.has(tcp_flags::syn) && c.tcb.may_reuse(s)) [[unlikely]] {
-        // RFC 9293 3.6.1, RFC 6191: a new incarnation; the listener answers it.
-        const flow_key key = c.key;
-        on_closed(c);
-        bury();
-        tcp::segment copy = s;
-        no_connection(now, key, copy, p);
-        return;
-    }
-    const tcp::event events = c.tcb.on_segment(now, s, p.head, p.body);
-    if (c.tcb.wants_output() || !c.wake_.armed()) mark_dirty(c);
-    if (events != tcp::event::none) c.react(events);
 }
 
 void tcp_layer::no_connection(time_point now, const flow_key& key, tcp::segment& s, packet& p) {

@@ -35,6 +35,7 @@ public:
 
     /// A TCP segment for one of our addresses; `p.head` starts at the TCP header and is cut to the datagram's length.
     void input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen);
+    bool anything_to_flush() const noexcept { return !dirty_.empty() || !starved_.empty(); }
     /// Sends what dirty connections have to say, while there is room. True if anything was sent.
     bool flush(time_point now);
     /// An ICMP error about a segment of ours.
@@ -79,6 +80,7 @@ public:
 private:
     friend class tcp_connection;
     void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
+    void reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void no_connection(time_point now, const flow_key& key, tcp::segment& s, packet& p);
     void on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
     bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, tcp::segment& s, packet& p);
@@ -87,8 +89,9 @@ private:
     void send_reset(const flow_key& key, const tcp::segment& s);
     bool emit_all(time_point now, tcp_connection& c);
     bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
-    bool place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
-    void finish_checksum(packet& p, const flow_key& key, std::uint32_t l4_size);
+    std::byte* place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
+    std::byte* refer_to_payload(const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
+    void finish_checksum(packet& p, const output_path& path, std::uint32_t l4_size);
     void send_bare(const flow_key& key, const tcp::outgoing_segment& s);
     void rearm(tcp_connection& c) noexcept;
     void retry_starved() noexcept;

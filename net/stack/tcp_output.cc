@@ -29,9 +29,104 @@ inline void copy_options(std::byte* at, const tcp::outgoing_segment& s) noexcept
 
 } // namespace
 
+/// One wheel timer a connection, moved only when a deadline comes earlier than the wheel knows: a timer that fires early
+/// asks again, and a retransmission timer that is pushed back with every ACK costs nothing.
+inline void tcp_layer::rearm(tcp_connection& c) noexcept {
+    const time_point at = c.tcb.next_timeout();
+    if (at == never || (c.wake_.armed() && c.wake_.expiry() <= at)) return;
+    reactor_.timers().arm(c.wake_, at);
+}
+
+/// Gives `p`, which is empty, a head with `header_size` bytes to be filled in, followed by the payload. Returns the head's
+/// first byte, or null when the pool is empty.
+inline std::byte* tcp_layer::place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p,
+                                           std::uint32_t header_size) {
+    const std::uint32_t size = s.payload_size;
+    if (s.chunk != nullptr && size > copy_limit) return refer_to_payload(s, p, header_size);
+    frame* f = pool_.allocate();
+    if (f == nullptr) [[unlikely]] return nullptr;
+    std::byte* payload = f->bytes + frame_headroom;
+    p.head.fill(*f, payload - header_size, header_size + size);
+    if (s.chunk != nullptr) [[likely]] {
+        std::memcpy(payload, s.chunk->data() + s.chunk_offset, size);
+    } else if (size != 0) {
+        c.tcb.copy_payload(s.payload_offset, size, payload);
+    }
+    return payload - header_size;
+}
+
+[[gnu::noinline]] std::byte* tcp_layer::refer_to_payload(const tcp::outgoing_segment& s, packet& p,
+                                                         std::uint32_t header_size) {
+    const buffer& chunk = *s.chunk;
+    if (s.chunk_offset == 0 && chunk.exclusive() && chunk.headroom() >= header_size && pool_.contains(chunk.data())) {
+        p.head = chunk.share(0, s.payload_size);
+        return p.head.prepend(header_size);
+    }
+    p.head = pool_.allocate_buffer();
+    if (p.head.underlying_frame() == nullptr) [[unlikely]] return nullptr;
+    p.body = chunk.share(s.chunk_offset, s.payload_size);
+    return p.head.prepend(header_size);
+}
+
+/// The TCP checksum over pseudo-header, header and payload; or what an offloading port wants in its place.
+inline void tcp_layer::finish_checksum(packet& p, const output_path& path, std::uint32_t l4_size) {
+    std::byte* tcp = p.head.mutable_data() + link_and_ip_size;
+    std::byte* field = tcp + wire::tcp_header::checksum_offset;
+    const std::uint16_t pseudo = path.pseudo_sum(l4_size);
+    if (port_.transmit_checksum) {
+        store_be16(field, pseudo);
+        p.flags = offload::l4_checksum_needed;
+        p.l4_offset = link_and_ip_size;
+        p.l4_checksum_offset = wire::tcp_header::checksum_offset;
+        return;
+    }
+    p.flags = offload::none;
+    wire::internet_sum sum;
+    sum.add_u16(pseudo).add({tcp, p.head.size() - link_and_ip_size});
+    if (!p.body.empty()) sum.add(p.body.bytes());
+    store_be16(field, sum.checksum());
+}
+
+[[gnu::always_inline]] inline bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s) {
+    const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
+    packet& p = egress_.slot();
+    std::byte* at = place_payload(c, s, p, link_and_ip_size + tcp_size);
+    if (at == nullptr) [[unlikely]] {
+        ++statistics_.no_frame; // counts as lost on the wire: the tcb retransmits
+        return false;
+    }
+    std::byte* tcp = at + link_and_ip_size;
+    const wire::tcp_header header{.source_port = c.key.local_port,
+                                  .destination_port = c.key.remote_port,
+                                  .sequence = s.seq.value,
+                                  .acknowledgment = s.ack.value,
+                                  .flags = s.flags,
+                                  .window = s.window};
+    header.emit({tcp, tcp_size}, s.option_size);
+    copy_options(tcp + wire::tcp_header::min_size, s);
+    const std::uint32_t l4_size = tcp_size + s.payload_size;
+    finish_checksum(p, c.path, l4_size);
+    ++statistics_.tcp_segments_out;
+    if (out_.ready(now, c.path)) [[likely]] {
+        c.path.stamp(at, l4_size);
+        egress_.commit();
+        return true;
+    }
+    return out_.send_unresolved(now, c.path, p, l4_size);
+}
+
+[[gnu::always_inline]] inline bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
+    bool any = false;
+    tcp::outgoing_segment s;
+    while (c.tcb.wants_output() && !egress_.full() && pool_.free_count != 0) {
+        if (!c.tcb.next_segment(now, s)) break;
+        any |= emit(now, c, s);
+    }
+    return any;
+}
+
 bool tcp_layer::flush(time_point now) {
     if (!starved_.empty()) [[unlikely]] retry_starved();
-    if (dirty_.empty()) return false;
     bool any = false;
     while (!dirty_.empty() && !egress_.full()) {
         auto& c = static_cast<tcp_connection&>(dirty_.front());
@@ -46,96 +141,6 @@ bool tcp_layer::flush(time_point now) {
     }
     if (!dead_.empty()) [[unlikely]] bury();
     return any;
-}
-
-/// One wheel timer a connection, moved only when a deadline comes earlier than the wheel knows: a timer that fires early
-/// asks again, and a retransmission timer that is pushed back with every ACK costs nothing.
-inline void tcp_layer::rearm(tcp_connection& c) noexcept {
-    const time_point at = c.tcb.next_timeout();
-    if (at == never || (c.wake_.armed() && c.wake_.expiry() <= at)) return;
-    reactor_.timers().arm(c.wake_, at);
-}
-
-bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
-    bool any = false;
-    tcp::outgoing_segment s;
-    while (c.tcb.wants_output() && !egress_.full() && pool_.free_count != 0) {
-        if (!c.tcb.next_segment(now, s)) break;
-        any |= emit(now, c, s);
-    }
-    return any;
-}
-
-bool tcp_layer::place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size) {
-    const std::uint32_t size = s.payload_size;
-    if (s.chunk != nullptr && size > copy_limit) {
-        const buffer& chunk = *s.chunk;
-        if (s.chunk_offset == 0 && chunk.exclusive() && chunk.headroom() >= header_size && pool_.contains(chunk.data())) {
-            p.head = chunk.share(0, size);
-            return true;
-        }
-        p.head = pool_.allocate_buffer();
-        if (p.head.underlying_frame() == nullptr) [[unlikely]] return false;
-        p.body = chunk.share(s.chunk_offset, size);
-        return true;
-    }
-    p.head = pool_.allocate_buffer();
-    if (p.head.underlying_frame() == nullptr) [[unlikely]] return false;
-    if (size == 0) return true;
-    std::byte* at = p.head.append(size);
-    if (s.chunk != nullptr) {
-        std::memcpy(at, s.chunk->data() + s.chunk_offset, size);
-    } else {
-        c.tcb.copy_payload(s.payload_offset, size, at);
-    }
-    return true;
-}
-
-bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s) {
-    const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
-    packet& p = egress_.slot();
-    if (!place_payload(c, s, p, link_and_ip_size + tcp_size)) [[unlikely]] {
-        ++statistics_.no_frame; // counts as lost on the wire: the tcb retransmits
-        return false;
-    }
-    std::byte* at = p.head.prepend(link_and_ip_size + tcp_size);
-    std::byte* tcp = at + link_and_ip_size;
-    const wire::tcp_header header{.source_port = c.key.local_port,
-                                  .destination_port = c.key.remote_port,
-                                  .sequence = s.seq.value,
-                                  .acknowledgment = s.ack.value,
-                                  .flags = s.flags,
-                                  .window = s.window};
-    header.emit({tcp, tcp_size}, s.option_size);
-    copy_options(tcp + wire::tcp_header::min_size, s);
-    const std::uint32_t l4_size = tcp_size + s.payload_size;
-    finish_checksum(p, c.key, l4_size);
-    ++statistics_.tcp_segments_out;
-    if (out_.ready(now, c.path)) [[likely]] {
-        c.path.stamp(at, l4_size);
-        egress_.commit();
-        return true;
-    }
-    return out_.send_unresolved(now, c.path, p, l4_size);
-}
-
-/// The TCP checksum over pseudo-header, header and payload; or what an offloading port wants in its place.
-inline void tcp_layer::finish_checksum(packet& p, const flow_key& key, std::uint32_t l4_size) {
-    std::byte* tcp = p.head.mutable_data() + link_and_ip_size;
-    std::byte* field = tcp + wire::tcp_header::checksum_offset;
-    wire::internet_sum sum =
-        wire::pseudo_header_sum(ipv4(key.local_address), ipv4(key.remote_address), wire::ip_protocol::tcp, l4_size);
-    if (port_.transmit_checksum) {
-        store_be16(field, sum.folded());
-        p.flags = offload::l4_checksum_needed;
-        p.l4_offset = link_and_ip_size;
-        p.l4_checksum_offset = wire::tcp_header::checksum_offset;
-        return;
-    }
-    p.flags = offload::none;
-    sum.add({tcp, p.head.size() - link_and_ip_size});
-    if (!p.body.empty()) sum.add(p.body.bytes());
-    store_be16(field, sum.checksum());
 }
 
 /// A segment of no connection: a reset, or the SYN-ACK of a cookie.
@@ -163,7 +168,7 @@ void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
                                   .window = s.window};
     header.emit({tcp, tcp_size}, s.option_size);
     copy_options(tcp + wire::tcp_header::min_size, s);
-    finish_checksum(p, key, tcp_size);
+    finish_checksum(p, path, tcp_size);
     if (out_.ready(reactor_.now(), path)) {
         path.stamp(at, tcp_size);
         egress_.push(std::move(p));

@@ -51,13 +51,14 @@ private:
         wire_port* port = nullptr;
     };
     static void give_back(frame_owner& owner, frame& f) noexcept;
+    std::size_t receive_burst(const wire_detail::line* next, std::span<packet> out) noexcept;
     bool receive_record(const wire_detail::line& first, packet& out) noexcept;
     buffer borrow(const wire_detail::piece& p) noexcept;
     void send_tokens_home() noexcept;
     void take_tokens_in() noexcept;
-    bool receive_pieces(const wire_detail::line& first, packet& out) noexcept;
+    [[gnu::noinline]] bool receive_pieces(const wire_detail::line& first, packet& out) noexcept;
     bool send_one(packet& p) noexcept;
-    bool send_pieces(packet& p) noexcept;
+    [[gnu::noinline]] bool send_pieces(packet& p) noexcept;
     std::uint8_t flags_of(const packet& p) const noexcept;
     void wake_peer_if_asleep() noexcept;
 

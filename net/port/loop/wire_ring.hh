@@ -3,7 +3,7 @@
 //   packet_ring, 64-byte lines, each stamped with its absolute number so that the reader polls the very line that
 //   carries the data: delivery of a small packet costs the transfer of its own lines and nothing else.
 //
-//     first line    | stamp | inline size | flags | pieces | piece descriptors (24 B each) | inline bytes ...
+//     first line    | stamp | inline size | lines | flags | pieces | piece descriptors (24 B each) | inline bytes ...
 //     further lines | stamp | ----------------------- 56 inline bytes ----------------------- |
 //
 // Single producer, single consumer. The consumer publishes how far it has read only every quarter of a ring.
@@ -35,7 +35,8 @@ static_assert(sizeof(piece) == 24);
 
 struct alignas(64) line {
     std::atomic<std::uint32_t> stamp{0};
-    std::uint16_t inline_size = 0;
+    std::uint8_t inline_size = 0; ///< bytes of the record that travel inside
+    std::uint8_t lines = 0;       ///< of the whole record
     std::uint8_t flags = 0;
     std::uint8_t pieces = 0;
     std::byte bytes[line_payload];
@@ -59,12 +60,32 @@ public:
         read_cache_ = read_.load(std::memory_order_acquire);
         return written_ + needed - read_cache_ <= lines;
     }
-    /// Writes one record; room_for() said yes. `inline_bytes` may be empty when there are pieces. `may_overread`: the
-    /// bytes behind them, up to a whole line, may be read (they are copied and ignored).
-    void write(byte_span inline_bytes, const piece* pieces, std::uint32_t piece_count, std::uint8_t flags,
-               bool may_overread) noexcept {
+    /// The everyday record, without pieces and of `count` lines, for which room_for() said yes: whole lines, by copies of a
+    /// fixed size. The bytes behind `size`, up to a whole line, are read, copied and ignored.
+    void write_whole_lines(const std::byte* from, std::uint32_t size, std::uint32_t count, std::uint8_t flags) noexcept {
         line& first = at(written_);
-        first.inline_size = static_cast<std::uint16_t>(inline_bytes.size());
+        const std::uint32_t end = written_ + count;
+        first.inline_size = static_cast<std::uint8_t>(size);
+        first.lines = static_cast<std::uint8_t>(count);
+        first.flags = flags;
+        first.pieces = 0;
+        std::memcpy(first.bytes, from, line_payload);
+        for (std::uint32_t index = written_ + 1; index != end;) {
+            from += line_payload;
+            line& next = at(index);
+            next.stamp.store(++index, std::memory_order_relaxed);
+            std::memcpy(next.bytes, from, line_payload);
+        }
+        // Release: whoever sees the first line's stamp sees every byte of the record.
+        first.stamp.store(written_ + 1, std::memory_order_release);
+        written_ = end;
+    }
+    /// Any record; room_for() said yes. `inline_bytes` may be empty when there are pieces. Reads nothing behind them.
+    void write(byte_span inline_bytes, const piece* pieces, std::uint32_t piece_count, std::uint8_t flags) noexcept {
+        line& first = at(written_);
+        first.inline_size = static_cast<std::uint8_t>(inline_bytes.size());
+        first.lines = static_cast<std::uint8_t>(
+            lines_needed(static_cast<std::uint32_t>(inline_bytes.size()), piece_count));
         first.flags = flags;
         first.pieces = static_cast<std::uint8_t>(piece_count);
         const std::byte* from = inline_bytes.data();
@@ -76,16 +97,10 @@ public:
             std::memcpy(to, pieces, used);
             to += used;
             room -= used;
-            may_overread = false;
         }
         std::uint32_t index = written_ + 1;
         for (;;) {
-            // Whole lines by copies of a fixed size: a handful of vector moves each.
-            if (may_overread || (left >= line_payload && room == line_payload)) [[likely]] {
-                std::memcpy(to, from, line_payload);
-            } else if (left != 0) {
-                std::memcpy(to, from, std::min(left, room));
-            }
+            if (left != 0) std::memcpy(to, from, std::min(left, room));
             if (left <= room) break;
             from += room;
             left -= room;
@@ -94,7 +109,6 @@ public:
             to = next.bytes;
             room = line_payload;
         }
-        // Release: whoever sees the first line's stamp sees every byte of the record.
         first.stamp.store(written_ + 1, std::memory_order_release);
         written_ = index;
     }
@@ -105,7 +119,16 @@ public:
         const line& l = at(position_);
         return l.stamp.load(std::memory_order_acquire) == position_ + 1 ? &l : nullptr;
     }
-    /// Copies the inline bytes of the record at the front to `into`, which has room for them rounded up to whole lines.
+    /// Copies a record without pieces to `into`, which has room for its bytes rounded up to whole lines.
+    void copy_whole_lines(const line& first, std::byte* into) const noexcept {
+        std::memcpy(into, first.bytes, line_payload);
+        const std::uint32_t end = position_ + first.lines;
+        for (std::uint32_t index = position_ + 1; index != end; ++index) {
+            into += line_payload;
+            std::memcpy(into, at(index).bytes, line_payload);
+        }
+    }
+    /// The same for a record that may have pieces: copies its inline bytes.
     void copy_inline(const line& first, std::byte* into) const noexcept {
         const std::uint32_t used = first.pieces * static_cast<std::uint32_t>(sizeof(piece));
         std::uint32_t left = first.inline_size;
@@ -130,7 +153,7 @@ public:
         __builtin_prefetch(&at(position_ + 2));
     }
     void pop(const line& first) noexcept {
-        position_ += lines_needed(first.inline_size, first.pieces);
+        position_ += first.lines;
         if (position_ - published_ >= lines / 4) publish();
     }
     void publish() noexcept {
