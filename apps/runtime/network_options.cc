@@ -44,7 +44,9 @@ void check_foreign_options(const network_options& o) {
     only_for(o.host_address.has_value(), "--host-address", {tap});
     only_for(o.shared, "--shared", {xdp});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
-    if (o.net == kernel) refuse_unless(o.pcap.empty() && !o.trace, "--pcap and --trace see frames of our own stack, which --net=kernel does not use");
+    if (o.net == kernel)
+        refuse_unless(o.pcap.empty() && !o.trace,
+                      "--pcap and --trace see frames of our own stack, which --net=kernel does not use");
 }
 
 void check_addresses(const network_options& o) {
@@ -113,9 +115,16 @@ void add_network_options(CLI::App& to, network_options& o) {
                      "Our address and the length of its network")->type_name("A.B.C.D/LENGTH");
     group.add_option("--gateway", parsed_as("--gateway", o.gateway, "an IPv4 address, like 192.0.2.1"),
                      "Next hop to other networks")->type_name("A.B.C.D");
-    group.add_option("--host-address", parsed_as("--host-address", o.host_address, "an address and the length of its network, like 192.0.2.1/24"),
-                     "tap: the kernel's end of the cable")->type_name("A.B.C.D/LENGTH");
-    group.add_option("--cores", o.cores, "A count (2), CPUs (0-3,6), or core:2-5, numa:0, package:1, pu:7, all (default: as many as the network can feed)")
+    group
+        .add_option(
+            "--host-address",
+            parsed_as("--host-address", o.host_address, "an address and the length of its network, like 192.0.2.1/24"),
+            "tap: the kernel's end of the cable")
+        ->type_name("A.B.C.D/LENGTH");
+    group
+        .add_option("--cores", o.cores,
+                    "A count (2), CPUs (0-3,6), or core:2-5, numa:0, package:1, pu:7, all (default: as many as the "
+                    "network can feed)")
         ->type_name("WHICH");
     choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
     group.add_flag("--shared", o.shared, "xdp: use the kernel's own address, and take only our own flows from it");
@@ -137,7 +146,8 @@ void check_network_options(const network_options& o, bool ports_only) {
                       "--net=xdp needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
     }
     if (o.net == network_kind::tap)
-        refuse_unless(o.address.has_value() || ports_only, "--net=tap needs --address A.B.C.D/LENGTH (and --host-address for the kernel's end)");
+        refuse_unless(o.address.has_value() || ports_only,
+                      "--net=tap needs --address A.B.C.D/LENGTH (and --host-address for the kernel's end)");
 }
 
 } // namespace corewire

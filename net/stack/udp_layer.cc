@@ -8,7 +8,8 @@ namespace corewire {
 
 udp_layer::udp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
                      stack_statistics& statistics, frame_pool& large_frames)
-    : reactor_(loop), out_(out), egress_(tx), pool_(pool), large_frames_(large_frames), address_(config.address.address()), statistics_(statistics),
+    : reactor_(loop), out_(out), egress_(tx), pool_(pool), large_frames_(large_frames),
+      address_(config.address.address()), statistics_(statistics),
       checksum_by_port_(out.device().capabilities().transmit_checksum),
       demux_(pool, config.udp, config.seed ? *config.seed + 1 : random_seed()) {}
 

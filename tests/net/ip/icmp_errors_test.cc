@@ -137,7 +137,8 @@ BOOST_AUTO_TEST_CASE(an_echo_of_64_kilobytes_is_answered_whole) {
 BOOST_AUTO_TEST_CASE(echoes_to_groups_are_not_answered) {
     bench b;
     const auto ping = message(wire::icmp_header::echo_request(0x1234, 7), {});
-    BOOST_TEST((b.input(b.carry(ping, peer, ipv4(10, 0, 0, 255)), {.link_broadcast = true, .ip_broadcast = true}) == icmp_verdict::nothing));
+    BOOST_TEST((b.input(b.carry(ping, peer, ipv4(10, 0, 0, 255)), {.link_broadcast = true, .ip_broadcast = true}) ==
+                icmp_verdict::nothing));
     BOOST_TEST((b.input(b.carry(ping, peer, ipv4::all_hosts())) == icmp_verdict::nothing));
     BOOST_TEST((b.input(b.carry(ping), {.link_broadcast = true}) == icmp_verdict::nothing));
     BOOST_TEST(b.icmp.statistics().group_echoes_ignored == 3u);

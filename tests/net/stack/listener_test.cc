@@ -22,12 +22,15 @@ public:
         p.head = server_.device().pool().allocate_buffer();
         BOOST_REQUIRE(p.head.underlying_frame() != nullptr);
         std::byte* tcp = p.head.append(wire::tcp_header::min_size);
-        const wire::tcp_header header{.source_port = from_port, .destination_port = port, .sequence = seq, .flags = flags, .window = 65'535};
+        const wire::tcp_header header{
+            .source_port = from_port, .destination_port = port, .sequence = seq, .flags = flags, .window = 65'535};
         header.emit({tcp, wire::tcp_header::min_size});
         wire::store_tcp_checksum({tcp, wire::tcp_header::min_size}, from, first);
         const wire::ipv4_header ip{.total_length = 40, .source = from, .destination = first};
         ip.emit({p.head.prepend(wire::ipv4_header::min_size), wire::ipv4_header::min_size});
-        const wire::ethernet_header link{.destination = server_.device().mac(), .source = mac_address(0x02'00'00'00'00'55), .type = wire::ether_type::ipv4};
+        const wire::ethernet_header link{.destination = server_.device().mac(),
+                                         .source = mac_address(0x02'00'00'00'00'55),
+                                         .type = wire::ether_type::ipv4};
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
         server_.take_over(clock.now(), p);
     }

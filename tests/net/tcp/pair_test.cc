@@ -106,7 +106,12 @@ BOOST_AUTO_TEST_CASE(a_reader_that_pauses_closes_the_window_and_opens_it_again) 
     u[0].to_write = 400'000;
     u[1].paused = true;
     u.start();
-    BOOST_TEST(u.run([&] { return u.now() > from_ns(1'000'000'000) + 10s || (u[1].paused = u[1].tcb && u[1].tcb->readable() < 49'000 && u[1].read == 0, u.transferred(0)); }, 3600s));
+    BOOST_TEST(u.run(
+        [&] {
+            return u.now() > from_ns(1'000'000'000) + 10s ||
+                   (u[1].paused = u[1].tcb && u[1].tcb->readable() < 49'000 && u[1].read == 0, u.transferred(0));
+        },
+        3600s));
 }
 
 BOOST_AUTO_TEST_CASE(a_dead_network_ends_in_a_time_out) { // RFC 9293 3.8.3, R2

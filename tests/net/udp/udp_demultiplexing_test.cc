@@ -267,7 +267,8 @@ BOOST_AUTO_TEST_CASE(random_packets_break_no_invariant) {
             udp_endpoint e(8);
             BOOST_TEST(b.bind(e, {us, 7}));
             for (int i = 0; i < 5000; ++i) {
-                packet p = udp_packet(b.pool, sender, {us, static_cast<std::uint16_t>(random.below(9))}, pattern(random.below(200)), random.below(250));
+                packet p = udp_packet(b.pool, sender, {us, static_cast<std::uint16_t>(random.below(9))},
+                                      pattern(random.below(200)), random.below(250));
                 const wire::ipv4_view ip = view(p);
                 for (std::uint64_t n = random.below(4); n > 0 && !p.head.empty(); --n) {
                     const std::uint64_t where = 20 + random.below(8);

@@ -69,7 +69,9 @@ BOOST_AUTO_TEST_CASE(ephemeral_ports_are_random_in_their_range_until_all_are_tak
         BOOST_TEST((d.bind(*all.back(), {us, 0}) == std::errc{}));
         const std::uint16_t port = all.back()->local().port;
         BOOST_TEST((port >= 60'000 && port <= 60'099));
-        if (!ports.empty() && ports.count(static_cast<std::uint16_t>(port - 1)) != 0 && all[all.size() - 2]->local().port + 1 == port) ++in_order;
+        if (!ports.empty() && ports.count(static_cast<std::uint16_t>(port - 1)) != 0 &&
+            all[all.size() - 2]->local().port + 1 == port)
+            ++in_order;
         ports.insert(port);
     }
     BOOST_TEST(ports.size() == 100u);
@@ -130,7 +132,12 @@ BOOST_AUTO_TEST_CASE(a_refusal_is_told_to_the_connected_endpoint_once) {
     BOOST_TEST(d.on_error(r) == nullptr);
     r.local_port = 1001;
     BOOST_TEST(d.on_error(r) == nullptr);
-    r = {.kind = icmp_error_kind::port_unreachable, .protocol = wire::ip_protocol::tcp, .local = us, .remote = peer, .local_port = 1000, .remote_port = 53};
+    r = {.kind = icmp_error_kind::port_unreachable,
+         .protocol = wire::ip_protocol::tcp,
+         .local = us,
+         .remote = peer,
+         .local_port = 1000,
+         .remote_port = 53};
     BOOST_TEST(d.on_error(r) == nullptr);
 }
 
