@@ -36,23 +36,8 @@ bool tcp_connection::start_read(read_operation& op) noexcept {
     return false;
 }
 
-bool tcp_connection::start_write(write_operation& op) noexcept {
-    CW_ASSERT(writer_ == nullptr, "one writer at a time: another coroutine is writing this stream");
-    if (shut_down_) {
-        op.error = std::errc::broken_pipe;
-        return true;
-    }
-    if (const std::errc why = failure(); why != std::errc{}) {
-        op.error = why;
-        return true;
-    }
-    if (take_write(op)) return true;
-    writer_ = &op;
-    return false;
-}
-
 /// Moves into the send queue what fits. True when nothing of the operation is left.
-bool tcp_connection::take_write(write_operation& op) noexcept {
+[[gnu::always_inline]] inline bool tcp_connection::take_write(write_operation& op) noexcept {
     if (!op.owned.empty()) {
         if (room() == 0) return false;
         tcb.write(std::move(op.owned));
@@ -78,6 +63,21 @@ bool tcp_connection::take_write(write_operation& op) noexcept {
         layer_.mark_dirty(*this);
     }
     return true;
+}
+
+bool tcp_connection::start_write(write_operation& op) noexcept {
+    CW_ASSERT(writer_ == nullptr, "one writer at a time: another coroutine is writing this stream");
+    if (shut_down_) {
+        op.error = std::errc::broken_pipe;
+        return true;
+    }
+    if (const std::errc why = failure(); why != std::errc{}) {
+        op.error = why;
+        return true;
+    }
+    if (take_write(op)) return true;
+    writer_ = &op;
+    return false;
 }
 
 bool tcp_connection::start_connected(plain_operation& op) noexcept {
@@ -162,17 +162,31 @@ void tcp_connection::orphan() noexcept {
 
 // ---- events ----
 
+[[gnu::always_inline]] inline void tcp_connection::settle_read() noexcept {
+    if (reader_ != nullptr) {
+        if (tcb.readable() == 0 && !tcb.at_end()) return;
+        read_operation& op = *std::exchange(reader_, nullptr);
+        if (tcb.readable() != 0) op.data = tcb.read(op.max_size);
+        op.complete();
+    }
+    if (readable_waiter_ != nullptr) finish(readable_waiter_);
+}
+
 void tcp_connection::react(tcp::event events) noexcept {
     using tcp::event;
     if (has(events, event::readable | event::end_of_stream)) settle_read();
+    // Nearly every segment acknowledges all there was, and nobody waits for that.
+    constexpr event everyday = event::readable | event::end_of_stream | event::all_acknowledged;
+    if ((events | everyday) != everyday || draining_ != nullptr) [[unlikely]] react_to_the_rest(events);
+}
+
+[[gnu::noinline]] void tcp_connection::react_to_the_rest(tcp::event events) noexcept {
+    using tcp::event;
     if (has(events, event::writable)) full_ = false;
     if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
         std::exchange(writer_, nullptr)->complete();
     }
     if (has(events, event::writable) && writable_waiter_ != nullptr && room() != 0) finish(writable_waiter_);
-    if (!has(events, event::established | event::all_acknowledged | event::reset | event::timed_out | event::closed)) {
-        return;
-    }
     if (has(events, event::established)) {
         connected_ = true;
         finish(connecting_);
@@ -184,16 +198,6 @@ void tcp_connection::react(tcp::event events) noexcept {
         fail_all(failure() != std::errc{} ? failure() : std::errc::connection_aborted);
         layer_.on_closed(*this);
     }
-}
-
-void tcp_connection::settle_read() noexcept {
-    if (reader_ != nullptr) {
-        if (tcb.readable() == 0 && !tcb.at_end()) return;
-        read_operation& op = *std::exchange(reader_, nullptr);
-        if (tcb.readable() != 0) op.data = tcb.read(op.max_size);
-        op.complete();
-    }
-    if (readable_waiter_ != nullptr) finish(readable_waiter_);
 }
 
 void tcp_connection::finish(plain_operation*& slot, std::errc why) noexcept {

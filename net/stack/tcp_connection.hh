@@ -70,6 +70,7 @@ private:
         explicit wake_timer(tcp_connection* c) noexcept;
     };
     void settle_read() noexcept;
+    void react_to_the_rest(tcp::event events) noexcept;
     bool take_write(write_operation& op) noexcept;
     void fail_all(std::errc why) noexcept;
     void finish(plain_operation*& op, std::errc why = {}) noexcept;

@@ -50,29 +50,6 @@ bool tcb::payload_contiguous(std::uint32_t offset, std::uint32_t size, const buf
     return true;
 }
 
-void tcb::write(buffer&& data) noexcept {
-    if (data.empty() || c_.sending.fin_queued || c_.state == tcp_state::closed) return;
-    c_.sending.queue.push(std::move(data));
-    c_.output_wanted = true;
-}
-
-std::uint32_t tcb::append_copy(byte_span data) noexcept {
-    if (data.empty() || c_.sending.fin_queued || c_.state == tcp_state::closed) return 0;
-    const std::uint32_t taken = c_.sending.queue.append_copy(data);
-    if (taken != 0) c_.output_wanted = true;
-    return taken;
-}
-
-buffer tcb::read(std::uint32_t max_size) noexcept {
-    receiver& r = c_.receiving;
-    buffer data = r.queue.pop(max_size);
-    if (may_receive(c_.state) && r.window.worth_an_update(r.next, r.queue.size())) { // RFC 9293 3.8.6.2.2
-        r.acks.acknowledge_now();
-        c_.output_wanted = true;
-    }
-    return data;
-}
-
 connection_info tcb::info() const noexcept {
     const sender& s = c_.sending;
     const receiver& r = c_.receiving;

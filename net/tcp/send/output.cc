@@ -94,7 +94,7 @@ CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool 
         s.timed_at = now;
         s.timed_end = s.next;
     }
-    s.max = later(s.max, s.next);
+    if (s.max < s.next) s.max = s.next;
     emit_range(c, now, seq, s.next, again, out);
     const bool became_two = s.waiting_for == awaited::tail_probe && s.probe_is_patient && s.max - s.una > s.payload_limit;
     if (s.waiting_for == awaited::nothing || became_two) arm_retransmission(c, now);
