@@ -63,7 +63,7 @@ inline bool network_stack::anything_to_flush() const noexcept {
 }
 
 bool network_stack::prepare_sleep() {
-    if (egress_.waiting() != 0) return false; // the port was full: keep trying
+    if (egress_.waiting() != 0 || tcp_.anything_to_flush()) return false; // the port or the pool was full: keep trying
     if (steering_ != nullptr && !steering_->prepare_sleep()) return false;
     if (device_->prepare_sleep()) return true;
     if (steering_ != nullptr) steering_->finish_sleep();
@@ -119,7 +119,7 @@ bool network_stack::take_in(time_point now, std::size_t n) {
 void network_stack::take_over(time_point now, packet& p) { link_input(now, p, true); }
 
 /// `p.head` starts at the Ethernet header still.
-inline void network_stack::deliver_tcp(time_point now, wire::ipv4_view ip, packet& p) {
+[[gnu::always_inline]] inline void network_stack::deliver_tcp(time_point now, wire::ipv4_view ip, packet& p) {
     p.head.remove_prefix(static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data()));
     tcp_.input(now, p, ip.source(), ip.destination(), ip.ecn() == 3);
 }

@@ -59,6 +59,8 @@ public:
     bool orphaned() const noexcept { return !has_user_; }
     void adopt() noexcept { has_user_ = true; }
     tcp_layer& layer() noexcept { return layer_; }
+    /// When the wheel will wake it; `never` when its timer is not armed.
+    time_point wakes_at() const noexcept { return wake_.armed() ? wake_.expiry() : never; }
 
     void check_invariants() const;
 

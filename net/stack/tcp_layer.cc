@@ -55,7 +55,7 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
         return;
     }
     const tcp::event events = c.tcb.on_segment(now, s, p.head, p.body);
-    if (c.tcb.wants_output() || !c.wake_.armed()) mark_dirty(c);
+    if (c.tcb.wants_output() || c.tcb.next_timeout() < c.wakes_at()) mark_dirty(c); // flush() moves the timer
     if (events != tcp::event::none) c.react(events);
 }
 

@@ -35,7 +35,7 @@ public:
 
     /// A TCP segment for one of our addresses; `p.head` starts at the TCP header and is cut to the datagram's length.
     void input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen);
-    bool anything_to_flush() const noexcept { return !dirty_.empty() || !starved_.empty(); }
+    bool anything_to_flush() const noexcept { return !dirty_.empty() || !starved_.empty() || !dead_.empty(); }
     /// Sends what dirty connections have to say, while there is room. True if anything was sent.
     bool flush(time_point now);
     /// An ICMP error about a segment of ours.
