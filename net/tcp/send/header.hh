@@ -30,7 +30,7 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept;
 void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept;
 
 /// All but sequence number and payload. `with_data`: the segment carries data, for the ack policy.
-inline void fill_header(control_block& c, time_point now, outgoing_segment& out, bool with_data) noexcept {
+[[gnu::always_inline]] inline void fill_header(control_block& c, time_point now, outgoing_segment& out, bool with_data) noexcept {
     receiver& r = c.receiving;
     out.ack = r.next;
     out.window = r.window.advertise(r.next, r.queue.size());
