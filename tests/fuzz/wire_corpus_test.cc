@@ -2,7 +2,7 @@
 // times from a seed. Each input lies in a heap block of its own exact size, so that AddressSanitizer sees every byte
 // read too far.
 // ctest: timeout=300
-#include "../net/wire/support.hh"
+#include <tests/net/wire/support.hh>
 #include "wire_targets.hh"
 
 #include <memory>

@@ -50,7 +50,7 @@ task<> cut_write(world& w, bool by_deadline) {
     ends both = co_await connected(w);
     co_await fill(both.client);
     cut how(by_deadline);
-    static const std::vector<std::byte> block(65536);
+    static const std::vector<std::byte> block(16 << 20); // more than all buffers on the way could take
     co_await check_cut(how, [&](wait_limits limits) { return both.client.write(byte_span{block}, limits); });
     buffer data = co_await both.server.read();
     BOOST_TEST(!data.empty());

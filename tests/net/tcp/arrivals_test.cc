@@ -1,5 +1,5 @@
 // Segments that do not belong: RFC 9293 3.10.7.4 first to fifth, RFC 5961, RFC 7323 5; and the state x segment table.
-#include "../../support/tcp_script.hh"
+#include <tests/support/tcp_script.hh>
 
 #include <boost/test/unit_test.hpp>
 

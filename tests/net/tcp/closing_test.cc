@@ -1,5 +1,5 @@
 // Closing, in all its orders (RFC 9293 3.6), TIME-WAIT, abort, keepalive (3.8.4).
-#include "../../support/tcp_script.hh"
+#include <tests/support/tcp_script.hh>
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,5 +1,5 @@
 // Data in order: acknowledgments, Nagle, windows, probes (RFC 9293 3.7.4, 3.8.6).
-#include "../../support/tcp_script.hh"
+#include <tests/support/tcp_script.hh>
 
 #include <boost/test/unit_test.hpp>
 

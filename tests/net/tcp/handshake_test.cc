@@ -1,5 +1,5 @@
 // Opening a connection: RFC 9293 3.5 and the SYN's options.
-#include "../../support/tcp_script.hh"
+#include <tests/support/tcp_script.hh>
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,5 +1,5 @@
 // Losses and their repair: RFC 6298, 5681, 6582, 2018, 6675, 2883, 8985 7.
-#include "../../support/tcp_script.hh"
+#include <tests/support/tcp_script.hh>
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,7 @@
 // Two endpoints over a network with faults, from seeds: every byte once and in order, invariants after every event, no
 // frame left behind.
 // ctest: timeout=300
-#include "../../support/tcp_pair.hh"
+#include <tests/support/tcp_pair.hh>
 
 #include <boost/test/unit_test.hpp>
 
