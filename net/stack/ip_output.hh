@@ -28,8 +28,6 @@ public:
     /// `p.head` has room for link_and_ip_size bytes in front, already prepended, and `l4_size` bytes of segment behind.
     /// Queues it behind its neighbour, or drops and counts it. `p` is left empty.
     bool send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size) noexcept;
-    /// What was sent along this path has arrived: its neighbour is alive (RFC 4861 7.3.1).
-    void confirm(time_point now, const output_path& path) noexcept { path.via.confirm(now); }
 
     // ---- for everything else ----
     /// Sends a datagram whose head starts at its IPv4 header, fragmenting it if it is too long for the path.

@@ -64,8 +64,7 @@ void tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segmen
     const flow_key key = c.key;
     on_closed(c);
     bury();
-    tcp::segment copy = s;
-    no_connection(now, key, copy, p);
+    no_connection(now, key, s, p);
 }
 
 void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen) {
@@ -104,7 +103,7 @@ void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, 
     on_segment(now, *c, s, p);
 }
 
-void tcp_layer::no_connection(time_point now, const flow_key& key, tcp::segment& s, packet& p) {
+void tcp_layer::no_connection(time_point now, const flow_key& key, const tcp::segment& s, packet& p) {
     const auto found = listeners_.find(key.local_port);
     if (found != listeners_.end()) {
         tcp_listen_socket& listener = *found->second;
@@ -119,7 +118,7 @@ void tcp_layer::no_connection(time_point now, const flow_key& key, tcp::segment&
         return;
     }
     ++statistics_.tcp_no_connection;
-    if (!s.has(tcp_flags::rst)) send_reset(key, s);
+    send_reset(key, s);
 }
 
 void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s) {
@@ -132,8 +131,7 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_k
         return;
     }
     const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
-    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s}, parameters_for(listener.options().stream, remote)),
-                                       listener.options().stream);
+    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s}, parameters_for(listener.options().stream, remote)));
     if (c == nullptr) return;
     c->listener_ = &listener;
     c->half_open_ = true;
@@ -168,7 +166,7 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
 }
 
 /// The ACK of a handshake that we kept nothing of. True if it was one, and a connection has been made of it.
-bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, tcp::segment& s, packet& p) {
+bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s, packet& p) {
     if (statistics_.tcp_cookies_sent == 0) return false;
     const tcp::seq_number irs = s.seq - 1;
     const tcp::seq_number cookie = s.ack - 1;
@@ -189,7 +187,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
                                .window_scale = terms.window_scale,
                                .peer_timestamp = s.options.timestamp_value};
     const tcp_options_set& stream = listener.options().stream;
-    tcp_connection* c = add_connection(key, tcp::tcb(now, how, parameters_for(stream, ipv4(key.remote_address))), stream);
+    tcp_connection* c = add_connection(key, tcp::tcb(now, how, parameters_for(stream, ipv4(key.remote_address))));
     if (c == nullptr) return true;
     ++statistics_.tcp_cookies_accepted;
     c->listener_ = &listener;
@@ -199,7 +197,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
     return true;
 }
 
-tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block, const tcp_options_set&) {
+tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block) {
     auto c = std::make_unique<tcp_connection>(*this, key, std::move(block));
     if (!table_.insert(key, *c)) {
         ++statistics_.tcp_connection_limit;
@@ -209,7 +207,7 @@ tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block,
     return c.release();
 }
 
-tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 remote) const {
+tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 remote) {
     tcp::parameters p = config_.tcp;
     p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(out_.path_mtu_to(reactor_.now(), remote), out_.mtu()) - 40);
     p.no_delay = options.no_delay;
@@ -220,7 +218,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 r
     p.keepalive_interval = options.keepalive_interval;
     p.keepalive_probes = static_cast<std::uint8_t>(std::min(options.keepalive_probes, 255u));
     p.fin_wait_2 = config_.orphan_timeout;
-    p.challenges = const_cast<tcp::challenge_limiter*>(&challenges_);
+    p.challenges = &challenges_;
     return p;
 }
 
@@ -333,7 +331,7 @@ tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remot
         key.local_port = *port;
     }
     const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
-    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote)), options);
+    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote)));
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     mark_dirty(*c);
     return *c;

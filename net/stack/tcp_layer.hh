@@ -81,11 +81,11 @@ private:
     friend class tcp_connection;
     void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
-    void no_connection(time_point now, const flow_key& key, tcp::segment& s, packet& p);
+    void no_connection(time_point now, const flow_key& key, const tcp::segment& s, packet& p);
     void on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
-    bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, tcp::segment& s, packet& p);
+    bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s, packet& p);
     void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
-    tcp_connection* add_connection(const flow_key& key, tcp::tcb&& block, const tcp_options_set& options);
+    tcp_connection* add_connection(const flow_key& key, tcp::tcb&& block);
     void send_reset(const flow_key& key, const tcp::segment& s);
     bool emit_all(time_point now, tcp_connection& c);
     bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
@@ -97,7 +97,7 @@ private:
     void retry_starved() noexcept;
     void bury() noexcept;
     void explain_bad_checksum(ipv4 source, wire::tcp_flags flags);
-    tcp::parameters parameters_for(const tcp_options_set& options, ipv4 remote) const;
+    tcp::parameters parameters_for(const tcp_options_set& options, ipv4 remote);
 
     reactor& reactor_;
     ip_output& out_;

@@ -8,6 +8,7 @@
 //   by reference   the headers get a frame, the payload is packet::body (ports without gather copy it themselves).
 #include <corewire/net/stack/ip_output.hh>
 #include <corewire/net/stack/tcp_layer.hh>
+#include <corewire/net/tcp/arrives/closed.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <cstring>
@@ -25,6 +26,18 @@ inline void copy_options(std::byte* at, const tcp::outgoing_segment& s) noexcept
     } else {
         std::memcpy(at, s.options.data(), s.option_size);
     }
+}
+
+/// The TCP header and its options, checksum zero.
+[[gnu::always_inline]] inline void write_header(std::byte* at, const flow_key& key, const tcp::outgoing_segment& s) noexcept {
+    const wire::tcp_header header{.source_port = key.local_port,
+                                  .destination_port = key.remote_port,
+                                  .sequence = s.seq.value,
+                                  .acknowledgment = s.ack.value,
+                                  .flags = s.flags,
+                                  .window = s.window};
+    header.emit({at, wire::tcp_header::min_size + s.option_size}, s.option_size);
+    copy_options(at + wire::tcp_header::min_size, s);
 }
 
 } // namespace
@@ -96,14 +109,7 @@ inline void tcp_layer::finish_checksum(packet& p, const output_path& path, std::
         return false;
     }
     std::byte* tcp = at + link_and_ip_size;
-    const wire::tcp_header header{.source_port = c.key.local_port,
-                                  .destination_port = c.key.remote_port,
-                                  .sequence = s.seq.value,
-                                  .acknowledgment = s.ack.value,
-                                  .flags = s.flags,
-                                  .window = s.window};
-    header.emit({tcp, tcp_size}, s.option_size);
-    copy_options(tcp + wire::tcp_header::min_size, s);
+    write_header(tcp, c.key, s);
     const std::uint32_t l4_size = tcp_size + s.payload_size;
     finish_checksum(p, c.path, l4_size);
     ++statistics_.tcp_segments_out;
@@ -160,14 +166,7 @@ void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
     const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
     std::byte* at = p.head.prepend(link_and_ip_size);
     std::byte* tcp = p.head.append(tcp_size);
-    const wire::tcp_header header{.source_port = key.local_port,
-                                  .destination_port = key.remote_port,
-                                  .sequence = s.seq.value,
-                                  .acknowledgment = s.ack.value,
-                                  .flags = s.flags,
-                                  .window = s.window};
-    header.emit({tcp, tcp_size}, s.option_size);
-    copy_options(tcp + wire::tcp_header::min_size, s);
+    write_header(tcp, key, s);
     finish_checksum(p, path, tcp_size);
     if (out_.ready(reactor_.now(), path)) {
         path.stamp(at, tcp_size);
@@ -180,20 +179,9 @@ void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
 /// RFC 9293 3.10.7.1: the answer to a segment that belongs to no connection.
 void tcp_layer::send_reset(const flow_key& key, const tcp::segment& s) {
     if (!ipv4(key.remote_address).is_unicast() || key.remote_port == 0) return;
-    if (!out_.may_send_reset(reactor_.now())) return; // bounded, as ICMP errors are
     tcp::outgoing_segment reset;
-    reset.option_size = 0;
-    reset.payload_size = 0;
-    reset.window = 0;
-    if (s.has(tcp::tcp_flags::ack)) {
-        reset.seq = s.ack;
-        reset.ack = tcp::seq_number{0};
-        reset.flags = tcp::tcp_flags::rst;
-    } else {
-        reset.seq = tcp::seq_number{0};
-        reset.ack = s.seq + s.length();
-        reset.flags = tcp::tcp_flags::rst | tcp::tcp_flags::ack;
-    }
+    if (!tcp::reset_for(s, reset)) return;
+    if (!out_.may_send_reset(reactor_.now())) return; // bounded, as ICMP errors are
     ++statistics_.tcp_resets_sent;
     send_bare(key, reset);
 }
