@@ -1,4 +1,4 @@
 """The suites by name. A suite is a function `rows(bench) -> list[Row]`; a new one is a module and a line here."""
-from . import rtt
+from . import reactor, rtt
 
-SUITES = {"rtt": rtt.rows}
+SUITES = {"rtt": rtt.rows, "reactor": reactor.rows}

@@ -3,8 +3,9 @@ import os
 import time
 
 from .. import counting
+from ..figures import at_best, at_median, elsewhere, medians, paired
 from ..network import DEVICE, VethPair
-from ..rows import Figure, Leg, Row, Target, Unmeasurable, best, column, median
+from ..rows import Figure, Leg, Row, Target, Unmeasurable, column, median
 
 SEGMENT = 1460            # bytes: TCP's payload in an Ethernet frame
 ECHO_PORT = "7"
@@ -180,43 +181,6 @@ def make_legs(r):
 
 # ---- from samples to figures ----------------------------------------------------------------------------------------
 
-def at_median(leg, key):
-    def compute(samples):
-        return Figure(median(samples[leg], key), samples=column(samples[leg], key))
-    return compute
-
-
-def paired(leg, key, baseline, baseline_what):
-    """The round whose ratio is the median. The distance between two virtual CPUs changes with the hosts' mood, by a factor
-    of five, so what depends on it is compared within a round."""
-    def compute(samples):
-        rounds = sorted(zip(column(samples[leg], key), column(samples[baseline], key)), key=lambda pair: pair[0] / pair[1])
-        value, other = rounds[len(rounds) // 2]
-        return Figure(value, other, baseline_what, column(samples[leg], key))
-    return compute
-
-
-def elsewhere(leg, key, figure, what):
-    """Against a figure that was measured on this kind of machine before, not in this run."""
-    def compute(samples):
-        return Figure(median(samples[leg], key), figure, what, column(samples[leg], key))
-    return compute
-
-
-def at_best(leg, key, baseline=None, baseline_key=None, baseline_what=None):
-    def compute(samples):
-        other = best(samples[baseline], baseline_key or key) if baseline else None
-        return Figure(best(samples[leg], key), other, baseline_what, column(samples[leg], key))
-    return compute
-
-
-def rates_at_median(leg, baseline, baseline_what):
-    def compute(samples):
-        return Figure(median(samples[leg], "rate"), median(samples[baseline], "rate"), baseline_what,
-                      column(samples[leg], "rate"))
-    return compute
-
-
 def faster_mode(samples, protocol):
     return min(XDP_MODES, key=lambda mode: median(samples[f"xdp-{mode}-{protocol}"], "p50"))
 
@@ -270,7 +234,7 @@ def make_rows():
             at_best("bulk-dropping", "gbit_per_s", "bulk", "gbit_per_s", "the same without drops")),
         Row("kernel-echo-vs-epoll", "cw-echo --net=kernel, 16 connections, against a bare epoll loop", "round trips/s",
             ("kernel-echo", "epoll-echo"), (Target("ratio", ">=", 0.9),),
-            rates_at_median("kernel-echo", "epoll-echo", "cw-bench-epoll serve, same client")),
+            medians("kernel-echo", "rate", "epoll-echo", "cw-bench-epoll serve, same client")),
         Row("tcp-64B-instructions", "instructions of one TCP 64 B round trip, both ends", "instructions",
             ("instructions-rtt",), (Target("value", "<=", 2400),),
             elsewhere("instructions-rtt", "count", 8027, "lwIP's raw API, counted earlier")),

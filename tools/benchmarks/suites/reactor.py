@@ -1,0 +1,149 @@
+"""What a core does besides networks: tasks, timers, io_uring, files, metrics.
+
+A topic is a helper program, tools/bench-TOPIC/main.cc, called as `cw-bench-TOPIC CASE [options]`: it runs the case for
+`--duration` seconds on one CPU and prints one flat JSON object of numbers, which is the leg's sample. The baseline of a row is
+another case of the same program, or a program of the system's, in the same round.
+To add a row: the case, a Leg in its topic's list below, and a Row beside it."""
+from ..figures import at_best, at_median, medians, paired
+from ..rows import Leg, Row, Target, median
+
+LIVE_TIMERS = 1_000_000
+NOPS_IN_FLIGHT = 64
+
+
+class Reactor:
+    """What the legs share."""
+
+    def __init__(self, programs, seconds, cleanup):
+        self.programs = programs
+        self.seconds = f"{seconds:g}"
+        self.cleanup = cleanup  # an ExitStack: enter what must be removed after the run (a temporary file, a mount)
+
+    def helper(self, topic, case, *options):
+        """One sample: the numbers that `cw-bench-TOPIC CASE` prints."""
+        command = [self.programs.path(f"cw-bench-{topic}"), case, "--duration", self.seconds, *map(str, options)]
+        return self.programs.measure(command, [self.programs.first_cpu])
+
+    def leg(self, topic, case, *options, name=None):
+        return Leg(name or case, lambda: self.helper(topic, case, *options))
+
+
+# ---- tasks: cw-bench-tasks, each case prints {"ns": an operation} ------------------------------------------------------
+
+def task_legs(r):
+    return [
+        r.leg("tasks", "ready"),              # co_await of a task that finishes at once
+        r.leg("tasks", "ready-malloc"),       # the same loop over a coroutine type whose frames come from operator new
+        r.leg("tasks", "switch"),             # two tasks that are always ready, in turn
+        r.leg("tasks", "yield"),              # one coroutine that yields
+        r.leg("tasks", "error-result"),       # an error in a result<T> through three coroutines
+        r.leg("tasks", "error-exception"),    # an exception through the same three
+        r.leg("tasks", "semaphore"),          # acquire and release, nobody else wants it
+    ]
+
+
+def task_rows():
+    return [
+        Row("task-ready", "co_await of a task that finishes at once", "ns", ("ready", "ready-malloc"),
+            (Target("value", "<=", 6), Target("ratio", "<=", 0.5)),
+            paired("ready", "ns", "ready-malloc", "the same loop with the default allocator")),
+        Row("task-switch", "switching between two ready tasks", "ns", ("switch",), (Target("value", "<=", 15),),
+            at_median("switch", "ns")),
+        Row("task-yield", "a coroutine that yields once", "ns", ("yield",), (Target("value", "<=", 20),),
+            at_median("yield", "ns")),
+        Row("error-result", "an error carried by a result through three coroutines", "ns", ("error-result",),
+            (Target("value", "<=", 40),), at_median("error-result", "ns")),
+        Row("error-exception", "an exception thrown through three coroutines", "ns", ("error-exception",),
+            (Target("value", "<=", 2000),), at_median("error-exception", "ns")),
+        Row("semaphore", "semaphore acquire and release, uncontended", "ns", ("semaphore",), (Target("value", "<=", 8),),
+            at_median("semaphore", "ns")),
+    ]
+
+
+# ---- timers: cw-bench-timers --------------------------------------------------------------------------------------------
+
+def timer_legs(r):
+    return [
+        r.leg("timers", "fresh", "--live", LIVE_TIMERS, name="timers-fresh"),
+        r.leg("timers", "any", "--live", LIVE_TIMERS, name="timers-any"),
+    ]
+
+
+def timer_figure(samples):
+    figure = at_median("timers-fresh", "ns")(samples)
+    figure.note = f"cancelling any one of the million, in cold memory, and arming it again: {median(samples['timers-any'], 'ns'):.0f} ns"
+    return figure
+
+
+def timer_rows():
+    return [
+        Row("timer-arm-cancel", "arm and cancel a timer while 1 M others are armed", "ns", ("timers-fresh", "timers-any"),
+            (Target("value", "<=", 60),), timer_figure),
+    ]
+
+
+# ---- io_uring: cw-bench-nops --------------------------------------------------------------------------------------------
+
+def uring_legs(r):
+    return [
+        r.leg("nops", "reactor", "--depth", NOPS_IN_FLIGHT, name="nops-reactor"),
+        r.leg("nops", "bare", "--depth", NOPS_IN_FLIGHT, name="nops-bare"),
+    ]
+
+
+def uring_rows():
+    return [
+        Row("uring-nops", "io_uring NOPs on one shard, 64 in flight", "NOPs/s", ("nops-reactor", "nops-bare"),
+            (Target("ratio", ">=", 0.9),),
+            paired("nops-reactor", "rate", "nops-bare", "a bare liburing loop, same ring flags, same depth")),
+    ]
+
+
+# ---- files: cw-bench-files, fio, cp -------------------------------------------------------------------------------------
+
+def file_legs(r):
+    return [
+        r.leg("files", "random-read", "--depth", 64, "--direct", name="read-disk"),
+        r.leg("files", "fio", "--depth", 64, "--direct", name="fio-disk"),
+        r.leg("files", "random-read", "--depth", 64, "--directory", "/dev/shm", name="read-tmpfs"),
+        r.leg("files", "fio", "--depth", 64, "--directory", "/dev/shm", name="fio-tmpfs"),
+        r.leg("files", "copy", name="copy"),
+        r.leg("files", "cp", name="cp"),
+    ]
+
+
+def file_rows():
+    fio = "fio --ioengine=io_uring with the same options"
+    return [
+        Row("read-4k-disk", "4 KiB random reads, O_DIRECT, queue depth 64, this machine's disk", "IOPS",
+            ("read-disk", "fio-disk"), (Target("ratio", ">=", 0.95),), medians("read-disk", "rate", "fio-disk", fio)),
+        Row("read-4k-tmpfs", "4 KiB random reads, queue depth 64, tmpfs", "IOPS", ("read-tmpfs", "fio-tmpfs"),
+            (Target("ratio", ">=", 0.95),), medians("read-tmpfs", "rate", "fio-tmpfs", fio)),
+        Row("copy-1g", "sequential copy of 1 GiB", "MB/s", ("copy", "cp"), (Target("ratio", ">=", 1.0),),
+            at_best("copy", "rate", "cp", "rate", "cp with the same caching")),
+    ]
+
+
+# ---- metrics: cw-bench-scrape -------------------------------------------------------------------------------------------
+
+def metric_legs(r):
+    return [r.leg("scrape", "series", "--series", 10_000, name="scrape")]
+
+
+def metric_rows():
+    return [
+        Row("scrape-10k", "a scrape with 10,000 series", "ms of one core", ("scrape",), (Target("value", "<=", 5),),
+            at_median("scrape", "ms")),
+        Row("scrape-p99", "how far a scrape moves a connection's p99", "us", ("scrape",), (Target("value", "<=", 20),),
+            at_median("scrape", "p99_moves_us")),
+    ]
+
+
+TOPICS = ((task_legs, task_rows), (timer_legs, timer_rows), (uring_legs, uring_rows), (file_legs, file_rows),
+          (metric_legs, metric_rows))
+
+
+def rows(programs, seconds, cleanup):
+    bench = Reactor(programs, seconds, cleanup)
+    legs = [leg for make_legs, _ in TOPICS for leg in make_legs(bench)]
+    return [row for _, make_rows in TOPICS for row in make_rows()], {leg.name: leg for leg in legs}
