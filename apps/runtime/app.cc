@@ -95,15 +95,19 @@ int app::run(std::function<task<>()> body) {
     try {
         if (!choice_.why.empty())
             fmt::print(stderr, "{}: --net=auto chose {}: {}\n", name_, name_of(choice_.kind), choice_.why);
-        setup_ = std::make_unique<network_setup>(
-            network_, network_plan{choice_.kind, static_cast<unsigned>(runtime_.cpus.size()), ports_only_, wrapper_});
+        network_plan plan{.kind = choice_.kind,
+                          .shards = static_cast<unsigned>(runtime_.cpus.size()),
+                          .ports_only = ports_only_,
+                          .wrap = wrapper_};
+        plan.grace = std::min(plan.grace, runtime_.drain / 2); // sessions that it ends have time to say goodbye
+        setup_ = std::make_unique<network_setup>(network_, std::move(plan));
         runtime shards(runtime_);
         const auto start = [&] {
             running.store(true, std::memory_order_relaxed);
             return body();
         };
         shards.run(start, {.set_up = [this](unsigned shard) { setup_->set_up(shard); },
-                           .on_stop = [this](unsigned shard) { setup_->close_listeners(shard); },
+                           .on_stop = [this](unsigned shard) { setup_->begin_stop(shard); },
                            .lingers = [this](unsigned shard) { return setup_->lingers(shard); },
                            .tear_down = [this](unsigned shard) { setup_->tear_down(shard); }});
         return ended_well;

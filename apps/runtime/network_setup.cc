@@ -122,6 +122,7 @@ void network_setup::finish(end& e, unsigned shard, bool far, const stack_config&
     e.at = e.device.get();
     if (plan_.ports_only) return;
     e.stack = std::make_unique<network_stack>(reactor::current(), std::move(e.device), config);
+    e.stop = std::make_unique<orderly_stop>(reactor::current(), *e.stack);
 }
 
 void network_setup::set_up(unsigned shard) {
@@ -129,6 +130,7 @@ void network_setup::set_up(unsigned shard) {
     void*& provider = reactor::current().attached(reactor::attachment::network);
     if (plan_.kind == network_kind::kernel) {
         mine.kernel = std::make_unique<kernel_provider>(reactor::current());
+        mine.kernel_stop = std::make_unique<orderly_stop>(reactor::current(), *mine.kernel);
         provider = mine.kernel.get();
         return;
     }
@@ -139,11 +141,10 @@ void network_setup::set_up(unsigned shard) {
     if (mine.near.stack) provider = static_cast<socket_provider*>(mine.near.stack.get());
 }
 
-void network_setup::close_listeners(unsigned shard) noexcept {
+void network_setup::begin_stop(unsigned shard) noexcept {
     shard_part& mine = parts_[shard];
-    if (mine.kernel) mine.kernel->close_listeners();
-    for (end* e : {&mine.near, &mine.far})
-        if (e->stack) e->stack->close_listeners();
+    for (orderly_stop* each : {mine.kernel_stop.get(), mine.near.stop.get(), mine.far.stop.get()})
+        if (each != nullptr) each->begin(plan_.grace);
 }
 
 bool network_setup::lingers(unsigned shard) const {
@@ -162,6 +163,7 @@ void network_setup::tear_down(unsigned shard) noexcept {
     reactor::current().attached(reactor::attachment::network) = nullptr;
     mine.far = {};
     mine.near = {};
+    mine.kernel_stop.reset();
     mine.kernel.reset();
 }
 

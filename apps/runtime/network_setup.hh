@@ -3,12 +3,13 @@
 //     options -> network_setup --(what is shared: XDP device, tap, cables, steering)--> on each shard: port [wrapped] -> stack
 //                              --kernel--------------------------------------------->                 kernel_provider
 //
-// Made by main() before the shards; set_up(), close_listeners() and tear_down() are called on each shard's thread, and a
+// Made by main() before the shards; set_up(), begin_stop() and tear_down() are called on each shard's thread, and a
 // shard touches its own part only. Bounds are those of the ports and stacks.
 #pragma once
 
 #include <corewire/apps/runtime/network_options.hh>
 #include <corewire/net/port/port.hh>
+#include <corewire/net/socket/orderly_stop.hh>
 #include <corewire/net/stack/config.hh>
 
 #include <functional>
@@ -29,6 +30,7 @@ struct network_plan {
     network_kind kind = network_kind::kernel; ///< never `automatic`
     unsigned shards = 1;
     bool ports_only = false;    ///< no stacks: the program uses the ports itself
+    duration grace = std::chrono::seconds{2}; ///< after a stop was asked for, for sessions whose peers go on talking
     port_wrapper wrap{};        ///< the program's own; goes round the port, inside tracer and pcap writer
 };
 
@@ -42,8 +44,8 @@ public:
 
     /// On the shard's thread, with its reactor current: makes its port and its provider of sockets.
     void set_up(unsigned shard);
-    /// A stop was asked for: accepts fail with ECANCELED from now on.
-    void close_listeners(unsigned shard) noexcept;
+    /// A stop was asked for: listeners close, and waits for peers end (net/socket/orderly_stop.hh).
+    void begin_stop(unsigned shard) noexcept;
     /// True while a connection that nobody holds any more has bytes, or its FIN, to deliver.
     bool lingers(unsigned shard) const;
     void tear_down(unsigned shard) noexcept;
@@ -61,11 +63,13 @@ private:
         std::unique_ptr<port> device; ///< until a stack takes it over; stays here with ports_only
         std::unique_ptr<network_stack> stack;
         port* at = nullptr;
+        std::unique_ptr<orderly_stop> stop;
     };
     struct shard_part {
         end near, far;
         std::unique_ptr<shard_steering> steering;
         std::unique_ptr<socket_provider> kernel;
+        std::unique_ptr<orderly_stop> kernel_stop;
     };
     void open_tap(const network_options& options);
     void open_wire();

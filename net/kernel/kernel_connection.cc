@@ -2,6 +2,7 @@
 
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/kernel/system_address.hh>
+#include <corewire/net/socket/orderly_stop.hh>
 
 #include <algorithm>
 #include <cerrno>
@@ -42,6 +43,7 @@ kernel_connection::kernel_connection(kernel_provider& provider, unique_fd fd, co
 kernel_connection::kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options,
                                      const socket_address& to)
     : kernel_connection(provider, std::move(fd), options) {
+    opened_here_ = true;
     connected_ = false;
     peer_ = to;
     provider_.ring().start(connect_, [&](io_uring_sqe& entry) {
@@ -408,6 +410,29 @@ void kernel_connection::stop() noexcept {
     received_.clear();
     front_ = {};
     cancel_all();
+}
+
+/// Everything written is acknowledged, and nothing has come for a while (tcp(7), SIOCOUTQ, TCP_INFO).
+bool kernel_connection::quiet() const noexcept {
+    int unacknowledged = 0;
+    if (!sending_.empty() || (::ioctl(fd_.get(), SIOCOUTQ, &unacknowledged) == 0 && unacknowledged != 0)) return false;
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+    const std::chrono::milliseconds silence{std::min(info.tcpi_last_data_recv, info.tcpi_last_ack_recv)};
+    return silence >= orderly_stop::quiet;
+}
+
+void kernel_connection::end_waits(ended_waits which) noexcept {
+    if (reader_ == nullptr && readable_waiter_ == nullptr && connecting_ == nullptr) return;
+    if (which == ended_waits::for_new_work && (opened_here_ || !quiet())) return;
+    if (reader_ != nullptr) {
+        read_operation& op = *std::exchange(reader_, nullptr);
+        op.error = std::errc::operation_canceled;
+        op.complete();
+    }
+    finish(readable_waiter_, std::errc::operation_canceled);
+    finish(connecting_, std::errc::operation_canceled);
 }
 
 bool kernel_connection::in_kernel() const noexcept {

@@ -55,6 +55,7 @@ public:
     /// ... or by a request that is submitted together with others'.
     void send_by_ring() noexcept;
     void give_up() noexcept override { cancel_all(); }
+    void end_waits(ended_waits which) noexcept override;
 
 private:
     struct drain_timer : timer {
@@ -70,6 +71,7 @@ private:
     void on_sent(int result, unsigned flags) noexcept;
     void on_writable(int result, unsigned flags) noexcept;
 
+    bool quiet() const noexcept;
     bool wants_bytes() const noexcept;
     void receive() noexcept;
     void receive_failed(int error) noexcept;
@@ -91,6 +93,7 @@ private:
     tcp_options_set options_;
     socket_address peer_;
     system_address connect_to_; ///< read by the kernel while it connects
+    bool opened_here_ = false; ///< by connect(), not accepted
     bool connected_ = false;
     bool at_end_ = false;
     bool shut_down_ = false;

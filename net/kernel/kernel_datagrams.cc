@@ -198,18 +198,29 @@ std::errc kernel_datagrams::connect(const socket_address& peer) noexcept {
     return {};
 }
 
+namespace {
+
+void cancel_all(intrusive_list<waiter>& waiting) noexcept {
+    while (!waiting.empty()) {
+        auto& op = static_cast<socket_operation&>(waiting.pop_front());
+        op.error = std::errc::operation_canceled;
+        op.complete();
+    }
+}
+
+} // namespace
+
+void kernel_datagrams::end_waits(ended_waits which) noexcept {
+    if (which == ended_waits::for_any_peer || !connected_) cancel_all(receiving_);
+}
+
 void kernel_datagrams::close() noexcept {
     if (closed_) return;
     closed_ = true;
     received_.clear();
     starved_receiver::unlink();
-    for (intrusive_list<waiter>* waiting : {&receiving_, &sending_}) {
-        while (!waiting->empty()) {
-            auto& op = static_cast<socket_operation&>(waiting->pop_front());
-            op.error = std::errc::operation_canceled;
-            op.complete();
-        }
-    }
+    cancel_all(receiving_);
+    cancel_all(sending_);
     provider_.ring().cancel(receive_);
     provider_.ring().cancel(room_);
     if (!in_kernel()) fd_.reset();

@@ -26,6 +26,7 @@ public:
     void close() noexcept;
     socket_address local_address() const noexcept { return local_; }
     bool closed() const noexcept { return closed_; }
+    void end_waits(ended_waits which) noexcept override;
     kernel_provider& provider() noexcept { return provider_; }
 
 private:

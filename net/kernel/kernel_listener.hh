@@ -25,6 +25,7 @@ public:
     void close() noexcept;
     const socket_address& local_address() const noexcept { return local_; }
     bool closed() const noexcept { return closed_; }
+    void end_waits(ended_waits) noexcept override {} // close() ends them
 
 private:
     void stop() noexcept override { close(); }

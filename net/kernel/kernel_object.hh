@@ -2,6 +2,7 @@
 // the kernel is done with it, which comes later; until then its provider keeps it.
 #pragma once
 
+#include <corewire/net/socket/provider.hh>
 #include <corewire/reactor/base/intrusive_list.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 
@@ -20,6 +21,8 @@ public:
         settle();
     }
 
+    /// A stop was asked for: fails with ECANCELED the waits that `which` names.
+    virtual void end_waits(ended_waits which) noexcept = 0;
     /// Wait no longer for anything: cancel what is in the kernel. After let_go().
     virtual void give_up() noexcept {}
 

@@ -175,6 +175,12 @@ struct udp_options {
     std::uint32_t receive_queue = 4096; ///< datagrams kept until received; more are dropped and counted
 };
 
+/// Which waits socket_provider::end_waits() ends (orderly_stop.hh has the reasons).
+enum class ended_waits : std::uint8_t {
+    for_new_work, ///< reads of accepted connections that are quiet, receives of unconnected datagram sockets
+    for_any_peer, ///< all reads and receives, and handshakes
+};
+
 /// A maker of sockets; one per shard. The current one is reactor::current().attached(attachment::network).
 class socket_provider {
 public:
@@ -196,6 +202,9 @@ public:
     void close_listeners() noexcept {
         listeners_.for_each([](listener_backend& listener) { listener.close(); });
     }
+
+    /// A stop was asked for: the waits that are there now fail with ECANCELED. What comes later may wait again.
+    virtual void end_waits(ended_waits which) noexcept = 0;
 
     /// The provider of the running reactor. Throws std::logic_error if there is none.
     static socket_provider& current();

@@ -362,6 +362,11 @@ std::string network_stack::describe() const {
     return device_->name() + ", " + wire::to_string(address()) + '/' + std::to_string(config_.address.length());
 }
 
+void network_stack::end_waits(ended_waits which) noexcept {
+    tcp_.for_each_connection([this, which](tcp_connection& c) { c.end_waits(reactor_.now(), which); });
+    udp_.end_waits(which);
+}
+
 void network_stack::check_invariants() const {
     tcp_.check_invariants();
     reassembler_.check_invariants();

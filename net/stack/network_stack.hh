@@ -44,6 +44,7 @@ public:
     void cancel_connected(tcp_backend& backend, socket_operation& op) noexcept override;
     std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options& options) override;
     std::string describe() const override;
+    void end_waits(ended_waits which) noexcept override;
 
     /// Several shards behind one address: which of them owns a flow, and the way there. Set once, before traffic.
     void set_steering(std::unique_ptr<flow_steering> steering);

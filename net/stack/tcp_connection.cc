@@ -1,5 +1,6 @@
 #include <corewire/net/stack/tcp_connection.hh>
 
+#include <corewire/net/socket/orderly_stop.hh>
 #include <corewire/net/stack/tcp_layer.hh>
 
 #include <algorithm>
@@ -137,6 +138,18 @@ void tcp_connection::abort() noexcept {
     tcb.abort();
     layer_.mark_dirty(*this);
     fail_all(std::errc::connection_aborted);
+}
+
+void tcp_connection::end_waits(time_point now, ended_waits which) noexcept {
+    const bool quiet = tcb.all_acknowledged() && now - tcb.last_heard() >= orderly_stop::quiet;
+    if (which == ended_waits::for_new_work && (opened_here_ || !quiet)) return;
+    if (reader_ != nullptr) {
+        read_operation& op = *std::exchange(reader_, nullptr);
+        op.error = std::errc::operation_canceled;
+        op.complete();
+    }
+    finish(readable_waiter_, std::errc::operation_canceled);
+    finish(connecting_, std::errc::operation_canceled);
 }
 
 buffer tcp_connection::allocate(std::uint32_t size) noexcept {

@@ -56,6 +56,8 @@ public:
     void react(tcp::event events) noexcept;
     /// The user let go of the stream: close gracefully, without an owner (RFC 9293 3.6, RFC 1122 4.2.2.13).
     void orphan() noexcept;
+    /// A stop was asked for: waits that `which` names fail with ECANCELED.
+    void end_waits(time_point now, ended_waits which) noexcept;
     bool orphaned() const noexcept { return !has_user_; }
     void adopt() noexcept { has_user_ = true; }
     tcp_layer& layer() noexcept { return layer_; }
@@ -85,6 +87,7 @@ private:
     bool has_user_ = false;
     bool connected_ = false;
     bool full_ = false;       ///< room() was 0, and event::writable has not come yet
+    bool opened_here_ = false; ///< by connect(), not accepted
     bool erased_ = false;    ///< closed and out of the flow table; deleted when the user lets go
     bool shut_down_ = false; ///< the user has closed the sending side
     read_operation* reader_ = nullptr;

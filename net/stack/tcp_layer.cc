@@ -333,6 +333,7 @@ tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remot
     const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
     tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote)));
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
+    c->opened_here_ = true;
     mark_dirty(*c);
     return *c;
 }

@@ -68,6 +68,7 @@ stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, c
     }
     const std::errc why = layer.demux_.bind(endpoint_, {local, at.port}, false, layer.home());
     if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "bind " + at.to_string());
+    layer.sockets_.push_back(*this);
 }
 
 stack_udp_socket::~stack_udp_socket() { close(); }
@@ -76,11 +77,7 @@ void stack_udp_socket::close() noexcept {
     if (closed_) return;
     closed_ = true;
     if (endpoint_.bound()) layer_.demux_.unbind(endpoint_);
-    while (!receivers_.empty()) {
-        auto& op = static_cast<receive_operation&>(receivers_.pop_front());
-        op.error = std::errc::operation_canceled;
-        op.complete();
-    }
+    cancel_receivers();
     layer_.senders_.for_each([this](waiter& w) {
         auto& op = static_cast<send_operation&>(w);
         if (op.keeper != this) return;
@@ -88,6 +85,18 @@ void stack_udp_socket::close() noexcept {
         op.error = std::errc::operation_canceled;
         op.complete();
     });
+}
+
+void stack_udp_socket::cancel_receivers() noexcept {
+    while (!receivers_.empty()) {
+        auto& op = static_cast<receive_operation&>(receivers_.pop_front());
+        op.error = std::errc::operation_canceled;
+        op.complete();
+    }
+}
+
+void stack_udp_socket::end_waits(ended_waits which) noexcept {
+    if (which == ended_waits::for_any_peer || !endpoint_.connected()) cancel_receivers();
 }
 
 bool stack_udp_socket::take(receive_operation& op) noexcept {

@@ -23,7 +23,7 @@ namespace corewire {
 class reactor;
 class udp_layer;
 
-class stack_udp_socket final : public udp_backend {
+class stack_udp_socket final : public udp_backend, public list_hook {
 public:
     stack_udp_socket(udp_layer& layer, const socket_address& at, const udp_options& options);
     ~stack_udp_socket() override;
@@ -36,12 +36,15 @@ public:
     buffer allocate(std::uint32_t size) override;
     void close() noexcept override;
 
+    /// A stop was asked for: fails with ECANCELED who waits for a datagram that `which` names.
+    void end_waits(ended_waits which) noexcept;
     /// A datagram or an error has come: wakes the first receiver.
     void on_ready() noexcept;
     /// Tries a send that waited. False: still no room.
     bool retry(send_operation& op) noexcept;
 
 private:
+    void cancel_receivers() noexcept;
     bool take(receive_operation& op) noexcept;
     /// True when finished (sent, or failed: op.error); false when egress is full.
     bool try_send(send_operation& op) noexcept;
@@ -74,6 +77,9 @@ public:
     void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
     multicast_filter& groups() noexcept { return groups_; }
     udp_demux& demux() noexcept { return demux_; }
+    void end_waits(ended_waits which) noexcept {
+        sockets_.for_each([which](stack_udp_socket& each) { each.end_waits(which); });
+    }
 
 private:
     friend class stack_udp_socket;
@@ -90,6 +96,7 @@ private:
     bool checksum_by_port_;
     udp_demux demux_;
     multicast_filter groups_;
+    intrusive_list<stack_udp_socket> sockets_;
     intrusive_list<waiter> senders_; ///< send_operations that found egress full, of all sockets, first come first served
     std::function<bool(const flow_key&)> is_home_;
 };

@@ -103,6 +103,8 @@ public:
     /// RST (where the state has a peer to tell) and closed: next_segment() yields the RST, then delete it.
     void abort() noexcept;
 
+    /// When a segment last arrived; the time of its making before the first.
+    time_point last_heard() const noexcept { return c_.heard; }
     bool all_acknowledged() const noexcept { return c_.sending.all_acknowledged(); }
     tcp_state state() const noexcept { return c_.state; }
     /// Why it died: connection_refused, connection_reset, connection_aborted, timed_out, host_unreachable...; {} if it

@@ -165,7 +165,23 @@ class Endings(unittest.TestCase):
             echo, connection = self.assert_serves()
             if not has_connection:
                 connection.close()
-            began = time.monotonic()  # an open connection is given some seconds to end
+            began = time.monotonic()
             self.assertEqual(stop(echo, signum), 0, echo.output())
             show(f"{signum.name}: ended after {(time.monotonic() - began) * 1000:.0f} ms")
             self.assert_nothing_is_left()
+
+    def test_asked_to_end_it_closes_a_hundred_idle_connections_at_once(self):
+        echo, first = self.assert_serves()
+        idle = [first] + [kernel.connect(ECHO) for _ in range(99)]
+        for s in idle[1:]:
+            self.addCleanup(s.close)
+            s.sendall(b"hello")
+            self.assertEqual(kernel.receive_exactly(s, 5), b"hello")
+        began = time.monotonic()
+        self.assertEqual(stop(echo), 0, echo.output())
+        took = time.monotonic() - began
+        show(f"100 idle connections: ended after {took * 1000:.0f} ms")
+        self.assertLess(took, 1.0)  # the deadline is 5 s
+        self.assertEqual(echo.output().count("\n"), 1, echo.output())  # and nothing was abandoned
+        for s in idle:
+            self.assertEqual(s.recv(1), b"", "an orderly end")

@@ -85,7 +85,14 @@ public:
     X(a_connected_socket_hears_its_peer_only)                                                                          \
     X(datagram_errors_are_told)                                                                                        \
     X(cancelled_and_expired_receives_leave)                                                                            \
-    X(closing_a_datagram_socket_cancels_receive)
+    X(closing_a_datagram_socket_cancels_receive)                                                                       \
+    X(a_stop_ends_a_hundred_idle_sessions)                                                                             \
+    X(a_stop_lets_a_talking_peer_finish)                                                                               \
+    X(a_stop_ends_a_talking_peer_after_the_grace)                                                                      \
+    X(a_stop_gives_unacknowledged_bytes_their_time)                                                                    \
+    X(a_stop_leaves_who_waits_for_an_answer_the_grace)                                                                 \
+    X(a_stop_ends_waits_for_readiness_and_handshakes)                                                                  \
+    X(a_stop_ends_waits_for_datagrams)
 
 #define CW_DECLARE_SOCKET_CASE(name) task<> name(world& w);
 CW_SOCKET_SUITE(CW_DECLARE_SOCKET_CASE)

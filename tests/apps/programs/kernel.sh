@@ -44,6 +44,16 @@ ends
 run "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:$port --count 1
 [[ $status == 1 || $status == 2 ]] && [[ $(wc -l <"$work/err") == 1 ]] || fail "nobody listens: exit status $status"
 
+# A hundred idle connections are closed at once, although a session may take 5 s to end.
+serves
+for i in $(seq 100); do exec {connection}<>/dev/tcp/127.0.0.1/$port; done
+began=$(date +%s%N)
+ends
+took=$((($(date +%s%N) - began) / 1000000))
+[[ $took -lt 1500 ]] || fail "with 100 idle connections cw-echo took $took ms to end"
+[[ ! -s $work/server.err ]] || fail "cw-echo said at its end: $(cat "$work/server.err")"
+for fd in /proc/$$/fd/*; do fd=${fd##*/}; [[ $fd -le 9 || $fd == 255 ]] || eval "exec $fd>&-"; done
+
 serves --discard
 plays --bulk --count 5000 --size 1460
 ends
