@@ -145,7 +145,7 @@ public:
     std::uint64_t sleeps() const noexcept { return sleeps_; }
 
     /// One pointer each for those above the loop (the runtime's shard, net's interface, rdma's devices), which it knows nothing of.
-    enum class attachment : std::size_t { shard, network, rdma, application, count };
+    enum class attachment : std::size_t { shard, network, rdma, application, metrics, log, count };
     void*& attached(attachment which) noexcept { return attachments_[static_cast<std::size_t>(which)]; }
 
 private:

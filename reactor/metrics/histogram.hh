@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace corewire {
@@ -26,6 +27,7 @@ public:
     std::uint64_t count() const noexcept { return count_; }
     std::uint64_t min() const noexcept { return count_ == 0 ? 0 : min_; }
     std::uint64_t max() const noexcept { return max_; }
+    std::uint64_t sum() const noexcept { return sum_; }
     double mean() const noexcept { return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_); }
 
     /// The value that a share of `fraction` (0 to 1) of the recorded ones do not exceed, to three digits; 0 when empty.
@@ -39,6 +41,16 @@ public:
             if (seen >= wanted) return std::clamp(highest_of(i), min_, max_);
         }
         return max_;
+    }
+    /// counts[i] = how many values were at most bounds[i] (ascending), to three digits. Looks at the buckets in use only.
+    void cumulative(std::span<const std::uint64_t> bounds, std::span<std::uint64_t> counts) const noexcept {
+        std::uint64_t seen = 0;
+        std::size_t at = index_of(std::min(min(), max_value));
+        for (std::size_t i = 0; i < bounds.size() && i < counts.size(); ++i) {
+            const std::size_t end = index_of(std::min({bounds[i], max_, max_value})) + 1;
+            for (; at < end; ++at) seen += counts_[at];
+            counts[i] = bounds[i] >= max_ ? count_ : seen;
+        }
     }
     void merge(const histogram& other) noexcept {
         for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];

@@ -1,0 +1,237 @@
+#include <corewire/reactor/metrics/page_reader.hh>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace corewire {
+
+namespace {
+
+constexpr std::size_t max_files = 4096;
+constexpr std::uint64_t hour = 3'600'000'000'000;
+
+/// What may be shown on a terminal.
+std::string printable(std::string_view raw) {
+    std::string text(raw);
+    std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    return text;
+}
+
+std::string fixed_text(const std::array<char, 64>& raw) {
+    return printable({raw.data(), ::strnlen(raw.data(), raw.size())});
+}
+
+template <typename T>
+T load(std::span<const std::byte> bytes, std::size_t at) noexcept {
+    T value;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    return value;
+}
+
+page_error parse_series(std::span<const std::byte> section, const page::series& raw, series_report& out) {
+    const auto inside = [](std::uint32_t at, std::uint16_t size) {
+        return std::size_t{at} + size <= page::string_capacity;
+    };
+    const std::size_t values = raw.buckets == 0 ? 1 : 2u * raw.buckets + 2;
+    if (!inside(raw.name, raw.name_size) || !inside(raw.help, raw.help_size) || !inside(raw.labels, raw.labels_size) ||
+        raw.kind > static_cast<std::uint8_t>(metric_kind::histogram) ||
+        raw.unit > static_cast<std::uint8_t>(metric_unit::parts_per_million) ||
+        (raw.kind == static_cast<std::uint8_t>(metric_kind::histogram)) != (raw.buckets != 0) ||
+        std::size_t{raw.value} + values > page::value_capacity || raw.buckets > 64)
+        return page_error::damaged;
+    const auto text = [&](std::uint32_t at, std::uint16_t size) {
+        return printable({reinterpret_cast<const char*>(section.data() + page::strings_at + at), size});
+    };
+    out.name = text(raw.name, raw.name_size);
+    if (!valid_metric_name(out.name)) return page_error::damaged;
+    out.help = text(raw.help, raw.help_size);
+    out.labels = text(raw.labels, raw.labels_size);
+    out.kind = static_cast<metric_kind>(raw.kind);
+    out.unit = static_cast<metric_unit>(raw.unit);
+    out.values.resize(values);
+    for (std::size_t i = 0; i < values; ++i)
+        out.values[i] = load<std::uint64_t>(section, page::values_at + (raw.value + i) * sizeof(std::uint64_t));
+    return page_error::none;
+}
+
+page_error parse_section(std::span<const std::byte> section, section_report& out) {
+    const auto head = load<page::section_header>(section, 0);
+    if (head.series_count > page::series_capacity || head.row_count > page::row_capacity) return page_error::damaged;
+    out.published = head.published;
+    out.publications = head.publications;
+    out.interval = std::min(head.interval, hour);
+    out.row_total = head.row_total;
+    for (std::uint32_t i = 0; i < head.row_count; ++i) {
+        const auto row = load<page::row>(section, page::rows_at + i * sizeof(page::row));
+        if (row.begin == row.end) out.rows.push_back(row.fields);
+    }
+    for (std::uint32_t i = 0; i < head.series_count; ++i) {
+        const auto raw = load<page::series>(section, page::series_at + i * sizeof(page::series));
+        if (raw.live == 0) continue;
+        if (const page_error error = parse_series(section, raw, out.series.emplace_back()); error != page_error::none) return error;
+    }
+    return page_error::none;
+}
+
+/// Whether the process that made the page lives still.
+bool lives(const page_report& report) noexcept {
+    const std::uint64_t started = report.pid == 0 ? 0 : process_start_time(report.pid);
+    return started != 0 && started == report.start_time;
+}
+
+process_state state_of(const page_report& report) noexcept {
+    if (!lives(report)) return process_state::dead;
+    const std::uint64_t now = boot_time_ns();
+    for (const section_report& s : report.sections) {
+        const std::uint64_t last = std::min(s.published != 0 ? s.published : report.created, now);
+        if (now - last > 2'000'000'000 + 3 * s.interval) return process_state::hung;
+    }
+    return process_state::running;
+}
+
+/// The owner of a process; false if there is none.
+bool owner_of(std::uint32_t pid, uid_t& owner) noexcept {
+    struct stat about{};
+    const std::string path = fmt::format("/proc/{}", pid);
+    if (::stat(path.c_str(), &about) != 0) return false;
+    owner = about.st_uid;
+    return true;
+}
+
+page_error open_page(const std::string& path, unique_fd& file, struct stat& about) noexcept {
+    file = unique_fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!file || ::fstat(file.get(), &about) != 0) return page_error::cannot_open;
+    if (!S_ISREG(about.st_mode)) return page_error::not_ours_to_read;
+    if (about.st_size < 0 || static_cast<std::size_t>(about.st_size) > max_page) return page_error::too_large;
+    return page_error::none;
+}
+
+} // namespace
+
+std::string_view name_of(process_state state) noexcept {
+    switch (state) {
+    case process_state::running: return "running";
+    case process_state::hung: return "hung";
+    case process_state::dead: return "dead";
+    }
+    return "?";
+}
+
+std::string_view name_of(page_error error) noexcept {
+    switch (error) {
+    case page_error::none: return "no error";
+    case page_error::cannot_open: return "cannot be opened";
+    case page_error::not_ours_to_read: return "is no regular file, or not of the process's owner";
+    case page_error::too_large: return "is larger than any page";
+    case page_error::too_short: return "is cut short";
+    case page_error::not_a_page: return "is no page of this version";
+    case page_error::damaged: return "is damaged";
+    }
+    return "?";
+}
+
+page_error parse_page(std::span<const std::byte> bytes, page_report& out) {
+    if (bytes.size() < page::header_size) return page_error::too_short;
+    const auto head = load<page::header>(bytes, 0);
+    if (head.magic != page::magic || head.version != page::version || head.header_size != page::header_size ||
+        head.section_size != page::section_size || head.shards == 0 || head.shards > page::max_shards)
+        return page_error::not_a_page;
+    if (bytes.size() < page::size_for(head.shards)) return page_error::too_short;
+    out = {};
+    out.pid = head.pid;
+    out.start_time = head.start_time;
+    out.created = head.created;
+    out.program = fixed_text(head.program);
+    out.network = fixed_text(head.network);
+    out.sections.resize(head.shards);
+    for (std::uint32_t shard = 0; shard < head.shards; ++shard) {
+        const auto section = bytes.subspan(page::header_size + shard * page::section_size, page::section_size);
+        if (const page_error error = parse_section(section, out.sections[shard]); error != page_error::none) return error;
+    }
+    return page_error::none;
+}
+
+page_error read_page(const std::string& path, page_report& out) {
+    unique_fd file;
+    struct stat about{};
+    if (const page_error error = open_page(path, file, about); error != page_error::none) return error;
+    // Pages of it that were never written are not read: the copy is zero there already.
+    const auto size = static_cast<std::size_t>(about.st_size);
+    struct give_back {
+        void operator()(std::byte* p) const noexcept { std::free(p); }
+    };
+    const std::unique_ptr<std::byte, give_back> copy(static_cast<std::byte*>(std::calloc(size + 1, 1)));
+    if (!copy) return page_error::too_large;
+    for (off_t at = 0; at < about.st_size;) {
+        const off_t data = ::lseek(file.get(), at, SEEK_DATA);
+        if (data < 0) break; // a hole to the end, or a file system that does not say: then below
+        off_t hole = ::lseek(file.get(), data, SEEK_HOLE);
+        if (hole < 0 || hole > about.st_size) hole = about.st_size;
+        for (at = data; at < hole;) {
+            const ssize_t n = ::pread(file.get(), copy.get() + at, static_cast<std::size_t>(hole - at), at);
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return page_error::too_short;
+            at += n;
+        }
+    }
+    if (const page_error error = parse_page({copy.get(), size}, out); error != page_error::none) return error;
+    // A file can say anything. It speaks for a process only if both belong to the same user.
+    uid_t owner;
+    if (owner_of(out.pid, owner) && owner != about.st_uid && lives(out)) return page_error::not_ours_to_read;
+    out.state = state_of(out);
+    return page_error::none;
+}
+
+std::vector<page_file> find_pages(const std::string& folder) {
+    std::vector<page_file> found;
+    const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), ::closedir);
+    if (!listing) return found;
+    while (const dirent* entry = ::readdir(listing.get())) {
+        std::string_view name = entry->d_name;
+        if (!name.starts_with(metrics_page::file_prefix)) continue;
+        name.remove_prefix(metrics_page::file_prefix.size());
+        std::uint32_t pid = 0;
+        const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (error != std::errc{} || end != name.data() + name.size() || pid == 0) continue;
+        found.push_back({fmt::format("{}/{}", folder, entry->d_name), pid});
+        if (found.size() == max_files) break;
+    }
+    std::sort(found.begin(), found.end(), [](const page_file& a, const page_file& b) { return a.pid < b.pid; });
+    return found;
+}
+
+std::size_t collect_dead_pages(std::uint64_t age, const std::string& folder) {
+    std::size_t removed = 0;
+    for (const page_file& each : find_pages(folder)) {
+        unique_fd file;
+        struct stat about{};
+        if (open_page(each.path, file, about) == page_error::cannot_open || about.st_uid != ::geteuid()) continue;
+        page::header head;
+        const bool a_page = ::pread(file.get(), &head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) && head.magic == page::magic;
+        const std::uint64_t started = process_start_time(each.pid);
+        if (started != 0 && (!a_page || head.pid != each.pid || started == head.start_time)) continue;
+        const bool name_is_wanted = each.pid == static_cast<std::uint32_t>(::getpid());
+        std::uint64_t last = a_page ? head.created : 0;
+        for (std::uint32_t shard = 0; a_page && shard < std::min(head.shards, page::max_shards); ++shard) {
+            page::section_header section;
+            const auto at = static_cast<off_t>(page::header_size + shard * page::section_size);
+            if (::pread(file.get(), &section, sizeof section, at) == static_cast<ssize_t>(sizeof section))
+                last = std::max(last, section.published);
+        }
+        const std::uint64_t now = boot_time_ns();
+        if (!name_is_wanted && last <= now && now - last < age) continue;
+        if (::unlink(each.path.c_str()) == 0) ++removed;
+    }
+    return removed;
+}
+
+} // namespace corewire
