@@ -49,7 +49,7 @@ event tcb::on_path_mtu(time_point now, std::uint32_t mtu) noexcept {
     if (!is_synchronized(c_.state) || s.next == s.una) return event::none;
     // RFC 1191 6.5: what was too large is sent again in smaller pieces; the network was not congested.
     s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max};
-    s.board.lose_everything(s.max, s.sack);
+    s.board.lose_everything(s.sack);
     s.timing = false;
     c_.predictable = false;
     c_.output_wanted = true;

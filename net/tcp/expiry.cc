@@ -16,6 +16,7 @@ event on_retransmit(control_block& c, time_point now) noexcept {
     switch (c.sending.waiting_for) {
     case awaited::timeout: return on_retransmission_timeout(c, now);
     case awaited::tail_probe: on_tail_probe_timeout(c, now); return event::none;
+    case awaited::reordering: on_reordering_timeout(c, now); return event::none;
     case awaited::window_probe: return on_window_probe_timeout(c, now);
     case awaited::nothing: return event::none;
     }

@@ -15,6 +15,7 @@ struct counters {
     std::uint64_t retransmitted_segments = 0;
     std::uint64_t retransmission_timeouts = 0;
     std::uint64_t fast_recoveries = 0;
+    std::uint64_t spurious_recoveries = 0;     ///< found needless and undone (RFC 3522, 5682, 2883)
     std::uint64_t tail_loss_probes = 0;
     std::uint64_t window_probes = 0;
     std::uint64_t keepalive_probes = 0;

@@ -53,6 +53,7 @@ tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
     c_.receiving.window.advertise_unscaled(c_.receiving.next);
     c_.sending.take_window(how.window, how.irs, how.iss);
     c_.sending.next = c_.sending.max = how.iss + 1;
+    c_.sending.board.sent(how.iss + 1, now);
     c_.sending.small_end = c_.sending.limited_until = c_.sending.last_start = c_.sending.next;
     c_.sending.waiting_for = awaited::timeout;
     c_.timers.arm(timer_slot::retransmit, now + c_.sending.rto.current());
@@ -75,11 +76,12 @@ void establish(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     s.una = s.una + 1;
     s.board.start(s.una);
+    s.losses.start(s.una);
     s.attempts = 0;
     s.waiting_for = awaited::nothing;
     c.timers.disarm(timer_slot::retransmit);
     c.syn_wanted = false;
-    if (s.timing) take_rtt(c, a.now - s.timed_at);
+    if (s.timing) take_rtt(c, a.now - s.timed_at, a.now);
     s.timing = false;
     if (c.syn_resent) {
         s.rto.restart_after_syn_loss(std::chrono::seconds{3});        // RFC 6298 5.7

@@ -31,7 +31,7 @@ struct parameters {
     bool timestamps = true;      ///< RFC 7323
     bool sack = true;            ///< RFC 2018
     bool window_scaling = true;  ///< RFC 7323
-    bool tail_loss_probe = true; ///< RFC 8985 7, in a simple form
+    bool tail_loss_probe = true; ///< RFC 8985 7
     personality habits = personality::standard;
 
     duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-58); 0: every segment
@@ -40,6 +40,7 @@ struct parameters {
     duration initial_rto = std::chrono::seconds{1};       ///< RFC 6298 2.1
     duration max_rto = std::chrono::seconds{60};          ///< RFC 6298 2.5
     duration min_probe = std::chrono::microseconds{1000}; ///< least time before a tail loss probe
+    duration min_reordering = std::chrono::microseconds{10}; ///< least patience with a segment that was overtaken (RFC 8985)
     std::uint8_t syn_retries = 7;      ///< 183 s with the defaults: RFC 9293 MUST-23 asks for 3 minutes
     std::uint8_t syn_ack_retries = 5;  ///< 63 s: half-open connections are kept for strangers
     std::uint8_t retries = 15;         ///< R2 of RFC 9293 3.8.3, about 13 minutes

@@ -76,17 +76,22 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::finished;
     if (complete_handshake(c, a) == verdict::finished) return verdict::finished;
     if (check_range(c, a) == verdict::finished) return verdict::finished;
-    const bool news = take_sack_blocks(c, a.seg);
     sender& s = c.sending;
+    delivery arrived = expected_delivery(c, a.now);
+    const bool news = take_sack_blocks(c, a.seg, arrived);
     if (a.seg.ack > s.una) {
         update_window(c, a);
-        a.events |= acknowledge_new<disturbance::possible>(c, a.seg, a.now);
+        a.events |= acknowledge_new<disturbance::possible>(c, a.seg, a.now, &arrived);
         c.output_wanted = true;
         if (s.fin_acknowledged()) after_our_fin(c, a);
         return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;
     }
     const bool window_changed = a.seg.ack == s.una && update_window(c, a);
-    if (news || is_duplicate(c, a, window_changed)) on_duplicate_ack(c, a.now, news);
+    if (news || is_duplicate(c, a, window_changed)) {
+        on_duplicate_ack(c, a.seg, arrived, news);
+    } else if (s.repair.undo.possible) {
+        settle_needless_repair(c, a.seg, a.now);
+    }
     return verdict::go_on;
 }
 

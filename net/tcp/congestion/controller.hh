@@ -3,6 +3,7 @@
 //     sender --ack(sample)--> on_ack          once per ACK that acknowledges new data while cwnd is the limit
 //            --loss---------> on_loss         once per loss event (start of fast recovery): halve, or what you think fit
 //            --recovered----> on_recovered    recovery is over
+//            --needless-----> undo            it should never have begun
 //            --timeout------> on_timeout      RTO: back to one segment
 //
 // It lives inside its tcb (no allocation; at most `controller_storage` bytes) and dies with it. cwnd() and ssthresh()
@@ -10,8 +11,10 @@
 // CUBIC, BBR and pacing plug in here.
 #pragma once
 
+#include <corewire/net/tcp/seq.hh>
 #include <corewire/reactor/base/time.hh>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -24,6 +27,9 @@ struct ack_sample {
     std::uint32_t acked;      ///< bytes newly acknowledged (cumulatively)
     std::uint32_t in_flight;  ///< bytes outstanding before this ACK
     duration srtt;            ///< 0: not measured yet
+    duration rtt{0};          ///< measured by this ACK; 0: it was not
+    seq_number una{};         ///< SND.UNA after it
+    seq_number next{};        ///< SND.NXT
 };
 
 class congestion_controller {
@@ -36,6 +42,8 @@ public:
     virtual void on_loss(time_point now, std::uint32_t in_flight) noexcept = 0;
     virtual void on_recovered(time_point now) noexcept = 0;
     virtual void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept = 0;
+    /// The recovery since remember() was needless: gives back what it took.
+    virtual void undo(time_point now) noexcept;
     /// The connection sent nothing for longer than an RTO (RFC 5681 4.1).
     virtual void on_idle(time_point now) noexcept = 0;
     virtual std::string_view name() const noexcept = 0;
@@ -48,6 +56,15 @@ public:
     std::uint64_t pacing_rate() const noexcept { return pacing_rate_; } ///< bytes a second; not_paced
     std::uint32_t mss() const noexcept { return mss_; }
     bool in_slow_start() const noexcept { return cwnd_ < ssthresh_; }
+    /// A loss event is about to be reported: what undo() goes back to.
+    void remember() noexcept {
+        prior_cwnd_ = cwnd_;
+        prior_ssthresh_ = ssthresh_;
+    }
+    /// Fast recovery's window (RFC 9937).
+    void limit(std::uint32_t cwnd) noexcept { cwnd_ = std::max(cwnd, mss_); }
+    /// It keeps its own window during recovery: no proportional rate reduction.
+    bool repairs_itself() const noexcept { return repairs_itself_; }
     /// The path's segment size became smaller (path MTU).
     void set_mss(std::uint32_t mss) noexcept { mss_ = mss; }
 
@@ -58,6 +75,9 @@ protected:
     std::uint32_t cwnd_ = 0;
     std::uint32_t ssthresh_ = std::numeric_limits<std::uint32_t>::max() / 2;
     std::uint32_t mss_;
+    std::uint32_t prior_cwnd_ = 0;
+    std::uint32_t prior_ssthresh_ = 0;
+    bool repairs_itself_ = false;
     std::uint64_t pacing_rate_ = not_paced;
 };
 

@@ -6,18 +6,16 @@
 
 namespace corewire::tcp {
 
-/// A round-trip sample if the timed segment is covered; else by the echoed timestamp when a retransmission spoiled the
-/// timing (RFC 6298 3, RFC 7323 4.1), at that clock's grain.
-inline void measure(control_block& c, const segment& seg, time_point now) noexcept {
+/// The ACK tells of bytes that were sent once: a round-trip sample (RFC 6298 3, Karn). Else, while the timer is backed
+/// off, the echoed timestamp is one, at that clock's grain (RFC 7323 4.1).
+inline void measure(control_block& c, const segment& seg, const delivery& d) noexcept {
     sender& s = c.sending;
-    if (s.timing) {
-        if (seg.ack < s.timed_end) return;
-        s.timing = false;
-        take_rtt(c, now - s.timed_at);
+    if (d.timed && !d.resent) {
+        take_rtt(c, d.now - d.first_sent, d.now);
     } else if (c.timestamps && s.rto.backoff() != 0 && seg.options.has_timestamps()) {
         const std::uint32_t age =
-            timestamp_echo::clock(now, c.options.timestamp_offset) - seg.options.timestamp_echo;
-        if (age < 1u << 24) take_rtt(c, std::chrono::milliseconds{age});
+            timestamp_echo::clock(d.now, c.options.timestamp_offset) - seg.options.timestamp_echo;
+        if (age < 1u << 24) take_rtt(c, std::chrono::milliseconds{age}, d.now);
     }
 }
 
@@ -25,27 +23,38 @@ inline void measure(control_block& c, const segment& seg, time_point now) noexce
 enum class disturbance : bool { none, possible };
 
 /// Moves SND.UNA to SEG.ACK, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
-/// window and the timer, and says what the application may want to know.
+/// window and the timer, and says what the application may want to know. `arrived`: what SACK blocks of this ACK delivered
+/// already; null without a disturbance.
 template <disturbance d>
-[[gnu::always_inline]] inline event acknowledge_new(control_block& c, const segment& seg, time_point now) noexcept {
+[[gnu::always_inline]] inline event acknowledge_new(control_block& c, const segment& seg, time_point now,
+                                                    delivery* arrived = nullptr) noexcept {
     sender& s = c.sending;
     const std::uint32_t acked = seg.ack - s.una;
     const std::uint32_t flight = s.next - s.una;
     const bool limited = s.una < s.limited_until;
     event events = event::none;
-    measure(c, seg, now);
+    const bool repairing = d == disturbance::possible && s.repairing();
+    duration rtt;
+    if constexpr (d == disturbance::possible) {
+        s.board.acknowledge(seg.ack, *arrived);
+        measure(c, seg, *arrived);
+        rtt = arrived->timed ? now - arrived->first_sent : duration{0};
+    } else {
+        const scoreboard::send_times sent = s.board.acknowledge_quietly(seg.ack);
+        rtt = now - sent.last;
+        take_rtt(c, now - sent.first, now);
+    }
     s.una = seg.ack;
     s.progress = now;
     s.attempts = 0;
     s.rto.reset_back_off();
     if (d == disturbance::possible && s.next < s.una) s.next = s.una; // a window probe was taken after all
     if (s.queue.acknowledge(earlier(s.una, s.queue.end()))) events |= event::writable;
-    const bool repairing = d == disturbance::possible && s.repairing();
-    s.board.acknowledge(s.una);
     if (limited && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
-        s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt()});
+        s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
+                               .una = s.una, .next = s.next});
     }
-    if (repairing) [[unlikely]] on_repair_ack(c, seg, now, acked);
+    if (repairing) [[unlikely]] on_repair_ack(c, seg, *arrived, acked);
     if (s.una == s.max) {
         s.waiting_for = awaited::nothing;
         c.timers.disarm(timer_slot::retransmit);

@@ -6,42 +6,118 @@ namespace {
 
 constexpr sack_block block_of(wire::sack_block b) noexcept { return {seq_number(b.left), seq_number(b.right)}; }
 
-/// The first block reports bytes at or below SEG.ACK: they came twice (RFC 2883 4).
+/// The first block reports bytes that came twice (RFC 2883 4): at or below SEG.ACK, or within the second block.
 bool reports_duplicate(const segment& seg) noexcept {
-    return seg.options.has_sack() && block_of(seg.options.sack[0]).right <= seg.ack;
+    if (!seg.options.has_sack()) return false;
+    const sack_block first = block_of(seg.options.sack[0]);
+    if (first.right <= seg.ack) return true;
+    if (seg.options.sack_count < 2) return false;
+    const sack_block second = block_of(seg.options.sack[1]);
+    return second.left <= first.left && first.right <= second.right;
 }
 
-/// RFC 5681 3.2 (2), RFC 6675 5 (4): halve, and resend the first hole whatever the window says.
-void enter_fast_recovery(control_block& c, time_point now) noexcept {
+/// RFC 8985 6.2 step 4, and one resent piece less that could have been needed (RFC 3708).
+void on_dsack(sender& s, sack_block twice) noexcept {
+    if (twice.left >= twice.right || twice.right > s.max) return;
+    s.losses.on_dsack(s.una, s.next);
+    if (s.repair.undo.possible && twice.left >= s.repair.undo.from) {
+        s.repair.undo.resent -= std::min(s.repair.undo.resent, twice.size());
+    }
+}
+
+/// How long a segment may be overtaken before it counts as lost.
+duration patience(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    const bool sure = s.repair.phase != recovery_phase::open || s.repair.duplicates >= scoreboard::duplicate_threshold ||
+                      s.board.sacked() > (scoreboard::duplicate_threshold - 1) * s.payload_limit;
+    return s.losses.patience(sure, s.rto.srtt(), c.options.min_reordering);
+}
+
+/// RACK_detect_loss_and_arm_timer() of RFC 8985 6.2. True: the scoreboard holds something for lost now.
+bool find_losses(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    if (!s.sack) return s.board.has_lost();
+    duration wait{0};
+    s.losses.find_losses(s.board, now, patience(c), wait);
+    s.settled_at = wait > duration{0} ? now + wait : never;
+    return s.board.has_lost();
+}
+
+/// From here on it may turn out that nothing was lost.
+void begin_doubt(sender& s) noexcept {
+    s.repair.undo = {.possible = true, .from = s.una};
+    s.congestion->remember();
+}
+
+/// How much may be in flight after this ACK (RFC 9937); without SACK ssthresh itself.
+void reduce(sender& s, std::uint32_t news, bool safe) noexcept {
+    if (!s.sack || s.congestion->repairs_itself()) return;
+    s.congestion->limit(s.repair.reduction.window(s.in_flight(), s.congestion->ssthresh(), news, safe, s.payload_limit));
+}
+
+/// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says.
+void enter_fast_recovery(control_block& c, const delivery& d) noexcept {
     sender& s = c.sending;
     const std::uint32_t flight = s.next - s.una;
     s.repair.phase = recovery_phase::fast;
     s.repair.point = s.max;
     s.repair.probe_out = false;
     ++c.count.fast_recoveries;
-    s.congestion->on_loss(now, flight);
-    if (s.sack) {
-        s.board.mark_lost(s.payload_limit);
-        if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
-    } else {
-        s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
-    }
+    begin_doubt(s);
+    s.congestion->on_loss(d.now, flight);
+    if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
+    s.repair.reduction.start(s.board.pipe() + s.board.lost() + d.bytes);
     s.repair.resend_at_once = true;
+    reduce(s, d.bytes, false);
     c.probe_wanted = false;
-    arm_retransmission(c, now);
-}
-
-/// A probe of the tail was SACKed while earlier bytes were not: those were sent long before it, so they are lost.
-bool probe_exposes_holes(const sender& s) noexcept {
-    return s.repair.probe_out && s.board.holes() != 0 && s.board.highest_sacked() >= s.repair.probe_end;
 }
 
 void leave_recovery(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (s.repair.phase == recovery_phase::fast) s.congestion->on_recovered(now);
+    s.losses.on_recovered();
     s.repair.phase = recovery_phase::open;
     s.repair.duplicates = 0;
     s.repair.left = 0;
+    s.repair.doubting = false;
+    s.repair.new_first = 0;
+}
+
+/// The peer had all of it: the window is given back, and what was only thought lost flies on.
+void undo(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    ++c.count.spurious_recoveries;
+    s.repair.undo.possible = false;
+    if (s.repair.phase != recovery_phase::open) leave_recovery(c, now);
+    s.congestion->undo(now);
+    s.board.forgive();
+    c.output_wanted = true;
+}
+
+/// Whether everything resent in this recovery was needless: an ACK that echoes a time before the first retransmission
+/// (Eifel, RFC 3522), or every resent byte was reported to have come twice (RFC 3708).
+bool is_spurious(const control_block& c, const segment& seg, bool advanced) noexcept {
+    const undo_state& u = c.sending.repair.undo;
+    if (!u.possible || !u.any_resent) return false;
+    const bool older = advanced && c.timestamps && seg.options.has_timestamps() &&
+                       static_cast<std::int32_t>(seg.options.timestamp_echo - u.stamp) < 0;
+    return older || u.resent == 0;
+}
+
+/// F-RTO (RFC 5682 2.1, 3.1): was the time-out itself spurious? True if it was.
+bool settle_doubt(control_block& c, const delivery& d, bool advanced) noexcept {
+    sender& s = c.sending;
+    recovery& r = s.repair;
+    if (!r.doubting) return false;
+    if (d.original && (s.sack || !d.resent)) return true; // step 3b: bytes that were sent once arrive
+    if (s.max > r.point) {
+        if (!advanced) r.doubting = false; // step 3a: the loss was real
+    } else if (advanced && s.una < r.point && s.queue.end() > s.next && s.usable_window() > 0) {
+        r.new_first = 2; // step 2b
+    } else {
+        r.doubting = false;
+    }
+    return false;
 }
 
 /// RFC 8985 7.4.2.
@@ -56,16 +132,10 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now) noe
     }
 }
 
-/// RFC 6582 3.2 (3), partial acknowledgement: the next hole begins at SND.UNA.
-void on_partial_ack(control_block& c, time_point now, std::uint32_t acked) noexcept {
-    sender& s = c.sending;
-    if (!s.sack) {
-        s.repair.left = s.repair.left > acked ? s.repair.left - acked : 0;
-        s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
-    } else {
-        s.board.mark_lost(s.payload_limit);
-    }
-    arm_retransmission(c, now);
+/// RFC 6582 3.2 (3), partial acknowledgement without SACK: the next hole begins at SND.UNA.
+void next_hole(sender& s, std::uint32_t acked) noexcept {
+    s.repair.left = s.repair.left > acked ? s.repair.left - acked : 0;
+    s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
 }
 
 /// Gives up when R2 or the user's patience is exhausted (RFC 9293 3.8.3). Reports R1 on the way.
@@ -88,54 +158,73 @@ time_point next_attempt(const control_block& c, time_point now) noexcept {
 
 } // namespace
 
-bool take_sack_blocks(control_block& c, const segment& seg) noexcept {
+bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcept {
     sender& s = c.sending;
     if (!s.sack || !seg.options.has_sack()) return false;
+    if (reports_duplicate(seg)) [[unlikely]] on_dsack(s, block_of(seg.options.sack[0]));
     bool news = false;
     for (std::uint32_t i = 0; i < seg.options.sack_count; ++i) {
-        if (s.board.sack(block_of(seg.options.sack[i]), s.max)) news = true;
+        if (s.board.sack(block_of(seg.options.sack[i]), d)) news = true;
     }
     return news;
 }
 
-void on_duplicate_ack(control_block& c, time_point now, bool news) noexcept {
+void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool news) noexcept {
     sender& s = c.sending;
-    if (s.repair.probe_out && s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.probe_out = false;
-    if (s.sack && !news) return; // RFC 6675 2: a duplicate ACK brings new SACK information
-    ++s.repair.duplicates;
-    if (!s.sack && s.repair.phase != recovery_phase::timeout) s.repair.left = std::min(s.repair.left + s.payload_limit, s.next - s.una);
-    switch (s.repair.phase) {
-    case recovery_phase::open: {
-        if (probe_exposes_holes(s)) s.board.lose_all_holes();
-        const bool found = s.sack && (s.board.mark_lost(s.payload_limit) || s.board.has_lost());
-        if (found || s.repair.duplicates >= scoreboard::duplicate_threshold) enter_fast_recovery(c, now);
-        break;
-    }
-    case recovery_phase::fast:
-    case recovery_phase::timeout:
-        if (s.sack) s.board.mark_lost(s.payload_limit);
-        break;
-    }
     c.output_wanted = true;
+    if (s.repair.probe_out && s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.probe_out = false;
+    if (s.sack && !news) return settle_needless_repair(c, seg, d.now); // RFC 6675 2: a duplicate ACK has SACK news
+    s.losses.take(d);
+    ++s.repair.duplicates;
+    if (!s.sack && s.repair.phase != recovery_phase::timeout) {
+        s.repair.left = std::min(s.repair.left + s.payload_limit, s.next - s.una);
+    }
+    if (is_spurious(c, seg, false) || settle_doubt(c, d, false)) return undo(c, d.now);
+    const bool lost_before = s.board.has_lost();
+    const bool lost = find_losses(c, d.now);
+    if (s.repair.phase == recovery_phase::open) {
+        if (lost || s.repair.duplicates >= scoreboard::duplicate_threshold) enter_fast_recovery(c, d);
+    } else if (s.repair.phase == recovery_phase::fast) {
+        reduce(s, d.bytes, false);
+    }
+    if (lost != lost_before || s.settled_at != never) arm_retransmission(c, d.now);
 }
 
-void on_repair_ack(control_block& c, const segment& seg, time_point now, std::uint32_t acked) noexcept {
+void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
-    settle_tail_probe(c, seg, now);
+    c.output_wanted = true;
+    settle_tail_probe(c, seg, d.now);
+    s.losses.take(d);
     s.repair.duplicates = 0;
+    if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now);
+    const std::uint32_t lost_before = s.board.lost();
     if (s.repair.phase == recovery_phase::open) {
         s.repair.left = 0;
-        if (probe_exposes_holes(s)) s.board.lose_all_holes();
-        const bool found = s.sack && (s.board.mark_lost(s.payload_limit) || s.board.has_lost());
-        if (found) enter_fast_recovery(c, now);
+        if (find_losses(c, d.now)) enter_fast_recovery(c, d);
     } else if (s.una >= s.repair.point) {
-        leave_recovery(c, now);
-    } else if (s.repair.phase == recovery_phase::fast) {
-        on_partial_ack(c, now, acked);
-    } else if (s.sack) {
-        s.board.mark_lost(s.payload_limit);
+        s.settled_at = never;
+        leave_recovery(c, d.now);
+        if (find_losses(c, d.now)) enter_fast_recovery(c, d);
+    } else {
+        if (!s.sack && s.repair.phase == recovery_phase::fast) next_hole(s, acked);
+        find_losses(c, d.now);
+        if (s.repair.phase == recovery_phase::fast) reduce(s, d.bytes, s.board.lost() <= lost_before);
     }
+}
+
+void settle_needless_repair(control_block& c, const segment& seg, time_point now) noexcept {
+    if (is_spurious(c, seg, false)) undo(c, now);
+}
+
+void on_reordering_timeout(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    s.settled_at = never;
+    s.waiting_for = awaited::nothing;
+    delivery none = expected_delivery(c, now);
+    if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none);
+    arm_retransmission(c, now);
     c.output_wanted = true;
+    c.predictable = false;
 }
 
 event on_retransmission_timeout(control_block& c, time_point now) noexcept {
@@ -148,10 +237,19 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     } else {
         const event e = count_attempt(c, now, c.options.retries);
         if (has(e, event::timed_out)) return e;
+        const bool first = s.repair.phase != recovery_phase::timeout;
+        const undo_state doubts = s.repair.undo;
+        if (first) s.congestion->remember();
         s.congestion->on_timeout(now, s.in_flight(), s.attempts == 1);
-        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max};
+        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .doubting = first};
+        s.repair.undo = first ? undo_state{.possible = true, .from = s.una} : doubts;
         s.next = s.max; // a window probe's byte is repeated like any other
-        s.board.lose_everything(s.max, s.sack);
+        if (s.sack) {
+            s.board.lose_sent_before(now - patience(c), s.payload_limit);
+        } else {
+            s.board.lose_everything(false);
+        }
+        s.settled_at = never;
     }
     c.predictable = false;
     s.timing = false; // Karn
@@ -165,7 +263,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
 void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     ++c.count.tail_loss_probes;
-    if (s.repair.phase == recovery_phase::open || s.board.holes() == 0) {
+    if (s.repair.phase == recovery_phase::open) {
         c.probe_wanted = true;
         c.predictable = false;
     } else { // nothing was heard of the retransmission: once more, whatever cwnd says, then the RTO
@@ -192,6 +290,11 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
 
 void arm_retransmission(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
+    if (s.settled_at != never) [[unlikely]] {
+        s.waiting_for = awaited::reordering;
+        c.timers.arm(timer_slot::retransmit, s.settled_at);
+        return;
+    }
     const duration rto = s.rto.current();
     const bool may_probe = s.sack && s.probe_after != duration{0} && c.options.tail_loss_probe && !s.repair.probe_out &&
                            s.repair.phase != recovery_phase::timeout && s.rto.backoff() == 0;

@@ -1,4 +1,5 @@
-// Finding out that segments were lost, and what to do then (RFC 5681, 6582, 6675, 6298, 8985 7). Everything resent comes
+// Finding out that segments were lost, and what to do then (RFC 5681, 6582, 6298, 8985, 9937; 3522 and 5682 when it was
+// not true). Everything resent comes
 // out of the scoreboard afterwards.
 #pragma once
 
@@ -6,24 +7,35 @@
 
 namespace corewire::tcp {
 
-/// The SACK blocks of an ACK go into the scoreboard. True if they brought news.
-bool take_sack_blocks(control_block& c, const segment& seg) noexcept;
+/// The SACK blocks of an ACK go into the scoreboard, and what they delivered into `d`. True if they brought news.
+bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcept;
 /// An ACK that does not move SND.UNA, while data is outstanding. `news`: its SACK blocks say something new.
-void on_duplicate_ack(control_block& c, time_point now, bool news) noexcept;
+void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool news) noexcept;
 /// SND.UNA has moved by `acked` bytes, and recovery, SACK or duplicates are about.
-void on_repair_ack(control_block& c, const segment& seg, time_point now, std::uint32_t acked) noexcept;
+void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept;
+/// A D-SACK may tell, when all is over, that the last recovery was needless (RFC 2883, 3708): then it is undone.
+void settle_needless_repair(control_block& c, const segment& seg, time_point now) noexcept;
+/// What an ACK is asked about the scoreboard.
+inline delivery expected_delivery(const control_block& c, time_point now) noexcept {
+    const sender& s = c.sending;
+    return {.now = now, .least_rtt = s.losses.least_rtt(), .farthest = s.losses.farthest(),
+            .point = s.repair.phase == recovery_phase::open ? s.una : s.repair.point};
+}
 /// RFC 6298 5.4 to 5.6: everything in flight is held for lost; the timer backs off.
 event on_retransmission_timeout(control_block& c, time_point now) noexcept;
 /// RFC 8985 7.3: the tail may be lost and nothing tells.
 void on_tail_probe_timeout(control_block& c, time_point now) noexcept;
+/// RFC 8985 6.2: what was overtaken has waited long enough.
+void on_reordering_timeout(control_block& c, time_point now) noexcept;
 /// RFC 9293 3.8.6.1: ask a closed window whether it has opened.
 event on_window_probe_timeout(control_block& c, time_point now) noexcept;
 
-/// (Re)starts the retransmission timer for what is in flight: a tail loss probe first where that is possible.
+/// (Re)starts the retransmission timer for what is in flight: patience with reordering or a tail loss probe come first.
 void arm_retransmission(control_block& c, time_point now) noexcept;
 /// A round trip was measured.
-inline void take_rtt(control_block& c, duration rtt) noexcept {
+inline void take_rtt(control_block& c, duration rtt, time_point now) noexcept {
     c.sending.rto.sample(rtt);
+    c.sending.losses.take_rtt(rtt, now);
     c.sending.probe_after = std::max(2 * c.sending.rto.srtt(), c.options.min_probe);
 }
 

@@ -40,11 +40,11 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     if (s.max == s.una) {
         s.timing = true;
         s.timed_at = s.progress = now;
-        s.timed_end = s.una + 1;
     } else {
         s.timing = false; // Karn
     }
     s.next = s.max = s.una + 1;
+    s.board.sent(s.max, now);
     s.small_end = s.limited_until = s.last_start = s.next;
     if (s.waiting_for == awaited::nothing) {
         s.waiting_for = awaited::timeout;
@@ -89,11 +89,8 @@ CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool 
     s.next = seq + size + (fin ? 1u : 0u);
     if (size < s.payload_limit) s.small_end = s.next;
     const bool again = s.max > seq; // only behind a window probe
-    if (!s.timing && !again) {
-        s.timing = true;
-        s.timed_at = now;
-        s.timed_end = s.next;
-    }
+    s.board.sent(s.next, now);
+    if (s.repair.phase == recovery_phase::fast) [[unlikely]] s.repair.reduction.out += size;
     if (s.max < s.next) s.max = s.next;
     emit_range(c, now, seq, s.next, again, out);
     const bool became_two = s.waiting_for == awaited::tail_probe && s.probe_is_patient && s.max - s.una > s.payload_limit;
@@ -125,7 +122,16 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
 /// In recovery: what is lost, as far as cwnd allows (RFC 6675 5 (C), NextSeg() rule 1).
 CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
-    if (s.repair.phase == recovery_phase::open) return false;
+    if (s.repair.phase == recovery_phase::open || !s.board.has_lost()) return false;
+    if (s.repair.new_first != 0) [[unlikely]] { // RFC 5682 2.1 step 2b, by way of the window
+        const portion fresh = next_portion(s, payload_limit(c), true);
+        --s.repair.new_first;
+        if (fresh.why == hold::no) {
+            emit_new(c, now, fresh.size, fresh.fin, out);
+            return true;
+        }
+        s.repair.new_first = 0;
+    }
     const sack_block lost = s.board.next_lost(payload_limit(c));
     if (lost.size() == 0) return false;
     const std::uint32_t flight = s.in_flight();
@@ -134,21 +140,13 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         return false;
     }
     s.repair.resend_at_once = false;
-    s.timing = false; // Karn
-    s.board.resent(lost, s.max);
+    s.board.resent(lost, now);
+    s.repair.reduction.out += lost.size();
+    undo_state& u = s.repair.undo;
+    if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options.timestamp_offset);
+    u.any_resent = true;
+    u.resent += lost.size();
     emit_range(c, now, lost.left, lost.right, true, out);
-    return true;
-}
-
-/// NextSeg() rule (3): no new data to keep the ACKs coming, so resend what is merely not heard of.
-CW_RARE bool emit_doubtful(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    sender& s = c.sending;
-    if (s.repair.phase != recovery_phase::fast || !s.sack) return false;
-    const sack_block doubtful = s.board.next_unsent(payload_limit(c));
-    if (doubtful.size() == 0 || s.in_flight() + doubtful.size() > s.congestion->cwnd()) return false;
-    s.timing = false; // Karn
-    s.board.resent(doubtful, s.max);
-    emit_range(c, now, doubtful.left, doubtful.right, true, out);
     return true;
 }
 
@@ -163,7 +161,7 @@ CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment&
     } else {
         const std::uint32_t size = std::min(s.max - later(s.last_start, s.una), payload_limit(c));
         emit_range(c, now, s.max - size, s.max, true, out);
-        s.timing = false; // Karn
+        s.board.probed(size, now);
     }
     s.repair.probe_out = true;
     s.repair.probe_repeats = !fresh;
@@ -183,6 +181,7 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
         return true;
     }
     s.max = later(s.max, s.next + 1);
+    s.board.sent(s.max, now);
     emit_range(c, now, s.next, s.next + 1, s.max != s.next + 1, out);
     return true;
 }
@@ -227,16 +226,13 @@ CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out
 } // namespace
 
 bool next_output(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || !c.sending.board.empty();
+    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || !c.sending.board.quiet();
     if (urgent && emit_urgent(c, now, out)) return true;
     if (may_send(c.state)) [[likely]] {
         const hold why = emit_data(c, now, out);
         if (why == hold::no) [[likely]] {
             // What was sent carried the ACK, so what is left is data or something urgent.
-            c.output_wanted = urgent || c.sending.next != c.sending.final_end() || !c.sending.board.empty();
-            return true;
-        }
-        if (!c.sending.board.empty() && (why == hold::nothing || why == hold::window) && emit_doubtful(c, now, out)) {
+            c.output_wanted = urgent || c.sending.next != c.sending.final_end() || !c.sending.board.quiet();
             return true;
         }
     }

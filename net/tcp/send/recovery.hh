@@ -1,16 +1,52 @@
 // Where the sender stands in repairing losses: a few words beside the scoreboard. What is done with them is in loss.cc.
 //
-//     open --3 duplicates or IsLost()--> fast --SND.UNA reaches `point`--> open      (RFC 5681, 6582, 6675)
-//       `--------- RTO ---------------> timeout --SND.UNA reaches `point`--> open
+//     open --RACK, or 3 duplicates--> fast --SND.UNA reaches `point`--> open      (RFC 8985, 6675, 6582)
+//       `-------- RTO -------------> timeout --SND.UNA reaches `point`--> open
+//                  any of them <--- it was spurious: loss.cc gives the window back
 #pragma once
 
 #include <corewire/net/tcp/seq.hh>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace corewire::tcp {
 
 enum class recovery_phase : std::uint8_t { open, fast, timeout };
+
+/// Proportional rate reduction (RFC 9937): during fast recovery the window follows what is delivered, so that it ends at
+/// ssthresh without silence before and without a burst after. Bytes.
+struct rate_reduction {
+    std::uint64_t delivered = 0;   ///< since recovery began
+    std::uint64_t out = 0;         ///< sent since
+    std::uint32_t flight = 1;      ///< RecoverFS: in flight when it began
+
+    void start(std::uint32_t recover_flight) noexcept { *this = {0, 0, std::max(recover_flight, 1u)}; }
+    /// How much may be in flight from now on, after an ACK that delivered `news` bytes. `safe`: SND.UNA moved and nothing
+    /// more was found lost.
+    std::uint32_t window(std::uint32_t pipe, std::uint32_t ssthresh, std::uint32_t news, bool safe, std::uint32_t mss) noexcept {
+        delivered += news;
+        std::int64_t quota;
+        if (pipe > ssthresh) {
+            quota = static_cast<std::int64_t>((delivered * ssthresh + flight - 1) / flight) - static_cast<std::int64_t>(out);
+        } else {
+            quota = std::max(static_cast<std::int64_t>(delivered) - static_cast<std::int64_t>(out), std::int64_t{news});
+            if (safe) quota += mss;
+            quota = std::min(quota, std::int64_t{ssthresh - pipe});
+        }
+        if (out == 0) quota = std::max(quota, std::int64_t{mss}); // a fast retransmit at the start, whatever is in flight
+        return pipe + static_cast<std::uint32_t>(std::max(quota, std::int64_t{0}));
+    }
+};
+
+/// What is needed to find a recovery spurious: the peer had everything, only late.
+struct undo_state {
+    bool possible = false;
+    seq_number from;               ///< SND.UNA when it began
+    std::uint32_t resent = 0;      ///< bytes resent and not yet reported twice (RFC 2883)
+    bool any_resent = false;
+    std::uint32_t stamp = 0;       ///< TSval of the first retransmission (Eifel, RFC 3522)
+};
 
 struct recovery {
     recovery_phase phase = recovery_phase::open;
@@ -19,9 +55,13 @@ struct recovery {
     std::uint32_t left = 0;        ///< without SACK: bytes that duplicate ACKs say have left the network
 
     bool resend_at_once = false;   ///< the first retransmission of a recovery does not wait for cwnd
-    bool probe_out = false;                ///< a tail loss probe is unanswered (RFC 8985 7)
-    bool probe_repeats = false;            ///< and it was a retransmission
-    seq_number probe_end;                  ///< TLP.end_seq
+    std::uint8_t new_first = 0;    ///< so many new segments go before what is lost (F-RTO, RFC 5682 2.1 step 2b)
+    bool doubting = false;         ///< F-RTO: the time-out may have been spurious
+    bool probe_out = false;        ///< a tail loss probe is unanswered (RFC 8985 7)
+    bool probe_repeats = false;    ///< and it was a retransmission
+    seq_number probe_end;          ///< TLP.end_seq
+    rate_reduction reduction;
+    undo_state undo;
 };
 
 } // namespace corewire::tcp

@@ -4,219 +4,274 @@
 
 namespace corewire::tcp {
 
-void scoreboard::acknowledge_among(seq_number una) noexcept {
-    una_ = una;
-    if (covered_ < una) covered_ = una;
-    if (highest_sacked_ < una) highest_sacked_ = una;
-    while (!holes_.empty() && holes_.front().end <= una) holes_.drop_front();
-    if (holes_.empty()) return;
-    hole& first = holes_.front();
-    if (first.start < una) {
-        first.start = una;
-        first.resent = later(first.resent, una);
+void delivery::take(seq_number end, time_point sent, bool again) noexcept {
+    if (!again) {
+        if (!timed || sent < first_sent) first_sent = sent;
+        timed = true;
+        if (end <= point) original = true;
+        if (end < farthest) reordered = true;
+    } else {
+        resent = true;
+        if (now - sent < least_rtt) return; // RFC 8985 6.2 step 2: an ACK of the first transmission, most likely
+    }
+    if (!newest_known || sent_after(sent, end, newest_sent, newest_end)) {
+        newest_known = true;
+        newest_sent = sent;
+        newest_end = end;
     }
 }
 
-bool scoreboard::sack(sack_block block, seq_number max) {
-    if (block.left >= block.right || block.right > max || block.right <= una_) return false;
-    block.left = later(block.left, una_);
-    bool news = false;
-    if (block.right > covered_) {
-        const seq_number from = later(block.left, covered_);
-        if (from != covered_) {
-            if (holes_.size() >= hole_limit) {
-                ++refused_;
-                return false;
-            }
-            holes_.push_back() = {covered_, from, covered_, covered_, false};
-        }
-        covered_ = block.right;
-        news = true;
-    }
-    if (sack_within(block)) news = true;
-    if (news) highest_sacked_ = later(highest_sacked_, block.right);
-    return news;
+void scoreboard::start(seq_number una) noexcept {
+    ranges_.clear();
+    una_ = end_ = resent_end_ = una;
+    sacked_ = lost_ = 0;
 }
 
-/// Removes the block from the holes that it meets. Holes are few, and new ones are near the end.
-bool scoreboard::sack_within(sack_block block) {
-    bool news = false;
-    for (std::uint32_t i = 0; i < holes_.size() && holes_[i].start < block.right;) {
-        if (holes_[i].end <= block.left) {
-            ++i;
-        } else if (cut(i, block)) {
-            news = true;
+/// The first range that ends behind `at`.
+std::uint32_t scoreboard::find(seq_number at) const noexcept {
+    std::uint32_t low = 0;
+    std::uint32_t high = ranges_.size();
+    while (low < high) {
+        const std::uint32_t middle = (low + high) / 2;
+        if (ranges_[middle].end <= at) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return news;
+    return low;
 }
 
-/// Takes `block` out of hole i, which it meets, and moves i to the next hole to look at. False: refused.
-bool scoreboard::cut(std::uint32_t& i, sack_block block) {
-    hole& h = holes_[i];
-    if (block.left <= h.start && h.end <= block.right) {
-        holes_.erase(i);
-        return true;
+/// Cuts range i in two at `at`, which lies inside. False: there are too many.
+bool scoreboard::split(std::uint32_t i, seq_number at, std::uint32_t limit) {
+    if (ranges_.size() >= limit) {
+        ++refused_;
+        return false;
     }
-    if (block.left <= h.start) {
-        h.start = block.right;
-        h.resent = later(h.resent, h.start);
-        ++i;
-        return true;
-    }
-    if (block.right < h.end) { // in the middle: two holes
-        if (holes_.size() >= hole_limit) {
-            ++refused_;
-            ++i;
-            return false;
-        }
-        hole rest = h;
-        rest.start = block.right;
-        rest.resent = later(rest.resent, rest.start);
-        holes_.insert(i + 1) = rest;
-    }
-    hole& front = holes_[i];
-    front.end = block.left;
-    front.resent = earlier(front.resent, front.end);
-    ++i;
+    const range whole = ranges_[i];
+    ranges_.insert(i + 1) = whole;
+    ranges_[i].end = at;
+    ranges_[i + 1].start = at;
     return true;
 }
 
-void scoreboard::lose_everything(seq_number max, bool keep_sacked) {
-    // RFC 2018 8: a peer that has data at SND.UNA has dropped what it SACKed, and must not be believed.
-    const bool reneged = covered_ > una_ && (holes_.empty() || holes_.front().start != una_);
-    if (!keep_sacked || reneged || holes_.size() >= hole_limit) {
-        holes_.clear();
-        covered_ = highest_sacked_ = una_;
-    }
-    if (covered_ < max) {
-        if (!holes_.empty() && holes_.back().end == covered_) {
-            holes_.back().end = max;
+void scoreboard::acknowledge(seq_number una, delivery& d) noexcept {
+    if (una <= una_) return;
+    while (!ranges_.empty() && ranges_.front().start < una) {
+        range& first = ranges_.front();
+        const seq_number end = earlier(first.end, una);
+        const std::uint32_t size = end - first.start;
+        if (first.what == fate::sacked) {
+            sacked_ -= size;
         } else {
-            holes_.push_back() = {covered_, max, covered_, covered_, true};
+            if (first.what == fate::lost) lost_ -= size;
+            d.bytes += size;
+            d.take(end, first.sent, first.again);
         }
-        covered_ = max;
+        if (first.end > una) {
+            first.start = una;
+            break;
+        }
+        ranges_.drop_front();
     }
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) {
-        holes_[i].lost = true;
-        holes_[i].resent = holes_[i].start;
+    una_ = una;
+    end_ = later(end_, una);
+    resent_end_ = later(resent_end_, una);
+}
+
+bool scoreboard::sack(sack_block block, delivery& d) {
+    if (block.left >= block.right || block.right > end_ || block.right <= una_) return false;
+    block.left = later(block.left, una_);
+    bool news = false;
+    for (std::uint32_t i = find(block.left); i < ranges_.size() && ranges_[i].start < block.right;) {
+        if (take_from(i, block, d)) news = true;
+    }
+    return news;
+}
+
+/// SACKs what range i, which meets the block, has in common with it, and moves i to the next one to look at.
+bool scoreboard::take_from(std::uint32_t& i, sack_block block, delivery& d) {
+    if (ranges_[i].what == fate::sacked || (ranges_[i].start < block.left && !split(i, block.left))) {
+        ++i;
+        return false;
+    }
+    if (ranges_[i].start < block.left) ++i; // the part behind the cut
+    range& r = ranges_[i];
+    const seq_number end = earlier(r.end, block.right);
+    const std::uint32_t size = end - r.start;
+    const bool grows = i > 0 && ranges_[i - 1].what == fate::sacked;
+    if (end != r.end && !grows && !split(i, end)) {
+        ++i;
+        return false;
+    }
+    range& taken = ranges_[i];
+    d.bytes += size;
+    d.take(end, taken.sent, taken.again);
+    sacked_ += size;
+    if (taken.what == fate::lost) lost_ -= size;
+    if (grows) { // the usual case: the block before becomes longer
+        ranges_[i - 1].end = end;
+        taken.start = end;
+        if (taken.start == taken.end) ranges_.erase(i);
+        i = join(i - 1);
+    } else {
+        taken.what = fate::sacked;
+        i = join(i);
+    }
+    return true;
+}
+
+/// Joins range i with a SACKed one behind it. Returns the next index.
+std::uint32_t scoreboard::join(std::uint32_t i) noexcept {
+    if (i + 1 < ranges_.size() && ranges_[i + 1].what == fate::sacked) {
+        ranges_[i].end = ranges_[i + 1].end;
+        ranges_.erase(i + 1);
+    }
+    return i + 1;
+}
+
+void scoreboard::lose(std::uint32_t i) noexcept {
+    range& r = ranges_[i];
+    if (r.again) ++lost_again_;
+    r.what = fate::lost;
+    lost_ += r.size();
+}
+
+void scoreboard::lose_everything(bool keep_sacked) {
+    const bool reneged = !ranges_.empty() && ranges_.front().what == fate::sacked;
+    for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
+        range& r = ranges_[i];
+        if (r.what == fate::sacked) {
+            if (keep_sacked && !reneged) continue;
+            sacked_ -= r.size();
+        }
+        if (r.what != fate::lost) lose(i);
     }
 }
 
 void scoreboard::lose_first(seq_number end) {
-    if (covered_ < end) {
-        if (!holes_.empty() && holes_.back().end == covered_) {
-            holes_.back().end = end;
-        } else {
-            holes_.push_back() = {covered_, end, covered_, covered_, false};
-        }
-        covered_ = end;
-    }
-    for (std::uint32_t i = 0; i < holes_.size() && holes_[i].start < end; ++i) {
-        hole& h = holes_[i];
-        if (h.end > end && holes_.size() < hole_limit) {
-            hole rest = h;
-            rest.start = end;
-            rest.resent = later(rest.resent, end);
-            h.end = end;
-            h.resent = earlier(h.resent, end);
-            holes_.insert(i + 1) = rest;
-        }
-        holes_[i].lost = true;
+    for (std::uint32_t i = 0; i < ranges_.size() && ranges_[i].start < end; ++i) {
+        if (ranges_[i].what != fate::flying) continue;
+        if (ranges_[i].end > end) split(i, end);
+        lose(i);
     }
 }
 
-void scoreboard::lose_all_holes() noexcept {
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) holes_[i].lost = true;
+void scoreboard::lose_sent_before(time_point time, std::uint32_t first) {
+    if (ranges_.empty()) return;
+    if (ranges_.front().what == fate::sacked) return lose_everything(false);
+    lose_first(earlier(una_ + first, end_));
+    for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
+        if (ranges_[i].what == fate::flying && ranges_[i].sent <= time) lose(i);
+    }
 }
 
-bool scoreboard::mark_lost(std::uint32_t mss) noexcept {
-    const std::uint32_t threshold = (duplicate_threshold - 1) * mss;
+bool scoreboard::lose_overtaken(time_point newest, seq_number end, time_point now, duration patience, duration& wait) {
     bool news = false;
-    std::uint32_t missing_above = 0;
-    for (std::uint32_t i = holes_.size(); i-- > 0;) {
-        hole& h = holes_[i];
-        const std::uint32_t above = covered_ - h.end - missing_above;
-        const std::uint32_t ranges_above = holes_.size() - i;
-        missing_above += h.end - h.start;
-        if (!h.lost && (above > threshold || ranges_above >= duplicate_threshold + 0)) {
-            h.lost = true;
-            news = true;
-        } else if (h.lost && h.resent != h.start && highest_sacked_ > h.mark + threshold) {
-            h.resent = h.start;
-            ++lost_again_;
+    wait = duration{0};
+    for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
+        const range& r = ranges_[i];
+        if (r.what != fate::flying || r.sent > newest) continue;
+        if (r.sent == newest && (r.start >= end || r.again)) continue; // resent in the same instant: not overtaken
+        // A burst is one range. What of it lies behind `end` was sent later and is not spoken of.
+        if (r.sent == newest && r.end > end && !split(i, end)) continue;
+        const duration left = (ranges_[i].sent + patience) - now;
+        if (left > duration{0}) {
+            wait = std::max(wait, left);
+        } else {
+            lose(i);
             news = true;
         }
     }
     return news;
 }
 
-sack_block scoreboard::next_lost(std::uint32_t size) const noexcept {
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) {
-        const hole& h = holes_[i];
-        if (h.lost && h.resent != h.end) return {h.resent, earlier(h.end, h.resent + size)};
-    }
-    return {una_, una_};
-}
-
-sack_block scoreboard::next_unsent(std::uint32_t size) const noexcept {
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) {
-        const hole& h = holes_[i];
-        if (h.resent != h.end) return {h.resent, earlier(h.end, h.resent + size)};
-    }
-    return {una_, una_};
-}
-
-void scoreboard::resent(sack_block bytes, seq_number max) noexcept {
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) {
-        hole& h = holes_[i];
-        if (bytes.left < h.start || bytes.left >= h.end) continue;
-        h.resent = bytes.right;
-        h.mark = max;
-        h.lost = true;
-        return;
+void scoreboard::forgive() noexcept {
+    for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
+        range& r = ranges_[i];
+        if (r.what != fate::lost || r.again) continue;
+        r.what = fate::flying;
+        lost_ -= r.size();
     }
 }
 
 void scoreboard::forget_first_resend() noexcept {
-    if (holes_.empty()) return;
-    holes_.front().resent = holes_.front().start;
-    holes_.front().lost = true;
+    if (!ranges_.empty() && ranges_.front().what == fate::flying) lose(0);
 }
 
-std::uint32_t scoreboard::missing() const noexcept {
-    std::uint32_t bytes = 0;
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) bytes += holes_[i].end - holes_[i].start;
-    return bytes;
-}
-
-bool scoreboard::has_lost() const noexcept {
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) {
-        if (holes_[i].lost && holes_[i].resent != holes_[i].end) return true;
+sack_block scoreboard::next_lost(std::uint32_t size) const noexcept {
+    for (std::uint32_t i = 0; lost_ != 0 && i < ranges_.size(); ++i) {
+        const range& r = ranges_[i];
+        if (r.what != fate::lost) continue;
+        seq_number end = r.end; // neighbours that are lost as well go in the same segment
+        for (std::uint32_t k = i + 1; k < ranges_.size() && ranges_[k].what == fate::lost && end - r.start < size; ++k) {
+            end = ranges_[k].end;
+        }
+        return {r.start, earlier(end, r.start + size)};
     }
-    return false;
+    return {una_, una_};
 }
 
-std::uint32_t scoreboard::pipe(seq_number next) const noexcept {
-    std::uint32_t bytes = covered_ < next ? next - covered_ : 0;
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) {
-        const hole& h = holes_[i];
-        if (!h.lost) bytes += h.end - h.start;
-        bytes += h.resent - h.start;
+void scoreboard::resent(sack_block bytes, time_point now) {
+    for (std::uint32_t i = find(bytes.left); i < ranges_.size() && ranges_[i].start < bytes.right;) {
+        if (ranges_[i].what != fate::lost) {
+            ++i;
+            continue;
+        }
+        const seq_number end = earlier(ranges_[i].end, bytes.right);
+        const std::uint32_t size = end - ranges_[i].start;
+        const bool grows = i > 0 && ranges_[i - 1].what == fate::flying && ranges_[i - 1].again &&
+                           (ranges_[i - 1].sent == now || ranges_.size() >= range_limit);
+        lost_ -= size;
+        if (grows) {
+            ranges_[i - 1].end = end;
+            ranges_[i - 1].sent = now;
+            ranges_[i].start = end;
+            if (ranges_[i].start == ranges_[i].end) ranges_.erase(i);
+        } else {
+            // One range more than the limit for each hole at most: what was resent must not be resent for ever.
+            if (end != ranges_[i].end) split(i, end, 2 * range_limit + 1);
+            ranges_[i].what = fate::flying;
+            ranges_[i].again = true;
+            ranges_[i].sent = now;
+            ++i;
+        }
     }
-    return bytes;
+    resent_end_ = later(resent_end_, bytes.right);
+}
+
+void scoreboard::probed(std::uint32_t size, time_point now) {
+    if (ranges_.empty()) return;
+    const seq_number from = later(end_ - size, una_);
+    std::uint32_t i = find(from);
+    if (ranges_[i].start < from && ranges_[i].what != fate::sacked && split(i, from)) ++i;
+    for (; i < ranges_.size(); ++i) {
+        range& r = ranges_[i];
+        if (r.what == fate::sacked) continue;
+        if (r.what == fate::lost) lost_ -= r.size();
+        r.what = fate::flying;
+        r.again = true;
+        r.sent = now;
+    }
+    resent_end_ = end_;
 }
 
 void scoreboard::check_invariants(seq_number una, seq_number max) const {
-    CW_ASSERT(una_ == una && covered_ <= max && una_ <= covered_, "the scoreboard lies outside what was sent");
-    CW_ASSERT(highest_sacked_ <= covered_, "SACKed beyond what is covered");
-    CW_ASSERT(holes_.size() <= hole_limit + 1, "too many holes");
-    for (std::uint32_t i = 0; i < holes_.size(); ++i) {
-        const hole& h = holes_[i];
-        CW_ASSERT(h.start < h.end && h.start <= h.resent && h.resent <= h.end, "a hole is inside out");
-        CW_ASSERT(una_ <= h.start && h.end <= covered_, "a hole lies outside the scoreboard");
-        CW_ASSERT(i == 0 || holes_[i - 1].end <= h.start, "holes overlap or are not sorted");
+    CW_ASSERT(una_ == una && end_ == max, "the scoreboard does not cover what was sent");
+    CW_ASSERT(una_ <= resent_end_ && resent_end_ <= end_, "what was resent was never sent");
+    CW_ASSERT(ranges_.size() <= 2 * range_limit + 1, "too many ranges");
+    seq_number at = una_;
+    std::uint32_t sacked = 0;
+    std::uint32_t lost = 0;
+    for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
+        const range& r = ranges_[i];
+        CW_ASSERT(r.start == at && r.start < r.end, "the ranges do not follow each other");
+        at = r.end;
+        if (r.what == fate::sacked) sacked += r.size();
+        if (r.what == fate::lost) lost += r.size();
     }
+    CW_ASSERT(at == end_, "the ranges do not reach SND.MAX");
+    CW_ASSERT(sacked == sacked_ && lost == lost_, "the scoreboard has lost count");
 }
 
 } // namespace corewire::tcp

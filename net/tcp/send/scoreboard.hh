@@ -1,90 +1,155 @@
-// The scoreboard: which sent bytes the peer lacks (RFC 6675), kept as the holes between what it has selectively
-// acknowledged. After a time-out, and for peers without SACK, what is held for lost is entered as holes too, so every
-// retransmission comes from here.
+// The scoreboard: every byte in flight, as ranges that share one fate. Each range knows when it was last sent, which is
+// what RACK (RFC 8985) and the round-trip time are made of, and whether it is flying, SACKed (RFC 2018) or lost.
 //
-//     SND.UNA [hole: lost, half resent]####[hole]#####  covered()  ....sent, not spoken of....  SND.NXT
-//                                        #: SACKed
+//     SND.UNA [flying, resent at 7 us][SACKed      ][lost      ][flying, sent at 5 us][flying, sent at 6 us] SND.MAX
 //
-// Owned by the sender of one tcb. Bounded: hole_limit holes; a SACK block that would need one more is not believed yet.
-// In a connection without loss it is empty and costs one comparison an ACK. Else the work is O(holes).
+// What is sent at one time is one range, so a burst costs one entry; neighbours that become alike are joined. Every
+// retransmission comes from here: what time-outs, duplicate ACKs without SACK and RACK hold for lost is marked lost.
+//
+// Owned by the sender of one tcb. Bounded: range_limit ranges; a SACK block that would need more is not believed yet,
+// and new data joins the last range (its time moves forward, so it is held for lost later, not sooner).
+// While nothing is SACKed, lost or resent it is quiet(), and an ACK costs a few instructions; else O(ranges).
 #pragma once
 
 #include <corewire/net/tcp/ring.hh>
 #include <corewire/net/tcp/segment.hh>
+#include <corewire/reactor/base/time.hh>
 
 namespace corewire::tcp {
 
+enum class fate : std::uint8_t { flying, sacked, lost };
+
+/// Whether (time, end) was sent after (other_time, other_end): RACK_sent_after() of RFC 8985 6.2.
+constexpr bool sent_after(time_point time, seq_number end, time_point other_time, seq_number other_end) noexcept {
+    return time > other_time || (time == other_time && end > other_end);
+}
+
+/// What one ACK delivered, cumulatively and selectively. `now`, `least_rtt`, `farthest` and `point` go in.
+struct delivery {
+    time_point now;
+    duration least_rtt{0};   ///< an ACK of a retransmission sooner than this is one of the original
+    seq_number farthest;     ///< RACK.fack: the highest number delivered before
+    seq_number point;        ///< what counts as `original` ends here
+
+    std::uint32_t bytes = 0;             ///< newly delivered
+    bool newest_known = false;
+    time_point newest_sent{};            ///< the range sent last among them
+    seq_number newest_end;
+    bool timed = false;
+    time_point first_sent{};             ///< the range sent first among those never resent
+    bool original = false;               ///< bytes up to `point` that were never resent
+    bool resent = false;                 ///< bytes that were
+    bool reordered = false;              ///< bytes below `farthest` that were never resent
+
+    void take(seq_number end, time_point sent, bool again) noexcept;
+};
+
 class scoreboard {
 public:
-    static constexpr std::uint32_t hole_limit = 128;
+    static constexpr std::uint32_t range_limit = 1024;
     static constexpr std::uint32_t duplicate_threshold = 3; ///< DupThresh, RFC 6675 2
 
-    void start(seq_number una) noexcept { una_ = covered_ = highest_sacked_ = una; }
+    void start(seq_number una) noexcept;
 
-    /// Nothing is known to be missing or selectively acknowledged.
-    bool empty() const noexcept { return covered_ == una_; }
-    std::uint32_t holes() const noexcept { return holes_.size(); }
-    seq_number covered() const noexcept { return covered_; }
-    seq_number highest_sacked() const noexcept { return highest_sacked_; }
+    /// Nothing is SACKed, held for lost or resent.
+    bool quiet() const noexcept { return (sacked_ | lost_) == 0 && resent_end_ == una_; }
+    std::uint32_t ranges() const noexcept { return ranges_.size(); }
+    std::uint32_t sacked() const noexcept { return sacked_; } ///< bytes
+    std::uint32_t lost() const noexcept { return lost_; }     ///< bytes held for lost and not resent
+    bool has_lost() const noexcept { return lost_ != 0; }
+    seq_number end() const noexcept { return end_; }
 
-    /// The cumulative ACK has moved to `una`.
-    void acknowledge(seq_number una) noexcept {
-        if (covered_ == una_) [[likely]] {
-            start(una);
-        } else {
-            acknowledge_among(una);
+    /// New bytes up to `end` leave now. Bytes that are in here already stay as they are.
+    void sent(seq_number end, time_point now) {
+        if (end <= end_) return;
+        if (!ranges_.empty()) [[likely]] {
+            range& last = ranges_.back();
+            if ((last.sent == now && last.what == fate::flying && !last.again) || ranges_.size() >= range_limit) {
+                extend_last(end, now);
+                return;
+            }
         }
+        ranges_.push_back() = {end_, end, now, fate::flying, false};
+        end_ = end;
     }
-    /// The peer holds these bytes. True if that was news. `max`: SND.MAX, beyond which a block is a lie.
-    bool sack(sack_block block, seq_number max);
-    /// Forgets what was selectively acknowledged and holds [una, max) for lost and not resent (time-out).
-    /// `keep_sacked`: keep what was SACKed (RFC 6675 5.1), unless the peer turns out to have dropped it.
-    void lose_everything(seq_number max, bool keep_sacked);
-    /// Holds [una, end) for lost and not resent (NewReno; early retransmit). Holes that reach beyond are split.
-    void lose_first(seq_number end);
-    /// Holds every hole for lost.
-    void lose_all_holes() noexcept;
-    /// RFC 6675's IsLost() for all holes, and holes whose retransmission was overtaken: bytes sent after it have been
-    /// SACKed by more than the threshold. True if anything was newly held for lost.
-    bool mark_lost(std::uint32_t mss) noexcept;
 
-    /// RFC 6675 NextSeg() rule (1): the first bytes that are lost and not resent; at most `size`. Empty: none.
-    sack_block next_lost(std::uint32_t size) const noexcept;
-    /// Rule (3): the first bytes of any hole that have not been resent.
-    sack_block next_unsent(std::uint32_t size) const noexcept;
-    /// [from, to), as next_lost() or next_unsent() returned it, was sent; SND.MAX was `max` then.
-    void resent(sack_block bytes, seq_number max) noexcept;
-    /// The first hole's bytes may be sent once more (a retransmission that nothing is heard of).
+    struct send_times {
+        time_point first;
+        time_point last;
+    };
+    /// The cumulative ACK has moved to `una`, beyond SND.UNA, while quiet(). Returns when the acknowledged bytes were sent.
+    send_times acknowledge_quietly(seq_number una) noexcept {
+        send_times t{ranges_.front().sent, ranges_.front().sent};
+        una_ = resent_end_ = una;
+        while (ranges_.front().end <= una) {
+            t.last = ranges_.front().sent;
+            ranges_.drop_front();
+            if (ranges_.empty()) return t;
+        }
+        ranges_.front().start = una;
+        return t;
+    }
+    /// The cumulative ACK has moved to `una`.
+    void acknowledge(seq_number una, delivery& d) noexcept;
+    /// The peer holds these bytes. True if that was news. A block beyond what was sent is a lie and ignored.
+    bool sack(sack_block block, delivery& d);
+
+    /// Holds every byte for lost (RTO without RACK; a smaller path MTU). `keep_sacked`: what was SACKed is not
+    /// (RFC 6675 5.1), unless the peer turns out to have dropped it (RFC 2018 8).
+    void lose_everything(bool keep_sacked);
+    /// Holds [una, end) for lost (NewReno).
+    void lose_first(seq_number end);
+    /// RTO with RACK (RFC 8985 6.3): the first range, and all that were sent at or before `time`.
+    void lose_sent_before(time_point time, std::uint32_t first);
+    /// RACK_detect_loss(): flying ranges that were sent before (newest, end), `patience` or longer ago. `wait` becomes how
+    /// long until the last of the younger ones is to be held for lost; 0: there are none. True: something was lost.
+    bool lose_overtaken(time_point newest, seq_number end, time_point now, duration patience, duration& wait);
+    /// What was held for lost and never resent is in flight after all (a spurious recovery).
+    void forgive() noexcept;
+    /// The first range was resent, and nothing is heard of it: it may be sent once more.
     void forget_first_resend() noexcept;
 
-    /// RFC 6675's SetPipe(): bytes that are thought to be in the network, with everything up to `next` sent.
-    std::uint32_t pipe(seq_number next) const noexcept;
-    std::uint32_t sacked() const noexcept { return covered_ - una_ - missing(); }
-    bool has_lost() const noexcept;
-    std::uint64_t refused() const noexcept { return refused_; } ///< blocks beyond hole_limit
+    /// The first bytes that are lost and not resent; at most `size`. Empty: none.
+    sack_block next_lost(std::uint32_t size) const noexcept;
+    /// `bytes`, as next_lost() returned it, or any range that begins there, leaves once more.
+    void resent(sack_block bytes, time_point now);
+    /// The last `size` bytes leave once more as a tail loss probe.
+    void probed(std::uint32_t size, time_point now);
+
+    /// RFC 6675's SetPipe(): bytes thought to be in the network.
+    std::uint32_t pipe() const noexcept { return (end_ - una_) - sacked_ - lost_; }
+    std::uint64_t refused() const noexcept { return refused_; } ///< blocks beyond range_limit
     std::uint64_t lost_retransmissions() const noexcept { return lost_again_; }
 
     void check_invariants(seq_number una, seq_number max) const;
 
 private:
-    struct hole {
+    struct range {
         seq_number start;
         seq_number end;
-        seq_number resent; ///< [start, resent) has been retransmitted
-        seq_number mark;   ///< SND.MAX at the last retransmission
-        bool lost = false;
+        time_point sent{}; ///< last time
+        fate what = fate::flying;
+        bool again = false; ///< has been resent
+        std::uint32_t size() const noexcept { return end - start; }
     };
-    void acknowledge_among(seq_number una) noexcept;
-    std::uint32_t missing() const noexcept;
-    bool sack_within(sack_block block);
-    bool cut(std::uint32_t& i, sack_block block);
+    [[gnu::noinline]] void extend_last(seq_number end, time_point now) noexcept {
+        ranges_.back().end = end_ = end;
+        ranges_.back().sent = now;
+    }
+    std::uint32_t find(seq_number at) const noexcept;
+    bool split(std::uint32_t i, seq_number at, std::uint32_t limit = range_limit);
+    bool take_from(std::uint32_t& i, sack_block block, delivery& d);
+    void lose(std::uint32_t i) noexcept;
+    std::uint32_t join(std::uint32_t i) noexcept;
 
     seq_number una_;
-    seq_number covered_;
-    seq_number highest_sacked_;
+    seq_number end_;        ///< SND.MAX
+    seq_number resent_end_; ///< highest number ever resent; SND.UNA if that is higher
+    std::uint32_t sacked_ = 0;
+    std::uint32_t lost_ = 0;
     std::uint64_t refused_ = 0;
     std::uint64_t lost_again_ = 0;
-    ring<hole, 4> holes_;
+    ring<range, 4> ranges_;
 };
 
 } // namespace corewire::tcp

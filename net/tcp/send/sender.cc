@@ -7,6 +7,7 @@ void sender::start(seq_number iss, const parameters& p) noexcept {
     small_end = limited_until = last_start = iss;
     queue.start(iss + 1, p.send_buffer, p.send_chunks);
     board.start(iss);
+    losses.start(iss);
     rto.start(p.initial_rto, p.min_rto, p.max_rto);
     congestion.make(p.congestion, mss);
 }

@@ -4,6 +4,7 @@
 
 #include <corewire/net/tcp/congestion/congestion_slot.hh>
 #include <corewire/net/tcp/parameters.hh>
+#include <corewire/net/tcp/send/rack.hh>
 #include <corewire/net/tcp/send/recovery.hh>
 #include <corewire/net/tcp/send/rto.hh>
 #include <corewire/net/tcp/send/scoreboard.hh>
@@ -12,7 +13,7 @@
 namespace corewire::tcp {
 
 /// What timer_slot::retransmit stands for at the moment.
-enum class awaited : std::uint8_t { nothing, timeout, tail_probe, window_probe };
+enum class awaited : std::uint8_t { nothing, timeout, tail_probe, window_probe, reordering };
 
 struct sender {
     seq_number una;               ///< SND.UNA
@@ -27,11 +28,10 @@ struct sender {
     std::uint8_t shift = 0;       ///< Snd.Wind.Shift
     bool sack = false;            ///< SACK was agreed on: the peer may send blocks
     bool fin_queued = false;      ///< FIN stands behind the queue's end
-    bool timing = false;          ///< a segment's round trip is being measured
+    bool timing = false;          ///< the round trip of our SYN is being measured
     awaited waiting_for = awaited::nothing;
     bool probe_is_patient = false; ///< the tail loss probe allows for the peer's delayed ACK
-    seq_number timed_end;         ///< acknowledged when `timed_at` becomes a sample
-    time_point timed_at{};
+    time_point timed_at{};        ///< when the SYN was sent
     seq_number small_end;         ///< end of the last segment below full size (Minshall's variant of Nagle)
     seq_number limited_until;     ///< SND.NXT when cwnd last held data back: ACKs up to here may open it
     seq_number last_start;        ///< start of the last segment of new data
@@ -42,6 +42,8 @@ struct sender {
     send_queue queue;
     rto_estimator rto;
     scoreboard board;
+    rack losses;
+    time_point settled_at = never; ///< when what was overtaken is to be held for lost (RFC 8985 6.2 step 5)
     recovery repair;
     congestion_slot congestion;
 
@@ -53,14 +55,14 @@ struct sender {
     bool anything_outstanding() const noexcept { return una != max; }
     /// Losses, duplicates or probes are about.
     bool repairing() const noexcept {
-        return !board.empty() || repair.phase != recovery_phase::open || repair.probe_out || repair.duplicates != 0;
+        return !board.quiet() || repair.phase != recovery_phase::open || repair.probe_out || repair.duplicates != 0;
     }
     /// The edge of the peer's window, from SND.NXT; negative when the peer has taken room back.
     std::int32_t usable_window() const noexcept { return static_cast<std::int32_t>((una + window) - next); }
     /// Bytes thought to be in the network: FlightSize, less what SACK or duplicate ACKs account for.
     std::uint32_t in_flight() const noexcept {
-        if (board.empty() && repair.left == 0) [[likely]] return next - una;
-        const std::uint32_t pipe = board.pipe(next);
+        if (board.quiet() && repair.left == 0) [[likely]] return next - una;
+        const std::uint32_t pipe = board.pipe();
         return pipe > repair.left ? pipe - repair.left : 0;
     }
 

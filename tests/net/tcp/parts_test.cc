@@ -8,7 +8,6 @@
 #include <corewire/net/tcp/open/syn_cookies.hh>
 #include <corewire/net/tcp/receive/reassembler.hh>
 #include <corewire/net/tcp/send/rto.hh>
-#include <corewire/net/tcp/send/scoreboard.hh>
 #include <corewire/net/tcp/send/send_queue.hh>
 #include <corewire/reactor/base/random.hh>
 
@@ -119,51 +118,6 @@ BOOST_AUTO_TEST_CASE(the_send_queue_finds_every_byte) {
         q.clear();
         BOOST_TEST(pool.free_count == pool.count());
     }
-}
-
-BOOST_AUTO_TEST_CASE(the_scoreboard_agrees_with_a_bitmap) {
-    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-        random_generator random(seed);
-        scoreboard b;
-        const seq_number base = at(0xffff'ff00u);
-        b.start(base);
-        std::vector<bool> held(2000);
-        std::uint32_t una = 0;
-        for (int i = 0; i < 100 && una < 1900; ++i) {
-            const auto left = una + static_cast<std::uint32_t>(random.below(2000 - una));
-            const auto right = std::min<std::uint32_t>(2000, left + 1 + static_cast<std::uint32_t>(random.below(60)));
-            b.sack({base + left, base + right}, base + 2000);
-            for (std::uint32_t k = left; k < right; ++k) held[k] = true;
-            if (random.chance(0.1)) una = std::min<std::uint32_t>(2000, una + static_cast<std::uint32_t>(random.below(100)));
-            b.acknowledge(base + una);
-            b.check_invariants(base + una, base + 2000);
-            std::uint32_t sacked = 0;
-            for (std::uint32_t k = una; k < 2000; ++k) sacked += held[k] ? 1u : 0u;
-            BOOST_TEST(b.sacked() == sacked);
-        }
-    }
-}
-
-BOOST_AUTO_TEST_CASE(the_scoreboard_is_bounded) {
-    scoreboard b;
-    b.start(at(0));
-    for (std::uint32_t i = 0; i < 300; ++i) b.sack({at(10 + 20 * i), at(20 + 20 * i)}, at(100'000));
-    BOOST_TEST(b.holes() == scoreboard::hole_limit);
-    BOOST_TEST(b.refused() > 0u);
-    b.check_invariants(at(0), at(100'000));
-}
-
-BOOST_AUTO_TEST_CASE(pipe_counts_what_is_neither_sacked_nor_lost) { // RFC 6675 4, SetPipe()
-    scoreboard b;
-    b.start(at(0));
-    b.sack({at(1000), at(5000)}, at(10'000));
-    BOOST_TEST(b.pipe(at(10'000)) == 6000u);
-    BOOST_TEST(b.mark_lost(1000));
-    BOOST_TEST(b.pipe(at(10'000)) == 5000u);
-    const sack_block lost = b.next_lost(600);
-    BOOST_TEST(lost.size() == 600u);
-    b.resent(lost, at(10'000));
-    BOOST_TEST(b.pipe(at(10'000)) == 5600u);
 }
 
 BOOST_AUTO_TEST_CASE(the_time_out_follows_the_rfc) { // RFC 6298 2

@@ -1,0 +1,78 @@
+// RACK: telling by time which segments were lost (RFC 8985 6). A few words beside the scoreboard, which keeps the time
+// each byte was last sent; used when SACK was agreed on. What is done with a loss is in loss.cc.
+//
+//     something was delivered that was sent at 9 us  -->  what was sent before, and `window` ago, is lost
+#pragma once
+
+#include <corewire/net/tcp/send/scoreboard.hh>
+
+#include <algorithm>
+
+namespace corewire::tcp {
+
+class rack {
+public:
+    /// A round trip was measured: keeps the least one of the last `memory` (RFC 8985 6.2 step 1).
+    void take_rtt(duration rtt, time_point now) noexcept {
+        if (rtt <= least_rtt_ || now - least_at_ > memory) {
+            least_rtt_ = rtt;
+            least_at_ = now;
+        }
+    }
+    duration least_rtt() const noexcept { return least_rtt_; }
+    seq_number farthest() const noexcept { return farthest_; }
+    void start(seq_number una) noexcept {
+        farthest_ = newest_end_ = round_ = una;
+        newest_sent_ = {};
+        rtt_ = duration{0};
+    }
+
+    /// Steps 2 and 3: what was delivered, and whether the network reorders.
+    void take(const delivery& d) noexcept {
+        if (d.reordered) reordering_seen_ = true;
+        if (!d.newest_known) return;
+        farthest_ = later(farthest_, d.newest_end);
+        if (!sent_after(d.newest_sent, d.newest_end, newest_sent_, newest_end_)) return;
+        newest_sent_ = d.newest_sent;
+        newest_end_ = d.newest_end;
+        rtt_ = d.now - d.newest_sent;
+    }
+    /// Step 4: the peer got something twice, so patience was too short. Once a round trip.
+    void on_dsack(seq_number una, seq_number next) noexcept {
+        if (una < round_) return;
+        round_ = next;
+        multiplier_ = static_cast<std::uint8_t>(std::min(multiplier_ + 1, 64));
+        recoveries_left_ = persistence;
+    }
+    void on_recovered() noexcept {
+        if (recoveries_left_ != 0 && --recoveries_left_ == 0) multiplier_ = 1;
+    }
+    /// How long a segment may be overtaken before it is lost. `sure`: three were SACKed, or recovery is on.
+    duration patience(bool sure, duration srtt, duration floor) const noexcept {
+        if (!reordering_seen_ && sure) return rtt_;
+        const duration window = std::min(multiplier_ * (least_rtt_ / 4), std::max(srtt, duration{0}));
+        return rtt_ + std::max(window, floor);
+    }
+    /// Step 5. `wait`: when to look again, if not 0.
+    bool find_losses(scoreboard& board, time_point now, duration patience, duration& wait) const {
+        return board.lose_overtaken(newest_sent_, newest_end_, now, patience, wait);
+    }
+    bool reordering_seen() const noexcept { return reordering_seen_; }
+
+private:
+    static constexpr duration memory = std::chrono::seconds{300};
+    static constexpr std::uint8_t persistence = 16;
+
+    time_point newest_sent_{}; ///< RACK.xmit_ts
+    seq_number newest_end_;    ///< RACK.end_seq
+    seq_number farthest_;      ///< RACK.fack
+    seq_number round_;         ///< RACK.dsack_round
+    duration rtt_{0};          ///< RACK.rtt
+    duration least_rtt_ = duration::max();
+    time_point least_at_{};
+    std::uint8_t multiplier_ = 1;      ///< RACK.reo_wnd_mult
+    std::uint8_t recoveries_left_ = 0; ///< RACK.reo_wnd_persist
+    bool reordering_seen_ = false;
+};
+
+} // namespace corewire::tcp

@@ -1,0 +1,189 @@
+// Modern recovery, step by step: RACK-TLP (RFC 8985), proportional rate reduction (RFC 9937), and finding out that a
+// recovery was needless (RFC 3522, 5682, 2883).
+#include <tests/support/tcp_script.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using tcp::tcp_state;
+
+namespace {
+
+tcp::parameters no_probe() {
+    auto p = tcp_script::plain();
+    p.tail_loss_probe = false;
+    return p;
+}
+
+std::string echo(const tcp_script& s, duration ago) {
+    return std::to_string(static_cast<std::uint32_t>((s.now() - ago).time_since_epoch() / 1ms));
+}
+
+/// The handshake takes a round trip of 100 ms.
+void connect(tcp_script& s, const std::string& options = "") {
+    s.open();
+    s.expect("S 0:0");
+    s.advance(100ms);
+    s.receive(std::string("SA 0:0 ack 1 win 65535 mss ") + (options.empty() ? "1000" : "1012") + " sackok ws 0" + options);
+    s.drain();
+}
+
+/// Ten segments of 1,000 bytes are on their way.
+void send_ten(tcp_script& s, std::uint32_t bytes = 9'900) {
+    s.write(100);
+    s.expect("PA 1:101");
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101");
+    s.drain();
+    s.write(bytes);
+    BOOST_TEST(s.drain() == 10);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(recovery)
+
+BOOST_AUTO_TEST_CASE(a_segment_that_was_overtaken_is_given_a_quarter_round_trip) { // RFC 8985 6.2 step 5
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-2101");
+    s.expect_nothing();
+    s.advance(24ms);
+    s.expect_nothing();
+    s.advance(2ms);
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    BOOST_TEST(s.block().info().recovering);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_segment_that_comes_late_is_not_resent) { // RFC 8985 6.2
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-2101");
+    s.expect_nothing();
+    s.advance(20ms);
+    s.receive("A 1:1 ack 2101");
+    s.advance(30ms);
+    s.expect_nothing();
+    BOOST_TEST(!s.block().info().recovering);
+    BOOST_TEST(s.block().statistics().retransmitted_segments == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(once_reordering_was_seen_three_sacks_are_no_proof) { // RFC 8985 6.2 step 4
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s, 20'000);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-2101");
+    s.drain();
+    s.receive("A 1:1 ack 2101"); // it was only late
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 3101 sack 4101-8101");
+    const auto before = s.block().statistics().retransmitted_segments;
+    s.drain();
+    BOOST_TEST(s.block().statistics().retransmitted_segments == before);
+    s.advance(30ms);
+    BOOST_TEST(s.expect("A 3101:4101").retransmission);
+}
+
+BOOST_AUTO_TEST_CASE(the_window_shrinks_in_proportion_to_what_is_delivered) { // RFC 9937
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s, 40'000);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-4101"); // three of ten delivered: the first is lost
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    const auto ssthresh = s.block().info().ssthresh;
+    BOOST_TEST(ssthresh <= 6000u);
+    int sent = s.drain();
+    for (std::uint32_t end = 5101; end <= 10'101; end += 1000) {
+        s.receive("A 1:1 ack 101 sack 1101-" + std::to_string(end));
+        const int now = s.drain();
+        BOOST_TEST(now <= 2);
+        sent += now;
+        BOOST_TEST(s.block().info().in_flight <= s.block().info().cwnd);
+    }
+    BOOST_TEST(sent >= 3);
+    s.receive("A 1:1 ack 10101");
+    BOOST_TEST(!s.block().info().recovering);
+    BOOST_TEST(s.block().info().cwnd >= ssthresh);
+}
+
+BOOST_AUTO_TEST_CASE(an_echo_older_than_the_retransmission_undoes_the_recovery) { // RFC 3522
+    auto p = no_probe();
+    p.timestamps = true;
+    p.mss = 1012;
+    tcp_script s(p);
+    connect(s, " ts 7 " + echo(s, 0ms));
+    send_ten(s);
+    const auto before = s.block().info().cwnd;
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-4101 ts " + echo(s, 0ms) + " " + echo(s, 100ms));
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    s.drain();
+    BOOST_TEST(s.block().info().cwnd < before);
+    s.receive("A 1:1 ack 4101 ts " + echo(s, 0ms) + " " + echo(s, 100ms)); // the original was only late
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+    BOOST_TEST(!s.block().info().recovering);
+    BOOST_TEST(s.block().info().cwnd >= before);
+}
+
+BOOST_AUTO_TEST_CASE(duplicates_reported_of_all_that_was_resent_undo_the_recovery) { // RFC 2883, 3708
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s);
+    const auto before = s.block().info().cwnd;
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-4101");
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    s.drain();
+    s.receive("A 1:1 ack 10001");
+    BOOST_TEST(s.block().info().cwnd < before);
+    s.receive("A 1:1 ack 10001 sack 101-1101"); // it had come twice
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+    BOOST_TEST(s.block().info().cwnd >= before);
+}
+
+BOOST_AUTO_TEST_CASE(a_spurious_time_out_is_undone) { // RFC 5682 3.1
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s, 20'000);
+    const auto before = s.block().info().cwnd;
+    s.advance(400ms); // a delay spike
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    s.expect_nothing();
+    BOOST_TEST(s.block().info().cwnd == 1000u);
+    s.receive("A 1:1 ack 1101"); // of the original or of the copy: new data goes first
+    BOOST_TEST(!s.expect("A 10101:11101").retransmission);
+    BOOST_TEST(!s.expect("A 11101:12101").retransmission);
+    s.receive("A 1:1 ack 2101"); // never resent: it was all only late
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+    BOOST_TEST(s.block().info().cwnd >= before);
+    s.drain();
+    BOOST_TEST(s.block().statistics().retransmitted_segments == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_real_time_out_stays_one) { // RFC 5682 2.1 step 3a
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s, 20'000);
+    s.advance(400ms);
+    s.expect("A 101:1101");
+    s.expect_nothing();
+    s.receive("A 1:1 ack 1101");
+    s.expect("A 10101:11101");
+    s.expect("A 11101:12101");
+    s.expect_nothing();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 1101 sack 10101-11101"); // the rest was lost
+    BOOST_TEST(s.expect("A 1101:2101").retransmission);
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

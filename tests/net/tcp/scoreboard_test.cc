@@ -1,0 +1,249 @@
+// The scoreboard against a model that keeps every byte by itself, and its bounds.
+#include <corewire/net/tcp/send/rack.hh>
+#include <corewire/net/tcp/send/scoreboard.hh>
+#include <corewire/reactor/base/random.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <vector>
+
+using namespace corewire;
+using namespace corewire::tcp;
+using namespace std::chrono_literals;
+
+namespace {
+
+const seq_number base(0xffff'f000u); // the numbers wrap on the way
+
+/// Each byte with its own time and fate.
+struct model {
+    struct byte {
+        fate what = fate::flying;
+        time_point sent;
+        bool again = false;
+    };
+    std::vector<byte> bytes;
+    std::uint32_t una = 0;
+
+    std::uint32_t count(fate f) const {
+        std::uint32_t n = 0;
+        for (std::uint32_t i = una; i < bytes.size(); ++i) n += bytes[i].what == f ? 1u : 0u;
+        return n;
+    }
+    bool quiet() const {
+        for (std::uint32_t i = una; i < bytes.size(); ++i) {
+            if (bytes[i].what != fate::flying || bytes[i].again) return false;
+        }
+        return true;
+    }
+};
+
+struct both {
+    scoreboard board;
+    model truth;
+    time_point now = from_ns(1'000);
+    random_generator random;
+    bool times_known = true; ///< joined SACKed ranges forget theirs; it matters only if the peer reneges
+
+    explicit both(std::uint64_t seed) : random(seed) { board.start(base); }
+    std::uint32_t end() const { return static_cast<std::uint32_t>(truth.bytes.size()); }
+    std::uint32_t any(std::uint32_t from, std::uint32_t to) { return from + static_cast<std::uint32_t>(random.below(to - from + 1)); }
+
+    void send() {
+        const std::uint32_t size = any(1, 50);
+        truth.bytes.resize(end() + size, {fate::flying, now, false});
+        board.sent(base + end(), now);
+    }
+    void acknowledge() {
+        const std::uint32_t to = any(truth.una, std::min(end(), truth.una + 60));
+        delivery d{.now = now, .farthest = base, .point = base};
+        board.acknowledge(base + to, d);
+        std::uint32_t delivered = 0;
+        for (std::uint32_t i = truth.una; i < to; ++i) delivered += truth.bytes[i].what != fate::sacked ? 1u : 0u;
+        BOOST_REQUIRE(d.bytes == delivered);
+        truth.una = to;
+    }
+    void sack() {
+        if (truth.una + 1 >= end()) return;
+        const std::uint32_t left = any(truth.una + 1, end() - 1);
+        const std::uint32_t right = any(left + 1, std::min(end(), left + 80));
+        delivery d{.now = now, .farthest = base, .point = base};
+        board.sack({base + left, base + right}, d);
+        std::uint32_t delivered = 0;
+        time_point newest{};
+        for (std::uint32_t i = left; i < right; ++i) {
+            model::byte& b = truth.bytes[i];
+            if (b.what == fate::sacked) continue;
+            ++delivered;
+            newest = std::max(newest, b.sent);
+            b.what = fate::sacked;
+        }
+        BOOST_REQUIRE(d.bytes == delivered);
+        if (delivered != 0 && times_known) BOOST_REQUIRE((d.newest_sent == newest));
+    }
+    void resend() {
+        const std::uint32_t most = any(1, 60);
+        const sack_block lost = board.next_lost(most);
+        std::uint32_t first = truth.una;
+        while (first < end() && truth.bytes[first].what != fate::lost) ++first;
+        if (first == end()) {
+            BOOST_REQUIRE(lost.size() == 0u);
+            return;
+        }
+        BOOST_REQUIRE((lost.left == base + first && lost.size() >= 1 && lost.size() <= most));
+        for (std::uint32_t i = first; i < first + lost.size(); ++i) {
+            BOOST_REQUIRE((truth.bytes[i].what == fate::lost));
+            truth.bytes[i] = {fate::flying, now, true};
+        }
+        board.resent(lost, now);
+    }
+    void overtake() {
+        const time_point newest = now - duration{any(0, 40)};
+        const seq_number limit = base + any(truth.una, end());
+        const duration patience{any(0, 60)};
+        duration wait{0};
+        board.lose_overtaken(newest, limit, now, patience, wait);
+        duration longest{0};
+        for (std::uint32_t i = truth.una; i < end(); ++i) {
+            model::byte& b = truth.bytes[i];
+            if (b.what != fate::flying || !(b.sent < newest || (b.sent == newest && !b.again && base + i < limit))) continue;
+            if (b.sent + patience <= now) {
+                b.what = fate::lost;
+            } else {
+                longest = std::max(longest, b.sent + patience - now);
+            }
+        }
+        BOOST_REQUIRE((wait == longest));
+    }
+    void time_out() {
+        const bool reneged = truth.una < end() && truth.bytes[truth.una].what == fate::sacked;
+        board.lose_everything(true);
+        if (reneged) times_known = false;
+        for (std::uint32_t i = truth.una; i < end(); ++i) {
+            if (reneged || truth.bytes[i].what != fate::sacked) truth.bytes[i].what = fate::lost;
+        }
+    }
+    void compare() {
+        board.check_invariants(base + truth.una, base + end());
+        BOOST_REQUIRE(board.sacked() == truth.count(fate::sacked));
+        BOOST_REQUIRE(board.lost() == truth.count(fate::lost));
+        BOOST_REQUIRE(board.pipe() == truth.count(fate::flying));
+        if (board.quiet()) BOOST_REQUIRE(truth.quiet());
+    }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(scoreboard_)
+
+BOOST_AUTO_TEST_CASE(it_agrees_with_a_model_of_single_bytes) {
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+        BOOST_TEST_CONTEXT("seed " << seed) {
+            both b(seed);
+            for (int i = 0; i < 200; ++i) {
+                b.now += duration{b.any(0, 9)};
+                switch (b.any(0, 19)) {
+                case 0: case 1: case 2: case 3: case 4: case 5: b.send(); break;
+                case 6: case 7: case 8: b.acknowledge(); break;
+                case 9: case 10: case 11: case 12: b.sack(); break;
+                case 13: case 14: case 15: case 16: b.resend(); break;
+                case 17: case 18: b.overtake(); break;
+                default:
+                    if (b.any(0, 5) == 0) b.time_out();
+                }
+                b.compare();
+            }
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_burst_is_one_range) {
+    scoreboard b;
+    b.start(base);
+    const time_point t = from_ns(5);
+    for (std::uint32_t i = 1; i <= 100; ++i) b.sent(base + 1000 * i, t);
+    BOOST_TEST(b.ranges() == 1u);
+    BOOST_TEST(b.quiet());
+    const auto times = b.acknowledge_quietly(base + 1500);
+    BOOST_TEST((times.first == t && times.last == t));
+    b.check_invariants(base + 1500, base + 100'000);
+}
+
+BOOST_AUTO_TEST_CASE(it_is_bounded) {
+    scoreboard b;
+    b.start(base);
+    for (std::uint32_t i = 1; i <= 5000; ++i) b.sent(base + 100 * i, from_ns(i));
+    BOOST_TEST(b.ranges() == scoreboard::range_limit);
+    delivery d{.now = from_ns(5000), .farthest = base, .point = base};
+    for (std::uint32_t i = 0; i < 2000; ++i) b.sack({base + 10 + 20 * i, base + 20 + 20 * i}, d);
+    BOOST_TEST(b.ranges() == scoreboard::range_limit);
+    BOOST_TEST(b.refused() > 0u);
+    b.lose_everything(true);
+    const std::uint32_t lost = b.lost();
+    std::uint32_t resent = 0;
+    for (int i = 0; i < 100'000 && b.has_lost(); ++i) {
+        const sack_block next = b.next_lost(7);
+        resent += next.size();
+        b.resent(next, from_ns(6000 + i));
+        if (i % 100 == 0) b.check_invariants(base, base + 500'000);
+    }
+    BOOST_TEST(resent == lost); // what was resent is not resent for ever, whatever the bound
+}
+
+BOOST_AUTO_TEST_CASE(blocks_that_make_no_sense_are_ignored) {
+    scoreboard b;
+    b.start(base);
+    b.sent(base + 1000, from_ns(1));
+    delivery d{.now = from_ns(2), .farthest = base, .point = base};
+    BOOST_TEST(!b.sack({base + 500, base + 1001}, d)); // beyond what was sent
+    BOOST_TEST(!b.sack({base + 500, base + 400}, d));
+    BOOST_TEST(!b.sack({base + 500, base + 500}, d));
+    BOOST_TEST(!b.sack({base - 500, base}, d));
+    BOOST_TEST(b.quiet());
+}
+
+BOOST_AUTO_TEST_CASE(pipe_counts_what_is_neither_sacked_nor_lost) { // RFC 6675 4, SetPipe()
+    scoreboard b;
+    b.start(base);
+    b.sent(base + 10'000, from_ns(1));
+    delivery d{.now = from_ns(9), .farthest = base, .point = base};
+    b.sack({base + 1000, base + 5000}, d);
+    BOOST_TEST(b.pipe() == 6000u);
+    b.lose_first(base + 1000);
+    BOOST_TEST(b.pipe() == 5000u);
+    const sack_block lost = b.next_lost(600);
+    BOOST_TEST(lost.size() == 600u);
+    b.resent(lost, from_ns(9));
+    BOOST_TEST(b.pipe() == 5600u);
+}
+
+BOOST_AUTO_TEST_CASE(rack_waits_for_the_overtaken_and_learns_from_dsack) { // RFC 8985 6.2
+    scoreboard b;
+    b.start(base);
+    rack r;
+    r.start(base);
+    r.take_rtt(100us, from_ns(0));
+    b.sent(base + 1000, from_ns(0));
+    b.sent(base + 2000, from_ns(10'000));
+    const time_point now = from_ns(110'000);
+    delivery d{.now = now, .least_rtt = 100us, .farthest = base, .point = base};
+    BOOST_TEST(b.sack({base + 1000, base + 2000}, d));
+    r.take(d);
+    duration wait{0};
+    BOOST_TEST(!r.find_losses(b, now, r.patience(false, 100us, 0ns), wait)); // a quarter of the least round trip more
+    BOOST_TEST((wait == 15us));
+    BOOST_TEST(!r.find_losses(b, now + 14us, r.patience(false, 100us, 0ns), wait));
+    BOOST_TEST((r.patience(false, 1s, 0ns) == 125us));
+    r.on_dsack(base, base + 2000);
+    BOOST_TEST((r.patience(false, 1s, 0ns) == 150us));
+    r.on_dsack(base + 1000, base + 2000); // the same round
+    BOOST_TEST((r.patience(false, 1s, 0ns) == 150us));
+    BOOST_TEST((r.patience(true, 1s, 0ns) == 100us)); // no reordering was ever seen, and three were SACKed
+    for (int i = 0; i < 16; ++i) r.on_recovered();
+    BOOST_TEST((r.patience(false, 1s, 0ns) == 125us));
+    BOOST_TEST(r.find_losses(b, now + 15us, r.patience(false, 100us, 0ns), wait));
+    BOOST_TEST(b.lost() == 1000u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
