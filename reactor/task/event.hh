@@ -1,10 +1,7 @@
 // event: a flag that coroutines wait for. set() wakes all who wait, in the order they came; it stays set until reset().
 #pragma once
 
-#include <corewire/reactor/loop/reactor.hh>
-#include <corewire/reactor/task/waiter.hh>
-
-#include <system_error>
+#include <corewire/reactor/task/wait_queue.hh>
 
 namespace corewire {
 
@@ -13,39 +10,26 @@ public:
     bool is_set() const noexcept { return set_; }
     void set() noexcept {
         set_ = true;
-        while (!waiting_.empty()) {
-            auto& w = static_cast<awaiter&>(waiting_.pop_front());
-            w.woken();
-        }
+        waiting_.wake_all();
     }
     void reset() noexcept { set_ = false; }
+    std::size_t waiting() const noexcept { return waiting_.size(); }
 
-    class awaiter final : public bounded_waiter {
+    class awaiter final : public queued_waiter {
     public:
-        awaiter(event& e, const wait_limits& limits) noexcept : bounded_waiter(limits), event_(e) {}
+        awaiter(event& e, const wait_limits& limits) noexcept : queued_waiter(limits), event_(e) {}
         bool await_ready() const noexcept { return event_.set_; }
-        bool await_suspend(std::coroutine_handle<> h) noexcept {
-            handle = h;
-            if (!arm_limits()) return false;
-            event_.waiting_.push_back(*this);
-            return true;
-        }
-        void await_resume() const {
-            if (failure() != std::errc{}) throw std::system_error(std::make_error_code(failure()), "waiting for an event");
-        }
+        bool await_suspend(std::coroutine_handle<> h) noexcept { return stand_in(event_.waiting_, h); }
+        void await_resume() const { throw_if_failed("waiting for an event"); }
 
     private:
-        friend class event;
-        void woken() noexcept {
-            disarm_limits();
-            reactor::current().make_ready(*this);
-        }
         event& event_;
     };
+    /// Throws ETIMEDOUT or ECANCELED by its limits; ECANCELED when the event is destroyed.
     awaiter wait(wait_limits limits = {}) noexcept { return {*this, limits}; }
 
 private:
-    intrusive_list<waiter> waiting_;
+    wait_queue waiting_;
     bool set_ = false;
 };
 

@@ -30,8 +30,10 @@ void task_group::spawn(task<> t) {
 }
 
 void task_group::destroy_all() noexcept {
+    // The youngest first: a task is older than those it has spawned, which use what stands in its frame.
     while (!tasks_.empty()) {
-        detail::task_promise& promise = tasks_.pop_front();
+        detail::task_promise& promise = tasks_.back();
+        promise.unlink();
         --count_;
         promise.self.destroy();
     }

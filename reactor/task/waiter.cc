@@ -27,6 +27,10 @@ bool bounded_waiter::arm_limits_slowly() noexcept {
     return true;
 }
 
+void bounded_waiter::throw_failure(const char* what) const {
+    throw std::system_error(std::make_error_code(failure_), what);
+}
+
 void bounded_waiter::give_up(std::errc why) noexcept {
     failure_ = why;
     // The timer or callback that called us is inside guard_: both are off their lists by now, so it may go.

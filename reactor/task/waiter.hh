@@ -41,6 +41,13 @@ public:
     std::errc failure() const noexcept { return failure_; }
 
 protected:
+    /// The wait ends, or never begins, for a reason of the primitive's own.
+    void fail(std::errc why) noexcept { failure_ = why; }
+    /// Throws failure() as std::system_error if there is one; `what` names the wait.
+    void throw_if_failed(const char* what) const {
+        if (failure_ != std::errc{}) [[unlikely]]
+            throw_failure(what);
+    }
     /// Call when suspending. False: the limits are exhausted already (failure() is set), so do not suspend.
     bool arm_limits() noexcept { return !limits_.bounded() || arm_limits_slowly(); }
     /// Called when the wait must end early, before the waiter is made ready: leave the primitive (default: unlink()).
@@ -63,6 +70,7 @@ private:
         explicit guard(bounded_waiter* o) noexcept : expiry(o), stop(o) {}
     };
     bool arm_limits_slowly() noexcept;
+    [[noreturn, gnu::cold]] void throw_failure(const char* what) const;
     void give_up(std::errc why) noexcept;
 
     wait_limits limits_;
