@@ -204,11 +204,12 @@ void play(std::uint64_t seed, int steps) {
     }
 }
 
+/// COREWIRE_TEST_SEED, or a fixed one; printed, so that a failure can be run again.
 std::uint64_t seed() {
     const char* given = std::getenv("COREWIRE_TEST_SEED");
-    const std::uint64_t chosen = given != nullptr ? std::strtoull(given, nullptr, 10) : random_seed();
-    BOOST_TEST_MESSAGE("COREWIRE_TEST_SEED=" << chosen);
-    return chosen;
+    const std::uint64_t value = given != nullptr ? std::strtoull(given, nullptr, 0) : 20260101;
+    BOOST_TEST_MESSAGE("seed " << value << " (set COREWIRE_TEST_SEED to change it)");
+    return value;
 }
 
 } // namespace
