@@ -54,7 +54,7 @@ struct parameters {
     duration fin_wait_2 = std::chrono::seconds{60}; ///< an orphan's patience with a peer that does not close
     std::uint32_t timestamp_offset = 0;             ///< added to our TSval, so that it does not tell our uptime
 
-    congestion_factory congestion = reno_congestion;
+    congestion_factory congestion = cubic_congestion;
     /// Shared by the stack's connections: bounds challenge ACKs (RFC 5961 7). Null: unbounded.
     challenge_limiter* challenges = nullptr;
 };

@@ -8,7 +8,7 @@
 //
 // It lives inside its tcb (no allocation; at most `controller_storage` bytes) and dies with it. cwnd() and ssthresh()
 // are plain loads: no virtual call on the path of a packet that is not limited by cwnd. RFC 5681 is congestion/reno.hh;
-// CUBIC, BBR and pacing plug in here.
+// CUBIC is congestion/cubic.hh.
 #pragma once
 
 #include <corewire/net/tcp/seq.hh>
@@ -81,11 +81,12 @@ protected:
     std::uint64_t pacing_rate_ = not_paced;
 };
 
-inline constexpr std::size_t controller_storage = 128;
+inline constexpr std::size_t controller_storage = 192;
 /// Makes a controller in `storage` (controller_storage bytes, aligned for any type) for segments of `mss` bytes.
 using congestion_factory = congestion_controller* (*)(void* storage, std::uint32_t mss) noexcept;
 
 congestion_controller* reno_congestion(void* storage, std::uint32_t mss) noexcept;
+congestion_controller* cubic_congestion(void* storage, std::uint32_t mss) noexcept;
 
 /// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).
 constexpr std::uint32_t initial_window(std::uint32_t mss) noexcept {

@@ -13,6 +13,7 @@ namespace {
 tcp::parameters no_probe() {
     auto p = tcp_script::plain();
     p.tail_loss_probe = false;
+    p.congestion = tcp::reno_congestion; // halving, so that the numbers are easy to follow
     return p;
 }
 

@@ -34,7 +34,8 @@ void exchange(std::uint64_t seed, const pair_faults& faults, std::uint64_t bytes
     BOOST_CHECK_MESSAGE(done, "seed " << seed << ": " << p.why() << ", read " << p[1].read << " and " << p[0].read);
     for (int i = 0; i < 2; ++i) {
         BOOST_CHECK_MESSAGE(p.transferred(i), "seed " << seed << ": side " << i << " is short");
-        BOOST_CHECK_MESSAGE(p[i].tcb->error() == std::errc{}, "seed " << seed << ": an error was reported: " << static_cast<int>(p[i].tcb->error()));
+        BOOST_CHECK_MESSAGE(p[i].tcb->error() == std::errc{},
+                            "seed " << seed << ": error " << static_cast<int>(p[i].tcb->error()));
     }
     p.finish();
     BOOST_TEST(!p.leaked());

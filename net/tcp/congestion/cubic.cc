@@ -1,0 +1,118 @@
+#include <corewire/net/tcp/congestion/cubic.hh>
+
+#include <corewire/reactor/base/assert.hh>
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+namespace corewire::tcp {
+
+namespace {
+
+constexpr float scale = 0.4F;                              // C, segments a second cubed (5.1)
+constexpr float beta = 0.7F;                               // beta_cubic (4.6)
+constexpr float friendly = 3.0F * (1 - beta) / (1 + beta); // alpha_cubic (4.3)
+constexpr std::uint32_t largest_window = 1u << 30;         // RFC 7323 2.3: no window is larger
+
+float seconds(duration d) noexcept { return std::chrono::duration<float>(d).count(); }
+
+} // namespace
+
+void cubic::on_ack(const ack_sample& sample) noexcept {
+    if (cwnd_ >= largest_window) return;
+    if (!in_slow_start()) return grow_slowly(sample);
+    // HyStart++ is for the first slow start; after a time-out ssthresh is known.
+    if (now_.top == 0 && start_.on_ack(sample.una, sample.next, sample.rtt)) {
+        ssthresh_ = cwnd_;
+        return;
+    }
+    const std::uint32_t growth = now_.top == 0 ? start_.growth(sample.acked, mss_) : sample.acked;
+    cwnd_ = std::min(cwnd_ + growth, std::max(ssthresh_, cwnd_ + mss_));
+}
+
+/// 4.2: the curve begins at the window of this moment.
+void cubic::begin_epoch(time_point now) noexcept {
+    now_.epoch = now;
+    const float size = segments();
+    now_.reno = size;
+    if (size < now_.top) {
+        now_.k = std::cbrt((now_.top - size) / scale);
+    } else { // after a time-out, or slow start left by HyStart++ (4.8)
+        now_.k = 0;
+        now_.top = size;
+    }
+}
+
+/// 4.2 to 4.5: the concave, the convex and the Reno-friendly region.
+void cubic::grow_slowly(const ack_sample& sample) noexcept {
+    if (now_.epoch == time_point{}) begin_epoch(sample.now);
+    const float size = segments();
+    const float acked = static_cast<float>(sample.acked) / static_cast<float>(mss_);
+    const float t = seconds(sample.now - now_.epoch);
+    const auto curve_at = [&](float when) { return scale * (when - now_.k) * (when - now_.k) * (when - now_.k) + now_.top; };
+
+    now_.reno += (now_.reno >= now_.before ? 1.0F : friendly) * acked / size;
+    float growth;
+    if (curve_at(t) < now_.reno) {
+        growth = std::max(now_.reno - size, 0.0F);
+    } else {
+        const float target = std::clamp(curve_at(t + seconds(sample.srtt)), size, 1.5F * size);
+        growth = (target - size) / size * acked;
+    }
+    fraction_ += growth * static_cast<float>(mss_);
+    const auto whole = static_cast<std::uint32_t>(std::clamp(fraction_, 0.0F, static_cast<float>(cwnd_) / 2));
+    fraction_ = std::min(fraction_ - static_cast<float>(whole), 1.0F);
+    cwnd_ = std::min(cwnd_ + whole, largest_window);
+}
+
+/// 4.6, 4.7: multiplicative decrease, and making room for newcomers (fast convergence).
+void cubic::shrink(std::uint32_t in_flight) noexcept {
+    prior_ = now_;
+    const float size = segments();
+    now_.before = size;
+    now_.top = size < now_.top ? size * (1 + beta) / 2 : size;
+    now_.epoch = {};
+    fraction_ = 0;
+    const float flight = static_cast<float>(std::min(in_flight, cwnd_));
+    ssthresh_ = std::max(static_cast<std::uint32_t>(flight * beta), 2 * mss_);
+}
+
+void cubic::on_loss(time_point, std::uint32_t in_flight) noexcept {
+    shrink(in_flight);
+    cwnd_ = ssthresh_;
+}
+
+void cubic::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }
+
+void cubic::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_segment) noexcept {
+    // RFC 5681 3.1: ssthresh is not lowered again when the same segment times out once more.
+    if (first_of_this_segment) shrink(in_flight);
+    cwnd_ = mss_; // the loss window
+    now_.epoch = {};
+}
+
+/// The clock of the curve must not run while nothing is sent (5.8).
+void cubic::on_idle(time_point) noexcept {
+    cwnd_ = std::min(cwnd_, initial_window(mss_));
+    now_.epoch = {};
+}
+
+void cubic::undo(time_point now) noexcept { // 4.9
+    congestion_controller::undo(now);
+    now_ = prior_;
+}
+
+congestion_controller* cubic::move_to(void* storage) noexcept { return ::new (storage) cubic(*this); }
+
+void cubic::check_invariants() const {
+    CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
+    CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");
+}
+
+congestion_controller* cubic_congestion(void* storage, std::uint32_t mss) noexcept {
+    static_assert(sizeof(cubic) <= controller_storage);
+    return ::new (storage) cubic(mss);
+}
+
+} // namespace corewire::tcp

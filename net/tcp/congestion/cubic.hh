@@ -1,0 +1,51 @@
+// CUBIC (RFC 9438) with HyStart++ (RFC 9406): the default. After a loss the window goes back quickly to a little below where
+// it was, lingers there, and then looks for more: a cubic function of the time since, whatever the round trip.
+//
+//     cwnd        W_max ....____----'''/      C * (t - K)^3 + W_max
+//                   __--'             /       never below what NewReno would have (W_est)
+//                  /                 /
+//
+// One connection's; a few words. Sizes inside are in segments, as in the RFC.
+#pragma once
+
+#include <corewire/net/tcp/congestion/controller.hh>
+#include <corewire/net/tcp/congestion/hystart.hh>
+
+namespace corewire::tcp {
+
+class cubic final : public congestion_controller {
+public:
+    explicit cubic(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
+    cubic(const cubic&) noexcept = default;
+
+    void on_ack(const ack_sample& sample) noexcept override;
+    void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
+    void on_recovered(time_point now) noexcept override;
+    void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
+    void on_idle(time_point now) noexcept override;
+    void undo(time_point now) noexcept override;
+    std::string_view name() const noexcept override { return "cubic"; }
+    congestion_controller* move_to(void* storage) noexcept override;
+    void check_invariants() const override;
+
+private:
+    /// The curve: where it came from and where it is.
+    struct curve {
+        float top = 0;         ///< W_max, segments; 0: no loss yet
+        float before = 0;      ///< cwnd_prior, segments
+        float reno = 0;        ///< W_est, segments
+        float k = 0;           ///< K, seconds until `top` is reached again
+        time_point epoch{};    ///< the start of this stretch of congestion avoidance; {}: it has not begun
+    };
+    void grow_slowly(const ack_sample& sample) noexcept;
+    void shrink(std::uint32_t in_flight) noexcept;
+    void begin_epoch(time_point now) noexcept;
+    float segments() const noexcept { return static_cast<float>(cwnd_) / static_cast<float>(mss_); }
+
+    curve now_;
+    curve prior_; ///< for undo()
+    hystart start_;
+    float fraction_ = 0; ///< growth below one byte
+};
+
+} // namespace corewire::tcp

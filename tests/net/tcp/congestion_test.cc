@@ -1,0 +1,176 @@
+// The congestion controllers by themselves, on made-up acknowledgements.
+#include <corewire/net/tcp/congestion/cubic.hh>
+#include <corewire/net/tcp/congestion/reno.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <cmath>
+
+using namespace corewire;
+using namespace corewire::tcp;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::uint32_t mss = 1000;
+
+/// A path of one round-trip time: each call of round() acknowledges a whole window, segment by segment.
+struct path {
+    congestion_controller& c;
+    duration rtt = 100ms;
+    time_point now = from_ns(1'000'000'000);
+    seq_number una{};
+
+    void round() {
+        const std::uint32_t window = c.cwnd();
+        const seq_number next = una + window;
+        now += rtt;
+        for (std::uint32_t done = 0; done + mss <= window; done += mss) {
+            una = una + mss;
+            c.on_ack({.now = now, .acked = mss, .in_flight = window, .srtt = rtt, .rtt = rtt, .una = una, .next = next + done});
+        }
+        c.check_invariants();
+    }
+    void lose() {
+        c.remember();
+        c.on_loss(now, c.cwnd());
+        c.on_recovered(now);
+    }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(congestion)
+
+BOOST_AUTO_TEST_CASE(cubic_doubles_and_then_gives_up_three_tenths) { // RFC 9438 4.6, 4.10
+    cubic c(mss);
+    path p{c};
+    p.round();
+    BOOST_TEST(c.cwnd() == 20'000u);
+    p.round();
+    BOOST_TEST(c.cwnd() == 40'000u);
+    p.lose();
+    BOOST_TEST(c.cwnd() == 28'000u);
+    BOOST_TEST(c.ssthresh() == 28'000u);
+}
+
+BOOST_AUTO_TEST_CASE(cubic_is_back_at_its_old_window_after_k_seconds) { // RFC 9438 4.2, figure 1
+    cubic c(mss);
+    path p{c};
+    while (c.cwnd() < 640'000) p.round();
+    const double top = c.cwnd() / 1000.0;
+    p.lose();
+    const double k = std::cbrt(top * 0.3 / 0.4);
+    const int rounds = static_cast<int>(k / 0.1);
+    for (int i = 0; i < rounds; ++i) {
+        p.round();
+        const double t = 0.1 * (i + 1);
+        const double w = 0.4 * std::pow(t - k, 3) + top;
+        BOOST_TEST(std::abs(c.cwnd() / 1000.0 - w) < 0.05 * top + 5);
+    }
+    BOOST_TEST(std::abs(c.cwnd() / 1000.0 - top) < 0.03 * top);
+    const auto plateau = c.cwnd();
+    for (int i = 0; i < 80; ++i) p.round();
+    BOOST_TEST(c.cwnd() > plateau + plateau / 10); // convex: it looks for more
+}
+
+BOOST_AUTO_TEST_CASE(cubic_grows_with_time_and_not_with_round_trips) { // RFC 9438 1
+    cubic near(mss), far(mss);
+    path a{near, 50ms}, b{far, 200ms};
+    while (near.cwnd() < 640'000) a.round();
+    while (far.cwnd() < 640'000) b.round();
+    a.lose(), b.lose();
+    const auto start_a = a.now, start_b = b.now;
+    while (a.now - start_a < 6s) a.round();
+    while (b.now - start_b < 6s) b.round();
+    BOOST_TEST(std::abs(double(near.cwnd()) - double(far.cwnd())) < 0.06 * far.cwnd());
+}
+
+BOOST_AUTO_TEST_CASE(on_a_short_path_cubic_is_no_slower_than_reno) { // RFC 9438 4.3
+    cubic c(mss);
+    reno r(mss);
+    path a{c, 1ms}, b{r, 1ms};
+    while (c.cwnd() < 20'000) a.round();
+    while (r.cwnd() < 20'000) b.round();
+    a.lose(), b.lose();
+    for (int i = 0; i < 60; ++i) a.round(), b.round();
+    BOOST_TEST(c.cwnd() >= r.cwnd() - 6 * mss); // it began higher and grows by 0.53, then by 1
+}
+
+BOOST_AUTO_TEST_CASE(a_second_loss_below_the_top_makes_room_for_others) { // RFC 9438 4.7
+    cubic c(mss);
+    path p{c};
+    while (c.cwnd() < 160'000) p.round();
+    p.lose();
+    p.round();
+    const auto second = c.cwnd();
+    p.lose();
+    for (int i = 0; i < 60; ++i) p.round();
+    // The plateau lies at 0.85 of the second loss: around it the window hardly moves.
+    cubic other = c;
+    BOOST_TEST(other.cwnd() < second * 13 / 10);
+}
+
+BOOST_AUTO_TEST_CASE(undo_gives_back_window_and_curve) { // RFC 9438 4.9
+    cubic c(mss);
+    path p{c};
+    while (c.cwnd() < 160'000) p.round();
+    p.lose();
+    for (int i = 0; i < 20; ++i) p.round();
+    cubic untouched = c;
+    c.remember();
+    c.on_timeout(p.now, c.cwnd(), true);
+    BOOST_TEST(c.cwnd() == mss);
+    c.undo(p.now);
+    BOOST_TEST(c.cwnd() == untouched.cwnd());
+    BOOST_TEST(c.ssthresh() == untouched.ssthresh());
+    path same{untouched, p.rtt, p.now, p.una};
+    p.round(), same.round();
+    BOOST_TEST(c.cwnd() == untouched.cwnd());
+}
+
+BOOST_AUTO_TEST_CASE(hystart_leaves_slow_start_when_the_queue_grows) { // RFC 9406 4.2
+    cubic c(mss);
+    path p{c};
+    for (int i = 0; i < 3; ++i) p.round();
+    const auto before = c.cwnd();
+    BOOST_TEST(c.in_slow_start());
+    p.rtt = 120ms; // more than an eighth longer
+    p.round();
+    const auto first = c.cwnd();
+    BOOST_TEST(first > before);
+    for (int i = 0; i < 3; ++i) {
+        const auto last = c.cwnd();
+        p.round();
+        BOOST_TEST(c.cwnd() <= last + last / 4 + mss); // careful: a quarter of the speed
+        BOOST_TEST(c.in_slow_start());
+    }
+    for (int i = 0; i < 3; ++i) p.round();
+    BOOST_TEST(!c.in_slow_start());
+}
+
+BOOST_AUTO_TEST_CASE(hystart_goes_back_when_it_was_only_jitter) { // RFC 9406 4.2
+    hystart h;
+    seq_number una{}, next = una + 10'000;
+    const auto round = [&](duration rtt) {
+        for (int i = 0; i < 10; ++i) h.on_ack(una, next, rtt), una = una + 1000;
+        next = una + 10'000;
+    };
+    round(100ms), round(120ms);
+    BOOST_TEST(h.careful());
+    round(101ms);
+    BOOST_TEST(!h.careful());
+    BOOST_TEST(h.growth(100'000, mss) == 8000u);
+}
+
+BOOST_AUTO_TEST_CASE(no_window_grows_without_bound) {
+    cubic c(mss);
+    for (int i = 0; i < 3'000'000 && c.cwnd() < 1u << 30; ++i) {
+        c.on_ack({.now = from_ns(i), .acked = 1u << 24, .in_flight = 1u << 29, .srtt = 1ms});
+    }
+    c.on_ack({.now = from_ns(1), .acked = 1u << 24, .in_flight = 1u << 29, .srtt = 1ms});
+    BOOST_TEST(c.cwnd() <= (1u << 30) + (1u << 25));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
