@@ -1,9 +1,9 @@
 #include <corewire/apps/runtime/app.hh>
 
 #include <corewire/apps/runtime/choose_network.hh>
+#include <corewire/apps/runtime/choose_placement.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/reactor/shard/this_shard.hh>
-#include <corewire/reactor/topology/cpu_selection.hh>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -71,16 +71,20 @@ std::optional<int> app::parse(int argc, char** argv) {
 
 void app::check_everything() {
     if (on_parsed_) on_parsed_();
+    const bool cores_given = !command_line_->get_option("--cores")->empty();
+    const std::optional<placement> given = take_placement(network_, cores_given);
     check_network_options(network_, ports_only_);
     if (network_.spin) runtime_.loop.spin = *network_.spin;
     choice_ = choose_network(network_, host_facts::detect(network_));
-    try {
-        runtime_.cpus = select_cpus(machine::detect(), network_.cores);
-    } catch (const std::invalid_argument& error) {
-        throw setup_error(fmt::format("--cores: {}", error.what()));
+    placement_ = choose_placement(machine::detect(), network_, given);
+    if (!given && !cores_given && network_.cores == "all" && placement_.shards.size() > most_shards())
+        placement_.shards.resize(most_shards());
+    runtime_.cpus.clear();
+    runtime_.memory_nodes.clear();
+    for (const shard_place& place : placement_.shards) {
+        runtime_.cpus.push_back(place.cpu);
+        runtime_.memory_nodes.push_back(place.numa_node);
     }
-    if (command_line_->get_option("--cores")->empty() && network_.cores == "all")
-        runtime_.cpus.resize(std::min<std::size_t>(runtime_.cpus.size(), most_shards()));
 }
 
 /// How many cores the network can feed: no more are taken unless --cores asks for them.
@@ -98,7 +102,8 @@ int app::run(std::function<task<>()> body) {
         network_plan plan{.kind = choice_.kind,
                           .shards = static_cast<unsigned>(runtime_.cpus.size()),
                           .ports_only = ports_only_,
-                          .wrap = wrapper_};
+                          .wrap = wrapper_,
+                          .place = placement_};
         plan.grace = std::min(plan.grace, runtime_.drain / 2); // sessions that it ends have time to say goodbye
         setup_ = std::make_unique<network_setup>(network_, std::move(plan));
         runtime shards(runtime_);

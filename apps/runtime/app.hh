@@ -20,6 +20,7 @@
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/task/task.hh>
+#include <corewire/reactor/topology/placement.hh>
 
 #include <csignal>
 #include <functional>
@@ -43,7 +44,8 @@ public:
     CLI::App& options() noexcept { return *command_line_; }
     /// Network and cores: change defaults before parse(), read the outcome after it.
     network_options& network() noexcept { return network_; }
-    /// Shards, mailboxes, the drain deadline: change before run(). `cpus` is filled in from --cores.
+    /// Shards, mailboxes, the drain deadline: change before run(). `cpus` and `memory_nodes` are filled in
+    /// from --placement, --shard or --cores.
     runtime_options& runtime_settings() noexcept { return runtime_; }
     /// Called by parse() when all options are read: throw setup_error (or std::invalid_argument) to refuse them.
     void on_parsed(std::function<void()> check) { on_parsed_ = std::move(check); }
@@ -82,6 +84,7 @@ private:
     std::function<void()> on_parsed_;
     bool ports_only_ = false;
     network_choice choice_{network_kind::kernel, {}};
+    placement placement_;
     port_wrapper wrapper_;
     sigset_t signals_before_{};
     std::unique_ptr<network_setup> setup_;

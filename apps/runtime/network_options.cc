@@ -126,6 +126,13 @@ void add_network_options(CLI::App& to, network_options& o) {
                     "A count (2), CPUs (0-3,6), or core:2-5, numa:0, package:1, pu:7, all (default: as many as the "
                     "network can feed)")
         ->type_name("WHICH");
+    group.add_option("--placement", o.placement_file, "Instead of --cores: a file that `cw-topo plan` has written")->type_name("FILE");
+    group
+        .add_option("--shard", o.shards,
+                    "Instead of --cores, once for each shard: its CPU and, if need be, the NUMA node of its memory and "
+                    "its queues of the interface")
+        ->type_name("pu:N[,numa:N][,queue:N[+N...]]")
+        ->allow_extra_args(false);
     choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
     group.add_flag("--shared", o.shared, "xdp: use the kernel's own address, and take only our own flows from it");
     group.add_option_function<std::uint64_t>(

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -31,6 +32,8 @@ struct network_options {
     std::optional<ipv4> gateway{};             ///< next hop off that network
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
     std::string cores = "all";                 ///< see reactor/topology/cpu_selection.hh
+    std::string placement_file{};              ///< instead of `cores`: see reactor/topology/placement.hh
+    std::vector<std::string> shards{};         ///< the same, one by one: "pu:33,numa:1,queue:0"
     xdp_mode mode = xdp_mode::automatic;
     bool shared = false;                       ///< xdp: use the kernel's own address, take only our flows
     std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default

@@ -10,6 +10,7 @@
 #include <corewire/net/stack/shard_steering.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <algorithm>
 #include <arpa/inet.h>
 #include <cstring>
 #include <fmt/format.h>
@@ -85,14 +86,38 @@ void network_setup::open_xdp(const network_options& options) {
                                       "(or give it more with `ethtool -L`)",
                                       options.interface, xdp_->info().queues, xdp_->info().queues == 1 ? "" : "s",
                                       plan_.shards, xdp_->info().queues));
+    deal_queues();
     if (options.address) xdp_->own(options.address->address());
 }
 
-/// Its queues are every plan_.shards-th one: a sender may use any queue, so none may be without a port.
+/// Those that the placement names, and every other queue in turn: a sender may use any, so none may be without a port.
+void network_setup::deal_queues() {
+    std::vector<bool> taken(xdp_->info().queues, false);
+    for (unsigned shard = 0; shard < std::min<std::size_t>(plan_.shards, plan_.place.shards.size()); ++shard)
+        for (const unsigned queue : plan_.place.shards[shard].queues) {
+            if (queue >= taken.size())
+                throw setup_error(fmt::format("shard {}: {} has queues 0-{}, not {}: `ethtool -L {} combined {}` gives it more, if it can",
+                                              shard, options_.interface, taken.size() - 1, queue, options_.interface, queue + 1));
+            if (taken[queue]) throw setup_error(fmt::format("shard {}: queue {} is another shard's already", shard, queue));
+            taken[queue] = true;
+            parts_[shard].queues.push_back(queue);
+        }
+    unsigned next = 0;
+    for (unsigned queue = 0; queue < taken.size(); ++queue) {
+        if (taken[queue]) continue;
+        // A shard without any comes first: whoever sends needs one of its own.
+        const auto without = std::ranges::find_if(parts_, [](const shard_part& p) { return p.queues.empty(); });
+        shard_part& to = without != parts_.end() ? *without : parts_[next++ % plan_.shards];
+        to.queues.push_back(queue);
+    }
+    for (unsigned shard = 0; shard < plan_.shards; ++shard)
+        if (parts_[shard].queues.empty())
+            throw setup_error(fmt::format("shard {} is left without a queue of {}: give it one with queue:N", shard, options_.interface));
+}
+
 std::unique_ptr<port> network_setup::open_xdp_port(unsigned shard) {
     xdp_port_options options;
-    options.queues.clear();
-    for (unsigned queue = shard; queue < xdp_->info().queues; queue += plan_.shards) options.queues.push_back(queue);
+    options.queues = parts_[shard].queues;
     return std::make_unique<xdp_port>(xdp_, options);
 }
 

@@ -11,6 +11,7 @@
 #include <corewire/net/port/port.hh>
 #include <corewire/net/socket/orderly_stop.hh>
 #include <corewire/net/stack/config.hh>
+#include <corewire/reactor/topology/placement.hh>
 
 #include <functional>
 #include <memory>
@@ -32,6 +33,7 @@ struct network_plan {
     bool ports_only = false;    ///< no stacks: the program uses the ports itself
     duration grace = std::chrono::seconds{2}; ///< after a stop was asked for, for sessions whose peers go on talking
     port_wrapper wrap{};        ///< the program's own; goes round the port, inside tracer and pcap writer
+    placement place{};          ///< xdp: which queues are whose; none named: dealt out in turn
 };
 
 class network_setup {
@@ -70,10 +72,12 @@ private:
         std::unique_ptr<shard_steering> steering;
         std::unique_ptr<socket_provider> kernel;
         std::unique_ptr<orderly_stop> kernel_stop;
+        std::vector<unsigned> queues; ///< xdp
     };
     void open_tap(const network_options& options);
     void open_wire();
     void open_xdp(const network_options& options);
+    void deal_queues();
     std::unique_ptr<port> open_xdp_port(unsigned shard);
     void finish(end& e, unsigned shard, bool far, const stack_config& config);
     std::unique_ptr<port> wrapped(std::unique_ptr<port> inner, unsigned shard, bool far) const;

@@ -95,7 +95,8 @@ void runtime::shard_main(unsigned shard) {
     std::optional<thread_pinning> pinning;
     std::unique_ptr<shard_context> here;
     try {
-        if (options_.pin) pinning.emplace(*machine_, options_.cpus[shard]);
+        const auto node = shard < options_.memory_nodes.size() ? options_.memory_nodes[shard] : std::nullopt;
+        if (options_.pin) pinning.emplace(*machine_, options_.cpus[shard], node);
         reactor_options loop = options_.loop;
         loop.shard = shard;
         here = std::make_unique<shard_context>(*this, shard, loop, options_.mail);

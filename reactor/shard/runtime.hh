@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace corewire {
@@ -32,6 +33,8 @@ class signal_watch;
 struct runtime_options {
     /// The kernel's number of each shard's CPU (select_cpus()). The calling thread becomes shard 0.
     std::vector<unsigned> cpus{};
+    /// By shard: the NUMA node (the kernel's number) of its memory. Nothing, or the vector too short: the CPU's own node.
+    std::vector<std::optional<unsigned>> memory_nodes{};
     /// Pin each thread to its CPU, and its memory to that CPU's NUMA node. Without, `cpus` only counts.
     bool pin = true;
     /// SIGINT and SIGTERM ask for a stop; a second one ends the process at once, with status 130.

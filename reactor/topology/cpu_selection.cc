@@ -103,7 +103,8 @@ private:
         std::vector<unsigned> cores_taken;
         bool any = false;
         for (const processing_unit& unit : on_.processing_units()) {
-            if (number_of(unit, kind_->kind) != number || !unit.allowed) continue;
+            const bool may = kind_->kind == object::pu ? unit.nameable : unit.allowed; // an isolated CPU wants to be named
+            if (number_of(unit, kind_->kind) != number || !may) continue;
             any = true;
             if (std::ranges::find(cores_taken, unit.core) != cores_taken.end()) continue;
             cores_taken.push_back(unit.core);

@@ -7,7 +7,7 @@
 
 namespace corewire {
 
-thread_pinning::thread_pinning(const machine& on, unsigned os_index) : machine_(on) {
+thread_pinning::thread_pinning(const machine& on, unsigned os_index, std::optional<unsigned> numa_node) : machine_(on) {
     have_previous_ = sched_getaffinity(0, sizeof previous_, &previous_) == 0;
     const hwloc_bitmap_t cpu = hwloc_bitmap_alloc();
     hwloc_bitmap_only(cpu, os_index);
@@ -17,7 +17,8 @@ thread_pinning::thread_pinning(const machine& on, unsigned os_index) : machine_(
     if (failed != 0)
         throw std::system_error(why, std::generic_category(), fmt::format("cannot pin a shard's thread to CPU {}", os_index));
     const processing_unit* unit = on.find(os_index);
-    memory_bound_ = unit != nullptr && bind_memory(on, unit->numa_node);
+    if (!numa_node && unit != nullptr && on.numa_node_count() > 1) numa_node = unit->numa_node; // else nothing to choose
+    memory_bound_ = numa_node && bind_memory(on, *numa_node);
 }
 
 thread_pinning::~thread_pinning() {
@@ -28,7 +29,6 @@ thread_pinning::~thread_pinning() {
 }
 
 bool thread_pinning::bind_memory(const machine& on, unsigned numa_node) noexcept {
-    if (on.numa_node_count() < 2) return false; // nothing to choose
     const hwloc_bitmap_t node = hwloc_bitmap_alloc();
     hwloc_bitmap_only(node, numa_node);
     // Without the strict flag hwloc asks for "preferred": a full node spills over rather than ending the process.

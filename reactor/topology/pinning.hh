@@ -10,16 +10,17 @@ namespace corewire {
 
 class thread_pinning {
 public:
-    /// Pins the calling thread to the CPU `os_index` of `on`, which must outlive this object. Memory binding is best effort:
-    /// kernels and containers that refuse it (ENOSYS, EPERM) leave memory unbound. Throws std::system_error if the
-    /// thread cannot be pinned (offline CPU, cpuset changed).
-    thread_pinning(const machine& on, unsigned os_index);
+    /// Pins the calling thread to the CPU `os_index` of `on`, which must outlive this object, and its memory to `numa_node`
+    /// (nothing: the CPU's own node, if there are several). Memory binding is best effort: kernels and containers that
+    /// refuse it (ENOSYS, EPERM) leave memory unbound. Throws std::system_error if the thread cannot be pinned (offline
+    /// CPU, cpuset changed).
+    thread_pinning(const machine& on, unsigned os_index, std::optional<unsigned> numa_node = std::nullopt);
     /// On the same thread: gives back the affinity it had.
     ~thread_pinning();
     thread_pinning(const thread_pinning&) = delete;
     thread_pinning& operator=(const thread_pinning&) = delete;
 
-    /// True if this thread's memory now comes from the CPU's own NUMA node.
+    /// True if this thread's memory now comes from the NUMA node that was asked for.
     bool memory_bound() const noexcept { return memory_bound_; }
 
 private:
