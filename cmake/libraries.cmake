@@ -23,7 +23,9 @@ corewire_library(net net corewire_reactor PkgConfig::libxdp PkgConfig::libbpf Pk
 file(GLOB_RECURSE COREWIRE_BPF_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/*.bpf.c")
 corewire_bpf_skeletons(corewire_net ${COREWIRE_BPF_SOURCES})
 
-corewire_library(runtime apps/runtime corewire_net)
+corewire_library(rdma rdma corewire_net PkgConfig::libibverbs PkgConfig::librdmacm)
+
+corewire_library(runtime apps/runtime corewire_rdma)
 target_link_libraries(corewire_runtime PRIVATE "$<BUILD_INTERFACE:PkgConfig::CLI11>"
                       "$<BUILD_INTERFACE:PkgConfig::nlohmann_json>")
 

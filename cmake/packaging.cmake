@@ -3,7 +3,7 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS corewire_reactor corewire_net corewire_runtime corewire_corewire EXPORT corewireTargets
+install(TARGETS corewire_reactor corewire_net corewire_rdma corewire_runtime corewire_corewire EXPORT corewireTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 if(COREWIRE_PROGRAMS)
     install(TARGETS ${COREWIRE_PROGRAMS} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

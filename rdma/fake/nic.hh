@@ -1,0 +1,113 @@
+// A NIC in memory that speaks verbs: for tests of everything above rdma/verbs, without a device, a kernel module or root.
+//
+//     the code under test -- set-up --> verbs_api of api() ---------.
+//                         -- ibv_post_send(), ibv_poll_cq() ... ----+--> fake::nic --frames--> the other end of a wire
+//                            (the library's inline calls)           '                          or of a simulated cable
+//
+// It is as strict as hardware: a wrong key, a range outside its region, too many pieces, a queue pair in the wrong state, an
+// overrun queue have the effects that they have on a NIC (an errno, an error completion, an event). And it fails on
+// demand. Any thread may use it, under one lock; packets move when somebody polls. It outlives what is made on it.
+#pragma once
+
+#include <corewire/net/port/port.hh>
+#include <corewire/rdma/verbs/api.hh>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace corewire::fake {
+
+struct nic_options {
+    std::string name = "fake0";
+    mac_address mac{0x02'00'00'00'00'01};
+    std::vector<ipv4> addresses{};         ///< in the table of GIDs, behind the link-local one
+    bool ethernet = true;                  ///< false: an InfiniBand link, without raw packets
+    bool may_send_raw = true;              ///< false: as without CAP_NET_RAW
+    bool checksums = true;                 ///< offloads: what a NIC of this kind can do
+    bool segmentation = true;
+    bool spreading = true;                 ///< receive work queues and hashing queue pairs
+    bool extended_sends = true;            ///< ibv_wr_*
+    bool extended_completions = true;      ///< ibv_create_cq_ex
+    bool thread_domains = true;
+    unsigned max_work_requests = 8192;     ///< of a queue
+    unsigned max_pieces = 4;               ///< scatter/gather elements of a work request
+    unsigned max_inline = 256;             ///< bytes
+    unsigned max_entries = 65536;          ///< of a completion queue
+    unsigned max_rules = 1024;
+    unsigned mtu = 1500;                   ///< bytes of IP packet: longer frames are not sent
+};
+
+struct nic_statistics {
+    std::uint64_t doorbells = 0;           ///< calls that gave work to the send side
+    std::uint64_t receive_doorbells = 0;
+    std::uint64_t sends = 0, signalled = 0, inline_sends = 0, gathered = 0; ///< work requests; gathered: of several pieces
+    std::uint64_t frames_sent = 0, segments = 0; ///< segments: frames cut from TSO sends
+    std::uint64_t frames_received = 0;     ///< put into a posted buffer
+    std::uint64_t no_receive = 0;          ///< lost: nothing was posted
+    std::uint64_t to_kernel = 0;           ///< no rule matched
+    std::uint64_t lost_on_wire = 0;        ///< the link was down, or the wire took no more
+    std::uint64_t completions = 0, events = 0;
+};
+
+struct state; // objects.hh
+
+class nic {
+public:
+    /// `wire`: where frames go and come from, an end of a wire or a simulated port; null: sent frames are counted and gone.
+    explicit nic(nic_options options = {}, std::unique_ptr<port> wire = nullptr);
+    ~nic();
+    nic(const nic&) = delete;
+    nic& operator=(const nic&) = delete;
+
+    const nic_options& options() const noexcept;
+    const nic_statistics& statistics() const noexcept;
+    port* wire() const noexcept;
+    /// What a strict device refused, in sentences: a test that expects none looks here.
+    const std::vector<std::string>& violations() const noexcept;
+    /// Objects that exist: queue pairs, regions and so on.
+    unsigned live_objects() const noexcept;
+    unsigned live_rules() const noexcept;
+    /// Called with what no rule takes.
+    void on_kernel_frame(std::function<void(byte_span)> tell);
+    /// Called with every frame that is sent, instead of the wire.
+    void on_sent_frame(std::function<void(byte_span)> tell);
+
+    /// A frame as if it came off the wire.
+    void deliver(byte_span frame);
+    /// Moves what waits on the wire; polling does it too.
+    void pump();
+
+    // ---- faults ----
+    /// The next `times` calls of this name ("reg_mr", "modify_qp") fail with `error`.
+    void fail_calls(std::string_view call, int error, unsigned times = 1);
+    /// The next `count` sends complete with `status`, and their queue pair fails as it would with that.
+    void fail_sends(ibv_wc_status status, unsigned count = 1);
+    /// The next `count` receives complete with `status`.
+    void fail_receives(ibv_wc_status status, unsigned count = 1);
+    /// Sends go out, and their completions are kept back until release_completions().
+    void hold_completions();
+    void release_completions();
+    /// The next `count` completions that should wake somebody don't.
+    void lose_events(unsigned count);
+    /// Posted receives are seen by the device one pump later each: as a slow refill.
+    void slow_refill(bool on);
+    /// Every queue pair goes to ERR with everything flushed, and says so (IBV_EVENT_QP_FATAL).
+    void break_queue_pairs();
+    void break_queue_pair(std::uint32_t number);
+    /// The port's state, and the event.
+    void set_link(bool up);
+    /// The device is gone: flushes, one event, and EIO from everything.
+    void remove();
+
+private:
+    std::unique_ptr<state> state_;
+};
+
+/// The set-up calls of all fake NICs; their devices are listed by name.
+const verbs::verbs_api& api() noexcept;
+
+} // namespace corewire::fake

@@ -1,0 +1,221 @@
+// What the fake's verbs objects are inside. Each begins with the library's structure, which is what the code under test
+// holds; internal to rdma/fake. All under one lock (lock.hh).
+#pragma once
+
+#include <corewire/net/port/rss.hh>
+#include <corewire/rdma/fake/nic.hh>
+#include <corewire/reactor/base/unique_fd.hh>
+
+#include <array>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace corewire::fake {
+
+struct queue_pair;
+struct completion_queue;
+
+/// One lock for all fakes: they are for tests, and connected ones touch each other's queues.
+std::recursive_mutex& lock() noexcept;
+
+struct context {
+    ibv_context base{};
+    fake::state* state = nullptr;
+};
+
+struct domain {
+    ibv_pd base{};
+    domain* plain = nullptr; ///< of a parent domain: what it stands on; else itself
+    unsigned users = 0;
+};
+
+struct region {
+    ibv_mr base{};
+    domain* in = nullptr;
+    unsigned access = 0;
+};
+
+struct channel {
+    ibv_comp_channel base{};
+    unique_fd wake;                         ///< eventfd; base.fd is an epoll set of it and the wire's
+    std::deque<completion_queue*> pending;
+    unsigned users = 0;
+};
+
+/// A receive that was posted and has not been filled.
+struct posted_receive {
+    std::uint64_t id = 0;
+    std::array<ibv_sge, 8> pieces{};
+    unsigned count = 0;
+};
+
+struct receive_queue {
+    std::deque<posted_receive> visible, hidden; ///< hidden: posted, and not seen by the device yet (slow refill)
+    unsigned room = 0;                      ///< of work requests, posted or filled and not polled yet
+    unsigned used = 0;
+    unsigned pieces = 1;
+    domain* in = nullptr;
+};
+
+struct completion {
+    ibv_wc wc{};
+    queue_pair* pair = nullptr;
+    receive_queue* receives = nullptr;      ///< of receives: gets its room back when this is polled
+    std::uint64_t send_index = 0;           ///< of sends: everything up to it is retired when this is polled
+    std::uint64_t time = 0;
+};
+
+struct completion_queue {
+    ibv_cq_ex base{};                       ///< begins like an ibv_cq
+    std::deque<completion> entries;
+    channel* wakes = nullptr;
+    unsigned users = 0;
+    unsigned events_given = 0, events_acknowledged = 0;
+    bool armed = false, armed_for_solicited = false;
+    bool failed = false;
+    std::optional<completion> current;      ///< of an extended poll
+};
+
+struct shared_receives {
+    ibv_srq base{};
+    receive_queue queue;
+    unsigned limit = 0;
+    unsigned users = 0;
+};
+
+struct work_queue {
+    ibv_wq base{};
+    receive_queue queue;
+    unsigned users = 0;
+};
+
+struct indirection {
+    ibv_rwq_ind_table base{};
+    std::vector<work_queue*> slots;
+    unsigned users = 0;
+};
+
+struct address {
+    ibv_ah base{};
+    ibv_ah_attr attributes{};
+    domain* in = nullptr;
+};
+
+/// A send that was accepted; its effect is done at once, its completion may come later.
+struct accepted_send {
+    std::uint64_t id = 0;
+    std::uint64_t index = 0;
+    ibv_wc_opcode opcode = IBV_WC_SEND;
+    std::uint32_t bytes = 0;
+    bool signalled = false;
+    ibv_wc_status status = IBV_WC_SUCCESS;
+};
+
+struct queue_pair {
+    ibv_qp_ex base{};                       ///< begins with an ibv_qp
+    ibv_qp_init_attr_ex made_with{};
+    ibv_qp_attr attributes{};
+    receive_queue own;
+    domain* in = nullptr;
+    indirection* table = nullptr;
+    std::unique_ptr<rss::toeplitz> hash;
+    std::uint64_t sends_posted = 0, sends_retired = 0;
+    std::vector<accepted_send> held;        ///< completions that a fault keeps back
+    unsigned rules = 0;
+    std::set<std::array<std::uint8_t, 16>> groups;
+    // Of ibv_wr_start() ... ibv_wr_complete():
+    struct building {
+        ibv_send_wr wr{};
+        std::array<ibv_sge, 16> pieces{};
+        std::vector<std::byte> inlined;
+        bool has_data = false;
+    };
+    std::vector<building> batch;
+    bool batching = false;
+    int batch_error = 0;
+
+    ibv_qp& qp() noexcept { return base.qp_base; }
+    receive_queue& receives() noexcept;
+    bool receives_alone() const noexcept { return table != nullptr; }
+};
+
+struct flow {
+    ibv_flow base{};
+    queue_pair* to = nullptr;
+    std::vector<std::byte> rule;            ///< the ibv_flow_attr with its specifications
+    std::uint64_t order = 0;
+    const ibv_flow_attr& attributes() const noexcept { return *reinterpret_cast<const ibv_flow_attr*>(rule.data()); }
+};
+
+struct state {
+    explicit state(nic_options o, std::unique_ptr<port> w);
+    nic_options options;
+    std::unique_ptr<port> wire;
+    ibv_device device{};
+    nic_statistics counts;
+    std::vector<std::string> violations;
+    std::function<void(byte_span)> kernel, sent;
+    unsigned contexts = 0;
+
+    std::vector<region*> regions;           ///< by key >> 8
+    std::set<domain*> domains;
+    std::set<completion_queue*> queues;
+    std::set<channel*> channels;
+    std::set<queue_pair*> pairs;
+    std::set<work_queue*> work_queues;
+    std::set<shared_receives*> shared;
+    std::vector<flow*> flows;               ///< by priority, then by age
+    unsigned others = 0;                    ///< tables, address handles, thread domains
+    std::uint64_t next_order = 0;
+    std::uint64_t clock = 0;                ///< ticks once a completion
+
+    std::set<context*> open;
+    std::deque<ibv_async_event> async;
+
+    bool up = true, removed = false;
+    bool hold = false, slow = false, wire_asleep = false, pumping = false;
+    std::map<std::string, std::pair<int, unsigned>, std::less<>> failing;
+    std::pair<ibv_wc_status, unsigned> bad_sends{IBV_WC_SUCCESS, 0}, bad_receives{IBV_WC_SUCCESS, 0};
+    unsigned lost_events = 0;
+
+    // ---- what the parts of the fake ask of each other ----
+    /// The errno that a call has to fail with, or 0.
+    int fault(std::string_view call);
+    void complain(std::string why) { violations.push_back(std::move(why)); }
+    region* region_of(std::uint32_t key) noexcept;
+    /// The bytes of a piece, or null if the device may not touch them.
+    std::byte* reach(const ibv_sge& piece, const domain* in, unsigned access) noexcept;
+    void raise(const ibv_async_event& event);
+    void complete(completion_queue& to, const completion& c);
+    void complete_send(queue_pair& pair, const accepted_send& send);
+    void finish_send(queue_pair& pair, const accepted_send& send);
+    void fail_pair(queue_pair& pair, ibv_qp_state to);
+    void flush_receives(queue_pair& pair);
+    void take_in(byte_span frame);
+    void fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, unsigned flags);
+    void send_frame(byte_span frame);
+    void pump();
+};
+
+/// 1.. for ports that make sense.
+inline completion_queue& queue_of(ibv_cq* q) noexcept { return *reinterpret_cast<completion_queue*>(q); }
+inline queue_pair& pair_of(ibv_qp* p) noexcept { return *reinterpret_cast<queue_pair*>(p); }
+inline queue_pair& pair_of(ibv_qp_ex* p) noexcept { return *reinterpret_cast<queue_pair*>(p); }
+inline domain& domain_of(ibv_pd* d) noexcept { return *reinterpret_cast<domain*>(d); }
+inline state& state_of(ibv_context* c) noexcept { return *reinterpret_cast<context*>(c)->state; }
+
+// send.cc, receive.cc, poll.cc, extended.cc: what the operation tables point to
+int post_send(ibv_qp* to, ibv_send_wr* chain, ibv_send_wr** bad);
+int post_receive(ibv_qp* to, ibv_recv_wr* chain, ibv_recv_wr** bad);
+int post_shared_receive(ibv_srq* to, ibv_recv_wr* chain, ibv_recv_wr** bad);
+int post_work_receive(ibv_wq* to, ibv_recv_wr* chain, ibv_recv_wr** bad);
+int poll_queue(ibv_cq* from, int room, ibv_wc* out);
+int request_notification(ibv_cq* of, int solicited_only);
+void add_extended_sends(queue_pair& pair);
+void add_extended_polling(completion_queue& queue);
+int accept_send(state& s, queue_pair& pair, const ibv_send_wr& wr);
+
+} // namespace corewire::fake

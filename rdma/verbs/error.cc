@@ -1,0 +1,104 @@
+#include <corewire/rdma/verbs/error.hh>
+
+#include <cerrno>
+#include <system_error>
+
+namespace corewire::verbs {
+
+namespace {
+
+struct advice {
+    operation tried;
+    int error; ///< 0: any
+    std::string_view text;
+};
+
+constexpr advice known[] = {
+    {operation::list_devices, ENOSYS,
+     "this kernel has no RDMA support: load ib_uverbs (`modprobe ib_uverbs`), or choose another --net"},
+    {operation::list_devices, EPERM, "the RDMA devices may not be listed: run as root"},
+    {operation::open_device, ENODEV,
+     "`ibv_devices` lists the devices there are; `rdma link` shows their network interfaces"},
+    {operation::open_device, EACCES,
+     "the process may not open /dev/infiniband/uverbsN: run as root, or give the user access to it"},
+    {operation::open_device, EMFILE, "too many open files: raise `ulimit -n`"},
+    {operation::query, EINVAL, "the device has no such port: `ibv_devinfo` shows its ports"},
+    {operation::query, ENOENT,
+     "there is no such GID: `ibv_devinfo -v` lists them; an interface needs its address first"},
+    {operation::allocate_domain, ENOMEM,
+     "the device's limit is reached, or the memory-lock limit: raise `ulimit -l`"},
+    {operation::register_memory, ENOMEM,
+     "too little locked memory is allowed: raise `ulimit -l` (unlimited), or run as root"},
+    {operation::register_memory, EFAULT,
+     "the range is not mapped, or mapped read-only while write access is asked for"},
+    {operation::register_memory, EINVAL, "remote write or atomic access needs local write access as well"},
+    {operation::register_memory, EOPNOTSUPP, "the device does not know one of the access flags (on-demand paging?)"},
+    {operation::create_completion_queue, EINVAL,
+     "more entries than the device's max_cqe, or a completion vector that it does not have"},
+    {operation::create_completion_queue, EOPNOTSUPP,
+     "the driver has no extended completion queues: ask for no timestamps"},
+    {operation::create_completion_queue, ENOMEM,
+     "too little locked memory is allowed (raise `ulimit -l`), or the device's max_cq is reached"},
+    {operation::create_queue_pair, EINVAL,
+     "more work requests, scatter elements or inline bytes than the device has (`ibv_devinfo -v`)"},
+    {operation::create_queue_pair, ENOMEM,
+     "too little locked memory is allowed (raise `ulimit -l`), or the device's max_qp is reached"},
+    {operation::create_queue_pair, EOPNOTSUPP, "the driver does not know this kind of queue pair"},
+    {operation::create_raw_queue_pair, EPERM,
+     "raw packets need CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` the program"},
+    {operation::create_raw_queue_pair, EOPNOTSUPP,
+     "this device has no raw-packet queue pairs (rdma_rxe, InfiniBand links): choose --net=xdp"},
+    {operation::create_raw_queue_pair, EINVAL,
+     "the device has no raw-packet queue pairs of this size, or its link is not Ethernet"},
+    {operation::create_raw_queue_pair, ENOMEM, "too little locked memory is allowed: raise `ulimit -l`"},
+    {operation::move_queue_pair, EINVAL,
+     "a wrong parameter for this state: port, GID index, P_Key index, MTU, or the peer's number"},
+    {operation::move_queue_pair, ETIMEDOUT,
+     "the peer's address was not resolved: is the GID right, and does the peer answer `ping`?"},
+    {operation::move_queue_pair, ENETUNREACH,
+     "no route to the peer's GID from ours: choose the GID index of the right network and RoCE version"},
+    {operation::move_queue_pair, EHOSTUNREACH, "no neighbour answers for the peer's GID: is its address up?"},
+    {operation::move_queue_pair, ENODEV, "the GID's network interface has gone"},
+    {operation::create_receive_queue, EOPNOTSUPP, "the driver has no receive work queues (RSS): use one core"},
+    {operation::create_receive_queue, EINVAL,
+     "more work requests or scatter elements than the device has (`ibv_devinfo -v`)"},
+    {operation::create_receive_queue, ENOMEM, "too little locked memory is allowed: raise `ulimit -l`"},
+    {operation::create_address_handle, EINVAL,
+     "a wrong GID index, or a destination that is no GID of this kind of network"},
+    {operation::create_address_handle, ETIMEDOUT,
+     "the destination's address was not resolved: does it answer `ping`?"},
+    {operation::create_address_handle, ENETUNREACH,
+     "no route to the destination from this GID: choose the GID index of the right network"},
+    {operation::join_multicast, EINVAL, "the group is no multicast GID, or the queue pair is not UD"},
+    {operation::create_flow, EPERM, "steering packets needs CAP_NET_RAW: run as root"},
+    {operation::create_flow, ENOMEM,
+     "the device's flow table is full, or a rule like this exists (another program's?)"},
+    {operation::create_flow, EBUSY, "another program has steered the same packets to itself"},
+    {operation::create_flow, EEXIST, "another program has steered the same packets to itself"},
+    {operation::create_flow, EOPNOTSUPP,
+     "the device, or its mode, cannot steer by these fields (mlx4: log_num_mgm_entry_size=-1)"},
+    {operation::create_flow, EINVAL, "the device cannot match these fields together"},
+    {operation::manage_connection, ENODEV,
+     "no RDMA device carries this address, or rdma_cm is not loaded (`modprobe rdma_ucm`)"},
+    {operation::manage_connection, ENOENT, "rdma_cm is not loaded: `modprobe rdma_ucm`"},
+    {operation::manage_connection, EADDRINUSE, "another program listens on this port"},
+    {operation::manage_connection, EADDRNOTAVAIL, "no interface of this host has the address"},
+    {operation::manage_connection, ECONNREFUSED, "nobody listens there"},
+};
+
+} // namespace
+
+std::string_view remedy(operation tried, int error) noexcept {
+    for (const advice& each : known)
+        if (each.tried == tried && (each.error == error || each.error == 0)) return each.text;
+    if (error == EIO || error == ENODEV) return "the device has gone or failed: see `dmesg`";
+    return {};
+}
+
+void fail(operation tried, int error, const std::string& what) {
+    std::string sentence = "cannot " + what;
+    if (const std::string_view usual = remedy(tried, error); !usual.empty()) sentence.append(": ").append(usual);
+    throw std::system_error(error, std::generic_category(), sentence);
+}
+
+} // namespace corewire::verbs
