@@ -11,21 +11,29 @@ namespace corewire {
 
 uring& reactor::io() {
     if (io_ == nullptr) {
-        io_ = {new uring, [](uring* made) { delete made; }};
+        io_ = {new uring(options_.io), [](uring* made) { delete made; }};
         add_poller(*io_);
     }
     return *io_;
 }
 
-uring::uring() : wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+uring::uring(const io_options& options) : wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     if (!wake_) throw std::system_error(errno, std::generic_category(), "eventfd for an io_uring");
-    set_up_uring(ring_, entries, completion_entries);
+    if (!options.allow_uring) throw std::system_error(EPERM, std::generic_category(), "io_uring is switched off by an option");
+    set_up_uring(ring_, entries, completion_entries, options);
     io_uring_cq_eventfd_toggle(&ring_, false);
     if (const int rc = io_uring_register_eventfd(&ring_, wake_.get()); rc < 0) {
         io_uring_queue_exit(&ring_);
         throw std::system_error(-rc, std::generic_category(), "io_uring_register_eventfd");
     }
+    if (io_uring_probe* probe = io_uring_get_probe_ring(&ring_); probe != nullptr) {
+        for (unsigned i = 0; i < probe->ops_len; ++i)
+            if ((probe->ops[i].flags & IO_URING_OP_SUPPORTED) != 0) supported_.set(probe->ops[i].op);
+        io_uring_free_probe(probe);
+    }
 }
+
+std::string uring::description() const { return describe_uring(ring_.flags); }
 
 uring::~uring() {
     if (in_kernel_ != 0) {
@@ -47,9 +55,21 @@ io_uring_sqe& uring::next_entry() noexcept {
         ++statistics_.queue_full;
         enter();
         entry = io_uring_get_sqe(&ring_);
+        if (entry == nullptr && (ring_.flags & IORING_SETUP_SQPOLL) != 0) {
+            io_uring_sqring_wait(&ring_); // the kernel's thread is behind
+            entry = io_uring_get_sqe(&ring_);
+        }
         CW_ASSERT(entry != nullptr, "the kernel takes no io_uring submissions");
     }
     return *entry;
+}
+
+bool uring::make_room() noexcept {
+    if (io_uring_sq_space_left(&ring_) != 0) [[likely]]
+        return true;
+    ++statistics_.queue_full;
+    enter();
+    return io_uring_sq_space_left(&ring_) != 0;
 }
 
 void uring::cancel(const uring_operation& op) noexcept {
@@ -68,7 +88,11 @@ bool uring::kernel_has_work() const noexcept {
 /// queued and is submitted again with the next turn.
 void uring::enter() noexcept {
     ++statistics_.enters;
-    io_uring_submit_and_get_events(&ring_);
+    if ((ring_.flags & IORING_SETUP_SQPOLL) != 0 && !kernel_has_work()) {
+        io_uring_submit(&ring_); // a system call only when the kernel's thread sleeps
+    } else {
+        io_uring_submit_and_get_events(&ring_);
+    }
 }
 
 /// Delivers completions, a bounded number. The queue's head moves before each delivery, so that a completion may start

@@ -8,11 +8,14 @@
 #pragma once
 
 #include <corewire/reactor/base/unique_fd.hh>
+#include <corewire/reactor/file/io_options.hh>
 #include <corewire/reactor/file/uring_operation.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <bitset>
 #include <cstdint>
 #include <liburing.h>
+#include <string>
 #include <utility>
 
 namespace corewire {
@@ -31,7 +34,7 @@ public:
     static constexpr unsigned completions_a_turn = 512;
 
     /// Throws std::system_error, with a sentence that says what to do, where io_uring is forbidden or missing.
-    uring();
+    explicit uring(const io_options& options = {});
     /// Cancels what is still in the kernel and waits for it: afterwards nothing writes to anybody's memory.
     /// Completions are not delivered any more.
     ~uring();
@@ -48,6 +51,9 @@ public:
         ++in_kernel_;
         ++statistics_.started;
     }
+    /// True when start() has an entry to fill; submits early to get one. False while the kernel takes no submissions (no memory,
+    /// or its submission thread is behind): try again next turn. start() without this asserts then.
+    bool make_room() noexcept;
     /// Asks the kernel to give an operation up. It completes as always, with -ECANCELED unless it was done before.
     /// Harmless when it is not in the kernel.
     void cancel(const uring_operation& op) noexcept;
@@ -64,6 +70,11 @@ public:
     void finish_sleep() override;
     int wake_fd() const override { return wake_.get(); }
 
+    /// Does this kernel know the operation (IORING_OP_*)?
+    bool supports(int opcode) const noexcept { return opcode >= 0 && supported_[static_cast<std::size_t>(opcode)]; }
+    /// The flags that were had, IORING_SETUP_*; and in words: "io_uring with SINGLE_ISSUER, DEFER_TASKRUN, COOP_TASKRUN".
+    unsigned setup_flags() const noexcept { return ring_.flags; }
+    std::string description() const;
     /// For registering buffers and files.
     io_uring& native() noexcept { return ring_; }
     const uring_statistics& statistics() const noexcept { return statistics_; }
@@ -79,6 +90,7 @@ private:
     io_uring ring_;
     unique_fd wake_; ///< an eventfd that the kernel signals while we sleep: the ring's own is silent about deferred work
     unsigned in_kernel_ = 0;
+    std::bitset<256> supported_;
     uring_statistics statistics_;
 };
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace corewire {
 
@@ -17,6 +18,14 @@ constexpr std::array<unsigned, 4> modes{
     IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,        // 5.19
     IORING_SETUP_SUBMIT_ALL,                                                                // 5.18
     0,
+};
+
+/// With a kernel thread that submits, completions are deferred to nobody.
+constexpr std::array<unsigned, 4> sqpoll_modes{
+    IORING_SETUP_SQPOLL | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER, // 6.0
+    IORING_SETUP_SQPOLL | IORING_SETUP_SUBMIT_ALL,
+    IORING_SETUP_SQPOLL,
+    IORING_SETUP_SUBMIT_ALL, // none to be had: without
 };
 
 std::string advice(int error) {
@@ -39,17 +48,31 @@ std::string advice(int error) {
 
 } // namespace
 
-void set_up_uring(io_uring& ring, unsigned entries, unsigned completion_entries) {
+void set_up_uring(io_uring& ring, unsigned entries, unsigned completion_entries, const io_options& options) {
     int error = EINVAL;
-    for (const unsigned mode : modes) {
+    for (const unsigned mode : options.sqpoll ? sqpoll_modes : modes) {
         io_uring_params parameters{};
         parameters.flags = mode | IORING_SETUP_CQSIZE;
         parameters.cq_entries = completion_entries;
+        parameters.sq_thread_idle = options.sqpoll_idle_ms;
         error = -io_uring_queue_init_params(entries, &ring, &parameters);
         if (error == 0) return;
         if (error != EINVAL) break; // not a matter of flags
     }
     throw std::system_error(error, std::generic_category(), advice(error));
+}
+
+std::string describe_uring(unsigned flags) {
+    constexpr std::array<std::pair<unsigned, const char*>, 4> names{{
+        {IORING_SETUP_SINGLE_ISSUER, "SINGLE_ISSUER"},
+        {IORING_SETUP_DEFER_TASKRUN, "DEFER_TASKRUN"},
+        {IORING_SETUP_COOP_TASKRUN, "COOP_TASKRUN"},
+        {IORING_SETUP_SQPOLL, "SQPOLL"},
+    }};
+    std::string text = "io_uring";
+    for (const auto& [flag, name] : names)
+        if ((flags & flag) != 0) text += std::string{text.size() == 8 ? " with " : ", "} + name;
+    return text;
 }
 
 } // namespace corewire

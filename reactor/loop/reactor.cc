@@ -19,6 +19,7 @@ reactor::~reactor() {
     // Tasks go first, while everything they may touch in their destructors is still here.
     scope here(*this);
     root_group_.destroy_all();
+    files_.reset(); // its helpers wake us
 }
 
 time_point reactor::read_clock() noexcept { return now_ = clock_->now(); }

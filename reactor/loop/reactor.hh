@@ -11,6 +11,7 @@
 #include <corewire/reactor/base/sleep_fence.hh>
 #include <corewire/reactor/base/time.hh>
 #include <corewire/reactor/base/unique_fd.hh>
+#include <corewire/reactor/file/io_options.hh>
 #include <corewire/reactor/loop/sleeper.hh>
 #include <corewire/reactor/loop/timer_wheel.hh>
 #include <corewire/reactor/memory/frame_allocator.hh>
@@ -24,6 +25,7 @@
 
 namespace corewire {
 
+class io_engine;
 class uring;
 
 /// A source of work that the loop polls every turn: a network interface, a mailbox set, an io_uring.
@@ -67,6 +69,8 @@ struct reactor_options {
     clock_source* clock = nullptr;
     /// Number of this shard in its runtime.
     unsigned shard = 0;
+    /// How it does its I/O through the kernel.
+    io_options io{};
 };
 
 class reactor {
@@ -141,6 +145,8 @@ public:
     frame_allocator& frames() noexcept { return *frames_; }
     /// This reactor's io_uring, made on first use by its own thread. Throws std::system_error when it is forbidden.
     uring& io(); // defined beside the ring: reactor/file/uring.cc
+    /// Files, pipes, timers, signals, children: over the ring, or without it where it is forbidden. Made on first use.
+    io_engine& files(); // reactor/file/io_engine.cc
     std::uint64_t turns() const noexcept { return turns_; }
     std::uint64_t sleeps() const noexcept { return sleeps_; }
 
@@ -165,6 +171,7 @@ private:
     intrusive_list<waiter> next_turn_;
     timer_wheel timers_;
     std::unique_ptr<uring, void (*)(uring*)> io_{nullptr, [](uring*) {}}; ///< deleted by the one who knows what it is
+    std::unique_ptr<io_engine, void (*)(io_engine*)> files_{nullptr, [](io_engine*) {}}; ///< likewise; goes before the ring
     std::array<void*, static_cast<std::size_t>(attachment::count)> attachments_{};
     unique_fd wake_;
     task_group root_group_{"root"};
