@@ -30,7 +30,7 @@ public:
     void complete() noexcept {
         pending_ = false;
         disarm_limits();
-        reactor::current().make_ready(*this);
+        reactor::make_ready(*this);
     }
 
 protected:

@@ -1,5 +1,7 @@
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <corewire/reactor/loop/fair_scheduler.hh>
+#include <corewire/reactor/loop/scheduling_group.hh>
 #include <corewire/reactor/loop/tsc_clock.hh>
 
 #include <cerrno>
@@ -22,6 +24,22 @@ reactor::~reactor() {
     files_.reset(); // its helpers wake us
 }
 
+bool reactor::nothing_ready() const noexcept { return fair_ != nullptr ? !fair_->has_work() : !main_.has_work(); }
+
+scheduling_group reactor::make_scheduling_group(std::string name, unsigned shares) {
+    auto first = fair_ == nullptr ? std::make_unique<fair_scheduler>(main_) : nullptr;
+    run_queue& made = (first ? *first : *fair_).make(std::move(name), shares);
+    if (first) fair_ = std::move(first);
+    return scheduling_group{made};
+}
+
+std::vector<scheduling_group> reactor::scheduling_groups() {
+    if (fair_ == nullptr) return {scheduling_group{main_}};
+    std::vector<scheduling_group> all;
+    for (run_queue* each : fair_->queues()) all.emplace_back(*each);
+    return all;
+}
+
 time_point reactor::read_clock() noexcept { return now_ = clock_->now(); }
 
 bool reactor::poll_once() {
@@ -31,8 +49,12 @@ bool reactor::poll_once() {
     // A poller may leave, or be destroyed, in its own turn only.
     pollers_.for_each([&](poller& p) { worked |= p.poll(now); });
     worked |= timers_.expire(now);
-    ready_.splice_back(next_turn_);
-    if (!ready_.empty()) worked |= resume_ready();
+    if (fair_ != nullptr) [[unlikely]] {
+        worked |= fair_->run(*clock_, options_.resume_budget, options_.resume_time);
+    } else {
+        main_.ready.splice_back(main_.next_turn);
+        if (!main_.ready.empty()) worked |= resume_ready();
+    }
     pollers_.for_each([&](poller& p) { worked |= p.flush(now); });
     return worked;
 }
@@ -41,10 +63,10 @@ bool reactor::poll_once() {
 bool reactor::resume_ready() noexcept {
     unsigned left = options_.resume_budget;
     do {
-        ready_.pop_front().handle.resume();
+        main_.ready.pop_front().handle.resume();
         if ((--left & 15) == 0 && clock_->now() - now_ >= options_.resume_time) [[unlikely]]
             break;
-    } while (!ready_.empty() && left != 0);
+    } while (!main_.ready.empty() && left != 0);
     return true;
 }
 
@@ -83,7 +105,7 @@ void reactor::sleep() noexcept {
         quiet = p.prepare_sleep();
         if (quiet) ++armed;
     });
-    if (quiet && ready_.empty() && next_turn_.empty()) {
+    if (quiet && nothing_ready()) {
         sleeper wait;
         wait.watch(wake_.get());
         pollers_.for_each([&](poller& p) { p.watch(wait); });

@@ -12,6 +12,7 @@
 #include <corewire/reactor/base/time.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/file/io_options.hh>
+#include <corewire/reactor/loop/run_queue.hh>
 #include <corewire/reactor/loop/sleeper.hh>
 #include <corewire/reactor/loop/timer_wheel.hh>
 #include <corewire/reactor/memory/frame_allocator.hh>
@@ -22,10 +23,14 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace corewire {
 
+class fair_scheduler;
 class io_engine;
+class scheduling_group;
 class uring;
 
 /// A source of work that the loop polls every turn: a network interface, a mailbox set, an io_uring.
@@ -91,17 +96,22 @@ public:
     class scope {
     public:
         explicit scope(reactor& r) noexcept
-            : previous_(current_), previous_frames_(frame_allocator::exchange_current(r.frames_.get())) {
+            : previous_(current_), previous_queue_(detail::running_queue),
+              previous_frames_(frame_allocator::exchange_current(r.frames_.get())) {
             current_ = &r;
+            detail::running_queue = &main_queue_of(r);
         }
         ~scope() {
             current_ = previous_;
+            detail::running_queue = previous_queue_;
             frame_allocator::exchange_current(previous_frames_);
         }
         scope(const scope&) = delete;
 
     private:
+        static run_queue& main_queue_of(reactor& r) noexcept { return r.main_; }
         reactor* previous_;
+        run_queue* previous_queue_;
         frame_allocator* previous_frames_;
     };
 
@@ -127,16 +137,21 @@ public:
     unsigned shard() const noexcept { return options_.shard; }
     const reactor_options& options() const noexcept { return options_; }
 
-    /// Moves a waiter from wherever it stands to the end of the run queue.
-    void make_ready(waiter& w) noexcept {
+    /// Moves a waiter from wherever it stands to the end of its run queue.
+    static void make_ready(waiter& w) noexcept {
         w.unlink();
-        ready_.push_back(w);
+        w.queue->ready.push_back(w);
     }
     /// The same for one that gives way: it runs in the next turn, after every poller has had its look.
-    void make_ready_next_turn(waiter& w) noexcept {
+    static void make_ready_next_turn(waiter& w) noexcept {
         w.unlink();
-        next_turn_.push_back(w);
+        w.queue->next_turn.push_back(w);
     }
+    /// A new scheduling group (scheduling_group.hh), which lives as long as this reactor. Throws std::invalid_argument (no
+    /// name, one that exists, shares out of 1..1000) or std::length_error (fair_scheduler::max_groups).
+    scheduling_group make_scheduling_group(std::string name, unsigned shares);
+    /// All of them, by number; "main" is the first.
+    std::vector<scheduling_group> scheduling_groups();
     timer_wheel& timers() noexcept { return timers_; }
     /// Polled every turn from now on, until destroyed or unlinked.
     void add_poller(poller& p) noexcept { pollers_.push_back(p); }
@@ -156,6 +171,7 @@ public:
 
 private:
     bool resume_ready() noexcept;
+    bool nothing_ready() const noexcept;
     void sleep() noexcept;
 
     inline static thread_local constinit reactor* current_ = nullptr;
@@ -167,8 +183,8 @@ private:
     bool exit_ = false;
     frame_allocator::owner frames_ = frame_allocator::make();
     intrusive_list<poller> pollers_;
-    intrusive_list<waiter> ready_;
-    intrusive_list<waiter> next_turn_;
+    run_queue main_;
+    std::unique_ptr<fair_scheduler> fair_; ///< once there are two scheduling groups
     timer_wheel timers_;
     std::unique_ptr<uring, void (*)(uring*)> io_{nullptr, [](uring*) {}}; ///< deleted by the one who knows what it is
     std::unique_ptr<io_engine, void (*)(io_engine*)> files_{nullptr, [](io_engine*) {}}; ///< likewise; goes before the ring

@@ -85,7 +85,7 @@ private:
     friend class future;
     void wake() noexcept {
         disarm_limits();
-        reactor::current().make_ready(*this);
+        reactor::make_ready(*this);
     }
     void abandon() noexcept override {
         awaited_.waiting_ = nullptr;

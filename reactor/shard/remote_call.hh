@@ -44,7 +44,7 @@ protected:
         call_ = nullptr;
         if (!handle) return;
         disarm_limits();
-        reactor::current().make_ready(*this);
+        reactor::make_ready(*this);
     }
     void abandon() noexcept override {
         unlink();

@@ -39,7 +39,7 @@ public:
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) noexcept {
         handle = h;
-        reactor::current().make_ready_next_turn(*this);
+        reactor::make_ready_next_turn(*this);
     }
     void await_resume() const noexcept {}
 };

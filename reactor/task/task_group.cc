@@ -50,7 +50,7 @@ void task_group::on_task_done(detail::task_listener& listener, detail::task_prom
 
 void task_group::join_awaiter::wake() noexcept {
     disarm_limits();
-    reactor::current().make_ready(*this);
+    reactor::make_ready(*this);
 }
 
 void task_group::note_failure(const std::exception_ptr& failure) noexcept {

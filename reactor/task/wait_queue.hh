@@ -31,7 +31,7 @@ public:
         queued_ = false;
         if (why != std::errc{}) fail(why);
         disarm_limits();
-        reactor::current().make_ready(*this);
+        reactor::make_ready(*this);
     }
     void forget_line() noexcept { queued_ = false; }
 

@@ -36,7 +36,7 @@ void bounded_waiter::give_up(std::errc why) noexcept {
     // The timer or callback that called us is inside guard_: both are off their lists by now, so it may go.
     guard_.reset();
     abandon();
-    reactor::current().make_ready(*this);
+    reactor::make_ready(*this);
 }
 
 } // namespace corewire

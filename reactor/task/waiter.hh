@@ -18,9 +18,18 @@
 
 namespace corewire {
 
+struct run_queue;
+
+namespace detail {
+/// Where what this thread runs now belongs: the scheduling group of the running coroutine, else its reactor's first one.
+inline thread_local constinit run_queue* running_queue = nullptr;
+} // namespace detail
+
+/// Made by the coroutine that will wait, and woken in the scheduling group in which that runs.
 class waiter : public list_hook {
 public:
     std::coroutine_handle<> handle;
+    run_queue* queue = detail::running_queue;
 };
 
 /// How long, and at whose pleasure, a wait may last. Every awaitable of Corewire takes one.

@@ -36,7 +36,7 @@ public:
 private:
     static void on_task_done(task_listener& listener, task_promise&) noexcept {
         auto& self = static_cast<countdown&>(listener);
-        if (--self.running_ == 0 && self.handle) reactor::current().make_ready(self);
+        if (--self.running_ == 0 && self.handle) reactor::make_ready(self);
     }
     std::size_t running_ = 0;
 };
