@@ -71,6 +71,7 @@ public:
         }
     }
     bool full() const noexcept { return used_ == length_; }
+    unsigned size() const noexcept { return used_; }
     unsigned length() const noexcept { return length_; }
     void add(std::uint64_t id, std::byte* at, std::uint32_t size) noexcept {
         CW_DEBUG_ASSERT(used_ < length_, "a full chain is posted first");

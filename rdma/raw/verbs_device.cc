@@ -1,0 +1,223 @@
+#include <corewire/rdma/raw/verbs_device.hh>
+
+#include <corewire/net/port/rss.hh>
+#include <corewire/net/port/xdp/interface.hh>
+#include <corewire/rdma/verbs/error.hh>
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <net/if.h>
+
+namespace corewire {
+
+namespace {
+
+constexpr std::uint16_t arp = 0x0806;
+constexpr std::uint16_t experimental = 0x88b5; ///< IEEE 802 local experimental: bare frames of our own tools
+constexpr std::uint16_t segmentation_header = 128; ///< Ethernet, IPv4 and TCP with all options, rounded
+const mac_address broadcast(0xff'ff'ff'ff'ff'ff);
+
+verbs::device open(verbs_device_options& o) {
+    if (o.device.empty()) {
+        const auto found = verbs::device::find_by_interface(o.interface, *o.api);
+        o.device = found.name;
+        o.port = found.port;
+    }
+    return verbs::device::open(o.device, *o.api);
+}
+
+/// RFC 1112 6.4: the low 23 bits of the group.
+mac_address group_mac(ipv4 group) { return mac_address(0x01'00'5e'00'00'00 | (group.value() & 0x7fffff)); }
+
+verbs::queue_pair_options pair_options(verbs_queue& q, unsigned receives, unsigned sends, unsigned inline_bytes, bool extended,
+                                       bool segments) {
+    verbs::queue_pair_options o{.type = verbs::transport::raw_packet, .sends = &q.sends, .receives = &q.receives};
+    o.max_sends = sends;
+    o.max_receives = receives;
+    o.send_pieces = 2;
+    o.inline_bytes = inline_bytes;
+    if (segments) o.segmentation_header = segmentation_header;
+    if (extended) o.send_operations = IBV_QP_EX_WITH_SEND;
+    if (extended && segments) o.send_operations |= IBV_QP_EX_WITH_TSO;
+    return o;
+}
+
+bool device_segments(const verbs::device& d) {
+    const ibv_tso_caps& caps = d.attributes().tso_caps;
+    return caps.max_tso != 0 && (caps.supported_qpts & (1u << IBV_QPT_RAW_PACKET)) != 0;
+}
+
+} // namespace
+
+verbs_queue::verbs_queue(const verbs::device& on, unsigned receive_depth, unsigned send_depth, unsigned inline_bytes, bool spread,
+                         bool extended, std::uint8_t port)
+    : domain(on), channel(on), receives(on, {.entries = receive_depth, .channel = &channel}),
+      sends(on, {.entries = send_depth, .channel = &channel}),
+      pair(domain, pair_options(*this, spread ? 0 : receive_depth, send_depth, inline_bytes, extended, device_segments(on))) {
+    if (spread) work.emplace(domain, receives, receive_depth);
+    pair.activate_raw(port);
+}
+
+int verbs_queue::restart(std::uint8_t port) noexcept {
+    const auto to = [this](ibv_qp_state state, int mask, std::uint8_t on) {
+        ibv_qp_attr a{};
+        a.qp_state = state;
+        a.port_num = on;
+        return pair.try_modify(a, IBV_QP_STATE | mask);
+    };
+    int error = to(IBV_QPS_RESET, 0, 0);
+    if (error == 0 && work) error = work->restart();
+    if (error == 0) error = to(IBV_QPS_INIT, IBV_QP_PORT, port);
+    if (error == 0) error = to(IBV_QPS_RTR, 0, 0);
+    if (error == 0) error = to(IBV_QPS_RTS, 0, 0);
+    return error;
+}
+
+verbs_device::verbs_device(verbs_device_options options) : options_(std::move(options)), device_(open(options_)) {
+    learn();
+    open_queues();
+    if (options_.queues > 1) spread_flows();
+    take_common();
+}
+
+verbs_device::~verbs_device() = default;
+
+/// What the device, its port and the interface in front of it say about themselves.
+void verbs_device::learn() {
+    const ibv_port_attr port = device_.port(options_.port);
+    if (port.link_layer != IBV_LINK_LAYER_ETHERNET)
+        verbs::fail(verbs::operation::create_raw_queue_pair, EOPNOTSUPP,
+                    fmt::format("send Ethernet frames on port {} of {}, an InfiniBand link", options_.port, device_.name()));
+    link_up_ = port.state == IBV_PORT_ACTIVE;
+    const auto addresses = device_.addresses(options_.port);
+    char name[IF_NAMESIZE] = {};
+    for (const verbs::port_address& each : addresses)
+        if (options_.interface.empty() && each.interface != 0 && ::if_indextoname(each.interface, name) != nullptr)
+            options_.interface = name;
+    if (!options_.interface.empty()) {
+        const interface_info info = query_interface(options_.interface);
+        mac_ = info.mac;
+        mtu_ = info.mtu;
+    } else if (!addresses.empty()) { // fe80::/64 and the modified EUI-64 of the MAC (RFC 4291 A)
+        std::byte bytes[6];
+        const std::uint8_t* id = addresses.front().gid.raw + 8;
+        for (unsigned i = 0; i < 6; ++i) bytes[i] = static_cast<std::byte>(id[i < 3 ? i : i + 2]);
+        bytes[0] ^= std::byte{2};
+        mac_ = mac_address::load(bytes);
+    }
+    mac_ = options_.mac.value_or(mac_);
+    mtu_ = options_.mtu.value_or(mtu_);
+    const ibv_device_attr_ex& can = device_.attributes();
+    checksums_ = (can.raw_packet_caps & IBV_RAW_PACKET_CAP_IP_CSUM) != 0 ||
+                 (can.orig_attr.device_cap_flags & IBV_DEVICE_RAW_IP_CSUM) != 0;
+    largest_segmented_ = device_segments(device_) ? std::min(can.tso_caps.max_tso, 65535u) : 0;
+}
+
+void verbs_device::open_queues() {
+    const auto limit = static_cast<unsigned>(device_.limits().max_qp_wr);
+    options_.receive_depth = std::bit_ceil(std::clamp(options_.receive_depth, 64u, std::max(64u, std::bit_floor(limit))));
+    options_.send_depth = std::bit_ceil(std::clamp(options_.send_depth, 64u, std::max(64u, std::bit_floor(limit))));
+    for (unsigned i = 0; i < options_.queues; ++i)
+        queues_.push_back(std::make_unique<verbs_queue>(device_, options_.receive_depth, options_.send_depth, options_.inline_bytes,
+                                                        options_.queues > 1, options_.extended, options_.port));
+}
+
+void verbs_device::spread_flows() {
+    std::vector<verbs::receive_work_queue*> every;
+    for (const auto& q : queues_) every.push_back(&*q->work);
+    // Several slots a queue, so that a number of queues that is no power of two shares nearly evenly.
+    const unsigned most = std::max(1u, device_.attributes().rss_caps.max_rwq_indirection_table_size);
+    all_.emplace(device_, every, std::min(std::bit_ceil(options_.queues * 8), std::bit_floor(most)));
+    first_.emplace(device_, std::span(every).first(1), 1);
+    const verbs::protection_domain& in = queues_.front()->domain;
+    tcp_.emplace(all_->pair_for(in, verbs::hashed::tcp, rss::symmetric_key));
+    udp_.emplace(all_->pair_for(in, verbs::hashed::udp, rss::symmetric_key));
+    other_.emplace(all_->pair_for(in, verbs::hashed::addresses, rss::symmetric_key));
+    unhashed_.emplace(first_->pair_for(in, verbs::hashed::addresses, rss::symmetric_key));
+}
+
+/// The pair that packets of an IP protocol go to; protocol 0: no IP packet at all.
+ibv_qp* verbs_device::pair_for(std::uint8_t protocol) const noexcept {
+    if (options_.queues == 1) return queues_.front()->pair.get();
+    return (protocol == 6 ? tcp_ : protocol == 17 ? udp_ : protocol != 0 ? other_ : unhashed_)->get();
+}
+
+verbs::flow_rule verbs_device::rule(ibv_qp* to, const verbs::flow_match& match, std::uint16_t priority, bool copy) {
+    return {device_.api(), to, match, {.port = options_.port, .priority = priority, .copy = copy}};
+}
+
+/// What comes to us whatever addresses we own.
+void verbs_device::take_common() {
+    if (options_.steering == verbs_steering::everything) {
+        common_.push_back(rule(pair_for(6), {.protocol = 6}));
+        common_.push_back(rule(pair_for(17), {.protocol = 17}));
+        common_.push_back(rule(pair_for(1), {.ether_type = 0x0800}, 1));
+        common_.push_back(rule(pair_for(0), {}, 2));
+    } else if (options_.steering == verbs_steering::addresses) {
+        // The kernel hears ARP as well: these rules hand over copies.
+        common_.push_back(rule(pair_for(0), {.destination_mac = broadcast, .ether_type = arp}, 0, true));
+        common_.push_back(rule(pair_for(0), {.destination_mac = mac_, .ether_type = arp}, 0, true));
+        common_.push_back(rule(pair_for(0), {.ether_type = experimental}));
+    }
+}
+
+verbs_device::rules verbs_device::rules_for(ipv4 address) {
+    rules all;
+    if (address.is_multicast()) { // the kernel may have joined as well
+        all.push_back(rule(pair_for(17), {.destination_mac = group_mac(address), .destination = address}, 0, true));
+        return all;
+    }
+    if (options_.queues > 1)
+        for (const std::uint8_t protocol : {6, 17})
+            all.push_back(rule(pair_for(protocol), {.destination_mac = mac_, .destination = address, .protocol = protocol}));
+    all.push_back(rule(pair_for(1), {.destination_mac = mac_, .destination = address}, 1));
+    return all;
+}
+
+void verbs_device::own(ipv4 address) {
+    const std::lock_guard one_at_a_time(set_up_);
+    if (options_.steering == verbs_steering::everything || addresses_.contains(address.value())) return;
+    addresses_.emplace(address.value(), rules_for(address));
+}
+
+void verbs_device::disown(ipv4 address) noexcept {
+    const std::lock_guard one_at_a_time(set_up_);
+    addresses_.erase(address.value());
+}
+
+bool verbs_device::own(const verbs_flow& flow) noexcept {
+    const std::lock_guard one_at_a_time(set_up_);
+    if (options_.steering == verbs_steering::everything || flows_.contains(flow)) return true;
+    verbs::flow_match match{.destination_mac = mac_, .protocol = flow.protocol, .destination_port = flow.local_port};
+    if (flow.local != ipv4::any()) match.destination = flow.local;
+    if (flow.remote != ipv4::any()) match.source = flow.remote;
+    if (flow.remote_port != 0) match.source_port = flow.remote_port;
+    try {
+        flows_.emplace(flow, rule(pair_for(flow.protocol), match));
+        return true;
+    } catch (const std::exception&) {
+        return false; // the table is full, or somebody else's: the flow is the kernel's
+    }
+}
+
+void verbs_device::disown(const verbs_flow& flow) noexcept {
+    const std::lock_guard one_at_a_time(set_up_);
+    flows_.erase(flow);
+}
+
+void verbs_device::handle(const verbs::device_event& event) noexcept {
+    const auto tell = [](verbs_queue& q, std::uint32_t what) { q.trouble.fetch_or(what, std::memory_order_relaxed); };
+    if (event.what == IBV_EVENT_PORT_ERR || event.what == IBV_EVENT_PORT_ACTIVE) {
+        if (event.port != options_.port) return;
+        link_up_ = event.what == IBV_EVENT_PORT_ACTIVE;
+    }
+    for (const auto& q : queues_) {
+        if (event.device_gone()) tell(*q, verbs_queue::device_gone);
+        else if (event.pair != nullptr && q->concerns(event.pair)) tell(*q, verbs_queue::pair_failed);
+        else if (event.receives != nullptr && q->concerns(event.receives)) tell(*q, verbs_queue::pair_failed);
+        else if (event.completions != nullptr && q->concerns(event.completions)) tell(*q, verbs_queue::lost);
+        else if (event.port == options_.port) tell(*q, verbs_queue::link_changed);
+    }
+}
+
+} // namespace corewire

@@ -1,0 +1,111 @@
+// The RDMA side of one network interface: its device opened, a set of queues for each shard, and the rules that steer our
+// packets to them. What no rule takes stays the kernel's: ssh on the same interface goes on working.
+//
+//     NIC -> flow rules: ours? -- no --> the kernel's network interface
+//                              -- yes, one shard ------> its queue pair           -> verbs_port of shard 0
+//                              -- yes, several: Toeplitz hash -> table -> queues  -> verbs_port of shard 0, 1, ...
+//
+// Made by main(); own() and disown() from any thread (a mutex: set-up only); handle() on the shard that hears the device's
+// events. Bounds: the device's rules; a full table is said to the caller.
+#pragma once
+
+#include <corewire/rdma/raw/verbs_queue.hh>
+#include <corewire/rdma/verbs/async_events.hh>
+#include <corewire/rdma/verbs/flow_rule.hh>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace corewire {
+
+/// Which packets come to us.
+enum class verbs_steering {
+    addresses,  ///< exclusive: IPv4 to our addresses, copies of ARP, EtherType 0x88b5
+    flows,      ///< shared with the host: the TCP and UDP flows and ports that we own
+    everything, ///< all: the kernel's interface hears nothing
+};
+
+struct verbs_device_options {
+    std::string device{};                 ///< "mlx5_0"; or
+    std::string interface{};              ///< the network interface in front of it; one of the two is enough
+    std::uint8_t port = 1;                ///< of the device; found out from the interface
+    unsigned queues = 1;                  ///< shards
+    verbs_steering steering = verbs_steering::addresses;
+    unsigned receive_depth = 1024;        ///< buffers lent to the device, for each queue
+    unsigned send_depth = 1024;
+    unsigned inline_bytes = 128;          ///< frames up to this size are copied into the work request; 0: none
+    bool extended = true;                 ///< ibv_wr_* where the driver has it; false: chains of work requests
+    std::optional<mac_address> mac{};     ///< unset: the interface's, or what the port's GID is made of
+    std::optional<std::uint32_t> mtu{};   ///< bytes of IP packet; unset: the interface's
+    const verbs::verbs_api* api = &verbs::system_api();
+};
+
+/// A connection, or (remote zero) a port of ours, on one address or (local zero) on all.
+struct verbs_flow {
+    std::uint8_t protocol = 6; ///< 6 TCP, 17 UDP
+    ipv4 local;
+    std::uint16_t local_port = 0;
+    ipv4 remote;
+    std::uint16_t remote_port = 0;
+    auto operator<=>(const verbs_flow&) const = default;
+};
+
+class verbs_device {
+public:
+    /// Throws std::system_error with a sentence that says what is missing and what to do.
+    explicit verbs_device(verbs_device_options options);
+    ~verbs_device();
+    verbs_device(const verbs_device&) = delete;
+    verbs_device& operator=(const verbs_device&) = delete;
+
+    /// Steer what is sent to this address (unicast, or a multicast group) to us. Throws if the device refuses.
+    void own(ipv4 address);
+    void disown(ipv4 address) noexcept;
+    /// Steer a flow or port to us. False if the device refuses: the caller leaves the flow to the kernel.
+    [[nodiscard]] bool own(const verbs_flow& flow) noexcept;
+    void disown(const verbs_flow& flow) noexcept;
+
+    /// What the device tells: give it to the async_events of one shard.
+    void handle(const verbs::device_event& event) noexcept;
+    bool link_up() const noexcept { return link_up_.load(std::memory_order_relaxed); }
+
+    const verbs::device& device() const noexcept { return device_; }
+    const verbs_device_options& options() const noexcept { return options_; }
+    mac_address mac() const noexcept { return mac_; }
+    std::uint32_t mtu() const noexcept { return mtu_; }
+    unsigned queues() const noexcept { return options_.queues; }
+    /// The device can compute and check TCP, UDP and IPv4 checksums; it can cut segments of up to so many bytes (0: none).
+    bool checksums() const noexcept { return checksums_; }
+    std::uint32_t largest_segmented() const noexcept { return largest_segmented_; }
+
+private:
+    friend class verbs_port;
+    using rules = std::vector<verbs::flow_rule>;
+    void find();
+    void learn();
+    void open_queues();
+    void spread_flows();
+    void take_common();
+    ibv_qp* pair_for(std::uint8_t protocol) const noexcept;
+    rules rules_for(ipv4 address);
+    verbs::flow_rule rule(ibv_qp* to, const verbs::flow_match& match, std::uint16_t priority = 0, bool copy = false);
+
+    verbs_device_options options_;
+    verbs::device device_;
+    mac_address mac_{};
+    std::uint32_t mtu_ = 1500;
+    bool checksums_ = false;
+    std::uint32_t largest_segmented_ = 0;
+    std::vector<std::unique_ptr<verbs_queue>> queues_;
+    // With several queues only: the tables, and the pairs that hash into them. What cannot be hashed goes to shard 0.
+    std::optional<verbs::spread> all_, first_;
+    std::optional<verbs::queue_pair> tcp_, udp_, other_, unhashed_;
+    std::mutex set_up_;
+    rules common_;
+    std::map<std::uint32_t, rules> addresses_;
+    std::map<verbs_flow, verbs::flow_rule> flows_;
+    std::atomic<bool> link_up_{true};
+};
+
+} // namespace corewire
