@@ -1,0 +1,288 @@
+#include "planner.hh"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+namespace corewire::topo {
+
+namespace {
+
+constexpr unsigned enough_cores = 4; ///< from so many on, one is the kernel's
+
+template <typename... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+    throw std::invalid_argument(fmt::format(text, std::forward<Args>(args)...));
+}
+
+std::string count_of(std::size_t count, const char* what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
+
+bool holds(const std::vector<unsigned>& list, unsigned value) { return std::ranges::find(list, value) != list.end(); }
+
+/// How far a CPU is from the NIC.
+enum class distance : unsigned { beside, same_package, other_package };
+
+struct candidate {
+    const processing_unit* unit;
+    distance from_nic;
+    unsigned sibling; ///< among those of its core that may be used
+};
+
+class planner {
+public:
+    planner(const machine& on, const plan_request& request) : on_(on), request_(request) {}
+
+    plan run() && {
+        find_nic();
+        collect();
+        leave_cores();
+        const std::size_t count = shard_count();
+        order_.resize(count);
+        // Neighbours in the machine are neighbours in the list; the nearest to the NIC still come first.
+        std::ranges::stable_sort(order_, {}, [](const candidate& c) { return std::tuple(c.unit->kind, c.from_nic, c.sibling); });
+        assign();
+        describe();
+        return std::move(out_);
+    }
+
+private:
+    void find_nic() {
+        std::string wanted = request_.nic;
+        if (wanted == "none") return;
+        if (wanted.empty()) {
+            std::vector<const io_device*> real;
+            for (const io_device& d : on_.devices())
+                if (d.what == io_device::type::network && !d.bus.empty()) real.push_back(&d);
+            if (real.size() == 1) nic_ = real.front();
+            if (real.size() > 1) {
+                std::string names;
+                for (const io_device* d : real) names += (names.empty() ? "" : ", ") + d->name;
+                out_.warnings.push_back(fmt::format("There are several NICs ({}) and none was named: this plan is for none of them. Name "
+                                                    "yours with --nic.", names));
+            }
+            return;
+        }
+        nic_ = on_.device(wanted);
+        if (nic_ != nullptr) return;
+        std::string names;
+        for (const io_device& d : on_.devices()) names += (names.empty() ? "" : ", ") + d.name;
+        refuse("--nic: there is no {} here: {}", wanted, names.empty() ? "this machine has no network device; leave --nic out"
+                                                                       : fmt::format("choose one of {}", names));
+    }
+
+    distance from_nic(const processing_unit& unit) const {
+        if (nic_ == nullptr || !nic_->has_place || holds(nic_->near, unit.os_index)) return distance::beside;
+        for (const processing_unit& other : on_.processing_units())
+            if (other.package == unit.package && holds(nic_->near, other.os_index)) return distance::same_package;
+        return distance::other_package;
+    }
+
+    /// Everything that may be used, best first.
+    void collect() {
+        const auto units = on_.processing_units();
+        isolated_ = std::ranges::any_of(units, [](const processing_unit& u) { return u.nameable && u.isolated; });
+        std::vector<unsigned> seen(on_.core_count(), 0);
+        for (const processing_unit& unit : units) {
+            if (!unit.nameable || (isolated_ && !unit.isolated)) continue;
+            const unsigned sibling = seen[unit.core]++;
+            if (sibling == 0) ++usable_cores_;
+            if (sibling > 0 && !request_.every_thread) continue;
+            order_.push_back({&unit, from_nic(unit), sibling});
+        }
+        if (order_.empty()) refuse("this process may use no CPU of this machine");
+        std::ranges::stable_sort(order_, {}, [](const candidate& c) {
+            return std::tuple(c.unit->kind, !c.unit->tickless, c.from_nic, c.sibling);
+        });
+    }
+
+    /// The kernel's cores: first that of the lowest CPU, which has the kernel's own work; then the worst.
+    void leave_cores() {
+        unsigned lowest = order_.front().unit->os_index;
+        for (const candidate& c : order_) lowest = std::min(lowest, c.unit->os_index);
+        const unsigned kernels = on_.find(lowest)->core;
+        kernel_elsewhere_ = isolated_ || std::ranges::any_of(on_.processing_units(), [&](const processing_unit& u) {
+            return u.os_index < lowest && !u.nameable;
+        });
+        if (!request_.leave) {
+            if (kernel_elsewhere_ || usable_cores_ < enough_cores) return;
+            spare_ = kernels; // behind its own kind, so that it is taken when nothing else of that kind is left
+            std::ranges::stable_partition(order_, [&](const candidate& c) { return c.unit->core != kernels; });
+            std::ranges::stable_sort(order_, {}, [](const candidate& c) { return c.unit->kind; });
+            return;
+        }
+        if (*request_.leave == 0) return;
+        if (*request_.leave >= usable_cores_)
+            refuse("--leave {}: this process may use {}, which leaves none for a shard", *request_.leave, count_of(usable_cores_, "core"));
+        left_.insert(kernels);
+        for (auto worst = order_.rbegin(); worst != order_.rend() && left_.size() < *request_.leave; ++worst)
+            left_.insert(worst->unit->core);
+        std::erase_if(order_, [&](const candidate& c) { return left_.contains(c.unit->core); });
+    }
+
+    std::size_t default_count() const {
+        const candidate& best = order_.front();
+        const auto as_good = [&](const candidate& c) {
+            return c.unit->kind == best.unit->kind && c.from_nic == best.from_nic && c.unit->core != spare_;
+        };
+        return static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, std::ranges::count_if(order_, as_good)));
+    }
+
+    std::size_t shard_count() {
+        if (request_.shards) {
+            if (*request_.shards == 0) refuse("--shards 0: at least one shard is needed");
+            if (*request_.shards > placement_limits::most_shards)
+                refuse("--shards {}: a placement has {} at most", *request_.shards, placement_limits::most_shards);
+            if (*request_.shards > order_.size())
+                refuse("--shards {}: {} can be used{}{}: ask for {} at most{}", *request_.shards,
+                       count_of(order_.size(), request_.every_thread ? "CPU" : "core"), isolated_ ? " of those isolated" : "",
+                       left_.empty() ? "" : fmt::format(" beside the {} left to the kernel", left_.size()), order_.size(),
+                       request_.every_thread ? "" : ", or add --smt all");
+            return *request_.shards;
+        }
+        std::size_t count = std::min(default_count(), placement_limits::most_shards);
+        if (on_.quota() && static_cast<double>(count) > *on_.quota()) {
+            const auto whole = std::max<std::size_t>(1, static_cast<std::size_t>(*on_.quota()));
+            out_.warnings.push_back(fmt::format("The cgroup may use {:.1f} CPUs' time: more than {} would be stopped for part of every "
+                                                "period.", *on_.quota(), count_of(whole, "shard")));
+            count = whole;
+        }
+        if (queues() != 0 && count > queues()) {
+            out_.warnings.push_back(fmt::format("{} has {}, so there are no more shards; {} could serve it: "
+                                                "`ethtool -L {} combined {}` first, if it can.",
+                                                interface()->name, count_of(queues(), "queue"), count_of(count, "core"),
+                                                interface()->name, count));
+            count = queues();
+        }
+        return count;
+    }
+
+    /// The interface whose queues are meant: the NIC itself, or the one of the same PCI function.
+    const io_device* interface() const {
+        if (nic_ == nullptr || nic_->what == io_device::type::network) return nic_;
+        const io_device* sibling = nullptr;
+        for (const io_device& d : on_.devices())
+            if (d.what == io_device::type::network && !d.bus.empty() && d.bus == nic_->bus) sibling = &d;
+        return sibling;
+    }
+    std::size_t queues() const { return interface() != nullptr ? interface()->queues : 0; }
+
+    void assign() {
+        if (interface() != nullptr) out_.place.interface = interface()->name;
+        for (unsigned shard = 0; shard < order_.size(); ++shard) {
+            const processing_unit& unit = *order_[shard].unit;
+            shard_place place{.cpu = unit.os_index, .numa_node = unit.numa_node};
+            if (interface() != nullptr && (queues() == 0 || shard < queues())) place.queues.push_back(shard);
+            place.why = why(order_[shard]);
+            out_.place.shards.push_back(std::move(place));
+        }
+        if (queues() != 0 && order_.size() > queues())
+            out_.warnings.push_back(fmt::format("{} has {} for {}: --net=xdp needs one each. `ethtool -L {} combined {}` and plan again, or "
+                                                "ask for --shards {}.",
+                                                interface()->name, count_of(queues(), "queue"), count_of(order_.size(), "shard"),
+                                                interface()->name, order_.size(), queues()));
+        if (interface() != nullptr && queues() == 0 && !interface()->bus.empty())
+            out_.warnings.push_back(fmt::format("How many queues {} has is not known here: `ethtool -l {}` must say {} at least.",
+                                                interface()->name, interface()->name, order_.size()));
+    }
+
+    std::string why(const candidate& c) const {
+        const processing_unit& unit = *c.unit;
+        std::string text = fmt::format("{}core {}", kind_name(unit.kind), unit.core);
+        if (on_.package_count() > 1) text += fmt::format(" of package {}", unit.package);
+        if (nic_ != nullptr && nic_->has_place) {
+            if (c.from_nic == distance::beside) text += fmt::format(", next to {} (node {})", nic_->name, unit.numa_node);
+            if (c.from_nic == distance::same_package) text += fmt::format(", node {}: in the package of {}", unit.numa_node, nic_->name);
+            if (c.from_nic == distance::other_package) text += fmt::format(", node {}: across the packages from {}", unit.numa_node, nic_->name);
+        } else if (on_.numa_node_count() > 1) {
+            text += fmt::format(", node {}", unit.numa_node);
+        }
+        if (unit.isolated) text += unit.tickless ? ", isolated, no tick" : ", isolated";
+        else if (unit.tickless) text += ", no tick";
+        text += siblings_of(c);
+        if (unit.core == spare_) text += "; the kernel works here too";
+        return text;
+    }
+
+    std::string kind_name(unsigned kind) const {
+        if (on_.kinds().size() < 2) return "";
+        return kind == 0 ? "fast " : kind + 1 == on_.kinds().size() ? "slow " : "middle ";
+    }
+
+    /// What becomes of the other threads of its core.
+    std::string siblings_of(const candidate& c) const {
+        std::vector<unsigned> idle;
+        std::vector<unsigned> busy;
+        for (const processing_unit& other : on_.processing_units()) {
+            if (other.core != c.unit->core || &other == c.unit) continue;
+            const bool taken = std::ranges::any_of(order_, [&](const candidate& t) { return t.unit == &other; });
+            (taken ? busy : idle).push_back(other.os_index);
+        }
+        std::string text;
+        if (!busy.empty()) text += fmt::format("; shares the core with CPU {}", format_ranges(busy));
+        if (!idle.empty()) text += fmt::format("; CPU {} beside it stays idle", format_ranges(idle));
+        return text;
+    }
+
+    void describe() {
+        out_.heading.push_back(fmt::format("{} on {}.", count_of(order_.size(), "shard"), in_one_line(on_)));
+        if (nic_ != nullptr) {
+            std::string line = nic_->name;
+            if (!nic_->model.empty()) line += fmt::format(" ({})", nic_->model);
+            line += nic_->has_place ? fmt::format(" is next to NUMA node {}, CPUs {}.", format_ranges(nic_->nodes), format_ranges(nic_->near))
+                                    : " is as near to every CPU.";
+            out_.heading.push_back(std::move(line));
+            if (nic_ != interface())
+                out_.heading.push_back(interface() != nullptr
+                                           ? fmt::format("Its interface is {}; verbs need no queue of it.", interface()->name)
+                                           : "It has no interface of its own here: verbs need no queue.");
+        }
+        std::vector<unsigned> free_cpus;
+        std::set<unsigned> used;
+        for (const candidate& c : order_) used.insert(c.unit->core);
+        for (const processing_unit& unit : on_.processing_units())
+            if (unit.allowed && !used.contains(unit.core)) free_cpus.push_back(unit.os_index);
+        if (isolated_) out_.heading.push_back("CPUs were isolated for such work (isolcpus): shards use those, and the kernel the others.");
+        else if (!free_cpus.empty())
+            out_.heading.push_back(fmt::format("CPUs {} are left to the kernel and to other programs{}.", format_ranges(free_cpus),
+                                               spare_ && !used.contains(*spare_) ? "; it keeps timers and old interrupts on the lowest" : ""));
+        else if (kernel_elsewhere_)
+            out_.heading.push_back("No core is left free: the kernel has CPUs outside of what this process may use.");
+        else
+            out_.warnings.push_back("No core is left for the kernel and other programs: they will interrupt the shards now and then.");
+        std::set<unsigned> kinds;
+        for (const candidate& c : order_) kinds.insert(c.unit->kind);
+        if (kinds.size() > 1)
+            out_.warnings.push_back("Some shards are on slower cores, and connections are spread evenly: the slow ones set the pace.");
+    }
+
+    const machine& on_;
+    const plan_request& request_;
+    const io_device* nic_ = nullptr;
+    bool isolated_ = false;          ///< there are isolated CPUs for us: no others are used
+    bool kernel_elsewhere_ = false;  ///< the kernel has CPUs that we may not use
+    unsigned usable_cores_ = 0;
+    std::optional<unsigned> spare_;  ///< left to the kernel unless every core of its kind is asked for
+    std::set<unsigned> left_;        ///< by --leave
+    std::vector<candidate> order_;   ///< best first; then: one a shard
+    plan out_;
+};
+
+} // namespace
+
+std::string in_one_line(const machine& on) {
+    return fmt::format("{}, {}, {}, {}", count_of(on.package_count(), "package"), count_of(on.numa_node_count(), "NUMA node"),
+                       count_of(on.core_count(), "core"), count_of(on.processing_units().size(), "CPU"));
+}
+
+plan make_plan(const machine& on, const plan_request& request) { return planner(on, request).run(); }
+
+std::string to_text(const plan& plan) {
+    std::vector<std::string> heading = plan.heading;
+    for (const std::string& warning : plan.warnings) heading.push_back("Note: " + warning);
+    return corewire::to_text(plan.place, heading);
+}
+
+} // namespace corewire::topo
