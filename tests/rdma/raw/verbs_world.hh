@@ -38,7 +38,9 @@ struct verbs_world {
         }
     }
     packet outgoing(std::uint32_t number, std::uint32_t size = 200) { return numbered_frame(*port, far->mac(), number, size); }
-    bool arrives(std::uint32_t number) { return send(*far, numbered_frame(*far, port->mac(), number)) && receive_numbers(*port) == std::vector{number}; }
+    bool arrives(std::uint32_t number) {
+        return send(*far, numbered_frame(*far, port->mac(), number)) && receive_numbers(*port) == std::vector{number};
+    }
 
     fake::nic nic;
     std::unique_ptr<corewire::port> far;

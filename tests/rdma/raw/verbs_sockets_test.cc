@@ -1,0 +1,90 @@
+// The socket API over our own stack over the `verbs` port: the suite that the kernel's sockets and the other ports pass, on
+// two fake NICs at the ends of a wire, each taking only what its flow rules say.
+#include <corewire/net/port/loop/wire_port.hh>
+#include <corewire/net/stack/network_stack.hh>
+#include <corewire/rdma/fake/nic.hh>
+#include <corewire/rdma/raw/verbs_port.hh>
+
+#include "tests/support/socket_suite.hh"
+#include "tests/support/virtual_clock.hh"
+
+using namespace corewire;
+
+namespace {
+
+class verbs_sockets_world : public socket_suite::world {
+public:
+    static constexpr ipv4 first{10, 0, 0, 1}, second{10, 0, 0, 2}, nobody{10, 0, 0, 99};
+
+    verbs_sockets_world() : verbs_sockets_world(wire_link::make({.vouch_for_checksums = false})) {}
+    ~verbs_sockets_world() override {
+        reactor::scope here(loop_);
+        loop_.root_group().destroy_all();
+    }
+
+    reactor& loop() override { return loop_; }
+    network_stack& server() override { return *a_.stack; }
+    network_stack& client() override { return *b_.stack; }
+    ipv4 server_address() override { return first; }
+    socket_address silent_address() override {
+        client().ip().neighbors().set_permanent(nobody, mac_address(0x02'00'00'00'00'99));
+        return {nobody, 7};
+    }
+    void turn() override {
+        clock_.advance(std::chrono::microseconds{1});
+        if (loop_.poll_once()) return;
+        const time_point next = loop_.timers().next_expiry();
+        if (next != never) clock_.advance_to(next);
+    }
+    void settle() override {
+        const auto quiet = [&] { return server().tcp().connections() + client().tcp().connections() == 0; };
+        for (int i = 0; i < 1'000'000 && !quiet(); ++i) turn();
+        for (int i = 0; i < 8; ++i) loop_.poll_once(); // completions on their way
+        for (host* h : {&a_, &b_}) {
+            BOOST_TEST(h->stack->tcp().connections() == 0u);
+            BOOST_TEST(h->port->unsent() == 0u);
+            BOOST_TEST(h->port->pool().free_count + h->port->posted() == h->port->pool().count());
+            BOOST_TEST(h->port->verbs_statistics().restarts == 0u);
+            BOOST_TEST(h->nic.violations().empty());
+            h->stack->check_invariants();
+        }
+    }
+
+private:
+    struct host {
+        host(std::string name, mac_address mac, ipv4 address, std::unique_ptr<corewire::port> wire, reactor& loop)
+            : nic({.name = name, .mac = mac}, std::move(wire)),
+              device(std::make_shared<verbs_device>(verbs_device_options{.device = name, .api = &fake::api()})) {
+            device->own(address);
+            auto made = std::make_unique<verbs_port>(device, 0);
+            port = made.get();
+            stack_config config;
+            config.address = ip_prefix(address, 24);
+            config.seed = address.value();
+            stack = std::make_unique<network_stack>(loop, std::move(made), config);
+        }
+        fake::nic nic;
+        std::shared_ptr<verbs_device> device;
+        verbs_port* port = nullptr;
+        std::unique_ptr<network_stack> stack;
+    };
+    explicit verbs_sockets_world(wire_link::ends ends)
+        : loop_({.clock = &clock_}), a_("fake_a", mac_address(0x02'00'00'00'00'0a), first, std::move(ends.first), loop_),
+          b_("fake_b", mac_address(0x02'00'00'00'00'0b), second, std::move(ends.second), loop_) {
+        loop_.attached(reactor::attachment::network) = static_cast<socket_provider*>(b_.stack.get());
+    }
+
+    virtual_clock clock_;
+    reactor loop_;
+    host a_, b_;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(verbs_sockets)
+
+#define CASE(name)                                                                                                     \
+    BOOST_FIXTURE_TEST_CASE(name, verbs_sockets_world) { run(socket_suite::name(*this)); }
+CW_SOCKET_SUITE(CASE)
+
+BOOST_AUTO_TEST_SUITE_END()
