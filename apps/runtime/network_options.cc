@@ -44,6 +44,7 @@ void check_foreign_options(const network_options& o) {
     only_for(o.host_address.has_value(), "--host-address", {tap});
     only_for(o.shared, "--shared", {xdp});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
+    only_for(o.pieces != xdp_pieces::automatic, "--xdp-pieces", {xdp});
     if (o.net == kernel)
         refuse_unless(o.pcap.empty() && !o.trace,
                       "--pcap and --trace see frames of our own stack, which --net=kernel does not use");
@@ -92,6 +93,8 @@ void add_network_options(CLI::App& to, network_options& o) {
                                                            {"kernel", network_kind::kernel}};
     static const std::map<std::string, xdp_mode> modes{
         {"auto", xdp_mode::automatic}, {"native", xdp_mode::native}, {"generic", xdp_mode::generic}};
+    static const std::map<std::string, xdp_pieces> pieces{
+        {"auto", xdp_pieces::automatic}, {"on", xdp_pieces::on}, {"off", xdp_pieces::off}};
     CLI::Option_group& group = *to.add_option_group("Network and cores");
     const auto choice = [&](const char* name, auto& target, const auto& names, const char* help) {
         group
@@ -134,6 +137,8 @@ void add_network_options(CLI::App& to, network_options& o) {
         ->type_name("pu:N[,numa:N][,queue:N[+N...]]")
         ->allow_extra_args(false);
     choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
+    choice("--xdp-pieces", o.pieces, pieces,
+           "xdp: frames of a local kernel that are longer than the MTU: auto (when they come), on or off (default auto)");
     group.add_flag("--shared", o.shared, "xdp: use the kernel's own address, and take only our own flows from it");
     group.add_option_function<std::uint64_t>(
              "--spin-us", [&o](std::uint64_t us) { o.spin = std::chrono::microseconds{us}; },

@@ -35,6 +35,7 @@ struct network_options {
     std::string placement_file{};              ///< instead of `cores`: see reactor/topology/placement.hh
     std::vector<std::string> shards{};         ///< the same, one by one: "pu:33,numa:1,queue:0"
     xdp_mode mode = xdp_mode::automatic;
+    xdp_pieces pieces = xdp_pieces::automatic;
     bool shared = false;                       ///< xdp: use the kernel's own address, take only our flows
     std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default
     std::string pcap{};                        ///< write every frame to this file

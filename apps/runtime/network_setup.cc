@@ -80,7 +80,8 @@ void network_setup::open_wire() {
 void network_setup::open_xdp(const network_options& options) {
     if (options.shared)
         throw setup_error("--shared is not available yet: give --address A.B.C.D/LENGTH, an address that the kernel does not have");
-    xdp_ = std::make_shared<xdp_device>(xdp_device_options{.interface = options.interface, .mode = options.mode});
+    xdp_ = std::make_shared<xdp_device>(xdp_device_options{
+        .interface = options.interface, .mode = options.mode, .pieces = options.pieces});
     if (xdp_->info().queues < plan_.shards)
         throw setup_error(fmt::format("{} has {} queue{} and --cores asks for {} shards, a queue each: choose --cores={} "
                                       "(or give it more with `ethtool -L`)",

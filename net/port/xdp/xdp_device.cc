@@ -45,7 +45,8 @@ constexpr std::uint8_t present = 1;
 } // namespace
 
 xdp_device::xdp_device(xdp_device_options options)
-    : options_(std::move(options)), info_(query_interface(options_.interface)), program_(nullptr, steer::destroy) {
+    : options_(std::move(options)), info_(query_interface(options_.interface)), program_(nullptr, steer::destroy),
+      pieces_(options_.pieces) {
     if (!info_.up) {
         fail(ENETDOWN, "the interface '" + options_.interface + "' is down (`ip link set " + options_.interface + " up`)");
     }
@@ -63,14 +64,14 @@ void xdp_device::load() {
     program_.reset(steer::open());
     if (!program_) fail(errno, "cannot open the XDP program");
     program_->rodata->steering = static_cast<__u32>(options_.steering);
-    int error = options_.pieces ? steer::load(program_.get()) : -EINVAL;
+    int error = pieces() ? steer::load(program_.get()) : -EINVAL;
     if (error == 0) return;
     // Kernels before 5.18 refuse a program for frames in pieces.
     program_.reset(steer::open());
     if (!program_) fail(errno, "cannot open the XDP program");
     program_->rodata->steering = static_cast<__u32>(options_.steering);
     bpf_program__set_autoload(program_->progs.steer_pieces, false);
-    options_.pieces = false;
+    pieces_ = xdp_pieces::off;
     error = steer::load(program_.get());
     if (error == 0) return;
     if (error == -EPERM || error == -EACCES) {
@@ -89,16 +90,25 @@ bool xdp_device::try_attach(bool generic, bool pieces) {
     if (link < 0) return false;
     link_ = link;
     generic_ = generic;
-    pieces_ = pieces;
+    attached_for_pieces_ = pieces;
     return true;
+}
+
+void xdp_device::expect_pieces() noexcept {
+    if (pieces_ != xdp_pieces::automatic || attached_for_pieces_.exchange(true)) return;
+    const int program = bpf_program__fd(program_->progs.steer_pieces);
+    // Refused: things stay as they are. In generic mode the kernel then makes such frames whole first, and cuts them again.
+    static_cast<void>(::bpf_link_update(link_, program, nullptr));
 }
 
 void xdp_device::attach() {
     const bool prefer_generic =
         options_.mode == xdp_mode::generic || (options_.mode == xdp_mode::automatic && on_veth());
     const bool may_fall_back = options_.mode == xdp_mode::automatic;
-    for (const bool pieces : {true, false}) {
-        if (pieces && !options_.pieces) continue;
+    // A driver may refuse the one program at an MTU at which it takes the other.
+    const bool pieces_first = pieces_ == xdp_pieces::on;
+    for (const bool pieces : {pieces_first, !pieces_first}) {
+        if (pieces && !this->pieces()) continue;
         if (try_attach(prefer_generic, pieces)) return;
         if (errno == EBUSY || errno == EEXIST || errno == EPERM) break;
         if (may_fall_back && try_attach(!prefer_generic, pieces)) return;

@@ -11,6 +11,7 @@
 
 #include <corewire/net/port/xdp/interface.hh>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,13 +33,19 @@ enum class xdp_steering {
     everything, ///< all frames: the kernel sees none on queues that have a port
 };
 
+/// Frames longer than one of ours, in several pieces: 64 KiB TCP frames of a local sender (a container's kernel behind veth).
+enum class xdp_pieces {
+    automatic, ///< taken; the program that is made for them, which costs each small frame a tenth of a round trip, goes in
+               ///< when the first one has come
+    on,        ///< from the start
+    off,       ///< lost in generic mode; in native mode veth's other end does not send them
+};
+
 struct xdp_device_options {
     std::string interface;
     xdp_mode mode = xdp_mode::automatic;
     xdp_steering steering = xdp_steering::addresses;
-    /// Take frames in several pieces (64 KiB TCP frames of a local sender) where the kernel can: 6.6 and later. Without
-    /// it a generic-mode port on veth loses such frames, and native mode makes the kernel's end stop sending them.
-    bool pieces = true;
+    xdp_pieces pieces = xdp_pieces::automatic; ///< where the kernel can: 6.6 and later
 };
 
 /// A connection, or (remote all zero) a port of ours, on one address or (local zero) on all.
@@ -70,7 +77,12 @@ public:
     const std::string& interface() const noexcept { return options_.interface; }
     const interface_info& info() const noexcept { return info_; }
     bool generic() const noexcept { return generic_; }
-    bool pieces() const noexcept { return pieces_; }
+    /// Sockets shall ask for frames in pieces.
+    bool pieces() const noexcept { return pieces_ != xdp_pieces::off; }
+    /// The program made for frames in pieces is in.
+    bool pieces_program() const noexcept { return attached_for_pieces_.load(std::memory_order_relaxed); }
+    /// A frame has come in pieces: others will. From any shard; the first call changes the program, with no frame lost.
+    void expect_pieces() noexcept;
     bool on_veth() const noexcept { return info_.driver == "veth"; }
     xdp_steering steering() const noexcept { return options_.steering; }
 
@@ -85,7 +97,8 @@ private:
     std::unique_ptr<steer, void (*)(steer*)> program_;
     int link_ = -1;
     bool generic_ = false;
-    bool pieces_ = false;
+    xdp_pieces pieces_; ///< what the kernel lets us have of what was asked for
+    std::atomic<bool> attached_for_pieces_{false};
     std::mutex set_up_; ///< ports are made one after the other
 };
 

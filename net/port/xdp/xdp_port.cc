@@ -87,6 +87,7 @@ bool xdp_port::accept_piece(xdp_queue& q, buffer& piece, bool goes_on) noexcept 
         const bool local = vouch(piece.bytes()) != offload::none;
         const bool can = local && q.cutter.begin(piece);
         q.within = can ? pieces::passing_on : pieces::dropping;
+        if (!device_->pieces_program()) device_->expect_pieces();
         if (can) ++super_frames_;
         else ++statistics_.receive_malformed;
         return can;

@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(auto_says_in_one_line_what_it_chose_and_why) {
 BOOST_AUTO_TEST_CASE(help_ends_with_0_and_lists_the_options) {
     const ended e = with_arguments({"--help"});
     BOOST_TEST(e.exit_code == 0);
-    for (const char* option : {"--net", "--interface", "--address", "--gateway", "--host-address", "--cores", "--xdp-mode",
+    for (const char* option : {"--net", "--interface", "--address", "--gateway", "--host-address", "--cores", "--xdp-mode", "--xdp-pieces",
                                "--shared", "--spin-us", "--config", "--pcap", "--trace"})
         BOOST_TEST(e.mentions(option), option << " is not in the help");
 }

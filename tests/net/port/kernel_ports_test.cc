@@ -80,6 +80,37 @@ BOOST_AUTO_TEST_CASE(xdp_takes_what_is_ours_and_leaves_the_kernel_the_rest_in_na
     if (have_root()) exchange(xdp_mode::native);
 }
 
+/// Has the kernel at the other end send one frame longer than any of ours: ten datagrams that its device is to cut.
+void send_long_frame(veth_world& w) {
+    w.peer.check("ip neighbour replace 10.9.0.77 lladdr 02:00:00:00:00:77 dev " + w.link.second());
+    w.peer.check("python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+                 "s.setsockopt(17, 103, 1400); s.sendto(bytes(14000), (\"10.9.0.77\", 9))'"); // SOL_UDP, UDP_SEGMENT
+}
+
+BOOST_AUTO_TEST_CASE(the_program_for_frames_in_pieces_goes_in_when_the_first_one_has_come) {
+    if (!have_root()) return;
+    for (const xdp_pieces how : {xdp_pieces::automatic, xdp_pieces::on, xdp_pieces::off}) {
+        veth_world w;
+        auto device = w.open({.mode = xdp_mode::generic, .pieces = how});
+        device->own(ipv4(10, 9, 0, 77));
+        auto p = w.open_port(device);
+        BOOST_TEST(device->pieces_program() == (how == xdp_pieces::on));
+        ask_for(w.peer, "10.9.0.77");
+        BOOST_TEST(arrives(*p, is_arp));
+        BOOST_TEST(device->pieces_program() == (how == xdp_pieces::on)); // a short frame changes nothing
+        send_long_frame(w);
+        const auto seen = [&] { return p->statistics().receive_malformed != 0 || p->kernel_drops() != 0; };
+        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+        while (!seen() && std::chrono::steady_clock::now() < give_up) static_cast<void>(receive_all(*p));
+        BOOST_TEST(seen());
+        BOOST_TEST(device->pieces_program() == (how != xdp_pieces::off));
+        w.peer.check("ip neighbour del 10.9.0.77 dev " + w.link.second());
+        ask_for(w.peer, "10.9.0.77"); // and short ones come in as before
+        BOOST_TEST(arrives(*p, is_arp));
+        BOOST_TEST(w.attached());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(two_xdp_ports_exchange_numbered_frames_in_order) {
     if (!have_root()) return;
     veth_world w;
