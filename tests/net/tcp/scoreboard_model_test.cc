@@ -135,7 +135,7 @@ struct both {
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(scoreboard_)
+BOOST_AUTO_TEST_SUITE(scoreboard_model)
 
 BOOST_AUTO_TEST_CASE(it_agrees_with_a_model_of_single_bytes) {
     for (std::uint64_t seed = 1; seed <= 300; ++seed) {
