@@ -1,5 +1,6 @@
 #include "commands.hh"
 
+#include "apply.hh"
 #include "describe.hh"
 #include "drawing.hh"
 #include "planner.hh"
@@ -23,7 +24,8 @@ struct wishes {
     bool json = false;
     plan_request plan;
     std::string smt = "one-per-core";
-    std::string check_file;
+    std::string check_file, advise_file, state = "/run/cw-topo.state";
+    bool apply = false, restore = false;
 };
 
 machine read_machine(const wishes& w) {
@@ -85,6 +87,37 @@ int check_it(const wishes& w) {
     return impossible == 0 ? 0 : 1;
 }
 
+/// Queues may be missing still, which is what advice is for.
+void require_fit_of_cpus(const machine& on, placement placed) {
+    placed.interface.clear();
+    for (shard_place& shard : placed.shards) shard.queues.clear();
+    require_fit(on, placed);
+}
+
+int advise(const wishes& w) {
+    const report say = [](const std::string& line) { print(line + '\n'); };
+    const host here = host::here();
+    if (w.apply && w.restore) throw std::invalid_argument("--apply and --restore are opposites: leave one out");
+    if (w.restore) {
+        if (!w.advise_file.empty()) throw std::invalid_argument("--restore undoes what the state file says: leave the placement out");
+        print(fmt::format("# {} undone\n", restore(here, w.state, say)));
+        return 0;
+    }
+    if (w.advise_file.empty()) throw std::invalid_argument("advise what? name a placement: cw-topo advise FILE");
+    const placement placed = read_placement(w.advise_file);
+    const machine on = machine::detect(machine_detail::devices);
+    require_fit_of_cpus(on, placed);
+    if (w.apply) {
+        print(fmt::format("# {} done; `cw-topo advise --restore` undoes them\n", apply(here, on, placed, w.state, say)));
+        return 0;
+    }
+    const advice wanted = make_advice(here, on, placed);
+    for (const step& each : wanted.steps) print(fmt::format("{}  # {}\n", do_text(each), each.why));
+    for (const std::string& note : wanted.notes) print(fmt::format("# {}\n", note));
+    if (wanted.steps.empty()) print("# nothing to do\n");
+    return 0;
+}
+
 void add_machine_options(CLI::App& to, wishes& w) {
     to.add_option("--machine", w.machine_file, "Another machine: an XML file of --xml or lstopo")->type_name("FILE");
     to.add_option("--synthetic", w.synthetic, "A machine in hwloc's words: \"package:2 core:8 pu:2\"")->type_name("TEXT");
@@ -112,6 +145,13 @@ void add_commands(CLI::App& app, wishes& w, std::function<int(const wishes&)>& c
     add_machine_options(*check, w);
     check->add_option("file", w.check_file, "The placement")->required()->type_name("FILE");
     check->callback([&chosen] { chosen = check_it; });
+
+    CLI::App* tune = app.add_subcommand("advise", "Print the commands that bring each queue's interrupts to its shard's CPU");
+    tune->add_option("file", w.advise_file, "The placement")->type_name("FILE");
+    tune->add_flag("--apply", w.apply, "Run them (as root)");
+    tune->add_flag("--restore", w.restore, "Undo what --apply did");
+    tune->add_option("--state", w.state, "Where --apply notes what was before")->type_name("FILE")->capture_default_str();
+    tune->callback([&chosen] { chosen = advise; });
 }
 
 } // namespace

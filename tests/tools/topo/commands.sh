@@ -85,9 +85,14 @@ refuses 'cannot be written' "$topo" --svg /nonexistent/x.svg
 refuses 'cannot be opened: write one with' "$topo" check /nonexistent
 refuses 'is not a placement: line 1' "$topo" check /bin/true
 refuses 'cw-topo: .*--frobnicate' "$topo" --frobnicate
-for command in "" plan check; do
+refuses 'the placement names no interface' "$topo" advise "$work/here"
+refuses 'advise what' "$topo" advise
+refuses '--apply and --restore' "$topo" advise --apply --restore
+refuses 'nothing to restore' "$topo" advise --restore --state "$work/no-state"
+refuses 'does not exist' "$topo" advise <(echo 'shard = "pu:4095"')
+for command in "" plan check advise; do
     # shellcheck disable=SC2086 # no word, or one
     runs $command --help
-    grep -q -- --machine "$work/out" || fail "cw-topo $command --help"
+    grep -Eq -- '--machine|--restore' "$work/out" || fail "cw-topo $command --help"
 done
 echo "cw-topo does what it says"

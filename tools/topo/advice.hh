@@ -1,0 +1,46 @@
+// What to tell the kernel so that a placement gets its packets on its own CPUs: which CPU each of the NIC's interrupts goes to, which
+// queues the NIC's hash uses, and that irqbalance keeps its hands off. Values worked out from a host; nothing is changed here.
+#pragma once
+
+#include "host.hh"
+
+#include <corewire/reactor/topology/machine.hh>
+#include <corewire/reactor/topology/placement.hh>
+
+#include <string>
+#include <vector>
+
+namespace corewire::topo {
+
+/// One thing to do, and what it was before.
+struct step {
+    enum class kind { irqbalance, channels, hash, interrupt };
+    kind what = kind::interrupt;
+    std::string interface{};            ///< channels, hash
+    unsigned number = 0;                ///< interrupt: its number; channels: how many
+    std::string cpus{};                 ///< interrupt: the CPUs that shall serve it
+    std::vector<unsigned> queues{};     ///< hash: those that it shall use
+    std::string before{};               ///< interrupt: the CPUs until now; channels: how many until now
+    std::string why{};
+};
+
+/// The command that does it, or undoes it, as one types it in a shell.
+std::string do_text(const step& s);
+std::string undo_text(const step& s);
+
+struct advice {
+    std::vector<step> steps;
+    std::vector<std::string> notes; ///< one sentence each
+    bool again = false;             ///< queues have to be made first; their interrupts can be seen only then
+};
+
+/// Throws std::invalid_argument with a sentence: no interface, or none such.
+advice make_advice(const host& on, const machine& cpus, const placement& placed);
+
+/// The queue that an interrupt with this name (/proc/interrupts) serves; nothing: none, or it cannot be told.
+std::optional<unsigned> queue_of(std::string_view interrupt_name, std::string_view interface);
+
+/// May be put behind a command: no path, no option.
+bool is_interface_name(std::string_view name) noexcept;
+
+} // namespace corewire::topo
