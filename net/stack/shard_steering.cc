@@ -8,9 +8,9 @@
 
 namespace corewire {
 
-std::vector<std::unique_ptr<shard_steering>> shard_steering::make(unsigned shards) {
+std::vector<std::unique_ptr<shard_steering>> shard_steering::make(unsigned shards, unsigned slots) {
     std::vector<std::unique_ptr<shard_steering>> all;
-    for (unsigned i = 0; i < shards; ++i) all.push_back(std::unique_ptr<shard_steering>{new shard_steering(i, shards)});
+    for (unsigned i = 0; i < shards; ++i) all.push_back(std::unique_ptr<shard_steering>{new shard_steering(i, shards, slots)});
     for (unsigned a = 0; a < shards; ++a) {
         for (unsigned b = a + 1; b < shards; ++b) {
             wire_link::ends ends = wire_link::make({.frames = 1024, .relay = true});
@@ -23,7 +23,8 @@ std::vector<std::unique_ptr<shard_steering>> shard_steering::make(unsigned shard
 
 unsigned shard_steering::owner(const flow_key& key) const noexcept {
     const std::uint32_t hash = rss::symmetric_hash(ipv4(key.remote_address), key.remote_port, ipv4(key.local_address), key.local_port);
-    return rss::queue_for(hash, static_cast<unsigned>(wires_.size()));
+    const auto shards = static_cast<unsigned>(wires_.size());
+    return slots_ != 0 ? (hash & (slots_ - 1)) % shards : rss::queue_for(hash, shards);
 }
 
 bool shard_steering::hand_over(unsigned shard, packet&& frame) noexcept {

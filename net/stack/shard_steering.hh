@@ -18,7 +18,9 @@ namespace corewire {
 class shard_steering final : public flow_steering {
 public:
     /// One for each of `shards` shards, with all the wires between them. Give each to its shard's stack, on its own thread.
-    static std::vector<std::unique_ptr<shard_steering>> make(unsigned shards);
+    /// `slots`: a NIC spreads flows by a table of so many entries (a power of two) that name the shards in turn, and the
+    /// owner is the shard whose queue that leads to. 0: no NIC does.
+    static std::vector<std::unique_ptr<shard_steering>> make(unsigned shards, unsigned slots = 0);
 
     unsigned owner(const flow_key& key) const noexcept override;
     unsigned self() const noexcept override { return self_; }
@@ -32,8 +34,9 @@ public:
     std::uint64_t dropped() const noexcept { return dropped_; }
 
 private:
-    explicit shard_steering(unsigned self, unsigned shards) : self_(self), wires_(shards) {}
+    shard_steering(unsigned self, unsigned shards, unsigned slots) : self_(self), slots_(slots), wires_(shards) {}
     unsigned self_;
+    unsigned slots_;
     std::vector<std::unique_ptr<wire_port>> wires_; ///< by shard; null for ourselves
     std::uint64_t dropped_ = 0;
 };
