@@ -3,6 +3,7 @@
 #include <corewire/apps/runtime/choose_network.hh>
 #include <corewire/apps/runtime/choose_placement.hh>
 #include <corewire/apps/runtime/network_setup.hh>
+#include <corewire/apps/runtime/verbs_network.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 
 #include <CLI/CLI.hpp>
@@ -90,6 +91,7 @@ void app::check_everything() {
 /// How many cores the network can feed: no more are taken unless --cores asks for them.
 std::size_t app::most_shards() const {
     if (choice_.kind == network_kind::xdp) return query_interface(network_.interface).queues;
+    if (choice_.kind == network_kind::verbs) return verbs_network::most_shards(network_);
     if (choice_.kind == network_kind::wire) return 2;
     return SIZE_MAX;
 }

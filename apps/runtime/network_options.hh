@@ -18,6 +18,7 @@ namespace corewire {
 
 enum class network_kind {
     automatic, ///< the best that works here: choose_network() says which and why
+    verbs,     ///< raw-packet queue pairs of an RDMA NIC: --device, or the one behind --interface
     xdp,       ///< AF_XDP on --interface
     tap,       ///< a TAP device that this program makes
     wire,      ///< a cable in memory between the shards of this process
@@ -27,7 +28,8 @@ std::string_view name_of(network_kind kind) noexcept;
 
 struct network_options {
     network_kind net = network_kind::automatic;
-    std::string interface{};                   ///< xdp: an existing one; tap: the name of the new one
+    std::string device{};                      ///< verbs: "mlx5_0"; or by the interface in front of it
+    std::string interface{};                   ///< xdp, verbs: an existing one; tap: the name of the new one
     std::optional<ip_prefix> address{};        ///< ours, with the length of the network: 192.0.2.2/24
     std::optional<ipv4> gateway{};             ///< next hop off that network
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end

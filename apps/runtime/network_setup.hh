@@ -21,6 +21,10 @@
 namespace corewire {
 
 class network_stack;
+class verbs_network;
+namespace verbs {
+struct verbs_api;
+}
 class shard_steering;
 class socket_provider;
 
@@ -33,6 +37,7 @@ struct network_plan {
     bool ports_only = false;    ///< no stacks: the program uses the ports itself
     duration grace = std::chrono::seconds{2}; ///< after a stop was asked for, for sessions whose peers go on talking
     port_wrapper wrap{};        ///< the program's own; goes round the port, inside tracer and pcap writer
+    const verbs::verbs_api* verbs = nullptr; ///< tests: instead of libibverbs
     placement place{};          ///< xdp: which queues are whose; none named: dealt out in turn
 };
 
@@ -86,6 +91,7 @@ private:
     network_options options_;
     network_plan plan_;
     std::shared_ptr<class xdp_device> xdp_;
+    std::unique_ptr<verbs_network> verbs_;
     std::vector<shard_part> parts_; ///< by shard
 };
 

@@ -75,6 +75,8 @@ public:
     mac_address mac() const noexcept { return mac_; }
     std::uint32_t mtu() const noexcept { return mtu_; }
     unsigned queues() const noexcept { return options_.queues; }
+    /// Entries of the table that spreads flows by rss::symmetric_hash(): entry i leads to queue i mod queues(). 0: one queue.
+    unsigned slots() const noexcept { return all_ ? all_->slots() : 0; }
     /// The device can compute and check TCP, UDP and IPv4 checksums; it can cut segments of up to so many bytes (0: none).
     bool checksums() const noexcept { return checksums_; }
     std::uint32_t largest_segmented() const noexcept { return largest_segmented_; }
