@@ -17,7 +17,7 @@ function(corewire_library name folder)
     target_link_libraries(corewire_${name} PUBLIC ${ARGN})
 endfunction()
 
-corewire_library(reactor reactor Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc)
+corewire_library(reactor reactor Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc PkgConfig::libdw)
 
 corewire_library(net net corewire_reactor PkgConfig::libxdp PkgConfig::libbpf PkgConfig::libmnl)
 file(GLOB_RECURSE COREWIRE_BPF_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/*.bpf.c")

@@ -52,6 +52,12 @@ app::app(std::string name, std::string description)
     pthread_sigmask(SIG_BLOCK, &ours, &signals_before_);
     command_line_->get_formatter()->column_width(34);
     add_network_options(*command_line_, network_);
+    runtime_.stall.limit = std::chrono::milliseconds{25};
+    command_line_
+        ->add_option_function<unsigned>(
+            "--stall-ms", [this](unsigned ms) { runtime_.stall.limit = std::chrono::milliseconds{ms}; },
+            "Report a task that holds its core for this many milliseconds; 0: never (default 25)")
+        ->check(CLI::Range(0u, 3'600'000u))->type_name("N");
 }
 
 app::~app() { pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr); }

@@ -2,6 +2,7 @@
 
 #include <corewire/reactor/loop/fair_scheduler.hh>
 #include <corewire/reactor/loop/scheduling_group.hh>
+#include <corewire/reactor/loop/stall_detector.hh>
 #include <corewire/reactor/loop/tsc_clock.hh>
 
 #include <cerrno>
@@ -44,6 +45,7 @@ time_point reactor::read_clock() noexcept { return now_ = clock_->now(); }
 
 bool reactor::poll_once() {
     const time_point now = now_ = clock_->now();
+    turn_began_.store(to_ns(now), std::memory_order_relaxed);
     ++turns_;
     bool worked = false;
     // A poller may leave, or be destroyed, in its own turn only.
@@ -110,7 +112,10 @@ void reactor::sleep() noexcept {
         wait.watch(wake_.get());
         pollers_.for_each([&](poller& p) { p.watch(wait); });
         ++sleeps_;
+        turn_began_.store(to_ns(never), std::memory_order_relaxed);
         wait.until(timers_.next_expiry(), clock_->now());
+        turn_began_.store(to_ns(clock_->now()), std::memory_order_relaxed);
+        if (stall_detector_ != nullptr) stall_detector_->woke_up();
     }
     pollers_.for_each([&](poller& p) {
         if (armed == 0) return;

@@ -31,6 +31,7 @@ namespace corewire {
 class fair_scheduler;
 class io_engine;
 class scheduling_group;
+class stall_detector;
 class uring;
 
 /// A source of work that the loop polls every turn: a network interface, a mailbox set, an io_uring.
@@ -130,6 +131,13 @@ public:
             if (asleep_.exchange(false, std::memory_order_relaxed)) wake();
     }
 
+    /// For the stall detector, from its thread: when the present turn began; `never` while asleep.
+    time_point turn_began() const noexcept { return from_ns(turn_began_.load(std::memory_order_relaxed)); }
+    void set_stall_detector(stall_detector* detector) noexcept {
+        turn_began_.store(to_ns(clock_->now()), std::memory_order_relaxed);
+        stall_detector_ = detector;
+    }
+
     /// The time taken at the start of this turn.
     time_point now() const noexcept { return now_; }
     /// Reads the clock itself, and moves now() on.
@@ -191,6 +199,8 @@ private:
     std::array<void*, static_cast<std::size_t>(attachment::count)> attachments_{};
     unique_fd wake_;
     task_group root_group_{"root"};
+    std::atomic<std::int64_t> turn_began_{0};
+    stall_detector* stall_detector_ = nullptr;
     alignas(64) std::atomic<bool> asleep_{false};
 };
 

@@ -71,6 +71,7 @@ void runtime::run(std::function<task<>()> body, hooks around) {
     std::optional<signal_watch> signals; // before the threads: they inherit the mask
     if (options_.handle_signals) signals.emplace([this] { request_stop(); });
     signals_ = signals ? &*signals : nullptr;
+    if (options_.stall.limit > duration{}) stalls_ = std::make_unique<stall_detector>(options_.stall);
 
     std::vector<std::jthread> threads;
     start_gate gate;
@@ -86,6 +87,7 @@ void runtime::run(std::function<task<>()> body, hooks around) {
     gate.open(true);
     shard_main(0);
     threads.clear(); // joins
+    stalls_.reset();
     for (std::exception_ptr& why : failures_)
         if (why) std::rethrow_exception(std::exchange(why, nullptr));
 }
@@ -111,8 +113,10 @@ void runtime::shard_main(unsigned shard) {
     if (shard == 0 && go) connect_mailboxes();
     everybody_->arrive_and_wait(); // all mailboxes are connected
     if (go) {
+        if (stalls_) stalls_->watch(here->loop);
         here->lead.spawn(lead(*here));
         here->loop.run();
+        if (stalls_) stalls_->unwatch(here->loop);
     }
     everybody_->arrive_and_wait(); // no loop runs any more: nobody will wake this reactor
     if (here) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/loop/stall_detector.hh>
 #include <corewire/reactor/shard/mailbox.hh>
 #include <corewire/reactor/task/stop.hh>
 #include <corewire/reactor/task/task.hh>
@@ -45,6 +46,8 @@ struct runtime_options {
     duration linger = std::chrono::seconds{1};
     reactor_options loop{};
     mailbox_options mail{};
+    /// Reports tasks that hold their core for too long; with a limit of zero nobody looks.
+    stall_options stall{};
 };
 
 /// What happens around the bodies, on each shard's own thread. Each may be empty.
@@ -106,6 +109,7 @@ private:
     hooks hooks_;
     std::unique_ptr<const machine> machine_;
     signal_watch* signals_ = nullptr;
+    std::unique_ptr<stall_detector> stalls_;
     std::unique_ptr<std::barrier<>> everybody_;
     std::vector<std::exception_ptr> failures_; ///< by shard; its own thread writes, read after all have arrived
     std::atomic<bool> failed_{false};
