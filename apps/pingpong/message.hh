@@ -27,7 +27,11 @@ public:
 
     std::uint32_t size() const noexcept { return size_; }
     void set_number(std::uint32_t slot, std::uint64_t number) noexcept {
-        std::memcpy(at(slot), &number, number_size_);
+        if (number_size_ == sizeof number) [[likely]] { // a copy of a fixed size is one store
+            std::memcpy(at(slot), &number, sizeof number);
+        } else {
+            std::memcpy(at(slot), &number, number_size_);
+        }
     }
     std::byte* at(std::uint32_t slot) noexcept { return bytes_.data() + std::size_t{slot} * size_; }
     /// The first `count` messages, as one run of bytes.

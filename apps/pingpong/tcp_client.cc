@@ -52,7 +52,8 @@ std::uint32_t tcp_client::take_in(const buffer& data, time_point now) noexcept {
     std::uint32_t complete = 0;
     for (byte_span bytes = data.bytes(); !bytes.empty() && replies_.number() < next_;) {
         if (!replies_.take(bytes)) break;
-        meter_.record(sent_at_[replies_.number() % pipeline_], now);
+        meter_.record(sent_at_[oldest_], now);
+        oldest_ = behind(oldest_);
         if (!replies_.finish()) [[unlikely]] meter_.error();
         ++complete;
         if (replies_.number() == next_ && !bytes.empty()) [[unlikely]] meter_.error(); // more than was asked for
@@ -65,7 +66,8 @@ std::uint32_t tcp_client::prepare(std::uint32_t wanted, time_point now) noexcept
     std::uint32_t ready = 0;
     while (ready < wanted && meter_.take_turn()) {
         requests_.set_number(ready, next_);
-        sent_at_[next_ % pipeline_] = now;
+        sent_at_[newest_] = now;
+        newest_ = behind(newest_);
         ++next_;
         ++ready;
     }

@@ -25,6 +25,7 @@ private:
     task<> exchange();
     std::uint32_t take_in(const buffer& data, time_point now) noexcept;
     std::uint32_t prepare(std::uint32_t wanted, time_point now) noexcept;
+    std::uint32_t behind(std::uint32_t place) const noexcept { return place + 1 == pipeline_ ? 0 : place + 1; }
     void lose_all(const char* why) noexcept;
 
     tcp_stream stream_;
@@ -33,7 +34,9 @@ private:
     std::uint32_t pipeline_;
     message_block requests_;
     reply_checker replies_;
-    std::vector<time_point> sent_at_; ///< of message n, at n % pipeline
+    std::vector<time_point> sent_at_; ///< of the messages in flight: a ring
+    std::uint32_t oldest_ = 0;        ///< where in it the next reply's message stands,
+    std::uint32_t newest_ = 0;        ///< and the next message to be sent
     std::uint64_t next_ = 0;          ///< number of the next message to send
     time_point last_progress_{};
     bool gave_up_ = false;

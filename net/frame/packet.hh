@@ -18,6 +18,9 @@ enum class offload : std::uint8_t {
 constexpr offload operator|(offload a, offload b) noexcept {
     return static_cast<offload>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
 }
+constexpr offload operator&(offload a, offload b) noexcept {
+    return static_cast<offload>(static_cast<std::uint8_t>(a) & static_cast<std::uint8_t>(b));
+}
 constexpr bool has(offload set, offload one) noexcept {
     return (static_cast<std::uint8_t>(set) & static_cast<std::uint8_t>(one)) != 0;
 }

@@ -27,7 +27,7 @@ public:
     std::errc error{};
 
     /// The backend is done with this operation: wake its coroutine.
-    void complete() noexcept {
+    [[gnu::always_inline]] void complete() noexcept {
         pending_ = false;
         disarm_limits();
         reactor::make_ready(*this);

@@ -12,8 +12,8 @@ public:
     backend_awaiter(Backend* backend, const wait_limits& limits) noexcept : Operation(limits), backend_(backend) {}
 
 protected:
-    ~backend_awaiter() {
-        if (this->pending_) backend_->cancel(*this);
+    [[gnu::always_inline]] ~backend_awaiter() {
+        if (this->pending_) [[unlikely]] backend_->cancel(*this);
     }
     /// After start_*() returned false: true if the coroutine should stay suspended.
     bool wait(std::coroutine_handle<> h) noexcept {
@@ -56,9 +56,9 @@ public:
 
 class tcp_stream::write_awaiter final : public backend_awaiter<tcp_backend, write_operation> {
 public:
-    write_awaiter(tcp_backend* backend, const wait_limits& limits, buffer data) noexcept
+    write_awaiter(tcp_backend* backend, const wait_limits& limits, buffer&& data) noexcept
         : backend_awaiter(backend, limits) {
-        owned = std::move(data);
+        owned.take(data);
     }
     write_awaiter(tcp_backend* backend, const wait_limits& limits, byte_span data) noexcept
         : backend_awaiter(backend, limits) {

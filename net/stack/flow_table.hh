@@ -18,10 +18,12 @@ struct flow_key {
     std::uint32_t remote_address = 0;
     std::uint16_t local_port = 0;
     std::uint16_t remote_port = 0;
-    bool operator==(const flow_key&) const = default;
-
-    std::uint64_t addresses() const noexcept { return std::uint64_t{local_address} << 32 | remote_address; }
-    std::uint64_t ports() const noexcept { return std::uint64_t{local_port} << 16 | remote_port; }
+    bool operator==(const flow_key& other) const noexcept {
+        return addresses() == other.addresses() && ports() == other.ports();
+    }
+    /// In the order of a received header: two loads of the packet give a key.
+    std::uint64_t addresses() const noexcept { return std::uint64_t{remote_address} << 32 | local_address; }
+    std::uint32_t ports() const noexcept { return std::uint32_t{remote_port} << 16 | local_port; }
 };
 
 template <typename T>
@@ -35,7 +37,7 @@ public:
         for (std::size_t i = hash & mask();; i = (i + 1) & mask()) {
             const slot& s = slots_[i];
             if (s.value == nullptr) return nullptr;
-            if (s.hash == hash && s.key == key) return s.value;
+            if (s.key == key) return s.value;
         }
     }
     /// False when the table is at its limit. The key must not be there yet.

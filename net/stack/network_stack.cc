@@ -1,5 +1,6 @@
 #include <corewire/net/stack/network_stack.hh>
 
+#include <corewire/net/stack/header_prediction.hh>
 #include <corewire/net/stack/stack_sockets.hh>
 #include <corewire/net/stack/tcp_listen_socket.hh>
 #include <corewire/net/wire/arp.hh>
@@ -47,18 +48,16 @@ bool network_stack::poll(time_point now) {
     return (n != 0 && take_in(now, n)) || any;
 }
 
-bool network_stack::flush(time_point now) { return anything_to_flush() && flush_slowly(now); }
-
-/// Asked every turn.
-inline bool network_stack::anything_to_flush() const noexcept {
-    return tcp_.anything_to_flush() || udp_.anything_to_flush() || egress_.waiting() != 0 || output_.timer_moved();
+bool network_stack::flush(time_point now) {
+    bool any = tcp_.anything_to_flush() && tcp_.flush(now);
+    if (udp_.anything_to_flush() || output_.timer_moved()) [[unlikely]] any |= flush_the_rest(now);
+    return (egress_.waiting() != 0 && egress_.flush()) || any;
 }
 
-[[gnu::noinline]] bool network_stack::flush_slowly(time_point now) {
-    bool any = tcp_.flush(now);
-    any |= udp_.flush(now);
-    if (egress_.waiting() != 0) any |= egress_.flush();
-    if (output_.take_timer_moved()) [[unlikely]] arm_timer(); // something was asked of ARP
+/// UDP senders that found no room; and something was asked of ARP.
+[[gnu::noinline]] bool network_stack::flush_the_rest(time_point now) {
+    const bool any = udp_.flush(now);
+    if (output_.take_timer_moved()) arm_timer();
     return any;
 }
 
@@ -107,9 +106,11 @@ void network_stack::arm_timer() noexcept {
 
 bool network_stack::take_in(time_point now, std::size_t n) {
     statistics_.received += n;
-    for (std::size_t i = 0; i < n; ++i) {
-        packet& p = received_[i];
-        link_input(now, p, false);
+    const mac_address ours = device_->mac();
+    packet* const end = received_.data() + n;
+    for (packet* next = received_.data(); next != end; ++next) {
+        packet& p = *next;
+        if (!tcp_.take_expected(now, p, ours)) link_input(now, p, false);
         p.head.clear();
         p.body.clear();
     }
@@ -124,7 +125,7 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
     tcp_.input(now, p, ip.source(), ip.destination(), ip.ecn() == 3);
 }
 
-[[gnu::always_inline]] inline void network_stack::link_input(time_point now, packet& p, bool handed_over) {
+[[gnu::noinline]] void network_stack::link_input(time_point now, packet& p, bool handed_over) {
     wire::ethernet_view frame;
     if (wire::ethernet_view::parse(p.head.bytes(), frame) != wire::parse_error::none) [[unlikely]] {
         ++statistics_.malformed_ethernet;

@@ -62,7 +62,7 @@ public:
 private:
     static constexpr std::size_t receive_burst = 32;
 
-    // The way of a TCP segment, inlined into take_in():
+    // The way of a TCP segment that header prediction (tcp_layer::take_expected) has passed on, and of all the rest:
     bool take_in(time_point now, std::size_t n);
     void link_input(time_point now, packet& p, bool handed_over);
     void ip_input(time_point now, packet& p, bool link_broadcast, bool handed_over);
@@ -76,8 +76,7 @@ private:
     void reassemble(time_point now, wire::ipv4_view ip, packet& p, arrival how);
     void on_report(time_point now, const icmp_report& report);
     bool steer_away(wire::ipv4_view ip, packet& p, bool handed_over);
-    bool anything_to_flush() const noexcept;
-    bool flush_slowly(time_point now);
+    bool flush_the_rest(time_point now);
     void on_timer(time_point now);
     void arm_timer() noexcept;
 

@@ -21,7 +21,7 @@ inline constexpr std::uint32_t link_and_ip_size = wire::ethernet_header::size + 
 struct output_path {
     neighbor_ref via;  ///< current while the Ethernet header below is right
     next_hop hop;
-    /// Ethernet and IPv4 with total length and checksum zero.
+    /// Ethernet and IPv4 with total length and checksum zero; behind them what TCP keeps there (plain_frame.hh).
     alignas(16) std::array<std::byte, 48> headers{};
     std::uint32_t checksum_base = 0; ///< sum of the IPv4 header's words as they stand, host order, not folded
     std::uint32_t pseudo_base = 0;   ///< the same of the pseudo-header's (RFC 9293 3.1), its length being zero
@@ -29,6 +29,10 @@ struct output_path {
     /// Puts the headers at `at`, in front of a segment of `l4_size` bytes that starts at `at` + link_and_ip_size.
     void stamp(std::byte* at, std::uint32_t l4_size) const noexcept {
         std::memcpy(at, headers.data(), link_and_ip_size);
+        finish(at, l4_size);
+    }
+    /// The two fields of a copy of the headers at `at` that depend on the length.
+    void finish(std::byte* at, std::uint32_t l4_size) const noexcept {
         std::byte* ip = at + wire::ethernet_header::size;
         const std::uint32_t total = l4_size + static_cast<std::uint32_t>(wire::ipv4_header::min_size);
         store_be16(ip + 2, static_cast<std::uint16_t>(total));

@@ -24,8 +24,7 @@ tcp_connection::tcp_connection(tcp_layer& layer, const flow_key& k, tcp::tcb blo
 bool tcp_connection::start_read(read_operation& op) noexcept {
     CW_ASSERT(reader_ == nullptr, "one reader at a time: another coroutine is reading this stream");
     if (tcb.readable() != 0) {
-        op.data = tcb.read(op.max_size);
-        if (tcb.wants_output()) layer_.mark_dirty(*this); // the window has opened enough to say so
+        read_now(op);
         return true;
     }
     if (tcb.at_end()) return true;
@@ -37,28 +36,38 @@ bool tcp_connection::start_read(read_operation& op) noexcept {
     return false;
 }
 
+/// Apart from start_read(), which nearly always finds nothing and waits.
+[[gnu::noinline]] void tcp_connection::read_now(read_operation& op) noexcept {
+    op.data = tcb.read(op.max_size);
+    if (tcb.wants_output()) layer_.mark_dirty(*this); // the window has opened enough to say so
+}
+
 /// Moves into the send queue what fits. True when nothing of the operation is left.
 [[gnu::always_inline]] inline bool tcp_connection::take_write(write_operation& op) noexcept {
-    if (!op.owned.empty()) {
-        if (room() == 0) return false;
-        tcb.write(std::move(op.owned));
-        layer_.mark_dirty(*this);
-        return true;
-    }
+    if (op.owned.empty()) return copy_write(op);
+    if (room() == 0) return false;
+    tcb.write(std::move(op.owned));
+    layer_.mark_dirty(*this);
+    return true;
+}
+
+/// The same for borrowed bytes.
+[[gnu::noinline]] bool tcp_connection::copy_write(write_operation& op) noexcept {
     while (!op.borrowed.empty()) {
         const std::uint32_t free = room();
         if (free == 0) return false;
         const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), free));
         std::uint32_t taken = tcb.append_copy(op.borrowed.first(wanted));
         if (taken == 0) {
-            buffer fresh = layer_.pool().allocate_buffer();
-            if (fresh.underlying_frame() == nullptr) {
+            frame* f = layer_.pool().allocate();
+            if (f == nullptr) [[unlikely]] {
                 layer_.wait_for_frames(*this);
                 return false;
             }
-            taken = std::min(wanted, fresh.tailroom());
-            std::memcpy(fresh.append(taken), op.borrowed.data(), taken);
-            tcb.write(std::move(fresh));
+            taken = std::min(wanted, f->capacity - frame_headroom);
+            std::byte* bytes = f->bytes + frame_headroom;
+            std::memcpy(bytes, op.borrowed.data(), taken);
+            tcb.write(buffer(*f, bytes, taken));
         }
         op.borrowed = op.borrowed.subspan(taken);
         layer_.mark_dirty(*this);
@@ -68,11 +77,11 @@ bool tcp_connection::start_read(read_operation& op) noexcept {
 
 bool tcp_connection::start_write(write_operation& op) noexcept {
     CW_ASSERT(writer_ == nullptr, "one writer at a time: another coroutine is writing this stream");
-    if (shut_down_) {
+    if (shut_down_) [[unlikely]] {
         op.error = std::errc::broken_pipe;
         return true;
     }
-    if (const std::errc why = failure(); why != std::errc{}) {
+    if (const std::errc why = failure(); why != std::errc{}) [[unlikely]] {
         op.error = why;
         return true;
     }
@@ -175,7 +184,7 @@ void tcp_connection::orphan() noexcept {
 
 // ---- events ----
 
-[[gnu::always_inline]] inline void tcp_connection::settle_read() noexcept {
+void tcp_connection::settle_read() noexcept {
     if (reader_ != nullptr) {
         if (tcb.readable() == 0 && !tcb.at_end()) return;
         read_operation& op = *std::exchange(reader_, nullptr);
@@ -183,14 +192,6 @@ void tcp_connection::orphan() noexcept {
         op.complete();
     }
     if (readable_waiter_ != nullptr) finish(readable_waiter_);
-}
-
-void tcp_connection::react(tcp::event events) noexcept {
-    using tcp::event;
-    if (has(events, event::readable | event::end_of_stream)) settle_read();
-    // Nearly every segment acknowledges all there was, and nobody waits for that.
-    constexpr event everyday = event::readable | event::end_of_stream | event::all_acknowledged;
-    if ((events | everyday) != everyday || draining_ != nullptr) [[unlikely]] react_to_the_rest(events);
 }
 
 [[gnu::noinline]] void tcp_connection::react_to_the_rest(tcp::event events) noexcept {

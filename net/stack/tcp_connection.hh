@@ -17,6 +17,7 @@
 namespace corewire {
 
 class tcp_layer;
+struct packet;
 class tcp_listen_socket;
 
 /// On the layer's list of connections that may have something to send.
@@ -53,7 +54,15 @@ public:
         return free;
     }
     /// What the tcb reported: wakes whoever waited for it.
-    void react(tcp::event events) noexcept;
+    void react(tcp::event events) noexcept {
+        using tcp::event;
+        if (has(events, event::readable | event::end_of_stream)) settle_read();
+        // Nearly every segment acknowledges all there was, and nobody waits for that.
+        constexpr event everyday = event::readable | event::end_of_stream | event::all_acknowledged;
+        if ((events | everyday) != everyday || draining_ != nullptr) [[unlikely]] react_to_the_rest(events);
+    }
+    /// A segment that the tcb expects() arrived: header_prediction.hh.
+    void take_expected(time_point now, const tcp::plain_arrival& seg, packet& p) noexcept;
     /// The user let go of the stream: close gracefully, without an owner (RFC 9293 3.6, RFC 1122 4.2.2.13).
     void orphan() noexcept;
     /// A stop was asked for: waits that `which` names fail with ECANCELED.
@@ -76,6 +85,8 @@ private:
     void settle_read() noexcept;
     void react_to_the_rest(tcp::event events) noexcept;
     bool take_write(write_operation& op) noexcept;
+    bool copy_write(write_operation& op) noexcept;
+    void read_now(read_operation& op) noexcept;
     void fail_all(std::errc why) noexcept;
     void finish(plain_operation*& op, std::errc why = {}) noexcept;
     std::errc failure() const noexcept;

@@ -1,6 +1,7 @@
 #include <corewire/net/stack/tcp_layer.hh>
 
 #include <corewire/net/stack/ip_output.hh>
+#include <corewire/net/stack/plain_frame.hh>
 #include <corewire/net/tcp/open/isn.hh>
 #include <corewire/net/tcp/open/syn_cookies.hh>
 #include <corewire/net/tcp/receive/timestamps.hh>
@@ -65,6 +66,21 @@ void tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segmen
     on_closed(c);
     bury();
     no_connection(now, key, s, p);
+}
+
+/// For a port that does not vouch for a frame of plain_frame's form. What is found good is marked so.
+[[gnu::noinline]] bool tcp_layer::checksums_hold(packet& p) noexcept {
+    const byte_span ip = p.head.bytes().subspan(wire::ethernet_header::size, wire::ipv4_header::min_size);
+    const byte_span tcp = p.head.bytes().subspan(link_and_ip_size);
+    const flow_key key = plain_frame(p.head.data()).key();
+    if (!wire::checksum_ok(ip)) return false;
+    const bool good = wire::pseudo_header_sum(ipv4(key.remote_address), ipv4(key.local_address), wire::ip_protocol::tcp,
+                                              tcp.size() + p.body.size())
+                          .add(tcp)
+                          .add(p.body.bytes())
+                          .verifies();
+    if (good) p.flags = p.flags | offload::ipv4_checksum_good | offload::l4_checksum_good;
+    return good;
 }
 
 void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen) {
@@ -204,6 +220,7 @@ tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block)
         return nullptr;
     }
     out_.prepare(c->path, ipv4(key.local_address), ipv4(key.remote_address), wire::ip_protocol::tcp);
+    plain_frame::prepare(c->path, key);
     return c.release();
 }
 

@@ -35,6 +35,9 @@ public:
 
     /// A TCP segment for one of our addresses; `p.head` starts at the TCP header and is cut to the datagram's length.
     void input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen);
+    /// Header prediction: takes a frame that is just what its connection expected next, and says so. Else nothing has
+    /// changed, and the frame goes up the layers to input(). `p.head` starts at the Ethernet header.
+    bool take_expected(time_point now, packet& p, mac_address mac);
     bool anything_to_flush() const noexcept { return !dirty_.empty() || !starved_.empty() || !dead_.empty(); }
     /// Sends what dirty connections have to say, while there is room. True if anything was sent.
     bool flush(time_point now);
@@ -87,10 +90,12 @@ private:
     void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
     tcp_connection* add_connection(const flow_key& key, tcp::tcb&& block);
     void send_reset(const flow_key& key, const tcp::segment& s);
+    bool checksums_hold(packet& p) noexcept;
     bool emit_all(time_point now, tcp_connection& c);
+    bool emit_plain(time_point now, tcp_connection& c);
     bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
     std::byte* place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
-    std::byte* refer_to_payload(const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
+    std::byte* place_chunk(const buffer& chunk, std::uint32_t offset, std::uint32_t size, packet& p, std::uint32_t header_size);
     void finish_checksum(packet& p, const output_path& path, std::uint32_t l4_size);
     void send_bare(const flow_key& key, const tcp::outgoing_segment& s);
     void rearm(tcp_connection& c) noexcept;

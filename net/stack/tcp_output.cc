@@ -2,13 +2,17 @@
 //
 //     frame:  [ headroom ... | Ethernet | IPv4 | TCP + options | payload ]
 //
-// Payload travels in one of three ways, cheapest first:
-//   copied     small (up to copy_limit bytes), or not in one piece: into the frame that holds the headers;
+// Payload travels in one of three ways, the first that is possible:
 //   in place   the chunk is ours alone and what stands before it is dead: the headers go into its own headroom;
+//   copied     small (up to copy_limit bytes), or not in one piece: into the frame that holds the headers;
 //   by reference   the headers get a frame, the payload is packet::body (ports without gather copy it themselves).
+//
+// Two ways lead here: emit_plain() for the everyday segment, emit_all() and emit() for everything.
 #include <corewire/net/stack/ip_output.hh>
+#include <corewire/net/stack/plain_frame.hh>
 #include <corewire/net/stack/tcp_layer.hh>
 #include <corewire/net/tcp/arrives/closed.hh>
+#include <corewire/net/tcp/fast_path.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <cstring>
@@ -50,35 +54,39 @@ inline void tcp_layer::rearm(tcp_connection& c) noexcept {
     reactor_.timers().arm(c.wake_, at);
 }
 
-/// Gives `p`, which is empty, a head with `header_size` bytes to be filled in, followed by the payload. Returns the head's
-/// first byte, or null when the pool is empty.
-inline std::byte* tcp_layer::place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p,
-                                           std::uint32_t header_size) {
-    const std::uint32_t size = s.payload_size;
-    if (s.chunk != nullptr && size > copy_limit) return refer_to_payload(s, p, header_size);
-    frame* f = pool_.allocate();
+/// Gives `p`, which is empty, a head with `header_size` bytes to be filled in, and `size` bytes of `chunk` behind it, the
+/// cheapest way that is possible. Returns the head's first byte, or null when the pool is empty.
+[[gnu::always_inline]] inline std::byte* tcp_layer::place_chunk(const buffer& chunk, std::uint32_t offset, std::uint32_t size,
+                                                                packet& p, std::uint32_t header_size) {
+    frame* f = chunk.underlying_frame();
+    // Ours alone (not the application's too, nor a slow device's), and of the pool that our port sends from.
+    if (offset == 0 && f->references == 1 && f->owner == &pool_ && chunk.headroom() >= header_size) [[likely]] {
+        retain(*f);
+        p.head.fill(*f, f->bytes + chunk.headroom() - header_size, header_size + size);
+        return p.head.mutable_data();
+    }
+    f = pool_.allocate();
     if (f == nullptr) [[unlikely]] return nullptr;
     std::byte* payload = f->bytes + frame_headroom;
-    p.head.fill(*f, payload - header_size, header_size + size);
-    if (s.chunk != nullptr) [[likely]] {
-        std::memcpy(payload, s.chunk->data() + s.chunk_offset, size);
-    } else if (size != 0) {
-        c.tcb.copy_payload(s.payload_offset, size, payload);
+    if (size <= copy_limit) {
+        p.head.fill(*f, payload - header_size, header_size + size);
+        std::memcpy(payload, chunk.data() + offset, size);
+    } else {
+        p.head.fill(*f, payload - header_size, header_size);
+        p.body = chunk.share(offset, size);
     }
     return payload - header_size;
 }
 
-[[gnu::noinline]] std::byte* tcp_layer::refer_to_payload(const tcp::outgoing_segment& s, packet& p,
-                                                         std::uint32_t header_size) {
-    const buffer& chunk = *s.chunk;
-    if (s.chunk_offset == 0 && chunk.exclusive() && chunk.headroom() >= header_size && pool_.contains(chunk.data())) {
-        p.head = chunk.share(0, s.payload_size);
-        return p.head.prepend(header_size);
-    }
-    p.head = pool_.allocate_buffer();
-    if (p.head.underlying_frame() == nullptr) [[unlikely]] return nullptr;
-    p.body = chunk.share(s.chunk_offset, s.payload_size);
-    return p.head.prepend(header_size);
+inline std::byte* tcp_layer::place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p,
+                                           std::uint32_t header_size) {
+    if (s.chunk != nullptr) [[likely]] return place_chunk(*s.chunk, s.chunk_offset, s.payload_size, p, header_size);
+    frame* f = pool_.allocate();
+    if (f == nullptr) [[unlikely]] return nullptr;
+    std::byte* payload = f->bytes + frame_headroom;
+    p.head.fill(*f, payload - header_size, header_size + s.payload_size);
+    if (s.payload_size != 0) c.tcb.copy_payload(s.payload_offset, s.payload_size, payload);
+    return payload - header_size;
 }
 
 /// The TCP checksum over pseudo-header, header and payload; or what an offloading port wants in its place.
@@ -121,7 +129,8 @@ inline void tcp_layer::finish_checksum(packet& p, const output_path& path, std::
     return out_.send_unresolved(now, c.path, p, l4_size);
 }
 
-[[gnu::always_inline]] inline bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
+/// Apart from flush(), which is small and quick without it.
+[[gnu::noinline]] bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
     bool any = false;
     tcp::outgoing_segment s;
     while (c.tcb.wants_output() && !egress_.full() && pool_.free_count != 0) {
@@ -131,13 +140,30 @@ inline void tcp_layer::finish_checksum(packet& p, const output_path& path, std::
     return any;
 }
 
+/// The everyday segment. False: nothing has changed; it is not one, or it can't be sent now.
+[[gnu::always_inline]] inline bool tcp_layer::emit_plain(time_point now, tcp_connection& c) {
+    if (pool_.free_count == 0 || !c.path.via.current()) [[unlikely]] return false;
+    tcp::plain_output s;
+    if (!c.tcb.next_plain(now, s)) return false;
+    packet& p = egress_.slot();
+    plain_frame::write(place_chunk(*s.chunk, s.chunk_offset, s.payload_size, p, plain_frame::header_size), c.path, s);
+    finish_checksum(p, c.path, plain_frame::header_size - link_and_ip_size + s.payload_size);
+    ++statistics_.tcp_segments_out;
+    egress_.commit();
+    return true;
+}
+
 bool tcp_layer::flush(time_point now) {
     if (!starved_.empty()) [[unlikely]] retry_starved();
     bool any = false;
     while (!dirty_.empty() && !egress_.full()) {
         auto& c = static_cast<tcp_connection&>(dirty_.front());
-        any |= emit_all(now, c);
-        if (c.tcb.wants_output()) break; // egress or the pool is full: it stays at the front for the next turn
+        if (emit_plain(now, c)) [[likely]] {
+            any = true;
+        } else {
+            any |= emit_all(now, c);
+            if (c.tcb.wants_output()) break; // egress or the pool is full: it stays at the front for the next turn
+        }
         static_cast<dirty_hook&>(c).unlink();
         if (c.tcb.state() == tcp::tcp_state::closed) [[unlikely]] {
             on_closed(c);

@@ -23,8 +23,13 @@ void wait_two_lifetimes(control_block& c, time_point now) noexcept {
 
 void predict(control_block& c) noexcept {
     const sender& s = c.sending;
-    c.predictable = c.state == tcp_state::established && c.receiving.ahead.empty() && !c.receiving.fin_ahead &&
-                    !s.repairing() && s.next == s.max && s.waiting_for != awaited::window_probe && !c.orphaned;
+    const receiver& r = c.receiving;
+    const bool calm_sender = !s.repairing() && s.next == s.max && s.waiting_for != awaited::window_probe &&
+                             s.settled_at == never && s.rto.backoff() == 0 && !s.fin_queued;
+    const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
+    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted;
+    c.predictable = c.options.fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !urgent &&
+                    !c.orphaned;
 }
 
 void control_block::check_invariants() const {
@@ -45,6 +50,10 @@ void control_block::check_invariants() const {
     CW_ASSERT(!receiving.fin_received || state >= tcp_state::close_wait, "a FIN was received and the state is unmoved");
     CW_ASSERT(!predictable || state == tcp_state::established, "the fast path is for ESTABLISHED");
     CW_ASSERT(!predictable || (!sending.repairing() && sending.next == sending.max), "the fast path repairs nothing");
+    CW_ASSERT(!predictable || !(reset.wanted || syn_wanted || probe_wanted || keepalive_wanted || sending.fin_queued),
+              "the fast path does nothing urgent");
+    CW_ASSERT(!predictable || (receiving.ahead.empty() && !receiving.has_duplicate && sending.rto.backoff() == 0),
+              "the fast path knows nothing of gaps and back-off");
 }
 
 } // namespace corewire::tcp

@@ -29,7 +29,7 @@ struct control_block {
 
     tcp_state state = tcp_state::closed;
     bool output_wanted = false;   ///< next_segment() may have something
-    bool predictable = false;     ///< the fast path of on_segment() may be tried: established and nothing out of the ordinary
+    bool predictable = false;     ///< the fast paths may be tried, in and out: established and nothing out of the ordinary
     bool syn_wanted = false;      ///< SYN or SYN-ACK is to be sent (again)
     bool passive = false;         ///< opened by the peer
     bool timestamps = false;      ///< agreed on (RFC 7323)
@@ -85,7 +85,8 @@ enum class verdict : std::uint8_t { go_on, finished };
 event die(control_block& c, std::errc why, event how) noexcept;
 /// Enters TIME-WAIT, or restarts it.
 void wait_two_lifetimes(control_block& c, time_point now) noexcept;
-/// Whether the fast path may be tried from now on.
+/// Whether the fast paths may be tried from now on. Asked after every segment that went by the steps; what else brings
+/// something out of the ordinary (a timer, a command) clears control_block::predictable itself.
 void predict(control_block& c) noexcept;
 
 } // namespace corewire::tcp

@@ -39,6 +39,7 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     ++c.keepalives_out;
     ++c.count.keepalive_probes;
     c.keepalive_wanted = c.output_wanted = true;
+    c.predictable = false;
     c.timers.arm(timer_slot::keepalive, now + p.keepalive_interval);
     return event::none;
 }

@@ -32,6 +32,7 @@ struct parameters {
     bool sack = true;            ///< RFC 2018
     bool window_scaling = true;  ///< RFC 7323
     bool tail_loss_probe = true; ///< RFC 8985 7
+    bool fast_path = true;       ///< false: every segment goes the general way, in and out; the same happens, more slowly
     personality habits = personality::standard;
 
     duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-58); 0: every segment

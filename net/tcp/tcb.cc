@@ -1,9 +1,9 @@
 // The public face: each call is handed to the part that knows.
 #include <corewire/net/tcp/tcb.hh>
 
-#include <corewire/net/tcp/arrives/fast_path.hh>
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/expiry.hh>
+#include <corewire/net/tcp/fast_path.hh>
 #include <corewire/net/tcp/send/output.hh>
 
 namespace corewire::tcp {
@@ -12,6 +12,8 @@ namespace {
 
 [[gnu::noinline]] event take_by_the_steps(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) noexcept {
     arrival a(now, seg, head, body);
+    c.heard = now;
+    c.keepalives_out = 0;
     if (c.state == tcp_state::syn_sent) {
         on_syn_sent(c, a);
     } else if (c.state != tcp_state::closed) {
@@ -24,11 +26,10 @@ namespace {
 } // namespace
 
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
-    c_.heard = now;
-    c_.keepalives_out = 0;
     if (arrived.congestion_seen) [[unlikely]] ++c_.count.congestion_marks;
-    if (c_.predictable && is_predicted(c_, now, arrived)) [[likely]] {
-        return take_predicted(c_, now, arrived, head, body);
+    if (is_plain(c_, arrived)) [[likely]] {
+        const plain_arrival seg{arrived.seq, arrived.ack, arrived.options.timestamp_value, arrived.payload_size, arrived.window};
+        if (expects(now, seg)) [[likely]] return on_expected(now, seg, head, body);
     }
     return take_by_the_steps(c_, now, arrived, head, body);
 }

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <corewire/net/tcp/control_block.hh>
+#include <corewire/net/tcp/plain_segment.hh>
 
 #include <system_error>
 
@@ -58,6 +59,14 @@ public:
     /// empty). Takes what it wants out of the two buffers; the rest is the caller's to drop. In state closed: ignored
     /// (use arrives/closed.hh for the reset). A SYN in TIME-WAIT: ask may_reuse() first.
     event on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept;
+    /// Header prediction: whether a segment with no flags but ACK and PSH, and no options but timestamps, is just what was
+    /// expected. Then on_expected() may take it in place of on_segment(): the same, in fewer steps. Changes nothing.
+    bool expects(time_point now, const plain_arrival& seg) const noexcept;
+    /// `head` and `body` as in on_segment().
+    event on_expected(time_point now, const plain_arrival& seg, buffer& head, buffer& body) noexcept;
+    /// The same when nothing is readable() and the caller has given the payload to a reader who waits: as if the reader
+    /// had called read() for it at once.
+    event on_expected_and_read(time_point now, const plain_arrival& seg) noexcept;
     /// Time has passed. Harmless before next_timeout().
     event on_timer(time_point now) noexcept;
     /// When on_timer() must be called; `never` if not at all. May be earlier than needed, never later. One load.
@@ -75,6 +84,9 @@ public:
     bool wants_output() const noexcept { return c_.output_wanted; }
     /// The next segment to send, or false. Whatever it returned true for counts as sent at `now`.
     bool next_segment(time_point now, outgoing_segment& out) noexcept;
+    /// The same when everything unsent may go now, in one segment, from one chunk, with timestamps and nothing else. False:
+    /// nothing has changed, ask next_segment(). After true wants_output() is false.
+    bool next_plain(time_point now, plain_output& out) noexcept;
     /// Payload of a segment whose `chunk` is null. Bytes [offset, offset + size) of the send queue.
     void copy_payload(std::uint32_t offset, std::uint32_t size, std::byte* destination) const noexcept;
     /// Whether those bytes lie in one chunk, and where. (outgoing_segment::chunk answers it for the segment at hand.)
@@ -107,6 +119,8 @@ public:
     time_point last_heard() const noexcept { return c_.heard; }
     bool all_acknowledged() const noexcept { return c_.sending.all_acknowledged(); }
     tcp_state state() const noexcept { return c_.state; }
+    /// Timestamps were agreed on (RFC 7323): every segment carries them.
+    bool uses_timestamps() const noexcept { return c_.timestamps; }
     /// Why it died: connection_refused, connection_reset, connection_aborted, timed_out, host_unreachable...; {} if it
     /// lives or closed in order.
     std::errc error() const noexcept { return c_.error; }
@@ -130,6 +144,7 @@ public:
     void check_invariants() const;
 
 private:
+    void has_read() noexcept;
     control_block c_;
 };
 
@@ -149,13 +164,18 @@ inline std::uint32_t tcb::append_copy(byte_span data) noexcept {
 }
 
 inline buffer tcb::read(std::uint32_t max_size) noexcept {
+    buffer data = c_.receiving.queue.pop(max_size);
+    has_read();
+    return data;
+}
+
+/// RFC 9293 3.8.6.2.2.
+inline void tcb::has_read() noexcept {
     receiver& r = c_.receiving;
-    buffer data = r.queue.pop(max_size);
-    if (may_receive(c_.state) && r.window.worth_an_update(r.next, r.queue.size())) { // RFC 9293 3.8.6.2.2
+    if (may_receive(c_.state) && r.window.worth_an_update(r.next, r.queue.size())) {
         r.acks.acknowledge_now();
         c_.output_wanted = true;
     }
-    return data;
 }
 
 } // namespace corewire::tcp

@@ -18,7 +18,7 @@ mailbox::mailbox(reactor& home, unsigned self, unsigned shards, const mailbox_op
         peers_[from].owned = std::make_unique<ring>(options.ring_slots);
         peers_[from].incoming = peers_[from].owned.get();
     }
-    home.add_poller(*this);
+    if (shards > 1) home.add_poller(*this); // alone there is nobody to hear from
 }
 
 mailbox::~mailbox() { discard(); }

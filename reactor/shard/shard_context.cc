@@ -18,8 +18,11 @@ shard_context& shard_context::current() noexcept {
 
 bool shard_context::phase_watch::poll(time_point) {
     const runtime::phase now = latest();
-    if (now == seen_) [[likely]]
-        return false;
+    return now != seen_ && enter(now);
+}
+
+/// Apart from poll(), which every turn calls.
+[[gnu::noinline]] bool shard_context::phase_watch::enter(runtime::phase now) {
     const bool stop_is_news = seen_ == runtime::phase::running;
     seen_ = now;
     if (stop_is_news) here_.begin_stop();

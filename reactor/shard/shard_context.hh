@@ -22,6 +22,7 @@ struct shard_context {
         bool prepare_sleep() override { return latest() == seen_; }
 
     private:
+        bool enter(runtime::phase now);
         runtime::phase latest() const noexcept { return here_.owner.phase_.load(std::memory_order_acquire); }
         shard_context& here_;
         runtime::phase seen_ = runtime::phase::running;

@@ -30,6 +30,8 @@ public:
         bool closing = false;       ///< shut down once everything is written
         bool paused = false;        ///< does not read
         std::uint32_t write_size = 1448;
+        bool lockstep = false;      ///< writes only when everything before has been acknowledged
+        unsigned fast_in = 0, fast_out = 0; ///< segments that took the tcb's fast paths
         tcp::event seen = tcp::event::none;
         time_point line_free{};
     };
@@ -51,6 +53,9 @@ public:
     bool transferred(int from) const { return sides_[1 - from].read == sides_[from].to_write; }
     void finish() { network_.clear(); for (side& s : sides_) s.tcb.reset(); }
     bool leaked() const { return pool_.free_count != pool_.count(); }
+    /// From now on each segment sent leaves a line in trace().
+    void record() { recording_ = true; }
+    const std::vector<std::string>& trace() const { return trace_; }
 
 private:
     struct in_flight {
@@ -62,6 +67,8 @@ private:
     void application(int i);
     void send(int from, const tcp::outgoing_segment& out);
     void deliver(in_flight& f);
+    bool deliver_plain(in_flight& f, buffer& body);
+    void take(side& s, const buffer& b);
     void check();
 
     random_generator random_;
@@ -73,6 +80,8 @@ private:
     time_point now_ = from_ns(1'000'000'000);
     std::uint64_t frames_ = 0;
     std::string why_;
+    bool recording_ = false;
+    std::vector<std::string> trace_;
 };
 
 } // namespace corewire::test

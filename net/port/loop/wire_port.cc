@@ -80,13 +80,16 @@ std::size_t wire_port::receive(std::span<packet> out) {
 }
 
 std::size_t wire_port::receive_burst(const wire_detail::line* next, std::span<packet> out) noexcept {
-    std::size_t n = 0;
-    for (; next != nullptr && n < out.size(); next = in_->peek()) {
+    packet* const begin = out.data();
+    packet* at = begin;
+    packet* const end = begin + out.size();
+    for (; next != nullptr && at != end; next = in_->peek()) {
         const wire_detail::line* first = next;
         in_->prefetch_rest();
-        if (receive_record(*first, out[n])) ++n;
+        if (receive_record(*first, *at)) ++at;
         in_->pop(*first);
     }
+    const auto n = static_cast<std::size_t>(at - begin);
     statistics_.received_packets += n;
     if (lent_ != 0) take_tokens_in();
     if (!tokens_due_.empty() && (n == 0 || tokens_due_.size() >= 4 * wire_detail::token_ring::per_line)) {

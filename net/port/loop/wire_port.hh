@@ -51,7 +51,7 @@ private:
         wire_port* port = nullptr;
     };
     static void give_back(frame_owner& owner, frame& f) noexcept;
-    std::size_t receive_burst(const wire_detail::line* next, std::span<packet> out) noexcept;
+    [[gnu::noinline]] std::size_t receive_burst(const wire_detail::line* next, std::span<packet> out) noexcept;
     bool receive_record(const wire_detail::line& first, packet& out) noexcept;
     buffer borrow(const wire_detail::piece& p) noexcept;
     void send_tokens_home() noexcept;

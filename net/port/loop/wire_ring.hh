@@ -63,22 +63,23 @@ public:
     /// The everyday record, without pieces and of `count` lines, for which room_for() said yes: whole lines, by copies of a
     /// fixed size. The bytes behind `size`, up to a whole line, are read, copied and ignored.
     void write_whole_lines(const std::byte* from, std::uint32_t size, std::uint32_t count, std::uint8_t flags) noexcept {
-        line& first = at(written_);
-        const std::uint32_t end = written_ + count;
+        line* const all = lines_.get(); // a copy: the stores of bytes below may alias the member
+        std::uint32_t index = written_;
+        line& first = all[index++ & mask];
         first.inline_size = static_cast<std::uint8_t>(size);
         first.lines = static_cast<std::uint8_t>(count);
         first.flags = flags;
         first.pieces = 0;
         std::memcpy(first.bytes, from, line_payload);
-        for (std::uint32_t index = written_ + 1; index != end;) {
+        while (--count != 0) {
             from += line_payload;
-            line& next = at(index);
+            line& next = all[index & mask];
             next.stamp.store(++index, std::memory_order_relaxed);
             std::memcpy(next.bytes, from, line_payload);
         }
         // Release: whoever sees the first line's stamp sees every byte of the record.
         first.stamp.store(written_ + 1, std::memory_order_release);
-        written_ = end;
+        written_ = index;
     }
     /// Any record; room_for() said yes. `inline_bytes` may be empty when there are pieces. Reads nothing behind them.
     void write(byte_span inline_bytes, const piece* pieces, std::uint32_t piece_count, std::uint8_t flags) noexcept {
@@ -121,11 +122,12 @@ public:
     }
     /// Copies a record without pieces to `into`, which has room for its bytes rounded up to whole lines.
     void copy_whole_lines(const line& first, std::byte* into) const noexcept {
+        const line* const all = lines_.get();
+        std::uint32_t index = position_;
         std::memcpy(into, first.bytes, line_payload);
-        const std::uint32_t end = position_ + first.lines;
-        for (std::uint32_t index = position_ + 1; index != end; ++index) {
+        for (std::uint32_t left = first.lines; --left != 0;) {
             into += line_payload;
-            std::memcpy(into, at(index).bytes, line_payload);
+            std::memcpy(into, all[++index & mask].bytes, line_payload);
         }
     }
     /// The same for a record that may have pieces: copies its inline bytes.

@@ -81,7 +81,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     const bool news = take_sack_blocks(c, a.seg, arrived);
     if (a.seg.ack > s.una) {
         update_window(c, a);
-        a.events |= acknowledge_new<disturbance::possible>(c, a.seg, a.now, &arrived);
+        a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);
         c.output_wanted = true;
         if (s.fin_acknowledged()) after_our_fin(c, a);
         return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;

@@ -6,14 +6,20 @@
 
 namespace corewire::tcp {
 
+/// RCV.NXT moves by `size` bytes that have arrived in order.
+inline void advance(control_block& c, time_point now, std::uint32_t size) noexcept {
+    receiver& r = c.receiving;
+    r.next += size;
+    r.bytes += size;
+    if (r.acks.on_data(r.next, size)) c.timers.arm(timer_slot::delayed_ack, now + c.options.delayed_ack);
+}
+
 /// `size` bytes in order, in front of RCV.NXT and inside the window.
 inline void deliver_in_order(control_block& c, time_point now, buffer& head, buffer& body, std::uint32_t size) {
     receiver& r = c.receiving;
     r.queue.push(std::move(head));
     if (!body.empty()) r.queue.push(std::move(body));
-    r.next += size;
-    r.bytes += size;
-    if (r.acks.on_data(r.next, size)) c.timers.arm(timer_slot::delayed_ack, now + c.options.delayed_ack);
+    advance(c, now, size);
 }
 
 } // namespace corewire::tcp

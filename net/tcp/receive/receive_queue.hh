@@ -29,7 +29,7 @@ public:
         if (data.empty()) return;
         size_ += data.size();
         if (pieces_.size() >= coalesce_from && coalesce(data)) return;
-        pieces_.push_back() = std::move(data);
+        pieces_.push_back().take(data);
     }
     /// The next piece, or its first `max_size` bytes; empty when there is none.
     buffer pop(std::uint32_t max_size) noexcept {

@@ -14,12 +14,15 @@ class receive_window {
 public:
     void start(seq_number next, std::uint32_t buffer, std::uint32_t mss) noexcept {
         edge_ = next;
-        buffer_ = buffer;
         step_ = std::min(buffer / 2, mss);
         shift_ = 0;
+        set_buffer(buffer);
     }
     void set_scale(std::uint8_t shift) noexcept { shift_ = shift; }
-    void set_buffer(std::uint32_t buffer) noexcept { buffer_ = buffer; }
+    void set_buffer(std::uint32_t buffer) noexcept {
+        buffer_ = buffer;
+        wide_ = std::max(buffer - buffer / 2, 2 * step_);
+    }
 
     /// RCV.NXT + RCV.WND as promised: nothing beyond it is taken.
     seq_number edge() const noexcept { return edge_; }
@@ -30,7 +33,7 @@ public:
 
     /// What goes into the header of a segment that is sent now, `queued` bytes being unread. Moves the edge when there is
     /// enough to gain. A scaled window is rounded up, so that the edge the peer computes is never behind ours.
-    std::uint16_t advertise(seq_number next, std::uint32_t queued) noexcept {
+    [[gnu::always_inline]] std::uint16_t advertise(seq_number next, std::uint32_t queued) noexcept {
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         std::uint32_t window = edge_ - next;
         if (free > window && free - window >= step_) window = free;
@@ -45,8 +48,9 @@ public:
     /// The reader has drained so much that the peer should hear of it without being asked: half the buffer, or the end
     /// of a window that was too small to send into.
     bool worth_an_update(seq_number next, std::uint32_t queued) const noexcept {
-        const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         const std::uint32_t window = edge_ - next;
+        if (window > wide_) [[likely]] return false;
+        const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         if (free <= window) return false;
         const std::uint32_t gain = free - window;
         return gain >= buffer_ / 2 || (window < 2 * step_ && gain >= step_);
@@ -71,6 +75,7 @@ private:
     seq_number edge_;
     std::uint32_t buffer_ = 0;
     std::uint32_t step_ = 1; ///< min(half the buffer, a segment): less is not worth announcing
+    std::uint32_t wide_ = 0; ///< max(half the buffer, two steps): a larger window needs no update, however much is free
     std::uint8_t shift_ = 0;
 };
 

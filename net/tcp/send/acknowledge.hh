@@ -19,32 +19,29 @@ inline void measure(control_block& c, const segment& seg, const delivery& d) noe
     }
 }
 
-/// Whether losses, duplicates or probes may be about. `none`: control_block::predictable says that they are not.
-enum class disturbance : bool { none, possible };
-
-/// Moves SND.UNA to SEG.ACK, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
-/// window and the timer, and says what the application may want to know. `arrived`: what SACK blocks of this ACK delivered
-/// already; null without a disturbance.
+/// Moves SND.UNA to `ack`, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
+/// window and the timer, and says what the application may want to know. `seg`: the segment it came in, and
+/// `arrived`: what SACK blocks of it delivered already; both null without a disturbance.
 template <disturbance d>
-[[gnu::always_inline]] inline event acknowledge_new(control_block& c, const segment& seg, time_point now,
-                                                    delivery* arrived = nullptr) noexcept {
+[[gnu::always_inline]] inline event acknowledge_new(control_block& c, seq_number ack, time_point now,
+                                                    const segment* seg = nullptr, delivery* arrived = nullptr) noexcept {
     sender& s = c.sending;
-    const std::uint32_t acked = seg.ack - s.una;
+    const std::uint32_t acked = ack - s.una;
     const std::uint32_t flight = s.next - s.una;
     const bool limited = s.una < s.limited_until;
     event events = event::none;
     const bool repairing = d == disturbance::possible && s.repairing();
     duration rtt;
     if constexpr (d == disturbance::possible) {
-        s.board.acknowledge(seg.ack, *arrived);
-        measure(c, seg, *arrived);
+        s.board.acknowledge(ack, *arrived);
+        measure(c, *seg, *arrived);
         rtt = arrived->timed ? now - arrived->first_sent : duration{0};
     } else {
-        const scoreboard::send_times sent = s.board.acknowledge_quietly(seg.ack);
+        const scoreboard::send_times sent = s.board.acknowledge_quietly(ack);
         rtt = now - sent.last;
         take_rtt(c, now - sent.first, now);
     }
-    s.una = seg.ack;
+    s.una = ack;
     s.progress = now;
     s.attempts = 0;
     s.rto.reset_back_off();
@@ -54,13 +51,13 @@ template <disturbance d>
         s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
                                .una = s.una, .next = s.next});
     }
-    if (repairing) [[unlikely]] on_repair_ack(c, seg, *arrived, acked);
+    if (repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
     if (s.una == s.max) {
         s.waiting_for = awaited::nothing;
         c.timers.disarm(timer_slot::retransmit);
         if (s.all_acknowledged()) events |= event::all_acknowledged;
     } else {
-        arm_retransmission(c, now);
+        arm_retransmission<d>(c, now);
     }
     return events;
 }

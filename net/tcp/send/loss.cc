@@ -158,6 +158,8 @@ time_point next_attempt(const control_block& c, time_point now) noexcept {
 
 } // namespace
 
+void arm_retransmission(control_block& c, time_point now) noexcept { arm_retransmission<disturbance::possible>(c, now); }
+
 bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcept {
     sender& s = c.sending;
     if (!s.sack || !seg.options.has_sack()) return false;
@@ -286,30 +288,6 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
     c.output_wanted = true;
     return e;
-}
-
-void arm_retransmission(control_block& c, time_point now) noexcept {
-    sender& s = c.sending;
-    if (s.settled_at != never) [[unlikely]] {
-        s.waiting_for = awaited::reordering;
-        c.timers.arm(timer_slot::retransmit, s.settled_at);
-        return;
-    }
-    const duration rto = s.rto.current();
-    const bool may_probe = s.sack && s.probe_after != duration{0} && c.options.tail_loss_probe && !s.repair.probe_out &&
-                           s.repair.phase != recovery_phase::timeout && s.rto.backoff() == 0;
-    if (may_probe) {
-        s.probe_is_patient = s.max - s.una <= s.payload_limit;
-        const duration patience = s.probe_is_patient ? c.options.delayed_ack : duration{0};
-        const duration wait = s.probe_after + patience;
-        if (wait < rto) {
-            s.waiting_for = awaited::tail_probe;
-            c.timers.arm(timer_slot::retransmit, now + wait);
-            return;
-        }
-    }
-    s.waiting_for = awaited::timeout;
-    c.timers.arm(timer_slot::retransmit, now + rto);
 }
 
 } // namespace corewire::tcp

@@ -30,7 +30,36 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept;
 /// RFC 9293 3.8.6.1: ask a closed window whether it has opened.
 event on_window_probe_timeout(control_block& c, time_point now) noexcept;
 
-/// (Re)starts the retransmission timer for what is in flight: patience with reordering or a tail loss probe come first.
+/// Whether losses, duplicates or probes may be about. `none`: control_block::predictable says that they are not, and that
+/// the retransmission timer has not backed off.
+enum class disturbance : bool { none, possible };
+
+/// (Re)starts the retransmission timer for what is in flight: patience with reordering or a tail loss probe come first where
+/// there is reason. Nearly every segment asks for it, so it is inline; the timer itself is lazy (timers.hh).
+template <disturbance d>
+[[gnu::always_inline]] inline void arm_retransmission(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    if (d == disturbance::possible && s.settled_at != never) [[unlikely]] {
+        s.waiting_for = awaited::reordering;
+        c.timers.arm(timer_slot::retransmit, s.settled_at);
+        return;
+    }
+    const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current();
+    const bool calm = d == disturbance::none ||
+                      (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout && s.rto.backoff() == 0);
+    if (calm && s.sack && s.probe_after != duration{0} && c.options.tail_loss_probe) {
+        s.probe_is_patient = s.max - s.una <= s.payload_limit;
+        const duration wait = s.probe_is_patient ? s.probe_after + c.options.delayed_ack : s.probe_after;
+        if (wait < rto) {
+            s.waiting_for = awaited::tail_probe;
+            c.timers.arm(timer_slot::retransmit, now + wait);
+            return;
+        }
+    }
+    s.waiting_for = awaited::timeout;
+    c.timers.arm(timer_slot::retransmit, now + rto);
+}
+/// The same, where a few instructions do not count.
 void arm_retransmission(control_block& c, time_point now) noexcept;
 /// A round trip was measured.
 inline void take_rtt(control_block& c, duration rtt, time_point now) noexcept {

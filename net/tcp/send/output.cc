@@ -1,7 +1,7 @@
 #include <corewire/net/tcp/send/output.hh>
 
 #include <corewire/net/tcp/send/header.hh>
-#include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/send/new_data.hh>
 #include <corewire/net/tcp/send/segmenter.hh>
 
 namespace corewire::tcp {
@@ -76,25 +76,12 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
     c.count.retransmitted_segments += again ? 1u : 0u;
 }
 
-/// New data [s.next, end): moves SND.NXT, and starts clocks and timers.
+/// New data from SND.NXT.
 CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool fin, outgoing_segment& out) noexcept {
-    sender& s = c.sending;
-    const seq_number seq = s.next;
-    if (seq == s.una) {
-        s.progress = now;
-        if (now - s.last_sent > s.rto.current() && s.last_sent != time_point{}) [[unlikely]] s.congestion->on_idle(now);
-    }
-    s.last_sent = now;
-    s.last_start = seq;
-    s.next = seq + size + (fin ? 1u : 0u);
-    if (size < s.payload_limit) s.small_end = s.next;
-    const bool again = s.max > seq; // only behind a window probe
-    s.board.sent(s.next, now);
-    if (s.repair.phase == recovery_phase::fast) [[unlikely]] s.repair.reduction.out += size;
-    if (s.max < s.next) s.max = s.next;
-    emit_range(c, now, seq, s.next, again, out);
-    const bool became_two = s.waiting_for == awaited::tail_probe && s.probe_is_patient && s.max - s.una > s.payload_limit;
-    if (s.waiting_for == awaited::nothing || became_two) arm_retransmission(c, now);
+    const seq_number seq = c.sending.next;
+    const bool again = send_new(c, now, size, fin);
+    emit_range(c, now, seq, c.sending.next, again, out);
+    ensure_retransmission<disturbance::possible>(c, now);
 }
 
 /// Nothing is in flight and the window does not let anything go: ask now and then whether it has opened.

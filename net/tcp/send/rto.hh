@@ -37,6 +37,7 @@ public:
         if (backoff_ == 0) [[likely]] return base_;
         return std::min(most_, base_ * (std::int64_t{1} << std::min<unsigned>(backoff_, 16)));
     }
+    duration without_back_off() const noexcept { return base_; }
     void back_off() noexcept {
         if (backoff_ != 0xff) ++backoff_;
     }

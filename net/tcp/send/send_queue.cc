@@ -18,6 +18,16 @@ std::uint32_t send_queue::search(seq_number at) const noexcept {
     return low;
 }
 
+void send_queue::free_acknowledged(seq_number una) noexcept {
+    while (!chunks_.empty()) {
+        chunk& c = chunks_.front();
+        if (c.start + c.data.size() > una) break;
+        c.data.clear();
+        chunks_.drop_front();
+        if (cursor_ != 0) --cursor_;
+    }
+}
+
 void send_queue::copy(seq_number at, std::uint32_t size, std::byte* destination) const noexcept {
     CW_DEBUG_ASSERT(at >= first_ && at + size <= end_, "these bytes are not queued");
     const std::uint32_t hint = cursor_ < chunks_.size() && holds(cursor_, at) ? cursor_ : search(at);

@@ -47,7 +47,7 @@ public:
         chunk& c = chunks_.push_back();
         c.start = end_;
         end_ += data.size();
-        c.data = std::move(data);
+        c.data.take(data);
         note_fullness();
     }
     /// Copies what fits behind the last chunk, if that chunk's frame is seen by nobody else. Returns the bytes taken.
@@ -65,14 +65,14 @@ public:
     }
 
     /// The peer has everything before `una`: frees whole chunks. True if a writer that found no room finds some now.
-    bool acknowledge(seq_number una) noexcept {
+    [[gnu::always_inline]] bool acknowledge(seq_number una) noexcept {
         first_ = una;
-        while (!chunks_.empty()) {
-            chunk& c = chunks_.front();
-            if (c.start + c.data.size() > una) break;
-            c.data = buffer{};
+        if (una == end_ && chunks_.size() == 1) [[likely]] { // one write, acknowledged as a whole
+            chunks_.front().data.clear();
             chunks_.drop_front();
-            if (cursor_ != 0) --cursor_;
+            cursor_ = 0;
+        } else {
+            free_acknowledged(una);
         }
         return was_full_ && reopened();
     }
@@ -90,6 +90,8 @@ public:
         return place_in(cursor_, at);
     }
     place find(seq_number at) const noexcept { return place_in(search(at), at); }
+    /// The same if all bytes from `at`, which is before end(), lie in the last chunk; else its offset is beyond that chunk.
+    place find_in_last(seq_number at) const noexcept { return {&chunks_.back().data, at - chunks_.back().start}; }
     /// Copies the bytes [at, at + size) out; they are all there.
     void copy(seq_number at, std::uint32_t size, std::byte* destination) const noexcept;
 
@@ -102,6 +104,7 @@ private:
     };
     bool holds(std::uint32_t i, seq_number at) const noexcept { return at - chunks_[i].start < chunks_[i].data.size(); }
     place place_in(std::uint32_t i, seq_number at) const noexcept { return {&chunks_[i].data, at - chunks_[i].start}; }
+    void free_acknowledged(seq_number una) noexcept;
     /// Binary search for the chunk that holds `at`.
     std::uint32_t search(seq_number at) const noexcept;
     void note_fullness() noexcept {

@@ -1,0 +1,37 @@
+// New data leaves: what that does to the sender, whichever way the segment is built (output.cc, plain_output.hh).
+#pragma once
+
+#include <corewire/net/tcp/send/loss.hh>
+
+namespace corewire::tcp {
+
+/// `size` bytes from SND.NXT, and a FIN behind them if `fin`, are sent now: moves SND.NXT and SND.MAX, and notes when for
+/// the round-trip sample. True: not for the first time (which happens only behind a window probe).
+[[gnu::always_inline]] inline bool send_new(control_block& c, time_point now, std::uint32_t size, bool fin) noexcept {
+    sender& s = c.sending;
+    const seq_number seq = s.next;
+    if (seq == s.una) {
+        s.progress = now;
+        if (now - s.last_sent > s.rto.current() && s.last_sent != time_point{}) [[unlikely]] s.congestion->on_idle(now);
+    }
+    s.last_sent = now;
+    s.last_start = seq;
+    s.next = seq + size + (fin ? 1u : 0u);
+    if (size < s.payload_limit) s.small_end = s.next;
+    const bool again = s.max > seq;
+    s.board.sent(s.next, now);
+    if (s.repair.phase == recovery_phase::fast) [[unlikely]] s.repair.reduction.out += size;
+    if (s.max < s.next) s.max = s.next;
+    return again;
+}
+
+/// After send_new(): something is in flight, so a timer must run. One that runs is left alone, but when the tail loss
+/// probe allowed for a delayed ACK that a second segment has made unlikely.
+template <disturbance d>
+[[gnu::always_inline]] inline void ensure_retransmission(control_block& c, time_point now) noexcept {
+    const sender& s = c.sending;
+    const bool became_two = s.waiting_for == awaited::tail_probe && s.probe_is_patient && s.max - s.una > s.payload_limit;
+    if (s.waiting_for == awaited::nothing || became_two) arm_retransmission<d>(c, now);
+}
+
+} // namespace corewire::tcp
