@@ -2,6 +2,7 @@
 
 #include <corewire/apps/runtime/choose_network.hh>
 #include <corewire/apps/runtime/choose_placement.hh>
+#include <corewire/apps/runtime/inspection/inspection.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/verbs_network.hh>
 #include <corewire/reactor/shard/this_shard.hh>
@@ -46,7 +47,8 @@ sigset_t ending_signals() {
 } // namespace
 
 app::app(std::string name, std::string description)
-    : name_(std::move(name)), command_line_(std::make_unique<CLI::App>(std::move(description), name_)) {
+    : name_(std::move(name)), command_line_(std::make_unique<CLI::App>(std::move(description), name_)),
+      inspection_options_(std::make_unique<inspection_options>()) {
     // Before any thread of the program's: each inherits the mask, and the signals are shard 0's (signals.hh).
     const sigset_t ours = ending_signals();
     pthread_sigmask(SIG_BLOCK, &ours, &signals_before_);
@@ -58,6 +60,7 @@ app::app(std::string name, std::string description)
             "--stall-ms", [this](unsigned ms) { runtime_.stall.limit = std::chrono::milliseconds{ms}; },
             "Report a task that holds its core for this many milliseconds; 0: never (default 25)")
         ->check(CLI::Range(0u, 3'600'000u))->type_name("N");
+    add_inspection_options(*command_line_, *inspection_options_);
 }
 
 app::~app() { pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr); }
@@ -114,15 +117,16 @@ int app::run(std::function<task<>()> body) {
                           .place = placement_};
         plan.grace = std::min(plan.grace, runtime_.drain / 2); // sessions that it ends have time to say goodbye
         setup_ = std::make_unique<network_setup>(network_, std::move(plan));
+        inspection_ = std::make_unique<inspection>(*inspection_options_, name_, *setup_, static_cast<unsigned>(runtime_.cpus.size()));
         runtime shards(runtime_);
         const auto start = [&] {
             running.store(true, std::memory_order_relaxed);
             return body();
         };
-        shards.run(start, {.set_up = [this](unsigned shard) { setup_->set_up(shard); },
-                           .on_stop = [this](unsigned shard) { setup_->begin_stop(shard); },
+        shards.run(start, {.set_up = [this](unsigned shard) { set_up(shard); },
+                           .on_stop = [this](unsigned shard) { on_stop(shard); },
                            .lingers = [this](unsigned shard) { return setup_->lingers(shard); },
-                           .tear_down = [this](unsigned shard) { setup_->tear_down(shard); }});
+                           .tear_down = [this](unsigned shard) { tear_down(shard); }});
         return ended_well;
     } catch (const setup_error& error) {
         return refuse(error.what());
@@ -134,6 +138,21 @@ int app::run(std::function<task<>()> body) {
     } catch (const std::exception& error) {
         return running ? fail(error.what()) : refuse(error.what());
     }
+}
+
+void app::set_up(unsigned shard) {
+    setup_->set_up(shard);
+    inspection_->set_up(shard);
+}
+
+void app::on_stop(unsigned shard) noexcept {
+    inspection_->on_stop(shard);
+    setup_->begin_stop(shard);
+}
+
+void app::tear_down(unsigned shard) noexcept {
+    inspection_->tear_down(shard);
+    setup_->tear_down(shard);
 }
 
 int app::run_on_every_core(int argc, char** argv, std::function<task<>()> body) {

@@ -31,6 +31,8 @@
 
 namespace corewire {
 
+class inspection;
+struct inspection_options;
 class network_stack;
 
 class app {
@@ -44,6 +46,8 @@ public:
     CLI::App& options() noexcept { return *command_line_; }
     /// Network and cores: change defaults before parse(), read the outcome after it.
     network_options& network() noexcept { return network_; }
+    /// Metrics endpoint and page: change defaults before parse().
+    inspection_options& inspection_settings() noexcept { return *inspection_options_; }
     /// Shards, mailboxes, the drain deadline: change before run(). `cpus` and `memory_nodes` are filled in
     /// from --placement, --shard or --cores.
     runtime_options& runtime_settings() noexcept { return runtime_; }
@@ -74,12 +78,16 @@ public:
 private:
     void check_everything();
     std::size_t most_shards() const;
+    void set_up(unsigned shard);
+    void on_stop(unsigned shard) noexcept;
+    void tear_down(unsigned shard) noexcept;
     int refuse(std::string_view why) const;
     int fail(std::string_view why) const;
 
     std::string name_;
     std::unique_ptr<CLI::App> command_line_;
     network_options network_;
+    std::unique_ptr<inspection_options> inspection_options_;
     runtime_options runtime_;
     std::function<void()> on_parsed_;
     bool ports_only_ = false;
@@ -88,6 +96,7 @@ private:
     port_wrapper wrapper_;
     sigset_t signals_before_{};
     std::unique_ptr<network_setup> setup_;
+    std::unique_ptr<inspection> inspection_;
 };
 
 } // namespace corewire

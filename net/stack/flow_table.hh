@@ -7,6 +7,7 @@
 #include <corewire/net/wire/address.hh>
 #include <corewire/reactor/base/random.hh>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -66,6 +67,16 @@ public:
         for (const slot& s : slots_) {
             if (s.value != nullptr) visit(*s.value);
         }
+    }
+    /// Visits what stands in `count` slots from `first` on. Returns where to go on; 0: that was all. Between two calls the
+    /// table may change: then one that moved may be missed, or visited twice.
+    template <typename Visit>
+    std::size_t visit(std::size_t first, std::size_t count, Visit&& use) const {
+        const std::size_t end = std::min(slots_.size(), first + count);
+        for (std::size_t i = first; i < end; ++i) {
+            if (slots_[i].value != nullptr) use(*slots_[i].value);
+        }
+        return end >= slots_.size() ? 0 : end;
     }
 
 private:

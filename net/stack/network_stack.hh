@@ -52,6 +52,9 @@ public:
     void take_over(time_point now, packet& p);
 
     const stack_statistics& statistics() const noexcept { return statistics_; }
+    const icmp_layer& icmp() const noexcept { return icmp_; }
+    const reassembler& fragments() const noexcept { return reassembler_; }
+    const egress& output_queue() const noexcept { return egress_; }
     port& device() noexcept { return *device_; }
     tcp_layer& tcp() noexcept { return tcp_; }
     udp_layer& udp() noexcept { return udp_; }

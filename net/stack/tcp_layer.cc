@@ -262,6 +262,7 @@ void tcp_layer::on_established(tcp_connection& c) noexcept {
 void tcp_layer::on_closed(tcp_connection& c) noexcept {
     if (c.erased_) return;
     c.erased_ = true;
+    closed_counters_ += c.tcb.statistics();
     table_.erase(c.key);
     c.wake_.cancel();
     if (c.listener_ != nullptr) {

@@ -76,6 +76,13 @@ public:
     void for_each_connection(Visit&& visit) const {
         table_.for_each(visit);
     }
+    /// The same in portions: flow_table::visit().
+    template <typename Visit>
+    std::size_t visit_connections(std::size_t first, std::size_t count, Visit&& visit) const {
+        return table_.visit(first, count, visit);
+    }
+    /// What the connections that are gone have counted.
+    const tcp::counters& closed_counters() const noexcept { return closed_counters_; }
     /// Which local ports this shard may open flows from, so that replies come home (RSS); empty: any.
     void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
     void check_invariants() const;
@@ -110,6 +117,7 @@ private:
     frame_pool& pool_;
     const stack_config& config_;
     stack_statistics& statistics_;
+    tcp::counters closed_counters_;
     port_capabilities port_;
     flow_table<tcp_connection> table_;
     intrusive_list<dirty_hook> dirty_;

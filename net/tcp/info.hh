@@ -6,6 +6,9 @@
 #include <corewire/net/tcp/seq.hh>
 #include <corewire/reactor/base/time.hh>
 
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace corewire::tcp {
@@ -32,6 +35,15 @@ struct counters {
     std::uint64_t data_after_orphan = 0;       ///< data that nobody will read
     std::uint64_t handshake_repeats = 0;       ///< SYN or SYN-ACK that came again
 };
+
+/// The same as a list: for sums over connections.
+using counter_list = std::array<std::uint64_t, sizeof(counters) / sizeof(std::uint64_t)>;
+inline counters& operator+=(counters& sum, const counters& more) noexcept {
+    auto all = std::bit_cast<counter_list>(sum);
+    const auto add = std::bit_cast<counter_list>(more);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] += add[i];
+    return sum = std::bit_cast<counters>(all);
+}
 
 /// A snapshot; times in nanoseconds, sizes in bytes.
 struct connection_info {

@@ -76,15 +76,19 @@ void reactor::run() {
     scope here(*this);
     const exact_sleep punctual;
     time_point idle_since = never;
+    time_point idle_seen{}; ///< up to which idle_time_ has been counted
     while (!exit_) {
         if (poll_once()) {
             idle_since = never;
         } else if (idle_since == never) {
-            idle_since = now_;
+            idle_since = idle_seen = now_;
         } else if (options_.clock == nullptr && now_ - idle_since >= options_.spin) {
             sleep();
+            idle_time_ += clock_->now() - idle_seen;
             idle_since = never;
         } else {
+            idle_time_ += now_ - idle_seen;
+            idle_seen = now_;
             __builtin_ia32_pause();
         }
     }

@@ -172,6 +172,10 @@ public:
     io_engine& files(); // reactor/file/io_engine.cc
     std::uint64_t turns() const noexcept { return turns_; }
     std::uint64_t sleeps() const noexcept { return sleeps_; }
+    /// Time in run() from one turn that found nothing to do to the next, sleep included. Counted in idle turns only.
+    duration idle_time() const noexcept { return idle_time_; }
+    /// The ring, if io() has made it; for those who only count.
+    const uring* io_if_made() const noexcept { return io_.get(); }
 
     /// One pointer each for those above the loop (the runtime's shard, net's interface, rdma's devices), which it knows nothing of.
     enum class attachment : std::size_t { shard, network, rdma, application, metrics, log, count };
@@ -188,6 +192,7 @@ private:
     time_point now_{};
     std::uint64_t turns_ = 0;
     std::uint64_t sleeps_ = 0;
+    duration idle_time_{0};
     bool exit_ = false;
     frame_allocator::owner frames_ = frame_allocator::make();
     intrusive_list<poller> pollers_;

@@ -19,6 +19,7 @@ void metric_publisher::begin() noexcept {
     collector_begins_ = true;
     next_ = 0;
     in_round_ = true;
+    registry_.begin_rows();
 }
 
 /// True: there is more of this round.

@@ -176,8 +176,22 @@ void metric_registry::publish_histogram(const page::series& entry, const histogr
     store(to[entry.buckets + 1], from.sum());
 }
 
+void metric_registry::add_row(const std::array<std::uint64_t, page::row_fields>& fields) noexcept {
+    if (!rows_full()) {
+        page::row& to = row(rows_);
+        const std::uint64_t mark = to.begin + 1;
+        __atomic_store_n(&to.end, mark, __ATOMIC_RELAXED); // readers copy front to back: they see this first, or not at all
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+        for (std::size_t i = 0; i < fields.size(); ++i) store(to.fields[i], fields[i]);
+        __atomic_store_n(&to.begin, mark, __ATOMIC_RELEASE);
+    }
+    ++rows_;
+}
+
 void metric_registry::end_round(std::uint64_t interval_ns) noexcept {
     ++publications_;
+    __atomic_store_n(&head().row_count, static_cast<std::uint32_t>(std::min<std::uint64_t>(rows_, page::row_capacity)), __ATOMIC_RELAXED);
+    store(head().row_total, rows_);
     store(head().interval, interval_ns);
     store(head().publications, publications_);
     store(head().published, boot_time_ns());

@@ -12,6 +12,7 @@
 #include <corewire/reactor/metrics/metric.hh>
 #include <corewire/reactor/metrics/metrics_page.hh>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -72,6 +73,11 @@ public:
     std::uint64_t publications() const noexcept { return publications_; }
     std::byte* section() const noexcept { return section_; }
     page::section_header& head() noexcept { return *reinterpret_cast<page::section_header*>(section_); }
+    /// A round's rows of the section's table: begin, add (more than page::row_capacity are only counted), and end_round().
+    void begin_rows() noexcept { rows_ = 0; }
+    bool rows_full() const noexcept { return rows_ >= page::row_capacity; }
+    void add_row(const std::array<std::uint64_t, page::row_fields>& fields) noexcept;
+    void count_row() noexcept { ++rows_; }
     /// Row `index` of the section's table (page_layout.hh): below page::row_capacity.
     page::row& row(std::size_t index) noexcept {
         return reinterpret_cast<page::row*>(section_ + page::rows_at)[index];
@@ -116,6 +122,7 @@ private:
     std::uint32_t entries_reserved_ = 0;
     std::uint64_t generation_ = 0, publications_ = 0;
     std::uint64_t refused_ = 0;
+    std::uint64_t rows_ = 0;
 };
 
 /// Registers for as long as it lives. A module's owner makes one beside it.

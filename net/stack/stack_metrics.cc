@@ -1,0 +1,160 @@
+#include <corewire/net/stack/stack_metrics.hh>
+
+#include <corewire/net/port/port.hh>
+#include <corewire/net/stack/network_stack.hh>
+
+namespace corewire {
+
+namespace {
+
+struct dropped {
+    const char* reason;
+    const std::uint64_t& packets;
+};
+
+/// One family for whatever went no further, by layer and reason: the place to look first.
+void register_drops(metric_group& group, const char* layer, std::initializer_list<dropped> all) {
+    for (const dropped& each : all)
+        group.counter("corewire_packets_dropped_total", "Packets that went no further, by the layer that dropped them and why.",
+                      each.packets, join_labels(metric_label("layer", layer), metric_label("reason", each.reason)));
+}
+
+void register_neighbors(metric_group& group, const neighbor_cache& cache) {
+    const neighbor_statistics& s = cache.statistics();
+    group.gauge("corewire_neighbors", "Entries of the neighbour cache.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const neighbor_cache*>(of)->size(); }, &cache);
+    group.gauge("corewire_neighbor_packets_waiting", "Packets that wait for an address to be resolved.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const neighbor_cache*>(of)->waiting_packets(); },
+                &cache);
+    group.counter("corewire_neighbors_created_total", "Entries made.", s.created);
+    group.counter("corewire_neighbors_evicted_total", "Entries that made room for others.", s.evicted);
+    group.counter("corewire_neighbors_resolved_total", "Addresses resolved.", s.resolved);
+    group.counter("corewire_neighbors_failed_total", "Addresses that nobody answered for.", s.failed);
+    group.counter("corewire_neighbors_table_full_total", "Times no entry could make room.", s.table_full);
+    group.counter("corewire_neighbor_packets_queued_total", "Packets that waited for an address.", s.packets_queued);
+    group.counter("corewire_arp_requests_sent_total", "ARP requests sent.", s.requests_sent);
+    group.counter("corewire_arp_replies_sent_total", "ARP replies sent.", s.replies_sent);
+    group.counter("corewire_arp_outbox_full_total", "ARP messages not sent because earlier ones still waited.", s.outbox_full);
+    group.counter("corewire_arp_mac_changed_total", "Times a neighbour's MAC address changed.", s.mac_changed);
+    group.counter("corewire_arp_mac_change_refused_total", "MAC addresses that changed again too soon.", s.mac_change_refused);
+    group.counter("corewire_arp_ignored_total", "ARP messages ignored.", s.ignored_unsolicited, metric_label("reason", "unsolicited"));
+    group.counter("corewire_arp_ignored_total", "ARP messages ignored.", s.ignored_malformed, metric_label("reason", "malformed"));
+    register_drops(group, "link", {{"queue_full", s.queue_dropped}, {"unreachable", s.unreachable_dropped}});
+}
+
+void register_icmp(metric_group& group, const icmp_statistics& s) {
+    group.counter("corewire_icmp_received_total", "ICMP messages received.", s.received);
+    group.counter("corewire_icmp_echo_requests_total", "Echo requests received.", s.echo_requests);
+    group.counter("corewire_icmp_echo_replies_sent_total", "Echo replies sent.", s.echo_replies_sent);
+    group.counter("corewire_icmp_echo_replies_received_total", "Echo replies received.", s.echo_replies_received);
+    group.counter("corewire_icmp_errors_received_total", "Errors that named a flow of ours.", s.errors_received);
+    group.counter("corewire_icmp_errors_sent_total", "Errors sent.", s.errors_sent);
+    group.counter("corewire_icmp_errors_forbidden_total", "Errors that the rules forbid to send.", s.errors_forbidden);
+    group.counter("corewire_icmp_rate_limited_total", "Errors and replies that the limiter withheld.", s.rate_limited);
+    register_drops(group, "icmp", {{"malformed", s.malformed},
+                                   {"bad_checksum", s.bad_checksum},
+                                   {"ignored", s.ignored},
+                                   {"group_echo", s.group_echoes_ignored},
+                                   {"foreign_error", s.errors_foreign},
+                                   {"no_frame", s.no_frame}});
+}
+
+void register_fragments(metric_group& group, const reassembler& fragments) {
+    const reassembly_statistics& s = fragments.statistics();
+    group.gauge("corewire_ip_reassembling", "Datagrams of which pieces are missing.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const reassembler*>(of)->size(); }, &fragments);
+    group.counter("corewire_ip_fragments_received_total", "Fragments received.", s.fragments);
+    group.counter("corewire_ip_datagrams_reassembled_total", "Datagrams put together.", s.completed);
+    register_drops(group, "fragments", {{"timed_out", s.timed_out},
+                                        {"evicted", s.evicted},
+                                        {"no_frame", s.no_frame},
+                                        {"duplicate", s.duplicates},
+                                        {"overlap", s.overlaps},
+                                        {"inconsistent", s.inconsistent},
+                                        {"too_long", s.too_long},
+                                        {"tiny", s.tiny},
+                                        {"malformed", s.malformed}});
+}
+
+void register_udp(metric_group& group, const udp_demux& demux) {
+    const udp_statistics& s = demux.statistics();
+    group.gauge("corewire_udp_endpoints", "Bound UDP sockets.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const udp_demux*>(of)->size(); }, &demux);
+    group.counter("corewire_udp_datagrams_received_total", "UDP datagrams received.", s.received);
+    group.counter("corewire_udp_datagrams_delivered_total", "UDP datagrams put on a socket's queue.", s.delivered);
+    group.counter("corewire_udp_ports_exhausted_total", "Binds that found no free port.", s.ports_exhausted);
+    group.counter("corewire_udp_endpoints_refused_total", "Binds beyond a limit.", s.endpoints_refused);
+    group.counter("corewire_udp_queued_limit_total", "Datagrams dropped because all queues together were full.", s.dropped_total_full);
+    register_drops(group, "udp", {{"malformed", s.malformed},
+                                  {"bad_checksum", s.bad_checksum},
+                                  {"no_port", s.no_port},
+                                  {"queue_full", s.dropped_full},
+                                  {"no_frame", s.no_frame}});
+}
+
+void register_tcp(metric_group& group, const stack_statistics& s) {
+    group.counter("corewire_tcp_segments_received_total", "TCP segments received.", s.tcp_segments_in);
+    group.counter("corewire_tcp_segments_sent_total", "TCP segments sent.", s.tcp_segments_out);
+    group.counter("corewire_tcp_resets_sent_total", "Resets sent for segments of no connection.", s.tcp_resets_sent);
+    group.counter("corewire_tcp_cookies_total", "SYN cookies, by what became of them.", s.tcp_cookies_sent,
+                  metric_label("outcome", "sent"));
+    group.counter("corewire_tcp_cookies_total", "SYN cookies, by what became of them.", s.tcp_cookies_accepted,
+                  metric_label("outcome", "accepted"));
+    group.counter("corewire_tcp_cookies_total", "SYN cookies, by what became of them.", s.tcp_cookies_rejected,
+                  metric_label("outcome", "rejected"));
+    register_drops(group, "tcp", {{"malformed", s.malformed_tcp},
+                                  {"bad_checksum", s.bad_tcp_checksum},
+                                  {"no_connection", s.tcp_no_connection},
+                                  {"backlog_full", s.tcp_backlog_full},
+                                  {"connection_limit", s.tcp_connection_limit}});
+}
+
+} // namespace
+
+void register_port_metrics(metric_group& group, port& device) {
+    const port_statistics& s = device.statistics();
+    group.counter("corewire_port_received_packets_total", "Frames received.", s.received_packets);
+    group.counter("corewire_port_received_bytes_total", "Bytes of the frames received.", s.received_bytes);
+    group.counter("corewire_port_transmitted_packets_total", "Frames transmitted.", s.transmitted_packets);
+    group.counter("corewire_port_transmitted_bytes_total", "Bytes of the frames transmitted.", s.transmitted_bytes);
+    group.counter("corewire_port_transmit_full_total", "Times the port could not take a whole burst.", s.transmit_full);
+    group.counter("corewire_port_system_calls_total", "System calls on the data path.", s.system_calls);
+    register_drops(group, "port", {{"no_buffer", s.receive_no_buffer},
+                                   {"malformed", s.receive_malformed},
+                                   {"transmit", s.transmit_dropped}});
+    const frame_pool& pool = device.pool();
+    group.gauge("corewire_port_frames", "Frames of the port's pool.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const frame_pool*>(of)->count(); }, &pool);
+    group.gauge("corewire_port_frames_free", "Frames of the port's pool that nobody uses.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const frame_pool*>(of)->free_count; }, &pool);
+    group.counter("corewire_port_frames_exhausted_total", "Times the port's pool had no frame.",
+                  [](const void* of) noexcept { return static_cast<const frame_pool*>(of)->exhausted(); }, &pool);
+}
+
+void register_stack_metrics(metric_group& group, network_stack& stack) {
+    const stack_statistics& s = stack.statistics();
+    group.counter("corewire_stack_frames_received_total", "Frames taken from the port.", s.received);
+    group.counter("corewire_stack_frames_handed_over_total", "Frames passed on to the shard that owns their flow.", s.handed_over);
+    register_drops(group, "ethernet", {{"malformed", s.malformed_ethernet}});
+    register_drops(group, "ip", {{"not_for_us", s.not_for_us},
+                                 {"unknown_protocol", s.unknown_protocol},
+                                 {"malformed", s.malformed_ip},
+                                 {"bad_checksum", s.bad_ip_checksum},
+                                 {"martian", s.martian},
+                                 {"source_routed", s.source_routed},
+                                 {"no_route", s.no_route},
+                                 {"no_frame", s.no_frame},
+                                 {"egress_full", s.egress_full}});
+    const egress& queue = stack.output_queue();
+    group.gauge("corewire_egress_packets", "Packets that wait for the port.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const egress*>(of)->waiting(); }, &queue);
+    group.counter("corewire_egress_dropped_total", "Packets that found the transmit queue full.",
+                  [](const void* of) noexcept { return static_cast<const egress*>(of)->dropped(); }, &queue);
+    register_neighbors(group, stack.ip().neighbors());
+    register_icmp(group, stack.icmp().statistics());
+    register_fragments(group, stack.fragments());
+    register_udp(group, stack.udp().demux());
+    register_tcp(group, s);
+}
+
+} // namespace corewire
