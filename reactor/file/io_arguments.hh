@@ -31,6 +31,7 @@ enum class io_opcode : std::uint8_t {
     make_directory, ///< fd, address; mode
     poll,           ///< fd; flags: POLLIN, POLLOUT; answers with the events
     list,           ///< getdents64(2): fd, address, length. Always by a helper: io_uring has no such operation
+    call,           ///< function(address), a blocking call of ours. Always by a helper
     copy,           ///< copy_file_range(2): fd, offset -> other_fd, other_offset; length. Always by a helper
     count
 };
@@ -50,6 +51,7 @@ struct io_arguments {
     int other_fd = -1;
     void* address = nullptr;
     void* other = nullptr;
+    int (*function)(void*) noexcept = nullptr; ///< of `call`: answers like a system call, -errno
     std::uint64_t length = 0;
     std::uint64_t offset = 0;
     std::uint64_t other_offset = 0;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(io_opcode::count)> names{
     "nop",   "read",   "write", "vectored read", "vectored write", "sync",   "allocate", "truncate",       "advise", "open",
-    "close", "status", "rename", "unlink",       "link",           "symlink", "make directory", "poll", "list", "copy"};
+    "close", "status", "rename", "unlink",       "link",           "symlink", "make directory", "poll", "list", "call", "copy"};
 
 int answer(ssize_t returned) noexcept { return returned < 0 ? -errno : static_cast<int>(returned); }
 
@@ -56,6 +56,7 @@ int execute(const io_arguments& a) noexcept {
         auto to = static_cast<off_t>(a.other_offset);
         return answer(::copy_file_range(a.fd, &from, a.other_fd, &to, bytes, 0));
     }
+    case io_opcode::call: return a.function(a.address);
     case io_opcode::nop: return 0;
     case io_opcode::poll: // by the readiness set, never by a helper: it may last for ever
     case io_opcode::count: break;

@@ -38,6 +38,7 @@ int uring_opcode(io_opcode opcode) noexcept {
     case io_opcode::make_directory: return IORING_OP_MKDIRAT;
     case io_opcode::poll: return IORING_OP_POLL_ADD;
     case io_opcode::list:
+    case io_opcode::call:
     case io_opcode::copy:
     case io_opcode::count: break;
     }
@@ -96,6 +97,7 @@ void prepare(io_uring_sqe& entry, const io_arguments& a) noexcept {
     case io_opcode::poll: io_uring_prep_poll_add(&entry, a.fd, a.flags); break;
     case io_opcode::nop: io_uring_prep_nop(&entry); break;
     case io_opcode::list:
+    case io_opcode::call:
     case io_opcode::copy:
     case io_opcode::count: CW_ASSERT(false, "io_uring has no such operation");
     }

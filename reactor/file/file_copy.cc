@@ -1,0 +1,79 @@
+#include <corewire/reactor/file/file_copy.hh>
+
+#include <corewire/reactor/task/when_all.hh>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace corewire {
+
+namespace {
+
+struct copying {
+    const file& from;
+    const file& to;
+    copy_options options;
+    wait_limits limits;
+    std::uint64_t next = 0;             ///< the first byte that nobody has taken on
+    std::uint64_t end = ~std::uint64_t{0};
+    bool failed = false;
+};
+
+/// The kernel's own way. False: it has none between these two, and nothing was copied.
+task<bool> by_the_kernel(copying& work) {
+    constexpr std::uint64_t at_a_time = 64 << 20; ///< between two looks at the limits
+    while (work.next < work.end) {
+        io_arguments a = work.from.bytes_at(io_opcode::copy, nullptr, at_a_time, work.next, -1);
+        a.other_fd = work.to.descriptor();
+        a.other_offset = work.next;
+        const int n = co_await io_attempt(a, work.limits, &work.from.name());
+        if (n == 0 && work.next == 0) co_return false; // empty, or a file of /proc, which only read(2) can tell
+        if (n < 0 && work.next == 0 && (n == -EXDEV || n == -EINVAL || n == -ENOSYS || n == -EOPNOTSUPP)) co_return false;
+        if (n < 0) throw std::system_error(-n, std::generic_category(), "copying '" + work.from.name() + "'");
+        if (n == 0) work.end = work.next;
+        work.next += static_cast<std::uint64_t>(n);
+    }
+    co_return true;
+}
+
+/// One of several workers: reads a chunk, writes it, takes the next. The first failure stops them all.
+task<> by_chunks(copying& work) {
+    try {
+        const io_memory memory(work.options.chunk);
+        while (work.next < work.end && !work.failed) {
+            const std::uint64_t offset = work.next;
+            work.next += work.options.chunk;
+            std::size_t n = co_await work.from.read_exactly(memory.whole(), offset, work.limits);
+            if (n < work.options.chunk) work.end = std::min(work.end, offset + n);
+            if (n == 0) break;
+            if (work.to.direct()) {
+                const std::size_t whole = (n + work.to.alignment() - 1) / work.to.alignment() * work.to.alignment();
+                std::memset(memory.bytes().data() + n, 0, whole - n);
+                n = whole;
+            }
+            co_await work.to.write(memory.piece(0, n), offset, work.limits);
+        }
+    } catch (...) {
+        work.failed = true;
+        throw;
+    }
+}
+
+} // namespace
+
+task<std::uint64_t> copy(const file& from, const file& to, copy_options options, wait_limits limits) {
+    copying work{from, to, options, limits};
+    bool done = false;
+    if (!from.direct() && !to.direct()) done = co_await by_the_kernel(work);
+    if (!done) {
+        std::vector<task<>> workers;
+        for (unsigned i = 0; i < std::max(options.in_flight, 1u); ++i) workers.push_back(by_chunks(work));
+        co_await when_all(std::move(workers));
+    }
+    co_await to.truncate(work.end, limits);
+    co_return work.end;
+}
+
+} // namespace corewire

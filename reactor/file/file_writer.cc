@@ -1,0 +1,187 @@
+#include <corewire/reactor/file/file_writer.hh>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <system_error>
+
+namespace corewire {
+
+file_writer::file_writer(file to, file_writer_options options)
+    : to_(std::move(to)), position_(options.offset), buffer_size_(options.buffer_size),
+      memory_(options.buffer_size * std::max(options.buffers, 1u)) {
+    if (to_.direct() && (options.offset % to_.alignment() != 0 || buffer_size_ % to_.alignment() != 0))
+        throw std::system_error(EINVAL, std::generic_category(), "writing '" + to_.name() + "': not aligned for O_DIRECT");
+    for (unsigned i = 0; i < std::max(options.buffers, 1u); ++i)
+        slots_.push_back(std::make_unique<slot>(*this, memory_.piece(i * buffer_size_, buffer_size_)));
+    begin(current(), position_);
+}
+
+file_writer::~file_writer() {
+    for (auto& each : slots_) reactor::current().files().abandon(*each);
+    if (to_ && written() < position_)
+        std::fprintf(stderr, "'%s' was given up with %llu accepted bytes not written: it was not closed\n", to_.name().c_str(),
+                     static_cast<unsigned long long>(position_ - written()));
+}
+
+std::uint64_t file_writer::written() const noexcept {
+    std::uint64_t first = position_;
+    for (const auto& each : slots_)
+        if (each->sent < each->filled) first = std::min(first, each->offset + each->sent);
+    return first;
+}
+
+void file_writer::check() const {
+    if (!to_) throw std::system_error(EBADF, std::generic_category(), "a file_writer that is closed");
+    if (failure_ != 0)
+        throw std::system_error(failure_, std::generic_category(),
+                                sync_failed_ ? "sync of '" + to_.name() + "'"
+                                             : "writing '" + to_.name() + "' at " + std::to_string(written()));
+}
+
+void file_writer::note(int error) noexcept {
+    if (failure_ == 0) failure_ = error;
+}
+
+void file_writer::begin(slot& s, std::uint64_t offset) noexcept {
+    s.offset = offset;
+    s.filled = s.sent = s.length = 0;
+    s.failed = false;
+}
+
+// ---- a slot's way into the file --------------------------------------------------------------------------------------
+
+void file_writer::send(slot& s) noexcept {
+    s.length = s.filled;
+    if (to_.direct()) {
+        const std::size_t whole = (s.filled + to_.alignment() - 1) / to_.alignment() * to_.alignment();
+        std::memset(s.memory.bytes.data() + s.filled, 0, whole - s.filled);
+        cut_ |= whole != s.filled;
+        s.length = whole;
+        s.sent = s.sent / to_.alignment() * to_.alignment();
+    }
+    s.failed = false;
+    s.done.reset();
+    go_on(s);
+}
+
+void file_writer::go_on(slot& s) noexcept {
+    s.arguments = to_.bytes_at(io_opcode::write, s.memory.bytes.data() + s.sent, s.length - s.sent, s.offset + s.sent,
+                               s.memory.memory_index);
+    reactor::current().files().submit(s);
+}
+
+void file_writer::slot::on_complete(io_request& r, int result) noexcept {
+    auto& s = static_cast<slot&>(r);
+    if (result > 0) {
+        s.sent += static_cast<std::size_t>(result);
+        if (s.sent < s.length) return s.owner.go_on(s); // a short write
+    } else {
+        s.failed = true;
+        s.owner.note(result < 0 ? -result : EIO); // a write of nothing would go on for ever
+    }
+    s.sent = std::min(s.sent, s.filled); // padding is nobody's
+    s.done.set();
+}
+
+/// The current slot is full and on its way: the next one's turn, when it has come back.
+task<> file_writer::next_slot(wait_limits limits) {
+    slot& next = *slots_[(current_ + 1) % slots_.size()];
+    if (!next.done.is_set()) co_await next.done.wait(limits);
+    check(); // it may have come back with a failure: its bytes stay
+    current_ = (current_ + 1) % slots_.size();
+    begin(next, position_);
+}
+
+/// Until nothing is on its way.
+task<> file_writer::settle(wait_limits limits) {
+    for (auto& each : slots_)
+        if (!each->done.is_set()) co_await each->done.wait(limits);
+    check();
+}
+
+// ---- what a user calls -----------------------------------------------------------------------------------------------
+
+task<> file_writer::write(byte_span from, wait_limits limits) {
+    check();
+    while (!from.empty()) {
+        if (current().filled == buffer_size_) co_await next_slot(limits);
+        // After a flush was cut short the slot may be on its way still.
+        if (!current().done.is_set()) co_await current().done.wait(limits);
+        check();
+        slot& s = current();
+        const std::size_t n = std::min(from.size(), buffer_size_ - s.filled);
+        std::memcpy(s.memory.bytes.data() + s.filled, from.data(), n);
+        s.filled += n;
+        position_ += n;
+        from = from.subspan(n);
+        if (s.filled == buffer_size_) send(s);
+    }
+}
+
+task<> file_writer::write(std::string_view text, wait_limits limits) { return write(std::as_bytes(std::span{text}), limits); }
+
+/// The slot that is not full goes out as it is, and is filled further afterwards.
+task<> file_writer::send_rest(wait_limits limits) {
+    slot& s = current();
+    if (s.done.is_set() && s.sent < s.filled && !s.failed) send(s);
+    co_await settle(limits);
+    if (!cut_) co_return;
+    co_await to_.truncate(position_, limits);
+    cut_ = false;
+}
+
+task<> file_writer::flush(wait_limits limits) {
+    check();
+    co_await send_rest(limits);
+}
+
+task<> file_writer::sync(wait_limits limits) {
+    co_await flush(limits);
+    const int rc = co_await io_attempt(to_.bytes_at(io_opcode::sync, nullptr, 0, 0, -1), limits, &to_.name());
+    if (rc == -ECANCELED || rc == -ETIMEDOUT) throw std::system_error(-rc, std::generic_category(), "sync of '" + to_.name() + "'");
+    if (rc < 0) {
+        note(-rc);
+        sync_failed_ = true;
+    }
+    check();
+}
+
+task<> file_writer::retry(wait_limits limits) {
+    if (!sync_failed_) failure_ = 0;
+    check();
+    for (auto& each : slots_)
+        if (each->failed) send(*each);
+    co_await flush(limits);
+}
+
+task<> file_writer::close(wait_limits limits) {
+    if (!to_) check();
+    if (failure_ == 0) {
+        int limit = 0;
+        try {
+            co_await send_rest(limits);
+        } catch (const std::system_error& e) {
+            limit = e.code().value();
+        }
+        // A truncate that failed is a failure of ours; a limit is the caller's.
+        if (failure_ == 0 && (limit == ECANCELED || limit == ETIMEDOUT))
+            throw std::system_error(limit, std::generic_category(), "closing '" + to_.name() + "'");
+        if (limit != 0) note(limit);
+    }
+    for (auto& each : slots_) reactor::current().files().abandon(*each); // what is on its way behind a failure
+    const std::string name = to_.name();
+    const std::uint64_t in_file = written();
+    int closing = 0;
+    try {
+        co_await to_.close();
+    } catch (const std::system_error& e) {
+        closing = e.code().value();
+    }
+    if (failure_ != 0)
+        throw std::system_error(failure_, std::generic_category(), "writing '" + name + "' at " + std::to_string(in_file));
+    if (closing != 0) throw std::system_error(closing, std::generic_category(), "closing '" + name + "'");
+}
+
+} // namespace corewire
