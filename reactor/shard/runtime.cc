@@ -121,6 +121,7 @@ void runtime::shard_main(unsigned shard) {
     everybody_->arrive_and_wait(); // no loop runs any more: nobody will wake this reactor
     if (here) {
         here->loop.root_group().destroy_all();
+        here->locals.clear(); // while the mailboxes of the others are still there
         if (hooks_.tear_down) hooks_.tear_down(shard);
         here->mail.discard();
     }

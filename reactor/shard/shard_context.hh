@@ -5,6 +5,7 @@
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/shard/mailbox.hh>
 #include <corewire/reactor/shard/runtime.hh>
+#include <corewire/reactor/shard/shard_local_table.hh>
 #include <corewire/reactor/task/stop.hh>
 #include <corewire/reactor/task/task_group.hh>
 
@@ -45,6 +46,7 @@ struct shard_context {
     stop_source give_up; ///< the drain deadline has passed
     drain_timer drain{*this};
     phase_watch watch{*this};
+    shard_local_table locals;
     task_group lead{"runtime"}; ///< holds the one task that waits for all others
 };
 

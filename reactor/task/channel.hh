@@ -3,6 +3,8 @@
 //     co_await c.send(std::move(order));                while (auto order = co_await c.receive()) handle(*order);
 //     c.close();                                        // what is in it is still received; then receive() gives nothing
 //
+// (With g++ 12 an aggregate that owns something gets a name before it is sent: docs/STYLE.md, "Coroutines".)
+//
 // Senders wait while it is full, receivers while it is empty, each in the order they came; values arrive in the order in which
 // they were sent. A value stays in the channel until the receiver that was woken for it runs, so none is lost when that one
 // is destroyed or goes away. Between shards: reactor/shard/shard_channel.hh. One shard's. Bounded by its capacity.

@@ -52,6 +52,11 @@ public:
         }
         /// Gives `n` of them back, which must be there.
         void release(std::size_t n) noexcept { static_cast<void>(split(n)); }
+        /// Lets go without giving back: somebody else will adopt() as many. Returns their number.
+        std::size_t detach() noexcept {
+            owner_ = nullptr;
+            return std::exchange(count_, 0);
+        }
         /// A guard of its own for `n` of them.
         units split(std::size_t n) noexcept {
             CW_ASSERT(n <= count_, "more units are taken out of a guard than it holds");
@@ -105,6 +110,12 @@ public:
     units try_acquire(std::size_t count = 1) noexcept {
         if (!may_take(count)) return {};
         held_ += count;
+        return {this, count};
+    }
+
+    /// A guard for units that were detached from theirs.
+    units adopt(std::size_t count) noexcept {
+        CW_ASSERT(count <= held_, "more units are adopted than are out");
         return {this, count};
     }
 

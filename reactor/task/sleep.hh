@@ -1,4 +1,4 @@
-// sleep_until, sleep_for, yield: giving the core away for a time, or for a turn.
+// sleep_until, sleep_for, yield, maybe_yield: giving the core away for a time, for a turn, or when it is time to.
 #pragma once
 
 #include <corewire/reactor/loop/reactor.hh>
@@ -44,5 +44,19 @@ public:
     void await_resume() const noexcept {}
 };
 inline yield_awaiter yield() noexcept { return {}; }
+
+/// For long loops: gives way once the turn has lasted as long as the loop allows (reactor_options::resume_time), and costs a
+/// count otherwise; the clock is looked at every 16 calls.
+///     for (auto& entry : everything) { work(entry); co_await cw::maybe_yield(); }
+class maybe_yield_awaiter final : public waiter {
+public:
+    bool await_ready() const noexcept { return !reactor::current().turn_is_long(); }
+    void await_suspend(std::coroutine_handle<> h) noexcept {
+        handle = h;
+        reactor::make_ready_next_turn(*this);
+    }
+    void await_resume() const noexcept {}
+};
+inline maybe_yield_awaiter maybe_yield() noexcept { return {}; }
 
 } // namespace corewire

@@ -1,0 +1,67 @@
+// barrier: all shards (or any number of coroutines, wherever they are) meet, and go on together; again and again.
+//
+//     cw::barrier loaded{cw::this_shard::count()};             // made on one shard, used by all
+//     co_await loaded.arrive_and_wait();
+//
+// It lives on the shard that made it; arriving is a call there that is answered when the last one has come. One that gives up by
+// its limits has arrived nevertheless. Bounded: one call for each that waits (mailbox_options::calls_in_flight). Destroyed on its
+// shard; those who wait get ECANCELED.
+#pragma once
+
+#include <corewire/reactor/base/assert.hh>
+#include <corewire/reactor/shard/remote_call.hh>
+#include <corewire/reactor/shard/this_shard.hh>
+#include <corewire/reactor/task/task.hh>
+#include <corewire/reactor/task/wait_queue.hh>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace corewire {
+
+class barrier {
+public:
+    /// For `participants` arrivals a round, at least one.
+    explicit barrier(std::size_t participants) : home_(this_shard::id()), participants_(participants) {
+        CW_ASSERT(participants > 0, "a barrier for nobody");
+    }
+    barrier(const barrier&) = delete;
+    barrier& operator=(const barrier&) = delete;
+
+    /// Waits for the round to be complete. From any shard. Throws ETIMEDOUT or ECANCELED by its limits, and as submit_to().
+    auto arrive_and_wait(wait_limits limits = {}) {
+        return submit_to(home_, [this] { return arrive(); }, limits);
+    }
+    /// Rounds completed. On its own shard only.
+    std::uint64_t rounds() const noexcept { return rounds_; }
+    /// Arrivals of the round that goes on. On its own shard only.
+    std::size_t arrived() const noexcept { return arrived_; }
+
+private:
+    class awaiter final : public queued_waiter {
+    public:
+        explicit awaiter(barrier& b) noexcept : queued_waiter(wait_limits{}), barrier_(b) {}
+        bool await_ready() noexcept { return barrier_.arrival_completes(); }
+        bool await_suspend(std::coroutine_handle<> h) noexcept { return stand_in(barrier_.waiting_, h); }
+        void await_resume() const { throw_if_failed("waiting at a barrier"); }
+
+    private:
+        barrier& barrier_;
+    };
+    task<> arrive() { co_await awaiter{*this}; }
+    bool arrival_completes() noexcept {
+        if (++arrived_ < participants_) return false;
+        arrived_ = 0;
+        ++rounds_;
+        waiting_.wake_all();
+        return true;
+    }
+
+    unsigned home_;
+    std::size_t participants_;
+    std::size_t arrived_ = 0;
+    std::uint64_t rounds_ = 0;
+    wait_queue waiting_;
+};
+
+} // namespace corewire

@@ -1,0 +1,241 @@
+// shard_channel<T>: a bounded queue into one shard from all: any shard sends, the shard that made it receives.
+//
+//     shard A: send() -- credit --> message --+
+//     shard B: send() -- credit --> message --+--> [ values ] --> receive()     home
+//         credits come back in batches  <------------------------------+
+//
+//     co_await c.send(std::move(order));                                       // anywhere
+//     while (auto order = co_await c.receive()) handle(*order);                // at home
+//     co_await c.close();                                                      // at home; before it is destroyed
+//
+// Each shard may have `each` values on the way or unread; its senders wait for credits in the order they came, so a shard that sends too
+// much holds up itself and nobody else. Values of one shard arrive in the order they were sent. A message costs one cache
+// line, a credit half a message or less. Inside one shard use channel<T>.
+#pragma once
+
+#include <corewire/reactor/base/assert.hh>
+#include <corewire/reactor/shard/block.hh>
+#include <corewire/reactor/shard/mailbox.hh>
+#include <corewire/reactor/shard/remote_call.hh>
+#include <corewire/reactor/shard/runtime.hh>
+#include <corewire/reactor/shard/this_shard.hh>
+#include <corewire/reactor/task/as_result.hh>
+#include <corewire/reactor/task/channel.hh>
+#include <corewire/reactor/task/event.hh>
+#include <corewire/reactor/task/semaphore.hh>
+#include <corewire/reactor/task/task.hh>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace corewire {
+
+template <typename T>
+class shard_channel {
+public:
+    /// `each`: values that one shard may have on the way or unread, at least one. Room for all shards' is taken here, which
+    /// becomes its home.
+    explicit shard_channel(std::size_t each)
+        : home_(this_shard::id()), each_(each), sides_(new side[this_shard::count()]), returns_(new credit_return[this_shard::count()]),
+          values_(each * this_shard::count()) {
+        for (unsigned shard = 0; shard < this_shard::count(); ++shard) sides_[shard].credits.resize(each);
+    }
+    shard_channel(const shard_channel&) = delete;
+    shard_channel& operator=(const shard_channel&) = delete;
+    /// At home, after close(). It may also have been abandoned at shutdown: what other shards may still use is left as it is then.
+    ~shard_channel() {
+        CW_ASSERT(quiet_ || this_shard::stopping().stop_requested(), "a shard_channel is destroyed before its close() has ended");
+        if (!quiet_) {
+            static_cast<void>(sides_.release());
+            return;
+        }
+        for (unsigned shard = 0; shard < this_shard::count(); ++shard) {
+            semaphore& credits = sides_[shard].credits;
+            credits.adopt(credits.held()).release(); // of values that nobody has read
+        }
+    }
+
+    /// From any shard: waits for a credit, and for room in the ring. Throws EPIPE when the channel is closed, before or meanwhile;
+    /// ETIMEDOUT or ECANCELED by its limits. A value that was not sent is destroyed.
+    task<> send(T value, wait_limits limits = {}) {
+        side& mine = sides_[this_shard::id()];
+        if (mine.closed) throw std::system_error(std::make_error_code(std::errc::broken_pipe), "sending to a shard_channel");
+        auto credit = co_await as_result(mine.credits.acquire(1, limits));
+        if (!credit) {
+            // Closing takes all credits away: nobody will ever get one, which the semaphore calls an invalid argument.
+            const bool closed = credit.error() == std::errc::invalid_argument;
+            throw std::system_error(closed ? std::make_error_code(std::errc::broken_pipe) : credit.error(),
+                                    "sending to a shard_channel");
+        }
+        if (this_shard::id() == home_) {
+            arrived(home_, std::move(value));
+        } else {
+            outgoing message(*this, mine, std::move(value), limits);
+            co_await message;
+        }
+        credit->detach(); // it comes back when the value has been received
+    }
+    /// At home: the oldest value; nothing once the channel is closed and empty. Throws ETIMEDOUT or ECANCELED by its limits.
+    task<std::optional<T>> receive(wait_limits limits = {}) {
+        std::optional<received> next = co_await values_.receive(limits);
+        if (!next) co_return std::nullopt;
+        give_credit(next->from);
+        co_return std::move(next->value);
+    }
+    /// At home: a value if one is there for the taking.
+    std::optional<T> try_receive() noexcept {
+        std::optional<received> next = values_.try_receive();
+        if (!next) return std::nullopt;
+        give_credit(next->from);
+        return std::move(next->value);
+    }
+    /// At home: ends all sending (EPIPE) and waits until nothing is on the way. What has come can still be received.
+    task<> close() {
+        if (quiet_) co_return;
+        closing_ = true;
+        for (unsigned shard = 0; shard < this_shard::count(); ++shard)
+            co_await submit_to(shard, [this] { return close_side(sides_[this_shard::id()]); });
+        values_.close();
+        quiet_ = true;
+    }
+
+    unsigned home() const noexcept { return home_; }
+    /// At home: values that have come and were not received.
+    std::size_t size() const noexcept { return values_.size(); }
+
+private:
+    /// A shard's end; touched by that shard only while the channel is open.
+    struct alignas(cache_line) side {
+        semaphore credits{0};
+        std::size_t in_line = 0; ///< messages that wait for room in the ring
+        event none_in_line;      ///< waited for when closing
+        bool closed = false;
+    };
+    struct received {
+        T value;
+        unsigned from;
+    };
+    struct sent {
+        shard_channel* channel;
+        T value;
+    };
+
+    /// A value on its way into the ring to the home, in its sender's frame.
+    class outgoing final : public remote_call_base {
+    public:
+        outgoing(shard_channel& c, side& mine, T&& value, const wait_limits& limits)
+            : remote_call_base(limits), channel_(c), side_(mine), loaded_(sent{&c, std::move(value)}) {}
+        ~outgoing() { leave_line(); }
+        bool await_ready() noexcept {
+            mailbox& here = this_shard::mail();
+            message* slot = here.claim_request(channel_.home_);
+            if (slot == nullptr) return false;
+            fill(*slot);
+            here.send(channel_.home_);
+            return true;
+        }
+        bool await_suspend(std::coroutine_handle<> h) noexcept {
+            this->handle = h;
+            if (!this->arm_limits()) return false;
+            ++side_.in_line;
+            stands_ = true;
+            this_shard::mail().wait_for_room(channel_.home_, *this);
+            return true;
+        }
+        void await_resume() const { this->throw_if_failed("sending to a shard_channel"); }
+
+    private:
+        void fill(message& slot) noexcept {
+            slot.run = [](message& self, mailbox* here, unsigned from) noexcept {
+                detail::carried<sent> arriving(self.payload);
+                if (here != nullptr) (*arriving).channel->arrived(from, std::move((*arriving).value));
+            };
+            slot.call = nullptr;
+            loaded_.emplace(slot.payload);
+        }
+        void emplace_request(message& slot) noexcept override {
+            fill(slot);
+            leave_line();
+            this->disarm_limits();
+            reactor::make_ready(*this);
+        }
+        void abandon() noexcept override {
+            remote_call_base::abandon();
+            leave_line();
+        }
+        void leave_line() noexcept {
+            if (std::exchange(stands_, false) && --side_.in_line == 0) side_.none_in_line.set();
+        }
+        shard_channel& channel_;
+        side& side_;
+        detail::carrier<sent> loaded_;
+        bool stands_ = false;
+    };
+
+    /// Credits on their way back to one shard. Stands in the ring's line when that is full, and grows meanwhile.
+    class credit_return final : public remote_call_base {
+    public:
+        credit_return() noexcept : remote_call_base(wait_limits{}) {}
+        void add(shard_channel& c, unsigned to) noexcept {
+            side_ = &c.sides_[to];
+            if (++owed_ < std::max<std::size_t>(1, c.each_ / 2) || this->linked()) return;
+            mailbox& here = this_shard::mail();
+            if (message* slot = here.claim_request(to)) [[likely]] {
+                emplace_request(*slot);
+                here.send(to);
+            } else {
+                here.wait_for_room(to, *this);
+            }
+        }
+
+    private:
+        struct payload {
+            side* to;
+            std::size_t credits;
+        };
+        void emplace_request(message& slot) noexcept override {
+            slot.run = [](message& self, mailbox* here, unsigned) noexcept {
+                const auto& back = *std::launder(reinterpret_cast<payload*>(self.payload));
+                if (here != nullptr) back.to->credits.adopt(back.credits).release();
+            };
+            slot.call = nullptr;
+            ::new (slot.payload) payload{side_, std::exchange(owed_, 0)};
+        }
+        side* side_ = nullptr;
+        std::size_t owed_ = 0;
+    };
+
+    static task<> close_side(side& mine) {
+        mine.closed = true;
+        mine.credits.resize(0);
+        while (mine.in_line != 0) {
+            mine.none_in_line.reset();
+            co_await mine.none_in_line.wait();
+        }
+    }
+    void arrived(unsigned from, T&& value) noexcept {
+        const bool had_room = values_.try_send(received{std::move(value), from});
+        CW_ASSERT(had_room, "a shard has sent more to a shard_channel than it had credits for");
+    }
+    void give_credit(unsigned to) noexcept {
+        if (to == home_)
+            sides_[home_].credits.adopt(1).release();
+        else if (!closing_)
+            returns_[to].add(*this, to);
+    }
+
+    unsigned home_;
+    std::size_t each_;
+    std::unique_ptr<side[]> sides_; ///< by shard
+    std::unique_ptr<credit_return[]> returns_; ///< by shard
+    channel<received> values_;
+    bool closing_ = false;
+    bool quiet_ = false; ///< closed, and nothing is on the way in either direction
+};
+
+} // namespace corewire

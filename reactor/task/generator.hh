@@ -1,0 +1,128 @@
+// generator<T>: a coroutine that gives many values, one when asked, and may wait in between.
+//
+//     cw::generator<std::string> lines(cw::tcp_stream& peer) { ... co_yield std::move(line); ... }
+//
+//     auto all = lines(peer);
+//     while (auto* line = co_await all.next()) use(*line);        // null at the end
+//
+// Lazy: it runs only inside next(), up to its next co_yield, so it is never ahead of who asks and holds one value at most. The
+// pointer is good until the next next(); what it points at may be moved away. An exception that leaves the body is thrown by next().
+// What the body waits for takes limits of its own; destroying the generator destroys the body where it stands. One shard's;
+// one coroutine asks at a time.
+#pragma once
+
+#include <corewire/reactor/base/assert.hh>
+#include <corewire/reactor/memory/frame_allocator.hh>
+
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace corewire {
+
+template <typename T>
+class [[nodiscard]] generator {
+    static_assert(std::is_object_v<T> && !std::is_const_v<T>);
+
+public:
+    class promise_type {
+    public:
+        static void* operator new(std::size_t size) { return frame_allocator::allocate(size); }
+        static void operator delete(void* p) noexcept { frame_allocator::deallocate(p); }
+
+        generator get_return_object() noexcept {
+            return generator{std::coroutine_handle<promise_type>::from_promise(*this)};
+        }
+        std::suspend_always initial_suspend() noexcept { return {}; }
+
+        /// Gives way to the one who asked, if it is suspended; else it looks itself when resume() returns.
+        struct hand_over {
+            bool await_ready() noexcept { return false; }
+            std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
+                if (auto asked = std::exchange(self.promise().asking, nullptr)) return asked;
+                return std::noop_coroutine();
+            }
+            void await_resume() noexcept {}
+        };
+        /// The same, with a copy of the value in the generator's frame.
+        struct hand_over_copy : hand_over {
+            explicit hand_over_copy(const T& original, T*& current) : value(original) { current = std::addressof(value); }
+            T value;
+        };
+        hand_over yield_value(T&& made) noexcept {
+            value = std::addressof(made); // lives in the generator's frame until it is resumed
+            return {};
+        }
+        hand_over_copy yield_value(const T& kept) { return hand_over_copy{kept, value}; }
+        hand_over final_suspend() noexcept {
+            value = nullptr;
+            return {};
+        }
+        void return_void() noexcept {}
+        void unhandled_exception() noexcept { failure = std::current_exception(); }
+
+        T* value = nullptr; ///< set while suspended at a co_yield
+        std::coroutine_handle<> asking;
+        std::exception_ptr failure;
+    };
+
+    generator() noexcept = default;
+    generator(generator&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+    generator& operator=(generator&& other) noexcept {
+        if (this == &other) return *this;
+        reset();
+        frame_ = std::exchange(other.frame_, nullptr);
+        return *this;
+    }
+    ~generator() { reset(); }
+
+    class next_awaiter {
+    public:
+        explicit next_awaiter(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+        ~next_awaiter() {
+            if (waits_) frame_.promise().asking = nullptr; // the one who asked goes, the generator stays
+        }
+        next_awaiter(const next_awaiter&) = delete;
+        next_awaiter& operator=(const next_awaiter&) = delete;
+        bool await_ready() const noexcept { return frame_.done(); }
+        /// Runs the body inside the call; when it yields at once nobody is suspended, and loops use no stack.
+        bool await_suspend(std::coroutine_handle<> asked) {
+            promise_type& p = frame_.promise();
+            p.value = nullptr;
+            frame_.resume();
+            if (p.value != nullptr || frame_.done()) return false;
+            p.asking = asked;
+            return waits_ = true;
+        }
+        T* await_resume() {
+            waits_ = false;
+            promise_type& p = frame_.promise();
+            if (p.failure) [[unlikely]] std::rethrow_exception(std::exchange(p.failure, nullptr));
+            return p.value;
+        }
+
+    private:
+        std::coroutine_handle<promise_type> frame_;
+        bool waits_ = false;
+    };
+    /// The next value; null at the end, and ever after. Throws what the body threw, once.
+    next_awaiter next() noexcept {
+        CW_ASSERT(frame_, "an empty generator is asked for its next value");
+        CW_ASSERT(!frame_.promise().asking, "a generator is asked for its next value while another still waits for one");
+        return next_awaiter{frame_};
+    }
+
+private:
+    explicit generator(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
+    void reset() noexcept {
+        if (!frame_) return;
+        CW_ASSERT(!frame_.promise().asking, "a generator is destroyed while somebody waits for its next value");
+        frame_.destroy();
+    }
+    std::coroutine_handle<promise_type> frame_;
+};
+
+} // namespace corewire

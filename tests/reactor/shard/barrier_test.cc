@@ -1,0 +1,86 @@
+// barrier: nobody goes on before everybody has come, round after round.
+#include "runtime_of_two.hh"
+
+#include <corewire/reactor/shard/barrier.hh>
+#include <corewire/reactor/task/spawn.hh>
+#include <corewire/reactor/task/when_all.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <system_error>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using shard_test::run_on_first;
+
+namespace {
+
+constexpr int rounds = 200;
+
+struct field {
+    field() : meet(this_shard::count()) {}
+    barrier meet;
+    std::atomic<int> came[rounds] = {};
+    std::atomic<int> too_early{0};
+    task<> walk() {
+        for (int round = 0; round < rounds; ++round) {
+            ++came[round];
+            co_await meet.arrive_and_wait();
+            if (came[round] != static_cast<int>(this_shard::count())) ++too_early;
+        }
+    }
+};
+task<> all_walk() {
+    field f;
+    std::vector<task<>> walks;
+    const auto walk_on = [](field* where, unsigned shard) -> task<> { co_await submit_to(shard, [where] { return where->walk(); }); };
+    for (unsigned shard = 0; shard < this_shard::count(); ++shard) walks.push_back(walk_on(&f, shard));
+    co_await when_all(std::move(walks));
+    BOOST_CHECK_EQUAL(f.too_early.load(), 0);
+    BOOST_CHECK_EQUAL(f.meet.rounds(), static_cast<std::uint64_t>(rounds));
+    BOOST_CHECK_EQUAL(f.meet.arrived(), 0u);
+}
+
+task<> gives_up_by_its_deadline() {
+    barrier meet(2);
+    std::errc outcome{};
+    try {
+        co_await meet.arrive_and_wait({.deadline = reactor::current().now() + 1ms});
+    } catch (const std::system_error& e) {
+        outcome = static_cast<std::errc>(e.code().value());
+    }
+    BOOST_CHECK(outcome == std::errc::timed_out);
+    BOOST_CHECK_EQUAL(meet.arrived(), 1u); // it has arrived nevertheless
+    co_await meet.arrive_and_wait();
+    BOOST_CHECK_EQUAL(meet.rounds(), 1u);
+}
+task<> arrives(barrier& meet, std::errc& outcome) {
+    try {
+        co_await meet.arrive_and_wait();
+    } catch (const std::system_error& e) {
+        outcome = static_cast<std::errc>(e.code().value());
+    }
+}
+task<> goes_under_waiters() {
+    std::errc outcome{};
+    auto meet = std::make_unique<barrier>(2);
+    task_group group("waiting");
+    group.spawn(arrives(*meet, outcome));
+    meet.reset();
+    co_await group.join();
+    BOOST_CHECK(outcome == std::errc::operation_canceled);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(barrier)
+
+BOOST_AUTO_TEST_CASE(nobody_goes_on_before_everybody_has_come) { run_on_first(all_walk, 3); }
+
+BOOST_AUTO_TEST_CASE(one_that_gives_up_has_arrived_nevertheless) { run_on_first(gives_up_by_its_deadline); }
+
+BOOST_AUTO_TEST_CASE(destroying_it_cancels_those_who_wait) { run_on_first(goes_under_waiters); }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,107 @@
+// foreign_ptr: the object is used and destroyed at home, wherever its owner is, also when the ring is full or the loops have ended.
+#include "runtime_of_two.hh"
+
+#include <corewire/reactor/shard/foreign_ptr.hh>
+#include <corewire/reactor/task/event.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/spawn.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+using namespace corewire;
+using shard_test::run_on_first;
+
+namespace {
+
+std::atomic<int> alive{0};
+std::atomic<int> died_abroad{0};
+
+struct homebody {
+    explicit homebody(int v) : value(v), home(std::this_thread::get_id()) { ++alive; }
+    homebody(const homebody&) = delete;
+    ~homebody() {
+        --alive;
+        if (std::this_thread::get_id() != home) ++died_abroad;
+    }
+    int value;
+    std::thread::id home;
+};
+
+task<> all_gone() {
+    while (alive != 0) co_await yield();
+}
+task<> used_at_home() {
+    foreign_ptr<homebody> there = co_await submit_to(1, [] { return make_foreign<homebody>(41); });
+    BOOST_CHECK_EQUAL(there.home(), 1u);
+    const int value = co_await there.invoke([](homebody& h) { return ++h.value; });
+    BOOST_CHECK_EQUAL(value, 42);
+    foreign_ptr<homebody> moved = std::move(there);
+    BOOST_CHECK(!there);
+    moved.reset();
+    BOOST_CHECK(!moved);
+    co_await all_gone();
+}
+task<> freed_where_it_was_made() {
+    foreign_ptr<homebody> here = make_foreign<homebody>(7);
+    BOOST_CHECK_EQUAL(here->value, 7);
+    here.reset();
+    BOOST_CHECK_EQUAL(alive.load(), 0);
+    co_return;
+}
+task<> a_thousand_at_once() {
+    std::vector<foreign_ptr<homebody>> all;
+    for (int i = 0; i < 1000; ++i) all.push_back(co_await submit_to(1, [i] { return make_foreign<homebody>(i); }));
+    BOOST_CHECK_EQUAL(alive.load(), 1000);
+    all.clear(); // many more than the ring has slots, in one stretch
+    BOOST_CHECK_GT(this_shard::mail().statistics().waited, 0u);
+    co_await all_gone();
+}
+task<> sleeps_with(foreign_ptr<homebody>) {
+    event never_set;
+    co_await never_set.wait();
+}
+task<> abandoned_at_shutdown() {
+    for (int i = 0; i < 10; ++i) {
+        foreign_ptr<homebody> there = co_await submit_to(1, [i] { return make_foreign<homebody>(i); });
+        corewire::spawn(sleeps_with(std::move(there)));
+    }
+    runtime::current().request_stop();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(foreign_ptr)
+
+BOOST_AUTO_TEST_CASE(the_object_is_used_and_destroyed_at_home) {
+    run_on_first(used_at_home);
+    run_on_first(freed_where_it_was_made);
+    BOOST_CHECK_EQUAL(alive.load(), 0);
+    BOOST_CHECK_EQUAL(died_abroad.load(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_ring_delays_the_freeing_and_loses_nothing) {
+    run_on_first(a_thousand_at_once, 2, {.ring_slots = 4});
+    BOOST_CHECK_EQUAL(alive.load(), 0);
+    BOOST_CHECK_EQUAL(died_abroad.load(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(owners_that_are_abandoned_at_shutdown_send_home_what_they_own) {
+    corewire::runtime_options options;
+    options.cpus = {0, 0};
+    options.pin = false;
+    options.handle_signals = false;
+    options.drain = std::chrono::milliseconds{1};
+    corewire::runtime all(options);
+    all.run([]() -> task<> {
+        const auto nothing = []() -> task<> { co_return; };
+        return this_shard::id() == 0 ? abandoned_at_shutdown() : nothing();
+    });
+    BOOST_CHECK_EQUAL(alive.load(), 0);
+    BOOST_CHECK_EQUAL(died_abroad.load(), 0);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

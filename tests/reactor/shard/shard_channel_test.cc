@@ -1,0 +1,148 @@
+// shard_channel<T>: many shards into one: order, credits, a full ring, closing, and shutdown.
+#include "runtime_of_two.hh"
+
+#include <corewire/reactor/shard/shard_channel.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/when_all.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using shard_test::run_on_first;
+
+namespace {
+
+struct parcel {
+    unsigned from;
+    int number;
+    std::string text;
+};
+using line = corewire::shard_channel<parcel>;
+
+task<int> sends(line& c, int count) {
+    int sent = 0;
+    for (; sent < count; ++sent) {
+        parcel next{this_shard::id(), sent, "a text that is too long to be stored in place"};
+        co_await c.send(std::move(next));
+    }
+    co_return sent;
+}
+task<> sends_on(line& c, unsigned shard, int count) {
+    const int sent = co_await submit_to(shard, [&c, count] { return sends(c, count); });
+    BOOST_CHECK_EQUAL(sent, count);
+}
+task<> receives(line& c, int count) {
+    std::vector<int> next(this_shard::count(), 0);
+    for (int got = 0; got < count; ++got) {
+        auto value = co_await c.receive();
+        BOOST_REQUIRE(value);
+        BOOST_CHECK_EQUAL(value->number, next[value->from]++); // each shard's in order
+        BOOST_CHECK_EQUAL(value->text.size(), 45u);
+    }
+}
+task<> many_to_one() {
+    line c(8);
+    std::vector<task<>> all;
+    for (unsigned shard = 0; shard < this_shard::count(); ++shard) all.push_back(sends_on(c, shard, 5000));
+    all.push_back(receives(c, 5000 * static_cast<int>(this_shard::count())));
+    co_await when_all(std::move(all));
+    BOOST_CHECK_EQUAL(c.size(), 0u);
+    co_await c.close();
+}
+
+task<std::errc> send_until_it_fails(line& c, std::atomic<int>& sent, duration within) {
+    try {
+        for (;; ++sent) {
+            parcel next{this_shard::id(), sent, {}};
+            co_await c.send(std::move(next),
+                            {.deadline = within == duration::max() ? never : reactor::current().now() + within});
+        }
+    } catch (const std::system_error& e) {
+        co_return static_cast<std::errc>(e.code().value());
+    }
+}
+task<> nobody_receives() {
+    line c(8);
+    std::atomic<int> sent{0};
+    const std::errc outcome = co_await submit_to(1, [&] { return send_until_it_fails(c, sent, 1ms); });
+    BOOST_CHECK(outcome == std::errc::timed_out);
+    BOOST_CHECK_EQUAL(sent.load(), 8); // the limit of one shard
+    for (int i = 0; i < 8; ++i) {
+        const auto value = co_await c.receive();
+        BOOST_CHECK_EQUAL(value->number, i);
+    }
+    BOOST_CHECK(!c.try_receive());
+    co_await c.close();
+}
+task<> closed_under_senders() {
+    line c(8);
+    std::atomic<int> sent{0};
+    auto call = submit_to(1, [&] { return send_until_it_fails(c, sent, duration::max()); });
+    while (sent != 8) co_await yield();
+    co_await c.close();
+    const std::errc outcome = co_await call;
+    BOOST_CHECK(outcome == std::errc::broken_pipe);
+    for (int i = 0; i < 8; ++i) BOOST_CHECK((co_await c.receive()).has_value()); // what had come is still received
+    BOOST_CHECK(!(co_await c.receive()).has_value());
+    std::errc late{};
+    try {
+        parcel too_late{0, 0, {}};
+        co_await c.send(std::move(too_late));
+    } catch (const std::system_error& e) {
+        late = static_cast<std::errc>(e.code().value());
+    }
+    BOOST_CHECK(late == std::errc::broken_pipe);
+}
+task<> closed_with_values_unread() {
+    auto counted = std::make_shared<int>(0);
+    {
+        corewire::shard_channel<std::shared_ptr<int>> c(2);
+        co_await c.send(counted);
+        co_await c.send(counted);
+        co_await c.close();
+    }
+    BOOST_CHECK_EQUAL(counted.use_count(), 1);
+}
+task<> receives_by_a_deadline() {
+    line c(1);
+    std::errc outcome{};
+    try {
+        static_cast<void>(co_await c.receive({.deadline = reactor::current().now() + 1ms}));
+    } catch (const std::system_error& e) {
+        outcome = static_cast<std::errc>(e.code().value());
+    }
+    BOOST_CHECK(outcome == std::errc::timed_out);
+    co_await c.close();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(shard_channel)
+
+BOOST_AUTO_TEST_CASE(values_of_each_shard_arrive_in_the_order_they_were_sent) { run_on_first(many_to_one, 3); }
+
+BOOST_AUTO_TEST_CASE(a_ring_smaller_than_the_credits_holds_senders_up_and_loses_nothing) {
+    run_on_first(many_to_one, 3, {.ring_slots = 2});
+}
+
+BOOST_AUTO_TEST_CASE(a_shard_that_nobody_listens_to_stops_at_its_limit) { run_on_first(nobody_receives); }
+
+BOOST_AUTO_TEST_CASE(closing_ends_senders_on_other_shards_and_keeps_what_has_come) { run_on_first(closed_under_senders); }
+
+BOOST_AUTO_TEST_CASE(closing_while_senders_stand_in_line_for_the_ring_waits_for_them) {
+    run_on_first(closed_under_senders, 2, {.ring_slots = 2});
+}
+
+BOOST_AUTO_TEST_CASE(values_that_nobody_reads_are_destroyed_with_it) { run_on_first(closed_with_values_unread, 1); }
+
+BOOST_AUTO_TEST_CASE(a_deadline_ends_a_receive) { run_on_first(receives_by_a_deadline, 1); }
+
+BOOST_AUTO_TEST_SUITE_END()

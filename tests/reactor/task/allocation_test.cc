@@ -1,0 +1,148 @@
+// Waiting allocates nothing: neither from the heap nor, once the frames are warm, from the frame allocator's malloc.
+#include "driven.hh"
+
+#include <corewire/reactor/memory/poison.hh>
+#include <corewire/reactor/task/channel.hh>
+#include <corewire/reactor/task/condition.hh>
+#include <corewire/reactor/task/event.hh>
+#include <corewire/reactor/task/for_each.hh>
+#include <corewire/reactor/task/generator.hh>
+#include <corewire/reactor/task/mutex.hh>
+#include <corewire/reactor/task/semaphore.hh>
+#include <corewire/reactor/task/shared_mutex.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/when_any.hh>
+#include <corewire/reactor/task/with_deadline.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using reactor_test::driven;
+
+namespace {
+
+std::uint64_t allocations = 0;
+
+} // namespace
+
+#ifndef CW_ADDRESS_SANITIZER // which has its own, and checks more with it
+void* operator new(std::size_t size) {
+    ++allocations;
+    if (void* p = std::malloc(size)) return p;
+    throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#endif
+
+namespace {
+
+/// Everything that can be waited for, and two coroutines that keep each other waiting.
+struct everything {
+    corewire::event asked, answered;
+    corewire::mutex m;
+    corewire::shared_mutex shared;
+    corewire::semaphore units{1};
+    corewire::condition changed;
+    corewire::channel<int> there{1}, back{1};
+    stop_source stop;
+    int rounds = 0;
+    bool finished = false;
+
+    wait_limits limits() { return {.deadline = reactor::current().now() + 1s, .stop = stop.token()}; }
+};
+
+corewire::generator<int> numbers(everything& all) {
+    for (int i = 0;; ++i) {
+        co_await all.units.acquire(1, all.limits());
+        co_yield i;
+    }
+}
+task<int> receives(everything& all) {
+    auto value = co_await all.back.receive(all.limits());
+    co_return value.value_or(-1);
+}
+task<> nothing_to_do(everything& all) {
+    auto turn = co_await all.shared.lock_shared(all.limits());
+    co_await corewire::yield();
+}
+
+task<> one_side(everything& all) {
+    auto endless = numbers(all);
+    constexpr std::array<int, 3> three{1, 2, 3};
+    for (;;) {
+        all.asked.set();
+        co_await all.answered.wait(all.limits());
+        all.answered.reset();
+        {
+            auto turn = co_await all.m.lock(all.limits());
+            auto writing = co_await all.shared.lock(all.limits());
+            co_await corewire::yield();
+        }
+        all.changed.notify_all();
+        static_cast<void>(co_await endless.next());
+        co_await all.there.send(1, all.limits());
+        co_await all.there.send(2, all.limits());
+        co_await with_deadline(receives(all), all.limits());
+        static_cast<void>(co_await when_any(receives(all), nothing_to_do(all)));
+        co_await parallel_for_each(three, [&all](int) { return nothing_to_do(all); });
+        co_await sleep_for(1us);
+        ++all.rounds;
+    }
+}
+task<> other_side(everything& all) {
+    for (;;) {
+        co_await all.asked.wait(all.limits());
+        all.asked.reset();
+        all.answered.set();
+        {
+            auto turn = co_await all.m.lock(all.limits());
+            auto reading = co_await all.shared.lock_shared(all.limits());
+            co_await corewire::yield();
+        }
+        co_await all.changed.wait({.deadline = reactor::current().now() + 1us, .stop = all.stop.token()});
+        static_cast<void>(co_await all.there.receive(all.limits()));
+        static_cast<void>(co_await all.there.receive(all.limits()));
+        co_await all.back.send(3, all.limits());
+        co_await all.back.send(4, all.limits());
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(allocation)
+
+BOOST_AUTO_TEST_CASE(waits_of_every_kind_allocate_nothing_in_their_stride) {
+#ifdef CW_ADDRESS_SANITIZER
+    std::puts("SKIPPED: operator new is the sanitizer's");
+#else
+    driven d;
+    everything all;
+    task<> one = one_side(all), other = other_side(all);
+    one.handle().resume();
+    other.handle().resume();
+    const auto play = [&](int rounds) {
+        for (int turns = 0; all.rounds < rounds && turns < 100 * rounds; ++turns) {
+            d.clock.time += 100ns;
+            d.loop.poll_once();
+        }
+        BOOST_REQUIRE_EQUAL(all.rounds, rounds);
+    };
+    play(10);
+    const std::uint64_t before = allocations;
+    const std::uint64_t frames_before = d.loop.frames().heap_allocations();
+    play(1000);
+    BOOST_CHECK_EQUAL(allocations - before, 0u);
+    BOOST_CHECK_EQUAL(d.loop.frames().heap_allocations() - frames_before, 0u);
+#endif
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,138 @@
+// with_deadline: a task of many waits, bounded as one.
+#include "driven.hh"
+
+#include <corewire/reactor/task/event.hh>
+#include <corewire/reactor/task/mutex.hh>
+#include <corewire/reactor/task/run_until_complete.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/with_deadline.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <stdexcept>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using reactor_test::driven;
+using reactor_test::record;
+
+namespace {
+
+task<int> three_waits(corewire::mutex& m, int value) {
+    const auto turn = co_await m.lock();
+    for (int i = 0; i < 3; ++i) co_await sleep_for(1ms);
+    co_return value;
+}
+task<> fails_after(duration d) {
+    co_await sleep_for(d);
+    throw std::runtime_error("as agreed");
+}
+task<int> at_once() { co_return 7; }
+task<int> keeps(task<int> work, int& result) {
+    result = co_await work;
+    co_return result;
+}
+
+struct observed : driven {
+    std::errc outcome{std::errc::io_error};
+    bool done = false;
+    corewire::mutex m;
+    corewire::task_group group{"test"};
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(with_deadline)
+
+BOOST_AUTO_TEST_CASE(a_task_that_ends_in_time_gives_its_result_and_disarms_the_limits) {
+    observed o;
+    stop_source stop;
+    int result = 0;
+    o.group.spawn(record(
+        [&] {
+            return keeps(corewire::with_deadline(three_waits(o.m, 5), {.deadline = o.loop.now() + 4ms, .stop = stop.token()}),
+                         result);
+        },
+        o.outcome, o.done));
+    for (int i = 0; i < 3; ++i) o.advance(1ms);
+    BOOST_CHECK(o.done);
+    BOOST_CHECK_EQUAL(result, 5);
+    BOOST_CHECK(o.loop.timers().next_expiry() == never);
+    stop.request_stop();
+    BOOST_CHECK(!o.loop.poll_once());
+}
+
+BOOST_AUTO_TEST_CASE(the_deadline_counts_for_all_waits_together_and_destroys_the_task) {
+    observed o;
+    o.group.spawn(record([&] { return corewire::with_deadline(three_waits(o.m, 5), {.deadline = o.loop.now() + 2500us}); },
+                         o.outcome, o.done));
+    o.advance(1ms);
+    o.advance(1ms);
+    o.advance(500us - 1ns);
+    BOOST_CHECK(!o.done);
+    BOOST_CHECK(o.m.locked());
+    o.advance(1ns);
+    BOOST_CHECK(o.outcome == std::errc::timed_out);
+    BOOST_CHECK(!o.m.locked());
+    BOOST_CHECK(o.loop.timers().next_expiry() == never);
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_destroys_the_task) {
+    observed o;
+    stop_source stop;
+    o.group.spawn(
+        record([&] { return corewire::with_deadline(three_waits(o.m, 5), {.stop = stop.token()}); }, o.outcome, o.done));
+    o.advance(1ms);
+    stop.request_stop();
+    o.settle();
+    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
+    BOOST_CHECK(!o.m.locked());
+}
+
+BOOST_AUTO_TEST_CASE(limits_that_are_exhausted_let_a_task_pass_that_ends_at_once) {
+    observed o;
+    int result = 0;
+    o.group.spawn(record([&] { return keeps(corewire::with_deadline(at_once(), {.deadline = o.loop.now()}), result); },
+                         o.outcome, o.done));
+    BOOST_CHECK_EQUAL(result, 7);
+    o.done = false;
+    o.group.spawn(record([&] { return corewire::with_deadline(three_waits(o.m, 5), {.deadline = o.loop.now()}); }, o.outcome,
+                         o.done));
+    BOOST_CHECK(o.outcome == std::errc::timed_out);
+    BOOST_CHECK(!o.m.locked());
+}
+
+BOOST_AUTO_TEST_CASE(the_task_ending_and_its_deadline_in_the_same_turn_end_the_wait_once) {
+    observed o;
+    o.group.spawn(record([&] { return corewire::with_deadline(three_waits(o.m, 5), {.deadline = o.loop.now() + 3ms}); },
+                         o.outcome, o.done));
+    o.advance(1ms);
+    o.advance(1ms);
+    o.advance(1ms);
+    BOOST_CHECK(o.done);
+    BOOST_CHECK(!o.m.locked());
+    BOOST_CHECK_EQUAL(o.group.size(), 0u);
+}
+
+BOOST_AUTO_TEST_CASE(the_exception_of_the_task_is_thrown) {
+    driven d;
+    auto failing = corewire::with_deadline(fails_after(1ms), {.deadline = d.loop.now() + 1s});
+    failing.handle().resume();
+    d.advance(1ms);
+    BOOST_REQUIRE(failing.done());
+    BOOST_CHECK_THROW(failing.handle().promise().take(), std::runtime_error);
+}
+
+BOOST_AUTO_TEST_CASE(destroying_the_wait_destroys_the_task) {
+    observed o;
+    {
+        auto limited = corewire::with_deadline(three_waits(o.m, 5), {.deadline = o.loop.now() + 1s});
+        limited.handle().resume();
+        BOOST_CHECK(o.m.locked());
+    }
+    BOOST_CHECK(!o.m.locked());
+    BOOST_CHECK(o.loop.timers().next_expiry() == never);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
