@@ -33,6 +33,45 @@ def instructions(programs, command):
     raise Unmeasurable("callgrind wrote no totals")
 
 
+def instructions_without(programs, command, prefix):
+    """The same without what is called from elsewhere into functions whose names begin with `prefix`, and all they call."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "callgrind.out")
+        _valgrind(programs, ["--tool=callgrind", f"--callgrind-out-file={out}"], command)
+        with open(out, encoding="utf-8", errors="replace") as profile:
+            return _total_without(profile, prefix)
+
+
+def _total_without(profile, prefix):
+    names = {}  # callgrind writes "(7) name" once, then "(7)"
+
+    def belongs(text):
+        number, _, name = text.partition(" ")
+        if name:
+            names[number] = name
+        return names[number].startswith(prefix)
+
+    total = None
+    inside = callee_inside = expect_cost = False
+    without = 0
+    for line in profile:
+        if line.startswith("fn="):
+            inside = belongs(line[3:].strip())
+        elif line.startswith("cfn="):
+            callee_inside = belongs(line[4:].strip())
+        elif line.startswith("calls="):
+            expect_cost = True  # the next line is the call's position and inclusive cost
+        elif expect_cost:
+            expect_cost = False
+            if callee_inside and not inside:
+                without += int(line.split()[1])
+        elif line.startswith("totals:"):
+            total = int(line.split()[1])
+    if total is None:
+        raise Unmeasurable("callgrind wrote no totals")
+    return total - without
+
+
 def allocations(programs, command):
     """All heap allocations of one run of `command`: malloc, new and their kin."""
     done = _valgrind(programs, ["--tool=memcheck", "--undef-value-errors=no", "--leak-check=no",

@@ -1,4 +1,4 @@
 """The suites by name. A suite is a function `rows(bench) -> list[Row]`; a new one is a module and a line here."""
-from . import reactor, rtt
+from . import rdma, reactor, rtt
 
-SUITES = {"rtt": rtt.rows, "reactor": reactor.rows}
+SUITES = {"rtt": rtt.rows, "reactor": reactor.rows, "rdma": rdma.rows}

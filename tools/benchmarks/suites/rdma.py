@@ -1,0 +1,64 @@
+"""What the `verbs` port costs, on a NIC in memory: instructions a frame, doorbells, completions that were asked for.
+
+Instructions are those of the port, the frame pool and the loop of cw-bench-verbs that makes or drops the packets; what the
+fake NIC does in place of hardware and driver is taken away, call by call (counting.instructions_without)."""
+from .. import counting
+from ..rows import Figure, Leg, Row, Target
+
+FAKE = "corewire::fake::"
+BURST = 32
+SIZES = (64, 512)  # bytes: one goes inline, one by reference
+
+
+class Rdma:
+    def __init__(self, programs, seconds, cleanup):
+        self.programs = programs
+
+    def command(self, what, size, count, *options):
+        return [self.programs.path("cw-bench-verbs"), what, "--size", str(size), "--count", str(count), *options]
+
+    def instructions(self, what):
+        """The dearer of the two sizes, of both ways to post."""
+        ways = ((), ("--chain",)) if what == "send" else ((),)
+        found = {}
+        for size in SIZES:
+            for way in ways:
+                count = lambda command: counting.instructions_without(self.programs, command, FAKE)
+                per_frame = counting.per_operation(count, lambda n: self.command(what, size, n, *way), 320, 6400)
+                found[f"{size} bytes{''.join(way).replace('--', ', ')}"] = per_frame
+        return {"count": max(found.values()), "each": found}
+
+    def doorbells(self):
+        out = self.programs.measure(self.command("send", SIZES[1], 100 * BURST), [self.programs.first_cpu])
+        return {"doorbells": out["doorbells"] / out["frames"], "unsignalled": 1 - out["signalled"] / out["frames"]}
+
+
+def counted(leg):
+    def compute(samples):
+        sample = samples[leg][0]
+        each = "; ".join(f"{name}: {value:.1f}" for name, value in sample["each"].items())
+        return Figure(sample["count"], samples=[sample["count"]], note=each)
+    return compute
+
+
+def value(leg, key):
+    return lambda samples: Figure(samples[leg][0][key], samples=[samples[leg][0][key]])
+
+
+def rows(programs, seconds, cleanup):
+    bench = Rdma(programs, seconds, cleanup)
+    legs = [
+        Leg("verbs-receive", lambda: bench.instructions("receive"), exact=True),
+        Leg("verbs-send", lambda: bench.instructions("send"), exact=True),
+        Leg("verbs-doorbells", bench.doorbells, exact=True),
+    ]
+    return [
+        Row("verbs-receive-instructions", "instructions per frame received through the verbs port, bursts of 32", "instructions",
+            ("verbs-receive",), (Target("value", "<=", 120),), counted("verbs-receive")),
+        Row("verbs-send-instructions", "instructions per frame sent through the verbs port, bursts of 32", "instructions",
+            ("verbs-send",), (Target("value", "<=", 120),), counted("verbs-send")),
+        Row("verbs-doorbells", "doorbells per frame sent in bursts of 32", "doorbells", ("verbs-doorbells",),
+            (Target("value", "<=", 1 / 16),), value("verbs-doorbells", "doorbells")),
+        Row("verbs-unsignalled", "share of sends that ask for no completion, bursts of 32", "of all", ("verbs-doorbells",),
+            (Target("value", ">=", 15 / 16),), value("verbs-doorbells", "unsignalled")),
+    ], {leg.name: leg for leg in legs}
