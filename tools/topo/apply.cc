@@ -45,13 +45,16 @@ void perform(const host& on, const step& s, const std::string& text, const std::
     }
     const command_result result = on.run(words_of(text));
     if (result.status == 127) refuse("`{}`: there is no such program: install it", text);
-    if (result.status != 0) refuse("`{}` failed with exit status {} (run as root; it has said why)", text, result.status);
+    if (result.status != 0)
+        refuse("`{}` failed with exit status {} (run as root; it has said why)", text, result.status);
 }
 
 void save(const std::string& path, const std::vector<step>& steps, bool first) {
     nlohmann::json all = nlohmann::json::array();
     for (const step& s : steps)
-        all.push_back({{"kind", kind_names[static_cast<std::size_t>(s.what)]}, {"interface", s.interface}, {"number", s.number},
+        all.push_back({{"kind", kind_names[static_cast<std::size_t>(s.what)]},
+                       {"interface", s.interface},
+                       {"number", s.number},
                        {"before", s.before}});
     const std::string text = nlohmann::json{{"version", 1}, {"steps", all}}.dump() + '\n';
     // The first time the name must be free; afterwards a whole file takes the place of a whole file.
@@ -60,16 +63,20 @@ void save(const std::string& path, const std::vector<step>& steps, bool first) {
     const unique_fd file(::open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file && errno == EEXIST && first)
         refuse("{} exists: advice is applied already; `cw-topo advise --restore` undoes it first", path);
-    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) || ::fsync(file.get()) != 0)
-        refuse("{} cannot be written: {}{}", target, std::strerror(errno), errno == EACCES ? " (run as root, or give --state)" : "");
-    if (!first && std::rename(target.c_str(), path.c_str()) != 0) refuse("{} cannot be written: {}", path, std::strerror(errno));
+    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+        ::fsync(file.get()) != 0)
+        refuse("{} cannot be written: {}{}", target, std::strerror(errno),
+               errno == EACCES ? " (run as root, or give --state)" : "");
+    if (!first && std::rename(target.c_str(), path.c_str()) != 0)
+        refuse("{} cannot be written: {}", path, std::strerror(errno));
 }
 
 step read_step(const nlohmann::json& entry) {
     step s;
     const std::string kind = entry.at("kind");
     std::size_t index = 0;
-    while (index < std::size(kind_names) && kind_names[index] != kind) ++index;
+    while (index < std::size(kind_names) && kind_names[index] != kind)
+        ++index;
     if (index == std::size(kind_names)) throw std::invalid_argument("unknown kind");
     s.what = static_cast<step::kind>(index);
     s.interface = entry.at("interface");
@@ -86,10 +93,12 @@ step read_step(const nlohmann::json& entry) {
 
 std::vector<step> load(const std::string& path) {
     const unique_fd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    if (!file) refuse("{} cannot be opened: {}; there is nothing to restore unless --apply used another --state", path, std::strerror(errno));
-    struct stat about{};
-    if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) || (about.st_uid != ::geteuid() && about.st_uid != 0) ||
-        (about.st_mode & 022) != 0)
+    if (!file)
+        refuse("{} cannot be opened: {}; there is nothing to restore unless --apply used another --state", path,
+               std::strerror(errno));
+    struct stat about {};
+    if (::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) ||
+        (about.st_uid != ::geteuid() && about.st_uid != 0) || (about.st_mode & 022) != 0)
         refuse("{} is not only yours to write: nothing is restored from it", path);
     std::string text(most_state + 1, '\0');
     std::size_t size = 0;
@@ -101,7 +110,8 @@ std::vector<step> load(const std::string& path) {
         const nlohmann::json all = nlohmann::json::parse(text);
         if (all.at("version") != 1 || all.at("steps").size() > most_steps) throw std::invalid_argument("version");
         std::vector<step> steps;
-        for (const nlohmann::json& each : all.at("steps")) steps.push_back(read_step(each));
+        for (const nlohmann::json& each : all.at("steps"))
+            steps.push_back(read_step(each));
         return steps;
     } catch (const std::exception&) {
         refuse("{} is not a state file of this program: nothing is restored from it", path);
@@ -111,7 +121,8 @@ std::vector<step> load(const std::string& path) {
 /// `ethtool -x`: rows "    8:      0     1     2 ...". True if entry i is queue i modulo the number of queues.
 bool hash_is_default(const host& on, const std::string& interface) {
     const command_result table = on.run({"ethtool", "-x", interface});
-    if (table.status != 0) refuse("`ethtool -x {}` failed with exit status {}: install ethtool, and run as root", interface, table.status);
+    if (table.status != 0)
+        refuse("`ethtool -x {}` failed with exit status {}: install ethtool, and run as root", interface, table.status);
     const unsigned queues = interface_queues(interface, on.root);
     for (std::string_view rest = table.output; !rest.empty();) {
         std::string_view line = trimmed(rest.substr(0, rest.find('\n')));
@@ -132,13 +143,15 @@ bool hash_is_default(const host& on, const std::string& interface) {
 void check_hashes(const host& on, const advice& wanted) {
     for (const step& s : wanted.steps)
         if (s.what == step::kind::hash && !hash_is_default(on, s.interface))
-            refuse("the table of {}'s hash was set by hand and could not be put back: `ethtool -X {} default` first, or do it by hand",
+            refuse("the table of {}'s hash was set by hand and could not be put back: `ethtool -X {} default` first, "
+                   "or do it by hand",
                    s.interface, s.interface);
 }
 
 } // namespace
 
-std::size_t apply(const host& on, const machine& cpus, const placement& placed, const std::string& state, const report& say) {
+std::size_t apply(const host& on, const machine& cpus, const placement& placed, const std::string& state,
+                  const report& say) {
     advice wanted = make_advice(on, cpus, placed);
     check_hashes(on, wanted);
     if (wanted.steps.empty()) return 0;
@@ -154,8 +167,9 @@ std::size_t apply(const host& on, const machine& cpus, const placement& placed, 
             }
             if (!wanted.again) return done.size();
             wanted = make_advice(on, cpus, placed);
-            if (wanted.again) refuse("{} did not get the queues that it was asked for: `ethtool -l {}` says how many it can have",
-                                     placed.interface, placed.interface);
+            if (wanted.again)
+                refuse("{} did not get the queues that it was asked for: `ethtool -l {}` says how many it can have",
+                       placed.interface, placed.interface);
             check_hashes(on, wanted);
         }
     } catch (const std::exception& error) {

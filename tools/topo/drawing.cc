@@ -22,11 +22,16 @@ constexpr double letter = 6.6; ///< of the 12-pixel font, on average
 std::string escaped(std::string_view text) {
     std::string out;
     for (const char c : text) {
-        if (c == '&') out += "&amp;";
-        else if (c == '<') out += "&lt;";
-        else if (c == '>') out += "&gt;";
-        else if (c == '"') out += "&quot;";
-        else out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+        if (c == '&')
+            out += "&amp;";
+        else if (c == '<')
+            out += "&lt;";
+        else if (c == '>')
+            out += "&gt;";
+        else if (c == '"')
+            out += "&quot;";
+        else
+            out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
     }
     return out;
 }
@@ -38,12 +43,12 @@ std::string fitting(std::string text, double width) {
 }
 
 struct box {
-    std::string title;              ///< empty: no frame
+    std::string title; ///< empty: no frame
     std::string style = "package";
     std::vector<std::string> strips; ///< NUMA nodes
     std::vector<box> parts;
     std::vector<std::vector<unsigned>> cores; ///< their CPUs
-    std::vector<std::string> pills;  ///< devices
+    std::vector<std::string> pills;           ///< devices
     double width = 0, height = 0, x = 0, y = 0;
     double core_height = 0;
     std::size_t core_columns = 1;
@@ -69,20 +74,27 @@ public:
         const double width = std::max(root.width, 640.0) + 2 * gap;
         const auto columns = static_cast<std::size_t>(std::max(1.0, width / 250));
         const double list = lines.empty() ? 0 : 20 * static_cast<double>((lines.size() + columns - 1) / columns) + 16;
-        out_ = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\">\n",
+        out_ = fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+                           "width=\"{0:.0f}\" height=\"{1:.0f}\">\n",
                            width, legend_y + 40 + list);
-        out_ += "<style>text{font:12px 'DejaVu Sans',Verdana,sans-serif;fill:#1b2733}.t{font-weight:bold}.h{font-size:17px;font-weight:bold}"
-                ".s{font-size:10px}.w{fill:#fff;font-weight:bold}rect{stroke:#8796a5}.package{fill:#f3f6f9}.node{fill:#e6eef5}"
-                ".cache{fill:#fbfcfd}.core{fill:#fff}.memory{fill:#dbe9d5;stroke:#8fb07f}.nic{fill:#fdeecb;stroke:#d1a53b}"
-                ".chosen{fill:#f5c542;stroke:#a87b00;stroke-width:2}.free{fill:#fff}.shard{fill:#1769aa;stroke:#0d4877}.idle{fill:#cfe2f3}"
-                ".forbidden{fill:#c9ced3}.slow{fill:#eef0f2}.isolated{stroke:#b3261e;stroke-width:2}</style>\n";
+        out_ +=
+            "<style>text{font:12px 'DejaVu "
+            "Sans',Verdana,sans-serif;fill:#1b2733}.t{font-weight:bold}.h{font-size:17px;font-weight:bold}"
+            ".s{font-size:10px}.w{fill:#fff;font-weight:bold}rect{stroke:#8796a5}.package{fill:#f3f6f9}.node{fill:#"
+            "e6eef5}"
+            ".cache{fill:#fbfcfd}.core{fill:#fff}.memory{fill:#dbe9d5;stroke:#8fb07f}.nic{fill:#fdeecb;stroke:#d1a53b}"
+            ".chosen{fill:#f5c542;stroke:#a87b00;stroke-width:2}.free{fill:#fff}.shard{fill:#1769aa;stroke:#0d4877}."
+            "idle{fill:#cfe2f3}"
+            ".forbidden{fill:#c9ced3}.slow{fill:#eef0f2}.isolated{stroke:#b3261e;stroke-width:2}</style>\n";
         out_ += "<rect width=\"100%\" height=\"100%\" style=\"fill:#fff;stroke:none\"/>\n";
-        text(gap, 28, "h", fitting(in_one_line(on_) + (placed.shards.empty() ? "" : fmt::format("; {} shards", placed.shards.size())),
-                                   width * 0.7));
+        text(gap, 28, "h",
+             fitting(in_one_line(on_) + (placed.shards.empty() ? "" : fmt::format("; {} shards", placed.shards.size())),
+                     width * 0.7));
         draw_box(root, gap, head);
         key(gap, legend_y);
         for (std::size_t i = 0; i < lines.size(); ++i)
-            text(gap + 250 * static_cast<double>(i % columns), legend_y + 52 + 20 * static_cast<double>(i / columns), "", escaped(lines[i]));
+            text(gap + 250 * static_cast<double>(i % columns), legend_y + 52 + 20 * static_cast<double>(i / columns),
+                 "", escaped(lines[i]));
         return out_ + "</svg>\n";
     }
 
@@ -91,7 +103,8 @@ private:
         box b;
         if (object->type == HWLOC_OBJ_PACKAGE) {
             const char* model = hwloc_obj_get_info_by_name(object, "CPUModel");
-            b.title = fmt::format("package {}{}{}", object->logical_index, model != nullptr ? ": " : "", model != nullptr ? model : "");
+            b.title = fmt::format("package {}{}{}", object->logical_index, model != nullptr ? ": " : "",
+                                  model != nullptr ? model : "");
         } else if (object->type == HWLOC_OBJ_L3CACHE) {
             b.title = fmt::format("L3 {}", size_text(object->attr->cache.size));
             b.style = "cache";
@@ -100,15 +113,18 @@ private:
         }
         for (hwloc_obj* memory = object->memory_first_child; memory != nullptr; memory = memory->next_sibling)
             if (memory->type == HWLOC_OBJ_NUMANODE)
-                b.strips.push_back(fmt::format("NUMA node {}: {}", memory->os_index, size_text(memory->attr->numanode.local_memory)));
-        for (hwloc_obj* child = object->first_child; child != nullptr; child = child->next_sibling) add(b, child);
-        for (hwloc_obj* io = object->io_first_child; io != nullptr; io = io->next_sibling) devices(b, io);
+                b.strips.push_back(
+                    fmt::format("NUMA node {}: {}", memory->os_index, size_text(memory->attr->numanode.local_memory)));
+        for (hwloc_obj* child = object->first_child; child != nullptr; child = child->next_sibling)
+            add(b, child);
+        for (hwloc_obj* io = object->io_first_child; io != nullptr; io = io->next_sibling)
+            devices(b, io);
         return b;
     }
 
     void add(box& to, hwloc_obj* object) {
-        const bool frame = object->type == HWLOC_OBJ_PACKAGE || object->type == HWLOC_OBJ_L3CACHE || object->memory_first_child != nullptr ||
-                           object->io_first_child != nullptr;
+        const bool frame = object->type == HWLOC_OBJ_PACKAGE || object->type == HWLOC_OBJ_L3CACHE ||
+                           object->memory_first_child != nullptr || object->io_first_child != nullptr;
         if (object->type == HWLOC_OBJ_CORE || object->type == HWLOC_OBJ_PU) {
             std::vector<unsigned> cpus;
             for (int n = hwloc_bitmap_first(object->cpuset); n >= 0; n = hwloc_bitmap_next(object->cpuset, n))
@@ -117,32 +133,38 @@ private:
         } else if (frame) {
             to.parts.push_back(build(object));
         } else {
-            for (hwloc_obj* child = object->first_child; child != nullptr; child = child->next_sibling) add(to, child);
+            for (hwloc_obj* child = object->first_child; child != nullptr; child = child->next_sibling)
+                add(to, child);
         }
     }
 
     void devices(box& to, hwloc_obj* object) {
-        for (hwloc_obj* io = object->io_first_child; io != nullptr; io = io->next_sibling) devices(to, io);
+        for (hwloc_obj* io = object->io_first_child; io != nullptr; io = io->next_sibling)
+            devices(to, io);
         if (object->type == HWLOC_OBJ_OS_DEVICE && object->name != nullptr && on_.device(object->name) != nullptr)
             to.pills.push_back(object->name);
     }
 
     void measure(box& b) {
-        for (box& part : b.parts) measure(part);
+        for (box& part : b.parts)
+            measure(part);
         std::size_t threads = 1;
-        for (const auto& core : b.cores) threads = std::max(threads, core.size());
+        for (const auto& core : b.cores)
+            threads = std::max(threads, core.size());
         b.core_height = core_title + cpu_height * static_cast<double>(threads) + 4;
         const std::size_t n = b.cores.size();
         b.core_columns = n <= 4 ? std::max<std::size_t>(n, 1) : n <= 8 ? 4 : n <= 48 ? 8 : 16;
         double width = 200;
-        double y = (b.title.empty() ? gap : title_height + gap) + (strip_height + 4) * static_cast<double>(b.strips.size());
+        double y =
+            (b.title.empty() ? gap : title_height + gap) + (strip_height + 4) * static_cast<double>(b.strips.size());
         if (n > 0) {
             width = std::max(width, static_cast<double>(b.core_columns) * (core_width + 4) - 4);
             y += static_cast<double>((n + b.core_columns - 1) / b.core_columns) * (b.core_height + 4) + 4;
         }
         y = arrange(b, y, width);
         double pill_x = 0;
-        for (const std::string& name : b.pills) pill_x += pill_width(name) + gap;
+        for (const std::string& name : b.pills)
+            pill_x += pill_width(name) + gap;
         const double inner = b.parts.empty() && b.cores.empty() ? std::max(width, std::min(pill_x, widest)) : width;
         b.width = inner + 2 * gap;
         b.height = y + static_cast<double>(pill_rows(b, inner)) * (pill_height + 6) + (b.style == "none" ? 0 : 4);
@@ -153,8 +175,10 @@ private:
         if (b.parts.empty()) return y;
         std::size_t columns = std::min<std::size_t>(b.parts.size(), 4);
         double part_width = 0;
-        for (const box& part : b.parts) part_width = std::max(part_width, part.width);
-        while (columns > 1 && static_cast<double>(columns) * (part_width + gap) > widest) --columns;
+        for (const box& part : b.parts)
+            part_width = std::max(part_width, part.width);
+        while (columns > 1 && static_cast<double>(columns) * (part_width + gap) > widest)
+            --columns;
         if (columns == 3 && b.parts.size() == 4) columns = 2;
         double row_height = 0;
         for (std::size_t i = 0; i < b.parts.size(); ++i) {
@@ -176,7 +200,9 @@ private:
                            d.queues != 0 ? fmt::format(", {} queue{}", d.queues, d.queues == 1 ? "" : "s") : "",
                            d.model.empty() || d.what == io_device::type::rdma ? "" : ": " + d.model);
     }
-    double pill_width(const std::string& name) const { return std::min(460.0, letter * static_cast<double>(pill_text(name).size()) + 26); }
+    double pill_width(const std::string& name) const {
+        return std::min(460.0, letter * static_cast<double>(pill_text(name).size()) + 26);
+    }
 
     std::size_t pill_rows(const box& b, double width) const {
         std::size_t rows = b.pills.empty() ? 0 : 1;
@@ -192,11 +218,13 @@ private:
     }
 
     void rect(double x, double y, double w, double h, std::string_view style, double round = 3) {
-        out_ += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"{}\" class=\"{}\"/>\n", x, y, w, h,
-                            round, style);
+        out_ +=
+            fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"{}\" class=\"{}\"/>\n",
+                        x, y, w, h, round, style);
     }
     void text(double x, double y, std::string_view style, std::string_view escaped_text, std::string_view anchor = {}) {
-        out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}{}>{}</text>\n", x, y, style.empty() ? "" : fmt::format(" class=\"{}\"", style),
+        out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}{}>{}</text>\n", x, y,
+                            style.empty() ? "" : fmt::format(" class=\"{}\"", style),
                             anchor.empty() ? "" : fmt::format(" text-anchor=\"{}\"", anchor), escaped_text);
     }
 
@@ -217,13 +245,15 @@ private:
         for (std::size_t i = 0; i < b.cores.size(); ++i)
             draw_core(b.cores[i], left + static_cast<double>(i % b.core_columns) * (core_width + 4),
                       at + static_cast<double>(i / b.core_columns) * (b.core_height + 4), b.core_height);
-        for (const box& part : b.parts) draw_box(part, left + part.x, y + part.y);
+        for (const box& part : b.parts)
+            draw_box(part, left + part.x, y + part.y);
         draw_pills(b, left, y, inner);
     }
 
     void draw_pills(const box& b, double left, double y, double width) {
         double x = 0;
-        double at = y + b.height - static_cast<double>(pill_rows(b, width)) * (pill_height + 6) - (b.style == "none" ? 0 : 2);
+        double at =
+            y + b.height - static_cast<double>(pill_rows(b, width)) * (pill_height + 6) - (b.style == "none" ? 0 : 2);
         for (const std::string& name : b.pills) {
             if (x > 0 && x + pill_width(name) > width) {
                 x = 0;
@@ -245,15 +275,16 @@ private:
             const processing_unit* unit = on_.find(cpus[i]);
             const double top = y + core_title + cpu_height * static_cast<double>(i);
             const auto shard = shards_.find(cpus[i]);
-            std::string style = shard != shards_.end()              ? "shard"
-                                : !unit->nameable                   ? "forbidden"
+            std::string style = shard != shards_.end()             ? "shard"
+                                : !unit->nameable                  ? "forbidden"
                                 : busy_cores_.contains(unit->core) ? "idle"
-                                                                    : "free";
+                                                                   : "free";
             const std::string ink = style == "shard" ? "w" : "";
             if (unit->isolated) style += " isolated";
             rect(x + 3, top, core_width - 6, cpu_height - 2, style, 2);
             text(x + 8, top + 13, ink, fmt::format("{}", cpus[i]));
-            if (shard != shards_.end()) text(x + core_width - 8, top + 13, ink, fmt::format("s{}", shard->second), "end");
+            if (shard != shards_.end())
+                text(x + core_width - 8, top + 13, ink, fmt::format("s{}", shard->second), "end");
         }
     }
 

@@ -18,7 +18,9 @@ template <typename... Args>
     throw std::invalid_argument(fmt::format(text, std::forward<Args>(args)...));
 }
 
-std::string count_of(std::size_t count, const char* what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
+std::string count_of(std::size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
 
 bool holds(const std::vector<unsigned>& list, unsigned value) { return std::ranges::find(list, value) != list.end(); }
 
@@ -42,7 +44,8 @@ public:
         const std::size_t count = shard_count();
         order_.resize(count);
         // Neighbours in the machine are neighbours in the list; the nearest to the NIC still come first.
-        std::ranges::stable_sort(order_, {}, [](const candidate& c) { return std::tuple(c.unit->kind, c.from_nic, c.sibling); });
+        std::ranges::stable_sort(order_, {},
+                                 [](const candidate& c) { return std::tuple(c.unit->kind, c.from_nic, c.sibling); });
         assign();
         describe();
         return std::move(out_);
@@ -59,18 +62,23 @@ private:
             if (real.size() == 1) nic_ = real.front();
             if (real.size() > 1) {
                 std::string names;
-                for (const io_device* d : real) names += (names.empty() ? "" : ", ") + d->name;
-                out_.warnings.push_back(fmt::format("There are several NICs ({}) and none was named: this plan is for none of them. Name "
-                                                    "yours with --nic.", names));
+                for (const io_device* d : real)
+                    names += (names.empty() ? "" : ", ") + d->name;
+                out_.warnings.push_back(
+                    fmt::format("There are several NICs ({}) and none was named: this plan is for none of them. Name "
+                                "yours with --nic.",
+                                names));
             }
             return;
         }
         nic_ = on_.device(wanted);
         if (nic_ != nullptr) return;
         std::string names;
-        for (const io_device& d : on_.devices()) names += (names.empty() ? "" : ", ") + d.name;
-        refuse("--nic: there is no {} here: {}", wanted, names.empty() ? "this machine has no network device; leave --nic out"
-                                                                       : fmt::format("choose one of {}", names));
+        for (const io_device& d : on_.devices())
+            names += (names.empty() ? "" : ", ") + d.name;
+        refuse("--nic: there is no {} here: {}", wanted,
+               names.empty() ? "this machine has no network device; leave --nic out"
+                             : fmt::format("choose one of {}", names));
     }
 
     distance from_nic(const processing_unit& unit) const {
@@ -101,11 +109,12 @@ private:
     /// The kernel's cores: first that of the lowest CPU, which has the kernel's own work; then the worst.
     void leave_cores() {
         unsigned lowest = order_.front().unit->os_index;
-        for (const candidate& c : order_) lowest = std::min(lowest, c.unit->os_index);
+        for (const candidate& c : order_)
+            lowest = std::min(lowest, c.unit->os_index);
         const unsigned kernels = on_.find(lowest)->core;
         kernel_elsewhere_ = isolated_ || std::ranges::any_of(on_.processing_units(), [&](const processing_unit& u) {
-            return u.os_index < lowest && !u.nameable;
-        });
+                                return u.os_index < lowest && !u.nameable;
+                            });
         if (!request_.leave) {
             if (kernel_elsewhere_ || usable_cores_ < enough_cores) return;
             spare_ = kernels; // behind its own kind, so that it is taken when nothing else of that kind is left
@@ -115,7 +124,8 @@ private:
         }
         if (*request_.leave == 0) return;
         if (*request_.leave >= usable_cores_)
-            refuse("--leave {}: this process may use {}, which leaves none for a shard", *request_.leave, count_of(usable_cores_, "core"));
+            refuse("--leave {}: this process may use {}, which leaves none for a shard", *request_.leave,
+                   count_of(usable_cores_, "core"));
         left_.insert(kernels);
         for (auto worst = order_.rbegin(); worst != order_.rend() && left_.size() < *request_.leave; ++worst)
             left_.insert(worst->unit->core);
@@ -137,16 +147,19 @@ private:
                 refuse("--shards {}: a placement has {} at most", *request_.shards, placement_limits::most_shards);
             if (*request_.shards > order_.size())
                 refuse("--shards {}: {} can be used{}{}: ask for {} at most{}", *request_.shards,
-                       count_of(order_.size(), request_.every_thread ? "CPU" : "core"), isolated_ ? " of those isolated" : "",
-                       left_.empty() ? "" : fmt::format(" beside the {} left to the kernel", left_.size()), order_.size(),
-                       request_.every_thread ? "" : ", or add --smt all");
+                       count_of(order_.size(), request_.every_thread ? "CPU" : "core"),
+                       isolated_ ? " of those isolated" : "",
+                       left_.empty() ? "" : fmt::format(" beside the {} left to the kernel", left_.size()),
+                       order_.size(), request_.every_thread ? "" : ", or add --smt all");
             return *request_.shards;
         }
         std::size_t count = std::min(default_count(), placement_limits::most_shards);
         if (on_.quota() && static_cast<double>(count) > *on_.quota()) {
             const auto whole = std::max<std::size_t>(1, static_cast<std::size_t>(*on_.quota()));
-            out_.warnings.push_back(fmt::format("The cgroup may use {:.1f} CPUs' time: more than {} would be stopped for part of every "
-                                                "period.", *on_.quota(), count_of(whole, "shard")));
+            out_.warnings.push_back(
+                fmt::format("The cgroup may use {:.1f} CPUs' time: more than {} would be stopped for part of every "
+                            "period.",
+                            *on_.quota(), count_of(whole, "shard")));
             count = whole;
         }
         if (queues() != 0 && count > queues()) {
@@ -179,13 +192,15 @@ private:
             out_.place.shards.push_back(std::move(place));
         }
         if (queues() != 0 && order_.size() > queues())
-            out_.warnings.push_back(fmt::format("{} has {} for {}: --net=xdp needs one each. `ethtool -L {} combined {}` and plan again, or "
-                                                "ask for --shards {}.",
-                                                interface()->name, count_of(queues(), "queue"), count_of(order_.size(), "shard"),
-                                                interface()->name, order_.size(), queues()));
+            out_.warnings.push_back(fmt::format(
+                "{} has {} for {}: --net=xdp needs one each. `ethtool -L {} combined {}` and plan again, or "
+                "ask for --shards {}.",
+                interface()->name, count_of(queues(), "queue"), count_of(order_.size(), "shard"), interface()->name,
+                order_.size(), queues()));
         if (interface() != nullptr && queues() == 0 && !interface()->bus.empty())
-            out_.warnings.push_back(fmt::format("How many queues {} has is not known here: `ethtool -l {}` must say {} at least.",
-                                                interface()->name, interface()->name, order_.size()));
+            out_.warnings.push_back(
+                fmt::format("How many queues {} has is not known here: `ethtool -l {}` must say {} at least.",
+                            interface()->name, interface()->name, order_.size()));
     }
 
     std::string why(const candidate& c) const {
@@ -193,14 +208,19 @@ private:
         std::string text = fmt::format("{}core {}", kind_name(unit.kind), unit.core);
         if (on_.package_count() > 1) text += fmt::format(" of package {}", unit.package);
         if (nic_ != nullptr && nic_->has_place) {
-            if (c.from_nic == distance::beside) text += fmt::format(", next to {} (node {})", nic_->name, unit.numa_node);
-            if (c.from_nic == distance::same_package) text += fmt::format(", node {}: in the package of {}", unit.numa_node, nic_->name);
-            if (c.from_nic == distance::other_package) text += fmt::format(", node {}: across the packages from {}", unit.numa_node, nic_->name);
+            if (c.from_nic == distance::beside)
+                text += fmt::format(", next to {} (node {})", nic_->name, unit.numa_node);
+            if (c.from_nic == distance::same_package)
+                text += fmt::format(", node {}: in the package of {}", unit.numa_node, nic_->name);
+            if (c.from_nic == distance::other_package)
+                text += fmt::format(", node {}: across the packages from {}", unit.numa_node, nic_->name);
         } else if (on_.numa_node_count() > 1) {
             text += fmt::format(", node {}", unit.numa_node);
         }
-        if (unit.isolated) text += unit.tickless ? ", isolated, no tick" : ", isolated";
-        else if (unit.tickless) text += ", no tick";
+        if (unit.isolated)
+            text += unit.tickless ? ", isolated, no tick" : ", isolated";
+        else if (unit.tickless)
+            text += ", no tick";
         text += siblings_of(c);
         if (unit.core == spare_) text += "; the kernel works here too";
         return text;
@@ -231,57 +251,68 @@ private:
         if (nic_ != nullptr) {
             std::string line = nic_->name;
             if (!nic_->model.empty()) line += fmt::format(" ({})", nic_->model);
-            line += nic_->has_place ? fmt::format(" is next to NUMA node {}, CPUs {}.", format_ranges(nic_->nodes), format_ranges(nic_->near))
+            line += nic_->has_place ? fmt::format(" is next to NUMA node {}, CPUs {}.", format_ranges(nic_->nodes),
+                                                  format_ranges(nic_->near))
                                     : " is as near to every CPU.";
             out_.heading.push_back(std::move(line));
             if (nic_ != interface())
-                out_.heading.push_back(interface() != nullptr
-                                           ? fmt::format("Its interface is {}; verbs need no queue of it.", interface()->name)
-                                           : "It has no interface of its own here: verbs need no queue.");
+                out_.heading.push_back(
+                    interface() != nullptr
+                        ? fmt::format("Its interface is {}; verbs need no queue of it.", interface()->name)
+                        : "It has no interface of its own here: verbs need no queue.");
         }
         std::vector<unsigned> free_cpus;
         std::set<unsigned> used;
-        for (const candidate& c : order_) used.insert(c.unit->core);
+        for (const candidate& c : order_)
+            used.insert(c.unit->core);
         for (const processing_unit& unit : on_.processing_units())
             if (unit.allowed && !used.contains(unit.core)) free_cpus.push_back(unit.os_index);
-        if (isolated_) out_.heading.push_back("CPUs were isolated for such work (isolcpus): shards use those, and the kernel the others.");
+        if (isolated_)
+            out_.heading.push_back(
+                "CPUs were isolated for such work (isolcpus): shards use those, and the kernel the others.");
         else if (!free_cpus.empty())
-            out_.heading.push_back(fmt::format("CPUs {} are left to the kernel and to other programs{}.", format_ranges(free_cpus),
-                                               spare_ && !used.contains(*spare_) ? "; it keeps timers and old interrupts on the lowest" : ""));
+            out_.heading.push_back(fmt::format(
+                "CPUs {} are left to the kernel and to other programs{}.", format_ranges(free_cpus),
+                spare_ && !used.contains(*spare_) ? "; it keeps timers and old interrupts on the lowest" : ""));
         else if (kernel_elsewhere_)
             out_.heading.push_back("No core is left free: the kernel has CPUs outside of what this process may use.");
         else
-            out_.warnings.push_back("No core is left for the kernel and other programs: they will interrupt the shards now and then.");
+            out_.warnings.push_back(
+                "No core is left for the kernel and other programs: they will interrupt the shards now and then.");
         std::set<unsigned> kinds;
-        for (const candidate& c : order_) kinds.insert(c.unit->kind);
+        for (const candidate& c : order_)
+            kinds.insert(c.unit->kind);
         if (kinds.size() > 1)
-            out_.warnings.push_back("Some shards are on slower cores, and connections are spread evenly: the slow ones set the pace.");
+            out_.warnings.push_back(
+                "Some shards are on slower cores, and connections are spread evenly: the slow ones set the pace.");
     }
 
     const machine& on_;
     const plan_request& request_;
     const io_device* nic_ = nullptr;
-    bool isolated_ = false;          ///< there are isolated CPUs for us: no others are used
-    bool kernel_elsewhere_ = false;  ///< the kernel has CPUs that we may not use
+    bool isolated_ = false;         ///< there are isolated CPUs for us: no others are used
+    bool kernel_elsewhere_ = false; ///< the kernel has CPUs that we may not use
     unsigned usable_cores_ = 0;
-    std::optional<unsigned> spare_;  ///< left to the kernel unless every core of its kind is asked for
-    std::set<unsigned> left_;        ///< by --leave
-    std::vector<candidate> order_;   ///< best first; then: one a shard
+    std::optional<unsigned> spare_; ///< left to the kernel unless every core of its kind is asked for
+    std::set<unsigned> left_;       ///< by --leave
+    std::vector<candidate> order_;  ///< best first; then: one a shard
     plan out_;
 };
 
 } // namespace
 
 std::string in_one_line(const machine& on) {
-    return fmt::format("{}, {}, {}, {}", count_of(on.package_count(), "package"), count_of(on.numa_node_count(), "NUMA node"),
-                       count_of(on.core_count(), "core"), count_of(on.processing_units().size(), "CPU"));
+    return fmt::format("{}, {}, {}, {}", count_of(on.package_count(), "package"),
+                       count_of(on.numa_node_count(), "NUMA node"), count_of(on.core_count(), "core"),
+                       count_of(on.processing_units().size(), "CPU"));
 }
 
 plan make_plan(const machine& on, const plan_request& request) { return planner(on, request).run(); }
 
 std::string to_text(const plan& plan) {
     std::vector<std::string> heading = plan.heading;
-    for (const std::string& warning : plan.warnings) heading.push_back("Note: " + warning);
+    for (const std::string& warning : plan.warnings)
+        heading.push_back("Note: " + warning);
     return corewire::to_text(plan.place, heading);
 }
 

@@ -1,4 +1,5 @@
-// Advice on interrupts and queues, against a tree of /proc and /sys that the test makes and a runner that only writes down.
+// Advice on interrupts and queues, against a tree of /proc and /sys that the test makes and a runner that only writes
+// down.
 #include <tools/topo/apply.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -29,7 +30,9 @@ struct fake {
         std::ofstream(root + path) << text;
     }
     std::string text(const std::string& path) const { return on.read(path).value_or("(none)"); }
-    std::string affinity(unsigned number) const { return text("/proc/irq/" + std::to_string(number) + "/smp_affinity_list"); }
+    std::string affinity(unsigned number) const {
+        return text("/proc/irq/" + std::to_string(number) + "/smp_affinity_list");
+    }
 
     void add_queues(unsigned queues) {
         fs::remove_all(root + "/sys/class/net/eth1/queues");
@@ -51,13 +54,15 @@ struct fake {
         commands.push_back(line);
         if (line == failing) return {.status = 1};
         if (!vanishing.empty()) fs::remove_all(root + vanishing);
-        if (line.starts_with("ethtool -L eth1 combined ")) add_queues(static_cast<unsigned>(std::stoul(line.substr(25))));
+        if (line.starts_with("ethtool -L eth1 combined "))
+            add_queues(static_cast<unsigned>(std::stoul(line.substr(25))));
         return {};
     }
 
     std::string root = (fs::current_path() / ("advice_test." + std::to_string(::getpid()))).string();
     std::string state = root + "/state";
-    std::string hash_table = "RX flow hash indirection table for eth1 with 4 RX ring(s):\n    0:      0     1     2     3\n    4:      0     1\n"
+    std::string hash_table = "RX flow hash indirection table for eth1 with 4 RX ring(s):\n    0:      0     1     2    "
+                             " 3\n    4:      0     1\n"
                              "RSS hash key:\n6d:5a\n";
     std::string failing;   ///< this command fails
     std::string vanishing; ///< this folder is gone when the first command is run
@@ -69,12 +74,15 @@ private:
 };
 
 machine eight_cpus() { return machine::synthetic("core:8 pu:1"); }
-placement two_shards() { return parse_placement("interface = \"eth1\"\nshard = \"pu:2,queue:0\"\nshard = \"pu:3,queue:1\"\n"); }
+placement two_shards() {
+    return parse_placement("interface = \"eth1\"\nshard = \"pu:2,queue:0\"\nshard = \"pu:3,queue:1\"\n");
+}
 const report nothing = [](const std::string&) {};
 
 std::vector<std::string> lines(const advice& a) {
     std::vector<std::string> out;
-    for (const step& s : a.steps) out.push_back(do_text(s));
+    for (const step& s : a.steps)
+        out.push_back(do_text(s));
     return out;
 }
 
@@ -88,7 +96,8 @@ std::string refusal(Action action) {
     return "accepted";
 }
 
-#define CHECK_LINES(got, ...) BOOST_TEST((got) == (std::vector<std::string>{__VA_ARGS__}), boost::test_tools::per_element())
+#define CHECK_LINES(got, ...)                                                                                          \
+    BOOST_TEST((got) == (std::vector<std::string>{__VA_ARGS__}), boost::test_tools::per_element())
 
 } // namespace
 
@@ -97,10 +106,10 @@ BOOST_AUTO_TEST_SUITE(advice)
 BOOST_AUTO_TEST_CASE(each_queue_goes_to_its_shard_and_the_rest_to_the_others) {
     const fake f(4);
     f.file("/proc/77/comm", "irqbalance\n");
-    CHECK_LINES(lines(make_advice(f.on, eight_cpus(), two_shards())), "systemctl stop irqbalance", "ethtool -X eth1 equal 2",
-                "echo 0-1,4-7 >/proc/irq/120/smp_affinity_list", "echo 2 >/proc/irq/121/smp_affinity_list",
-                "echo 3 >/proc/irq/122/smp_affinity_list", "echo 0-1,4-7 >/proc/irq/123/smp_affinity_list",
-                "echo 0-1,4-7 >/proc/irq/124/smp_affinity_list");
+    CHECK_LINES(lines(make_advice(f.on, eight_cpus(), two_shards())), "systemctl stop irqbalance",
+                "ethtool -X eth1 equal 2", "echo 0-1,4-7 >/proc/irq/120/smp_affinity_list",
+                "echo 2 >/proc/irq/121/smp_affinity_list", "echo 3 >/proc/irq/122/smp_affinity_list",
+                "echo 0-1,4-7 >/proc/irq/123/smp_affinity_list", "echo 0-1,4-7 >/proc/irq/124/smp_affinity_list");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_right_already_is_left_alone) {
@@ -134,9 +143,10 @@ BOOST_AUTO_TEST_CASE(apply_does_all_and_restore_puts_back_what_was_there) {
     CHECK_LINES(f.commands, "systemctl stop irqbalance", "ethtool -X eth1 equal 2");
     BOOST_TEST(f.affinity(121) == "2");
     BOOST_TEST(f.affinity(124) == "0-1,4-7");
-    struct stat about{};
+    struct stat about {};
     BOOST_TEST((::stat(f.state.c_str(), &about) == 0 && (about.st_mode & 0777) == 0600));
-    BOOST_TEST(refusal([&] { apply(f.on, eight_cpus(), two_shards(), f.state, nothing); }).find("--restore") != std::string::npos);
+    BOOST_TEST(refusal([&] { apply(f.on, eight_cpus(), two_shards(), f.state, nothing); }).find("--restore") !=
+               std::string::npos);
     f.commands.clear();
     std::vector<std::string> said;
     BOOST_TEST(restore(f.on, f.state, [&](const std::string& line) { said.push_back(line); }) == 7u);
@@ -161,7 +171,9 @@ BOOST_AUTO_TEST_CASE(a_step_that_fails_undoes_those_before_it) {
     f.file("/proc/77/comm", "irqbalance\n");
     f.failing = "ethtool -X eth1 equal 2";
     const std::string why = refusal([&] { apply(f.on, eight_cpus(), two_shards(), f.state, nothing); });
-    BOOST_TEST(why == "`ethtool -X eth1 equal 2` failed with exit status 1 (run as root; it has said why); everything is as before");
+    BOOST_TEST(
+        why ==
+        "`ethtool -X eth1 equal 2` failed with exit status 1 (run as root; it has said why); everything is as before");
     BOOST_TEST(f.commands.back() == "systemctl start irqbalance");
     BOOST_TEST(!fs::exists(f.state));
 }
@@ -180,7 +192,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_undone_stays_in_the_state_file) {
     fake f(4);
     apply(f.on, eight_cpus(), two_shards(), f.state, nothing);
     f.failing = "ethtool -X eth1 default";
-    BOOST_TEST(refusal([&] { restore(f.on, f.state, nothing); }).starts_with("1 of 6 steps could not be undone and stay in "));
+    BOOST_TEST(
+        refusal([&] { restore(f.on, f.state, nothing); }).starts_with("1 of 6 steps could not be undone and stay in "));
     BOOST_TEST(f.affinity(121) == "0-7");
     f.failing.clear();
     BOOST_TEST(restore(f.on, f.state, nothing) == 1u);
@@ -189,7 +202,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_undone_stays_in_the_state_file) {
 BOOST_AUTO_TEST_CASE(a_hash_that_was_set_by_hand_is_not_touched) {
     fake f(4);
     f.hash_table = "    0:      0     0     1     1\n";
-    BOOST_TEST(refusal([&] { apply(f.on, eight_cpus(), two_shards(), f.state, nothing); }).find("set by hand") != std::string::npos);
+    BOOST_TEST(refusal([&] { apply(f.on, eight_cpus(), two_shards(), f.state, nothing); }).find("set by hand") !=
+               std::string::npos);
     BOOST_TEST(f.commands.empty());
     BOOST_TEST(!fs::exists(f.state));
 }
@@ -205,8 +219,8 @@ BOOST_AUTO_TEST_CASE(a_state_file_of_somebody_else_is_not_followed) {
     const auto steps = [](const std::string& entry) { return "{\"version\":1,\"steps\":[" + entry + "]}"; };
     BOOST_TEST(with(steps(""), 0666).find("not only yours") != std::string::npos);
     for (const std::string& bad :
-         {std::string("x"), std::string(), std::string("[]"), std::string("{\"version\":2,\"steps\":[]}"), std::string(100'000, '['),
-          steps(R"({"kind":"shell","interface":"","number":0,"before":"rm"})"),
+         {std::string("x"), std::string(), std::string("[]"), std::string("{\"version\":2,\"steps\":[]}"),
+          std::string(100'000, '['), steps(R"({"kind":"shell","interface":"","number":0,"before":"rm"})"),
           steps(R"({"kind":"hash","interface":"--flash","number":0,"before":""})"),
           steps(R"({"kind":"hash","interface":"a b","number":0,"before":""})"),
           steps(R"({"kind":"channels","interface":"eth1","number":0,"before":"1 --x"})"),
@@ -223,17 +237,22 @@ BOOST_AUTO_TEST_CASE(a_state_file_of_somebody_else_is_not_followed) {
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_advised_is_refused) {
     const fake f(4);
-    const auto advised = [&](const char* lines) { return refusal([&] { make_advice(f.on, eight_cpus(), parse_placement(lines)); }); };
-    BOOST_TEST(advised("shard = \"pu:1\"") == "the placement names no interface: plan with `cw-topo plan --nic IFNAME`");
-    BOOST_TEST(advised("interface = \"eth9\"\nshard = \"pu:1\"") == "there is no interface eth9 here, or it has no queues");
+    const auto advised = [&](const char* lines) {
+        return refusal([&] { make_advice(f.on, eight_cpus(), parse_placement(lines)); });
+    };
+    BOOST_TEST(advised("shard = \"pu:1\"") ==
+               "the placement names no interface: plan with `cw-topo plan --nic IFNAME`");
+    BOOST_TEST(advised("interface = \"eth9\"\nshard = \"pu:1\"") ==
+               "there is no interface eth9 here, or it has no queues");
     BOOST_TEST(advised("interface = \"-L\"\nshard = \"pu:1\"") == "'-L' is not the name of an interface");
 }
 
 BOOST_AUTO_TEST_CASE(names_of_interrupts_say_which_queue_they_serve) {
-    for (const char* name : {"eth1-TxRx-3", "i40e-eth1-TxRx-3", "eth1-Tx-Rx-3", "mlx5_comp3@pci:0000:98:00.0", "virtio0-input.3", "eth1-3",
-                             "eth1-rx-3", "enp1s0f0-fp-3"})
+    for (const char* name : {"eth1-TxRx-3", "i40e-eth1-TxRx-3", "eth1-Tx-Rx-3", "mlx5_comp3@pci:0000:98:00.0",
+                             "virtio0-input.3", "eth1-3", "eth1-rx-3", "enp1s0f0-fp-3"})
         BOOST_TEST(queue_of(name, "eth1").value_or(99) == 3u, name);
-    for (const char* name : {"eth1", "mlx5_async0@pci:0000:98:00.0", "virtio0-config", "ena-mgmnt@pci:0000:00:05.0", "i40e-0000:18:00.0:misc", ""})
+    for (const char* name : {"eth1", "mlx5_async0@pci:0000:98:00.0", "virtio0-config", "ena-mgmnt@pci:0000:00:05.0",
+                             "i40e-0000:18:00.0:misc", ""})
         BOOST_TEST(!queue_of(name, "eth1"), name);
 }
 
