@@ -1,0 +1,82 @@
+#!/bin/bash
+# cw-stat looks at processes that run, hang and have died; their pages are removed in time.
+# ctest: processors=2 timeout=120
+set -euo pipefail
+. "$(dirname "$0")/common.sh"
+service=
+trap '[[ -z $service ]] || kill -KILL $service 2>/dev/null || true; wait 2>/dev/null || true; rm -rf "$work"' EXIT
+if ! : 2>/dev/null >/dev/shm/corewire-test-$$; then echo "SKIPPED: /dev/shm cannot be written"; exit 0; fi
+rm -f /dev/shm/corewire-test-$$
+
+starts() {
+    "$bin/cw-pingpong" --net=wire --connections 3 --duration 100 --spin-us 50 >/dev/null 2>"$work/err" &
+    service=$!
+    for _ in $(seq 100); do
+        [[ $(connections) != 3 ]] || return 0
+        sleep 0.1
+    done
+    fail "cw-pingpong has no page with three connections"
+}
+connections() {
+    "$bin/cw-stat" $service --json 2>/dev/null | python3 -c '
+import json, sys
+try: page = json.load(sys.stdin)
+except ValueError: sys.exit()
+print(len([c for c in page["shards"][0]["connections"] if c["state"] == "ESTABLISHED"]))' || true
+}
+page=
+
+starts
+page=/dev/shm/corewire-$service
+[[ $(stat -c %a $page) == 600 ]] || fail "the page can be read by others"
+run "$bin/cw-stat"
+grep -Eq "^ *$service running +cw-pingpong +wire +2 " "$work/out" || fail "not in the list"
+run "$bin/cw-stat" $service
+grep -Eq '^ +0 +[0-9]+% +[0-9]+' "$work/out" || fail "no line of shard 0"
+grep -q 'connections: ESTABLISHED 6' "$work/out" || fail "not six ends of connections"
+[[ $(grep -c ' ESTABLISHED  ' "$work/out") == 6 ]] || fail "no row of each connection"
+run "$bin/cw-stat" $service --watch 0.5 --count 3
+[[ $(grep -c '(pid ' "$work/out") == 3 ]] && grep -Eq ' [1-9][0-9]*/s' "$work/out" || fail "no rates"
+run "$bin/cw-stat" $service --json
+python3 - "$work/out" <<'END' || fail "the JSON is not as expected"
+import json, sys
+page = json.load(open(sys.argv[1]))
+assert page["state"] == "running" and len(page["shards"]) == 2
+values = {s["name"]: s for s in page["shards"][0]["series"]}
+assert values["corewire_tcp_segments_sent_total"]["value"] > 100
+assert 0 <= values["corewire_reactor_load_ratio"]["value"] <= 1
+c = page["shards"][0]["connections"][0]
+assert c["cwnd"] > 0 and c["rtt_ns"] >= 0 and c["state"] == "ESTABLISHED"
+END
+
+kill -STOP $service
+for _ in $(seq 100); do
+    run "$bin/cw-stat"
+    ! grep -Eq "^ *$service hung " "$work/out" || break
+    sleep 0.1
+done
+grep -Eq "^ *$service hung " "$work/out" || fail "a stopped process does not count as hung"
+run "$bin/cw-stat" $service
+grep -q 'connections: ESTABLISHED 6' "$work/out" || fail "a hung process cannot be looked at"
+
+kill -KILL $service
+wait $service 2>/dev/null || true
+run "$bin/cw-stat" $service
+grep -q ', dead$' "$work/out" && grep -q 'connections: ESTABLISHED 6' "$work/out" || fail "a dead process cannot be looked at"
+run "$bin/cw-stat" --collect
+[[ ! -e $page ]] || fail "the page of a dead process is still there"
+refuses "no Corewire process $service" "$bin/cw-stat" $service
+service=
+
+starts
+page=/dev/shm/corewire-$service
+kill -TERM $service
+wait $service || fail "cw-pingpong did not end in order"
+service=
+[[ ! -e $page ]] || fail "a process that ended in order left its page"
+
+mkdir "$work/pages"
+head -c 100000 /dev/urandom >"$work/pages/corewire-1"
+run "$bin/cw-stat" --folder "$work/pages"
+[[ $status == 0 ]] && grep -q 'is no page' "$work/err" || fail "rubbish is not told"
+refuses 'is no page' "$bin/cw-stat" 1 --folder "$work/pages"

@@ -1,0 +1,99 @@
+// cw-stat: which Corewire processes there are and what they are doing; alive, hung or dead.
+#include "views.hh"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unistd.h>
+
+namespace cw = corewire;
+
+namespace {
+
+struct stat_options {
+    std::uint32_t pid = 0;
+    bool json = false;
+    bool collect = false;
+    double watch = 0;
+    unsigned count = 0;
+    std::string folder = cw::metrics_page::default_folder;
+};
+
+std::vector<cw::page_report> read_all(const stat_options& options, bool& failed) {
+    std::vector<cw::page_report> all;
+    for (const cw::page_file& file : cw::find_pages(options.folder)) {
+        if (options.pid != 0 && file.pid != options.pid) continue;
+        cw::page_report report;
+        const cw::page_error error = cw::read_page(file.path, report);
+        if (error == cw::page_error::none) {
+            all.push_back(std::move(report));
+        } else {
+            fmt::print(stderr, "cw-stat: {} {}\n", file.path, cw::name_of(error));
+            failed |= options.pid != 0;
+        }
+    }
+    return all;
+}
+
+void show(const std::vector<cw::page_report>& all, const stat_options& options, const cw::page_report* before) {
+    if (options.json) {
+        auto out = nlohmann::json::array();
+        for (const cw::page_report& r : all) out.push_back(cw::stat::process_json(r));
+        fmt::print("{}\n", (options.pid != 0 ? out.at(0) : out).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else if (options.pid != 0) {
+        fmt::print("{}", cw::stat::process_text(all.front(), before));
+    } else {
+        fmt::print("{}", cw::stat::list_text(all));
+    }
+    std::fflush(stdout);
+}
+
+int run(const stat_options& options) {
+    if (options.collect) {
+        fmt::print("{} removed\n", cw::collect_dead_pages(0, options.folder));
+        return 0;
+    }
+    std::optional<cw::page_report> before;
+    for (unsigned round = 1;; ++round) {
+        bool failed = false;
+        auto all = read_all(options, failed);
+        if (failed) return 2;
+        if (options.pid != 0 && all.empty()) {
+            fmt::print(stderr, "cw-stat: no Corewire process {} has a page in {}: `cw-stat` lists them\n", options.pid, options.folder);
+            return 2;
+        }
+        if (options.watch > 0 && !options.json && ::isatty(1)) fmt::print("\x1b[H\x1b[2J");
+        show(all, options, before ? &*before : nullptr);
+        if (options.watch <= 0 || round == options.count) return 0;
+        if (options.pid != 0) before = std::move(all.front());
+        const auto ns = static_cast<long long>(options.watch * 1e9);
+        const timespec pause{ns / 1'000'000'000, ns % 1'000'000'000};
+        ::nanosleep(&pause, nullptr);
+    }
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    CLI::App command("Lists the Corewire processes of this host, or shows one. Works on hung and dead ones too.", "cw-stat");
+    stat_options options;
+    command.add_option("pid", options.pid, "Show this process: shards, drops, connections")->type_name("PID");
+    command.add_flag("--json", options.json, "Everything that the pages say, as JSON");
+    command.add_option("--watch", options.watch, "Show again every so many seconds; a process with rates")
+        ->check(CLI::Range(0.1, 3600.0))->type_name("SECONDS");
+    command.add_option("--count", options.count, "With --watch: end after so many times")->check(CLI::Range(1, 1'000'000))->type_name("N");
+    command.add_flag("--collect", options.collect, "Remove the pages of dead processes of this user");
+    command.add_option("--folder", options.folder, "Where the pages are")->type_name("PATH")->capture_default_str();
+    try {
+        command.parse(argc, argv);
+    } catch (const CLI::Success& help) {
+        return command.exit(help);
+    } catch (const CLI::Error& error) {
+        fmt::print(stderr, "cw-stat: {} (--help lists the options)\n", error.what());
+        return 2;
+    }
+    return run(options);
+}

@@ -1,0 +1,186 @@
+#include "views.hh"
+
+#include <corewire/net/stack/connection_row.hh>
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace corewire::stat {
+
+namespace {
+
+double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+std::uint64_t total(const page_report& report, std::string_view name) {
+    std::uint64_t all = 0;
+    for (const section_report& s : report.sections) all += sum(s, name);
+    return all;
+}
+
+/// Sums by the value of one label, over all shards.
+std::map<std::string, std::uint64_t> by_labels(const page_report& report, std::string_view name,
+                                               std::initializer_list<const char*> labels) {
+    std::map<std::string, std::uint64_t> out;
+    for (const section_report& section : report.sections)
+        for (const series_report& s : section.series) {
+            if (s.name != name) continue;
+            std::string key;
+            for (const std::string label : labels) {
+                const std::size_t at = s.labels.find(label + "=\"");
+                if (at == s.labels.npos) continue;
+                const std::size_t from = at + label.size() + 2;
+                key += (key.empty() ? "" : "/") + s.labels.substr(from, s.labels.find('"', from) - from);
+            }
+            out[key] += s.values[0];
+        }
+    return out;
+}
+
+std::string listed(const std::map<std::string, std::uint64_t>& all) {
+    std::string text;
+    for (const auto& [key, value] : all)
+        if (value != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, value);
+    return text.empty() ? "none" : text;
+}
+
+std::string age(std::uint64_t since) {
+    const std::uint64_t now = boot_time_ns();
+    const auto s = static_cast<std::uint64_t>(since == 0 || since > now ? 0 : seconds(now - since));
+    return s < 120 ? fmt::format("{} s", s) : s < 7200 ? fmt::format("{} min", s / 60) : fmt::format("{} h", s / 3600);
+}
+
+/// A count a second since `before`; the count itself without one.
+std::string rate(const section_report& now, const section_report* before, std::string_view name) {
+    const std::uint64_t value = sum(now, name);
+    if (before == nullptr || now.published <= before->published) return fmt::format("{}", value);
+    const std::uint64_t old = sum(*before, name);
+    return fmt::format("{:.0f}/s", static_cast<double>(value >= old ? value - old : 0) / seconds(now.published - before->published));
+}
+
+std::string endpoint(std::uint32_t address, std::uint16_t port) { return fmt::format("{}:{}", to_string(ipv4(address)), port); }
+
+std::uint64_t us(duration d) { return static_cast<std::uint64_t>(d.count()) / 1000; }
+
+std::string connection_lines(const page_report& report, std::size_t most) {
+    std::string text;
+    std::size_t shown = 0;
+    std::uint64_t all = 0;
+    for (std::size_t shard = 0; shard < report.sections.size(); ++shard) {
+        all += report.sections[shard].row_total;
+        for (const auto& fields : report.sections[shard].rows) {
+            connection_row c;
+            if (shown == most || !connection_row::unpack(fields, c)) continue;
+            ++shown;
+            const tcp::connection_info& i = c.info;
+            text += fmt::format("  {:>5} {:>21} {:>21} {:<12} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n", shard,
+                                endpoint(c.key.local_address, c.key.local_port), endpoint(c.key.remote_address, c.key.remote_port),
+                                tcp::name_of(i.state), i.cwnd, us(i.srtt), us(i.rto), i.unsent, i.unacknowledged, i.unread,
+                                c.retransmitted);
+        }
+    }
+    if (all == 0) return {};
+    const std::string head = fmt::format("\n  {:>5} {:>21} {:>21} {:<12} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n", "shard", "local",
+                                         "remote", "state", "cwnd", "rtt us", "rto us", "unsent", "unacked", "unread", "rexmit");
+    return head + text + (shown < all ? fmt::format("  ... {} of {} connections shown\n", shown, all) : "");
+}
+
+} // namespace
+
+std::uint64_t sum(const section_report& section, std::string_view name) {
+    std::uint64_t all = 0;
+    for (const series_report& s : section.series)
+        if (s.name == name && s.kind != metric_kind::histogram) all += s.values[0];
+    return all;
+}
+
+std::string list_text(const std::vector<page_report>& all) {
+    std::string text = fmt::format("{:>8} {:<8} {:<16} {:<8} {:>6} {:>6} {:>12} {:>12} {:>9}\n", "pid", "state", "program", "network",
+                                   "shards", "load", "packets in", "packets out", "published");
+    for (const page_report& r : all) {
+        std::uint64_t load = 0, last = 0;
+        for (const section_report& s : r.sections) {
+            load += sum(s, "corewire_reactor_load_ratio");
+            last = std::max(last, s.published);
+        }
+        text += fmt::format("{:>8} {:<8} {:<16} {:<8} {:>6} {:>5}% {:>12} {:>12} {:>9}\n", r.pid, name_of(r.state), r.program, r.network,
+                            r.sections.size(), load / r.sections.size() / 10'000, total(r, "corewire_port_received_packets_total"),
+                            total(r, "corewire_port_transmitted_packets_total"), last == 0 ? "never" : age(last));
+    }
+    return text;
+}
+
+std::string process_text(const page_report& now, const page_report* before, std::size_t max_connections) {
+    std::string text = fmt::format("{} (pid {}), --net={}, {}\n\n", now.program, now.pid, now.network, name_of(now.state));
+    if (before != nullptr && (before->start_time != now.start_time || before->sections.size() != now.sections.size())) before = nullptr;
+    text += fmt::format("  {:>5} {:>5} {:>14} {:>8} {:>6} {:>12} {:>12} {:>14} {:>14} {:>8} {:>9}\n", "shard", "load", "polls", "sleeps",
+                        "tasks", "packets in", "packets out", "bytes in", "bytes out", "rexmit", "published");
+    for (std::size_t shard = 0; shard < now.sections.size(); ++shard) {
+        const section_report& s = now.sections[shard];
+        const section_report* old = before == nullptr ? nullptr : &before->sections[shard];
+        text += fmt::format("  {:>5} {:>4}% {:>14} {:>8} {:>6} {:>12} {:>12} {:>14} {:>14} {:>8} {:>9}\n", shard,
+                            sum(s, "corewire_reactor_load_ratio") / 10'000, rate(s, old, "corewire_reactor_turns_total"),
+                            rate(s, old, "corewire_reactor_sleeps_total"), sum(s, "corewire_reactor_tasks"),
+                            rate(s, old, "corewire_port_received_packets_total"), rate(s, old, "corewire_port_transmitted_packets_total"),
+                            rate(s, old, "corewire_port_received_bytes_total"), rate(s, old, "corewire_port_transmitted_bytes_total"),
+                            sum(s, "corewire_tcp_segments_retransmitted_total"), s.published == 0 ? "never" : age(s.published));
+    }
+    text += fmt::format("\n  dropped:     {}\n", listed(by_labels(now, "corewire_packets_dropped_total", {"layer", "reason"})));
+    text += fmt::format("  connections: {}\n", listed(by_labels(now, "corewire_tcp_connections", {"state"})));
+    return text + connection_lines(now, max_connections);
+}
+
+nlohmann::json process_json(const page_report& report) {
+    nlohmann::json out{{"pid", report.pid},
+                       {"program", report.program},
+                       {"network", report.network},
+                       {"state", std::string(name_of(report.state))},
+                       {"shards", nlohmann::json::array()}};
+    for (const section_report& section : report.sections) {
+        nlohmann::json shard{{"published_ns", section.published},
+                             {"publications", section.publications},
+                             {"connections_total", section.row_total},
+                             {"series", nlohmann::json::array()},
+                             {"connections", nlohmann::json::array()}};
+        for (const series_report& s : section.series) {
+            const double scale = s.unit == metric_unit::nanoseconds ? 1e-9 : s.unit == metric_unit::parts_per_million ? 1e-6 : 0;
+            nlohmann::json one{{"name", s.name}, {"labels", s.labels}, {"kind", std::string(name_of(s.kind))}};
+            if (s.kind == metric_kind::histogram) {
+                one["count"] = s.values[s.values.size() - 2];
+                one["sum"] = s.values.back();
+            } else if (scale == 0) {
+                one["value"] = s.values[0];
+            } else {
+                one["value"] = static_cast<double>(s.values[0]) * scale;
+            }
+            shard["series"].push_back(std::move(one));
+        }
+        for (const auto& fields : section.rows) {
+            connection_row c;
+            if (!connection_row::unpack(fields, c)) continue;
+            const tcp::connection_info& i = c.info;
+            shard["connections"].push_back({{"local", endpoint(c.key.local_address, c.key.local_port)},
+                                            {"remote", endpoint(c.key.remote_address, c.key.remote_port)},
+                                            {"state", std::string(tcp::name_of(i.state))},
+                                            {"cwnd", i.cwnd},
+                                            {"ssthresh", i.ssthresh},
+                                            {"rtt_ns", i.srtt.count()},
+                                            {"rttvar_ns", i.rttvar.count()},
+                                            {"rto_ns", i.rto.count()},
+                                            {"in_flight", i.in_flight},
+                                            {"unsent", i.unsent},
+                                            {"unacknowledged", i.unacknowledged},
+                                            {"unread", i.unread},
+                                            {"out_of_order", i.out_of_order},
+                                            {"send_window", i.send_window},
+                                            {"receive_window", i.receive_window},
+                                            {"bytes_received", i.bytes_received},
+                                            {"retransmitted", c.retransmitted}});
+        }
+        out["shards"].push_back(std::move(shard));
+    }
+    return out;
+}
+
+} // namespace corewire::stat
