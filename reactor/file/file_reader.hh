@@ -6,8 +6,8 @@
 //     buffers:  [being used] [read] [being read] [being read]      each is asked for again, further on, when it has been used
 //
 // A view stays good until the next read(). What failed ahead is read once more when its place is reached, and thrown if it fails
-// again; the reader stays there, and tries again when asked again. One shard's, one coroutine's at a time; the file outlives it and is not changed meanwhile by
-// whoever wants to see what he gets. Bound: buffers x buffer_size bytes of memory, as many requests under way.
+// again; the reader stays there, and tries again when asked again. One shard's, one coroutine's at a time; the file outlives it.
+// Bound: buffers x buffer_size bytes of memory, as many requests under way.
 #pragma once
 
 #include <corewire/reactor/file/file.hh>

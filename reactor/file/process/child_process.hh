@@ -1,6 +1,7 @@
 // child_process: another program, started, fed, heard and waited for.
 //
-//     cw::child_process sort = co_await cw::child_process::spawn(cw::command("sort"), {.input = cw::stdio::pipe, .output = cw::stdio::pipe});
+//     using enum cw::stdio;
+//     cw::child_process sort = co_await cw::child_process::spawn(cw::command("sort"), {.input = pipe, .output = pipe});
 //     co_await sort.input().write("b\na\n");
 //     sort.input().close();
 //     std::string text = co_await sort.output().read_all();

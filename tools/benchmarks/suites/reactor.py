@@ -4,11 +4,16 @@ A topic is a helper program, tools/bench-TOPIC/main.cc, called as `cw-bench-TOPI
 `--duration` seconds on one CPU and prints one flat JSON object of numbers, which is the leg's sample. The baseline of a row is
 another case of the same program, or a program of the system's, in the same round.
 To add a row: the case, a Leg in its topic's list below, and a Row beside it."""
+import shutil
+import tempfile
+
 from ..figures import at_best, at_median, medians, paired
-from ..rows import Leg, Row, Target, median
+from ..rows import Leg, Row, Target, Unmeasurable, median
 
 LIVE_TIMERS = 1_000_000
 NOPS_IN_FLIGHT = 64
+READS_IN_FLIGHT = 64
+FILE_BYTES = 1 << 30
 
 
 class Reactor:
@@ -99,28 +104,70 @@ def uring_rows():
     ]
 
 
-# ---- files: cw-bench-files, fio, cp -------------------------------------------------------------------------------------
+# ---- files: cw-bench-files, fio, cp, dd ---------------------------------------------------------------------------------
+
+class Files:
+    """A file on the disk (beside the build) and one on tmpfs, made when first needed and removed after the run."""
+
+    def __init__(self, r):
+        self.r = r
+        self.made = {}
+
+    def directory(self, where):
+        """On the file system of the build, or on tmpfs."""
+        if where not in self.made:
+            folder = "/dev/shm" if where == "tmpfs" else self.r.programs.build
+            if shutil.disk_usage(folder).free < 4 * FILE_BYTES:
+                raise Unmeasurable(f"{folder} has no room for the files of this row ({4 * FILE_BYTES >> 30} GiB)")
+            path = tempfile.mkdtemp(prefix="cw-bench-", dir=folder)
+            self.r.cleanup.callback(shutil.rmtree, path, ignore_errors=True)
+            self.r.helper("files", "prepare", "--file", f"{path}/data", "--size", FILE_BYTES)
+            self.made[where] = path
+        return self.made[where]
+
+    def read(self, where, *options):
+        return self.r.helper("files", "random-read", "--file", f"{self.directory(where)}/data", "--depth", READS_IN_FLIGHT, *options)
+
+    def fio(self, where, direct):
+        """The same reads by fio: same depth, registered buffer and file, one thread on the same CPU."""
+        programs = self.r.programs
+        command = [programs.tool("fio", "fio"), "--name=read", f"--filename={self.directory(where)}/data", f"--direct={direct}",
+                   "--rw=randread", "--bs=4k", f"--iodepth={READS_IN_FLIGHT}", "--ioengine=io_uring", "--registerfiles=1",
+                   "--fixedbufs=1", "--norandommap", "--time_based", f"--runtime={int(float(self.r.seconds) * 1000)}ms",
+                   "--ramp_time=100ms", "--thread", "--output-format=json"]
+        out = programs.measure(command, [programs.first_cpu])
+        return {"rate": out["jobs"][0]["read"]["iops"]}
+
+    def copy(self, by, *options):
+        path = self.directory("disk")
+        return self.r.helper("files", by, "--file", f"{path}/data", "--to", f"{path}/copy", "--size", FILE_BYTES, *options)
+
 
 def file_legs(r):
+    files = Files(r)
     return [
-        r.leg("files", "random-read", "--depth", 64, "--direct", name="read-disk"),
-        r.leg("files", "fio", "--depth", 64, "--direct", name="fio-disk"),
-        r.leg("files", "random-read", "--depth", 64, "--directory", "/dev/shm", name="read-tmpfs"),
-        r.leg("files", "fio", "--depth", 64, "--directory", "/dev/shm", name="fio-tmpfs"),
-        r.leg("files", "copy", name="copy"),
-        r.leg("files", "cp", name="cp"),
+        Leg("read-disk", lambda: files.read("disk", "--direct")),
+        Leg("fio-disk", lambda: files.fio("disk", 1)),
+        Leg("read-tmpfs", lambda: files.read("tmpfs")),
+        Leg("fio-tmpfs", lambda: files.fio("tmpfs", 0)),
+        Leg("copy", lambda: files.copy("copy")),
+        Leg("cp", lambda: files.copy("cp")),
+        Leg("copy-direct", lambda: files.copy("copy", "--direct")),
+        Leg("dd-direct", lambda: files.copy("dd", "--direct")),
     ]
 
 
 def file_rows():
     fio = "fio --ioengine=io_uring with the same options"
     return [
-        Row("read-4k-disk", "4 KiB random reads, O_DIRECT, queue depth 64, this machine's disk", "IOPS",
+        Row("read-4k-disk", "4 KiB random reads, O_DIRECT, queue depth 64, one shard, this machine's disk", "IOPS",
             ("read-disk", "fio-disk"), (Target("ratio", ">=", 0.95),), medians("read-disk", "rate", "fio-disk", fio)),
-        Row("read-4k-tmpfs", "4 KiB random reads, queue depth 64, tmpfs", "IOPS", ("read-tmpfs", "fio-tmpfs"),
+        Row("read-4k-tmpfs", "4 KiB random reads, queue depth 64, one shard, tmpfs", "IOPS", ("read-tmpfs", "fio-tmpfs"),
             (Target("ratio", ">=", 0.95),), medians("read-tmpfs", "rate", "fio-tmpfs", fio)),
-        Row("copy-1g", "sequential copy of 1 GiB", "MB/s", ("copy", "cp"), (Target("ratio", ">=", 1.0),),
+        Row("copy-1g", "sequential copy of 1 GiB through the page cache", "MB/s", ("copy", "cp"), (Target("ratio", ">=", 1.0),),
             at_best("copy", "rate", "cp", "rate", "cp with the same caching")),
+        Row("copy-1g-direct", "sequential copy of 1 GiB with O_DIRECT, 1 MiB blocks", "MB/s", ("copy-direct", "dd-direct"),
+            (Target("ratio", ">=", 1.0),), at_best("copy-direct", "rate", "dd-direct", "rate", "dd with the same flags and blocks")),
     ]
 
 
