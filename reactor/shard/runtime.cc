@@ -17,6 +17,8 @@ namespace corewire {
 
 runtime::runtime(runtime_options options) : options_(std::move(options)) {
     if (options_.cpus.empty()) throw std::invalid_argument("a runtime needs at least one CPU");
+    for (unsigned shard = 0; shard < shard_count(); ++shard)
+        inboxes_.push_back(std::make_unique<external_inbox>(options_.external_calls));
 }
 
 runtime::~runtime() = default;
@@ -71,6 +73,7 @@ void runtime::run(std::function<task<>()> body, hooks around) {
     std::optional<signal_watch> signals; // before the threads: they inherit the mask
     if (options_.handle_signals) signals.emplace([this] { request_stop(); });
     signals_ = signals ? &*signals : nullptr;
+    blocking_ = std::make_unique<blocking_pool>(options_.blocking);
     if (options_.stall.limit > duration{}) stalls_ = std::make_unique<stall_detector>(options_.stall);
 
     std::vector<std::jthread> threads;
@@ -88,6 +91,7 @@ void runtime::run(std::function<task<>()> body, hooks around) {
     shard_main(0);
     threads.clear(); // joins
     stalls_.reset();
+    blocking_.reset(); // waits for what blocks
     for (std::exception_ptr& why : failures_)
         if (why) std::rethrow_exception(std::exchange(why, nullptr));
 }
@@ -114,6 +118,7 @@ void runtime::shard_main(unsigned shard) {
     everybody_->arrive_and_wait(); // all mailboxes are connected
     if (go) {
         if (stalls_) stalls_->watch(here->loop);
+        inbox(shard).open(here->loop);
         here->lead.spawn(lead(*here));
         here->loop.run();
         if (stalls_) stalls_->unwatch(here->loop);
@@ -124,6 +129,7 @@ void runtime::shard_main(unsigned shard) {
         here->locals.clear(); // while the mailboxes of the others are still there
         if (hooks_.tear_down) hooks_.tear_down(shard);
         here->mail.discard();
+        inbox(shard).end(); // after the tasks, which may wait for what is in it
     }
     everybody_->arrive_and_wait(); // nothing points into another shard any more
     forget(shard);

@@ -12,7 +12,10 @@
 
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/loop/stall_detector.hh>
+#include <corewire/reactor/shard/blocking_pool.hh>
+#include <corewire/reactor/shard/external_inbox.hh>
 #include <corewire/reactor/shard/mailbox.hh>
+#include <corewire/reactor/shard/thread_call.hh>
 #include <corewire/reactor/task/stop.hh>
 #include <corewire/reactor/task/task.hh>
 #include <corewire/reactor/topology/machine.hh>
@@ -48,6 +51,10 @@ struct runtime_options {
     mailbox_options mail{};
     /// Reports tasks that hold their core for too long; with a limit of zero nobody looks.
     stall_options stall{};
+    /// Calls from other threads that may wait for one shard (submit_from_thread).
+    std::size_t external_calls = 256;
+    /// The helpers of run_blocking().
+    blocking_options blocking{};
 };
 
 /// What happens around the bodies, on each shard's own thread. Each may be empty.
@@ -78,6 +85,22 @@ public:
     unsigned shard_count() const noexcept { return static_cast<unsigned>(options_.cpus.size()); }
     /// Tasks that did not end in time in the last run(), all shards together.
     std::size_t abandoned() const noexcept { return abandoned_.load(std::memory_order_relaxed); }
+
+    /// From a thread that is no shard's: runs `called()` on a shard, as a task of its own if it returns task<T>, and gives a future of
+    /// its result. The callable moves there and is destroyed there. Waits while runtime_options::external_calls of them wait for
+    /// that shard. Throws std::system_error ECANCELED before the loops run and after a stop was asked for or the bodies
+    /// have returned; what was accepted before is run, or its future has that error.
+    template <typename F>
+    auto submit_from_thread(unsigned shard, F called) {
+        CW_ASSERT(shard < shard_count(), "submit_from_thread() to a shard that does not exist");
+        CW_ASSERT(reactor::current_or_null() == nullptr, "submit_from_thread() on a shard: use submit_to()");
+        auto call = std::make_unique<detail::thread_call<F>>(std::move(called));
+        auto result = call->get_future();
+        inbox(shard).put(std::move(call));
+        return result;
+    }
+    external_inbox& inbox(unsigned shard) noexcept { return *inboxes_[shard]; }
+    blocking_pool& blocking() noexcept { return *blocking_; }
 
     /// The one that the current reactor belongs to. Asserts that there is one.
     static runtime& current() noexcept;
@@ -110,6 +133,8 @@ private:
     std::unique_ptr<const machine> machine_;
     signal_watch* signals_ = nullptr;
     std::unique_ptr<stall_detector> stalls_;
+    std::vector<std::unique_ptr<external_inbox>> inboxes_; ///< by shard
+    std::unique_ptr<blocking_pool> blocking_;              ///< while run() runs
     std::unique_ptr<std::barrier<>> everybody_;
     std::vector<std::exception_ptr> failures_; ///< by shard; its own thread writes, read after all have arrived
     std::atomic<bool> failed_{false};

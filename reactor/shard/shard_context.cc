@@ -16,15 +16,21 @@ shard_context& shard_context::current() noexcept {
     return *here;
 }
 
+shard_context::phase_watch::phase_watch(shard_context& here) noexcept : here_(here), inbox_(here.owner.inbox(here.shard)) {}
+
 bool shard_context::phase_watch::poll(time_point) {
     const runtime::phase now = latest();
-    return now != seen_ && enter(now);
+    return (now != seen_ || inbox_.any()) && enter(now);
 }
 
 /// Apart from poll(), which every turn calls.
 [[gnu::noinline]] bool shard_context::phase_watch::enter(runtime::phase now) {
+    inbox_.run_all();
+    if (now == seen_) return true;
     const bool stop_is_news = seen_ == runtime::phase::running;
     seen_ = now;
+    inbox_.close();
+    inbox_.run_all(); // what was accepted before
     if (stop_is_news) here_.begin_stop();
     if (now == runtime::phase::settling) here_.lead.spawn(here_.owner.settle(here_));
     if (now == runtime::phase::exiting) here_.loop.request_exit();

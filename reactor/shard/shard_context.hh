@@ -15,17 +15,18 @@ struct shard_context {
     shard_context(runtime& owner, unsigned shard, reactor_options loop, const mailbox_options& mail);
     static shard_context& current() noexcept;
 
-    /// Looks every turn whether the runtime has moved on to another phase.
+    /// Looks every turn whether the runtime has moved on to another phase, and whether another thread has handed work in.
     class phase_watch final : public poller {
     public:
-        explicit phase_watch(shard_context& here) noexcept : here_(here) {}
+        explicit phase_watch(shard_context& here) noexcept;
         bool poll(time_point now) override;
-        bool prepare_sleep() override { return latest() == seen_; }
+        bool prepare_sleep() override { return latest() == seen_ && !inbox_.any(); }
 
     private:
         bool enter(runtime::phase now);
         runtime::phase latest() const noexcept { return here_.owner.phase_.load(std::memory_order_acquire); }
         shard_context& here_;
+        external_inbox& inbox_;
         runtime::phase seen_ = runtime::phase::running;
     };
 

@@ -1,10 +1,11 @@
-// <corewire/shard.hh>: many cores: submit_to, sharded, promise and future, channels, barriers, owning across shards, the runtime.
+// <corewire/shard.hh>: many cores: submit_to, sharded, promise and future, channels, barriers, owning across shards, the runtime, run_blocking.
 #pragma once
 
 #include <corewire/reactor/shard/barrier.hh>
 #include <corewire/reactor/shard/foreign_ptr.hh>
 #include <corewire/reactor/shard/future.hh>
 #include <corewire/reactor/shard/remote_call.hh>
+#include <corewire/reactor/shard/run_blocking.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/shard_channel.hh>
 #include <corewire/reactor/shard/shard_local.hh>

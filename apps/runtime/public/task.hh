@@ -6,6 +6,7 @@
 #include <corewire/reactor/task/for_each.hh>
 #include <corewire/reactor/task/generator.hh>
 #include <corewire/reactor/task/retry.hh>
+#include <corewire/reactor/task/run_in.hh>
 #include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/task/task.hh>
 #include <corewire/reactor/task/task_group.hh>

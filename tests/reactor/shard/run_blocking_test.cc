@@ -1,0 +1,170 @@
+// Calls that block, on helper threads: results, errors, limits, cancellation, shutdown.
+// ctest: timeout=120 processors=2
+#include <corewire/reactor/shard/run_blocking.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+
+namespace {
+
+runtime_options shards(unsigned count, blocking_options pool = {}) {
+    runtime_options options;
+    for (unsigned i = 0; i < count; ++i) options.cpus.push_back(i);
+    options.pin = false;
+    options.handle_signals = false;
+    options.loop.spin = 50us;
+    options.blocking = pool;
+    return options;
+}
+
+std::atomic<bool> go; ///< what the helpers of a test wait for
+std::atomic<int> begun, ran;
+void block() {
+    ++begun;
+    while (!go) std::this_thread::sleep_for(1ms);
+    ++ran;
+}
+void start_over() {
+    go = false;
+    begun = ran = 0;
+}
+
+task<> blocks(wait_limits limits, std::errc& outcome) {
+    try {
+        co_await corewire::run_blocking(&block, limits);
+        outcome = std::errc{};
+    } catch (const std::system_error& e) {
+        outcome = static_cast<std::errc>(e.code().value());
+    }
+}
+task<> until(const std::atomic<int>& n, int at_least) {
+    while (n < at_least) co_await sleep_for(1ms);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(run_blocking)
+
+BOOST_AUTO_TEST_CASE(results_and_exceptions_come_back_to_the_shard_that_asked) {
+    corewire::runtime r(shards(2));
+    static std::atomic<int> right;
+    right = 0;
+    r.run([]() -> task<> {
+        const unsigned me = this_shard::id();
+        const auto shard_thread = std::this_thread::get_id();
+        const bool elsewhere = co_await corewire::run_blocking(
+            [shard_thread] { return std::this_thread::get_id() != shard_thread && reactor::current_or_null() == nullptr; });
+        right += elsewhere && this_shard::id() == me && std::this_thread::get_id() == shard_thread;
+        auto owning = corewire::run_blocking([text = std::string(100, 'x')] { return std::make_unique<std::string>(text); });
+        const std::unique_ptr<std::string> got = co_await owning;
+        right += got->size() == 100;
+        try {
+            co_await corewire::run_blocking([]() -> int { throw std::runtime_error("as asked"); });
+        } catch (const std::runtime_error&) {
+            ++right;
+        }
+    });
+    BOOST_TEST(right == 6);
+}
+
+BOOST_AUTO_TEST_CASE(the_shard_goes_on_while_a_helper_blocks) {
+    corewire::runtime r(shards(1));
+    static std::uint64_t turns;
+    start_over();
+    r.run([]() -> task<> {
+        std::errc outcome = std::errc::io_error;
+        task_group calls{"calls"};
+        calls.spawn(blocks({}, outcome));
+        co_await until(begun, 1);
+        const std::uint64_t before = reactor::current().turns();
+        co_await sleep_for(5ms);
+        turns = reactor::current().turns() - before;
+        go = true;
+        co_await calls.join();
+        BOOST_CHECK(outcome == std::errc{});
+    });
+    BOOST_TEST(turns >= 1u);
+}
+
+BOOST_AUTO_TEST_CASE(threads_and_queue_are_limited_and_what_does_not_fit_is_refused) {
+    corewire::runtime r(shards(1, {.threads = 2, .queue = 3}));
+    start_over();
+    r.run([]() -> task<> {
+        blocking_pool& pool = corewire::runtime::current().blocking();
+        std::errc outcome[6];
+        task_group calls{"calls"};
+        for (int i = 0; i < 2; ++i) calls.spawn(blocks({}, outcome[i]));
+        co_await until(begun, 2);
+        for (int i = 2; i < 5; ++i) calls.spawn(blocks({}, outcome[i]));
+        outcome[5] = {};
+        co_await blocks({}, outcome[5]);
+        BOOST_CHECK(outcome[5] == std::errc::resource_unavailable_try_again);
+        BOOST_TEST(pool.statistics().refused == 1u);
+        BOOST_TEST(pool.statistics().threads == 2u);
+        BOOST_TEST(begun == 2);
+        go = true;
+        co_await calls.join();
+        for (int i = 0; i < 5; ++i) BOOST_CHECK(outcome[i] == std::errc{});
+        BOOST_TEST(ran == 5);
+        BOOST_TEST(pool.statistics().begun == 5u);
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_call_that_is_given_up_in_the_queue_never_begins_and_one_that_has_begun_runs_on) {
+    corewire::runtime r(shards(1, {.threads = 1}));
+    start_over();
+    r.run([]() -> task<> {
+        std::errc running{}, queued{}, stopped{};
+        stop_source stop;
+        task_group calls{"calls"};
+        calls.spawn(blocks({.stop = stop.token()}, running));
+        co_await until(begun, 1);
+        calls.spawn(blocks({.deadline = reactor::current().now() + 5ms}, queued));
+        calls.spawn(blocks({.stop = stop.token()}, stopped));
+        while (queued == std::errc{}) co_await sleep_for(1ms);
+        stop.request_stop();
+        co_await calls.join(); // though the first one still blocks
+        BOOST_CHECK(running == std::errc::operation_canceled);
+        BOOST_CHECK(queued == std::errc::timed_out);
+        BOOST_CHECK(stopped == std::errc::operation_canceled);
+        BOOST_TEST(corewire::runtime::current().blocking().statistics().withdrawn == 2u);
+        go = true;
+        co_await until(ran, 1);
+        co_await corewire::run_blocking([] {}); // the helper is there for the next one
+    });
+    BOOST_TEST(begun == 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_runtime_ends_after_what_its_helpers_do_also_when_nobody_waits_for_it) {
+    runtime_options options = shards(1);
+    options.drain = 10ms;
+    corewire::runtime r(options);
+    start_over();
+    std::thread later([] {
+        while (begun == 0) std::this_thread::yield();
+        std::this_thread::sleep_for(50ms);
+        go = true;
+    });
+    r.run([]() -> task<> {
+        corewire::runtime::current().request_stop();
+        static std::errc outcome;
+        co_await blocks({}, outcome); // deaf to the stop: abandoned while its helper blocks
+    });
+    BOOST_TEST(r.abandoned() == 1u);
+    BOOST_TEST(ran == 1);
+    later.join();
+}
+
+BOOST_AUTO_TEST_SUITE_END()
