@@ -158,9 +158,10 @@ BOOST_AUTO_TEST_CASE(the_runtime_ends_after_what_its_helpers_do_also_when_nobody
         go = true;
     });
     r.run([]() -> task<> {
-        corewire::runtime::current().request_stop();
         static std::errc outcome;
-        co_await blocks({}, outcome); // deaf to the stop: abandoned while its helper blocks
+        spawn(blocks({}, outcome)); // deaf to the stop: abandoned while its helper blocks
+        co_await until(begun, 1);
+        corewire::runtime::current().request_stop();
     });
     BOOST_TEST(r.abandoned() == 1u);
     BOOST_TEST(ran == 1);
