@@ -1,0 +1,169 @@
+// The tutorial: its text holds the very code that is compiled and run here, step by step, over the kernel's sockets on loopback.
+// ctest: processors=2
+#include "docs/tutorial/echo.hh"
+#include "docs/tutorial/protocol.hh"
+#include "docs/tutorial/server.hh"
+#include "docs/tutorial/snapshot.hh"
+#include "docs/tutorial/store.hh"
+
+#include <corewire/app.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace tutorial;
+
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    std::ostringstream all;
+    all << file.rdbuf();
+    return all.str();
+}
+
+void expect(bool holds, const std::string& what) {
+    if (!holds) throw std::runtime_error("the tutorial's step does not hold: " + what);
+}
+
+/// Runs `step` as shard 0's body of a program of two cores. In a process of its own, as programs are. 0: it ended well.
+int run_program(std::function<cw::task<>()> step) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        cw::app program("tutorial");
+        char* argv[] = {const_cast<char*>("tutorial"), const_cast<char*>("--net=kernel"), const_cast<char*>("--cores=2"), nullptr};
+        const auto idle = []() -> cw::task<> { co_return; };
+        ::_exit(program.run_on_every_core(3, argv, [&] { return cw::this_shard::id() == 0 ? step() : idle(); }));
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+cw::tcp_listener listen_here() { return cw::tcp_listener::bind({cw::ipv4{127, 0, 0, 1}, 0}); }
+
+cw::task<> one_echo(cw::tcp_listener& listener) {
+    cw::tcp_stream peer = co_await listener.accept();
+    co_await echo(std::move(peer));
+}
+cw::task<> step_echo() {
+    auto listener = listen_here();
+    cw::task_group serving("echo");
+    serving.spawn(one_echo(listener));
+    auto peer = co_await cw::tcp_stream::connect(listener.local_address());
+    co_await write_frame(peer, "hello");
+    auto back = co_await read_frame(peer);
+    expect(back && *back == "hello", "what is echoed comes back, framed");
+    peer.shutdown();
+    co_await serving.join();
+}
+
+cw::task<std::string> ask(cw::tcp_stream& peer, std::string what) {
+    co_await write_frame(peer, std::move(what));
+    auto reply = co_await read_frame(peer);
+    co_return reply ? *reply : "(the end)";
+}
+cw::task<> step_too_long() {
+    store data;
+    co_await data.start();
+    server serving(data, 4);
+    cw::stop_source stop;
+    cw::task_group group("server");
+    auto listener = listen_here();
+    const auto address = listener.local_address();
+    group.spawn(serving.run(std::move(listener), stop.token()));
+    auto peer = co_await cw::tcp_stream::connect(address);
+    const std::string boast("\xff\xff\xff\xff", 4);
+    co_await peer.write(std::string_view(boast));
+    auto reply = co_await cw::as_result(read_frame(peer));
+    expect(!reply || !*reply, "a frame that is too long ends its session");
+    auto other = co_await cw::tcp_stream::connect(address);
+    const std::string good = co_await ask(other, "GET x");
+    expect(good == "NONE", "and no other");
+    stop.request_stop();
+    co_await group.join();
+    co_await data.stop();
+}
+std::string snapshot_path;
+cw::task<> step_service() {
+    store data;
+    co_await data.start();
+    server serving(data, 4);
+    cw::stop_source stop;
+    cw::task_group group("server");
+    auto listener = listen_here();
+    const auto address = listener.local_address();
+    group.spawn(serving.run(std::move(listener), stop.token()));
+
+    auto peer = co_await cw::tcp_stream::connect(address);
+    for (int i = 0; i < 20; ++i) {
+        const std::string number = std::to_string(i);
+        const std::string said = co_await ask(peer, "SET key" + number + " value " + number);
+        expect(said == "OK", "SET says " + said);
+    }
+    const std::string value = co_await ask(peer, "GET key7");
+    const std::string none = co_await ask(peer, "GET nothing");
+    const std::string error = co_await ask(peer, "FORGET key7");
+    expect(value == "VALUE value 7" && none == "NONE" && error.starts_with("ERROR"), "GET: " + value + ", " + none + ", " + error);
+    auto sizes = [](part& p) { return p.entries.size(); };
+    const std::size_t total = co_await data.parts().map_reduce(sizes, std::size_t{0}, std::plus<>{});
+    expect(total == 20 && data.parts().local().entries.size() < 20, "keys are spread over the shards");
+    expect(serving.requests() == 23, "requests are counted");
+
+    snapshots saved(data, snapshot_path);
+    co_await saved.save();
+
+    stop.request_stop(); // an idle session ends at once
+    co_await group.join();
+    co_await data.stop();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(tutorial)
+
+BOOST_AUTO_TEST_CASE(the_text_holds_the_code_that_is_compiled) {
+    const std::filesystem::path source = std::getenv("COREWIRE_SOURCE_DIR");
+    const std::string text = contents(source / "docs/TUTORIAL.md");
+    std::set<std::string> shown;
+    for (std::size_t at = 0; (at = text.find("```cpp\n// docs/tutorial/", at)) != std::string::npos;) {
+        const std::size_t begin = at + 7, end = text.find("```", begin);
+        const std::string block = text.substr(begin, end - begin);
+        const std::string name = block.substr(3, block.find('\n') - 3);
+        BOOST_CHECK_MESSAGE(block == contents(source / name), name << " is not what the tutorial shows");
+        shown.insert(std::filesystem::path(name).filename());
+        at = end;
+    }
+    for (const auto& file : std::filesystem::directory_iterator(source / "docs/tutorial"))
+        if (file.path().extension() == ".hh")
+            BOOST_CHECK_MESSAGE(shown.contains(file.path().filename()), file.path().filename() << " is not in the tutorial");
+    BOOST_CHECK_EQUAL(shown.size(), 5u);
+}
+
+BOOST_AUTO_TEST_CASE(the_first_step_echoes_frames) { BOOST_CHECK_EQUAL(run_program(step_echo), 0); }
+
+BOOST_AUTO_TEST_CASE(a_frame_that_is_too_long_ends_its_session_only) { BOOST_CHECK_EQUAL(run_program(step_too_long), 0); }
+
+BOOST_AUTO_TEST_CASE(the_service_stores_counts_saves_and_stops) {
+    char folder[] = "/tmp/corewire-tutorial-XXXXXX";
+    BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
+    snapshot_path = std::string(folder) + "/store";
+    BOOST_CHECK_EQUAL(run_program(step_service), 0);
+    const std::string saved = contents(snapshot_path);
+    BOOST_CHECK(saved.find("key7\tvalue 7\n") != std::string::npos);
+    BOOST_CHECK_EQUAL(std::count(saved.begin(), saved.end(), '\n'), 20);
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
