@@ -1,6 +1,7 @@
 // The tutorial: its text holds the very code that is compiled and run here, step by step, over the kernel's sockets on loopback.
 // ctest: processors=2
 #include "docs/tutorial/echo.hh"
+#include "docs/tutorial/program.hh"
 #include "docs/tutorial/protocol.hh"
 #include "docs/tutorial/server.hh"
 #include "docs/tutorial/snapshot.hh"
@@ -11,6 +12,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <arpa/inet.h>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,6 +22,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +99,41 @@ cw::task<> step_too_long() {
     co_await group.join();
     co_await data.stop();
 }
+/// A port that was free a moment ago.
+std::uint16_t a_free_port() {
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof at;
+    const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&at), length) == 0 &&
+        ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length) == 0;
+    ::close(fd);
+    expect(bound, "a free port");
+    return ntohs(at.sin_port);
+}
+/// Speaks the protocol from outside: one SET, once the program listens. True if it was answered.
+bool set_from_outside(std::uint16_t port) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (int tries = 0; tries < 1000; ++tries) {
+        const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+        if (::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0) {
+            const std::string request("\0\0\0\x09SET a bcd", 13);
+            char reply[6] = {};
+            const bool sent = ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) == 13;
+            const bool answered = sent && ::recv(fd, reply, sizeof reply, MSG_WAITALL) == 6 && std::string(reply + 4, 2) == "OK";
+            ::close(fd);
+            return answered;
+        }
+        ::close(fd);
+        ::usleep(10'000); // until it listens
+    }
+    return false;
+}
+
 std::string snapshot_path;
 cw::task<> step_service() {
     store data;
@@ -148,7 +187,7 @@ BOOST_AUTO_TEST_CASE(the_text_holds_the_code_that_is_compiled) {
     for (const auto& file : std::filesystem::directory_iterator(source / "docs/tutorial"))
         if (file.path().extension() == ".hh")
             BOOST_CHECK_MESSAGE(shown.contains(file.path().filename()), file.path().filename() << " is not in the tutorial");
-    BOOST_CHECK_EQUAL(shown.size(), 5u);
+    BOOST_CHECK_EQUAL(shown.size(), 6u);
 }
 
 BOOST_AUTO_TEST_CASE(the_first_step_echoes_frames) { BOOST_CHECK_EQUAL(run_program(step_echo), 0); }
@@ -163,6 +202,25 @@ BOOST_AUTO_TEST_CASE(the_service_stores_counts_saves_and_stops) {
     const std::string saved = contents(snapshot_path);
     BOOST_CHECK(saved.find("key7\tvalue 7\n") != std::string::npos);
     BOOST_CHECK_EQUAL(std::count(saved.begin(), saved.end(), '\n'), 20);
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(the_program_serves_until_SIGTERM_and_saves) {
+    char folder[] = "/tmp/corewire-tutorial-XXXXXX";
+    BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
+    const settings options{.port = a_free_port(), .snapshot = std::string(folder) + "/store"};
+    const pid_t child = ::fork();
+    if (child == 0) {
+        char* argv[] = {const_cast<char*>("store"), const_cast<char*>("--net=kernel"), const_cast<char*>("--cores=2"), nullptr};
+        ::_exit(run(3, argv, options));
+    }
+    const bool answered = set_from_outside(options.port);
+    ::kill(child, SIGTERM);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    BOOST_CHECK(answered);
+    BOOST_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    BOOST_CHECK_EQUAL(contents(options.snapshot), "a\tbcd\n");
     std::filesystem::remove_all(folder);
 }
 
