@@ -185,8 +185,8 @@ task<> runtime::drain(shard_context& here, stop_token no_longer) {
     if (drained) co_return;
     const std::size_t left = tasks.size();
     abandoned_.fetch_add(left, std::memory_order_relaxed);
-    fmt::print(stderr, "shard {}: {} task{} did not end within {} ms of the stop; abandoned\n", here.shard, left,
-               left == 1 ? "" : "s", options_.drain.count() / 1'000'000);
+    fmt::print(stderr, "shard {}: {} task{} of group '{}' did not end within {} ms of the stop; abandoned\n", here.shard,
+               left, left == 1 ? "" : "s", tasks.name(), options_.drain.count() / 1'000'000);
     tasks.destroy_all();
 }
 

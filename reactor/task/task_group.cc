@@ -2,6 +2,7 @@
 
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <atomic>
 #include <bit>
 #include <cstdio>
 #include <system_error>
@@ -12,11 +13,24 @@ namespace {
 
 constexpr std::uint64_t reported_one_by_one = 8;
 
+/// Whoever wrote the group forgot to join() it, or was abandoned at shutdown with it.
+void report_leak(const std::string& name, std::size_t left) noexcept {
+    static std::atomic<std::uint64_t> leaks{0};
+    const std::uint64_t number = leaks.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (number > reported_one_by_one && !std::has_single_bit(number)) return;
+    std::fprintf(stderr, "group '%s' was destroyed with %zu task%s in it, which should have been joined (leak number %llu)\n",
+                 name.c_str(), left, left == 1 ? "" : "s", static_cast<unsigned long long>(number));
+}
+
 } // namespace
 
 task_group::task_group(std::string name) : detail::task_listener{&task_group::on_task_done}, name_(std::move(name)) {}
 
-task_group::~task_group() { destroy_all(); }
+task_group::~task_group() {
+    if (count_ != 0) [[unlikely]]
+        report_leak(name_, count_);
+    destroy_all();
+}
 
 void task_group::spawn(task<> t) {
     CW_ASSERT(t, "an empty task was spawned");

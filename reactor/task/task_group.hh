@@ -25,7 +25,7 @@ namespace corewire {
 class task_group : private detail::task_listener {
 public:
     explicit task_group(std::string name = "tasks");
-    /// Destroys the tasks that are still there: join() first.
+    /// Destroys the tasks that are still there, and reports them as leaked: join() first, or destroy_all() on purpose.
     ~task_group();
     task_group(const task_group&) = delete;
     task_group& operator=(const task_group&) = delete;

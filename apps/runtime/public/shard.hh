@@ -1,4 +1,4 @@
-// <corewire/shard.hh>: many cores: submit_to, sharded, promise and future, channels, barriers, owning across shards, the runtime, run_blocking.
+// <corewire/shard.hh>: many cores: submit_to, sharded, promise and future, channels, barriers, foreign_ptr, run_blocking, the runtime.
 #pragma once
 
 #include <corewire/reactor/shard/barrier.hh>
