@@ -43,6 +43,7 @@ public:
     /// `allowed`: OS indices; empty means all. Throws std::invalid_argument; 8192 PUs at most.
     static machine synthetic(std::string_view description, std::span<const unsigned> allowed = {});
     /// Another machine, as `lstopo FILE.xml` or to_xml() has written it. Throws std::invalid_argument with a sentence.
+    /// Reads it in a forked child first (trial.hh): for tools and start-up.
     static machine from_xml(const std::string& text);
     static machine from_xml_file(const std::string& path);
 
@@ -77,6 +78,7 @@ private:
     };
     using topology_handle = std::unique_ptr<hwloc_topology, topology_deleter>;
     explicit machine(topology_handle topology);
+    static machine load_xml(const std::string& text);
     static topology_handle new_topology(machine_detail detail);
     void read_units();
     void read_kinds();
