@@ -4,7 +4,7 @@
 //
 // One shard: two stacks on a wire play ping-pong, and the metrics endpoint serves on the kernel's loopback. A process of its own
 // scrapes, a connection each time, and reads to the end. The cost is the time in which the loop was not idle while there were
-// scrapes and nothing else; the round trips that count as scraped are those that end while a scrape is under way.
+// scrapes and nothing else; the round trips that count as scraped are those that end while a request is being answered.
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/port/loop/wire_port.hh>
@@ -61,7 +61,7 @@ struct bench {
         loop.attached(cw::reactor::attachment::metrics) = &registry;
         loop.attached(cw::reactor::attachment::network) = static_cast<cw::socket_provider*>(&near);
         for (std::size_t i = 0; i < series; ++i)
-            group.counter("bench_requests_total", "One of many series, with labels as they are found in services.", counts[i % counts.size()],
+            group.counter("bench_requests_total", "One of many series, labelled as those of services are.", counts[i % counts.size()],
                           cw::metric_label("path", fmt::format("/api/v1/resource/{}", i)));
         auto backend = kernel.listen({cw::ipv4::loopback(), 0}, {});
         kernel.remember(*backend);
@@ -87,7 +87,7 @@ struct bench {
             co_await peer.read_exactly(message);
             const cw::time_point now = loop.read_clock();
             const auto ns = static_cast<std::uint64_t>((now - begun).count());
-            (disturbed != nullptr && endpoint.statistics().connections != 0 ? *disturbed : calm).record(ns);
+            (disturbed != nullptr && endpoint.statistics().answering != 0 ? *disturbed : calm).record(ns);
             begun = now;
         }
     }

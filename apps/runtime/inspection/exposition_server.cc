@@ -18,6 +18,13 @@ std::uint64_t published_generation(const metrics_page& page, unsigned shard) noe
     return __atomic_load_n(&head->generation, __ATOMIC_ACQUIRE);
 }
 
+/// One more for as long as it lives.
+struct counted {
+    std::uint64_t& open;
+    explicit counted(std::uint64_t& n) noexcept : open(++n) {}
+    ~counted() { --open; }
+};
+
 /// A part of another shard's catalogue. `next` 0: that was all.
 struct catalog_part {
     std::vector<catalog_entry> entries;
@@ -65,11 +72,6 @@ task<> exposition_server::accept_all() {
 }
 
 task<> exposition_server::serve(tcp_stream peer) {
-    struct counted {
-        std::uint64_t& open;
-        explicit counted(std::uint64_t& n) noexcept : open(++n) {}
-        ~counted() { --open; }
-    };
     const counted here(statistics_.connections);
     try {
         if (statistics_.connections > options_.max_connections) {
@@ -119,6 +121,7 @@ task<bool> exposition_server::read_request(tcp_stream& peer, http_request_reader
 }
 
 task<> exposition_server::answer(tcp_stream& peer, const http_request& request) {
+    const counted here(statistics_.answering);
     const bool with_body = request.method != http_method::head;
     if (request.method == http_method::other) {
         ++statistics_.refused;

@@ -40,6 +40,7 @@ struct exposition_statistics {
     std::uint64_t turned_away = 0;   ///< connections beyond the limit
     std::uint64_t timed_out = 0;     ///< connections closed at a deadline
     std::uint64_t connections = 0;   ///< open now
+    std::uint64_t answering = 0;     ///< of these: requests being answered
 };
 
 class exposition_server {
