@@ -2,6 +2,7 @@
 
 #include <corewire/reactor/file/io_prepare.hh>
 #include <corewire/reactor/file/uring.hh>
+#include <corewire/reactor/loop/run_queue.hh>
 
 #include <algorithm>
 #include <atomic>
@@ -63,7 +64,9 @@ void io_engine::submit(io_request& r) noexcept {
     r.cancelled_ = false;
     r.report_ = 0;
     r.place_ = io_request::place::in_line;
-    if (line_of(r).enter(r, 0, 1)) [[likely]]
+    const unsigned group = r.queue_ != nullptr ? r.queue_->number : 0;
+    const unsigned shares = r.queue_ != nullptr ? r.queue_->shares : 1;
+    if (line_of(r).enter(r, group, shares)) [[likely]]
         return dispatch(r);
     ++statistics_.waited_in_line;
 }

@@ -17,7 +17,7 @@ namespace corewire {
 
 class io_line {
 public:
-    static constexpr unsigned groups = 32;
+    static constexpr unsigned groups = 16; ///< fair_scheduler::max_groups
     /// What moves this many bytes costs one more.
     static constexpr std::uint64_t bytes_a_unit = 16 * 1024;
 

@@ -5,6 +5,7 @@
 #include <corewire/reactor/base/intrusive_list.hh>
 #include <corewire/reactor/file/io_arguments.hh>
 #include <corewire/reactor/file/uring_operation.hh>
+#include <corewire/reactor/task/waiter.hh>
 
 namespace corewire {
 
@@ -49,6 +50,7 @@ private:
     bool cancelled_ = false;
     bool begun_ = false; ///< by a helper
     std::uint8_t group_ = 0;
+    const run_queue* queue_ = detail::running_queue; ///< of the scheduling group in which it was made: it waits in line as that
 };
 
 } // namespace corewire

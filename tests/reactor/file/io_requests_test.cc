@@ -2,6 +2,7 @@
 #include "file_fixture.hh"
 
 #include <corewire/reactor/file/uring.hh>
+#include <corewire/reactor/task/run_in.hh>
 #include <corewire/reactor/task/sleep.hh>
 
 #include <cstddef>
@@ -221,6 +222,29 @@ BOOST_AUTO_TEST_CASE(groups_in_line_are_served_by_their_shares) {
     BOOST_TEST(first <= 102);
     line.leave();
     while (line.next() != nullptr) line.leave();
+}
+
+BOOST_AUTO_TEST_CASE(busy_scheduling_groups_share_the_disk_as_they_share_the_core) {
+    file_world world(io_options{.in_flight = 1});
+    std::array<unsigned, 2> done{};
+    bool stop = false;
+    const auto work = [](unsigned& count, const bool& enough) -> task<> {
+        while (!enough) {
+            co_await io_attempt(io_arguments{}, {});
+            ++count;
+        }
+    };
+    const scheduling_group few = world.loop.make_scheduling_group("few", 100);
+    const scheduling_group many = world.loop.make_scheduling_group("many", 300);
+    for (int i = 0; i < 40; ++i) {
+        spawn(run_in(few, work(done[0], stop)));
+        spawn(run_in(many, work(done[1], stop)));
+    }
+    world.turn_until([&] { return done[0] + done[1] >= 4000; });
+    BOOST_TEST(done[0] >= 900u);
+    BOOST_TEST(done[0] <= 1100u);
+    stop = true;
+    world.turn_until([&] { return world.loop.root_group().size() == 0; });
 }
 
 BOOST_AUTO_TEST_CASE(waits_do_not_use_up_the_places_of_disk_operations) {
