@@ -220,4 +220,8 @@ void verbs_device::handle(const verbs::device_event& event) noexcept {
     }
 }
 
+void verbs_device::pretend_failure() noexcept {
+    for (const auto& q : queues_) q->trouble.fetch_or(verbs_queue::pair_failed, std::memory_order_relaxed);
+}
+
 } // namespace corewire

@@ -68,6 +68,8 @@ public:
 
     /// What the device tells: give it to the async_events of one shard.
     void handle(const verbs::device_event& event) noexcept;
+    /// As if the device had said that its queue pairs failed: for tests and cw-verbs-check.
+    void pretend_failure() noexcept;
     bool link_up() const noexcept { return link_up_.load(std::memory_order_relaxed); }
 
     const verbs::device& device() const noexcept { return device_; }

@@ -33,7 +33,7 @@ verbs_port::verbs_port(std::shared_ptr<verbs_device> device, unsigned queue, con
       link_up_(device_->link_up()), posted_(std::make_unique<frame*[]>(device_->options().receive_depth)),
       posted_mask_(device_->options().receive_depth - 1), refills_(refill_from, key_),
       sent_(std::make_unique<sent[]>(device_->options().send_depth)), sent_mask_(device_->options().send_depth - 1),
-      sends_(burst_size, 2), signalling_(options.signal_every) {
+      sends_(burst_size, 2, key_) {
     if (frames_.count() < device_->options().receive_depth + 256)
         verbs::fail(verbs::operation::register_memory, EINVAL,
                     "open a verbs port with too few frames: it needs some to send with beside the " +

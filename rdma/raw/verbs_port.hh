@@ -22,7 +22,6 @@ namespace corewire {
 
 struct verbs_port_options {
     std::uint32_t frames = 0;            ///< in the pool; 0: both queues' depths and as many again
-    unsigned signal_every = 64;          ///< within long bursts; the last send of a burst is always signalled
     std::uint16_t moderate_count = 0;    ///< a sleeping shard is woken after so many completions
     std::uint16_t moderate_us = 0;       ///< or microseconds, whichever is first; 0: at once
 };
@@ -31,7 +30,7 @@ struct verbs_port_statistics {
     std::uint64_t doorbells = 0;         ///< of sends: one a burst
     std::uint64_t receive_doorbells = 0; ///< of refills
     std::uint64_t signalled = 0;         ///< sends that asked for a completion
-    std::uint64_t inlined = 0, gathered = 0, copied = 0, segmented = 0; ///< frames sent by each way
+    std::uint64_t inlined = 0, copied = 0, segmented = 0; ///< frames sent by each way
     std::uint64_t failed_receives = 0, failed_sends = 0; ///< completions with an error, flushed ones included
     std::uint64_t restarts = 0;          ///< times the queue pair was put back to its beginning
     std::uint64_t link_changes = 0;
@@ -53,12 +52,16 @@ public:
     /// False once the device has gone or failed for good: nothing comes and everything sent is dropped.
     bool usable() const noexcept { return state_ == condition::works; }
     bool link_up() const noexcept { return link_up_; }
+    std::uint32_t inline_limit() const noexcept { return inline_limit_; }
+    /// ibv_wr_*() and not chains of work requests.
+    bool uses_calls() const noexcept { return queue_.pair.extended() != nullptr; }
     /// Frames that the device holds: to receive into, and to send from.
     std::uint32_t posted() const noexcept { return posted_tail_ - posted_head_; }
     std::uint32_t unsent() const noexcept { return sent_tail_ - sent_head_; }
 
 private:
-    static constexpr std::size_t burst_size = 32;
+    static constexpr std::size_t burst_size = 32;    ///< frames a doorbell; the last one asks for a completion
+    static constexpr std::uint32_t smallest_frame = 14;
     static constexpr std::uint32_t refill_from = 32; ///< buffers that are posted at a time
     static constexpr std::uint32_t reap_from = 64;   ///< unsent frames from which looking for completions pays
     static constexpr unsigned most_restarts = 16;    ///< in a row, without anything received or sent between them
@@ -79,13 +82,20 @@ private:
         int error;       ///< errno; 0: all were posted
         unsigned posted;
     };
-    std::size_t prepare_burst(std::span<packet> burst, std::array<way, burst_size>& ways) noexcept;
-    way prepare(packet& p) noexcept;
-    way prepare_large(packet& p) noexcept;
-    bool gather(packet& p) noexcept;
-    std::size_t post(std::span<packet> burst, const std::array<way, burst_size>& ways) noexcept;
-    outcome post_chain(std::span<packet> burst, const std::array<way, burst_size>& ways) noexcept;
-    outcome post_extended(std::span<packet> burst, const std::array<way, burst_size>& ways) noexcept;
+    struct progress {
+        std::size_t taken; ///< from the caller: posted or dropped
+        bool stop;         ///< no more now
+    };
+    struct by_chain;
+    struct by_calls;
+    way prepare(packet& p, std::uint32_t size) noexcept;
+    [[gnu::cold]] way prepare_large(packet& p) noexcept;
+    [[gnu::cold]] bool gather(packet& p) noexcept;
+    template <typename Poster>
+    progress post(std::span<packet> burst) noexcept;
+    [[gnu::cold]] progress stopped(std::span<packet> burst, std::size_t ready, bool aborted) noexcept;
+    progress sent_off(std::span<packet> burst, std::uint32_t inlined, std::uint64_t bytes, outcome result) noexcept;
+    void take_back(std::uint32_t up_to) noexcept;
     [[gnu::cold]] void look_into_trouble() noexcept;
     [[gnu::cold]] void restart() noexcept;
     [[gnu::cold]] void give_up() noexcept;
@@ -116,7 +126,6 @@ private:
     std::unique_ptr<sent[]> sent_;
     std::uint32_t sent_mask_, sent_head_ = 0, sent_tail_ = 0;
     verbs::send_chain sends_;
-    verbs::selective_signalling signalling_;
     verbs_port_statistics counts_;
 };
 

@@ -1,6 +1,6 @@
 // The sending half of the verbs port.
 //
-//     burst -> prepare_burst: each frame to where the device can read it -> post: one doorbell -> keep: what was posted
+//     burst -> for each frame: to where the device can read it -> a work request; one doorbell -> keep: what was posted
 //              is remembered by position until a completion says that everything up to it has gone
 #include <corewire/rdma/raw/verbs_port.hh>
 
@@ -12,8 +12,6 @@ namespace corewire {
 
 namespace {
 
-constexpr offload any_checksum = offload::l4_checksum_needed | offload::ipv4_checksum_needed;
-
 /// Headers of a frame that is to be cut into segments: up to the end of the TCP header. 0 if there are none.
 std::uint32_t headers_of(const packet& p) noexcept {
     if (p.head.size() < p.l4_offset + 20u) return 0;
@@ -21,16 +19,22 @@ std::uint32_t headers_of(const packet& p) noexcept {
     return size <= p.head.size() ? size : 0;
 }
 
-/// The pieces that the device reads: what is left of the head behind `skip` bytes, and the body.
-int pieces_of(const packet& p, std::uint32_t skip, std::uint32_t key, ibv_sge* out) noexcept {
-    int count = 0;
-    if (p.head.size() > skip) out[count++] = {reinterpret_cast<std::uintptr_t>(p.head.data()) + skip, p.head.size() - skip, key};
-    if (!p.body.empty()) out[count++] = {reinterpret_cast<std::uintptr_t>(p.body.data()), p.body.size(), key};
-    return count;
+/// The pieces that the device reads: what is left of the head behind `skip` bytes, and the body. Their keys are set already.
+[[gnu::always_inline]] inline int pieces_of(const packet& p, std::uint32_t skip, ibv_sge* out) noexcept {
+    out[0].addr = reinterpret_cast<std::uintptr_t>(p.head.data()) + skip;
+    out[0].length = p.head.size() - skip;
+    if (p.body.empty()) [[likely]] return 1;
+    const int at = out[0].length != 0 ? 1 : 0; // a large segment's head may be all headers
+    out[at].addr = reinterpret_cast<std::uintptr_t>(p.body.data());
+    out[at].length = p.body.size();
+    return at + 1;
 }
 
-unsigned flags_of(const packet& p, bool signalled) noexcept {
-    return (signalled ? unsigned{IBV_SEND_SIGNALED} : 0u) | (has(p.flags, any_checksum) ? unsigned{IBV_SEND_IP_CSUM} : 0u);
+/// Both offload::..._needed flags ask for the one thing that devices have.
+unsigned flags_of(const packet& p) noexcept {
+    static_assert(static_cast<unsigned>(offload::ipv4_checksum_needed) == 2 * static_cast<unsigned>(offload::l4_checksum_needed));
+    const unsigned asked = static_cast<unsigned>(p.flags) / static_cast<unsigned>(offload::l4_checksum_needed);
+    return ((asked | asked >> 1) & 1) * IBV_SEND_IP_CSUM;
 }
 
 } // namespace
@@ -40,40 +44,22 @@ std::size_t verbs_port::transmit(std::span<packet> burst) {
     if (queue_.trouble.load(std::memory_order_relaxed) != 0) [[unlikely]] look_into_trouble();
     if (!link_up_) [[unlikely]] return drop(burst);
     if (unsent() >= reap_from) reap();
-    std::array<way, burst_size> ways;
     std::size_t done = 0;
     while (done != burst.size()) {
         const std::uint32_t room = sent_mask_ + 1 - unsent();
         const std::size_t now = std::min({burst.size() - done, std::size_t{room}, burst_size});
-        const std::size_t ready = prepare_burst(burst.subspan(done, now), ways);
-        const std::size_t posted = ready == 0 ? 0 : post(burst.subspan(done, ready), ways);
-        done += posted;
-        if (posted != ready) break;
-        if (ready == now) {
-            if (now == 0) break; // the send queue is full
-        } else if (ways[ready] == way::unfit) {
-            done += drop(burst.subspan(done, 1));
-        } else {
-            break; // the pool is empty
-        }
+        if (now == 0) break; // the send queue is full
+        const progress went = queue_.pair.extended() != nullptr ? post<by_calls>(burst.subspan(done, now))
+                                                                 : post<by_chain>(burst.subspan(done, now));
+        done += went.taken;
+        if (went.stop) break;
     }
     if (done != burst.size()) ++statistics_.transmit_full;
     return done;
 }
 
-/// Puts frames where the device can read them, from the front; returns how many, up to the first that can't be sent.
-std::size_t verbs_port::prepare_burst(std::span<packet> burst, std::array<way, burst_size>& ways) noexcept {
-    std::size_t ready = 0;
-    for (; ready < burst.size(); ++ready) {
-        ways[ready] = prepare(burst[ready]);
-        if (ways[ready] >= way::unfit) [[unlikely]] break;
-    }
-    return ready;
-}
-
-[[gnu::always_inline]] inline verbs_port::way verbs_port::prepare(packet& p) noexcept {
-    const std::uint32_t size = p.size();
-    if (size > longest_ || size < 14) [[unlikely]] return prepare_large(p);
+[[gnu::always_inline]] inline verbs_port::way verbs_port::prepare(packet& p, std::uint32_t size) noexcept {
+    if (size - smallest_frame > longest_ - smallest_frame) [[unlikely]] return prepare_large(p);
     if (size <= inline_limit_) return way::inlined;
     const bool reachable = p.head.underlying_frame()->owner == &frames_ &&
                            (p.body.empty() || p.body.underlying_frame()->owner == &frames_);
@@ -103,90 +89,156 @@ bool verbs_port::gather(packet& p) noexcept {
     return true;
 }
 
-/// Posts a burst of prepared frames with one doorbell; returns how many left the caller.
-std::size_t verbs_port::post(std::span<packet> burst, const std::array<way, burst_size>& ways) noexcept {
-    ++counts_.doorbells;
-    const outcome result = queue_.pair.extended() != nullptr ? post_extended(burst, ways) : post_chain(burst, ways);
-    std::uint64_t bytes = 0;
-    for (std::size_t i = 0; i < result.posted; ++i) {
-        packet& p = burst[i];
-        bytes += p.size();
-        sent& s = sent_[sent_tail_++ & sent_mask_];
-        if (ways[i] == way::inlined) { // the work request has the bytes
-            p.head.clear();
-            p.body.clear();
-            s = {nullptr, nullptr};
-            ++counts_.inlined;
-        } else {
-            s = {p.head.detach(), p.body.detach()};
-            counts_.gathered += s.body != nullptr;
+/// Work requests linked once, posted by ibv_post_send().
+struct verbs_port::by_chain {
+    verbs_port& port;
+    explicit by_chain(verbs_port& p) noexcept : port(p) {}
+    [[gnu::always_inline]] void add(packet& p, way how, std::uint32_t position, bool) noexcept {
+        ibv_send_wr& w = port.sends_.next();
+        w.wr_id = position;
+        w.send_flags = flags_of(p);
+        if (how == way::segmented) [[unlikely]] {
+            ++port.counts_.segmented;
+            const std::uint32_t headers = headers_of(p);
+            w.opcode = IBV_WR_TSO;
+            w.tso.hdr = p.head.mutable_data();
+            w.tso.hdr_sz = static_cast<std::uint16_t>(headers);
+            w.tso.mss = p.segment_size;
+            w.num_sge = pieces_of(p, headers, w.sg_list);
+            return;
         }
+        if (how == way::inlined) w.send_flags |= IBV_SEND_INLINE;
+        w.opcode = IBV_WR_SEND;
+        w.num_sge = pieces_of(p, 0, w.sg_list);
     }
+    bool cut_short() noexcept { return false; } // the last one is marked when it is known
+    outcome finish() noexcept {
+        port.sends_.last().send_flags |= IBV_SEND_SIGNALED;
+        const auto result = port.sends_.post(port.queue_.pair);
+        return {result.error, result.posted};
+    }
+};
+
+/// ibv_wr_*(): the driver's own functions, without the detour over a work request in memory.
+struct verbs_port::by_calls {
+    verbs_port& port;
+    ibv_qp_ex* q;
+    std::uint32_t key;
+    unsigned count = 0;
+    explicit by_calls(verbs_port& p) noexcept : port(p), q(p.queue_.pair.extended()), key(p.key_) { ::ibv_wr_start(q); }
+    [[gnu::always_inline]] void add(packet& p, way how, std::uint32_t position, bool last) noexcept {
+        ++count;
+        q->wr_id = position;
+        q->wr_flags = flags_of(p) | (last ? unsigned{IBV_SEND_SIGNALED} : 0u);
+        if (how == way::segmented) [[unlikely]] {
+            ++port.counts_.segmented;
+            const std::uint32_t headers = headers_of(p);
+            ::ibv_wr_send_tso(q, p.head.mutable_data(), static_cast<std::uint16_t>(headers), p.segment_size);
+            set_pieces(p, headers);
+            return;
+        }
+        ::ibv_wr_send(q);
+        if (how == way::inlined) set_inline(p);
+        else if (p.body.empty()) ::ibv_wr_set_sge(q, key, reinterpret_cast<std::uintptr_t>(p.head.data()), p.head.size());
+        else set_pieces(p, 0);
+    }
+    void set_pieces(const packet& p, std::uint32_t skip) noexcept {
+        ibv_sge parts[2] = {{0, 0, key}, {0, 0, key}};
+        const int pieces = pieces_of(p, skip, parts);
+        ::ibv_wr_set_sge_list(q, static_cast<std::size_t>(pieces), parts);
+    }
+    [[gnu::always_inline]] void set_inline(packet& p) noexcept {
+        if (p.body.empty()) return ::ibv_wr_set_inline_data(q, p.head.mutable_data(), p.head.size());
+        const ibv_data_buf parts[2] = {{p.head.mutable_data(), p.head.size()}, {p.body.mutable_data(), p.body.size()}};
+        ::ibv_wr_set_inline_data_list(q, 2, parts);
+    }
+    bool cut_short() noexcept { // none of them is signalled
+        ::ibv_wr_abort(q);
+        return true;
+    }
+    outcome finish() noexcept {
+        const int error = ::ibv_wr_complete(q);
+        return {error, error == 0 ? count : 0u}; // all of them, or none
+    }
+};
+
+/// Posts what can be sent from the front of a burst, with one doorbell and one completion asked for.
+template <typename Poster>
+[[gnu::always_inline]] inline verbs_port::progress verbs_port::post(std::span<packet> burst) noexcept {
+    std::uint32_t inlined = 0;
+    std::uint64_t bytes = 0;
+    std::size_t ready = 0;
+    Poster poster(*this);
+    for (; ready < burst.size(); ++ready) {
+        packet& p = burst[ready];
+        const std::uint32_t size = p.size();
+        const way how = prepare(p, size);
+        if (how >= way::unfit) [[unlikely]] break;
+        const std::uint32_t position = sent_tail_ + static_cast<std::uint32_t>(ready);
+        sent& s = sent_[position & sent_mask_];
+        if (how == way::inlined) {
+            ++inlined;
+            s = {nullptr, nullptr};
+        } else {
+            s = {p.head.underlying_frame(), p.body.underlying_frame()};
+        }
+        bytes += size;
+        poster.add(p, how, position + 1, ready + 1 == burst.size());
+    }
+    if (ready != burst.size()) [[unlikely]] return stopped(burst, ready, poster.cut_short());
+    return sent_off(burst, inlined, bytes, poster.finish());
+}
+
+/// The burst has a frame that cannot be sent, or not now: what is in front of it goes, and it is dropped or stays.
+verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t ready, bool aborted) noexcept {
+    if (!aborted) sends_.clear();
+    const bool unfit = prepare(burst[ready], burst[ready].size()) == way::unfit;
+    progress went{0, false};
+    if (ready != 0)
+        went = queue_.pair.extended() != nullptr ? post<by_calls>(burst.first(ready)) : post<by_chain>(burst.first(ready));
+    if (went.stop || went.taken != ready) return {went.taken, true};
+    return unfit ? progress{ready + drop(burst.subspan(ready, 1)), false} : progress{ready, true};
+}
+
+/// What was posted is ours now, until a completion comes; of what went inline the caller's frames are free at once.
+[[gnu::always_inline]] inline verbs_port::progress verbs_port::sent_off(std::span<packet> burst, std::uint32_t inlined,
+                                                                        std::uint64_t bytes, outcome result) noexcept {
+    for (std::size_t i = 0; i < result.posted; ++i, ++sent_tail_) {
+        packet& p = burst[i];
+        if (inlined != 0 && sent_[sent_tail_ & sent_mask_].head == nullptr) { // the work request has the bytes
+            release(*p.head.underlying_frame());
+            p.body.clear();
+        }
+        p.head.detach();
+        p.body.detach();
+    }
+    counts_.inlined += inlined;
+    ++counts_.doorbells;
+    ++counts_.signalled;
     statistics_.transmitted_packets += result.posted;
     statistics_.transmitted_bytes += bytes;
-    if (result.error == 0) [[likely]] return result.posted;
-    return result.posted + refused(result.error, burst.subspan(result.posted));
+    if (result.error == 0) [[likely]] return {result.posted, false};
+    for (const packet& p : burst.subspan(result.posted)) statistics_.transmitted_bytes -= p.size();
+    return {result.posted + refused(result.error, burst.subspan(result.posted)), true};
 }
 
-verbs_port::outcome verbs_port::post_chain(std::span<packet> burst, const std::array<way, burst_size>& ways) noexcept {
-    std::uint32_t position = sent_tail_;
-    for (std::size_t i = 0; i < burst.size(); ++i) {
-        const packet& p = burst[i];
-        ibv_send_wr& w = sends_.next();
-        const bool signalled = signalling_.next(i + 1 == burst.size());
-        counts_.signalled += signalled;
-        w.wr_id = ++position;
-        w.opcode = IBV_WR_SEND;
-        w.send_flags = flags_of(p, signalled);
-        std::uint32_t skip = 0;
-        if (ways[i] == way::inlined) {
-            w.send_flags |= IBV_SEND_INLINE;
-        } else if (ways[i] == way::segmented) [[unlikely]] {
-            skip = headers_of(p);
-            w.opcode = IBV_WR_TSO;
-            w.tso.hdr = burst[i].head.mutable_data();
-            w.tso.hdr_sz = static_cast<std::uint16_t>(skip);
-            w.tso.mss = p.segment_size;
-            ++counts_.segmented;
-        }
-        w.num_sge = pieces_of(p, skip, key_, w.sg_list);
+/// The frames of all sends before `up_to`. All are of our own pool, so that its list may wait in a register.
+[[gnu::always_inline]] inline void verbs_port::take_back(std::uint32_t up_to) noexcept {
+    frame* free_list = frames_.free_list;
+    std::uint32_t count = 0;
+    const auto take = [&](frame& f) {
+        if (--f.references != 0) return;
+        f.next_free = free_list;
+        free_list = &f;
+        ++count;
+    };
+    for (; sent_head_ != up_to; ++sent_head_) {
+        const sent s = sent_[sent_head_ & sent_mask_];
+        if (s.head != nullptr) take(*s.head);
+        if (s.body != nullptr) take(*s.body);
     }
-    const auto result = sends_.post(queue_.pair);
-    return {result.error, result.posted};
-}
-
-verbs_port::outcome verbs_port::post_extended(std::span<packet> burst, const std::array<way, burst_size>& ways) noexcept {
-    ibv_qp_ex* const q = queue_.pair.extended();
-    std::uint32_t position = sent_tail_;
-    ::ibv_wr_start(q);
-    for (std::size_t i = 0; i < burst.size(); ++i) {
-        packet& p = burst[i];
-        const bool signalled = signalling_.next(i + 1 == burst.size());
-        counts_.signalled += signalled;
-        q->wr_id = ++position;
-        q->wr_flags = flags_of(p, signalled);
-        std::uint32_t skip = 0;
-        if (ways[i] == way::segmented) [[unlikely]] {
-            skip = headers_of(p);
-            ::ibv_wr_send_tso(q, p.head.mutable_data(), static_cast<std::uint16_t>(skip), p.segment_size);
-            ++counts_.segmented;
-        } else {
-            ::ibv_wr_send(q);
-        }
-        if (ways[i] == way::inlined) {
-            const ibv_data_buf parts[2] = {{p.head.mutable_data(), p.head.size()}, {p.body.mutable_data(), p.body.size()}};
-            if (p.body.empty()) ::ibv_wr_set_inline_data(q, parts[0].addr, parts[0].length);
-            else ::ibv_wr_set_inline_data_list(q, 2, parts);
-        } else if (p.body.empty() && skip == 0) {
-            ::ibv_wr_set_sge(q, key_, reinterpret_cast<std::uintptr_t>(p.head.data()), p.head.size());
-        } else {
-            ibv_sge parts[2];
-            const int count = pieces_of(p, skip, key_, parts);
-            ::ibv_wr_set_sge_list(q, static_cast<std::size_t>(count), parts);
-        }
-    }
-    const int error = ::ibv_wr_complete(q);
-    return {error, error == 0 ? static_cast<unsigned>(burst.size()) : 0u}; // all of them, or none
+    frames_.free_list = free_list;
+    frames_.free_count += count;
 }
 
 /// Frames come home: each completion answers for all sends up to its own.
@@ -198,11 +250,7 @@ void verbs_port::reap() noexcept {
         for (int i = 0; i < n; ++i) {
             const ibv_wc& c = done[static_cast<std::size_t>(i)];
             const auto up_to = static_cast<std::uint32_t>(c.wr_id);
-            for (; sent_head_ != up_to; ++sent_head_) {
-                sent& s = sent_[sent_head_ & sent_mask_];
-                if (s.head != nullptr) release(*s.head);
-                if (s.body != nullptr) release(*s.body);
-            }
+            take_back(up_to);
             if (c.status == IBV_WC_SUCCESS) [[likely]] {
                 restarts_in_a_row_ = 0;
                 continue;
@@ -226,7 +274,7 @@ std::size_t verbs_port::drop(std::span<packet> burst) noexcept {
 
 /// The driver took no more. How many of the rest are dropped: a frame that it will never take must not block those behind it.
 std::size_t verbs_port::refused(int error, std::span<packet> rest) noexcept {
-    if (error == ENOMEM) return 0; // its queue is full: later
+    if (rest.empty() || error == ENOMEM) return 0; // its queue is full: later
     queue_.trouble.fetch_or(error == EIO || error == ENODEV ? verbs_queue::device_gone : verbs_queue::pair_failed,
                             std::memory_order_relaxed);
     return drop(rest.first(1));

@@ -15,10 +15,11 @@ namespace corewire::verbs {
 
 class send_chain {
 public:
-    /// `length` requests of up to `pieces` scatter/gather elements.
-    send_chain(unsigned length, unsigned pieces)
+    /// `length` requests of up to `pieces` scatter/gather elements, all of which begin with `local_key`.
+    send_chain(unsigned length, unsigned pieces, std::uint32_t local_key = 0)
         : requests_(std::make_unique<ibv_send_wr[]>(length)), elements_(std::make_unique<ibv_sge[]>(length * pieces)),
           length_(length) {
+        for (unsigned i = 0; i < length * pieces; ++i) elements_[i].lkey = local_key;
         for (unsigned i = 0; i < length; ++i) {
             requests_[i] = {};
             requests_[i].opcode = IBV_WR_SEND;
@@ -35,6 +36,8 @@ public:
         return requests_[used_++];
     }
     ibv_send_wr& last() noexcept { return requests_[used_ - 1]; }
+    /// Forgets what next() gave.
+    void clear() noexcept { used_ = 0; }
 
     struct outcome {
         int error;       ///< errno; 0: all were posted
