@@ -60,7 +60,8 @@ void check_addresses(const network_options& o) {
                       fmt::format("--address: {} is not the address of a host on a network", to_string(p)));
     }
     if (o.gateway) {
-        refuse_unless(o.address.has_value() || o.shared, "--gateway needs --address A.B.C.D/LENGTH beside it");
+        refuse_unless(!o.shared, "--gateway: with --shared the routes are the kernel's (`ip route`): leave it out");
+        refuse_unless(o.address.has_value(), "--gateway needs --address A.B.C.D/LENGTH beside it");
         refuse_unless(!o.address || (o.address->contains(*o.gateway) && *o.gateway != o.address->address()),
                       fmt::format("--gateway: {} is not another host on the network of --address {}", to_string(*o.gateway),
                                   o.address ? to_string(*o.address) : ""));

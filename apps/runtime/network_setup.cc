@@ -3,6 +3,7 @@
 #include <corewire/apps/runtime/port_wrappers.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/apps/runtime/verbs_network.hh>
+#include <corewire/apps/runtime/shared_host.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/port/loop/wire_port.hh>
 #include <corewire/net/port/tap/tap_port.hh>
@@ -41,7 +42,7 @@ void refuse_address_of_kernel(ipv4 address) {
 
 network_setup::network_setup(const network_options& options, network_plan plan)
     : options_(options), plan_(std::move(plan)), parts_(plan_.shards) {
-    if (options.address && !plan_.ports_only && plan_.kind != network_kind::kernel)
+    if (options.address && !options.shared && !plan_.ports_only && plan_.kind != network_kind::kernel)
         refuse_address_of_kernel(options.address->address());
     switch (plan_.kind) {
     case network_kind::tap: open_tap(options); break;
@@ -82,17 +83,37 @@ void network_setup::open_wire() {
 }
 
 void network_setup::open_xdp(const network_options& options) {
-    if (options.shared)
-        throw setup_error("--shared is not available yet: give --address A.B.C.D/LENGTH, an address that the kernel does not have");
-    xdp_ = std::make_shared<xdp_device>(xdp_device_options{
-        .interface = options.interface, .mode = options.mode, .pieces = options.pieces});
+    if (options.shared && plan_.ports_only)
+        throw setup_error("--shared takes TCP and UDP flows only: leave it out for bare frames");
+    xdp_ = std::make_shared<xdp_device>(
+        xdp_device_options{.interface = options.interface,
+                           .mode = options.mode,
+                           .steering = options.shared ? xdp_steering::flows : xdp_steering::addresses,
+                           .pieces = options.pieces});
     if (xdp_->info().queues < plan_.shards)
         throw setup_error(fmt::format("{} has {} queue{} and --cores asks for {} shards, a queue each: choose --cores={} "
                                       "(or give it more with `ethtool -L`)",
                                       options.interface, xdp_->info().queues, xdp_->info().queues == 1 ? "" : "s",
                                       plan_.shards, xdp_->info().queues));
     deal_queues();
-    if (options.address) xdp_->own(options.address->address());
+    if (options.shared) share_address();
+    else if (options.address) xdp_->own(options.address->address());
+}
+
+/// The kernel's address: the one that --address names, or its first on the interface.
+void network_setup::share_address() {
+    const std::vector<ip_prefix> known = kernel_addresses(xdp_->info().index);
+    if (known.empty())
+        throw setup_error(fmt::format("--shared: the kernel has no IPv4 address on {0} (`ip address add A.B.C.D/LENGTH dev {0}`)",
+                                      options_.interface));
+    const auto wanted = std::ranges::find_if(
+        known, [&](const ip_prefix& each) { return !options_.address || each.address() == options_.address->address(); });
+    if (wanted == known.end())
+        throw setup_error(fmt::format("--shared: the kernel does not have {} on {}: leave --address out, or --shared",
+                                      to_string(options_.address->address()), options_.interface));
+    options_.address = *wanted;
+    owned_ports_ = std::make_unique<owned_ports>(xdp_, wanted->address());
+    for (shard_part& each : parts_) each.share = std::make_unique<shared_host>(*owned_ports_);
 }
 
 /// Those that the placement names, and every other queue in turn: a sender may use any, so none may be without a port.
@@ -139,6 +160,8 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     config.address = *options_.address;
     config.gateway = options_.gateway;
     config.announce = shard == 0; // one address, one announcement
+    config.share = parts_[shard].share.get();
+    if (config.share != nullptr) config.neighbors.max_requests = 10; // longer than the kernel takes to find out
     return config;
 }
 
@@ -169,6 +192,7 @@ void network_setup::set_up(unsigned shard) {
     finish(mine.near, shard, false, plan_.ports_only ? stack_config{} : config_for(shard, false));
     if (mine.far.device) finish(mine.far, shard, true, plan_.ports_only ? stack_config{} : config_for(shard, true));
     if (mine.steering) mine.near.stack->set_steering(std::move(mine.steering));
+    if (mine.share) mine.share->follow(*mine.near.stack);
     if (mine.near.stack) provider = static_cast<socket_provider*>(mine.near.stack.get());
 }
 
@@ -192,9 +216,11 @@ bool network_setup::lingers(unsigned shard) const {
 void network_setup::tear_down(unsigned shard) noexcept {
     shard_part& mine = parts_[shard];
     reactor::current().attached(reactor::attachment::network) = nullptr;
+    if (mine.share) mine.share->stop();
     mine.far = {};
     mine.near = {};
     if (verbs_) verbs_->tear_down(shard);
+    mine.share.reset();
     mine.kernel_stop.reset();
     mine.kernel.reset();
 }

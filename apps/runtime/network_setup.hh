@@ -25,7 +25,9 @@ class verbs_network;
 namespace verbs {
 struct verbs_api;
 }
+class owned_ports;
 class shard_steering;
+class shared_host;
 class socket_provider;
 
 /// Puts something round a port. `far`: the second end of a wire that both of its ends share a shard with.
@@ -77,11 +79,13 @@ private:
         std::unique_ptr<shard_steering> steering;
         std::unique_ptr<socket_provider> kernel;
         std::unique_ptr<orderly_stop> kernel_stop;
+        std::unique_ptr<shared_host> share;
         std::vector<unsigned> queues; ///< xdp
     };
     void open_tap(const network_options& options);
     void open_wire();
     void open_xdp(const network_options& options);
+    void share_address();
     void deal_queues();
     std::unique_ptr<port> open_xdp_port(unsigned shard);
     void finish(end& e, unsigned shard, bool far, const stack_config& config);
@@ -92,6 +96,7 @@ private:
     network_plan plan_;
     std::shared_ptr<class xdp_device> xdp_;
     std::unique_ptr<verbs_network> verbs_;
+    std::unique_ptr<owned_ports> owned_ports_; ///< with --shared
     std::vector<shard_part> parts_; ///< by shard
 };
 

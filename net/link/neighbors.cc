@@ -222,6 +222,19 @@ bool neighbor_cache::set_permanent(ipv4 address, mac_address mac) noexcept {
     return true;
 }
 
+void neighbor_cache::told(time_point now, ipv4 address, mac_address mac, bool reachable) noexcept {
+    neighbor* n = find(address);
+    if (n == nullptr) n = create(address, true);
+    if (n == nullptr) return;
+    n->changed_ = now - options_.lock_time; // the host has its own ways with rivals
+    learn(now, *n, mac, reachable);
+}
+
+void neighbor_cache::told_unknown(ipv4 address) noexcept {
+    neighbor* n = find(address);
+    if (n != nullptr && n->valid()) forget(*n);
+}
+
 void neighbor_cache::remove(ipv4 address) noexcept {
     if (neighbor* n = find(address)) forget(*n);
 }

@@ -102,6 +102,10 @@ public:
     /// Static entries, and those mirrored from the kernel in shared mode. False when the table is full of pinned ones.
     bool set_permanent(ipv4 address, mac_address mac) noexcept;
     void remove(ipv4 address) noexcept;
+    /// The host's word about a neighbour, where the host resolves (shared mode): its MAC, and whether that is confirmed now.
+    void told(time_point now, ipv4 address, mac_address mac, bool reachable) noexcept;
+    /// The host knows no MAC of it: an entry in use is forgotten, one that is asked for stays so.
+    void told_unknown(ipv4 address) noexcept;
 
     std::size_t size() const noexcept { return size_; }
     std::size_t waiting_packets() const noexcept { return waiting_total_; }

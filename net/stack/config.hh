@@ -15,7 +15,11 @@
 
 namespace corewire {
 
+class host_share;
+
 struct stack_config {
+    /// Not null: the address is the kernel's too (host_share.hh), and the stack says nothing by ARP. Outlives the stack.
+    host_share* share = nullptr;
     ip_prefix address;               ///< our own, and the network that is directly reachable; the stack answers ARP for it
     std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
     tcp::parameters tcp{};           ///< what connections start with

@@ -1,5 +1,7 @@
 #include <corewire/net/stack/ip_output.hh>
 
+#include <corewire/net/stack/host_share.hh>
+
 #include <stdexcept>
 
 namespace corewire {
@@ -9,7 +11,8 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
       neighbors_(device.mac(), config.address, config.neighbors,
                  config.seed ? *config.seed ^ 0x9e3779b97f4a7c15 : random_seed()),
       routes_(config.address), mtus_(device.mtu()),
-      identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), announce_(config.announce) {
+      identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), share_(config.share),
+      announce_(config.announce && config.share == nullptr) {
     if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
         throw std::invalid_argument("the gateway " + to_string(*config.gateway) + " is not on the network of " +
                                     to_string(config.address.address()) + '/' +
@@ -130,6 +133,10 @@ void ip_output::on_timer(time_point now) noexcept {
 /// Sends what the cache has to say, and what waited for an answer that has come.
 void ip_output::drain() noexcept {
     for (arp_message m; neighbors_.poll_transmit(m);) {
+        if (share_ != nullptr) { // ARP is the host's
+            if (m.arp.operation == wire::arp_operation::request) share_->resolve(m.arp.target_ip);
+            continue;
+        }
         packet p;
         p.head = device_.pool().allocate_buffer();
         if (p.head.underlying_frame() == nullptr) {

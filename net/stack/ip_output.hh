@@ -46,6 +46,8 @@ public:
     bool take_timer_moved() noexcept { return std::exchange(timer_moved_, false); }
     void start(time_point now) noexcept;
 
+    /// Sends what the neighbour cache has to say, and what has waited for it.
+    void drain() noexcept;
     /// The neighbour at `address` if it can be sent to now (neighbor_cache::use()).
     neighbor* use(time_point now, ipv4 address) noexcept {
         timer_moved_ = true;
@@ -60,7 +62,6 @@ public:
 private:
     bool refresh(time_point now, output_path& path) noexcept;
     bool transmit(time_point now, packet& p, const next_hop& hop) noexcept;
-    void drain() noexcept;
 
     port& device_;
     egress& egress_;
@@ -69,6 +70,7 @@ private:
     route_table routes_;
     path_mtu_cache mtus_;
     identification_source identifications_;
+    host_share* share_;
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
     bool announce_;
     bool timer_moved_ = false;

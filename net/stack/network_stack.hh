@@ -4,7 +4,8 @@
 //     sockets, timers --> tcp_layer::flush, send() --> ip_output --> egress --transmit burst--> port
 //
 // Received data flows left to right only; sending is a separate chain downward. Owns its port and everything above it.
-// Exclusive mode: the stack has an address of its own and answers ARP for it.
+// Exclusive mode: the stack has an address of its own and answers ARP for it. Shared mode (host_share.hh): the address is
+// the kernel's, which answers ARP and resolves neighbours.
 #pragma once
 
 #include <corewire/net/ip/icmp.hh>
@@ -50,6 +51,13 @@ public:
     void set_steering(std::unique_ptr<flow_steering> steering);
     /// A frame that another shard received for a flow of ours.
     void take_over(time_point now, packet& p);
+
+    // ---- in shared mode: what the host knows ----
+    /// Replaces all routes. Those over a gateway that is not on the link are left out.
+    void follow_routes(std::span<const route> routes) noexcept;
+    void follow_neighbor(ipv4 address, mac_address mac, bool reachable) noexcept;
+    void follow_permanent_neighbor(ipv4 address, mac_address mac) noexcept;
+    void follow_unknown_neighbor(ipv4 address) noexcept;
 
     const stack_statistics& statistics() const noexcept { return statistics_; }
     const icmp_layer& icmp() const noexcept { return icmp_; }

@@ -99,6 +99,7 @@ private:
     bool connected_ = false;
     bool full_ = false;       ///< room() was 0, and event::writable has not come yet
     bool opened_here_ = false; ///< by connect(), not accepted
+    enum class claim : std::uint8_t { none, port, flow } claim_ = claim::none; ///< what it holds of a host_share
     bool erased_ = false;    ///< closed and out of the flow table; deleted when the user lets go
     bool shut_down_ = false; ///< the user has closed the sending side
     read_operation* reader_ = nullptr;

@@ -1,5 +1,6 @@
 #include <corewire/net/stack/tcp_layer.hh>
 
+#include <corewire/net/stack/host_share.hh>
 #include <corewire/net/stack/ip_output.hh>
 #include <corewire/net/stack/plain_frame.hh>
 #include <corewire/net/tcp/open/isn.hh>
@@ -43,7 +44,10 @@ tcp_layer::~tcp_layer() {
     bury();
     std::vector<tcp_connection*> left;
     table_.for_each([&](tcp_connection& c) { left.push_back(&c); });
-    for (tcp_connection* c : left) delete c;
+    for (tcp_connection* c : left) {
+        release_claim(*c);
+        delete c;
+    }
 }
 
 time_point tcp_layer::now() const noexcept { return reactor_.now(); }
@@ -149,6 +153,7 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_k
     const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
     tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s}, parameters_for(listener.options().stream, remote)));
     if (c == nullptr) return;
+    claim_port_for(*c);
     c->listener_ = &listener;
     c->half_open_ = true;
     listener.count_half_open(+1);
@@ -205,6 +210,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
     const tcp_options_set& stream = listener.options().stream;
     tcp_connection* c = add_connection(key, tcp::tcb(now, how, parameters_for(stream, ipv4(key.remote_address))));
     if (c == nullptr) return true;
+    claim_port_for(*c);
     ++statistics_.tcp_cookies_accepted;
     c->listener_ = &listener;
     c->half_open_ = true;
@@ -259,10 +265,31 @@ void tcp_layer::on_established(tcp_connection& c) noexcept {
     }
 }
 
+/// What is steered to a port must come to us as long as a connection on it lives, listener or not.
+void tcp_layer::claim_port_for(tcp_connection& c) {
+    if (config_.share == nullptr) return;
+    config_.share->claim_port(wire::ip_protocol::tcp, c.key.local_port);
+    c.claim_ = tcp_connection::claim::port;
+}
+
+void tcp_layer::release_claim(tcp_connection& c) noexcept {
+    using claim = tcp_connection::claim;
+    const claim had = std::exchange(c.claim_, claim::none);
+    if (had == claim::port) config_.share->release_port(wire::ip_protocol::tcp, c.key.local_port);
+    if (had == claim::flow) config_.share->release_flow(c.key);
+}
+
+void tcp_layer::on_routes_changed() noexcept {
+    table_.for_each([this](tcp_connection& c) {
+        out_.prepare(c.path, ipv4(c.key.local_address), ipv4(c.key.remote_address), wire::ip_protocol::tcp);
+    });
+}
+
 void tcp_layer::on_closed(tcp_connection& c) noexcept {
     if (c.erased_) return;
     c.erased_ = true;
     closed_counters_ += c.tcb.statistics();
+    release_claim(c);
     table_.erase(c.key);
     c.wake_.cancel();
     if (c.listener_ != nullptr) {
@@ -352,6 +379,13 @@ tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remot
     tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote)));
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     c->opened_here_ = true;
+    if (config_.share != nullptr) {
+        if (!config_.share->claim_flow(key)) {
+            on_closed(*c);
+            fail(std::errc::no_buffer_space, "connect: no more flows can be steered away from the kernel");
+        }
+        c->claim_ = tcp_connection::claim::flow;
+    }
     mark_dirty(*c);
     return *c;
 }
@@ -379,10 +413,18 @@ void tcp_layer::add_listener(tcp_listen_socket& listener) {
     if (!listeners_.try_emplace(port, &listener).second) {
         throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind port " + std::to_string(port));
     }
+    if (config_.share == nullptr) return;
+    try {
+        config_.share->claim_port(wire::ip_protocol::tcp, port);
+    } catch (...) {
+        listeners_.erase(port);
+        throw;
+    }
 }
 
 void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
-    listeners_.erase(listener.local_address().port);
+    if (listeners_.erase(listener.local_address().port) != 0 && config_.share != nullptr)
+        config_.share->release_port(wire::ip_protocol::tcp, listener.local_address().port);
     table_.for_each([&](tcp_connection& c) {
         if (c.listener_ != &listener) return;
         if (c.half_open_) listener.count_half_open(-1);

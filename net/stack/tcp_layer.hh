@@ -85,6 +85,8 @@ public:
     const tcp::counters& closed_counters() const noexcept { return closed_counters_; }
     /// Which local ports this shard may open flows from, so that replies come home (RSS); empty: any.
     void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
+    /// Routes are others: every connection looks for its way anew.
+    void on_routes_changed() noexcept;
     void check_invariants() const;
 
 private:
@@ -108,6 +110,8 @@ private:
     void rearm(tcp_connection& c) noexcept;
     void retry_starved() noexcept;
     void bury() noexcept;
+    void claim_port_for(tcp_connection& c);
+    void release_claim(tcp_connection& c) noexcept;
     void explain_bad_checksum(ipv4 source, wire::tcp_flags flags);
     tcp::parameters parameters_for(const tcp_options_set& options, ipv4 remote);
 

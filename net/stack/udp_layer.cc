@@ -1,5 +1,6 @@
 #include <corewire/net/stack/udp_layer.hh>
 
+#include <corewire/net/stack/host_share.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 namespace corewire {
@@ -9,7 +10,7 @@ namespace corewire {
 udp_layer::udp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
                      stack_statistics& statistics, frame_pool& large_frames)
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), large_frames_(large_frames),
-      address_(config.address.address()), statistics_(statistics),
+      address_(config.address.address()), share_(config.share), statistics_(statistics),
       checksum_by_port_(out.device().capabilities().transmit_checksum),
       demux_(pool, config.udp, config.seed ? *config.seed + 1 : random_seed()) {}
 
@@ -68,7 +69,28 @@ stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, c
     }
     const std::errc why = layer.demux_.bind(endpoint_, {local, at.port}, false, layer.home());
     if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "bind " + at.to_string());
+    if (layer.share_ != nullptr) claim_port(at);
     layer.sockets_.push_back(*this);
+}
+
+/// In shared mode the host may have a port that is free here: of those that we choose, another.
+void stack_udp_socket::claim_port(const socket_address& wanted) {
+    for (int tries = wanted.port == 0 ? 16 : 1;; --tries) {
+        try {
+            layer_.share_->claim_port(wire::ip_protocol::udp, endpoint_.local().port);
+            claimed_ = endpoint_.local().port;
+            return;
+        } catch (const std::system_error&) {
+            layer_.demux_.unbind(endpoint_);
+            if (tries <= 1) throw;
+        }
+        const std::errc why = layer_.demux_.bind(endpoint_, {wanted.v4(), 0}, false, layer_.home());
+        if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "bind " + wanted.to_string());
+    }
+}
+
+void stack_udp_socket::release_port() noexcept {
+    if (const std::uint16_t port = std::exchange(claimed_, 0)) layer_.share_->release_port(wire::ip_protocol::udp, port);
 }
 
 stack_udp_socket::~stack_udp_socket() { close(); }
@@ -77,6 +99,7 @@ void stack_udp_socket::close() noexcept {
     if (closed_) return;
     closed_ = true;
     if (endpoint_.bound()) layer_.demux_.unbind(endpoint_);
+    release_port();
     cancel_receivers();
     layer_.senders_.for_each([this](waiter& w) {
         auto& op = static_cast<send_operation&>(w);
@@ -236,7 +259,17 @@ std::errc stack_udp_socket::send_large(send_operation& op, udp_address to) noexc
 std::errc stack_udp_socket::connect(const socket_address& peer) {
     if (!peer.is_v4()) return std::errc::address_family_not_supported;
     if (layer_.out_.routes().find(peer.v4()).kind == hop_kind::unreachable) return std::errc::network_unreachable;
-    return layer_.demux_.connect(endpoint_, layer_.address_, {peer.v4(), peer.port}, layer_.home());
+    const std::errc why = layer_.demux_.connect(endpoint_, layer_.address_, {peer.v4(), peer.port}, layer_.home());
+    if (why != std::errc{} || claimed_ == 0 || claimed_ == endpoint_.local().port) return why;
+    // Another port, from which replies come home.
+    try {
+        layer_.share_->claim_port(wire::ip_protocol::udp, endpoint_.local().port);
+    } catch (const std::system_error&) {
+        return std::errc::address_in_use;
+    }
+    release_port();
+    claimed_ = endpoint_.local().port;
+    return {};
 }
 
 socket_address stack_udp_socket::local_address() const {

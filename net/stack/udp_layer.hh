@@ -40,11 +40,14 @@ public:
     void end_waits(ended_waits which) noexcept;
     /// A datagram or an error has come: wakes the first receiver.
     void on_ready() noexcept;
+    void forget_way() noexcept { aimed_at_ = {}; }
     /// Tries a send that waited. False: still no room.
     bool retry(send_operation& op) noexcept;
 
 private:
     void cancel_receivers() noexcept;
+    void claim_port(const socket_address& wanted);
+    void release_port() noexcept;
     bool take(receive_operation& op) noexcept;
     /// True when finished (sent, or failed: op.error); false when egress is full.
     bool try_send(send_operation& op) noexcept;
@@ -54,6 +57,7 @@ private:
     udp_layer& layer_;
     udp_endpoint endpoint_;
     bool closed_ = false;
+    std::uint16_t claimed_ = 0; ///< port that we hold of a host_share
     intrusive_list<waiter> receivers_;
     // The headers of the last destination, and the neighbour they are right for.
     udp_headers headers_;
@@ -75,6 +79,10 @@ public:
     bool flush(time_point now) noexcept { return !senders_.empty() && retry_sends(now); }
     std::unique_ptr<udp_backend> bind(const socket_address& at, const udp_options& options);
     void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
+    /// Routes are others: every socket looks for its way anew.
+    void on_routes_changed() noexcept {
+        sockets_.for_each([](stack_udp_socket& each) { each.forget_way(); });
+    }
     multicast_filter& groups() noexcept { return groups_; }
     udp_demux& demux() noexcept { return demux_; }
     void end_waits(ended_waits which) noexcept {
@@ -92,6 +100,7 @@ private:
     frame_pool& pool_;
     frame_pool& large_frames_; ///< 64 KiB each: datagrams to be cut
     ipv4 address_;
+    host_share* share_;
     stack_statistics& statistics_;
     bool checksum_by_port_;
     udp_demux demux_;

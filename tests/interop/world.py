@@ -88,7 +88,9 @@ class World:
     def start(self, program, *arguments, network=(), cores=1):
         """One of our programs, on this cable."""
         options = ["--net=tap"] if self.kind == "tap" else ["--net=xdp", f"--xdp-mode={self.kind}"]
-        options += ["--interface=cw0", f"--address={OURS}/24", f"--cores={cores}", *network]
+        options += ["--interface=cw0", f"--cores={cores}", *network]
+        if "--shared" not in network:
+            options.append(f"--address={OURS}/24")
         if self.kind == "tap":
             options.append(f"--host-address={PEER}/24")
         return Program([*self._at_ours(), os.path.join(BIN, program), *options, *arguments])

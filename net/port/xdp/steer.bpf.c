@@ -64,6 +64,14 @@ struct port_pair {
     __be16 destination;
 };
 
+struct icmp_error {
+    __u8 type;
+    __u8 code;
+    __u8 rest[6]; // checksum, and what depends on the type
+    struct iphdr quoted;
+    struct port_pair ports;
+};
+
 // Requests and replies for an address of ours, and announcements (RFC 5227 3: sender and target are equal). The host's
 // kernel confirms its neighbours by itself, so it misses nothing but an early hint.
 static __always_inline int arp_is_ours(const void* at, const void* end) {
@@ -74,20 +82,39 @@ static __always_inline int arp_is_ours(const void* at, const void* end) {
     return bpf_map_lookup_elem(&addresses_v4, &target) != 0;
 }
 
+static __always_inline int is_flow_of_ours(struct cw_flow_key* key) {
+    if (bpf_map_lookup_elem(&flows, key)) return 1;
+    key->remote_address = 0;
+    key->remote_port = 0;
+    if (bpf_map_lookup_elem(&flows, key)) return 1;
+    key->local_address = 0;
+    return bpf_map_lookup_elem(&flows, key) != 0;
+}
+
+// An ICMP error quotes the packet that it is about, which we sent: its source is our end. The kernel knows no such flow.
+static __always_inline int error_is_ours(const struct iphdr* ip, const void* end) {
+    if (ip->ihl != 5) return 0;
+    const struct icmp_error* error = (const void*)(ip + 1);
+    if ((const void*)(error + 1) > end) return 0;
+    if (error->type != 3 && error->type != 11 && error->type != 12) return 0;
+    const struct iphdr* quoted = &error->quoted;
+    if (quoted->ihl != 5 || (quoted->protocol != IPPROTO_TCP && quoted->protocol != IPPROTO_UDP)) return 0;
+    if (quoted->frag_off & bpf_htons(0x1fff)) return 0; // not its first fragment: no ports
+    struct cw_flow_key key = {.local_address = quoted->saddr, .remote_address = quoted->daddr, .local_port = error->ports.source,
+                              .remote_port = error->ports.destination, .protocol = quoted->protocol};
+    return is_flow_of_ours(&key);
+}
+
 static __always_inline int flow_is_ours(const struct iphdr* ip, const void* end) {
-    if (ip->protocol != IPPROTO_TCP && ip->protocol != IPPROTO_UDP) return 0;
     if (ip->frag_off & bpf_htons(0x3fff)) return 0; // fragments have no ports: the kernel keeps them
+    if (ip->protocol == IPPROTO_ICMP) return error_is_ours(ip, end);
+    if (ip->protocol != IPPROTO_TCP && ip->protocol != IPPROTO_UDP) return 0;
     if (ip->ihl < 5) return 0;
     const struct port_pair* ports = (const void*)((const char*)ip + ip->ihl * 4);
     if ((const void*)(ports + 1) > end) return 0;
     struct cw_flow_key key = {.local_address = ip->daddr, .remote_address = ip->saddr, .local_port = ports->destination,
                               .remote_port = ports->source, .protocol = ip->protocol};
-    if (bpf_map_lookup_elem(&flows, &key)) return 1;
-    key.remote_address = 0;
-    key.remote_port = 0;
-    if (bpf_map_lookup_elem(&flows, &key)) return 1;
-    key.local_address = 0;
-    return bpf_map_lookup_elem(&flows, &key) != 0;
+    return is_flow_of_ours(&key);
 }
 
 static __always_inline int ipv4_is_ours(const void* at, const void* end) {

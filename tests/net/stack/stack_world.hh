@@ -52,12 +52,13 @@ public:
     virtual_clock clock;
 
 protected:
-    stack_world(wire_link::ends ends, const stack_config& common)
-        : loop_({.clock = &clock}), server_(loop_, std::move(ends.first), host(common, first)),
-          client_(loop_, std::move(ends.second), host(common, second)) {
+    stack_world(wire_link::ends ends, const stack_config& common, host_share* of_first = nullptr, host_share* of_second = nullptr)
+        : loop_({.clock = &clock}), server_(loop_, std::move(ends.first), host(common, first, of_first)),
+          client_(loop_, std::move(ends.second), host(common, second, of_second)) {
         loop_.attached(reactor::attachment::network) = static_cast<socket_provider*>(&client_);
     }
-    static stack_config host(stack_config config, ipv4 address) {
+    static stack_config host(stack_config config, ipv4 address, host_share* share) {
+        config.share = share;
         config.address = ip_prefix(address, 24);
         config.seed = address.value();
         return config;

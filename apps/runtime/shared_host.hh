@@ -1,0 +1,45 @@
+// --shared: one shard's stack on the kernel's own address. Puts together who owns what (owned_ports, the XDP program's flows)
+// and what the kernel knows (kernel_mirror), so that the stack knows neither.
+//
+//     stack --claim, release--> owned_ports, xdp_device         stack --resolve--> kernel_mirror --routes, neighbours--> stack
+//
+// Made before its shard's stack and destroyed after it; follow() when the stack stands, stop() before it goes.
+#pragma once
+
+#include <corewire/net/netlink/kernel_mirror.hh>
+#include <corewire/net/port/xdp/owned_ports.hh>
+#include <corewire/net/stack/host_share.hh>
+
+#include <memory>
+#include <unordered_map>
+
+namespace corewire {
+
+class network_stack;
+
+class shared_host final : public host_share, private kernel_follower {
+public:
+    explicit shared_host(owned_ports& ports) noexcept : ports_(ports) {}
+
+    /// Tells `stack` the kernel's routes and neighbours, now and from now on. Throws std::system_error.
+    void follow(network_stack& stack);
+    void stop() noexcept { mirror_.reset(); }
+
+    void claim_port(wire::ip_protocol protocol, std::uint16_t port) override;
+    void release_port(wire::ip_protocol protocol, std::uint16_t port) noexcept override;
+    bool claim_flow(const flow_key& flow) noexcept override;
+    void release_flow(const flow_key& flow) noexcept override;
+    void resolve(ipv4 neighbor) noexcept override;
+
+private:
+    void on_routes(std::span<const netlink::route_change> routes) override;
+    void on_neighbor(const netlink::neighbor_change& neighbor) override;
+    void on_address_gone() override;
+
+    owned_ports& ports_;
+    network_stack* stack_ = nullptr;
+    std::unordered_map<std::uint32_t, unsigned> claims_; ///< this shard's, by protocol << 16 | port: one of them stands in ports_
+    std::unique_ptr<kernel_mirror> mirror_;
+};
+
+} // namespace corewire

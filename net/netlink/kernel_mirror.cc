@@ -1,0 +1,209 @@
+#include <corewire/net/netlink/kernel_mirror.hh>
+
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <libmnl/libmnl.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <system_error>
+
+namespace corewire {
+
+using netlink::message_reader;
+
+namespace {
+
+constexpr int patience = 2000;          ///< milliseconds that the kernel may take to answer a dump
+constexpr int receive_buffer = 1 << 20; ///< bytes; as many as net.core.rmem_max lets us
+
+[[noreturn]] void fail(int error, const char* what) { throw std::system_error(error, std::generic_category(), what); }
+
+unique_fd open_socket(unsigned groups) {
+    unique_fd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+    if (!fd) fail(errno, "cannot open a netlink socket");
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    sockaddr_nl at{};
+    at.nl_family = AF_NETLINK;
+    at.nl_groups = groups;
+    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) fail(errno, "cannot listen to the kernel's routes");
+    return fd;
+}
+
+void ask_for_dump(int fd, std::uint16_t type, std::uint32_t sequence) {
+    alignas(8) std::byte message[64]{};
+    nlmsghdr* header = mnl_nlmsg_put_header(message);
+    header->nlmsg_type = type;
+    header->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+    header->nlmsg_seq = sequence;
+    auto* family = static_cast<rtgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(rtgenmsg)));
+    family->rtgen_family = AF_INET;
+    if (::send(fd, message, header->nlmsg_len, 0) < 0) fail(errno, "cannot ask the kernel for its routes");
+}
+
+void wait_readable(int fd) {
+    pollfd look{fd, POLLIN, 0};
+    if (::poll(&look, 1, patience) <= 0) fail(ETIMEDOUT, "the kernel does not say its routes");
+}
+
+} // namespace
+
+kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, ipv4 address, kernel_follower& follower)
+    : ring_(loop.io()), interface_(interface), address_(address), follower_(follower),
+      socket_(open_socket(RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE)) {
+    resync();
+    wait_for_news();
+}
+
+kernel_mirror::~kernel_mirror() {
+    ring_.cancel(news_);
+    ring_.wait(news_);
+}
+
+void kernel_mirror::wait_for_news() noexcept {
+    ring_.start(news_, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, socket_.get(), POLLIN); });
+}
+
+void kernel_mirror::on_news(int result, unsigned) noexcept {
+    if (result == -ECANCELED) return;
+    try {
+        static_cast<void>(drain());
+        if (overflowed_) {
+            ++statistics_.resyncs;
+            resync();
+        }
+    } catch (const std::exception&) {
+        ++statistics_.malformed; // out of memory, or of patience: what is known stays as it is
+    }
+    wait_for_news();
+}
+
+/// Everything anew; what was and is no more goes.
+void kernel_mirror::resync() {
+    for (int tries = 0; tries < 3; ++tries) {
+        overflowed_ = address_there_ = false;
+        routes_.clear();
+        routes_changed_ = true;
+        for (const std::uint16_t what : {RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH}) dump(what);
+        if (!overflowed_) break;
+    }
+    if (!address_there_ && !std::exchange(told_gone_, true)) follower_.on_address_gone();
+}
+
+void kernel_mirror::dump(std::uint16_t type) {
+    ask_for_dump(socket_.get(), type, ++sequence_);
+    do wait_readable(socket_.get());
+    while (!drain() && !overflowed_);
+}
+
+bool kernel_mirror::drain() {
+    bool done = false;
+    for (;;) {
+        const ssize_t n = ::recv(socket_.get(), datagram_.data(), datagram_.size(), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            overflowed_ |= errno == ENOBUFS;
+            if (errno == ENOBUFS) continue; // what is left can still be read
+            break;
+        }
+        message_reader messages(byte_span(datagram_).first(static_cast<std::size_t>(n)));
+        netlink::change news;
+        for (auto v = messages.next(news); v != message_reader::verdict::end; v = messages.next(news)) {
+            overflowed_ |= messages.interrupted();
+            done |= v == message_reader::verdict::done;
+            if (v == message_reader::verdict::malformed) ++statistics_.malformed;
+            if (v == message_reader::verdict::told) {
+                take(news);
+                if (const auto* known = std::get_if<netlink::neighbor_change>(&news)) answered(messages.sequence(), known);
+            }
+            if (v == message_reader::verdict::failed && messages.error() != 0) answered(messages.sequence(), nullptr);
+        }
+    }
+    if (std::exchange(routes_changed_, false)) follower_.on_routes(routes_);
+    return done;
+}
+
+void kernel_mirror::take(const netlink::change& news) {
+    ++statistics_.changes;
+    if (const auto* n = std::get_if<netlink::neighbor_change>(&news)) {
+        if (n->interface == interface_) follower_.on_neighbor(*n);
+    } else if (const auto* r = std::get_if<netlink::route_change>(&news)) {
+        if (r->interface == interface_) take_route(*r);
+    } else if (const auto& a = std::get<netlink::address_change>(news);
+               a.interface == interface_ && a.address.address() == address_) {
+        address_there_ = !a.gone;
+        if (a.gone && !std::exchange(told_gone_, true)) follower_.on_address_gone();
+        if (!a.gone) told_gone_ = false;
+    }
+}
+
+void kernel_mirror::take_route(const netlink::route_change& r) {
+    const auto same = std::ranges::find_if(routes_, [&](const auto& known) { return known.same_route(r); });
+    routes_changed_ = true;
+    if (r.gone) {
+        if (same != routes_.end()) routes_.erase(same);
+    } else if (same == routes_.end()) {
+        // A replaced route is told as a new one alone: it takes the place of what had its destination and metric.
+        std::erase_if(routes_, [&](const auto& known) { return known.destination == r.destination && known.metric == r.metric; });
+        if (routes_.size() < max_routes) routes_.push_back(r);
+        else ++statistics_.routes_refused;
+    }
+}
+
+bool kernel_mirror::send_about(std::uint16_t type, std::uint16_t flags, ipv4 neighbor) noexcept {
+    alignas(8) std::byte message[128]{};
+    nlmsghdr* header = mnl_nlmsg_put_header(message);
+    header->nlmsg_type = type;
+    header->nlmsg_flags = flags;
+    header->nlmsg_seq = ++sequence_;
+    auto* entry = static_cast<ndmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(ndmsg)));
+    entry->ndm_family = AF_INET;
+    entry->ndm_ifindex = static_cast<int>(interface_);
+    if (type == RTM_NEWNEIGH) {
+        entry->ndm_flags = NTF_USE; // as if a packet of the kernel's own went there
+        entry->ndm_state = NUD_NONE;
+    }
+    mnl_attr_put_u32(header, NDA_DST, host_to_be(neighbor.value()));
+    return ::send(socket_.get(), message, header->nlmsg_len, MSG_DONTWAIT) >= 0;
+}
+
+void kernel_mirror::ask(ipv4 neighbor) noexcept {
+    ++statistics_.asked;
+    if (send_about(RTM_GETNEIGH, NLM_F_REQUEST, neighbor)) questions_[sequence_ % questions_.size()] = {sequence_, neighbor};
+    else ++statistics_.asks_dropped;
+}
+
+/// `known`: what the kernel has, or null. Has it find out, unless it is sure.
+void kernel_mirror::answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept {
+    question& q = questions_[sequence % questions_.size()];
+    if (sequence == 0 || q.sequence != sequence || (known != nullptr && known->address != q.neighbor)) return;
+    const ipv4 neighbor = std::exchange(q, {}).neighbor;
+    const auto word = known == nullptr ? netlink::neighbor_word::unknown : known->word;
+    if (word == netlink::neighbor_word::permanent || word == netlink::neighbor_word::reachable) return;
+    if (!send_about(RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_CREATE, neighbor)) ++statistics_.asks_dropped;
+}
+
+std::vector<ip_prefix> kernel_addresses(unsigned interface) {
+    const unique_fd fd = open_socket(0);
+    ask_for_dump(fd.get(), RTM_GETADDR, 1);
+    std::vector<ip_prefix> out;
+    alignas(8) std::array<std::byte, 32768> datagram;
+    for (;;) {
+        wait_readable(fd.get());
+        const ssize_t n = ::recv(fd.get(), datagram.data(), datagram.size(), MSG_DONTWAIT);
+        if (n < 0) fail(errno, "the kernel does not say its addresses");
+        message_reader messages(byte_span(datagram).first(static_cast<std::size_t>(n)));
+        netlink::change news;
+        for (auto v = messages.next(news); v != message_reader::verdict::end; v = messages.next(news)) {
+            if (v == message_reader::verdict::done) return out;
+            const auto* a = v == message_reader::verdict::told ? std::get_if<netlink::address_change>(&news) : nullptr;
+            if (a != nullptr && a->interface == interface) out.push_back(a->address);
+        }
+    }
+}
+
+} // namespace corewire

@@ -1,0 +1,100 @@
+// The kernel's routes and neighbours of one interface, mirrored and followed live: for a stack that shares the kernel's
+// address. The kernel resolves neighbours; we ask it to.
+//
+//     start: dumps of addresses, routes, neighbours ----> follower        afterwards: each change, as it happens
+//     ask(neighbour) --RTM_GETNEIGH--> known well: told again
+//                                  \-> not known, or stale --RTM_NEWNEIGH, NTF_USE--> the kernel sends ARP --> a change is told
+//
+// (NTF_USE on an entry that was set by hand would make it one like any other: hence the question first.)
+//
+// One shard's, over its io_uring; must go before the reactor. Bounds: `max_routes` routes are kept (more are refused and
+// counted), asks that the socket can't take are dropped and counted (who waits asks again). When the kernel had more to say than
+// the socket holds (ENOBUFS), everything is asked for anew.
+#pragma once
+
+#include <corewire/net/netlink/route_messages.hh>
+#include <corewire/reactor/base/unique_fd.hh>
+#include <corewire/reactor/file/uring.hh>
+#include <corewire/reactor/file/uring_operation.hh>
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace corewire {
+
+class reactor;
+
+/// Who wants to know.
+class kernel_follower {
+public:
+    /// All routes over the interface, in no order: several may have one destination.
+    virtual void on_routes(std::span<const netlink::route_change> routes) = 0;
+    virtual void on_neighbor(const netlink::neighbor_change& neighbor) = 0;
+    /// The kernel has given the address up.
+    virtual void on_address_gone() = 0;
+
+protected:
+    ~kernel_follower() = default;
+};
+
+struct mirror_statistics {
+    std::uint64_t changes = 0, malformed = 0;
+    std::uint64_t resyncs = 0;       ///< the kernel's messages had overflowed, or a dump was interrupted
+    std::uint64_t routes_refused = 0;
+    std::uint64_t asked = 0, asks_dropped = 0;
+};
+
+class kernel_mirror {
+public:
+    static constexpr std::size_t max_routes = 1024;
+
+    /// Follows interface number `interface` of the calling thread's network namespace, on which the kernel has `address`.
+    /// Tells `follower` what there is before it returns. Throws std::system_error.
+    kernel_mirror(reactor& loop, unsigned interface, ipv4 address, kernel_follower& follower);
+    ~kernel_mirror();
+    kernel_mirror(const kernel_mirror&) = delete;
+    kernel_mirror& operator=(const kernel_mirror&) = delete;
+
+    /// Have the kernel find out about this neighbour, and say what it knows.
+    void ask(ipv4 neighbor) noexcept;
+    const mirror_statistics& statistics() const noexcept { return statistics_; }
+
+private:
+    void wait_for_news() noexcept;
+    void on_news(int result, unsigned flags) noexcept;
+    /// Takes in what waits. True if a dump came to its end.
+    bool drain();
+    void take(const netlink::change& news);
+    void take_route(const netlink::route_change& r);
+    void resync();
+    void dump(std::uint16_t type);
+    bool send_about(std::uint16_t type, std::uint16_t flags, ipv4 neighbor) noexcept;
+    void answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept;
+
+    uring& ring_;
+    unsigned interface_;
+    ipv4 address_;
+    kernel_follower& follower_;
+    unique_fd socket_;
+    std::vector<netlink::route_change> routes_;
+    bool routes_changed_ = false;
+    bool address_there_ = false;
+    bool overflowed_ = false;
+    bool told_gone_ = false;
+    std::uint32_t sequence_ = 0;
+    struct question {
+        std::uint32_t sequence = 0;
+        ipv4 neighbor;
+    };
+    std::array<question, 64> questions_{}; ///< the last ones, by sequence
+    mirror_statistics statistics_;
+    alignas(8) std::array<std::byte, 32768> datagram_;
+    bound_operation<kernel_mirror, &kernel_mirror::on_news> news_{*this};
+};
+
+/// The kernel's IPv4 addresses on an interface, its first one first. Throws std::system_error.
+std::vector<ip_prefix> kernel_addresses(unsigned interface);
+
+} // namespace corewire

@@ -1,0 +1,169 @@
+#include <corewire/net/netlink/route_messages.hh>
+
+#include <corewire/reactor/base/assert.hh>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <libmnl/libmnl.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+#include <utility>
+
+namespace corewire::netlink {
+
+namespace {
+
+using verdict = message_reader::verdict;
+
+/// The attributes of one message up to the type `most`; null for those that are not there.
+template <std::size_t most>
+class attributes {
+public:
+    /// `payload` starts behind the message's fixed part.
+    explicit attributes(byte_span payload) noexcept {
+        while (!payload.empty()) {
+            const auto* a = reinterpret_cast<const nlattr*>(payload.data());
+            if (!mnl_attr_ok(a, static_cast<int>(payload.size()))) return;
+            if (mnl_attr_get_type(a) <= most) all_[mnl_attr_get_type(a)] = a;
+            payload = payload.subspan(std::min<std::size_t>(MNL_ALIGN(std::size_t{a->nla_len}), payload.size()));
+        }
+    }
+    /// False when the attribute is there but not of this size. Absent: `out` stays.
+    template <typename T>
+    bool load(std::size_t type, T& out) const noexcept {
+        const nlattr* a = all_[type];
+        if (a == nullptr) return true;
+        if (mnl_attr_get_payload_len(a) != sizeof(T)) return false;
+        std::memcpy(&out, mnl_attr_get_payload(a), sizeof(T));
+        return true;
+    }
+    bool load(std::size_t type, ipv4& out) const noexcept {
+        std::uint32_t bits = host_to_be(out.value());
+        if (!load<std::uint32_t>(type, bits)) return false;
+        out = ipv4(host_to_be(bits));
+        return true;
+    }
+    bool has(std::size_t type) const noexcept { return all_[type] != nullptr; }
+    byte_span bytes(std::size_t type) const noexcept {
+        const nlattr* a = all_[type];
+        return a == nullptr ? byte_span{} : byte_span{static_cast<const std::byte*>(mnl_attr_get_payload(a)), mnl_attr_get_payload_len(a)};
+    }
+
+private:
+    std::array<const nlattr*, most + 1> all_{};
+};
+
+/// The message's fixed part; false if it is cut short.
+template <typename Fixed>
+bool split(byte_span payload, Fixed& fixed, byte_span& rest) noexcept {
+    if (payload.size() < sizeof(Fixed)) return false;
+    std::memcpy(&fixed, payload.data(), sizeof(Fixed));
+    rest = payload.subspan(std::min<std::size_t>(MNL_ALIGN(sizeof(Fixed)), payload.size()));
+    return true;
+}
+
+verdict read_address(byte_span payload, bool gone, change& out) noexcept {
+    ifaddrmsg fixed;
+    byte_span rest;
+    if (!split(payload, fixed, rest)) return verdict::malformed;
+    if (fixed.ifa_family != AF_INET) return verdict::ignored;
+    const attributes<IFA_MAX> all(rest);
+    ipv4 address;
+    // On a point-to-point link IFA_ADDRESS is the other end; IFA_LOCAL is always ours.
+    if (!all.load(all.has(IFA_LOCAL) ? IFA_LOCAL : IFA_ADDRESS, address)) return verdict::malformed;
+    if (fixed.ifa_prefixlen > 32 || address.is_any()) return verdict::malformed;
+    out = address_change{gone, fixed.ifa_index, ip_prefix(address, fixed.ifa_prefixlen), (fixed.ifa_flags & IFA_F_SECONDARY) != 0};
+    return verdict::told;
+}
+
+/// The first of several ways on: its interface, and its gateway if it has one.
+bool first_way(byte_span ways, std::uint32_t& interface, ipv4& gateway) noexcept {
+    rtnexthop hop;
+    if (ways.size() < sizeof hop) return false;
+    std::memcpy(&hop, ways.data(), sizeof hop);
+    if (hop.rtnh_len < sizeof hop || hop.rtnh_len > ways.size()) return false;
+    interface = static_cast<std::uint32_t>(hop.rtnh_ifindex);
+    return attributes<RTA_MAX>(ways.subspan(sizeof hop, hop.rtnh_len - sizeof hop)).load(RTA_GATEWAY, gateway);
+}
+
+verdict read_route(byte_span payload, bool gone, change& out) noexcept {
+    rtmsg fixed;
+    byte_span rest;
+    if (!split(payload, fixed, rest)) return verdict::malformed;
+    if (fixed.rtm_family != AF_INET || fixed.rtm_type != RTN_UNICAST || fixed.rtm_tos != 0) return verdict::ignored;
+    const attributes<RTA_MAX> all(rest);
+    std::uint32_t table = fixed.rtm_table, interface = 0, metric = 0;
+    ipv4 destination, gateway;
+    if (!all.load(RTA_TABLE, table) || !all.load(RTA_OIF, interface) || !all.load(RTA_PRIORITY, metric) ||
+        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, gateway) || fixed.rtm_dst_len > 32)
+        return verdict::malformed;
+    if (table != RT_TABLE_MAIN) return verdict::ignored;
+    if (all.has(RTA_MULTIPATH) && !first_way(all.bytes(RTA_MULTIPATH), interface, gateway)) return verdict::malformed;
+    const ip_prefix whole(destination, fixed.rtm_dst_len);
+    out = route_change{gone, interface, ip_prefix(whole.network(), whole.length()), gateway, metric};
+    return verdict::told;
+}
+
+neighbor_word word_for(std::uint16_t state) noexcept {
+    if ((state & (NUD_PERMANENT | NUD_NOARP)) != 0) return neighbor_word::permanent;
+    if ((state & NUD_REACHABLE) != 0) return neighbor_word::reachable;
+    if ((state & (NUD_STALE | NUD_DELAY | NUD_PROBE)) != 0) return neighbor_word::usable;
+    return neighbor_word::unknown;
+}
+
+verdict read_neighbor(byte_span payload, bool gone, change& out) noexcept {
+    ndmsg fixed;
+    byte_span rest;
+    if (!split(payload, fixed, rest)) return verdict::malformed;
+    if (fixed.ndm_family != AF_INET) return verdict::ignored;
+    const attributes<NDA_MAX> all(rest);
+    neighbor_change n{.interface = static_cast<unsigned>(fixed.ndm_ifindex), .address = {}, .mac = {}};
+    if (!all.load(NDA_DST, n.address)) return verdict::malformed;
+    if (!n.address.is_unicast()) return verdict::ignored; // groups have entries too
+    if (!gone) n.word = word_for(fixed.ndm_state);
+    const byte_span mac = all.bytes(NDA_LLADDR);
+    if (mac.size() == mac_address::size) n.mac = mac_address::load(mac.data());
+    else if (!mac.empty()) return verdict::malformed;
+    if (!n.mac.is_unicast()) n.word = neighbor_word::unknown;
+    out = n;
+    return verdict::told;
+}
+
+verdict read_message(const nlmsghdr& header, byte_span payload, change& out) noexcept {
+    switch (header.nlmsg_type) {
+    case RTM_NEWADDR:
+    case RTM_DELADDR: return read_address(payload, header.nlmsg_type == RTM_DELADDR, out);
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE: return read_route(payload, header.nlmsg_type == RTM_DELROUTE, out);
+    case RTM_NEWNEIGH:
+    case RTM_DELNEIGH: return read_neighbor(payload, header.nlmsg_type == RTM_DELNEIGH, out);
+    case NLMSG_DONE: return verdict::done;
+    default: return verdict::ignored;
+    }
+}
+
+} // namespace
+
+verdict message_reader::next(change& out) noexcept {
+    nlmsghdr header;
+    if (rest_.size() < sizeof header) return std::exchange(rest_, {}).empty() ? verdict::end : verdict::malformed;
+    CW_DEBUG_ASSERT(reinterpret_cast<std::uintptr_t>(rest_.data()) % MNL_ALIGNTO == 0, "netlink messages are aligned to four bytes");
+    std::memcpy(&header, rest_.data(), sizeof header);
+    if (header.nlmsg_len < sizeof header || header.nlmsg_len > rest_.size()) {
+        rest_ = {};
+        return verdict::malformed;
+    }
+    const byte_span payload = rest_.subspan(sizeof header, header.nlmsg_len - sizeof header);
+    rest_ = rest_.subspan(std::min<std::size_t>(MNL_ALIGN(std::size_t{header.nlmsg_len}), rest_.size()));
+    sequence_ = header.nlmsg_seq;
+    interrupted_ = (header.nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+    if (header.nlmsg_type != NLMSG_ERROR) return read_message(header, payload, out);
+    if (payload.size() < sizeof(int)) return verdict::malformed;
+    std::memcpy(&error_, payload.data(), sizeof error_);
+    error_ = error_ < 0 && error_ > -4096 ? -error_ : 0;
+    return verdict::failed;
+}
+
+} // namespace corewire::netlink

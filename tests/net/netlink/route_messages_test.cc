@@ -1,0 +1,186 @@
+// What the kernel says, read: ordinary messages, and hostile ones.
+#include "messages.hh"
+
+#include <corewire/reactor/base/random.hh>
+#include <tests/fuzz/netlink_targets.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::netlink;
+using verdict = message_reader::verdict;
+
+namespace {
+
+const ipv4 gateway(192, 0, 2, 1), host(192, 0, 2, 9);
+const mac_address mac(0x02'00'00'00'00'09);
+
+verdict read(const std::vector<std::byte>& bytes, change& out) { return message_reader(byte_span(bytes)).next(out); }
+
+std::vector<std::vector<std::byte>> ordinary() {
+    return {netlink_test::route(RTM_NEWROUTE, 24, ipv4(198, 51, 100, 0), gateway, 3, 100),
+            netlink_test::route(RTM_NEWROUTE, 0, {}, gateway, 3),
+            netlink_test::neighbor(RTM_NEWNEIGH, host, mac, NUD_REACHABLE, 3),
+            netlink_test::address(RTM_NEWADDR, 24, host, host, 3)};
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(route_messages)
+
+BOOST_AUTO_TEST_CASE(a_route_is_told) {
+    change out;
+    BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 24, ipv4(198, 51, 100, 0), gateway, 3, 100), out) == verdict::told));
+    const auto r = std::get<route_change>(out);
+    BOOST_TEST(!r.gone);
+    BOOST_TEST((r.destination == ip_prefix(ipv4(198, 51, 100, 0), 24) && r.gateway == gateway));
+    BOOST_TEST(r.interface == 3u);
+    BOOST_TEST(r.metric == 100u);
+    BOOST_REQUIRE((read(netlink_test::route(RTM_DELROUTE, 0, {}, gateway, 3), out) == verdict::told));
+    BOOST_TEST(std::get<route_change>(out).gone);
+    BOOST_TEST((std::get<route_change>(out).destination == ip_prefix(ipv4::any(), 0)));
+}
+
+BOOST_AUTO_TEST_CASE(only_unicast_routes_of_the_main_table_are_told) {
+    change out;
+    rtmsg fixed{.rtm_family = AF_INET, .rtm_dst_len = 32, .rtm_table = RT_TABLE_LOCAL, .rtm_type = RTN_UNICAST};
+    const auto read_fixed = [&] {
+        return read(netlink_test::message(RTM_NEWROUTE, fixed, [](nlmsghdr* h) { netlink_test::put(h, RTA_DST, host); }), out);
+    };
+    BOOST_TEST((read_fixed() == verdict::ignored));
+    fixed.rtm_table = RT_TABLE_MAIN;
+    BOOST_TEST((read_fixed() == verdict::told));
+    for (const std::uint8_t type : {RTN_LOCAL, RTN_BROADCAST, RTN_BLACKHOLE}) {
+        fixed.rtm_type = type;
+        BOOST_TEST((read_fixed() == verdict::ignored));
+    }
+    fixed.rtm_type = RTN_UNICAST;
+    fixed.rtm_family = AF_INET6;
+    BOOST_TEST((read_fixed() == verdict::ignored));
+    fixed.rtm_family = AF_INET;
+    fixed.rtm_dst_len = 33;
+    BOOST_TEST((read_fixed() == verdict::malformed));
+}
+
+BOOST_AUTO_TEST_CASE(of_several_ways_the_first_is_told) {
+    const rtmsg fixed{.rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
+    change out;
+    for (const std::uint16_t cut : {0, 1, 8, 15}) {
+        const auto bytes = netlink_test::message(RTM_NEWROUTE, fixed, [&](nlmsghdr* h) {
+            std::byte way[16]{};
+            const rtnexthop hop{.rtnh_len = 16, .rtnh_flags = 0, .rtnh_hops = 0, .rtnh_ifindex = 5};
+            std::memcpy(way, &hop, sizeof hop);
+            const nlattr to{.nla_len = 8, .nla_type = RTA_GATEWAY};
+            std::memcpy(way + 8, &to, sizeof to);
+            gateway.store(way + 12);
+            mnl_attr_put(h, RTA_MULTIPATH, static_cast<std::size_t>(16 - cut), way);
+        });
+        BOOST_TEST((read(bytes, out) == (cut == 0 ? verdict::told : verdict::malformed)));
+    }
+    BOOST_TEST(true);
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbor_is_told_with_what_its_mac_is_worth) {
+    const std::pair<std::uint16_t, neighbor_word> states[] = {
+        {NUD_REACHABLE, neighbor_word::reachable}, {NUD_STALE, neighbor_word::usable},    {NUD_DELAY, neighbor_word::usable},
+        {NUD_PROBE, neighbor_word::usable},        {NUD_FAILED, neighbor_word::unknown},  {NUD_INCOMPLETE, neighbor_word::unknown},
+        {NUD_PERMANENT, neighbor_word::permanent}, {NUD_NOARP, neighbor_word::permanent}, {0, neighbor_word::unknown}};
+    for (const auto& [state, word] : states) {
+        change out;
+        BOOST_REQUIRE((read(netlink_test::neighbor(RTM_NEWNEIGH, host, mac, state, 3), out) == verdict::told));
+        const auto n = std::get<neighbor_change>(out);
+        BOOST_TEST((n.word == word));
+        BOOST_TEST((n.address == host && n.mac == mac && n.interface == 3u));
+        BOOST_REQUIRE((read(netlink_test::neighbor(RTM_DELNEIGH, host, mac, state, 3), out) == verdict::told));
+        BOOST_TEST((std::get<neighbor_change>(out).word == neighbor_word::unknown));
+        BOOST_REQUIRE((read(netlink_test::neighbor(RTM_NEWNEIGH, host, {}, state, 3), out) == verdict::told));
+        BOOST_TEST((std::get<neighbor_change>(out).word == neighbor_word::unknown)); // nothing to send to
+    }
+}
+
+BOOST_AUTO_TEST_CASE(neighbors_that_are_groups_are_ignored) {
+    change out;
+    BOOST_TEST((read(netlink_test::neighbor(RTM_NEWNEIGH, ipv4(224, 0, 0, 1), mac, NUD_NOARP, 3), out) == verdict::ignored));
+    BOOST_REQUIRE((read(netlink_test::neighbor(RTM_NEWNEIGH, host, mac_address::broadcast(), NUD_REACHABLE, 3), out) == verdict::told));
+    BOOST_TEST((std::get<neighbor_change>(out).word == neighbor_word::unknown));
+}
+
+BOOST_AUTO_TEST_CASE(an_address_is_our_end_of_the_link) {
+    change out;
+    BOOST_REQUIRE((read(netlink_test::address(RTM_NEWADDR, 32, host, gateway, 4), out) == verdict::told));
+    BOOST_TEST((std::get<address_change>(out).address == ip_prefix(host, 32)));
+    BOOST_TEST((read(netlink_test::address(RTM_NEWADDR, 33, host, host, 4), out) == verdict::malformed));
+    BOOST_TEST((read(netlink_test::address(RTM_NEWADDR, 24, {}, {}, 4), out) == verdict::malformed));
+}
+
+BOOST_AUTO_TEST_CASE(a_datagram_of_several_messages_is_read_to_its_end) {
+    std::vector<std::byte> all;
+    for (const auto& each : ordinary()) all.insert(all.end(), each.begin(), each.end());
+    const auto done = netlink_test::message(NLMSG_DONE, std::uint32_t{0}, [](nlmsghdr* h) { h->nlmsg_flags = NLM_F_DUMP_INTR; });
+    all.insert(all.end(), done.begin(), done.end());
+    message_reader reader{byte_span(all)};
+    change out;
+    for (int i = 0; i < 4; ++i) BOOST_TEST((reader.next(out) == verdict::told));
+    BOOST_TEST(!reader.interrupted());
+    BOOST_TEST((reader.next(out) == verdict::done));
+    BOOST_TEST(reader.interrupted());
+    BOOST_TEST((reader.next(out) == verdict::end));
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_says_why) {
+    for (const auto& [sent, meant] : {std::pair{-ENOENT, ENOENT}, {0, 0}, {7, 0}, {-100'000, 0}}) {
+        const auto bytes = netlink_test::message(NLMSG_ERROR, sent, [](nlmsghdr*) {});
+        message_reader reader{byte_span(bytes)};
+        change out;
+        BOOST_TEST((reader.next(out) == verdict::failed));
+        BOOST_TEST(reader.error() == meant);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(lengths_that_lie_end_the_datagram) {
+    for (const auto& bytes : ordinary()) {
+        for (std::size_t size = 1; size < bytes.size(); ++size) {
+            const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+            message_reader reader{byte_span(cut)};
+            change out;
+            BOOST_TEST((reader.next(out) == verdict::malformed)); // the header promises more
+            BOOST_TEST((reader.next(out) == verdict::end));
+        }
+        for (const std::uint32_t length : {0u, 1u, 15u, 0x7fffffffu, 0xffffffffu}) {
+            std::vector<std::byte> lying = bytes;
+            std::memcpy(lying.data(), &length, sizeof length);
+            change out;
+            BOOST_TEST((read(lying, out) == verdict::malformed));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_attribute_of_the_wrong_size_is_malformed) {
+    const rtmsg fixed{.rtm_family = AF_INET, .rtm_dst_len = 24, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
+    const std::byte zeros[16]{};
+    for (const std::uint16_t type : {RTA_DST, RTA_GATEWAY, RTA_OIF, RTA_PRIORITY, RTA_TABLE})
+        for (const std::size_t size : {0u, 1u, 3u, 5u, 16u}) {
+            change out;
+            const auto bytes = netlink_test::message(RTM_NEWROUTE, fixed, [&](nlmsghdr* h) { mnl_attr_put(h, type, size, zeros); });
+            BOOST_TEST((read(bytes, out) == verdict::malformed), "type " << type << ", " << size << " bytes");
+        }
+}
+
+BOOST_AUTO_TEST_CASE(any_bytes_are_read_to_their_end) {
+    constexpr std::uint64_t seed = 20'261'121;
+    BOOST_TEST_MESSAGE("seed " << seed);
+    random_generator random(seed);
+    const auto points = ordinary();
+    for (int i = 0; i < 100'000; ++i) {
+        std::vector<std::byte> bytes;
+        for (std::uint64_t n = 1 + random.below(3); n > 0; --n) {
+            const auto& more = points[random.below(points.size())];
+            bytes.insert(bytes.end(), more.begin(), more.end());
+        }
+        for (std::uint64_t n = random.below(5); n > 0; --n) bytes[random.below(bytes.size())] = static_cast<std::byte>(random.next());
+        if (random.chance(0.3)) bytes.resize(random.below(bytes.size() + 1));
+        netlink_fuzz::messages(byte_span(bytes));
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

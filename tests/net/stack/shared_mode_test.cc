@@ -1,0 +1,178 @@
+// A stack on an address that is the host's too: who is asked for ports, flows and neighbours, and that ARP is never said.
+#include "stack_world.hh"
+
+#include <corewire/net/stack/host_share.hh>
+
+#include <map>
+#include <vector>
+
+using namespace corewire;
+
+namespace {
+
+/// Notes what the stack asks for.
+class noted_share final : public host_share {
+public:
+    void claim_port(wire::ip_protocol protocol, std::uint16_t port) override {
+        if (port == forbidden) throw std::system_error(std::make_error_code(std::errc::address_in_use), "the host has it");
+        ++ports[{protocol, port}];
+    }
+    void release_port(wire::ip_protocol protocol, std::uint16_t port) noexcept override { --ports[{protocol, port}]; }
+    bool claim_flow(const flow_key&) noexcept override {
+        if (flows == room_for_flows) return false;
+        ++flows;
+        return true;
+    }
+    void release_flow(const flow_key&) noexcept override { --flows; }
+    void resolve(ipv4 neighbor) noexcept override { asked.push_back(neighbor); }
+
+    int claims(wire::ip_protocol protocol, std::uint16_t port) const {
+        const auto found = ports.find({protocol, port});
+        return found == ports.end() ? 0 : found->second;
+    }
+
+    std::map<std::pair<wire::ip_protocol, std::uint16_t>, int> ports;
+    int flows = 0, room_for_flows = 1000;
+    std::uint16_t forbidden = 0;
+    std::vector<ipv4> asked;
+};
+
+constexpr auto over_tcp = wire::ip_protocol::tcp;
+constexpr auto over_udp = wire::ip_protocol::udp;
+
+struct shares {
+    noted_share server_share, client_share;
+};
+
+/// Both hosts share their addresses. They know each other, unless the case has them forget.
+class shared_world : private shares, public stack_world {
+public:
+    shared_world() : stack_world(wire_link::make({.vouch_for_checksums = false}), {}, &server_share, &client_share) { introduce(); }
+    noted_share& of_server() { return server_share; }
+    noted_share& of_client() { return client_share; }
+    void introduce() {
+        server_.follow_neighbor(second, client_.device().mac(), true);
+        client_.follow_neighbor(first, server_.device().mac(), true);
+    }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(shared_mode)
+
+BOOST_FIXTURE_TEST_CASE(a_port_is_claimed_until_its_last_connection_has_closed, shared_world) {
+    run([](shared_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        BOOST_TEST(w.of_server().claims(over_tcp, 7) == 1);
+        tcp_stream client = co_await socket_suite::dial(w, listener.local_address());
+        tcp_stream server = co_await listener.accept();
+        BOOST_TEST(w.of_server().claims(over_tcp, 7) == 2);
+        BOOST_TEST(w.of_client().flows == 1);
+        BOOST_TEST(w.of_client().ports.empty());
+        listener.close();
+        BOOST_TEST(w.of_server().claims(over_tcp, 7) == 1); // what still comes to the connection is ours
+        co_await client.write(std::string_view{"still ours"});
+        buffer data = co_await server.read();
+        BOOST_TEST(data.text() == "still ours");
+    }(*this));
+    BOOST_TEST(of_server().claims(over_tcp, 7) == 0); // after settle(): TIME-WAIT is over too
+    BOOST_TEST(of_client().flows == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_port_that_the_host_has_given_away_is_refused, shared_world) {
+    of_server().forbidden = 80;
+    run([](shared_world& w) -> task<> {
+        const auto bind = [&] { static_cast<void>(socket_suite::listen(w, 80)); };
+        for (int i = 0; i < 2; ++i)
+            BOOST_CHECK_EXCEPTION(bind(), std::system_error, [](const auto& e) { return e.code() == std::errc::address_in_use; });
+        w.of_server().forbidden = 0;
+        BOOST_CHECK_NO_THROW(bind());
+        w.of_client().forbidden = 81;
+        static_cast<void>(socket_suite::bind_udp_client(w)); // makes the client's provider the current one
+        BOOST_CHECK_THROW(static_cast<void>(udp_socket::bind({ipv4::any(), 81})), std::system_error);
+        w.of_client().forbidden = 0;
+        BOOST_CHECK_NO_THROW(static_cast<void>(udp_socket::bind({ipv4::any(), 81})));
+        co_return;
+    }(*this));
+    BOOST_TEST(of_server().claims(over_tcp, 80) == 0);
+    BOOST_TEST(of_client().claims(over_udp, 81) == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_flow_that_finds_no_room_is_refused, shared_world) {
+    of_client().room_for_flows = 0;
+    run([](shared_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        const std::errc why = co_await socket_suite::error_of([&] { return socket_suite::dial(w, listener.local_address()); });
+        BOOST_TEST(why == std::errc::no_buffer_space);
+    }(*this));
+    BOOST_TEST(of_client().flows == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_datagram_socket_claims_the_port_that_it_chose, shared_world) {
+    run([](shared_world& w) -> task<> {
+        udp_socket socket = socket_suite::bind_udp_client(w);
+        BOOST_TEST(w.of_client().claims(over_udp, socket.local_address().port) == 1);
+        socket.close();
+        BOOST_TEST(w.of_client().claims(over_udp, socket.local_address().port) == 0);
+        co_return;
+    }(*this));
+}
+
+BOOST_FIXTURE_TEST_CASE(the_host_resolves_neighbors_and_no_arp_is_said, shared_world) {
+    client_.follow_unknown_neighbor(first);
+    run([](shared_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        task_group calls{"call"};
+        calls.spawn([](shared_world& here, socket_address to) -> task<> {
+            tcp_stream stream = co_await socket_suite::dial(here, to);
+            co_await stream.write(std::string_view{"found"});
+        }(w, listener.local_address()));
+        while (w.of_client().asked.empty()) co_await yield();
+        BOOST_TEST((w.of_client().asked.front() == first));
+        w.introduce(); // the host has found out
+        tcp_stream peer = co_await listener.accept();
+        buffer data = co_await peer.read();
+        BOOST_TEST(data.text() == "found");
+        co_await calls.join();
+    }(*this));
+    BOOST_TEST(client_.ip().neighbors().statistics().resolved >= 2u);
+    BOOST_TEST(server_.statistics().unknown_protocol == 0u);
+    BOOST_TEST(server_.ip().neighbors().statistics().replies_sent == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(connections_follow_the_hosts_routes, shared_world) {
+    const ipv4 stale_gateway(10, 0, 0, 50);
+    const ip_prefix to_server(first, 32);
+    client_.follow_neighbor(stale_gateway, mac_address(0x02'00'00'00'00'50), true); // nobody is there
+    run([](shared_world& w, ipv4 gateway, ip_prefix destination) -> task<> {
+        socket_suite::ends both = co_await socket_suite::connected(w);
+        const std::vector<route> detour{{destination, gateway}};
+        static_cast<network_stack&>(w.client()).follow_routes(detour);
+        co_await both.client.write(std::string_view{"by way of nobody"});
+        const std::errc silence = co_await socket_suite::error_of(
+            [&] { return both.server.read(socket_suite::soon(std::chrono::milliseconds{100})); });
+        BOOST_TEST(silence == std::errc::timed_out);
+        static_cast<network_stack&>(w.client()).follow_routes({});
+        buffer data = co_await both.server.read(socket_suite::soon(std::chrono::seconds{10}));
+        BOOST_TEST(data.text() == "by way of nobody"); // sent again, straight
+    }(*this, stale_gateway, to_server));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_neighbor_that_changes_its_mac_is_followed_at_once, shared_world) {
+    run([](shared_world& w) -> task<> {
+        socket_suite::ends both = co_await socket_suite::connected(w);
+        auto& client = static_cast<network_stack&>(w.client());
+        for (int i = 0; i < 3; ++i) { // within the time in which a cache of our own would refuse a rival
+            client.follow_neighbor(w.first, mac_address(0x02'00'00'00'00'51), true);
+            BOOST_TEST((client.ip().neighbors().find(w.first)->mac() == mac_address(0x02'00'00'00'00'51)));
+            w.introduce();
+            co_await both.client.write(std::string_view{"here"});
+            buffer data = co_await both.server.read(socket_suite::soon(std::chrono::seconds{10}));
+            BOOST_TEST(data.text() == "here");
+        }
+        client.follow_permanent_neighbor(w.first, static_cast<network_stack&>(w.server()).device().mac());
+        BOOST_TEST((client.ip().neighbors().find(w.first)->state() == neighbor_state::permanent));
+    }(*this));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
