@@ -45,8 +45,10 @@ public:
     std::uint32_t generation() const noexcept { return generation_; }
 
     /// The upper layer knows that what it sends arrives: TCP saw its data acknowledged (RFC 4861 7.3.1).
-    /// One store; the cache looks at it when a timer is due.
-    void confirm(time_point now) noexcept { confirmed_ = now; }
+    /// At `when`, which may be a while ago. The cache looks at it when a timer is due.
+    void confirm(time_point when) noexcept {
+        if (when > confirmed_) confirmed_ = when;
+    }
 
     /// A pinned entry is not evicted to make room.
     void pin() noexcept { ++pins_; }

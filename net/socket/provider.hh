@@ -19,23 +19,39 @@
 
 namespace corewire {
 
-/// An awaited socket operation.
-class socket_operation : public bounded_waiter {
+/// What bounds one waiting operation (backend_awaiter.hh). It stands beside the operation as a waiter of its own, which is
+/// made ready in the operation's place when the wait ends early.
+class operation_limits : public bounded_waiter {
 public:
     using bounded_waiter::bounded_waiter;
+    /// False: exhausted already, so don't suspend.
+    bool arm(std::coroutine_handle<> h) noexcept {
+        handle = h;
+        return arm_limits();
+    }
+    void lift() noexcept { disarm_limits(); }
+
+protected:
+    ~operation_limits() = default;
+};
+
+/// An awaited socket operation.
+class socket_operation : public waiter {
+public:
     /// Why it failed; std::errc{} when it did not.
     std::errc error{};
 
     /// The backend is done with this operation: wake its coroutine.
     [[gnu::always_inline]] void complete() noexcept {
         pending_ = false;
-        disarm_limits();
+        if (limits_ != nullptr) [[unlikely]] limits_->lift();
         reactor::make_ready(*this);
     }
 
 protected:
     ~socket_operation() = default;
     bool pending_ = false;
+    operation_limits* limits_ = nullptr; ///< armed ones
 };
 
 class tcp_backend;
@@ -43,7 +59,6 @@ class listener_backend;
 class udp_backend;
 
 struct read_operation : socket_operation {
-    using socket_operation::socket_operation;
     buffer data; ///< empty with no error: end of stream
     /// At most this many bytes; the rest of a longer piece stays with the connection for the next read.
     std::uint32_t max_size = UINT32_MAX;
@@ -53,7 +68,6 @@ protected:
 };
 
 struct write_operation : socket_operation {
-    using socket_operation::socket_operation;
     buffer owned;          ///< moved out by the backend as it takes it (may be left partly)
     byte_span borrowed{};  ///< or bytes to copy from; shrinks from the front as they are taken
 
@@ -62,7 +76,6 @@ protected:
 };
 
 struct accept_operation : socket_operation {
-    using socket_operation::socket_operation;
     std::unique_ptr<tcp_backend> accepted;
 
 protected:
@@ -76,7 +89,6 @@ struct datagram {
 
 /// One datagram to send: owned or borrowed bytes, and where to (nothing: the connected peer).
 struct send_operation : socket_operation {
-    using socket_operation::socket_operation;
     buffer owned;
     byte_span borrowed{};
     socket_address to{};
@@ -88,7 +100,6 @@ protected:
 };
 
 struct receive_operation : socket_operation {
-    using socket_operation::socket_operation;
     datagram received;
 
 protected:
@@ -97,8 +108,6 @@ protected:
 
 /// Waits for something that has no value: a connect to end, a send to fit, all written bytes to be acknowledged.
 struct plain_operation : socket_operation {
-    using socket_operation::socket_operation;
-
 protected:
     ~plain_operation() = default;
 };

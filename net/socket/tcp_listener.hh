@@ -2,6 +2,7 @@
 // queue, and a connection is accepted on the shard whose queue received its SYN.
 #pragma once
 
+#include <corewire/net/socket/backend_awaiter.hh>
 #include <corewire/net/socket/tcp_stream.hh>
 
 namespace corewire {
@@ -26,9 +27,9 @@ private:
     std::unique_ptr<listener_backend> backend_;
 };
 
-class tcp_listener::accept_awaiter final : public backend_awaiter<listener_backend, accept_operation> {
+class tcp_listener::accept_awaiter final : public bounded_backend_awaiter<listener_backend, accept_operation> {
 public:
-    using backend_awaiter::backend_awaiter;
+    using bounded_backend_awaiter::bounded_backend_awaiter;
     bool await_ready() noexcept {
         if (backend_ != nullptr) return backend_->start_accept(*this);
         error = std::errc::bad_file_descriptor;

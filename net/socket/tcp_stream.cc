@@ -24,35 +24,12 @@ tcp_backend& tcp_stream::open() const {
 
 namespace {
 
-/// Waits for a handshake. Its cancel goes to the provider, not to the backend.
-class connect_awaiter final : public plain_operation {
-public:
-    connect_awaiter(socket_provider& provider, tcp_backend& backend, const wait_limits& limits) noexcept
-        : plain_operation(limits), provider_(provider), backend_(backend) {}
-    ~connect_awaiter() {
-        if (pending_) provider_.cancel_connected(backend_, *this);
-    }
-    bool await_ready() noexcept { return provider_.start_connected(backend_, *this); }
-    bool await_suspend(std::coroutine_handle<> h) noexcept {
-        handle = h;
-        pending_ = true;
-        if (arm_limits()) return true;
-        abandon();
-        return false;
-    }
-    void await_resume() {
-        const std::errc why = error != std::errc{} ? error : failure();
-        if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "connect");
-    }
-
-private:
-    void abandon() noexcept override {
-        if (!pending_) return;
-        pending_ = false;
-        provider_.cancel_connected(backend_, *this);
-    }
-    socket_provider& provider_;
-    tcp_backend& backend_;
+/// A backend whose handshake is waited for: starting and leaving go to the provider.
+struct handshake {
+    socket_provider& provider;
+    tcp_backend& backend;
+    bool start(plain_operation& op) noexcept { return provider.start_connected(backend, op); }
+    void cancel(socket_operation& op) noexcept { provider.cancel_connected(backend, op); }
 };
 
 } // namespace
@@ -62,8 +39,9 @@ task<tcp_stream> tcp_stream::connect(socket_address to, tcp_options_set options,
     socket_provider& provider = socket_provider::current();
     std::unique_ptr<tcp_backend> backend = provider.connect(to, local, options);
     try {
-        connect_awaiter handshake{provider, *backend, limits};
-        co_await handshake;
+        handshake shaking{provider, *backend};
+        operation_awaiter<handshake, &handshake::start> done{shaking, limits, "connect"};
+        co_await done;
     } catch (...) {
         backend->abort(); // nobody will use what may yet come of it
         throw;
@@ -75,7 +53,7 @@ task<std::size_t> tcp_stream::read_exactly(mutable_byte_span into, wait_limits l
     std::size_t filled = 0;
     while (filled < into.size()) {
         const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(into.size() - filled, UINT32_MAX));
-        read_awaiter next{backend_.get(), limits};
+        bounded_read_awaiter next{backend_.get(), limits};
         next.max_size = wanted; // what follows stays with the connection for the next read
         buffer piece = co_await next;
         if (!piece) break;
@@ -87,14 +65,14 @@ task<std::size_t> tcp_stream::read_exactly(mutable_byte_span into, wait_limits l
 
 task<> tcp_stream::write(std::span<buffer> pieces, wait_limits limits) {
     for (buffer& piece : pieces) {
-        write_awaiter next{backend_.get(), limits, std::move(piece)};
+        bounded_write_awaiter next{backend_.get(), std::move(piece), limits};
         co_await next;
     }
 }
 
 task<> tcp_stream::write(std::span<const byte_span> pieces, wait_limits limits) {
     for (const byte_span piece : pieces) {
-        write_awaiter next{backend_.get(), limits, piece};
+        bounded_write_awaiter next{backend_.get(), piece, limits};
         co_await next;
     }
 }

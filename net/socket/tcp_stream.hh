@@ -21,7 +21,9 @@ namespace corewire {
 class tcp_stream {
 public:
     class read_awaiter;
+    class bounded_read_awaiter;
     class write_awaiter;
+    class bounded_write_awaiter;
 
     tcp_stream() = default;
     explicit tcp_stream(std::unique_ptr<tcp_backend> backend) noexcept : backend_(std::move(backend)) {}
@@ -32,15 +34,21 @@ public:
     static task<tcp_stream> connect(socket_address to, tcp_options_set options = {}, wait_limits limits = {},
                                     socket_address local = {ipv4::any(), 0});
 
+    // read() and write() by themselves wait as long as it takes; with limits they end early with ETIMEDOUT or ECANCELED.
+
     /// The next bytes in order, as soon as there are any: a counted view, zero-copy. Empty at end of stream.
-    read_awaiter read(wait_limits limits = {}) noexcept;
+    read_awaiter read() noexcept;
+    bounded_read_awaiter read(wait_limits limits) noexcept;
     /// Fills `into` to the last byte. Returns how many were read: fewer than into.size() only at end of stream.
     task<std::size_t> read_exactly(mutable_byte_span into, wait_limits limits = {});
     /// Queues owned bytes without a copy; waits while the send buffer is full.
-    write_awaiter write(buffer data, wait_limits limits = {}) noexcept;
+    write_awaiter write(buffer data) noexcept;
+    bounded_write_awaiter write(buffer data, wait_limits limits) noexcept;
     /// Queues a copy of borrowed bytes, which must live until the await returns.
-    write_awaiter write(byte_span data, wait_limits limits = {}) noexcept;
-    write_awaiter write(std::string_view text, wait_limits limits = {}) noexcept;
+    write_awaiter write(byte_span data) noexcept;
+    bounded_write_awaiter write(byte_span data, wait_limits limits) noexcept;
+    write_awaiter write(std::string_view text) noexcept;
+    bounded_write_awaiter write(std::string_view text, wait_limits limits) noexcept;
     /// Gather write: the pieces in order. Owned pieces are not copied.
     task<> write(std::span<buffer> pieces, wait_limits limits = {});
     task<> write(std::span<const byte_span> pieces, wait_limits limits = {});

@@ -1,87 +1,81 @@
 // The awaiters of tcp_stream::read and write: part of tcp_stream.hh, kept apart so that page reads as an API.
 #pragma once
 
+#include <corewire/net/socket/backend_awaiter.hh>
 #include <corewire/net/socket/tcp_stream.hh>
 
 namespace corewire {
 
-/// Shared by the awaiters of all sockets: leave the backend when the wait is cut short or the frame destroyed.
-template <typename Backend, typename Operation>
-class backend_awaiter : public Operation {
-public:
-    backend_awaiter(Backend* backend, const wait_limits& limits) noexcept : Operation(limits), backend_(backend) {}
+namespace detail {
 
-protected:
-    [[gnu::always_inline]] ~backend_awaiter() {
-        if (this->pending_) [[unlikely]] backend_->cancel(*this);
-    }
-    /// After start_*() returned false: true if the coroutine should stay suspended.
-    bool wait(std::coroutine_handle<> h) noexcept {
-        this->handle = h;
-        this->pending_ = true;
-        if (this->arm_limits()) return true;
-        abandon();
-        return false;
-    }
-    void abandon() noexcept override {
-        if (!this->pending_) return;
-        this->pending_ = false;
-        backend_->cancel(*this);
-    }
-    /// Throws what the operation failed of.
-    void check(const char* what) const {
-        if (this->error != std::errc{}) [[unlikely]] fail(this->error, what);
-        if (this->failure() != std::errc{}) [[unlikely]] fail(this->failure(), what);
-    }
-    [[noreturn, gnu::cold]] static void fail(std::errc code, const char* what) {
-        throw std::system_error(std::make_error_code(code), what);
-    }
-    Backend* backend_;
-};
-
-class tcp_stream::read_awaiter final : public backend_awaiter<tcp_backend, read_operation> {
+/// `Base`: backend_awaiter or bounded_backend_awaiter of a read_operation.
+template <typename Base>
+class reading : public Base {
 public:
-    using backend_awaiter::backend_awaiter;
+    using Base::Base;
     bool await_ready() noexcept {
-        if (backend_ != nullptr) return backend_->start_read(*this);
-        error = std::errc::bad_file_descriptor;
+        if (this->backend_ != nullptr) [[likely]] return this->backend_->start_read(*this);
+        this->error = std::errc::bad_file_descriptor;
         return true;
     }
-    bool await_suspend(std::coroutine_handle<> h) noexcept { return wait(h); }
+    auto await_suspend(std::coroutine_handle<> h) noexcept { return this->wait(h); }
     buffer await_resume() {
-        check("read");
-        return std::move(data);
+        this->check("read");
+        return std::move(this->data);
     }
 };
 
-class tcp_stream::write_awaiter final : public backend_awaiter<tcp_backend, write_operation> {
+/// The same of a write_operation.
+template <typename Base>
+class writing : public Base {
 public:
-    write_awaiter(tcp_backend* backend, const wait_limits& limits, buffer&& data) noexcept
-        : backend_awaiter(backend, limits) {
-        owned.take(data);
+    template <typename... Limits>
+    writing(tcp_backend* backend, buffer&& data, const Limits&... limits) noexcept : Base(backend, limits...) {
+        this->owned.take(data);
     }
-    write_awaiter(tcp_backend* backend, const wait_limits& limits, byte_span data) noexcept
-        : backend_awaiter(backend, limits) {
-        borrowed = data;
+    template <typename... Limits>
+    writing(tcp_backend* backend, byte_span data, const Limits&... limits) noexcept : Base(backend, limits...) {
+        this->borrowed = data;
     }
     bool await_ready() noexcept {
-        if (backend_ != nullptr) return backend_->start_write(*this);
-        error = std::errc::bad_file_descriptor;
+        if (this->backend_ != nullptr) [[likely]] return this->backend_->start_write(*this);
+        this->error = std::errc::bad_file_descriptor;
         return true;
     }
-    bool await_suspend(std::coroutine_handle<> h) noexcept { return wait(h); }
-    void await_resume() { check("write"); }
+    auto await_suspend(std::coroutine_handle<> h) noexcept { return this->wait(h); }
+    void await_resume() { this->check("write"); }
 };
 
-inline tcp_stream::read_awaiter tcp_stream::read(wait_limits limits) noexcept { return {backend_.get(), limits}; }
-inline tcp_stream::write_awaiter tcp_stream::write(buffer data, wait_limits limits) noexcept {
-    return {backend_.get(), limits, std::move(data)};
+} // namespace detail
+
+class tcp_stream::read_awaiter final : public detail::reading<backend_awaiter<tcp_backend, read_operation>> {
+    using reading::reading;
+};
+class tcp_stream::bounded_read_awaiter final : public detail::reading<bounded_backend_awaiter<tcp_backend, read_operation>> {
+    using reading::reading;
+};
+class tcp_stream::write_awaiter final : public detail::writing<backend_awaiter<tcp_backend, write_operation>> {
+    using writing::writing;
+};
+class tcp_stream::bounded_write_awaiter final : public detail::writing<bounded_backend_awaiter<tcp_backend, write_operation>> {
+    using writing::writing;
+};
+
+inline tcp_stream::read_awaiter tcp_stream::read() noexcept { return read_awaiter{backend_.get()}; }
+inline tcp_stream::bounded_read_awaiter tcp_stream::read(wait_limits limits) noexcept { return {backend_.get(), limits}; }
+inline tcp_stream::write_awaiter tcp_stream::write(buffer data) noexcept { return {backend_.get(), std::move(data)}; }
+inline tcp_stream::bounded_write_awaiter tcp_stream::write(buffer data, wait_limits limits) noexcept {
+    return {backend_.get(), std::move(data), limits};
 }
-inline tcp_stream::write_awaiter tcp_stream::write(byte_span data, wait_limits limits) noexcept {
-    return {backend_.get(), limits, data};
+inline tcp_stream::write_awaiter tcp_stream::write(byte_span data) noexcept { return {backend_.get(), data}; }
+inline tcp_stream::bounded_write_awaiter tcp_stream::write(byte_span data, wait_limits limits) noexcept {
+    return {backend_.get(), data, limits};
 }
-inline tcp_stream::write_awaiter tcp_stream::write(std::string_view text, wait_limits limits) noexcept {
-    return {backend_.get(), limits, std::as_bytes(std::span{text})};
+inline tcp_stream::write_awaiter tcp_stream::write(std::string_view text) noexcept {
+    return {backend_.get(), std::as_bytes(std::span{text})};
+}
+inline tcp_stream::bounded_write_awaiter tcp_stream::write(std::string_view text, wait_limits limits) noexcept {
+    return {backend_.get(), std::as_bytes(std::span{text}), limits};
 }
 
 } // namespace corewire

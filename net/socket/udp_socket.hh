@@ -1,7 +1,7 @@
 // udp_socket: datagrams for coroutines. Belongs to the shard that made it; move-only; closed when destroyed.
 #pragma once
 
-#include <corewire/net/socket/tcp_stream_awaiters.hh>
+#include <corewire/net/socket/backend_awaiter.hh>
 
 namespace corewire {
 
@@ -38,9 +38,9 @@ private:
     std::unique_ptr<udp_backend> backend_;
 };
 
-class udp_socket::receive_awaiter final : public backend_awaiter<udp_backend, receive_operation> {
+class udp_socket::receive_awaiter final : public bounded_backend_awaiter<udp_backend, receive_operation> {
 public:
-    using backend_awaiter::backend_awaiter;
+    using bounded_backend_awaiter::bounded_backend_awaiter;
     bool await_ready() noexcept {
         if (backend_ != nullptr) return backend_->start_receive(*this);
         error = std::errc::bad_file_descriptor;
@@ -57,9 +57,9 @@ inline udp_socket::receive_awaiter udp_socket::receive_from(wait_limits limits) 
     return {backend_.get(), limits};
 }
 
-class udp_socket::send_awaiter final : public backend_awaiter<udp_backend, send_operation> {
+class udp_socket::send_awaiter final : public bounded_backend_awaiter<udp_backend, send_operation> {
 public:
-    using backend_awaiter::backend_awaiter;
+    using bounded_backend_awaiter::bounded_backend_awaiter;
     bool await_ready() noexcept {
         if (backend_ != nullptr) return backend_->start_send(*this);
         error = std::errc::bad_file_descriptor;
@@ -72,7 +72,7 @@ private:
     friend class udp_socket;
     send_awaiter(udp_backend* backend, const wait_limits& limits, buffer data, byte_span bytes,
                  const socket_address* destination) noexcept
-        : backend_awaiter(backend, limits) {
+        : bounded_backend_awaiter(backend, limits) {
         owned = std::move(data);
         borrowed = bytes;
         to_connected_peer = destination == nullptr;

@@ -149,6 +149,13 @@ void tcp_connection::abort() noexcept {
     fail_all(std::errc::connection_aborted);
 }
 
+void tcp_connection::confirm_neighbor() noexcept {
+    const tcp::seq_number una = tcb.acknowledged();
+    if (una == confirmed_at_) return;
+    confirmed_at_ = una;
+    path.via.confirm(tcb.last_heard());
+}
+
 void tcp_connection::end_waits(time_point now, ended_waits which) noexcept {
     const bool quiet = tcb.all_acknowledged() && now - tcb.last_heard() >= orderly_stop::quiet;
     if (which == ended_waits::for_new_work && (opened_here_ || !quiet)) return;

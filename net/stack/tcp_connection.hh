@@ -70,6 +70,9 @@ public:
     bool orphaned() const noexcept { return !has_user_; }
     void adopt() noexcept { has_user_ = true; }
     tcp_layer& layer() noexcept { return layer_; }
+    /// Forward progress since the last call says that the next hop is there (RFC 4861 7.3.1). Called when the timer fires,
+    /// which a busy connection's does many times a second, so that it costs nothing per packet.
+    void confirm_neighbor() noexcept;
     /// When the wheel will wake it; `never` when its timer is not armed.
     time_point wakes_at() const noexcept { return wake_.armed() ? wake_.expiry() : never; }
 
@@ -94,6 +97,7 @@ private:
     tcp_layer& layer_;
     wake_timer wake_;
     tcp_listen_socket* listener_ = nullptr; ///< whose backlog it counts in, until accepted
+    tcp::seq_number confirmed_at_; ///< SND.UNA at the last confirm_neighbor()
     bool half_open_ = false;  ///< counts in the listener's half-open ones
     bool has_user_ = false;
     bool connected_ = false;

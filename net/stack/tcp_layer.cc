@@ -3,6 +3,7 @@
 #include <corewire/net/stack/host_share.hh>
 #include <corewire/net/stack/ip_output.hh>
 #include <corewire/net/stack/plain_frame.hh>
+#include <corewire/net/tcp/arrives/listen.hh>
 #include <corewire/net/tcp/open/isn.hh>
 #include <corewire/net/tcp/open/syn_cookies.hh>
 #include <corewire/net/tcp/receive/timestamps.hh>
@@ -127,14 +128,13 @@ void tcp_layer::no_connection(time_point now, const flow_key& key, const tcp::se
     const auto found = listeners_.find(key.local_port);
     if (found != listeners_.end()) {
         tcp_listen_socket& listener = *found->second;
-        // RFC 9293 3.10.7.2, in its order: RST is ignored, ACK may be a cookie coming home or earns a reset, SYN opens.
-        if (s.has(tcp_flags::rst)) return;
-        if (s.has(tcp_flags::ack)) {
-            if (!s.has(tcp_flags::syn) && on_cookie(now, listener, key, s, p)) return;
-            send_reset(key, s);
-            return;
+        switch (tcp::on_listen(s)) {
+        case tcp::listen_verdict::ignore: break;
+        case tcp::listen_verdict::reset: // unless it is a cookie that comes home
+            if (s.has(tcp_flags::syn) || !on_cookie(now, listener, key, s, p)) send_reset(key, s);
+            break;
+        case tcp::listen_verdict::open: on_syn(now, listener, key, s); break;
         }
-        if (s.has(tcp_flags::syn)) on_syn(now, listener, key, s);
         return;
     }
     ++statistics_.tcp_no_connection;
@@ -248,6 +248,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 r
 // ---- events of connections ----
 
 void tcp_layer::on_wake(tcp_connection& c) noexcept {
+    c.confirm_neighbor();
     const tcp::event events = c.tcb.on_timer(reactor_.now());
     mark_dirty(c); // also re-arms the timer
     if (events != tcp::event::none) c.react(events);
