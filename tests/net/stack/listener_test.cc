@@ -68,6 +68,28 @@ BOOST_FIXTURE_TEST_CASE(a_flood_of_syns_does_not_make_it_deaf, flooded_world) {
     BOOST_TEST(server_.statistics().tcp_cookies_sent > 4'000u);
 }
 
+namespace {
+
+task<> send_odd_openings(flooded_world& w) {
+    tcp_listener listener = listen(w, 7, {.backlog = 8});
+    using wire::tcp_flags;
+    for (const tcp_flags odd : {tcp_flags::syn | tcp_flags::fin, tcp_flags::syn | tcp_flags::rst, tcp_flags::fin, tcp_flags::none}) {
+        w.inject(w.stranger(1), 2'000, 7, 1, odd);
+    }
+    co_await yield();
+    BOOST_TEST(w.server().tcp().connections() == 0u);
+    BOOST_TEST(w.server().statistics().tcp_resets_sent == 0u);
+    w.inject(w.stranger(1), 2'000, 7, 1, tcp_flags::syn | tcp_flags::ack);
+    BOOST_TEST(w.server().statistics().tcp_resets_sent == 1u);
+    co_await prove_it_hears(w, listener);
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(what_is_no_plain_syn_opens_nothing, flooded_world) { // RFC 9293 3.10.7.2
+    run(send_odd_openings(*this));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_flood_of_syns_each_with_a_reset_does_not_make_it_deaf, flooded_world) {
     run(flood(*this, true));
     BOOST_TEST(server_.tcp().connections() <= 66u); // nothing half-open is left of the flood
