@@ -44,19 +44,19 @@ public:
     bool flush() noexcept {
         if (first_ == count_) return false;
         const std::size_t taken = port_.transmit({packets_.data() + first_, count_ - first_});
-        first_ += taken;
-        if (first_ == count_) {
+        if (first_ + taken == count_) [[likely]] {
             first_ = count_ = 0;
-        } else if (count_ == capacity && first_ != 0) {
-            compact();
+            return true;
         }
+        first_ += taken;
+        if (count_ == capacity && first_ != 0) compact();
         return taken != 0;
     }
     /// Packets that found no room.
     std::uint64_t dropped() const noexcept { return dropped_; }
 
 private:
-    void compact() noexcept {
+    [[gnu::noinline]] void compact() noexcept {
         for (std::size_t i = first_; i < count_; ++i) packets_[i - first_] = std::move(packets_[i]);
         count_ -= first_;
         first_ = 0;

@@ -47,8 +47,9 @@ public:
                 .remote_port = load_be16(p_ + tcp_at)};
     }
     tcp::plain_arrival arrival(std::uint32_t payload_size) const noexcept {
-        return {.seq = tcp::seq_number(load_be32(p_ + tcp_at + 4)),
-                .ack = tcp::seq_number(load_be32(p_ + tcp_at + 8)),
+        const std::uint64_t numbers = load_be64(p_ + tcp_at + 4);
+        return {.seq = tcp::seq_number(static_cast<std::uint32_t>(numbers >> 32)),
+                .ack = tcp::seq_number(static_cast<std::uint32_t>(numbers)),
                 .timestamp_value = load_be32(p_ + options_at + 4),
                 .payload_size = payload_size,
                 .window = load_be16(p_ + tcp_at + 14)};
@@ -66,13 +67,11 @@ public:
         std::memcpy(at, path.headers.data(), path.headers.size());
         path.finish(at, header_size - tcp_at + s.payload_size);
         std::byte* tcp = at + tcp_at;
-        store_be32(tcp + 4, s.seq.value);
-        store_be32(tcp + 8, s.ack.value);
+        store_be64(tcp + 4, std::uint64_t{s.seq.value} << 32 | s.ack.value);
         store_be16(tcp + 14, s.window);
         store_be32(tcp + 16, 0); // checksum, urgent pointer
         store_be32(at + options_at, timestamp_prefix);
-        store_be32(at + options_at + 4, s.timestamp_value);
-        store_be32(at + options_at + 8, s.timestamp_echo);
+        store_be64(at + options_at + 4, std::uint64_t{s.timestamp_value} << 32 | s.timestamp_echo);
     }
     static_assert(std::tuple_size_v<decltype(output_path::headers)> == tcp_at + 14, "ends behind the flags");
 

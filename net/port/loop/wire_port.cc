@@ -1,6 +1,7 @@
 #include <corewire/net/port/loop/wire_port.hh>
 
 #include <corewire/reactor/base/sleep_fence.hh>
+#include <corewire/reactor/loop/reactor.hh>
 
 #include <cerrno>
 #include <sys/eventfd.h>
@@ -40,7 +41,7 @@ wire_link::ends wire_link::make(const wire_options& options) {
 }
 
 wire_port::wire_port(std::shared_ptr<wire_link> link, unsigned end, const wire_options& options)
-    : link_(std::move(link)), end_(end), relay_(options.relay), out_(&link_->packets_[end]), in_(&link_->packets_[1 - end]),
+    : link_(std::move(link)), end_(end), relay_(options.relay), homes_known_(!options.hand_over), out_(&link_->packets_[end]), in_(&link_->packets_[1 - end]),
       tokens_out_(&link_->tokens_[end]), tokens_in_(&link_->tokens_[1 - end]),
       borrowed_handles_(std::make_unique<frame[]>(borrowed_limit)) {
     pool_ = &link_->pools_[end];
@@ -80,6 +81,7 @@ std::size_t wire_port::receive(std::span<packet> out) {
 }
 
 std::size_t wire_port::receive_burst(const wire_detail::line* next, std::span<packet> out) noexcept {
+    if (!homes_known_) [[unlikely]] learn_home();
     packet* const begin = out.data();
     packet* at = begin;
     packet* const end = begin + out.size();
@@ -101,6 +103,13 @@ std::size_t wire_port::receive_burst(const wire_detail::line* next, std::span<pa
 /// `out` is empty. False: no frame to receive into; dropped and counted.
 inline bool wire_port::receive_record(const wire_detail::line& first, packet& out) noexcept {
     out.flags = static_cast<offload>(first.flags);
+    if (first.pieces == wire_detail::handed_over) {
+        wire_detail::piece whole;
+        std::memcpy(&whole, first.bytes, sizeof whole);
+        out.head.fill(*whole.token, const_cast<std::byte*>(whole.bytes), whole.size);
+        statistics_.received_bytes += whole.size;
+        return true;
+    }
     if (first.pieces != 0) [[unlikely]] return receive_pieces(first, out);
     frame* f = pool_->allocate();
     if (f == nullptr) [[unlikely]] {
@@ -112,6 +121,15 @@ inline bool wire_port::receive_record(const wire_detail::line& first, packet& ou
     out.head.fill(*f, at, first.inline_size);
     statistics_.received_bytes += first.inline_size;
     return true;
+}
+
+/// Whether both ends are polled by one reactor shows once packets have gone both ways.
+void wire_port::learn_home() noexcept {
+    link_->homes_[end_].store(reactor::current_or_null(), std::memory_order_relaxed);
+    const reactor* const far = link_->homes_[1 - end_].load(std::memory_order_relaxed);
+    if (far == nullptr) return;
+    homes_known_ = true;
+    one_reactor_ = far == reactor::current_or_null();
 }
 
 bool wire_port::receive_pieces(const wire_detail::line& first, packet& out) noexcept {
@@ -184,28 +202,43 @@ void wire_port::take_tokens_in() noexcept {
 // ---- transmit ----
 
 std::size_t wire_port::transmit(std::span<packet> burst) {
-    std::size_t sent = 0;
-    for (packet& p : burst) {
-        if (!send_one(p)) [[unlikely]] break;
-        ++sent;
-    }
+    packet* next = burst.data();
+    packet* const end = next + burst.size();
+    while (next != end && send_one(*next)) ++next;
+    const auto sent = static_cast<std::size_t>(next - burst.data());
     statistics_.transmitted_packets += sent;
-    if (sent != burst.size()) [[unlikely]] {
+    if (next != end) [[unlikely]] {
         ++statistics_.transmit_full;
         if (lent_ != 0) take_tokens_in();
+        if (sent == 0) return 0;
     }
-    if (sent != 0) wake_peer_if_asleep();
+    wake_peer_if_asleep();
     return sent;
 }
 
+/// Both ends are one reactor's, and the packet is one piece.
+inline bool wire_port::hand_over(packet& p) noexcept {
+    if (!out_->room_for(1)) [[unlikely]] return false;
+    const std::byte* const bytes = p.head.data();
+    const std::uint32_t size = p.head.size();
+    statistics_.transmitted_bytes += size;
+    out_->write_handed_over({bytes, p.head.detach(), size, 0}, flags_of(p));
+    return true;
+}
+
 inline bool wire_port::send_one(packet& p) noexcept {
+    if (one_reactor_ && p.body.empty() && !p.head.empty()) return hand_over(p);
+    frame* const f = p.head.underlying_frame();
     const std::uint32_t head_size = p.head.size();
-    if (head_size - 1 >= wire_detail::inline_limit || !p.body.empty() || p.head.tailroom() < wire_detail::line_payload) [[unlikely]] {
+    const std::byte* const bytes = p.head.data();
+    // In the ring as whole lines, so the last of them must lie inside the frame.
+    if (head_size - 1 >= wire_detail::inline_limit || !p.body.empty() ||
+        static_cast<std::size_t>(f->end() - bytes) < head_size + wire_detail::line_payload) [[unlikely]] {
         return send_pieces(p);
     }
     const std::uint32_t lines = wire_detail::packet_ring::lines_needed(head_size, 0);
     if (!out_->room_for(lines)) [[unlikely]] return false;
-    out_->write_whole_lines(p.head.data(), head_size, lines, flags_of(p));
+    out_->write_whole_lines(bytes, head_size, lines, flags_of(p));
     statistics_.transmitted_bytes += head_size;
     p.head.clear();
     return true;

@@ -3,7 +3,8 @@
 //     shard A: wire_port --packets--> shard B: wire_port        small packets travel inside the ring (as inline sends do);
 //                        <--tokens---                           large ones by reference, and a token brings the frame home
 //
-// Both ends may also live on one reactor. The link owns both ends' frame pools, so memory that one end still reads is
+// Both ends may also live on one reactor. Then a frame changes hands as it is: its count is one core's, and it goes back to
+// the pool that it came from when its last reader lets go. The link owns both ends' frame pools, so memory that one end still reads is
 // there until both ends are gone. Each end is its own shard's; only the rings are shared.
 #pragma once
 
@@ -25,8 +26,11 @@ struct wire_options {
     bool vouch_for_checksums = true;
     /// The ends are shards of one host, and frames are handed over as a port received them: their offload flags travel along.
     bool relay = false;
+    /// Between ends of one reactor, frames change hands instead of being copied. False: for tests of what two reactors do.
+    bool hand_over = true;
 };
 
+class reactor;
 class wire_link;
 
 class wire_port final : public port {
@@ -58,6 +62,8 @@ private:
     void take_tokens_in() noexcept;
     [[gnu::noinline]] bool receive_pieces(const wire_detail::line& first, packet& out) noexcept;
     bool send_one(packet& p) noexcept;
+    bool hand_over(packet& p) noexcept;
+    [[gnu::noinline]] void learn_home() noexcept;
     [[gnu::noinline]] bool send_pieces(packet& p) noexcept;
     std::uint8_t flags_of(const packet& p) const noexcept;
     void wake_peer_if_asleep() noexcept;
@@ -66,6 +72,8 @@ private:
     unsigned end_;
     bool relay_;
     std::uint8_t vouched_ = 0; ///< the offload flags that every received packet gets
+    bool homes_known_ = false; ///< which reactors poll the two ends,
+    bool one_reactor_ = false; ///< and that it is one
     wire_detail::packet_ring* out_ = nullptr;
     wire_detail::packet_ring* in_ = nullptr;
     wire_detail::token_ring* tokens_out_ = nullptr;
@@ -91,6 +99,7 @@ private:
     frame_pool pools_[2];
     wire_detail::packet_ring packets_[2]; ///< [i]: written by end i
     wire_detail::token_ring tokens_[2];
+    std::atomic<reactor*> homes_[2]{}; ///< who polls end i; null until a packet has come
     /// How each end is woken; here, and not in the ends, because one end may be gone while the other still sends.
     struct alignas(64) sleeper {
         std::atomic<bool> asleep{false};

@@ -23,6 +23,7 @@ namespace corewire::wire_detail {
 inline constexpr std::uint32_t line_payload = 56;
 inline constexpr std::uint32_t inline_limit = 192; ///< a piece up to this size travels inside the ring
 inline constexpr std::uint32_t max_pieces = 2;
+inline constexpr std::uint8_t handed_over = 0xff; ///< line::pieces: one piece, whose frame is the reader's from now on
 
 /// Bytes that stay where they are: the reader gets a view of them and sends `token` home when it is done.
 struct piece {
@@ -51,7 +52,7 @@ public:
     packet_ring() : lines_(std::make_unique<line[]>(lines)) {}
 
     // ---- producer ----
-    static std::uint32_t lines_needed(std::uint32_t inline_size, std::uint32_t pieces) noexcept {
+    static constexpr std::uint32_t lines_needed(std::uint32_t inline_size, std::uint32_t pieces) noexcept {
         const std::uint32_t bytes = inline_size + pieces * sizeof(piece);
         return (bytes + line_payload - 1) / line_payload;
     }
@@ -80,6 +81,16 @@ public:
         // Release: whoever sees the first line's stamp sees every byte of the record.
         first.stamp.store(written_ + 1, std::memory_order_release);
         written_ = index;
+    }
+    /// One whole packet whose frame changes hands: both ends are one reactor's. room_for(1) said yes.
+    void write_handed_over(const piece& whole, std::uint8_t flags) noexcept {
+        line& first = at(written_);
+        first.inline_size = 0;
+        first.lines = 1;
+        first.flags = flags;
+        first.pieces = handed_over;
+        std::memcpy(first.bytes, &whole, sizeof whole);
+        first.stamp.store(++written_, std::memory_order_release);
     }
     /// Any record; room_for() said yes. `inline_bytes` may be empty when there are pieces. Reads nothing behind them.
     void write(byte_span inline_bytes, const piece* pieces, std::uint32_t piece_count, std::uint8_t flags) noexcept {
