@@ -1,6 +1,7 @@
 // The wire port: what goes in at one end comes out at the other, and every frame comes home.
 #include <corewire/net/port/loop/wire_port.hh>
 #include <corewire/reactor/base/random.hh>
+#include <corewire/reactor/loop/reactor.hh>
 
 #include <boost/test/unit_test.hpp>
 
@@ -173,6 +174,80 @@ BOOST_AUTO_TEST_CASE(checksums_are_vouched_for_only_when_asked) {
         BOOST_CHECK_EQUAL(has(in[0].flags, offload::l4_checksum_good), vouch);
         BOOST_CHECK_EQUAL(c.a().capabilities().transmit_checksum, vouch);
     }
+}
+
+namespace {
+
+/// One packet there and one back, each end polled by its own reactor, or both by one: after that the ends know.
+void get_acquainted(cable& c, reactor& at_a, reactor& at_b) {
+    packet in[1];
+    for (int i = 0; i < 2; ++i) {
+        BOOST_REQUIRE_EQUAL(send(c.a(), packet_of(filled(c.a().pool(), 60, 1))), 1u);
+        {
+            reactor::scope here(at_b);
+            BOOST_REQUIRE_EQUAL(c.b().receive(in), 1u);
+        }
+        BOOST_REQUIRE_EQUAL(send(c.b(), packet_of(filled(c.b().pool(), 60, 1))), 1u);
+        reactor::scope here(at_a);
+        BOOST_REQUIRE_EQUAL(c.a().receive(in), 1u);
+    }
+    in[0] = packet{};
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(between_ends_of_one_reactor_a_frame_changes_hands_and_goes_home_when_let_go) {
+    cable c;
+    const auto free_a = c.a().pool().free_count;
+    const auto free_b = c.b().pool().free_count;
+    reactor loop;
+    get_acquainted(c, loop, loop);
+    for (const std::uint32_t size : {1u, 60u, 192u, 193u, 1514u}) {
+        buffer kept = filled(c.a().pool(), size, 9);
+        BOOST_REQUIRE_EQUAL(send(c.a(), packet_of(kept.share())), 1u);
+        packet in[1];
+        BOOST_REQUIRE_EQUAL(c.b().receive(in), 1u);
+        BOOST_TEST(in[0].head.data() == kept.data());
+        BOOST_TEST(in[0].head.size() == size);
+        BOOST_TEST(!in[0].head.exclusive()); // the sender may still repeat it
+        kept.clear();
+        BOOST_TEST(in[0].head.exclusive());
+        BOOST_TEST(holds(in[0].head.bytes(), size, 9));
+        BOOST_TEST(c.a().pool().free_count == free_a - 1);
+        in[0] = packet{};
+        BOOST_TEST(c.a().pool().free_count == free_a);
+    }
+    BOOST_TEST(c.b().pool().free_count == free_b);
+}
+
+BOOST_AUTO_TEST_CASE(between_ends_of_two_reactors_bytes_travel_in_the_ring) {
+    cable c;
+    reactor first, second;
+    get_acquainted(c, first, second);
+    const buffer kept = filled(c.a().pool(), 60, 9);
+    BOOST_REQUIRE_EQUAL(send(c.a(), packet_of(kept.share())), 1u);
+    packet in[1];
+    BOOST_REQUIRE_EQUAL(c.b().receive(in), 1u);
+    BOOST_TEST(in[0].head.data() != kept.data());
+    BOOST_TEST(holds(in[0].head.bytes(), 60, 9));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_ring_of_frames_that_change_hands_takes_no_more_and_loses_nothing) {
+    cable c;
+    reactor loop;
+    get_acquainted(c, loop, loop);
+    const auto free_a = c.a().pool().free_count;
+    unsigned sent = 0;
+    while (send(c.a(), packet_of(filled(c.a().pool(), 1514, static_cast<unsigned char>(sent)))) == 1) ++sent;
+    BOOST_TEST(sent == wire_detail::packet_ring::lines);
+    packet in[1];
+    for (unsigned i = 0; i < sent; ++i) {
+        BOOST_REQUIRE_EQUAL(c.b().receive(in), 1u);
+        BOOST_REQUIRE(holds(in[0].head.bytes(), 1514, static_cast<unsigned char>(i)));
+        in[0] = packet{};
+    }
+    BOOST_TEST(c.b().receive(in) == 0u);
+    BOOST_TEST(c.a().pool().free_count == free_a);
 }
 
 BOOST_AUTO_TEST_CASE(a_sleeping_end_is_woken_once) {
