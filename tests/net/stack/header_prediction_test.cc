@@ -172,11 +172,12 @@ stack_config general_way() {
 } // namespace
 
 BOOST_AUTO_TEST_CASE(two_hosts_exchange_the_same_frames_with_and_without_it) {
-    for (const bool vouch : {true, false}) {
+    for (const unsigned way : {0u, 1u, 2u, 3u}) {
+        const wire_options wire{.vouch_for_checksums = (way & 1) != 0, .hand_over = (way & 2) != 0};
         std::string heard[2];
         std::uint64_t frames[2], bytes[2];
         for (const int general : {0, 1}) {
-            stack_world w({.vouch_for_checksums = vouch}, general != 0 ? general_way() : stack_config{});
+            stack_world w(wire, general != 0 ? general_way() : stack_config{});
             w.run(talk(w, 50, heard[general]));
             w.settle();
             frames[general] = w.client().device().statistics().transmitted_packets;

@@ -1,4 +1,5 @@
-// The socket API over our own stack: the same suite that the kernel's sockets pass, on a virtual clock.
+// The socket API over our own stack: the same suite that the kernel's sockets pass, on a virtual clock. The hosts are one
+// reactor's, whose frames change hands on the wire.
 #include "stack_world.hh"
 
 using namespace corewire;
