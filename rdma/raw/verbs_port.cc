@@ -29,7 +29,7 @@ verbs_port::verbs_port(std::shared_ptr<verbs_device> device, unsigned queue, con
       frames_(frame_count_for(options, device_->options()), frame_size_for(device_->mtu())),
       region_(queue_.domain, {frames_.region(), frames_.region_size()}, verbs::access::local_write),
       key_(region_.local_key()), inline_limit_(queue_.pair.capacity().max_inline_data),
-      longest_(device_->mtu() + ethernet_and_vlan), receive_room_(frames_.frame_size() - frame_headroom),
+      longest_(device_->mtu() + ethernet_and_vlan), size_range_(longest_ - smallest_frame), receive_room_(frames_.frame_size() - frame_headroom),
       link_up_(device_->link_up()), posted_(std::make_unique<frame*[]>(device_->options().receive_depth)),
       posted_mask_(device_->options().receive_depth - 1), refills_(refill_from, key_),
       sent_(std::make_unique<sent[]>(device_->options().send_depth)), sent_mask_(device_->options().send_depth - 1),

@@ -93,7 +93,8 @@ private:
     [[gnu::cold]] bool gather(packet& p) noexcept;
     template <typename Poster>
     progress post(std::span<packet> burst) noexcept;
-    [[gnu::cold]] progress stopped(std::span<packet> burst, std::size_t ready, bool aborted) noexcept;
+    [[gnu::cold]] progress stopped(std::span<packet> burst, std::size_t ready) noexcept;
+    void let_go_inlined(std::span<packet> burst) noexcept;
     progress sent_off(std::span<packet> burst, std::uint32_t inlined, std::uint64_t bytes, outcome result) noexcept;
     void take_back(std::uint32_t up_to) noexcept;
     [[gnu::cold]] void look_into_trouble() noexcept;
@@ -110,6 +111,7 @@ private:
     std::uint32_t key_;
     std::uint32_t inline_limit_;
     std::uint32_t longest_;            ///< frame, bytes
+    std::uint32_t size_range_;         ///< from the shortest frame to the longest
     std::uint32_t receive_room_;       ///< bytes of a frame behind its headroom
     bool link_up_ = true;
     condition state_ = condition::works;

@@ -32,9 +32,7 @@ std::uint32_t headers_of(const packet& p) noexcept {
 
 /// Both offload::..._needed flags ask for the one thing that devices have.
 unsigned flags_of(const packet& p) noexcept {
-    static_assert(static_cast<unsigned>(offload::ipv4_checksum_needed) == 2 * static_cast<unsigned>(offload::l4_checksum_needed));
-    const unsigned asked = static_cast<unsigned>(p.flags) / static_cast<unsigned>(offload::l4_checksum_needed);
-    return ((asked | asked >> 1) & 1) * IBV_SEND_IP_CSUM;
+    return has(p.flags, offload::l4_checksum_needed | offload::ipv4_checksum_needed) ? unsigned{IBV_SEND_IP_CSUM} : 0u;
 }
 
 } // namespace
@@ -59,7 +57,7 @@ std::size_t verbs_port::transmit(std::span<packet> burst) {
 }
 
 [[gnu::always_inline]] inline verbs_port::way verbs_port::prepare(packet& p, std::uint32_t size) noexcept {
-    if (size - smallest_frame > longest_ - smallest_frame) [[unlikely]] return prepare_large(p);
+    if (size - smallest_frame > size_range_) [[unlikely]] return prepare_large(p);
     if (size <= inline_limit_) return way::inlined;
     const bool reachable = p.head.underlying_frame()->owner == &frames_ &&
                            (p.body.empty() || p.body.underlying_frame()->owner == &frames_);
@@ -92,9 +90,13 @@ bool verbs_port::gather(packet& p) noexcept {
 /// Work requests linked once, posted by ibv_post_send().
 struct verbs_port::by_chain {
     verbs_port& port;
-    explicit by_chain(verbs_port& p) noexcept : port(p) {}
+    ibv_send_wr* next;
+    ibv_send_wr* last = nullptr;
+    explicit by_chain(verbs_port& p) noexcept : port(p), next(p.sends_.first()) {}
     [[gnu::always_inline]] void add(packet& p, way how, std::uint32_t position, bool) noexcept {
-        ibv_send_wr& w = port.sends_.next();
+        last = next;
+        ibv_send_wr& w = *next;
+        next = next->next;
         w.wr_id = position;
         w.send_flags = flags_of(p);
         if (how == way::segmented) [[unlikely]] {
@@ -111,10 +113,10 @@ struct verbs_port::by_chain {
         w.opcode = IBV_WR_SEND;
         w.num_sge = pieces_of(p, 0, w.sg_list);
     }
-    bool cut_short() noexcept { return false; } // the last one is marked when it is known
-    outcome finish() noexcept {
-        port.sends_.last().send_flags |= IBV_SEND_SIGNALED;
-        const auto result = port.sends_.post(port.queue_.pair);
+    void cut_short() noexcept {}
+    outcome finish(unsigned count) noexcept {
+        last->send_flags |= IBV_SEND_SIGNALED;
+        const auto result = port.sends_.post(port.queue_.pair, *last, count);
         return {result.error, result.posted};
     }
 };
@@ -124,10 +126,8 @@ struct verbs_port::by_calls {
     verbs_port& port;
     ibv_qp_ex* q;
     std::uint32_t key;
-    unsigned count = 0;
     explicit by_calls(verbs_port& p) noexcept : port(p), q(p.queue_.pair.extended()), key(p.key_) { ::ibv_wr_start(q); }
     [[gnu::always_inline]] void add(packet& p, way how, std::uint32_t position, bool last) noexcept {
-        ++count;
         q->wr_id = position;
         q->wr_flags = flags_of(p) | (last ? unsigned{IBV_SEND_SIGNALED} : 0u);
         if (how == way::segmented) [[unlikely]] {
@@ -152,11 +152,8 @@ struct verbs_port::by_calls {
         const ibv_data_buf parts[2] = {{p.head.mutable_data(), p.head.size()}, {p.body.mutable_data(), p.body.size()}};
         ::ibv_wr_set_inline_data_list(q, 2, parts);
     }
-    bool cut_short() noexcept { // none of them is signalled
-        ::ibv_wr_abort(q);
-        return true;
-    }
-    outcome finish() noexcept {
+    void cut_short() noexcept { ::ibv_wr_abort(q); }
+    outcome finish(unsigned count) noexcept {
         const int error = ::ibv_wr_complete(q);
         return {error, error == 0 ? count : 0u}; // all of them, or none
     }
@@ -185,13 +182,15 @@ template <typename Poster>
         bytes += size;
         poster.add(p, how, position + 1, ready + 1 == burst.size());
     }
-    if (ready != burst.size()) [[unlikely]] return stopped(burst, ready, poster.cut_short());
-    return sent_off(burst, inlined, bytes, poster.finish());
+    if (ready != burst.size()) [[unlikely]] {
+        poster.cut_short();
+        return stopped(burst, ready);
+    }
+    return sent_off(burst, inlined, bytes, poster.finish(static_cast<unsigned>(ready)));
 }
 
 /// The burst has a frame that cannot be sent, or not now: what is in front of it goes, and it is dropped or stays.
-verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t ready, bool aborted) noexcept {
-    if (!aborted) sends_.clear();
+verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t ready) noexcept {
     const bool unfit = prepare(burst[ready], burst[ready].size()) == way::unfit;
     progress went{0, false};
     if (ready != 0)
@@ -203,16 +202,13 @@ verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t re
 /// What was posted is ours now, until a completion comes; of what went inline the caller's frames are free at once.
 [[gnu::always_inline]] inline verbs_port::progress verbs_port::sent_off(std::span<packet> burst, std::uint32_t inlined,
                                                                         std::uint64_t bytes, outcome result) noexcept {
-    for (std::size_t i = 0; i < result.posted; ++i, ++sent_tail_) {
-        packet& p = burst[i];
-        if (inlined != 0 && sent_[sent_tail_ & sent_mask_].head == nullptr) { // the work request has the bytes
-            release(*p.head.underlying_frame());
-            p.body.clear();
-        }
+    if (inlined != 0) let_go_inlined(burst.first(result.posted));
+    else for (packet& p : burst.first(result.posted)) {
         p.head.detach();
         p.body.detach();
     }
     counts_.inlined += inlined;
+    sent_tail_ += result.posted;
     ++counts_.doorbells;
     ++counts_.signalled;
     statistics_.transmitted_packets += result.posted;
@@ -220,6 +216,19 @@ verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t re
     if (result.error == 0) [[likely]] return {result.posted, false};
     for (const packet& p : burst.subspan(result.posted)) statistics_.transmitted_bytes -= p.size();
     return {result.posted + refused(result.error, burst.subspan(result.posted)), true};
+}
+
+/// The same where the work requests have the bytes of some: those are free at once.
+[[gnu::always_inline]] inline void verbs_port::let_go_inlined(std::span<packet> burst) noexcept {
+    std::uint32_t at = sent_tail_;
+    for (packet& p : burst) {
+        if (sent_[at++ & sent_mask_].head == nullptr) {
+            release(*p.head.underlying_frame());
+            p.body.clear();
+        }
+        p.head.detach();
+        p.body.detach();
+    }
 }
 
 /// The frames of all sends before `up_to`. All are of our own pool, so that its list may wait in a register.

@@ -36,8 +36,8 @@ public:
         return requests_[used_++];
     }
     ibv_send_wr& last() noexcept { return requests_[used_ - 1]; }
-    /// Forgets what next() gave.
-    void clear() noexcept { used_ = 0; }
+    /// For those who walk the links themselves (w = w->next) and post up to the last one they patched.
+    ibv_send_wr* first() noexcept { return requests_.get(); }
 
     struct outcome {
         int error;       ///< errno; 0: all were posted
@@ -45,15 +45,18 @@ public:
     };
     /// Posts what next() gave, with one doorbell, and empties the chain.
     outcome post(queue_pair& to) noexcept {
-        ibv_send_wr& end = last();
+        const outcome result = post(to, last(), used_);
+        used_ = 0;
+        return result;
+    }
+    /// The same for requests from first() to `end`.
+    outcome post(queue_pair& to, ibv_send_wr& end, unsigned count) noexcept {
         ibv_send_wr* const after = end.next;
         end.next = nullptr;
         ibv_send_wr* bad = nullptr;
         const int error = to.post_send(requests_.get(), &bad);
         end.next = after;
-        const unsigned posted = error == 0 ? used_ : static_cast<unsigned>(bad - requests_.get());
-        used_ = 0;
-        return {error, posted};
+        return {error, error == 0 ? count : static_cast<unsigned>(bad - requests_.get())};
     }
 
 private:

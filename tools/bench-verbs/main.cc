@@ -20,8 +20,8 @@ using burst = std::array<packet, burst_size>;
 
 void send_burst(port& out, burst& packets, std::uint32_t size) {
     for (packet& p : packets) {
-        p.head = out.pool().allocate_buffer();
-        p.head.append(size);
+        frame* const f = out.pool().allocate();
+        p.head.fill(*f, f->bytes + frame_headroom, size);
     }
     if (out.transmit(packets) != packets.size()) throw std::runtime_error("the port took less than a burst");
 }

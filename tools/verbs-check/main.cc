@@ -10,7 +10,8 @@ int main(int count, char** arguments) {
     std::string device, interface;
     std::uint8_t port = 1;
     bool json = false;
-    CLI::App options("Does everything that --net=verbs relies on work on this NIC? Run it as root, and send the report in: docs/HARDWARE.md",
+    CLI::App options("Does everything that --net=verbs relies on work on this NIC? Run it as root, and send the report in: "
+                     "docs/HARDWARE.md",
                      "cw-verbs-check");
     options.add_option("--device", device, "the RDMA device, like mlx5_0 (`ibv_devices` lists them)")->type_name("NAME");
     options.add_option("--interface", interface, "or the network interface in front of it")->type_name("IFNAME")->excludes("--device");
