@@ -48,7 +48,13 @@ bool network_stack::poll(time_point now) {
     return (n != 0 && take_in(now, n)) || any;
 }
 
+/// Asked every turn: the answer is a few loads, and what follows it is elsewhere.
 bool network_stack::flush(time_point now) {
+    const bool anything = tcp_.anything_to_flush() || egress_.waiting() != 0 || udp_.anything_to_flush() || output_.timer_moved();
+    return anything && flush_all(now);
+}
+
+[[gnu::noinline]] bool network_stack::flush_all(time_point now) {
     bool any = tcp_.anything_to_flush() && tcp_.flush(now);
     if (udp_.anything_to_flush() || output_.timer_moved()) [[unlikely]] any |= flush_the_rest(now);
     return (egress_.waiting() != 0 && egress_.flush()) || any;

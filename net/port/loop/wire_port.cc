@@ -41,7 +41,8 @@ wire_link::ends wire_link::make(const wire_options& options) {
 }
 
 wire_port::wire_port(std::shared_ptr<wire_link> link, unsigned end, const wire_options& options)
-    : link_(std::move(link)), end_(end), relay_(options.relay), homes_known_(!options.hand_over), out_(&link_->packets_[end]), in_(&link_->packets_[1 - end]),
+    : link_(std::move(link)), end_(end), relay_(options.relay), homes_known_(!options.hand_over),
+      out_(&link_->packets_[end]), in_(&link_->packets_[1 - end]),
       tokens_out_(&link_->tokens_[end]), tokens_in_(&link_->tokens_[1 - end]),
       borrowed_handles_(std::make_unique<frame[]>(borrowed_limit)) {
     pool_ = &link_->pools_[end];
@@ -77,7 +78,30 @@ std::size_t wire_port::receive(std::span<packet> out) {
     // Most turns of an idle end, and every second turn of a busy one, find nothing: those are a few loads.
     const wire_detail::line* first = in_->peek();
     if (first == nullptr && lent_ == 0 && tokens_due_.empty()) [[likely]] return 0;
-    return receive_burst(first, out);
+    return one_reactor_ ? receive_here(first, out) : receive_burst(first, out);
+}
+
+/// Frames that change hands, from the front; the first record of another kind, and what belongs to lent frames, is
+/// receive_burst()'s.
+[[gnu::noinline]] std::size_t wire_port::receive_here(const wire_detail::line* next, std::span<packet> out) noexcept {
+    packet* at = out.data();
+    packet* const end = at + out.size();
+    for (; next != nullptr && next->pieces == wire_detail::handed_over && at != end; next = in_->peek(), ++at) {
+        take_over(*next, *at);
+        in_->pop(*next);
+    }
+    const auto n = static_cast<std::size_t>(at - out.data());
+    statistics_.received_packets += n;
+    if ((next == nullptr || at == end) && lent_ == 0 && tokens_due_.empty()) [[likely]] return n;
+    return n + receive_burst(next, out.subspan(n));
+}
+
+inline void wire_port::take_over(const wire_detail::line& first, packet& out) noexcept {
+    wire_detail::piece whole;
+    std::memcpy(&whole, first.bytes, sizeof whole);
+    out.flags = static_cast<offload>(first.flags);
+    out.head.fill(*whole.token, const_cast<std::byte*>(whole.bytes), whole.size);
+    statistics_.received_bytes += whole.size;
 }
 
 std::size_t wire_port::receive_burst(const wire_detail::line* next, std::span<packet> out) noexcept {
@@ -103,11 +127,8 @@ std::size_t wire_port::receive_burst(const wire_detail::line* next, std::span<pa
 /// `out` is empty. False: no frame to receive into; dropped and counted.
 inline bool wire_port::receive_record(const wire_detail::line& first, packet& out) noexcept {
     out.flags = static_cast<offload>(first.flags);
-    if (first.pieces == wire_detail::handed_over) {
-        wire_detail::piece whole;
-        std::memcpy(&whole, first.bytes, sizeof whole);
-        out.head.fill(*whole.token, const_cast<std::byte*>(whole.bytes), whole.size);
-        statistics_.received_bytes += whole.size;
+    if (first.pieces == wire_detail::handed_over) [[unlikely]] { // this end does not know yet
+        take_over(first, out);
         return true;
     }
     if (first.pieces != 0) [[unlikely]] return receive_pieces(first, out);
@@ -201,7 +222,23 @@ void wire_port::take_tokens_in() noexcept {
 
 // ---- transmit ----
 
-std::size_t wire_port::transmit(std::span<packet> burst) {
+std::size_t wire_port::transmit(std::span<packet> burst) { return one_reactor_ ? transmit_here(burst) : transmit_far(burst); }
+
+/// Both ends are one reactor's, which is awake.
+[[gnu::noinline]] std::size_t wire_port::transmit_here(std::span<packet> burst) noexcept {
+    packet* next = burst.data();
+    packet* const end = next + burst.size();
+    while (next != end && hand_over(*next)) ++next;
+    const auto sent = static_cast<std::size_t>(next - burst.data());
+    statistics_.transmitted_packets += sent;
+    if (next != end) [[unlikely]] {
+        ++statistics_.transmit_full;
+        if (lent_ != 0) take_tokens_in();
+    }
+    return sent;
+}
+
+[[gnu::noinline]] std::size_t wire_port::transmit_far(std::span<packet> burst) noexcept {
     packet* next = burst.data();
     packet* const end = next + burst.size();
     while (next != end && send_one(*next)) ++next;
@@ -216,8 +253,9 @@ std::size_t wire_port::transmit(std::span<packet> burst) {
     return sent;
 }
 
-/// Both ends are one reactor's, and the packet is one piece.
+/// The frame of a packet in one piece goes as it is; one in two pieces is lent, as to another reactor.
 inline bool wire_port::hand_over(packet& p) noexcept {
+    if (!p.body.empty() || p.head.empty()) [[unlikely]] return send_pieces(p);
     if (!out_->room_for(1)) [[unlikely]] return false;
     const std::byte* const bytes = p.head.data();
     const std::uint32_t size = p.head.size();
@@ -227,7 +265,6 @@ inline bool wire_port::hand_over(packet& p) noexcept {
 }
 
 inline bool wire_port::send_one(packet& p) noexcept {
-    if (one_reactor_ && p.body.empty() && !p.head.empty()) return hand_over(p);
     frame* const f = p.head.underlying_frame();
     const std::uint32_t head_size = p.head.size();
     const std::byte* const bytes = p.head.data();
