@@ -16,9 +16,9 @@ std::uint32_t plateau_below(std::uint32_t length) noexcept {
 path_mtu path_mtu_cache::find(time_point now, ipv4 destination) const noexcept {
     for (std::size_t i = 0; i < used_; ++i) {
         const entry& e = entries_[i];
-        if (e.destination == destination && now < e.expiry) return {e.mtu, e.may_fragment};
+        if (e.destination == destination && now < e.expiry) return {e.mtu};
     }
-    return {link_mtu_, false};
+    return {link_mtu_};
 }
 
 path_mtu path_mtu_cache::on_too_big(time_point now, ipv4 destination, std::uint32_t reported,
@@ -27,20 +27,18 @@ path_mtu path_mtu_cache::on_too_big(time_point now, ipv4 destination, std::uint3
     // RFC 1191 5: a router of old says nothing. RFC 1191 7.1's note on 4.2BSD (a total length with the header added)
     // needs no care: an estimate that doesn't shrink is ignored, and the next report is for a shorter datagram.
     std::uint32_t mtu = reported != 0 ? reported : plateau_below(std::min(quoted_length, before.bytes));
-    const bool too_low = mtu < minimum;
-    if (too_low) {
+    if (mtu < minimum) {
         ++below_minimum_;
         mtu = minimum;
     }
-    if (mtu > before.bytes || (mtu == before.bytes && (!too_low || before.may_fragment))) {
+    if (mtu >= before.bytes) {
         ++ignored_;
         return before;
     }
-    const bool may_fragment = too_low || before.may_fragment;
     entry& e = *slot_for(now, destination);
-    e = {destination, mtu, may_fragment, now + lifetime};
+    e = {destination, mtu, now + lifetime};
     ++generation_;
-    return {mtu, may_fragment};
+    return {mtu};
 }
 
 path_mtu_cache::entry* path_mtu_cache::slot_for(time_point now, ipv4 destination) noexcept {

@@ -16,7 +16,6 @@ namespace corewire {
 
 struct path_mtu {
     std::uint32_t bytes = 1500;   ///< of IP datagram
-    bool may_fragment = false;    ///< the path's MTU is below our minimum: clear the don't-fragment flag (as Linux)
     friend bool operator==(const path_mtu&, const path_mtu&) = default;
 };
 
@@ -46,7 +45,6 @@ private:
     struct entry {
         ipv4 destination;
         std::uint32_t mtu = 0;
-        bool may_fragment = false;
         time_point expiry{};
     };
     entry* slot_for(time_point now, ipv4 destination) noexcept;
