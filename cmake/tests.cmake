@@ -5,8 +5,8 @@
 # A comment line in the file sets the entry's properties, e.g.
 #     // ctest: timeout=300 processors=2 root=yes resource_lock=network only=release
 # and tests/<folder>/options.cmake may set the same for all of the folder (TEST_TIMEOUT, TEST_PROCESSORS,
-# TEST_RESOURCE_LOCK, TEST_ROOT, TEST_LIBRARIES). A test that cannot run here prints a line `SKIPPED: why` and
-# succeeds; cmake/run_test.sh turns that into CTest's "skipped", and does it for root=yes without root. only=release
+# TEST_RESOURCE_LOCK, TEST_ROOT, TEST_LIBRARIES; TEST_ENTRIES OFF: no entries, somebody else runs the program). A test
+# that cannot run here prints a line `SKIPPED: why` and succeeds; cmake/run_test.sh turns that into CTest's "skipped", and does it for root=yes without root. only=release
 # (scripts only) leaves a test out of the debug and sanitizer builds, where it would check the same thing again.
 
 set(COREWIRE_RUN_TEST "${CMAKE_SOURCE_DIR}/cmake/run_test.sh")
@@ -71,6 +71,7 @@ foreach(folder IN LISTS folders)
     set(TEST_RESOURCE_LOCK "")
     set(TEST_ROOT "")
     set(TEST_LIBRARIES "")
+    set(TEST_ENTRIES ON)
     if(folder MATCHES "^interop(/|$)")
         set(TEST_RESOURCE_LOCK network_namespaces) # they make devices and spin on both cores: one at a time
         set(TEST_PROCESSORS 2)
@@ -89,6 +90,9 @@ foreach(folder IN LISTS folders)
         add_executable(${program} ${paths})
         target_link_libraries(${program} PRIVATE corewire_test_main ${TEST_LIBRARIES})
         target_link_options(${program} PRIVATE ${COREWIRE_NO_LTO_LINK})
+        if(NOT TEST_ENTRIES)
+            continue()
+        endif()
         foreach(source IN LISTS sources)
             get_filename_component(suite "${source}" NAME)
             string(REGEX REPLACE "_test\\.cc$" "" suite "${suite}")
