@@ -14,8 +14,8 @@ std::uint32_t low(std::uint64_t value) noexcept { return static_cast<std::uint32
 
 connection_row::fields connection_row::pack() const noexcept {
     const tcp::connection_info& i = info;
-    return {key.addresses(),
-            key.ports(),
+    return {std::uint64_t{key.local_address} << 32 | key.remote_address,
+            std::uint64_t{key.local_port} << 16 | key.remote_port,
             static_cast<std::uint64_t>(i.state),
             i.cwnd,
             i.ssthresh,

@@ -1,6 +1,7 @@
 #include <corewire/net/stack/network_stack.hh>
 
 #include <corewire/net/stack/header_prediction.hh>
+#include <corewire/net/stack/quoted_flow.hh>
 #include <corewire/net/stack/stack_sockets.hh>
 #include <corewire/net/stack/tcp_listen_socket.hh>
 #include <corewire/net/wire/arp.hh>
@@ -323,11 +324,13 @@ void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
     flow_key key{ip.destination().value(), ip.source().value(), 0, 0};
     const bool has_ports = (ip.protocol() == wire::ip_protocol::tcp || ip.protocol() == wire::ip_protocol::udp) &&
                            !ip.is_fragment() && ip.payload().size() >= 4;
-    unsigned to = 0; // fragments and ICMP meet on shard 0
+    unsigned to = 0; // fragments, and ICMP that is not about a flow, meet on shard 0
     if (has_ports) {
         key.remote_port = load_be16(ip.payload().data());
         key.local_port = load_be16(ip.payload().data() + 2);
         to = steering_->owner(key);
+    } else if (const auto flow = quoted_flow(ip)) {
+        to = steering_->owner(*flow);
     }
     if (to == steering_->self()) return false;
     ++statistics_.handed_over;

@@ -8,6 +8,7 @@
 #include <corewire/net/link/neighbor.hh>
 #include <corewire/net/wire/ethernet.hh>
 #include <corewire/net/wire/ipv4.hh>
+#include <corewire/reactor/base/bytes.hh>
 
 #include <array>
 #include <cstddef>
@@ -37,6 +38,14 @@ struct output_path {
         const std::uint32_t total = l4_size + static_cast<std::uint32_t>(wire::ipv4_header::min_size);
         store_be16(ip + 2, static_cast<std::uint16_t>(total));
         store_be16(ip + wire::ipv4_header::checksum_offset, static_cast<std::uint16_t>(~folded(checksum_base + total)));
+    }
+    /// ECT(0) into headers that stamp() has put at `at` (RFC 3168 5): the checksum follows (RFC 1624).
+    static void mark_ecn_capable(std::byte* at) noexcept {
+        constexpr std::uint8_t ect_0 = 2;
+        std::byte* ip = at + wire::ethernet_header::size;
+        ip[1] |= std::byte{ect_0};
+        const std::uint32_t sum = load_be16(ip + wire::ipv4_header::checksum_offset) + 0xffffu - ect_0;
+        store_be16(ip + wire::ipv4_header::checksum_offset, folded(sum));
     }
     /// The pseudo-header's sum for a segment of `l4_size` bytes: what goes into the field for a port that completes it.
     std::uint16_t pseudo_sum(std::uint32_t l4_size) const noexcept { return folded(pseudo_base + l4_size); }

@@ -37,6 +37,8 @@ constexpr std::array descriptions{
     description{&tcp::counters::receive_queue_full,
                 "corewire_tcp_receive_queue_full_total", "Segments dropped because the receive queue was full."},
     description{&tcp::counters::congestion_marks, "corewire_tcp_congestion_marks_total", "Congestion marks seen (RFC 3168)."},
+    description{&tcp::counters::mark_reductions, "corewire_tcp_mark_reductions_total",
+                "Windows reduced because the peer echoed congestion marks."},
     description{&tcp::counters::data_after_orphan, "corewire_tcp_data_after_close_total", "Segments with data that nobody will read."},
     description{&tcp::counters::handshake_repeats, "corewire_tcp_handshake_repeats_total", "SYN or SYN-ACK that came again."},
 };

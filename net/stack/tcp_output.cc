@@ -123,6 +123,7 @@ inline void tcp_layer::finish_checksum(packet& p, const output_path& path, std::
     ++statistics_.tcp_segments_out;
     if (out_.ready(now, c.path)) [[likely]] {
         c.path.stamp(at, l4_size);
+        if (s.ecn_capable) [[unlikely]] output_path::mark_ecn_capable(at);
         egress_.commit();
         return true;
     }

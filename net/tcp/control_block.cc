@@ -24,7 +24,7 @@ void wait_two_lifetimes(control_block& c, time_point now) noexcept {
 void predict(control_block& c) noexcept {
     const sender& s = c.sending;
     const receiver& r = c.receiving;
-    const bool calm_sender = !s.repairing() && s.next == s.max && s.waiting_for != awaited::window_probe &&
+    const bool calm_sender = !s.repairing() && !c.ecn.on && s.next == s.max && s.waiting_for != awaited::window_probe &&
                              s.settled_at == never && s.rto.backoff() == 0 && !s.fin_queued;
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
     const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted;

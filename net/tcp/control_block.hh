@@ -2,6 +2,7 @@
 // but through tcb.hh. A plain struct: each part keeps its own promises, check_invariants() those between them.
 #pragma once
 
+#include <corewire/net/tcp/ecn.hh>
 #include <corewire/net/tcp/events.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
 #include <corewire/net/tcp/info.hh>
@@ -43,6 +44,7 @@ struct control_block {
     sender sending;
     receiver receiving;
     timer_set timers;
+    ecn_state ecn;
     time_point heard{};           ///< when a segment last arrived (keepalive)
     unsigned keepalives_out = 0;
     time_point challenged{};      ///< when an out-of-window segment was last answered

@@ -32,6 +32,7 @@ struct counters {
     std::uint64_t duplicates = 0;              ///< segments that brought nothing new
     std::uint64_t receive_queue_full = 0;      ///< segments dropped for want of pieces
     std::uint64_t congestion_marks = 0;        ///< CE seen (RFC 3168)
+    std::uint64_t mark_reductions = 0;         ///< windows reduced because of ECE
     std::uint64_t data_after_orphan = 0;       ///< data that nobody will read
     std::uint64_t handshake_repeats = 0;       ///< SYN or SYN-ACK that came again
 };
@@ -67,6 +68,7 @@ struct connection_info {
     std::uint8_t receive_scale = 0;
     bool timestamps = false;
     bool sack = false;
+    bool ecn = false;
     bool recovering = false;
     seq_number snd_una, snd_nxt, snd_max, rcv_nxt;
 };

@@ -34,6 +34,7 @@ tcb::tcb(time_point now, const passive_open& how, const parameters& p) : c_(p) {
     c_.state = tcp_state::syn_received;
     begin_receiving(c_, how.syn.seq);
     agree_on_options(c_, how.syn.options, now);
+    if (p.ecn && how.syn.has(tcp_flags::ece) && how.syn.has(tcp_flags::cwr)) begin_ecn(c_);
     c_.sending.take_window(how.syn.window, how.syn.seq, how.iss); // never scaled in a SYN (RFC 7323 2.2)
     c_.syn_wanted = c_.output_wanted = true;
 }
@@ -70,6 +71,12 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.receive_buffer) : 0);
     // RFC 9293 3.7.1 (MUST-15): no option means 536.
     c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, p);
+}
+
+void begin_ecn(control_block& c) noexcept {
+    c.ecn.on = true;
+    c.ecn.exact = c.sending.congestion->wants_exact_marks();
+    c.ecn.reduced_until = c.sending.una;
 }
 
 void establish(control_block& c, arrival& a) noexcept {

@@ -31,6 +31,7 @@ struct parameters {
     bool timestamps = true;      ///< RFC 7323
     bool sack = true;            ///< RFC 2018
     bool window_scaling = true;  ///< RFC 7323
+    bool ecn = false;            ///< RFC 3168: offered when we open, agreed to when the peer offers
     bool tail_loss_probe = true; ///< RFC 8985 7
     bool fast_path = true;       ///< false: every segment goes the general way, in and out; the same happens, more slowly
     personality habits = personality::standard;

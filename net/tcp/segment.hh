@@ -30,7 +30,7 @@ struct segment {
     seq_number ack;               ///< meaningful when tcp_flags::ack is set
     std::uint16_t window = 0;     ///< as on the wire, unscaled
     tcp_flags flags = tcp_flags::none;
-    bool congestion_seen = false; ///< the IP header said CE (RFC 3168); counted, no more, today
+    bool congestion_seen = false; ///< the IP header said CE (RFC 3168)
     std::uint32_t payload_size = 0;
     wire::tcp_options options;    ///< tcp_options::parse() straight into here
 
@@ -53,6 +53,7 @@ struct outgoing_segment {
     tcp_flags flags;
     std::uint8_t option_size;          ///< a multiple of 4
     bool retransmission;
+    bool ecn_capable;                  ///< the IP header says ECT(0) (RFC 3168)
     std::uint32_t payload_offset;      ///< from the start of the send queue (the first unacknowledged byte)
     std::uint32_t payload_size;
     std::uint32_t chunk_offset;

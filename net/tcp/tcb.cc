@@ -75,6 +75,7 @@ connection_info tcb::info() const noexcept {
         .receive_scale = r.window.scale(),
         .timestamps = c_.timestamps,
         .sack = s.sack,
+        .ecn = c_.ecn.on,
         .recovering = s.repair.phase != recovery_phase::open,
         .snd_una = s.una,
         .snd_nxt = s.next,

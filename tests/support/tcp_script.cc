@@ -24,6 +24,7 @@ segment_text segment_text::parse(const std::string& text) {
         else if (key == "mss") { std::uint32_t v; in >> v; t.mss = v; }
         else if (key == "ws") { std::uint32_t v; in >> v; t.scale = v; }
         else if (key == "sackok") t.sack_permitted = true;
+        else if (key == "ce") t.congestion_seen = true;
         else if (key == "nots") t.no_timestamps = true;
         else if (key == "ts") { std::uint32_t v, e; in >> v >> e; t.timestamps = {v, e}; }
         else if (key == "sack") {
@@ -91,8 +92,10 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
     if (t.ack) s.ack = iss_ + static_cast<std::uint32_t>(*t.ack);
     s.window = static_cast<std::uint16_t>(t.window.value_or(last_window_));
     s.payload_size = t.payload();
+    s.congestion_seen = t.congestion_seen;
     const std::pair<char, tcp_flags> letters[] = {{'S', tcp_flags::syn}, {'F', tcp_flags::fin}, {'R', tcp_flags::rst},
-                                                  {'P', tcp_flags::psh}, {'A', tcp_flags::ack}};
+                                                  {'P', tcp_flags::psh}, {'A', tcp_flags::ack}, {'E', tcp_flags::ece},
+                                                  {'C', tcp_flags::cwr}};
     for (const auto& [letter, bit] : letters) {
         if (t.has(letter)) s.flags |= bit;
     }

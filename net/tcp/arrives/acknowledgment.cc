@@ -56,6 +56,18 @@ bool is_duplicate(const control_block& c, const arrival& a, bool window_changed)
     return c.sending.next != c.sending.una && a.seg.length() == 0 && a.seg.ack == c.sending.una && !window_changed;
 }
 
+/// RFC 3168 6.1.2: congestion was met; at most one reduction a window, and none beside a recovery.
+void on_echo(control_block& c, const arrival& a) noexcept {
+    sender& s = c.sending;
+    s.marked = a.seg.ack > s.una ? a.seg.ack - s.una : 0;
+    if (a.seg.ack < c.ecn.reduced_until || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return;
+    ++c.count.mark_reductions;
+    s.congestion->remember();
+    s.congestion->on_mark(a.now, s.next - s.una);
+    c.ecn.reduced_until = s.next;
+    c.ecn.tell_reduced = true;
+}
+
 /// Our FIN has been acknowledged: the arrows of figure 5.
 void after_our_fin(control_block& c, arrival& a) noexcept {
     const tcp_state before = c.state;
@@ -79,6 +91,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     delivery arrived = expected_delivery(c, a.now);
     const bool news = take_sack_blocks(c, a.seg, arrived);
+    if (c.ecn.on && a.seg.has(tcp_flags::ece)) on_echo(c, a);
     if (a.seg.ack > s.una) {
         update_window(c, a);
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);

@@ -38,6 +38,8 @@ verdict check_fin(control_block& c, arrival& a) noexcept;
 void challenge(control_block& c, time_point now) noexcept;
 /// Options and window of the peer's SYN: what the connection has agreed on.
 void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_point now) noexcept;
+/// Both ends have agreed on ECN.
+void begin_ecn(control_block& c) noexcept;
 /// SYN-SENT or SYN-RECEIVED is over.
 void establish(control_block& c, arrival& a) noexcept;
 

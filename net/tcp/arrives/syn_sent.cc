@@ -42,6 +42,7 @@ verdict take_syn(control_block& c, arrival& a) noexcept {
         c.syn_wanted = c.output_wanted = true; // SYN-ACK
         return verdict::finished;
     }
+    if (c.ecn.offered && a.seg.has(tcp_flags::ece) && !a.seg.has(tcp_flags::cwr)) begin_ecn(c); // RFC 3168 6.1.1
     a.seq = a.seg.seq + 1;
     a.syn = false;
     establish(c, a);

@@ -7,4 +7,9 @@ void congestion_controller::undo(time_point) noexcept {
     ssthresh_ = prior_ssthresh_;
 }
 
+void congestion_controller::on_mark(time_point now, std::uint32_t in_flight) noexcept {
+    on_loss(now, in_flight);
+    on_recovered(now);
+}
+
 } // namespace corewire::tcp

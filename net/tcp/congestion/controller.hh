@@ -30,6 +30,8 @@ struct ack_sample {
     duration rtt{0};          ///< measured by this ACK; 0: it was not
     seq_number una{};         ///< SND.UNA after it
     seq_number next{};        ///< SND.NXT
+    std::uint32_t marked = 0; ///< of `acked`, bytes that met congestion (ECN)
+    bool limited = true;      ///< cwnd held data back: it may grow
 };
 
 class congestion_controller {
@@ -40,6 +42,8 @@ public:
     virtual void on_ack(const ack_sample& sample) noexcept = 0;
     /// `in_flight`: bytes outstanding when the loss was found.
     virtual void on_loss(time_point now, std::uint32_t in_flight) noexcept = 0;
+    /// ECN: congestion was met and nothing lost (RFC 3168 6.1.2). Once a window.
+    virtual void on_mark(time_point now, std::uint32_t in_flight) noexcept;
     virtual void on_recovered(time_point now) noexcept = 0;
     virtual void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept = 0;
     /// The recovery since remember() was needless: gives back what it took.
@@ -63,6 +67,8 @@ public:
     }
     /// Fast recovery's window (RFC 9937).
     void limit(std::uint32_t cwnd) noexcept { cwnd_ = std::max(cwnd, mss_); }
+    /// DCTCP: the receiver's ECE tells of each segment, and on_ack() is called for every ACK.
+    bool wants_exact_marks() const noexcept { return wants_exact_marks_; }
     /// It keeps its own window during recovery: no proportional rate reduction.
     bool repairs_itself() const noexcept { return repairs_itself_; }
     /// The path's segment size became smaller (path MTU).
@@ -78,6 +84,7 @@ protected:
     std::uint32_t prior_cwnd_ = 0;
     std::uint32_t prior_ssthresh_ = 0;
     bool repairs_itself_ = false;
+    bool wants_exact_marks_ = false;
     std::uint64_t pacing_rate_ = not_paced;
 };
 
@@ -86,6 +93,7 @@ inline constexpr std::size_t controller_storage = 192;
 using congestion_factory = congestion_controller* (*)(void* storage, std::uint32_t mss) noexcept;
 
 congestion_controller* reno_congestion(void* storage, std::uint32_t mss) noexcept;
+congestion_controller* dctcp_congestion(void* storage, std::uint32_t mss) noexcept;
 congestion_controller* cubic_congestion(void* storage, std::uint32_t mss) noexcept;
 
 /// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).

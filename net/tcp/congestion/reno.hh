@@ -5,7 +5,7 @@
 
 namespace corewire::tcp {
 
-class reno final : public congestion_controller {
+class reno : public congestion_controller {
 public:
     explicit reno(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
     reno(const reno&) noexcept = default;
@@ -19,7 +19,7 @@ public:
     congestion_controller* move_to(void* storage) noexcept override;
     void check_invariants() const override;
 
-private:
+protected:
     static constexpr std::uint32_t largest_window = 1u << 30; ///< RFC 7323 2.3: no window is larger
     std::uint32_t halved(std::uint32_t in_flight) const noexcept;
     std::uint32_t gathered_ = 0; ///< bytes acknowledged towards the next increase by one segment

@@ -47,9 +47,11 @@ template <disturbance d>
     s.rto.reset_back_off();
     if (d == disturbance::possible && s.next < s.una) s.next = s.una; // a window probe was taken after all
     if (s.queue.acknowledge(earlier(s.una, s.queue.end()))) events |= event::writable;
-    if (limited && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
+    const bool exact = d == disturbance::possible && c.ecn.exact;
+    if ((limited || exact) && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
         s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
-                               .una = s.una, .next = s.next});
+                               .una = s.una, .next = s.next, .marked = s.marked, .limited = limited});
+        s.marked = 0;
     }
     if (repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
     if (s.una == s.max) {

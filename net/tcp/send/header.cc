@@ -44,6 +44,13 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept 
     receiver& r = c.receiving;
     out.seq = c.sending.una;
     out.flags = answer ? tcp_flags::syn | tcp_flags::ack : tcp_flags::syn;
+    // RFC 3168 6.1.1; a SYN that goes unanswered is repeated without, since some middleboxes drop it (6.1.1.1).
+    if (!answer) {
+        c.ecn.offered = c.options.ecn && !c.syn_resent;
+        if (c.ecn.offered) out.flags |= tcp_flags::ece | tcp_flags::cwr;
+    } else if (c.ecn.on) {
+        out.flags |= tcp_flags::ece;
+    }
     out.ack = answer ? r.next : seq_number(0);
     out.window = answer ? r.window.advertise_unscaled(r.next)
                         : static_cast<std::uint16_t>(std::min<std::uint32_t>(c.options.receive_buffer, 0xffff));

@@ -25,7 +25,7 @@ bool emit_reset(control_block& c, outgoing_segment& out) noexcept {
     out.flags = c.reset.with_ack ? tcp_flags::rst | tcp_flags::ack : tcp_flags::rst;
     out.window = 0;
     out.option_size = 0;
-    out.retransmission = false;
+    out.retransmission = out.ecn_capable = false;
     no_payload(out);
     return true;
 }
@@ -37,6 +37,7 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     fill_syn(c, now, out);
     no_payload(out);
     out.retransmission = c.syn_resent;
+    out.ecn_capable = false; // RFC 3168 6.1.1
     if (s.max == s.una) {
         s.timing = true;
         s.timed_at = s.progress = now;
@@ -53,6 +54,15 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     return true;
 }
 
+/// What ECN adds: never on retransmissions and window probes (RFC 3168 6.1.5, 6.1.6), nor on pure ACKs (6.1.4).
+CW_RARE void mark(control_block& c, outgoing_segment& out, bool new_data) noexcept {
+    if (c.ecn.echo) out.flags |= tcp_flags::ece;
+    out.ecn_capable = new_data;
+    if (!new_data || !c.ecn.tell_reduced) return;
+    out.flags |= tcp_flags::cwr;
+    c.ecn.tell_reduced = false;
+}
+
 /// A segment of the numbers [seq, end): payload, and FIN if end lies behind the queue.
 CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_number end, bool again,
                 outgoing_segment& out) noexcept {
@@ -64,6 +74,8 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
     out.retransmission = again;
     out.payload_size = size;
     out.flags = fin ? tcp_flags::ack | tcp_flags::fin : tcp_flags::ack;
+    out.ecn_capable = false;
+    if (c.ecn.on) [[unlikely]] mark(c, out, size != 0 && !again);
     if (size != 0) [[likely]] {
         if (seq + size == s.queue.end()) out.flags |= tcp_flags::psh;
         const send_queue::place at = s.queue.find(seq);
@@ -170,6 +182,7 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
     s.max = later(s.max, s.next + 1);
     s.board.sent(s.max, now);
     emit_range(c, now, s.next, s.next + 1, s.max != s.next + 1, out);
+    out.ecn_capable = false;
     return true;
 }
 
@@ -185,8 +198,8 @@ CW_HOT bool emit_ack(control_block& c, time_point now, outgoing_segment& out) no
     if (!c.receiving.acks.now()) return false;
     fill_header(c, now, out, false);
     out.seq = c.sending.next;
-    out.flags = tcp_flags::ack;
-    out.retransmission = false;
+    out.flags = c.ecn.echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack;
+    out.retransmission = out.ecn_capable = false;
     no_payload(out);
     return true;
 }
@@ -198,7 +211,21 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
     fill_header(c, now, out, false);
     out.seq = c.sending.next - 1;
     out.flags = tcp_flags::ack;
-    out.retransmission = false;
+    out.retransmission = out.ecn_capable = false;
+    no_payload(out);
+    return true;
+}
+
+/// RFC 8257 3.2: what came before the mark changed is acknowledged with the old one.
+bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    if (!c.ecn.old_ack_wanted) return false;
+    c.ecn.old_ack_wanted = false;
+    fill_header(c, now, out, false);
+    c.receiving.acks.acknowledge_now(); // the newer one follows
+    out.seq = c.sending.next;
+    out.ack = c.ecn.old_ack;
+    out.flags = c.ecn.old_echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack;
+    out.retransmission = out.ecn_capable = false;
     no_payload(out);
     return true;
 }
@@ -207,13 +234,14 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
 CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (emit_reset(c, out) || emit_syn(c, now, out)) return true;
     if (!is_synchronized(c.state)) return false;
-    return emit_lost(c, now, out) || emit_probe(c, now, out) || emit_keepalive(c, now, out);
+    return emit_old_ack(c, now, out) || emit_lost(c, now, out) || emit_probe(c, now, out) || emit_keepalive(c, now, out);
 }
 
 } // namespace
 
 bool next_output(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || !c.sending.board.quiet();
+    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted ||
+                        !c.sending.board.quiet();
     if (urgent && emit_urgent(c, now, out)) return true;
     if (may_send(c.state)) [[likely]] {
         const hold why = emit_data(c, now, out);

@@ -45,6 +45,7 @@ struct sender {
     rack losses;
     time_point settled_at = never; ///< when what was overtaken is to be held for lost (RFC 8985 6.2 step 5)
     recovery repair;
+    std::uint32_t marked = 0;     ///< bytes that the ACK at hand says were marked (ECN)
     congestion_slot congestion;
 
     bool fin_sent() const noexcept { return fin_queued && max > queue.end(); }

@@ -1,0 +1,38 @@
+#include <corewire/net/tcp/congestion/dctcp.hh>
+
+#include <algorithm>
+#include <new>
+
+namespace corewire::tcp {
+
+void dctcp::on_ack(const ack_sample& sample) noexcept {
+    constexpr float gain = 1.0F / 16; // 4.2
+    acked_ += sample.acked;
+    marked_ += sample.marked;
+    if (!begun_ || sample.una > window_end_) { // 3.3 steps 4 to 8: once a window
+        if (begun_ && acked_ != 0) {
+            const float share = static_cast<float>(marked_) / static_cast<float>(acked_);
+            alpha_ = std::clamp(alpha_ * (1 - gain) + gain * share, 0.0F, 1.0F);
+        }
+        begun_ = true;
+        window_end_ = sample.next;
+        acked_ = marked_ = 0;
+    }
+    if (sample.limited) reno::on_ack(sample);
+}
+
+/// 3.3 step 9, 3.4.
+void dctcp::on_mark(time_point, std::uint32_t) noexcept {
+    cwnd_ = std::max(static_cast<std::uint32_t>(static_cast<float>(cwnd_) * (1 - alpha_ / 2)), 2 * mss_);
+    ssthresh_ = cwnd_;
+    gathered_ = 0;
+}
+
+congestion_controller* dctcp::move_to(void* storage) noexcept { return ::new (storage) dctcp(*this); }
+
+congestion_controller* dctcp_congestion(void* storage, std::uint32_t mss) noexcept {
+    static_assert(sizeof(dctcp) <= controller_storage);
+    return ::new (storage) dctcp(mss);
+}
+
+} // namespace corewire::tcp

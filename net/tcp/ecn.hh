@@ -1,0 +1,30 @@
+// Explicit congestion notification of one connection (RFC 3168), and in DCTCP's exact form (RFC 8257 3.2). A few words in
+// the control block; off unless both ends agreed. Connections that use it take the general paths, not the predicted ones.
+//
+//     data with ECT(0) --> router marks CE --> receiver: `echo` sets ECE in its ACKs until CWR comes
+//     sender: ECE --> the window shrinks, once a round trip --> CWR on the next new data
+#pragma once
+
+#include <corewire/net/tcp/seq.hh>
+
+#include <cstdint>
+
+namespace corewire::tcp {
+
+struct ecn_state {
+    bool offered = false;      ///< our SYN said ECE and CWR
+    bool on = false;           ///< agreed on
+    bool exact = false;        ///< DCTCP: ECE tells of each segment, and CWR is not waited for
+
+    // as the receiver of data
+    bool echo = false;         ///< our ACKs say ECE
+    bool old_ack_wanted = false; ///< first an ACK for what came before the mark changed (RFC 8257 3.2)
+    bool old_echo = false;
+    seq_number old_ack;
+
+    // as the sender
+    bool tell_reduced = false; ///< CWR on the next new data
+    seq_number reduced_until;  ///< marks in ACKs up to here belong to a window that was reduced already
+};
+
+} // namespace corewire::tcp

@@ -1,0 +1,180 @@
+// Explicit congestion notification (RFC 3168) and DCTCP (RFC 8257).
+#include <tests/support/tcp_script.hh>
+
+#include <corewire/net/tcp/congestion/dctcp.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using tcp::tcp_flags;
+
+namespace {
+
+tcp::parameters with_ecn() {
+    auto p = tcp_script::plain();
+    p.ecn = true;
+    p.tail_loss_probe = false;
+    p.delayed_ack = 40ms;
+    return p;
+}
+bool says(const tcp::outgoing_segment& s, tcp_flags f) { return wire::has(s.flags, f); }
+
+void connect(tcp_script& s) {
+    s.open();
+    const auto syn = s.expect("S 0:0");
+    BOOST_TEST(says(syn, tcp_flags::ece));
+    BOOST_TEST(says(syn, tcp_flags::cwr));
+    BOOST_TEST(!syn.ecn_capable);
+    s.receive("SAE 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    s.drain();
+    BOOST_TEST(s.block().info().ecn);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(ecn)
+
+BOOST_AUTO_TEST_CASE(both_ends_must_agree) { // RFC 3168 6.1.1
+    tcp_script offered(with_ecn());
+    connect(offered);
+
+    tcp_script refused(with_ecn());
+    refused.connect();
+    BOOST_TEST(!refused.block().info().ecn);
+
+    tcp_script reflected(with_ecn()); // a peer that sends back what it got
+    reflected.open();
+    reflected.expect("S 0:0");
+    reflected.receive("SAEC 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    reflected.drain();
+    BOOST_TEST(!reflected.block().info().ecn);
+
+    tcp_script asked(with_ecn());
+    asked.listen("SEC 0:0 win 65535 mss 1000 sackok ws 0");
+    const auto answer = asked.expect("SA 0:0");
+    BOOST_TEST(says(answer, tcp_flags::ece));
+    BOOST_TEST(!says(answer, tcp_flags::cwr));
+
+    tcp_script unwilling;
+    unwilling.listen("SEC 0:0 win 65535 mss 1000 sackok ws 0");
+    BOOST_TEST(!says(unwilling.expect("SA 0:0"), tcp_flags::ece));
+}
+
+BOOST_AUTO_TEST_CASE(a_syn_without_an_answer_is_repeated_without_ecn) { // RFC 3168 6.1.1.1
+    tcp_script s(with_ecn());
+    s.open();
+    BOOST_TEST(says(s.expect("S 0:0"), tcp_flags::ece));
+    s.advance(1s);
+    const auto again = s.expect("S 0:0");
+    BOOST_TEST(!says(again, tcp_flags::ece));
+    BOOST_TEST(!says(again, tcp_flags::cwr));
+    s.receive("SAE 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    s.drain();
+    BOOST_TEST(!s.block().info().ecn);
+}
+
+BOOST_AUTO_TEST_CASE(new_data_is_capable_and_nothing_else) { // RFC 3168 6.1.4, 6.1.5
+    tcp_script s(with_ecn());
+    connect(s);
+    s.write(1000);
+    BOOST_TEST(s.expect("A 1:1001").ecn_capable);
+    s.advance(1s);
+    const auto again = s.expect("A 1:1001");
+    BOOST_TEST(again.retransmission);
+    BOOST_TEST(!again.ecn_capable);
+    s.receive("A 1:501 ack 1001");
+    s.advance(50ms);
+    BOOST_TEST(!s.expect("A 1001:1001 ack 501").ecn_capable);
+}
+
+BOOST_AUTO_TEST_CASE(an_echo_shrinks_the_window_once_a_round_trip) { // RFC 3168 6.1.2
+    tcp_script s(with_ecn());
+    connect(s);
+    s.write(50'000);
+    BOOST_TEST(s.drain() == 10);
+    const auto before = s.block().info().cwnd;
+    s.receive("AE 1:1 ack 1001");
+    const auto after = s.block().info().cwnd;
+    BOOST_TEST(after < before);
+    s.receive("AE 1:1 ack 2001");
+    BOOST_TEST(s.block().info().cwnd >= after);
+    BOOST_TEST(s.block().statistics().mark_reductions == 1u);
+    s.receive("AE 1:1 ack 8001");
+    const auto next = s.expect("A 10001:11001");
+    BOOST_TEST(says(next, tcp_flags::cwr)); // told once
+    BOOST_TEST(!says(s.expect("A 11001:12001"), tcp_flags::cwr));
+    s.drain();
+    s.receive("AE 1:1 ack 10001");
+    s.drain();
+    BOOST_TEST(s.block().statistics().mark_reductions == 2u); // the window that was reduced is over, and still it says so
+    BOOST_TEST(s.block().statistics().retransmitted_segments == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_mark_is_echoed_until_the_sender_has_reduced) { // RFC 3168 6.1.3
+    tcp_script s(with_ecn());
+    connect(s);
+    s.receive("A 1:501 ack 1 ce");
+    BOOST_TEST(says(s.expect("A 1:1 ack 501"), tcp_flags::ece));
+    s.receive("A 501:1001 ack 1");
+    s.advance(50ms);
+    BOOST_TEST(says(s.expect("A 1:1 ack 1001"), tcp_flags::ece));
+    s.receive("AC 1001:1501 ack 1");
+    s.advance(50ms);
+    BOOST_TEST(!says(s.expect("A 1:1 ack 1501"), tcp_flags::ece));
+    s.receive("AC 1501:2001 ack 1 ce"); // reduced, and congested again
+    BOOST_TEST(says(s.expect("A 1:1 ack 2001"), tcp_flags::ece));
+}
+
+BOOST_AUTO_TEST_CASE(without_agreement_marks_mean_nothing) {
+    tcp_script s;
+    s.connect();
+    s.receive("A 1:501 ack 1 ce");
+    s.advance(50ms);
+    BOOST_TEST(!says(s.expect("A 1:1 ack 501"), tcp_flags::ece));
+    s.write(20'000);
+    s.drain();
+    const auto before = s.block().info().cwnd;
+    s.receive("AE 501:501 ack 1001");
+    BOOST_TEST(s.block().info().cwnd >= before);
+}
+
+BOOST_AUTO_TEST_CASE(dctcp_echoes_each_mark_and_acknowledges_where_it_changes) { // RFC 8257 3.2
+    auto p = with_ecn();
+    p.congestion = tcp::dctcp_congestion;
+    p.quick_acks = 0;
+    tcp_script s(p);
+    connect(s);
+    s.receive("A 1:501 ack 1"); // its ACK is delayed
+    s.expect_nothing();
+    s.receive("A 501:1001 ack 1 ce");
+    BOOST_TEST(!says(s.expect("A 1:1 ack 501"), tcp_flags::ece));
+    BOOST_TEST(says(s.expect("A 1:1 ack 1001"), tcp_flags::ece));
+    s.receive("A 1001:1501 ack 1");
+    BOOST_TEST(!says(s.expect("A 1:1 ack 1501"), tcp_flags::ece));
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(dctcp_shrinks_by_the_share_that_was_marked) { // RFC 8257 3.3
+    tcp::dctcp c(1000);
+    tcp::seq_number una{};
+    const auto window = [&](std::uint32_t marked) {
+        const tcp::seq_number next = una + 100'001;
+        for (int i = 0; i < 100; ++i) {
+            una = una + 1000;
+            c.on_ack({.acked = 1000, .una = una, .next = next, .marked = i < int(marked) ? 1000u : 0u, .limited = false});
+        }
+        una = una + 1;
+    };
+    for (int i = 0; i < 200; ++i) window(0);
+    BOOST_TEST(c.alpha() < 0.01F);
+    for (int i = 0; i < 200; ++i) window(30);
+    BOOST_TEST(c.alpha() > 0.25F);
+    BOOST_TEST(c.alpha() < 0.35F);
+    const auto before = c.cwnd();
+    c.on_mark(time_point{}, before);
+    BOOST_TEST(c.cwnd() > before * 8 / 10);
+    BOOST_TEST(c.cwnd() < before * 9 / 10);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
