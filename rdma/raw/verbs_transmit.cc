@@ -243,7 +243,8 @@ verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t re
     };
     for (; sent_head_ != up_to; ++sent_head_) {
         const sent s = sent_[sent_head_ & sent_mask_];
-        if (s.head != nullptr) take(*s.head);
+        if (s.head == nullptr) continue; // went inline
+        take(*s.head);
         if (s.body != nullptr) take(*s.body);
     }
     frames_.free_list = free_list;
