@@ -18,6 +18,10 @@ function(corewire_library name folder)
 endfunction()
 
 corewire_library(reactor reactor Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc PkgConfig::libdw)
+# spdlog's definitions are for the log's sources only; whoever links gets the library.
+target_link_libraries(corewire_reactor INTERFACE "$<LINK_ONLY:PkgConfig::spdlog>")
+file(GLOB COREWIRE_LOG_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/reactor/log/*.cc")
+set_source_files_properties(${COREWIRE_LOG_SOURCES} PROPERTIES COMPILE_OPTIONS "${spdlog_CFLAGS_OTHER}")
 
 corewire_library(net net corewire_reactor PkgConfig::libxdp PkgConfig::libbpf PkgConfig::libmnl)
 file(GLOB_RECURSE COREWIRE_BPF_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/*.bpf.c")
