@@ -85,7 +85,7 @@ bool log_output::write_all(std::string_view line) noexcept {
 bool log_output::wait_until_writable() noexcept {
     for (;;) {
         pollfd one{fd_, POLLOUT, 0};
-        const int ready = ::poll(&one, 1, 100);
+        const int ready = ::poll(&one, 1, patience_ == 0 ? 0 : 100);
         if (ready > 0) return (one.revents & (POLLERR | POLLNVAL)) == 0;
         if (ready < 0 && errno != EINTR) return false;
         if (hurry_.load(std::memory_order_relaxed)) {
