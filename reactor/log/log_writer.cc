@@ -32,8 +32,11 @@ log_writer::~log_writer() {
     output_.hurry();
     stopping_.store(true, std::memory_order_release);
     wake();
-    if (thread_.joinable()) thread_.join();
-    else drain();
+    if (thread_.joinable()) return thread_.join();
+    try {
+        drain();
+    } catch (...) { // no memory: lost
+    }
 }
 
 /// The record is in the ring; then comes the fence, then the look. keep_writing() does it the other way round.

@@ -115,9 +115,9 @@ BOOST_AUTO_TEST_CASE(a_text_that_is_too_long_is_cut) {
 }
 
 BOOST_AUTO_TEST_CASE(more_events_than_have_a_place_are_counted_together_and_written_all_the_same) {
+    const std::vector<log_event<unsigned>> many(2 * corewire::shard_log::max_events, often);
     kept_log log(1, 1024);
     const reactor::scope here(*log.loops[0]);
-    std::vector<log_event<unsigned>> many(2 * corewire::shard_log::max_events, often);
     for (const auto& each : many) log_message(each, 1u);
     std::uint64_t counted = log.logs[0]->others().occurred;
     BOOST_TEST(counted >= corewire::shard_log::max_events);
