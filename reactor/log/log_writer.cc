@@ -32,7 +32,10 @@ log_writer::~log_writer() {
     output_.hurry();
     stopping_.store(true, std::memory_order_release);
     wake();
-    if (thread_.joinable()) return thread_.join();
+    if (thread_.joinable()) {
+        thread_.join();
+        return;
+    }
     try {
         drain();
     } catch (...) { // no memory: lost
