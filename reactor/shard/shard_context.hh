@@ -9,6 +9,8 @@
 #include <corewire/reactor/task/stop.hh>
 #include <corewire/reactor/task/task_group.hh>
 
+#include <optional>
+
 namespace corewire {
 
 struct shard_context {
@@ -41,7 +43,7 @@ struct shard_context {
     runtime& owner;
     unsigned shard;
     reactor loop;
-    reactor::scope current_here{loop};
+    std::optional<reactor::scope> current_here{std::in_place, loop}; ///< a driver of many reactors ends it at once
     mailbox mail;
     stop_source stop;    ///< the user's
     stop_source give_up; ///< the drain deadline has passed

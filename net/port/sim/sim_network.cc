@@ -1,6 +1,7 @@
 #include <corewire/net/port/sim/sim_network.hh>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace corewire {
@@ -105,6 +106,17 @@ void sim_network::damage(sim_link::one_way& lane, frame& f, std::uint32_t size) 
     f.bytes[bit / 8] ^= std::byte{1} << static_cast<unsigned>(bit % 8);
 }
 
+void sim_network::remember(const event& e) noexcept {
+    const auto mix = [this](std::uint64_t word) { digest_ = (std::rotl(digest_, 5) ^ word) * 0x9e3779b97f4a7c15ull; };
+    mix(static_cast<std::uint64_t>(to_ns(e.at)));
+    mix(e.order << 16 ^ e.size);
+    for (std::uint32_t i = 0; i < e.size; i += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, e.what->bytes + i, std::min(8u, e.size - i));
+        mix(word);
+    }
+}
+
 void sim_network::advance_to(time_point t) {
     CW_ASSERT(t >= now_, "virtual time does not go back");
     while (!events_.empty() && events_.front().at <= t) {
@@ -117,6 +129,7 @@ void sim_network::advance_to(time_point t) {
             continue;
         }
         ++e.lane->counts.delivered;
+        remember(e);
         e.lane->to->deliver(*e.what, e.size);
     }
     now_ = t;

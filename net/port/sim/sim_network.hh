@@ -62,6 +62,8 @@ public:
     /// Delivers what is due until then, in order, and makes it `t` o'clock. Asserts that time does not go back.
     void advance_to(time_point t);
     std::uint64_t seed() const noexcept { return seed_; }
+    /// Every delivery so far, as one number: when, in which order, and each byte. The same for the same run.
+    std::uint64_t digest() const noexcept { return digest_; }
     /// Packets on their way.
     std::size_t in_flight() const noexcept { return events_.size(); }
 
@@ -81,12 +83,14 @@ private:
     /// Sends a packet, taking over the frame. It is delivered, or counted.
     void send(sim_link::one_way& lane, frame& f, std::uint32_t size);
     void schedule(sim_link::one_way& lane, frame& f, std::uint32_t size, time_point sent);
+    void remember(const event& e) noexcept;
     void damage(sim_link::one_way& lane, frame& f, std::uint32_t size);
 
     std::uint64_t seed_;
     frame_pool frames_;
     time_point now_{};
     std::uint64_t sent_ = 0;
+    std::uint64_t digest_ = 0;
     std::vector<event> events_; ///< a heap; reserved once
     std::vector<std::unique_ptr<sim_link>> links_;
     std::vector<std::unique_ptr<sim_switch>> switches_;

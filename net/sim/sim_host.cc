@@ -1,0 +1,97 @@
+#include <corewire/net/sim/sim_host.hh>
+
+#include <corewire/net/port/sim/sim_network.hh>
+
+#include <algorithm>
+
+namespace corewire {
+
+/// What a stack owns of its NIC: everything passes through.
+class sim_host::nic_handle final : public port {
+public:
+    explicit nic_handle(sim_port& nic) noexcept : nic_(nic) {
+        pool_ = &nic.pool();
+        capabilities_ = nic.capabilities();
+        mac_ = nic.mac();
+        mtu_ = nic.mtu();
+        name_ = nic.name();
+    }
+    std::size_t receive(std::span<packet> out) override {
+        const std::size_t n = nic_.receive(out);
+        statistics_ = nic_.statistics();
+        return n;
+    }
+    std::size_t transmit(std::span<packet> burst) override {
+        const std::size_t n = nic_.transmit(burst);
+        statistics_ = nic_.statistics();
+        return n;
+    }
+    bool prepare_sleep() override { return nic_.prepare_sleep(); }
+
+private:
+    sim_port& nic_;
+};
+
+namespace {
+
+mac_address mac_of(unsigned number) {
+    return {2, 0, 0, 0, static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number)};
+}
+
+/// What was left unset.
+sim_host_options complete(sim_host_options o, unsigned number, std::uint64_t world_seed) {
+    if (o.stack.address.address() == ipv4::any())
+        o.stack.address = ip_prefix(ipv4{10, 0, static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number)}, 16);
+    if (!o.stack.seed) o.stack.seed = world_seed * 0x9e3779b97f4a7c15ull + number;
+    return o;
+}
+
+} // namespace
+
+sim_host::sim_host(sim_network& world, std::string name, unsigned number, sim_host_options options)
+    : name_(std::move(name)), options_(complete(std::move(options), number, world.seed())),
+      nic_(world.make_port(mac_of(number), options_.nic)), shard_(world, options_.uptime) {
+    boot();
+}
+
+sim_host::~sim_host() { shut_down(); }
+
+void sim_host::boot() {
+    reactor::scope here(loop());
+    loop().read_clock();
+    std::unique_ptr<port> device = std::make_unique<nic_handle>(*nic_);
+    if (options_.wrap) device = options_.wrap(std::move(device));
+    stack_ = std::make_unique<network_stack>(loop(), std::move(device), options_.stack);
+    loop().attached(reactor::attachment::network) = static_cast<socket_provider*>(stack_.get());
+}
+
+void sim_host::shut_down() noexcept {
+    shard_.destroy_tasks();
+    reactor::scope here(loop());
+    stopping_.reset();
+    stack_.reset();
+}
+
+void sim_host::crash() {
+    shut_down();
+    for (packet lost; nic_->receive({&lost, 1}) != 0;) lost = {}; // what waited in the ring
+    options_.stack.seed = *options_.stack.seed + 0x5851f42d4c957f2dull;
+    boot();
+}
+
+void sim_host::request_stop(duration grace) {
+    reactor::scope here(loop());
+    loop().read_clock();
+    shard_.request_stop();
+    if (!stopping_) stopping_.emplace(loop(), *stack_);
+    stopping_->begin(grace);
+}
+
+bool sim_host::turn(time_point now_in_world) { return now_in_world >= frozen_until_ && shard_.turn(); }
+
+time_point sim_host::next_wake(time_point now_in_world) {
+    const bool work_waits = nic_->waiting() != 0 && frozen_until_ > now_in_world;
+    return work_waits ? frozen_until_ : std::max(shard_.next_wake(), frozen_until_);
+}
+
+} // namespace corewire
