@@ -151,7 +151,8 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_k
         return;
     }
     const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
-    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s}, parameters_for(listener.options().stream, remote)));
+    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s},
+                                                        parameters_for(listener.options().stream, remote, listener.tuning())));
     if (c == nullptr) return;
     claim_port_for(*c);
     c->listener_ = &listener;
@@ -162,7 +163,7 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_k
 
 /// Keeps nothing: what the handshake needs to know travels in the SYN-ACK (RFC 4987 3.6).
 void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s) {
-    const tcp::parameters p = parameters_for(listener.options().stream, ipv4(key.remote_address));
+    const tcp::parameters p = parameters_for(listener.options().stream, ipv4(key.remote_address), listener.tuning());
     const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536}; // RFC 9293 3.7.1 (MUST-15)
     tcp::outgoing_segment answer;
     answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(key), s.seq, mss);
@@ -179,7 +180,7 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
         const std::uint32_t clock = tcp::timestamp_echo::clock(now, p.timestamp_offset);
         options.set_timestamps(tcp::cookie_timestamp(clock, terms), s.options.timestamp_value);
         if (terms.sack) options.set_sack_permitted();
-        if (terms.window_scale != tcp::no_window_scale) options.set_window_scale(tcp::receive_window::scale_for(p.receive_buffer));
+        if (terms.window_scale != tcp::no_window_scale) options.set_window_scale(tcp::receive_window::scale_for(p.largest_window()));
     }
     answer.option_size = static_cast<std::uint8_t>(options.emit(answer.options));
     ++statistics_.tcp_cookies_sent;
@@ -208,7 +209,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
                                .window_scale = terms.window_scale,
                                .peer_timestamp = s.options.timestamp_value};
     const tcp_options_set& stream = listener.options().stream;
-    tcp_connection* c = add_connection(key, tcp::tcb(now, how, parameters_for(stream, ipv4(key.remote_address))));
+    tcp_connection* c = add_connection(key, tcp::tcb(now, how, parameters_for(stream, ipv4(key.remote_address), listener.tuning())));
     if (c == nullptr) return true;
     claim_port_for(*c);
     ++statistics_.tcp_cookies_accepted;
@@ -230,7 +231,7 @@ tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block)
     return c.release();
 }
 
-tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 remote) {
+tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 remote, const tcp_tuning& tuning) {
     tcp::parameters p = config_.tcp;
     p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(out_.path_mtu_to(reactor_.now(), remote), out_.mtu()) - 40);
     p.no_delay = options.no_delay;
@@ -242,6 +243,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 r
     p.keepalive_probes = static_cast<std::uint8_t>(std::min(options.keepalive_probes, 255u));
     p.fin_wait_2 = config_.orphan_timeout;
     p.challenges = &challenges_;
+    if (tuning) tuning(p);
     return p;
 }
 
@@ -356,7 +358,7 @@ void tcp_layer::on_path_mtu(time_point now, const flow_key& key, std::uint32_t m
 // ---- sockets ----
 
 tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remote, std::uint16_t remote_port,
-                                const tcp_options_set& options) {
+                                const tcp_options_set& options, const tcp_tuning& tuning) {
     const auto fail = [](std::errc code, const char* what) {
         throw std::system_error(std::make_error_code(code), what);
     };
@@ -377,7 +379,7 @@ tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remot
         key.local_port = *port;
     }
     const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
-    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote)));
+    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote, tuning)));
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     c->opened_here_ = true;
     if (config_.share != nullptr) {

@@ -12,6 +12,7 @@
 #include <corewire/net/stack/flow_table.hh>
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_listen_socket.hh>
+#include <corewire/net/stack/tcp_tuning.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
 #include <corewire/net/tcp/open/port_selection.hh>
 #include <corewire/net/wire/icmp.hh>
@@ -50,7 +51,7 @@ public:
     // ---- for sockets ----
     /// Throws EADDRNOTAVAIL (no free port), ENETUNREACH, EADDRINUSE (the 4-tuple), ENOBUFS (connection limit).
     tcp_connection& open(ipv4 local, std::uint16_t local_port, ipv4 remote, std::uint16_t remote_port,
-                         const tcp_options_set& options);
+                         const tcp_options_set& options, const tcp_tuning& tuning = {});
     /// `wanted`, or a free one if that is 0.
     std::uint16_t choose_listen_port(std::uint16_t wanted);
     /// Throws EADDRINUSE.
@@ -113,7 +114,7 @@ private:
     void claim_port_for(tcp_connection& c);
     void release_claim(tcp_connection& c) noexcept;
     void explain_bad_checksum(ipv4 source, wire::tcp_flags flags);
-    tcp::parameters parameters_for(const tcp_options_set& options, ipv4 remote);
+    tcp::parameters parameters_for(const tcp_options_set& options, ipv4 remote, const tcp_tuning& tuning);
 
     reactor& reactor_;
     ip_output& out_;

@@ -33,6 +33,7 @@ void tcp_listen_socket::give(accept_operation& op, tcp_connection& c) noexcept {
 }
 
 bool tcp_listen_socket::on_established(tcp_connection& c) noexcept {
+    ++arrivals_;
     if (!waiting_.empty()) {
         auto& op = static_cast<accept_operation&>(waiting_.pop_front());
         give(op, c);

@@ -5,6 +5,7 @@
 
 #include <corewire/net/socket/provider.hh>
 #include <corewire/net/stack/tcp_connection.hh>
+#include <corewire/net/stack/tcp_tuning.hh>
 
 namespace corewire {
 
@@ -19,6 +20,11 @@ public:
     void close() noexcept override;
 
     const listen_options& options() const noexcept { return options_; }
+    /// What connections that are accepted from now on are told beyond options().
+    void set_tuning(tcp_tuning tuning) { tuning_ = std::move(tuning); }
+    const tcp_tuning& tuning() const noexcept { return tuning_; }
+    /// How many may wait, half-open and ready each, from now on.
+    void set_backlog(unsigned backlog) noexcept { options_.backlog = backlog; }
     bool room_for_half_open() const noexcept { return half_open_ < options_.backlog; }
     bool room_for_ready() const noexcept { return ready_count_ < options_.backlog; }
     void count_half_open(int change) noexcept { half_open_ += static_cast<unsigned>(change); }
@@ -27,6 +33,8 @@ public:
     /// A ready connection died before it was accepted.
     void forget(tcp_connection& c) noexcept;
     std::size_t ready() const noexcept { return ready_count_; }
+    /// Connections that have come since it listens.
+    std::uint64_t arrivals() const noexcept { return arrivals_; }
     unsigned half_open() const noexcept { return half_open_; }
 
 private:
@@ -34,8 +42,10 @@ private:
     tcp_layer* layer_; ///< null once closed
     socket_address at_;
     listen_options options_;
+    tcp_tuning tuning_;
     unsigned half_open_ = 0;
     std::size_t ready_count_ = 0;
+    std::uint64_t arrivals_ = 0;
     intrusive_list<accept_hook> ready_;
     intrusive_list<waiter> waiting_;
 };

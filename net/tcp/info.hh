@@ -69,7 +69,17 @@ struct connection_info {
     bool timestamps = false;
     bool sack = false;
     bool ecn = false;
-    bool recovering = false;
+    bool scaling = false;
+    bool recovering = false;       ///< fast recovery, or repair after a time-out
+    bool timed_out = false;        ///< repair after a time-out
+    bool disordered = false;       ///< SACKed bytes or duplicate ACKs, and no loss found yet
+    unsigned probes = 0;           ///< window probes without an answer
+    std::uint32_t sacked = 0;      ///< bytes in flight that the peer has beyond a gap
+    std::uint32_t lost = 0;        ///< bytes held for lost and not resent
+    std::uint32_t resent = 0;      ///< bytes in flight that were sent again
+    std::uint32_t received_segment = 0; ///< the largest segment that has come, at least 536
+    std::uint32_t bytes_acked = 0; ///< payload, since the beginning, modulo 2^32
+    duration min_rtt{0};           ///< the least of the last minutes; 0: none measured
     seq_number snd_una, snd_nxt, snd_max, rcv_nxt;
 };
 

@@ -45,6 +45,10 @@ constexpr bool is_synchronized(tcp_state s) noexcept { return s >= tcp_state::es
 constexpr bool may_receive(tcp_state s) noexcept {
     return s == tcp_state::established || s == tcp_state::fin_wait_1 || s == tcp_state::fin_wait_2;
 }
+/// The peer has sent its FIN: nothing more will come (or nothing is there at all).
+constexpr bool at_or_after_fin(tcp_state s) noexcept {
+    return s >= tcp_state::close_wait || s == tcp_state::closed;
+}
 /// States in which queued data may be sent.
 constexpr bool may_send(tcp_state s) noexcept {
     return s >= tcp_state::established && s != tcp_state::fin_wait_2 && s != tcp_state::time_wait;

@@ -68,7 +68,7 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     c.sending.sack = c.receiving.sack = p.sack && theirs.has_sack_permitted();
     c.scaling = p.window_scaling && theirs.has_window_scale();
     c.sending.shift = c.scaling ? theirs.window_scale : 0;
-    c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.receive_buffer) : 0);
+    c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.largest_window()) : 0);
     // RFC 9293 3.7.1 (MUST-15): no option means 536.
     c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, p);
 }

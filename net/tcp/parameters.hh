@@ -5,6 +5,7 @@
 #include <corewire/net/tcp/congestion/controller.hh>
 #include <corewire/reactor/base/time.hh>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -15,13 +16,14 @@ class challenge_limiter;
 /// Whose habits on the wire to follow where the RFCs leave a choice.
 enum class personality : std::uint8_t {
     standard, ///< what is best
-    linux_,   ///< SYN options MSS, SACK-permitted, timestamps, NOP, window scale; 16 quick ACKs
+    linux_,   ///< SYN options MSS, SACK-permitted, timestamps, NOP, window scale; first window a multiple of the MSS
     freebsd,  ///< SYN options MSS, NOP, window scale, SACK-permitted, timestamps
 };
 
 struct parameters {
     std::uint16_t mss = 1460;                 ///< largest payload we take without options (MTU - 40): announced in the SYN
     std::uint32_t receive_buffer = 1u << 20;  ///< bytes; bounds the window
+    std::uint32_t receive_buffer_limit = 0;   ///< what it may be set to later: the window scale has room for it; 0: no more
     std::uint32_t send_buffer = 1u << 20;     ///< bytes queued, sent or not, before writable() is 0 (one write may overshoot)
     std::uint32_t send_chunks = 4096;         ///< pieces in the send queue before writable() is 0
     std::uint32_t receive_pieces = 2048;      ///< pieces in the receive queue; a segment that finds no room is dropped
@@ -59,6 +61,10 @@ struct parameters {
     congestion_factory congestion = cubic_congestion;
     /// Shared by the stack's connections: bounds challenge ACKs (RFC 5961 7). Null: unbounded.
     challenge_limiter* challenges = nullptr;
+
+    bool like_linux() const noexcept { return habits == personality::linux_; }
+    /// The largest window that will ever be announced (RFC 7323 2.3 has the bound).
+    std::uint32_t largest_window() const noexcept { return std::max(receive_buffer, receive_buffer_limit); }
 };
 
 } // namespace corewire::tcp

@@ -105,6 +105,12 @@ public:
     std::uint32_t readable() const noexcept { return c_.receiving.queue.size(); }
     /// The next bytes in order, at most `max_size`, from one piece; empty if there are none.
     buffer read(std::uint32_t max_size = ~std::uint32_t{0}) noexcept;
+    /// Copies the readable bytes from `offset` on, and leaves them there. Returns how many fitted or were there.
+    std::uint32_t peek(std::uint32_t offset, mutable_byte_span into) const noexcept {
+        return c_.receiving.queue.peek(offset, into);
+    }
+    /// Bytes that were written and are not acknowledged, sent or not.
+    std::uint32_t queued() const noexcept { return c_.sending.queue.size(); }
     /// Everything the peer sent before its FIN has been read.
     bool at_end() const noexcept { return c_.receiving.fin_received && c_.receiving.queue.size() == 0; }
     /// FIN after what was written (half-close). Harmless the second time.
@@ -130,6 +136,12 @@ public:
 
     void set_no_delay(bool on) noexcept;
     void set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept;
+    /// TCP_QUICKACK: acknowledge what comes at once for a while, or go back to delaying.
+    void set_quick_acks(bool on) noexcept {
+        c_.receiving.acks.set_quick(on ? std::max<std::uint8_t>(c_.options.quick_acks, 1) : std::uint8_t{0});
+        if (c_.receiving.acks.now()) c_.output_wanted = true;
+    }
+    bool quick_acks() const noexcept { return c_.receiving.acks.quick(); }
     void set_user_timeout(duration timeout) noexcept { c_.options.user_timeout = timeout; }
     /// Bytes. The receive window never shrinks below what was promised.
     void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;

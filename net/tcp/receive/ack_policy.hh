@@ -40,6 +40,13 @@ public:
         pending_ = false;
         if (quick_ != 0) quick_ = with_data ? 0 : static_cast<std::uint8_t>(quick_ - 1);
     }
+    /// Linux's TCP_QUICKACK: on, so many segments more are acknowledged at once, and what waits too; off: none.
+    void set_quick(std::uint8_t count) noexcept {
+        quick_ = count;
+        if (count != 0 && pending_) now_ = true;
+    }
+    bool quick() const noexcept { return quick_ != 0; }
+    std::uint32_t largest_segment() const noexcept { return largest_; }
     seq_number last_sent() const noexcept { return last_sent_; } ///< RFC 7323's Last.ACK.sent
 
 private:

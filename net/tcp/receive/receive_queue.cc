@@ -10,6 +10,22 @@ bool receive_queue::coalesce(buffer& data) noexcept {
     return true;
 }
 
+std::uint32_t receive_queue::peek(std::uint32_t offset, mutable_byte_span into) const noexcept {
+    std::uint32_t copied = 0;
+    for (std::uint32_t i = 0; i < pieces_.size() && copied < into.size(); ++i) {
+        const buffer& piece = pieces_[i];
+        if (offset >= piece.size()) {
+            offset -= piece.size();
+            continue;
+        }
+        const auto size = static_cast<std::uint32_t>(std::min<std::size_t>(piece.size() - offset, into.size() - copied));
+        std::memcpy(into.data() + copied, piece.data() + offset, size);
+        copied += size;
+        offset = 0;
+    }
+    return copied;
+}
+
 void receive_queue::check_invariants() const {
     std::uint32_t bytes = 0;
     for (std::uint32_t i = 0; i < pieces_.size(); ++i) {

@@ -46,6 +46,8 @@ public:
         size_ -= whole.size();
         return whole;
     }
+    /// Copies the bytes from `offset` on, as many as there are and fit; the queue keeps them. O(pieces).
+    std::uint32_t peek(std::uint32_t offset, mutable_byte_span into) const noexcept;
     void clear() noexcept {
         pieces_.clear();
         size_ = 0;

@@ -40,10 +40,15 @@ public:
         return promise(next, window);
     }
     /// The window of a SYN or SYN-ACK, which is never scaled (RFC 7323 2.2).
-    std::uint16_t advertise_unscaled(seq_number next) noexcept {
-        const std::uint32_t window = std::min<std::uint32_t>(buffer_, 0xffff);
+    std::uint16_t advertise_unscaled(seq_number next, std::uint32_t unit = 1) noexcept {
+        const std::uint16_t window = unscaled(buffer_, unit);
         edge_ = later(edge_, next + window);
-        return static_cast<std::uint16_t>(window);
+        return window;
+    }
+    /// The same for our own SYN, whose numbers the peer has not chosen yet. A multiple of `unit` if the buffer holds one.
+    static std::uint16_t unscaled(std::uint32_t buffer, std::uint32_t unit) noexcept {
+        const std::uint32_t whole = buffer > unit ? buffer - buffer % unit : buffer;
+        return static_cast<std::uint16_t>(std::min<std::uint32_t>(whole, 0xffff));
     }
     /// The reader has drained so much that the peer should hear of it without being asked: half the buffer, or the end
     /// of a window that was too small to send into.

@@ -33,8 +33,15 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     if (answer ? c.timestamps : p.timestamps) {
         o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer ? c.receiving.timestamps.recent() : 0);
     }
-    if (answer ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.receive_buffer));
+    if (answer ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.largest_window()));
     return o;
+}
+
+/// Linux's first window is a multiple of what a segment carries.
+std::uint32_t first_window_unit(const control_block& c) noexcept {
+    if (!c.options.like_linux()) return 1;
+    const bool stamped = c.state == tcp_state::syn_received && c.timestamps;
+    return c.options.mss - (stamped ? 12u : 0u);
 }
 
 } // namespace
@@ -52,8 +59,8 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept 
         out.flags |= tcp_flags::ece;
     }
     out.ack = answer ? r.next : seq_number(0);
-    out.window = answer ? r.window.advertise_unscaled(r.next)
-                        : static_cast<std::uint16_t>(std::min<std::uint32_t>(c.options.receive_buffer, 0xffff));
+    out.window = answer ? r.window.advertise_unscaled(r.next, first_window_unit(c))
+                        : receive_window::unscaled(c.options.receive_buffer, first_window_unit(c));
     const auto order = c.options.habits == personality::freebsd ? wire::option_order::freebsd
                                                                 : wire::option_order::linux_kernel;
     out.option_size = static_cast<std::uint8_t>(offer(c, now).emit(out.options, order));

@@ -27,6 +27,14 @@ void scoreboard::start(seq_number una) noexcept {
     sacked_ = lost_ = 0;
 }
 
+std::uint32_t scoreboard::resent_in_flight() const noexcept {
+    std::uint32_t bytes = 0;
+    for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
+        if (ranges_[i].again && ranges_[i].what == fate::flying) bytes += ranges_[i].size();
+    }
+    return bytes;
+}
+
 /// The first range that ends behind `at`.
 std::uint32_t scoreboard::find(seq_number at) const noexcept {
     std::uint32_t low = 0;

@@ -56,6 +56,8 @@ public:
     std::uint32_t ranges() const noexcept { return ranges_.size(); }
     std::uint32_t sacked() const noexcept { return sacked_; } ///< bytes
     std::uint32_t lost() const noexcept { return lost_; }     ///< bytes held for lost and not resent
+    /// Bytes in flight that were sent more than once. O(ranges); for those who only look.
+    std::uint32_t resent_in_flight() const noexcept;
     bool has_lost() const noexcept { return lost_ != 0; }
     seq_number end() const noexcept { return end_; }
 

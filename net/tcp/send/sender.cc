@@ -2,12 +2,12 @@
 
 namespace corewire::tcp {
 
-void sender::start(seq_number iss, const parameters& p) noexcept {
-    una = next = max = iss;
-    small_end = limited_until = last_start = iss;
-    queue.start(iss + 1, p.send_buffer, p.send_chunks);
-    board.start(iss);
-    losses.start(iss);
+void sender::start(seq_number first, const parameters& p) noexcept {
+    una = next = max = this->iss = first;
+    small_end = limited_until = last_start = first;
+    queue.start(first + 1, p.send_buffer, p.send_chunks);
+    board.start(first);
+    losses.start(first);
     rto.start(p.initial_rto, p.min_rto, p.max_rto);
     congestion.make(p.congestion, mss);
 }

@@ -16,6 +16,7 @@ namespace corewire::tcp {
 enum class awaited : std::uint8_t { nothing, timeout, tail_probe, window_probe, reordering };
 
 struct sender {
+    seq_number iss;               ///< our initial number
     seq_number una;               ///< SND.UNA
     seq_number next;              ///< SND.NXT: below `max` only after a window probe
     seq_number max;               ///< one beyond the highest number ever sent
@@ -52,6 +53,8 @@ struct sender {
     bool fin_acknowledged() const noexcept { return fin_queued && una > queue.end(); }
     /// The number behind everything that is queued, FIN included.
     seq_number final_end() const noexcept { return queue.end() + (fin_queued ? 1u : 0u); }
+    /// Payload bytes that the peer has acknowledged since the beginning, modulo 2^32.
+    std::uint32_t bytes_acked() const noexcept { return queue.first() - (iss + 1); }
     bool all_acknowledged() const noexcept { return una == final_end(); }
     bool anything_outstanding() const noexcept { return una != max; }
     /// Losses, duplicates or probes are about.
@@ -67,7 +70,7 @@ struct sender {
         return pipe > repair.left ? pipe - repair.left : 0;
     }
 
-    void start(seq_number iss, const parameters& p) noexcept;
+    void start(seq_number first, const parameters& p) noexcept;
     /// The handshake is over: segments of at most `peer_mss`, timestamps or not.
     void agree(std::uint16_t peer_mss, bool timestamps, const parameters& p) noexcept;
     void set_mss(std::uint16_t size, bool timestamps) noexcept;

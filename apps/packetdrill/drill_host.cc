@@ -1,0 +1,99 @@
+#include "drill_host.hh"
+
+#include "other_threads.hh"
+
+namespace corewire::packetdrill {
+
+drill_host::drill_host(wire_habits habits)
+    : habits_(std::move(habits)), loop_(std::make_unique<reactor>(reactor_options{.clock = &clock_})) {}
+
+drill_host::~drill_host() {
+    reactor::scope here(*loop_);
+    stack_.reset();
+}
+
+network_stack& drill_host::stack(ipv4 hint) {
+    if (stack_ != nullptr) return *stack_;
+    const ipv4 own = hint.is_unicast() ? hint : habits_.address;
+    // The gateway is the other host of the smallest network that has two: whatever a script calls remote lies beyond it.
+    const std::uint32_t last = own.value() & 3;
+    const ipv4 gateway(last == 1 ? own.value() + 1 : last == 2 ? own.value() - 1 : own.value() ^ 4);
+    stack_config config = habits_.stack;
+    config.address = ip_prefix(own, last == 1 || last == 2 ? 30 : 28);
+    config.gateway = gateway;
+    auto device = std::make_unique<raw_ip_port>(habits_.mtu);
+    port_ = device.get();
+    port_->set_time(clock_.time);
+    stack_ = std::make_unique<network_stack>(*loop_, std::move(device), config);
+    stack_->ip().neighbors().set_permanent(gateway, raw_ip_port::peer_mac);
+    settle();
+    return *stack_;
+}
+
+void drill_host::settle() {
+    if (stack_ != nullptr) {
+        while (loop_->poll_once()) {}
+    }
+    ++changes_;
+    changed_.notify_all();
+}
+
+void drill_host::advance_to(access& a, time_point target) {
+    while (advance_to_next_timer(a, target)) {}
+    if (target > clock_.time) clock_.time = target;
+    if (port_ != nullptr) port_->set_time(clock_.time);
+    loop_->read_clock();
+    settle();
+}
+
+bool drill_host::advance_to_next_timer(access& a, time_point limit) {
+    let_others_finish(a);
+    const time_point next = loop_->timers().next_expiry();
+    if (next == never || next > limit) return false;
+    if (next > clock_.time) clock_.time = next;
+    if (port_ != nullptr) port_->set_time(clock_.time);
+    loop_->read_clock();
+    settle();
+    return true;
+}
+
+namespace {
+
+/// Makes the driver stop at a deadline; what it says is asked by looking at the clock.
+struct deadline_timer final : timer {
+    deadline_timer() noexcept : timer([](timer&) noexcept {}) {}
+};
+
+} // namespace
+
+bool drill_host::wait(access& a, time_point deadline) {
+    if (clock_.time >= deadline || ended_) return false;
+    deadline_timer wake;
+    if (deadline != never) loop_->timers().arm(wake, deadline);
+    if (is_driver()) return advance_to_next_timer(a, deadline);
+    const std::uint64_t seen = changes_;
+    ++waiting_;
+    changed_.wait(a.lock_, [&] { return changes_ != seen || ended_; });
+    --waiting_;
+    if (!ended_) return true;
+    changed_.notify_all();
+    return false;
+}
+
+void drill_host::end_waits(access& a) {
+    ended_ = true;
+    changed_.notify_all();
+    changed_.wait(a.lock_, [&] { return waiting_ == 0; });
+}
+
+void drill_host::let_others_finish(access& a) {
+    if (!other_threads_run()) return;
+    a.lock_.unlock();
+    const auto give_up = std::chrono::steady_clock::now() + patience_limit;
+    do {
+        std::this_thread::sleep_for(std::chrono::microseconds{20});
+    } while (other_threads_run() && std::chrono::steady_clock::now() < give_up);
+    a.lock_.lock();
+}
+
+} // namespace corewire::packetdrill

@@ -1,0 +1,113 @@
+#include "wire_habits.hh"
+
+#include <charconv>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace corewire::packetdrill {
+
+namespace {
+
+/// The numbers of a setting; empty if the host does not have it.
+std::vector<std::uint64_t> setting(const char* name) {
+    std::ifstream file(std::string("/proc/sys/net/ipv4/") + name);
+    std::vector<std::uint64_t> numbers;
+    for (std::uint64_t n; file >> n;) numbers.push_back(n);
+    return numbers;
+}
+
+std::string word_of_setting(const char* name) {
+    std::ifstream file(std::string("/proc/sys/net/ipv4/") + name);
+    std::string word;
+    file >> word;
+    return word;
+}
+
+void read_flag(const char* name, bool& into) {
+    if (const auto n = setting(name); !n.empty()) into = n[0] != 0;
+}
+
+template <typename Number>
+void read_number(const char* name, Number& into) {
+    if (const auto n = setting(name); !n.empty()) into = static_cast<Number>(std::min<std::uint64_t>(n[0], 255));
+}
+
+template <typename Number>
+Number number_of(std::string_view text, Number otherwise) {
+    Number n{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    return error == std::errc{} ? n : otherwise;
+}
+
+void apply(std::string_view word, wire_habits& h) {
+    const std::size_t equals = word.find('=');
+    const std::string_view name = word.substr(0, equals);
+    const std::string_view value = equals == std::string_view::npos ? std::string_view{} : word.substr(equals + 1);
+    if (name == "linux") h.stack.tcp.habits = tcp::personality::linux_;
+    if (name == "freebsd") h.stack.tcp.habits = tcp::personality::freebsd;
+    if (name == "default") h.stack.tcp.habits = tcp::personality::standard;
+    if (name == "settings") h.reads_settings = value != "none";
+    if (name == "mtu") h.mtu = std::min(std::max(number_of<std::uint32_t>(value, h.mtu), 576u), 65'535u);
+    if (name == "seed") h.stack.seed = number_of<std::uint64_t>(value, 1);
+    if (name == "address") {
+        if (const std::optional<ipv4> a = ipv4::parse(value)) h.address = *a;
+    }
+}
+
+} // namespace
+
+wire_habits wire_habits::of(std::string_view flags) {
+    wire_habits h;
+    h.stack.seed = 1; // each run the same
+    h.stack.announce = false;
+    h.stack.tcp.receive_buffer_limit = 6'291'456; // Linux as it comes
+    while (!flags.empty()) {
+        const std::size_t end = flags.find_first_of(" ,:;");
+        apply(flags.substr(0, end), h);
+        flags.remove_prefix(end == std::string_view::npos ? flags.size() : end + 1);
+    }
+    h.read_settings();
+    return h;
+}
+
+void wire_habits::read_settings() {
+    tcp::parameters& p = stack.tcp;
+    if (!reads_settings) return;
+    read_flag("tcp_sack", p.sack);
+    read_flag("tcp_timestamps", p.timestamps);
+    read_flag("tcp_window_scaling", p.window_scaling);
+    read_flag("tcp_early_retrans", p.tail_loss_probe);
+    read_number("tcp_syn_retries", p.syn_retries);
+    read_number("tcp_synack_retries", p.syn_ack_retries);
+    read_number("tcp_retries2", p.retries);
+    if (const auto n = setting("tcp_rmem"); n.size() == 3) {
+        stream.receive_buffer = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[1], 1u << 30));
+        p.receive_buffer_limit = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[2], 1u << 30));
+    }
+    if (const auto n = setting("tcp_wmem"); n.size() == 3) {
+        stream.send_buffer = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max(n[1], n[2]), 1u << 30));
+    }
+    if (const auto n = setting("tcp_fin_timeout"); !n.empty()) {
+        stream.fin_wait_2 = static_cast<int>(std::min<std::uint64_t>(n[0], 3600));
+    }
+    const std::string controller = word_of_setting("tcp_congestion_control");
+    stream.congestion = controller == "reno" ? "reno" : "cubic";
+}
+
+tcp_tuning wire_habits::connection_tuning() const {
+    return [host = stack.tcp](tcp::parameters& p) {
+        p.sack = host.sack;
+        p.timestamps = host.timestamps;
+        p.window_scaling = host.window_scaling;
+        p.tail_loss_probe = host.tail_loss_probe;
+        p.syn_retries = host.syn_retries;
+        p.syn_ack_retries = host.syn_ack_retries;
+        p.retries = host.retries;
+        p.habits = host.habits;
+        p.receive_buffer_limit = host.receive_buffer_limit;
+    };
+}
+
+} // namespace corewire::packetdrill

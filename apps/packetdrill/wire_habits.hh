@@ -1,0 +1,34 @@
+// wire_habits: whose behaviour on the wire a script expects, by the flags that packetdrill passes on, and which of the
+// host's settings (net.ipv4.tcp_*) name a behaviour that our stack has.
+//
+//     flags: words separated by spaces, commas or colons:
+//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D
+//
+// A plain value; one drill_host's.
+#pragma once
+
+#include <corewire/net/posix/stream_settings.hh>
+#include <corewire/net/stack/config.hh>
+#include <corewire/net/stack/tcp_tuning.hh>
+
+#include <cstdint>
+#include <string_view>
+
+namespace corewire::packetdrill {
+
+struct wire_habits {
+    stack_config stack{};                 ///< but address and gateway
+    ipv4 address{192, 168, 0, 1};         ///< packetdrill's default
+    std::uint32_t mtu = 1500;             ///< bytes
+    bool reads_settings = true;           ///< settings=none: as if the host had those that Linux comes with
+    posix::stream_settings stream{};      ///< what sockets begin with
+
+    /// Unknown words are ignored: they may mean something to another stack.
+    static wire_habits of(std::string_view flags);
+    /// Reads /proc/sys/net/ipv4 again. Scripts write there, before they start and between two connections.
+    void read_settings();
+    /// What each connection is told, as the settings are now.
+    tcp_tuning connection_tuning() const;
+};
+
+} // namespace corewire::packetdrill

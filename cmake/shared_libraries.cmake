@@ -1,0 +1,26 @@
+# Shared libraries that other programs load: libcorewire_packetdrill.so. What they take from the layers is compiled once
+# more, as position-independent code: the static libraries are for programs, whose thread-local variables cost nothing.
+# Nothing is exported but what the library's exports.map names.
+
+# corewire_shared_library(NAME SOURCES... FROM FOLDERS...): bin/libcorewire_NAME.so
+function(corewire_shared_library name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAP" "SOURCES;FROM")
+    set(sources ${arg_SOURCES})
+    foreach(folder IN LISTS arg_FROM)
+        file(GLOB_RECURSE more CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.cc")
+        list(APPEND sources ${more})
+    endforeach()
+    add_library(corewire_${name} SHARED ${sources})
+    target_compile_options(corewire_${name} PRIVATE -fPIC -ffunction-sections -fvisibility=hidden -fvisibility-inlines-hidden)
+    target_include_directories(corewire_${name} PRIVATE "${COREWIRE_INCLUDE_TREE}")
+    target_link_libraries(corewire_${name} PRIVATE Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc
+                          PkgConfig::libdw ${CMAKE_DL_LIBS})
+    target_link_options(corewire_${name} PRIVATE "LINKER:--version-script=${arg_MAP}" LINKER:--gc-sections LINKER:-z,defs)
+    set_target_properties(corewire_${name} PROPERTIES LINK_DEPENDS "${arg_MAP}"
+                          LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+endfunction()
+
+# google/packetdrill drives the stack in process through it (apps/packetdrill/README.md).
+file(GLOB packetdrill_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/apps/packetdrill/*.cc")
+corewire_shared_library(packetdrill MAP "${CMAKE_SOURCE_DIR}/apps/packetdrill/exports.map" SOURCES ${packetdrill_sources}
+    FROM reactor/base reactor/memory reactor/loop reactor/task reactor/metrics net/frame net/wire net/link net/ip net/udp net/tcp net/stack net/socket net/posix)

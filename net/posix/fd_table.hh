@@ -1,0 +1,51 @@
+// fd_table: from fd to what it stands for. Each fd is a real one of the kernel's (an eventfd), so that no other file gets
+// its number, and so that close() of a leftover is harmless.
+// One a host; bounded by the process's limit on fds.
+#pragma once
+
+#include <corewire/net/posix/descriptor.hh>
+
+#include <memory>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <unordered_map>
+
+namespace corewire::posix {
+
+class fd_table {
+public:
+    /// The new fd, or a negated errno.
+    outcome add(std::shared_ptr<descriptor> what) {
+        const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (fd < 0) return -errno;
+        table_[fd] = std::move(what);
+        return fd;
+    }
+    /// Null: not one of ours.
+    std::shared_ptr<descriptor> find(int fd) const {
+        const auto at = table_.find(fd);
+        return at == table_.end() ? nullptr : at->second;
+    }
+    template <typename Kind>
+    std::shared_ptr<Kind> find_as(int fd) const {
+        return std::dynamic_pointer_cast<Kind>(find(fd));
+    }
+    /// The descriptor, which lives on while somebody else holds it; null: not one of ours.
+    std::shared_ptr<descriptor> remove(int fd) {
+        const auto at = table_.find(fd);
+        if (at == table_.end()) return nullptr;
+        auto what = std::move(at->second);
+        table_.erase(at);
+        ::close(fd);
+        return what;
+    }
+    template <typename Visit>
+    void for_each(Visit&& visit) const {
+        for (const auto& [fd, what] : table_) visit(fd, *what);
+    }
+
+private:
+    std::unordered_map<int, std::shared_ptr<descriptor>> table_;
+};
+
+} // namespace corewire::posix

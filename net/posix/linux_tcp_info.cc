@@ -1,0 +1,90 @@
+#include <corewire/net/posix/linux_tcp_info.hh>
+
+#include <algorithm>
+#include <cstring>
+
+namespace corewire::posix {
+
+namespace {
+
+std::uint32_t microseconds(duration d) noexcept {
+    return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(d).count());
+}
+
+std::uint32_t segments(std::uint64_t bytes, std::uint32_t size) noexcept {
+    return static_cast<std::uint32_t>((bytes + size - 1) / size);
+}
+
+/// enum tcp_ca_state.
+std::uint8_t recovery_state(const tcp::connection_info& i) noexcept {
+    if (i.timed_out) return TCP_CA_Loss;
+    if (i.recovering) return TCP_CA_Recovery;
+    return i.disordered ? TCP_CA_Disorder : TCP_CA_Open;
+}
+
+} // namespace
+
+std::uint8_t linux_state(tcp::tcp_state s) noexcept {
+    using tcp::tcp_state;
+    switch (s) {
+    case tcp_state::established: return 1;
+    case tcp_state::syn_sent: return 2;
+    case tcp_state::syn_received: return 3;
+    case tcp_state::fin_wait_1: return 4;
+    case tcp_state::fin_wait_2: return 5;
+    case tcp_state::time_wait: return 6;
+    case tcp_state::closed: return 7;
+    case tcp_state::close_wait: return 8;
+    case tcp_state::last_ack: return 9;
+    case tcp_state::listen: return 10;
+    case tcp_state::closing: return 11;
+    }
+    return 7;
+}
+
+tcp_info linux_tcp_info(const tcp::tcb& block, time_point) noexcept {
+    const tcp::connection_info i = block.info();
+    const tcp::counters& n = block.statistics();
+    const std::uint32_t mss = std::max(i.segment_payload, 1u);
+    tcp_info t;
+    std::memset(&t, 0, sizeof t);
+    t.tcpi_state = linux_state(i.state);
+    t.tcpi_ca_state = recovery_state(i);
+    t.tcpi_retransmits = static_cast<std::uint8_t>(std::min(i.backoff, 255u));
+    t.tcpi_probes = static_cast<std::uint8_t>(i.probes);
+    t.tcpi_backoff = static_cast<std::uint8_t>(std::min(i.backoff, 255u));
+    if (i.timestamps) t.tcpi_options |= TCPI_OPT_TIMESTAMPS;
+    if (i.sack) t.tcpi_options |= TCPI_OPT_SACK;
+    if (i.scaling) t.tcpi_options |= TCPI_OPT_WSCALE;
+    t.tcpi_snd_wscale = i.send_scale & 15;
+    t.tcpi_rcv_wscale = i.receive_scale & 15;
+    t.tcpi_rto = microseconds(i.rto);
+    t.tcpi_ato = microseconds(block.options().delayed_ack);
+    t.tcpi_snd_mss = mss;
+    t.tcpi_rcv_mss = i.received_segment;
+    t.tcpi_unacked = segments(i.unacknowledged, mss);
+    t.tcpi_sacked = segments(i.sacked, mss);
+    t.tcpi_lost = segments(i.lost, mss);
+    t.tcpi_retrans = segments(i.resent, mss);
+    t.tcpi_pmtu = static_cast<std::uint32_t>(block.options().mss) + 40;
+    t.tcpi_rtt = microseconds(i.srtt);
+    t.tcpi_rttvar = microseconds(i.rttvar);
+    t.tcpi_snd_ssthresh = i.ssthresh >= 0x3fff'ffff ? 0x7fff'ffff : i.ssthresh / mss;
+    t.tcpi_snd_cwnd = i.cwnd / mss;
+    t.tcpi_advmss = block.options().mss;
+    t.tcpi_reordering = 3;
+    t.tcpi_rcv_space = i.receive_window;
+    t.tcpi_rcv_ssthresh = i.receive_window;
+    t.tcpi_total_retrans = static_cast<std::uint32_t>(n.retransmitted_segments);
+    t.tcpi_pacing_rate = t.tcpi_max_pacing_rate = ~std::uint64_t{0};
+    t.tcpi_bytes_acked = i.bytes_acked;
+    t.tcpi_bytes_received = i.bytes_received;
+    t.tcpi_notsent_bytes = i.unsent;
+    t.tcpi_min_rtt = i.min_rtt == duration{0} ? ~std::uint32_t{0} : microseconds(i.min_rtt);
+    t.tcpi_delivered = static_cast<std::uint32_t>(i.bytes_acked / mss);
+    t.tcpi_rcv_ooopack = static_cast<std::uint32_t>(n.out_of_order);
+    t.tcpi_snd_wnd = i.send_window;
+    return t;
+}
+
+} // namespace corewire::posix

@@ -1,0 +1,312 @@
+// stream_socket's options: SOL_SOCKET, IPPROTO_TCP and IPPROTO_IP as socket(7), tcp(7) and ip(7) describe them. What is not
+// here is ENOPROTOOPT; a value that is out of its range is EINVAL.
+#include <corewire/net/posix/linux_tcp_info.hh>
+#include <corewire/net/posix/stream_socket.hh>
+
+#include <algorithm>
+#include <cstring>
+#include <netinet/in.h>
+#include <optional>
+#include <sys/time.h>
+
+namespace corewire::posix {
+
+namespace {
+
+constexpr int so_max_pacing_rate = 47;
+constexpr int so_zerocopy = 60;
+constexpr std::uint32_t least_receive_buffer = 2304; ///< SOCK_MIN_RCVBUF
+constexpr std::uint32_t least_send_buffer = 4608;    ///< SOCK_MIN_SNDBUF
+constexpr std::uint32_t largest_buffer = 1u << 30;
+
+std::optional<int> int_of(const void* value, socklen_t size) noexcept {
+    if (value == nullptr || size < sizeof(int)) return std::nullopt;
+    int n;
+    std::memcpy(&n, value, sizeof n);
+    return n;
+}
+
+/// Hands out what fits, as Linux does.
+outcome give(const void* from, std::size_t have, void* value, socklen_t* size) noexcept {
+    if (size == nullptr || (value == nullptr && *size != 0)) return -EFAULT;
+    if (static_cast<std::int32_t>(*size) < 0) return -EINVAL;
+    const auto n = static_cast<socklen_t>(std::min<std::size_t>(have, *size));
+    std::memcpy(value, from, n);
+    *size = n;
+    return 0;
+}
+
+outcome give_int(int n, void* value, socklen_t* size) noexcept { return give(&n, sizeof n, value, size); }
+
+std::uint32_t doubled(int asked, std::uint32_t least) noexcept {
+    const auto n = static_cast<std::uint32_t>(std::clamp(asked, 0, static_cast<int>(largest_buffer / 2)));
+    return std::max(2 * n, least);
+}
+
+/// A time of 0 is for ever (socket(7), SO_RCVTIMEO).
+outcome take_time(const void* value, socklen_t size, duration& into) noexcept {
+    timeval t;
+    if (size < sizeof t) return -EINVAL;
+    std::memcpy(&t, value, sizeof t);
+    if (t.tv_usec < 0 || t.tv_usec >= 1'000'000) return -EDOM;
+    into = std::chrono::seconds{std::max<std::int64_t>(t.tv_sec, 0)} + std::chrono::microseconds{t.tv_usec};
+    return 0;
+}
+
+outcome give_time(duration d, void* value, socklen_t* size) noexcept {
+    const auto us = std::chrono::duration_cast<std::chrono::microseconds>(d).count();
+    const timeval t{.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
+    return give(&t, sizeof t, value, size);
+}
+
+bool in_range(int n, int least, int most) noexcept { return n >= least && n <= most; }
+
+} // namespace
+
+outcome stream_socket::set_option(int level, int name, const void* value, socklen_t size) {
+    outcome r = -ENOPROTOOPT;
+    if (static_cast<std::int32_t>(size) < 0) return -EINVAL;
+    if (level == SOL_SOCKET) r = set_socket_option(name, value, size);
+    if (level == IPPROTO_TCP) r = set_tcp_option(name, value, size);
+    if (level == IPPROTO_IP || level == IPPROTO_IPV6) r = set_ip_option(name, value, size);
+    if (r == 0) apply_settings();
+    return r;
+}
+
+outcome stream_socket::set_socket_option(int name, const void* value, socklen_t size) {
+    stream_settings& s = settings_;
+    if (name == SO_RCVTIMEO) return take_time(value, size, s.receive_timeout);
+    if (name == SO_SNDTIMEO) return take_time(value, size, s.send_timeout);
+    if (name == SO_LINGER) {
+        struct linger l;
+        if (size < sizeof l) return -EINVAL;
+        std::memcpy(&l, value, sizeof l);
+        s.linger = l.l_onoff != 0;
+        s.linger_time = std::max(l.l_linger, 0);
+        return 0;
+    }
+    if (name == so_max_pacing_rate && size == sizeof(std::uint64_t)) {
+        std::memcpy(&s.pacing_rate, value, sizeof s.pacing_rate);
+        return 0;
+    }
+    const std::optional<int> n = int_of(value, size);
+    if (!n) return -EINVAL;
+    switch (name) {
+    case SO_REUSEADDR: s.reuse_address = *n != 0; return 0;
+    case SO_REUSEPORT: s.reuse_port = *n != 0; return 0;
+    case SO_KEEPALIVE: s.keepalive = *n != 0; return 0;
+    case SO_OOBINLINE: s.inline_urgent = *n != 0; return 0;
+    case SO_RCVBUF:
+    case SO_RCVBUFFORCE:
+        s.receive_buffer = doubled(*n, least_receive_buffer);
+        s.receive_buffer_set = true;
+        return 0;
+    case SO_SNDBUF:
+    case SO_SNDBUFFORCE:
+        s.send_buffer = doubled(*n, least_send_buffer);
+        s.send_buffer_set = true;
+        return 0;
+    case SO_RCVLOWAT: s.receive_low_water = static_cast<std::uint32_t>(*n < 0 ? INT32_MAX : *n == 0 ? 1 : *n); return 0;
+    case SO_PRIORITY: s.priority = *n; return 0;
+    case so_max_pacing_rate: s.pacing_rate = *n == -1 ? ~std::uint64_t{0} : static_cast<std::uint32_t>(*n); return 0;
+    case so_zerocopy:
+        if (!in_range(*n, 0, 1)) return -EINVAL;
+        s.zero_copy = *n != 0;
+        return 0;
+    case SO_DONTROUTE:
+    case SO_MARK:
+    case SO_BUSY_POLL:
+    case SO_TIMESTAMP:
+    case SO_BROADCAST: return 0; // nothing here that they would change
+    default: return -ENOPROTOOPT;
+    }
+}
+
+outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t size) {
+    stream_settings& s = settings_;
+    if (name == TCP_CONGESTION) {
+        if (size < 1) return -EINVAL;
+        const auto* text = static_cast<const char*>(value);
+        const std::string wanted(text, ::strnlen(text, std::min<socklen_t>(size, 15)));
+        if (wanted != "cubic" && wanted != "reno") return -ENOENT;
+        s.congestion = wanted;
+        return 0;
+    }
+    const std::optional<int> n = int_of(value, size);
+    if (!n) return -EINVAL;
+    switch (name) {
+    case TCP_NODELAY: s.no_delay = *n != 0; return 0;
+    case TCP_CORK: s.cork = *n != 0; return 0;
+    case TCP_MAXSEG:
+        if (*n != 0 && !in_range(*n, 88, 32'767)) return -EINVAL;
+        s.max_segment = static_cast<std::uint32_t>(*n);
+        return 0;
+    case TCP_KEEPIDLE:
+        if (!in_range(*n, 1, 32'767)) return -EINVAL;
+        s.keepalive_idle = *n;
+        return 0;
+    case TCP_KEEPINTVL:
+        if (!in_range(*n, 1, 32'767)) return -EINVAL;
+        s.keepalive_interval = *n;
+        return 0;
+    case TCP_KEEPCNT:
+        if (!in_range(*n, 1, 127)) return -EINVAL;
+        s.keepalive_probes = *n;
+        return 0;
+    case TCP_SYNCNT:
+        if (!in_range(*n, 1, 127)) return -EINVAL;
+        s.syn_count = *n;
+        return 0;
+    case TCP_LINGER2: s.fin_wait_2 = *n < 0 ? 0 : *n == 0 || *n > 120 ? 60 : *n; return 0;
+    case TCP_DEFER_ACCEPT: s.defer_accept = std::max(*n, 0); return 0;
+    case TCP_WINDOW_CLAMP:
+        if (*n == 0 && connection_ != nullptr) return -EINVAL;
+        s.window_clamp = static_cast<std::uint32_t>(std::max(*n, 0));
+        return 0;
+    case TCP_USER_TIMEOUT:
+        if (*n < 0) return -EINVAL;
+        s.user_timeout = static_cast<std::uint32_t>(*n);
+        return 0;
+    case TCP_QUICKACK:
+        if (tcp_connection* const c = connection(); c != nullptr) {
+            c->tcb.set_quick_acks(*n != 0);
+            stack_.tcp().mark_dirty(*c);
+        }
+        return 0;
+    case TCP_NOTSENT_LOWAT: s.unsent_low_water = static_cast<std::uint32_t>(*n); return 0;
+    case TCP_FASTOPEN:
+        if (*n < 0) return -EINVAL;
+        s.fast_open = *n;
+        return 0;
+    case TCP_FASTOPEN_CONNECT:
+        if (!in_range(*n, 0, 1)) return -EINVAL;
+        s.fast_open_connect = *n != 0;
+        return 0;
+    case TCP_INQ:
+        if (!in_range(*n, 0, 1)) return -EINVAL;
+        s.inquire = *n != 0;
+        return 0;
+    case TCP_THIN_LINEAR_TIMEOUTS:
+    case TCP_THIN_DUPACK: return in_range(*n, 0, 1) ? 0 : -EINVAL;
+    default: return -ENOPROTOOPT;
+    }
+}
+
+outcome stream_socket::set_ip_option(int name, const void* value, socklen_t size) {
+    int n = 0;
+    if (size >= sizeof(int)) {
+        n = *int_of(value, size);
+    } else if (size >= 1) {
+        n = *static_cast<const unsigned char*>(value);
+    } else {
+        return -EINVAL;
+    }
+    switch (name) {
+    case IP_TOS:
+    case IPV6_TCLASS: settings_.type_of_service = n & 0xff; return 0;
+    case IP_TTL:
+        if (n != -1 && !in_range(n, 1, 255)) return -EINVAL;
+        settings_.time_to_live = n == -1 ? 64 : n;
+        return 0;
+    case IP_MTU_DISCOVER:
+        if (!in_range(n, 0, 5)) return -EINVAL;
+        settings_.path_mtu_discovery = n;
+        return 0;
+    case IP_RECVERR:
+    case IP_RECVTOS:
+    case IP_FREEBIND:
+    case IP_BIND_ADDRESS_NO_PORT:
+    case IPV6_V6ONLY: return 0;
+    default: return -ENOPROTOOPT;
+    }
+}
+
+outcome stream_socket::get_option(int level, int name, void* value, socklen_t* size) {
+    const stream_settings& s = settings_;
+    if (size == nullptr) return -EFAULT;
+    if (level == IPPROTO_TCP) return get_tcp_option(name, value, size);
+    if (level == IPPROTO_IP || level == IPPROTO_IPV6) {
+        switch (name) {
+        case IP_TOS:
+        case IPV6_TCLASS: return give_int(s.type_of_service, value, size);
+        case IP_TTL: return give_int(s.time_to_live, value, size);
+        case IP_MTU_DISCOVER: return give_int(s.path_mtu_discovery, value, size);
+        case IP_MTU:
+            if (connection_ == nullptr) return -ENOTCONN;
+            return give_int(static_cast<int>(stack_.ip().path_mtu_to(stack_.tcp().now(),
+                                                                     connection_->peer_address().v4())), value, size);
+        default: return -ENOPROTOOPT;
+        }
+    }
+    if (level != SOL_SOCKET) return -ENOPROTOOPT;
+    switch (name) {
+    case SO_ERROR: return give_int(static_cast<int>(take_error()), value, size);
+    case SO_TYPE: return give_int(SOCK_STREAM, value, size);
+    case SO_PROTOCOL: return give_int(IPPROTO_TCP, value, size);
+    case SO_DOMAIN: return give_int(family_, value, size);
+    case SO_ACCEPTCONN: return give_int(listener_ != nullptr, value, size);
+    case SO_REUSEADDR: return give_int(s.reuse_address, value, size);
+    case SO_REUSEPORT: return give_int(s.reuse_port, value, size);
+    case SO_KEEPALIVE: return give_int(s.keepalive, value, size);
+    case SO_OOBINLINE: return give_int(s.inline_urgent, value, size);
+    case SO_RCVBUF: return give_int(static_cast<int>(s.receive_buffer), value, size);
+    case SO_SNDBUF: return give_int(static_cast<int>(s.send_buffer), value, size);
+    case SO_RCVLOWAT: return give_int(static_cast<int>(s.receive_low_water), value, size);
+    case SO_PRIORITY: return give_int(s.priority, value, size);
+    case SO_RCVTIMEO: return give_time(s.receive_timeout, value, size);
+    case SO_SNDTIMEO: return give_time(s.send_timeout, value, size);
+    case so_zerocopy: return give_int(s.zero_copy, value, size);
+    case so_max_pacing_rate:
+        if (*size >= sizeof s.pacing_rate) return give(&s.pacing_rate, sizeof s.pacing_rate, value, size);
+        return give_int(static_cast<int>(std::min<std::uint64_t>(s.pacing_rate, UINT32_MAX)), value, size);
+    case SO_LINGER: {
+        const struct linger l{.l_onoff = s.linger, .l_linger = s.linger_time};
+        return give(&l, sizeof l, value, size);
+    }
+    default: return -ENOPROTOOPT;
+    }
+}
+
+outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
+    const stream_settings& s = settings_;
+    const tcp_connection* const c = connection();
+    switch (name) {
+    case TCP_NODELAY: return give_int(s.no_delay, value, size);
+    case TCP_CORK: return give_int(s.cork, value, size);
+    case TCP_MAXSEG:
+        if (c != nullptr && !in_handshake()) return give_int(static_cast<int>(c->tcb.segment_payload()), value, size);
+        return give_int(s.max_segment != 0 ? static_cast<int>(s.max_segment) : 536, value, size);
+    case TCP_KEEPIDLE: return give_int(s.keepalive_idle, value, size);
+    case TCP_KEEPINTVL: return give_int(s.keepalive_interval, value, size);
+    case TCP_KEEPCNT: return give_int(s.keepalive_probes, value, size);
+    case TCP_SYNCNT: return give_int(s.syn_count != 0 ? s.syn_count : 6, value, size);
+    case TCP_LINGER2: return give_int(s.fin_wait_2, value, size);
+    case TCP_DEFER_ACCEPT: return give_int(s.defer_accept, value, size);
+    case TCP_WINDOW_CLAMP: return give_int(static_cast<int>(s.window_clamp), value, size);
+    case TCP_USER_TIMEOUT: return give_int(static_cast<int>(s.user_timeout), value, size);
+    case TCP_QUICKACK: return give_int(c != nullptr && c->tcb.quick_acks(), value, size);
+    case TCP_NOTSENT_LOWAT: return give_int(static_cast<int>(s.unsent_low_water), value, size);
+    case TCP_FASTOPEN: return give_int(s.fast_open, value, size);
+    case TCP_FASTOPEN_CONNECT: return give_int(s.fast_open_connect, value, size);
+    case TCP_INQ: return give_int(s.inquire, value, size);
+    case TCP_THIN_LINEAR_TIMEOUTS:
+    case TCP_THIN_DUPACK: return give_int(0, value, size);
+    case TCP_CONGESTION: {
+        char text[16] = {};
+        std::memcpy(text, s.congestion.data(), std::min<std::size_t>(s.congestion.size(), 15));
+        return give(text, sizeof text, value, size);
+    }
+    case TCP_INFO: {
+        tcp_info info{};
+        if (c != nullptr) {
+            info = linux_tcp_info(c->tcb, stack_.tcp().now());
+        } else {
+            info.tcpi_state = linux_state(listener_ != nullptr ? tcp::tcp_state::listen : tcp::tcp_state::closed);
+        }
+        return give(&info, sizeof info, value, size);
+    }
+    default: return -ENOPROTOOPT;
+    }
+}
+
+} // namespace corewire::posix

@@ -1,0 +1,27 @@
+#include <corewire/net/posix/stream_settings.hh>
+
+#include <algorithm>
+
+namespace corewire::posix {
+
+tcp_options_set stream_settings::for_backend() const {
+    tcp_options_set o;
+    o.no_delay = no_delay;
+    o.receive_buffer = std::max(receive_buffer / 2, 1024u);
+    o.send_buffer = std::max(send_buffer / 2, 2048u);
+    o.keepalive = keepalive;
+    o.keepalive_idle = std::chrono::seconds{keepalive_idle};
+    o.keepalive_interval = std::chrono::seconds{keepalive_interval};
+    o.keepalive_probes = static_cast<unsigned>(keepalive_probes);
+    return o;
+}
+
+void stream_settings::apply(tcp::parameters& p) const {
+    if (max_segment != 0) p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.mss, max_segment));
+    p.user_timeout = std::chrono::milliseconds{user_timeout};
+    p.fin_wait_2 = std::chrono::seconds{fin_wait_2};
+    if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
+    p.congestion = congestion == "reno" ? tcp::reno_congestion : tcp::cubic_congestion;
+}
+
+} // namespace corewire::posix

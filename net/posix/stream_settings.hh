@@ -1,0 +1,51 @@
+// What setsockopt() has asked of a stream socket: it goes to the socket's connection, and accepted sockets inherit it.
+// A plain value.
+#pragma once
+
+#include <corewire/net/socket/provider.hh>
+#include <corewire/net/tcp/parameters.hh>
+
+#include <cstdint>
+#include <string>
+
+namespace corewire::posix {
+
+struct stream_settings {
+    // SOL_SOCKET
+    std::uint32_t receive_buffer = 131'072; ///< as SO_RCVBUF reports it: twice what was asked for
+    std::uint32_t send_buffer = 4u << 20;
+    bool receive_buffer_set = false;        ///< by SO_RCVBUF: it does not grow any more
+    bool send_buffer_set = false;
+    bool reuse_address = false, reuse_port = false, keepalive = false, linger = false, inline_urgent = false;
+    int linger_time = 0;                    ///< seconds
+    std::uint32_t receive_low_water = 1;    ///< bytes
+    duration receive_timeout{0};            ///< 0: for ever
+    duration send_timeout{0};
+    int priority = 0;
+    std::uint64_t pacing_rate = ~std::uint64_t{0}; ///< bytes a second; remembered, not yet followed
+    bool zero_copy = false;
+    // IPPROTO_TCP
+    bool no_delay = false, cork = false;
+    std::uint32_t max_segment = 0;          ///< 0: as the path allows
+    int keepalive_idle = 7200, keepalive_interval = 75, keepalive_probes = 9; ///< seconds, seconds, number
+    int syn_count = 0;                      ///< 0: the host's
+    int fin_wait_2 = 60;                    ///< seconds (TCP_LINGER2)
+    int defer_accept = 0;                   ///< seconds
+    std::uint32_t window_clamp = 0;
+    std::uint32_t user_timeout = 0;         ///< milliseconds
+    std::uint32_t unsent_low_water = ~std::uint32_t{0}; ///< TCP_NOTSENT_LOWAT, bytes
+    int fast_open = 0;                      ///< length of the queue
+    bool fast_open_connect = false;
+    bool inquire = false;                   ///< TCP_INQ
+    std::string congestion = "cubic";
+    // IPPROTO_IP
+    int type_of_service = 0;
+    int time_to_live = 64;
+    int path_mtu_discovery = 1;             ///< IP_PMTUDISC_WANT
+
+    /// For connections to come.
+    void apply(tcp::parameters& p) const;
+    tcp_options_set for_backend() const;
+};
+
+} // namespace corewire::posix

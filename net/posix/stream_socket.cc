@@ -1,0 +1,325 @@
+#include <corewire/net/posix/stream_socket.hh>
+
+#include <cstring>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <utility>
+
+namespace corewire::posix {
+
+namespace {
+
+/// Operations that are never left waiting.
+struct read_now final : read_operation {
+    read_now() noexcept : read_operation(wait_limits{}) {}
+    void abandon() noexcept override {}
+};
+struct write_now final : write_operation {
+    write_now() noexcept : write_operation(wait_limits{}) {}
+    void abandon() noexcept override {}
+};
+struct accept_now final : accept_operation {
+    accept_now() noexcept : accept_operation(wait_limits{}) {}
+    void abandon() noexcept override {}
+};
+
+std::uint64_t total_size(std::span<const iovec> parts) noexcept {
+    std::uint64_t sum = 0;
+    for (const iovec& v : parts) sum += v.iov_len;
+    return sum;
+}
+
+} // namespace
+
+stream_socket::stream_socket(network_stack& stack, int family, const stream_settings& settings, tcp_tuning base)
+    : stack_(stack), family_(family), settings_(settings), base_(std::move(base)) {}
+
+stream_socket::stream_socket(network_stack& stack, const stream_socket& listener, std::unique_ptr<stack_tcp_socket> made)
+    : stack_(stack), family_(listener.family_), settings_(listener.settings_), base_(listener.base_), told_connected_(true),
+      connection_(std::move(made)) {
+    apply_settings();
+}
+
+stream_socket::~stream_socket() {
+    if (connection_ != nullptr && settings_.linger && settings_.linger_time == 0) connection_->abort();
+}
+
+tcp_tuning stream_socket::tuning() const {
+    return [base = base_, own = settings_](tcp::parameters& p) {
+        if (base) base(p);
+        own.apply(p);
+    };
+}
+
+void stream_socket::apply_settings() {
+    if (listener_ != nullptr) listener_->set_tuning(tuning());
+    tcp_connection* const c = connection();
+    if (c == nullptr) return;
+    connection_->set_options(settings_.for_backend());
+    c->tcb.set_user_timeout(std::chrono::milliseconds{settings_.user_timeout});
+}
+
+// ---- opening ----
+
+outcome stream_socket::bind(const socket_address& at) {
+    if (is_bound_ || connection_ != nullptr || listener_ != nullptr) return -EINVAL;
+    if (!at.v4().is_any() && at.v4() != stack_.address()) return -EADDRNOTAVAIL;
+    bound_ = at;
+    if (bound_.port == 0) bound_.port = stack_.tcp().choose_listen_port(0);
+    is_bound_ = true;
+    return 0;
+}
+
+outcome stream_socket::listen(int backlog) {
+    if (connection_ != nullptr) return -EINVAL;
+    const unsigned limit = static_cast<unsigned>(std::min(std::max(backlog, 0), 4096)) + 1; // Linux lets in one more
+    if (listener_ != nullptr) {
+        listener_->set_backlog(limit);
+        return 0;
+    }
+    if (!is_bound_) {
+        if (const outcome r = bind({ipv4::any(), 0}); r < 0) return r;
+    }
+    try {
+        listener_ = std::make_unique<tcp_listen_socket>(
+            stack_.tcp(), socket_address(stack_.address(), bound_.port),
+            listen_options{.backlog = limit, .stream = settings_.for_backend()});
+    } catch (const std::system_error& e) {
+        return -e.code().value();
+    }
+    listener_->set_tuning(tuning());
+    return 0;
+}
+
+outcome stream_socket::connect(const socket_address& to) {
+    if (listener_ != nullptr) return -EISCONN;
+    if (connection_ != nullptr) {
+        if (told_connected_) return -EISCONN;
+        if (in_handshake()) return -EALREADY;
+        if (peek_error() == std::errc{}) {
+            told_connected_ = true;
+            return 0;
+        }
+        const std::errc why = take_error();
+        connection_.reset();
+        error_told_ = false;
+        return failed(why != std::errc{} ? why : std::errc::connection_aborted);
+    }
+    if (pending_error_ != std::errc{}) return failed(std::exchange(pending_error_, std::errc{}));
+    try {
+        tcp_connection& c = stack_.tcp().open(stack_.address(), is_bound_ ? bound_.port : std::uint16_t{0}, to.v4(), to.port,
+                                              settings_.for_backend(), tuning());
+        connection_ = std::make_unique<stack_tcp_socket>(c);
+    } catch (const std::system_error& e) {
+        return -e.code().value();
+    }
+    return -EINPROGRESS;
+}
+
+bool stream_socket::in_handshake() const {
+    const tcp_connection* const c = connection();
+    return c != nullptr && (c->tcb.state() == tcp::tcp_state::syn_sent || c->tcb.state() == tcp::tcp_state::syn_received);
+}
+
+outcome stream_socket::accept(std::unique_ptr<stream_socket>& accepted) {
+    if (listener_ == nullptr) return -EINVAL;
+    accept_now op;
+    if (!listener_->start_accept(op)) {
+        listener_->cancel(op);
+        return -EAGAIN;
+    }
+    if (op.error != std::errc{}) return failed(op.error);
+    auto made = std::unique_ptr<stack_tcp_socket>(static_cast<stack_tcp_socket*>(op.accepted.release()));
+    accepted.reset(new stream_socket(stack_, *this, std::move(made)));
+    return 0;
+}
+
+// ---- errors ----
+
+std::errc stream_socket::peek_error() const {
+    if (pending_error_ != std::errc{}) return pending_error_;
+    const tcp_connection* const c = connection();
+    return c == nullptr || error_told_ ? std::errc{} : c->tcb.error();
+}
+
+std::errc stream_socket::take_error() {
+    const std::errc why = peek_error();
+    pending_error_ = {};
+    if (why != std::errc{}) error_told_ = true;
+    return why;
+}
+
+// ---- data ----
+
+outcome stream_socket::receive(std::span<const iovec> into, int flags) {
+    tcp_connection* const c = connection();
+    if (c == nullptr) {
+        if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
+        return -ENOTCONN;
+    }
+    if (in_handshake()) return -EAGAIN;
+    if ((flags & MSG_OOB) != 0) return -EINVAL; // urgent data stays in line (docs/rfc/9293.md)
+    const std::uint64_t wanted = total_size(into);
+    if ((flags & MSG_PEEK) != 0) {
+        std::uint32_t offset = 0;
+        for (const iovec& v : into) {
+            offset += c->tcb.peek(offset, {static_cast<std::byte*>(v.iov_base), v.iov_len});
+        }
+        if (offset != 0 || wanted == 0) return offset;
+    }
+    std::uint64_t taken = 0;
+    if ((flags & MSG_PEEK) == 0) {
+        for (const iovec& v : into) {
+            auto* at = static_cast<std::byte*>(v.iov_base);
+            for (std::size_t left = v.iov_len; left != 0 && c->tcb.readable() != 0;) {
+                read_now op;
+                op.max_size = static_cast<std::uint32_t>(std::min<std::size_t>(left, UINT32_MAX));
+                if (!connection_->start_read(op)) {
+                    connection_->cancel(op);
+                    break;
+                }
+                if ((flags & MSG_TRUNC) == 0) std::memcpy(at, op.data.data(), op.data.size()); // tcp(7): discard
+                at += op.data.size();
+                left -= op.data.size();
+                taken += op.data.size();
+            }
+        }
+    }
+    if (taken != 0 || wanted == 0) return static_cast<outcome>(taken);
+    if (c->tcb.at_end()) return 0;
+    if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
+    if (reading_shut_ || c->tcb.state() == tcp::tcp_state::closed) return 0;
+    return -EAGAIN;
+}
+
+outcome stream_socket::send(std::span<const iovec> from, int flags) {
+    tcp_connection* const c = connection();
+    if (c == nullptr) {
+        if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
+        return -EPIPE;
+    }
+    if (in_handshake() && !told_connected_) return -EAGAIN;
+    if ((flags & MSG_OOB) != 0) flags &= ~MSG_OOB; // urgent data travels in line
+    if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
+    if (writing_shut_ || c->tcb.state() == tcp::tcp_state::closed) return -EPIPE;
+    std::uint64_t taken = 0;
+    for (const iovec& v : from) {
+        if (v.iov_len == 0) continue;
+        write_now op;
+        op.borrowed = {static_cast<const std::byte*>(v.iov_base), v.iov_len};
+        const bool all = connection_->start_write(op);
+        if (!all) connection_->cancel(op);
+        if (op.error != std::errc{}) return taken != 0 ? static_cast<outcome>(taken) : failed(op.error);
+        taken += v.iov_len - op.borrowed.size();
+        if (all) continue;
+        no_space_ = true;
+        break;
+    }
+    if (taken != 0 || total_size(from) == 0) return static_cast<outcome>(taken);
+    return -EAGAIN;
+}
+
+outcome stream_socket::shutdown(int how) {
+    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
+    if (listener_ != nullptr) {
+        if (how == SHUT_WR) return 0;
+        listener_.reset();
+        return 0;
+    }
+    tcp_connection* const c = connection();
+    if (c == nullptr || c->tcb.state() == tcp::tcp_state::closed) return -ENOTCONN;
+    if (c->tcb.state() == tcp::tcp_state::syn_sent) {
+        connection_->abort();
+        connection_.reset();
+        return 0;
+    }
+    if (how != SHUT_WR) reading_shut_ = true;
+    if (how != SHUT_RD && !writing_shut_) {
+        writing_shut_ = true;
+        connection_->shutdown();
+    }
+    return 0;
+}
+
+bool stream_socket::unsent_at_close() const {
+    const tcp_connection* const c = connection();
+    return c != nullptr && settings_.linger && settings_.linger_time > 0 && c->tcb.state() != tcp::tcp_state::closed &&
+           !c->tcb.all_acknowledged();
+}
+
+// ---- what holds now ----
+
+std::uint32_t stream_socket::unsent() const { return connection()->tcb.info().unsent; }
+
+unsigned stream_socket::events() const {
+    if (listener_ != nullptr) return listener_->ready() != 0 ? POLLIN | POLLRDNORM : 0u;
+    const tcp_connection* const c = connection();
+    if (c == nullptr) return POLLOUT | POLLWRNORM | POLLHUP | (pending_error_ != std::errc{} ? POLLERR : 0u);
+    if (in_handshake()) return 0;
+    const tcp::tcb& t = c->tcb;
+    const bool dead = t.state() == tcp::tcp_state::closed;
+    const bool reading_over = dead || reading_shut_ || tcp::at_or_after_fin(t.state());
+    const bool writing_over = dead || writing_shut_;
+    unsigned e = 0;
+    if (peek_error() != std::errc{}) e |= POLLERR;
+    if (reading_over && writing_over) e |= POLLHUP;
+    if (reading_over) e |= POLLIN | POLLRDNORM | POLLRDHUP;
+    if (t.readable() >= settings_.receive_low_water) e |= POLLIN | POLLRDNORM;
+    // As Linux has it: writable when a third of the buffer is free and little enough waits to be sent (tcp(7)).
+    const std::uint32_t limit = t.options().send_buffer;
+    const std::uint32_t free = t.writable();
+    const bool room = free != 0 && free >= (limit - std::min(free, limit)) / 2;
+    if (writing_over || (room && (settings_.unsent_low_water == ~std::uint32_t{0} || unsent() < settings_.unsent_low_water))) {
+        e |= POLLOUT | POLLWRNORM;
+    }
+    if ((e & POLLOUT) != 0 && no_space_) {
+        no_space_ = false;
+        ++space_edges_;
+    }
+    return e;
+}
+
+std::uint64_t stream_socket::edges() const {
+    if (listener_ != nullptr) return listener_->arrivals();
+    const tcp_connection* const c = connection();
+    if (c == nullptr) return 0;
+    static_cast<void>(events()); // notices that there is room again
+    const tcp::connection_info i = c->tcb.info();
+    return i.bytes_received * 64 + space_edges_ * 1024 + static_cast<std::uint64_t>(i.state) +
+           (c->tcb.error() != std::errc{} ? 32u : 0u) + (reading_shut_ ? 16u : 0u);
+}
+
+socket_address stream_socket::local_address() const {
+    if (connection_ != nullptr) return connection_->local_address();
+    return bound_;
+}
+
+outcome stream_socket::peer_address(socket_address& peer) const {
+    const tcp_connection* const c = connection();
+    if (c == nullptr || c->tcb.state() == tcp::tcp_state::closed || in_handshake()) return -ENOTCONN;
+    peer = connection_->peer_address();
+    return 0;
+}
+
+int stream_socket::inquire() const {
+    const tcp_connection* const c = connection();
+    if (c == nullptr || in_handshake()) return 0;
+    const auto left = static_cast<int>(c->tcb.readable());
+    return left == 0 && tcp::at_or_after_fin(c->tcb.state()) ? 1 : left;
+}
+
+outcome stream_socket::ioctl(unsigned long request, int* value) {
+    const tcp_connection* const c = connection();
+    if (listener_ != nullptr) return -EINVAL;
+    switch (request) {
+    case SIOCINQ:
+        *value = 0;
+        if (c != nullptr && !in_handshake()) *value = static_cast<int>(c->tcb.readable());
+        return 0;
+    case SIOCOUTQ: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(c->tcb.queued()); return 0;
+    case SIOCOUTQNSD: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(unsent()); return 0;
+    default: return -ENOTTY;
+    }
+}
+
+} // namespace corewire::posix

@@ -1,0 +1,93 @@
+// stream_socket: a TCP socket as POSIX and Linux's tcp(7) know it, over our stack. Every call returns at once: what would
+// block returns -EAGAIN (connect: -EINPROGRESS), and whoever calls decides how to wait.
+//
+//     idle --bind--> idle --listen--> listening --accept--> another, connected
+//       `--connect--> connecting --established--> connected --reset, time-out--> connected, with an error to report
+//
+// Owned by the fd_table (while an fd refers to it), on its stack's shard. Bounded by its connection's buffers and its
+// listener's backlog.
+#pragma once
+
+#include <corewire/net/posix/descriptor.hh>
+#include <corewire/net/posix/stream_settings.hh>
+#include <corewire/net/stack/network_stack.hh>
+#include <corewire/net/stack/stack_sockets.hh>
+
+#include <memory>
+#include <span>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+namespace corewire::posix {
+
+class stream_socket final : public descriptor {
+public:
+    /// `family`: AF_INET, or AF_INET6 for a dual-stack socket whose peers are IPv4 (RFC 4291 2.5.5.2 addresses).
+    /// `base`: what the host decides for each connection, before the socket's own settings.
+    stream_socket(network_stack& stack, int family, const stream_settings& settings, tcp_tuning base);
+    ~stream_socket() override;
+
+    outcome bind(const socket_address& at);
+    outcome listen(int backlog);
+    outcome connect(const socket_address& to);
+    /// A connection whose handshake is done; -EAGAIN, -EINVAL if not listening.
+    outcome accept(std::unique_ptr<stream_socket>& accepted);
+    outcome receive(std::span<const iovec> into, int flags);
+    outcome send(std::span<const iovec> from, int flags);
+    outcome shutdown(int how);
+    /// SO_LINGER with time 0 makes the close a reset.
+    outcome set_option(int level, int name, const void* value, socklen_t size);
+    outcome get_option(int level, int name, void* value, socklen_t* size);
+    /// SIOCINQ, SIOCOUTQ, SIOCOUTQNSD.
+    outcome ioctl(unsigned long request, int* value);
+
+    /// TCP_INQ: bytes to read; at the end of the stream 1.
+    int inquire() const;
+
+    unsigned events() const override;
+    std::uint64_t edges() const override;
+
+    int family() const noexcept { return family_; }
+    bool connecting() const noexcept { return connection_ != nullptr && !told_connected_; }
+    /// Handshake still under way.
+    bool in_handshake() const;
+    bool listening() const noexcept { return listener_ != nullptr; }
+    /// With SO_LINGER: closing has something left to wait for.
+    bool unsent_at_close() const;
+    socket_address local_address() const;
+    outcome peer_address(socket_address& peer) const;
+    stream_settings& settings() noexcept { return settings_; }
+    /// Null before connect() or when there is none.
+    tcp_connection* connection() const noexcept { return connection_ != nullptr ? &connection_->connection() : nullptr; }
+
+private:
+    stream_socket(network_stack& stack, const stream_socket& listener, std::unique_ptr<stack_tcp_socket> connection);
+    /// SO_ERROR: what the connection died of, told once.
+    std::errc take_error();
+    std::errc peek_error() const;
+    tcp_tuning tuning() const;
+    void apply_settings();
+    outcome set_socket_option(int name, const void* value, socklen_t size);
+    outcome set_tcp_option(int name, const void* value, socklen_t size);
+    outcome set_ip_option(int name, const void* value, socklen_t size);
+    outcome get_tcp_option(int name, void* value, socklen_t* size);
+    std::uint32_t unsent() const;
+
+    network_stack& stack_;
+    int family_;
+    stream_settings settings_;
+    tcp_tuning base_;
+    socket_address bound_{};
+    bool is_bound_ = false;
+    bool told_connected_ = false; ///< connect() has returned 0
+    bool error_told_ = false;
+    bool reading_shut_ = false;
+    bool writing_shut_ = false;
+    mutable bool no_space_ = false; ///< a writer was turned away: an edge when there is room again
+    mutable std::uint64_t space_edges_ = 0;
+    std::errc pending_error_{};   ///< of a connection that is gone
+    std::unique_ptr<tcp_listen_socket> listener_;
+    std::unique_ptr<stack_tcp_socket> connection_;
+};
+
+} // namespace corewire::posix

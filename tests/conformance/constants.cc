@@ -1,0 +1,98 @@
+#include "constants.hh"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <linux/tcp.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <map>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sstream>
+#include <stdexcept>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+namespace corewire::conformance {
+
+#define NAME(n) {#n, n}
+
+std::int64_t constant(const std::string& text) {
+    static const std::map<std::string, std::int64_t> known{
+        NAME(AF_INET), NAME(AF_INET6), NAME(SOCK_STREAM), NAME(SOCK_NONBLOCK), NAME(SOCK_DGRAM), NAME(IPPROTO_TCP), NAME(IPPROTO_IP),
+        NAME(SOL_SOCKET), {"SOL_TCP", IPPROTO_TCP}, NAME(SOL_IP), NAME(SO_REUSEADDR), NAME(SO_RCVBUF), NAME(SO_SNDBUF), NAME(SO_LINGER),
+        NAME(SO_KEEPALIVE), NAME(SO_ERROR), NAME(SO_RCVTIMEO), NAME(SO_RCVLOWAT), NAME(TCP_NODELAY), NAME(TCP_CORK),
+        NAME(TCP_MAXSEG), NAME(TCP_KEEPIDLE), NAME(TCP_KEEPINTVL), NAME(TCP_KEEPCNT), NAME(TCP_USER_TIMEOUT), NAME(TCP_QUICKACK),
+        NAME(TCP_DEFER_ACCEPT), NAME(TCP_INFO), NAME(TCP_NOTSENT_LOWAT), NAME(TCP_SYNCNT), NAME(TCP_LINGER2), NAME(TCP_INQ),
+        NAME(TCP_FASTOPEN), NAME(TCP_CONGESTION), NAME(TCP_WINDOW_CLAMP), NAME(SHUT_RD), NAME(SHUT_WR), NAME(SHUT_RDWR),
+        NAME(F_GETFL), NAME(F_SETFL), NAME(O_RDWR),
+        NAME(O_NONBLOCK), NAME(MSG_DONTWAIT), NAME(MSG_PEEK), NAME(MSG_WAITALL), NAME(MSG_TRUNC), NAME(MSG_MORE), NAME(MSG_OOB),
+        NAME(SIOCINQ), NAME(SIOCOUTQ), NAME(SIOCOUTQNSD), NAME(POLLIN), NAME(POLLOUT), NAME(POLLERR), NAME(POLLHUP), NAME(POLLRDHUP),
+        NAME(EPOLLIN), NAME(EPOLLOUT), NAME(EPOLLERR), NAME(EPOLLHUP), NAME(EPOLLRDHUP), NAME(EPOLLET), NAME(EPOLLONESHOT),
+        NAME(EPOLL_CTL_ADD), NAME(EPOLL_CTL_MOD), NAME(EPOLL_CTL_DEL), NAME(EAGAIN), NAME(EINPROGRESS), NAME(EALREADY), NAME(EISCONN),
+        NAME(ENOTCONN), NAME(ECONNREFUSED), NAME(ECONNRESET), NAME(ECONNABORTED), NAME(ETIMEDOUT), NAME(EPIPE), NAME(EINVAL),
+        NAME(EADDRINUSE), NAME(EADDRNOTAVAIL), NAME(EHOSTUNREACH), NAME(ENETUNREACH), NAME(EBADF), NAME(ENOPROTOOPT), NAME(ENOTSOCK),
+        NAME(EMSGSIZE), NAME(EAFNOSUPPORT), NAME(EFAULT), NAME(ENOENT), NAME(EEXIST), NAME(ESOCKTNOSUPPORT), NAME(EPROTONOSUPPORT)};
+    std::int64_t sum = 0;
+    std::istringstream in(text);
+    for (std::string name; std::getline(in, name, '|');) {
+        const auto from = name.find_first_not_of(" \t");
+        if (from == name.npos) throw std::runtime_error("an empty number");
+        name = name.substr(from, name.find_last_not_of(" \t") - from + 1);
+        if (const auto found = known.find(name); found != known.end()) {
+            sum |= found->second;
+        } else {
+            std::size_t used = 0;
+            const std::int64_t n = std::stoll(name, &used, 0);
+            if (used != name.size()) throw std::runtime_error("unknown name " + name);
+            sum = in.eof() && sum == 0 ? n : sum | n;
+        }
+    }
+    return sum;
+}
+
+#undef NAME
+
+std::int64_t info_field(const tcp_info& i, const std::string& name) {
+#define FIELD(n) if (name == #n) return static_cast<std::int64_t>(i.n)
+    FIELD(tcpi_state);
+    FIELD(tcpi_ca_state);
+    FIELD(tcpi_retransmits);
+    FIELD(tcpi_backoff);
+    FIELD(tcpi_probes);
+    FIELD(tcpi_options);
+    FIELD(tcpi_rto);
+    FIELD(tcpi_snd_mss);
+    FIELD(tcpi_rcv_mss);
+    FIELD(tcpi_unacked);
+    FIELD(tcpi_sacked);
+    FIELD(tcpi_lost);
+    FIELD(tcpi_retrans);
+    FIELD(tcpi_rtt);
+    FIELD(tcpi_rttvar);
+    FIELD(tcpi_min_rtt);
+    FIELD(tcpi_snd_ssthresh);
+    FIELD(tcpi_snd_cwnd);
+    FIELD(tcpi_reordering);
+    FIELD(tcpi_advmss);
+    FIELD(tcpi_pmtu);
+    FIELD(tcpi_total_retrans);
+    FIELD(tcpi_bytes_acked);
+    FIELD(tcpi_bytes_received);
+    FIELD(tcpi_bytes_sent);
+    FIELD(tcpi_bytes_retrans);
+    FIELD(tcpi_notsent_bytes);
+    FIELD(tcpi_segs_in);
+    FIELD(tcpi_segs_out);
+    FIELD(tcpi_data_segs_in);
+    FIELD(tcpi_data_segs_out);
+    FIELD(tcpi_delivered);
+    FIELD(tcpi_dsack_dups);
+    FIELD(tcpi_busy_time);
+    FIELD(tcpi_rwnd_limited);
+    FIELD(tcpi_sndbuf_limited);
+#undef FIELD
+    throw std::runtime_error("unknown field " + name);
+}
+
+} // namespace corewire::conformance

@@ -1,0 +1,73 @@
+// A conformance script: timed system calls and packets in a notation like packetdrill's. What it means is in player.hh.
+//
+//     0      socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
+//     +0     < S 0:0(0) win 32792 <mss 1000,sackOK,nop,nop,nop,wscale 7>
+//     +.04   > . 1:1(0) ack 1001
+//     +0...0.2 read(4, ..., 1000) = 1000                     (a call that blocks: when it begins, and when it ends)
+//     +0     %{ assert tcpi_snd_cwnd == 10 }%
+//     +0     < icmp unreachable frag_needed mtu 1200 [1:1461(1460)]
+//
+// Plain values, made from text by parse_script(), which throws std::runtime_error with the line's number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace corewire::conformance {
+
+/// Microseconds.
+using script_time = std::int64_t;
+
+struct tcp_option_text {
+    std::string name;                  ///< mss, wscale, sackOK, nop, eol, TS, sack
+    std::vector<std::int64_t> numbers; ///< the value; TS: val, ecr; sack: left, right, left, right...
+    bool operator==(const tcp_option_text&) const = default;
+};
+
+struct packet_step {
+    bool inbound = false;
+    std::string flags;                 ///< of S F R P . E W U
+    std::int64_t first = 0, end = 0;
+    std::optional<std::int64_t> ack;
+    std::optional<std::int64_t> window;
+    std::vector<tcp_option_text> options;
+    bool any_options = false;          ///< `<...>`
+    unsigned ecn = 0;                  ///< 0 not capable, 1 ect1, 2 ect0, 3 ce
+};
+
+struct icmp_step {
+    std::string kind;                  ///< host_unreachable, net_unreachable, port_unreachable, frag_needed
+    std::uint32_t mtu = 0;
+    std::int64_t first = 0, end = 0;   ///< numbers of the segment of ours that it quotes
+};
+
+struct call_step {
+    std::string name;
+    std::vector<std::string> arguments; ///< as written
+    std::int64_t result = 0;
+    std::string error;                  ///< "EAGAIN", or empty
+    std::optional<script_time> until;   ///< blocking: when it returns, relative like the step's own time
+};
+
+struct check_step {
+    std::string name;                   ///< a field of struct tcp_info
+    std::string comparison;             ///< == != < <= > >=
+    std::int64_t value = 0;
+};
+
+struct step {
+    int line = 0;
+    std::string text;
+    bool relative = true;               ///< to the step before
+    bool any_time = false;              ///< `*`
+    script_time at = 0;
+    std::variant<packet_step, icmp_step, call_step, std::vector<check_step>> what;
+};
+
+std::vector<step> parse_script(const std::string& text);
+
+} // namespace corewire::conformance

@@ -1,0 +1,10 @@
+# The player is a library of its own; what it plays against is loaded while the tests run, not linked.
+set(TEST_TIMEOUT 60)
+if(NOT TARGET corewire_conformance_player)
+    file(GLOB player_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/conformance/*.cc")
+    list(FILTER player_sources EXCLUDE REGEX "_test\\.cc$")
+    add_library(corewire_conformance_player STATIC ${player_sources})
+    target_link_libraries(corewire_conformance_player PUBLIC corewire_net ${CMAKE_DL_LIBS})
+    add_dependencies(corewire_conformance_player corewire_packetdrill)
+endif()
+set(TEST_LIBRARIES corewire_conformance_player)

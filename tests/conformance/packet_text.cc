@@ -1,0 +1,193 @@
+#include "packet_text.hh"
+
+#include <corewire/net/wire/checksum.hh>
+#include <corewire/reactor/base/bytes.hh>
+
+#include <sstream>
+#include <stdexcept>
+
+namespace corewire::conformance {
+
+namespace {
+
+class bytes_out {
+public:
+    void u8(std::uint64_t v) { out.push_back(static_cast<std::byte>(v)); }
+    void u16(std::uint64_t v) { u8(v >> 8), u8(v); }
+    void u32(std::uint64_t v) { u16(v >> 16), u16(v); }
+    void zeros(std::size_t n) { out.insert(out.end(), n, std::byte{0}); }
+    std::vector<std::byte> out;
+};
+
+constexpr std::pair<char, unsigned> flag_bits[] = {{'F', 1}, {'S', 2}, {'R', 4}, {'P', 8}, {'.', 16}, {'U', 32}, {'E', 64}, {'W', 128}};
+
+unsigned bits_of(const std::string& flags) {
+    unsigned bits = 0;
+    for (const char f : flags) {
+        for (const auto& [letter, bit] : flag_bits) bits |= letter == f ? bit : 0;
+    }
+    return bits;
+}
+
+std::string flags_of(unsigned bits) {
+    std::string s;
+    for (const char letter : std::string("SFRPEWU.")) {
+        for (const auto& [l, bit] : flag_bits) {
+            if (l == letter && (bits & bit) != 0) s += l;
+        }
+    }
+    return s;
+}
+
+void write_option(bytes_out& o, const tcp_option_text& t, const connection_text& c) {
+    const auto value = [&](std::size_t i) { return static_cast<std::uint64_t>(t.numbers.at(i)); };
+    if (t.name == "mss") {
+        o.u8(2), o.u8(4), o.u16(value(0));
+    } else if (t.name == "wscale") {
+        o.u8(3), o.u8(3), o.u8(value(0));
+    } else if (t.name == "sackOK") {
+        o.u8(4), o.u8(2);
+    } else if (t.name == "nop") {
+        o.u8(1);
+    } else if (t.name == "eol") {
+        o.u8(0);
+    } else if (t.name == "TS") {
+        o.u8(8), o.u8(10), o.u32(value(0)), o.u32(value(1) == 0 ? 0 : value(1) + c.stamp_offset);
+    } else if (t.name == "sack") {
+        o.u8(5), o.u8(2 + 4 * t.numbers.size());
+        for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u32(value(i) + c.local_isn);
+    } else {
+        throw std::runtime_error("unknown TCP option " + t.name);
+    }
+}
+
+std::vector<std::byte> ip_packet(std::uint8_t protocol, std::uint32_t from, std::uint32_t to, unsigned ecn,
+                                 const std::vector<std::byte>& payload) {
+    bytes_out o;
+    o.u8(0x45), o.u8(ecn), o.u16(20 + payload.size()), o.u16(0), o.u16(0x4000), o.u8(64), o.u8(protocol), o.u16(0);
+    o.u32(from), o.u32(to);
+    store_be16(o.out.data() + 10, wire::internet_sum().add(o.out).checksum());
+    o.out.insert(o.out.end(), payload.begin(), payload.end());
+    return std::move(o.out);
+}
+
+std::uint16_t tcp_checksum(std::uint32_t from, std::uint32_t to, std::span<const std::byte> segment) {
+    return wire::pseudo_header_sum(ipv4(from), ipv4(to), wire::ip_protocol::tcp, segment.size()).add(segment).checksum();
+}
+
+std::vector<tcp_option_text> read_options(std::span<const std::byte> o) {
+    std::vector<tcp_option_text> out;
+    for (std::size_t i = 0; i < o.size();) {
+        const unsigned kind = load_u8(o.data() + i);
+        if (kind <= 1) {
+            out.push_back({kind == 1 ? "nop" : "eol", {}});
+            ++i;
+            continue;
+        }
+        if (i + 1 >= o.size()) throw std::runtime_error("a TCP option without a length");
+        const std::size_t size = load_u8(o.data() + i + 1);
+        if (size < 2 || i + size > o.size()) throw std::runtime_error("a TCP option of a wrong length");
+        const std::byte* p = o.data() + i + 2;
+        tcp_option_text t;
+        switch (kind) {
+        case 2: t = {"mss", {load_be16(p)}}; break;
+        case 3: t = {"wscale", {load_u8(p)}}; break;
+        case 4: t = {"sackOK", {}}; break;
+        case 5:
+            t.name = "sack";
+            for (std::size_t n = 0; n + 4 <= size - 2; n += 4) t.numbers.push_back(load_be32(p + n));
+            break;
+        case 8: t = {"TS", {load_be32(p), load_be32(p + 4)}}; break;
+        default: t = {"kind" + std::to_string(kind), {}};
+        }
+        out.push_back(std::move(t));
+        i += size;
+    }
+    return out;
+}
+
+} // namespace
+
+std::vector<std::byte> build(const packet_step& p, const connection_text& c) {
+    bytes_out options;
+    for (const tcp_option_text& t : p.options) write_option(options, t, c);
+    while (options.out.size() % 4 != 0) options.u8(0);
+    bytes_out o;
+    const auto size = static_cast<std::size_t>(p.end - p.first);
+    o.u16(c.remote_port), o.u16(c.local_port);
+    o.u32(static_cast<std::uint64_t>(p.first) + c.remote_isn);
+    o.u32(p.ack ? static_cast<std::uint64_t>(*p.ack) + c.local_isn : 0);
+    o.u8((20 + options.out.size()) / 4 << 4), o.u8(bits_of(p.flags));
+    o.u16(static_cast<std::uint64_t>(p.window.value_or(65'535)));
+    o.u16(0), o.u16(0);
+    o.out.insert(o.out.end(), options.out.begin(), options.out.end());
+    for (std::size_t i = 0; i < size; ++i) o.u8(static_cast<std::uint64_t>(p.first) + i);
+    store_be16(o.out.data() + 16, tcp_checksum(c.remote, c.local, o.out));
+    return ip_packet(6, c.remote, c.local, p.ecn, std::move(o.out));
+}
+
+std::vector<std::byte> build(const icmp_step& p, const connection_text& c) {
+    const unsigned code = p.kind == "net_unreachable" ? 0 : p.kind == "host_unreachable" ? 1 : p.kind == "port_unreachable" ? 3 : 4;
+    bytes_out o;
+    o.u8(3), o.u8(code), o.u16(0), o.u16(0), o.u16(p.mtu);
+    bytes_out quoted; // the first 8 bytes of TCP: ports and sequence number
+    quoted.u16(c.local_port), quoted.u16(c.remote_port), quoted.u32(static_cast<std::uint64_t>(p.first) + c.local_isn);
+    const std::vector<std::byte> quote = ip_packet(6, c.local, c.remote, 0, quoted.out);
+    const std::size_t at = o.out.size();
+    o.out.insert(o.out.end(), quote.begin(), quote.end());
+    // The quoted header says how long the packet was.
+    std::byte* ip = o.out.data() + at;
+    store_be16(ip + 2, static_cast<std::uint16_t>(40 + (p.end - p.first)));
+    store_be16(ip + 10, 0);
+    store_be16(ip + 10, wire::internet_sum().add({ip, 20}).checksum());
+    store_be16(o.out.data() + 2, wire::internet_sum().add(o.out).checksum());
+    return ip_packet(1, c.remote, c.local, 0, std::move(o.out));
+}
+
+live_packet parse_packet(std::span<const std::byte> b) {
+    if (b.size() < 20 || load_u8(b.data()) != 0x45) throw std::runtime_error("no packet ever left (or none of IPv4)");
+    live_packet p;
+    p.type_of_service = load_u8(b.data() + 1) & 0xfc;
+    p.ecn = load_u8(b.data() + 1) & 3;
+    p.source = load_be32(b.data() + 12);
+    p.destination = load_be32(b.data() + 16);
+    if (load_be16(b.data() + 2) != b.size()) throw std::runtime_error("the IP header's length is not the packet's");
+    p.checksums_good = wire::internet_sum().add(b.first(20)).verifies();
+    p.is_tcp = load_u8(b.data() + 9) == 6;
+    if (!p.is_tcp) return p;
+    const std::span<const std::byte> t = b.subspan(20);
+    p.checksums_good &= wire::pseudo_header_sum(ipv4(p.source), ipv4(p.destination), wire::ip_protocol::tcp, t.size()).add(t).verifies();
+    p.source_port = load_be16(t.data());
+    p.destination_port = load_be16(t.data() + 2);
+    p.sequence = load_be32(t.data() + 4);
+    p.acknowledgment = load_be32(t.data() + 8);
+    p.flags = flags_of(load_u8(t.data() + 13));
+    p.window = load_be16(t.data() + 14);
+    const std::size_t header = (load_u8(t.data() + 12) >> 4) * std::size_t{4};
+    if (header < 20 || header > t.size()) throw std::runtime_error("a wrong data offset");
+    p.options = read_options(t.subspan(20, header - 20));
+    p.payload = static_cast<std::uint32_t>(t.size() - header);
+    return p;
+}
+
+std::string to_text(const std::vector<tcp_option_text>& options) {
+    std::string s = "<";
+    for (const tcp_option_text& t : options) {
+        if (s.size() > 1) s += ',';
+        s += t.name;
+        for (std::size_t i = 0; i < t.numbers.size(); ++i) s += (t.name == "sack" && i % 2 == 1 ? ':' : ' ') + std::to_string(t.numbers[i]);
+    }
+    return s + '>';
+}
+
+std::string to_text(const live_packet& p, const connection_text& c) {
+    if (!p.is_tcp) return "(not TCP)";
+    std::ostringstream s;
+    const auto first = static_cast<std::int32_t>(p.sequence - c.local_isn);
+    s << p.flags << ' ' << first << ':' << first + static_cast<std::int64_t>(p.payload) << '(' << p.payload << ')';
+    if (p.flags.find('.') != p.flags.npos) s << " ack " << static_cast<std::int32_t>(p.acknowledgment - c.remote_isn);
+    s << " win " << p.window << ' ' << to_text(p.options);
+    return s.str();
+}
+
+} // namespace corewire::conformance

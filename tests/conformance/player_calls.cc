@@ -1,0 +1,147 @@
+// The calls that a script may make, from their text to the library's table.
+#include "constants.hh"
+#include "player.hh"
+
+#include <arpa/inet.h>
+#include <cstring>
+#include <netinet/in.h>
+#include <vector>
+
+namespace corewire::conformance {
+
+namespace {
+
+/// What stands between the outer brackets.
+std::string inside(const std::string& s) {
+    if (s.size() < 2 || (s.front() != '[' && s.front() != '{')) return s;
+    return s.substr(1, s.size() - 2);
+}
+
+/// {name=value, ...} or {name: value, ...}: the value of `name`, or `otherwise`.
+std::string field(const std::string& text, const std::string& name, const std::string& otherwise = "0") {
+    const std::size_t at = text.find(name);
+    if (at == text.npos) return otherwise;
+    const std::size_t from = text.find_first_of("=:", at) + 1;
+    std::string value = text.substr(from, text.find_first_of(",}", from) - from);
+    const auto first = value.find_first_not_of(' ');
+    return first == value.npos ? otherwise : value.substr(first);
+}
+
+sockaddr_in name_of(std::uint32_t address, std::uint16_t port) {
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    in.sin_addr.s_addr = htonl(address);
+    in.sin_port = htons(port);
+    return in;
+}
+
+} // namespace
+
+int player::live_fd(const std::string& script_fd) const {
+    const auto found = fds_.find(static_cast<int>(constant(script_fd)));
+    return found == fds_.end() ? -1 : found->second;
+}
+
+std::int64_t player::make_call(const call_step& c) {
+    void* const u = i_.userdata;
+    const auto number = [&](std::size_t n) { return constant(c.arguments.at(n)); };
+    const auto as_int = [&](std::size_t n) { return static_cast<int>(number(n)); };
+    const auto fd = [&] { return live_fd(c.arguments.at(0)); };
+    const std::string& name = c.name;
+    if (name == "socket") return i_.socket(u, AF_INET, as_int(1), as_int(2));
+    if (name == "bind") {
+        const sockaddr_in at = name_of(connection_.local, connection_.local_port);
+        return i_.bind(u, fd(), reinterpret_cast<const sockaddr*>(&at), sizeof at);
+    }
+    if (name == "listen") return i_.listen(u, fd(), as_int(1));
+    if (name == "accept") {
+        sockaddr_in peer{};
+        socklen_t size = sizeof peer;
+        return i_.accept(u, fd(), reinterpret_cast<sockaddr*>(&peer), &size);
+    }
+    if (name == "connect") {
+        connection_.stamps_known = false;
+        const sockaddr_in to = name_of(connection_.remote, 8080);
+        return i_.connect(u, fd(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    }
+    if (name == "close") {
+        const int live = fd();
+        fds_.erase(as_int(0));
+        return i_.close(u, live);
+    }
+    if (name == "shutdown") return i_.shutdown(u, fd(), as_int(1));
+    if (name == "setsockopt" || name == "getsockopt") return option_call(c, name == "setsockopt");
+    if (name == "fcntl") return c.arguments.size() > 2 ? i_.fcntl(u, fd(), as_int(1), number(2)) : i_.fcntl(u, fd(), as_int(1));
+    if (name == "ioctl") {
+        int value = 0;
+        const int r = i_.ioctl(u, fd(), static_cast<unsigned long>(number(1)), &value);
+        if (r == 0 && value != constant(inside(c.arguments.at(2)))) fail("the value is " + std::to_string(value));
+        return r;
+    }
+    if (name == "poll") return poll_call(c);
+    if (name.starts_with("epoll")) return epoll_call(c);
+    const auto size = static_cast<std::size_t>(number(2));
+    if (name == "splice") return i_.splice(u, fd(), nullptr, live_fd(c.arguments.at(2)), nullptr, static_cast<std::size_t>(number(4)), 0);
+    std::vector<std::byte> bytes(size);
+    const int flags = c.arguments.size() > 3 && name != "read" && name != "write" ? as_int(3) : 0;
+    if (name == "read") return i_.read(u, fd(), bytes.data(), size);
+    if (name == "write") return i_.write(u, fd(), bytes.data(), size);
+    if (name == "recv") return i_.recv(u, fd(), bytes.data(), size, flags);
+    if (name == "send") return i_.send(u, fd(), bytes.data(), size, flags);
+    fail("unknown call " + name);
+}
+
+std::int64_t player::option_call(const call_step& c, bool set) {
+    const int fd = live_fd(c.arguments.at(0));
+    const int level = static_cast<int>(constant(c.arguments.at(1)));
+    const int name = static_cast<int>(constant(c.arguments.at(2)));
+    const std::string& text = c.arguments.at(3);
+    if (name == SO_LINGER && level == SOL_SOCKET) {
+        struct linger l{};
+        l.l_onoff = static_cast<int>(constant(field(text, "onoff")));
+        l.l_linger = static_cast<int>(constant(field(text, "linger")));
+        return i_.setsockopt(i_.userdata, fd, level, name, &l, sizeof l);
+    }
+    if (name == SO_RCVTIMEO && level == SOL_SOCKET) {
+        const timeval t{.tv_sec = constant(field(text, "sec")), .tv_usec = constant(field(text, "usec"))};
+        return i_.setsockopt(i_.userdata, fd, level, name, &t, sizeof t);
+    }
+    if (!text.empty() && text.front() == '"') {
+        const std::string value = text.substr(1, text.size() - 2);
+        return i_.setsockopt(i_.userdata, fd, level, name, value.data(), static_cast<socklen_t>(value.size()));
+    }
+    int value = static_cast<int>(constant(inside(text)));
+    if (set) return i_.setsockopt(i_.userdata, fd, level, name, &value, static_cast<socklen_t>(constant(c.arguments.at(4))));
+    const int wanted = value;
+    socklen_t size = sizeof value;
+    const int r = i_.getsockopt(i_.userdata, fd, level, name, &value, &size);
+    if (r == 0 && value != wanted) fail("the value is " + std::to_string(value));
+    return r;
+}
+
+std::int64_t player::poll_call(const call_step& c) {
+    const std::string wanted = inside(c.arguments.at(0));
+    pollfd p{.fd = live_fd(field(wanted, "fd")), .events = static_cast<short>(constant(field(wanted, "events"))), .revents = 0};
+    const int r = i_.poll(i_.userdata, &p, 1, static_cast<int>(constant(c.arguments.at(2))));
+    if (wanted.find("revents") != wanted.npos && p.revents != constant(field(wanted, "revents"))) {
+        fail("revents is " + std::to_string(p.revents));
+    }
+    return r;
+}
+
+std::int64_t player::epoll_call(const call_step& c) {
+    if (c.name == "epoll_create") return i_.epoll_create(i_.userdata, static_cast<int>(constant(c.arguments.at(0))));
+    const int set = live_fd(c.arguments.at(0));
+    if (c.name == "epoll_ctl") {
+        epoll_event e{};
+        e.events = static_cast<std::uint32_t>(constant(field(c.arguments.at(3), "events")));
+        return i_.epoll_ctl(i_.userdata, set, static_cast<int>(constant(c.arguments.at(1))), live_fd(c.arguments.at(2)), &e);
+    }
+    epoll_event e{};
+    const int r = i_.epoll_wait(i_.userdata, set, &e, 1, static_cast<int>(constant(c.arguments.at(3))));
+    const auto wanted = constant(field(c.arguments.at(1), "events"));
+    if (r == 1 && e.events != static_cast<std::uint32_t>(wanted)) fail("the events are " + std::to_string(e.events));
+    return r;
+}
+
+} // namespace corewire::conformance
