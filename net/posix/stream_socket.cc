@@ -10,18 +10,9 @@ namespace corewire::posix {
 namespace {
 
 /// Operations that are never left waiting.
-struct read_now final : read_operation {
-    read_now() noexcept : read_operation(wait_limits{}) {}
-    void abandon() noexcept override {}
-};
-struct write_now final : write_operation {
-    write_now() noexcept : write_operation(wait_limits{}) {}
-    void abandon() noexcept override {}
-};
-struct accept_now final : accept_operation {
-    accept_now() noexcept : accept_operation(wait_limits{}) {}
-    void abandon() noexcept override {}
-};
+struct read_now final : read_operation {};
+struct write_now final : write_operation {};
+struct accept_now final : accept_operation {};
 
 std::uint64_t total_size(std::span<const iovec> parts) noexcept {
     std::uint64_t sum = 0;
