@@ -1,0 +1,85 @@
+#include <corewire/rdma/channel/adapter.hh>
+
+#include <corewire/rdma/channel/rc_connection.hh>
+#include <corewire/rdma/channel/ud_endpoint.hh>
+
+#include <array>
+#include <fmt/format.h>
+
+namespace corewire::rdma {
+
+adapter::adapter(ibv_context* opened, reactor& on, unsigned completions)
+    : device_(verbs::device::borrowed(opened)), domain_(device_), channel_(device_),
+      queue_(device_, {.entries = completions, .channel = &channel_}) {
+    on.add_poller(*this);
+}
+
+adapter::~adapter() { CW_ASSERT(used_ == 0, "an RDMA context is destroyed before its channels"); }
+
+std::uint64_t adapter::enter(rc_connection* rc, ud_endpoint* ud, work_source& source, unsigned completions) {
+    if (completions > queue_.entries() - reserved_)
+        throw std::system_error(ENOBUFS, std::generic_category(),
+                                fmt::format("no room for {} completions beside {} of {} on {}: raise context_options::completions",
+                                            completions, reserved_, queue_.entries(), device_.name()));
+    std::size_t at = 0;
+    while (at < places_.size() && places_[at].source != nullptr) ++at;
+    if (at == places_.size()) {
+        if (at == 65536) throw std::system_error(ENOBUFS, std::generic_category(), "65536 channels on " + device_.name());
+        places_.emplace_back();
+    }
+    place& p = places_[at];
+    p = {rc, ud, &source, p.use + 1, completions};
+    reserved_ += completions;
+    ++used_;
+    return work_id::base(static_cast<std::uint32_t>(at), p.use);
+}
+
+void adapter::leave(std::uint64_t base) noexcept {
+    place& p = places_[work_id::place(base)];
+    reserved_ -= p.completions;
+    --used_;
+    p.source->unlink();
+    p = {nullptr, nullptr, nullptr, p.use, 0};
+}
+
+bool adapter::take_burst() noexcept {
+    std::array<ibv_wc, burst> done;
+    const int n = queue_.poll(done);
+    if (n < 0 && !failed_) {
+        failed_ = true;
+        for (std::size_t i = 0; i < places_.size(); ++i) // the list may change on the way
+            if (places_[i].source != nullptr) places_[i].source->device_failed();
+    }
+    if (n <= 0) return false;
+    ++counts_.bursts;
+    counts_.completions += static_cast<unsigned>(n);
+    for (int i = 0; i < n; ++i) {
+        const ibv_wc& wc = done[static_cast<std::size_t>(i)];
+        const std::uint32_t at = work_id::place(wc.wr_id);
+        const place* const p = at < places_.size() ? &places_[at] : nullptr;
+        if (p == nullptr || p->source == nullptr || (p->use & 0x7fff) != work_id::use(wc.wr_id)) {
+            ++counts_.stale;
+        } else if (p->rc != nullptr) {
+            p->rc->completed(wc);
+        } else {
+            p->ud->completed(wc);
+        }
+    }
+    return true;
+}
+
+bool adapter::poll(time_point) { return take_burst(); }
+
+bool adapter::flush(time_point) {
+    if (working_.empty()) return false;
+    while (!working_.empty()) working_.pop_front().post_work();
+    return true;
+}
+
+bool adapter::prepare_sleep() {
+    if (failed_) return true;
+    if (queue_.arm() != 0) return false;
+    return !take_burst(); // what came before the queue was armed
+}
+
+} // namespace corewire::rdma

@@ -1,0 +1,55 @@
+// What rdma_cm tells a shard: addresses resolved, connections asked for, made and ended. One event channel a shard; it looks
+// once a millisecond while the shard is busy, and wakes it from sleep. Events are acknowledged before they are handed on,
+// since rdma_destroy_id() waits for that.
+#pragma once
+
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <cstddef>
+#include <rdma/rdma_cma.h>
+#include <span>
+
+namespace corewire::rdma {
+
+struct cm_event {
+    rdma_cm_event_type what{};
+    rdma_cm_id* id = nullptr;               ///< of a request: the new one, which belongs to who is told
+    int status = 0;                         ///< negative errno, or the reason of a rejection
+    unsigned reads_as_responder = 0;        ///< of the peer, for us as the initiator
+    unsigned reads_as_initiator = 0;
+    std::span<const std::byte> private_data{}; ///< may be longer than what was sent
+};
+
+/// Whom an rdma_cm_id belongs to (its `context`).
+class cm_handler {
+public:
+    virtual void on_cm_event(const cm_event& event) noexcept = 0;
+
+protected:
+    ~cm_handler() = default;
+};
+
+class cm_events final : public poller {
+public:
+    static constexpr duration interval = std::chrono::milliseconds{1};
+
+    /// Throws std::system_error with a sentence when rdma_cm is not there.
+    explicit cm_events(reactor& on);
+    ~cm_events();
+    cm_events(const cm_events&) = delete;
+
+    rdma_event_channel* get() const noexcept { return channel_; }
+    bool poll(time_point now) override;
+    int wake_fd() const override { return channel_->fd; }
+
+private:
+    bool drain() noexcept;
+    bool prepare_sleep() override { return !drain(); }
+    void finish_sleep() override { woken_ = true; }
+
+    rdma_event_channel* channel_;
+    time_point looked_{};
+    bool woken_ = false;
+};
+
+} // namespace corewire::rdma

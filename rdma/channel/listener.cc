@@ -1,0 +1,116 @@
+#include <corewire/rdma/channel/listener.hh>
+
+#include <corewire/rdma/verbs/error.hh>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace corewire::rdma {
+
+class listener::core final : public cm_handler, public rc_parent {
+public:
+    core(context& in, const socket_address& at, const rc_options& options) : context_(in), options_(options) {
+        if (::rdma_create_id(in.events().get(), &id_, static_cast<cm_handler*>(this), RDMA_PS_TCP) != 0)
+            verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
+        socket_name name(at);
+        const int backlog = static_cast<int>(options.accept_backlog);
+        if (::rdma_bind_addr(id_, &name.any) == 0 && ::rdma_listen(id_, backlog) == 0) return;
+        const int error = errno;
+        ::rdma_destroy_id(id_);
+        verbs::fail(verbs::operation::manage_connection, error, "listen for RDMA connections at " + at.to_string());
+    }
+    core(const core&) = delete;
+    ~core() {
+        ::rdma_destroy_id(id_);
+        for (rc_connection* c : children_) c->shut_down();
+    }
+
+    void on_cm_event(const cm_event& e) noexcept override {
+        if (e.what != RDMA_CM_EVENT_CONNECT_REQUEST) return;
+        reap();
+        const auto peer = rc_hello::from_wire(e.private_data);
+        if (!peer) return ++counts.rejected_foreign, reject(e.id);
+        if (children_.size() >= options_.accept_backlog) return ++counts.rejected_full, reject(e.id);
+        rc_connection* made = nullptr;
+        try {
+            children_.reserve(children_.size() + 1);
+            made = new rc_connection(context_, options_);
+            made->accept(e, *peer, *this);
+            children_.push_back(made);
+        } catch (const std::exception&) {
+            ++counts.rejected_for_want;
+            if (made == nullptr) return reject(e.id);
+            ::rdma_reject(e.id, nullptr, 0);
+            made->shut_down();
+        }
+    }
+    void child_changed() noexcept override { changed.set(); }
+
+    /// The oldest that is made, if there is one.
+    rc_connection* take() noexcept {
+        reap();
+        const auto made = std::ranges::find_if(children_, [](rc_connection* c) { return c->phase() != rc_connection::state::connecting; });
+        if (made == children_.end()) return nullptr;
+        rc_connection* const out = *made;
+        children_.erase(made);
+        out->adopt();
+        ++counts.accepted;
+        return out;
+    }
+    std::uint16_t port() const noexcept { return host_to_be(::rdma_get_src_port(id_)); }
+
+    event changed;
+    listener_statistics counts;
+
+private:
+    static void reject(rdma_cm_id* id) noexcept {
+        ::rdma_reject(id, nullptr, 0);
+        ::rdma_destroy_id(id);
+    }
+    void reap() noexcept {
+        std::erase_if(children_, [this](rc_connection* c) {
+            if (c->phase() != rc_connection::state::broken) return false;
+            ++counts.died_early;
+            c->shut_down();
+            return true;
+        });
+    }
+
+    context& context_;
+    rc_options options_;
+    rdma_cm_id* id_ = nullptr;
+    std::vector<rc_connection*> children_; ///< in the order of their requests
+};
+
+listener::listener(std::unique_ptr<core> c) noexcept : core_(std::move(c)) {}
+listener::listener(listener&&) noexcept = default;
+listener& listener::operator=(listener&&) noexcept = default;
+listener::~listener() = default;
+
+listener listener::bind(context& in, socket_address at, rc_options options) {
+    return listener(std::make_unique<core>(in, at, options));
+}
+
+task<rc_channel> listener::accept(wait_limits limits) {
+    for (;;) {
+        if (rc_connection* const made = core_->take(); made != nullptr) co_return rc_channel(*made);
+        core_->changed.reset();
+        co_await core_->changed.wait(limits);
+    }
+}
+
+std::uint16_t listener::port() const noexcept { return core_->port(); }
+const listener_statistics& listener::statistics() const noexcept { return core_->counts; }
+
+task<rc_channel> connector::connect(socket_address to, wait_limits limits, socket_address from) {
+    rc_channel made(*new rc_connection(context_, options_)); // ends it when anything is thrown
+    auto& c = const_cast<rc_connection&>(made.connection());
+    const socket_name there(to), here(from);
+    const bool bound = from != socket_address{};
+    c.start_connecting(bound ? &here.any : nullptr, &there.any);
+    co_await c.made().wait(limits);
+    c.throw_if_not_open();
+    co_return made;
+}
+
+} // namespace corewire::rdma

@@ -1,0 +1,106 @@
+// rc_channel: messages and remote memory over a reliable connection, for coroutines. Belongs to the shard that made it;
+// move-only; ended abruptly when destroyed (close() says goodbye first).
+//
+//     cw::rdma::context here;                                              // one a shard
+//     auto peer = co_await cw::rdma::connector(here).connect({cw::ipv4(192, 0, 2, 1), 7471});
+//     co_await peer.send(cw::as_bytes("ping"));
+//     while (auto m = co_await peer.receive()) use(m->bytes());            // a view of the device's buffer; none after a goodbye
+//
+// Requests happen in the order in which they are made. Each wait takes {.deadline = , .stop = }. Errors of co_await:
+// EMSGSIZE (longer than the peer receives), EPIPE (the peer has said goodbye), ECONNRESET (it left without), ETIMEDOUT (it
+// answers no more, or the deadline), EACCES (its memory, and not for that; the connection ends by it), EPROTO (it breaks the
+// rules), ENODEV (the device has gone), ERANGE (beyond the remote region), EBADF (no channel).
+#pragma once
+
+#include <corewire/rdma/channel/context.hh>
+#include <corewire/rdma/channel/message.hh>
+#include <corewire/rdma/channel/remote_region.hh>
+#include <corewire/reactor/task/task.hh>
+
+namespace corewire::rdma {
+
+/// Memory of ours that the peer of one channel may use until this is destroyed; by nobody else's queue pair, where the device has
+/// memory windows. Must go before the buffer.
+class exposed_region {
+public:
+    exposed_region() noexcept = default;
+    exposed_region(exposed_region&& other) noexcept
+        : window_(std::exchange(other.window_, nullptr)), region_(std::move(other.region_)), what_(std::exchange(other.what_, {})) {}
+    exposed_region& operator=(exposed_region&& other) noexcept {
+        std::swap(window_, other.window_);
+        std::swap(region_, other.region_);
+        std::swap(what_, other.what_);
+        return *this;
+    }
+    ~exposed_region() {
+        if (window_ != nullptr) ::ibv_dealloc_mw(window_);
+    }
+    /// To be told to the peer.
+    const remote_region& region() const noexcept { return what_; }
+
+private:
+    friend class rc_channel;
+    ibv_mw* window_ = nullptr;
+    verbs::memory_region region_; ///< without windows: registered a second time, with this access
+    remote_region what_{};
+};
+
+class rc_channel {
+public:
+    rc_channel() noexcept = default;
+    /// Takes over the first reference to an open connection.
+    explicit rc_channel(rc_connection& c) noexcept : connection_(&c) {}
+    rc_channel(rc_channel&& other) noexcept : connection_(std::exchange(other.connection_, nullptr)) {}
+    rc_channel& operator=(rc_channel&& other) noexcept {
+        std::swap(connection_, other.connection_);
+        return *this;
+    }
+    ~rc_channel() {
+        if (connection_ != nullptr) connection_->shut_down();
+    }
+    explicit operator bool() const noexcept { return connection_ != nullptr; }
+
+    // ---- messages ----
+    /// Copies (short ones go inside the work request) and returns; waits only for a credit or for room.
+    rc_awaiter send(byte_span bytes, wait_limits limits = {}) noexcept;
+    /// Without a copy; returns when the peer's device has it.
+    rc_awaiter send_in_place(local_region bytes, wait_limits limits = {}) noexcept;
+    /// The next message, or the peer's next write_with_immediate(); nothing after the peer's goodbye.
+    receive_awaiter receive(wait_limits limits = {}) noexcept { return {connection_, limits}; }
+
+    // ---- the peer's memory: each returns when it has been done there ----
+    rc_awaiter write(local_region from, const remote_region& to, std::uint64_t offset = 0, wait_limits limits = {}) noexcept;
+    /// And tells the peer: its receive() gives `immediate` and the size. Takes a credit, as a message does.
+    rc_awaiter write_with_immediate(local_region from, const remote_region& to, std::uint64_t offset, std::uint32_t immediate,
+                                      wait_limits limits = {}) noexcept;
+    rc_awaiter read(local_region into, const remote_region& from, std::uint64_t offset = 0, wait_limits limits = {}) noexcept;
+    /// On 8 bytes at a multiple of 8, in the peer's byte order. Both give what was there before.
+    atomic_operation fetch_and_add(const remote_region& at, std::uint64_t offset, std::uint64_t add, wait_limits limits = {}) noexcept;
+    atomic_operation compare_and_swap(const remote_region& at, std::uint64_t offset, std::uint64_t expected, std::uint64_t desired,
+                                      wait_limits limits = {}) noexcept;
+
+    // ---- our memory ----
+    /// Memory that this channel's device may use.
+    registered_buffer allocate(std::size_t size) { return {connection_->device(), size, bindable}; }
+    /// Lets the peer use a stretch of a buffer of allocate(). Throws EOPNOTSUPP and what registering throws.
+    task<exposed_region> expose(const registered_buffer& memory, std::size_t offset, std::size_t size, verbs::access allowed,
+                                wait_limits limits = {});
+
+    // ---- ending ----
+    /// Waits until the peer's device has all that was sent, and a goodbye; then disconnects. Requests in line end with ECANCELED.
+    task<> close(wait_limits limits = {});
+    /// Ends now: waits end with ECANCELED; the peer's, with ECONNRESET.
+    void abort() noexcept { rc_channel(std::move(*this)); }
+
+    std::uint32_t largest_message() const noexcept { return connection_->peer_message_size(); }
+    /// By rdma_cm.
+    socket_address peer_address() const;
+    const rc_statistics& statistics() const noexcept { return connection_->statistics(); }
+    const rc_connection& connection() const noexcept { return *connection_; }
+
+private:
+    static constexpr auto bindable = static_cast<verbs::access>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+    rc_connection* connection_ = nullptr;
+};
+
+} // namespace corewire::rdma

@@ -1,0 +1,196 @@
+// One end of a reliable connection: its queue pair, its buffers, and the credits by which neither end overruns the other.
+// What rc_channel, message and the awaiters stand on. Belongs to one shard.
+//
+//     operations --serve()--> send queue (a ring of `send_depth`) --post_work(), once a turn--> device
+//         ^ in line while there is no credit, no room, or as many READs as the peer serves
+//     device --completed()--> arrived (a ring) --> receive() --> message --give_back()--> posted anew, owed to the peer
+//
+// Credits: a peer may have `receive_depth` messages under way or unconsumed. What was consumed is owed, and told with the next
+// message, or by itself when half of receive_depth is owed. So no send ever meets an empty receive queue, and rnr_retry is 0.
+// A peer that keeps no credits, or sends what makes no sense, loses the connection; nobody else notices.
+//
+//     connecting --> open --goodbye sent--> closing --> closed          any --> broken (why() says with what)
+//                      `--goodbye heard--> peer_closed --> closed
+//
+// Bounds: send_depth and receive_depth; operations in line are as many as coroutines that wait. Counted: statistics().
+#pragma once
+
+#include <corewire/rdma/channel/cm_events.hh>
+#include <corewire/rdma/channel/rc_operation.hh>
+#include <corewire/rdma/channel/rc_options.hh>
+#include <corewire/rdma/channel/registered_buffer.hh>
+#include <corewire/rdma/verbs/work_chain.hh>
+#include <corewire/reactor/task/event.hh>
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace corewire::rdma {
+
+class context;
+
+struct rc_statistics {
+    std::uint64_t messages_sent = 0, messages_received = 0;
+    std::uint64_t credit_messages_sent = 0;    ///< credits that found no message to go with
+    std::uint64_t waits_for_credit = 0, waits_for_room = 0, waits_for_reads = 0; ///< operations that stood in line, by what for
+    std::uint64_t inline_sends = 0, signalled = 0, work_requests = 0;
+    std::uint64_t doorbells = 0;
+    std::uint64_t violations = 0;              ///< of the peer's: 0 or 1, as the first ends the connection
+};
+
+/// Who made a passive end: told when it is open, or has failed. It must not destroy it there and then.
+class rc_parent {
+public:
+    virtual void child_changed() noexcept = 0;
+
+protected:
+    ~rc_parent() = default;
+};
+
+class rc_connection final : public work_source, public cm_handler {
+public:
+    enum class state : std::uint8_t { connecting, open, closing, peer_closed, closed, broken };
+
+    /// A new end, with one reference to it. `id` becomes its own.
+    rc_connection(context& in, const rc_options& options);
+    rc_connection(const rc_connection&) = delete;
+
+    // ---- making it (rc_connection_setup.cc) ----
+    /// Actively: resolves, connects. made() is set when it is open, or has failed.
+    void start_connecting(const sockaddr* from, const sockaddr* to);
+    /// Passively: takes over the request's id, and accepts. Throws what making a queue pair throws; the request is then rejected.
+    void accept(const cm_event& request, const rc_hello& peer, rc_parent& listener);
+    event& made() noexcept { return made_; }
+    void adopt() noexcept { listener_ = nullptr; } ///< by a channel: the listener hears no more of it
+    void on_cm_event(const cm_event& e) noexcept override;
+    /// Throws why it is not open.
+    void throw_if_not_open() const;
+
+    // ---- who holds it: the channel, and every message ----
+    void hold() noexcept { ++references_; }
+    void release() noexcept;
+    /// The channel has gone: the queue pair as well. Waits end with ECANCELED. Messages keep their bytes.
+    void shut_down() noexcept;
+
+    // ---- operations ----
+    bool start(rc_operation& op) noexcept;   ///< true: it is over already
+    void stand_in_line(rc_operation& op) noexcept { line_.push_back(op); }
+    void forget(std::uint32_t sequence) noexcept { sends_[sequence % options_.send_depth].op = nullptr; }
+    /// Operations in line that can be posted now are.
+    void serve() noexcept;
+
+    // ---- receiving ----
+    struct arrival {
+        static constexpr std::uint32_t no_buffer = ~0u;
+        std::uint32_t buffer = no_buffer; ///< none: a WRITE with immediate data
+        std::uint32_t size = 0;           ///< of the message, or of what was written
+        std::uint32_t immediate = 0;
+    };
+    std::optional<arrival> take_arrival() noexcept;
+    void put_back(const arrival& a) noexcept;
+    void give_back(const arrival& a) noexcept;
+    mutable_byte_span bytes_of(const arrival& a) noexcept;
+    intrusive_list<waiter>& receivers() noexcept { return receivers_; }
+    /// Nothing more will arrive.
+    bool over() const noexcept { return state_ == state::peer_closed || state_ >= state::closed; }
+
+    // ---- ending ----
+    /// Says goodbye behind everything sent. all_sent() is set when the peer has it all.
+    void begin_close() noexcept;
+    void finish_close() noexcept;
+    event& all_sent() noexcept { return all_sent_; }
+    void break_down(std::errc why) noexcept;
+
+    // ---- the device's side ----
+    void completed(const ibv_wc& wc) noexcept;
+    void post_work() noexcept override;
+    void device_failed() noexcept override { break_down(std::errc::no_such_device); }
+
+    state phase() const noexcept { return state_; }
+    std::errc why() const noexcept { return why_; }
+    const rc_statistics& statistics() const noexcept { return counts_; }
+    const rc_options& options() const noexcept { return options_; }
+    std::uint32_t peer_message_size() const noexcept { return peer_.message_size; }
+    std::uint32_t credits() const noexcept { return credits_; }
+    std::uint32_t queue_pair_number() const noexcept { return pair_ ? pair_->number() : 0; }
+    rdma_cm_id* id() const noexcept { return id_; }
+    adapter& device() noexcept { return *device_; }
+    ibv_qp* pair() const noexcept { return pair_->get(); }
+    /// Asserts what must hold between any two calls.
+    void check_invariants() const;
+
+private:
+    friend class rc_operation;
+    struct sending {
+        rc_operation* op = nullptr; ///< who waits for the completion
+        bool reads = false;         ///< holds one of the READs
+    };
+    ~rc_connection() = default;
+    // set-up
+    void make_queue_pair();
+    rdma_conn_param parameters(const std::array<std::byte, rc_hello::wire_size>& hello) const noexcept;
+    void opened(const rc_hello& peer, unsigned reads) noexcept;
+    // sending
+    bool may_post(const rc_request& r) noexcept;
+    bool has_room(unsigned kept_back) const noexcept { return posted_ - retired_ + kept_back < options_.send_depth; }
+    ibv_send_wr& next_send(bool signalled) noexcept;
+    bool post(rc_operation& op) noexcept; ///< true: it is over already
+    void fill(ibv_send_wr& wr, const rc_request& r) noexcept;
+    void post_control(rc_header::kind what) noexcept;
+    std::uint32_t take_owed() noexcept;
+    void flush_sends() noexcept;
+    std::byte* slot(std::uint32_t sequence) noexcept;
+    unsigned receives() const noexcept { return options_.receive_depth + control_receives; }
+    static bool needs_credit(rc_request::kind k) noexcept {
+        return k == rc_request::kind::send || k == rc_request::kind::send_in_place || k == rc_request::kind::write_with_immediate;
+    }
+    static bool takes_read(rc_request::kind k) noexcept {
+        return k == rc_request::kind::read || k == rc_request::kind::fetch_and_add || k == rc_request::kind::compare_and_swap;
+    }
+    // completions
+    void send_completed(const ibv_wc& wc) noexcept;
+    void received(const ibv_wc& wc) noexcept;
+    void deliver(const arrival& a) noexcept;
+    void repost(std::uint32_t buffer) noexcept;
+    void violated() noexcept;
+    void wake_receivers() noexcept; // receive_awaiter.cc
+    void end_operations(std::errc why) noexcept;
+
+    context& context_;
+    rc_options options_;
+    adapter* device_ = nullptr;
+    rdma_cm_id* id_ = nullptr;
+    rc_parent* listener_ = nullptr;    ///< until it is accepted
+    unsigned references_ = 1;
+    state state_ = state::connecting;
+    std::errc why_{};
+    std::exception_ptr setup_failure_;
+    event made_, all_sent_;
+    rc_hello peer_{};
+    unsigned reads_ = 0, reads_limit_ = 0;
+
+    registered_buffer memory_;          ///< receive_depth + control_receives buffers, then send_depth slots
+    std::size_t stride_ = 0, send_stride_ = 0;
+    std::optional<verbs::queue_pair> pair_; ///< the id's
+    std::uint64_t work_base_ = 0;
+    std::unique_ptr<verbs::send_chain> chain_;
+    std::unique_ptr<verbs::receive_chain> refill_;
+    std::vector<sending> sends_;        ///< ring, by sequence number
+    std::uint32_t posted_ = 0, retired_ = 0, unsignalled_ = 0;
+    bool entered_ = false;
+    bool goodbye_wanted_ = false, goodbye_posted_ = false, goodbye_heard_ = false;
+    std::uint32_t goodbye_at_ = 0;
+
+    std::uint32_t credits_ = 0;         ///< messages that we may send
+    std::uint32_t owed_ = 0;            ///< consumed here, and not told yet
+    std::uint32_t outstanding_ = 0;     ///< arrived and not yet owed: in the ring, or held by a message
+    intrusive_list<waiter> line_;       ///< of rc_operation
+    std::vector<arrival> arrived_;      ///< ring of receive_depth
+    std::uint32_t arrived_first_ = 0, arrived_count_ = 0;
+    intrusive_list<waiter> receivers_;  ///< of receive_awaiter
+    rc_statistics counts_;
+};
+
+} // namespace corewire::rdma

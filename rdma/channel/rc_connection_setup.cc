@@ -1,0 +1,149 @@
+// How a connection comes to be, and what rdma_cm says of it later.
+#include <corewire/rdma/channel/rc_connection.hh>
+
+#include <corewire/rdma/channel/context.hh>
+#include <corewire/rdma/verbs/error.hh>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace corewire::rdma {
+
+namespace {
+
+constexpr int resolve_milliseconds = 2000;
+constexpr std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
+
+void check(const rc_options& o) {
+    const auto refuse = [](const char* what) { throw std::system_error(EINVAL, std::generic_category(), what); };
+    if (o.receive_depth < 2 || o.receive_depth > 4096) refuse("rc_options::receive_depth is 2 to 4096");
+    if (o.send_depth < 8 || o.send_depth > 4096) refuse("rc_options::send_depth is 8 to 4096");
+    if (o.message_size == 0 || o.message_size > (1u << 30)) refuse("rc_options::message_size is 1 byte to 1 GiB");
+}
+
+} // namespace
+
+rc_connection::rc_connection(context& in, const rc_options& options)
+    : context_(in), options_(options), sends_(options.send_depth), arrived_(options.receive_depth) {
+    check(options);
+}
+
+void rc_connection::make_queue_pair() {
+    device_ = &context_.adapter_of(id_->verbs);
+    const ibv_device_attr& limits = device_->device().limits();
+    options_.reads = std::min({options_.reads, static_cast<unsigned>(limits.max_qp_rd_atom),
+                               static_cast<unsigned>(limits.max_qp_init_rd_atom), 255u});
+    work_base_ = device_->enter(this, nullptr, *this, options_.send_depth + receives());
+    entered_ = true;
+
+    ibv_qp_init_attr a{};
+    a.send_cq = a.recv_cq = device_->queue().get();
+    a.qp_type = IBV_QPT_RC;
+    a.cap = {options_.send_depth, receives(), 1, 1, options_.inline_bytes};
+    int failed = ::rdma_create_qp(id_, device_->domain().get(), &a);
+    if (failed != 0 && errno == EINVAL && options_.inline_bytes != 0) { // more than the device sends inline
+        a.cap = {options_.send_depth, receives(), 1, 1, 0};
+        failed = ::rdma_create_qp(id_, device_->domain().get(), &a);
+    }
+    if (failed != 0)
+        verbs::fail(verbs::operation::create_queue_pair, errno, "make a queue pair for a connection on " + device_->device().name());
+    pair_ = verbs::queue_pair::borrowed(id_->qp, a.cap, verbs::transport::reliable_connection, device_->device().name());
+
+    stride_ = round_up(options_.message_size, 64);
+    send_stride_ = stride_; // longer messages go from registered memory
+    memory_ = registered_buffer(*device_, stride_ * receives() + send_stride_ * options_.send_depth);
+    chain_ = std::make_unique<verbs::send_chain>(options_.send_depth, 1);
+    refill_ = std::make_unique<verbs::receive_chain>(receives(), memory_.local_key());
+    for (std::uint32_t i = 0; i < receives(); ++i)
+        refill_->add(work_base_ | work_id::receive | i, memory_.data() + stride_ * i, static_cast<std::uint32_t>(stride_));
+    const auto posted = refill_->post([&](auto* first, auto** bad) { return pair_->post_receive(first, bad); });
+    if (posted.error != 0) verbs::fail(verbs::operation::create_queue_pair, posted.error, "post receives on " + device_->device().name());
+}
+
+rdma_conn_param rc_connection::parameters(const std::array<std::byte, rc_hello::wire_size>& hello) const noexcept {
+    rdma_conn_param p{};
+    p.private_data = hello.data();
+    p.private_data_len = rc_hello::wire_size;
+    p.responder_resources = p.initiator_depth = static_cast<std::uint8_t>(options_.reads);
+    p.retry_count = 7;
+    p.rnr_retry_count = 0; // credits see to it that a receive is always posted
+    return p;
+}
+
+void rc_connection::start_connecting(const sockaddr* from, const sockaddr* to) {
+    if (::rdma_create_id(context_.events().get(), &id_, static_cast<cm_handler*>(this), RDMA_PS_TCP) != 0)
+        verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
+    if (::rdma_resolve_addr(id_, const_cast<sockaddr*>(from), const_cast<sockaddr*>(to), resolve_milliseconds) != 0)
+        verbs::fail(verbs::operation::manage_connection, errno, "resolve the address to connect to");
+}
+
+void rc_connection::accept(const cm_event& request, const rc_hello& peer, rc_parent& listener) {
+    id_ = request.id;
+    id_->context = static_cast<cm_handler*>(this);
+    make_queue_pair();
+    options_.reads = std::min({options_.reads, request.reads_as_responder, request.reads_as_initiator});
+    peer_ = peer;
+    credits_ = peer.receive_depth;
+    reads_limit_ = options_.reads;
+    const auto hello = rc_hello{options_.receive_depth, options_.message_size}.to_wire();
+    rdma_conn_param p = parameters(hello);
+    if (::rdma_accept(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "accept a connection");
+    listener_ = &listener;
+}
+
+void rc_connection::opened(const rc_hello& peer, unsigned reads) noexcept {
+    peer_ = peer;
+    reads_limit_ = reads;
+    if (state_ == state::connecting) state_ = state::open;
+    made_.set();
+    if (listener_ != nullptr) listener_->child_changed();
+}
+
+void rc_connection::throw_if_not_open() const {
+    if (setup_failure_) std::rethrow_exception(setup_failure_);
+    if (state_ == state::broken) throw std::system_error(std::make_error_code(why_), "connecting over RDMA");
+}
+
+void rc_connection::on_cm_event(const cm_event& e) noexcept {
+    try {
+        switch (e.what) {
+        case RDMA_CM_EVENT_ADDR_RESOLVED:
+            make_queue_pair();
+            if (::rdma_resolve_route(id_, resolve_milliseconds) != 0)
+                verbs::fail(verbs::operation::manage_connection, errno, "resolve the route to connect by");
+            return;
+        case RDMA_CM_EVENT_ROUTE_RESOLVED: {
+            const auto hello = rc_hello{options_.receive_depth, options_.message_size}.to_wire();
+            rdma_conn_param p = parameters(hello);
+            if (::rdma_connect(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "connect");
+            return;
+        }
+        case RDMA_CM_EVENT_ESTABLISHED: {
+            if (listener_ != nullptr || peer_.receive_depth != 0) return opened(peer_, reads_limit_); // passive: the request had it all
+            const auto peer = rc_hello::from_wire(e.private_data);
+            if (!peer) return break_down(std::errc::protocol_error);
+            credits_ = peer->receive_depth;
+            return opened(*peer, std::min(options_.reads, e.reads_as_initiator));
+        }
+        case RDMA_CM_EVENT_ADDR_ERROR:
+        case RDMA_CM_EVENT_ROUTE_ERROR: return break_down(std::errc::host_unreachable);
+        case RDMA_CM_EVENT_UNREACHABLE: return break_down(std::errc::timed_out);
+        case RDMA_CM_EVENT_CONNECT_ERROR: return break_down(std::errc::connection_aborted);
+        case RDMA_CM_EVENT_REJECTED: return break_down(std::errc::connection_refused);
+        case RDMA_CM_EVENT_DISCONNECTED:
+            // What came before it is in the completion queue still.
+            while (device_ != nullptr && device_->poll({})) {}
+            return break_down(std::errc::connection_reset);
+        case RDMA_CM_EVENT_DEVICE_REMOVAL: return break_down(std::errc::no_such_device);
+        default: return;
+        }
+    } catch (const std::system_error& error) {
+        setup_failure_ = std::current_exception();
+        break_down(static_cast<std::errc>(error.code().value()));
+    } catch (...) {
+        setup_failure_ = std::current_exception();
+        break_down(std::errc::not_enough_memory);
+    }
+}
+
+} // namespace corewire::rdma

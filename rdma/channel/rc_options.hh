@@ -1,0 +1,69 @@
+// What a reliable channel is made with, and what its two ends tell each other of it while they connect.
+#pragma once
+
+#include <corewire/reactor/base/bytes.hh>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+namespace corewire::rdma {
+
+struct rc_options {
+    unsigned message_size = 4096; ///< bytes: the longest message that this end receives
+    unsigned receive_depth = 64;  ///< messages the peer may send before it hears that one was consumed (2..4096)
+    unsigned send_depth = 64;     ///< work requests of ours that may be outstanding (8..4096)
+    unsigned inline_bytes = 128;  ///< messages this short go with their work request; the device may give less
+    unsigned reads = 4;           ///< READs and atomics at a time, each way; the device may give less
+    unsigned accept_backlog = 64; ///< listeners: connections that are being made, or wait for accept()
+};
+
+/// Buffers beyond receive_depth: for what needs no credit (credits themselves, and the goodbye). Credits are told when half of
+/// receive_depth is owed, so at most two such messages and the goodbye are on their way; one more for good measure.
+constexpr unsigned control_receives = 4;
+/// Work requests kept back for the same.
+constexpr unsigned control_sends = 4;
+
+/// Sent with the request and with its acceptance, 16 bytes, big-endian: "CWRC", version, 2 x 0, receive depth, message size.
+struct rc_hello {
+    static constexpr std::size_t wire_size = 16;
+    static constexpr std::uint32_t magic = 0x43575243;
+    static constexpr std::uint16_t version = 1;
+
+    std::uint32_t receive_depth = 0;
+    std::uint32_t message_size = 0;
+
+    std::array<std::byte, wire_size> to_wire() const noexcept {
+        std::array<std::byte, wire_size> out{};
+        store_be32(out.data(), magic);
+        store_be16(out.data() + 4, version);
+        store_be32(out.data() + 8, receive_depth);
+        store_be32(out.data() + 12, message_size);
+        return out;
+    }
+    /// rdma_cm may add zeros at the end. Nothing if this is no peer of ours.
+    static std::optional<rc_hello> from_wire(byte_span bytes) noexcept {
+        if (bytes.size() < wire_size || load_be32(bytes.data()) != magic || load_be16(bytes.data() + 4) != version)
+            return std::nullopt;
+        const rc_hello h{load_be32(bytes.data() + 8), load_be32(bytes.data() + 12)};
+        if (h.receive_depth == 0 || h.receive_depth > 4096 || h.message_size > (1u << 30)) return std::nullopt;
+        return h;
+    }
+};
+
+/// The immediate data of every SEND: what it is, and how many credits come with it.
+///     bits 31..28 kind, 27..16 zero, 15..0 credits: receives that the sender of this has posted anew
+struct rc_header {
+    enum class kind : std::uint32_t { data = 1, credits = 2, goodbye = 3 };
+    kind what = kind::data;
+    std::uint32_t credits = 0;
+
+    std::uint32_t to_wire() const noexcept { return static_cast<std::uint32_t>(what) << 28 | credits; }
+    static std::optional<rc_header> from_wire(std::uint32_t v) noexcept {
+        const std::uint32_t kind = v >> 28;
+        if (kind < 1 || kind > 3 || (v & 0x0fff'0000) != 0) return std::nullopt;
+        return rc_header{static_cast<enum kind>(kind), v & 0xffff};
+    }
+};
+
+} // namespace corewire::rdma

@@ -1,0 +1,178 @@
+#include <corewire/rdma/channel/ud_endpoint.hh>
+
+#include <corewire/rdma/channel/ud_socket.hh>
+#include <corewire/rdma/verbs/error.hh>
+
+#include <algorithm>
+#include <cstring>
+
+namespace corewire::rdma {
+
+ud_endpoint::ud_endpoint(adapter& on, ipv4 ours, const ud_options& options)
+    : device_(on), options_(options), address_(on.device().address_for(ours)), mtu_(verbs::bytes_of(on.device().port().active_mtu)),
+      work_base_(on.enter(nullptr, this, *this, options.send_depth + options.receive_depth)),
+      pair_(on.domain(), {.type = verbs::transport::unreliable_datagram, .sends = &on.queue(), .receives = &on.queue(),
+                          .max_sends = options.send_depth, .max_receives = options.receive_depth, .send_pieces = 1,
+                          .inline_bytes = options.inline_bytes}),
+      stride_((mtu_ + header + 63) / 64 * 64), memory_(on, stride_ * (options.receive_depth + options.send_depth)),
+      chain_(options.send_depth, 1), refill_(options.receive_depth, memory_.local_key()), arrived_(options.receive_depth) {
+    pair_.activate(verbs::datagram_parameters{.key = key});
+    for (std::uint32_t i = 0; i < options_.receive_depth; ++i) give_back(i);
+    post_work();
+    handles_.reserve(options_.max_handles);
+}
+
+ud_endpoint::~ud_endpoint() {
+    fail(std::errc::operation_canceled);
+    device_.leave(work_base_);
+}
+
+void ud_endpoint::fail(std::errc why) noexcept {
+    failed_ = why;
+    while (!senders.empty()) static_cast<ud_operation&>(senders.pop_front()).finish(why);
+    wake();
+}
+
+void ud_endpoint::wake() noexcept {
+    while (!receivers.empty() && (arrived_count_ != 0 || failed_ != std::errc{})) {
+        auto& next = static_cast<ud_receive_awaiter&>(receivers.pop_front());
+        if (arrived_count_ != 0) next.give(*take_arrival());
+        else next.end(failed_);
+    }
+}
+
+// ---- sending -------------------------------------------------------------------------------------------------------
+
+ibv_ah* ud_endpoint::handle_for(const ibv_gid& gid) {
+    for (known& k : handles_)
+        if (std::memcmp(&k.gid, &gid, sizeof gid) == 0) {
+            k.last_send = posted_ + 1;
+            return k.handle.get();
+        }
+    verbs::address_handle made(device_.domain(), {.gid = gid, .gid_index = static_cast<std::uint8_t>(address_.index)});
+    ++counts.handles_made;
+    if (handles_.size() < options_.max_handles) {
+        handles_.push_back({gid, std::move(made), posted_ + 1});
+        return handles_.back().handle.get();
+    }
+    // In turn; one that a send still uses is passed over.
+    for (std::size_t tried = 0; tried < handles_.size(); ++tried) {
+        known& k = handles_[oldest_++ % handles_.size()];
+        if (static_cast<std::int32_t>(k.last_send - retired_) > 0) continue;
+        k = {gid, std::move(made), posted_ + 1};
+        ++counts.handles_dropped;
+        return k.handle.get();
+    }
+    throw std::system_error(EAGAIN, std::generic_category(), "all address handles are in use");
+}
+
+bool ud_endpoint::start(ud_operation& op) noexcept {
+    if (failed_ != std::errc{} || op.bytes.size() > mtu_) {
+        op.finish(failed_ != std::errc{} ? failed_ : std::errc::message_size);
+        return true;
+    }
+    if (!senders.empty() || !has_room()) {
+        ++counts.waits_for_room;
+        senders.push_back(op);
+        return false;
+    }
+    post(op);
+    return true;
+}
+
+void ud_endpoint::post(ud_operation& op) noexcept {
+    ibv_ah* handle = nullptr;
+    try {
+        handle = handle_for(op.to.gid);
+    } catch (const std::system_error& e) {
+        return op.finish(static_cast<std::errc>(e.code().value()));
+    } catch (const std::bad_alloc&) {
+        return op.finish(std::errc::not_enough_memory);
+    }
+    std::byte* const copy = memory_.data() + stride_ * (options_.receive_depth + posted_ % options_.send_depth);
+    const auto size = static_cast<std::uint32_t>(op.bytes.size());
+    if (size != 0) std::memcpy(copy, op.bytes.data(), size);
+    ibv_send_wr& wr = chain_.next();
+    const bool signalled = ++unsignalled_ >= std::max(1u, options_.send_depth / 4);
+    if (signalled) unsignalled_ = 0;
+    wr.wr_id = work_base_ | posted_++;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = signalled ? IBV_SEND_SIGNALED : 0;
+    if (size <= pair_.capacity().max_inline_data) wr.send_flags |= IBV_SEND_INLINE;
+    wr.sg_list[0] = {reinterpret_cast<std::uintptr_t>(copy), size, memory_.local_key()};
+    wr.num_sge = size == 0 ? 0 : 1;
+    wr.wr.ud = {handle, op.to.queue_pair, op.to.key};
+    ++counts.sent;
+    device_.has_work(*this);
+    op.finish({});
+}
+
+void ud_endpoint::post_work() noexcept {
+    unlink();
+    if (failed_ != std::errc{}) return;
+    const auto filled = refill_.post([&](auto* first, auto** bad) { return pair_.post_receive(first, bad); });
+    if (filled.error != 0) return fail(static_cast<std::errc>(filled.error));
+    if (chain_.empty()) return;
+    ++counts.doorbells;
+    const auto sent = chain_.post(pair_);
+    if (sent.error != 0) fail(static_cast<std::errc>(sent.error));
+}
+
+// ---- completions, receiving ----------------------------------------------------------------------------------------
+
+void ud_endpoint::completed(const ibv_wc& wc) noexcept {
+    if ((wc.wr_id & work_id::receive) == 0) {
+        const auto sequence = static_cast<std::uint32_t>(wc.wr_id);
+        if (sequence - retired_ < posted_ - retired_) retired_ = sequence + 1;
+        if (wc.status != IBV_WC_SUCCESS) {
+            ++counts.failed_sends;
+            return fail(std::errc::io_error);
+        }
+        while (!senders.empty() && has_room() && failed_ == std::errc{}) post(static_cast<ud_operation&>(senders.pop_front()));
+        return;
+    }
+    const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
+    if (wc.status != IBV_WC_SUCCESS) {
+        if (wc.status != IBV_WC_WR_FLUSH_ERR) fail(std::errc::io_error);
+        return;
+    }
+    if ((wc.wc_flags & IBV_WC_GRH) == 0 || wc.byte_len < header) {
+        ++counts.malformed;
+        return give_back(buffer);
+    }
+    ++counts.received;
+    arrival a{buffer, wc.byte_len - header, wc.src_qp, {}};
+    const std::byte* const grh = memory_.data() + stride_ * buffer;
+    if (std::to_integer<unsigned>(grh[20]) >> 4 == 4) { // RoCE over IPv4: its header stands in the last 20 bytes
+        a.from.raw[10] = a.from.raw[11] = 0xff;
+        std::memcpy(a.from.raw + 12, grh + 32, 4);
+    } else {
+        std::memcpy(a.from.raw, grh + 8, 16);
+    }
+    arrived_[(arrived_first_ + arrived_count_) % arrived_.size()] = a;
+    ++arrived_count_;
+    wake();
+}
+
+std::optional<ud_endpoint::arrival> ud_endpoint::take_arrival() noexcept {
+    if (arrived_count_ == 0) return std::nullopt;
+    const arrival a = arrived_[arrived_first_];
+    arrived_first_ = static_cast<std::uint32_t>((arrived_first_ + 1) % arrived_.size());
+    --arrived_count_;
+    return a;
+}
+
+void ud_endpoint::put_back(const arrival& a) noexcept {
+    arrived_first_ = static_cast<std::uint32_t>((arrived_first_ + arrived_.size() - 1) % arrived_.size());
+    arrived_[arrived_first_] = a;
+    ++arrived_count_;
+    wake();
+}
+
+void ud_endpoint::give_back(std::uint32_t buffer) noexcept {
+    if (failed_ != std::errc{}) return;
+    refill_.add(work_base_ | work_id::receive | buffer, memory_.data() + stride_ * buffer, mtu_ + header);
+    device_.has_work(*this);
+}
+
+} // namespace corewire::rdma

@@ -1,0 +1,102 @@
+// One UD queue pair, its buffers, and the address handles it has made: what ud_socket stands on. Datagrams get lost, and come
+// in any order. Belongs to one shard. Bounds: the depths; `max_handles` address handles, of which the oldest goes.
+#pragma once
+
+#include <corewire/rdma/channel/registered_buffer.hh>
+#include <corewire/rdma/verbs/address_handle.hh>
+#include <corewire/rdma/verbs/work_chain.hh>
+#include <corewire/reactor/task/waiter.hh>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace corewire::rdma {
+
+/// Where a UD queue pair is: its port's address and its number. Told by other means (a message, a file, rdma_cm).
+struct ud_address {
+    ibv_gid gid{};
+    std::uint32_t queue_pair = 0;
+    std::uint32_t key = 0x11111111; ///< Q_Key
+};
+
+struct ud_options {
+    unsigned receive_depth = 256; ///< datagrams that may wait to be received; what is beyond is lost
+    unsigned send_depth = 64;
+    unsigned inline_bytes = 128;
+    unsigned max_handles = 1024;
+};
+
+struct ud_statistics {
+    std::uint64_t sent = 0, received = 0, doorbells = 0;
+    std::uint64_t malformed = 0;      ///< without the header that every datagram has
+    std::uint64_t failed_sends = 0;   ///< completions with an error
+    std::uint64_t waits_for_room = 0;
+    std::uint64_t handles_made = 0, handles_dropped = 0;
+};
+
+class ud_operation;
+class ud_receive_awaiter;
+
+class ud_endpoint final : public work_source {
+public:
+    static constexpr std::uint32_t header = 40; ///< the GRH, or on RoCE its place
+
+    ud_endpoint(adapter& on, ipv4 ours, const ud_options& options);
+    ~ud_endpoint();
+    ud_endpoint(const ud_endpoint&) = delete;
+
+    struct arrival {
+        std::uint32_t buffer = 0, size = 0, from_pair = 0;
+        ibv_gid from{};
+    };
+    bool start(ud_operation& op) noexcept;
+    std::optional<arrival> take_arrival() noexcept;
+    void put_back(const arrival& a) noexcept;
+    void give_back(std::uint32_t buffer) noexcept;
+    mutable_byte_span bytes_of(const arrival& a) noexcept { return {memory_.data() + stride_ * a.buffer + header, a.size}; }
+
+    void completed(const ibv_wc& wc) noexcept;
+    void post_work() noexcept override;
+    void device_failed() noexcept override { fail(std::errc::no_such_device); }
+
+    std::uint32_t largest_datagram() const noexcept { return mtu_; }
+    ud_address address() const noexcept { return {address_.gid, pair_.number(), key}; }
+    std::errc failed() const noexcept { return failed_; }
+    verbs::multicast_attachment join(const ibv_gid& group) { return {device_.domain().api(), pair_.get(), group}; }
+
+    intrusive_list<waiter> senders, receivers;
+    ud_statistics counts;
+
+private:
+    static constexpr std::uint32_t key = 0x11111111;
+    struct known {
+        ibv_gid gid{};
+        verbs::address_handle handle;
+        std::uint32_t last_send = 0; ///< sequence number behind its last use
+    };
+    void fail(std::errc why) noexcept;
+    void wake() noexcept;
+    void post(ud_operation& op) noexcept;
+    bool has_room() const noexcept { return posted_ - retired_ < options_.send_depth; }
+    ibv_ah* handle_for(const ibv_gid& gid); ///< throws
+
+    adapter& device_;
+    ud_options options_;
+    verbs::port_address address_;
+    std::uint32_t mtu_;
+    std::uint64_t work_base_ = 0;
+    verbs::queue_pair pair_;
+    std::size_t stride_;
+    registered_buffer memory_; ///< receive_depth buffers, then send_depth
+    verbs::send_chain chain_;
+    verbs::receive_chain refill_;
+    std::vector<known> handles_;
+    std::size_t oldest_ = 0;
+    std::uint32_t posted_ = 0, retired_ = 0, unsignalled_ = 0;
+    std::vector<arrival> arrived_;
+    std::uint32_t arrived_first_ = 0, arrived_count_ = 0;
+    std::errc failed_{};
+};
+
+} // namespace corewire::rdma

@@ -1,0 +1,129 @@
+// ud_socket: datagrams of up to the path's MTU between UD queue pairs, for coroutines: unconnected, unordered, and lost when the
+// receiver has no buffer. Belongs to the shard that made it; move-only. Addresses (ud_address) are told by other means.
+#pragma once
+
+#include <corewire/rdma/channel/context.hh>
+#include <corewire/rdma/channel/ud_endpoint.hh>
+
+namespace corewire::rdma {
+
+/// Zero-copy: its buffer goes back to the device when it is destroyed. Must go before its socket.
+class ud_datagram {
+public:
+    ud_datagram() noexcept = default;
+    ud_datagram(ud_endpoint& in, const ud_endpoint::arrival& what) noexcept : endpoint_(&in), what_(what) {}
+    ud_datagram(ud_datagram&& other) noexcept : endpoint_(std::exchange(other.endpoint_, nullptr)), what_(other.what_) {}
+    ud_datagram& operator=(ud_datagram&& other) noexcept {
+        std::swap(endpoint_, other.endpoint_);
+        std::swap(what_, other.what_);
+        return *this;
+    }
+    ~ud_datagram() {
+        if (endpoint_ != nullptr) endpoint_->give_back(what_.buffer);
+    }
+    byte_span bytes() const noexcept { return endpoint_->bytes_of(what_); }
+    /// Where an answer goes.
+    ud_address from() const noexcept { return {what_.from, what_.from_pair}; }
+
+private:
+    ud_endpoint* endpoint_ = nullptr;
+    ud_endpoint::arrival what_{};
+};
+
+/// Waits only for room in the send queue.
+class ud_operation final : public bounded_waiter {
+public:
+    ud_operation(ud_endpoint& on, byte_span data, const ud_address& where, const wait_limits& limits) noexcept
+        : bounded_waiter(limits), bytes(data), to(where), endpoint_(on) {}
+    bool await_ready() noexcept { return endpoint_.start(*this); }
+    bool await_suspend(std::coroutine_handle<> h) noexcept {
+        if (!arm_limits()) return unlink(), false;
+        handle = h;
+        return true;
+    }
+    void await_resume() const {
+        throw_if_failed("rdma send_to");
+        if (error_ != std::errc{}) throw std::system_error(std::make_error_code(error_), "rdma send_to");
+    }
+    /// For the endpoint.
+    void finish(std::errc why) noexcept {
+        error_ = why;
+        if (!handle) return;
+        disarm_limits();
+        reactor::make_ready(*this);
+    }
+    const byte_span bytes;
+    const ud_address to;
+
+private:
+    ud_endpoint& endpoint_;
+    std::errc error_{};
+};
+
+class ud_receive_awaiter final : public bounded_waiter {
+public:
+    ud_receive_awaiter(ud_endpoint& on, const wait_limits& limits) noexcept : bounded_waiter(limits), endpoint_(on) {}
+    ~ud_receive_awaiter() {
+        if (got_) endpoint_.put_back(*got_);
+    }
+    bool await_ready() noexcept {
+        if (!endpoint_.receivers.empty()) return false;
+        got_ = endpoint_.take_arrival();
+        if (!got_) why_ = endpoint_.failed();
+        return got_ || why_ != std::errc{};
+    }
+    bool await_suspend(std::coroutine_handle<> h) noexcept {
+        if (!arm_limits()) return false;
+        handle = h;
+        endpoint_.receivers.push_back(*this);
+        return true;
+    }
+    ud_datagram await_resume() {
+        throw_if_failed("rdma receive_from");
+        if (!got_) throw std::system_error(std::make_error_code(why_), "rdma receive_from");
+        const ud_endpoint::arrival what = *got_;
+        got_.reset();
+        return {endpoint_, what};
+    }
+    // For the endpoint.
+    void give(const ud_endpoint::arrival& what) noexcept {
+        got_ = what;
+        disarm_limits();
+        reactor::make_ready(*this);
+    }
+    void end(std::errc why) noexcept {
+        why_ = why;
+        disarm_limits();
+        reactor::make_ready(*this);
+    }
+
+private:
+    ud_endpoint& endpoint_;
+    std::optional<ud_endpoint::arrival> got_;
+    std::errc why_{};
+};
+
+class ud_socket {
+public:
+    /// On the device that carries `ours`. Throws std::system_error with a sentence.
+    static ud_socket bind(context& in, ipv4 ours, ud_options options = {}) {
+        return ud_socket(std::make_unique<ud_endpoint>(in.adapter_for(ours), ours, options));
+    }
+    /// Copies, and returns when there is room. Throws EMSGSIZE, and what resolving the address throws.
+    ud_operation send_to(byte_span bytes, const ud_address& to, wait_limits limits = {}) noexcept {
+        return {*endpoint_, bytes, to, limits};
+    }
+    ud_receive_awaiter receive_from(wait_limits limits = {}) noexcept { return {*endpoint_, limits}; }
+    /// Receives what is sent to a multicast group as well, until what this gives is destroyed. Throws std::system_error.
+    verbs::multicast_attachment join(const ibv_gid& group) { return endpoint_->join(group); }
+
+    ud_address local_address() const noexcept { return endpoint_->address(); }
+    std::uint32_t largest_datagram() const noexcept { return endpoint_->largest_datagram(); }
+    const ud_statistics& statistics() const noexcept { return endpoint_->counts; }
+
+private:
+    explicit ud_socket(std::unique_ptr<ud_endpoint> e) noexcept : endpoint_(std::move(e)) {}
+    std::unique_ptr<ud_endpoint> endpoint_;
+};
+
+} // namespace corewire::rdma

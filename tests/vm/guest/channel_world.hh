@@ -1,0 +1,68 @@
+// Two connected channels on one reactor: `client` on rxe0, `server` on rxe1.
+#pragma once
+
+#include <corewire/rdma/channel/listener.hh>
+#include <corewire/reactor/task/run_until_complete.hh>
+#include <corewire/reactor/task/when_all.hh>
+#include <corewire/reactor/task/with_deadline.hh>
+
+#include "tests/vm/guest/rxe_pair.hh"
+
+#include <string>
+
+namespace corewire::test {
+
+inline byte_span bytes_of(std::string_view s) { return {reinterpret_cast<const std::byte*>(s.data()), s.size()}; }
+inline std::string text_of(byte_span b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
+
+/// The code with which `work` fails; none if it does not.
+template <typename Awaitable>
+task<std::errc> failure_of(Awaitable&& work) {
+    try {
+        co_await work;
+    } catch (const std::system_error& e) {
+        co_return static_cast<std::errc>(e.code().value());
+    }
+    co_return std::errc{};
+}
+
+struct channel_world {
+    explicit channel_world(rdma::rc_options of_client = {}, rdma::rc_options of_server = {})
+        : here(r), listening(rdma::listener::bind(in, {address_of_rxe1, 0}, of_server)) {
+        run(connect(of_client));
+    }
+    ~channel_world() {
+        client = {};
+        server = {};
+    }
+    template <typename T>
+    T run(task<T> work) {
+        return run_until_complete(r, with_deadline(std::move(work), {.deadline = r.read_clock() + std::chrono::seconds{30}}));
+    }
+    /// Turns until `condition()`; fails the test when it does not come about in ten seconds.
+    template <typename Condition>
+    void until(Condition condition) {
+        const time_point end = r.read_clock() + std::chrono::seconds{10};
+        while (!condition()) {
+            r.poll_once();
+            BOOST_REQUIRE_MESSAGE(r.read_clock() < end, "it does not come about");
+        }
+    }
+    task<> connect(rdma::rc_options options) {
+        rdma::connector from(in, options);
+        auto accepted = listening.accept();
+        auto made = from.connect({address_of_rxe1, listening.port()}, {}, {address_of_rxe0, 0});
+        auto [a, b] = co_await when_all(std::move(accepted), std::move(made));
+        server = std::move(a);
+        client = std::move(b);
+    }
+    wait_limits within(duration d) { return {.deadline = r.read_clock() + d}; }
+
+    reactor r;
+    reactor::scope here;
+    rdma::context in;
+    rdma::listener listening;
+    rdma::rc_channel client, server;
+};
+
+} // namespace corewire::test
