@@ -4,6 +4,7 @@
 #include <corewire/apps/runtime/choose_placement.hh>
 #include <corewire/apps/runtime/inspection/inspection.hh>
 #include <corewire/apps/runtime/network_setup.hh>
+#include <corewire/apps/runtime/process_log.hh>
 #include <corewire/apps/runtime/verbs_network.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 
@@ -13,11 +14,17 @@
 #include <cstdint>
 #include <cstdio>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pthread.h>
 
 namespace corewire {
 
 namespace {
+
+constexpr log_event<log_text<16>, log_text<>> network_chosen{"runtime", "network_chosen", log_level::info,
+                                                             "--net=auto chose {}: {}"};
+constexpr log_event<log_text<16>, unsigned, log_text<>> starting{"runtime", "starting", log_level::debug,
+                                                                "network {}, {} shards on CPUs {}"};
 
 enum exit_code : int { ended_well = 0, failed_running = 1, cannot_set_up = 2 };
 
@@ -48,7 +55,7 @@ sigset_t ending_signals() {
 
 app::app(std::string name, std::string description)
     : name_(std::move(name)), command_line_(std::make_unique<CLI::App>(std::move(description), name_)),
-      inspection_options_(std::make_unique<inspection_options>()) {
+      inspection_options_(std::make_unique<inspection_options>()), log_settings_(std::make_unique<log_settings>()) {
     // Before any thread of the program's: each inherits the mask, and the signals are shard 0's (signals.hh).
     const sigset_t ours = ending_signals();
     pthread_sigmask(SIG_BLOCK, &ours, &signals_before_);
@@ -61,6 +68,7 @@ app::app(std::string name, std::string description)
             "Report a task that holds its core for this many milliseconds; 0: never (default 25)")
         ->check(CLI::Range(0u, 3'600'000u))->type_name("N");
     add_inspection_options(*command_line_, *inspection_options_);
+    add_log_options(*command_line_, *log_settings_);
 }
 
 app::~app() { pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr); }
@@ -108,8 +116,13 @@ std::size_t app::most_shards() const {
 int app::run(std::function<task<>()> body) {
     std::atomic<bool> running{false};
     try {
-        if (!choice_.why.empty())
-            fmt::print(stderr, "{}: --net=auto chose {}: {}\n", name_, name_of(choice_.kind), choice_.why);
+        log_ = std::make_unique<process_log>(*log_settings_, static_cast<unsigned>(runtime_.cpus.size()));
+        struct log_end { // before what is caught below is said
+            std::unique_ptr<process_log>& log;
+            ~log_end() { log.reset(); }
+        } const flush{log_};
+        say_what_starts();
+        if (!runtime_.stall.report) runtime_.stall.report = [this](const stall_report& stall) { log_->report(stall); };
         network_plan plan{.kind = choice_.kind,
                           .shards = static_cast<unsigned>(runtime_.cpus.size()),
                           .ports_only = ports_only_,
@@ -140,7 +153,14 @@ int app::run(std::function<task<>()> body) {
     }
 }
 
+void app::say_what_starts() {
+    if (!choice_.why.empty()) log_->writer().from_thread(network_chosen, name_of(choice_.kind), choice_.why);
+    log_->writer().from_thread(starting, name_of(choice_.kind), static_cast<unsigned>(runtime_.cpus.size()),
+                               fmt::format("{}", fmt::join(runtime_.cpus, ",")));
+}
+
 void app::set_up(unsigned shard) {
+    log_->set_up(shard);
     setup_->set_up(shard);
     inspection_->set_up(shard);
 }
@@ -153,6 +173,7 @@ void app::on_stop(unsigned shard) noexcept {
 void app::tear_down(unsigned shard) noexcept {
     inspection_->tear_down(shard);
     setup_->tear_down(shard);
+    log_->tear_down(shard);
 }
 
 int app::run_on_every_core(int argc, char** argv, std::function<task<>()> body) {

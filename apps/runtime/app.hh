@@ -33,7 +33,9 @@ namespace corewire {
 
 class inspection;
 struct inspection_options;
+struct log_settings;
 class network_stack;
+class process_log;
 
 class app {
 public:
@@ -48,6 +50,8 @@ public:
     network_options& network() noexcept { return network_; }
     /// Metrics endpoint and page: change defaults before parse().
     inspection_options& inspection_settings() noexcept { return *inspection_options_; }
+    /// Levels and file of the log: change defaults before parse().
+    log_settings& log_defaults() noexcept { return *log_settings_; }
     /// Shards, mailboxes, the drain deadline: change before run(). `cpus` and `memory_nodes` are filled in
     /// from --placement, --shard or --cores.
     runtime_options& runtime_settings() noexcept { return runtime_; }
@@ -78,6 +82,7 @@ public:
 private:
     void check_everything();
     std::size_t most_shards() const;
+    void say_what_starts();
     void set_up(unsigned shard);
     void on_stop(unsigned shard) noexcept;
     void tear_down(unsigned shard) noexcept;
@@ -88,6 +93,7 @@ private:
     std::unique_ptr<CLI::App> command_line_;
     network_options network_;
     std::unique_ptr<inspection_options> inspection_options_;
+    std::unique_ptr<log_settings> log_settings_;
     runtime_options runtime_;
     std::function<void()> on_parsed_;
     bool ports_only_ = false;
@@ -95,6 +101,7 @@ private:
     placement placement_;
     port_wrapper wrapper_;
     sigset_t signals_before_{};
+    std::unique_ptr<process_log> log_; ///< while run() runs
     std::unique_ptr<network_setup> setup_;
     std::unique_ptr<inspection> inspection_;
 };

@@ -1,15 +1,19 @@
 #include <corewire/apps/runtime/shared_host.hh>
 
 #include <corewire/net/stack/network_stack.hh>
+#include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
 namespace corewire {
 
 namespace {
+
+constexpr log_event<log_text<32>, ipv4> address_gone{
+    "runtime", "address_gone", log_level::error,
+    "{}: the kernel no longer has {}: nobody can reach us there (start again on another address)"};
 
 constexpr std::uint32_t key_of(wire::ip_protocol protocol, std::uint16_t port) noexcept {
     return static_cast<std::uint32_t>(protocol) << 16 | port;
@@ -80,8 +84,7 @@ void shared_host::on_neighbor(const netlink::neighbor_change& n) {
 }
 
 void shared_host::on_address_gone() {
-    std::fprintf(stderr, "%s: the kernel no longer has %s: nobody can reach us there (start again on another address)\n",
-                 ports_.device().interface().c_str(), to_string(ports_.address()).c_str());
+    log_message(address_gone, ports_.device().interface(), ports_.address());
 }
 
 } // namespace corewire

@@ -2,14 +2,16 @@
 
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/rdma/raw/verbs_port.hh>
+#include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
-#include <cstdio>
 #include <fmt/format.h>
 
 namespace corewire {
 
 namespace {
+
+constexpr log_event<log_text<200>> device_event{"port", "device_event", log_level::warn, "{}"};
 
 verbs_device_options options_for(const network_options& o, unsigned shards, const verbs::verbs_api& api) {
     verbs_device_options device{.device = o.device, .interface = o.interface, .queues = shards};
@@ -42,7 +44,7 @@ std::unique_ptr<port> verbs_network::open_port(unsigned shard) {
     if (shard == 0)
         events_ = std::make_unique<verbs::async_events>(device_->device(), reactor::current(), [this](const verbs::device_event& e) {
             device_->handle(e);
-            fmt::print(stderr, "{}\n", verbs::to_string(e, device_->device().name()));
+            log_message(device_event, verbs::to_string(e, device_->device().name()));
         });
     return std::make_unique<verbs_port>(device_, shard);
 }

@@ -3,11 +3,19 @@
 #include <corewire/net/link/neighbors.hh>
 
 #include <corewire/net/wire/ethernet.hh>
+#include <corewire/reactor/log/shard_log.hh>
 
 #include <bit>
 #include <utility>
 
 namespace corewire {
+
+namespace {
+
+constexpr log_event<wire::ipv4_address, wire::mac_address> address_conflict{"arp", "address_conflict", log_level::warn,
+                                                                "another host has our address {}: its MAC is {}"};
+
+} // namespace
 
 std::string_view to_string(neighbor_state s) noexcept {
     switch (s) {
@@ -92,6 +100,7 @@ void neighbor_cache::on_arp(time_point now, const wire::arp_packet& arp) noexcep
         return;
     }
     if (claim_.on_arp(now, arp)) { // learn nothing from a rival
+        log_message(address_conflict, own_.address(), arp.sender_mac);
         run_claim(now);
         return;
     }

@@ -8,16 +8,21 @@
 #include <corewire/net/tcp/open/syn_cookies.hh>
 #include <corewire/net/tcp/receive/timestamps.hh>
 #include <corewire/net/tcp/receive/window.hh>
+#include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace corewire {
 
 using wire::tcp_flags;
 
 namespace {
+
+constexpr log_event<log_text<32>, ipv4> every_syn_is_wrong{
+    "tcp", "syn_checksum_wrong", log_level::warn,
+    "{}: the TCP checksum of every SYN from {} is wrong. If it is a Linux host at the other end of a veth, "
+    "it leaves checksums to the device: run `ethtool -K DEVICE tx off` on its end."};
 
 tcp::four_tuple tuple_of(const flow_key& key) noexcept {
     return {key.local_address, key.remote_address, key.local_port, key.remote_port};
@@ -405,10 +410,7 @@ std::uint16_t tcp_layer::choose_listen_port(std::uint16_t wanted) {
 /// Kernel peers on a veth leave checksums to a NIC that does not exist: say so once, instead of staying silent.
 void tcp_layer::explain_bad_checksum(ipv4 source, tcp_flags flags) {
     if (!has(flags, tcp_flags::syn) || ++bad_syns_ != 3) return;
-    std::fprintf(stderr,
-                 "%s: the TCP checksum of every SYN from %s is wrong. If it is a Linux host at the other end of a veth, "
-                 "it leaves checksums to the device: run `ethtool -K DEVICE tx off` on its end.\n",
-                 out_.device().name().c_str(), to_string(source).c_str());
+    log_message(every_syn_is_wrong, out_.device().name(), source);
 }
 
 void tcp_layer::add_listener(tcp_listen_socket& listener) {

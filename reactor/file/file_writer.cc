@@ -1,12 +1,20 @@
 #include <corewire/reactor/file/file_writer.hh>
 
+#include <corewire/reactor/log/shard_log.hh>
+
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <system_error>
 
 namespace corewire {
+
+namespace {
+
+constexpr log_event<log_text<>, std::uint64_t> given_up{"file", "given_up", log_level::error,
+                                                        "'{}' was given up with {} accepted bytes not written: it was not closed"};
+
+} // namespace
 
 file_writer::file_writer(file to, file_writer_options options)
     : to_(std::move(to)), position_(options.offset), buffer_size_(options.buffer_size),
@@ -21,8 +29,7 @@ file_writer::file_writer(file to, file_writer_options options)
 file_writer::~file_writer() {
     for (auto& each : slots_) reactor::current().files().abandon(*each);
     if (to_ && written() < position_)
-        std::fprintf(stderr, "'%s' was given up with %llu accepted bytes not written: it was not closed\n", to_.name().c_str(),
-                     static_cast<unsigned long long>(position_ - written()));
+        log_message(given_up, to_.name(), position_ - written());
 }
 
 std::uint64_t file_writer::written() const noexcept {

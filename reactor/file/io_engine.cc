@@ -2,18 +2,22 @@
 
 #include <corewire/reactor/file/io_prepare.hh>
 #include <corewire/reactor/file/uring.hh>
+#include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/run_queue.hh>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 
 namespace corewire {
 
 namespace {
+
+constexpr log_event<unsigned, log_text<200>> no_ring{"file", "no_ring", log_level::warn,
+                                                     "files and pipes go through {} helper threads a shard: {}"};
+constexpr log_event<log_text<200>> ring_made{"file", "ring_made", log_level::debug, "files and pipes go through {}"};
 
 std::atomic_flag said_why_no_ring; ///< the one message a process
 
@@ -33,14 +37,14 @@ io_engine::io_engine(reactor& loop)
     try {
         ring_ = &loop.io();
         for (std::size_t i = 0; i < by_ring_.size(); ++i) by_ring_[i] = ring_->supports(uring_opcode(static_cast<io_opcode>(i)));
+        log_message(ring_made, ring_->description());
         return;
     } catch (const std::system_error& e) {
         why_no_ring_ = e.what();
     }
     readiness_ = std::make_unique<readiness>(*this);
     if (loop.options().io.allow_uring && !said_why_no_ring.test_and_set())
-        std::fprintf(stderr, "files and pipes go through %u helper threads a shard: %s\n", loop.options().io.helpers,
-                     why_no_ring_.c_str());
+        log_message(no_ring, loop.options().io.helpers, why_no_ring_);
 }
 
 io_engine::~io_engine() {

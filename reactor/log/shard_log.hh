@@ -53,6 +53,7 @@ public:
     std::byte* begin(const log_site& site) noexcept;
     void commit() noexcept;
 
+    const log_writer& writer() const noexcept { return writer_; }
     const shard_log_statistics& statistics() const noexcept { return statistics_; }
     /// In no order; those without a site have not occurred. They stay where they are.
     std::span<const event_state> events() const noexcept { return events_; }

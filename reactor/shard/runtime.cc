@@ -1,13 +1,12 @@
 #include <corewire/reactor/shard/runtime.hh>
 
+#include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/shard/shard_context.hh>
 #include <corewire/reactor/shard/signals.hh>
 #include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/topology/pinning.hh>
 
 #include <algorithm>
-#include <cstdio>
-#include <fmt/format.h>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
@@ -26,6 +25,9 @@ runtime::~runtime() = default;
 runtime& runtime::current() noexcept { return shard_context::current().owner; }
 
 namespace {
+
+constexpr log_event<unsigned, std::size_t, const char*, log_text<80>, std::int64_t> abandoned_tasks{
+    "task", "abandoned", log_level::error, "shard {}: {} task{} of group '{}' did not end within {} ms of the stop; abandoned"};
 
 /// Holds new threads back until all of them exist: a thread that cannot be made must not leave others at a barrier.
 class start_gate {
@@ -185,8 +187,7 @@ task<> runtime::drain(shard_context& here, stop_token no_longer) {
     if (drained) co_return;
     const std::size_t left = tasks.size();
     abandoned_.fetch_add(left, std::memory_order_relaxed);
-    fmt::print(stderr, "shard {}: {} task{} of group '{}' did not end within {} ms of the stop; abandoned\n", here.shard,
-               left, left == 1 ? "" : "s", tasks.name(), options_.drain.count() / 1'000'000);
+    log_message(abandoned_tasks, here.shard, left, left == 1 ? "" : "s", tasks.name(), options_.drain.count() / 1'000'000);
     tasks.destroy_all();
 }
 

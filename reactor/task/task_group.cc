@@ -1,10 +1,10 @@
 #include <corewire/reactor/task/task_group.hh>
 
+#include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <atomic>
 #include <bit>
-#include <cstdio>
 #include <system_error>
 
 namespace corewire {
@@ -13,13 +13,18 @@ namespace {
 
 constexpr std::uint64_t reported_one_by_one = 8;
 
+constexpr log_event<log_text<80>, std::size_t, const char*, std::uint64_t> leak{
+    "task", "group_leaked", log_level::error,
+    "group '{}' was destroyed with {} task{} in it, which should have been joined (leak number {})"};
+constexpr log_event<log_text<64>, std::uint64_t, log_text<128>> failure{"task", "failed", log_level::error,
+                                                                        "a task of group '{}' failed (number {}): {}"};
+
 /// Whoever wrote the group forgot to join() it, or was abandoned at shutdown with it.
 void report_leak(const std::string& name, std::size_t left) noexcept {
     static std::atomic<std::uint64_t> leaks{0};
     const std::uint64_t number = leaks.fetch_add(1, std::memory_order_relaxed) + 1;
     if (number > reported_one_by_one && !std::has_single_bit(number)) return;
-    std::fprintf(stderr, "group '%s' was destroyed with %zu task%s in it, which should have been joined (leak number %llu)\n",
-                 name.c_str(), left, left == 1 ? "" : "s", static_cast<unsigned long long>(number));
+    log_message(leak, name, left, left == 1 ? "" : "s", number);
 }
 
 } // namespace
@@ -83,9 +88,7 @@ void task_group::note_failure(const std::exception_ptr& failure) noexcept {
 void task_group::report(const char* what) noexcept {
     ++failed_;
     if (failed_ > reported_one_by_one && !std::has_single_bit(failed_)) return;
-    // Not fmt::print, which throws when stderr is closed.
-    std::fprintf(stderr, "a task of group '%s' failed (number %llu): %s\n", name_.c_str(),
-                 static_cast<unsigned long long>(failed_), what);
+    log_message(failure, name_, failed_, what);
 }
 
 void task_group::join_awaiter::await_resume() {

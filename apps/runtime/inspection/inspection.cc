@@ -7,6 +7,7 @@
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/stack/stack_metrics.hh>
 #include <corewire/net/stack/tcp_census.hh>
+#include <corewire/reactor/log/log_metrics.hh>
 #include <corewire/reactor/metrics/page_reader.hh>
 #include <corewire/reactor/shard/shard_metrics.hh>
 #include <corewire/reactor/shard/this_shard.hh>
@@ -70,6 +71,8 @@ struct inspection::shard_part {
         register_mailbox_metrics(group, this_shard::mail());
         load.register_metrics(group);
         publisher.add(load);
+        if (shard_log* log = shard_log::current_or_null())
+            publisher.add(log_counts.emplace(registry, *log, shard == 0 ? &log->writer() : nullptr));
         group.gauge("corewire_metrics_series", "Series of this shard.",
                     [](const void* of) noexcept -> std::uint64_t { return static_cast<const metric_registry*>(of)->size(); },
                     &registry);
@@ -100,6 +103,7 @@ struct inspection::shard_part {
     metric_publisher publisher;
     load_meter load;
     metric_group group;
+    std::optional<log_metrics> log_counts;
     std::optional<network_end> near, far;
 };
 

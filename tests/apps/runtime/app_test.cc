@@ -85,7 +85,9 @@ BOOST_AUTO_TEST_CASE(a_body_that_returns_on_every_core_ends_with_0_and_says_noth
 BOOST_AUTO_TEST_CASE(auto_says_in_one_line_what_it_chose_and_why) {
     const ended e = with_arguments({"--cores=1"});
     BOOST_TEST(e.exit_code == 0);
-    BOOST_TEST(e.said == "prog: --net=auto chose kernel: there is no --interface and no --address\n");
+    BOOST_TEST(e.in_one_line());
+    BOOST_TEST(e.said.ends_with("Z info - runtime: --net=auto chose kernel: there is no --interface and no --address\n"), e.said);
+    BOOST_TEST(with_arguments({"--cores=1", "--log-level=runtime=warn,debug"}).said == "");
 }
 
 BOOST_AUTO_TEST_CASE(help_ends_with_0_and_lists_the_options) {
