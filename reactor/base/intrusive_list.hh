@@ -8,13 +8,12 @@
 
 namespace corewire {
 
-/// Base class of anything that can stand in an intrusive_list. Neither copied nor moved.
-class list_hook {
+/// The links of an element whose owner takes it off its list before it dies. Neither copied nor moved.
+class list_links {
 public:
-    list_hook() noexcept = default;
-    list_hook(const list_hook&) = delete;
-    list_hook& operator=(const list_hook&) = delete;
-    ~list_hook() { unlink(); }
+    list_links() noexcept = default;
+    list_links(const list_links&) = delete;
+    list_links& operator=(const list_links&) = delete;
 
     bool linked() const noexcept { return next_ != nullptr; }
     void unlink() noexcept {
@@ -27,18 +26,24 @@ public:
 private:
     template <typename T>
     friend class intrusive_list;
-    void link_before(list_hook& at) noexcept {
+    void link_before(list_links& at) noexcept {
         CW_DEBUG_ASSERT(!linked(), "an element can be on one list only");
         prev_ = at.prev_;
         next_ = &at;
         at.prev_->next_ = this;
         at.prev_ = this;
     }
-    list_hook* next_ = nullptr;
-    list_hook* prev_ = nullptr;
+    list_links* next_ = nullptr;
+    list_links* prev_ = nullptr;
 };
 
-/// The list. T derives from list_hook. Destroying a list unlinks its elements and destroys none of them.
+/// Base class of anything that can stand in an intrusive_list: takes itself off when it dies.
+class list_hook : public list_links {
+public:
+    ~list_hook() { unlink(); }
+};
+
+/// The list. T derives from list_hook, or list_links. Destroying a list unlinks its elements and destroys none of them.
 template <typename T>
 class intrusive_list {
 public:
@@ -53,12 +58,12 @@ public:
     bool empty() const noexcept { return root_.next_ == &root_; }
     T& front() noexcept { return static_cast<T&>(*root_.next_); }
     T& back() noexcept { return static_cast<T&>(*root_.prev_); }
-    void push_back(T& element) noexcept { static_cast<list_hook&>(element).link_before(root_); }
-    void push_front(T& element) noexcept { static_cast<list_hook&>(element).link_before(*root_.next_); }
+    void push_back(T& element) noexcept { static_cast<list_links&>(element).link_before(root_); }
+    void push_front(T& element) noexcept { static_cast<list_links&>(element).link_before(*root_.next_); }
     /// The first element, unlinked. The list must not be empty.
     T& pop_front() noexcept {
         CW_DEBUG_ASSERT(!empty(), "pop_front() of an empty list");
-        list_hook* const first = root_.next_;
+        list_links* const first = root_.next_;
         root_.next_ = first->next_;
         first->next_->prev_ = &root_;
         first->next_ = first->prev_ = nullptr;
@@ -70,8 +75,8 @@ public:
     /// Moves all elements of `other` behind ours, keeping their order.
     void splice_back(intrusive_list& other) noexcept {
         if (other.empty()) return;
-        list_hook* first = other.root_.next_;
-        list_hook* last = other.root_.prev_;
+        list_links* first = other.root_.next_;
+        list_links* last = other.root_.prev_;
         other.root_.next_ = other.root_.prev_ = &other.root_;
         first->prev_ = root_.prev_;
         root_.prev_->next_ = first;
@@ -80,21 +85,21 @@ public:
     }
     std::size_t count() const noexcept {
         std::size_t n = 0;
-        for (const list_hook* h = root_.next_; h != &root_; h = h->next_) ++n;
+        for (const list_links* h = root_.next_; h != &root_; h = h->next_) ++n;
         return n;
     }
     /// Calls `visit(T&)` for each element; `visit` may unlink the element it is given, and no other.
     template <typename Visit>
     void for_each(Visit&& visit) {
-        for (list_hook* h = root_.next_; h != &root_;) {
-            list_hook* following = h->next_;
+        for (list_links* h = root_.next_; h != &root_;) {
+            list_links* following = h->next_;
             visit(static_cast<T&>(*h));
             h = following;
         }
     }
 
 private:
-    list_hook root_;
+    list_links root_;
 };
 
 } // namespace corewire

@@ -2,6 +2,7 @@
 
 #include <corewire/reactor/file/uring_setup.hh>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <sys/eventfd.h>
@@ -49,18 +50,15 @@ uring::~uring() {
     io_uring_queue_exit(&ring_);
 }
 
-io_uring_sqe& uring::next_entry() noexcept {
+io_uring_sqe& uring::next_entry_of_a_full_queue() noexcept {
+    ++statistics_.queue_full;
+    enter();
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-    if (entry == nullptr) [[unlikely]] {
-        ++statistics_.queue_full;
-        enter();
+    if (entry == nullptr && (ring_.flags & IORING_SETUP_SQPOLL) != 0) {
+        io_uring_sqring_wait(&ring_); // the kernel's thread is behind
         entry = io_uring_get_sqe(&ring_);
-        if (entry == nullptr && (ring_.flags & IORING_SETUP_SQPOLL) != 0) {
-            io_uring_sqring_wait(&ring_); // the kernel's thread is behind
-            entry = io_uring_get_sqe(&ring_);
-        }
-        CW_ASSERT(entry != nullptr, "the kernel takes no io_uring submissions");
     }
+    CW_ASSERT(entry != nullptr, "the kernel takes no io_uring submissions");
     return *entry;
 }
 
@@ -95,26 +93,31 @@ void uring::enter() noexcept {
     }
 }
 
-/// Delivers completions, a bounded number. The queue's head moves before each delivery, so that a completion may start
-/// operations and destroy its own.
+/// Delivers the completions that are there, a bounded number. The queue's head moves before each delivery, so that a completion may
+/// start operations and destroy its own.
 bool uring::reap(bool deliver) noexcept {
-    unsigned done = 0;
-    io_uring_cqe* entry = nullptr;
-    while (done < completions_a_turn && io_uring_cq_ready(&ring_) != 0 && io_uring_peek_cqe(&ring_, &entry) == 0) {
-        auto* op = static_cast<uring_operation*>(io_uring_cqe_get_data(entry));
-        const int result = entry->res;
-        const unsigned flags = entry->flags;
-        io_uring_cqe_seen(&ring_, entry);
-        ++done;
+    unsigned head = *ring_.cq.khead;
+    const unsigned there = io_uring_smp_load_acquire(ring_.cq.ktail) - head;
+    if (there == 0) return false;
+    const unsigned end = head + std::min(there, completions_a_turn);
+    statistics_.completions += end - head;
+    const unsigned mask = ring_.cq.ring_mask;
+    while (static_cast<int>(end - head) > 0) {
+        const io_uring_cqe& entry = ring_.cq.cqes[head & mask];
+        auto* op = static_cast<uring_operation*>(io_uring_cqe_get_data(&entry));
+        const int result = entry.res;
+        const unsigned flags = entry.flags;
+        io_uring_smp_store_release(ring_.cq.khead, ++head);
         if (op == nullptr) continue;
         if ((flags & IORING_CQE_F_MORE) == 0) {
             op->in_kernel_ = false;
             --in_kernel_;
         }
-        if (deliver) op->on_complete_(*op, result, flags);
+        if (!deliver) continue;
+        op->on_complete_(*op, result, flags);
+        head = *ring_.cq.khead; // further, if it has waited for others
     }
-    statistics_.completions += done;
-    return done != 0;
+    return true;
 }
 
 bool uring::poll(time_point) {

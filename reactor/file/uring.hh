@@ -82,7 +82,11 @@ public:
     unsigned in_kernel() const noexcept { return in_kernel_; }
 
 private:
-    io_uring_sqe& next_entry() noexcept;
+    io_uring_sqe& next_entry() noexcept {
+        io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+        return entry != nullptr ? *entry : next_entry_of_a_full_queue();
+    }
+    io_uring_sqe& next_entry_of_a_full_queue() noexcept;
     bool kernel_has_work() const noexcept;
     void enter() noexcept;
     bool reap(bool deliver) noexcept;

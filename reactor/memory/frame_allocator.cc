@@ -8,6 +8,8 @@
 
 namespace corewire {
 
+constinit frame_allocator frame_allocator::nobodys_;
+
 namespace {
 
 /// Allocators whose reactors have ended while frames of theirs were still in use elsewhere: at the end of a program, or in
@@ -37,58 +39,63 @@ void frame_allocator::retire::operator()(frame_allocator* ended) const noexcept 
 /// To malloc, all that is not in use. True if nothing is.
 bool frame_allocator::give_back_everything() noexcept {
     take_returns();
-    for (list& l : lists_) {
-        while (l.first != nullptr) {
-            header* h = l.first;
-            l.first = h->next;
-            discard(h);
+    for (void*& first : lists_) {
+        while (first != nullptr) {
+            void* p = first;
+            first = header_of(p)->next;
+            discard(p);
         }
-        l.count = 0;
     }
     return held_ == 0;
 }
 
 void* frame_allocator::allocate_slowly(frame_allocator* here, std::size_t size, std::size_t index) {
-    if (here != nullptr && index < classes && here->returned_.load(std::memory_order_relaxed) != nullptr) {
+    const bool nobodys = here == &nobodys_;
+    if (!nobodys && index < classes && here->returned_.load(std::memory_order_relaxed) != nullptr) {
         here->take_returns();
-        if (here->lists_[index].first != nullptr) return allocate(size);
+        if (here->lists_[index] != nullptr) return allocate(size);
     }
-    const bool kept = here != nullptr && index < classes;
+    const bool kept = !nobodys && index < classes;
     void* raw = std::malloc(kept ? (index + 1) * granule : size + sizeof(header));
     if (raw == nullptr) throw std::bad_alloc();
     auto* h = static_cast<header*>(raw);
     h->home = kept ? here : nullptr;
     h->index = static_cast<std::uint32_t>(index);
-    if (here != nullptr) ++here->heap_allocations_;
+    if (!nobodys) ++here->heap_allocations_;
     if (kept) ++here->held_;
     return h + 1;
 }
 
-void frame_allocator::deallocate_slowly(header* h) noexcept {
-    frame_allocator* home = h->home;
+/// Malloc's, another allocator's, or one too many.
+void frame_allocator::deallocate_slowly(void* p) noexcept {
+    frame_allocator* home = header_of(p)->home;
     if (home == nullptr) {
-        std::free(h);
+        std::free(header_of(p));
+        return;
+    }
+    if (home == current_) {
+        home->discard(p);
         return;
     }
     // A push-only stack that its owner empties in one exchange: no ABA.
-    header* first = home->returned_.load(std::memory_order_relaxed);
+    void* first = home->returned_.load(std::memory_order_relaxed);
     do {
-        h->next = first;
-    } while (!home->returned_.compare_exchange_weak(first, h, std::memory_order_release, std::memory_order_relaxed));
+        header_of(p)->next = first;
+    } while (!home->returned_.compare_exchange_weak(first, p, std::memory_order_release, std::memory_order_relaxed));
 }
 
-void frame_allocator::discard(header* h) noexcept {
+void frame_allocator::discard(void* p) noexcept {
     --held_;
-    std::free(h);
+    std::free(header_of(p));
 }
 
 void frame_allocator::take_returns() noexcept {
-    header* h = returned_.exchange(nullptr, std::memory_order_acquire);
-    while (h != nullptr) {
-        header* next = h->next;
-        keep(h);
+    void* p = returned_.exchange(nullptr, std::memory_order_acquire);
+    while (p != nullptr) {
+        void* next = header_of(p)->next;
+        if (!keep(p, header_of(p)->index)) discard(p);
         ++came_home_;
-        h = next;
+        p = next;
     }
 }
 

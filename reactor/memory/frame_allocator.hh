@@ -34,29 +34,27 @@ public:
     frame_allocator& operator=(const frame_allocator&) = delete;
 
     /// From the running shard's allocator, or from malloc where there is none. Throws std::bad_alloc.
-    static void* allocate(std::size_t size) {
+    [[gnu::always_inline]] static void* allocate(std::size_t size) {
         frame_allocator* here = current_;
-        const std::size_t index = (size + sizeof(header) + granule - 1) / granule - 1;
-        if (here != nullptr && index < classes) [[likely]] {
-            header* h = here->lists_[index].first;
-            if (h != nullptr) [[likely]] {
-                here->lists_[index].first = h->next;
-                --here->lists_[index].count;
-                h->home = here;
-                unpoison(h + 1, (index + 1) * granule - sizeof(header));
-                return h + 1;
+        const std::size_t index = class_of(size);
+        if (index < classes) [[likely]] {
+            void* p = here->lists_[index];
+            if (p != nullptr) [[likely]] {
+                here->lists_[index] = header_of(p)->next;
+                header_of(p)->home = here;
+                unpoison(p, (index + 1) * granule - sizeof(header));
+                return p;
             }
         }
         return allocate_slowly(here, size, index);
     }
-    static void deallocate(void* p) noexcept {
-        header* h = static_cast<header*>(p) - 1;
-        frame_allocator* home = h->home;
-        if (home != nullptr && home == current_) [[likely]] {
-            home->keep(h);
-        } else {
-            deallocate_slowly(h);
-        }
+    /// The size that was asked for. A coroutine knows it when compiled, so that the list's place is known before the frame is
+    /// looked at.
+    [[gnu::always_inline]] static void deallocate(void* p, std::size_t size) noexcept {
+        frame_allocator* here = current_;
+        const std::size_t index = class_of(size);
+        if (header_of(p)->home != here || index >= classes || !here->keep(p, index)) [[unlikely]]
+            deallocate_slowly(p);
     }
 
     /// Makes an allocator this thread's for a scope (the reactor's scope does it).
@@ -73,44 +71,48 @@ public:
     std::uint64_t frames_held() const noexcept { return held_; }
 
 private:
-    frame_allocator() = default;
+    constexpr frame_allocator() = default;
     ~frame_allocator() = default;
-    /// Before every frame. `home` while in use, `next` while on a list.
+    /// Before every frame. `home` while in use (null: malloc's), `next` and `depth` while on a list. A list has no counter: the
+    /// frame on top knows how many there are, itself included.
     struct alignas(16) header {
         union {
             frame_allocator* home;
-            header* next;
+            void* next;
         };
         std::uint32_t index;
+        std::uint32_t depth;
     };
-    struct list {
-        header* first = nullptr;
-        std::uint32_t count = 0;
-    };
+    static header* header_of(void* p) noexcept { return static_cast<header*>(p) - 1; }
+    static constexpr std::size_t class_of(std::size_t size) noexcept {
+        return (size + sizeof(header) + granule - 1) / granule - 1;
+    }
 
     static void* allocate_slowly(frame_allocator* here, std::size_t size, std::size_t index);
-    static void deallocate_slowly(header* h) noexcept;
-    void keep(header* h) noexcept {
-        list& l = lists_[h->index];
-        if (l.count >= cached_limit) [[unlikely]] {
-            discard(h);
-            return;
-        }
-        poison(h + 1, (h->index + std::size_t{1}) * granule - sizeof(header));
-        h->next = l.first;
-        l.first = h;
-        ++l.count;
+    static void deallocate_slowly(void* p) noexcept;
+    /// False when the list is full.
+    bool keep(void* p, std::size_t index) noexcept {
+        void* first = lists_[index];
+        const std::uint32_t depth = first != nullptr ? header_of(first)->depth + 1 : 1;
+        if (depth > cached_limit) [[unlikely]]
+            return false;
+        poison(p, (index + 1) * granule - sizeof(header));
+        header_of(p)->next = first;
+        header_of(p)->depth = depth;
+        lists_[index] = p;
+        return true;
     }
-    void discard(header* h) noexcept;
+    void discard(void* p) noexcept;
     void take_returns() noexcept;
     bool give_back_everything() noexcept;
 
-    inline static thread_local constinit frame_allocator* current_ = nullptr;
-    std::array<list, classes> lists_{};
+    static frame_allocator nobodys_; ///< current where there is no reactor: its lists are always empty
+    inline static thread_local constinit frame_allocator* current_ = &nobodys_;
+    std::array<void*, classes> lists_{}; ///< the frame on top
     std::uint64_t heap_allocations_ = 0;
     std::uint64_t came_home_ = 0;
     std::uint64_t held_ = 0;
-    alignas(64) std::atomic<header*> returned_{nullptr};
+    alignas(64) std::atomic<void*> returned_{nullptr};
 };
 
 } // namespace corewire

@@ -29,10 +29,12 @@ namespace detail {
 template <typename T>
 class task_as_result {
 public:
-    explicit task_as_result(task<T>&& t) noexcept : task_(std::move(t)), inner_(task_.operator co_await()) {}
-    bool await_ready() const noexcept { return inner_.await_ready(); }
-    bool await_suspend(std::coroutine_handle<> h) { return inner_.await_suspend(h); }
+    explicit task_as_result(task<T>&& t) noexcept : task_(std::move(t)) {}
+    bool await_ready() noexcept { return task_.operator co_await().await_ready(); }
+    bool await_suspend(std::coroutine_handle<> h) { return task_.operator co_await().await_suspend(h); }
     result<T, std::exception_ptr> await_resume() {
+        if constexpr (std::is_void_v<T>)
+            if (!task_) return {}; // it has taken its frame with it
         auto& promise = task_.handle().promise();
         if (promise.failure) return unexpected{std::move(promise.failure)};
         if constexpr (std::is_void_v<T>)
@@ -43,7 +45,6 @@ public:
 
 private:
     task<T> task_;
-    typename task<T>::awaiter inner_;
 };
 
 /// Of any other awaiter.

@@ -31,7 +31,7 @@ public:
     class promise_type {
     public:
         static void* operator new(std::size_t size) { return frame_allocator::allocate(size); }
-        static void operator delete(void* p) noexcept { frame_allocator::deallocate(p); }
+        static void operator delete(void* p, std::size_t size) noexcept { frame_allocator::deallocate(p, size); }
 
         generator get_return_object() noexcept {
             return generator{std::coroutine_handle<promise_type>::from_promise(*this)};

@@ -5,7 +5,8 @@
 //
 // Move-only; awaited once; destroying a task that has not finished destroys its frame, and with it everything it waits
 // for. A child is started inside await_suspend and, if it finishes at once, the parent is not suspended at all: loops
-// over ready children use no stack, also where symmetric transfer is not a tail call (-O0, sanitizers).
+// over ready children use no stack, also where symmetric transfer is not a tail call (-O0, sanitizers). A child without
+// result that was never suspended is gone with its last statement; other frames go with the task object.
 // Belongs to the shard that started it; frames come from that shard's frame_allocator.
 #pragma once
 
@@ -29,19 +30,20 @@ namespace detail {
 
 class task_promise;
 
-/// Told when a task that nobody awaits has finished: a task_group, when_all.
+/// Told when a task that no coroutine awaits has finished: a task_group, when_all.
 struct task_listener {
     void (*on_done)(task_listener&, task_promise&) noexcept;
 };
 
-class task_promise : public list_hook {
+class task_promise : public list_links {
 public:
     static void* operator new(std::size_t size) { return frame_allocator::allocate(size); }
-    static void operator delete(void* p) noexcept { frame_allocator::deallocate(p); }
+    static void operator delete(void* p, std::size_t size) noexcept { frame_allocator::deallocate(p, size); }
 
     std::suspend_always initial_suspend() noexcept { return {}; }
     struct final_awaiter {
-        bool await_ready() noexcept { return false; }
+        bool frame_ends_here;
+        bool await_ready() const noexcept { return frame_ends_here; }
         template <typename Promise>
         std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> finished) noexcept {
             task_promise& p = finished.promise();
@@ -51,13 +53,13 @@ public:
         }
         void await_resume() noexcept {}
     };
-    final_awaiter final_suspend() noexcept { return {}; }
+    final_awaiter final_suspend() noexcept { return {false}; }
     void unhandled_exception() noexcept { failure = std::current_exception(); }
 
     std::coroutine_handle<> continuation; ///< who awaits, once it is suspended
     task_listener* listener = nullptr;    ///< or who else wants to know
     std::exception_ptr failure;
-    std::coroutine_handle<> self;         ///< set for tasks that have a listener
+    std::coroutine_handle<> self;         ///< set by listeners that destroy it
 };
 
 template <typename T>
@@ -84,6 +86,46 @@ public:
     void take() {
         if (failure) [[unlikely]] std::rethrow_exception(failure);
     }
+    /// What finishes without ever having been suspended, and has nothing to hand over, takes its frame with it.
+    final_awaiter final_suspend() noexcept {
+        if (owner == nullptr) return {false};
+        *owner = nullptr;
+        return {true};
+    }
+    void unhandled_exception() noexcept {
+        task_promise::unhandled_exception();
+        owner = nullptr;
+    }
+    void** owner = nullptr; ///< who holds the frame and is running it for the first time, if anybody is
+};
+
+/// Awaits the task that `frame` holds; `frame` is null afterwards where the task has taken its frame with it.
+template <typename T, typename Promise>
+class task_awaiter {
+public:
+    explicit task_awaiter(void*& frame) noexcept : owner_(frame) {}
+    bool await_ready() const noexcept { return handle().done(); }
+    bool await_suspend(std::coroutine_handle<> parent) {
+        const auto child = handle();
+        if constexpr (std::is_void_v<T>) child.promise().owner = &owner_;
+        child.resume();
+        if constexpr (std::is_void_v<T>) {
+            if (owner_ == nullptr) return false;
+            child.promise().owner = nullptr;
+        }
+        if (child.done()) return false;
+        child.promise().continuation = parent;
+        return true;
+    }
+    T await_resume() {
+        if constexpr (std::is_void_v<T>)
+            if (owner_ == nullptr) return;
+        return handle().promise().take();
+    }
+
+private:
+    std::coroutine_handle<Promise> handle() const noexcept { return std::coroutine_handle<Promise>::from_address(owner_); }
+    void*& owner_;
 };
 
 } // namespace detail
@@ -93,51 +135,44 @@ class [[nodiscard]] task {
 public:
     using promise_type = detail::task_promise_of<T>;
     using value_type = T;
+    using awaiter = detail::task_awaiter<T, promise_type>;
 
     task() noexcept = default;
     task(task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
     task& operator=(task&& other) noexcept {
         if (this == &other) return *this;
-        if (frame_) frame_.destroy();
+        if (frame_ != nullptr) handle().destroy();
         frame_ = std::exchange(other.frame_, nullptr);
         return *this;
     }
     ~task() {
-        if (frame_) frame_.destroy();
+        if (frame_ != nullptr) handle().destroy();
     }
 
-    explicit operator bool() const noexcept { return static_cast<bool>(frame_); }
-    bool done() const noexcept { return frame_ && frame_.done(); }
+    /// False of a task<> that has been awaited to its end.
+    explicit operator bool() const noexcept { return frame_ != nullptr; }
+    bool done() const noexcept { return frame_ != nullptr && handle().done(); }
 
-    class awaiter {
-    public:
-        explicit awaiter(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
-        bool await_ready() const noexcept { return frame_.done(); }
-        bool await_suspend(std::coroutine_handle<> parent) {
-            frame_.resume();
-            if (frame_.done()) return false;
-            frame_.promise().continuation = parent;
-            return true;
-        }
-        T await_resume() { return frame_.promise().take(); }
-
-    private:
-        std::coroutine_handle<promise_type> frame_;
-    };
     /// The task must outlive the await: a temporary does, until the end of the full expression.
-    awaiter operator co_await() const noexcept {
-        CW_ASSERT(frame_, "an empty task was awaited");
+    awaiter operator co_await() noexcept {
+        CW_ASSERT(frame_ != nullptr, "an empty task was awaited");
         return awaiter{frame_};
     }
 
     /// For those who start tasks without awaiting them: gives the frame away.
-    std::coroutine_handle<promise_type> release() noexcept { return std::exchange(frame_, nullptr); }
-    std::coroutine_handle<promise_type> handle() const noexcept { return frame_; }
+    std::coroutine_handle<promise_type> release() noexcept {
+        const auto released = handle();
+        frame_ = nullptr;
+        return released;
+    }
+    std::coroutine_handle<promise_type> handle() const noexcept {
+        return std::coroutine_handle<promise_type>::from_address(frame_);
+    }
 
 private:
     friend promise_type;
-    explicit task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
-    std::coroutine_handle<promise_type> frame_;
+    explicit task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame.address()) {}
+    void* frame_ = nullptr;
 };
 
 namespace detail {

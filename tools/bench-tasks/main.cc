@@ -72,24 +72,15 @@ public:
     };
     heap_task(const heap_task&) = delete;
     ~heap_task() {
-        if (frame_) frame_.destroy();
+        if (frame_ != nullptr) std::coroutine_handle<promise_type>::from_address(frame_).destroy();
     }
-    struct awaiter {
-        std::coroutine_handle<promise_type> frame;
-        bool await_ready() const noexcept { return frame.done(); }
-        bool await_suspend(std::coroutine_handle<> parent) {
-            frame.resume();
-            if (frame.done()) return false;
-            frame.promise().continuation = parent;
-            return true;
-        }
-        void await_resume() { frame.promise().take(); }
-    };
-    awaiter operator co_await() const noexcept { return {frame_}; }
+    cw::detail::task_awaiter<void, promise_type> operator co_await() noexcept {
+        return cw::detail::task_awaiter<void, promise_type>{frame_};
+    }
 
 private:
-    explicit heap_task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
-    std::coroutine_handle<promise_type> frame_;
+    explicit heap_task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame.address()) {}
+    void* frame_;
 };
 [[gnu::noinline]] heap_task finishes_at_once_on_the_heap() { co_return; }
 

@@ -121,6 +121,23 @@ BOOST_AUTO_TEST_CASE(it_is_time_that_is_shared_not_turns) {
     BOOST_TEST(ratio(had_fine, had_coarse) == 3.0, boost::test_tools::tolerance(0.02));
 }
 
+BOOST_AUTO_TEST_CASE(one_that_gives_way_and_is_still_first_in_line_ends_the_turn) {
+    // Groups of one task each: did a turn go on without the one that gave way, both would run once in each turn, 1:1.
+    driven d;
+    const auto a = d.loop.make_scheduling_group("a", 200);
+    const auto b = d.loop.make_scheduling_group("b", 100);
+    duration had_a{}, had_b{};
+    spawn(run_in(a, toils(d, 1us, had_a)));
+    spawn(run_in(b, toils(d, 1us, had_b)));
+    d.loop.poll_once();
+    had_a = had_b = {};
+    for (int turn = 1; turn <= 3000; ++turn) {
+        d.loop.poll_once();
+        BOOST_REQUIRE(had_a == turn * 1us); // the larger group's task is never passed over, and never runs twice
+    }
+    BOOST_TEST(ratio(had_a, had_b) == 2.0, boost::test_tools::tolerance(0.01));
+}
+
 BOOST_AUTO_TEST_CASE(groups_that_never_give_way_share_as_well) {
     // Two pairs that wake each other for ever: only the turn's time ends their stretch.
     struct ticking final : clock_source {

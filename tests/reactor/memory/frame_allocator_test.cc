@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(frames_of_every_size_are_whole_aligned_and_apart) {
         for (const auto& [p, size] : frames) {
             BOOST_CHECK_EQUAL(p[0], size % 251);
             BOOST_CHECK_EQUAL(p[size - 1], size % 251);
-            corewire::frame_allocator::deallocate(p);
+            corewire::frame_allocator::deallocate(p, size);
         }
     }
 }
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(the_cache_of_a_size_has_a_limit) {
     std::vector<void*> frames;
     for (std::uint32_t i = 0; i < corewire::frame_allocator::cached_limit + 100; ++i)
         frames.push_back(corewire::frame_allocator::allocate(100));
-    for (void* p : frames) corewire::frame_allocator::deallocate(p);
+    for (void* p : frames) corewire::frame_allocator::deallocate(p, 100);
     BOOST_CHECK_EQUAL(r.frames().frames_held(), corewire::frame_allocator::cached_limit);
 }
 
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_frame_freed_on_another_thread_goes_home) {
     std::thread([p] {
         reactor other;
         const reactor::scope there(other);
-        corewire::frame_allocator::deallocate(p);
+        corewire::frame_allocator::deallocate(p, 100);
         BOOST_CHECK_EQUAL(other.frames().frames_held(), 0u);
     }).join();
     const std::uint64_t before = r.frames().heap_allocations();
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_frame_freed_on_another_thread_goes_home) {
     BOOST_CHECK_EQUAL(again, p);
     BOOST_CHECK_EQUAL(r.frames().came_home(), 1u);
     BOOST_CHECK_EQUAL(r.frames().heap_allocations(), before);
-    corewire::frame_allocator::deallocate(again);
+    corewire::frame_allocator::deallocate(again, 100);
 }
 
 BOOST_AUTO_TEST_CASE(two_threads_that_free_each_others_frames_lose_none) {
@@ -101,13 +101,13 @@ BOOST_AUTO_TEST_CASE(two_threads_that_free_each_others_frames_lose_none) {
     for (int i = 0; i < rounds; ++i) frames.push_back(corewire::frame_allocator::allocate(200));
     const std::uint64_t held = home.frames().frames_held();
     const auto free_every_second = [&frames](std::size_t from) {
-        for (std::size_t i = from; i < frames.size(); i += 2) corewire::frame_allocator::deallocate(frames[i]);
+        for (std::size_t i = from; i < frames.size(); i += 2) corewire::frame_allocator::deallocate(frames[i], 200);
     };
     std::thread first(free_every_second, 0u);
     std::thread second(free_every_second, 1u);
     first.join();
     second.join();
-    corewire::frame_allocator::deallocate(corewire::frame_allocator::allocate(200));
+    corewire::frame_allocator::deallocate(corewire::frame_allocator::allocate(200), 200);
     BOOST_CHECK_EQUAL(home.frames().came_home(), static_cast<std::uint64_t>(rounds));
     BOOST_CHECK_LE(home.frames().frames_held(), held);
 }

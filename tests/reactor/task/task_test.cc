@@ -62,6 +62,18 @@ task<> inhabited(event& e, int& alive) {
 }
 task<> awaits(task<> inner) { co_await inner; }
 
+task<> lives_for(int waits, std::unique_ptr<resident> argument, int& finished) {
+    const resident local(argument->alive);
+    for (int i = 0; i < waits; ++i) co_await corewire::yield();
+    ++finished;
+}
+/// True if the child's frame was gone as soon as the child was done.
+task<bool> outlives(int waits, int& alive, int& finished) {
+    corewire::task<> child = lives_for(waits, std::make_unique<resident>(alive), finished);
+    co_await child;
+    co_return !child && alive == 0;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(task)
@@ -92,6 +104,23 @@ BOOST_AUTO_TEST_CASE(exceptions_reach_the_one_who_awaits) {
     driven d;
     BOOST_CHECK_THROW(run_until_complete(d.loop, awaits(fails(false))), std::runtime_error);
     BOOST_CHECK_THROW(run_until_complete(d.loop, awaits(fails(true))), std::runtime_error);
+}
+
+BOOST_AUTO_TEST_CASE(a_child_without_result_that_never_waits_takes_its_frame_with_it) {
+    driven d;
+    int alive = 0, finished = 0;
+    BOOST_CHECK(run_until_complete(d.loop, outlives(0, alive, finished)));
+    BOOST_CHECK(!run_until_complete(d.loop, outlives(2, alive, finished))); // its frame goes with the task object
+    BOOST_CHECK_EQUAL(alive, 0);
+    BOOST_CHECK_EQUAL(finished, 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_child_that_fails_at_once_leaves_its_failure_and_its_frame) {
+    driven d;
+    for (int i = 0; i < 100; ++i) BOOST_CHECK_THROW(run_until_complete(d.loop, awaits(awaits(fails(false)))), std::runtime_error);
+    const std::uint64_t before = d.loop.frames().frames_held();
+    for (int i = 0; i < 100; ++i) BOOST_CHECK_THROW(run_until_complete(d.loop, awaits(awaits(fails(i % 2 == 0)))), std::runtime_error);
+    BOOST_CHECK_EQUAL(d.loop.frames().frames_held(), before); // none is lost
 }
 
 BOOST_AUTO_TEST_CASE(a_child_that_waits_resumes_its_parent_when_it_is_done) {
