@@ -1,10 +1,10 @@
 // One core's event loop. Lives on one shard; everything it owns is touched by that shard's thread only.
 //
 // One turn (poll_once) reads as this list:
-//   1. take the time once                       5. run ready coroutines, within a budget
-//   2. drain the mailboxes of other shards      6. flush: pollers emit what the turn caused
-//   3. poll: each poller takes in a bounded burst   7. reap and submit io_uring
-//   4. expire timers                            8. idle policy: spin, then sleep with every source armed
+//   1. take the time once                             4. run ready coroutines, within a budget
+//   2. poll: each poller takes in a bounded burst     5. flush: pollers emit what the turn caused
+//      (mailboxes, stacks, io_uring's completions)       (wake-ups, segments, io_uring's submissions)
+//   3. expire timers                                  6. idle policy: spin, then sleep with every source armed
 #pragma once
 
 #include <corewire/reactor/base/intrusive_list.hh>
