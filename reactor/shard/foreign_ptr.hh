@@ -6,7 +6,8 @@
 //     any shard: ~foreign_ptr() --one message, no answer--> home: ~T(), memory freed
 //
 // The message needs no memory of its own and is never refused: when the ring is full the object itself stands in the mailbox's
-// line. Destroyed on a shard of the same runtime, or after its home's loop has ended (then the home's mailbox frees it as it goes).
+// line. Destroyed on a shard of the same runtime, or after its home's loop has ended (then the home's mailbox frees it, as the
+// runtime ends, in as many rounds as that takes).
 // Bounded by the number of objects.
 #pragma once
 

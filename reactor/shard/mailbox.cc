@@ -21,12 +21,25 @@ mailbox::mailbox(reactor& home, unsigned self, unsigned shards, const mailbox_op
     if (shards > 1) home.add_poller(*this); // alone there is nobody to hear from
 }
 
-mailbox::~mailbox() { discard(); }
+mailbox::~mailbox() { destroy_arrived(); }
 
-void mailbox::discard() noexcept {
-    for (unsigned from = 0; from < shards(); ++from)
-        if (peers_[from].owned)
-            peers_[from].owned->consume(peers_[from].owned->capacity(), [&](message& m) { m.run(m, nullptr, from); });
+bool mailbox::destroy_arrived() noexcept {
+    std::size_t arrived = 0;
+    for (unsigned from = 0; from < shards(); ++from) {
+        ring* incoming = peers_[from].owned.get();
+        if (incoming != nullptr) arrived += incoming->consume(incoming->capacity(), [&](message& m) { m.run(m, nullptr, from); });
+    }
+    return arrived != 0;
+}
+
+bool mailbox::discard() noexcept {
+    bool any = destroy_arrived();
+    for (unsigned to = 0; to < shards(); ++to) {
+        if (!peers_[to].backlogged()) continue;
+        drain_backlog(to, peers_[to]);
+        any = true;
+    }
+    return any;
 }
 
 void mailbox::connect(mailbox& a, mailbox& b) {

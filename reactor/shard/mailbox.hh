@@ -52,8 +52,9 @@ public:
     const mailbox_statistics& statistics() const noexcept { return statistics_; }
     const call_table& calls() const noexcept { return calls_; }
     call_table& calls() noexcept { return calls_; }
-    /// Destroys what has arrived and was not run. At the end, while the senders still exist.
-    void discard() noexcept;
+    /// At the end, when no loop runs any more and all mailboxes are still there: destroys what has arrived, and sends on what
+    /// waits for room. False: there was neither; all are done once that is so for all in the same round.
+    bool discard() noexcept;
     /// True when nothing waits to be sent and nothing has arrived.
     bool quiet() noexcept;
 
@@ -111,6 +112,7 @@ private:
         std::unique_ptr<ring> owned; ///< `incoming`: touched first, and freed, by this end
         bool backlogged() noexcept { return first_parked != nullptr || !waiting.empty(); }
     };
+    bool destroy_arrived() noexcept;
     void park(unsigned to, call_record& call) noexcept;
     void drain_backlog(unsigned to, peer& p) noexcept;
 

@@ -130,11 +130,21 @@ void runtime::shard_main(unsigned shard) {
         here->loop.root_group().destroy_all();
         here->locals.clear(); // while the mailboxes of the others are still there
         if (hooks_.tear_down) hooks_.tear_down(shard);
-        here->mail.discard();
-        inbox(shard).end(); // after the tasks, which may wait for what is in it
     }
+    everybody_->arrive_and_wait(); // nobody begins anything any more
+    discard_mail(here.get());
+    if (here) inbox(shard).end(); // after the tasks, which may wait for what is in it
     everybody_->arrive_and_wait(); // nothing points into another shard any more
     forget(shard);
+}
+
+/// In rounds, since what goes home to be destroyed (foreign_ptr) may be more than a ring holds, and may own more of the kind.
+void runtime::discard_mail(shard_context* here) noexcept {
+    for (std::uint64_t round = 1;; ++round) {
+        if (here != nullptr && here->mail.discard()) mail_in_round_.store(round, std::memory_order_relaxed);
+        everybody_->arrive_and_wait();
+        if (mail_in_round_.load(std::memory_order_relaxed) < round) return; // a faster shard may be one round ahead
+    }
 }
 
 void runtime::connect_mailboxes() noexcept {

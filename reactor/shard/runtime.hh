@@ -117,6 +117,7 @@ private:
     void shard_main(unsigned shard);
     void live(unsigned shard);
     void connect_mailboxes() noexcept;
+    void discard_mail(shard_context* here) noexcept;
     task<> run_body(shard_context& here);
     task<> lead(shard_context& here);
     task<> drain(shard_context& here, stop_token no_longer);
@@ -139,6 +140,7 @@ private:
     std::vector<std::exception_ptr> failures_; ///< by shard; its own thread writes, read after all have arrived
     std::atomic<bool> failed_{false};
     std::atomic<std::size_t> abandoned_{0};
+    std::atomic<std::uint64_t> mail_in_round_{0}; ///< the last round of discard_mail() in which some shard had any
     std::atomic<unsigned> done_{0};
     alignas(cache_line) std::atomic<phase> phase_{phase::running}; ///< alone on its line: read every turn
     alignas(cache_line) std::mutex contexts_mutex_;                ///< for starting, stopping and ending only

@@ -65,7 +65,7 @@ task<> sleeps_with(foreign_ptr<homebody>) {
     co_await never_set.wait();
 }
 task<> abandoned_at_shutdown() {
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < 100; ++i) {
         foreign_ptr<homebody> there = co_await submit_to(1, [i] { return make_foreign<homebody>(i); });
         corewire::spawn(sleeps_with(std::move(there)));
     }
@@ -95,6 +95,7 @@ BOOST_AUTO_TEST_CASE(owners_that_are_abandoned_at_shutdown_send_home_what_they_o
     options.pin = false;
     options.handle_signals = false;
     options.drain = std::chrono::milliseconds{1};
+    options.mail.ring_slots = 4; // when the loops have ended nobody empties it in the usual way
     corewire::runtime all(options);
     all.run([]() -> task<> {
         const auto nothing = []() -> task<> { co_return; };
