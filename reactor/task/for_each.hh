@@ -33,7 +33,7 @@ public:
         while (!tasks_.empty()) {
             task_promise& youngest = tasks_.back();
             youngest.unlink();
-            youngest.self.destroy();
+            std::coroutine_handle<>::from_address(youngest.self).destroy();
         }
     }
     void start(task<> t) {
@@ -41,7 +41,7 @@ public:
         const auto frame = t.release();
         task_promise& promise = frame.promise();
         promise.listener = this;
-        promise.self = frame;
+        promise.self = frame.address();
         tasks_.push_back(promise);
         ++running_;
         frame.resume();
@@ -61,7 +61,7 @@ private:
         auto& self = static_cast<children&>(listener);
         if (finished.failure) self.fail(std::move(finished.failure));
         finished.unlink();
-        finished.self.destroy();
+        std::coroutine_handle<>::from_address(finished.self).destroy();
         if (--self.running_ == self.most_ && self.handle) reactor::make_ready(self);
     }
     intrusive_list<task_promise> tasks_;

@@ -59,7 +59,7 @@ public:
     std::coroutine_handle<> continuation; ///< who awaits, once it is suspended
     task_listener* listener = nullptr;    ///< or who else wants to know
     std::exception_ptr failure;
-    std::coroutine_handle<> self;         ///< set by listeners that destroy it
+    void* self; ///< the frame's address: set, and used, by listeners that destroy it
 };
 
 template <typename T>

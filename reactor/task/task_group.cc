@@ -42,7 +42,7 @@ void task_group::spawn(task<> t) {
     const auto frame = t.release();
     detail::task_promise& promise = frame.promise();
     promise.listener = this;
-    promise.self = frame;
+    promise.self = frame.address();
     tasks_.push_back(promise);
     ++count_;
     frame.resume();
@@ -54,7 +54,7 @@ void task_group::destroy_all() noexcept {
         detail::task_promise& promise = tasks_.back();
         promise.unlink();
         --count_;
-        promise.self.destroy();
+        std::coroutine_handle<>::from_address(promise.self).destroy();
     }
 }
 
@@ -62,7 +62,7 @@ void task_group::on_task_done(detail::task_listener& listener, detail::task_prom
     auto& self = static_cast<task_group&>(listener);
     if (finished.failure) self.note_failure(finished.failure);
     finished.unlink();
-    finished.self.destroy();
+    std::coroutine_handle<>::from_address(finished.self).destroy();
     if (--self.count_ != 0) return;
     self.joiners_.for_each([](waiter& w) { static_cast<join_awaiter&>(w).wake(); });
 }
