@@ -1,6 +1,6 @@
 #!/bin/bash
 # tools/bench runs real programs and prints a row; what the figure is does not matter here.
-# ctest: processors=2 timeout=180
+# ctest: processors=2 timeout=360
 set -euo pipefail
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
@@ -28,4 +28,5 @@ PYTHON
 }
 
 measured rtt tcp-64B-same-core submit-idle kernel-echo-vs-epoll
-measured reactor timer-arm-cancel uring-nops
+measured reactor timer-arm-cancel uring-nops task-ready task-switch task-yield error-result error-exception semaphore \
+         read-4k-tmpfs scrape-10k
