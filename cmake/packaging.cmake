@@ -23,8 +23,12 @@ endif()
 
 foreach(layer IN LISTS COREWIRE_LAYERS)
     if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/${layer}")
-        install(DIRECTORY "${layer}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/corewire/${layer}"
-                FILES_MATCHING PATTERN "*.hh" PATTERN "public" EXCLUDE)
+        set(folder "${layer}/")
+        if(layer STREQUAL "apps")
+            set(folder "apps/runtime") # the programs are no library
+        endif()
+        install(DIRECTORY "${folder}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/corewire/${layer}"
+                FILES_MATCHING PATTERN "*.hh" PATTERN "public" EXCLUDE PATTERN "fake" EXCLUDE)
     endif()
 endforeach()
 install(FILES ${COREWIRE_FACADES} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/corewire")

@@ -15,6 +15,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <system_error>
 
 namespace corewire {
@@ -221,5 +222,14 @@ public:
 private:
     intrusive_list<listener_backend> listeners_;
 };
+
+/// The backend behind a handle; throws EBADF where there is none.
+template <typename Backend>
+Backend& existing(const std::unique_ptr<Backend>& backend, const char* what) {
+    if (backend == nullptr) {
+        throw std::system_error(std::make_error_code(std::errc::bad_file_descriptor), std::string(what) + " is closed");
+    }
+    return *backend;
+}
 
 } // namespace corewire

@@ -18,7 +18,8 @@ public:
     static tcp_listener bind(socket_address at, listen_options options = {});
     /// The next connection. ECANCELED when the listener is closed.
     accept_awaiter accept(wait_limits limits = {}) noexcept;
-    socket_address local_address() const { return backend_->local_address(); }
+    /// Throws EBADF if there is none: default-made or moved from.
+    socket_address local_address() const { return existing(backend_, "the listener").local_address(); }
     void close() noexcept {
         if (backend_) backend_->close();
     }

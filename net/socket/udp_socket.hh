@@ -28,8 +28,9 @@ public:
     send_awaiter send(buffer data, wait_limits limits = {}) noexcept;
     send_awaiter send(byte_span data, wait_limits limits = {}) noexcept;
 
-    buffer allocate(std::uint32_t size) { return backend_->allocate(size); }
-    socket_address local_address() const { return backend_->local_address(); }
+    /// These two throw EBADF if there is no socket: default-made or moved from.
+    buffer allocate(std::uint32_t size) { return existing(backend_, "the socket").allocate(size); }
+    socket_address local_address() const { return existing(backend_, "the socket").local_address(); }
     void close() noexcept {
         if (backend_) backend_->close();
     }

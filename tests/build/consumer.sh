@@ -12,6 +12,17 @@ cmake --install "$COREWIRE_BINARY_DIR" --prefix "$work/installed" >"$work/instal
 echo "installed $(find "$work/installed" -name '*.hh' | wc -l) headers"
 mv "$work/installed" "$work/moved" # nothing in it may depend on where it was installed
 
+# Every public header alone, as a user compiles it.
+echo "== public headers"
+PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name corewire.pc)")
+export PKG_CONFIG_PATH
+for header in "$work"/moved/include/corewire/*.hh; do
+    printf '#include <corewire/%s>\n' "$(basename "$header")" >"$work/one.cc"
+    # shellcheck disable=SC2046 # the flags are words
+    "$COREWIRE_CXX" -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only "$work/one.cc" \
+        $(pkg-config --cflags corewire) || { echo "corewire/$(basename "$header") does not compile alone"; exit 1; }
+done
+
 echo "== find_package"
 cmake -G Ninja -S "$work/source" -B "$work/by_cmake" -DCMAKE_CXX_COMPILER="$COREWIRE_CXX" \
     -DCMAKE_PREFIX_PATH="$work/moved" -DCMAKE_BUILD_TYPE=Release >"$work/configure.log" || { cat "$work/configure.log"; exit 1; }
@@ -19,8 +30,6 @@ cmake --build "$work/by_cmake"
 python3 "$work/source/talk.py" "$work/by_cmake/echo" --net=kernel --cores=1
 
 echo "== pkg-config"
-PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name corewire.pc)")
-export PKG_CONFIG_PATH
 # shellcheck disable=SC2046 # the flags are words
 "$COREWIRE_CXX" -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Werror "$work/source/echo.cc" \
     $(pkg-config --cflags --libs corewire) -o "$work/by_pkg_config"

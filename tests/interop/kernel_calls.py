@@ -41,6 +41,12 @@ class KernelCalls(unittest.TestCase):
         self.assertTrue(agree, "other bytes came back")
         show(f"100 MiB there and back in {seconds:.2f} s")
 
+    def test_answers_plain_nc(self):
+        text = b"".join(b"line %d\n" % i for i in range(20_000))
+        done = subprocess.run(["nc", "-N", "-w", "20", ECHO[0], str(ECHO[1])], input=text, capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, text)
+
     def test_serves_a_kernel_that_computes_its_checksums(self):
         if KIND == "tap":
             self.skipTest("a tap device is told which checksums to compute")

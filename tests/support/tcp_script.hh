@@ -9,7 +9,8 @@
 //
 // A segment is "FLAGS first:end" and then, in any order: ack N, win N, mss N, ws N, sackok, ts VALUE ECHO, nots,
 // sack a-b,c-d, ce (the IP header's mark). Flags are S F R P A E C. What an expectation does not name is not
-// compared (PSH too). Payload follows one pattern on both sides, and is verified. After each step check_invariants() runs; a failure prints the numbered history.
+// compared (PSH too). Payload follows one pattern on both sides, and is verified. After each step check_invariants()
+// runs; a failure prints the numbered history.
 #pragma once
 
 #include <corewire/net/frame/frame_pool.hh>
