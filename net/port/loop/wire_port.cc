@@ -78,7 +78,23 @@ std::size_t wire_port::receive(std::span<packet> out) {
     // Most turns of an idle end, and every second turn of a busy one, find nothing: those are a few loads.
     const wire_detail::line* first = in_->peek();
     if (first == nullptr && lent_ == 0 && tokens_due_.empty()) [[likely]] return 0;
-    return one_reactor_ ? receive_here(first, out) : receive_burst(first, out);
+    if (!one_reactor_) return receive_burst(first, out);
+    // A frame that comes alone, as answers do, is taken here: no call, so nothing to save on the stack.
+    if (first == nullptr || first->pieces != wire_detail::handed_over || out.empty() ||
+        out.front().head.underlying_frame() != nullptr) [[unlikely]] {
+        return receive_here(first, out);
+    }
+    take_over(*first, out.front());
+    in_->pop(*first);
+    ++statistics_.received_packets;
+    const wire_detail::line* const next = in_->peek();
+    if (next == nullptr && lent_ == 0 && tokens_due_.empty()) [[likely]] return 1;
+    return receive_more_here(next, out);
+}
+
+/// Behind the first.
+std::size_t wire_port::receive_more_here(const wire_detail::line* next, std::span<packet> out) noexcept {
+    return 1 + receive_here(next, out.subspan(1));
 }
 
 /// Frames that change hands, from the front; the first record of another kind, and what belongs to lent frames, is
@@ -97,8 +113,7 @@ std::size_t wire_port::receive(std::span<packet> out) {
 }
 
 inline void wire_port::take_over(const wire_detail::line& first, packet& out) noexcept {
-    wire_detail::piece whole;
-    std::memcpy(&whole, first.bytes, sizeof whole);
+    const wire_detail::piece whole = in_->handed_over_piece(first);
     out.flags = static_cast<offload>(first.flags);
     out.head.fill(*whole.token, const_cast<std::byte*>(whole.bytes), whole.size);
     statistics_.received_bytes += whole.size;
@@ -222,7 +237,14 @@ void wire_port::take_tokens_in() noexcept {
 
 // ---- transmit ----
 
-std::size_t wire_port::transmit(std::span<packet> burst) { return one_reactor_ ? transmit_here(burst) : transmit_far(burst); }
+std::size_t wire_port::transmit(std::span<packet> burst) {
+    if (!one_reactor_) return transmit_far(burst);
+    // One that goes alone: as in receive().
+    if (burst.size() != 1 || !is_whole(burst.front()) || !out_->room_for(1)) [[unlikely]] return transmit_here(burst);
+    hand_over_whole(burst.front());
+    ++statistics_.transmitted_packets;
+    return 1;
+}
 
 /// Both ends are one reactor's, which is awake.
 [[gnu::noinline]] std::size_t wire_port::transmit_here(std::span<packet> burst) noexcept {
@@ -255,13 +277,21 @@ std::size_t wire_port::transmit(std::span<packet> burst) { return one_reactor_ ?
 
 /// The frame of a packet in one piece goes as it is; one in two pieces is lent, as to another reactor.
 inline bool wire_port::hand_over(packet& p) noexcept {
-    if (!p.body.empty() || p.head.empty()) [[unlikely]] return send_pieces(p);
+    if (!is_whole(p)) [[unlikely]] return send_pieces(p);
     if (!out_->room_for(1)) [[unlikely]] return false;
+    hand_over_whole(p);
+    return true;
+}
+
+[[gnu::always_inline]] inline bool wire_port::is_whole(const packet& p) noexcept { return p.body.empty() && !p.head.empty(); }
+
+/// There is room for it.
+[[gnu::always_inline]] inline void wire_port::hand_over_whole(packet& p) noexcept {
     const std::byte* const bytes = p.head.data();
     const std::uint32_t size = p.head.size();
+    const std::uint8_t flags = flags_of(p);
     statistics_.transmitted_bytes += size;
-    out_->write_handed_over({bytes, p.head.detach(), size, 0}, flags_of(p));
-    return true;
+    out_->write_handed_over(bytes, p.head.detach(), size, flags);
 }
 
 inline bool wire_port::send_one(packet& p) noexcept {

@@ -57,6 +57,7 @@ private:
     static void give_back(frame_owner& owner, frame& f) noexcept;
     [[gnu::noinline]] std::size_t receive_burst(const wire_detail::line* next, std::span<packet> out) noexcept;
     std::size_t receive_here(const wire_detail::line* next, std::span<packet> out) noexcept;
+    [[gnu::noinline]] std::size_t receive_more_here(const wire_detail::line* next, std::span<packet> out) noexcept;
     bool receive_record(const wire_detail::line& first, packet& out) noexcept;
     void take_over(const wire_detail::line& first, packet& out) noexcept;
     buffer borrow(const wire_detail::piece& p) noexcept;
@@ -66,6 +67,8 @@ private:
     std::size_t transmit_here(std::span<packet> burst) noexcept;
     std::size_t transmit_far(std::span<packet> burst) noexcept;
     bool send_one(packet& p) noexcept;
+    static bool is_whole(const packet& p) noexcept;
+    void hand_over_whole(packet& p) noexcept;
     bool hand_over(packet& p) noexcept;
     [[gnu::noinline]] void learn_home() noexcept;
     [[gnu::noinline]] bool send_pieces(packet& p) noexcept;

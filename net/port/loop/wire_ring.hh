@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -83,14 +84,19 @@ public:
         written_ = index;
     }
     /// One whole packet whose frame changes hands: both ends are one reactor's. room_for(1) said yes.
-    void write_handed_over(const piece& whole, std::uint8_t flags) noexcept {
-        line& first = at(written_);
+    void write_handed_over(const std::byte* bytes, frame* f, std::uint32_t size, std::uint8_t flags) noexcept {
+        const std::uint32_t index = written_; // a copy: the stores of bytes below may alias the member
+        line& first = at(index);
+        written_ = index + 1;
         first.inline_size = 0;
         first.lines = 1;
         first.flags = flags;
         first.pieces = handed_over;
-        std::memcpy(first.bytes, &whole, sizeof whole);
-        first.stamp.store(++written_, std::memory_order_release);
+        // Field by field: a whole piece would be put together on the stack first.
+        std::memcpy(first.bytes + offsetof(piece, bytes), &bytes, sizeof bytes);
+        std::memcpy(first.bytes + offsetof(piece, token), &f, sizeof f);
+        std::memcpy(first.bytes + offsetof(piece, size), &size, sizeof size);
+        first.stamp.store(index + 1, std::memory_order_release);
     }
     /// Any record; room_for() said yes. `inline_bytes` may be empty when there are pieces. Reads nothing behind them.
     void write(byte_span inline_bytes, const piece* pieces, std::uint32_t piece_count, std::uint8_t flags) noexcept {
@@ -160,6 +166,14 @@ public:
             into += line_payload;
             left -= line_payload;
         }
+    }
+    /// What write_handed_over() has written.
+    piece handed_over_piece(const line& first) const noexcept {
+        piece p{};
+        std::memcpy(&p.bytes, first.bytes + offsetof(piece, bytes), sizeof p.bytes);
+        std::memcpy(&p.token, first.bytes + offsetof(piece, token), sizeof p.token);
+        std::memcpy(&p.size, first.bytes + offsetof(piece, size), sizeof p.size);
+        return p;
     }
     void prefetch_rest() const noexcept {
         __builtin_prefetch(&at(position_ + 1));
