@@ -220,6 +220,38 @@ BOOST_AUTO_TEST_CASE(between_ends_of_one_reactor_a_frame_changes_hands_and_goes_
     BOOST_TEST(c.b().pool().free_count == free_b);
 }
 
+BOOST_AUTO_TEST_CASE(frames_that_change_hands_alone_and_together_arrive_in_order_and_are_counted) {
+    cable c;
+    reactor loop;
+    get_acquainted(c, loop, loop);
+    const port_statistics sent_before = c.a().statistics();
+    const port_statistics taken_before = c.b().statistics();
+    // Alone, all three at once, and one that finds the reader's packet in use.
+    for (const std::size_t together : {1u, 3u, 1u, 2u}) {
+        packet out[3];
+        for (std::size_t i = 0; i < together; ++i) out[i] = packet_of(filled(c.a().pool(), 60, static_cast<unsigned char>(i)));
+        BOOST_REQUIRE_EQUAL(c.a().transmit({out, together}), together);
+        packet in[3];
+        in[0] = packet_of(filled(c.b().pool(), 20, 77));
+        BOOST_REQUIRE_EQUAL(c.b().receive({in, 1}), 1u); // room for one: the others wait
+        BOOST_TEST(holds(in[0].head.bytes(), 60, 0));
+        BOOST_REQUIRE_EQUAL(c.b().receive({in + 1, 2}), together - 1);
+        for (std::size_t i = 1; i < together; ++i) BOOST_TEST(holds(in[i].head.bytes(), 60, static_cast<unsigned char>(i)));
+        packet more[3];
+        for (std::size_t i = 0; i < together; ++i) out[i] = packet_of(filled(c.a().pool(), 60, static_cast<unsigned char>(i)));
+        BOOST_REQUIRE_EQUAL(c.a().transmit({out, together}), together);
+        BOOST_REQUIRE_EQUAL(c.b().receive(more), together);
+        for (std::size_t i = 0; i < together; ++i) BOOST_TEST(holds(more[i].head.bytes(), 60, static_cast<unsigned char>(i)));
+    }
+    BOOST_TEST(c.b().receive({}) == 0u);
+    const port_statistics sent = c.a().statistics(), taken = c.b().statistics();
+    BOOST_TEST(sent.transmitted_packets - sent_before.transmitted_packets == 14u);
+    BOOST_TEST(sent.transmitted_bytes - sent_before.transmitted_bytes == 14u * 60);
+    BOOST_TEST(taken.received_packets - taken_before.received_packets == 14u);
+    BOOST_TEST(taken.received_bytes - taken_before.received_bytes == 14u * 60);
+    BOOST_TEST(c.a().pool().free_count == c.b().pool().free_count);
+}
+
 BOOST_AUTO_TEST_CASE(between_ends_of_two_reactors_bytes_travel_in_the_ring) {
     cable c;
     reactor first, second;
