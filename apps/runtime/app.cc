@@ -117,10 +117,13 @@ int app::run(std::function<task<>()> body) {
     std::atomic<bool> running{false};
     try {
         log_ = std::make_unique<process_log>(*log_settings_, static_cast<unsigned>(runtime_.cpus.size()));
-        struct log_end { // before what is caught below is said
-            std::unique_ptr<process_log>& log;
-            ~log_end() { log.reset(); }
-        } const flush{log_};
+        struct run_end { // the page goes with the run; the log ends before what is caught below is said
+            app& of;
+            ~run_end() {
+                of.inspection_.reset();
+                of.log_.reset();
+            }
+        } const ends{*this};
         say_what_starts();
         if (!runtime_.stall.report) runtime_.stall.report = [this](const stall_report& stall) { log_->report(stall); };
         network_plan plan{.kind = choice_.kind,
@@ -163,6 +166,7 @@ void app::set_up(unsigned shard) {
     log_->set_up(shard);
     setup_->set_up(shard);
     inspection_->set_up(shard);
+    if (shard == 0) log_->register_stalls(metric_registry::current_or_null());
 }
 
 void app::on_stop(unsigned shard) noexcept {
@@ -171,6 +175,7 @@ void app::on_stop(unsigned shard) noexcept {
 }
 
 void app::tear_down(unsigned shard) noexcept {
+    if (shard == 0) log_->forget_stalls();
     inspection_->tear_down(shard);
     setup_->tear_down(shard);
     log_->tear_down(shard);

@@ -1,5 +1,6 @@
 #include <corewire/reactor/file/io_engine.hh>
 
+#include <corewire/reactor/file/io_metrics.hh>
 #include <corewire/reactor/file/io_prepare.hh>
 #include <corewire/reactor/file/uring.hh>
 #include <corewire/reactor/log/shard_log.hh>
@@ -19,13 +20,25 @@ constexpr log_event<unsigned, log_text<200>> no_ring{"file", "no_ring", log_leve
                                                      "files and pipes go through {} helper threads a shard: {}"};
 constexpr log_event<log_text<200>> ring_made{"file", "ring_made", log_level::debug, "files and pipes go through {}"};
 
+thread_local io_engine* latest = nullptr; ///< of this thread's, for those who only count
+
+template <std::uint64_t io_statistics::*Counter>
+std::uint64_t of_engine(const void* of) noexcept {
+    const reactor* const loop = static_cast<const reactor*>(of);
+    return latest == nullptr || &latest->loop() != loop ? 0 : latest->statistics().*Counter;
+}
+
 std::atomic_flag said_why_no_ring; ///< the one message a process
 
 } // namespace
 
 io_engine& reactor::files() {
     if (files_ == nullptr) {
-        files_ = {new io_engine(*this), [](io_engine* made) { delete made; }};
+        files_ = {new io_engine(*this), [](io_engine* made) {
+                      if (latest == made) latest = nullptr;
+                      delete made;
+                  }};
+        latest = files_.get();
         add_poller(*files_);
     }
     return *files_;
@@ -45,6 +58,20 @@ io_engine::io_engine(reactor& loop)
     readiness_ = std::make_unique<readiness>(*this);
     if (loop.options().io.allow_uring && !said_why_no_ring.test_and_set())
         log_message(no_ring, loop.options().io.helpers, why_no_ring_);
+}
+
+void register_file_metrics(metric_group& group, const reactor& loop) {
+    using s = io_statistics;
+    group.counter("corewire_file_requests_total", "Requests for files, pipes, timers and children.", of_engine<&s::submitted>, &loop);
+    group.counter("corewire_file_completed_total", "Of these, completed.", of_engine<&s::completed>, &loop);
+    group.counter("corewire_file_failed_total", "Of these, with an error other than a cancellation.", of_engine<&s::failed>, &loop);
+    group.counter("corewire_file_cancelled_total", "Of these, cancelled.", of_engine<&s::cancelled>, &loop);
+    group.counter("corewire_file_waited_total", "Requests that waited because the limit was reached.", of_engine<&s::waited_in_line>, &loop);
+    group.counter("corewire_file_ring_full_total", "Requests put off by a turn because the ring was full.", of_engine<&s::refused>, &loop);
+    group.counter("corewire_file_interrupted_total", "Requests that were interrupted and done again.", of_engine<&s::interrupted>, &loop);
+    group.counter("corewire_file_by_helpers_total", "Requests that went to a helper thread.", of_engine<&s::by_helpers>, &loop);
+    group.counter("corewire_file_unregistered_total", "Wishes to register memory or a file that found no room.",
+                  of_engine<&s::memory_unregistered>, &loop);
 }
 
 io_engine::~io_engine() {

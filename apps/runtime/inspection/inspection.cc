@@ -7,8 +7,14 @@
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/stack/stack_metrics.hh>
 #include <corewire/net/stack/tcp_census.hh>
+#include <corewire/rdma/raw/verbs_metrics.hh>
+#include <corewire/rdma/raw/verbs_port.hh>
+#include <corewire/reactor/file/io_metrics.hh>
 #include <corewire/reactor/log/log_metrics.hh>
 #include <corewire/reactor/metrics/page_reader.hh>
+#include <corewire/reactor/shard/pool_metrics.hh>
+#include <corewire/reactor/shard/runtime.hh>
+#include <corewire/reactor/shard/scheduling_metrics.hh>
 #include <corewire/reactor/shard/shard_metrics.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 
@@ -26,6 +32,12 @@ namespace corewire {
 namespace {
 
 constexpr std::uint64_t dead_pages_are_kept = 600'000'000'000; ///< ten minutes: time to look at them with cw-stat
+
+/// The folder, after the pages of programs that crashed have gone from it.
+const std::string& tidied(const std::string& folder) {
+    if (!folder.empty()) collect_dead_pages(dead_pages_are_kept, folder);
+    return folder;
+}
 
 /// The listeners of all shards share a port by SO_REUSEPORT, so the kernel would let two processes share ours, too.
 void refuse_taken_port(ipv4 address, std::uint16_t port) {
@@ -65,12 +77,15 @@ void add_inspection_options(CLI::App& to, inspection_options& options) {
 struct inspection::shard_part {
     shard_part(metrics_page& page, unsigned shard)
         : loop(reactor::current()), registry(page, shard, metric_label("shard", std::to_string(shard))),
-          publisher(loop, registry), load(loop), group(&registry) {
+          publisher(loop, registry), load(loop), scheduling(registry, loop), group(&registry) {
         loop.attached(reactor::attachment::metrics) = &registry;
         register_reactor_metrics(group, loop);
         register_mailbox_metrics(group, this_shard::mail());
+        register_file_metrics(group, loop);
+        register_pool_metrics(group, runtime::current(), shard);
         load.register_metrics(group);
         publisher.add(load);
+        publisher.add(scheduling);
         if (shard_log* log = shard_log::current_or_null())
             publisher.add(log_counts.emplace(registry, *log, shard == 0 ? &log->writer() : nullptr));
         group.gauge("corewire_metrics_series", "Series of this shard.",
@@ -88,6 +103,7 @@ struct inspection::shard_part {
         network_end(shard_part& here, port& device, network_stack* stack)
             : group(&here.registry, metric_label("port", device.name())) {
             register_port_metrics(group, device);
+            if (const auto* raw = dynamic_cast<const verbs_port*>(&device)) register_verbs_metrics(group, *raw);
             if (stack == nullptr) return;
             register_stack_metrics(group, *stack);
             census.emplace(stack->tcp());
@@ -102,6 +118,7 @@ struct inspection::shard_part {
     metric_registry registry;
     metric_publisher publisher;
     load_meter load;
+    scheduling_metrics scheduling;
     metric_group group;
     std::optional<log_metrics> log_counts;
     std::optional<network_end> near, far;
@@ -109,8 +126,7 @@ struct inspection::shard_part {
 
 inspection::inspection(const inspection_options& options, const std::string& program, const network_setup& network, unsigned shards)
     : options_(options), network_(network),
-      page_((options.page_folder.empty() ? 0 : collect_dead_pages(dead_pages_are_kept, options.page_folder), program),
-            name_of(network.kind()), shards, options.page_folder),
+      page_(program, name_of(network.kind()), shards, tidied(options.page_folder)),
       parts_(shards) {
     if (options.metrics_port != 0) refuse_taken_port(options.metrics_address, options.metrics_port);
 }

@@ -1,0 +1,178 @@
+// A program seen from outside: its page comes and goes, those of the dead are collected, a shard that hangs is shown as last known.
+// ctest: timeout=120 processors=2
+#include <corewire/apps/runtime/app.hh>
+#include <corewire/apps/runtime/inspection/inspection.hh>
+#include <corewire/reactor/base/unique_fd.hh>
+#include <corewire/reactor/metrics/metrics_page.hh>
+#include <corewire/reactor/shard/run_blocking.hh>
+#include <corewire/reactor/shard/this_shard.hh>
+#include <corewire/reactor/task/sleep.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <arpa/inet.h>
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iostream>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace corewire;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct folder_of_pages {
+    fs::path path = fs::temp_directory_path() / fmt::format("corewire-visible-{}", ::getpid());
+    folder_of_pages() { fs::create_directory(path); }
+    ~folder_of_pages() { fs::remove_all(path); }
+    std::size_t files() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path), {})); }
+};
+
+/// Runs an app in a child that ends without a destructor, as after _exit() in a program of one's own. Its exit code.
+int run_in_child(const fs::path& pages, std::vector<std::string> arguments, std::function<task<>()> body) {
+    std::cout.flush();
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        corewire::app program("prog", "A program under test");
+        program.inspection_settings().page_folder = pages.string();
+        std::vector<char*> argv{const_cast<char*>("prog")};
+        for (std::string& a : arguments) argv.push_back(a.data());
+        ::_exit(program.run_on_every_core(static_cast<int>(argv.size()), argv.data(), std::move(body)));
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// The page of a process that is gone and published last `age` ago.
+fs::path leave_a_dead_page(const fs::path& folder, std::uint64_t age) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const auto* left = new metrics_page("crasher", "wire", 1, folder.string());
+        auto* head = reinterpret_cast<page::section_header*>(left->section(0));
+        head->published = boot_time_ns() - age;
+        ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    return folder / fmt::format("corewire-{}", child);
+}
+
+task<> nothing() { co_return; }
+
+std::uint16_t free_port() {
+    const unique_fd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at;
+    BOOST_REQUIRE(::bind(probe.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
+    BOOST_REQUIRE(::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+    return ntohs(at.sin_port);
+}
+
+/// Blocks until the whole answer is there.
+std::string scrape(std::uint16_t port) {
+    const unique_fd peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons(port);
+    if (::connect(peer.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) return {};
+    const std::string request = "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    if (::send(peer.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) return {};
+    std::string all;
+    char bytes[4096];
+    for (ssize_t n; (n = ::read(peer.get(), bytes, sizeof bytes)) > 0;) all.append(bytes, static_cast<std::size_t>(n));
+    return all;
+}
+
+/// The line of a series, or nothing.
+std::string line_of(const std::string& page, const std::string& series) {
+    const std::size_t at = page.find("\n" + series + " ");
+    return at == page.npos ? "" : page.substr(at + 1, page.find('\n', at + 1) - at - 1);
+}
+
+// Of the child that hangs.
+std::atomic<bool> hang{false}, hung{false}, release{false};
+
+task<> hangs_when_told() {
+    while (!hang) co_await yield();
+    hung = true;
+    release.wait(false); // a task that blocks its shard
+}
+
+/// Three scrapes, the last two of them while the other shard hangs, each into a file.
+task<> scrapes(fs::path folder, std::uint16_t port) {
+    const auto blocking = [port] { return scrape(port); };
+    for (int number = 1; number <= 3; ++number) {
+        auto call = run_blocking(blocking);
+        const std::string page = co_await call;
+        std::ofstream(folder / std::to_string(number)) << page;
+        hang = true;
+        while (!hung) co_await yield();
+    }
+    release = true;
+    release.notify_all();
+}
+
+std::string text_of(const fs::path& file) {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(visible_app)
+
+BOOST_AUTO_TEST_CASE(the_page_goes_when_the_run_ends_however_the_process_does_afterwards) {
+    const folder_of_pages pages;
+    BOOST_TEST(run_in_child(pages.path, {"--net=kernel", "--cores=1"}, nothing) == 0);
+    BOOST_TEST(pages.files() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(pages_of_the_dead_go_when_a_program_starts_ten_minutes_later) {
+    if (boot_time_ns() < 700'000'000'000) {
+        std::cout << "SKIPPED: this machine has not been up for twelve minutes\n";
+        return;
+    }
+    const folder_of_pages pages;
+    const fs::path old = leave_a_dead_page(pages.path, 601'000'000'000);
+    const fs::path young = leave_a_dead_page(pages.path, 500'000'000'000);
+    BOOST_REQUIRE(fs::exists(old));
+    BOOST_TEST(run_in_child(pages.path, {"--net=kernel", "--cores=1"}, nothing) == 0);
+    BOOST_TEST(!fs::exists(old));
+    BOOST_TEST(fs::exists(young));
+}
+
+BOOST_AUTO_TEST_CASE(a_shard_that_hangs_is_shown_as_it_was_and_counted) {
+    if (::sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+        std::cout << "SKIPPED: two cores are needed\n";
+        return;
+    }
+    const folder_of_pages pages;
+    const folder_of_pages* const folder = &pages;
+    const std::uint16_t port = free_port();
+    const auto body = [folder, port] { return this_shard::id() == 0 ? scrapes(folder->path, port) : hangs_when_told(); };
+    BOOST_TEST(run_in_child(pages.path, {"--net=kernel", "--cores=2", "--stall-ms=0", "--metrics-port", std::to_string(port)}, body) == 0);
+    const std::string alive = text_of(pages.path / "1"), second = text_of(pages.path / "2"), third = text_of(pages.path / "3");
+    BOOST_TEST(line_of(alive, "corewire_scrape_stale_total{shard=\"0\"}") == "corewire_scrape_stale_total{shard=\"0\"} 0");
+    BOOST_TEST(line_of(third, "corewire_scrape_stale_total{shard=\"0\"}") == "corewire_scrape_stale_total{shard=\"0\"} 1");
+    const std::string turns = "corewire_reactor_turns_total{shard=\"1\"}";
+    BOOST_TEST(line_of(second, turns).size() > turns.size());
+    BOOST_TEST(line_of(second, turns) == line_of(third, turns)); // as it was
+    BOOST_TEST(line_of(second, "corewire_scrapes_total{shard=\"0\"}") != line_of(third, "corewire_scrapes_total{shard=\"0\"}"));
+    for (const char* series : {"corewire_file_requests_total{shard=\"0\"}", "corewire_scheduling_shares{shard=\"1\",group=\"main\"}",
+                               "corewire_stalls_total{shard=\"0\"}", "corewire_thread_calls_total{shard=\"1\"}",
+                               "corewire_log_records_total{shard=\"1\"}", "corewire_log_lines_total{shard=\"0\"}"})
+        BOOST_TEST(!line_of(alive, series).empty(), series << " is missing");
+    BOOST_TEST(line_of(third, "corewire_blocking_calls_total{shard=\"0\"}") == "corewire_blocking_calls_total{shard=\"0\"} 3");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
