@@ -43,11 +43,13 @@ std::string advice(const std::system_error& error) {
     return {};
 }
 
-sigset_t ending_signals() {
+/// SIGINT and SIGTERM end the program, SIGUSR1 has it read its log levels again.
+sigset_t our_signals() {
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGUSR1);
     return set;
 }
 
@@ -57,7 +59,7 @@ app::app(std::string name, std::string description)
     : name_(std::move(name)), command_line_(std::make_unique<CLI::App>(std::move(description), name_)),
       inspection_options_(std::make_unique<inspection_options>()), log_settings_(std::make_unique<log_settings>()) {
     // Before any thread of the program's: each inherits the mask, and the signals are shard 0's (signals.hh).
-    const sigset_t ours = ending_signals();
+    const sigset_t ours = our_signals();
     pthread_sigmask(SIG_BLOCK, &ours, &signals_before_);
     command_line_->get_formatter()->column_width(34);
     add_network_options(*command_line_, network_);

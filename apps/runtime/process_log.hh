@@ -4,14 +4,17 @@
 // called on each shard's thread, first and last. Bounds: those of reactor/log.
 #pragma once
 
+#include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/log/log_writer.hh>
 #include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/metrics/registry.hh>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace CLI {
@@ -23,12 +26,31 @@ namespace corewire {
 struct stall_report;
 
 struct log_settings {
-    std::string levels = "info";
+    std::string levels = "info"; ///< or @FILE: what stands in the first line of that file, now and at each SIGUSR1
     std::string file{}; ///< empty: stderr
 };
 
+/// The levels that `given` means: itself, or what stands in the file behind an @ (its first line, at most 4 KiB). Throws setup_error.
+std::string log_levels_given(const std::string& given);
+
 /// Adds --log-level and --log-file. `settings` must outlive `to`.
 void add_log_options(CLI::App& to, log_settings& settings);
+
+/// Hears SIGUSR1, which every thread of the process has blocked (app's constructor), on a thread of its own.
+class level_signal {
+public:
+    /// `on_signal` is called on that thread. Throws std::system_error.
+    explicit level_signal(std::function<void()> on_signal);
+    ~level_signal();
+    level_signal(const level_signal&) = delete;
+    level_signal& operator=(const level_signal&) = delete;
+
+private:
+    void listen() noexcept;
+    std::function<void()> on_signal_;
+    unique_fd signals_, end_;
+    std::thread thread_;
+};
 
 class process_log {
 public:
@@ -45,10 +67,13 @@ public:
     log_writer& writer() noexcept { return writer_; }
 
 private:
+    void read_levels_again();
+    std::string levels_given_;
     log_writer writer_;
     std::vector<std::unique_ptr<shard_log>> shards_;
     std::atomic<std::uint64_t> stalls_{0};
     std::optional<metric_group> stall_group_;
+    level_signal signal_{[this] { read_levels_again(); }}; ///< last: its thread uses the others
 };
 
 } // namespace corewire

@@ -66,8 +66,10 @@ void register_file_metrics(metric_group& group, const reactor& loop) {
     group.counter("corewire_file_completed_total", "Of these, completed.", of_engine<&s::completed>, &loop);
     group.counter("corewire_file_failed_total", "Of these, with an error other than a cancellation.", of_engine<&s::failed>, &loop);
     group.counter("corewire_file_cancelled_total", "Of these, cancelled.", of_engine<&s::cancelled>, &loop);
-    group.counter("corewire_file_waited_total", "Requests that waited because the limit was reached.", of_engine<&s::waited_in_line>, &loop);
-    group.counter("corewire_file_ring_full_total", "Requests put off by a turn because the ring was full.", of_engine<&s::refused>, &loop);
+    group.counter("corewire_file_waited_total", "Requests that waited because the limit was reached.", of_engine<&s::waited_in_line>,
+                  &loop);
+    group.counter("corewire_file_ring_full_total", "Requests put off by a turn because the ring was full.", of_engine<&s::refused>,
+                  &loop);
     group.counter("corewire_file_interrupted_total", "Requests that were interrupted and done again.", of_engine<&s::interrupted>, &loop);
     group.counter("corewire_file_by_helpers_total", "Requests that went to a helper thread.", of_engine<&s::by_helpers>, &loop);
     group.counter("corewire_file_unregistered_total", "Wishes to register memory or a file that found no room.",

@@ -50,6 +50,7 @@ public:
     log_writer& operator=(const log_writer&) = delete;
 
     log_levels& levels() noexcept { return levels_; }
+    const log_levels& levels() const noexcept { return levels_; }
     log_ring& ring(unsigned shard) noexcept { return *rings_[shard]; }
     /// There is something in a ring. From any thread; a system call only when the writer rests.
     void wake() noexcept;

@@ -30,7 +30,8 @@ void register_pool_metrics(metric_group& group, runtime& of, unsigned shard) {
     using pool = blocking_statistics;
     const blocking_pool& helpers = of.blocking();
     group.counter("corewire_blocking_calls_total", "Calls that helpers of run_blocking() have begun.", of_pool<&pool::begun>, &helpers);
-    group.counter("corewire_blocking_refused_total", "Calls refused because the helpers' queue was full.", of_pool<&pool::refused>, &helpers);
+    group.counter("corewire_blocking_refused_total", "Calls refused because the helpers' queue was full.", of_pool<&pool::refused>,
+                  &helpers);
     group.counter("corewire_blocking_withdrawn_total", "Calls given up before a helper began them.", of_pool<&pool::withdrawn>, &helpers);
     group.gauge("corewire_blocking_threads", "Helpers of run_blocking().", of_pool<&pool::threads>, &helpers);
 }

@@ -3,6 +3,8 @@
 #include <corewire/apps/runtime/app.hh>
 #include <corewire/apps/runtime/inspection/inspection.hh>
 #include <corewire/reactor/base/unique_fd.hh>
+#include <corewire/reactor/log/log_writer.hh>
+#include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/metrics/metrics_page.hh>
 #include <corewire/reactor/shard/run_blocking.hh>
 #include <corewire/reactor/shard/this_shard.hh>
@@ -12,6 +14,7 @@
 
 #include <arpa/inet.h>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -127,6 +130,19 @@ std::string text_of(const fs::path& file) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
+constexpr log_event<unsigned> step{"test", "step", log_level::info, "step {}"};
+
+/// Says 1 while the file says "off", then has it read again: as "test=info,off", and as nonsense.
+task<> changes_its_levels(fs::path file) {
+    const log_levels& levels = std::as_const(*shard_log::current_or_null()).writer().levels();
+    log_message(step, 1u);
+    std::ofstream(file) << "test=info,off\n";
+    const std::uint32_t before = levels.generation();
+    ::kill(::getpid(), SIGUSR1);
+    while (levels.generation() == before) co_await yield();
+    log_message(step, 2u);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(visible_app)
@@ -173,6 +189,23 @@ BOOST_AUTO_TEST_CASE(a_shard_that_hangs_is_shown_as_it_was_and_counted) {
                                "corewire_log_records_total{shard=\"1\"}", "corewire_log_lines_total{shard=\"0\"}"})
         BOOST_TEST(!line_of(alive, series).empty(), series << " is missing");
     BOOST_TEST(line_of(third, "corewire_blocking_calls_total{shard=\"0\"}") == "corewire_blocking_calls_total{shard=\"0\"} 3");
+}
+
+BOOST_AUTO_TEST_CASE(the_levels_of_its_log_are_read_again_at_SIGUSR1) {
+    const folder_of_pages folder;
+    const fs::path file = folder.path / "levels", log = folder.path / "log";
+    std::ofstream(file) << "off\n";
+    const auto body = [file] { return changes_its_levels(file); };
+    BOOST_TEST(run_in_child({}, {"--net=kernel", "--cores=1", "--log-level", "@" + file.string(), "--log-file", log.string()}, body) == 0);
+    const std::string said = text_of(log);
+    BOOST_TEST(said.find("step 1") == said.npos, said);
+    BOOST_TEST(said.find("info s0 test: step 2\n") != said.npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(levels_that_cannot_be_read_are_an_error_of_setting_up) {
+    BOOST_TEST(run_in_child({}, {"--net=kernel", "--cores=1", "--log-level", "@/no/such/file"}, nothing) == 2);
+    BOOST_TEST(run_in_child({}, {"--net=kernel", "--cores=1", "--log-level", "loud"}, nothing) == 2);
+    BOOST_TEST(run_in_child({}, {"--net=kernel", "--cores=1", "--log-file", "/no/such/folder/log"}, nothing) == 2);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
