@@ -84,7 +84,8 @@ void level_signal::listen() noexcept {
 }
 
 process_log::process_log(const log_settings& settings, unsigned shards) try
-    : levels_given_(settings.levels), writer_({.shards = shards, .levels = log_levels_given(settings.levels), .file = settings.file}), shards_(shards) {
+    : levels_given_(settings.levels), writer_({.shards = shards, .levels = log_levels_given(settings.levels), .file = settings.file}),
+      shards_(shards) {
 } catch (const std::system_error& error) {
     throw setup_error(std::string("--log-file: ") + error.what());
 }
