@@ -61,6 +61,7 @@ fs::path leave_a_dead_page(const fs::path& folder, std::uint64_t age) {
         const auto* left = new metrics_page("crasher", "wire", 1, folder.string());
         auto* head = reinterpret_cast<page::section_header*>(left->section(0));
         head->published = boot_time_ns() - age;
+        reinterpret_cast<page::header*>(left->section(0) - page::header_size)->created = head->published;
         ::_exit(0);
     }
     ::waitpid(child, nullptr, 0);
