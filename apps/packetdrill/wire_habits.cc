@@ -68,6 +68,10 @@ wire_habits wire_habits::of(std::string_view flags) {
         apply(flags.substr(0, end), h);
         flags.remove_prefix(end == std::string_view::npos ? flags.size() : end + 1);
     }
+    if (h.stack.tcp.like_linux()) {
+        h.stack.tcp.peer_delayed_ack = std::chrono::milliseconds{200};
+        h.stack.tcp.syn_retries = 6;
+    }
     h.read_settings();
     return h;
 }
@@ -79,7 +83,9 @@ void wire_habits::read_settings() {
     read_flag("tcp_timestamps", p.timestamps);
     read_flag("tcp_window_scaling", p.window_scaling);
     read_flag("tcp_early_retrans", p.tail_loss_probe);
+    read_flag("tcp_slow_start_after_idle", p.restart_after_idle);
     read_number("tcp_syn_retries", p.syn_retries);
+    read_number("tcp_syn_linear_timeouts", p.syn_linear_timeouts);
     read_number("tcp_synack_retries", p.syn_ack_retries);
     read_number("tcp_retries2", p.retries);
     if (const auto n = setting("tcp_rmem"); n.size() == 3) {
@@ -93,7 +99,11 @@ void wire_habits::read_settings() {
         stream.fin_wait_2 = static_cast<int>(std::min<std::uint64_t>(n[0], 3600));
     }
     const std::string controller = word_of_setting("tcp_congestion_control");
-    stream.congestion = controller == "reno" ? "reno" : "cubic";
+    stream.congestion = controller == "reno" || controller == "dctcp" ? controller : "cubic";
+    if (const auto n = setting("tcp_ecn"); !n.empty()) {
+        stream.ecn_offered = n[0] == 1;
+        stream.ecn_accepted = n[0] == 1 || n[0] == 2;
+    }
 }
 
 tcp_tuning wire_habits::connection_tuning() const {
@@ -102,11 +112,15 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.timestamps = host.timestamps;
         p.window_scaling = host.window_scaling;
         p.tail_loss_probe = host.tail_loss_probe;
+        p.restart_after_idle = host.restart_after_idle;
         p.syn_retries = host.syn_retries;
         p.syn_ack_retries = host.syn_ack_retries;
         p.retries = host.retries;
         p.habits = host.habits;
         p.receive_buffer_limit = host.receive_buffer_limit;
+        p.peer_delayed_ack = host.peer_delayed_ack;
+        p.syn_linear_timeouts = host.syn_linear_timeouts;
+        p.fast_path = false; // habits are followed on the general way
     };
 }
 

@@ -16,12 +16,14 @@ tcp_options_set stream_settings::for_backend() const {
     return o;
 }
 
-void stream_settings::apply(tcp::parameters& p) const {
+void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     if (max_segment != 0) p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.mss, max_segment));
     p.user_timeout = std::chrono::milliseconds{user_timeout};
     p.fin_wait_2 = std::chrono::seconds{fin_wait_2};
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
-    p.congestion = congestion == "reno" ? tcp::reno_congestion : tcp::cubic_congestion;
+    p.congestion = congestion == "reno" ? tcp::reno_congestion : congestion == "dctcp" ? tcp::dctcp_congestion : tcp::cubic_congestion;
+    p.ecn = opened_here ? ecn_offered : ecn_accepted;
+    p.cork = cork;
 }
 
 } // namespace corewire::posix

@@ -38,13 +38,15 @@ struct stream_settings {
     bool fast_open_connect = false;
     bool inquire = false;                   ///< TCP_INQ
     std::string congestion = "cubic";
+    bool ecn_offered = false;               ///< RFC 3168, when we open
+    bool ecn_accepted = true;               ///< when the peer does
     // IPPROTO_IP
     int type_of_service = 0;
     int time_to_live = 64;
     int path_mtu_discovery = 1;             ///< IP_PMTUDISC_WANT
 
-    /// For connections to come.
-    void apply(tcp::parameters& p) const;
+    /// For connections to come: those that are opened from here, or those that a listener accepts.
+    void apply(tcp::parameters& p, bool opened_here) const;
     tcp_options_set for_backend() const;
 };
 

@@ -35,18 +35,19 @@ stream_socket::~stream_socket() {
     if (connection_ != nullptr && settings_.linger && settings_.linger_time == 0) connection_->abort();
 }
 
-tcp_tuning stream_socket::tuning() const {
-    return [base = base_, own = settings_](tcp::parameters& p) {
+tcp_tuning stream_socket::tuning(bool opened_here) const {
+    return [base = base_, own = settings_, opened_here](tcp::parameters& p) {
         if (base) base(p);
-        own.apply(p);
+        own.apply(p, opened_here);
     };
 }
 
 void stream_socket::apply_settings() {
-    if (listener_ != nullptr) listener_->set_tuning(tuning());
+    if (listener_ != nullptr) listener_->set_tuning(tuning(false));
     tcp_connection* const c = connection();
     if (c == nullptr) return;
     connection_->set_options(settings_.for_backend());
+    c->tcb.set_cork(settings_.cork);
     c->tcb.set_user_timeout(std::chrono::milliseconds{settings_.user_timeout});
 }
 
@@ -78,7 +79,7 @@ outcome stream_socket::listen(int backlog) {
     } catch (const std::system_error& e) {
         return -e.code().value();
     }
-    listener_->set_tuning(tuning());
+    listener_->set_tuning(tuning(false));
     return 0;
 }
 
@@ -99,7 +100,7 @@ outcome stream_socket::connect(const socket_address& to) {
     if (pending_error_ != std::errc{}) return failed(std::exchange(pending_error_, std::errc{}));
     try {
         tcp_connection& c = stack_.tcp().open(stack_.address(), is_bound_ ? bound_.port : std::uint16_t{0}, to.v4(), to.port,
-                                              settings_.for_backend(), tuning());
+                                              settings_.for_backend(), tuning(true));
         connection_ = std::make_unique<stack_tcp_socket>(c);
     } catch (const std::system_error& e) {
         return -e.code().value();
@@ -193,6 +194,11 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
     if ((flags & MSG_OOB) != 0) flags &= ~MSG_OOB; // urgent data travels in line
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (writing_shut_ || c->tcb.state() == tcp::tcp_state::closed) return -EPIPE;
+    if (const bool hold = settings_.cork || (flags & MSG_MORE) != 0; hold != held_) {
+        held_ = hold;
+        c->tcb.set_cork(hold);
+        stack_.tcp().mark_dirty(*c);
+    }
     std::uint64_t taken = 0;
     for (const iovec& v : from) {
         if (v.iov_len == 0) continue;

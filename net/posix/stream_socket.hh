@@ -65,7 +65,7 @@ private:
     /// SO_ERROR: what the connection died of, told once.
     std::errc take_error();
     std::errc peek_error() const;
-    tcp_tuning tuning() const;
+    tcp_tuning tuning(bool opened_here) const;
     void apply_settings();
     outcome set_socket_option(int name, const void* value, socklen_t size);
     outcome set_tcp_option(int name, const void* value, socklen_t size);
@@ -83,6 +83,7 @@ private:
     bool error_told_ = false;
     bool reading_shut_ = false;
     bool writing_shut_ = false;
+    bool held_ = false;           ///< the last send() said MSG_MORE, or TCP_CORK is on
     mutable bool no_space_ = false; ///< a writer was turned away: an edge when there is room again
     mutable std::uint64_t space_edges_ = 0;
     std::errc pending_error_{};   ///< of a connection that is gone

@@ -62,6 +62,12 @@ void tcb::set_no_delay(bool on) noexcept {
     c_.output_wanted = true;
 }
 
+void tcb::set_cork(bool on) noexcept {
+    c_.sending.corked = on;
+    if (on) c_.predictable = false; // asked for again after the next segment
+    c_.output_wanted = true;
+}
+
 void tcb::set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept {
     c_.options.keepalive = on;
     c_.options.keepalive_idle = idle;

@@ -27,6 +27,10 @@ void predict(control_block& c) noexcept {
     const bool calm_sender = !s.repairing() && !c.ecn.on && s.next == s.max && s.waiting_for != awaited::window_probe &&
                              s.settled_at == never && s.rto.backoff() == 0 && !s.fin_queued;
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
+    if (s.corked) {
+        c.predictable = false;
+        return;
+    }
     const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted;
     c.predictable = c.options.fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !urgent &&
                     !c.orphaned;

@@ -16,7 +16,7 @@ class challenge_limiter;
 /// Whose habits on the wire to follow where the RFCs leave a choice.
 enum class personality : std::uint8_t {
     standard, ///< what is best
-    linux_,   ///< SYN options MSS, SACK-permitted, timestamps, NOP, window scale; first window a multiple of the MSS
+    linux_,   ///< SYN options MSS, SACK-permitted, timestamps, NOP, window scale; and what docs/rfc/9293.md lists as Linux's
     freebsd,  ///< SYN options MSS, NOP, window scale, SACK-permitted, timestamps
 };
 
@@ -29,22 +29,26 @@ struct parameters {
     std::uint32_t receive_pieces = 2048;      ///< pieces in the receive queue; a segment that finds no room is dropped
     std::uint32_t reassembly_pieces = 1024;   ///< pieces waiting for a gap to close; more are dropped
 
+    bool cork = false;           ///< nothing but full segments, until it is taken away (TCP_CORK)
     bool no_delay = false;       ///< Nagle's algorithm off (RFC 9293 3.7.4)
     bool timestamps = true;      ///< RFC 7323
     bool sack = true;            ///< RFC 2018
     bool window_scaling = true;  ///< RFC 7323
     bool ecn = false;            ///< RFC 3168: offered when we open, agreed to when the peer offers
     bool tail_loss_probe = true; ///< RFC 8985 7
+    bool restart_after_idle = true; ///< cwnd falls back to the initial window after an idle time-out (RFC 5681 4.1)
     bool fast_path = true;       ///< false: every segment goes the general way, in and out; the same happens, more slowly
     personality habits = personality::standard;
 
     duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-58); 0: every segment
+    duration peer_delayed_ack = std::chrono::milliseconds{40}; ///< what a tail loss probe allows for the peer's (RFC 8985 7.2)
     std::uint8_t quick_acks = 16;                         ///< immediate ACKs at the start, until data flows back
     duration min_rto = std::chrono::milliseconds{200};
     duration initial_rto = std::chrono::seconds{1};       ///< RFC 6298 2.1
     duration max_rto = std::chrono::seconds{60};          ///< RFC 6298 2.5
     duration min_probe = std::chrono::microseconds{1000}; ///< least time before a tail loss probe
     duration min_reordering = std::chrono::microseconds{10}; ///< least patience with a segment that was overtaken (RFC 8985)
+    std::uint8_t syn_linear_timeouts = 0; ///< so many SYNs are repeated after initial_rto before the time-out backs off
     std::uint8_t syn_retries = 7;      ///< 183 s with the defaults: RFC 9293 MUST-23 asks for 3 minutes
     std::uint8_t syn_ack_retries = 5;  ///< 63 s: half-open connections are kept for strangers
     std::uint8_t retries = 15;         ///< R2 of RFC 9293 3.8.3, about 13 minutes

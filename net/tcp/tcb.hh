@@ -135,6 +135,8 @@ public:
     std::uint32_t segment_payload() const noexcept { return c_.sending.payload_limit; }
 
     void set_no_delay(bool on) noexcept;
+    /// Only full segments leave while it is on (TCP_CORK, MSG_MORE); a FIN always does.
+    void set_cork(bool on) noexcept;
     void set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept;
     /// TCP_QUICKACK: acknowledge what comes at once for a while, or go back to delaying.
     void set_quick_acks(bool on) noexcept {

@@ -116,7 +116,7 @@ void player::play_step(const step& s) {
 // ---- packets ----
 
 void player::inbound(const packet_step& p) {
-    if (p.flags == "S") { // a connection of its own
+    if (p.flags == "S" && p.first == 0) { // a connection of its own
         connection_.stamps_known = false;
         connection_.local_isn = 0;
     }

@@ -40,7 +40,7 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     if (!a.seg.options.has_timestamps()) {
         // RFC 7323 3.2: a segment without the option SHOULD be dropped, a reset is judged without it.
-        if (a.seg.has(tcp_flags::rst)) return verdict::go_on;
+        if (a.seg.has(tcp_flags::rst) || c.options.like_linux()) return verdict::go_on;
         ++c.count.paws_rejected;
         return verdict::finished;
     }

@@ -46,6 +46,8 @@ bool update_window(control_block& c, const arrival& a) noexcept {
             c.timers.disarm(timer_slot::retransmit);
             s.waiting_for = awaited::nothing;
             s.rto.reset_back_off();
+        } else if (c.options.like_linux()) { // the next probe counts from the answer to this one
+            c.timers.arm(timer_slot::retransmit, a.now + s.rto.current());
         }
     }
     return s.window != old;

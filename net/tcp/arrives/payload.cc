@@ -66,6 +66,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count.data_after_orphan;
         c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};
+        if (c.options.like_linux()) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         a.events |= die(c, std::errc::connection_aborted, event::reset);
         return verdict::finished;
     }

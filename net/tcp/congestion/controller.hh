@@ -69,6 +69,8 @@ public:
     void limit(std::uint32_t cwnd) noexcept { cwnd_ = std::max(cwnd, mss_); }
     /// DCTCP: the receiver's ECE tells of each segment, and on_ack() is called for every ACK.
     bool wants_exact_marks() const noexcept { return wants_exact_marks_; }
+    /// Linux's habit: slow start opens by all that was acknowledged, until a loss ends it.
+    void follow_linux() noexcept { opens_fully_ = true; }
     /// It keeps its own window during recovery: no proportional rate reduction.
     bool repairs_itself() const noexcept { return repairs_itself_; }
     /// The path's segment size became smaller (path MTU).
@@ -84,6 +86,7 @@ protected:
     std::uint32_t prior_cwnd_ = 0;
     std::uint32_t prior_ssthresh_ = 0;
     bool repairs_itself_ = false;
+    bool opens_fully_ = false;
     bool wants_exact_marks_ = false;
     std::uint64_t pacing_rate_ = not_paced;
 };

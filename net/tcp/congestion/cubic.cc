@@ -23,11 +23,11 @@ void cubic::on_ack(const ack_sample& sample) noexcept {
     if (cwnd_ >= largest_window) return;
     if (!in_slow_start()) return grow_slowly(sample);
     // HyStart++ is for the first slow start; after a time-out ssthresh is known.
-    if (now_.top == 0 && start_.on_ack(sample.una, sample.next, sample.rtt)) {
+    if (now_.top == 0 && !opens_fully_ && start_.on_ack(sample.una, sample.next, sample.rtt)) {
         ssthresh_ = cwnd_;
         return;
     }
-    const std::uint32_t growth = now_.top == 0 ? start_.growth(sample.acked, mss_) : sample.acked;
+    const std::uint32_t growth = now_.top == 0 && !opens_fully_ ? start_.growth(sample.acked, mss_) : sample.acked;
     cwnd_ = std::min(cwnd_ + growth, std::max(ssthresh_, cwnd_ + mss_));
 }
 
@@ -75,7 +75,7 @@ void cubic::shrink(std::uint32_t in_flight) noexcept {
     now_.epoch = {};
     fraction_ = 0;
     const float flight = static_cast<float>(std::min(in_flight, cwnd_));
-    ssthresh_ = std::max(static_cast<std::uint32_t>(flight * beta), 2 * mss_);
+    ssthresh_ = std::max(static_cast<std::uint32_t>(flight * beta + 0.5F), 2 * mss_);
 }
 
 void cubic::on_loss(time_point, std::uint32_t in_flight) noexcept {

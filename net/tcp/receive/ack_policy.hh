@@ -11,18 +11,25 @@ namespace corewire::tcp {
 
 class ack_policy {
 public:
-    void start(seq_number next, std::uint8_t quick_acks) noexcept {
+    /// `eager`: Linux's habit, an ACK as soon as more than one full-sized segment waits for it.
+    void start(seq_number next, std::uint8_t quick_acks, bool eager = false) noexcept {
         last_sent_ = next;
         quick_ = quick_acks;
+        eager_ = eager;
+        enough_ = eager ? largest_ + 1 : 2 * largest_;
     }
 
     /// `bytes` arrived in order, and RCV.NXT is now `next`. True: the delayed-ACK timer should run.
     /// An ACK goes at once for every second full-sized segment (SHLD-18), where "full-sized" is the largest the peer has
     /// sent; and for each of the first segments, while the peer's window is opening and nothing flows back.
     bool on_data(seq_number next, std::uint32_t bytes) noexcept {
-        largest_ = std::max(largest_, bytes);
-        if (next - last_sent_ >= 2 * largest_ || quick_ != 0) {
+        if (bytes > largest_) {
+            largest_ = bytes;
+            enough_ = eager_ ? bytes + 1 : 2 * bytes;
+        }
+        if (next - last_sent_ >= enough_ || quick_ != 0) {
             now_ = true;
+            asked_ = true;
             return false;
         }
         const bool first = !pending_; // later ones must not push the deadline back
@@ -33,12 +40,13 @@ public:
     bool now() const noexcept { return now_; }
     bool pending() const noexcept { return pending_; }
 
-    /// A segment with this ACK leaves. One that carries data ends the quick ACKs: the ACKs have something to ride on.
+    /// A segment with this ACK leaves. One that carries data ends the quick ACKs, if data has come before it: then this is an
+    /// answer, and the ACKs have something to ride on.
     void on_sent(seq_number next, bool with_data) noexcept {
         last_sent_ = next;
         now_ = false;
         pending_ = false;
-        if (quick_ != 0) quick_ = with_data ? 0 : static_cast<std::uint8_t>(quick_ - 1);
+        if (quick_ != 0) quick_ = with_data && asked_ ? 0 : static_cast<std::uint8_t>(quick_ - 1);
     }
     /// Linux's TCP_QUICKACK: on, so many segments more are acknowledged at once, and what waits too; off: none.
     void set_quick(std::uint8_t count) noexcept {
@@ -51,9 +59,12 @@ public:
 
 private:
     seq_number last_sent_;
+    std::uint32_t enough_ = 1072; ///< bytes: so many unacknowledged ask for an ACK at once
     std::uint32_t largest_ = 536; ///< bytes: the largest segment seen, at least the default MSS
     bool now_ = false;
     bool pending_ = false;
+    bool eager_ = false;
+    bool asked_ = false;           ///< data came while ACKs were quick
     std::uint8_t quick_ = 0;
 };
 

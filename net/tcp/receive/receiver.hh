@@ -32,7 +32,7 @@ struct receiver {
     void start(seq_number first, const parameters& p) noexcept {
         next = first;
         window.start(first, p.receive_buffer, p.mss);
-        acks.start(first, p.quick_acks);
+        acks.start(first, p.quick_acks, p.like_linux());
     }
     void note_duplicate(seq_number left, seq_number right) noexcept {
         duplicate = {left, right};

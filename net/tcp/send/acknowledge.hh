@@ -28,7 +28,8 @@ template <disturbance d>
     sender& s = c.sending;
     const std::uint32_t acked = ack - s.una;
     const std::uint32_t flight = s.next - s.una;
-    const bool limited = s.una < s.limited_until;
+    bool limited = s.una < s.limited_until;
+    if (d == disturbance::possible && c.options.like_linux() && s.half_used(flight)) limited = true;
     event events = event::none;
     const bool repairing = d == disturbance::possible && s.repairing();
     duration rtt;

@@ -64,7 +64,7 @@ void enter_fast_recovery(control_block& c, const delivery& d) noexcept {
     s.repair.probe_out = false;
     ++c.count.fast_recoveries;
     begin_doubt(s);
-    s.congestion->on_loss(d.now, flight);
+    s.congestion->on_loss(d.now, c.options.like_linux() ? s.congestion->cwnd() : flight);
     if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
     s.repair.reduction.start(s.board.pipe() + s.board.lost() + d.bytes);
     s.repair.resend_at_once = true;
@@ -242,7 +242,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         const bool first = s.repair.phase != recovery_phase::timeout;
         const undo_state doubts = s.repair.undo;
         if (first) s.congestion->remember();
-        s.congestion->on_timeout(now, s.in_flight(), s.attempts == 1);
+        s.congestion->on_timeout(now, c.options.like_linux() ? s.congestion->cwnd() : s.in_flight(), s.attempts == 1);
         s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .doubting = first};
         s.repair.undo = first ? undo_state{.possible = true, .from = s.una} : doubts;
         s.next = s.max; // a window probe's byte is repeated like any other
@@ -255,7 +255,8 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     }
     c.predictable = false;
     s.timing = false; // Karn
-    s.rto.back_off();
+    const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options.syn_linear_timeouts;
+    if (!linear) s.rto.back_off();
     s.waiting_for = awaited::timeout;
     c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
     c.output_wanted = true;

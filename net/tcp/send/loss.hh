@@ -49,10 +49,11 @@ template <disturbance d>
                       (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout && s.rto.backoff() == 0);
     if (calm && s.sack && s.probe_after != duration{0} && c.options.tail_loss_probe) {
         s.probe_is_patient = s.max - s.una <= s.payload_limit;
-        const duration wait = s.probe_is_patient ? s.probe_after + c.options.delayed_ack : s.probe_after;
-        if (wait < rto) {
+        const duration wait = s.probe_is_patient ? s.probe_after + c.options.peer_delayed_ack : s.probe_after;
+        // RFC 8985 7.2: a probe due after the time-out goes in its place. Linux does so; we let the time-out have it.
+        if (wait < rto || (d == disturbance::possible && c.options.like_linux())) {
             s.waiting_for = awaited::tail_probe;
-            c.timers.arm(timer_slot::retransmit, now + wait);
+            c.timers.arm(timer_slot::retransmit, now + std::min(wait, rto));
             return;
         }
     }

@@ -12,7 +12,9 @@ namespace corewire::tcp {
     const seq_number seq = s.next;
     if (seq == s.una) {
         s.progress = now;
-        if (now - s.last_sent > s.rto.current() && s.last_sent != time_point{}) [[unlikely]] s.congestion->on_idle(now);
+        if (now - s.last_sent > s.rto.current() && s.last_sent != time_point{}) [[unlikely]] {
+            if (c.options.restart_after_idle) s.congestion->on_idle(now);
+        }
     }
     s.last_sent = now;
     s.last_start = seq;
@@ -31,7 +33,9 @@ template <disturbance d>
 [[gnu::always_inline]] inline void ensure_retransmission(control_block& c, time_point now) noexcept {
     const sender& s = c.sending;
     const bool became_two = s.waiting_for == awaited::tail_probe && s.probe_is_patient && s.max - s.una > s.payload_limit;
-    if (s.waiting_for == awaited::nothing || became_two) arm_retransmission<d>(c, now);
+    // RFC 8985 7.2 counts the probe's time from the last new data; so does Linux.
+    const bool again = d == disturbance::possible && s.waiting_for == awaited::tail_probe && c.options.like_linux();
+    if (s.waiting_for == awaited::nothing || became_two || again) arm_retransmission<d>(c, now);
 }
 
 } // namespace corewire::tcp

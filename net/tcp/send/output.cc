@@ -17,7 +17,7 @@ CW_HOT void no_payload(outgoing_segment& out) noexcept {
     out.chunk = nullptr;
 }
 
-bool emit_reset(control_block& c, outgoing_segment& out) noexcept {
+bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.reset.wanted) return false;
     c.reset.wanted = false;
     out.seq = c.reset.seq;
@@ -26,6 +26,12 @@ bool emit_reset(control_block& c, outgoing_segment& out) noexcept {
     out.window = 0;
     out.option_size = 0;
     out.retransmission = out.ecn_capable = false;
+    if (c.timestamps && c.reset.with_ack) { // RFC 7323 3.2: SHOULD be in a reset of a connection that uses them
+        store_be32(out.options.data(), timestamp_prefix);
+        store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options.timestamp_offset));
+        store_be32(out.options.data() + 8, c.receiving.timestamps.recent());
+        out.option_size = 12;
+    }
     no_payload(out);
     return true;
 }
@@ -168,6 +174,8 @@ CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment&
     return true;
 }
 
+bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noexcept;
+
 /// One byte beyond the window, or, if it has opened too little for silly-window avoidance, what fits (RFC 9293 3.8.6).
 CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
@@ -178,6 +186,10 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
         s.waiting_for = awaited::nothing;
         emit_new(c, now, fits, fits == 0, out);
         return true;
+    }
+    if (c.options.like_linux()) { // as a keepalive: nothing new, but the peer must answer with its window
+        c.keepalive_wanted = true;
+        return emit_keepalive(c, now, out);
     }
     s.max = later(s.max, s.next + 1);
     s.board.sent(s.max, now);
@@ -232,7 +244,7 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
 
 /// What is not everyday business and comes before new data.
 CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    if (emit_reset(c, out) || emit_syn(c, now, out)) return true;
+    if (emit_reset(c, now, out) || emit_syn(c, now, out)) return true;
     if (!is_synchronized(c.state)) return false;
     return emit_old_ack(c, now, out) || emit_lost(c, now, out) || emit_probe(c, now, out) || emit_keepalive(c, now, out);
 }

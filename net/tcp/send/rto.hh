@@ -10,7 +10,9 @@ namespace corewire::tcp {
 
 class rto_estimator {
 public:
-    void start(duration initial, duration least, duration most) noexcept {
+    /// `floor_below`: the least is that of the variance, above SRTT (Linux), and not of the whole (RFC 6298 2.4).
+    void start(duration initial, duration least, duration most, bool floor_below = false) noexcept {
+        floor_below_ = floor_below;
         base_ = initial;
         least_ = least;
         most_ = most;
@@ -30,6 +32,7 @@ public:
             srtt_ += duration{error >> 3};
         }
         base_ = std::clamp(srtt_ + 4 * rttvar_, least_, most_);
+        if (floor_below_) [[unlikely]] base_ = std::min(srtt_ + std::max(4 * rttvar_, least_), most_);
         backoff_ = 0;
     }
     /// The time-out now, back-off included, at most the maximum (RFC 6298 2.5).
@@ -59,6 +62,7 @@ private:
     duration least_{0};
     duration most_{0};
     std::uint8_t backoff_ = 0;
+    bool floor_below_ = false;
 };
 
 } // namespace corewire::tcp

@@ -32,7 +32,7 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
     if (size == 0 && !fin) return {hold::window, false, 0};
     if (size < limit && !fin) {
         if (size == available) {
-            if (!no_delay && s.small_end > s.una) return {hold::nagle, false, 0};
+            if (s.corked || (!no_delay && s.small_end > s.una)) return {hold::nagle, false, 0};
         } else if (size < s.max_window / 2) {
             return {hold::window, false, 0};
         }

@@ -4,17 +4,19 @@ namespace corewire::tcp {
 
 void sender::start(seq_number first, const parameters& p) noexcept {
     una = next = max = this->iss = first;
-    small_end = limited_until = last_start = first;
+    small_end = limited_until = last_start = busy_until = first;
     queue.start(first + 1, p.send_buffer, p.send_chunks);
     board.start(first);
     losses.start(first);
-    rto.start(p.initial_rto, p.min_rto, p.max_rto);
+    rto.start(p.initial_rto, p.min_rto, p.max_rto, p.like_linux());
+    corked = p.cork;
     congestion.make(p.congestion, mss);
 }
 
 void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p) noexcept {
     set_mss(std::min(peer_mss, p.mss), timestamps);
     congestion.make(p.congestion, mss);
+    if (p.like_linux()) congestion->follow_linux();
 }
 
 void sender::set_mss(std::uint16_t size, bool timestamps) noexcept {

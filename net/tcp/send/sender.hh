@@ -29,12 +29,15 @@ struct sender {
     std::uint8_t shift = 0;       ///< Snd.Wind.Shift
     bool sack = false;            ///< SACK was agreed on: the peer may send blocks
     bool fin_queued = false;      ///< FIN stands behind the queue's end
+    bool corked = false;          ///< only full segments leave (parameters::cork, or more is about to be written)
     bool timing = false;          ///< the round trip of our SYN is being measured
     awaited waiting_for = awaited::nothing;
     bool probe_is_patient = false; ///< the tail loss probe allows for the peer's delayed ACK
     time_point timed_at{};        ///< when the SYN was sent
     seq_number small_end;         ///< end of the last segment below full size (Minshall's variant of Nagle)
     seq_number limited_until;     ///< SND.NXT when cwnd last held data back: ACKs up to here may open it
+    seq_number busy_until;        ///< Linux's habit: the end of the round in which busy_flight was the most in flight
+    std::uint32_t busy_flight = 0;
     seq_number last_start;        ///< start of the last segment of new data
     time_point last_sent{};       ///< when data was last sent
     time_point progress{};        ///< when SND.UNA last moved, or the first unacknowledged byte was sent
@@ -79,6 +82,15 @@ struct sender {
         if (bytes > max_window) max_window = bytes;
         wl1 = seq;
         wl2 = ack;
+    }
+    /// Linux's habit: in slow start cwnd opens while at least half of it was used in the last round (RFC 7661 has a like rule).
+    bool half_used(std::uint32_t flight) noexcept {
+        if (una >= busy_until) {
+            busy_until = next;
+            busy_flight = 0;
+        }
+        busy_flight = std::max(busy_flight, flight);
+        return congestion->in_slow_start() && congestion->cwnd() < 2 * busy_flight;
     }
     void check_invariants() const;
 };
