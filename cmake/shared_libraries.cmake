@@ -23,4 +23,4 @@ endfunction()
 # google/packetdrill drives the stack in process through it (apps/packetdrill/README.md).
 file(GLOB packetdrill_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/apps/packetdrill/*.cc")
 corewire_shared_library(packetdrill MAP "${CMAKE_SOURCE_DIR}/apps/packetdrill/exports.map" SOURCES ${packetdrill_sources}
-    FROM reactor/base reactor/memory reactor/loop reactor/task reactor/metrics net/frame net/wire net/link net/ip net/udp net/tcp net/stack net/socket net/posix)
+    FROM reactor/base reactor/memory reactor/loop reactor/task reactor/metrics net/frame net/wire net/link net/ip net/udp net/tcp net/stack net/socket net/posix net/port/loop)

@@ -314,7 +314,7 @@ void calls::sleep(duration d) {
 
 time_point calls::now() {
     access a(host_);
-    return host_.now();
+    return host_.look(a);
 }
 
 } // namespace corewire::packetdrill

@@ -30,7 +30,13 @@ network_stack& drill_host::stack(ipv4 hint) {
     return *stack_;
 }
 
+time_point drill_host::look(access& a) {
+    if (++looks_ > spin_limit) advance_to(a, clock_.time + std::chrono::microseconds{1});
+    return clock_.time;
+}
+
 void drill_host::settle() {
+    looks_ = 0;
     if (stack_ != nullptr) {
         while (loop_->poll_once()) {}
     }

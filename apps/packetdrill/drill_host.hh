@@ -42,6 +42,8 @@ public:
     /// Settings of the host that scripts change while they run.
     void read_settings() { habits_.read_settings(); }
     time_point now() const noexcept { return clock_.time; }
+    /// now(), for a script. Who looks at the clock `spin_limit` times and does nothing else is spinning: it moves a microsecond.
+    time_point look(access& a);
 
     /// The stack; made on first use, when its address is known: bound to by a script, or sent to. `hint` is that address.
     network_stack& stack(ipv4 hint = ipv4::any());
@@ -63,6 +65,7 @@ public:
 
 private:
     static constexpr std::chrono::milliseconds patience_limit{200};
+    static constexpr unsigned spin_limit = 1000;
 
     struct script_clock final : clock_source {
         time_point time{std::chrono::seconds{1'000'000}};
@@ -74,6 +77,7 @@ private:
     std::mutex mutex_;
     std::condition_variable changed_;
     std::uint64_t changes_ = 0;
+    unsigned looks_ = 0;   ///< since something was done
     unsigned waiting_ = 0; ///< threads in wait()
     bool ended_ = false;
     std::thread::id driver_ = std::this_thread::get_id();

@@ -10,6 +10,9 @@
 #include <fstream>
 #include <sstream>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
 using namespace corewire::conformance;
 
 namespace {
@@ -58,6 +61,91 @@ BOOST_AUTO_TEST_CASE(every_script_of_the_folder_plays_as_written) {
 BOOST_AUTO_TEST_CASE(a_script_that_expects_what_never_leaves_fails_and_does_not_hang) {
     player p("linux");
     BOOST_CHECK_THROW(p.play("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 > . 1:1(0) ack 1\n"), script_failed);
+}
+
+BOOST_AUTO_TEST_CASE(each_personality_has_its_own_order_of_options) {
+    const std::string script = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n"
+                               "+0 < S 0:0(0) win 32792 <mss 1000,sackOK,TS val 7 ecr 0,nop,wscale 7>\n";
+    play(script + "+0 > S. 0:0(0) ack 1 win 65160 <mss 1460,sackOK,TS val 1 ecr 7,nop,wscale 7>\n", "linux settings=none");
+    play(script + "+0 > S. 0:0(0) ack 1 win 65535 <mss 1460,nop,wscale 7,sackOK,TS val 1 ecr 7>\n", "freebsd settings=none");
+    play(script + "+0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,TS val 1 ecr 7,nop,wscale 7>\n", "default settings=none");
+}
+
+BOOST_AUTO_TEST_CASE(the_exported_getsockopt_knows_our_sockets_and_leaves_others_to_libc) {
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    using function = int (*)(int, int, int, void*, socklen_t*);
+    const auto exported = reinterpret_cast<function>(library_symbol("getsockopt"));
+    BOOST_REQUIRE(exported != nullptr);
+    int type = 0;
+    socklen_t size = sizeof type;
+    const int ours = i.socket(i.userdata, AF_INET, SOCK_STREAM, 0);
+    BOOST_TEST(exported(ours, SOL_SOCKET, SO_TYPE, &type, &size) == 0);
+    BOOST_TEST(type == SOCK_STREAM);
+    const int kernels = ::socket(AF_UNIX, SOCK_DGRAM, 0);
+    BOOST_TEST(exported(kernels, SOL_SOCKET, SO_TYPE, &type, &size) == 0);
+    BOOST_TEST(type == SOCK_DGRAM);
+    ::close(kernels);
+    BOOST_TEST(i.close(i.userdata, ours) == 0);
+    BOOST_TEST(exported(ours, SOL_SOCKET, SO_TYPE, &type, &size) == -1);
+}
+
+BOOST_AUTO_TEST_CASE(only_usleep_moves_the_clock_and_who_spins_on_it_is_let_go) {
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    const auto now = [&] {
+        timeval t{};
+        i.gettimeofday(i.userdata, &t, nullptr);
+        return t.tv_sec * 1'000'000 + t.tv_usec;
+    };
+    const auto start = now();
+    BOOST_TEST(now() == start);
+    i.usleep(i.userdata, 30'000'000);
+    BOOST_TEST(now() == start + 30'000'000);
+    unsigned looks = 0;
+    while (now() < start + 30'000'002 && ++looks < 10'000) {}
+    BOOST_TEST(looks < 10'000u);
+}
+
+BOOST_AUTO_TEST_CASE(calls_on_what_is_no_socket_of_ours_fail_with_the_errno_of_posix) {
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    BOOST_TEST(i.socket(i.userdata, AF_INET, SOCK_DGRAM, 0) == -1);
+    BOOST_TEST(errno == ESOCKTNOSUPPORT);
+    BOOST_TEST(i.listen(i.userdata, 9999, 1) == -1);
+    BOOST_TEST(errno == EBADF);
+    const int fd = i.socket(i.userdata, AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_TCP);
+    BOOST_TEST(i.accept(i.userdata, fd, nullptr, nullptr) == -1);
+    BOOST_TEST(errno == EINVAL);
+    char byte = 0;
+    BOOST_TEST(i.read(i.userdata, fd, &byte, 1) == -1);
+    BOOST_TEST(errno == ENOTCONN);
+    BOOST_TEST(i.write(i.userdata, fd, &byte, 1) == -1);
+    BOOST_TEST(errno == EPIPE);
+    int on = 1;
+    BOOST_TEST(i.setsockopt(i.userdata, fd, IPPROTO_TCP, TCP_NODELAY, &on, 1) == -1);
+    BOOST_TEST(errno == EINVAL);
+    BOOST_TEST(i.setsockopt(i.userdata, fd, IPPROTO_TCP, 12'345, &on, sizeof on) == -1);
+    BOOST_TEST(errno == ENOPROTOOPT);
+    const std::byte rubbish[3]{};
+    BOOST_TEST(i.netdev_send(i.userdata, rubbish, sizeof rubbish) == -1);
+    BOOST_TEST(i.close(i.userdata, fd) == 0);
+    BOOST_TEST(i.close(i.userdata, fd) == -1);
+}
+
+BOOST_AUTO_TEST_CASE(bytes_go_from_a_pipe_into_a_socket_and_back) {
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    p.play("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n"
+           "+0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 1 <mss 1460>\n"
+           "+0 < . 1:1(0) ack 1 win 32792\n+0 accept(3, ..., ...) = 4\n+0 < P. 1:101(100) ack 1 win 32792\n+0 > . 1:1(0) ack 101\n");
+    int ends[2];
+    BOOST_REQUIRE(i.pipe(i.userdata, ends) == 0);
+    BOOST_TEST(i.splice(i.userdata, p.connection_fd(), nullptr, ends[1], nullptr, 1000, 0) == 100);
+    BOOST_TEST(i.splice(i.userdata, ends[0], nullptr, p.connection_fd(), nullptr, 60, 0) == 60);
+    char bytes[100];
+    BOOST_TEST(i.read(i.userdata, ends[0], bytes, sizeof bytes) == 40);
+    for (const int end : ends) i.close(i.userdata, end);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,7 +11,7 @@
 
 namespace corewire::conformance {
 
-void (*load_library())(const char*, packetdrill_interface*) {
+void* library_symbol(const char* name) {
     static void* const library = [] {
         const char* folder = std::getenv("COREWIRE_BINARY_DIR");
         const std::string path = std::string(folder != nullptr ? folder : ".") + "/bin/libcorewire_packetdrill.so";
@@ -19,7 +19,11 @@ void (*load_library())(const char*, packetdrill_interface*) {
         if (handle == nullptr) throw std::runtime_error(::dlerror());
         return handle;
     }();
-    void* const symbol = ::dlsym(library, "packetdrill_interface_init");
+    return ::dlsym(library, name);
+}
+
+void (*load_library())(const char*, packetdrill_interface*) {
+    void* const symbol = library_symbol("packetdrill_interface_init");
     if (symbol == nullptr) throw std::runtime_error("packetdrill_interface_init is not exported");
     return reinterpret_cast<void (*)(const char*, packetdrill_interface*)>(symbol);
 }

@@ -23,6 +23,8 @@ struct script_failed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/// Whatever the library exports under this name, or null.
+void* library_symbol(const char* name);
 /// The loaded library; one a process.
 void (*load_library())(const char* flags, packetdrill_interface* out);
 
@@ -36,6 +38,8 @@ public:
 
     void play(const std::string& script);
     packetdrill_interface& table() noexcept { return i_; }
+    /// The socket that was made or accepted last.
+    int connection_fd() const noexcept { return last_fd_; }
 
 private:
     struct blocked_call {
