@@ -14,7 +14,7 @@ function(corewire_shared_library name)
     target_compile_options(corewire_${name} PRIVATE -fPIC -ffunction-sections -fvisibility=hidden -fvisibility-inlines-hidden)
     target_include_directories(corewire_${name} PRIVATE "${COREWIRE_INCLUDE_TREE}")
     target_link_libraries(corewire_${name} PRIVATE Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc
-                          PkgConfig::libdw ${CMAKE_DL_LIBS})
+                          PkgConfig::libdw PkgConfig::spdlog ${CMAKE_DL_LIBS})
     target_link_options(corewire_${name} PRIVATE "LINKER:--version-script=${arg_MAP}" LINKER:--gc-sections LINKER:-z,defs)
     set_target_properties(corewire_${name} PROPERTIES LINK_DEPENDS "${arg_MAP}"
                           LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
@@ -23,4 +23,5 @@ endfunction()
 # google/packetdrill drives the stack in process through it (apps/packetdrill/README.md).
 file(GLOB packetdrill_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/apps/packetdrill/*.cc")
 corewire_shared_library(packetdrill MAP "${CMAKE_SOURCE_DIR}/apps/packetdrill/exports.map" SOURCES ${packetdrill_sources}
-    FROM reactor/base reactor/memory reactor/loop reactor/task reactor/metrics net/frame net/wire net/link net/ip net/udp net/tcp net/stack net/socket net/posix net/port/loop)
+    FROM reactor/base reactor/memory reactor/loop reactor/log reactor/task reactor/metrics net/frame net/wire net/link net/ip net/udp net/tcp
+         net/stack net/socket net/posix net/port/loop)
