@@ -87,7 +87,8 @@ public:
                                 wait_limits limits = {});
 
     // ---- ending ----
-    /// Waits until the peer's device has all that was sent, and a goodbye; then disconnects. Requests in line end with ECANCELED.
+    /// Waits until the peer's device has all that was sent, and a goodbye, or the peer has left meanwhile (which can't be told from
+    /// leaving at the goodbye: who must know lets the peer say so); then disconnects. Requests in line end with ECANCELED.
     task<> close(wait_limits limits = {});
     /// Ends now: waits end with ECANCELED; the peer's, with ECONNRESET.
     void abort() noexcept { rc_channel(std::move(*this)); }

@@ -324,8 +324,10 @@ void rc_connection::finish_close() noexcept {
 
 void rc_connection::break_down(std::errc why) noexcept {
     if (state_ >= state::closed) return;
-    // After the peer's goodbye its queue pair goes, and takes with it what we had still posted: that is an orderly end.
-    state_ = goodbye_heard_ ? state::closed : state::broken;
+    // After the peer's goodbye its queue pair goes, and takes with it what we had still posted: that is an orderly end. So
+    // is a peer that leaves behind our goodbye: it may go at once, before its device has acknowledged it.
+    const bool left_behind_goodbye = state_ == state::closing && goodbye_posted_ && why == std::errc::connection_reset;
+    state_ = goodbye_heard_ || left_behind_goodbye ? state::closed : state::broken;
     why_ = why;
     if (id_ != nullptr && pair_) ::rdma_disconnect(id_); // the queue pair fails; the peer is told
     for (sending& s : sends_)

@@ -197,6 +197,19 @@ BOOST_AUTO_TEST_CASE(a_goodbye_is_an_end_behind_all_that_was_sent) {
     BOOST_TEST(text_of(kept[1].bytes()) == "1");
 }
 
+BOOST_AUTO_TEST_CASE(an_end_that_goes_at_the_goodbye_still_acknowledges_it) {
+    for (int i = 0; i < 20; ++i) {
+        channel_world w;
+        const auto leave_at_goodbye = [](rdma::rc_channel peer) -> task<> {
+            while (auto m = co_await peer.receive()) {}
+        };
+        w.r.root_group().spawn(leave_at_goodbye(std::move(w.server)));
+        w.run(send_some(w.client, 2));
+        BOOST_TEST((w.run(failure_of(w.client.close())) == std::errc{}));
+        w.until([&] { return w.r.root_group().size() == 0; });
+    }
+}
+
 BOOST_AUTO_TEST_CASE(both_ends_may_close_at_once) {
     channel_world w;
     w.run(both(w.client.close(), w.server.close()));

@@ -2,7 +2,10 @@
 
 Instructions are those of the port, the frame pool and the loop of cw-bench-verbs that makes or drops the packets; what the
 fake NIC does in place of hardware and driver is taken away, call by call (counting.instructions_without)."""
-from .. import counting
+import os
+import statistics
+
+from .. import counting, rdma_vm
 from ..rows import Figure, Leg, Row, Target
 
 FAKE = "corewire::fake::"
@@ -33,6 +36,20 @@ class Rdma:
         return {"doorbells": out["doorbells"] / out["frames"], "unsignalled": 1 - out["signalled"] / out["frames"]}
 
 
+    def in_the_vm(self):
+        self.programs.path("cw-rdma-pingpong")
+        source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+        return rdma_vm.sample(source, os.path.join(os.path.abspath(self.programs.build), "bin"))
+
+
+def against_perftest(kind):
+    def compute(samples):
+        sample = samples["rdma-vm"][0]
+        ours, theirs = sample[f"ours-{kind}"], sample[f"theirs-{kind}"]
+        return Figure(statistics.median(ours), statistics.median(theirs), "ib_send_lat, in turn in the same machine", samples=ours)
+    return compute
+
+
 def counted(leg):
     def compute(samples):
         sample = samples[leg][0]
@@ -51,6 +68,7 @@ def rows(programs, seconds, cleanup):
         Leg("verbs-receive", lambda: bench.instructions("receive"), exact=True),
         Leg("verbs-send", lambda: bench.instructions("send"), exact=True),
         Leg("verbs-doorbells", bench.doorbells, exact=True),
+        Leg("rdma-vm", bench.in_the_vm, exact=True),
     ]
     return [
         Row("verbs-receive-instructions", "instructions per frame received through the verbs port, bursts of 32", "instructions",
@@ -61,4 +79,8 @@ def rows(programs, seconds, cleanup):
             (Target("value", "<=", 1 / 16),), value("verbs-doorbells", "doorbells")),
         Row("verbs-unsignalled", "share of sends that ask for no completion, bursts of 32", "of all", ("verbs-doorbells",),
             (Target("value", ">=", 15 / 16),), value("verbs-doorbells", "unsignalled")),
+        Row("rdma-rc-send-vs-perftest", "64-byte RC round trip over rdma_rxe in the virtual machine, both ends spinning", "ns",
+            ("rdma-vm",), (Target("ratio", "<=", 1.15),), against_perftest("rc")),
+        Row("rdma-ud-vs-perftest", "64-byte UD round trip over rdma_rxe in the virtual machine, both ends spinning", "ns",
+            ("rdma-vm",), (Target("ratio", "<=", 1.15),), against_perftest("ud")),
     ], {leg.name: leg for leg in legs}

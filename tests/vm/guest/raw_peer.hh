@@ -1,0 +1,117 @@
+// A peer that speaks rdma_cm and verbs by itself, on a thread of its own, and keeps to no rules of ours unless it wants to.
+#pragma once
+
+#include <corewire/rdma/channel/rc_options.hh>
+
+#include <arpa/inet.h>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <rdma/rdma_cma.h>
+#include <sched.h>
+#include <thread>
+
+namespace corewire::test {
+
+class raw_peer {
+public:
+    static constexpr std::uint32_t data_header = 1u << 28, credits_header = 2u << 28;
+
+    /// Connects to `port` of rxe1 from rxe0 with this hello; after go() does `work` with itself.
+    raw_peer(std::uint16_t port, std::vector<std::byte> hello, std::function<void(raw_peer&)> work)
+        : thread_([this, port, hello = std::move(hello), work = std::move(work)] {
+              connected_ = connect(port, hello);
+              while (connected_ && !go_) ::sched_yield();
+              if (connected_) work(*this);
+              disconnect();
+              done_ = true;
+          }) {}
+    ~raw_peer() {
+        go_ = true;
+        thread_.join();
+    }
+    raw_peer(const raw_peer&) = delete;
+
+    void go() { go_ = true; }
+    bool done() const { return done_; }
+    bool connected() const { return connected_; }
+    unsigned refused() const { return refused_; } ///< sends that the other end's device turned away
+
+    static std::vector<std::byte> good_hello() {
+        const auto h = rdma::rc_hello{64, 4096}.to_wire();
+        return {h.begin(), h.end()};
+    }
+
+    // ---- for `work` ----
+    /// Sends `size` bytes with `immediate` and waits for the completion.
+    ibv_wc_status send(std::uint32_t size, std::uint32_t immediate, ibv_wr_opcode how = IBV_WR_SEND_WITH_IMM) {
+        ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), size, region_->lkey};
+        ibv_send_wr wr{};
+        wr.sg_list = &at;
+        wr.num_sge = 1;
+        wr.opcode = how;
+        wr.imm_data = htonl(immediate);
+        wr.send_flags = IBV_SEND_SIGNALED;
+        ibv_send_wr* bad = nullptr;
+        if (::ibv_post_send(id_->qp, &wr, &bad) != 0) return IBV_WC_FATAL_ERR;
+        ibv_wc wc{};
+        while (::ibv_poll_cq(id_->send_cq, 1, &wc) == 0) ::sched_yield();
+        if (wc.status != IBV_WC_SUCCESS) ++refused_;
+        return wc.status;
+    }
+    /// Without waiting: as much as the queue takes.
+    void pour(unsigned count, std::uint32_t size) {
+        ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), size, region_->lkey};
+        ibv_send_wr wr{};
+        wr.sg_list = &at;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_SEND_WITH_IMM;
+        wr.imm_data = htonl(data_header);
+        ibv_send_wr* bad = nullptr;
+        while (count-- > 0 && ::ibv_post_send(id_->qp, &wr, &bad) == 0) {}
+    }
+
+private:
+    bool connect(std::uint16_t port, const std::vector<std::byte>& hello) {
+        if (::rdma_create_id(nullptr, &id_, nullptr, RDMA_PS_TCP) != 0) return false; // without a channel: each call waits
+        sockaddr_in from{}, to{};
+        from.sin_family = to.sin_family = AF_INET;
+        from.sin_addr.s_addr = htonl(0xc0000201);
+        to.sin_addr.s_addr = htonl(0xc0000202);
+        to.sin_port = htons(port);
+        if (::rdma_resolve_addr(id_, reinterpret_cast<sockaddr*>(&from), reinterpret_cast<sockaddr*>(&to), 2000) != 0) return false;
+        if (::rdma_resolve_route(id_, 2000) != 0) return false;
+        ibv_qp_init_attr a{};
+        a.cap = {128, 128, 1, 1, 0};
+        a.qp_type = IBV_QPT_RC;
+        if (::rdma_create_qp(id_, nullptr, &a) != 0) return false;
+        region_ = ::ibv_reg_mr(id_->pd, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
+        ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), 4096, region_->lkey};
+        ibv_recv_wr receive{0, nullptr, &at, 1};
+        ibv_recv_wr* bad = nullptr;
+        for (int i = 0; i < 68; ++i) ::ibv_post_recv(id_->qp, &receive, &bad);
+        rdma_conn_param p{};
+        p.private_data = hello.data();
+        p.private_data_len = static_cast<std::uint8_t>(hello.size());
+        p.responder_resources = p.initiator_depth = 1;
+        p.retry_count = 7;
+        return ::rdma_connect(id_, &p) == 0;
+    }
+    /// Without a goodbye, in the middle of whatever is under way.
+    void disconnect() {
+        if (id_ == nullptr) return;
+        if (id_->qp != nullptr) ::rdma_destroy_qp(id_);
+        if (region_ != nullptr) ::ibv_dereg_mr(region_);
+        ::rdma_destroy_id(id_);
+    }
+
+    std::array<std::byte, 8192> memory_{};
+    rdma_cm_id* id_ = nullptr;
+    ibv_mr* region_ = nullptr;
+    std::atomic<bool> connected_{false}, done_{false}, go_{false};
+    std::atomic<unsigned> refused_{0};
+    std::thread thread_;
+};
+
+} // namespace corewire::test
