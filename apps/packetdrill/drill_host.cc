@@ -93,12 +93,11 @@ void drill_host::end_waits(access& a) {
 }
 
 void drill_host::let_others_finish(access& a) {
-    if (!other_threads_run()) return;
-    a.lock_.unlock();
+    a.lock_.unlock(); // first: who was woken and waits for the lock looks asleep
     const auto give_up = std::chrono::steady_clock::now() + patience_limit;
-    do {
+    while (other_threads_run() && std::chrono::steady_clock::now() < give_up) {
         std::this_thread::sleep_for(std::chrono::microseconds{20});
-    } while (other_threads_run() && std::chrono::steady_clock::now() < give_up);
+    }
     a.lock_.lock();
 }
 
