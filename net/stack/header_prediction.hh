@@ -32,7 +32,7 @@ namespace corewire {
     tcp_connection* const c = table_.find(frame.key());
     if (c == nullptr) [[unlikely]] return false;
     const tcp::plain_arrival seg = frame.arrival(p.size() - plain_frame::header_size);
-    if (!c->tcb.expects(now, seg) || !c->tcb.uses_timestamps()) return false;
+    if (frames_are_scarce() || !c->tcb.expects(now, seg) || !c->tcb.uses_timestamps()) return false;
     constexpr offload good = offload::ipv4_checksum_good | offload::l4_checksum_good;
     if ((p.flags & good) != good && !checksums_hold(p)) return false; // counted where it goes now
     ++statistics_.tcp_segments_in;

@@ -59,7 +59,7 @@ bool tcp_connection::start_read(read_operation& op) noexcept {
         const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), free));
         std::uint32_t taken = tcb.append_copy(op.borrowed.first(wanted));
         if (taken == 0) {
-            frame* f = layer_.pool().allocate();
+            frame* f = layer_.frames_are_scarce() ? nullptr : layer_.pool().allocate();
             if (f == nullptr) [[unlikely]] {
                 layer_.wait_for_frames(*this);
                 return false;
@@ -107,6 +107,10 @@ bool tcp_connection::start_drain(plain_operation& op) noexcept {
         return true;
     }
     if (tcb.all_acknowledged()) return true;
+    if (tcb.state() == tcp::tcp_state::closed) { // by a reset in CLOSING or LAST-ACK, which by itself is no failure
+        op.error = std::errc::connection_reset;
+        return true;
+    }
     draining_ = &op;
     return false;
 }
@@ -216,7 +220,7 @@ void tcp_connection::settle_read() noexcept {
     if (has(events, event::all_acknowledged) && draining_ != nullptr && tcb.all_acknowledged()) finish(draining_);
     if (has(events, event::reset | event::timed_out)) fail_all(failure());
     if (has(events, event::closed)) {
-        fail_all(failure() != std::errc{} ? failure() : std::errc::connection_aborted);
+        fail_all(failure() != std::errc{} ? failure() : std::errc::connection_reset);
         layer_.on_closed(*this);
     }
 }

@@ -39,7 +39,8 @@ tcp::four_tuple tuple_of(const flow_key& key) noexcept {
 
 tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
                      stack_statistics& statistics)
-    : reactor_(loop), out_(out), egress_(tx), pool_(pool), config_(config), statistics_(statistics),
+    : reactor_(loop), out_(out), egress_(tx), pool_(pool), reserve_(std::min(pool.count() / 4, 64u)),
+      config_(config), statistics_(statistics),
       port_(out.device().capabilities()), table_(config.max_connections), random_(config.seed ? *config.seed : random_seed()),
       ports_({random_.next(), random_.next()}, {random_.next(), random_.next()}), challenges_(random_.next()) {
     for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
@@ -65,9 +66,22 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
         reincarnate(now, c, s, p);
         return;
     }
+    const bool affordable = s.payload_size == 0 || !frames_are_scarce() || (c.reader_ != nullptr && s.seq == c.tcb.expected());
+    if (!affordable) [[unlikely]] return take_without_payload(now, c, s, p);
     const tcp::event events = c.tcb.on_segment(now, s, p.head, p.body);
     if (c.tcb.wants_output() || c.tcb.next_timeout() < c.wakes_at()) mark_dirty(c); // flush() moves the timer
     if (events != tcp::event::none) c.react(events);
+}
+
+/// Frames are scarce: what it acknowledges is heard, since that frees some; its payload will come again.
+[[gnu::noinline]] void tcp_layer::take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
+    ++statistics_.no_frame;
+    tcp::segment bare = s;
+    bare.payload_size = 0;
+    bare.flags = bare.flags & ~tcp_flags::fin;
+    p.head.clear();
+    p.body.clear();
+    on_segment(now, c, bare, p);
 }
 
 /// RFC 9293 3.6.1, RFC 6191: a new incarnation; the listener answers it.
@@ -136,7 +150,8 @@ void tcp_layer::no_connection(time_point now, const flow_key& key, const tcp::se
         switch (tcp::on_listen(s)) {
         case tcp::listen_verdict::ignore: break;
         case tcp::listen_verdict::reset: // unless it is a cookie that comes home
-            if (s.has(tcp_flags::syn) || !on_cookie(now, listener, key, s, p)) send_reset(key, s);
+            if (!s.has(tcp_flags::syn) && (on_cookie(now, listener, key, s, p) || listener.cookie_is_out(now))) break;
+            send_reset(key, s);
             break;
         case tcp::listen_verdict::open: on_syn(now, listener, key, s); break;
         }
@@ -155,7 +170,10 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_k
         answer_with_cookie(now, listener, key, s);
         return;
     }
-    const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
+    // A SYN that was answered with a cookie may come again and find room: both answers must have the same number.
+    const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536};
+    const tcp::seq_number iss = listener.cookie_is_out(now) ? tcp::make_cookie(cookie_key_, now, tuple_of(key), s.seq, mss)
+                                                            : tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
     tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s},
                                                         parameters_for(listener.options().stream, remote, listener.tuning())));
     if (c == nullptr) return;
@@ -189,6 +207,7 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
     }
     answer.option_size = static_cast<std::uint8_t>(options.emit(answer.options));
     ++statistics_.tcp_cookies_sent;
+    listener.gave_cookie(now);
     send_bare(key, answer);
 }
 
@@ -328,7 +347,7 @@ void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
 }
 
 void tcp_layer::retry_starved() noexcept {
-    if (pool_.free_count == 0) return;
+    if (frames_are_scarce()) return;
     std::vector<tcp_connection*> again;
     again.swap(starved_);
     for (tcp_connection* c : again) {

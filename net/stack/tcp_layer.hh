@@ -70,6 +70,9 @@ public:
     /// The pool was empty: the connection's writer is tried again when frames have come home.
     void wait_for_frames(tcp_connection& c) noexcept;
     frame_pool& pool() noexcept { return pool_; }
+    /// The last frames of the pool are for receiving what frees others: writers wait, and payload that nobody waits for is
+    /// dropped as if the network had lost it.
+    bool frames_are_scarce() const noexcept { return pool_.free_count < reserve_; }
     time_point now() const noexcept;
 
     std::size_t connections() const noexcept { return table_.size(); }
@@ -93,6 +96,7 @@ public:
 private:
     friend class tcp_connection;
     void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
+    void take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void no_connection(time_point now, const flow_key& key, const tcp::segment& s, packet& p);
     void on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
@@ -120,6 +124,7 @@ private:
     ip_output& out_;
     egress& egress_;
     frame_pool& pool_;
+    const std::uint32_t reserve_; ///< frames
     const stack_config& config_;
     stack_statistics& statistics_;
     tcp::counters closed_counters_;

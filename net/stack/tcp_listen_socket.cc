@@ -40,7 +40,7 @@ bool tcp_listen_socket::on_established(tcp_connection& c) noexcept {
         op.complete();
         return true;
     }
-    if (!room_for_ready()) return false;
+    if (ready_count_ >= 2 * std::size_t{options_.backlog}) return false; // each of the half-open ones has been promised a place
     ready_.push_back(c);
     ++ready_count_;
     return true;

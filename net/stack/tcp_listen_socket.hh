@@ -1,6 +1,6 @@
 // A listening TCP socket of the stack: connections that finished their handshake and wait for accept(), and accepts that
-// wait for connections. Bounded by its backlog, half-open and ready connections each; beyond it SYNs are answered with
-// cookies, which keep no state.
+// wait for connections. Bounded by its backlog, half-open and ready connections each (and those that were half-open when the
+// ready ones filled up); beyond it SYNs are answered with cookies, which keep no state.
 #pragma once
 
 #include <corewire/net/socket/provider.hh>
@@ -27,6 +27,10 @@ public:
     void set_backlog(unsigned backlog) noexcept { options_.backlog = backlog; }
     bool room_for_half_open() const noexcept { return half_open_ < options_.backlog; }
     bool room_for_ready() const noexcept { return ready_count_ < options_.backlog; }
+    /// For a while after a cookie the rest of a first flight may come before, or without, the segment that proves it good: to
+    /// be dropped, not reset; the peer sends it again.
+    void gave_cookie(time_point now) noexcept { cookie_until_ = now + cookie_patience; }
+    bool cookie_is_out(time_point now) const noexcept { return now < cookie_until_; }
     void count_half_open(int change) noexcept { half_open_ += static_cast<unsigned>(change); }
     /// A connection of ours is established: hands it to a waiting accept, or queues it. False when the queue is full.
     bool on_established(tcp_connection& c) noexcept;
@@ -43,6 +47,8 @@ private:
     socket_address at_;
     listen_options options_;
     tcp_tuning tuning_;
+    static constexpr duration cookie_patience = std::chrono::seconds{10}; ///< three retransmissions of the peer
+    time_point cookie_until_{};
     unsigned half_open_ = 0;
     std::size_t ready_count_ = 0;
     std::uint64_t arrivals_ = 0;

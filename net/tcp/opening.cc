@@ -10,7 +10,7 @@ namespace {
 void begin(control_block& c, seq_number iss, time_point now) noexcept {
     c.heard = now;
     c.sending.start(iss, c.options);
-    c.receiving.queue.start(c.options.receive_pieces);
+    c.receiving.queue.start(c.options.receive_pieces, c.options.reassembly_pieces);
     c.receiving.ahead.start(c.options.reassembly_pieces);
 }
 

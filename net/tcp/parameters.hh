@@ -26,7 +26,7 @@ struct parameters {
     std::uint32_t receive_buffer_limit = 0;   ///< what it may be set to later: the window scale has room for it; 0: no more
     std::uint32_t send_buffer = 1u << 20;     ///< bytes queued, sent or not, before writable() is 0 (one write may overshoot)
     std::uint32_t send_chunks = 4096;         ///< pieces in the send queue before writable() is 0
-    std::uint32_t receive_pieces = 2048;      ///< pieces in the receive queue; a segment that finds no room is dropped
+    std::uint32_t receive_pieces = 2048;      ///< pieces in the receive queue from which on segments are dropped
     std::uint32_t reassembly_pieces = 1024;   ///< pieces waiting for a gap to close; more are dropped
 
     bool cork = false;           ///< nothing but full segments, until it is taken away (TCP_CORK)

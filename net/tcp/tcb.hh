@@ -124,6 +124,7 @@ public:
     /// When a segment last arrived; the time of its making before the first.
     time_point last_heard() const noexcept { return c_.heard; }
     bool all_acknowledged() const noexcept { return c_.sending.all_acknowledged(); }
+    seq_number expected() const noexcept { return c_.receiving.next; }        ///< RCV.NXT
     seq_number acknowledged() const noexcept { return c_.sending.una; } ///< SND.UNA
     tcp_state state() const noexcept { return c_.state; }
     /// Timestamps were agreed on (RFC 7323): every segment carries them.

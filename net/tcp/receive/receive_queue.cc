@@ -33,7 +33,7 @@ void receive_queue::check_invariants() const {
         bytes += pieces_[i].size();
     }
     CW_ASSERT(bytes == size_, "the receive queue miscounts its bytes");
-    CW_ASSERT(pieces_.size() <= piece_limit_, "the receive queue has too many pieces");
+    CW_ASSERT(pieces_.size() <= most_, "the receive queue has too many pieces");
 }
 
 } // namespace corewire::tcp

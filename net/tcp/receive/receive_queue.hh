@@ -1,7 +1,8 @@
 // The receive queue: bytes in order that the application has not read, as the pieces they arrived in (zero-copy).
 //
-// Owned by the receiver of one tcb. Bounded in bytes by the window the receiver promises, and in pieces by
-// `piece_limit`: many small pieces are copied together where their frames allow it, and what finds no room is refused.
+// Owned by the receiver of one tcb. Bounded in bytes by the window the receiver promises, and in pieces: many small pieces are
+// copied together where their frames allow it, and from `piece_limit` on the network's segments are refused. What the reassembler
+// holds may still join them when its gap closes, since it has been told to the sender (SACK).
 #pragma once
 
 #include <corewire/net/frame/buffer.hh>
@@ -17,7 +18,11 @@ public:
     static constexpr std::uint32_t coalesce_from = 64;
     static constexpr std::uint32_t coalesce_size = 512;
 
-    void start(std::uint32_t piece_limit) noexcept { piece_limit_ = piece_limit; }
+    /// `joining`: pieces of the reassembler, at most.
+    void start(std::uint32_t piece_limit, std::uint32_t joining = 0) noexcept {
+        piece_limit_ = piece_limit;
+        most_ = piece_limit + joining;
+    }
 
     std::uint32_t size() const noexcept { return size_; } ///< bytes
     std::uint32_t pieces() const noexcept { return pieces_.size(); }
@@ -59,6 +64,7 @@ private:
 
     std::uint32_t size_ = 0;
     std::uint32_t piece_limit_ = 0;
+    std::uint32_t most_ = 0;
     ring<buffer, 8> pieces_;
 };
 

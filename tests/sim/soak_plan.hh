@@ -1,0 +1,183 @@
+// What a seed of the soak stands for: a cable, two hosts with their options and their memory, the connections and what they
+// carry. Drawn here, lived through in soak_world.hh.
+#pragma once
+
+#include <corewire/net/sim/simulation.hh>
+#include <corewire/net/tcp/congestion/controller.hh>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace corewire::soaking {
+
+/// One connection as it was planned, and what came of it. Bytes of each direction follow a pattern of their own.
+struct exchange {
+    std::uint32_t number = 0;
+    std::uint64_t up = 0, down = 0; ///< bytes from the client, from the server
+    std::uint32_t write_size = 1000;
+    duration start{}, client_pause{}, server_pause{}; ///< before it begins; after each read
+    std::uint64_t abort_after = UINT64_MAX;           ///< the client's reader aborts when it has so many bytes
+    tcp_options_set options{};
+
+    std::optional<std::errc> client_error, server_error; ///< set when that end is over; errc{}: all went well
+    bool server_began = false;
+};
+
+/// Something that befalls the world.
+struct mishap {
+    enum class kind { partition, one_way, freeze_server, freeze_client, jump_server, jump_client, crash_server };
+    kind what;
+    duration at;
+    duration lasts;
+};
+
+struct plan {
+    std::uint64_t seed = 0;
+    sim_link_options forward, backward;
+    sim_host_options client, server;
+    listen_options listening{};
+    std::vector<exchange> exchanges;
+    std::vector<mishap> mishaps;
+    /// Something may end connections that do nothing wrong: a crash, minutes without a network, a clock that jumps past them.
+    bool violent = false;
+
+    static plan draw(std::uint64_t seed);
+    std::string describe() const;
+};
+
+namespace detail {
+
+template <typename T, std::size_t N>
+T one_of(random_generator& r, const std::array<T, N>& values) {
+    return values[r.below(N)];
+}
+inline duration between(random_generator& r, duration low, duration high) {
+    return low + duration(static_cast<std::int64_t>(r.below(static_cast<std::uint64_t>((high - low).count()) + 1)));
+}
+
+inline sim_link_options draw_link(random_generator& r) {
+    using namespace std::chrono_literals;
+    sim_link_options o;
+    o.latency = one_of(r, std::array<duration, 6>{5us, 100us, 1ms, 10ms, 40ms, 150ms});
+    o.bits_per_second = one_of<std::uint64_t>(r, std::array<std::uint64_t, 5>{0, 2'000'000, 20'000'000, 200'000'000, 10'000'000'000});
+    o.queue_bytes = one_of<std::uint64_t>(r, std::array<std::uint64_t, 4>{6'000, 20'000, 100'000, 1 << 20});
+    if (r.chance(.7)) o.loss = one_of(r, std::array{.001, .01, .05, .15});
+    if (r.chance(.4)) o.duplicate = one_of(r, std::array{.01, .1, .3});
+    if (r.chance(.4)) o.corrupt = one_of(r, std::array{.001, .02, .1});
+    if (r.chance(.5)) {
+        o.reorder = one_of(r, std::array{.01, .1, .5});
+        o.reorder_delay = between(r, 1us, o.latency * 4);
+    }
+    return o;
+}
+
+inline sim_host_options draw_host(random_generator& r) {
+    using namespace std::chrono_literals;
+    sim_host_options h;
+    h.nic.frames = one_of(r, std::array{96u, 192u, 512u, 1024u});
+    h.nic.inbox = one_of(r, std::array{8u, 32u, 256u});
+    h.uptime = one_of(r, std::array<duration, 3>{1s, 1000s, std::chrono::hours{24 * 49}}); // timestamps wrap in the third
+    stack_config& s = h.stack;
+    s.max_connections = 64;
+    s.reassembly_frames = 1;
+    s.udp = {};
+    tcp::parameters& t = s.tcp;
+    t.timestamps = !r.chance(.2);
+    t.sack = !r.chance(.2);
+    t.window_scaling = !r.chance(.2);
+    t.ecn = r.chance(.2);
+    t.tail_loss_probe = !r.chance(.2);
+    t.fast_path = !r.chance(.3);
+    t.delayed_ack = one_of(r, std::array<duration, 3>{0ms, 40ms, 200ms});
+    t.congestion = r.chance(.3) ? tcp::reno_congestion : tcp::cubic_congestion;
+    t.receive_pieces = one_of(r, std::array{16u, 64u, 2048u});
+    t.reassembly_pieces = one_of(r, std::array{4u, 32u, 1024u});
+    t.send_chunks = one_of(r, std::array{8u, 64u, 4096u});
+    t.keepalive_idle = 60s;
+    return h;
+}
+
+inline tcp_options_set draw_options(random_generator& r) {
+    using namespace std::chrono_literals;
+    tcp_options_set o;
+    o.no_delay = r.chance(.5);
+    o.receive_buffer = one_of(r, std::array{4'000u, 16'000u, 60'000u, 1u << 20});
+    o.send_buffer = one_of(r, std::array{2'000u, 16'000u, 60'000u, 1u << 20});
+    o.keepalive = true; // or who waits for a host that has crashed waits for ever
+    o.keepalive_idle = 60s;
+    o.keepalive_interval = 20s;
+    o.keepalive_probes = 8;
+    return o;
+}
+
+inline exchange draw_exchange(random_generator& r, std::uint32_t number) {
+    using namespace std::chrono_literals;
+    exchange e;
+    e.number = number;
+    const std::uint64_t most = one_of<std::uint64_t>(r, std::array<std::uint64_t, 4>{10, 2'000, 30'000, 120'000});
+    e.up = r.chance(.2) ? 0 : r.below(most + 1);
+    e.down = r.chance(.2) ? 0 : r.below(most + 1);
+    e.write_size = one_of(r, std::array{3u, 100u, 1'448u, 9'000u});
+    if (most > 2'000) e.write_size = std::max(e.write_size, 100u);
+    e.start = between(r, 0ns, 200ms);
+    if (r.chance(.2)) e.client_pause = between(r, 1us, 20ms);
+    if (r.chance(.2)) e.server_pause = between(r, 1us, 20ms);
+    if (r.chance(.1)) e.abort_after = r.below(e.down + 1);
+    e.options = draw_options(r);
+    return e;
+}
+
+inline mishap draw_mishap(random_generator& r) {
+    using namespace std::chrono_literals;
+    using enum mishap::kind;
+    mishap m;
+    m.what = one_of(r, std::array{partition, partition, one_way, freeze_server, freeze_client, jump_server, jump_client, crash_server});
+    m.at = between(r, 0ns, r.chance(.5) ? duration(300ms) : duration(20s));
+    m.lasts = one_of(r, std::array<duration, 5>{5ms, 200ms, 2s, 20s, 30min});
+    if (m.what == freeze_server || m.what == freeze_client) m.lasts = std::min<duration>(m.lasts, 20s);
+    return m;
+}
+
+} // namespace detail
+
+inline plan plan::draw(std::uint64_t seed) {
+    using namespace std::chrono_literals;
+    random_generator r(seed * 0x2545f4914f6cdd1dull + 1);
+    plan p;
+    p.seed = seed;
+    p.forward = detail::draw_link(r);
+    p.backward = r.chance(.6) ? p.forward : detail::draw_link(r);
+    p.client = detail::draw_host(r);
+    p.server = detail::draw_host(r);
+    p.listening.backlog = r.chance(.2) ? 1 : 16; // one: SYN cookies
+    p.listening.stream = detail::draw_options(r);
+    const std::uint64_t connections = 1 + r.below(4);
+    for (std::uint32_t i = 0; i < connections; ++i) p.exchanges.push_back(detail::draw_exchange(r, i));
+    for (std::uint64_t n = r.chance(.5) ? 1 + r.below(3) : 0; n > 0; --n) p.mishaps.push_back(detail::draw_mishap(r));
+    for (const mishap& m : p.mishaps) p.violent |= m.what == mishap::kind::crash_server || m.lasts > 1s;
+    return p;
+}
+
+inline std::string plan::describe() const {
+    const auto ms = [](duration d) { return std::to_string(static_cast<double>(d.count()) / 1e6) + " ms"; };
+    const auto link = [&](const sim_link_options& o) {
+        return ms(o.latency) + ", " + std::to_string(o.bits_per_second) + " bit/s, queue " + std::to_string(o.queue_bytes) +
+               ", loss " + std::to_string(o.loss) + ", duplicate " + std::to_string(o.duplicate) + ", corrupt " +
+               std::to_string(o.corrupt) + ", reorder " + std::to_string(o.reorder);
+    };
+    std::string out = "seed " + std::to_string(seed) + ": " + link(forward) + " | " + link(backward) + "; frames " +
+                      std::to_string(client.nic.frames) + ", " + std::to_string(server.nic.frames);
+    for (const exchange& e : exchanges) {
+        out += "; [" + std::to_string(e.number) + "] up " + std::to_string(e.up) + " down " + std::to_string(e.down);
+        if (e.abort_after != UINT64_MAX) out += " aborts after " + std::to_string(e.abort_after);
+    }
+    for (const mishap& m : mishaps)
+        out += "; mishap " + std::to_string(static_cast<int>(m.what)) + " at " + ms(m.at) + " for " + ms(m.lasts);
+    return out;
+}
+
+} // namespace corewire::soaking

@@ -1,0 +1,67 @@
+// Ten thousand lives of two hosts on bad networks (soak_world.hh). A failure prints its seed; COREWIRE_SOAK_FIRST and
+// COREWIRE_SOAK_SEEDS choose others, for longer runs:
+//     COREWIRE_SOAK_FIRST=4711 COREWIRE_SOAK_SEEDS=1 build/release/bin/test_sim --run_test=soak
+// ctest: timeout=900
+#include "soak_world.hh"
+
+#include <boost/test/unit_test.hpp>
+
+#include <cstdlib>
+
+using namespace corewire;
+
+namespace {
+
+std::uint64_t setting(const char* name, std::uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t usual_count = 1'000; // each is ten times as slow
+#else
+constexpr std::uint64_t usual_count = 10'000;
+#endif
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(soak)
+
+BOOST_AUTO_TEST_CASE(every_byte_arrives_once_and_in_order_or_the_connection_says_why_not) {
+    const std::uint64_t first = setting("COREWIRE_SOAK_FIRST", 1);
+    const std::uint64_t count = setting("COREWIRE_SOAK_SEEDS", usual_count);
+    std::uint64_t bytes = 0, completed = 0, failed = 0;
+    tcp::counters counted{};
+    unsigned bad = 0;
+    for (std::uint64_t seed = first; seed < first + count; ++seed) {
+        const soaking::plan plan = soaking::plan::draw(seed);
+        const soaking::outcome result = soaking::world(plan).live();
+        bytes += result.bytes, completed += result.completed, failed += result.failed;
+        counted += result.counted;
+        if (result.problems.empty()) continue;
+        std::string text = plan.describe();
+        for (const std::string& problem : result.problems) text += "\n  " + problem;
+        BOOST_ERROR(text);
+        if (++bad == 20) break;
+    }
+    BOOST_TEST_MESSAGE(count << " seeds from " << first << ": " << completed << " connections complete, " << failed
+                             << " ended with an error, " << bytes << " bytes; "
+                             << counted.retransmitted_segments << " retransmissions, " << counted.retransmission_timeouts
+                             << " timeouts, " << counted.fast_recoveries << " recoveries");
+    BOOST_TEST(completed > 0u);
+    if (count < 1'000) return;
+    // The storms are storms, and most connections come through them.
+    BOOST_TEST(completed > failed);
+    BOOST_TEST(counted.retransmission_timeouts > count);
+    BOOST_TEST(counted.fast_recoveries > count / 10);
+    BOOST_TEST(counted.receive_queue_full > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_seed_lives_the_same_life_twice) {
+    for (const std::uint64_t seed : {3u, 77u, 1234u}) {
+        const soaking::plan plan = soaking::plan::draw(seed);
+        BOOST_TEST(soaking::world(plan).live().digest == soaking::world(plan).live().digest);
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
