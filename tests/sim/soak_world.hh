@@ -154,7 +154,13 @@ inline task<> world::session(tcp_stream peer) {
             co_return;
         }
         e = &plan_.exchanges[n];
-        if (e->server_began) problem("a session began twice");
+        if (e->server_began) {
+            // A late duplicate of a first segment opens again what a SYN cookie opened: the listener remembers nothing
+            // (RFC 4987 3.6). The client knows nothing of it.
+            if (plan_.listening.backlog > 1) problem("a session began twice");
+            peer.abort();
+            co_return;
+        }
         e->server_began = true;
         co_await both_ways(peer, *e, false);
     } catch (const std::system_error& error) {
