@@ -34,7 +34,9 @@ class WeCall(unittest.TestCase):
     def assert_plays(self, port, *arguments):
         status, output = self.call(port, *arguments)
         self.assertEqual(status, 0, output)
-        report = json.loads(output)
+        reports = [line for line in output.splitlines() if line.startswith("{")] # beside it, the log on standard error
+        self.assertEqual(len(reports), 1, output)
+        report = json.loads(reports[0])
         self.assertEqual(report["errors"], 0, output)
         return report
 
