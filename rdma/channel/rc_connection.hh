@@ -130,6 +130,7 @@ private:
     ~rc_connection() = default;
     // set-up
     void make_queue_pair();
+    void set_patience();
     rdma_conn_param parameters(const std::array<std::byte, rc_hello::wire_size>& hello) const noexcept;
     void opened(const rc_hello& peer, unsigned reads) noexcept;
     // sending

@@ -12,6 +12,9 @@ namespace corewire::rdma {
 namespace {
 
 constexpr int resolve_milliseconds = 2000;
+/// How often what is not acknowledged is sent again. The field has three bits, but rdma_rxe (rxe_comp.c, COMPST_ERROR_RETRY) takes 7 for
+/// "for ever", as it does for a receiver that is not ready: a peer that has gone without a word would never be noticed.
+constexpr unsigned retries = 6;
 constexpr std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
 
 void check(const rc_options& o) {
@@ -65,9 +68,19 @@ rdma_conn_param rc_connection::parameters(const std::array<std::byte, rc_hello::
     p.private_data = hello.data();
     p.private_data_len = rc_hello::wire_size;
     p.responder_resources = p.initiator_depth = static_cast<std::uint8_t>(options_.reads);
-    p.retry_count = 7;
+    p.retry_count = retries;
     p.rnr_retry_count = 0; // credits see to it that a receive is always posted
     return p;
+}
+
+/// The device gives up after `retries` + 1 times 4.096 us x 2^n, or somewhat later; before connect or accept.
+void rc_connection::set_patience() {
+    if (options_.silence <= duration::zero()) return;
+    constexpr duration unit{4096};
+    std::uint8_t n = 1;
+    while (n < 31 && (retries + 1) * unit * (1u << n) < options_.silence) ++n;
+    if (::rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &n, sizeof n) != 0)
+        verbs::fail(verbs::operation::manage_connection, errno, "set how long the peer's device may be silent");
 }
 
 void rc_connection::start_connecting(const sockaddr* from, const sockaddr* to) {
@@ -87,6 +100,7 @@ void rc_connection::accept(const cm_event& request, const rc_hello& peer, rc_par
     reads_limit_ = options_.reads;
     const auto hello = rc_hello{options_.receive_depth, options_.message_size}.to_wire();
     rdma_conn_param p = parameters(hello);
+    set_patience();
     if (::rdma_accept(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "accept a connection");
     listener_ = &listener;
 }
@@ -115,6 +129,7 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
         case RDMA_CM_EVENT_ROUTE_RESOLVED: {
             const auto hello = rc_hello{options_.receive_depth, options_.message_size}.to_wire();
             rdma_conn_param p = parameters(hello);
+            set_patience();
             if (::rdma_connect(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "connect");
             return;
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <corewire/reactor/base/bytes.hh>
+#include <corewire/reactor/base/time.hh>
 
 #include <array>
 #include <cstdint>
@@ -16,6 +17,7 @@ struct rc_options {
     unsigned inline_bytes = 128;  ///< messages this short go with their work request; the device may give less
     unsigned reads = 4;           ///< READs and atomics at a time, each way; the device may give less
     unsigned accept_backlog = 64; ///< listeners: connections that are being made, or wait for accept()
+    duration silence{}; ///< for how long at least the peer's device may leave what was sent unacknowledged; 0: as rdma_cm has it
 };
 
 /// Buffers beyond receive_depth: for what needs no credit (credits themselves, and the goodbye). Credits are told when half of

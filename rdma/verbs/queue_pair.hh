@@ -61,7 +61,7 @@ struct connection_parameters {
     std::uint8_t traffic_class = 0;
     std::uint8_t service_level = 0;
     std::uint8_t timeout = 14;         ///< 4.096 us x 2^timeout for an acknowledgement: 67 ms
-    std::uint8_t retries = 7;
+    std::uint8_t retries = 6;          ///< 7 is for ever with rdma_rxe
     std::uint8_t receiver_not_ready_retries = 7; ///< 7: for ever
     std::uint8_t receiver_not_ready_delay = 12;  ///< code of 0.64 ms
 };

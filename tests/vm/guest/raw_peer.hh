@@ -1,4 +1,5 @@
 // A peer that speaks rdma_cm and verbs by itself, on a thread of its own, and keeps to no rules of ours unless it wants to.
+// It sleeps while it waits, so that it takes no processor from the device it waits for, and no wait is longer than `patience`.
 #pragma once
 
 #include <corewire/rdma/channel/rc_options.hh>
@@ -6,10 +7,13 @@
 #include <arpa/inet.h>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <fcntl.h>
 #include <functional>
+#include <poll.h>
 #include <rdma/rdma_cma.h>
-#include <sched.h>
+#include <semaphore>
 #include <thread>
 
 namespace corewire::test {
@@ -17,26 +21,30 @@ namespace corewire::test {
 class raw_peer {
 public:
     static constexpr std::uint32_t data_header = 1u << 28, credits_header = 2u << 28;
+    static constexpr std::chrono::seconds patience{8}; ///< less than the tests have for it
 
     /// Connects to `port` of rxe1 from rxe0 with this hello; after go() does `work` with itself.
     raw_peer(std::uint16_t port, std::vector<std::byte> hello, std::function<void(raw_peer&)> work)
         : thread_([this, port, hello = std::move(hello), work = std::move(work)] {
               connected_ = connect(port, hello);
-              while (connected_ && !go_) ::sched_yield();
-              if (connected_) work(*this);
+              if (connected_) {
+                  go_.acquire();
+                  work(*this);
+              }
               disconnect();
               done_ = true;
           }) {}
     ~raw_peer() {
-        go_ = true;
+        go_.release(2); // begins, if it has not begun, and comes out of its silence
         thread_.join();
     }
     raw_peer(const raw_peer&) = delete;
 
-    void go() { go_ = true; }
+    void go() { go_.release(); }
     bool done() const { return done_; }
     bool connected() const { return connected_; }
-    unsigned refused() const { return refused_; } ///< sends that the other end's device turned away
+    unsigned refused() const { return refused_; } ///< sends that the other end's device turned away, or that its leaving cut short
+    bool stuck() const { return stuck_; }         ///< a completion has not come in time: the device's fault, or the test's
 
     static std::vector<std::byte> good_hello() {
         const auto h = rdma::rc_hello{64, 4096}.to_wire();
@@ -55,10 +63,9 @@ public:
         wr.send_flags = IBV_SEND_SIGNALED;
         ibv_send_wr* bad = nullptr;
         if (::ibv_post_send(id_->qp, &wr, &bad) != 0) return IBV_WC_FATAL_ERR;
-        ibv_wc wc{};
-        while (::ibv_poll_cq(id_->send_cq, 1, &wc) == 0) ::sched_yield();
-        if (wc.status != IBV_WC_SUCCESS) ++refused_;
-        return wc.status;
+        const ibv_wc_status how_it_went = completion();
+        if (how_it_went != IBV_WC_SUCCESS) ++refused_;
+        return how_it_went;
     }
     /// Without waiting: as much as the queue takes.
     void pour(unsigned count, std::uint32_t size) {
@@ -71,8 +78,44 @@ public:
         ibv_send_wr* bad = nullptr;
         while (count-- > 0 && ::ibv_post_send(id_->qp, &wr, &bad) == 0) {}
     }
+    /// From now on its device answers nothing, and nobody is told.
+    void fall_silent() {
+        fail_queue_pair();
+        go_.acquire(); // until the test is over
+    }
 
 private:
+    void fail_queue_pair() {
+        ibv_qp_attr a{};
+        a.qp_state = IBV_QPS_ERR;
+        ::ibv_modify_qp(id_->qp, &a, IBV_QP_STATE);
+    }
+    /// Of the one signalled send. Who ends the connection may do so before its device has acknowledged what made it do so: then no
+    /// acknowledgement comes, only the word of rdma_cm, upon which the queue pair is made to give back what it holds.
+    ibv_wc_status completion() {
+        const auto end = std::chrono::steady_clock::now() + patience;
+        ::fcntl(id_->channel->fd, F_SETFL, ::fcntl(id_->channel->fd, F_GETFL) | O_NONBLOCK);
+        while (std::chrono::steady_clock::now() < end) {
+            ::ibv_req_notify_cq(id_->send_cq, 0);
+            ibv_wc wc{};
+            if (::ibv_poll_cq(id_->send_cq, 1, &wc) != 0) return wc.status;
+            std::array<pollfd, 2> on{pollfd{id_->send_cq_channel->fd, POLLIN, 0}, pollfd{id_->channel->fd, POLLIN, 0}};
+            ::poll(on.data(), on.size(), 100);
+            if ((on[0].revents & POLLIN) != 0) {
+                ibv_cq* which = nullptr;
+                void* of = nullptr;
+                if (::ibv_get_cq_event(id_->send_cq_channel, &which, &of) == 0) ::ibv_ack_cq_events(which, 1);
+            }
+            rdma_cm_event* event = nullptr;
+            if ((on[1].revents & POLLIN) != 0 && ::rdma_get_cm_event(id_->channel, &event) == 0) {
+                const bool ended = event->event == RDMA_CM_EVENT_DISCONNECTED;
+                ::rdma_ack_cm_event(event);
+                if (ended) fail_queue_pair();
+            }
+        }
+        stuck_ = true;
+        return IBV_WC_RESP_TIMEOUT_ERR;
+    }
     bool connect(std::uint16_t port, const std::vector<std::byte>& hello) {
         if (::rdma_create_id(nullptr, &id_, nullptr, RDMA_PS_TCP) != 0) return false; // without a channel: each call waits
         sockaddr_in from{}, to{};
@@ -95,7 +138,7 @@ private:
         p.private_data = hello.data();
         p.private_data_len = static_cast<std::uint8_t>(hello.size());
         p.responder_resources = p.initiator_depth = 1;
-        p.retry_count = 7;
+        p.retry_count = 6; // 7 is for ever with rdma_rxe
         return ::rdma_connect(id_, &p) == 0;
     }
     /// Without a goodbye, in the middle of whatever is under way.
@@ -109,7 +152,8 @@ private:
     std::array<std::byte, 8192> memory_{};
     rdma_cm_id* id_ = nullptr;
     ibv_mr* region_ = nullptr;
-    std::atomic<bool> connected_{false}, done_{false}, go_{false};
+    std::atomic<bool> connected_{false}, done_{false}, stuck_{false};
+    std::counting_semaphore<8> go_{0};
     std::atomic<unsigned> refused_{0};
     std::thread thread_;
 };

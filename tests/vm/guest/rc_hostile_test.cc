@@ -24,6 +24,7 @@ struct hostile_world : channel_world {
         }
         co_return std::errc{};
     }
+    static task<> say(rdma::rc_channel& to) { co_await to.send(bytes_of("anybody there?")); }
     static task<> exchange(channel_world& w) {
         for (unsigned i = 0; i < 20; ++i) {
             co_await w.client.send(bytes_of("innocent"));
@@ -41,6 +42,7 @@ struct hostile_world : channel_world {
         violations = victim.statistics().violations;
         run(exchange(*this));
         until([&] { return peer.done(); });
+        BOOST_TEST(!peer.stuck());
         run(exchange(*this));
         return ended;
     }
@@ -124,6 +126,21 @@ BOOST_AUTO_TEST_CASE(a_peer_that_dies_in_the_middle_of_a_stream_is_noticed) {
     const std::errc ended = w.play([](raw_peer& p) { p.pour(3, 4096); });
     BOOST_TEST((ended == std::errc::connection_reset));
     BOOST_TEST(w.messages <= 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_falls_silent_is_noticed_when_it_acknowledges_no_more) {
+    rdma::rc_options o;
+    o.silence = 1s;
+    channel_world w({}, o);
+    raw_peer peer(w.listening.port(), raw_peer::good_hello(), [](raw_peer& p) { p.fall_silent(); });
+    auto victim = w.run(w.listening.accept());
+    peer.go();
+    BOOST_TEST((w.run(failure_of(victim.receive(w.within(100ms)))) == std::errc::timed_out)); // who is silent sends nothing either
+    BOOST_TEST((victim.connection().phase() == rdma::rc_connection::state::open));
+    w.run(hostile_world::say(victim));
+    unsigned none = 0;
+    BOOST_TEST((w.run(hostile_world::how_it_ends(victim, none)) == std::errc::timed_out));
+    BOOST_TEST((victim.connection().why() == std::errc::timed_out));
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_misbehaves_before_it_is_accepted_is_never_handed_out) {
