@@ -34,7 +34,7 @@ struct delivery {
     std::uint32_t bytes = 0;             ///< newly delivered
     bool newest_known = false;
     time_point newest_sent{};            ///< the range sent last among them
-    seq_number newest_end;
+    seq_number newest_end{};
     bool timed = false;
     time_point first_sent{};             ///< the range sent first among those never resent
     bool original = false;               ///< bytes up to `point` that were never resent
