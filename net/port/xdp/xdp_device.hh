@@ -51,9 +51,9 @@ struct xdp_device_options {
 /// A connection, or (remote all zero) a port of ours, on one address or (local zero) on all.
 struct xdp_flow {
     std::uint8_t protocol = 6; ///< 6 TCP, 17 UDP
-    ipv4 local;
+    ipv4 local{};
     std::uint16_t local_port = 0;
-    ipv4 remote;
+    ipv4 remote{};
     std::uint16_t remote_port = 0;
 };
 
