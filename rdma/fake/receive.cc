@@ -46,9 +46,18 @@ ibv_wc_status scatter(state& s, const receive_queue& queue, const posted_receive
     return at == frame.size() ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
 }
 
+/// How every ibv_flow_spec_* begins.
+struct spec_header {
+    ibv_flow_spec_type type;
+    std::uint16_t size;
+};
+
+/// Specifications follow each other without gaps, so they are not aligned.
 template <typename Spec>
-const Spec& spec_at(const std::byte* at) {
-    return *reinterpret_cast<const Spec*>(at);
+Spec spec_at(const std::byte* at) {
+    Spec spec;
+    std::memcpy(&spec, at, sizeof spec);
+    return spec;
 }
 
 bool masked(const void* value, const void* mask, const void* actual, std::size_t size) {
@@ -87,7 +96,7 @@ bool matches_ports(const ibv_flow_spec_tcp_udp& spec, const flow_fields& f) {
 bool matches(const flow& rule, byte_span frame, const flow_fields& f) {
     const std::byte* at = rule.rule.data() + sizeof(ibv_flow_attr);
     for (unsigned i = 0; i < rule.attributes().num_of_specs; ++i) {
-        const auto& header = spec_at<ibv_flow_spec>(at).hdr;
+        const auto header = spec_at<spec_header>(at);
         switch (header.type) {
         case IBV_FLOW_SPEC_ETH:
             if (!matches_ethernet(spec_at<ibv_flow_spec_eth>(at), frame)) return false;

@@ -1,5 +1,6 @@
 #include <corewire/reactor/topology/machine.hh>
 
+#include <corewire/reactor/memory/never_freed.hh>
 #include <corewire/reactor/topology/trial.hh>
 #include <corewire/reactor/topology/xml_check.hh>
 
@@ -31,6 +32,7 @@ template <typename... Args>
 }
 
 void load(hwloc_topology* topology) {
+    const never_freed names; // of PCI devices, which libpciaccess reads from a file and keeps
     if (hwloc_topology_load(topology) != 0) throw std::runtime_error("hwloc cannot read this machine's topology");
 }
 

@@ -62,8 +62,9 @@ task<std::errc> send_until_it_fails(line& c, std::atomic<int>& sent, duration wi
     try {
         for (;; ++sent) {
             parcel next{this_shard::id(), sent, {}};
-            co_await c.send(std::move(next),
-                            {.deadline = within == duration::max() ? never : reactor::current().now() + within});
+            wait_limits limits; // outside the co_await: g++ evaluates both sides of a ?: in there
+            if (within != duration::max()) limits.deadline = reactor::current().now() + within;
+            co_await c.send(std::move(next), limits);
         }
     } catch (const std::system_error& e) {
         co_return static_cast<std::errc>(e.code().value());
