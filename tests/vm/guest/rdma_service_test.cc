@@ -52,7 +52,8 @@ BOOST_AUTO_TEST_CASE(the_service_of_the_page_serves) {
     cw::task_group service("service");
     const cw::socket_address at(cw::test::address_of_rxe1, 7473);
     service.spawn(listen(in, at));
-    BOOST_TEST(cw::run_until_complete(r, visit(in, at, {cw::test::address_of_rxe0, 0})) == 41u);
+    const cw::wait_limits patience{.deadline = r.read_clock() + std::chrono::seconds{30}};
+    BOOST_TEST(cw::run_until_complete(r, cw::with_deadline(visit(in, at, {cw::test::address_of_rxe0, 0}), patience)) == 41u);
     const cw::time_point end = r.read_clock() + std::chrono::seconds{20};
     while (r.root_group().size() != 0 && r.read_clock() < end) r.poll_once(); // the session hears the goodbye
     BOOST_TEST(r.root_group().size() == 0u);

@@ -5,6 +5,8 @@
 #include <corewire/rdma/verbs/memory_region.hh>
 #include <corewire/rdma/verbs/queue_pair.hh>
 
+#include "tests/vm/guest/stacks_on_quit.hh"
+
 #include <boost/test/unit_test.hpp>
 
 #include <array>
