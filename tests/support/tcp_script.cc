@@ -48,8 +48,8 @@ tcp::parameters tcp_script::plain() {
     return p;
 }
 
-tcp_script::tcp_script(const tcp::parameters& p, std::uint32_t iss, std::uint32_t irs)
-    : parameters_(p), iss_(iss), irs_(irs) {}
+tcp_script::tcp_script(const tcp::parameters& p, std::uint32_t iss, std::uint32_t irs, std::size_t frames)
+    : pool_(frames), parameters_(p), iss_(iss), irs_(irs) {}
 
 tcp_script::~tcp_script() {
     tcb_.reset();
@@ -94,8 +94,8 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
     s.payload_size = t.payload();
     s.congestion_seen = t.congestion_seen;
     const std::pair<char, tcp_flags> letters[] = {{'S', tcp_flags::syn}, {'F', tcp_flags::fin}, {'R', tcp_flags::rst},
-                                                  {'P', tcp_flags::psh}, {'A', tcp_flags::ack}, {'E', tcp_flags::ece},
-                                                  {'C', tcp_flags::cwr}};
+                                                  {'P', tcp_flags::psh}, {'A', tcp_flags::ack}, {'U', tcp_flags::urg},
+                                                  {'E', tcp_flags::ece}, {'C', tcp_flags::cwr}};
     for (const auto& [letter, bit] : letters) {
         if (t.has(letter)) s.flags |= bit;
     }

@@ -8,7 +8,7 @@
 //     s.advance(40ms);                                // timers run on the way, each at its time
 //
 // A segment is "FLAGS first:end" and then, in any order: ack N, win N, mss N, ws N, sackok, ts VALUE ECHO, nots,
-// sack a-b,c-d, ce (the IP header's mark). Flags are S F R P A E C. What an expectation does not name is not
+// sack a-b,c-d, ce (the IP header's mark). Flags are S F R P A U E C. What an expectation does not name is not
 // compared (PSH too). Payload follows one pattern on both sides, and is verified. After each step check_invariants()
 // runs; a failure prints the numbered history.
 #pragma once
@@ -55,7 +55,8 @@ class tcp_script {
 public:
     static tcp::parameters plain();
 
-    explicit tcp_script(const tcp::parameters& p = plain(), std::uint32_t iss = 1'000'000, std::uint32_t irs = 5'000'000);
+    explicit tcp_script(const tcp::parameters& p = plain(), std::uint32_t iss = 1'000'000, std::uint32_t irs = 5'000'000,
+                        std::size_t frames = 8192);
     ~tcp_script();
     tcp_script(const tcp_script&) = delete;
 
@@ -99,7 +100,7 @@ private:
     void compare(const segment_text& want, const tcp::outgoing_segment& got);
     void verify_payload(const tcp::outgoing_segment& s);
 
-    frame_pool pool_{8192};
+    frame_pool pool_;
     std::optional<tcp::tcb> tcb_;
     tcp::parameters parameters_;
     tcp::seq_number iss_;

@@ -111,9 +111,10 @@ verdict trim_to_window(control_block& c, arrival& a) noexcept {
 
 verdict check_reset(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::rst)) return verdict::go_on;
-    if (a.seg.seq != c.receiving.next) { // RFC 5961 3.2 (2): in the window, but not where the peer knows we are
+    if (a.seg.seq != c.receiving.next) {
         ++c.count.resets_ignored;
-        challenge(c, a.now);
+        // RFC 5961 3.2: in the window, but not where the peer knows we are (2); outside, though its text reaches in (1).
+        if (a.seg.seq - c.receiving.next < c.receiving.room()) challenge(c, a.now);
         return verdict::finished;
     }
     switch (c.state) {

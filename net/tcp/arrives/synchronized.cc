@@ -12,9 +12,9 @@ constexpr step steps[] = {
     check_sequence,       // first
     check_reset,          // second (third, security, is not implemented: nobody does)
     check_syn,            // fourth
-    trim_to_window,       // the rest of the first
     check_acknowledgment, // fifth
                           // sixth, URG: the pointer is ignored and urgent data stays in line (docs/rfc/9293.md)
+    trim_to_window,       // the rest of the first: what is dropped at the fifth is not answered for its old text
     take_payload,         // seventh
     check_fin,            // eighth
 };
@@ -31,8 +31,10 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
     }
     a.syn = false;
     a.seq += 1;
-    c.receiving.acks.acknowledge_now();
-    c.output_wanted = true;
+    if (a.seg.ack == c.sending.max) { // else the fifth step answers with a reset, and with that alone
+        c.receiving.acks.acknowledge_now();
+        c.output_wanted = true;
+    }
     return verdict::go_on;
 }
 
