@@ -40,6 +40,8 @@ bool cm_events::drain() noexcept {
             const rdma_conn_param& p = event->param.conn;
             told.reads_as_responder = p.responder_resources;
             told.reads_as_initiator = p.initiator_depth;
+            told.retries = p.retry_count;
+            told.not_ready_retries = p.rnr_retry_count;
             if (p.private_data != nullptr) {
                 std::memcpy(data.data(), p.private_data, p.private_data_len);
                 told.private_data = {data.data(), p.private_data_len};

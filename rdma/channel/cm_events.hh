@@ -17,6 +17,8 @@ struct cm_event {
     int status = 0;                         ///< negative errno, or the reason of a rejection
     unsigned reads_as_responder = 0;        ///< of the peer, for us as the initiator
     unsigned reads_as_initiator = 0;
+    unsigned retries = 0;                   ///< of a request: how often we, who accept, would send anew what is not acknowledged
+    unsigned not_ready_retries = 0;         ///< the same, where the peer has no receive posted; 7: for ever
     std::span<const std::byte> private_data{}; ///< may be longer than what was sent
 };
 

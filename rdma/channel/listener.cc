@@ -29,7 +29,8 @@ public:
         if (e.what != RDMA_CM_EVENT_CONNECT_REQUEST) return;
         reap();
         const auto peer = rc_hello::from_wire(e.private_data);
-        if (!peer) return ++counts.rejected_foreign, reject(e.id);
+        const bool for_ever = e.retries > retries || e.not_ready_retries != not_ready_retries; // we would send, and never hear
+        if (!peer || for_ever) return ++counts.rejected_foreign, reject(e.id);
         if (children_.size() >= options_.accept_backlog) return ++counts.rejected_full, reject(e.id);
         rc_connection* made = nullptr;
         try {

@@ -12,9 +12,6 @@ namespace corewire::rdma {
 namespace {
 
 constexpr int resolve_milliseconds = 2000;
-/// How often what is not acknowledged is sent again. The field has three bits, but rdma_rxe (rxe_comp.c, COMPST_ERROR_RETRY) takes 7 for
-/// "for ever", as it does for a receiver that is not ready: a peer that has gone without a word would never be noticed.
-constexpr unsigned retries = 6;
 constexpr std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
 
 void check(const rc_options& o) {
@@ -69,7 +66,7 @@ rdma_conn_param rc_connection::parameters(const std::array<std::byte, rc_hello::
     p.private_data_len = rc_hello::wire_size;
     p.responder_resources = p.initiator_depth = static_cast<std::uint8_t>(options_.reads);
     p.retry_count = retries;
-    p.rnr_retry_count = 0; // credits see to it that a receive is always posted
+    p.rnr_retry_count = not_ready_retries;
     return p;
 }
 
@@ -136,7 +133,7 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
         case RDMA_CM_EVENT_ESTABLISHED: {
             if (listener_ != nullptr || peer_.receive_depth != 0) return opened(peer_, reads_limit_); // passive: the request had it all
             const auto peer = rc_hello::from_wire(e.private_data);
-            if (!peer) return break_down(std::errc::protocol_error);
+            if (!peer || e.not_ready_retries != not_ready_retries) return break_down(std::errc::protocol_error);
             credits_ = peer->receive_depth;
             return opened(*peer, std::min(options_.reads, e.reads_as_initiator));
         }

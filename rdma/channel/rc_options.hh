@@ -26,6 +26,13 @@ constexpr unsigned control_receives = 4;
 /// Work requests kept back for the same.
 constexpr unsigned control_sends = 4;
 
+/// How often the device sends anew what is not acknowledged. The field has three bits, but rdma_rxe (rxe_comp.c, COMPST_ERROR_RETRY)
+/// takes 7 for "for ever", as every device does for a receiver that is not ready: a peer that has gone without a word would never be
+/// noticed. Who connects says it for both ends.
+constexpr unsigned retries = 6;
+/// Credits see to it that a receive is always posted. Each end says it for the other.
+constexpr unsigned not_ready_retries = 0;
+
 /// Sent with the request and with its acceptance, 16 bytes, big-endian: "CWRC", version, 2 x 0, receive depth, message size.
 struct rc_hello {
     static constexpr std::size_t wire_size = 16;

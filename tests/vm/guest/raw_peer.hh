@@ -23,9 +23,13 @@ public:
     static constexpr std::uint32_t data_header = 1u << 28, credits_header = 2u << 28;
     static constexpr std::chrono::seconds patience{8}; ///< less than the tests have for it
 
-    /// Connects to `port` of rxe1 from rxe0 with this hello; after go() does `work` with itself.
-    raw_peer(std::uint16_t port, std::vector<std::byte> hello, std::function<void(raw_peer&)> work)
-        : thread_([this, port, hello = std::move(hello), work = std::move(work)] {
+    struct retry_counts {
+        std::uint8_t unacknowledged = 6; ///< 7 is for ever with rdma_rxe
+        std::uint8_t not_ready = 0;
+    };
+    /// Connects to `port` of rxe1 from rxe0 with this hello; after go() does `work` with itself. The counts are for the other end.
+    raw_peer(std::uint16_t port, std::vector<std::byte> hello, std::function<void(raw_peer&)> work, retry_counts counts)
+        : counts_(counts), thread_([this, port, hello = std::move(hello), work = std::move(work)] {
               connected_ = connect(port, hello);
               if (connected_) {
                   go_.acquire();
@@ -34,8 +38,10 @@ public:
               disconnect();
               done_ = true;
           }) {}
+    raw_peer(std::uint16_t port, std::vector<std::byte> hello, std::function<void(raw_peer&)> work)
+        : raw_peer(port, std::move(hello), std::move(work), retry_counts{}) {}
     ~raw_peer() {
-        go_.release(2); // begins, if it has not begun, and comes out of its silence
+        go_.release();
         thread_.join();
     }
     raw_peer(const raw_peer&) = delete;
@@ -77,11 +83,6 @@ public:
         wr.imm_data = htonl(data_header);
         ibv_send_wr* bad = nullptr;
         while (count-- > 0 && ::ibv_post_send(id_->qp, &wr, &bad) == 0) {}
-    }
-    /// From now on its device answers nothing, and nobody is told.
-    void fall_silent() {
-        fail_queue_pair();
-        go_.acquire(); // until the test is over
     }
 
 private:
@@ -138,7 +139,8 @@ private:
         p.private_data = hello.data();
         p.private_data_len = static_cast<std::uint8_t>(hello.size());
         p.responder_resources = p.initiator_depth = 1;
-        p.retry_count = 6; // 7 is for ever with rdma_rxe
+        p.retry_count = counts_.unacknowledged;
+        p.rnr_retry_count = counts_.not_ready;
         return ::rdma_connect(id_, &p) == 0;
     }
     /// Without a goodbye, in the middle of whatever is under way.
@@ -149,6 +151,7 @@ private:
         ::rdma_destroy_id(id_);
     }
 
+    const retry_counts counts_;
     std::array<std::byte, 8192> memory_{};
     rdma_cm_id* id_ = nullptr;
     ibv_mr* region_ = nullptr;

@@ -225,6 +225,24 @@ BOOST_AUTO_TEST_CASE(an_end_that_leaves_without_a_goodbye_resets_its_peer) {
     BOOST_TEST((w.run(failure_of(w.server.send(bytes_of("x")))) == std::errc::connection_reset));
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_whose_device_acknowledges_no_more_is_noticed_at_either_end) {
+    rdma::rc_options soon;
+    soon.silence = 1s;
+    for (const bool of_client : {true, false}) {
+        channel_world w(soon, soon);
+        rdma::rc_channel& here = of_client ? w.client : w.server;
+        const rdma::rc_channel& there = of_client ? w.server : w.client;
+        ibv_qp_attr a{};
+        a.qp_state = IBV_QPS_RESET; // takes nothing, and tells nobody
+        BOOST_REQUIRE(::ibv_modify_qp(there.connection().id()->qp, &a, IBV_QP_STATE) == 0);
+        BOOST_TEST((w.run(failure_of(here.receive(w.within(50ms)))) == std::errc::timed_out));
+        BOOST_TEST((here.connection().phase() == rdma::rc_connection::state::open)); // who sends nothing hears of nothing
+        w.run(send_some(here, 1));
+        BOOST_TEST((w.run(failure_of(here.close())) == std::errc::timed_out));
+        BOOST_TEST((here.connection().why() == std::errc::timed_out));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(waits_end_by_deadline_by_stop_and_with_the_channel) {
     channel_world w;
     BOOST_TEST((w.run(failure_of(w.client.receive(w.within(20ms)))) == std::errc::timed_out));
