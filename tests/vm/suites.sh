@@ -1,7 +1,7 @@
 #!/bin/bash
 # The RDMA suites on a real kernel driver, in the virtual machine; then cw-rdma-pingpong between two processes, of which one client
-# is killed in the middle. Each program has a bound of its own and says what it was at when it stalls (guest/bounded); nothing that
-# has failed is tried again.
+# is killed in the middle, and cw-rdma-perf, which checks what it has moved. Each program has a bound of its own and says what it was
+# at when it stalls (guest/bounded); nothing that has failed is tried again.
 # ctest: timeout=400 processors=2 resource_lock=virtual_machine only=release
 set -euo pipefail
 script=$(mktemp)
@@ -36,10 +36,17 @@ victim=$!
 sleep 2
 kill -9 $victim
 for protocol in rc-send rc-write ud; do run 30 $connect --protocol $protocol --count 200 --json; done
+cw-rdma-perf --address 192.0.2.2 --events &
+memory=$!
+sleep 1
+perf="cw-rdma-perf --connect 192.0.2.2:7474 --from 192.0.2.1 --events"
+for operation in write read fetch-add; do run 30 $perf --operation $operation --size 8192 --count 200 --json; done
+kill -9 $memory
 kill -0 $server || { status=1; echo "vm: the server has gone"; }
 kill -9 $server
 echo "vm: over after $(elapsed) s"
 exit $status
 END
 bin=$COREWIRE_BINARY_DIR/bin
-"$COREWIRE_SOURCE_DIR/tests/vm/run" --timeout 300 --add "$bin/test_vm_guest" --add "$bin/test_rdma_verbs" --add "$bin/cw-rdma-pingpong" "$script"
+"$COREWIRE_SOURCE_DIR/tests/vm/run" --timeout 300 --add "$bin/test_vm_guest" --add "$bin/test_rdma_verbs" --add "$bin/cw-rdma-pingpong" \
+    --add "$bin/cw-rdma-perf" "$script"

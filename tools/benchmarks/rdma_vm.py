@@ -1,5 +1,5 @@
-"""Round trips over a real RDMA driver: cw-rdma-pingpong and perftest's ib_send_lat in turn, in one run of the virtual machine of
-tests/vm. Emulated time says nothing by itself; ratios within one run do."""
+"""Over a real RDMA driver, in one run of the virtual machine of tests/vm: round trips, cw-rdma-pingpong and perftest's ib_send_lat in
+turn; bandwidth, cw-rdma-perf and ib_write_bw. Emulated time says nothing by itself; ratios within one run do."""
 import json
 import os
 import re
@@ -11,36 +11,58 @@ from .rows import Unmeasurable
 RUNS = 5
 COUNT = 1000
 SIZE = 64
+WRITES = 500
+WRITE_SIZE = 65536
+DEPTH = 128  # writes at a time: perftest's own
 
 SCRIPT = """
 cw-rdma-pingpong --address 192.0.2.2 --size 4096 2>/dev/null &
 server=$!
+cw-rdma-perf --address 192.0.2.2 --events 2>/dev/null &
+memory=$!
 sleep 1
 ours() {{
     kill -CONT $server
-    cw-rdma-pingpong --connect 192.0.2.2:7472 --from 192.0.2.1 --protocol $1 --size {size} --count {count} --json | sed "s/^/ours $1 /"
+    bounded 60 cw-rdma-pingpong --connect 192.0.2.2:7472 --from 192.0.2.1 --protocol $1 --size {size} --count {count} --json | sed "s/^/ours $1 /"
     kill -STOP $server   # or it would spin beside the other
 }}
 theirs() {{
     ib_send_lat -c $1 -d rxe1 -x 1 -F -s {size} -n {count} >/dev/null 2>&1 &
     sleep 1
-    ib_send_lat -c $1 -d rxe0 -x 1 -F -s {size} -n {count} 127.0.0.1 2>/dev/null | sed -n "s/^ *\\({size} .*\\)/theirs $1 \\1/p"
+    bounded 60 ib_send_lat -c $1 -d rxe0 -x 1 -F -s {size} -n {count} 127.0.0.1 2>/dev/null | sed -n "s/^ *\\({size} .*\\)/theirs $1 \\1/p"
+    wait $!
+}}
+our_writes() {{
+    bounded 90 cw-rdma-perf --connect 192.0.2.2:7474 --from 192.0.2.1 --operation write --size {write_size} --depth {depth} \\
+        --count {writes} --warmup 0 --json | sed "s/^/ours write /"
+}}
+their_writes() {{
+    ib_write_bw -d rxe1 -x 1 -F -s {write_size} -t {depth} -n {writes} >/dev/null 2>&1 &
+    sleep 1
+    bounded 90 ib_write_bw -d rxe0 -x 1 -F -s {write_size} -t {depth} -n {writes} 127.0.0.1 2>/dev/null |
+        sed -n "s/^ *\\({write_size} .*\\)/theirs write \\1/p"
     wait $!
 }}
 for run in $(seq {runs}); do
     ours rc-send; theirs RC; ours ud; theirs UD
 done
 kill -9 $server
+for run in $(seq {runs}); do
+    our_writes; their_writes
+done
+kill -9 $memory
 """
 
 
 def sample(source, binaries):
-    """{"ours-rc": [p50 in ns], "theirs-rc": [..], "ours-ud": .., "theirs-ud": ..}, a value each run."""
+    """{"ours-rc": [p50 in ns], "theirs-rc": [..], "ours-ud": .., "theirs-ud": .., "ours-write": [bytes/s], "theirs-write": ..}, a value
+    each run."""
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as script:
-        script.write(SCRIPT.format(size=SIZE, count=COUNT, runs=RUNS))
+        script.write(SCRIPT.format(size=SIZE, count=COUNT, runs=RUNS, write_size=WRITE_SIZE, depth=DEPTH, writes=WRITES))
         script.flush()
-        run = subprocess.run([os.path.join(source, "tests/vm/run"), "--timeout", "540", "--add",
-                              os.path.join(binaries, "cw-rdma-pingpong"), script.name], capture_output=True, text=True)
+        programs = [word for name in ("cw-rdma-pingpong", "cw-rdma-perf") for word in ("--add", os.path.join(binaries, name))]
+        run = subprocess.run([os.path.join(source, "tests/vm/run"), "--timeout", "540", *programs, script.name],
+                             capture_output=True, text=True)
     if run.returncode != 0:
         said = (run.stdout + run.stderr).strip().splitlines()
         raise Unmeasurable(f"the virtual machine: {said[-1] if said else run.returncode}")
@@ -48,13 +70,21 @@ def sample(source, binaries):
 
 
 def parse(output):
-    found = {"ours-rc": [], "theirs-rc": [], "ours-ud": [], "theirs-ud": []}
+    found = {"ours-rc": [], "theirs-rc": [], "ours-ud": [], "theirs-ud": [], "ours-write": [], "theirs-write": []}
     for line in output.splitlines():
         if ours := re.match(r"ours (rc|ud)\S* (\{.*)", line):
             out = json.loads(ours[2])
             if out["errors"]:
                 raise Unmeasurable(f"cw-rdma-pingpong counted {out['errors']} errors")
             found[f"ours-{ours[1]}"].append(out["rtt_ns"]["p50"])
+        elif ours := re.match(r"ours write (\{.*)", line):
+            out = json.loads(ours[1])
+            if out["errors"]:
+                raise Unmeasurable(f"cw-rdma-perf counted {out['errors']} errors")
+            found["ours-write"].append(out["bytes_per_second"])
+        elif theirs := re.match(r"theirs write +(.*)", line):
+            # size, iterations, peak, average: "MB" of 2^20 bytes a second
+            found["theirs-write"].append(float(theirs[1].split()[3]) * 2**20)
         elif theirs := re.match(r"theirs (RC|UD) +(.*)", line):
             # size, iterations, t_min, t_max, t_typical: microseconds, half a round trip
             found[f"theirs-{theirs[1].lower()}"].append(float(theirs[2].split()[4]) * 2000)

@@ -38,6 +38,7 @@ class Rdma:
 
     def in_the_vm(self):
         self.programs.path("cw-rdma-pingpong")
+        self.programs.path("cw-rdma-perf")
         source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
         return rdma_vm.sample(source, os.path.join(os.path.abspath(self.programs.build), "bin"))
 
@@ -46,7 +47,8 @@ def against_perftest(kind):
     def compute(samples):
         sample = samples["rdma-vm"][0]
         ours, theirs = sample[f"ours-{kind}"], sample[f"theirs-{kind}"]
-        return Figure(statistics.median(ours), statistics.median(theirs), "ib_send_lat, in turn in the same machine", samples=ours)
+        tool = "ib_write_bw" if kind == "write" else "ib_send_lat"
+        return Figure(statistics.median(ours), statistics.median(theirs), f"{tool}, in turn in the same machine", samples=ours)
     return compute
 
 
@@ -83,4 +85,6 @@ def rows(programs, seconds, cleanup):
             ("rdma-vm",), (Target("ratio", "<=", 1.15),), against_perftest("rc")),
         Row("rdma-ud-vs-perftest", "64-byte UD round trip over rdma_rxe in the virtual machine, both ends spinning", "ns",
             ("rdma-vm",), (Target("ratio", "<=", 1.15),), against_perftest("ud")),
+        Row("rdma-write-vs-perftest", "64 KiB RC writes over rdma_rxe in the virtual machine, 128 at a time", "bytes/s",
+            ("rdma-vm",), (Target("ratio", ">=", 0.95),), against_perftest("write")),
     ], {leg.name: leg for leg in legs}
