@@ -68,7 +68,7 @@ int play(const options& o) {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app("Measures writes, reads and atomics on a server's memory over an RDMA device. With --connect the client; else the server.");
+    CLI::App app("Measures writes, reads and atomics on memory across an RDMA device. With --connect the client; else the server.");
     options o;
     app.add_option("--address", o.address, "server: the address of ours to listen at, on an RDMA device");
     app.add_option("--port", o.port, "server: the port")->capture_default_str();
@@ -86,7 +86,9 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     try {
         if (o.connect.empty() == o.address.empty()) throw std::invalid_argument("give --address (a server) or --connect (a client)");
-        o.load.what = o.operation == "write" ? pf::operation::write : o.operation == "read" ? pf::operation::read : pf::operation::fetch_and_add;
+        o.load.what = o.operation == "write"  ? pf::operation::write
+                      : o.operation == "read" ? pf::operation::read
+                                              : pf::operation::fetch_and_add;
         o.load.length = std::chrono::duration_cast<cw::duration>(std::chrono::duration<double>(o.seconds));
         if (!o.connect.empty()) o.load.server = cw::socket_address::parse(o.connect);
         if (!o.from.empty()) o.load.from = parse_address(o.from);

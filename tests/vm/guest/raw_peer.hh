@@ -130,7 +130,7 @@ private:
         a.cap = {128, 128, 1, 1, 0};
         a.qp_type = IBV_QPT_RC;
         if (::rdma_create_qp(id_, nullptr, &a) != 0) return false;
-        region_ = ::ibv_reg_mr(id_->pd, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE);
+        region_ = ::ibv_reg_mr(id_->pd, memory_.data(), memory_.size(), static_cast<int>(IBV_ACCESS_LOCAL_WRITE));
         ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), 4096, region_->lkey};
         ibv_recv_wr receive{0, nullptr, &at, 1};
         ibv_recv_wr* bad = nullptr;
