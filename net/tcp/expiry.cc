@@ -6,6 +6,9 @@ namespace corewire::tcp {
 
 namespace {
 
+/// A smaller one would ask again before time has passed.
+constexpr duration least_keepalive_interval = std::chrono::milliseconds{1};
+
 void on_delayed_ack(control_block& c) noexcept {
     if (!c.receiving.acks.pending()) return; // it went out with data
     c.receiving.acks.acknowledge_now();
@@ -27,9 +30,10 @@ event on_retransmit(control_block& c, time_point now) noexcept {
 event on_keepalive(control_block& c, time_point now) noexcept {
     const parameters& p = c.options;
     if (!p.keepalive || !is_synchronized(c.state)) return event::none;
+    const duration interval = std::max(p.keepalive_interval, least_keepalive_interval);
     const duration silence = now - c.heard;
     if (silence < p.keepalive_idle || c.sending.anything_outstanding()) {
-        const duration left = silence < p.keepalive_idle ? p.keepalive_idle - silence : p.keepalive_interval;
+        const duration left = silence < p.keepalive_idle ? p.keepalive_idle - silence : interval;
         c.timers.arm(timer_slot::keepalive, now + left);
         return event::none;
     }
@@ -40,7 +44,7 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     ++c.count.keepalive_probes;
     c.keepalive_wanted = c.output_wanted = true;
     c.predictable = false;
-    c.timers.arm(timer_slot::keepalive, now + p.keepalive_interval);
+    c.timers.arm(timer_slot::keepalive, now + interval);
     return event::none;
 }
 

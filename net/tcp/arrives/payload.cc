@@ -96,6 +96,7 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
     r.next += 1;
     r.fin_received = true;
     r.fin_ahead = false;
+    r.ahead.clear(); // behind the end of the stream there is nothing, whatever the peer has sent
     r.acks.acknowledge_now();
     c.output_wanted = true;
     a.events |= event::end_of_stream;

@@ -200,4 +200,28 @@ BOOST_AUTO_TEST_CASE(keepalive_probes_an_idle_peer_and_gives_up_after_the_last) 
     BOOST_TEST(tcp::has(s.advance(10s), event::timed_out));
 }
 
+BOOST_AUTO_TEST_CASE(a_keepalive_interval_of_nothing_does_not_stop_the_clock) {
+    tcp_script s;
+    s.connect();
+    s.block().set_keepalive(s.now(), true, 0s, 0s, 3);
+    for (int probes = 0; probes < 3; ++probes) {
+        s.advance(1ms);
+        s.expect("A 0:0 ack 1");
+    }
+    BOOST_TEST(tcp::has(s.advance(1ms), tcp::event::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(what_came_ahead_and_lies_behind_the_fin_is_forgotten) { // found by tests/fuzz/connection_target.hh
+    tcp_script s;
+    s.connect();
+    s.receive("A 101:201 ack 1");
+    s.expect("A 1:1 ack 1");
+    s.receive("FA 1:51 ack 1");
+    s.expect("A 1:1 ack 52");
+    s.expect_state(tcp_state::close_wait);
+    BOOST_TEST(s.block().info().out_of_order == 0u);
+    BOOST_TEST(s.read_all() == 50u);
+    BOOST_TEST(s.block().at_end());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
