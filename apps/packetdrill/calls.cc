@@ -20,6 +20,18 @@ ipv4 destination_of(byte_span ip_packet) noexcept {
     return is_v4 ? ipv4(load_be32(ip_packet.data() + 16)) : ipv4::any();
 }
 
+/// What is left of `rest` behind its first `n` bytes; there are as many.
+void skip(std::vector<iovec>& rest, std::uint64_t n) {
+    while (n != 0) {
+        iovec& v = rest.front();
+        const std::size_t part = std::min<std::uint64_t>(n, v.iov_len);
+        v.iov_base = static_cast<char*>(v.iov_base) + part;
+        v.iov_len -= part;
+        n -= part;
+        if (v.iov_len == 0) rest.erase(rest.begin());
+    }
+}
+
 } // namespace
 
 calls::~calls() {
@@ -149,14 +161,7 @@ outcome calls::receive_locked(access& a, const std::shared_ptr<stream_socket>& s
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
         if (taken >= enough || (flags & MSG_PEEK) != 0) return n;
-        for (std::uint64_t skip = static_cast<std::uint64_t>(n); skip != 0;) {
-            iovec& v = rest.front();
-            const std::size_t part = std::min<std::uint64_t>(skip, v.iov_len);
-            v.iov_base = static_cast<char*>(v.iov_base) + part;
-            v.iov_len -= part;
-            skip -= part;
-            if (v.iov_len == 0) rest.erase(rest.begin());
-        }
+        skip(rest, static_cast<std::uint64_t>(n));
         return -EAGAIN;
     });
     return taken != 0 ? static_cast<outcome>(taken) : r;
@@ -206,14 +211,7 @@ outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, s
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
         if (taken >= size) return n;
-        for (std::uint64_t skip = static_cast<std::uint64_t>(n); skip != 0;) {
-            iovec& v = rest.front();
-            const std::size_t part = std::min<std::uint64_t>(skip, v.iov_len);
-            v.iov_base = static_cast<char*>(v.iov_base) + part;
-            v.iov_len -= part;
-            skip -= part;
-            if (v.iov_len == 0) rest.erase(rest.begin());
-        }
+        skip(rest, static_cast<std::uint64_t>(n));
         return -EAGAIN;
     });
     return taken != 0 ? static_cast<outcome>(taken) : r;

@@ -47,7 +47,6 @@ public:
 
     /// The stack; made on first use, when its address is known: bound to by a script, or sent to. `hint` is that address.
     network_stack& stack(ipv4 hint = ipv4::any());
-    bool has_stack() const noexcept { return stack_ != nullptr; }
     raw_ip_port& wire() noexcept { return *port_; }
 
     /// Lets the stack do what is to be done at this moment, and tells who waits.

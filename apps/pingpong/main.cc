@@ -1,11 +1,11 @@
 // cw-pingpong: round trips and bulk, measured and checked; the client of cw-echo, or both ends in one process.
-#include <corewire/apps/pingpong/dropping_port.hh>
 #include <corewire/apps/pingpong/in_process.hh>
 #include <corewire/apps/pingpong/options.hh>
 #include <corewire/apps/pingpong/remote.hh>
 #include <corewire/apps/pingpong/report.hh>
 #include <corewire/apps/pingpong/terminal.hh>
 #include <corewire/apps/runtime/app.hh>
+#include <corewire/net/port/wrap/faulty_port.hh>
 
 #include <CLI/CLI.hpp>
 
@@ -30,7 +30,7 @@ int conclude(const pp::options& o, const pp::run_report& report) {
 void lose_frames(cw::app& app, std::uint32_t every) {
     app.wrap_ports([every](std::unique_ptr<cw::port> inner, unsigned shard, bool far) -> std::unique_ptr<cw::port> {
         if (shard == 0 && !far) return inner;
-        return std::make_unique<pp::dropping_port>(std::move(inner), every);
+        return std::make_unique<cw::faulty_port>(std::move(inner), cw::faulty_port::options{.on_transmit = {.drop_every = every}});
     });
 }
 

@@ -114,7 +114,6 @@ public:
     const rc_options& options() const noexcept { return options_; }
     std::uint32_t peer_message_size() const noexcept { return peer_.message_size; }
     std::uint32_t credits() const noexcept { return credits_; }
-    std::uint32_t queue_pair_number() const noexcept { return pair_ ? pair_->number() : 0; }
     rdma_cm_id* id() const noexcept { return id_; }
     adapter& device() noexcept { return *device_; }
     ibv_qp* pair() const noexcept { return pair_->get(); }

@@ -82,7 +82,6 @@ unsigned nic::live_objects() const noexcept {
                                  s.work_queues.size() + s.shared.size() + s.flows.size() + s.others);
 }
 
-unsigned nic::live_rules() const noexcept { return static_cast<unsigned>(state_->flows.size()); }
 void nic::on_kernel_frame(std::function<void(byte_span)> tell) { state_->kernel = std::move(tell); }
 void nic::on_sent_frame(std::function<void(byte_span)> tell) { state_->sent = std::move(tell); }
 

@@ -70,7 +70,6 @@ public:
     const std::vector<std::string>& violations() const noexcept;
     /// Objects that exist: queue pairs, regions and so on.
     unsigned live_objects() const noexcept;
-    unsigned live_rules() const noexcept;
     /// Called with what no rule takes.
     void on_kernel_frame(std::function<void(byte_span)> tell);
     /// Called with every frame that is sent, instead of the wire.

@@ -33,6 +33,20 @@ task<> serve(tcp_stream peer, std::vector<std::errc>& endings) {
     endings.push_back(why);
 }
 
+/// A server's one session, and its client.
+struct session {
+    tcp_listener listener;
+    tcp_stream client;
+    std::vector<std::errc> endings;
+    task_group tasks{"session"};
+};
+task<> begin(world& w, session& s) {
+    s.listener = listen(w);
+    s.client = co_await dial(w, s.listener.local_address());
+    tcp_stream peer = co_await s.listener.accept();
+    s.tasks.spawn(serve(std::move(peer), s.endings));
+}
+
 } // namespace
 
 task<> a_stop_ends_a_hundred_idle_sessions(world& w) {
@@ -62,47 +76,39 @@ task<> a_stop_ends_a_hundred_idle_sessions(world& w) {
 }
 
 task<> a_stop_lets_a_talking_peer_finish(world& w) {
-    tcp_listener listener = listen(w);
-    tcp_stream client = co_await dial(w, listener.local_address());
-    tcp_stream peer = co_await listener.accept();
-    std::vector<std::errc> endings;
-    task_group sessions{"session"};
-    sessions.spawn(serve(std::move(peer), endings));
+    session s;
+    co_await begin(w, s);
     orderly_stop stop(w.loop(), w.server());
     stop.begin(60s);
     // More often than a connection counts as quiet, and for longer than that.
     for (int i = 0; i < 40; ++i) {
-        co_await client.write(std::string_view{"still talking"});
-        buffer answer = co_await client.read();
+        co_await s.client.write(std::string_view{"still talking"});
+        buffer answer = co_await s.client.read();
         BOOST_REQUIRE_EQUAL(answer.text(), "still talking");
         co_await sleep_for(orderly_stop::quiet / 10);
     }
-    BOOST_TEST(sessions.size() == 1u);
-    client.shutdown();
-    co_await sessions.join();
-    BOOST_REQUIRE_EQUAL(endings.size(), 1u);
-    BOOST_TEST(endings.front() == std::errc{}); // by the end of the stream
+    BOOST_TEST(s.tasks.size() == 1u);
+    s.client.shutdown();
+    co_await s.tasks.join();
+    BOOST_REQUIRE_EQUAL(s.endings.size(), 1u);
+    BOOST_TEST(s.endings.front() == std::errc{}); // by the end of the stream
 }
 
 task<> a_stop_ends_a_talking_peer_after_the_grace(world& w) {
-    tcp_listener listener = listen(w);
-    tcp_stream client = co_await dial(w, listener.local_address());
-    tcp_stream peer = co_await listener.accept();
-    std::vector<std::errc> endings;
-    task_group sessions{"session"};
-    sessions.spawn(serve(std::move(peer), endings));
+    session s;
+    co_await begin(w, s);
     orderly_stop stop(w.loop(), w.server());
     stop.begin(200ms);
     const time_point began = reactor::current().now();
-    while (sessions.size() != 0) {
-        const std::errc sent = co_await error_of([&] { return client.write(std::string_view{"on and on"}); });
+    while (s.tasks.size() != 0) {
+        const std::errc sent = co_await error_of([&] { return s.client.write(std::string_view{"on and on"}); });
         if (sent != std::errc{}) break;
         co_await sleep_for(5ms);
     }
-    co_await sessions.join();
+    co_await s.tasks.join();
     BOOST_TEST((reactor::current().now() - began).count() >= duration(200ms).count());
-    BOOST_REQUIRE_EQUAL(endings.size(), 1u);
-    BOOST_TEST(endings.front() == std::errc::operation_canceled);
+    BOOST_REQUIRE_EQUAL(s.endings.size(), 1u);
+    BOOST_TEST(s.endings.front() == std::errc::operation_canceled);
 }
 
 task<> a_stop_gives_unacknowledged_bytes_their_time(world& w) {

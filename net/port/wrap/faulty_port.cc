@@ -1,5 +1,6 @@
 #include <corewire/net/port/wrap/faulty_port.hh>
 
+#include <algorithm>
 #include <cstring>
 
 namespace corewire {
@@ -46,6 +47,19 @@ void faulty_port::damage(one_way& w, packet& p) noexcept {
 }
 
 std::size_t faulty_port::receive(std::span<packet> out) {
+    if (!in_.what.any()) {
+        const std::size_t n = inner().receive(out);
+        if (n == 0) return 0;
+        in_.counts.packets += n;
+        count_losses();
+        return n;
+    }
+    const std::size_t taken = receive_singly(out);
+    count_losses();
+    return taken;
+}
+
+std::size_t faulty_port::receive_singly(std::span<packet> out) {
     std::size_t taken = 0;
     while (taken < out.size()) {
         if (doubling_) {
@@ -84,6 +98,31 @@ std::size_t faulty_port::receive(std::span<packet> out) {
 }
 
 std::size_t faulty_port::transmit(std::span<packet> burst) {
+    const std::size_t taken = out_.what.draws() ? transmit_singly(burst) : transmit_in_runs(burst);
+    count_losses();
+    return taken;
+}
+
+/// Without a draw for each packet it is known which is the next to be lost: those before it go in one call.
+std::size_t faulty_port::transmit_in_runs(std::span<packet> burst) {
+    std::size_t taken = 0;
+    const std::uint64_t every = out_.what.drop_every;
+    std::uint64_t passing = every == 0 ? burst.size() : every - 1 - out_.counts.packets % every; // before the next one that is lost
+    while (taken < burst.size()) {
+        const std::size_t run = std::min<std::size_t>(burst.size() - taken, passing);
+        const std::size_t sent = run == 0 ? 0 : inner().transmit(burst.subspan(taken, run));
+        taken += sent;
+        out_.counts.packets += sent;
+        if (sent < run || taken == burst.size()) break; // the port is full, or all is done
+        burst[taken++] = packet{};
+        ++out_.counts.packets;
+        ++out_.counts.dropped;
+        passing = every - 1;
+    }
+    return taken;
+}
+
+std::size_t faulty_port::transmit_singly(std::span<packet> burst) {
     std::size_t taken = 0;
     while (taken < burst.size() && pass(burst[taken])) ++taken;
     if (taken == burst.size() && out_.holding && send(out_.held)) out_.holding = false; // the burst's last: nothing follows
@@ -112,6 +151,12 @@ bool faulty_port::pass(packet& p) {
         ++out_.counts.reordered;
     }
     return true;
+}
+
+/// The counts of the port inside, and those it never saw.
+void faulty_port::count_losses() noexcept {
+    statistics_ = inner().statistics();
+    statistics_.transmit_dropped += out_.counts.dropped;
 }
 
 bool faulty_port::prepare_sleep() {

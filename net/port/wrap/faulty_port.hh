@@ -1,6 +1,7 @@
 // A wrapper that does to packets what networks do: drops, flips bits, doubles, changes the order, by a seed or by number.
 // On the shard of the port inside. Bound: one packet held back a direction, and never longer than until the next one
-// passes or `receive()` finds nothing else.
+// passes or `receive()` finds nothing else. Where nothing is drawn for each packet, bursts stay bursts. Frames lost on the way
+// out are counted as transmit_dropped, too.
 #pragma once
 
 #include <corewire/net/port/wrap/wrapped_port.hh>
@@ -14,6 +15,10 @@ struct faults {
     double corrupt = 0;           ///< one bit, anywhere in the frame
     double duplicate = 0;
     double reorder = 0;           ///< changes places with the next one
+
+    /// Something is drawn for each packet.
+    bool draws() const noexcept { return drop > 0 || corrupt > 0 || duplicate > 0 || reorder > 0; }
+    bool any() const noexcept { return draws() || drop_every != 0; }
 };
 
 struct fault_counts {
@@ -49,6 +54,10 @@ private:
     packet copy_of(const packet& p) noexcept;
     bool send(packet& p) { return wrapped_port::transmit({&p, 1}) == 1; }
     bool pass(packet& p);
+    std::size_t receive_singly(std::span<packet> out);
+    std::size_t transmit_singly(std::span<packet> burst);
+    std::size_t transmit_in_runs(std::span<packet> burst);
+    void count_losses() noexcept;
 
     one_way in_, out_;
     packet second_; ///< a received duplicate that waits for its turn

@@ -1,12 +1,11 @@
 // The port behind --drop-every loses exactly every n-th frame, however frames are grouped and however often the port is full.
-#include <corewire/apps/pingpong/dropping_port.hh>
+#include <corewire/net/port/wrap/faulty_port.hh>
 
 #include <boost/test/unit_test.hpp>
 
 #include <vector>
 
 using namespace corewire;
-using corewire::pingpong::dropping_port;
 
 namespace {
 
@@ -36,7 +35,7 @@ private:
 /// Sends frames 1 to `count` in bursts; returns those that went out.
 std::vector<unsigned> survivors(std::uint32_t every, unsigned count, std::size_t burst, std::size_t appetite) {
     std::vector<unsigned> sent;
-    dropping_port lossy(std::make_unique<recording_port>(sent, appetite), every);
+    faulty_port lossy(std::make_unique<recording_port>(sent, appetite), {.on_transmit = {.drop_every = every}});
     for (unsigned next = 1; next <= count;) {
         std::vector<packet> packets;
         for (unsigned n = next; n <= count && packets.size() < burst; ++n) {
