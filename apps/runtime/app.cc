@@ -6,6 +6,7 @@
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/process_log.hh>
 #include <corewire/apps/runtime/verbs_network.hh>
+#include <corewire/net/socket/bind_error.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 
 #include <CLI/CLI.hpp>
@@ -28,18 +29,13 @@ constexpr log_event<log_text<16>, unsigned, log_text<>> starting{"runtime", "sta
 
 enum exit_code : int { ended_well = 0, failed_running = 1, cannot_set_up = 2 };
 
-/// The kinds of failure of a body that the user can do something about: as if set-up had found them.
-bool is_about_setting_up(const std::system_error& error) {
-    for (const std::errc known : {std::errc::permission_denied, std::errc::operation_not_permitted,
-                                  std::errc::address_in_use, std::errc::address_not_available})
-        if (error.code() == known) return true;
-    return false;
-}
-
-std::string advice(const std::system_error& error) {
-    if (error.code() == std::errc::permission_denied || error.code() == std::errc::operation_not_permitted)
-        return " (run as root; ports below 1024 need it too)";
+/// What to do when an address to serve on cannot be had.
+std::string_view advice(const bind_error& error, network_kind kind) {
+    if (error.code() == std::errc::permission_denied)
+        return " (ports below 1024 of the kernel's need root or CAP_NET_BIND_SERVICE: choose another --port)";
     if (error.code() == std::errc::address_in_use) return " (another program has it: choose another --port)";
+    if (error.code() == std::errc::address_not_available && kind == network_kind::kernel)
+        return " (`ip address` lists those that this host has)";
     return {};
 }
 
@@ -148,9 +144,8 @@ int app::run(std::function<task<>()> body) {
         return ended_well;
     } catch (const setup_error& error) {
         return refuse(error.what());
-    } catch (const std::system_error& error) {
-        if (running && !is_about_setting_up(error)) return fail(error.what());
-        return refuse(error.what() + advice(error));
+    } catch (const bind_error& error) {
+        return refuse(fmt::format("{}{}", error.what(), advice(error, choice_.kind)));
     } catch (const std::invalid_argument& error) {
         return refuse(error.what());
     } catch (const std::exception& error) {

@@ -1,5 +1,7 @@
 #include <corewire/apps/runtime/choose_network.hh>
 
+#include <corewire/apps/runtime/require_uring.hh>
+#include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 
 #include <cstdint>
@@ -21,20 +23,8 @@ std::uint64_t effective_capabilities() {
     return 0;
 }
 
-} // namespace
-
-host_facts host_facts::detect(const network_options& options) {
-    const std::uint64_t capabilities = effective_capabilities();
-    const auto has = [&](unsigned capability) { return (capabilities >> capability & 1) != 0; };
-    const bool admin = has(CAP_NET_ADMIN);
-    return {.may_administer = admin && has(CAP_NET_RAW) && (has(CAP_BPF) || has(CAP_SYS_ADMIN)),
-            .may_make_taps = admin && unique_fd(::open("/dev/net/tun", O_RDWR | O_CLOEXEC)),
-            .interface_exists = !options.interface.empty() && ::if_nametoindex(options.interface.c_str()) != 0};
-}
-
-network_choice choose_network(const network_options& o, const host_facts& facts) {
+network_choice best_of(const network_options& o, const host_facts& facts) {
     using enum network_kind;
-    if (o.net != automatic) return {o.net, {}};
     const bool wants_stack = o.address.has_value() || o.shared;
     if (facts.interface_exists && wants_stack)
         return facts.may_administer
@@ -48,6 +38,26 @@ network_choice choose_network(const network_options& o, const host_facts& facts)
                                          : fmt::format("there is no interface {} yet", o.interface)};
     if (o.address) return {kernel, "making a tap interface needs root (CAP_NET_ADMIN) and /dev/net/tun"};
     return {kernel, "there is no --interface and no --address"};
+}
+
+} // namespace
+
+host_facts host_facts::detect(const network_options& options) {
+    const std::uint64_t capabilities = effective_capabilities();
+    const auto has = [&](unsigned capability) { return (capabilities >> capability & 1) != 0; };
+    const bool admin = has(CAP_NET_ADMIN);
+    return {.may_administer = admin && has(CAP_NET_RAW) && (has(CAP_BPF) || has(CAP_SYS_ADMIN)),
+            .may_make_taps = admin && unique_fd(::open("/dev/net/tun", O_RDWR | O_CLOEXEC)),
+            .interface_exists = !options.interface.empty() && ::if_nametoindex(options.interface.c_str()) != 0,
+            .no_uring = options.net == network_kind::automatic ? why_no_uring() : std::string{}};
+}
+
+network_choice choose_network(const network_options& o, const host_facts& facts) {
+    if (o.net != network_kind::automatic) return {o.net, {}};
+    network_choice best = best_of(o, facts);
+    if (best.kind == network_kind::kernel && !facts.no_uring.empty())
+        throw setup_error(fmt::format("--net=auto: {}, and the kernel's sockets need io_uring: {}", best.why, facts.no_uring));
+    return best;
 }
 
 } // namespace corewire

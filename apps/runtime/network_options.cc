@@ -42,6 +42,7 @@ void check_foreign_options(const network_options& o) {
     only_for(!o.interface.empty(), "--interface", {verbs, xdp, tap});
     only_for(o.address.has_value(), "--address", {verbs, xdp, tap});
     only_for(o.gateway.has_value(), "--gateway", {verbs, xdp, tap});
+    only_for(o.vlan != 0, "--vlan", {verbs, xdp, tap});
     only_for(o.host_address.has_value(), "--host-address", {tap});
     only_for(o.shared, "--shared", {xdp});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
@@ -65,6 +66,13 @@ void check_addresses(const network_options& o) {
         refuse_unless(!o.address || (o.address->contains(*o.gateway) && *o.gateway != o.address->address()),
                       fmt::format("--gateway: {} is not another host on the network of --address {}", to_string(*o.gateway),
                                   o.address ? to_string(*o.address) : ""));
+    }
+    if (o.vlan != 0) {
+        refuse_unless(!o.shared, "--vlan: the kernel's own address is on its VLAN interface, which --shared does not reach: give "
+                                 "--address A.B.C.D/LENGTH instead of --shared");
+        refuse_unless(!o.host_address, fmt::format("--host-address is the kernel's end without a VLAN: leave it out, and give the kernel "
+                                                   "an interface in VLAN {0} (`ip link add link IFNAME name IFNAME.{0} type vlan id {0}`)",
+                                                   o.vlan));
     }
     if (o.host_address) {
         refuse_unless(o.address.has_value(), "--host-address needs --address A.B.C.D/LENGTH beside it");
@@ -124,6 +132,11 @@ void add_network_options(CLI::App& to, network_options& o) {
     group.add_option("--gateway", parsed_as("--gateway", o.gateway, "an IPv4 address, like 192.0.2.1"),
                      "Next hop to other networks")->type_name("A.B.C.D");
     group
+        .add_option_function<unsigned>("--vlan", [&o](unsigned id) { o.vlan = static_cast<std::uint16_t>(id); },
+                                       "The VLAN that we are in, 1 to 4094 (default: frames without a tag)")
+        ->check(CLI::Range(1u, 4094u))
+        ->type_name("N");
+    group
         .add_option(
             "--host-address",
             parsed_as("--host-address", o.host_address, "an address and the length of its network, like 192.0.2.1/24"),
@@ -157,6 +170,7 @@ void add_network_options(CLI::App& to, network_options& o) {
 void check_network_options(const network_options& o, bool ports_only) {
     check_foreign_options(o);
     check_addresses(o);
+    refuse_unless(o.vlan == 0 || !ports_only, "--raw bounces bare frames, which no stack puts a tag on: leave --vlan out");
     if (o.net == network_kind::xdp) {
         refuse_unless(!o.interface.empty(), "--net=xdp needs --interface IFNAME: the network interface to use");
         refuse_unless(o.address.has_value() || o.shared || ports_only,

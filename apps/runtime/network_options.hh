@@ -32,6 +32,7 @@ struct network_options {
     std::string interface{};                   ///< xdp, verbs: an existing one; tap: the name of the new one
     std::optional<ip_prefix> address{};        ///< ours, with the length of the network: 192.0.2.2/24
     std::optional<ipv4> gateway{};             ///< next hop off that network
+    std::uint16_t vlan = 0;                    ///< 1 to 4094: frames carry this VLAN's tag; 0: none
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
     std::string cores = "all";                 ///< see reactor/topology/cpu_selection.hh
     std::string placement_file{};              ///< instead of `cores`: see reactor/topology/placement.hh

@@ -1,6 +1,7 @@
 #include <corewire/apps/runtime/network_setup.hh>
 
 #include <corewire/apps/runtime/port_wrappers.hh>
+#include <corewire/apps/runtime/require_uring.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/apps/runtime/verbs_network.hh>
 #include <corewire/apps/runtime/shared_host.hh>
@@ -10,6 +11,7 @@
 #include <corewire/net/port/xdp/xdp_port.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/stack/shard_steering.hh>
+#include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
@@ -22,6 +24,11 @@
 namespace corewire {
 
 namespace {
+
+constexpr log_event<log_text<32>> pieces_missing{
+    "port", "pieces_missing", log_level::warn,
+    "{}: before Linux 6.6 a sender at the other end must keep to the MTU, or its long frames are lost: "
+    "`ethtool -K THEIR_END tso off gso off`"};
 
 /// Two owners of one address answer each other's peers with resets.
 void refuse_address_of_kernel(ipv4 address) {
@@ -52,6 +59,7 @@ network_setup::network_setup(const network_options& options, network_plan plan)
         verbs_ = std::make_unique<verbs_network>(options, plan_.shards, plan_.verbs ? *plan_.verbs : verbs::system_api());
         break;
     case network_kind::kernel:
+        require_uring("--net=kernel", "choose --net=xdp or --net=tap, which do without");
         if (plan_.ports_only) throw setup_error("--net=kernel has no port of ours: choose --net=xdp, tap or wire");
         break;
     case network_kind::automatic: CW_ASSERT(false, "choose_network() comes first");
@@ -85,11 +93,14 @@ void network_setup::open_wire() {
 void network_setup::open_xdp(const network_options& options) {
     if (options.shared && plan_.ports_only)
         throw setup_error("--shared takes TCP and UDP flows only: leave it out for bare frames");
+    if (options.shared)
+        require_uring("--shared, which follows the kernel's routes and neighbours,", "leave it out, and give --address A.B.C.D/LENGTH");
     xdp_ = std::make_shared<xdp_device>(
         xdp_device_options{.interface = options.interface,
                            .mode = options.mode,
                            .steering = options.shared ? xdp_steering::flows : xdp_steering::addresses,
-                           .pieces = options.pieces});
+                           .pieces = options.pieces,
+                           .vlan = options.vlan});
     if (xdp_->info().queues < plan_.shards)
         throw setup_error(fmt::format("{} has {} queue{} and --cores asks for {} shards, a queue each: choose --cores={} "
                                       "(or give it more with `ethtool -L`)",
@@ -159,6 +170,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     }
     config.address = *options_.address;
     config.gateway = options_.gateway;
+    config.vlan = options_.vlan;
     config.announce = shard == 0; // one address, one announcement
     config.share = parts_[shard].share.get();
     if (config.share != nullptr) config.neighbors.max_requests = 10; // longer than the kernel takes to find out
@@ -188,6 +200,7 @@ void network_setup::set_up(unsigned shard) {
         return;
     }
     if (plan_.kind == network_kind::xdp) mine.near.device = open_xdp_port(shard);
+    if (xdp_ && shard == 0 && xdp_->pieces_missing() && xdp_->generic() && xdp_->on_veth()) log_message(pieces_missing, options_.interface);
     if (verbs_) mine.near.device = verbs_->open_port(shard);
     finish(mine.near, shard, false, plan_.ports_only ? stack_config{} : config_for(shard, false));
     if (mine.far.device) finish(mine.far, shard, true, plan_.ports_only ? stack_config{} : config_for(shard, true));

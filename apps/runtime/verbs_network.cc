@@ -15,6 +15,7 @@ constexpr log_event<log_text<200>> device_event{"port", "device_event", log_leve
 
 verbs_device_options options_for(const network_options& o, unsigned shards, const verbs::verbs_api& api) {
     verbs_device_options device{.device = o.device, .interface = o.interface, .queues = shards};
+    device.vlan = o.vlan;
     device.api = &api;
     return device;
 }

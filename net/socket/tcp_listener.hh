@@ -14,7 +14,7 @@ public:
     tcp_listener() = default;
     explicit tcp_listener(std::unique_ptr<listener_backend> backend) noexcept : backend_(std::move(backend)) {}
 
-    /// Throws std::system_error: EADDRINUSE, EADDRNOTAVAIL, EACCES (a privileged port of the kernel's).
+    /// Throws bind_error, a std::system_error: EADDRINUSE, EADDRNOTAVAIL, EACCES (a privileged port of the kernel's).
     static tcp_listener bind(socket_address at, listen_options options = {});
     /// The next connection. ECANCELED when the listener is closed.
     accept_awaiter accept(wait_limits limits = {}) noexcept;

@@ -21,6 +21,9 @@ struct stack_config {
     /// Not null: the address is the kernel's too (host_share.hh), and the stack says nothing by ARP. Outlives the stack.
     host_share* share = nullptr;
     ip_prefix address;               ///< our own, and the network that is directly reachable; the stack answers ARP for it
+    /// 1 to 4094: frames carry this VLAN's tag, and those without it are dropped (vlan_port.hh). 0: frames without tags;
+    /// received ones whose tag carries a priority only count as such.
+    std::uint16_t vlan = 0;
     std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
     tcp::parameters tcp{};           ///< what connections start with
     std::size_t max_connections = 65'536; ///< in any state, TIME-WAIT included
@@ -40,6 +43,7 @@ struct stack_config {
 struct stack_statistics {
     std::uint64_t received = 0;               ///< frames taken from the port
     std::uint64_t not_for_us = 0;             ///< another host's MAC or IP address
+    std::uint64_t other_vlan = 0;             ///< a VLAN's tag, and we speak none (or one within ours)
     std::uint64_t unknown_protocol = 0;       ///< EtherType or IP protocol
     std::uint64_t malformed_ethernet = 0, malformed_ip = 0, malformed_tcp = 0, malformed_udp = 0;
     std::uint64_t bad_ip_checksum = 0, bad_tcp_checksum = 0, bad_udp_checksum = 0;

@@ -1,5 +1,6 @@
 #include <corewire/net/stack/network_stack.hh>
 
+#include <corewire/net/port/wrap/vlan_port.hh>
 #include <corewire/net/stack/header_prediction.hh>
 #include <corewire/net/stack/quoted_flow.hh>
 #include <corewire/net/stack/stack_sockets.hh>
@@ -18,7 +19,7 @@ network_stack::stack_timer::stack_timer(network_stack* s) noexcept
       owner(s) {}
 
 network_stack::network_stack(reactor& loop, std::unique_ptr<port> device, const stack_config& config)
-    : reactor_(loop), device_(std::move(device)), config_(config), egress_(*device_),
+    : reactor_(loop), device_(in_vlan(std::move(device), config.vlan, vlan_)), config_(config), egress_(*device_),
       output_(*device_, egress_, config_, statistics_),
       datagram_pool_(config_.reassembly_frames, reassembler::frame_size), reassembler_(datagram_pool_, config_.reassembly),
       icmp_(config_.address.address(), device_->pool(), config_.icmp),
@@ -27,6 +28,13 @@ network_stack::network_stack(reactor& loop, std::unique_ptr<port> device, const 
     loop.add_poller(*this);
     output_.start(loop.now());
     arm_timer();
+}
+
+std::unique_ptr<port> network_stack::in_vlan(std::unique_ptr<port> device, std::uint16_t id, vlan_port*& made) {
+    if (id == 0) return device;
+    auto tagging = std::make_unique<vlan_port>(std::move(device), id);
+    made = tagging.get();
+    return tagging;
 }
 
 network_stack::~network_stack() {
@@ -156,8 +164,21 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
     if (type == wire::ether_type::arp) {
         if (steering_ != nullptr && !handed_over) steering_->share_with_all(p);
         arp_input(now, p);
+    } else if (type == wire::ether_type::vlan) {
+        tagged_input(now, p, handed_over);
     } else {
         ++statistics_.unknown_protocol;
+    }
+}
+
+/// A priority is no VLAN; every other tag is somebody else's.
+void network_stack::tagged_input(time_point now, packet& p, bool handed_over) {
+    if (vlan_ != nullptr || !is_priority_tagged(p.head.bytes())) {
+        ++statistics_.other_vlan;
+    } else if (remove_vlan_tag(p, device_->pool())) {
+        link_input(now, p, handed_over);
+    } else {
+        ++statistics_.no_frame;
     }
 }
 

@@ -23,9 +23,12 @@
 
 namespace corewire {
 
+class vlan_port;
+
 class network_stack final : public poller, public socket_provider {
 public:
-    /// Joins the loop's pollers and announces its address. Throws std::invalid_argument for a gateway off the network.
+    /// Joins the loop's pollers and announces its address. Throws std::invalid_argument for a gateway off the network, and
+    /// for a number that is no VLAN's.
     network_stack(reactor& loop, std::unique_ptr<port> device, const stack_config& config);
     ~network_stack() override;
 
@@ -64,6 +67,8 @@ public:
     const reassembler& fragments() const noexcept { return reassembler_; }
     const egress& output_queue() const noexcept { return egress_; }
     port& device() noexcept { return *device_; }
+    /// Null without a VLAN.
+    const vlan_port* vlan() const noexcept { return vlan_; }
     tcp_layer& tcp() noexcept { return tcp_; }
     udp_layer& udp() noexcept { return udp_; }
     ip_output& ip() noexcept { return output_; }
@@ -81,6 +86,7 @@ private:
     bool poll_with_steering(time_point now);
     void not_ipv4(time_point now, packet& p, wire::ether_type type, bool handed_over);
     void arp_input(time_point now, const packet& p);
+    void tagged_input(time_point now, packet& p, bool handed_over);
     bool acceptable(wire::ipv4_view ip);
     void deliver(time_point now, wire::ipv4_view ip, packet& p, arrival how);
     void deliver_tcp(time_point now, wire::ipv4_view ip, packet& p);
@@ -97,7 +103,10 @@ private:
         explicit stack_timer(network_stack* s) noexcept;
     };
 
+    static std::unique_ptr<port> in_vlan(std::unique_ptr<port> device, std::uint16_t id, vlan_port*& made);
+
     reactor& reactor_;
+    vlan_port* vlan_ = nullptr; ///< what device_ is, with a VLAN
     std::unique_ptr<port> device_;
     stack_config config_;
     stack_statistics statistics_;

@@ -1,6 +1,7 @@
 #include <corewire/net/stack/stack_metrics.hh>
 
 #include <corewire/net/port/port.hh>
+#include <corewire/net/port/wrap/vlan_port.hh>
 #include <corewire/net/stack/network_stack.hh>
 
 namespace corewire {
@@ -17,6 +18,13 @@ void register_drops(metric_group& group, const char* layer, std::initializer_lis
     for (const dropped& each : all)
         group.counter("corewire_packets_dropped_total", "Packets that went no further, by the layer that dropped them and why.",
                       each.packets, join_labels(metric_label("layer", layer), metric_label("reason", each.reason)));
+}
+
+void register_vlan(metric_group& group, const vlan_counts& s) {
+    register_drops(group, "vlan", {{"untagged", s.untagged},
+                                   {"other_vlan", s.other_vlan},
+                                   {"malformed", s.malformed},
+                                   {"no_frame", s.no_frame}});
 }
 
 void register_neighbors(metric_group& group, const neighbor_cache& cache) {
@@ -135,7 +143,8 @@ void register_stack_metrics(metric_group& group, network_stack& stack) {
     const stack_statistics& s = stack.statistics();
     group.counter("corewire_stack_frames_received_total", "Frames taken from the port.", s.received);
     group.counter("corewire_stack_frames_handed_over_total", "Frames passed on to the shard that owns their flow.", s.handed_over);
-    register_drops(group, "ethernet", {{"malformed", s.malformed_ethernet}});
+    register_drops(group, "ethernet", {{"malformed", s.malformed_ethernet}, {"other_vlan", s.other_vlan}});
+    if (const vlan_port* vlan = stack.vlan()) register_vlan(group, vlan->counts());
     register_drops(group, "ip", {{"not_for_us", s.not_for_us},
                                  {"unknown_protocol", s.unknown_protocol},
                                  {"malformed", s.malformed_ip},

@@ -142,7 +142,8 @@ ibv_qp* verbs_device::pair_for(std::uint8_t protocol) const noexcept {
     return (protocol == 6 ? tcp_ : protocol == 17 ? udp_ : protocol != 0 ? other_ : unhashed_)->get();
 }
 
-verbs::flow_rule verbs_device::rule(ibv_qp* to, const verbs::flow_match& match, std::uint16_t priority, bool copy) {
+verbs::flow_rule verbs_device::rule(ibv_qp* to, verbs::flow_match match, std::uint16_t priority, bool copy) {
+    if (options_.vlan != 0 && options_.steering != verbs_steering::everything) match.vlan = options_.vlan;
     return {device_.api(), to, match, {.port = options_.port, .priority = priority, .copy = copy}};
 }
 

@@ -38,6 +38,7 @@ struct verbs_device_options {
     bool extended = true;                 ///< ibv_wr_* where the driver has it; false: chains of work requests
     std::optional<mac_address> mac{};     ///< unset: the interface's, or what the port's GID is made of
     std::optional<std::uint32_t> mtu{};   ///< bytes of IP packet; unset: the interface's
+    std::uint16_t vlan = 0;               ///< only frames with this VLAN's tag are ours; 0: the rules do not ask for one
     const verbs::verbs_api* api = &verbs::system_api();
 };
 
@@ -93,7 +94,7 @@ private:
     void take_common();
     ibv_qp* pair_for(std::uint8_t protocol) const noexcept;
     rules rules_for(ipv4 address);
-    verbs::flow_rule rule(ibv_qp* to, const verbs::flow_match& match, std::uint16_t priority = 0, bool copy = false);
+    verbs::flow_rule rule(ibv_qp* to, verbs::flow_match match, std::uint16_t priority = 0, bool copy = false);
 
     verbs_device_options options_;
     verbs::device device_;

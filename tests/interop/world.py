@@ -91,7 +91,7 @@ class World:
         options += ["--interface=cw0", f"--cores={cores}", *network]
         if "--shared" not in network:
             options.append(f"--address={OURS}/24")
-        if self.kind == "tap":
+        if self.kind == "tap" and not any(option.startswith("--vlan") for option in network):
             options.append(f"--host-address={PEER}/24")
         return Program([*self._at_ours(), os.path.join(BIN, program), *options, *arguments])
 

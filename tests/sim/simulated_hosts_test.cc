@@ -247,4 +247,33 @@ BOOST_AUTO_TEST_CASE(a_world_may_end_in_the_middle_of_anything) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(hosts_of_one_vlan_talk_through_faults_and_those_of_another_hear_nothing) { // IEEE 802.1Q
+    simulation world({.seed = 5});
+    const auto host = [&](const char* name, std::uint16_t vlan) -> sim_host& {
+        sim_host_options o;
+        o.stack.vlan = vlan;
+        return world.add_host(name, o);
+    };
+    sim_host &server = host("server", 7), &client = host("client", 7), &stranger = host("stranger", 8), &plain = host("plain", 0);
+    sim_switch& between = world.add_switch();
+    const sim_link_options faults{.latency = 100us, .loss = .02, .duplicate = .02, .corrupt = .02, .reorder = .05};
+    for (sim_host* h : {&server, &client, &stranger, &plain}) world.connect(*h, between, faults);
+    world.on_turn([](sim_host& h) { h.stack().check_invariants(); });
+    server.spawn([] { return echo_server(7); });
+    world.run(client, [&] { return round_trips({server.address(), 7}, 20, 20'000); });
+    for (sim_host* h : {&stranger, &plain}) {
+        const auto refused = [&]() -> task<> {
+            bool unreachable = false;
+            try {
+                co_await tcp_stream::connect({server.address(), 7});
+            } catch (const std::system_error& e) {
+                unreachable = e.code() == std::errc::host_unreachable || e.code() == std::errc::timed_out;
+            }
+            BOOST_TEST(unreachable);
+        };
+        world.run(*h, refused);
+    }
+    BOOST_TEST(plain.stack().statistics().other_vlan > 0u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

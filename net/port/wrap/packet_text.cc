@@ -5,6 +5,7 @@
 #include <corewire/net/wire/ipv4.hh>
 #include <corewire/net/wire/tcp.hh>
 #include <corewire/net/wire/udp.hh>
+#include <corewire/net/wire/vlan.hh>
 
 #include <fmt/format.h>
 
@@ -72,6 +73,13 @@ std::string describe_arp(byte_span bytes) {
     return fmt::format("arp {} is at {}", to_string(arp.sender_ip()), to_string(arp.sender_mac()));
 }
 
+std::string describe_payload(const wire::ethernet_view& frame, wire::ether_type type, byte_span payload) {
+    if (type == wire::ether_type::ipv4) return describe_ipv4(payload);
+    if (type == wire::ether_type::arp) return describe_arp(payload);
+    return fmt::format("{} > {} type 0x{:04x} len {}", to_string(frame.source()), to_string(frame.destination()),
+                       static_cast<unsigned>(type), payload.size());
+}
+
 } // namespace
 
 std::string describe_frame(byte_span frame) {
@@ -79,10 +87,10 @@ std::string describe_frame(byte_span frame) {
     if (wire::ethernet_view::parse(frame, ethernet) != parse_error::none) {
         return fmt::format("{} bytes, too short for Ethernet", frame.size());
     }
-    if (ethernet.type() == wire::ether_type::ipv4) return describe_ipv4(ethernet.payload());
-    if (ethernet.type() == wire::ether_type::arp) return describe_arp(ethernet.payload());
-    return fmt::format("{} > {} type 0x{:04x} len {}", to_string(ethernet.source()), to_string(ethernet.destination()),
-                       static_cast<unsigned>(ethernet.type()), ethernet.payload().size());
+    wire::vlan_view tag;
+    if (ethernet.type() == wire::ether_type::vlan && wire::vlan_view::parse(ethernet.payload(), tag) == parse_error::none)
+        return fmt::format("vlan {} {}", tag.id(), describe_payload(ethernet, tag.type(), tag.payload()));
+    return describe_payload(ethernet, ethernet.type(), ethernet.payload());
 }
 
 } // namespace corewire

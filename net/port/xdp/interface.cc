@@ -65,6 +65,8 @@ interface_info query_interface(const std::string& name) {
         info.driver.assign(driver.driver, ::strnlen(driver.driver, sizeof driver.driver));
     }
     info.queues = count_queues(socket.get(), name);
+    ethtool_value flags{};
+    info.strips_vlan_tags = ask_driver(socket.get(), name, ETHTOOL_GFLAGS, flags) && (flags.data & ETH_FLAG_RXVLAN) != 0;
     return info;
 }
 

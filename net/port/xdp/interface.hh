@@ -15,6 +15,7 @@ struct interface_info {
     bool up = false;
     std::string driver;        ///< "veth", "mlx5_core", ...; empty when the kernel does not say
     unsigned queues = 1;       ///< receive/transmit queue pairs
+    bool strips_vlan_tags = false; ///< received tags are taken out of the frame and kept beside it (rx-vlan-offload)
 };
 
 /// Throws std::system_error with a sentence if there is no such interface.

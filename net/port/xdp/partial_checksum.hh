@@ -8,12 +8,17 @@
 
 namespace corewire {
 
-/// True if `frame` (from its Ethernet header on) is an unfragmented TCP or UDP packet over IPv4 whose checksum field holds
-/// the folded sum of the pseudo-header, as Linux leaves it for hardware to complete (CHECKSUM_PARTIAL). No bounds are
-/// assumed. A frame that is right as it stands, or damaged, passes for one by chance with probability 2^-16.
+/// True if `frame` (from its Ethernet header on, with a VLAN's tag or without) is an unfragmented TCP or UDP packet over IPv4 whose
+/// checksum field holds the folded sum of the pseudo-header, as Linux leaves it for hardware to complete (CHECKSUM_PARTIAL). No bounds
+/// are assumed. A frame that is right as it stands, or damaged, passes for one by chance with probability 2^-16.
 inline bool has_partial_checksum(byte_span frame) noexcept {
     constexpr std::size_t ethernet = 14;
-    if (frame.size() < ethernet + 28 || load_be16(frame.data() + 12) != 0x0800) return false;
+    if (frame.size() < ethernet + 28) return false;
+    if (const std::uint16_t type = load_be16(frame.data() + 12); type != 0x0800) {
+        if (type != 0x8100 || load_be16(frame.data() + 16) != 0x0800) return false;
+        frame = frame.subspan(4); // behind a VLAN's tag things stand as behind none
+        if (frame.size() < ethernet + 28) return false;
+    }
     const std::byte* ip = frame.data() + ethernet;
     const std::size_t header = (load_u8(ip) & 0xfu) * 4;
     const std::uint8_t protocol = load_u8(ip + 9);

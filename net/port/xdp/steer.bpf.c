@@ -16,6 +16,7 @@
 #include "steer_maps.h"
 
 volatile const __u32 steering = CW_STEER_ADDRESSES;
+volatile const __u32 vlan = 0; // ours, or 0: frames without a tag, and those whose tag carries a priority only
 
 struct {
     __uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -142,8 +143,11 @@ static __always_inline int is_ours(const void* data, const void* end) {
     if (protocol == bpf_htons(ETH_P_8021Q)) {
         const struct vlan_tag* tag = payload;
         if ((const void*)(tag + 1) > end) return 0;
+        if ((bpf_ntohs(tag->tci) & 0xfff) != vlan) return 0; // another VLAN's: the kernel's
         protocol = tag->protocol;
         payload = tag + 1;
+    } else if (vlan != 0) {
+        return 0;
     }
     if (protocol == bpf_htons(ETH_P_IP)) return ipv4_is_ours(payload, end);
     if (steering == CW_STEER_FLOWS) return 0;

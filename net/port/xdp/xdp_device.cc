@@ -1,6 +1,8 @@
 #include <corewire/net/port/xdp/xdp_device.hh>
 
 #include <corewire/net/port/xdp/steer_maps.h>
+#include <corewire/net/port/xdp/xdp_queue.hh>
+#include <corewire/reactor/base/unique_fd.hh>
 
 #include <steer.skel.h>
 
@@ -10,6 +12,7 @@
 #include <cstring>
 #include <linux/if_link.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -26,6 +29,17 @@ void raise_memory_lock_limit() {
     if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return;
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_MEMLOCK, &limit);
+}
+
+/// Sockets of Linux 6.6 and later take frames in pieces. A kernel looks at the flags before it looks for the interface, and
+/// there is none with index 0.
+bool kernel_takes_pieces() {
+    const unique_fd probe(::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
+    if (!probe) return true; // the port will say why
+    sockaddr_xdp at{};
+    at.sxdp_family = AF_XDP;
+    at.sxdp_flags = XDP_USE_SG;
+    return ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0 || errno != EINVAL;
 }
 
 int quiet(libbpf_print_level, const char*, va_list) { return 0; }
@@ -50,6 +64,19 @@ xdp_device::xdp_device(xdp_device_options options)
     if (!info_.up) {
         fail(ENETDOWN, "the interface '" + options_.interface + "' is down (`ip link set " + options_.interface + " up`)");
     }
+    // On veth that setting says nothing: there the sender's end decides.
+    if (options_.vlan != 0 && info_.strips_vlan_tags && !on_veth()) {
+        fail(ENOTSUP, "the interface '" + options_.interface + "' takes VLAN tags off before they can be seen (`ethtool -K " +
+                          options_.interface + " rxvlan off`)");
+    }
+    if (pieces() && !kernel_takes_pieces()) {
+        if (pieces_ == xdp_pieces::on) {
+            fail(ENOTSUP, "this kernel hands over no frames in pieces (it needs Linux 6.6 or later): leave --xdp-pieces out, and have "
+                          "local senders send none (`ethtool -K THEIR_END tso off gso off`)");
+        }
+        pieces_ = xdp_pieces::off;
+        pieces_missing_ = true;
+    }
     libbpf_set_print(quiet);
     raise_memory_lock_limit();
     load();
@@ -64,12 +91,14 @@ void xdp_device::load() {
     program_.reset(steer::open());
     if (!program_) fail(errno, "cannot open the XDP program");
     program_->rodata->steering = static_cast<__u32>(options_.steering);
+    program_->rodata->vlan = options_.vlan;
     int error = pieces() ? steer::load(program_.get()) : -EINVAL;
     if (error == 0) return;
-    // Kernels before 5.18 refuse a program for frames in pieces.
+    // The kernel may know no programs for frames in pieces (before 5.18).
     program_.reset(steer::open());
     if (!program_) fail(errno, "cannot open the XDP program");
     program_->rodata->steering = static_cast<__u32>(options_.steering);
+    program_->rodata->vlan = options_.vlan;
     bpf_program__set_autoload(program_->progs.steer_pieces, false);
     pieces_ = xdp_pieces::off;
     error = steer::load(program_.get());

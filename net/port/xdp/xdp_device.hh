@@ -46,6 +46,7 @@ struct xdp_device_options {
     xdp_mode mode = xdp_mode::automatic;
     xdp_steering steering = xdp_steering::addresses;
     xdp_pieces pieces = xdp_pieces::automatic; ///< where the kernel can: 6.6 and later
+    std::uint16_t vlan = 0; ///< only frames with this VLAN's tag are ours; 0: only those of none (IEEE 802.1Q)
 };
 
 /// A connection, or (remote all zero) a port of ours, on one address or (local zero) on all.
@@ -79,6 +80,9 @@ public:
     bool generic() const noexcept { return generic_; }
     /// Sockets shall ask for frames in pieces.
     bool pieces() const noexcept { return pieces_ != xdp_pieces::off; }
+    /// They were wanted, and this kernel (before Linux 6.6) has no such thing: a local sender's frames beyond the MTU are lost
+    /// in generic mode. Frames within it are taken as ever.
+    bool pieces_missing() const noexcept { return pieces_missing_; }
     /// The program made for frames in pieces is in.
     bool pieces_program() const noexcept { return attached_for_pieces_.load(std::memory_order_relaxed); }
     /// A frame has come in pieces: others will. From any shard; the first call changes the program, with no frame lost.
@@ -98,6 +102,7 @@ private:
     int link_ = -1;
     bool generic_ = false;
     xdp_pieces pieces_; ///< what the kernel lets us have of what was asked for
+    bool pieces_missing_ = false;
     std::atomic<bool> attached_for_pieces_{false};
     std::mutex set_up_; ///< ports are made one after the other
 };

@@ -139,11 +139,7 @@ void xdp_port::bind_queue(xdp_queue& q, bool first) {
         return xsk_socket__create_shared(&q.socket, device_->interface().c_str(), q.index, umem_, &q.rx, &q.tx, &q.fill,
                                          &q.completion, &config);
     };
-    int error = until_not_busy(create);
-    if (error == -EINVAL && first && device_->pieces()) { // before Linux 6.6
-        config.bind_flags = static_cast<__u16>(config.bind_flags & ~XDP_USE_SG);
-        error = until_not_busy(create);
-    }
+    const int error = until_not_busy(create);
     if (error != 0) explain(-error, "queue " + std::to_string(q.index) + " of '" + device_->interface() + "'");
 }
 

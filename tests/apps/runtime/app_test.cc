@@ -1,7 +1,9 @@
 // Whole programs, each in a process of its own: what they print, and how they exit.
 // ctest: processors=2
 #include <corewire/apps/runtime/app.hh>
+#include <corewire/net/socket/bind_error.hh>
 #include <corewire/net/socket/tcp_listener.hh>
+#include <corewire/net/socket/udp_socket.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 #include <corewire/reactor/task/sleep.hh>
 
@@ -129,15 +131,45 @@ BOOST_AUTO_TEST_CASE(a_body_that_fails_ends_with_1_and_its_message) {
     BOOST_TEST(e.said == "prog: the database is gone\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_body_that_lacks_a_privilege_or_an_address_ends_with_2) {
+BOOST_AUTO_TEST_CASE(a_body_that_may_not_bind_its_port_ends_with_2_and_what_to_do) {
     const ended denied = with_arguments({"--net=kernel", "--cores=1"}, []() -> task<> {
-        throw std::system_error(EACCES, std::generic_category(), "bind 0.0.0.0:7");
+        throw bind_error(std::system_error(EACCES, std::generic_category(), "bind 0.0.0.0:7"));
         co_return;
     });
     BOOST_TEST(denied.exit_code == 2);
     BOOST_TEST(denied.mentions("bind 0.0.0.0:7"));
-    BOOST_TEST(denied.mentions("root"));
+    BOOST_TEST(denied.mentions("CAP_NET_BIND_SERVICE"));
     BOOST_TEST(denied.in_one_line());
+}
+
+task<> fails_to_open(int code) {
+    throw std::system_error(code, std::generic_category(), "open /var/lib/orders");
+    co_return;
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_a_bodys_work_is_no_error_of_setting_up_whatever_its_code) {
+    for (const int code : {EACCES, EPERM, EADDRINUSE, EADDRNOTAVAIL}) {
+        const ended e = with_arguments({"--net=kernel", "--cores=1"}, [code] { return fails_to_open(code); });
+        BOOST_TEST(e.exit_code == 1);
+        BOOST_TEST(e.said == "prog: open /var/lib/orders: " + std::generic_category().message(code) + "\n");
+    }
+}
+
+task<> binds_elsewhere(bool datagrams) {
+    const socket_address nowhere(ipv4(198, 51, 100, 77), 4007);
+    if (datagrams) static_cast<void>(udp_socket::bind(nowhere));
+    else static_cast<void>(tcp_listener::bind(nowhere));
+    co_return;
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_the_host_does_not_have_is_one_line_and_2) {
+    for (const bool datagrams : {false, true}) {
+        const ended e = with_arguments({"--net=kernel", "--cores=1"}, [datagrams] { return binds_elsewhere(datagrams); });
+        BOOST_TEST(e.exit_code == 2);
+        BOOST_TEST(e.mentions("198.51.100.77:4007"));
+        BOOST_TEST(e.mentions("`ip address`"));
+        BOOST_TEST(e.in_one_line(), e.said);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_port_that_another_program_has_is_one_line_and_2) {

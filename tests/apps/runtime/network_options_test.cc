@@ -74,6 +74,23 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
     BOOST_TEST(to_string(*tap.options.host_address) == "192.0.2.1/24");
 }
 
+BOOST_AUTO_TEST_CASE(a_vlan_has_a_number_and_goes_with_the_stacks_of_an_interface) {
+    BOOST_TEST(parse("").options.vlan == 0);
+    for (const char* net : {"xdp --interface cw0", "verbs --device mlx5_0", "tap", "auto"}) {
+        const parsed p = parse(std::string("--vlan 7 --address 192.0.2.2/24 --net ") + net);
+        BOOST_TEST(p.refusal == "");
+        BOOST_TEST(p.options.vlan == 7);
+    }
+    for (const char* none : {"0", "4095", "-1", "seven"})
+        BOOST_TEST(parse(std::string("--net tap --vlan ") + none).refusal.starts_with("--vlan"));
+    CHECK_REFUSED("--net wire --vlan 7", "--vlan is for --net=verbs and --net=xdp and --net=tap: leave it out with --net=wire");
+    CHECK_REFUSED("--net xdp --interface cw0 --shared --vlan 7",
+                  "--vlan: the kernel's own address is on its VLAN interface, which --shared does not reach: give --address "
+                  "A.B.C.D/LENGTH instead of --shared");
+    BOOST_TEST(parse("--net tap --address 192.0.2.2/24 --host-address 192.0.2.1/24 --vlan 7").refusal.starts_with("--host-address is"));
+    BOOST_TEST(parse("--net xdp --interface cw0 --vlan 7", true).refusal.starts_with("--raw"));
+}
+
 BOOST_AUTO_TEST_CASE(a_config_file_has_the_same_keys_and_the_command_line_wins) {
     const std::string path = "network_options_test." + std::to_string(::getpid()) + ".toml";
     std::ofstream(path) << "net = \"tap\"\naddress = \"192.0.2.2/24\"\ncores = \"2\"\n";
@@ -154,6 +171,18 @@ BOOST_AUTO_TEST_CASE(auto_takes_the_best_that_works_and_says_why) {
     BOOST_TEST(chosen("--address=192.0.2.2/24", nothing) ==
                "kernel: making a tap interface needs root (CAP_NET_ADMIN) and /dev/net/tun");
     BOOST_TEST(chosen("--net=wire", root_and_interface) == "wire: ");
+}
+
+BOOST_AUTO_TEST_CASE(auto_does_not_choose_the_kernels_sockets_where_io_uring_is_forbidden) {
+    const host_facts forbidden{.no_uring = "io_uring is forbidden here: allow it"};
+    const parsed nothing_given = parse("");
+    BOOST_CHECK_EXCEPTION(choose_network(nothing_given.options, forbidden), setup_error, [](const setup_error& e) {
+        return std::string(e.what()) == "--net=auto: there is no --interface and no --address, and the kernel's sockets need io_uring: "
+                                        "io_uring is forbidden here: allow it";
+    });
+    const host_facts root{.may_administer = true, .may_make_taps = true, .no_uring = forbidden.no_uring};
+    BOOST_TEST(chosen("--address=192.0.2.2/24", root) == "tap: there is an --address and no --interface");
+    BOOST_TEST(chosen("--net=kernel", forbidden) == "kernel: "); // named: refused when it is set up
 }
 
 BOOST_AUTO_TEST_SUITE_END()
