@@ -36,6 +36,7 @@ if(COREWIRE_WERROR)
 endif()
 
 if(COREWIRE_SANITIZE)
+    set(CMAKE_POSITION_INDEPENDENT_CODE ON) # shared_libraries.cmake
     add_compile_options(-fsanitize=${COREWIRE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     add_link_options(-fsanitize=${COREWIRE_SANITIZE})
 endif()

@@ -1,16 +1,23 @@
 # Shared libraries that other programs load: libcorewire_packetdrill.so. What they take from the layers is compiled once
 # more, as position-independent code: the static libraries are for programs, whose thread-local variables cost nothing.
+# Builds with a sanitizer measure nothing: there the static libraries are position-independent and serve both.
 # Nothing is exported but what the library's exports.map names.
 
 # corewire_shared_library(NAME SOURCES... FROM FOLDERS...): bin/libcorewire_NAME.so
 function(corewire_shared_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "MAP" "SOURCES;FROM")
     set(sources ${arg_SOURCES})
-    foreach(folder IN LISTS arg_FROM)
-        file(GLOB_RECURSE more CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.cc")
-        list(APPEND sources ${more})
-    endforeach()
+    if(NOT COREWIRE_SANITIZE)
+        foreach(folder IN LISTS arg_FROM)
+            file(GLOB_RECURSE more CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.cc")
+            list(APPEND sources ${more})
+        endforeach()
+    endif()
     add_library(corewire_${name} SHARED ${sources})
+    if(COREWIRE_SANITIZE)
+        target_link_libraries(corewire_${name} PRIVATE corewire_net corewire_reactor)
+        target_link_options(corewire_${name} PRIVATE LINKER:--exclude-libs,ALL)
+    endif()
     target_compile_options(corewire_${name} PRIVATE -fPIC -ffunction-sections -fvisibility=hidden -fvisibility-inlines-hidden)
     target_include_directories(corewire_${name} PRIVATE "${COREWIRE_INCLUDE_TREE}")
     target_link_libraries(corewire_${name} PRIVATE Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc
