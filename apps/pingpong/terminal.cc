@@ -1,27 +1,18 @@
 #include <corewire/apps/pingpong/terminal.hh>
 
 #include <corewire/apps/pingpong/report.hh>
+#include <corewire/reactor/base/without_signals.hh>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <unistd.h>
 
 namespace corewire::pingpong {
 
-namespace {
-
-/// Signals belong to the runtime's threads.
-void block_signals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
-
-} // namespace
-
 progress_display::progress_display(const std::vector<progress_board>& boards, bool wanted) : boards_(boards) {
-    if (wanted && isatty(STDERR_FILENO) == 1) thread_ = std::thread([this] { show_until_stopped(); });
+    if (!wanted || isatty(STDERR_FILENO) != 1) return;
+    const without_signals here;
+    thread_ = std::thread([this] { show_until_stopped(); });
 }
 
 void progress_display::stop() {
@@ -37,7 +28,6 @@ void progress_display::stop() {
 
 void progress_display::show_until_stopped() {
     using namespace std::chrono_literals;
-    block_signals();
     const auto start = std::chrono::steady_clock::now();
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, 1s, [this] { return stopping_; })) {

@@ -3,81 +3,37 @@
 #include <corewire/reactor/file/io_engine.hh>
 #include <corewire/reactor/file/io_execute.hh>
 
-#include <csignal>
-#include <pthread.h>
-#include <sched.h>
-#include <system_error>
-
 namespace corewire {
 
 namespace {
 
 /// Where this process may run, before any thread was pinned: helpers must not share the core of the shard that made them.
-cpu_set_t affinity_at_start() noexcept {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    ::sched_getaffinity(0, sizeof set, &set);
-    return set;
-}
-const cpu_set_t everywhere = affinity_at_start();
-
-/// For its scope all signals are blocked: threads made meanwhile never take one.
-class without_signals {
-public:
-    without_signals() noexcept {
-        sigset_t all;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before_);
-    }
-    ~without_signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    without_signals(const without_signals&) = delete;
-
-private:
-    sigset_t before_;
-};
+const cpu_set_t everywhere = affinity_of_this_thread();
 
 } // namespace
 
-helper_threads::~helper_threads() {
-    {
-        const std::lock_guard lock(mutex_);
-        ending_ = true;
-    }
-    work_.notify_all();
-    for (std::thread& each : threads_) each.join();
-}
-
-bool helper_threads::one_more() noexcept {
-    try {
-        const without_signals here;
-        threads_.emplace_back([this] { work(); });
-        return true;
-    } catch (const std::exception&) {
-        return false;
-    }
-}
+helper_threads::helper_threads(reactor& loop, io_engine& engine, unsigned most)
+    : loop_(loop), engine_(engine),
+      workers_("cw-helper", most, everywhere, [this](std::unique_lock<std::mutex>& lock) { one_request(lock); }) {}
 
 bool helper_threads::start(io_request& r) noexcept {
-    bool wanted;
     {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard lock(workers_.mutex());
+        if (!workers_.expect_job()) return false;
         r.begun_ = false;
+        r.give_up_.store(false, std::memory_order_relaxed);
         queue_.push_back(r);
-        wanted = ++queued_ > idle_;
     }
-    work_.notify_one();
-    if (!wanted || threads_.size() >= most_ || one_more() || !threads_.empty()) return true;
-    const std::lock_guard lock(mutex_);
-    r.unlink();
-    --queued_;
-    return false;
+    workers_.job_there();
+    return true;
 }
 
 bool helper_threads::withdraw(io_request& r) noexcept {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(workers_.mutex());
+    r.give_up_.store(true, std::memory_order_relaxed);
     if (r.begun_) return false;
     r.unlink();
-    --queued_;
+    workers_.job_withdrawn();
     return true;
 }
 
@@ -85,7 +41,7 @@ bool helper_threads::poll() noexcept {
     if (quiet()) return false;
     intrusive_list<io_request> arrived;
     {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard lock(workers_.mutex());
         any_done_.store(false, std::memory_order_relaxed);
         arrived.splice_back(done_);
     }
@@ -98,35 +54,25 @@ bool helper_threads::poll() noexcept {
 
 void helper_threads::wait() noexcept {
     {
-        std::unique_lock lock(mutex_);
+        std::unique_lock lock(workers_.mutex());
         finished_.wait(lock, [this] { return any_done_.load(std::memory_order_relaxed); });
     }
     poll();
 }
 
-void helper_threads::work() noexcept {
-    pthread_setname_np(pthread_self(), "cw-helper");
-    ::sched_setaffinity(0, sizeof everywhere, &everywhere);
-    std::unique_lock lock(mutex_);
-    for (;;) {
-        ++idle_;
-        work_.wait(lock, [this] { return !queue_.empty() || ending_; });
-        --idle_;
-        if (queue_.empty()) return;
-        io_request& r = queue_.pop_front();
-        --queued_;
-        r.begun_ = true;
-        lock.unlock();
-        const int result = execute(r.arguments);
-        lock.lock();
-        r.result_ = result;
-        done_.push_back(r);
-        any_done_.store(true, std::memory_order_release);
-        lock.unlock();
-        finished_.notify_one();
-        loop_.wake_if_asleep();
-        lock.lock();
-    }
+void helper_threads::one_request(std::unique_lock<std::mutex>& lock) noexcept {
+    io_request& r = queue_.pop_front();
+    r.begun_ = true;
+    lock.unlock();
+    const int result = execute(r.arguments, &r.give_up_);
+    lock.lock();
+    r.result_ = result;
+    done_.push_back(r);
+    any_done_.store(true, std::memory_order_release);
+    lock.unlock();
+    finished_.notify_one();
+    loop_.wake_if_asleep();
+    lock.lock();
 }
 
 } // namespace corewire

@@ -7,6 +7,8 @@
 #include <corewire/reactor/file/uring_operation.hh>
 #include <corewire/reactor/task/waiter.hh>
 
+#include <atomic>
+
 namespace corewire {
 
 class io_engine;
@@ -49,6 +51,7 @@ private:
     place place_ = place::nowhere;
     bool cancelled_ = false;
     bool begun_ = false; ///< by a helper
+    std::atomic<bool> give_up_{false}; ///< whoever asked no longer wants it: the helper stops where it can
     std::uint8_t group_ = 0;
     const run_queue* queue_ = detail::running_queue; ///< of the scheduling group in which it was made: it waits in line as that
 };

@@ -1,9 +1,9 @@
 #include <corewire/reactor/log/log_writer.hh>
 
+#include <corewire/reactor/base/without_signals.hh>
 #include <corewire/reactor/log/escape.hh>
 #include <corewire/reactor/loop/tsc_clock.hh>
 
-#include <csignal>
 #include <pthread.h>
 #include <stdexcept>
 
@@ -25,7 +25,9 @@ log_writer::log_writer(log_options options)
     if (const std::string wrong = levels_.set(options_.levels); !wrong.empty()) throw std::invalid_argument("log levels: " + wrong);
     if (!options_.time_of_day) options_.time_of_day = wall_now;
     for (unsigned shard = 0; shard < options_.shards; ++shard) rings_.push_back(std::make_unique<log_ring>(options_.records));
-    if (options_.own_thread) thread_ = std::thread([this] { keep_writing(); });
+    if (!options_.own_thread) return;
+    const without_signals here; // SIGPIPE too: a reader of stderr that has gone is a lost line
+    thread_ = std::thread([this] { keep_writing(); });
 }
 
 log_writer::~log_writer() {
@@ -50,9 +52,6 @@ void log_writer::wake() noexcept {
 
 void log_writer::keep_writing() noexcept {
     ::pthread_setname_np(::pthread_self(), "log");
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, nullptr); // SIGPIPE too: a reader of stderr that has gone is a lost line
     for (;;) {
         const bool last = stopping_.load(std::memory_order_acquire); // before the look at the rings
         try {

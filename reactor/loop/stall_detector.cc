@@ -2,6 +2,7 @@
 
 #include <corewire/reactor/base/backtrace.hh>
 #include <corewire/reactor/base/unique_fd.hh>
+#include <corewire/reactor/base/without_signals.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/loop/tsc_clock.hh>
 
@@ -94,6 +95,7 @@ stall_detector::stall_detector(stall_options options) : options_(std::move(optio
     action.sa_flags = SA_RESTART;
     if (::sigaction(stall_signal(), &action, nullptr) != 0)
         throw std::system_error(errno, std::generic_category(), "the stall detector's signal handler");
+    const without_signals here;
     thread_ = std::thread([this] { keep_looking(); });
 }
 
@@ -155,9 +157,6 @@ void stall_detector::rest() noexcept {
 
 void stall_detector::keep_looking() {
     ::pthread_setname_np(::pthread_self(), "stall-detector");
-    sigset_t all;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
     std::unique_lock lock(mutex_);
     while (!stopping_) {
         const time_point now = real_clock().now();

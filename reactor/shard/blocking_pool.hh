@@ -1,5 +1,5 @@
 // Threads on which calls may block, so that no shard does: the other end of run_blocking(). Owned by the runtime, used by all
-// shards. A mutex guards the queue.
+// shards. The workers' mutex guards the queue.
 //
 //     shard: start(job) --queue--> a helper: execute() --the shard's external_inbox--> shard: the caller is woken
 //
@@ -8,17 +8,14 @@
 // further one is refused (EAGAIN) and counted.
 #pragma once
 
+#include <corewire/reactor/base/worker_threads.hh>
 #include <corewire/reactor/shard/external_inbox.hh>
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <sched.h>
-#include <thread>
-#include <vector>
 
 namespace corewire {
 
@@ -44,9 +41,8 @@ public:
 class blocking_pool {
 public:
     /// On a thread that is not pinned: helpers may run wherever it may.
-    explicit blocking_pool(blocking_options options) noexcept;
-    /// Waits for what runs; what waits is destroyed.
-    ~blocking_pool();
+    /// Its end waits for what runs; what waits is destroyed.
+    explicit blocking_pool(blocking_options options);
 
     /// False: no room, and `job` stays with the caller. From any shard.
     bool start(std::unique_ptr<blocking_job>& job);
@@ -55,18 +51,13 @@ public:
     blocking_statistics statistics() const;
 
 private:
-    void work() noexcept;
-    bool one_more() noexcept;
+    bool refuse() noexcept;
+    void one_job(std::unique_lock<std::mutex>& lock) noexcept;
 
     const blocking_options options_;
-    cpu_set_t everywhere_;
-    mutable std::mutex mutex_;
-    std::condition_variable work_;
-    std::deque<std::unique_ptr<blocking_job>> queue_;
-    std::vector<std::thread> threads_;
-    unsigned idle_ = 0;
-    bool ending_ = false;
+    std::deque<std::unique_ptr<blocking_job>> queue_; ///< guarded, like the statistics, by the workers' mutex
     blocking_statistics statistics_;
+    mutable worker_threads workers_; ///< the last member: they end first
 };
 
 } // namespace corewire

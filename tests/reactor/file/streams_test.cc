@@ -4,6 +4,13 @@
 #include <corewire/reactor/file/file_copy.hh>
 #include <corewire/reactor/file/file_reader.hh>
 #include <corewire/reactor/file/file_writer.hh>
+#include <corewire/reactor/file/io_execute.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+#include <atomic>
+#include <fcntl.h>
+#include <iostream>
+#include <unistd.h>
 
 namespace corewire::testing {
 
@@ -333,6 +340,55 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_copy_reads_and_writes_where_the_kernel_will_not,
     BOOST_TEST((contents(world.directory / "b") == text));
     sick = true;
     BOOST_TEST(world.run(error_of(copied(world.directory / "a", world.directory / "b"))) == EIO);
+}
+
+BOOST_AUTO_TEST_CASE(a_helper_that_copies_stops_after_the_piece_in_which_nobody_wants_it_any_more) {
+    const temporary_directory directory;
+    const unique_fd from(::open((directory / "a").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    const unique_fd to(::open((directory / "b").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    BOOST_REQUIRE(::ftruncate(from.get(), 70 << 20) == 0);
+    io_arguments a;
+    a.opcode = io_opcode::copy;
+    a.fd = from.get();
+    a.other_fd = to.get();
+    a.length = 1 << 30;
+    std::atomic<bool> give_up{true};
+    const int n = execute(a, &give_up);
+    if (n == -EXDEV || n == -EOPNOTSUPP || n == -ENOSYS || n == -EINVAL) {
+        std::cout << "SKIPPED: copy_file_range(2) does not work here\n";
+        return;
+    }
+    BOOST_TEST(n == 32 << 20); // never 0, which would mean the end of the file
+    a.offset = a.other_offset = 32 << 20;
+    give_up = false;
+    BOOST_TEST(execute(a, &give_up) == 38 << 20); // all that is left, in one request
+    a.offset = a.other_offset = 70 << 20;
+    BOOST_TEST(execute(a, &give_up) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_that_is_stopped_is_whole_or_says_so) {
+    file_world world;
+    BOOST_REQUIRE(::truncate((put(world.directory / "a", "x"), world.directory / "a").c_str(), 512 << 20) == 0);
+    stop_source stop;
+    const auto copied = [](std::string from, std::string to, stop_token until) -> task<> {
+        file source = co_await file::open(from);
+        file target = co_await file::create(to);
+        co_await copy(source, target, {}, {.stop = until});
+    };
+    int why = 0;
+    bool done = false;
+    const auto watched = [](task<> work, int& error, bool& ended) -> task<> {
+        error = co_await error_of(std::move(work));
+        ended = true;
+    };
+    task_group tasks{"copying"};
+    tasks.spawn(watched(copied(world.directory / "a", world.directory / "b", stop.token()), why, done));
+    std::error_code none;
+    world.turn_until([&] { return done || std::filesystem::file_size(world.directory / "b", none) - 1 < (1u << 30); });
+    stop.request_stop();
+    while (!done) world.loop.poll_once();
+    if (why == 0) BOOST_TEST(std::filesystem::file_size(world.directory / "b") == std::uintmax_t{512 << 20}); // it was faster
+    else BOOST_TEST(why == ECANCELED);
 }
 
 BOOST_AUTO_TEST_CASE(a_destroyed_stream_takes_its_buffers_back) {
