@@ -328,7 +328,8 @@ BOOST_AUTO_TEST_CASE(a_reactor_does_not_sleep_while_another_group_has_work) {
     BOOST_TEST(r.sleeps() <= 1u);
 }
 
-/// Time on the CPU: what other processes take meanwhile does not pass on it.
+/// Time on the CPU: what other processes take meanwhile does not pass on it. A system call, and a slow one where others wear out the
+/// caches: who computes does so for much longer than it takes.
 struct cpu_clock final : clock_source {
     time_point now() noexcept override {
         timespec t;
@@ -340,7 +341,7 @@ struct cpu_clock final : clock_source {
 task<> computes(clock_source& clock, time_point end, duration& had) {
     std::uint64_t x = 1;
     for (time_point before = clock.now(); before < end;) {
-        for (int i = 0; i < 5000; ++i) x = x * 6364136223846793005ull + 1442695040888963407ull;
+        for (int i = 0; i < 100'000; ++i) x = x * 6364136223846793005ull + 1442695040888963407ull;
         asm volatile("" : : "r"(x));
         const time_point after = clock.now();
         had += after - before;

@@ -1,5 +1,5 @@
 // barrier: nobody goes on before everybody has come, round after round.
-#include "runtime_of_two.hh"
+#include "some_shards.hh"
 
 #include <corewire/reactor/shard/barrier.hh>
 #include <corewire/reactor/task/spawn.hh>

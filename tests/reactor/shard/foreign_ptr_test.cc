@@ -1,5 +1,5 @@
 // foreign_ptr: the object is used and destroyed at home, wherever its owner is, also when the ring is full or the loops have ended.
-#include "runtime_of_two.hh"
+#include "some_shards.hh"
 
 #include <corewire/reactor/shard/foreign_ptr.hh>
 #include <corewire/reactor/task/event.hh>
@@ -90,17 +90,10 @@ BOOST_AUTO_TEST_CASE(a_full_ring_delays_the_freeing_and_loses_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(owners_that_are_abandoned_at_shutdown_send_home_what_they_own) {
-    corewire::runtime_options options;
-    options.cpus = {0, 0};
-    options.pin = false;
-    options.handle_signals = false;
+    corewire::runtime_options options = shard_test::shards(2);
     options.drain = std::chrono::milliseconds{1};
     options.mail.ring_slots = 4; // when the loops have ended nobody empties it in the usual way
-    corewire::runtime all(options);
-    all.run([]() -> task<> {
-        const auto nothing = []() -> task<> { co_return; };
-        return this_shard::id() == 0 ? abandoned_at_shutdown() : nothing();
-    });
+    run_on_first(abandoned_at_shutdown, options);
     BOOST_CHECK_EQUAL(alive.load(), 0);
     BOOST_CHECK_EQUAL(died_abroad.load(), 0);
 }

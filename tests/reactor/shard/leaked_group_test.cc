@@ -1,6 +1,6 @@
 // Nothing detached outlives its owner, and whoever forgets to join a group is told its name.
-#include <corewire/reactor/shard/runtime.hh>
-#include <corewire/reactor/task/sleep.hh>
+#include "some_shards.hh"
+
 #include <corewire/reactor/task/task_group.hh>
 #include <tests/reactor/task/driven.hh>
 
@@ -73,10 +73,7 @@ BOOST_AUTO_TEST_CASE(one_that_was_joined_or_emptied_on_purpose_is_not) {
 }
 
 BOOST_AUTO_TEST_CASE(what_outlives_the_stop_is_abandoned_and_every_group_of_it_named) {
-    runtime_options options;
-    options.cpus = {0};
-    options.pin = false;
-    options.handle_signals = false;
+    runtime_options options = shard_test::shards(1);
     options.drain = 10ms;
     corewire::runtime r(options);
     static bool gone;

@@ -1,7 +1,8 @@
 // Calls that block, on helper threads: results, errors, limits, cancellation, shutdown.
 // ctest: timeout=120 processors=2
+#include "some_shards.hh"
+
 #include <corewire/reactor/shard/run_blocking.hh>
-#include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/task/task_group.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -16,18 +17,9 @@
 
 using namespace corewire;
 using namespace std::chrono_literals;
+using shard_test::shards;
 
 namespace {
-
-runtime_options shards(unsigned count, blocking_options pool = {}) {
-    runtime_options options;
-    for (unsigned i = 0; i < count; ++i) options.cpus.push_back(i);
-    options.pin = false;
-    options.handle_signals = false;
-    options.loop.spin = 50us;
-    options.blocking = pool;
-    return options;
-}
 
 std::atomic<bool> go; ///< what the helpers of a test wait for
 std::atomic<int> begun, ran;
@@ -39,6 +31,12 @@ void block() {
 void start_over() {
     go = false;
     begun = ran = 0;
+}
+
+runtime_options with_pool(unsigned count, blocking_options pool) {
+    runtime_options options = shards(count);
+    options.blocking = pool;
+    return options;
 }
 
 task<> blocks(wait_limits limits, std::errc& outcome) {
@@ -99,7 +97,7 @@ BOOST_AUTO_TEST_CASE(the_shard_goes_on_while_a_helper_blocks) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_and_queue_are_limited_and_what_does_not_fit_is_refused) {
-    corewire::runtime r(shards(1, {.threads = 2, .queue = 3}));
+    corewire::runtime r(with_pool(1, {.threads = 2, .queue = 3}));
     start_over();
     r.run([]() -> task<> {
         blocking_pool& pool = corewire::runtime::current().blocking();
@@ -123,7 +121,7 @@ BOOST_AUTO_TEST_CASE(threads_and_queue_are_limited_and_what_does_not_fit_is_refu
 }
 
 BOOST_AUTO_TEST_CASE(a_call_that_is_given_up_in_the_queue_never_begins_and_one_that_has_begun_runs_on) {
-    corewire::runtime r(shards(1, {.threads = 1}));
+    corewire::runtime r(with_pool(1, {.threads = 1}));
     start_over();
     r.run([]() -> task<> {
         std::errc running{}, queued{}, stopped{};

@@ -1,10 +1,10 @@
 // The runtime on real threads: start, failure, stop, drain, signals, sleep and wake. Shards are not pinned where the
 // test does not need it, so that it also runs where fewer CPUs are allowed.
 // ctest: processors=2
+#include "some_shards.hh"
+
 #include <corewire/reactor/shard/future.hh>
 #include <corewire/reactor/shard/remote_call.hh>
-#include <corewire/reactor/shard/runtime.hh>
-#include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/topology/pinning.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -20,19 +20,10 @@
 
 using namespace corewire;
 using namespace std::chrono_literals;
+using shard_test::shards;
+using shard_test::until_stopped;
 
 namespace {
-
-runtime_options shards(unsigned count) {
-    runtime_options options;
-    for (unsigned i = 0; i < count; ++i) options.cpus.push_back(i);
-    options.pin = false;
-    options.handle_signals = false;
-    options.loop.spin = 50us;
-    return options;
-}
-
-task<> until_stopped() { co_await sleep_for(std::chrono::hours{24}, this_shard::stopping()); }
 
 /// Runs `child` in a process of its own and returns its wait status.
 template <typename Child>

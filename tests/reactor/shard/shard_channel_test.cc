@@ -1,5 +1,5 @@
 // shard_channel<T>: many shards into one: order, credits, a full ring, closing, and shutdown.
-#include "runtime_of_two.hh"
+#include "some_shards.hh"
 
 #include <corewire/reactor/shard/shard_channel.hh>
 #include <corewire/reactor/task/sleep.hh>

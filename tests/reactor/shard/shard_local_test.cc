@@ -1,5 +1,5 @@
 // shard_local<T>: one for each shard, made on first use, destroyed on its own shard when that ends.
-#include "runtime_of_two.hh"
+#include "some_shards.hh"
 
 #include <corewire/reactor/shard/remote_call.hh>
 #include <corewire/reactor/shard/shard_local.hh>

@@ -1,8 +1,6 @@
 // Work that other threads hand in: results, errors, back-pressure, order, shutdown.
 // ctest: timeout=120 processors=2
-#include <corewire/reactor/shard/runtime.hh>
-#include <corewire/reactor/shard/this_shard.hh>
-#include <corewire/reactor/task/sleep.hh>
+#include "some_shards.hh"
 
 #include <boost/test/unit_test.hpp>
 
@@ -17,24 +15,10 @@
 
 using namespace corewire;
 using namespace std::chrono_literals;
+using shard_test::shards;
+using shard_test::until_stopped;
 
 namespace {
-
-runtime_options shards(unsigned count) {
-    runtime_options options;
-    for (unsigned i = 0; i < count; ++i) options.cpus.push_back(i);
-    options.pin = false;
-    options.handle_signals = false;
-    options.loop.spin = 50us;
-    return options;
-}
-
-task<> until_stopped() {
-    try {
-        co_await sleep_for(1h, this_shard::stopping());
-    } catch (const std::system_error&) {
-    }
-}
 
 /// Runs shards that do nothing by themselves while `outside` runs on a thread of its own; then stops them.
 template <typename Outside>
