@@ -105,18 +105,9 @@ void process_log::set_up(unsigned shard) {
     shards_[shard] = std::make_unique<shard_log>(writer_, writer_.ring(shard), reactor::current());
 }
 
-void process_log::register_stalls(metric_registry* registry) {
-    stall_group_.emplace(registry);
-    stall_group_->counter(
-        "corewire_stalls_total", "Tasks that held their core too long, of all shards, as of the last report in the log.",
-        [](const void* of) noexcept { return static_cast<const std::atomic<std::uint64_t>*>(of)->load(std::memory_order_relaxed); },
-        &stalls_);
-}
-
 void process_log::tear_down(unsigned shard) noexcept { shards_[shard].reset(); }
 
 void process_log::report(const stall_report& stall) {
-    stalls_.fetch_add(1 + stall.unreported, std::memory_order_relaxed);
     std::istringstream text(to_string(stall));
     std::vector<std::string> lines;
     for (std::string line; std::getline(text, line);) lines.push_back(line);

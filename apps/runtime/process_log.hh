@@ -7,12 +7,9 @@
 #include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/log/log_writer.hh>
 #include <corewire/reactor/log/shard_log.hh>
-#include <corewire/reactor/metrics/registry.hh>
 
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,9 +58,6 @@ public:
     void tear_down(unsigned shard) noexcept;
     /// On the stall detector's thread.
     void report(const stall_report& stall);
-    /// On shard 0: the count of stalls, from here to there a metric.
-    void register_stalls(metric_registry* registry);
-    void forget_stalls() noexcept { stall_group_.reset(); }
     log_writer& writer() noexcept { return writer_; }
 
 private:
@@ -71,8 +65,6 @@ private:
     std::string levels_given_;
     log_writer writer_;
     std::vector<std::unique_ptr<shard_log>> shards_;
-    std::atomic<std::uint64_t> stalls_{0};
-    std::optional<metric_group> stall_group_;
     level_signal signal_{[this] { read_levels_again(); }}; ///< last: its thread uses the others
 };
 

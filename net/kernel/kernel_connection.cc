@@ -36,8 +36,21 @@ kernel_connection::kernel_connection(kernel_provider& provider, unique_fd fd, co
       }),
       provider_(provider), options_(options), drain_timer_(this) {
     provider.keep(*this);
+    provider.enlist(*this);
     peer_ = peer_address_of(fd_.get());
     connected_ = true;
+}
+
+kernel_connection::~kernel_connection() {
+    provider_.delist(*this);
+    ++provider_.statistics().closed;
+}
+
+tcp::tcp_state kernel_connection::presumed_state() const noexcept {
+    if (error_ != std::errc{}) return tcp::tcp_state::closed;
+    if (!connected_) return tcp::tcp_state::syn_sent;
+    if (at_end_) return fin_sent_ ? tcp::tcp_state::last_ack : tcp::tcp_state::close_wait;
+    return fin_sent_ ? tcp::tcp_state::fin_wait_2 : tcp::tcp_state::established;
 }
 
 kernel_connection::kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options,
@@ -62,6 +75,7 @@ void kernel_connection::on_connected(int result, unsigned) noexcept {
         fail(static_cast<std::errc>(-result));
         return;
     }
+    ++provider_.statistics().connected;
     connected_ = true;
     finish(connecting_);
     if (wants_bytes()) receive();
@@ -116,6 +130,8 @@ void kernel_connection::on_received(int result, unsigned flags) noexcept {
     if ((flags & IORING_CQE_F_BUFFER) != 0) {
         frame& f = provider_.stream_buffers().take(flags);
         if (result > 0 && !abandoned()) {
+            ++provider_.statistics().tcp.receives;
+            provider_.statistics().tcp.received_bytes += static_cast<std::uint32_t>(result);
             received_.push(f, static_cast<std::uint32_t>(result));
         } else {
             release(f);
@@ -210,12 +226,24 @@ void kernel_connection::send_by_ring() noexcept {
     });
 }
 
+/// The result of a send(2), or a negative error of the ring's. Leaves errno alone.
+ssize_t kernel_connection::count_sent(ssize_t result) noexcept {
+    kernel_traffic& count = provider_.statistics().tcp;
+    if (result >= 0) {
+        ++count.sends;
+        count.sent_bytes += static_cast<std::uint64_t>(result);
+    } else if (result == -EAGAIN || (result == -1 && errno == EAGAIN)) {
+        ++count.send_waits;
+    }
+    return result;
+}
+
 /// Gives the kernel what was taken from a writer. True when none is left, also because the connection has failed.
 bool kernel_connection::send_queued() noexcept {
     if (send_.in_kernel()) return false;
     queued_sender::unlink();
     while (!sending_.empty()) {
-        const ssize_t sent = ::send(fd_.get(), sending_.data(), sending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t sent = count_sent(::send(fd_.get(), sending_.data(), sending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
         if (sent >= 0) {
             sending_.remove_prefix(static_cast<std::uint32_t>(sent));
         } else if (errno == EAGAIN) {
@@ -232,6 +260,7 @@ bool kernel_connection::send_queued() noexcept {
 }
 
 void kernel_connection::on_sent(int result, unsigned) noexcept {
+    if (result != -EPERM) count_sent(result); // -1, which is how send(2) says that errno has it
     if (result >= 0) {
         sending_.remove_prefix(static_cast<std::uint32_t>(result));
     } else if (result != -EAGAIN && result != -EINTR) {
@@ -254,7 +283,7 @@ bool kernel_connection::push(write_operation& op) noexcept {
             op.owned = {};
             return true;
         }
-        const ssize_t sent = ::send(fd_.get(), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        const ssize_t sent = count_sent(::send(fd_.get(), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
         if (sent < 0) {
             if (errno == EINTR) continue;
             if (errno == EAGAIN) return false;
@@ -471,8 +500,19 @@ void kernel_connection::cancel(socket_operation& op) noexcept {
 }
 
 void kernel_connection::fail(std::errc why) noexcept {
-    if (error_ == std::errc{}) error_ = why;
+    if (error_ == std::errc{}) {
+        error_ = why;
+        count_failure(why);
+    }
     fail_all(error_);
+}
+
+void kernel_connection::count_failure(std::errc why) noexcept {
+    kernel_statistics& count = provider_.statistics();
+    if (!connected_) ++count.connects_failed;
+    else if (why == std::errc::connection_reset) ++count.died_by_reset;
+    else if (why == std::errc::timed_out) ++count.died_by_time_out;
+    else ++count.died_otherwise;
 }
 
 void kernel_connection::fail_all(std::errc why) noexcept {

@@ -14,7 +14,10 @@
 #include <corewire/net/kernel/receive_buffers.hh>
 #include <corewire/net/kernel/system_address.hh>
 #include <corewire/net/socket/provider.hh>
+#include <corewire/net/tcp/lifecycle.hh>
 #include <corewire/reactor/loop/timer.hh>
+
+#include <sys/types.h>
 
 namespace corewire {
 
@@ -33,6 +36,7 @@ public:
     kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options);
     /// Begins to connect.
     kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options, const socket_address& to);
+    ~kernel_connection() override;
 
     // ---- what the socket calls; each start_*() returns true when the operation is finished ----
     bool start_read(read_operation& op) noexcept;
@@ -50,6 +54,17 @@ public:
     const tcp_options_set& options() const noexcept { return options_; }
     const socket_address& peer() const noexcept { return peer_; }
     kernel_provider& provider() noexcept { return provider_; }
+
+    // ---- for those who count ----
+    /// As far as is known without asking the kernel.
+    tcp::tcp_state presumed_state() const noexcept;
+    /// Bytes here: that nobody has read, and that the kernel has not taken.
+    std::uint32_t unread() const noexcept { return front_.size() + received_.bytes(); }
+    std::uint32_t unsent() const noexcept { return sending_.size(); }
+    /// In the provider's list of connections.
+    std::size_t place() const noexcept { return place_; }
+    void place(std::size_t at) noexcept { place_ = at; }
+
     /// End of the turn: sends what is queued, by one system call of its own...
     void send_alone() noexcept;
     /// ... or by a request that is submitted together with others'.
@@ -73,6 +88,7 @@ private:
 
     bool quiet() const noexcept;
     bool wants_bytes() const noexcept;
+    ssize_t count_sent(ssize_t result) noexcept;
     void receive() noexcept;
     void receive_failed(int error) noexcept;
     buffer next_piece(std::uint32_t max_size) noexcept;
@@ -86,10 +102,12 @@ private:
     void look_whether_drained() noexcept;
 
     void fail(std::errc why) noexcept;
+    void count_failure(std::errc why) noexcept;
     void fail_all(std::errc why) noexcept;
     static void finish(plain_operation*& slot, std::errc why = {}) noexcept;
 
     kernel_provider& provider_;
+    std::size_t place_ = 0;
     tcp_options_set options_;
     socket_address peer_;
     system_address connect_to_; ///< read by the kernel while it connects

@@ -60,6 +60,7 @@ void kernel_datagrams::on_received(int result, unsigned flags) noexcept {
     if ((flags & IORING_CQE_F_BUFFER) != 0) {
         frame& f = provider_.datagram_buffers().take(flags);
         if (result > 0 && !closed_) {
+            ++provider_.statistics().udp.receives;
             received_.push(f, static_cast<std::uint32_t>(result));
         } else {
             release(f);
@@ -97,6 +98,7 @@ void kernel_datagrams::receive_failed(int error) noexcept {
         }
         return;
     default:
+        ++provider_.statistics().datagram_errors;
         pending_error_ = static_cast<std::errc>(error);
     }
 }
@@ -125,6 +127,7 @@ bool kernel_datagrams::take_datagram(receive_operation& op) noexcept {
         std::memcpy(&from.generic, sender, std::min<std::size_t>(header->namelen, sizeof(sockaddr_in6)));
         op.received.from = from.decoded();
         data.remove_prefix(static_cast<std::uint32_t>(sizeof *header + layout_.msg_namelen));
+        provider_.statistics().udp.received_bytes += data.size();
         op.received.data = std::move(data);
         return true;
     }
@@ -166,8 +169,18 @@ bool kernel_datagrams::push(send_operation& op) noexcept {
             sent = ::sendto(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT, &to.generic, to.size);
         }
     } while (sent < 0 && errno == EINTR);
-    if (sent < 0 && errno == EAGAIN) return false;
-    if (sent < 0) op.error = static_cast<std::errc>(errno);
+    kernel_statistics& count = provider_.statistics();
+    if (sent < 0 && errno == EAGAIN) {
+        ++count.udp.send_waits;
+        return false;
+    }
+    if (sent < 0) {
+        ++count.datagrams_refused;
+        op.error = static_cast<std::errc>(errno);
+    } else {
+        ++count.udp.sends;
+        count.udp.sent_bytes += static_cast<std::uint64_t>(sent);
+    }
     op.owned = {};
     return true;
 }

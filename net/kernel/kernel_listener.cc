@@ -39,6 +39,7 @@ void kernel_listener::accept() noexcept {
 }
 
 void kernel_listener::hand_over(accept_operation& op, unique_fd fd) noexcept {
+    ++provider_.statistics().accepted;
     op.accepted = std::make_unique<kernel_tcp_socket>(*new kernel_connection(provider_, std::move(fd), stream_));
 }
 
@@ -62,6 +63,7 @@ void kernel_listener::on_accepted(int result, unsigned flags) noexcept {
         }
     } else if (result == -EMFILE || result == -ENFILE || result == -ENOBUFS || result == -ENOMEM) {
         // The process is out of something: those who accept must hear of it, since waiting alone mends nothing.
+        ++provider_.statistics().accepts_failed;
         fail_all(static_cast<std::errc>(-result));
     }
     if (goes_on && ready_.size() >= ready_limit && !stopping_accept_) {

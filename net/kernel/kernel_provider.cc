@@ -31,6 +31,18 @@ kernel_provider::~kernel_provider() {
     while (!objects_.empty()) ring_.wait_any();
 }
 
+void kernel_provider::enlist(kernel_connection& c) {
+    c.place(connections_.size());
+    connections_.push_back(&c);
+}
+
+/// The last one takes its place.
+void kernel_provider::delist(kernel_connection& c) noexcept {
+    connections_[c.place()] = connections_.back();
+    connections_[c.place()]->place(c.place());
+    connections_.pop_back();
+}
+
 void kernel_provider::queue(kernel_connection& c) noexcept { queued_.push_back(c); }
 
 /// One sender is served soonest by send(2); several cost one system call by the ring.

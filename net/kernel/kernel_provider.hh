@@ -7,11 +7,13 @@
 
 #include <corewire/net/frame/frame_pool.hh>
 #include <corewire/net/kernel/kernel_object.hh>
+#include <corewire/net/kernel/kernel_statistics.hh>
 #include <corewire/net/kernel/receive_buffers.hh>
 #include <corewire/net/socket/provider.hh>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace corewire {
 
@@ -49,12 +51,19 @@ public:
     reactor& loop() noexcept { return loop_; }
     uring& ring() noexcept { return ring_; }
     receive_buffers& stream_buffers() noexcept { return stream_buffers_; }
+    const receive_buffers& stream_buffers() const noexcept { return stream_buffers_; }
     receive_buffers& datagram_buffers();
     /// An empty buffer with room for `size` bytes; empty when all are in use or none is that large.
     buffer allocate(std::uint32_t size);
     /// This connection has something to send at the end of the turn.
     void queue(kernel_connection& c) noexcept;
     void keep(kernel_object& object) noexcept { objects_.push_back(object); }
+    /// All connections, in no order; each has its place here from its first to its last moment.
+    const std::vector<kernel_connection*>& connections() const noexcept { return connections_; }
+    void enlist(kernel_connection& c);
+    void delist(kernel_connection& c) noexcept;
+    kernel_statistics& statistics() noexcept { return statistics_; }
+    const kernel_statistics& statistics() const noexcept { return statistics_; }
     /// Open sockets, and closed ones that the kernel is not done with.
     std::size_t objects() const noexcept { return objects_.count(); }
 
@@ -72,6 +81,8 @@ private:
     receive_buffers stream_buffers_;
     std::unique_ptr<receive_buffers> datagram_buffers_;
     std::unique_ptr<frame_pool> pool_;
+    kernel_statistics statistics_;
+    std::vector<kernel_connection*> connections_;
     intrusive_list<kernel_object> objects_;
     intrusive_list<queued_sender> queued_;
 };

@@ -96,6 +96,12 @@ public:
         --count_;
         return {f, f.bytes, static_cast<std::uint32_t>(f.token)};
     }
+    /// Looks at each piece.
+    std::uint32_t bytes() const noexcept {
+        std::uint32_t all = 0;
+        for (const frame* f = first_; f != nullptr; f = f->next_free) all += static_cast<std::uint32_t>(f->token);
+        return all;
+    }
     void clear() noexcept {
         while (!empty()) pop();
     }

@@ -52,6 +52,8 @@ void tcp_census::register_metrics(metric_group& group) {
         if (static_cast<tcp::tcp_state>(s) != tcp::tcp_state::listen) // of listeners, which are no connections
             group.gauge("corewire_tcp_connections", "TCP connections by state.", states_[static_cast<std::size_t>(s)],
                         metric_label("state", tcp::name_of(static_cast<tcp::tcp_state>(s))));
+    group.histogram("corewire_tcp_rtt_seconds", "Smoothed round-trip times of open connections, each taken once a publication.",
+                    round_trips_);
     for (const description& d : descriptions) group.counter(d.name, d.help, sums_.*d.counter);
 }
 
@@ -64,8 +66,11 @@ bool tcp_census::collect(metric_registry& registry, bool first) noexcept {
     next_ = tcp_.visit_connections(next_, slots_a_slice, [&](const tcp_connection& c) {
         ++states_so_far_[static_cast<std::size_t>(c.tcb.state())];
         sums_so_far_ += c.tcb.statistics();
+        const tcp::connection_info info = c.tcb.info();
+        if (info.state == tcp::tcp_state::established && info.srtt > duration{0})
+            round_trips_.record(static_cast<std::uint64_t>(info.srtt.count()));
         if (registry.rows_full()) return registry.count_row();
-        registry.add_row(connection_row{c.key, c.tcb.info(), c.tcb.statistics().retransmitted_segments}.pack());
+        registry.add_row(connection_row{c.key, info, c.tcb.statistics().retransmitted_segments}.pack());
     });
     if (next_ != 0) return true;
     states_ = states_so_far_;

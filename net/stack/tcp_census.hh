@@ -7,6 +7,7 @@
 #pragma once
 
 #include <corewire/net/tcp/info.hh>
+#include <corewire/reactor/base/log2_histogram.hh>
 #include <corewire/reactor/metrics/publisher.hh>
 
 #include <array>
@@ -27,12 +28,14 @@ public:
     static std::size_t described_counters() noexcept;
     std::uint64_t in_state(tcp::tcp_state s) const noexcept { return states_[static_cast<std::size_t>(s)]; }
     const tcp::counters& sums() const noexcept { return sums_; }
+    const log2_histogram& round_trips() const noexcept { return round_trips_; }
 
 private:
     using by_state = std::array<std::uint64_t, tcp::tcp_state_count>;
     const tcp_layer& tcp_;
     by_state states_{};   ///< of the last whole pass
     tcp::counters sums_;
+    log2_histogram round_trips_; ///< ns, smoothed: of each open connection once a pass
     // Of the pass that is under way:
     std::size_t next_ = 0;
     by_state states_so_far_{};

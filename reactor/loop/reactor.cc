@@ -45,7 +45,9 @@ time_point reactor::read_clock() noexcept { return now_ = clock_->now(); }
 
 bool reactor::poll_once() {
     const time_point now = now_ = clock_->now();
+    const std::int64_t last_began = turn_began_.load(std::memory_order_relaxed);
     turn_began_.store(to_ns(now), std::memory_order_relaxed);
+    if (worked_) turn_lengths_.record(static_cast<std::uint64_t>(to_ns(now) - last_began));
     ++turns_;
     bool worked = false;
     // A poller may leave, or be destroyed, in its own turn only.
@@ -58,7 +60,7 @@ bool reactor::poll_once() {
         if (!main_.ready.empty()) worked |= resume_ready();
     }
     pollers_.for_each([&](poller& p) { worked |= p.flush(now); });
-    return worked;
+    return worked_ = worked;
 }
 
 /// Runs what was ready when it began, and what that made ready, within the budget.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <corewire/reactor/base/intrusive_list.hh>
+#include <corewire/reactor/base/log2_histogram.hh>
 #include <corewire/reactor/base/sleep_fence.hh>
 #include <corewire/reactor/base/time.hh>
 #include <corewire/reactor/base/unique_fd.hh>
@@ -180,6 +181,8 @@ public:
     std::uint64_t sleeps() const noexcept { return sleeps_; }
     /// Time in run() from one turn that found nothing to do to the next, sleep included. Counted in idle turns only.
     duration idle_time() const noexcept { return idle_time_; }
+    /// How long the turns were that found something to do, in ns: from the beginning of each to that of the next.
+    const log2_histogram& turn_lengths() const noexcept { return turn_lengths_; }
     /// The ring, if io() has made it; for those who only count.
     const uring* io_if_made() const noexcept { return io_.get(); }
 
@@ -201,6 +204,8 @@ private:
     duration idle_time_{0};
     unsigned looks_ = 0; ///< turn_is_long()
     bool exit_ = false;
+    bool worked_ = false; ///< in the last turn
+    log2_histogram turn_lengths_;
     frame_allocator::owner frames_ = frame_allocator::make();
     intrusive_list<poller> pollers_;
     run_queue main_;

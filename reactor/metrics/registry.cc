@@ -54,9 +54,20 @@ metric_registry::series_id metric_registry::add(std::string_view name, std::stri
                                                 std::span<const std::uint64_t> bounds, metric_unit unit, std::string_view labels) {
     if (bounds.empty() || bounds.size() > max_bounds || !std::is_sorted(bounds.begin(), bounds.end()))
         throw std::invalid_argument(fmt::format("metric {}: 1 to {} ascending bounds", name, max_bounds));
-    const auto buckets = static_cast<std::uint16_t>(bounds.size());
+    return insert_histogram(name, help, bounds, unit, labels, {.at = &from, .values = &from});
+}
+
+metric_registry::series_id metric_registry::add(std::string_view name, std::string_view help, const log2_histogram& from,
+                                                metric_unit unit, std::string_view labels) {
+    static_assert(log2_histogram::bound_count <= max_bounds);
+    return insert_histogram(name, help, log2_histogram::bounds(), unit, labels, {.at = &from, .powers = &from});
+}
+
+metric_registry::series_id metric_registry::insert_histogram(std::string_view name, std::string_view help,
+                                                             std::span<const std::uint64_t> bounds, metric_unit unit,
+                                                             std::string_view labels, const source& from) {
     const series_id id =
-        insert(name, help, metric_kind::histogram, unit, labels, buckets, {.at = &from, .values = &from});
+        insert(name, help, metric_kind::histogram, unit, labels, static_cast<std::uint16_t>(bounds.size()), from);
     if (id != refused_id)
         for (std::size_t i = 0; i < bounds.size(); ++i) values()[entries()[id].value + i] = bounds[i];
     return id;
@@ -157,8 +168,8 @@ metric_registry::series_id metric_registry::publish(series_id first, series_id c
     for (series_id id = first; id < end; ++id) {
         const source& from = sources_[id];
         if (from.at == nullptr) continue;
-        if (from.values != nullptr) {
-            publish_histogram(entry[id], *from.values);
+        if (from.values != nullptr || from.powers != nullptr) {
+            publish_histogram(entry[id], from);
         } else {
             store(values()[entry[id].value], from.read != nullptr ? from.read(from.at) : load_counter(from.at));
         }
@@ -166,14 +177,15 @@ metric_registry::series_id metric_registry::publish(series_id first, series_id c
     return end == sources_.size() ? 0 : end;
 }
 
-void metric_registry::publish_histogram(const page::series& entry, const histogram& from) noexcept {
+void metric_registry::publish_histogram(const page::series& entry, const source& from) noexcept {
     std::uint64_t* const bounds = values() + entry.value;
     std::array<std::uint64_t, max_bounds> counts{};
-    from.cumulative({bounds, entry.buckets}, {counts.data(), entry.buckets});
+    if (from.values != nullptr) from.values->cumulative({bounds, entry.buckets}, {counts.data(), entry.buckets});
+    else from.powers->cumulative(std::span(counts).first<log2_histogram::bound_count>());
     std::uint64_t* const to = bounds + entry.buckets;
     for (unsigned i = 0; i < entry.buckets; ++i) store(to[i], counts[i]);
-    store(to[entry.buckets], from.count());
-    store(to[entry.buckets + 1], from.sum());
+    store(to[entry.buckets], from.values != nullptr ? from.values->count() : from.powers->count());
+    store(to[entry.buckets + 1], from.values != nullptr ? from.values->sum() : from.powers->sum());
 }
 
 void metric_registry::add_row(const std::array<std::uint64_t, page::row_fields>& fields) noexcept {
@@ -234,6 +246,11 @@ void metric_group::gauge(std::string_view name, std::string_view help, metric_re
 void metric_group::histogram(std::string_view name, std::string_view help, const corewire::histogram& values,
                              std::span<const std::uint64_t> bounds, std::string_view labels, metric_unit unit) {
     if (registry_ != nullptr) keep(registry_->add(name, help, values, bounds, unit, join_labels(labels_, labels)));
+}
+
+void metric_group::histogram(std::string_view name, std::string_view help, const log2_histogram& values, std::string_view labels,
+                             metric_unit unit) {
+    if (registry_ != nullptr) keep(registry_->add(name, help, values, unit, join_labels(labels_, labels)));
 }
 
 void metric_group::clear() noexcept {

@@ -8,6 +8,7 @@
 // with value_capacity values and string_capacity bytes of text; what does not fit is refused and counted (refused()).
 #pragma once
 
+#include <corewire/reactor/base/log2_histogram.hh>
 #include <corewire/reactor/metrics/histogram.hh>
 #include <corewire/reactor/metrics/metric.hh>
 #include <corewire/reactor/metrics/metrics_page.hh>
@@ -56,6 +57,9 @@ public:
     /// `bounds` ascend, at most 64 of them, in the unit of the recorded values.
     series_id add(std::string_view name, std::string_view help, const histogram& values, std::span<const std::uint64_t> bounds,
                   metric_unit unit, std::string_view labels);
+    /// Its bounds are its own: log2_histogram::bounds().
+    series_id add(std::string_view name, std::string_view help, const log2_histogram& values, metric_unit unit,
+                  std::string_view labels);
     void remove(series_id id) noexcept;
 
     /// Copies the values of `count` series from `first` on into the section. Returns where to go on; 0: that was all.
@@ -89,6 +93,7 @@ private:
         const void* at = nullptr;     ///< of a counter, or what `read` wants; null: unregistered
         metric_reader read = nullptr; ///< null: `at` is the counter
         const histogram* values = nullptr;
+        const log2_histogram* powers = nullptr;
     };
     struct place {
         std::uint32_t at = 0;
@@ -102,7 +107,9 @@ private:
     page::series* entries() const noexcept { return reinterpret_cast<page::series*>(section_ + page::series_at); }
     std::uint64_t* values() const noexcept { return reinterpret_cast<std::uint64_t*>(section_ + page::values_at); }
     std::string_view text(std::uint32_t at, std::uint16_t size) const noexcept;
-    void publish_histogram(const page::series& entry, const histogram& from) noexcept;
+    series_id insert_histogram(std::string_view name, std::string_view help, std::span<const std::uint64_t> bounds, metric_unit unit,
+                               std::string_view labels, const source& from);
+    void publish_histogram(const page::series& entry, const source& from) noexcept;
 
     metrics_page& page_;
     unsigned shard_;
@@ -147,6 +154,8 @@ public:
                metric_unit unit = metric_unit::count);
     void histogram(std::string_view name, std::string_view help, const corewire::histogram& values,
                    std::span<const std::uint64_t> bounds, std::string_view labels = {}, metric_unit unit = metric_unit::nanoseconds);
+    void histogram(std::string_view name, std::string_view help, const log2_histogram& values, std::string_view labels = {},
+                   metric_unit unit = metric_unit::nanoseconds);
     void clear() noexcept;
     std::size_t size() const noexcept { return ids_.size(); }
 

@@ -27,6 +27,8 @@ void register_pool_metrics(metric_group& group, runtime& of, unsigned shard) {
     group.counter("corewire_thread_calls_refused_total", "Calls of other threads before the start or after the end.",
                   of_inbox<&inbox::refused>, &calls);
     if (shard != 0) return;
+    group.counter("corewire_stalls_total", "Turns of a loop that lasted longer than --stall-ms, of all shards.",
+                  [](const void* all) noexcept { return static_cast<const runtime*>(all)->stalls(); }, &of);
     using pool = blocking_statistics;
     const blocking_pool& helpers = of.blocking();
     group.counter("corewire_blocking_calls_total", "Calls that helpers of run_blocking() have begun.", of_pool<&pool::begun>, &helpers);

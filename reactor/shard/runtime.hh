@@ -99,6 +99,8 @@ public:
         inbox(shard).put(std::move(call));
         return result;
     }
+    /// Turns that lasted longer than runtime_options::stall, of all shards, since run() began. 0 without a detector.
+    std::uint64_t stalls() const noexcept { return stalls_ ? stalls_->stalls() : 0; }
     external_inbox& inbox(unsigned shard) noexcept { return *inboxes_[shard]; }
     blocking_pool& blocking() noexcept { return *blocking_; }
 

@@ -25,7 +25,7 @@ void scheduling_metrics::add(const scheduling_group& one) {
                    nanoseconds_of<&scheduling_statistics::waited>, &queue, label, metric_unit::nanoseconds);
     group_.gauge("corewire_scheduling_longest_wait_seconds", "The longest such wait.",
                  nanoseconds_of<&scheduling_statistics::longest_wait>, &queue, label, metric_unit::nanoseconds);
-    group_.counter("corewire_scheduling_tasks_resumed_total", "Times a task of the group was resumed.", queue.statistics.resumed, label);
+    group_.counter("corewire_scheduling_resumptions_total", "Times a coroutine of the group was resumed.", queue.statistics.resumed, label);
     group_.counter("corewire_scheduling_picked_total", "Times the core was given to the group.", queue.statistics.picked, label);
     group_.gauge("corewire_scheduling_shares", "The group's shares of the core.",
                  [](const void* of) noexcept -> std::uint64_t { return static_cast<const run_queue*>(of)->shares; }, &queue, label);

@@ -29,6 +29,7 @@ void register_reactor_metrics(metric_group& group, const reactor& loop) {
     group.counter("corewire_reactor_idle_seconds_total", "Time in which the loop had nothing to do, sleep included.",
                   [](const void* of) noexcept { return static_cast<std::uint64_t>(loop_of(of).idle_time().count()); }, &loop, {},
                   metric_unit::nanoseconds);
+    group.histogram("corewire_reactor_turn_seconds", "Lengths of the turns of the loop that found something to do.", loop.turn_lengths());
     group.gauge("corewire_reactor_tasks", "Detached tasks in the root group.",
                 [](const void* of) noexcept -> std::uint64_t { return const_cast<reactor&>(loop_of(of)).root_group().size(); }, &loop);
     group.counter("corewire_reactor_tasks_failed_total", "Detached tasks of the root group that an exception has left.",

@@ -51,6 +51,23 @@ std::string age(std::uint64_t since) {
     return s < 120 ? fmt::format("{} s", s) : s < 7200 ? fmt::format("{} min", s / 60) : fmt::format("{} h", s / 3600);
 }
 
+/// The series that say how much went in and out. The kernel does not tell us of its packets.
+struct traffic_names {
+    const char *in, *out;
+    const char *packets_in, *packets_out, *bytes_in, *bytes_out;
+    bool segments_known;
+    std::string retransmitted(const section_report& s) const {
+        return segments_known ? std::to_string(sum(s, "corewire_tcp_segments_retransmitted_total")) : "-";
+    }
+};
+traffic_names traffic_of(std::string_view network) {
+    if (network == "kernel")
+        return {"reads", "sends", "corewire_kernel_receives_total", "corewire_kernel_sends_total", "corewire_kernel_received_bytes_total",
+                "corewire_kernel_sent_bytes_total", false};
+    return {"packets in", "packets out", "corewire_port_received_packets_total", "corewire_port_transmitted_packets_total",
+            "corewire_port_received_bytes_total", "corewire_port_transmitted_bytes_total", true};
+}
+
 /// A count a second since `before`; the count itself without one.
 std::string rate(const section_report& now, const section_report* before, std::string_view name) {
     const std::uint64_t value = sum(now, name);
@@ -105,8 +122,8 @@ std::string list_text(const std::vector<page_report>& all) {
             last = std::max(last, s.published);
         }
         text += fmt::format("{:>8} {:<8} {:<16} {:<8} {:>6} {:>5}% {:>12} {:>12} {:>9}\n", r.pid, name_of(r.state), r.program, r.network,
-                            r.sections.size(), load / r.sections.size() / 10'000, total(r, "corewire_port_received_packets_total"),
-                            total(r, "corewire_port_transmitted_packets_total"), last == 0 ? "never" : age(last));
+                            r.sections.size(), load / r.sections.size() / 10'000, total(r, traffic_of(r.network).packets_in),
+                            total(r, traffic_of(r.network).packets_out), last == 0 ? "never" : age(last));
     }
     return text;
 }
@@ -114,19 +131,21 @@ std::string list_text(const std::vector<page_report>& all) {
 std::string process_text(const page_report& now, const page_report* before, std::size_t max_connections) {
     std::string text = fmt::format("{} (pid {}), --net={}, {}\n\n", now.program, now.pid, now.network, name_of(now.state));
     if (before != nullptr && (before->start_time != now.start_time || before->sections.size() != now.sections.size())) before = nullptr;
+    const traffic_names names = traffic_of(now.network);
     text += fmt::format("  {:>5} {:>5} {:>14} {:>8} {:>6} {:>12} {:>12} {:>14} {:>14} {:>8} {:>9}\n", "shard", "load", "polls", "sleeps",
-                        "tasks", "packets in", "packets out", "bytes in", "bytes out", "rexmit", "published");
+                        "tasks", names.in, names.out, "bytes in", "bytes out", "rexmit", "published");
     for (std::size_t shard = 0; shard < now.sections.size(); ++shard) {
         const section_report& s = now.sections[shard];
         const section_report* old = before == nullptr ? nullptr : &before->sections[shard];
         text += fmt::format("  {:>5} {:>4}% {:>14} {:>8} {:>6} {:>12} {:>12} {:>14} {:>14} {:>8} {:>9}\n", shard,
                             sum(s, "corewire_reactor_load_ratio") / 10'000, rate(s, old, "corewire_reactor_turns_total"),
                             rate(s, old, "corewire_reactor_sleeps_total"), sum(s, "corewire_reactor_tasks"),
-                            rate(s, old, "corewire_port_received_packets_total"), rate(s, old, "corewire_port_transmitted_packets_total"),
-                            rate(s, old, "corewire_port_received_bytes_total"), rate(s, old, "corewire_port_transmitted_bytes_total"),
-                            sum(s, "corewire_tcp_segments_retransmitted_total"), s.published == 0 ? "never" : age(s.published));
+                            rate(s, old, names.packets_in), rate(s, old, names.packets_out), rate(s, old, names.bytes_in),
+                            rate(s, old, names.bytes_out), names.retransmitted(s), s.published == 0 ? "never" : age(s.published));
     }
-    text += fmt::format("\n  dropped:     {}\n", listed(by_labels(now, "corewire_packets_dropped_total", {"layer", "reason"})));
+    if (now.network == "kernel")
+        text += fmt::format("\n  failed:      {}\n", listed(by_labels(now, "corewire_kernel_connections_failed_total", {"why"})));
+    else text += fmt::format("\n  dropped:     {}\n", listed(by_labels(now, "corewire_packets_dropped_total", {"layer", "reason"})));
     text += fmt::format("  connections: {}\n", listed(by_labels(now, "corewire_tcp_connections", {"state"})));
     return text + connection_lines(now, max_connections);
 }

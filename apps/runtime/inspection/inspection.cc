@@ -4,6 +4,7 @@
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/require_uring.hh>
 #include <corewire/apps/runtime/setup_error.hh>
+#include <corewire/net/kernel/kernel_metrics.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/stack/stack_metrics.hh>
@@ -115,6 +116,17 @@ struct inspection::shard_part {
         std::optional<tcp_census> census;
     };
 
+    /// With --net=kernel: the sockets.
+    struct kernel_end {
+        kernel_end(shard_part& here, const kernel_provider& sockets) : group(&here.registry), census(sockets) {
+            register_kernel_metrics(group, sockets);
+            census.register_metrics(group);
+            here.publisher.add(census);
+        }
+        metric_group group;
+        kernel_census census;
+    };
+
     reactor& loop;
     metric_registry registry;
     metric_publisher publisher;
@@ -123,6 +135,7 @@ struct inspection::shard_part {
     metric_group group;
     std::optional<log_metrics> log_counts;
     std::optional<network_end> near, far;
+    std::optional<kernel_end> kernel;
 };
 
 inspection::inspection(const inspection_options& options, const std::string& program, const network_setup& network, unsigned shards)
@@ -141,6 +154,8 @@ void inspection::set_up(unsigned shard) {
     shard_part& mine = *parts_[shard];
     if (port* device = network_.device(shard)) mine.near.emplace(mine, *device, network_.stack(shard));
     if (port* device = network_.device(shard, true)) mine.far.emplace(mine, *device, network_.stack(shard, true));
+    if (network_.kind() == network_kind::kernel)
+        mine.kernel.emplace(mine, dynamic_cast<const kernel_provider&>(socket_provider::current()));
     if (shard == 0 && options_.metrics_port != 0) serve();
 }
 

@@ -91,6 +91,7 @@ BOOST_AUTO_TEST_CASE(traffic_is_seen_and_connections_are_counted_by_state) {
         BOOST_TEST(v.at("corewire_tcp_segments_sent_total{}") >= 7u);
         BOOST_TEST(v.at("corewire_port_transmitted_packets_total{}") >= 8u); // ARP too
         BOOST_TEST(v.at("corewire_neighbors{}") == 1u);
+        BOOST_TEST(w.census.round_trips().count() == 3u); // one of each open connection a pass
         const auto all = w.rows();
         BOOST_TEST(all.size() == 3u);
         std::uint64_t unacknowledged = 0;

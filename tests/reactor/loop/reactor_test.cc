@@ -4,6 +4,7 @@
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/run_until_complete.hh>
 #include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/spawn.hh>
 #include <tests/reactor/task/driven.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -115,6 +116,27 @@ struct fd_poller final : poller {
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(reactor)
+
+BOOST_AUTO_TEST_CASE(the_lengths_of_turns_that_did_something_are_counted) {
+    driven d;
+    struct worker {
+        static task<> works(driven& w) {
+            for (int i = 0; i < 2; ++i) {
+                co_await corewire::yield();
+                w.clock.time += 300us;
+            }
+        }
+    };
+    corewire::spawn(worker::works(d)); // runs as far as its first yield()
+    for (int i = 0; i < 2; ++i) d.loop.poll_once();
+    BOOST_TEST(d.loop.turn_lengths().count() == 1u); // the second is not over
+    d.loop.poll_once();
+    BOOST_TEST(d.loop.turn_lengths().count() == 2u);
+    BOOST_TEST(d.loop.turn_lengths().sum() == 600'000u);
+    d.clock.time += 1s; // nothing to do in all this time
+    for (int i = 0; i < 3; ++i) d.loop.poll_once();
+    BOOST_TEST(d.loop.turn_lengths().count() == 2u);
+}
 
 BOOST_AUTO_TEST_CASE(a_turn_polls_fires_timers_resumes_and_flushes_in_that_order) {
     driven d;

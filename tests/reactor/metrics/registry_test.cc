@@ -114,6 +114,30 @@ BOOST_AUTO_TEST_CASE(more_text_than_the_page_holds_is_refused_and_counted) {
     BOOST_TEST(registry.size() + registry.refused() == 4'000u);
 }
 
+BOOST_AUTO_TEST_CASE(a_histogram_of_powers_of_two_brings_its_own_bounds) {
+    log2_histogram h;
+    for (const std::uint64_t v : {0, 127, 128, 255, 256}) h.record(v);
+    h.record(std::uint64_t{1} << 40); // beyond the last bound
+    metric_group group(&registry);
+    group.histogram("test_turn_seconds", "How long.", h);
+    publish();
+    const auto all = catalog();
+    BOOST_REQUIRE_EQUAL(all.size(), 1u);
+    BOOST_TEST((all[0].kind == metric_kind::histogram));
+    BOOST_TEST((all[0].unit == metric_unit::nanoseconds));
+    const std::uint32_t n = log2_histogram::bound_count;
+    BOOST_TEST(all[0].buckets == n);
+    const std::vector<std::uint64_t> bounds{127, 255, 511}, counts{2, 4, 5};
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        BOOST_TEST(registry.value(0, i) == bounds[i]);
+        BOOST_TEST(registry.value(0, n + i) == counts[i]);
+    }
+    BOOST_TEST(registry.value(0, n - 1) == 8'589'934'591u);
+    BOOST_TEST(registry.value(0, 2 * n - 1) == 5u);
+    BOOST_TEST(registry.value(0, 2 * n) == 6u);
+    BOOST_TEST(registry.value(0, 2 * n + 1) == (std::uint64_t{1} << 40) + 766);
+}
+
 BOOST_AUTO_TEST_CASE(a_histogram_that_does_not_fit_any_more_is_refused) {
     histogram h;
     metric_group group(&registry);
