@@ -22,6 +22,7 @@ struct step {
     std::vector<unsigned> queues{};     ///< hash: those that it shall use
     std::string before{};               ///< interrupt: the CPUs until now; channels: how many until now
     std::string why{};
+    bool separate = false;              ///< channels: receiving and sending ones are counted apart
 };
 
 /// The command that does it, or undoes it, as one types it in a shell.

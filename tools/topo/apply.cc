@@ -55,7 +55,8 @@ void save(const std::string& path, const std::vector<step>& steps, bool first) {
         all.push_back({{"kind", kind_names[static_cast<std::size_t>(s.what)]},
                        {"interface", s.interface},
                        {"number", s.number},
-                       {"before", s.before}});
+                       {"before", s.before},
+                       {"separate", s.separate}});
     const std::string text = nlohmann::json{{"version", 1}, {"steps", all}}.dump() + '\n';
     // The first time the name must be free; afterwards a whole file takes the place of a whole file.
     const std::string target = first ? path : path + ".new";
@@ -82,6 +83,7 @@ step read_step(const nlohmann::json& entry) {
     s.interface = entry.at("interface");
     s.number = entry.at("number").get<unsigned>();
     s.before = entry.at("before");
+    s.separate = entry.value("separate", false);
     const bool of_interface = s.what == step::kind::channels || s.what == step::kind::hash;
     if (of_interface && !is_interface_name(s.interface)) throw std::invalid_argument("no interface");
     if (s.what == step::kind::channels && !parse_unsigned(s.before, placement_limits::most_queue_number))
@@ -162,7 +164,13 @@ std::size_t apply(const host& on, const machine& cpus, const placement& placed, 
             for (const step& s : wanted.steps) {
                 done.push_back(s);
                 save(state, done, false);
-                perform(on, s, do_text(s), s.cpus);
+                try {
+                    perform(on, s, do_text(s), s.cpus);
+                } catch (const std::invalid_argument&) { // it has changed nothing: there is nothing to undo
+                    done.pop_back();
+                    save(state, done, false);
+                    throw;
+                }
                 say(do_text(s));
             }
             if (!wanted.again) return done.size();

@@ -48,6 +48,13 @@ END
 runs plan --machine "$work/hybrid.xml" --svg "$work/h.svg"
 python3 -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$work/h.svg" || fail "plan --svg"
 
+# Nothing in a drawing lies across or on something else: of every machine, bare and with a plan.
+for machine in "$work"/*.xml; do
+    runs --machine "$machine" --svg "${machine%.xml}-bare.svg"
+    runs plan --machine "$machine" --svg "${machine%.xml}-plan.svg"
+done
+python3 "$COREWIRE_SOURCE_DIR/tests/tools/topo/check_drawing.py" "$work"/*.svg >"$work/out" || fail "drawings: $(cat "$work/out")"
+
 # check: what fits, what does not and what to do.
 runs check "$work/plan" --machine "$work/two-sockets-isolated.xml"
 grep -q 'fits this machine: 8 shards' "$work/out" || fail "check"
