@@ -30,8 +30,7 @@ corewire_bpf_skeletons(corewire_net ${COREWIRE_BPF_SOURCES})
 corewire_library(rdma rdma corewire_net PkgConfig::libibverbs PkgConfig::librdmacm)
 
 corewire_library(runtime apps/runtime corewire_rdma)
-target_link_libraries(corewire_runtime PRIVATE "$<BUILD_INTERFACE:PkgConfig::CLI11>"
-                      "$<BUILD_INTERFACE:PkgConfig::nlohmann_json>")
+target_link_libraries(corewire_runtime PUBLIC PkgConfig::CLI11 PRIVATE "$<BUILD_INTERFACE:PkgConfig::nlohmann_json>")
 
 # Everything: what a user links.
 add_library(corewire_corewire INTERFACE)

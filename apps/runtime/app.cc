@@ -2,6 +2,7 @@
 
 #include <corewire/apps/runtime/choose_network.hh>
 #include <corewire/apps/runtime/choose_placement.hh>
+#include <corewire/apps/runtime/file_options.hh>
 #include <corewire/apps/runtime/inspection/inspection.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/process_log.hh>
@@ -65,6 +66,7 @@ app::app(std::string name, std::string description)
             "--stall-ms", [this](unsigned ms) { runtime_.stall.limit = std::chrono::milliseconds{ms}; },
             "Report a task that holds its core for this many milliseconds; 0: never (default 25)")
         ->check(CLI::Range(0u, 3'600'000u))->type_name("N");
+    add_file_options(*command_line_, runtime_.loop.io);
     add_inspection_options(*command_line_, *inspection_options_);
     add_log_options(*command_line_, *log_settings_);
 }
@@ -113,11 +115,14 @@ std::size_t app::most_shards() const {
 
 int app::run(std::function<task<>()> body) {
     std::atomic<bool> running{false};
+    std::atomic<unsigned> begun{0};
+    door_.wait_for_opening();
     try {
         log_ = std::make_unique<process_log>(*log_settings_, static_cast<unsigned>(runtime_.cpus.size()));
         struct run_end { // the page goes with the run; the log ends before what is caught below is said
             app& of;
             ~run_end() {
+                of.door_.close();
                 of.inspection_.reset();
                 of.log_.reset();
             }
@@ -133,9 +138,15 @@ int app::run(std::function<task<>()> body) {
         setup_ = std::make_unique<network_setup>(network_, std::move(plan));
         inspection_ = std::make_unique<inspection>(*inspection_options_, name_, *setup_, static_cast<unsigned>(runtime_.cpus.size()));
         runtime shards(runtime_);
+        struct turn_away { // who is inside leaves before the shards are destroyed
+            shards_door& door;
+            ~turn_away() { door.close(); }
+        } const turns_away{door_};
         const auto start = [&] {
             running.store(true, std::memory_order_relaxed);
-            return body();
+            task<> first = body();
+            if (++begun == shards.shard_count()) door_.open(shards);
+            return first;
         };
         shards.run(start, {.set_up = [this](unsigned shard) { set_up(shard); },
                            .on_stop = [this](unsigned shard) { on_stop(shard); },
@@ -157,13 +168,13 @@ void app::say_what_starts() {
     if (!choice_.why.empty()) log_->writer().from_thread(network_chosen, name_of(choice_.kind), choice_.why);
     log_->writer().from_thread(starting, name_of(choice_.kind), static_cast<unsigned>(runtime_.cpus.size()),
                                fmt::format("{}", fmt::join(runtime_.cpus, ",")));
+    log_file_io(log_->writer(), runtime_.loop.io);
 }
 
 void app::set_up(unsigned shard) {
     log_->set_up(shard);
     setup_->set_up(shard);
     inspection_->set_up(shard);
-    if (shard == 0) log_->register_stalls(metric_registry::current_or_null());
 }
 
 void app::on_stop(unsigned shard) noexcept {
@@ -172,7 +183,6 @@ void app::on_stop(unsigned shard) noexcept {
 }
 
 void app::tear_down(unsigned shard) noexcept {
-    if (shard == 0) log_->forget_stalls();
     inspection_->tear_down(shard);
     setup_->tear_down(shard);
     log_->tear_down(shard);

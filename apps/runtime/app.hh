@@ -5,7 +5,7 @@
 // or, with options of the program's own:
 //
 //     cw::app app("echo", "TCP and UDP echo server");
-//     app.options().add_option("--port", port, "port to listen on");      // a CLI::App: #include <CLI/CLI.hpp>
+//     app.options().add_option("--port", port, "port to listen on");      // a CLI::App: #include <CLI/CLI.hpp> (CLI11)
 //     if (auto status = app.parse(argc, argv)) return *status;            // --help, or an error (already printed)
 //     return app.run(listen);
 //
@@ -18,6 +18,7 @@
 #include <corewire/apps/runtime/network_options.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/setup_error.hh>
+#include <corewire/apps/runtime/shards_door.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/task/task.hh>
 #include <corewire/reactor/topology/placement.hh>
@@ -69,6 +70,15 @@ public:
     int run(std::function<task<>()> body);
     int run_on_every_core(int argc, char** argv, std::function<task<>()> body);
 
+    /// From a thread of the program's own: runs `called()` on a shard, as a task if it returns task<T>, and gives a std::future of its
+    /// result, as runtime::submit_from_thread() does. Also before run(): then it waits until every shard's body has begun.
+    /// Throws std::system_error ECANCELED after the end of run().
+    template <typename F>
+    auto submit_from_thread(unsigned shard, F called) {
+        const shards_door::visit shards(door_);
+        return (*shards).submit_from_thread(shard, std::move(called));
+    }
+
     /// What --net came to; after parse().
     network_kind chosen() const noexcept;
     /// On a shard, inside a body: its port (null with the kernel's sockets)...
@@ -101,6 +111,7 @@ private:
     placement placement_;
     port_wrapper wrapper_;
     sigset_t signals_before_{};
+    shards_door door_;
     std::unique_ptr<process_log> log_; ///< while run() runs
     std::unique_ptr<network_setup> setup_;
     std::unique_ptr<inspection> inspection_;

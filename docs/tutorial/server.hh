@@ -3,7 +3,7 @@
 #include "protocol.hh"
 #include "store.hh"
 
-#include <corewire/reactor/metrics/registry.hh>
+#include <corewire/metrics.hh>
 #include <corewire/sync.hh>
 
 #include <string>

@@ -13,8 +13,7 @@ namespace {
 /// From the fastest to what every kernel takes (io_uring_setup(2)). With DEFER_TASKRUN (Linux 6.1) the kernel's half of a
 /// completion runs only when this thread enters the ring, never as an interruption; TASKRUN_FLAG tells it when to.
 constexpr std::array<unsigned, 4> modes{
-    IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_COOP_TASKRUN |
-        IORING_SETUP_TASKRUN_FLAG,                                                          // 6.1
+    fastest_uring,                                                                          // 6.1
     IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,        // 5.19
     IORING_SETUP_SUBMIT_ALL,                                                                // 5.18
     0,
@@ -60,6 +59,15 @@ void set_up_uring(io_uring& ring, unsigned entries, unsigned completion_entries,
         if (error != EINVAL) break; // not a matter of flags
     }
     throw std::system_error(error, std::generic_category(), advice(error));
+}
+
+std::string probe_uring(const io_options& options) {
+    if (!options.allow_uring) throw std::system_error(EPERM, std::generic_category(), "io_uring is switched off by an option");
+    io_uring ring{};
+    set_up_uring(ring, 8, 16, options);
+    const unsigned flags = ring.flags;
+    io_uring_queue_exit(&ring);
+    return describe_uring(flags);
 }
 
 std::string describe_uring(unsigned flags) {

@@ -1,0 +1,21 @@
+// How a program's shards do their I/O through the kernel: the options, and what is said of it at the start. Stateless.
+#pragma once
+
+#include <corewire/reactor/file/io_options.hh>
+
+namespace CLI {
+class App;
+}
+
+namespace corewire {
+
+class log_writer;
+
+/// Adds --io-in-flight, --io-helpers, --sqpoll and --sqpoll-idle-ms. `options` must outlive `to`; its values are the defaults.
+void add_file_options(CLI::App& to, io_options& options);
+
+/// Makes an io_uring, logs what it has of what was wanted (or why there is none), and lets it go. At info where that is not the
+/// fastest way or SQPOLL was asked for, else at debug.
+void log_file_io(log_writer& log, const io_options& options);
+
+} // namespace corewire
