@@ -89,14 +89,28 @@ BOOST_AUTO_TEST_CASE(auto_says_in_one_line_what_it_chose_and_why) {
     BOOST_TEST(e.exit_code == 0);
     BOOST_TEST(e.in_one_line());
     BOOST_TEST(e.said.ends_with("Z info - runtime: --net=auto chose kernel: there is no --interface and no --address\n"), e.said);
-    BOOST_TEST(with_arguments({"--cores=1", "--log-level=runtime=warn,debug"}).said == "");
+    BOOST_TEST(with_arguments({"--cores=1", "--log-level=runtime=warn,info"}).said == "");
+}
+
+BOOST_AUTO_TEST_CASE(what_io_uring_can_do_is_said_at_the_start) {
+    const ended usual = with_arguments({"--net=kernel", "--cores=1", "--log-level=file=debug", "--io-in-flight=32"});
+    BOOST_TEST(usual.exit_code == 0);
+    BOOST_TEST(usual.in_one_line(), usual.said);
+    BOOST_TEST(usual.mentions("file: io_uring"), usual.said);
+    BOOST_TEST(usual.said.ends_with("at most 32 file operations a shard at a time\n"), usual.said);
+    const ended polled = with_arguments({"--net=kernel", "--cores=1", "--sqpoll", "--sqpoll-idle-ms=1"});
+    BOOST_TEST(polled.exit_code == 0);
+    BOOST_TEST(polled.in_one_line(), polled.said);
+    BOOST_TEST(polled.mentions("info - file: io_uring with"), polled.said); // also without --log-level: it was asked for
+    BOOST_TEST(polled.mentions("SQPOLL"), polled.said);
 }
 
 BOOST_AUTO_TEST_CASE(help_ends_with_0_and_lists_the_options) {
     const ended e = with_arguments({"--help"});
     BOOST_TEST(e.exit_code == 0);
     for (const char* option : {"--net", "--interface", "--address", "--gateway", "--host-address", "--cores", "--xdp-mode", "--xdp-pieces",
-                               "--shared", "--spin-us", "--config", "--pcap", "--trace"})
+                               "--shared", "--spin-us", "--config", "--pcap", "--trace", "--io-in-flight", "--io-helpers", "--sqpoll",
+                               "--sqpoll-idle-ms"})
         BOOST_TEST(e.mentions(option), option << " is not in the help");
 }
 
@@ -110,6 +124,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_set_up_ends_with_2_and_one_line) {
              {"--net=tap", "--address=127.0.0.1/8", "--cores=1"}, // the kernel's own
              {"--net=kernel", "--cores=4095-4095"},
              {"--net=kernel", "--cores=0"},
+             {"--net=kernel", "--io-in-flight=0"},
+             {"--net=kernel", "--sqpoll-idle-ms=0"},
              {"--net=kernel", "--cores=core:4095"},
              {"--config=/nonexistent.toml"},
              {"surplus"}}) {
