@@ -44,6 +44,26 @@ ends
 run "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:$port --count 1
 [[ $status == 1 || $status == 2 ]] && [[ $(wc -l <"$work/err") == 1 ]] || fail "nobody listens: exit status $status"
 
+# cw-stat shows what the kernel's sockets have carried, and what the kernel says about each.
+if : 2>/dev/null >/dev/shm/corewire-test-$$; then
+    rm /dev/shm/corewire-test-$$
+    serves
+    exec {connection}<>/dev/tcp/127.0.0.1/$port
+    echo hello >&$connection
+    read -r -t 20 -u $connection answer && [[ $answer == hello ]] || fail "no echo"
+    for _ in $(seq 200); do # it publishes once a second
+        run "$bin/cw-stat" $server
+        ! grep -q 'connections: ESTABLISHED 1$' "$work/out" || break
+        sleep 0.05
+    done
+    grep -q 'connections: ESTABLISHED 1$' "$work/out" || fail "cw-stat does not see the connection"
+    grep -Eq '^ +shard .* reads +sends +bytes in +bytes out' "$work/out" || fail "cw-stat's columns"
+    grep -Eq '^ +0 .* 1 +1 +6 +6 +- ' "$work/out" || fail "cw-stat does not see the bytes"
+    grep -Eq "127.0.0.1:$port +127.0.0.1:[0-9]+ ESTABLISHED +[1-9]" "$work/out" || fail "cw-stat has no row of the connection"
+    exec {connection}>&-
+    ends
+fi
+
 # A hundred idle connections are closed at once, although a session may take 5 s to end.
 serves
 for i in $(seq 100); do exec {connection}<>/dev/tcp/127.0.0.1/$port; done

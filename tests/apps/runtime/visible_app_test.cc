@@ -10,6 +10,7 @@
 #include <corewire/reactor/shard/this_shard.hh>
 #include <corewire/reactor/task/sleep.hh>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include <arpa/inet.h>
@@ -144,6 +145,27 @@ task<> changes_its_levels(fs::path file) {
     log_message(step, 2u);
 }
 
+/// Nonsense in the file, then no file: each time the program says so, and writes on as before.
+task<> keeps_its_levels(fs::path file, fs::path log) {
+    const log_levels& levels = std::as_const(*shard_log::current_or_null()).writer().levels();
+    const std::uint32_t before = levels.generation();
+    for (unsigned n = 1; n <= 2; ++n) {
+        if (n == 1) std::ofstream(file) << "test=loudly,\x1b[31m=off\n";
+        else fs::remove(file);
+        ::kill(::getpid(), SIGUSR1);
+        for (std::string said; std::count(said.begin(), said.end(), '\n') < 2 * n - 1;) {
+            co_await yield();
+            said = text_of(log);
+        }
+        log_message(step, n);
+        for (std::string said; std::count(said.begin(), said.end(), '\n') < 2 * n;) {
+            co_await yield();
+            said = text_of(log);
+        }
+    }
+    if (levels.generation() != before) throw std::runtime_error("the levels have changed");
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(visible_app)
@@ -201,6 +223,22 @@ BOOST_AUTO_TEST_CASE(the_levels_of_its_log_are_read_again_at_SIGUSR1) {
     const std::string said = text_of(log);
     BOOST_TEST(said.find("step 1") == said.npos, said);
     BOOST_TEST(said.find("info s0 test: step 2\n") != said.npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(nonsense_in_the_file_of_levels_changes_none_and_is_told) {
+    const folder_of_pages folder;
+    const fs::path file = folder.path / "levels", log = folder.path / "log";
+    std::ofstream(file) << "info\n";
+    const auto body = [file, log] { return keeps_its_levels(file, log); };
+    BOOST_TEST(run_in_child({}, {"--net=kernel", "--cores=1", "--log-level", "@" + file.string(), "--log-file", log.string()}, body) == 0);
+    const std::string said = text_of(log);
+    const std::size_t nonsense = said.find("warning - log: SIGUSR1: "), first = said.find("info s0 test: step 1\n"),
+                      missing = said.find("No such file or directory; the levels stay as they are\n"),
+                      second = said.find("info s0 test: step 2\n");
+    BOOST_TEST(second != said.npos, said);
+    BOOST_TEST((nonsense < first && first < missing && missing < second), said);
+    BOOST_TEST(said.find("'loudly'") != said.npos, said);
+    BOOST_TEST(said.find('\x1b') == said.npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(levels_that_cannot_be_read_are_an_error_of_setting_up) {
