@@ -50,14 +50,15 @@ task<> tcp_client::exchange() {
 std::uint32_t tcp_client::take_in(const buffer& data, time_point now) noexcept {
     meter_.look_at(now);
     std::uint32_t complete = 0;
-    for (byte_span bytes = data.bytes(); !bytes.empty() && replies_.number() < next_;) {
+    byte_span bytes = data.bytes(); // not empty, and a reply is owed
+    do {
         if (!replies_.take(bytes)) break;
         meter_.record(sent_at_[oldest_], now);
         oldest_ = behind(oldest_);
         if (!replies_.finish()) [[unlikely]] meter_.error();
         ++complete;
-        if (replies_.number() == next_ && !bytes.empty()) [[unlikely]] meter_.error(); // more than was asked for
-    }
+    } while (!bytes.empty() && replies_.number() < next_);
+    if (!bytes.empty()) [[unlikely]] meter_.error(); // more than was asked for
     return complete;
 }
 

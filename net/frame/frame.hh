@@ -40,7 +40,8 @@ struct alignas(64) frame {
 
 inline void retain(frame& f) noexcept { ++f.references; }
 
-inline void release(frame& f) noexcept {
+/// Always inline: the compiler would share one copy, and once a packet that is a call.
+[[gnu::always_inline]] inline void release(frame& f) noexcept {
     CW_DEBUG_ASSERT(f.references > 0, "a frame was released more often than retained");
     if (--f.references != 0) return;
     frame_owner& owner = *f.owner;

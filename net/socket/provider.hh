@@ -46,11 +46,11 @@ public:
     [[gnu::always_inline]] void complete() noexcept {
         pending_ = false;
         if (limits_ != nullptr) [[unlikely]] limits_->lift();
-        reactor::make_ready(*this);
+        reactor::make_ready_unlinked(*this); // backends keep pointers, not lists
     }
 
 protected:
-    ~socket_operation() = default;
+    [[gnu::always_inline]] ~socket_operation() {} // as are those of reads and writes: once a wait is often
     bool pending_ = false;
     operation_limits* limits_ = nullptr; ///< armed ones
 };
@@ -65,7 +65,7 @@ struct read_operation : socket_operation {
     std::uint32_t max_size = UINT32_MAX;
 
 protected:
-    ~read_operation() = default;
+    [[gnu::always_inline]] ~read_operation() {}
 };
 
 struct write_operation : socket_operation {
@@ -73,7 +73,7 @@ struct write_operation : socket_operation {
     byte_span borrowed{};  ///< or bytes to copy from; shrinks from the front as they are taken
 
 protected:
-    ~write_operation() = default;
+    [[gnu::always_inline]] ~write_operation() {}
 };
 
 struct accept_operation : socket_operation {

@@ -42,8 +42,8 @@ public:
     /// Fills `into` to the last byte. Returns how many were read: fewer than into.size() only at end of stream.
     task<std::size_t> read_exactly(mutable_byte_span into, wait_limits limits = {});
     /// Queues owned bytes without a copy; waits while the send buffer is full.
-    write_awaiter write(buffer data) noexcept;
-    bounded_write_awaiter write(buffer data, wait_limits limits) noexcept;
+    write_awaiter write(buffer&& data) noexcept;
+    bounded_write_awaiter write(buffer&& data, wait_limits limits) noexcept;
     /// Queues a copy of borrowed bytes, which must live until the await returns.
     write_awaiter write(byte_span data) noexcept;
     bounded_write_awaiter write(byte_span data, wait_limits limits) noexcept;

@@ -13,6 +13,7 @@ template <typename Base>
 class reading : public Base {
 public:
     using Base::Base;
+    [[gnu::always_inline]] ~reading() {}
     bool await_ready() noexcept {
         if (this->backend_ != nullptr) [[likely]] return this->backend_->start_read(*this);
         this->error = std::errc::bad_file_descriptor;
@@ -37,6 +38,7 @@ public:
     writing(tcp_backend* backend, byte_span data, const Limits&... limits) noexcept : Base(backend, limits...) {
         this->borrowed = data;
     }
+    [[gnu::always_inline]] ~writing() {}
     bool await_ready() noexcept {
         if (this->backend_ != nullptr) [[likely]] return this->backend_->start_write(*this);
         this->error = std::errc::bad_file_descriptor;
@@ -49,13 +51,17 @@ public:
 } // namespace detail
 
 class tcp_stream::read_awaiter final : public detail::reading<backend_awaiter<tcp_backend, read_operation>> {
+public:
     using reading::reading;
+    [[gnu::always_inline]] ~read_awaiter() {} // in the coroutine: its buffer has just been moved from there
 };
 class tcp_stream::bounded_read_awaiter final : public detail::reading<bounded_backend_awaiter<tcp_backend, read_operation>> {
     using reading::reading;
 };
 class tcp_stream::write_awaiter final : public detail::writing<backend_awaiter<tcp_backend, write_operation>> {
+public:
     using writing::writing;
+    [[gnu::always_inline]] ~write_awaiter() {}
 };
 class tcp_stream::bounded_write_awaiter final : public detail::writing<bounded_backend_awaiter<tcp_backend, write_operation>> {
     using writing::writing;
@@ -63,8 +69,8 @@ class tcp_stream::bounded_write_awaiter final : public detail::writing<bounded_b
 
 inline tcp_stream::read_awaiter tcp_stream::read() noexcept { return read_awaiter{backend_.get()}; }
 inline tcp_stream::bounded_read_awaiter tcp_stream::read(wait_limits limits) noexcept { return {backend_.get(), limits}; }
-inline tcp_stream::write_awaiter tcp_stream::write(buffer data) noexcept { return {backend_.get(), std::move(data)}; }
-inline tcp_stream::bounded_write_awaiter tcp_stream::write(buffer data, wait_limits limits) noexcept {
+inline tcp_stream::write_awaiter tcp_stream::write(buffer&& data) noexcept { return {backend_.get(), std::move(data)}; }
+inline tcp_stream::bounded_write_awaiter tcp_stream::write(buffer&& data, wait_limits limits) noexcept {
     return {backend_.get(), std::move(data), limits};
 }
 inline tcp_stream::write_awaiter tcp_stream::write(byte_span data) noexcept { return {backend_.get(), data}; }

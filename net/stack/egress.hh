@@ -21,9 +21,9 @@ public:
     bool full() const noexcept { return count_ == capacity; }
     std::size_t waiting() const noexcept { return count_ - first_; }
 
-    /// The slot for the next packet: empty, to be filled and then commit()ed. Asserts that it is not full().
+    /// The slot for the next packet: empty, to be filled and then commit()ed. The caller has asked full().
     packet& slot() noexcept {
-        CW_ASSERT(count_ < capacity, "egress is full: ask full() first");
+        CW_DEBUG_ASSERT(count_ < capacity, "egress is full: ask full() first");
         return packets_[count_];
     }
     void commit() noexcept {
@@ -42,9 +42,10 @@ public:
     }
     /// Gives the port what it will take. True if anything went out.
     bool flush() noexcept {
-        if (first_ == count_) return false;
-        const std::size_t taken = port_.transmit({packets_.data() + first_, count_ - first_});
-        if (first_ + taken == count_) [[likely]] {
+        const std::size_t waiting = count_ - first_;
+        if (waiting == 0) return false;
+        const std::size_t taken = port_.transmit({packets_.data() + first_, waiting});
+        if (taken == waiting) [[likely]] {
             first_ = count_ = 0;
             return true;
         }

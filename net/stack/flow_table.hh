@@ -27,6 +27,13 @@ struct flow_key {
     std::uint32_t ports() const noexcept { return std::uint32_t{remote_port} << 16 | local_port; }
 };
 
+/// The same as a received header has it, in the network's order: remote and local address, remote and local port.
+struct wire_flow {
+    std::uint64_t addresses = 0;
+    std::uint32_t ports = 0;
+    bool operator==(const wire_flow& other) const noexcept { return addresses == other.addresses && ports == other.ports; }
+};
+
 template <typename T>
 class flow_table {
 public:

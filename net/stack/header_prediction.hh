@@ -11,33 +11,49 @@
 
 namespace corewire {
 
-/// The segment has been recognised and is expected. Its payload goes to the reader who waits for it, if there is one.
-[[gnu::always_inline]] inline void tcp_connection::take_expected(time_point now, const tcp::plain_arrival& seg, packet& p) noexcept {
-    tcp::event events;
-    if (read_operation* const reader = reader_; reader != nullptr && seg.payload_size - 1 < reader->max_size && p.body.empty()) {
-        events = tcb.on_expected_and_read(now, seg);
-        reader_ = nullptr;
-        reader->data = std::move(p.head);
-        reader->complete();
-        if (readable_waiter_ != nullptr) [[unlikely]] finish(readable_waiter_);
-    } else {
-        events = tcb.on_expected(now, seg, p.head, p.body);
-    }
+/// Whose payload of `size` bytes goes to at once: the reader who waits for that much. Null: nobody.
+[[gnu::always_inline]] inline read_operation* tcp_connection::reader_of(std::uint32_t size, const packet& p) const noexcept {
+    return reader_ != nullptr && size - 1 < reader_->max_size && p.body.empty() ? reader_ : nullptr;
+}
+
+/// The segment has been recognised and is expected. Its payload goes to `reader`, who is reader_of() it.
+[[gnu::always_inline]] inline void tcp_connection::take_expected(time_point now, const tcp::plain_arrival& seg, packet& p,
+                                                                 read_operation& reader) noexcept {
+    const tcp::event events = tcb.on_expected_and_read(now, seg);
+    reader_ = nullptr;
+    reader.data.take(p.head, plain_frame::header_size);
+    reader.complete();
+    if (readable_waiter_ != nullptr) [[unlikely]] finish(readable_waiter_);
     react(events);
+}
+
+/// Packets come in runs of one flow: asks first whether it is the one that was found last.
+[[gnu::always_inline]] inline tcp_connection* tcp_layer::find(const plain_frame& frame) noexcept {
+    const wire_flow flow = frame.flow();
+    if (flow == last_flow_ && last_found_ != nullptr) [[likely]] return last_found_;
+    tcp_connection* const found = table_.find(frame.key());
+    if (found == nullptr) [[unlikely]] return nullptr;
+    last_flow_ = flow;
+    return last_found_ = found;
 }
 
 [[gnu::always_inline]] inline bool tcp_layer::take_expected(time_point now, packet& p, mac_address mac) {
     if (!plain_frame::recognise(p, mac)) return false;
     const plain_frame frame(p.head.data());
-    tcp_connection* const c = table_.find(frame.key());
+    tcp_connection* const c = find(frame);
     if (c == nullptr) [[unlikely]] return false;
     const tcp::plain_arrival seg = frame.arrival(p.size() - plain_frame::header_size);
-    if (frames_are_scarce() || !c->tcb.expects(now, seg) || !c->tcb.uses_timestamps()) return false;
+    if (!c->tcb.expects(now, seg)) return false;
+    read_operation* const reader = c->reader_of(seg.payload_size, p);
+    if (reader == nullptr && (frames_are_scarce() || !c->tcb.may_queue())) return false;
     constexpr offload good = offload::ipv4_checksum_good | offload::l4_checksum_good;
     if ((p.flags & good) != good && !checksums_hold(p)) return false; // counted where it goes now
     ++statistics_.tcp_segments_in;
-    p.head.remove_prefix(plain_frame::header_size);
-    c->take_expected(now, seg, p);
+    if (reader != nullptr) [[likely]] {
+        c->take_expected(now, seg, p, *reader);
+    } else {
+        c->take_expected(now, seg, p);
+    }
     if (c->tcb.wants_output() || c->tcb.next_timeout() < c->wakes_at()) mark_dirty(*c); // flush() moves the timer
     return true;
 }

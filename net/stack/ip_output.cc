@@ -38,6 +38,7 @@ bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::
         .total_length = 0, .dont_fragment = true, .protocol = protocol, .source = source, .destination = destination};
     header.emit(mutable_byte_span(path.headers).subspan(wire::ethernet_header::size));
     store_be16(ip + wire::ipv4_header::checksum_offset, 0);
+    path.fits = 0;
     path.checksum_base = 0;
     for (std::size_t i = 0; i < wire::ipv4_header::min_size; i += 2) path.checksum_base += load_be16(ip + i);
     path.pseudo_base = static_cast<std::uint32_t>(protocol);

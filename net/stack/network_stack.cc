@@ -48,13 +48,13 @@ network_stack::~network_stack() {
 bool network_stack::poll(time_point now) {
     if (steering_ != nullptr) return poll_with_steering(now);
     const std::size_t n = device_->receive(received_);
-    return n != 0 && take_in(now, n);
+    return n != 0 && take_in(n);
 }
 
 [[gnu::noinline]] bool network_stack::poll_with_steering(time_point now) {
     const bool any = steering_->poll(now, *this);
     const std::size_t n = device_->receive(received_);
-    return (n != 0 && take_in(now, n)) || any;
+    return (n != 0 && take_in(n)) || any;
 }
 
 /// Asked every turn: the answer is a few loads, and what follows it is elsewhere.
@@ -64,7 +64,7 @@ bool network_stack::flush(time_point now) {
 }
 
 [[gnu::noinline]] bool network_stack::flush_all(time_point now) {
-    bool any = tcp_.anything_to_flush() && tcp_.flush(now);
+    bool any = tcp_.flush(now);
     if (udp_.anything_to_flush() || output_.timer_moved()) [[unlikely]] any |= flush_the_rest(now);
     return (egress_.waiting() != 0 && egress_.flush()) || any;
 }
@@ -119,13 +119,16 @@ void network_stack::arm_timer() noexcept {
 
 // ---- frames in ----
 
-bool network_stack::take_in(time_point now, std::size_t n) {
+/// Asks for the time itself, so that poll(), which nearly always finds nothing, need not keep it.
+[[gnu::noinline]] bool network_stack::take_in(std::size_t n) {
+    const time_point now = reactor_.now();
     statistics_.received += n;
     const mac_address ours = device_->mac();
     packet* const end = received_.data() + n;
     for (packet* next = received_.data(); next != end; ++next) {
         packet& p = *next;
-        if (!tcp_.take_expected(now, p, ours)) link_input(now, p, false);
+        if (tcp_.take_expected(now, p, ours)) [[likely]] continue;
+        link_input(now, p, false);
         p.head.clear();
         p.body.clear();
     }

@@ -79,7 +79,7 @@ private:
     static constexpr std::size_t receive_burst = 32;
 
     // The way of a TCP segment that header prediction (tcp_layer::take_expected) has passed on, and of all the rest:
-    bool take_in(time_point now, std::size_t n);
+    bool take_in(std::size_t n);
     void link_input(time_point now, packet& p, bool handed_over);
     void ip_input(time_point now, packet& p, bool link_broadcast, bool handed_over);
     // and what leaves it:

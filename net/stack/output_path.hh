@@ -22,22 +22,27 @@ inline constexpr std::uint32_t link_and_ip_size = wire::ethernet_header::size + 
 struct output_path {
     neighbor_ref via;  ///< current while the Ethernet header below is right
     next_hop hop;
-    /// Ethernet and IPv4 with total length and checksum zero; behind them what TCP keeps there (plain_frame.hh).
+    /// Ethernet and IPv4, with total length and checksum as fit() left them; behind them what TCP keeps there (plain_frame.hh).
     alignas(16) std::array<std::byte, 48> headers{};
-    std::uint32_t checksum_base = 0; ///< sum of the IPv4 header's words as they stand, host order, not folded
+    std::uint32_t fits = 0;          ///< size of the segments that `headers` fits; 0: none yet
+    std::uint16_t pseudo_sum = 0;    ///< the pseudo-header's for that size: what a port that completes the checksum starts from
+    std::uint32_t checksum_base = 0; ///< sum of the IPv4 header's words, total length and checksum zero, host order, not folded
     std::uint32_t pseudo_base = 0;   ///< the same of the pseudo-header's (RFC 9293 3.1), its length being zero
 
-    /// Puts the headers at `at`, in front of a segment of `l4_size` bytes that starts at `at` + link_and_ip_size.
-    void stamp(std::byte* at, std::uint32_t l4_size) const noexcept {
-        std::memcpy(at, headers.data(), link_and_ip_size);
-        finish(at, l4_size);
-    }
-    /// The two fields of a copy of the headers at `at` that depend on the length.
-    void finish(std::byte* at, std::uint32_t l4_size) const noexcept {
-        std::byte* ip = at + wire::ethernet_header::size;
+    /// Makes `headers` right for segments of `l4_size` bytes. Segments come in runs of one size, and then it does nothing.
+    void fit(std::uint32_t l4_size) noexcept {
+        if (l4_size == fits) [[likely]] return;
+        fits = l4_size;
         const std::uint32_t total = l4_size + static_cast<std::uint32_t>(wire::ipv4_header::min_size);
+        std::byte* const ip = headers.data() + wire::ethernet_header::size;
         store_be16(ip + 2, static_cast<std::uint16_t>(total));
         store_be16(ip + wire::ipv4_header::checksum_offset, static_cast<std::uint16_t>(~folded(checksum_base + total)));
+        pseudo_sum = folded(pseudo_base + l4_size);
+    }
+    /// Puts the headers at `at`, in front of a segment of `l4_size` bytes that starts at `at` + link_and_ip_size.
+    void stamp(std::byte* at, std::uint32_t l4_size) noexcept {
+        fit(l4_size);
+        std::memcpy(at, headers.data(), link_and_ip_size);
     }
     /// ECT(0) into headers that stamp() has put at `at` (RFC 3168 5): the checksum follows (RFC 1624).
     static void mark_ecn_capable(std::byte* at) noexcept {
@@ -47,8 +52,6 @@ struct output_path {
         const std::uint32_t sum = load_be16(ip + wire::ipv4_header::checksum_offset) + 0xffffu - ect_0;
         store_be16(ip + wire::ipv4_header::checksum_offset, folded(sum));
     }
-    /// The pseudo-header's sum for a segment of `l4_size` bytes: what goes into the field for a port that completes it.
-    std::uint16_t pseudo_sum(std::uint32_t l4_size) const noexcept { return folded(pseudo_base + l4_size); }
 
 private:
     static std::uint16_t folded(std::uint32_t sum) noexcept {

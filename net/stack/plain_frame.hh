@@ -46,13 +46,18 @@ public:
                 .local_port = load_be16(p_ + tcp_at + 2),
                 .remote_port = load_be16(p_ + tcp_at)};
     }
+    /// The same as it stands there: two loads, to be compared with another's.
+    wire_flow flow() const noexcept {
+        return {load_native<std::uint64_t>(p_ + 26), load_native<std::uint32_t>(p_ + tcp_at)};
+    }
     tcp::plain_arrival arrival(std::uint32_t payload_size) const noexcept {
         const std::uint64_t numbers = load_be64(p_ + tcp_at + 4);
         return {.seq = tcp::seq_number(static_cast<std::uint32_t>(numbers >> 32)),
                 .ack = tcp::seq_number(static_cast<std::uint32_t>(numbers)),
                 .timestamp_value = load_be32(p_ + options_at + 4),
                 .payload_size = payload_size,
-                .window = load_be16(p_ + tcp_at + 14)};
+                .window = load_be16(p_ + tcp_at + 14),
+                .stamped = true};
     }
 
     /// What a connection's plain segments share is kept behind its path's IPv4 header.
@@ -63,9 +68,9 @@ public:
         store_be16(tcp + 12, offset_and_flags);
     }
     /// Writes all header_size bytes at `at`, the TCP checksum zero; `path` has been prepare()d and is current.
-    static void write(std::byte* at, const output_path& path, const tcp::plain_output& s) noexcept {
+    static void write(std::byte* at, output_path& path, const tcp::plain_output& s) noexcept {
+        path.fit(header_size - tcp_at + s.payload_size);
         std::memcpy(at, path.headers.data(), path.headers.size());
-        path.finish(at, header_size - tcp_at + s.payload_size);
         std::byte* tcp = at + tcp_at;
         store_be64(tcp + 4, std::uint64_t{s.seq.value} << 32 | s.ack.value);
         store_be16(tcp + 14, s.window);

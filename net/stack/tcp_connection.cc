@@ -1,7 +1,9 @@
 #include <corewire/net/stack/tcp_connection.hh>
 
 #include <corewire/net/socket/orderly_stop.hh>
+#include <corewire/net/stack/plain_frame.hh>
 #include <corewire/net/stack/tcp_layer.hh>
+#include <corewire/net/tcp/fast_path.hh>
 
 #include <algorithm>
 #include <cstring>
@@ -42,10 +44,10 @@ bool tcp_connection::start_read(read_operation& op) noexcept {
     if (tcb.wants_output()) layer_.mark_dirty(*this); // the window has opened enough to say so
 }
 
-/// Moves into the send queue what fits. True when nothing of the operation is left.
+/// Moves into the send queue what fits. True when nothing of the operation is left; else it is the writer, who waits.
 [[gnu::always_inline]] inline bool tcp_connection::take_write(write_operation& op) noexcept {
     if (op.owned.empty()) return copy_write(op);
-    if (room() == 0) return false;
+    if (room() == 0) [[unlikely]] return writer_ = &op, false;
     tcb.write(std::move(op.owned));
     layer_.mark_dirty(*this);
     return true;
@@ -55,19 +57,21 @@ bool tcp_connection::start_read(read_operation& op) noexcept {
 [[gnu::noinline]] bool tcp_connection::copy_write(write_operation& op) noexcept {
     while (!op.borrowed.empty()) {
         const std::uint32_t free = room();
-        if (free == 0) return false;
+        if (free == 0) [[unlikely]] return writer_ = &op, false;
         const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), free));
         std::uint32_t taken = tcb.append_copy(op.borrowed.first(wanted));
         if (taken == 0) {
             frame* f = layer_.frames_are_scarce() ? nullptr : layer_.pool().allocate();
             if (f == nullptr) [[unlikely]] {
                 layer_.wait_for_frames(*this);
+                writer_ = &op;
                 return false;
             }
             taken = std::min(wanted, f->capacity - frame_headroom);
-            std::byte* bytes = f->bytes + frame_headroom;
+            std::byte* const bytes = f->bytes + frame_headroom;
             std::memcpy(bytes, op.borrowed.data(), taken);
-            tcb.write(buffer(*f, bytes, taken));
+            buffer copy(*f, bytes, taken);
+            tcb.write(std::move(copy));
         }
         op.borrowed = op.borrowed.subspan(taken);
         layer_.mark_dirty(*this);
@@ -85,9 +89,7 @@ bool tcp_connection::start_write(write_operation& op) noexcept {
         op.error = why;
         return true;
     }
-    if (take_write(op)) return true;
-    writer_ = &op;
-    return false;
+    return take_write(op);
 }
 
 bool tcp_connection::start_connected(plain_operation& op) noexcept {
@@ -194,6 +196,13 @@ void tcp_connection::orphan() noexcept {
 }
 
 // ---- events ----
+
+void tcp_connection::take_expected(time_point now, const tcp::plain_arrival& seg, packet& p) noexcept {
+    p.head.remove_prefix(plain_frame::header_size);
+    react(tcb.on_expected(now, seg, p.head, p.body));
+    p.head.clear();
+    p.body.clear();
+}
 
 void tcp_connection::settle_read() noexcept {
     if (reader_ != nullptr) {

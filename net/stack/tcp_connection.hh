@@ -61,7 +61,10 @@ public:
         constexpr event everyday = event::readable | event::end_of_stream | event::all_acknowledged;
         if ((events | everyday) != everyday || draining_ != nullptr) [[unlikely]] react_to_the_rest(events);
     }
-    /// A segment that the tcb expects() arrived: header_prediction.hh.
+    // A segment that the tcb expects() arrived (header_prediction.hh), with or without a reader who waits for its payload.
+    // `p` is empty afterwards.
+    read_operation* reader_of(std::uint32_t size, const packet& p) const noexcept;
+    void take_expected(time_point now, const tcp::plain_arrival& seg, packet& p, read_operation& reader) noexcept;
     void take_expected(time_point now, const tcp::plain_arrival& seg, packet& p) noexcept;
     /// The user let go of the stream: close gracefully, without an owner (RFC 9293 3.6, RFC 1122 4.2.2.13).
     void orphan() noexcept;

@@ -318,19 +318,26 @@ void tcp_layer::on_closed(tcp_connection& c) noexcept {
     closed_counters_ += c.tcb.statistics();
     release_claim(c);
     table_.erase(c.key);
+    if (last_found_ == &c) last_found_ = nullptr;
     c.wake_.cancel();
     if (c.listener_ != nullptr) {
         if (c.half_open_) c.listener_->count_half_open(-1);
         c.listener_->forget(c);
         c.listener_ = nullptr;
     }
-    if (!c.has_user_) dead_.push_back(&c);
+    if (!c.has_user_) doom(c);
 }
 
 void tcp_layer::let_go(tcp_connection& c) noexcept {
     std::erase(starved_, &c);
     c.orphan();
-    if (c.erased_) dead_.push_back(&c);
+    if (c.erased_) doom(c);
+}
+
+/// It is deleted at the end of this turn, when nobody looks at it any more.
+void tcp_layer::doom(tcp_connection& c) noexcept {
+    dead_.push_back(&c);
+    chores_ = true;
 }
 
 void tcp_layer::bury() noexcept {
@@ -339,11 +346,13 @@ void tcp_layer::bury() noexcept {
         delete c;
     }
     dead_.clear();
+    chores_ = !starved_.empty();
 }
 
 void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
     ++statistics_.no_frame;
     if (std::find(starved_.begin(), starved_.end(), &c) == starved_.end()) starved_.push_back(&c);
+    chores_ = true;
 }
 
 void tcp_layer::retry_starved() noexcept {

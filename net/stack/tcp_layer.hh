@@ -25,6 +25,7 @@
 namespace corewire {
 
 class ip_output;
+class plain_frame;
 class reactor;
 
 class tcp_layer {
@@ -39,7 +40,7 @@ public:
     /// Header prediction: takes a frame that is just what its connection expected next, and says so. Else nothing has
     /// changed, and the frame goes up the layers to input(). `p.head` starts at the Ethernet header.
     bool take_expected(time_point now, packet& p, mac_address mac);
-    bool anything_to_flush() const noexcept { return !dirty_.empty() || !starved_.empty() || !dead_.empty(); }
+    bool anything_to_flush() const noexcept { return !dirty_.empty() || chores_; }
     /// Sends what dirty connections have to say, while there is room. True if anything was sent.
     bool flush(time_point now);
     /// An ICMP error about a segment of ours.
@@ -102,6 +103,7 @@ private:
     void on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
     bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s, packet& p);
     void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
+    tcp_connection* find(const plain_frame& frame) noexcept;
     tcp_connection* add_connection(const flow_key& key, tcp::tcb&& block);
     void send_reset(const flow_key& key, const tcp::segment& s);
     bool checksums_hold(packet& p) noexcept;
@@ -110,10 +112,11 @@ private:
     bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
     std::byte* place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
     std::byte* place_chunk(const buffer& chunk, std::uint32_t offset, std::uint32_t size, packet& p, std::uint32_t header_size);
-    void finish_checksum(packet& p, const output_path& path, std::uint32_t l4_size);
+    void finish_checksum(packet& p, std::byte* at, const output_path& path);
     void send_bare(const flow_key& key, const tcp::outgoing_segment& s);
     void rearm(tcp_connection& c) noexcept;
     void retry_starved() noexcept;
+    void doom(tcp_connection& c) noexcept;
     void bury() noexcept;
     void claim_port_for(tcp_connection& c);
     void release_claim(tcp_connection& c) noexcept;
@@ -130,10 +133,13 @@ private:
     tcp::counters closed_counters_;
     port_capabilities port_;
     flow_table<tcp_connection> table_;
+    wire_flow last_flow_;                  ///< what find() found last,
+    tcp_connection* last_found_ = nullptr; ///< under that name; null when it has left the table
     intrusive_list<dirty_hook> dirty_;
     std::unordered_map<std::uint16_t, tcp_listen_socket*> listeners_;
     std::vector<tcp_connection*> starved_;
     std::vector<tcp_connection*> dead_;
+    bool chores_ = false; ///< somebody may be starved or dead: flush() looks after them
     std::function<bool(const flow_key&)> is_home_;
     siphash_key isn_key_;
     siphash_key cookie_key_;

@@ -32,6 +32,9 @@ inline void copy_options(std::byte* at, const tcp::outgoing_segment& s) noexcept
     }
 }
 
+/// Apart, so that the compiler does not know how short it is: its own loop for that is longer than memcpy().
+[[gnu::noipa]] void copy_payload(std::byte* to, const std::byte* from, std::size_t size) noexcept { std::memcpy(to, from, size); }
+
 /// The TCP header and its options, checksum zero.
 [[gnu::always_inline]] inline void write_header(std::byte* at, const flow_key& key, const tcp::outgoing_segment& s) noexcept {
     const wire::tcp_header header{.source_port = key.local_port,
@@ -50,7 +53,7 @@ inline void copy_options(std::byte* at, const tcp::outgoing_segment& s) noexcept
 /// asks again, and a retransmission timer that is pushed back with every ACK costs nothing.
 inline void tcp_layer::rearm(tcp_connection& c) noexcept {
     const time_point at = c.tcb.next_timeout();
-    if (at == never || (c.wake_.armed() && c.wake_.expiry() <= at)) return;
+    if (at >= c.wakes_at()) [[likely]] return;
     reactor_.timers().arm(c.wake_, at);
 }
 
@@ -67,10 +70,10 @@ inline void tcp_layer::rearm(tcp_connection& c) noexcept {
     }
     f = pool_.allocate();
     if (f == nullptr) [[unlikely]] return nullptr;
-    std::byte* payload = f->bytes + frame_headroom;
+    std::byte* const payload = f->bytes + frame_headroom;
     if (size <= copy_limit) {
         p.head.fill(*f, payload - header_size, header_size + size);
-        std::memcpy(payload, chunk.data() + offset, size);
+        copy_payload(payload, chunk.data() + offset, size);
     } else {
         p.head.fill(*f, payload - header_size, header_size);
         p.body = chunk.share(offset, size);
@@ -89,23 +92,31 @@ inline std::byte* tcp_layer::place_payload(tcp_connection& c, const tcp::outgoin
     return payload - header_size;
 }
 
-/// The TCP checksum over pseudo-header, header and payload; or what an offloading port wants in its place.
-inline void tcp_layer::finish_checksum(packet& p, const output_path& path, std::uint32_t l4_size) {
-    std::byte* tcp = p.head.mutable_data() + link_and_ip_size;
-    std::byte* field = tcp + wire::tcp_header::checksum_offset;
-    const std::uint16_t pseudo = path.pseudo_sum(l4_size);
+namespace {
+
+/// Of the segment at `tcp`, whose field for it is zero.
+[[gnu::noinline]] void compute_checksum(const packet& p, std::byte* tcp, std::uint16_t pseudo_sum) noexcept {
+    wire::internet_sum sum;
+    sum.add_u16(pseudo_sum).add({tcp, p.head.size() - link_and_ip_size});
+    if (!p.body.empty()) sum.add(p.body.bytes());
+    store_be16(tcp + wire::tcp_header::checksum_offset, sum.checksum());
+}
+
+} // namespace
+
+/// The TCP checksum over pseudo-header, header and payload; or what an offloading port wants in its place. The frame begins
+/// at `at`, and `path` has been made to fit it.
+[[gnu::always_inline]] inline void tcp_layer::finish_checksum(packet& p, std::byte* at, const output_path& path) {
+    std::byte* const tcp = at + link_and_ip_size;
     if (port_.transmit_checksum) {
-        store_be16(field, pseudo);
+        store_be16(tcp + wire::tcp_header::checksum_offset, path.pseudo_sum);
         p.flags = offload::l4_checksum_needed;
         p.l4_offset = link_and_ip_size;
         p.l4_checksum_offset = wire::tcp_header::checksum_offset;
         return;
     }
     p.flags = offload::none;
-    wire::internet_sum sum;
-    sum.add_u16(pseudo).add({tcp, p.head.size() - link_and_ip_size});
-    if (!p.body.empty()) sum.add(p.body.bytes());
-    store_be16(field, sum.checksum());
+    compute_checksum(p, tcp, path.pseudo_sum);
 }
 
 [[gnu::always_inline]] inline bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s) {
@@ -119,7 +130,8 @@ inline void tcp_layer::finish_checksum(packet& p, const output_path& path, std::
     std::byte* tcp = at + link_and_ip_size;
     write_header(tcp, c.key, s);
     const std::uint32_t l4_size = tcp_size + s.payload_size;
-    finish_checksum(p, c.path, l4_size);
+    c.path.fit(l4_size);
+    finish_checksum(p, at, c.path);
     ++statistics_.tcp_segments_out;
     if (out_.ready(now, c.path)) [[likely]] {
         c.path.stamp(at, l4_size);
@@ -147,24 +159,27 @@ inline void tcp_layer::finish_checksum(packet& p, const output_path& path, std::
     tcp::plain_output s;
     if (!c.tcb.next_plain(now, s)) return false;
     packet& p = egress_.slot();
-    plain_frame::write(place_chunk(*s.chunk, s.chunk_offset, s.payload_size, p, plain_frame::header_size), c.path, s);
-    finish_checksum(p, c.path, plain_frame::header_size - link_and_ip_size + s.payload_size);
+    std::byte* const at = place_chunk(*s.chunk, s.chunk_offset, s.payload_size, p, plain_frame::header_size);
+    plain_frame::write(at, c.path, s);
+    finish_checksum(p, at, c.path);
     ++statistics_.tcp_segments_out;
     egress_.commit();
     return true;
 }
 
 bool tcp_layer::flush(time_point now) {
-    if (!starved_.empty()) [[unlikely]] retry_starved();
+    if (chores_ && !starved_.empty()) [[unlikely]] retry_starved();
     bool any = false;
     while (!dirty_.empty() && !egress_.full()) {
         auto& c = static_cast<tcp_connection&>(dirty_.front());
-        if (emit_plain(now, c)) [[likely]] {
+        if (emit_plain(now, c)) [[likely]] { // which only one that is established does
             any = true;
-        } else {
-            any |= emit_all(now, c);
-            if (c.tcb.wants_output()) break; // egress or the pool is full: it stays at the front for the next turn
+            dirty_.pop_front();
+            rearm(c);
+            continue;
         }
+        any |= emit_all(now, c);
+        if (c.tcb.wants_output()) break; // egress or the pool is full: it stays at the front for the next turn
         static_cast<dirty_hook&>(c).unlink();
         if (c.tcb.state() == tcp::tcp_state::closed) [[unlikely]] {
             on_closed(c);
@@ -172,7 +187,7 @@ bool tcp_layer::flush(time_point now) {
             rearm(c);
         }
     }
-    if (!dead_.empty()) [[unlikely]] bury();
+    if (chores_) [[unlikely]] bury();
     return any;
 }
 
@@ -194,7 +209,8 @@ void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
     std::byte* at = p.head.prepend(link_and_ip_size);
     std::byte* tcp = p.head.append(tcp_size);
     write_header(tcp, key, s);
-    finish_checksum(p, path, tcp_size);
+    path.fit(tcp_size);
+    finish_checksum(p, at, path);
     if (out_.ready(reactor_.now(), path)) {
         path.stamp(at, tcp_size);
         egress_.push(std::move(p));

@@ -23,7 +23,7 @@ namespace corewire::tcp {
 [[gnu::always_inline]] inline event tcb::on_expected_and_read(time_point now, const plain_arrival& seg) noexcept {
     const event events = take_acknowledgment(c_, now, seg);
     take_data(c_, now, seg.payload_size);
-    has_read();
+    update_window(); // has_read(): an established connection may receive
     return events;
 }
 

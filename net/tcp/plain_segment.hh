@@ -10,13 +10,14 @@
 
 namespace corewire::tcp {
 
-/// One that arrived. Its timestamps may be nothing (0) only on a connection without them.
+/// One that arrived.
 struct plain_arrival {
     seq_number seq;
     seq_number ack;
     std::uint32_t timestamp_value;
     std::uint32_t payload_size;
     std::uint16_t window; ///< as on the wire, unscaled
+    bool stamped;         ///< it carries timestamps, as every segment of its connection must, or none of them
 };
 
 /// One to be sent: ACK and PSH, `payload_size` bytes of `chunk` (not null) from `chunk_offset`. See outgoing_segment.

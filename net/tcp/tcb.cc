@@ -28,8 +28,9 @@ namespace {
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
     if (arrived.congestion_seen) [[unlikely]] ++c_.count.congestion_marks;
     if (is_plain(c_, arrived)) [[likely]] {
-        const plain_arrival seg{arrived.seq, arrived.ack, arrived.options.timestamp_value, arrived.payload_size, arrived.window};
-        if (expects(now, seg)) [[likely]] return on_expected(now, seg, head, body);
+        const plain_arrival seg{arrived.seq, arrived.ack, arrived.options.timestamp_value, arrived.payload_size, arrived.window,
+                                c_.timestamps};
+        if (expects(now, seg) && may_queue()) [[likely]] return on_expected(now, seg, head, body);
     }
     return take_by_the_steps(c_, now, arrived, head, body);
 }

@@ -62,7 +62,9 @@ public:
     /// Header prediction: whether a segment with no flags but ACK and PSH, and no options but timestamps, is just what was
     /// expected. Then on_expected() may take it in place of on_segment(): the same, in fewer steps. Changes nothing.
     bool expects(time_point now, const plain_arrival& seg) const noexcept;
-    /// `head` and `body` as in on_segment().
+    /// Asked before on_expected(): whether its payload finds room among what waits to be read.
+    bool may_queue() const noexcept { return c_.receiving.queue.has_room(); }
+    /// `head` and `body` as in on_segment(); may_queue() said yes.
     event on_expected(time_point now, const plain_arrival& seg, buffer& head, buffer& body) noexcept;
     /// The same when nothing is readable() and the caller has given the payload to a reader who waits: as if the reader
     /// had called read() for it at once.
@@ -161,6 +163,7 @@ public:
 
 private:
     void has_read() noexcept;
+    void update_window() noexcept;
     control_block c_;
 };
 
@@ -185,10 +188,14 @@ inline buffer tcb::read(std::uint32_t max_size) noexcept {
     return data;
 }
 
-/// RFC 9293 3.8.6.2.2.
 inline void tcb::has_read() noexcept {
+    if (may_receive(c_.state)) update_window();
+}
+
+/// RFC 9293 3.8.6.2.2.
+inline void tcb::update_window() noexcept {
     receiver& r = c_.receiving;
-    if (may_receive(c_.state) && r.window.worth_an_update(r.next, r.queue.size())) {
+    if (r.window.worth_an_update(r.next, r.queue.size())) [[unlikely]] {
         r.acks.acknowledge_now();
         c_.output_wanted = true;
     }

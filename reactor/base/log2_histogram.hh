@@ -16,7 +16,7 @@ public:
     static constexpr std::size_t bound_count = last_bits - first_bits + 1;
 
     void record(std::uint64_t value) noexcept {
-        ++counts_[static_cast<unsigned>(std::bit_width(value))];
+        ++counts_[(63u ^ static_cast<unsigned>(std::countl_zero(value | 1))) + 1]; // bit_width(), 0 being counted as 1
         sum_ += value;
     }
     /// The largest values of the powers that are told apart: 2^7 - 1, 2^8 - 1, ..., 2^33 - 1.

@@ -83,7 +83,7 @@ void fair_scheduler::rebase() noexcept {
     least_ = 0;
 }
 
-bool fair_scheduler::run(clock_source& clock, unsigned budget, duration time) {
+[[gnu::noinline]] bool fair_scheduler::run(clock_source& clock, unsigned budget, duration time) {
     // Who gave way in the last turn may go on. Where nothing is ready the clock is not looked at.
     bool any = false;
     for (run_queue* each : queues_) {

@@ -52,6 +52,7 @@ bool reactor::poll_once() {
     bool worked = false;
     // A poller may leave, or be destroyed, in its own turn only.
     pollers_.for_each([&](poller& p) { worked |= p.poll(now); });
+    if (!worked || turns_ % watch_every == 0) worked |= poll_watchers(now);
     worked |= timers_.expire(now);
     if (fair_ != nullptr) [[unlikely]] {
         worked |= fair_->run(*clock_, options_.resume_budget, options_.resume_time);
@@ -61,6 +62,13 @@ bool reactor::poll_once() {
     }
     pollers_.for_each([&](poller& p) { worked |= p.flush(now); });
     return worked_ = worked;
+}
+
+/// Apart from poll_once(), which is nearly always too busy for them.
+[[gnu::noinline]] bool reactor::poll_watchers(time_point now) {
+    bool worked = false;
+    watchers_.for_each([&](poller& p) { worked |= p.poll(now); });
+    return worked;
 }
 
 /// Runs what was ready when it began, and what that made ready, within the budget.
@@ -103,12 +111,12 @@ void reactor::wake() noexcept {
 }
 
 /// Every source of work is armed before the last look at it, so that nothing can arrive unseen.
-void reactor::sleep() noexcept {
+[[gnu::noinline]] void reactor::sleep() noexcept {
     asleep_.store(true, std::memory_order_relaxed);
     sleep_fence::sleeper();
     bool quiet = true;
     std::size_t armed = 0;
-    pollers_.for_each([&](poller& p) {
+    for_each_poller([&](poller& p) {
         if (!quiet) return;
         quiet = p.prepare_sleep();
         if (quiet) ++armed;
@@ -116,14 +124,14 @@ void reactor::sleep() noexcept {
     if (quiet && nothing_ready()) {
         sleeper wait;
         wait.watch(wake_.get());
-        pollers_.for_each([&](poller& p) { p.watch(wait); });
+        for_each_poller([&](poller& p) { p.watch(wait); });
         ++sleeps_;
         turn_began_.store(to_ns(never), std::memory_order_relaxed);
         wait.until(timers_.next_expiry(), clock_->now());
         turn_began_.store(to_ns(clock_->now()), std::memory_order_relaxed);
         if (stall_detector_ != nullptr) stall_detector_->woke_up();
     }
-    pollers_.for_each([&](poller& p) {
+    for_each_poller([&](poller& p) {
         if (armed == 0) return;
         --armed;
         p.finish_sleep();

@@ -151,6 +151,8 @@ public:
         w.unlink();
         w.queue->ready.push_back(w);
     }
+    /// The same for one that stands nowhere.
+    static void make_ready_unlinked(waiter& w) noexcept { w.queue->ready.push_back(w); }
     /// The same for one that gives way: it runs in the next turn, after every poller has had its look.
     static void make_ready_next_turn(waiter& w) noexcept {
         w.unlink();
@@ -170,6 +172,10 @@ public:
     timer_wheel& timers() noexcept { return timers_; }
     /// Polled every turn from now on, until destroyed or unlinked.
     void add_poller(poller& p) noexcept { pollers_.push_back(p); }
+    /// The same for one that only takes in, and little and seldom: flags of other threads. Its flush() is not called, and
+    /// its poll() in every turn in which the pollers find nothing, and else in every `watch_every`th.
+    void add_watcher(poller& p) noexcept { watchers_.push_back(p); }
+    static constexpr unsigned watch_every = 16;
     /// Where spawn() puts its tasks; joined at shutdown.
     task_group& root_group() noexcept { return root_group_; }
     frame_allocator& frames() noexcept { return *frames_; }
@@ -192,8 +198,15 @@ public:
 
 private:
     bool resume_ready() noexcept;
+    bool poll_watchers(time_point now);
     bool nothing_ready() const noexcept;
     void sleep() noexcept;
+    /// Watchers too.
+    template <typename Visit>
+    void for_each_poller(Visit&& visit) {
+        pollers_.for_each(visit);
+        watchers_.for_each(visit);
+    }
 
     inline static thread_local constinit reactor* current_ = nullptr;
     reactor_options options_;
@@ -208,6 +221,7 @@ private:
     log2_histogram turn_lengths_;
     frame_allocator::owner frames_ = frame_allocator::make();
     intrusive_list<poller> pollers_;
+    intrusive_list<poller> watchers_; ///< polled after them
     run_queue main_;
     std::unique_ptr<fair_scheduler> fair_; ///< once there are two scheduling groups
     timer_wheel timers_;

@@ -50,7 +50,7 @@ time_point timer_wheel::next_expiry() noexcept {
     return from_ns(bound_);
 }
 
-bool timer_wheel::expire_slowly(std::int64_t now) noexcept {
+[[gnu::noinline]] bool timer_wheel::expire_slowly(std::int64_t now) noexcept {
     bool fired = false;
     // What callbacks arm for now or earlier waits for the next call: a timer that re-arms itself can't hold the loop.
     expiring_until_ = now;

@@ -21,8 +21,8 @@ public:
         ++counts_[index_of(std::min(value, max_value))];
         ++count_;
         sum_ += value;
-        min_ = std::min(min_, value);
-        max_ = std::max(max_, value);
+        if (value < min_) [[unlikely]] min_ = value;
+        if (value > max_) [[unlikely]] max_ = value;
     }
     std::uint64_t count() const noexcept { return count_; }
     std::uint64_t min() const noexcept { return count_ == 0 ? 0 : min_; }
@@ -71,8 +71,9 @@ private:
     static constexpr std::uint64_t half = 1u << (exact_bits - 1);
 
     static constexpr std::size_t index_of(std::uint64_t value) noexcept {
-        const unsigned width = static_cast<unsigned>(std::bit_width(value | 1));
-        const unsigned shift = width > exact_bits ? width - exact_bits : 0;
+        // A power of two below 2,048 changes no bucket, and makes the difference one that is never negative.
+        const auto highest_bit = 63u ^ static_cast<unsigned>(std::countl_zero(value | half));
+        const unsigned shift = highest_bit - (exact_bits - 1);
         return static_cast<std::size_t>(shift * half + (value >> shift));
     }
     static constexpr std::uint64_t highest_of(std::size_t index) noexcept {

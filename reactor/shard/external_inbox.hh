@@ -3,10 +3,10 @@
 //     any thread:  put() --(waits for room)--> queue --wakes--> the shard: run_all(), in order
 //     a helper:    bring_back() ------------------^
 //
-// One a shard, owned by the runtime, for as long as that. A mutex guards it, and the shard looks at one flag each turn. Open from the
-// start of the shard's loop until the runtime is asked to stop, or all bodies have returned: what was accepted runs, later
-// calls are refused with ECANCELED, and so is who waits for room. Bounds: `limit` calls wait; what helpers bring back is
-// bounded by their pool.
+// One a shard, owned by the runtime, for as long as that. A mutex guards it, and a watcher of the shard's loop looks at one flag.
+// Open from the start of the shard's loop until the runtime is asked to stop, or all bodies have returned: what was accepted
+// runs, later calls are refused with ECANCELED, and so is who waits for room. Bounds: `limit` calls wait; what helpers bring
+// back is bounded by their pool.
 #pragma once
 
 #include <atomic>

@@ -109,7 +109,7 @@ void runtime::shard_main(unsigned shard) {
         loop.shard = shard;
         here = std::make_unique<shard_context>(*this, shard, loop, options_.mail);
         remember(*here);
-        if (shard == 0 && signals_ != nullptr) here->loop.add_poller(*signals_);
+        if (shard == 0 && signals_ != nullptr) here->loop.add_watcher(*signals_);
         if (hooks_.set_up) hooks_.set_up(shard);
     } catch (...) {
         failed(shard, std::current_exception());

@@ -7,7 +7,7 @@ namespace corewire {
 shard_context::shard_context(runtime& r, unsigned number, reactor_options loop_options, const mailbox_options& mail_options)
     : owner(r), shard(number), loop(loop_options), mail(loop, number, r.shard_count(), mail_options) {
     loop.attached(reactor::attachment::shard) = this;
-    loop.add_poller(watch);
+    loop.add_watcher(watch);
 }
 
 shard_context& shard_context::current() noexcept {

@@ -17,7 +17,8 @@ struct shard_context {
     shard_context(runtime& owner, unsigned shard, reactor_options loop, const mailbox_options& mail);
     static shard_context& current() noexcept;
 
-    /// Looks every turn whether the runtime has moved on to another phase, and whether another thread has handed work in.
+    /// A watcher of the loop: looks whether the runtime has moved on to another phase, and whether another thread has
+    /// handed work in.
     class phase_watch final : public poller {
     public:
         explicit phase_watch(shard_context& here) noexcept;

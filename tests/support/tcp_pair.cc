@@ -143,8 +143,8 @@ bool tcp_pair::deliver_plain(in_flight& f, buffer& body) {
     side& s = sides_[f.to];
     const bool plain = (f.seg.flags & ~tcp::tcp_flags::psh) == tcp::tcp_flags::ack && s.tcb->uses_timestamps() &&
                        f.seg.options.present == wire::tcp_option_set::timestamps;
-    const tcp::plain_arrival seg{f.seg.seq, f.seg.ack, f.seg.options.timestamp_value, f.seg.payload_size, f.seg.window};
-    if (!plain || !s.tcb->expects(now_, seg)) return false;
+    const tcp::plain_arrival seg{f.seg.seq, f.seg.ack, f.seg.options.timestamp_value, f.seg.payload_size, f.seg.window, true};
+    if (!plain || !s.tcb->expects(now_, seg) || !s.tcb->may_queue()) return false;
     ++s.fast_in;
     if (seg.payload_size != 0 && !s.paused && body.empty() && s.tcb->readable() == 0 && frames_ % 3 != 0) {
         s.seen |= s.tcb->on_expected_and_read(now_, seg) | tcp::event::readable;

@@ -77,10 +77,10 @@ int wire_port::wake_fd() const { return link_->sleepers_[end_].wake.get(); }
 std::size_t wire_port::receive(std::span<packet> out) {
     // Most turns of an idle end, and every second turn of a busy one, find nothing: those are a few loads.
     const wire_detail::line* first = in_->peek();
-    if (first == nullptr && lent_ == 0 && tokens_due_.empty()) [[likely]] return 0;
+    if (first == nullptr) [[likely]] return tokens_about_ ? receive_burst(nullptr, out) : 0;
     if (!one_reactor_) return receive_burst(first, out);
     // A frame that comes alone, as answers do, is taken here: no call, so nothing to save on the stack.
-    if (first == nullptr || first->pieces != wire_detail::handed_over || out.empty() ||
+    if (first->pieces != wire_detail::handed_over || out.empty() ||
         out.front().head.underlying_frame() != nullptr) [[unlikely]] {
         return receive_here(first, out);
     }
@@ -88,7 +88,7 @@ std::size_t wire_port::receive(std::span<packet> out) {
     in_->pop(*first);
     ++statistics_.received_packets;
     const wire_detail::line* const next = in_->peek();
-    if (next == nullptr && lent_ == 0 && tokens_due_.empty()) [[likely]] return 1;
+    if (next == nullptr && !tokens_about_) [[likely]] return 1;
     return receive_more_here(next, out);
 }
 
@@ -108,7 +108,7 @@ std::size_t wire_port::receive_more_here(const wire_detail::line* next, std::spa
     }
     const auto n = static_cast<std::size_t>(at - out.data());
     statistics_.received_packets += n;
-    if ((next == nullptr || at == end) && lent_ == 0 && tokens_due_.empty()) [[likely]] return n;
+    if ((next == nullptr || at == end) && !tokens_about_) [[likely]] return n;
     return n + receive_burst(next, out.subspan(n));
 }
 
@@ -136,6 +136,7 @@ std::size_t wire_port::receive_burst(const wire_detail::line* next, std::span<pa
     if (!tokens_due_.empty() && (n == 0 || tokens_due_.size() >= 4 * wire_detail::token_ring::per_line)) {
         send_tokens_home();
     }
+    tokens_about_ = lent_ != 0 || !tokens_due_.empty();
     return n;
 }
 
@@ -166,6 +167,7 @@ void wire_port::learn_home() noexcept {
     if (far == nullptr) return;
     homes_known_ = true;
     one_reactor_ = far == reactor::current_or_null();
+    hands_over_ = one_reactor_ && !relay_;
 }
 
 bool wire_port::receive_pieces(const wire_detail::line& first, packet& out) noexcept {
@@ -175,6 +177,7 @@ bool wire_port::receive_pieces(const wire_detail::line& first, packet& out) noex
     const auto drop = [&](std::uint32_t from) {
         ++statistics_.receive_no_buffer;
         for (std::uint32_t i = from; i < count; ++i) tokens_due_.push_back(pieces[i].token);
+        tokens_about_ = true;
         out.head.clear();
         out.body.clear();
         return false;
@@ -213,6 +216,7 @@ buffer wire_port::borrow(const wire_detail::piece& p) noexcept {
 void wire_port::give_back(frame_owner& owner, frame& handle) noexcept {
     wire_port& self = *static_cast<borrowed_frames&>(owner).port;
     self.tokens_due_.push_back(reinterpret_cast<frame*>(handle.token));
+    self.tokens_about_ = true;
     handle.next_free = owner.free_list;
     owner.free_list = &handle;
     ++owner.free_count;
@@ -238,10 +242,10 @@ void wire_port::take_tokens_in() noexcept {
 // ---- transmit ----
 
 std::size_t wire_port::transmit(std::span<packet> burst) {
-    if (!one_reactor_) return transmit_far(burst);
+    if (!hands_over_) return one_reactor_ ? transmit_here(burst) : transmit_far(burst);
     // One that goes alone: as in receive().
     if (burst.size() != 1 || !is_whole(burst.front()) || !out_->room_for(1)) [[unlikely]] return transmit_here(burst);
-    hand_over_whole(burst.front());
+    hand_over_whole(burst.front(), vouched_);
     ++statistics_.transmitted_packets;
     return 1;
 }
@@ -279,17 +283,16 @@ std::size_t wire_port::transmit(std::span<packet> burst) {
 inline bool wire_port::hand_over(packet& p) noexcept {
     if (!is_whole(p)) [[unlikely]] return send_pieces(p);
     if (!out_->room_for(1)) [[unlikely]] return false;
-    hand_over_whole(p);
+    hand_over_whole(p, flags_of(p));
     return true;
 }
 
 [[gnu::always_inline]] inline bool wire_port::is_whole(const packet& p) noexcept { return p.body.empty() && !p.head.empty(); }
 
 /// There is room for it.
-[[gnu::always_inline]] inline void wire_port::hand_over_whole(packet& p) noexcept {
+[[gnu::always_inline]] inline void wire_port::hand_over_whole(packet& p, std::uint8_t flags) noexcept {
     const std::byte* const bytes = p.head.data();
     const std::uint32_t size = p.head.size();
-    const std::uint8_t flags = flags_of(p);
     statistics_.transmitted_bytes += size;
     out_->write_handed_over(bytes, p.head.detach(), size, flags);
 }
@@ -326,6 +329,7 @@ bool wire_port::send_pieces(packet& p) noexcept {
         const std::uint32_t size = b.size();
         pieces[i++] = {bytes, b.detach(), size, 0};
         ++lent_;
+        tokens_about_ = true;
     };
     if (!head_inline) lend(p.head);
     if (!p.body.empty()) lend(p.body);

@@ -68,7 +68,7 @@ private:
     std::size_t transmit_far(std::span<packet> burst) noexcept;
     bool send_one(packet& p) noexcept;
     static bool is_whole(const packet& p) noexcept;
-    void hand_over_whole(packet& p) noexcept;
+    void hand_over_whole(packet& p, std::uint8_t flags) noexcept;
     bool hand_over(packet& p) noexcept;
     [[gnu::noinline]] void learn_home() noexcept;
     [[gnu::noinline]] bool send_pieces(packet& p) noexcept;
@@ -81,11 +81,13 @@ private:
     std::uint8_t vouched_ = 0; ///< the offload flags that every received packet gets
     bool homes_known_ = false; ///< which reactors poll the two ends,
     bool one_reactor_ = false; ///< and that it is one
+    bool hands_over_ = false;  ///< then frames change hands, and with them what is vouched for; a relay passes flags on
     wire_detail::packet_ring* out_ = nullptr;
     wire_detail::packet_ring* in_ = nullptr;
     wire_detail::token_ring* tokens_out_ = nullptr;
     wire_detail::token_ring* tokens_in_ = nullptr;
     std::uint32_t lent_ = 0;
+    bool tokens_about_ = false; ///< something is lent, or tokens are due: receive() looks after it
     borrowed_frames borrowed_;
     std::unique_ptr<frame[]> borrowed_handles_;
     std::vector<frame*> tokens_due_; ///< reserved for every handle, so it never grows

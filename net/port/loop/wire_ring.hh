@@ -134,8 +134,9 @@ public:
     // ---- consumer ----
     /// The first line of the next record, or null.
     const line* peek() const noexcept {
-        const line& l = at(position_);
-        return l.stamp.load(std::memory_order_acquire) == position_ + 1 ? &l : nullptr;
+        const std::uint32_t position = position_; // a copy: the load of the stamp orders others behind it
+        const line& l = at(position);
+        return l.stamp.load(std::memory_order_acquire) == position + 1 ? &l : nullptr;
     }
     /// Copies a record without pieces to `into`, which has room for its bytes rounded up to whole lines.
     void copy_whole_lines(const line& first, std::byte* into) const noexcept {

@@ -22,8 +22,8 @@ inline bool is_expected(const control_block& c, time_point now, const plain_arri
     const receiver& r = c.receiving;
     const sender& s = c.sending;
     return c.predictable && seg.seq == r.next && seg.payload_size <= r.room() && seg.window != 0 &&
-           seg.ack - s.una <= s.max - s.una && (seg.payload_size | (seg.ack - s.una)) != 0 && r.queue.has_room() &&
-           (!c.timestamps || !r.timestamps.too_early(seg.timestamp_value, now));
+           seg.ack - s.una <= s.max - s.una && (seg.payload_size | (seg.ack - s.una)) != 0 && seg.stamped == c.timestamps &&
+           (!seg.stamped || !r.timestamps.too_early(seg.timestamp_value, now));
 }
 
 /// Timestamps, window and the ACK field of an expected segment.
@@ -32,7 +32,7 @@ inline bool is_expected(const control_block& c, time_point now, const plain_arri
     sender& s = c.sending;
     c.heard = now;
     c.keepalives_out = 0;
-    if (c.timestamps) r.timestamps.update(seg.timestamp_value, seg.seq, r.acks.last_sent(), now);
+    if (seg.stamped) r.timestamps.update(seg.timestamp_value, seg.seq, r.acks.last_sent(), now);
     s.take_window(std::uint32_t{seg.window} << s.shift, seg.seq, seg.ack);
     event events = event::none;
     if (seg.ack != s.una) events = acknowledge_new<disturbance::none>(c, seg.ack, now);

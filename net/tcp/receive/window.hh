@@ -15,10 +15,13 @@ public:
     void start(seq_number next, std::uint32_t buffer, std::uint32_t mss) noexcept {
         edge_ = next;
         step_ = std::min(buffer / 2, mss);
-        shift_ = 0;
+        set_scale(0);
         set_buffer(buffer);
     }
-    void set_scale(std::uint8_t shift) noexcept { shift_ = shift; }
+    void set_scale(std::uint8_t shift) noexcept {
+        shift_ = shift;
+        grain_ = (1u << shift) - 1;
+    }
     void set_buffer(std::uint32_t buffer) noexcept {
         buffer_ = buffer;
         wide_ = std::max(buffer - buffer / 2, 2 * step_);
@@ -36,7 +39,7 @@ public:
     [[gnu::always_inline]] std::uint16_t advertise(seq_number next, std::uint32_t queued) noexcept {
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         std::uint32_t window = edge_ - next;
-        if (free > window && free - window >= step_) window = free;
+        if (free > window && free - window >= step_) window = std::min(free, 0xffffu << shift_);
         return promise(next, window);
     }
     /// The window of a SYN or SYN-ACK, which is never scaled (RFC 7323 2.2).
@@ -69,9 +72,9 @@ public:
     }
 
 private:
+    /// `window` fits into the field: it is what was promised before, or cut to that.
     std::uint16_t promise(seq_number next, std::uint32_t window) noexcept {
-        const std::uint32_t rounded = (window + (1u << shift_) - 1) >> shift_;
-        const std::uint32_t field = std::min<std::uint32_t>(rounded, 0xffff);
+        const std::uint32_t field = (window + grain_) >> shift_;
         const seq_number promised = next + (field << shift_);
         if (promised > edge_) edge_ = promised;
         return static_cast<std::uint16_t>(field);
@@ -81,6 +84,7 @@ private:
     std::uint32_t buffer_ = 0;
     std::uint32_t step_ = 1; ///< min(half the buffer, a segment): less is not worth announcing
     std::uint32_t wide_ = 0; ///< max(half the buffer, two steps): a larger window needs no update, however much is free
+    std::uint32_t grain_ = 0; ///< 2^shift - 1: what the field can't tell
     std::uint8_t shift_ = 0;
 };
 

@@ -45,9 +45,12 @@ template <disturbance d>
     s.una = ack;
     s.progress = now;
     s.attempts = 0;
-    s.rto.reset_back_off();
-    if (d == disturbance::possible && s.next < s.una) s.next = s.una; // a window probe was taken after all
-    if (s.queue.acknowledge(earlier(s.una, s.queue.end()))) events |= event::writable;
+    if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and no window is probed
+        s.rto.reset_back_off();
+        if (s.next < s.una) s.next = s.una; // a window probe was taken after all
+    }
+    const seq_number data = d == disturbance::none ? s.una : earlier(s.una, s.queue.end()); // none: no FIN is queued
+    if (s.queue.acknowledge(data)) events |= event::writable;
     const bool exact = d == disturbance::possible && c.ecn.exact;
     if ((limited || exact) && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
         s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
@@ -58,7 +61,8 @@ template <disturbance d>
     if (s.una == s.max) {
         s.waiting_for = awaited::nothing;
         c.timers.disarm(timer_slot::retransmit);
-        if (s.all_acknowledged()) events |= event::all_acknowledged;
+        const bool all = d == disturbance::none ? s.una == s.queue.end() : s.all_acknowledged();
+        if (all) events |= event::all_acknowledged;
     } else {
         arm_retransmission<d>(c, now);
     }

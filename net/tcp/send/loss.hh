@@ -63,7 +63,7 @@ template <disturbance d>
 /// The same, where a few instructions do not count.
 void arm_retransmission(control_block& c, time_point now) noexcept;
 /// A round trip was measured.
-inline void take_rtt(control_block& c, duration rtt, time_point now) noexcept {
+[[gnu::always_inline]] inline void take_rtt(control_block& c, duration rtt, time_point now) noexcept {
     c.sending.rto.sample(rtt);
     c.sending.losses.take_rtt(rtt, now);
     c.sending.probe_after = std::max(2 * c.sending.rto.srtt(), c.options.min_probe);

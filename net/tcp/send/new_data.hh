@@ -7,23 +7,31 @@ namespace corewire::tcp {
 
 /// `size` bytes from SND.NXT, and a FIN behind them if `fin`, are sent now: moves SND.NXT and SND.MAX, and notes when for
 /// the round-trip sample. True: not for the first time (which happens only behind a window probe).
+template <disturbance d>
 [[gnu::always_inline]] inline bool send_new(control_block& c, time_point now, std::uint32_t size, bool fin) noexcept {
     sender& s = c.sending;
     const seq_number seq = s.next;
     if (seq == s.una) {
         s.progress = now;
-        if (now - s.last_sent > s.rto.current() && s.last_sent != time_point{}) [[unlikely]] {
+        const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current();
+        if (now - s.last_sent > rto && s.last_sent != time_point{}) [[unlikely]] {
             if (c.options.restart_after_idle) s.congestion->on_idle(now);
         }
     }
     s.last_sent = now;
     s.last_start = seq;
-    s.next = seq + size + (fin ? 1u : 0u);
-    if (size < s.payload_limit) s.small_end = s.next;
+    const seq_number end = seq + size + (fin ? 1u : 0u);
+    s.next = end;
+    if (size < s.payload_limit) s.small_end = end;
+    if constexpr (d == disturbance::none) { // SND.NXT is SND.MAX, and nothing is being repaired
+        s.board.sent_anew(end, now);
+        s.max = end;
+        return false;
+    }
+    s.board.sent(end, now);
     const bool again = s.max > seq;
-    s.board.sent(s.next, now);
     if (s.repair.phase == recovery_phase::fast) [[unlikely]] s.repair.reduction.out += size;
-    if (s.max < s.next) s.max = s.next;
+    if (s.max < end) s.max = end;
     return again;
 }
 

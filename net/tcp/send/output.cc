@@ -97,7 +97,7 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
 /// New data from SND.NXT.
 CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool fin, outgoing_segment& out) noexcept {
     const seq_number seq = c.sending.next;
-    const bool again = send_new(c, now, size, fin);
+    const bool again = send_new<disturbance::possible>(c, now, size, fin);
     emit_range(c, now, seq, c.sending.next, again, out);
     ensure_retransmission<disturbance::possible>(c, now);
 }

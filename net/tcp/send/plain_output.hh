@@ -26,16 +26,16 @@ namespace corewire::tcp {
     const send_queue::place at = s.queue.find_in_last(s.next);
     if (at.offset >= at.chunk->size()) return false; // in several pieces
     out.seq = s.next;
-    out.ack = r.next;
-    out.timestamp_value = timestamp_echo::clock(now, c.options.timestamp_offset);
-    out.timestamp_echo = r.timestamps.recent();
     out.payload_size = size;
     out.chunk_offset = at.offset;
     out.chunk = at.chunk;
+    send_new<disturbance::none>(c, now, size, false);
+    ensure_retransmission<disturbance::none>(c, now);
+    out.ack = r.next;
     out.window = r.window.advertise(r.next, r.queue.size());
     r.acks.on_sent(r.next, true);
-    send_new(c, now, size, false);
-    ensure_retransmission<disturbance::none>(c, now);
+    out.timestamp_value = timestamp_echo::clock(now, c.options.timestamp_offset);
+    out.timestamp_echo = r.timestamps.recent();
     c.output_wanted = false;
     return true;
 }

@@ -63,13 +63,13 @@ private:
     static constexpr duration memory = std::chrono::seconds{300};
     static constexpr std::uint8_t persistence = 16;
 
+    time_point least_at_{};    ///< when the least round trip was measured
     time_point newest_sent_{}; ///< RACK.xmit_ts
     seq_number newest_end_;    ///< RACK.end_seq
     seq_number farthest_;      ///< RACK.fack
     seq_number round_;         ///< RACK.dsack_round
     duration rtt_{0};          ///< RACK.rtt
     duration least_rtt_ = duration::max();
-    time_point least_at_{};
     std::uint8_t multiplier_ = 1;      ///< RACK.reo_wnd_mult
     std::uint8_t recoveries_left_ = 0; ///< RACK.reo_wnd_persist
     bool reordering_seen_ = false;

@@ -19,7 +19,7 @@ public:
     }
 
     /// RFC 6298 2.2, 2.3. Never from a retransmitted segment (Karn, section 3), unless by timestamps (RFC 7323 4.1).
-    void sample(duration rtt) noexcept {
+    [[gnu::always_inline]] void sample(duration rtt) noexcept {
         if (rtt < duration{1}) rtt = duration{1};
         if (srtt_ == duration{0}) [[unlikely]] {
             srtt_ = rtt;
@@ -31,7 +31,8 @@ public:
             rttvar_ += duration{(deviation - rttvar_.count()) >> 2};
             srtt_ += duration{error >> 3};
         }
-        base_ = std::clamp(srtt_ + 4 * rttvar_, least_, most_);
+        const duration wanted = srtt_ + 4 * rttvar_; // clamped by value: std::clamp()'s references go through memory
+        base_ = wanted < least_ ? least_ : wanted > most_ ? most_ : wanted;
         if (floor_below_) [[unlikely]] base_ = std::min(srtt_ + std::max(4 * rttvar_, least_), most_);
         backoff_ = 0;
     }

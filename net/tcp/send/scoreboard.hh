@@ -62,17 +62,20 @@ public:
     seq_number end() const noexcept { return end_; }
 
     /// New bytes up to `end` leave now. Bytes that are in here already stay as they are.
-    void sent(seq_number end, time_point now) {
-        if (end <= end_) return;
-        if (!ranges_.empty()) [[likely]] {
-            range& last = ranges_.back();
-            if ((last.sent == now && last.what == fate::flying && !last.again) || ranges_.size() >= range_limit) {
+    [[gnu::always_inline]] void sent(seq_number end, time_point now) {
+        if (end > end_) sent_anew(end, now);
+    }
+    /// The same when all of them are new.
+    [[gnu::always_inline]] void sent_anew(seq_number end, time_point now) {
+        if (!ranges_.empty()) {
+            if (joins_last(now)) {
                 extend_last(end, now);
-                return;
+            } else {
+                fill(ranges_.push_back(), end, now);
             }
+            return;
         }
-        ranges_.push_back() = {end_, end, now, fate::flying, false};
-        end_ = end;
+        fill(ranges_.push_first(), end, now);
     }
 
     struct send_times {
@@ -83,6 +86,10 @@ public:
     send_times acknowledge_quietly(seq_number una) noexcept {
         send_times t{ranges_.front().sent, ranges_.front().sent};
         una_ = resent_end_ = una;
+        if (ranges_.size() == 1 && una == end_) [[likely]] { // all that was in flight, sent at one time
+            ranges_.drop_all();
+            return t;
+        }
         while (ranges_.front().end <= una) {
             t.last = ranges_.front().sent;
             ranges_.drop_front();
@@ -134,6 +141,19 @@ private:
         bool again = false; ///< has been resent
         std::uint32_t size() const noexcept { return end - start; }
     };
+    /// Whether what is sent at `now` shares the last range's fate, or has to.
+    bool joins_last(time_point now) const noexcept {
+        const range& last = ranges_.back();
+        return (last.sent == now && last.what == fate::flying && !last.again) || ranges_.size() >= range_limit;
+    }
+    /// `r`, which is new, holds the bytes from SND.MAX up to `end`.
+    [[gnu::always_inline]] void fill(range& r, seq_number end, time_point now) noexcept {
+        r.start = end_;
+        r.end = end_ = end;
+        r.sent = now;
+        r.what = fate::flying;
+        r.again = false;
+    }
     [[gnu::noinline]] void extend_last(seq_number end, time_point now) noexcept {
         ranges_.back().end = end_ = end;
         ranges_.back().sent = now;

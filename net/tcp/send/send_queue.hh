@@ -44,10 +44,12 @@ public:
 
     /// Queues a whole buffer; not empty.
     void push(buffer&& data) {
-        chunk& c = chunks_.push_back();
-        c.start = end_;
-        end_ += data.size();
+        const seq_number start = end_; // copies: the stores into the chunk may alias the members
+        const std::uint32_t size = data.size();
+        chunk& c = chunks_.empty() ? chunks_.push_first() : chunks_.push_back();
+        c.start = start;
         c.data.take(data);
+        end_ = start + size;
         note_fullness();
     }
     /// Copies what fits behind the last chunk, if that chunk's frame is seen by nobody else. Returns the bytes taken.
@@ -68,8 +70,8 @@ public:
     [[gnu::always_inline]] bool acknowledge(seq_number una) noexcept {
         first_ = una;
         if (una == end_ && chunks_.size() == 1) [[likely]] { // one write, acknowledged as a whole
-            chunks_.front().data.clear();
-            chunks_.drop_front();
+            release(*chunks_.front().data.detach());
+            chunks_.drop_all();
             cursor_ = 0;
         } else {
             free_acknowledged(una);

@@ -21,8 +21,8 @@ struct sender {
     seq_number next;              ///< SND.NXT: below `max` only after a window probe
     seq_number max;               ///< one beyond the highest number ever sent
     std::uint32_t window = 0;     ///< SND.WND, bytes
-    std::uint32_t max_window = 0; ///< the largest ever seen (RFC 9293 3.8.6.2.1, RFC 5961 5)
     seq_number wl1;               ///< SND.WL1
+    std::uint32_t max_window = 0; ///< the largest ever seen (RFC 9293 3.8.6.2.1, RFC 5961 5)
     seq_number wl2;               ///< SND.WL2
     std::uint32_t payload_limit = 536; ///< Eff.snd.MSS less the options of every segment
     std::uint16_t mss = 536;      ///< RFC 9293 MUST-15: the default when the peer says nothing

@@ -16,11 +16,11 @@ namespace {
 
 const mac_address ours(0x02'00'00'00'00'01);
 
-/// A frame as a connection's path and plain_frame write it, with `payload` bytes behind the headers.
-struct written_frame {
-    explicit written_frame(std::uint32_t payload) {
+/// The path of a connection of 10.0.0.2.
+struct sending_path : output_path {
+    sending_path() {
         const flow_key sender{ipv4(10, 0, 0, 2).value(), ipv4(10, 0, 0, 1).value(), 40'000, 7};
-        output_path path;
+        output_path& path = *this;
         const wire::ethernet_header link{.destination = ours, .source = mac_address(0x02'00'00'00'00'02)};
         link.emit(path.headers);
         const wire::ipv4_header ip{.total_length = 0, .source = ipv4(sender.local_address), .destination = ipv4(sender.remote_address)};
@@ -29,6 +29,17 @@ struct written_frame {
         store_be16(header + wire::ipv4_header::checksum_offset, 0);
         for (std::size_t i = 0; i < wire::ipv4_header::min_size; i += 2) path.checksum_base += load_be16(header + i);
         plain_frame::prepare(path, sender);
+    }
+};
+
+/// A frame as a connection's path and plain_frame write it, with `payload` bytes behind the headers.
+struct written_frame {
+    explicit written_frame(std::uint32_t payload) {
+        sending_path path;
+        write(payload, path);
+    }
+    written_frame(std::uint32_t payload, output_path& path) { write(payload, path); }
+    void write(std::uint32_t payload, output_path& path) {
         tcp::plain_output s;
         s.seq = tcp::seq_number(0x01020304);
         s.ack = tcp::seq_number(0xa0b0c0d0);
@@ -63,7 +74,7 @@ bool parsed(const packet& p, flow_key& key, tcp::plain_arrival& seg) {
     if (options.present != wire::tcp_option_set::timestamps || tcp.options().size() != 12) return false;
     key = {ip.destination().value(), ip.source().value(), tcp.destination_port(), tcp.source_port()};
     seg = {tcp::seq_number(tcp.sequence()), tcp::seq_number(tcp.acknowledgment()), options.timestamp_value,
-           static_cast<std::uint32_t>(tcp.payload().size()), tcp.window()};
+           static_cast<std::uint32_t>(tcp.payload().size()), tcp.window(), true};
     return true;
 }
 
@@ -91,6 +102,15 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_recognised_and_its_checksum_holds) {
     for (const std::uint32_t payload : {0u, 1u, 64u, 1448u}) {
         written_frame f(payload);
         BOOST_TEST(recognised_alike(f.p));
+        BOOST_TEST(wire::checksum_ok(f.p.head.bytes().subspan(wire::ethernet_header::size, wire::ipv4_header::min_size)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(frames_of_one_path_and_changing_sizes_have_right_lengths_and_checksums) {
+    sending_path path;
+    for (const std::uint32_t payload : {64u, 64u, 1448u, 0u, 0u, 64u}) {
+        written_frame f(payload, path);
+        BOOST_TEST(recognised_alike(f.p)); // which the total length is a part of
         BOOST_TEST(wire::checksum_ok(f.p.head.bytes().subspan(wire::ethernet_header::size, wire::ipv4_header::min_size)));
     }
 }
@@ -140,6 +160,36 @@ BOOST_FIXTURE_TEST_CASE(progress_of_a_connection_spares_its_neighbour_the_probe,
     const std::uint64_t before = requests(server()) + requests(client());
     run(ask_every_second(*this, 200));
     BOOST_TEST(requests(server()) + requests(client()) == before);
+}
+
+namespace {
+
+task<> three_in_turn_on_one_tuple(stack_world& w) {
+    tcp_listener listener = listen(w);
+    for (int i = 0; i < 3; ++i) {
+        w.loop().attached(reactor::attachment::network) = static_cast<socket_provider*>(&w.client());
+        tcp_stream client = co_await tcp_stream::connect(listener.local_address(), {}, {}, {stack_world::second, 40'000});
+        tcp_stream server = co_await listener.accept();
+        for (int k = 0; k < 4; ++k) {
+            co_await client.write(std::string_view{"question"});
+            co_await server.read();
+            co_await server.write(std::string_view{"answer"});
+            const buffer answer = co_await client.read();
+            BOOST_TEST(answer.text() == "answer");
+        }
+        server.shutdown(); // it keeps TIME-WAIT
+        const buffer end = co_await client.read();
+        BOOST_TEST(end.empty());
+        co_await client.close();
+        co_await sleep_for(std::chrono::milliseconds{10});
+    }
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_connection_is_told_from_the_one_before_on_its_4_tuple, stack_world) {
+    run(three_in_turn_on_one_tuple(*this));
+    settle();
 }
 
 namespace {

@@ -206,6 +206,34 @@ BOOST_AUTO_TEST_CASE(the_time_for_coroutines_is_bounded_too) {
     r.root_group().destroy_all();
 }
 
+namespace {
+
+struct counting_poller final : poller {
+    bool poll(time_point) override { return ++polls, busy; }
+    bool flush(time_point) override { return ++flushes, false; }
+    int polls = 0, flushes = 0;
+    bool busy = false;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_watcher_is_polled_in_idle_turns_and_in_few_busy_ones_and_never_flushed) {
+    driven d;
+    counting_poller nic, flag;
+    d.loop.add_poller(nic);
+    d.loop.add_watcher(flag);
+    for (int turn = 0; turn < 10; ++turn) d.loop.poll_once();
+    BOOST_CHECK_EQUAL(flag.polls, 10);
+    nic.busy = true;
+    for (unsigned turn = 0; turn < 5 * corewire::reactor::watch_every; ++turn) d.loop.poll_once();
+    BOOST_CHECK_EQUAL(flag.polls, 15);
+    BOOST_CHECK_EQUAL(nic.flushes, 10 + 5 * static_cast<int>(corewire::reactor::watch_every));
+    BOOST_CHECK_EQUAL(flag.flushes, 0);
+    nic.busy = false;
+    flag.busy = true;
+    BOOST_CHECK(d.loop.poll_once()); // what it found counts as work
+}
+
 BOOST_AUTO_TEST_CASE(a_poller_that_is_destroyed_is_polled_no_more) {
     driven d;
     std::string log;
