@@ -1,5 +1,6 @@
 #include <corewire/apps/runtime/network_options.hh>
 
+#include <corewire/apps/runtime/fault_options.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 
 #include <CLI/CLI.hpp>
@@ -47,9 +48,11 @@ void check_foreign_options(const network_options& o) {
     only_for(o.shared, "--shared", {xdp});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
     only_for(o.pieces != xdp_pieces::automatic, "--xdp-pieces", {xdp});
-    if (o.net == kernel)
-        refuse_unless(o.pcap.empty() && !o.trace,
-                      "--pcap and --trace see frames of our own stack, which --net=kernel does not use");
+    if (o.net == kernel) {
+        refuse_unless(o.pcap.empty() && !o.trace && !o.faults,
+                      "--pcap, --trace and --faults are about frames of our own stack, which --net=kernel does not use");
+        refuse_unless(!o.ecn, "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");
+    }
 }
 
 void check_addresses(const network_options& o) {
@@ -162,6 +165,22 @@ void add_network_options(CLI::App& to, network_options& o) {
              "--spin-us", [&o](std::uint64_t us) { o.spin = std::chrono::microseconds{us}; },
              "Microseconds that an idle core spins before it sleeps")
         ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{3'600'000'000}))->type_name("N");
+    group
+        .add_option_function<std::string>(
+            "--congestion",
+            [&o](const std::string& name) {
+                const auto found = congestion_named(name);
+                if (!found) throw CLI::ValidationError("--congestion", fmt::format("'{}' is none of cubic, newreno, dctcp", name));
+                o.congestion = *found;
+            },
+            "TCP congestion control of connections that do not choose: cubic, newreno or dctcp (default cubic; the kernel's own choice)")
+        ->type_name("KIND");
+    group.add_flag("--ecn", o.ecn, "Our TCP offers ECN and agrees to it (dctcp does anyway)");
+    group
+        .add_option_function<std::string>(
+            "--faults", [&o](const std::string& text) { o.faults = parse_faults(text); },
+            "Damage packets: drop, corrupt, duplicate, reorder (1/1000 or 0.001), drop-every=N, on=receive|transmit, seed=N")
+        ->type_name("NAME=VALUE,...");
     group.add_option("--pcap", o.pcap, "Write every frame to this file, for Wireshark (shard N > 0: FILE.N)")->type_name("FILE");
     group.add_flag("--trace", o.trace, "Print a line for every frame, to stderr");
     to.set_config("--config", "", "Read options from a TOML file: net = \"tap\", port = 7, ...")->type_name("FILE");

@@ -1,7 +1,9 @@
 // What a user chooses about the network and the cores. Plain values: from the command line, a config file or a test.
 #pragma once
 
+#include <corewire/net/port/wrap/faulty_port.hh>
 #include <corewire/net/port/xdp/xdp_device.hh>
+#include <corewire/net/socket/congestion.hh>
 #include <corewire/net/wire/address.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -41,6 +43,9 @@ struct network_options {
     xdp_pieces pieces = xdp_pieces::automatic;
     bool shared = false;                       ///< xdp: use the kernel's own address, take only our flows
     std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default
+    congestion_algorithm congestion = congestion_algorithm::standard; ///< of connections that do not choose
+    bool ecn = false;                          ///< our stack: offer ECN (RFC 3168), and agree to it
+    std::optional<faulty_port::options> faults{}; ///< damage done to packets between port and stack
     std::string pcap{};                        ///< write every frame to this file
     bool trace = false;                        ///< print every frame to stderr
 };

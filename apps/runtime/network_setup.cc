@@ -1,16 +1,17 @@
 #include <corewire/apps/runtime/network_setup.hh>
 
 #include <corewire/apps/runtime/port_wrappers.hh>
-#include <corewire/apps/runtime/require_uring.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/apps/runtime/verbs_network.hh>
 #include <corewire/apps/runtime/shared_host.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
+#include <corewire/net/kernel/system_address.hh>
 #include <corewire/net/port/loop/wire_port.hh>
 #include <corewire/net/port/tap/tap_port.hh>
 #include <corewire/net/port/xdp/xdp_port.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/stack/shard_steering.hh>
+#include <corewire/net/stack/tcp_tuning.hh>
 #include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
@@ -45,6 +46,15 @@ void refuse_address_of_kernel(ipv4 address) {
     }
 }
 
+/// Said at the start, not by the first connection.
+void require_kernels_congestion(congestion_algorithm how) try {
+    if (how == congestion_algorithm::standard) return;
+    const unique_fd probe = open_socket(socket_address{}, SOCK_STREAM);
+    require_congestion(probe.get(), how);
+} catch (const std::system_error& error) {
+    throw setup_error(fmt::format("--congestion: {}", error.what()));
+}
+
 } // namespace
 
 network_setup::network_setup(const network_options& options, network_plan plan)
@@ -59,7 +69,7 @@ network_setup::network_setup(const network_options& options, network_plan plan)
         verbs_ = std::make_unique<verbs_network>(options, plan_.shards, plan_.verbs ? *plan_.verbs : verbs::system_api());
         break;
     case network_kind::kernel:
-        require_uring("--net=kernel", "choose --net=xdp or --net=tap, which do without");
+        require_kernels_congestion(options.congestion);
         if (plan_.ports_only) throw setup_error("--net=kernel has no port of ours: choose --net=xdp, tap or wire");
         break;
     case network_kind::automatic: CW_ASSERT(false, "choose_network() comes first");
@@ -85,7 +95,9 @@ void network_setup::open_wire() {
     if (plan_.shards > 2)
         throw setup_error(fmt::format("--net=wire joins two shards, not {}: choose --cores=2, or 1 for both ends on one core",
                                       plan_.shards));
-    wire_link::ends ends = wire_link::make();
+    // What is damaged on the way must be noticed: then nobody vouches for it.
+    const bool damaged = options_.faults && (options_.faults->on_receive.corrupt > 0 || options_.faults->on_transmit.corrupt > 0);
+    wire_link::ends ends = wire_link::make({.vouch_for_checksums = !damaged});
     parts_[0].near.device = std::move(ends.first);
     (plan_.shards == 2 ? parts_[1].near : parts_[0].far).device = std::move(ends.second);
 }
@@ -93,8 +105,6 @@ void network_setup::open_wire() {
 void network_setup::open_xdp(const network_options& options) {
     if (options.shared && plan_.ports_only)
         throw setup_error("--shared takes TCP and UDP flows only: leave it out for bare frames");
-    if (options.shared)
-        require_uring("--shared, which follows the kernel's routes and neighbours,", "leave it out, and give --address A.B.C.D/LENGTH");
     xdp_ = std::make_shared<xdp_device>(
         xdp_device_options{.interface = options.interface,
                            .mode = options.mode,
@@ -164,6 +174,8 @@ ip_prefix network_setup::wire_address(unsigned end) noexcept {
 
 stack_config network_setup::config_for(unsigned shard, bool far) const {
     stack_config config;
+    choose_congestion(config.tcp, options_.congestion);
+    config.tcp.ecn |= options_.ecn;
     if (plan_.kind == network_kind::wire) {
         config.address = wire_address(far ? 1 : shard);
         return config;
@@ -194,7 +206,7 @@ void network_setup::set_up(unsigned shard) {
     shard_part& mine = parts_[shard];
     void*& provider = reactor::current().attached(reactor::attachment::network);
     if (plan_.kind == network_kind::kernel) {
-        mine.kernel = std::make_unique<kernel_provider>(reactor::current());
+        mine.kernel = std::make_unique<kernel_provider>(reactor::current(), kernel_provider_options{.congestion = options_.congestion});
         mine.kernel_stop = std::make_unique<orderly_stop>(reactor::current(), *mine.kernel);
         provider = mine.kernel.get();
         return;

@@ -1,5 +1,6 @@
 #include <corewire/apps/runtime/port_wrappers.hh>
 
+#include <corewire/net/port/wrap/faulty_port.hh>
 #include <corewire/net/port/wrap/pcap_port.hh>
 #include <corewire/net/port/wrap/tracing_port.hh>
 #include <corewire/reactor/loop/reactor.hh>
@@ -29,6 +30,11 @@ clock_source& time_of_day() noexcept {
 } // namespace
 
 std::unique_ptr<port> wrap_port(std::unique_ptr<port> inner, const network_options& options, unsigned number) {
+    if (options.faults) {
+        faulty_port::options how = *options.faults;
+        how.seed += number; // shards have troubles of their own
+        inner = std::make_unique<faulty_port>(std::move(inner), how);
+    }
     if (options.trace) inner = std::make_unique<tracing_port>(std::move(inner), time_of_day());
     if (options.pcap.empty()) return inner;
     const std::string path = number == 0 ? options.pcap : fmt::format("{}.{}", options.pcap, number);

@@ -1,4 +1,5 @@
-// Whether this process may have an io_uring, asked before anything that cannot do without one is set up. Stateless.
+// Whether this process may have an io_uring, asked before anything that cannot do without one is set up, and before the log says
+// anything. Stateless.
 #pragma once
 
 #include <string>

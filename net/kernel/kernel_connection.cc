@@ -5,6 +5,7 @@
 #include <corewire/net/socket/orderly_stop.hh>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
@@ -541,8 +542,23 @@ void kernel_connection::finish(plain_operation*& slot, std::errc why) noexcept {
 }
 
 void kernel_connection::set_options(const tcp_options_set& options) noexcept {
+    const congestion_algorithm in_force = options_.congestion;
     options_ = options;
+    options_.congestion = in_force;
     apply_options(fd_.get(), options);
+}
+
+std::errc kernel_connection::set_congestion(congestion_algorithm how) {
+    const std::errc why = apply_congestion(fd_.get(), provider_.chosen(how));
+    if (why == std::errc{}) options_.congestion = how;
+    return why;
+}
+
+tcp_information kernel_connection::info() const noexcept {
+    std::array<std::byte, 512> told; // a struct tcp_info of this kernel's length
+    socklen_t size = sizeof told;
+    if (::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, told.data(), &size) != 0) return {};
+    return information_from_linux(told.data(), size);
 }
 
 // ---- the user's hold ----

@@ -14,6 +14,7 @@
 #include <corewire/net/kernel/receive_buffers.hh>
 #include <corewire/net/kernel/system_address.hh>
 #include <corewire/net/socket/provider.hh>
+#include <corewire/net/socket/tcp_information.hh>
 #include <corewire/net/tcp/lifecycle.hh>
 #include <corewire/reactor/loop/timer.hh>
 
@@ -52,6 +53,9 @@ public:
     bool writable() const noexcept;
     void set_options(const tcp_options_set& options) noexcept;
     const tcp_options_set& options() const noexcept { return options_; }
+    std::errc set_congestion(congestion_algorithm how);
+    std::string congestion() const { return congestion_of(fd_.get()); }
+    tcp_information info() const noexcept;
     const socket_address& peer() const noexcept { return peer_; }
     kernel_provider& provider() noexcept { return provider_; }
 
@@ -153,6 +157,9 @@ public:
     socket_address peer_address() const override { return connection_.peer(); }
     void set_options(const tcp_options_set& options) override { connection_.set_options(options); }
     tcp_options_set options() const override { return connection_.options(); }
+    std::errc set_congestion(congestion_algorithm how) override { return connection_.set_congestion(how); }
+    std::string congestion() const override { return connection_.congestion(); }
+    tcp_information info() const override { return connection_.info(); }
     bool readable() const noexcept override { return connection_.readable(); }
     bool writable() const noexcept override { return connection_.writable(); }
     bool start_wait_readable(plain_operation& op) noexcept override { return connection_.start_wait_readable(op); }

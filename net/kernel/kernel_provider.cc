@@ -82,6 +82,7 @@ std::unique_ptr<listener_backend> kernel_provider::listen(const socket_address& 
     unique_fd fd = open_socket(at, SOCK_STREAM);
     bind_shared(fd.get(), at);
     apply_options(fd.get(), options.stream); // accepted streams inherit them
+    require_congestion(fd.get(), chosen(options.stream.congestion));
     const int backlog = static_cast<int>(std::min<unsigned>(options.backlog, 65535));
     if (::listen(fd.get(), backlog) != 0) throw_errno(errno, "listen on " + at.to_string());
     const socket_address local = local_address_of(fd.get());
@@ -92,6 +93,7 @@ std::unique_ptr<tcp_backend> kernel_provider::connect(const socket_address& to, 
                                                       const tcp_options_set& options) {
     unique_fd fd = open_socket(to, SOCK_STREAM);
     apply_options(fd.get(), options);
+    require_congestion(fd.get(), chosen(options.congestion));
     const bool wildcard = local.is_v4() && local.v4().is_any();
     if (!wildcard || local.port != 0) {
         // The port may be chosen when the peer is known: many more connections fit.

@@ -24,6 +24,7 @@ struct kernel_provider_options {
     std::uint32_t datagram_buffers = 64;      ///< of 64 KiB each; made when the first datagram socket is bound
     std::uint32_t datagram_buffers_limit = 1024;
     std::uint32_t allocated_buffers = 256;    ///< of 16 KiB: what allocate() hands out; made when it is first called
+    congestion_algorithm congestion = congestion_algorithm::standard; ///< of sockets that do not choose; `standard`: the kernel's choice
 };
 
 class kernel_connection;
@@ -45,6 +46,11 @@ public:
     std::string describe() const override { return "kernel sockets over io_uring"; }
     void end_waits(ended_waits which) noexcept override {
         objects_.for_each([which](kernel_object& object) { object.end_waits(which); });
+    }
+
+    /// What `standard` comes to.
+    congestion_algorithm chosen(congestion_algorithm how) const noexcept {
+        return how == congestion_algorithm::standard ? options_.congestion : how;
     }
 
     // ---- for the objects it keeps ----

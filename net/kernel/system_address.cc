@@ -68,6 +68,45 @@ void bind_shared(int fd, const socket_address& at) {
     set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 }
 
+namespace {
+
+std::string kernels_name_of(int fd) {
+    char name[16] = {};
+    socklen_t size = sizeof name - 1;
+    return ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) == 0 ? std::string(name) : std::string();
+}
+
+/// What the kernel gives to a new socket.
+std::string kernels_choice() {
+    const unique_fd fresh{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    return kernels_name_of(fresh.get());
+}
+
+} // namespace
+
+std::errc apply_congestion(int fd, congestion_algorithm how) {
+    const std::string name = how == congestion_algorithm::standard  ? kernels_choice()
+                             : how == congestion_algorithm::newreno ? "reno"
+                                                                    : std::string(name_of(how));
+    if (::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) return {};
+    return static_cast<std::errc>(errno);
+}
+
+void require_congestion(int fd, congestion_algorithm how) {
+    if (how == congestion_algorithm::standard) return;
+    const std::errc why = apply_congestion(fd, how);
+    if (why == std::errc{}) return;
+    const std::string name(name_of(how));
+    throw_errno(static_cast<int>(why), "this kernel lets us have no congestion control '" + name + "' (`modprobe tcp_" + name +
+                                           "`, and sysctl net.ipv4.tcp_allowed_congestion_control)");
+}
+
+std::string congestion_of(int fd) {
+    std::string name = kernels_name_of(fd);
+    const auto ours = congestion_named(name);
+    return ours ? std::string(name_of(*ours)) : name;
+}
+
 void apply_options(int fd, const tcp_options_set& options) noexcept {
     const tcp_options_set defaults;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, options.no_delay);

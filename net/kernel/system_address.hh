@@ -36,6 +36,14 @@ void bind_shared(int fd, const socket_address& at);
 /// What differs from the kernel's defaults. On a listener: for the streams it accepts, too.
 void apply_options(int fd, const tcp_options_set& options) noexcept;
 
+/// TCP_CONGESTION (tcp(7)); `standard`: what the kernel gives to a new socket. ENOENT: the kernel has no such module. EPERM: it is for
+/// root alone.
+std::errc apply_congestion(int fd, congestion_algorithm how);
+/// The same for a socket that is being made, where `standard` is what it has: throws std::system_error with a sentence.
+void require_congestion(int fd, congestion_algorithm how);
+/// In force, by our names where we have one.
+std::string congestion_of(int fd);
+
 [[noreturn]] void throw_errno(int error, const std::string& what);
 
 } // namespace corewire

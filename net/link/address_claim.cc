@@ -1,6 +1,7 @@
 #include <corewire/net/link/address_claim.hh>
 
 #include <chrono>
+#include <utility>
 
 namespace corewire {
 
@@ -25,6 +26,7 @@ duration between(duration low, duration high, random_generator& random) noexcept
 void address_claim::start(time_point now, bool probe_first, random_generator& random) noexcept {
     sent_ = 0;
     phase_ = probe_first ? claim_phase::probing : claim_phase::announcing;
+    to_ask_ = !probe_first;
     due_ = probe_first ? now + between(duration{0}, probe_wait, random) : now;
 }
 
@@ -59,7 +61,9 @@ std::optional<wire::arp_packet> address_claim::on_timer(time_point now, random_g
     if (now < due_) return std::nullopt;
     switch (phase_) {
     case claim_phase::probing: return probe(now, random);
-    case claim_phase::announcing: return announce(now);
+    case claim_phase::announcing:
+        if (std::exchange(to_ask_, false)) return wire::arp_packet::request(mac_, ipv4::any(), address_);
+        return announce(now);
     case claim_phase::owned: due_ = never; return wire::arp_packet::announcement(mac_, address_); // in defence
     case claim_phase::idle:
     case claim_phase::lost: due_ = never; break;

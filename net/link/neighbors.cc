@@ -47,7 +47,7 @@ neighbor_cache::~neighbor_cache() = default;
 
 void neighbor_cache::start(time_point now, bool probe_first) {
     claim_.start(now, probe_first, random_);
-    run_claim(now);
+    while (claim_.next_timeout() <= now && outbox_count_ != outbox_size) run_claim(now);
 }
 
 /// Multiply-shift under a secret key: nobody outside can aim for one bucket.

@@ -10,6 +10,7 @@
 
 #include <corewire/net/frame/buffer.hh>
 #include <corewire/net/socket/address.hh>
+#include <corewire/net/socket/congestion.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/task/waiter.hh>
 
@@ -121,7 +122,12 @@ struct tcp_options_set {
     duration keepalive_idle = std::chrono::hours{2};
     duration keepalive_interval = std::chrono::seconds{75};
     unsigned keepalive_probes = 9;
+    /// Chosen before the handshake, so that DCTCP can ask for ECN. Later: tcp_stream::set_congestion(). Where the provider has no such
+    /// algorithm, listen() and connect() throw ENOENT (the kernel: its module is not there) or EPERM (it is for root alone).
+    congestion_algorithm congestion = congestion_algorithm::standard;
 };
+
+struct tcp_information;
 
 /// One TCP connection of a provider. Destroying it closes it gracefully in the background (bounded by the stack's linger).
 class tcp_backend {
@@ -139,8 +145,14 @@ public:
     virtual void abort() noexcept = 0;
     virtual socket_address local_address() const = 0;
     virtual socket_address peer_address() const = 0;
+    /// All but the congestion control.
     virtual void set_options(const tcp_options_set&) = 0;
     virtual tcp_options_set options() const = 0;
+    /// From now on; the window stays as it is. ENOENT, EPERM: as above.
+    virtual std::errc set_congestion(congestion_algorithm) = 0;
+    /// What is in force: name_of() one of ours, or what the kernel calls another.
+    virtual std::string congestion() const = 0;
+    virtual tcp_information info() const = 0;
     /// Readable: read() would not wait. Writable: a byte fits.
     virtual bool readable() const noexcept = 0;
     virtual bool writable() const noexcept = 0;

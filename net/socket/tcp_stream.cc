@@ -109,6 +109,14 @@ task<> tcp_stream::wait_writable(wait_limits limits) {
     co_await wait;
 }
 
+void tcp_stream::set_congestion(congestion_algorithm how) {
+    const std::errc why = open().set_congestion(how);
+    if (why != std::errc{})
+        throw std::system_error(std::make_error_code(why), "congestion control " + std::string(name_of(how)));
+}
+
+tcp_information tcp_stream::info() const { return open().info(); }
+
 void tcp_stream::set_no_delay(bool on) {
     tcp_options_set now = open().options();
     now.no_delay = on;

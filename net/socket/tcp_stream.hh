@@ -11,6 +11,7 @@
 #pragma once
 
 #include <corewire/net/socket/provider.hh>
+#include <corewire/net/socket/tcp_information.hh>
 #include <corewire/reactor/task/task.hh>
 
 #include <memory>
@@ -73,6 +74,14 @@ public:
     void set_options(const tcp_options_set& options) { open().set_options(options); }
     tcp_options_set options() const { return open().options(); }
     void set_no_delay(bool on);
+    /// Congestion control from now on; the window stays as it is. DCTCP brings ECN only when it was chosen before the handshake
+    /// (tcp_options_set::congestion). Throws ENOENT where there is no such algorithm (the kernel: no such module), EPERM where it
+    /// is for root alone (sysctl net.ipv4.tcp_allowed_congestion_control).
+    void set_congestion(congestion_algorithm how);
+    /// "cubic", "newreno", "dctcp"; of the kernel's sockets also others that it has.
+    std::string congestion() const { return open().congestion(); }
+    /// What Linux's TCP_INFO gives, in named fields (tcp_information.hh).
+    tcp_information info() const;
     explicit operator bool() const noexcept { return backend_ != nullptr; }
 
 private:

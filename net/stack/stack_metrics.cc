@@ -45,6 +45,8 @@ void register_neighbors(metric_group& group, const neighbor_cache& cache) {
     group.counter("corewire_arp_outbox_full_total", "ARP messages not sent because earlier ones still waited.", s.outbox_full);
     group.counter("corewire_arp_mac_changed_total", "Times a neighbour's MAC address changed.", s.mac_changed);
     group.counter("corewire_arp_mac_change_refused_total", "MAC addresses that changed again too soon.", s.mac_change_refused);
+    group.counter("corewire_arp_address_conflicts_total", "ARP messages of others who use our address.",
+                  [](const void* of) noexcept { return static_cast<const neighbor_cache*>(of)->claim().conflicts(); }, &cache);
     group.counter("corewire_arp_ignored_total", "ARP messages ignored.", s.ignored_unsolicited, metric_label("reason", "unsolicited"));
     group.counter("corewire_arp_ignored_total", "ARP messages ignored.", s.ignored_malformed, metric_label("reason", "malformed"));
     register_drops(group, "link", {{"queue_full", s.queue_dropped}, {"unreachable", s.unreachable_dropped}});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <corewire/net/socket/provider.hh>
+#include <corewire/net/socket/tcp_information.hh>
 #include <corewire/net/stack/tcp_connection.hh>
 
 namespace corewire {
@@ -26,6 +27,9 @@ public:
     }
     void set_options(const tcp_options_set& options) override;
     tcp_options_set options() const override;
+    std::errc set_congestion(congestion_algorithm how) override;
+    std::string congestion() const override;
+    tcp_information info() const override;
     bool readable() const noexcept override;
     bool writable() const noexcept override;
     bool start_wait_readable(plain_operation& op) noexcept override { return connection_.start_wait_readable(op); }

@@ -25,7 +25,63 @@ tcp_options_set stack_tcp_socket::options() const {
     out.keepalive_idle = p.keepalive_idle;
     out.keepalive_interval = p.keepalive_interval;
     out.keepalive_probes = p.keepalive_probes;
+    out.congestion = congestion_named(connection_.tcb.congestion()).value_or(congestion_algorithm::standard);
     return out;
+}
+
+std::errc stack_tcp_socket::set_congestion(congestion_algorithm how) {
+    const tcp::congestion_factory chosen = factory_of(how);
+    connection_.tcb.set_congestion(chosen != nullptr ? chosen : connection_.layer().standard_congestion());
+    return {};
+}
+
+std::string stack_tcp_socket::congestion() const { return std::string(name_of(options().congestion)); }
+
+tcp_information stack_tcp_socket::info() const {
+    static_assert(static_cast<int>(tcp_stream_state::time_wait) == static_cast<int>(tcp::tcp_state::time_wait) &&
+                  static_cast<int>(tcp_stream_state::established) == static_cast<int>(tcp::tcp_state::established));
+    const tcp::tcb& tcb = connection_.tcb;
+    const tcp::connection_info t = tcb.info();
+    const tcp::parameters& p = tcb.options();
+    constexpr std::uint32_t no_threshold = 0x3fff'ffff; // what controllers start with is beyond any window (RFC 7323 2.3)
+    tcp_information i;
+    i.state = static_cast<tcp_stream_state>(t.state);
+    i.repair = t.timed_out    ? tcp_repair::loss
+               : t.recovering ? tcp_repair::recovery
+               : t.disordered ? tcp_repair::disorder
+                              : tcp_repair::open;
+    i.timeouts = t.backoff;
+    i.window_probes = t.probes;
+    i.timestamps = t.timestamps;
+    i.sack = t.sack;
+    i.window_scaling = t.scaling;
+    i.ecn = t.ecn;
+    i.send_scale = t.send_scale;
+    i.receive_scale = t.receive_scale;
+    i.rto = t.rto;
+    i.rtt = t.srtt;
+    i.rtt_variation = t.rttvar;
+    if (t.min_rtt != duration{0}) i.min_rtt = t.min_rtt;
+    i.delayed_ack = p.delayed_ack;
+    i.send_segment = t.segment_payload;
+    i.received_segment = t.received_segment;
+    i.announced_segment = p.mss;
+    i.path_mtu = std::uint32_t{p.mss} + 40;
+    i.congestion_window = t.cwnd;
+    if (t.ssthresh < no_threshold) i.slow_start_threshold = t.ssthresh;
+    i.unacknowledged = t.unacknowledged;
+    i.sacked = t.sacked;
+    i.lost = t.lost;
+    i.retransmitted = t.resent;
+    i.unsent = t.unsent;
+    i.send_window = t.send_window;
+    i.receive_window = t.receive_window;
+    i.bytes_acknowledged = t.bytes_acked;
+    i.bytes_received = t.bytes_received;
+    i.segments_retransmitted = tcb.statistics().retransmitted_segments;
+    i.segments_out_of_order = tcb.statistics().out_of_order;
+    i.since_received = connection_.layer().now() - tcb.last_heard();
+    return i;
 }
 
 bool stack_tcp_socket::readable() const noexcept {

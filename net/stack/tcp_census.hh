@@ -27,7 +27,6 @@ public:
     /// How many of tcp::counters have a name here; a test wants all.
     static std::size_t described_counters() noexcept;
     std::uint64_t in_state(tcp::tcp_state s) const noexcept { return states_[static_cast<std::size_t>(s)]; }
-    const tcp::counters& sums() const noexcept { return sums_; }
     const log2_histogram& round_trips() const noexcept { return round_trips_; }
 
 private:

@@ -129,6 +129,7 @@ void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, 
     s.ack = tcp::seq_number{view.acknowledgment()};
     s.window = view.window();
     s.flags = view.flags();
+    if (has(s.flags, tcp_flags::syn)) [[unlikely]] bad_syns_ = 0;
     s.congestion_seen = congestion_seen;
     const auto header_size = static_cast<std::uint32_t>(view.header_size());
     s.payload_size = l4_size - header_size;
@@ -265,6 +266,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 r
     p.keepalive_idle = options.keepalive_idle;
     p.keepalive_interval = options.keepalive_interval;
     p.keepalive_probes = static_cast<std::uint8_t>(std::min(options.keepalive_probes, 255u));
+    choose_congestion(p, options.congestion);
     p.fin_wait_2 = config_.orphan_timeout;
     p.challenges = &challenges_;
     if (tuning) tuning(p);
@@ -435,9 +437,12 @@ std::uint16_t tcp_layer::choose_listen_port(std::uint16_t wanted) {
     throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind: no free port");
 }
 
-/// Kernel peers on a veth leave checksums to a NIC that does not exist: say so once, instead of staying silent.
+/// Kernel peers on a veth leave checksums to a NIC that does not exist: say so once, instead of staying silent. A few SYNs that were
+/// damaged on the way are another matter: between those others are good.
 void tcp_layer::explain_bad_checksum(ipv4 source, tcp_flags flags) {
-    if (!has(flags, tcp_flags::syn) || ++bad_syns_ != 3) return;
+    if (!has(flags, tcp_flags::syn)) return;
+    if (std::exchange(bad_syn_source_, source) != source) bad_syns_ = 0;
+    if (++bad_syns_ != 3) return;
     log_message(every_syn_is_wrong, out_.device().name(), source);
 }
 

@@ -75,6 +75,8 @@ public:
     /// dropped as if the network had lost it.
     bool frames_are_scarce() const noexcept { return pool_.free_count < reserve_; }
     time_point now() const noexcept;
+    /// What connections use that have not chosen for themselves.
+    tcp::congestion_factory standard_congestion() const noexcept { return config_.tcp.congestion; }
 
     std::size_t connections() const noexcept { return table_.size(); }
     template <typename Visit>
@@ -146,7 +148,8 @@ private:
     random_generator random_;
     tcp::port_selector ports_;
     tcp::challenge_limiter challenges_;
-    unsigned bad_syns_ = 0; ///< SYNs with a wrong checksum
+    unsigned bad_syns_ = 0; ///< SYNs with a wrong checksum from one host, and since the last good one of anybody's
+    ipv4 bad_syn_source_{};
 };
 
 } // namespace corewire

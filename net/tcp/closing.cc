@@ -62,6 +62,13 @@ void tcb::set_no_delay(bool on) noexcept {
     c_.output_wanted = true;
 }
 
+void tcb::set_congestion(congestion_factory how) noexcept {
+    c_.options.congestion = how; // in the handshake it is made anew, when the segment size is agreed on
+    c_.sending.congestion.replace(how);
+    if (c_.options.like_linux()) c_.sending.congestion->follow_linux();
+    c_.ecn.exact = c_.ecn.on && c_.sending.congestion->wants_exact_marks();
+}
+
 void tcb::set_cork(bool on) noexcept {
     c_.sending.corked = on;
     if (on) c_.predictable = false; // asked for again after the next segment

@@ -147,6 +147,9 @@ public:
         if (c_.receiving.acks.now()) c_.output_wanted = true;
     }
     bool quick_acks() const noexcept { return c_.receiving.acks.quick(); }
+    /// From now on; the windows stay as they are.
+    void set_congestion(congestion_factory how) noexcept;
+    std::string_view congestion() const noexcept { return c_.sending.congestion->name(); }
     void set_user_timeout(duration timeout) noexcept { c_.options.user_timeout = timeout; }
     /// Bytes. The receive window never shrinks below what was promised.
     void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;

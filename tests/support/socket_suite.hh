@@ -52,6 +52,8 @@ public:
     X(a_gather_write_keeps_the_order)                                                                                  \
     X(an_allocated_buffer_is_sent)                                                                                     \
     X(options_are_kept)                                                                                                \
+    X(each_socket_chooses_its_congestion_control)                                                                      \
+    X(a_connection_tells_about_itself)                                                                                 \
     X(half_close_lets_the_other_side_finish)                                                                           \
     X(end_of_stream_stays)                                                                                             \
     X(close_waits_for_the_acknowledgement)                                                                             \

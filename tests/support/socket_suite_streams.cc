@@ -8,6 +8,10 @@ namespace corewire::socket_suite {
 
 namespace {
 
+using namespace std::chrono_literals;
+
+task<> write_all(tcp_stream& to, std::string_view what) { co_await to.write(what); }
+
 constexpr std::size_t pattern_period = 1'000'003; // prime: no buffer size divides it
 constexpr std::size_t block_size = 65536;
 
@@ -200,6 +204,85 @@ task<> options_are_kept(world& w) {
     BOOST_TEST(!both.server.options().no_delay);
     both.server.set_no_delay(true);
     BOOST_TEST(both.server.options().no_delay);
+}
+
+task<> each_socket_chooses_its_congestion_control(world& w) {
+    tcp_listener listener = listen(w, 0, {.stream = {.congestion = congestion_algorithm::newreno}});
+    tcp_options_set options;
+    options.congestion = congestion_algorithm::newreno;
+    tcp_stream client = co_await dial(w, listener.local_address(), {}, options);
+    tcp_stream server = co_await listener.accept();
+    BOOST_TEST(client.congestion() == "newreno");
+    BOOST_TEST(server.congestion() == "newreno");
+    ends other = co_await connected(w);
+    const std::string standard = other.client.congestion(); // the provider's own choice
+    BOOST_TEST(!standard.empty());
+    // In the middle of things: nothing is lost, and the other end does not notice.
+    task_group echoing{"echo"};
+    echoing.spawn(echo(std::move(server)));
+    const std::string text(200'000, 'c');
+    std::vector<std::byte> back(text.size());
+    for (const auto how : {congestion_algorithm::cubic, congestion_algorithm::newreno, congestion_algorithm::standard}) {
+        task_group writing{"write"};
+        writing.spawn(write_all(client, text));
+        co_await some_turns();
+        client.set_congestion(how);
+        BOOST_TEST(client.congestion() == (how == congestion_algorithm::standard ? standard : name_of(how)));
+        BOOST_TEST(client.info().congestion_window > 0u);
+        const std::size_t got = co_await client.read_exactly(back);
+        BOOST_TEST(got == text.size());
+        co_await writing.join();
+    }
+    client.shutdown();
+    co_await echoing.join();
+    BOOST_CHECK_THROW(tcp_stream{}.set_congestion(congestion_algorithm::cubic), std::system_error);
+    BOOST_CHECK_THROW(static_cast<void>(tcp_stream{}.info()), std::system_error);
+}
+
+task<> a_connection_tells_about_itself(world& w) {
+    ends both = co_await connected(w);
+    const std::string text(50'000, 'i');
+    std::vector<std::byte> got(text.size());
+    co_await both.client.write(text);
+    const std::size_t there = co_await both.server.read_exactly(got);
+    BOOST_REQUIRE(there == text.size());
+    co_await both.server.write(std::string_view{"thanks"}); // and with it the acknowledgement
+    buffer thanks = co_await both.client.read();
+    BOOST_TEST(thanks.size() == 6u);
+    const tcp_information i = both.client.info();
+    BOOST_TEST(name_of(i.state) == "ESTABLISHED");
+    BOOST_TEST((i.repair == tcp_repair::open));
+    BOOST_TEST((i.timestamps && i.sack && i.window_scaling));
+    BOOST_TEST(!i.ecn);
+    BOOST_TEST(i.send_scale > 0u);
+    BOOST_TEST(i.rtt.count() > 0);
+    BOOST_TEST(i.rtt.count() < duration(10s).count());
+    BOOST_TEST(i.rto.count() >= i.rtt.count());
+    BOOST_TEST((!i.min_rtt || *i.min_rtt <= i.rtt + i.rtt_variation * 8));
+    BOOST_TEST(i.send_segment >= 536u);
+    BOOST_TEST(i.received_segment >= 6u);
+    BOOST_TEST(i.announced_segment >= i.send_segment);
+    BOOST_TEST(i.path_mtu > i.send_segment);
+    BOOST_TEST(i.congestion_window >= 2u * i.send_segment);
+    BOOST_TEST(i.send_window > 0u);
+    BOOST_TEST(i.receive_window > 0u);
+    BOOST_TEST(i.bytes_acknowledged >= text.size());
+    BOOST_TEST(i.bytes_acknowledged <= text.size() + 1); // the kernel counts its SYN
+    BOOST_TEST(i.bytes_received == 6u);
+    BOOST_TEST(i.unsent == 0u);
+    BOOST_TEST(i.unacknowledged == 0u);
+    BOOST_TEST(i.sacked + i.lost + i.retransmitted == 0u);
+    BOOST_TEST(i.segments_retransmitted == 0u);
+    BOOST_TEST(both.server.info().bytes_received == text.size());
+    both.client.shutdown();
+    buffer end = co_await both.server.read();
+    BOOST_TEST(end.empty());
+    BOOST_TEST(name_of(both.server.info().state) == "CLOSE-WAIT");
+    co_await some_turns();
+    BOOST_TEST(name_of(both.client.info().state).starts_with("FIN-WAIT"));
+    co_await fill(both.server); // nobody reads
+    BOOST_TEST(both.server.info().unsent + both.server.info().unacknowledged > 0u);
+    both.server.abort();
 }
 
 } // namespace corewire::socket_suite

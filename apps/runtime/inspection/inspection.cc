@@ -2,7 +2,6 @@
 
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
 #include <corewire/apps/runtime/network_setup.hh>
-#include <corewire/apps/runtime/require_uring.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/net/kernel/kernel_metrics.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
@@ -142,9 +141,7 @@ inspection::inspection(const inspection_options& options, const std::string& pro
     : options_(options), network_(network),
       page_(program, name_of(network.kind()), shards, tidied(options.page_folder)),
       parts_(shards) {
-    if (options.metrics_port == 0) return;
-    require_uring("--metrics-port", "leave it out: `cw-stat` shows the same numbers");
-    refuse_taken_port(options.metrics_address, options.metrics_port);
+    if (options.metrics_port != 0) refuse_taken_port(options.metrics_address, options.metrics_port);
 }
 
 inspection::~inspection() = default;

@@ -7,7 +7,12 @@ namespace corewire {
 
 faulty_port::faulty_port(std::unique_ptr<port> inner, const options& o)
     : wrapped_port(std::move(inner)), in_{o.on_receive, random_generator(o.seed * 2), {}, {}, false},
-      out_{o.on_transmit, random_generator(o.seed * 2 + 1), {}, {}, false} {}
+      out_{o.on_transmit, random_generator(o.seed * 2 + 1), {}, {}, false} {
+    if (o.on_transmit.corrupt > 0) { // a checksum that is completed behind us would be right for what is wrong
+        capabilities_.transmit_checksum = false;
+        capabilities_.segmentation = false;
+    }
+}
 
 bool faulty_port::loses(one_way& w) noexcept {
     const std::uint64_t number = ++w.counts.packets;

@@ -32,6 +32,7 @@ public:
         faults on_receive;
         faults on_transmit;
     };
+    /// Where frames are damaged on the way out, the port inside completes no checksums and cuts no segments: its user does.
     faulty_port(std::unique_ptr<port> inner, const options& o);
 
     std::size_t receive(std::span<packet> out) override;

@@ -23,6 +23,12 @@ public:
         if (controller_ != nullptr) controller_->~congestion_controller();
         controller_ = factory(storage_, mss);
     }
+    /// The same, and the fresh one goes on from where the old one was.
+    void replace(congestion_factory factory) noexcept {
+        const congestion_controller::reached was = controller_->so_far();
+        make(factory, controller_->mss());
+        controller_->go_on_from(was);
+    }
     congestion_controller* operator->() noexcept { return controller_; }
     const congestion_controller* operator->() const noexcept { return controller_; }
 

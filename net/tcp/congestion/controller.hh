@@ -73,6 +73,17 @@ public:
     void follow_linux() noexcept { opens_fully_ = true; }
     /// It keeps its own window during recovery: no proportional rate reduction.
     bool repairs_itself() const noexcept { return repairs_itself_; }
+    /// In the place of another, which has come so far.
+    struct reached {
+        std::uint32_t cwnd, ssthresh, prior_cwnd, prior_ssthresh;
+    };
+    reached so_far() const noexcept { return {cwnd_, ssthresh_, prior_cwnd_, prior_ssthresh_}; }
+    void go_on_from(const reached& r) noexcept {
+        cwnd_ = r.cwnd;
+        ssthresh_ = r.ssthresh;
+        prior_cwnd_ = r.prior_cwnd;
+        prior_ssthresh_ = r.prior_ssthresh;
+    }
     /// The path's segment size became smaller (path MTU).
     void set_mss(std::uint32_t mss) noexcept { mss_ = mss; }
 

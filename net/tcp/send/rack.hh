@@ -57,7 +57,6 @@ public:
     bool find_losses(scoreboard& board, time_point now, duration patience, duration& wait) const {
         return board.lose_overtaken(newest_sent_, newest_end_, now, patience, wait);
     }
-    bool reordering_seen() const noexcept { return reordering_seen_; }
 
 private:
     static constexpr duration memory = std::chrono::seconds{300};

@@ -38,6 +38,7 @@ trap '[[ -z $server ]] || kill -KILL $server 2>/dev/null || true; rm -rf "$work"
 
 serves
 plays --count 500
+plays --count 500 --congestion newreno
 plays --count 2000 --connections 8 --pipeline 4 --size 1000
 plays --udp --count 500 --connections 2 --pipeline 2
 ends

@@ -91,6 +91,43 @@ BOOST_AUTO_TEST_CASE(a_vlan_has_a_number_and_goes_with_the_stacks_of_an_interfac
     BOOST_TEST(parse("--net xdp --interface cw0 --vlan 7", true).refusal.starts_with("--raw"));
 }
 
+BOOST_AUTO_TEST_CASE(congestion_control_is_chosen_by_name) {
+    BOOST_TEST((parse("").options.congestion == congestion_algorithm::standard));
+    BOOST_TEST((parse("--congestion cubic").options.congestion == congestion_algorithm::cubic));
+    BOOST_TEST((parse("--congestion newreno --net kernel").options.congestion == congestion_algorithm::newreno));
+    BOOST_TEST((parse("--congestion reno").options.congestion == congestion_algorithm::newreno));
+    const parsed p = parse("--congestion dctcp --ecn --net wire");
+    BOOST_TEST(p.refusal == "");
+    BOOST_TEST((p.options.congestion == congestion_algorithm::dctcp));
+    BOOST_TEST(p.options.ecn);
+    BOOST_TEST(!parse("").options.ecn);
+    CHECK_REFUSED("--congestion vegas", "--congestion: 'vegas' is none of cubic, newreno, dctcp");
+    CHECK_REFUSED("--net kernel --ecn", "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");
+}
+
+BOOST_AUTO_TEST_CASE(faults_are_named_with_their_chances) {
+    BOOST_TEST(!parse("").options.faults);
+    const parsed p = parse("--net wire --faults drop=1/1000,corrupt=0.25,seed=7,on=transmit");
+    BOOST_TEST(p.refusal == "");
+    BOOST_REQUIRE(p.options.faults.has_value());
+    BOOST_TEST(p.options.faults->seed == 7u);
+    BOOST_TEST(p.options.faults->on_transmit.drop == 0.001);
+    BOOST_TEST(p.options.faults->on_transmit.corrupt == 0.25);
+    BOOST_TEST(!p.options.faults->on_receive.any());
+    const parsed both = parse("--faults duplicate=1/3,reorder=1/4,drop-every=50");
+    BOOST_REQUIRE(both.options.faults.has_value());
+    for (const faults& each : {both.options.faults->on_receive, both.options.faults->on_transmit}) {
+        BOOST_TEST(each.duplicate == 1.0 / 3);
+        BOOST_TEST(each.reorder == 0.25);
+        BOOST_TEST(each.drop_every == 50u);
+    }
+    for (const char* wrong : {"drop", "drop=", "drop=2", "drop=-1", "drop=1/0", "drop=nan", "drop=0.1x", "drop-every=0", "seed=x",
+                              "on=never", "explode=1", "=1"})
+        BOOST_TEST(parse(std::string("--faults ") + wrong).refusal.starts_with("--faults: '"), wrong);
+    CHECK_REFUSED("--net kernel --faults drop=1/2",
+                  "--pcap, --trace and --faults are about frames of our own stack, which --net=kernel does not use");
+}
+
 BOOST_AUTO_TEST_CASE(a_config_file_has_the_same_keys_and_the_command_line_wins) {
     const std::string path = "network_options_test." + std::to_string(::getpid()) + ".toml";
     std::ofstream(path) << "net = \"tap\"\naddress = \"192.0.2.2/24\"\ncores = \"2\"\n";

@@ -36,17 +36,31 @@ struct host {
 
 BOOST_AUTO_TEST_SUITE(address_conflict)
 
-BOOST_AUTO_TEST_CASE(a_host_that_starts_announces_itself_twice_two_seconds_apart) {
+BOOST_AUTO_TEST_CASE(a_host_that_starts_asks_for_its_address_once_and_announces_it_twice_two_seconds_apart) {
     host h;
     h.cache.start(at(0s));
     const auto first = h.said();
-    BOOST_REQUIRE_EQUAL(first.size(), 1u);
-    BOOST_TEST((first[0] == wire::arp_packet::announcement(our_mac, our_ip)));
+    BOOST_REQUIRE_EQUAL(first.size(), 2u);
+    BOOST_TEST((first[0] == wire::arp_packet::request(our_mac, ipv4::any(), our_ip)));
+    BOOST_TEST((first[1] == wire::arp_packet::announcement(our_mac, our_ip)));
     BOOST_TEST(h.cache.claim().usable());
     BOOST_TEST(h.until(2s - 1ns).size() == 0u);
     BOOST_TEST(h.until(2s).size() == 1u);
     BOOST_TEST(h.until(1h).size() == 0u);
     BOOST_TEST((h.cache.claim().phase() == claim_phase::owned));
+}
+
+BOOST_AUTO_TEST_CASE(who_answers_the_question_of_a_host_that_starts_is_a_conflict) {
+    host h;
+    h.cache.start(at(0s));
+    h.said();
+    // A host that does not mind an announcement: it answers who asks for its address.
+    h.cache.on_arp(at(1ms), {wire::arp_operation::reply, rival, our_ip, our_mac, ipv4::any()});
+    BOOST_TEST(h.cache.claim().conflicts() == 1u);
+    BOOST_TEST((h.cache.claim().rival() == rival));
+    BOOST_TEST(h.cache.claim().usable()); // kept (RFC 5227 2.4 (c))
+    BOOST_TEST(h.cache.find(our_ip) == nullptr);
+    BOOST_TEST(h.until(2s).size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_careful_host_probes_three_times_before_it_announces) {

@@ -191,6 +191,22 @@ BOOST_AUTO_TEST_CASE(corruption_spares_the_bytes_that_the_sender_keeps) {
     BOOST_TEST(std::equal(before.begin(), before.end(), kept.bytes().begin()));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_damaged_on_the_way_out_has_its_checksum_already) {
+    struct offloading final : wrapped_port {
+        explicit offloading(std::unique_ptr<port> inner) : wrapped_port(std::move(inner)) {
+            capabilities_.transmit_checksum = capabilities_.segmentation = true;
+        }
+    };
+    const auto round = [](const faulty_port::options& o) {
+        cable c;
+        return faulty_port(std::make_unique<offloading>(std::move(c.a)), o).capabilities();
+    };
+    for (const faults& harmless : {faults{}, faults{.drop = 0.5}}) BOOST_TEST(round({.on_transmit = harmless}).transmit_checksum);
+    BOOST_TEST(!round({.on_transmit = {.corrupt = 0.5}}).transmit_checksum);
+    BOOST_TEST(!round({.on_transmit = {.corrupt = 0.5}}).segmentation);
+    BOOST_TEST(round({.on_receive = {.corrupt = 0.5}}).transmit_checksum);
+}
+
 BOOST_AUTO_TEST_CASE(the_same_seed_makes_the_same_faults) {
     const auto once = through_faults(11);
     BOOST_TEST((once == through_faults(11)));

@@ -1,0 +1,99 @@
+// What a connection tells about itself: what Linux's TCP_INFO gives (tcp(7)), in named fields, the same for both providers of sockets.
+// A snapshot, a plain value. Sizes are bytes, times are durations. A field that its provider does not keep is empty.
+//
+// The kernel counts in segments what stands in bytes here: from its sockets those are multiples of `send_segment`.
+#pragma once
+
+#include <corewire/reactor/base/time.hh>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace corewire {
+
+/// The states of RFC 9293 3.3.2.
+enum class tcp_stream_state : std::uint8_t {
+    closed,
+    listen,
+    syn_sent,
+    syn_received,
+    established,
+    fin_wait_1,
+    fin_wait_2,
+    close_wait,
+    closing,
+    last_ack,
+    time_wait,
+};
+
+/// What the sender makes of its losses (Linux: tcpi_ca_state).
+enum class tcp_repair : std::uint8_t {
+    open,     ///< nothing is wrong
+    disorder, ///< duplicate ACKs or SACKs, and no loss found yet
+    reduced,  ///< the window is reduced because of congestion marks (kernel only: ours reduces at once)
+    recovery, ///< fast recovery
+    loss,     ///< after a retransmission time-out
+};
+
+struct tcp_information {
+    tcp_stream_state state = tcp_stream_state::closed;
+    tcp_repair repair = tcp_repair::open;
+    unsigned timeouts = 0;           ///< retransmission time-outs in a row, without an answer
+    unsigned window_probes = 0;      ///< probes of a closed window in a row, without an answer
+    bool timestamps = false;         ///< agreed on (RFC 7323)
+    bool sack = false;               ///< agreed on (RFC 2018)
+    bool window_scaling = false;     ///< agreed on (RFC 7323)
+    bool ecn = false;                ///< agreed on (RFC 3168)
+    unsigned send_scale = 0;         ///< the peer's window is to be shifted by so many bits
+    unsigned receive_scale = 0;      ///< and ours
+
+    duration rto{0};                 ///< retransmission time-out (RFC 6298)
+    duration rtt{0};                 ///< smoothed; 0: not measured yet
+    duration rtt_variation{0};       ///< its mean deviation
+    std::optional<duration> min_rtt; ///< the least of the last minutes
+    duration delayed_ack{0};         ///< how long an ACK may wait
+
+    std::uint32_t send_segment = 0;      ///< largest payload of a segment sent
+    std::uint32_t received_segment = 0;  ///< largest seen; at least 536
+    std::uint32_t announced_segment = 0; ///< the MSS in our SYN
+    std::uint32_t path_mtu = 0;          ///< largest IP packet on the path, as far as known
+
+    std::uint64_t congestion_window = 0;
+    std::optional<std::uint64_t> slow_start_threshold; ///< empty until a loss or a mark has set it
+    std::uint64_t unacknowledged = 0;    ///< sent, SYN and FIN included
+    std::uint64_t sacked = 0;            ///< of those, what the peer has beyond a gap
+    std::uint64_t lost = 0;              ///< of those, what is held for lost and not sent again yet
+    std::uint64_t retransmitted = 0;     ///< of those, what is in flight for the second time
+    std::uint64_t unsent = 0;            ///< written and not sent
+    std::uint64_t send_window = 0;       ///< what the peer offers
+    std::uint64_t receive_window = 0;    ///< room that we offer; the kernel: what it aims at (tcpi_rcv_space)
+
+    std::uint64_t bytes_acknowledged = 0; ///< since the beginning; our own stack: modulo 2^32
+    std::uint64_t bytes_received = 0;     ///< since the beginning, in order
+    std::uint64_t segments_retransmitted = 0;
+    std::uint64_t segments_out_of_order = 0; ///< received beyond a gap
+    std::optional<std::uint64_t> pacing_rate; ///< bytes a second; empty: not paced
+
+    duration since_received{0};          ///< since the last segment came (the kernel: the last ACK), in its milliseconds
+
+    // ---- what only the kernel's sockets keep ----
+    std::optional<std::uint64_t> bytes_sent, bytes_retransmitted; ///< payload; bytes_sent with its repetitions
+    std::optional<std::uint64_t> segments_sent, segments_received, data_segments_sent, data_segments_received;
+    std::optional<std::uint64_t> segments_delivered, segments_delivered_marked; ///< acknowledged; and of those, with ECE
+    std::optional<std::uint64_t> delivery_rate;      ///< bytes a second, the last that was measured
+    std::optional<std::uint64_t> duplicates_reported; ///< by D-SACK (RFC 2883)
+    std::optional<std::uint64_t> reorderings;        ///< times that segments were seen to overtake others
+    std::optional<std::uint64_t> reordering_segments; ///< how far one may be overtaken before it counts as lost
+    std::optional<duration> busy, limited_by_receiver, limited_by_send_buffer; ///< how long data was outstanding, and held back by what
+    std::optional<duration> since_data_sent, since_data_received;
+    std::optional<duration> receive_rtt;             ///< estimated by the receiver of data
+};
+
+/// "ESTABLISHED", as the RFC writes it.
+std::string_view name_of(tcp_stream_state s) noexcept;
+
+/// From the kernel's struct tcp_info (linux/tcp.h), of which it has filled `size` bytes; the rest counts as zero.
+tcp_information information_from_linux(const void* tcp_info, std::size_t size) noexcept;
+
+} // namespace corewire
