@@ -314,7 +314,7 @@ void tcp_layer::on_routes_changed() noexcept {
     });
 }
 
-void tcp_layer::on_closed(tcp_connection& c) noexcept {
+[[gnu::noinline]] void tcp_layer::on_closed(tcp_connection& c) noexcept {
     if (c.erased_) return;
     c.erased_ = true;
     closed_counters_ += c.tcb.statistics();
@@ -342,7 +342,7 @@ void tcp_layer::doom(tcp_connection& c) noexcept {
     chores_ = true;
 }
 
-void tcp_layer::bury() noexcept {
+[[gnu::noinline]] void tcp_layer::bury() noexcept {
     for (tcp_connection* c : dead_) {
         std::erase(starved_, c);
         delete c;
@@ -357,7 +357,7 @@ void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
     chores_ = true;
 }
 
-void tcp_layer::retry_starved() noexcept {
+[[gnu::noinline]] void tcp_layer::retry_starved() noexcept {
     if (frames_are_scarce()) return;
     std::vector<tcp_connection*> again;
     again.swap(starved_);
