@@ -143,6 +143,7 @@ task<> many(counted& w) {
     BOOST_TEST(w.provider.connections().size() == 300u);
     BOOST_TEST(w.census.in_state(tcp::tcp_state::established) == 300u); // those beyond the table as the shard knows them
     BOOST_TEST(w.registry.head().row_count == page::row_capacity);
+    BOOST_TEST(w.registry.head().row_total == 300u);
     BOOST_TEST(slices >= static_cast<int>(page::row_capacity / kernel_census::asked_a_slice));
     all.erase(all.begin(), all.begin() + 100);
     for (int i = 0; i < 1000 && w.provider.connections().size() > 100; ++i) co_await yield();
