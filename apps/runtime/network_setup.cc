@@ -184,6 +184,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     config.gateway = options_.gateway;
     config.vlan = options_.vlan;
     config.announce = shard == 0; // one address, one announcement
+    config.ask_for_address = true;
     config.share = parts_[shard].share.get();
     if (config.share != nullptr) config.neighbors.max_requests = 10; // longer than the kernel takes to find out
     return config;

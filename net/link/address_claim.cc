@@ -23,10 +23,10 @@ duration between(duration low, duration high, random_generator& random) noexcept
 
 } // namespace
 
-void address_claim::start(time_point now, bool probe_first, random_generator& random) noexcept {
+void address_claim::start(time_point now, bool probe_first, bool ask, random_generator& random) noexcept {
     sent_ = 0;
     phase_ = probe_first ? claim_phase::probing : claim_phase::announcing;
-    to_ask_ = !probe_first;
+    to_ask_ = ask && !probe_first;
     due_ = probe_first ? now + between(duration{0}, probe_wait, random) : now;
 }
 

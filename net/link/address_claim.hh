@@ -1,12 +1,12 @@
 // Our own address on the link: told to everyone when we start, watched for somebody else who uses it (RFC 5227).
 //
-//     idle --start--> [probing: 3 probes] --> announcing: a probe, unless there were 3; 2 announcements --> owned
+//     idle --start--> [probing: 3 probes] --> announcing: [a probe]; 2 announcements --> owned
 //                         | someone has it                   | someone uses it: defend once in 10 s, else
 //                         v                                  v   count it and keep the address
 //                        lost
 //
-// A part of a neighbor_cache. Sans-I/O: on_timer() says what to send. Without the wait for probes the address is used at once, but
-// the question is asked: hosts that do not mind an announcement (Linux) still answer a probe. A conflict is counted and reported, and the
+// A part of a neighbor_cache. Sans-I/O: on_timer() says what to send. Who does not wait for the answers to probes may still ask:
+// hosts that do not mind an announcement (Linux) answer a probe. A conflict is counted and reported, and the
 // address is kept (RFC 5227 2.4 (c)): a server that gave its address up at a stranger's word would be easy to silence.
 #pragma once
 
@@ -31,8 +31,9 @@ class address_claim {
 public:
     address_claim(mac_address mac, ipv4 address) noexcept : mac_(mac), address_(address) {}
 
-    /// probe_first: RFC 5227 in full, 4 to 7 s before the address may be used. Without it: one probe and the announcements.
-    void start(time_point now, bool probe_first, random_generator& random) noexcept;
+    /// probe_first: RFC 5227 in full, 4 to 7 s before the address may be used. Without it: announcements, and before them one probe
+    /// if we are to `ask`.
+    void start(time_point now, bool probe_first, bool ask, random_generator& random) noexcept;
     claim_phase phase() const noexcept { return phase_; }
     bool usable() const noexcept { return phase_ == claim_phase::announcing || phase_ == claim_phase::owned; }
 

@@ -45,8 +45,8 @@ neighbor_cache::neighbor_cache(mac_address own_mac, ip_prefix own, neighbor_opti
 
 neighbor_cache::~neighbor_cache() = default;
 
-void neighbor_cache::start(time_point now, bool probe_first) {
-    claim_.start(now, probe_first, random_);
+void neighbor_cache::start(time_point now, bool probe_first, bool ask) {
+    claim_.start(now, probe_first, ask, random_);
     while (claim_.next_timeout() <= now && outbox_count_ != outbox_size) run_claim(now);
 }
 

@@ -73,8 +73,8 @@ public:
     neighbor_cache(const neighbor_cache&) = delete;
     neighbor_cache& operator=(const neighbor_cache&) = delete;
 
-    /// Announces our address (and asks first whether it is free, if told to).
-    void start(time_point now, bool probe_first = false);
+    /// Announces our address; and asks first whether it is free, if told to: with the wait that RFC 5227 wants, or once without.
+    void start(time_point now, bool probe_first = false, bool ask = false);
     const address_claim& claim() const noexcept { return claim_; }
 
     /// The entry of an on-link address, whatever its state; null if there is none.

@@ -35,6 +35,7 @@ struct stack_config {
     std::uint32_t reassembly_frames = 16; ///< of 64 KiB: datagrams in pieces, and whole ones that a reader still holds
     duration orphan_timeout = std::chrono::seconds{60}; ///< a closed connection without an owner in FIN-WAIT-2
     bool announce = true;            ///< gratuitous ARP when the stack starts
+    bool ask_for_address = false;    ///< and a probe before it: who has the address already is found out, logged and counted
     /// Null: from the kernel's generator. Tests and the simulator give one.
     std::optional<std::uint64_t> seed{};
 };

@@ -12,7 +12,7 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
                  config.seed ? *config.seed ^ 0x9e3779b97f4a7c15 : random_seed()),
       routes_(config.address), mtus_(device.mtu()),
       identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), share_(config.share),
-      announce_(config.announce && config.share == nullptr) {
+      announce_(config.announce && config.share == nullptr), ask_(config.ask_for_address) {
     if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
         throw std::invalid_argument("the gateway " + to_string(*config.gateway) + " is not on the network of " +
                                     to_string(config.address.address()) + '/' +
@@ -22,7 +22,7 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
 
 void ip_output::start(time_point now) noexcept {
     if (!announce_) return;
-    neighbors_.start(now);
+    neighbors_.start(now, false, ask_);
     drain();
 }
 

@@ -73,6 +73,7 @@ private:
     host_share* share_;
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
     bool announce_;
+    bool ask_;
     bool timer_moved_ = false;
 };
 
