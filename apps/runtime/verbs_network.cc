@@ -24,7 +24,7 @@ verbs_device_options options_for(const network_options& o, unsigned shards, cons
 
 unsigned verbs_network::most_shards(const network_options& o, const verbs::verbs_api& api) {
     const std::string name = o.device.empty() ? verbs::device::find_by_interface(o.interface, api).name : o.device;
-    const ibv_rss_caps& can = verbs::device::open(name, api).attributes().rss_caps;
+    const ibv_rss_caps can = verbs::device::open(name, api).attributes().rss_caps;
     const bool spreads = (can.supported_qpts & (1u << IBV_QPT_RAW_PACKET)) != 0;
     return spreads ? std::max(1u, can.max_rwq_indirection_table_size) : 1;
 }
