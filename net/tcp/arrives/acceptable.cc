@@ -69,7 +69,8 @@ verdict check_sequence(control_block& c, arrival& a) noexcept {
         ++c.count.resets_ignored;
         return verdict::finished;
     }
-    if (c.state == tcp_state::time_wait && a.fin) wait_two_lifetimes(c, a.now);
+    // The peer repeats its FIN, or text before it: our ACK has not arrived.
+    if (c.state == tcp_state::time_wait && a.length() != 0 && !a.syn) wait_two_lifetimes(c, a.now);
     if (a.size != 0 && a.seq + a.size <= r.next) {
         ++c.count.duplicates;
         r.note_duplicate(a.seq, a.seq + a.size);

@@ -224,4 +224,24 @@ BOOST_AUTO_TEST_CASE(what_came_ahead_and_lies_behind_the_fin_is_forgotten) { // 
     BOOST_TEST(s.block().at_end());
 }
 
+BOOST_AUTO_TEST_CASE(text_that_comes_again_in_time_wait_restarts_it_like_the_fin) { // found by the soak, seed 29406
+    auto p = tcp_script::plain();
+    p.time_wait = 60s;
+    tcp_script s(p);
+    s.connect();
+    s.shutdown();
+    s.expect("FA 1:1 ack 1");
+    s.receive("A 1:101 ack 2");
+    s.receive("FA 101:101 ack 2");
+    s.expect("A 2:2 ack 102");
+    s.expect_state(tcp_state::time_wait);
+    s.advance(50s);
+    s.receive("A 1:101 ack 2"); // our ACK was lost, and the FIN is not what the peer repeats first
+    s.expect("A 2:2 ack 102");
+    s.advance(50s);
+    s.expect_state(tcp_state::time_wait);
+    s.advance(11s);
+    s.expect_state(tcp_state::closed);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
