@@ -53,6 +53,13 @@ public:
         if (count_ == capacity && first_ != 0) compact();
         return taken != 0;
     }
+    // ---- what the stack's flush() has to do beside sending ----
+    /// Dead connections are to be deleted, writers to be tried again, a timer to be moved: rare, so there is one mark for all, and a
+    /// flush asks once. Who is not through when the chores are done leaves the mark again.
+    void leave_chores() noexcept { chores_ = true; }
+    bool chores() const noexcept { return chores_; }
+    void begin_chores() noexcept { chores_ = false; }
+
     /// Packets that found no room.
     std::uint64_t dropped() const noexcept { return dropped_; }
 
@@ -66,6 +73,7 @@ private:
     port& port_;
     std::size_t first_ = 0;
     std::size_t count_ = 0;
+    bool chores_ = false;
     std::uint64_t dropped_ = 0;
     std::array<packet, capacity> packets_;
 };

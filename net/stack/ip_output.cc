@@ -53,7 +53,7 @@ bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::
 bool ip_output::refresh(time_point now, output_path& path) noexcept {
     if (path.hop.kind != hop_kind::unicast) return false;
     neighbor* n = neighbors_.use(now, path.hop.address);
-    timer_moved_ = true;
+    egress_.leave_chores(); // next_timeout() may have come nearer
     drain(); // using a stale entry may have it say something
     if (n == nullptr) return false;
     path.via = neighbor_ref(*n);
@@ -103,7 +103,7 @@ bool ip_output::transmit(time_point now, packet& p, const next_hop& hop) noexcep
     case hop_kind::multicast: mac_address::of_multicast(hop.address).store(p.head.mutable_data()); break;
     default: {
         const resolution how = neighbors_.resolve(now, hop.address, p);
-        timer_moved_ = true;
+        egress_.leave_chores(); // next_timeout() may have come nearer
         drain();
         if (how == resolution::queued) return true;
         if (how == resolution::failed) {

@@ -41,16 +41,13 @@ public:
     void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept { return neighbors_.next_timeout(); }
-    bool timer_moved() const noexcept { return timer_moved_; }
-    /// Whether next_timeout() may have come nearer since the last call.
-    bool take_timer_moved() noexcept { return std::exchange(timer_moved_, false); }
     void start(time_point now) noexcept;
 
     /// Sends what the neighbour cache has to say, and what has waited for it.
     void drain() noexcept;
     /// The neighbour at `address` if it can be sent to now (neighbor_cache::use()).
     neighbor* use(time_point now, ipv4 address) noexcept {
-        timer_moved_ = true;
+        egress_.leave_chores(); // next_timeout() may have come nearer
         return neighbors_.use(now, address);
     }
     neighbor_cache& neighbors() noexcept { return neighbors_; }
@@ -74,7 +71,6 @@ private:
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
     bool announce_;
     bool ask_;
-    bool timer_moved_ = false;
 };
 
 } // namespace corewire

@@ -59,25 +59,27 @@ bool network_stack::poll(time_point now) {
 
 /// Asked every turn: the answer is a few loads, and what follows it is elsewhere.
 bool network_stack::flush(time_point now) {
-    const bool anything = tcp_.anything_to_flush() || egress_.waiting() != 0 || udp_.anything_to_flush() || output_.timer_moved();
+    const bool anything = tcp_.anything_to_send() || egress_.waiting() != 0 || egress_.chores();
     return anything && flush_all(now);
 }
 
 [[gnu::noinline]] bool network_stack::flush_all(time_point now) {
     bool any = tcp_.flush(now);
-    if (udp_.anything_to_flush() || output_.timer_moved()) [[unlikely]] any |= flush_the_rest(now);
+    if (egress_.chores()) [[unlikely]] any |= do_chores(now);
     return (egress_.waiting() != 0 && egress_.flush()) || any;
 }
 
-/// UDP senders that found no room; and something was asked of ARP.
-[[gnu::noinline]] bool network_stack::flush_the_rest(time_point now) {
-    const bool any = udp_.flush(now);
-    if (output_.take_timer_moved()) arm_timer();
+/// egress::leave_chores() was called since the last time.
+[[gnu::noinline]] bool network_stack::do_chores(time_point now) {
+    egress_.begin_chores();
+    bool any = tcp_.do_chores(now);
+    any |= udp_.flush(now);
+    arm_timer(); // something may have been asked of ARP
     return any;
 }
 
 bool network_stack::prepare_sleep() {
-    if (egress_.waiting() != 0 || tcp_.anything_to_flush()) return false; // the port or the pool was full: keep trying
+    if (egress_.waiting() != 0 || tcp_.anything_to_do()) return false; // the port or the pool was full: keep trying
     if (steering_ != nullptr && !steering_->prepare_sleep()) return false;
     if (device_->prepare_sleep()) return true;
     if (steering_ != nullptr) steering_->finish_sleep();

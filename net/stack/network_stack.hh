@@ -94,7 +94,7 @@ private:
     void on_report(time_point now, const icmp_report& report);
     bool steer_away(wire::ipv4_view ip, packet& p, bool handed_over);
     bool flush_all(time_point now);
-    bool flush_the_rest(time_point now);
+    bool do_chores(time_point now);
     void on_timer(time_point now);
     void arm_timer() noexcept;
 

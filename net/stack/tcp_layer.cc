@@ -339,7 +339,7 @@ void tcp_layer::let_go(tcp_connection& c) noexcept {
 /// It is deleted at the end of this turn, when nobody looks at it any more.
 void tcp_layer::doom(tcp_connection& c) noexcept {
     dead_.push_back(&c);
-    chores_ = true;
+    egress_.leave_chores();
 }
 
 [[gnu::noinline]] void tcp_layer::bury() noexcept {
@@ -348,13 +348,12 @@ void tcp_layer::doom(tcp_connection& c) noexcept {
         delete c;
     }
     dead_.clear();
-    chores_ = !starved_.empty();
 }
 
 void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
     ++statistics_.no_frame;
     if (std::find(starved_.begin(), starved_.end(), &c) == starved_.end()) starved_.push_back(&c);
-    chores_ = true;
+    egress_.leave_chores();
 }
 
 [[gnu::noinline]] void tcp_layer::retry_starved() noexcept {

@@ -40,9 +40,12 @@ public:
     /// Header prediction: takes a frame that is just what its connection expected next, and says so. Else nothing has
     /// changed, and the frame goes up the layers to input(). `p.head` starts at the Ethernet header.
     bool take_expected(time_point now, packet& p, mac_address mac);
-    bool anything_to_flush() const noexcept { return !dirty_.empty() || chores_; }
+    bool anything_to_send() const noexcept { return !dirty_.empty(); }
+    bool anything_to_do() const noexcept { return !dirty_.empty() || !starved_.empty() || !dead_.empty(); }
     /// Sends what dirty connections have to say, while there is room. True if anything was sent.
     bool flush(time_point now);
+    /// Of egress::leave_chores(): writers that found no frames, and connections that are over.
+    bool do_chores(time_point now);
     /// An ICMP error about a segment of ours.
     void on_icmp_error(const flow_key& key, std::errc what, bool hard, tcp::seq_number seq);
     void on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu);
@@ -110,6 +113,7 @@ private:
     void send_reset(const flow_key& key, const tcp::segment& s);
     bool checksums_hold(packet& p) noexcept;
     bool emit_all(time_point now, tcp_connection& c);
+    bool send_dirty(time_point now);
     bool emit_plain(time_point now, tcp_connection& c);
     bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
     std::byte* place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
@@ -141,7 +145,6 @@ private:
     std::unordered_map<std::uint16_t, tcp_listen_socket*> listeners_;
     std::vector<tcp_connection*> starved_;
     std::vector<tcp_connection*> dead_;
-    bool chores_ = false; ///< somebody may be starved or dead: flush() looks after them
     std::function<bool(const flow_key&)> is_home_;
     siphash_key isn_key_;
     siphash_key cookie_key_;

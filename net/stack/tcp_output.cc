@@ -167,8 +167,7 @@ namespace {
     return true;
 }
 
-bool tcp_layer::flush(time_point now) {
-    if (chores_ && !starved_.empty()) [[unlikely]] retry_starved();
+[[gnu::always_inline]] inline bool tcp_layer::send_dirty(time_point now) {
     bool any = false;
     while (!dirty_.empty() && !egress_.full()) {
         auto& c = static_cast<tcp_connection&>(dirty_.front());
@@ -187,7 +186,20 @@ bool tcp_layer::flush(time_point now) {
             rearm(c);
         }
     }
-    if (chores_) [[unlikely]] bury();
+    return any;
+}
+
+/// Called from one place, and so becomes part of it.
+bool tcp_layer::flush(time_point now) { return send_dirty(now); }
+
+[[gnu::noinline]] bool tcp_layer::do_chores(time_point now) {
+    bool any = false;
+    if (!starved_.empty()) {
+        retry_starved();
+        any = send_dirty(now);
+        if (!starved_.empty()) egress_.leave_chores();
+    }
+    bury();
     return any;
 }
 

@@ -41,6 +41,7 @@ bool udp_layer::retry_sends(time_point) noexcept {
         op.complete();
         any = true;
     }
+    if (!senders_.empty()) egress_.leave_chores();
     return any;
 }
 
@@ -160,6 +161,7 @@ bool stack_udp_socket::start_send(send_operation& op) noexcept {
     if (layer_.senders_.empty() && try_send(op)) return true;
     op.keeper = this;
     layer_.senders_.push_back(op);
+    layer_.egress_.leave_chores();
     return false;
 }
 

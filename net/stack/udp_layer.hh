@@ -74,7 +74,6 @@ public:
     /// A whole UDP datagram for us.
     udp_verdict input(time_point now, const wire::ipv4_view& ip, packet& p) noexcept;
     void on_report(const icmp_report& report) noexcept;
-    bool anything_to_flush() const noexcept { return !senders_.empty(); }
     /// Retries sends that waited for room.
     bool flush(time_point now) noexcept { return !senders_.empty() && retry_sends(now); }
     std::unique_ptr<udp_backend> bind(const socket_address& at, const udp_options& options);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <sys/eventfd.h>
 #include <system_error>
+#include <utility>
 
 namespace corewire {
 
@@ -85,17 +86,18 @@ bool reactor::resume_ready() noexcept {
 void reactor::run() {
     scope here(*this);
     const exact_sleep punctual;
-    time_point idle_since = never;
+    time_point idle_since{};
     time_point idle_seen{}; ///< up to which idle_time_ has been counted
+    constexpr std::uint64_t none = ~std::uint64_t{0};
+    std::uint64_t idle_turn = none; ///< the last that found nothing to do. Busy ones have nothing to note
     while (!exit_) {
-        if (poll_once()) {
-            idle_since = never;
-        } else if (idle_since == never) {
+        if (poll_once()) continue;
+        if (std::exchange(idle_turn, turns_) + 1 != turns_) { // the turn before was a busy one
             idle_since = idle_seen = now_;
         } else if (options_.clock == nullptr && now_ - idle_since >= options_.spin) {
             sleep();
             idle_time_ += clock_->now() - idle_seen;
-            idle_since = never;
+            idle_turn = none;
         } else {
             idle_time_ += now_ - idle_seen;
             idle_seen = now_;

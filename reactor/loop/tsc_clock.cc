@@ -34,11 +34,10 @@ public:
         // ns per tick as a 32.32 fixed-point number.
         ratio_ = static_cast<std::uint64_t>((static_cast<wide>(static_cast<std::uint64_t>(last.ns - first.ns)) << 32) /
                                             (last.ticks - first.ticks));
-        base_ = last;
+        base_ = last.ns - scaled(last.ticks);
     }
     time_point now() noexcept override {
-        const std::uint64_t ticks = __rdtsc() - base_.ticks;
-        return from_ns(base_.ns + static_cast<std::int64_t>((static_cast<wide>(ticks) * ratio_) >> 32));
+        return from_ns(base_ + scaled(__rdtsc()));
     }
 
 private:
@@ -62,8 +61,11 @@ private:
         }
         return best;
     }
+    std::int64_t scaled(std::uint64_t ticks) const noexcept {
+        return static_cast<std::int64_t>((static_cast<wide>(ticks) * ratio_) >> 32);
+    }
     std::uint64_t ratio_ = 0;
-    sample base_{};
+    std::int64_t base_ = 0; ///< the kernel's clock when the counter stood at zero, at this rate
 };
 
 } // namespace
