@@ -90,6 +90,8 @@ foreach(folder IN LISTS folders)
         add_executable(${program} ${paths})
         target_link_libraries(${program} PRIVATE corewire_test_main ${TEST_LIBRARIES})
         target_link_options(${program} PRIVATE ${COREWIRE_NO_LTO_LINK})
+        # What is tested is the libraries, at full optimisation; the tests' own code is to be compiled soon.
+        target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)
         if(NOT TEST_ENTRIES)
             continue()
         endif()

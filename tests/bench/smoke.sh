@@ -1,6 +1,6 @@
 #!/bin/bash
 # tools/bench runs real programs and prints a row; what the figure is does not matter here.
-# ctest: processors=2 timeout=360
+# ctest: processors=2 timeout=360 only=release
 set -euo pipefail
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
