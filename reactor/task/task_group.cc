@@ -16,8 +16,8 @@ constexpr std::uint64_t reported_one_by_one = 8;
 constexpr log_event<log_text<80>, std::size_t, const char*, std::uint64_t> leak{
     "task", "group_leaked", log_level::error,
     "group '{}' was destroyed with {} task{} in it, which should have been joined (leak number {})"};
-constexpr log_event<log_text<64>, std::uint64_t, log_text<128>> failure{"task", "failed", log_level::error,
-                                                                        "a task of group '{}' failed (number {}): {}"};
+constexpr log_event<log_text<64>, std::uint64_t, log_text<128>> a_failure{"task", "failed", log_level::error,
+                                                                          "a task of group '{}' failed (number {}): {}"};
 
 /// Whoever wrote the group forgot to join() it, or was abandoned at shutdown with it.
 void report_leak(const std::string& name, std::size_t left) noexcept {
@@ -88,7 +88,7 @@ void task_group::note_failure(const std::exception_ptr& failure) noexcept {
 void task_group::report(const char* what) noexcept {
     ++failed_;
     if (failed_ > reported_one_by_one && !std::has_single_bit(failed_)) return;
-    log_message(failure, name_, failed_, what);
+    log_message(a_failure, name_, failed_, what);
 }
 
 void task_group::join_awaiter::await_resume() {
