@@ -32,8 +32,11 @@ inline void copy_options(std::byte* at, const tcp::outgoing_segment& s) noexcept
     }
 }
 
-/// Apart, so that the compiler does not know how short it is: its own loop for that is longer than memcpy().
-[[gnu::noipa]] void copy_payload(std::byte* to, const std::byte* from, std::size_t size) noexcept { std::memcpy(to, from, size); }
+/// The compiler shall not know how short it is: its own loop for that is longer than memcpy().
+inline void copy_payload(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+    asm("" : "+r"(size));
+    std::memcpy(to, from, size);
+}
 
 /// The TCP header and its options, checksum zero.
 [[gnu::always_inline]] inline void write_header(std::byte* at, const flow_key& key, const tcp::outgoing_segment& s) noexcept {
