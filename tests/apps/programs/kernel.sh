@@ -9,6 +9,8 @@ server=
 # serves OPTIONS...: a server that is ready.
 serves() {
     port=$((port + 1))
+    # Not what the last server said: the one to come empties the file only when it runs.
+    : >"$work/server"
     "$bin/cw-echo" --net=kernel --cores=1 --port $port "$@" >"$work/server" 2>"$work/server.err" &
     server=$!
     for _ in $(seq 200); do

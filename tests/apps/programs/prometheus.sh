@@ -30,6 +30,7 @@ within() {
     fail "not in time: $what"
 }
 
+: >"$work/out"
 "$bin/cw-pingpong" --net=wire --connections 3 --duration 100 --metrics-port $metrics --spin-us 50 >"$work/out" 2>"$work/err" &
 service=$!
 answers() { curl -sf -m 5 "http://127.0.0.1:$metrics/metrics" >"$work/page"; }
