@@ -50,11 +50,9 @@ task<> bulk_source::send_all() {
         co_return;
     }
     last_progress_ = shard.read_clock();
-    std::uint64_t sent = 0;
     for (std::uint32_t slot = 0; meter_.take_turn(); slot = slot + 1 == rotation ? 0 : slot + 1) {
         co_await stream_.write(messages_[slot].share());
         written_ += messages_[slot].size();
-        ++sent;
         const time_point now = shard.now();
         if (meter_.measuring(now)) meter_.record_bulk(1, messages_[slot].size(), now);
         meter_.look_at(now);

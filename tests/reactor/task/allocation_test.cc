@@ -62,7 +62,7 @@ struct everything {
 
 corewire::generator<int> numbers(everything& all) {
     for (int i = 0;; ++i) {
-        co_await all.units.acquire(1, all.limits());
+        { const auto held = co_await all.units.acquire(1, all.limits()); }
         co_yield i;
     }
 }
