@@ -24,6 +24,8 @@ state::state(nic_options o, std::unique_ptr<port> w) : options(std::move(o)), wi
     options.name.copy(device.name, sizeof device.name - 1);
     device.node_type = IBV_NODE_CA;
     device.transport_type = IBV_TRANSPORT_IB;
+    static std::uint16_t last_lid = 0;
+    lid = ++last_lid;
 }
 
 int state::fault(std::string_view call) {
@@ -79,7 +81,7 @@ unsigned nic::live_objects() const noexcept {
     std::size_t regions = 0;
     for (const region* r : s.regions) regions += r != nullptr;
     return static_cast<unsigned>(regions + s.domains.size() + s.queues.size() + s.channels.size() + s.pairs.size() +
-                                 s.work_queues.size() + s.shared.size() + s.flows.size() + s.others);
+                                 s.work_queues.size() + s.shared.size() + s.flows.size() + s.handles.size() + s.others);
 }
 
 void nic::on_kernel_frame(std::function<void(byte_span)> tell) { state_->kernel = std::move(tell); }
@@ -113,6 +115,7 @@ void nic::release_completions() {
 }
 
 void nic::lose_events(unsigned count) { state_->lost_events = count; }
+void nic::lose_datagrams(unsigned count) { state_->lost_datagrams = count; }
 void nic::slow_refill(bool on) { state_->slow = on; }
 
 void nic::break_queue_pair(std::uint32_t number) {

@@ -4,6 +4,7 @@
 //                         -- ibv_post_send(), ibv_poll_cq() ... ----+--> fake::nic --frames--> the other end of a wire
 //                            (the library's inline calls)           '                          or of a simulated cable
 //
+// Datagrams of UD queue pairs cross no wire: all fakes are ports of one switch, which finds a port by its GID.
 // It is as strict as hardware: a wrong key, a range outside its region, too many pieces, a queue pair in the wrong state, an
 // overrun queue have the effects that they have on a NIC (an errno, an error completion, an event). And it fails on
 // demand. Any thread may use it, under one lock; packets move when somebody polls. It outlives what is made on it.
@@ -49,6 +50,8 @@ struct nic_statistics {
     std::uint64_t frames_received = 0;     ///< put into a posted buffer
     std::uint64_t no_receive = 0;          ///< lost: nothing was posted
     std::uint64_t to_kernel = 0;           ///< no rule matched
+    std::uint64_t datagrams_sent = 0, datagrams_received = 0; ///< of UD queue pairs; a group's members each receive one
+    std::uint64_t datagrams_lost = 0;      ///< by the sender: nobody there, a wrong number or key, nobody in the group
     std::uint64_t lost_on_wire = 0;        ///< the link was down, or the wire took no more
     std::uint64_t completions = 0, events = 0;
 };
@@ -92,6 +95,8 @@ public:
     void release_completions();
     /// The next `count` completions that should wake somebody don't.
     void lose_events(unsigned count);
+    /// The next `count` datagrams that UD queue pairs send are lost on their way.
+    void lose_datagrams(unsigned count);
     /// Posted receives are seen by the device one pump later each: as a slow refill.
     void slow_refill(bool on);
     /// Every queue pair goes to ERR with everything flushed, and says so (IBV_EVENT_QP_FATAL).

@@ -168,7 +168,8 @@ struct state {
     std::set<work_queue*> work_queues;
     std::set<shared_receives*> shared;
     std::vector<flow*> flows;               ///< by priority, then by age
-    unsigned others = 0;                    ///< tables, address handles, thread domains
+    std::set<address*> handles;
+    unsigned others = 0;                    ///< tables, thread domains
     std::uint64_t next_order = 0;
     std::uint64_t clock = 0;                ///< ticks once a completion
 
@@ -179,7 +180,8 @@ struct state {
     bool hold = false, slow = false, wire_asleep = false, pumping = false;
     std::map<std::string, std::pair<int, unsigned>, std::less<>> failing;
     std::pair<ibv_wc_status, unsigned> bad_sends{IBV_WC_SUCCESS, 0}, bad_receives{IBV_WC_SUCCESS, 0};
-    unsigned lost_events = 0;
+    unsigned lost_events = 0, lost_datagrams = 0;
+    std::uint16_t lid = 0;                  ///< of InfiniBand links: all fakes are on one
 
     // ---- what the parts of the fake ask of each other ----
     /// The errno that a call has to fail with, or 0.
@@ -195,7 +197,12 @@ struct state {
     void fail_pair(queue_pair& pair, ibv_qp_state to);
     void flush_receives(queue_pair& pair);
     void take_in(byte_span frame);
-    void fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, unsigned flags);
+    /// `about`: flags and sender of what has come.
+    void fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, const ibv_wc& about);
+    ibv_wc_status send_datagram(queue_pair& from, const ibv_send_wr& wr, byte_span payload);
+    address* handle_of(const ibv_ah* handle) const noexcept;
+    ibv_gid gid_at(std::size_t index) const noexcept;
+    std::uint32_t path_mtu() const noexcept { return options.mtu >= 4200 ? 4096 : options.mtu >= 2200 ? 2048 : 1024; }
     void send_frame(byte_span frame);
     void pump();
 };

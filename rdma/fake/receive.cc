@@ -129,7 +129,7 @@ receive_queue& queue_pair::receives() noexcept {
     return made_with.srq != nullptr ? reinterpret_cast<shared_receives*>(made_with.srq)->queue : own;
 }
 
-void state::fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, unsigned flags) {
+void state::fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, const ibv_wc& about) {
     if (from.visible.empty()) {
         ++counts.no_receive;
         return;
@@ -139,11 +139,11 @@ void state::fill(queue_pair& pair, receive_queue& from, completion_queue& to, by
     completion c{};
     c.receives = &from;
     c.pair = &pair;
+    c.wc = about;
     c.wc.wr_id = into.id;
     c.wc.opcode = IBV_WC_RECV;
     c.wc.qp_num = pair.qp().qp_num;
     c.wc.byte_len = static_cast<std::uint32_t>(frame.size());
-    c.wc.wc_flags = flags;
     if (bad_receives.second != 0) {
         --bad_receives.second;
         c.wc.status = bad_receives.first;
@@ -162,16 +162,17 @@ void state::take_in(byte_span frame) {
         return;
     }
     const flow_fields f = fields_of(frame);
-    const unsigned flags = options.checksums && checksums_are_good(frame) ? unsigned{IBV_WC_IP_CSUM_OK} : 0u;
+    ibv_wc about{};
+    about.wc_flags = options.checksums && checksums_are_good(frame) ? unsigned{IBV_WC_IP_CSUM_OK} : 0u;
     bool goes_on = true;
     for (flow* rule : flows) {
         if (!matches(*rule, frame, f)) continue;
         queue_pair& pair = *rule->to;
         if (pair.receives_alone()) {
             work_queue& queue = spread_over(pair, f);
-            if (queue.base.state == IBV_WQS_RDY) fill(pair, queue.queue, queue_of(queue.base.cq), frame, flags);
+            if (queue.base.state == IBV_WQS_RDY) fill(pair, queue.queue, queue_of(queue.base.cq), frame, about);
         } else if (pair.qp().state == IBV_QPS_RTR || pair.qp().state == IBV_QPS_RTS || pair.qp().state == IBV_QPS_SQE) {
-            fill(pair, pair.receives(), queue_of(pair.qp().recv_cq), frame, flags);
+            fill(pair, pair.receives(), queue_of(pair.qp().recv_cq), frame, about);
         }
         goes_on = (rule->attributes().flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP) != 0;
         if (!goes_on) break;

@@ -43,6 +43,10 @@ int check(state& s, queue_pair& pair, const ibv_send_wr& wr, std::uint64_t ahead
         s.complain("a send has an operation that its queue pair does not know");
         return EINVAL;
     }
+    if (pair.made_with.qp_type == IBV_QPT_UD && s.handle_of(wr.wr.ud.ah) == nullptr) {
+        s.complain("a datagram names an address handle that there is not");
+        return EINVAL;
+    }
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
         const bool carries = wr.opcode != IBV_WR_RDMA_READ && wr.opcode != IBV_WR_TSO && wr.opcode < IBV_WR_ATOMIC_CMP_AND_SWP;
         if (!carries || total_size(wr) > has.max_inline_data) {
@@ -133,6 +137,7 @@ int accept_send(state& s, queue_pair& pair, const ibv_send_wr& wr) {
     }
     send.bytes = static_cast<std::uint32_t>(bytes.size());
     if (send.status == IBV_WC_SUCCESS && pair.made_with.qp_type == IBV_QPT_RAW_PACKET) send.status = send_raw(s, wr, bytes);
+    if (send.status == IBV_WC_SUCCESS && pair.made_with.qp_type == IBV_QPT_UD) send.status = s.send_datagram(pair, wr, bytes);
     s.finish_send(pair, send);
     return 0;
 }

@@ -31,15 +31,17 @@ state* nic_of(const ibv_device* device) {
     return nullptr;
 }
 
-std::uint64_t get_device_guid(ibv_device* device) {
+std::uint64_t guid_of(const state& s) {
     std::uint8_t bytes[8] = {0, 0, 0, 0xff, 0xfe, 0, 0, 0};
     std::byte mac[6];
-    nic_of(device)->options.mac.store(mac);
+    s.options.mac.store(mac);
     std::memcpy(bytes, mac, 3);
     std::memcpy(bytes + 5, mac + 3, 3);
     bytes[0] ^= 2;
     return std::bit_cast<std::uint64_t>(bytes);
 }
+
+std::uint64_t get_device_guid(ibv_device* device) { return guid_of(*nic_of(device)); }
 
 ibv_context* open_device(ibv_device* device) {
     const std::lock_guard guard(lock());
@@ -117,12 +119,12 @@ int query_port(ibv_context* base, std::uint8_t number, ibv_port_attr* out) {
     *out = {};
     out->state = s.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     out->max_mtu = IBV_MTU_4096;
-    out->active_mtu = s.options.mtu >= 4200 ? IBV_MTU_4096 : s.options.mtu >= 2200 ? IBV_MTU_2048 : IBV_MTU_1024;
+    out->active_mtu = static_cast<ibv_mtu>(std::countr_zero(s.path_mtu()) - 7);
     out->gid_tbl_len = static_cast<int>(1 + s.options.addresses.size());
     out->pkey_tbl_len = 1;
     out->max_msg_sz = 1u << 30;
     out->link_layer = s.options.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
-    out->lid = s.options.ethernet ? 0 : 1;
+    out->lid = s.options.ethernet ? std::uint16_t{0} : s.lid;
     return 0;
 }
 
@@ -141,15 +143,7 @@ std::ptrdiff_t query_gid_table(ibv_context* base, ibv_gid_entry* out, std::size_
         all[i].gid_index = static_cast<std::uint32_t>(i);
         all[i].port_num = 1;
         all[i].gid_type = s.options.ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
-        if (i == 0) {
-            const std::uint64_t guid = get_device_guid(base->device);
-            all[i].gid.raw[0] = 0xfe;
-            all[i].gid.raw[1] = 0x80;
-            std::memcpy(all[i].gid.raw + 8, &guid, 8);
-            continue;
-        }
-        all[i].gid.raw[10] = all[i].gid.raw[11] = 0xff;
-        store_be32(reinterpret_cast<std::byte*>(all[i].gid.raw + 12), s.options.addresses[i - 1].value());
+        all[i].gid = s.gid_at(i);
     }
     if (all.size() > room) return -EINVAL;
     std::copy(all.begin(), all.end(), out);
@@ -406,5 +400,20 @@ constexpr verbs::verbs_api table{
 } // namespace
 
 const verbs::verbs_api& api() noexcept { return table; }
+
+/// The link-local one, and behind it those of the IPv4 addresses.
+ibv_gid state::gid_at(std::size_t index) const noexcept {
+    ibv_gid gid{};
+    if (index == 0) {
+        const std::uint64_t guid = guid_of(*this);
+        gid.raw[0] = 0xfe;
+        gid.raw[1] = 0x80;
+        std::memcpy(gid.raw + 8, &guid, 8);
+    } else {
+        gid.raw[10] = gid.raw[11] = 0xff;
+        store_be32(reinterpret_cast<std::byte*>(gid.raw + 12), options.addresses[index - 1].value());
+    }
+    return gid;
+}
 
 } // namespace corewire::fake

@@ -4,6 +4,7 @@
 
 #include <corewire/rdma/fake/objects.hh>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace corewire::fake {
@@ -16,6 +17,12 @@ std::vector<state*>& all_nics() noexcept;
 inline std::nullptr_t refuse(int error) noexcept {
     errno = error;
     return nullptr;
+}
+
+/// ff00::/8, or an IPv4 group (RoCE).
+inline bool is_group(const ibv_gid& g) noexcept {
+    constexpr std::uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return g.raw[0] == 0xff || (std::equal(mapped, mapped + 12, g.raw) && g.raw[12] >> 4 == 0xe);
 }
 
 // setup_queues.cc

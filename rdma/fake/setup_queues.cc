@@ -303,23 +303,40 @@ ibv_ah* create_ah(ibv_pd* in, ibv_ah_attr* a) {
     state& s = state_of(in->context);
     if (const int error = s.fault("create_ah"); error != 0) return refuse(error);
     if (a->port_num != 1 || a->grh.sgid_index > s.options.addresses.size()) return refuse(EINVAL);
+    const auto& to = a->grh.dgid.raw;
+    const bool nowhere = std::all_of(std::begin(to), std::end(to), [](std::uint8_t b) { return b == 0; });
+    if (a->is_global != 0 ? nowhere : s.options.ethernet) return refuse(EINVAL); // Ethernet knows GIDs only
     auto* h = new address;
     h->base.context = in->context;
     h->base.pd = in;
     h->attributes = *a;
     h->in = &domain_of(in);
     ++h->in->users;
-    ++s.others;
+    s.handles.insert(h);
     return &h->base;
 }
 
-int init_ah_from_wc(ibv_context*, std::uint8_t port, ibv_wc* completion, ibv_grh* header, ibv_ah_attr* out) {
-    if ((completion->wc_flags & IBV_WC_GRH) == 0) return EINVAL;
+int init_ah_from_wc(ibv_context* on, std::uint8_t port, ibv_wc* completion, ibv_grh* header, ibv_ah_attr* out) {
+    const state& s = state_of(on);
     *out = {};
     out->port_num = port;
+    out->dlid = completion->slid;
+    if ((completion->wc_flags & IBV_WC_GRH) == 0) return s.options.ethernet ? EINVAL : 0;
     out->is_global = 1;
+    ibv_gid ours = header->dgid;
     out->grh.dgid = header->sgid;
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(header);
+    if (bytes[20] == 0x45) { // RoCE over IPv4: its header is in the last 20 bytes
+        out->grh.dgid = ours = ibv_gid{};
+        for (ibv_gid* each : {&out->grh.dgid, &ours}) each->raw[10] = each->raw[11] = 0xff;
+        std::memcpy(out->grh.dgid.raw + 12, bytes + 32, 4);
+        std::memcpy(ours.raw + 12, bytes + 36, 4);
+    }
     out->grh.hop_limit = 64;
+    for (std::size_t i = 0; i <= s.options.addresses.size(); ++i) {
+        const ibv_gid each = s.gid_at(i);
+        if (std::memcmp(&each, &ours, sizeof each) == 0) out->grh.sgid_index = static_cast<std::uint8_t>(i);
+    }
     return 0;
 }
 
@@ -327,7 +344,7 @@ int destroy_ah(ibv_ah* base) {
     const std::lock_guard guard(lock());
     auto* h = reinterpret_cast<address*>(base);
     --h->in->users;
-    --state_of(base->context).others;
+    state_of(base->context).handles.erase(h);
     delete h;
     return 0;
 }
@@ -335,7 +352,7 @@ int destroy_ah(ibv_ah* base) {
 int attach_mcast(ibv_qp* base, const ibv_gid* group, std::uint16_t) {
     const std::lock_guard guard(lock());
     if (const int error = state_of(base->context).fault("attach_mcast"); error != 0) return error;
-    if (base->qp_type != IBV_QPT_UD || group->raw[0] != 0xff) return EINVAL;
+    if (base->qp_type != IBV_QPT_UD || !is_group(*group)) return EINVAL;
     pair_of(base).groups.insert(std::to_array(group->raw));
     return 0;
 }
