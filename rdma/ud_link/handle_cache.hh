@@ -1,0 +1,79 @@
+// The address handles of one port, by MAC. Making one asks the kernel, which may ask the network: so they are kept, and a
+// destination for which none could be made is not tried again for a while.
+//
+// One shard's. Bounded: `capacity`, in sets of four; the least recently used of a set makes room, unless a send that names it has
+// not completed: then the new one has to wait, and its packets are lost.
+#pragma once
+
+#include <corewire/rdma/ud_link/peers.hh>
+#include <corewire/rdma/verbs/address_handle.hh>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+namespace corewire {
+
+struct handle_statistics {
+    std::uint64_t made = 0, evicted = 0;
+    std::uint64_t unknown_peer = 0;  ///< packets to a MAC that no ARP has told of, or whose peer has been forgotten
+    std::uint64_t unreachable = 0;   ///< packets to a peer for which the device makes no handle
+    std::uint64_t no_room = 0;       ///< packets that found all handles of their set in use
+};
+
+class handle_cache {
+public:
+    static constexpr std::size_t capacity = 1024;
+
+    /// What sends need: null handle when there is none.
+    struct destination {
+        ibv_ah* handle = nullptr;
+        std::uint32_t queue_pair = 0;
+    };
+
+    /// `retry_after`: how long a destination for which no handle could be made is left alone.
+    handle_cache(const verbs::protection_domain& in, const link_peers& peers, std::uint8_t port, std::uint8_t gid_index,
+                 std::chrono::milliseconds retry_after);
+
+    /// For a send that will be number `position`; everything before `completed` has completed. Both count up and run over.
+    destination find(mac_address to, std::uint32_t position, std::uint32_t completed) noexcept {
+        entry* e = last_;
+        if (e == nullptr || e->mac != to.value()) [[unlikely]] e = look_up(to.value(), position, completed);
+        if (e == nullptr) [[unlikely]] return {};
+        e->last_send = position + 1;
+        return {e->handle.get(), e->queue_pair};
+    }
+    /// Nothing that was sent is with the device any more.
+    void all_completed() noexcept;
+
+    const handle_statistics& statistics() const noexcept { return counts_; }
+    std::size_t count() const noexcept { return count_; }
+
+private:
+    static constexpr std::size_t ways = 4;
+    struct entry {
+        std::uint64_t mac = 0; ///< 0: free
+        verbs::address_handle handle; ///< empty: the device made none
+        std::uint32_t queue_pair = 0;
+        std::uint32_t last_send = 0; ///< the position behind the last one that names it
+        bool busy = false;           ///< last_send says something
+        std::uint64_t used = 0;
+        std::chrono::steady_clock::time_point retry{};
+    };
+    [[gnu::noinline]] entry* look_up(std::uint64_t mac, std::uint32_t position, std::uint32_t completed) noexcept;
+    entry* fill(entry& e, std::uint64_t mac) noexcept;
+    entry* room_in(std::span<entry, ways> set, std::uint32_t completed) noexcept;
+
+    const verbs::protection_domain& in_;
+    const link_peers& peers_;
+    std::uint8_t port_, gid_index_;
+    std::chrono::milliseconds retry_after_;
+    std::vector<entry> entries_;
+    entry* last_ = nullptr;
+    std::uint64_t clock_ = 0; ///< counts look-ups
+    std::size_t count_ = 0;
+    handle_statistics counts_;
+};
+
+} // namespace corewire

@@ -1,0 +1,146 @@
+#include <corewire/rdma/ud_link/ud_device.hh>
+
+#include <corewire/rdma/verbs/error.hh>
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <bit>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace corewire {
+
+namespace {
+
+verbs::device open(ud_device_options& o) {
+    if (o.device.empty() && std::ranges::count(verbs::device_names(*o.api), o.interface) != 0) o.device = o.interface;
+    if (o.device.empty()) {
+        const auto found = verbs::device::find_by_interface(o.interface, *o.api);
+        o.device = found.name;
+        o.port = found.port;
+    }
+    verbs::device opened = verbs::device::open(o.device, *o.api);
+    const auto limit = static_cast<unsigned>(opened.limits().max_qp_wr);
+    for (unsigned* depth : {&o.receive_depth, &o.send_depth})
+        *depth = std::bit_floor(std::clamp(*depth, 64u, std::max(64u, limit)));
+    return opened;
+}
+
+verbs::datagram_parameters parameters(const ud_device_options& o) { return {.port = o.port, .key = o.key}; }
+
+/// 239.192.0.0/14 and a hash of the network. Two networks with one group hear each other's ARP, and ignore it.
+ipv4 group_of(const ip_prefix& network) {
+    constexpr std::uint32_t organization_local = 239u << 24 | 192u << 16;
+    const std::uint64_t h = (std::uint64_t{network.network().value()} << 8 | network.length()) * 0x9e3779b97f4a7c15;
+    return ipv4(organization_local | static_cast<std::uint32_t>(h >> 46));
+}
+
+/// RFC 4391 4: link-local scope, IPv4's signature, the partition with its full-membership bit, and all ones.
+ibv_gid infiniband_group(std::uint16_t partition) {
+    ibv_gid g{};
+    auto* const p = reinterpret_cast<std::byte*>(g.raw);
+    store_be32(p, 0xff12'401b);
+    store_be16(p + 4, static_cast<std::uint16_t>(partition | 0x8000));
+    store_be32(p + 12, 0xffff'ffff);
+    return g;
+}
+
+} // namespace
+
+ud_queue::ud_queue(const verbs::device& on, const ud_device_options& o)
+    : domain(on), channel(on), receives(on, {.entries = o.receive_depth, .channel = &channel}),
+      sends(on, {.entries = o.send_depth, .channel = &channel}),
+      pair(domain, {.type = verbs::transport::unreliable_datagram, .sends = &sends, .receives = &receives, .max_sends = o.send_depth,
+                    .max_receives = o.receive_depth, .send_pieces = 3, .inline_bytes = o.inline_bytes}) {
+    pair.activate(parameters(o));
+}
+
+int ud_queue::restart(const ud_device_options& o) noexcept {
+    ibv_qp_attr a{};
+    a.port_num = o.port;
+    a.qkey = o.key;
+    const auto to = [&](ibv_qp_state state, int mask) {
+        a.qp_state = state;
+        return pair.try_modify(a, IBV_QP_STATE | mask);
+    };
+    int error = to(IBV_QPS_RESET, 0);
+    if (error == 0) error = to(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    if (error == 0) error = to(IBV_QPS_RTR, 0);
+    if (error == 0) error = to(IBV_QPS_RTS, IBV_QP_SQ_PSN);
+    return error;
+}
+
+ud_device::ud_device(ud_device_options options) : options_(std::move(options)), device_(open(options_)) {
+    const ibv_port_attr port = device_.port(options_.port);
+    ethernet_ = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+    link_up_ = port.state == IBV_PORT_ACTIVE;
+    mtu_ = verbs::bytes_of(port.active_mtu) - 4;
+    choose_address();
+    choose_group();
+    for (unsigned i = 0; i < options_.queues; ++i) {
+        queues_.push_back(std::make_unique<ud_queue>(device_, options_));
+        numbers_.push_back(queues_.back()->pair.number());
+    }
+    ours_ = {numbers_.front(), gid_.gid};
+    join_group();
+}
+
+ud_device::~ud_device() = default;
+
+void ud_device::choose_address() {
+    const std::vector<verbs::port_address> all = device_.addresses(options_.port);
+    const auto wanted = std::ranges::find_if(all, [this](const verbs::port_address& a) {
+        if (options_.gid_index) return a.index == *options_.gid_index;
+        return !ethernet_ || (a.type == IBV_GID_TYPE_ROCE_V2 && a.is_ipv4());
+    });
+    if (wanted == all.end())
+        verbs::fail(verbs::operation::query, ENOENT,
+                    options_.gid_index ? fmt::format("find GID index {} on {}", *options_.gid_index, device_.name())
+                                       : fmt::format("find a RoCE version 2 address on {}: give its network interface an IPv4 address",
+                                                     device_.name()));
+    gid_ = *wanted;
+}
+
+void ud_device::choose_group() {
+    if (options_.group) group_ = *options_.group;
+    else if (ethernet_) group_ = mapped(group_of(options_.network));
+    else group_ = infiniband_group(device_.partition(0, options_.port));
+}
+
+/// Shard 0 hears the group; every shard sends to it.
+void ud_device::join_group() {
+    if (ethernet_ && gid_.interface != 0 && group_.raw[0] != 0xff) {
+        membership_.reset(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        ip_mreqn wish{};
+        wish.imr_multiaddr.s_addr = htonl(load_be32(reinterpret_cast<const std::byte*>(group_.raw + 12)));
+        wish.imr_ifindex = static_cast<int>(gid_.interface);
+        if (::setsockopt(membership_.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wish, sizeof wish) != 0)
+            verbs::fail(verbs::operation::join_multicast, errno,
+                        fmt::format("join the group {} on the interface of {}", verbs::to_string(group_), device_.name()));
+    }
+    for (const auto& q : queues_)
+        q->to_group = verbs::address_handle(q->domain, {.gid = group_, .lid = options_.group_lid, .port = options_.port,
+                                                        .gid_index = static_cast<std::uint8_t>(gid_.index)});
+    attached_.emplace(device_.api(), queues_.front()->pair.get(), group_, options_.group_lid);
+}
+
+bool ud_device::is_ours(const ibv_gid& gid, std::uint32_t queue_pair) const noexcept {
+    return std::memcmp(gid.raw, ours_.gid.raw, sizeof gid.raw) == 0 &&
+           std::find(numbers_.begin(), numbers_.end(), queue_pair) != numbers_.end();
+}
+
+void ud_device::handle(const verbs::device_event& event) noexcept {
+    const auto tell = [](ud_queue& q, std::uint32_t what) { q.trouble.fetch_or(what, std::memory_order_relaxed); };
+    const bool about_port = event.port == options_.port &&
+                            (event.what == IBV_EVENT_PORT_ERR || event.what == IBV_EVENT_PORT_ACTIVE);
+    if (about_port) link_up_ = event.what == IBV_EVENT_PORT_ACTIVE;
+    for (const auto& q : queues_) {
+        if (event.device_gone()) tell(*q, ud_queue::device_gone);
+        else if (event.pair != nullptr && event.pair == q->pair.get()) tell(*q, ud_queue::pair_failed);
+        else if (event.completions != nullptr && q->concerns(event.completions)) tell(*q, ud_queue::lost);
+        else if (about_port) tell(*q, ud_queue::link_changed);
+    }
+}
+
+} // namespace corewire

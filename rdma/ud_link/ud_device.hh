@@ -1,0 +1,107 @@
+// The RDMA side of one network of IP over InfiniBand (RFC 4391), or of the same over RoCE: its device opened, a UD queue pair for
+// each shard, and the group that stands for broadcast.
+//
+//     datagrams to the link address (GID, queue pair of shard 0) --.
+//     datagrams to the broadcast group ----------------------------+--> queue pair of shard 0 -> ud_port of shard 0, which hands
+//     each shard sends from a queue pair of its own                      over what is another's (net/stack/shard_steering.hh)
+//
+// The group. On InfiniBand: ff12:401b:P_Key::ffff:ffff (RFC 4391 4). RoCE has no such thing: each IP network there has an IPv4 group,
+// 239.192.0.0/14 (RFC 2365) and 18 bits of a hash of it; the kernel is asked to join that (IGMP) on the interface.
+// Made by main(); handle() on the shard that hears the device's events. Bounds: the queues' depths; link_peers.
+#pragma once
+
+#include <corewire/rdma/ud_link/peers.hh>
+#include <corewire/rdma/verbs/address_handle.hh>
+#include <corewire/rdma/verbs/async_events.hh>
+#include <corewire/rdma/verbs/queue_pair.hh>
+#include <corewire/reactor/base/unique_fd.hh>
+
+#include <atomic>
+#include <memory>
+
+namespace corewire {
+
+struct ud_device_options {
+    std::string device{};                    ///< "rxe0"; or
+    std::string interface{};                 ///< the network interface in front of it; a device's name is taken, too
+    std::uint8_t port = 1;                   ///< of the device; found out from the interface
+    unsigned queues = 1;                     ///< shards
+    ip_prefix network{};                     ///< the IP network that is spoken here: it has a group of its own
+    std::optional<unsigned> gid_index{};     ///< which of the port's addresses is ours; unset: its first of RoCE version 2 and IPv4
+    std::optional<ibv_gid> group{};          ///< instead of the one that the network has
+    std::uint16_t group_lid = 0;             ///< InfiniBand: the group's LID
+    std::uint32_t key = 0x0b1b;              ///< Q_Key of all who are on the link; this one is opensm's and Linux's
+    unsigned receive_depth = 1024;           ///< buffers lent to the device, for each queue
+    unsigned send_depth = 1024;
+    unsigned inline_bytes = 128;             ///< datagrams up to this size are copied into the work request; 0: none
+    const verbs::verbs_api* api = &verbs::system_api();
+};
+
+/// What one port has: its queues, and a word in which the device's events reach it.
+struct ud_queue {
+    /// Bits of `trouble`.
+    enum : std::uint32_t {
+        link_changed = 1, ///< look at the device's link_up()
+        pair_failed = 2,  ///< the queue pair is in error: start it again
+        lost = 4,         ///< a completion queue overran: nothing can be received or sent any more
+        device_gone = 8,
+    };
+    ud_queue(const verbs::device& on, const ud_device_options& options);
+    /// Puts it back to its beginning, with nothing posted. An errno.
+    int restart(const ud_device_options& options) noexcept;
+    bool concerns(const ibv_cq* q) const noexcept { return q == receives.get() || q == sends.get(); }
+
+    verbs::protection_domain domain;
+    verbs::completion_channel channel;
+    verbs::completion_queue receives, sends;
+    verbs::queue_pair pair;
+    verbs::address_handle to_group;
+    alignas(64) std::atomic<std::uint32_t> trouble{0};
+};
+
+class ud_device {
+public:
+    /// Throws std::system_error with a sentence that says what is missing and what to do.
+    explicit ud_device(ud_device_options options);
+    ~ud_device();
+    ud_device(const ud_device&) = delete;
+    ud_device& operator=(const ud_device&) = delete;
+
+    /// What the device tells: give it to the async_events of one shard.
+    void handle(const verbs::device_event& event) noexcept;
+    bool link_up() const noexcept { return link_up_.load(std::memory_order_relaxed); }
+
+    const verbs::device& device() const noexcept { return device_; }
+    const ud_device_options& options() const noexcept { return options_; }
+    /// Where peers send to: all shards say so.
+    const link_address& address() const noexcept { return ours_; }
+    const ibv_gid& group() const noexcept { return group_; }
+    /// Whether a datagram comes from one of our own queue pairs.
+    bool is_ours(const ibv_gid& gid, std::uint32_t queue_pair) const noexcept;
+    /// Largest IP packet: the path's MTU less the encapsulation (RFC 4391 7).
+    std::uint32_t mtu() const noexcept { return mtu_; }
+    bool ethernet() const noexcept { return ethernet_; }
+    link_peers& peers() noexcept { return peers_; }
+
+private:
+    friend class ud_port;
+    void choose_address();
+    void choose_group();
+    void join_group();
+
+    ud_device_options options_;
+    verbs::device device_;
+    bool ethernet_ = true;
+    std::uint32_t mtu_ = 0;
+    verbs::port_address gid_;
+    link_address ours_;
+    ibv_gid group_{};
+    link_peers peers_;
+    std::vector<std::unique_ptr<ud_queue>> queues_;
+    std::vector<std::uint32_t> numbers_; ///< of their queue pairs
+    std::optional<verbs::multicast_attachment> attached_;
+    unique_fd membership_; ///< RoCE: a socket that has joined the group
+    std::atomic<bool> link_up_{true};
+};
+
+} // namespace corewire

@@ -1,0 +1,86 @@
+// Link addresses, the MACs that stand for them, and the two tables that are asked for them.
+#include <corewire/rdma/ud_link/handle_cache.hh>
+
+#include "tests/rdma/datagram_end.hh"
+
+#include <set>
+
+using namespace corewire;
+using namespace corewire::test;
+
+namespace {
+
+link_address host(std::uint32_t number, std::uint32_t pair = 0x11) { return {pair, mapped(ipv4(number))}; }
+constexpr std::uint32_t network = 10u << 24;
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(link_addresses)
+
+BOOST_AUTO_TEST_CASE(flags_are_not_part_of_an_address) {
+    std::array<std::byte, link_address::size> bytes{};
+    host(network + 1).store(bytes.data());
+    BOOST_TEST((link_address::load(bytes.data()) == host(network + 1)));
+    bytes[0] = std::byte{0x80};
+    BOOST_TEST((link_address::load(bytes.data()) == host(network + 1)));
+    BOOST_TEST(to_string(host(network + 1)) == "0x11 at ::ffff:10.0.0.1");
+}
+
+BOOST_AUTO_TEST_CASE(macs_are_local_unicast_and_differ) {
+    std::set<std::uint64_t> all;
+    for (std::uint32_t i = 0; i < 1000; ++i)
+        for (std::uint32_t pair = 2; pair < 12; ++pair) {
+            const mac_address mac = host(network + i, pair).mac();
+            BOOST_TEST_REQUIRE((mac.is_unicast() && mac.is_locally_administered()));
+            all.insert(mac.value());
+        }
+    BOOST_TEST(all.size() == 10'000u);
+}
+
+BOOST_AUTO_TEST_CASE(peers_are_bounded_and_the_latest_are_known) {
+    link_peers peers;
+    constexpr std::uint32_t many = 10'000;
+    for (std::uint32_t i = 0; i < many; ++i) peers.learn({host(network + i)});
+    std::size_t known = 0;
+    for (std::uint32_t i = 0; i < many; ++i) known += peers.find(host(network + i).mac()).has_value();
+    BOOST_TEST(known == many - peers.evicted());
+    BOOST_TEST(known <= link_peers::capacity);
+    BOOST_TEST(known > link_peers::capacity * 9 / 10);
+    BOOST_TEST((peers.find(host(network + many - 1).mac())->address == host(network + many - 1)));
+    BOOST_TEST(!peers.find(mac_address(0x02'12'34'56'78'9a)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(handles_are_kept_bounded_and_never_taken_from_a_send_under_way) {
+    datagram_end end("fake_a", ipv4(192, 0, 2, 1));
+    link_peers peers;
+    handle_cache cache(end.domain, peers, 1, 1, std::chrono::milliseconds{1000});
+    constexpr std::uint32_t many = 2000;
+    const std::uint32_t first = UINT32_MAX - 10; // positions run over
+    std::uint32_t position = first;
+    for (std::uint32_t i = 1; i <= many; ++i) {
+        peers.learn({host(network + i)});
+        const auto to = cache.find(host(network + i).mac(), position, position);
+        BOOST_TEST_REQUIRE(to.handle != nullptr);
+        BOOST_TEST_REQUIRE(to.queue_pair == 0x11u);
+        ++position;
+    }
+    BOOST_TEST(cache.count() <= handle_cache::capacity);
+    BOOST_TEST(cache.count() + cache.statistics().evicted == many);
+    const std::uint64_t made = cache.statistics().made;
+    static_cast<void>(cache.find(host(network + many).mac(), position, position));
+    BOOST_TEST(cache.statistics().made == made);
+
+    handle_cache busy(end.domain, peers, 1, 1, std::chrono::milliseconds{1000});
+    for (std::uint32_t i = 1; i <= many; ++i) { // nothing completes
+        peers.learn({host(network + i)});
+        static_cast<void>(busy.find(host(network + i).mac(), first + i, first));
+    }
+    BOOST_TEST(busy.statistics().evicted == 0u);
+    BOOST_TEST(busy.statistics().no_room == many - busy.count());
+    busy.all_completed();
+    const std::uint64_t refused = busy.statistics().no_room;
+    for (std::uint32_t i = 1; i <= many; ++i) static_cast<void>(busy.find(host(network + i).mac(), i, i));
+    BOOST_TEST(busy.statistics().no_room == refused);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
