@@ -114,6 +114,7 @@ void app::check_everything() {
 std::size_t app::most_shards() const {
     if (choice_.kind == network_kind::xdp) return query_interface(network_.interface).queues;
     if (choice_.kind == network_kind::verbs) return verbs_network::most_shards(network_);
+    if (choice_.kind == network_kind::verbs_ud) return 1; // one queue pair hears the network; others get what is handed over
     if (choice_.kind == network_kind::wire) return 2;
     return SIZE_MAX;
 }

@@ -39,10 +39,10 @@ void check_foreign_options(const network_options& o) {
         throw setup_error(fmt::format("{} is for {}: leave it out with --net={}", option, names, name_of(o.net)));
     };
     using enum network_kind;
-    only_for(!o.device.empty(), "--device", {verbs});
-    only_for(!o.interface.empty(), "--interface", {verbs, xdp, tap});
-    only_for(o.address.has_value(), "--address", {verbs, xdp, tap});
-    only_for(o.gateway.has_value(), "--gateway", {verbs, xdp, tap});
+    only_for(!o.device.empty(), "--device", {verbs, verbs_ud});
+    only_for(!o.interface.empty(), "--interface", {verbs, verbs_ud, xdp, tap});
+    only_for(o.address.has_value(), "--address", {verbs, verbs_ud, xdp, tap});
+    only_for(o.gateway.has_value(), "--gateway", {verbs, verbs_ud, xdp, tap});
     only_for(o.vlan != 0, "--vlan", {verbs, xdp, tap});
     only_for(o.host_address.has_value(), "--host-address", {tap});
     only_for(o.shared, "--shared", {xdp});
@@ -91,6 +91,7 @@ std::string_view name_of(network_kind kind) noexcept {
     switch (kind) {
     case network_kind::automatic: return "auto";
     case network_kind::verbs: return "verbs";
+    case network_kind::verbs_ud: return "verbs-ud";
     case network_kind::xdp: return "xdp";
     case network_kind::tap: return "tap";
     case network_kind::wire: return "wire";
@@ -102,6 +103,7 @@ std::string_view name_of(network_kind kind) noexcept {
 void add_network_options(CLI::App& to, network_options& o) {
     static const std::map<std::string, network_kind> kinds{{"auto", network_kind::automatic},
                                                            {"verbs", network_kind::verbs},
+                                                           {"verbs-ud", network_kind::verbs_ud},
                                                            {"xdp", network_kind::xdp},
                                                            {"tap", network_kind::tap},
                                                            {"wire", network_kind::wire},
@@ -127,9 +129,10 @@ void add_network_options(CLI::App& to, network_options& o) {
                 help)
             ->type_name("KIND");
     };
-    choice("--net", o.net, kinds, "What carries packets: auto, verbs, xdp, tap, wire or kernel (default auto)");
-    group.add_option("--device", o.device, "verbs: the RDMA device, like mlx5_0 (or --interface)")->type_name("NAME");
-    group.add_option("--interface", o.interface, "xdp, verbs: the network interface; tap: a name for the new one")->type_name("IFNAME");
+    choice("--net", o.net, kinds, "What carries packets: auto, verbs, verbs-ud, xdp, tap, wire or kernel (default auto)");
+    group.add_option("--device", o.device, "verbs, verbs-ud: the RDMA device, like mlx5_0 (or --interface)")->type_name("NAME");
+    group.add_option("--interface", o.interface, "xdp, verbs, verbs-ud: the network interface; tap: a name for the new one")
+        ->type_name("IFNAME");
     group.add_option("--address", parsed_as("--address", o.address, "an address and the length of its network, like 192.0.2.2/24"),
                      "Our address and the length of its network")->type_name("A.B.C.D/LENGTH");
     group.add_option("--gateway", parsed_as("--gateway", o.gateway, "an IPv4 address, like 192.0.2.1"),
@@ -200,6 +203,13 @@ void check_network_options(const network_options& o, bool ports_only) {
                       "--net=verbs needs --device NAME (`ibv_devices` lists them) or --interface IFNAME");
         refuse_unless(o.address.has_value() || o.shared || ports_only,
                       "--net=verbs needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
+    }
+    if (o.net == network_kind::verbs_ud) {
+        refuse_unless(!o.device.empty() || !o.interface.empty(),
+                      "--net=verbs-ud needs --device NAME (`ibv_devices` lists them) or --interface IFNAME");
+        refuse_unless(!ports_only, "--net=verbs-ud carries IP only, no bare frames: choose --net=verbs, xdp or tap");
+        refuse_unless(o.address.has_value(),
+                      "--net=verbs-ud needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
     }
     if (o.net == network_kind::tap)
         refuse_unless(o.address.has_value() || ports_only,

@@ -21,6 +21,7 @@ namespace corewire {
 enum class network_kind {
     automatic, ///< the best that works here: choose_network() says which and why
     verbs,     ///< raw-packet queue pairs of an RDMA NIC: --device, or the one behind --interface
+    verbs_ud,  ///< IP over UD datagrams of an RDMA device (RFC 4391): likewise
     xdp,       ///< AF_XDP on --interface
     tap,       ///< a TAP device that this program makes
     wire,      ///< a cable in memory between the shards of this process
@@ -30,8 +31,8 @@ std::string_view name_of(network_kind kind) noexcept;
 
 struct network_options {
     network_kind net = network_kind::automatic;
-    std::string device{};                      ///< verbs: "mlx5_0"; or by the interface in front of it
-    std::string interface{};                   ///< xdp, verbs: an existing one; tap: the name of the new one
+    std::string device{};                      ///< verbs, verbs-ud: "mlx5_0"; or by the interface in front of it
+    std::string interface{};                   ///< xdp, verbs, verbs-ud: an existing one; tap: the name of the new one
     std::optional<ip_prefix> address{};        ///< ours, with the length of the network: 192.0.2.2/24
     std::optional<ipv4> gateway{};             ///< next hop off that network
     std::uint16_t vlan = 0;                    ///< 1 to 4094: frames carry this VLAN's tag; 0: none

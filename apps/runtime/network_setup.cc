@@ -2,8 +2,9 @@
 
 #include <corewire/apps/runtime/port_wrappers.hh>
 #include <corewire/apps/runtime/setup_error.hh>
-#include <corewire/apps/runtime/verbs_network.hh>
 #include <corewire/apps/runtime/shared_host.hh>
+#include <corewire/apps/runtime/ud_network.hh>
+#include <corewire/apps/runtime/verbs_network.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/kernel/system_address.hh>
 #include <corewire/net/port/loop/wire_port.hh>
@@ -68,13 +69,16 @@ network_setup::network_setup(const network_options& options, network_plan plan)
     case network_kind::verbs:
         verbs_ = std::make_unique<verbs_network>(options, plan_.shards, plan_.verbs ? *plan_.verbs : verbs::system_api());
         break;
+    case network_kind::verbs_ud:
+        ud_ = std::make_unique<ud_network>(options, plan_.shards, plan_.verbs ? *plan_.verbs : verbs::system_api());
+        break;
     case network_kind::kernel:
         require_kernels_congestion(options.congestion);
         if (plan_.ports_only) throw setup_error("--net=kernel has no port of ours: choose --net=xdp, tap or wire");
         break;
     case network_kind::automatic: CW_ASSERT(false, "choose_network() comes first");
     }
-    const bool one_address = plan_.kind == network_kind::tap || plan_.kind == network_kind::xdp || verbs_;
+    const bool one_address = plan_.kind == network_kind::tap || plan_.kind == network_kind::xdp || verbs_ || ud_;
     if (!one_address || plan_.ports_only || plan_.shards == 1) return;
     auto steering = shard_steering::make(plan_.shards, verbs_ ? verbs_->device().slots() : 0);
     for (unsigned shard = 0; shard < plan_.shards; ++shard) parts_[shard].steering = std::move(steering[shard]);
@@ -215,6 +219,7 @@ void network_setup::set_up(unsigned shard) {
     if (plan_.kind == network_kind::xdp) mine.near.device = open_xdp_port(shard);
     if (xdp_ && shard == 0 && xdp_->pieces_missing() && xdp_->generic() && xdp_->on_veth()) log_message(pieces_missing, options_.interface);
     if (verbs_) mine.near.device = verbs_->open_port(shard);
+    if (ud_) mine.near.device = ud_->open_port(shard);
     finish(mine.near, shard, false, plan_.ports_only ? stack_config{} : config_for(shard, false));
     if (mine.far.device) finish(mine.far, shard, true, plan_.ports_only ? stack_config{} : config_for(shard, true));
     if (mine.steering) mine.near.stack->set_steering(std::move(mine.steering));
@@ -246,6 +251,7 @@ void network_setup::tear_down(unsigned shard) noexcept {
     mine.far = {};
     mine.near = {};
     if (verbs_) verbs_->tear_down(shard);
+    if (ud_) ud_->tear_down(shard);
     mine.share.reset();
     mine.kernel_stop.reset();
     mine.kernel.reset();

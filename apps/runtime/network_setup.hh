@@ -22,6 +22,7 @@ namespace corewire {
 
 class network_stack;
 class verbs_network;
+class ud_network;
 namespace verbs {
 struct verbs_api;
 }
@@ -96,6 +97,7 @@ private:
     network_plan plan_;
     std::shared_ptr<class xdp_device> xdp_;
     std::unique_ptr<verbs_network> verbs_;
+    std::unique_ptr<ud_network> ud_;
     std::unique_ptr<owned_ports> owned_ports_; ///< with --shared
     std::vector<shard_part> parts_; ///< by shard
 };

@@ -10,6 +10,8 @@
 #include <corewire/net/stack/tcp_census.hh>
 #include <corewire/rdma/raw/verbs_metrics.hh>
 #include <corewire/rdma/raw/verbs_port.hh>
+#include <corewire/rdma/ud_link/ud_metrics.hh>
+#include <corewire/rdma/ud_link/ud_port.hh>
 #include <corewire/reactor/file/io_metrics.hh>
 #include <corewire/reactor/log/log_metrics.hh>
 #include <corewire/reactor/metrics/page_reader.hh>
@@ -105,6 +107,7 @@ struct inspection::shard_part {
             : group(&here.registry, metric_label("port", device.name())) {
             register_port_metrics(group, device);
             if (const auto* raw = dynamic_cast<const verbs_port*>(&device)) register_verbs_metrics(group, *raw);
+            if (const auto* ud = dynamic_cast<const ud_port*>(&device)) register_ud_metrics(group, *ud);
             if (stack == nullptr) return;
             register_stack_metrics(group, *stack);
             census.emplace(stack->tcp());
