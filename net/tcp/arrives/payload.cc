@@ -11,9 +11,11 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     ++c.count.out_of_order;
     const std::uint32_t head = a.head.size();
+    const std::uint64_t refused = r.ahead.dropped();
     std::uint32_t stored = r.ahead.insert(a.seq, std::move(a.head));
     stored += r.ahead.insert(a.seq + head, std::move(a.body));
-    if (stored == 0) {
+    // One that found no room did not come twice: a D-SACK without what it lies in would say that we have it (RFC 2883 4).
+    if (stored == 0 && r.ahead.dropped() == refused) {
         ++c.count.duplicates;
         r.note_duplicate(a.seq, a.seq + a.size);
     }

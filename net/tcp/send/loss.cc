@@ -55,10 +55,11 @@ void reduce(sender& s, std::uint32_t news, bool safe) noexcept {
     s.congestion->limit(s.repair.reduction.window(s.in_flight(), s.congestion->ssthresh(), news, safe, s.payload_limit));
 }
 
-/// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says.
-void enter_fast_recovery(control_block& c, const delivery& d) noexcept {
+/// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says. What was in flight
+/// counts as it was before this ACK, of which it acknowledged `acked` bytes: else an ACK for a burst would take half of it away.
+void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
-    const std::uint32_t flight = s.next - s.una;
+    const std::uint32_t flight = s.next - s.una + acked;
     s.repair.phase = recovery_phase::fast;
     s.repair.point = s.max;
     s.repair.probe_out = false;
@@ -121,14 +122,14 @@ bool settle_doubt(control_block& c, const delivery& d, bool advanced) noexcept {
 }
 
 /// RFC 8985 7.4.2.
-void settle_tail_probe(control_block& c, const segment& seg, time_point now) noexcept {
+void settle_tail_probe(control_block& c, const segment& seg, time_point now, std::uint32_t acked) noexcept {
     sender& s = c.sending;
     if (!s.repair.probe_out || seg.ack < s.repair.probe_end) return;
     if (!s.repair.probe_repeats || reports_duplicate(seg)) {
         s.repair.probe_out = false;
     } else if (seg.ack > s.repair.probe_end) { // the probe itself repaired a loss
         s.repair.probe_out = false;
-        s.congestion->on_loss(now, s.next - s.una);
+        s.congestion->on_loss(now, s.next - s.una + acked);
     }
 }
 
@@ -185,7 +186,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     const bool lost_before = s.board.has_lost();
     const bool lost = find_losses(c, d.now);
     if (s.repair.phase == recovery_phase::open) {
-        if (lost || s.repair.duplicates >= scoreboard::duplicate_threshold) enter_fast_recovery(c, d);
+        if (lost || s.repair.duplicates >= scoreboard::duplicate_threshold) enter_fast_recovery(c, d, 0);
     } else if (s.repair.phase == recovery_phase::fast) {
         reduce(s, d.bytes, false);
     }
@@ -195,18 +196,18 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
 void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
     c.output_wanted = true;
-    settle_tail_probe(c, seg, d.now);
+    settle_tail_probe(c, seg, d.now, acked);
     s.losses.take(d);
     s.repair.duplicates = 0;
     if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now);
     const std::uint32_t lost_before = s.board.lost();
     if (s.repair.phase == recovery_phase::open) {
         s.repair.left = 0;
-        if (find_losses(c, d.now)) enter_fast_recovery(c, d);
+        if (find_losses(c, d.now)) enter_fast_recovery(c, d, acked);
     } else if (s.una >= s.repair.point) {
         s.settled_at = never;
         leave_recovery(c, d.now);
-        if (find_losses(c, d.now)) enter_fast_recovery(c, d);
+        if (find_losses(c, d.now)) enter_fast_recovery(c, d, acked);
     } else {
         if (!s.sack && s.repair.phase == recovery_phase::fast) next_hole(s, acked);
         find_losses(c, d.now);
@@ -223,7 +224,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
     s.settled_at = never;
     s.waiting_for = awaited::nothing;
     delivery none = expected_delivery(c, now);
-    if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none);
+    if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none, 0);
     arm_retransmission(c, now);
     c.output_wanted = true;
     c.predictable = false;
