@@ -123,13 +123,52 @@ void tap_port::cut(buffer&& first, std::uint32_t rest, std::span<packet> out, st
 
 std::size_t tap_port::transmit(std::span<packet> burst) {
     std::size_t taken = 0;
-    while (taken < burst.size() && write_one(burst[taken])) {
-        burst[taken].head = buffer{};
-        burst[taken].body = buffer{};
-        ++taken;
+    while (taken < burst.size()) {
+        const std::size_t run = join(burst.subspan(taken));
+        if (!(run > 1 ? write_joined() : write_one(burst[taken]))) break;
+        for (packet& p : burst.subspan(taken, run)) {
+            p.head = buffer{};
+            p.body = buffer{};
+        }
+        taken += run;
     }
     if (taken < burst.size()) ++statistics_.transmit_full;
     return taken;
+}
+
+/// How many packets from the front may go as one super-frame, which joined_ then holds.
+std::size_t tap_port::join(std::span<packet> burst) noexcept {
+    if (!offloads_ || burst.size() == 1 || !joined_.begin(burst.front())) return 1;
+    std::size_t n = 1;
+    while (n < burst.size() && joined_.add(burst[n])) ++n;
+    return n;
+}
+
+bool tap_port::write_joined() {
+    virtio_header header;
+    header.flags = virtio_header::needs_checksum;
+    header.segment_type = virtio_header::tcp_v4;
+    header.segment_size = joined_.segment_size();
+    header.header_size = static_cast<std::uint16_t>(joined_.header_size());
+    header.checksum_start = joined_.tcp_offset();
+    header.checksum_offset = 16;
+    const std::span<iovec> parts = joined_.finish();
+    parts[0] = {&header, sizeof header};
+    return write(parts, joined_.segments(), joined_.size());
+}
+
+/// False if the kernel's queue is full.
+bool tap_port::write(std::span<const iovec> parts, std::size_t packets, std::uint32_t bytes) {
+    ++statistics_.system_calls;
+    const ssize_t sent = ::writev(device_.get(), parts.data(), static_cast<int>(parts.size()));
+    if (sent < 0 && errno == EAGAIN) return false;
+    if (sent < 0) {
+        statistics_.transmit_dropped += packets;
+        return true;
+    }
+    statistics_.transmitted_packets += packets;
+    statistics_.transmitted_bytes += bytes;
+    return true;
 }
 
 /// False if the kernel's queue is full.
@@ -152,16 +191,7 @@ bool tap_port::write_one(packet& p) {
     const iovec parts[] = {{&header, sizeof header},
                            {const_cast<std::byte*>(p.head.data()), p.head.size()},
                            {const_cast<std::byte*>(p.body.data()), p.body.size()}};
-    ++statistics_.system_calls;
-    const ssize_t sent = offloads_ ? ::writev(device_.get(), parts, 3) : ::writev(device_.get(), parts + 1, 2);
-    if (sent < 0 && errno == EAGAIN) return false;
-    if (sent < 0) {
-        ++statistics_.transmit_dropped;
-        return true;
-    }
-    ++statistics_.transmitted_packets;
-    statistics_.transmitted_bytes += size;
-    return true;
+    return write(std::span(parts).subspan(offloads_ ? 0 : 1), 1, size);
 }
 
 } // namespace corewire

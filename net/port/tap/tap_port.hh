@@ -4,9 +4,11 @@
 //
 // The interface is made with the ports and goes with the last of them, also when the process is killed. Each port is one
 // shard's. The kernel passes over TCP data in frames of up to 64 KiB and leaves checksums open on both ways (virtio-net
-// headers); what comes in is cut into frames of the pool (super_frame.hh). Bounds: the pool; one super-frame's segments.
+// headers); what comes in is cut into frames of the pool (super_frame.hh), and a burst's segments of one flow go out together
+// (joined_segments.hh). Bounds: the pool; one super-frame's segments.
 #pragma once
 
+#include <corewire/net/port/joined_segments.hh>
 #include <corewire/net/port/port.hh>
 #include <corewire/net/port/super_frame.hh>
 #include <corewire/reactor/base/unique_fd.hh>
@@ -54,6 +56,9 @@ private:
     void hand_on(buffer&& b, offload flags, std::span<packet> out, std::size_t& taken) noexcept;
     void cut(buffer&& first, std::uint32_t rest, std::span<packet> out, std::size_t& taken) noexcept;
     bool write_one(packet& p);
+    std::size_t join(std::span<packet> burst) noexcept;
+    bool write_joined();
+    bool write(std::span<const iovec> parts, std::size_t packets, std::uint32_t bytes);
 
     static constexpr std::uint32_t largest_super_frame = 65536 + 64;
     static constexpr std::size_t most_segments = 64;
@@ -65,6 +70,7 @@ private:
     frame_pool frames_;
     frame* landing_ = nullptr; ///< where the next packet is read to
     super_frame cutter_;
+    joined_segments joined_;
     std::unique_ptr<std::byte[]> rest_;                       ///< of a super-frame, behind its first piece
     std::array<packet, most_segments> waiting_;               ///< segments that the last burst had no room for
     std::size_t waiting_first_ = 0, waiting_end_ = 0;

@@ -1,0 +1,57 @@
+// The other way of super_frame.hh: TCP segments of one flow that go out one behind the other, handed to a local kernel as one frame
+// of up to 64 KiB, which it cuts again where it must (a segmentation offload: struct virtio_net_hdr, gso_size).
+//
+//     [ Ethernet IPv4 TCP | payload ][ Ethernet IPv4 TCP | payload ][ Ethernet IPv4 TCP | payload ]     segments of a burst
+//     [ Ethernet IPv4 TCP | payload   payload   payload ]                                               as handed over, by reference
+//
+// Belongs to the port that sends, for the length of a call: it refers to the packets' bytes. Bounded: 64 segments.
+#pragma once
+
+#include <corewire/net/frame/packet.hh>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <sys/uio.h>
+
+namespace corewire {
+
+class joined_segments {
+public:
+    static constexpr std::size_t most_segments = 64;
+    static constexpr std::uint32_t largest = 65'535; ///< bytes of IP packet
+
+    /// Begins with `p`, whose TCP checksum is left to the port. False if nothing can be joined to it: not TCP over IPv4 without IP options,
+    /// without payload, or with flags other than ACK and PSH.
+    bool begin(const packet& p) noexcept;
+    /// Joins `p` behind what is there. False, and nothing has changed: it is not the next segment of the same flow with the same
+    /// acknowledgment, window and options, or there is no room.
+    bool add(const packet& p) noexcept;
+    std::size_t segments() const noexcept { return segments_; }
+
+    /// The headers for all of it, made right, then the pieces of payload, in order. `parts[0]` is left to the caller.
+    std::span<iovec> finish() noexcept;
+    std::uint32_t size() const noexcept { return header_size_ + payload_; } ///< bytes, from the Ethernet header on
+    std::uint32_t header_size() const noexcept { return header_size_; }
+    std::uint16_t segment_size() const noexcept { return static_cast<std::uint16_t>(segment_size_); } ///< payload of all but the last
+    std::uint16_t tcp_offset() const noexcept { return static_cast<std::uint16_t>(tcp_); }
+
+private:
+    static constexpr std::uint32_t max_headers = 18 + 20 + 60;
+    bool same_flow(const std::byte* headers) const noexcept;
+    void take_payload(const packet& p) noexcept;
+
+    std::array<std::byte, max_headers> headers_;
+    std::uint32_t tcp_ = 0;          ///< offset of the TCP header
+    std::uint32_t header_size_ = 0;  ///< bytes up to the payload
+    std::uint32_t segment_size_ = 0;
+    std::uint32_t payload_ = 0;
+    std::uint32_t last_ = 0;         ///< payload of the last segment
+    std::uint8_t flags_ = 0;         ///< of the last segment
+    std::size_t segments_ = 0;
+    std::size_t parts_count_ = 0;
+    std::array<iovec, 2 + 2 * most_segments> parts_;
+};
+
+} // namespace corewire
