@@ -1,5 +1,6 @@
 // cw-echo: TCP and UDP echo on every core, over whatever carries packets here.
 #include <corewire/apps/echo/raw_echo.hh>
+#include <corewire/apps/echo/raw_sink.hh>
 #include <corewire/apps/echo/tcp_echo.hh>
 #include <corewire/apps/echo/udp_echo.hh>
 #include <corewire/apps/runtime/app.hh>
@@ -45,6 +46,18 @@ cw::task<> bounce_frames(cw::app& app) {
     co_await until_stopped();
 }
 
+cw::task<> swallow_frames(cw::app& app) {
+    cw::raw::sink sink(*app.device());
+    cw::reactor::current().add_poller(sink);
+    announce(app, "raw frames, counted, on " + app.device()->name());
+    co_await until_stopped();
+}
+
+/// With --raw.
+cw::task<> serve_frames(cw::app& app, const echo_options& options) {
+    return options.discard ? swallow_frames(app) : bounce_frames(app);
+}
+
 cw::task<> serve_sockets(const cw::app& app, const echo_options& options) {
     auto listener = cw::tcp_listener::bind({cw::ipv4::any(), options.port}, {.stream = {.no_delay = true}});
     auto datagrams = cw::udp_socket::bind({cw::ipv4::any(), options.port});
@@ -64,10 +77,9 @@ void add_options(CLI::App& to, echo_options& options) {
     to.add_option("--port", options.port, "TCP and UDP port to serve")->check(CLI::Range(1, 65535))->capture_default_str();
     auto* sockperf = to.add_flag("--sockperf", options.sockperf, "Answer in sockperf's wire format");
     auto* discard = to.add_flag("--discard", options.discard,
-                                "TCP: read and drop, and say at the end how much (for cw-pingpong --bulk)");
+                                "Read and drop, and say how much (for cw-pingpong --bulk); frames with --raw");
     auto* raw = to.add_flag("--raw", options.raw, "Bounce bare Ethernet frames (EtherType 0x88b5), with no stack");
     sockperf->excludes(discard)->excludes(raw);
-    discard->excludes(raw);
 }
 
 } // namespace
@@ -84,5 +96,5 @@ int main(int argc, char** argv) {
         app.ports_only(options.raw);
     });
     if (auto status = app.parse(argc, argv)) return *status;
-    return app.run([&]() -> cw::task<> { return options.raw ? bounce_frames(app) : serve_sockets(app, options); });
+    return app.run([&]() -> cw::task<> { return options.raw ? serve_frames(app, options) : serve_sockets(app, options); });
 }

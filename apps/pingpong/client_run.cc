@@ -2,6 +2,8 @@
 
 #include <corewire/apps/pingpong/bulk.hh>
 #include <corewire/apps/pingpong/raw_client.hh>
+#include <corewire/apps/pingpong/raw_source.hh>
+#include <corewire/apps/pingpong/short_client.hh>
 #include <corewire/apps/pingpong/tcp_client.hh>
 #include <corewire/apps/pingpong/udp_client.hh>
 #include <corewire/reactor/shard/runtime.hh>
@@ -70,21 +72,36 @@ task<outcome> send_datagrams(workload load, socket_address server, std::uint32_t
     co_return result;
 }
 
+task<outcome> play_short(workload load, socket_address server, std::uint32_t first, progress_board& board) {
+    meter accounts(load);
+    clients<short_client> all;
+    for (std::uint32_t c = 0; c < load.connections; ++c) all.push_back(std::make_unique<short_client>(server, accounts, first + c));
+    outcome result = co_await play(all, accounts, board);
+    co_return result;
+}
+
+template <typename Client>
+task<outcome> play_frames(workload load, port& device, progress_board& board) {
+    meter accounts(load);
+    clients<Client> one;
+    one.push_back(std::make_unique<Client>(device, accounts));
+    reactor::current().add_poller(*one.front());
+    outcome result = co_await play(one, accounts, board);
+    co_return result;
+}
+
 } // namespace
 
 task<outcome> run_clients(workload load, socket_address server, std::uint32_t first, progress_board& board) {
     if (load.what == protocol::udp) return send_datagrams(load, server, first, board);
     if (load.bulk) return connect_and_play<bulk_source>(load, server, first, board);
+    if (load.brief) return play_short(load, server, first, board);
     return connect_and_play<tcp_client>(load, server, first, board);
 }
 
 task<outcome> run_raw_client(workload load, port& device, progress_board& board) {
-    meter accounts(load);
-    clients<raw_client> one;
-    one.push_back(std::make_unique<raw_client>(device, accounts));
-    reactor::current().add_poller(*one.front());
-    outcome result = co_await play(one, accounts, board);
-    co_return result;
+    if (load.bulk) return play_frames<raw_source>(load, device, board);
+    return play_frames<raw_client>(load, device, board);
 }
 
 } // namespace corewire::pingpong

@@ -1,9 +1,11 @@
 #include <corewire/apps/pingpong/in_process.hh>
 
 #include <corewire/apps/echo/raw_echo.hh>
+#include <corewire/apps/echo/raw_sink.hh>
 #include <corewire/apps/echo/tcp_echo.hh>
 #include <corewire/apps/echo/udp_echo.hh>
 #include <corewire/apps/pingpong/bulk.hh>
+#include <corewire/apps/pingpong/short_client.hh>
 #include <corewire/apps/pingpong/tcp_client.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/shard/remote_call.hh>
@@ -80,6 +82,7 @@ task<> in_process::serve_streams() {
             return server_.sinks.back()->run(std::move(peer));
         };
     }
+    if (load_.brief) serve = [size = load_.size](tcp_stream peer) { return answer_once(std::move(peer), size); };
     accepting.spawn(echo::accept_all(listener, serve, {}));
     co_await say_ready();
     co_await server_.client_done.wait();
@@ -100,7 +103,9 @@ task<> in_process::serve_datagrams() {
 
 task<> in_process::serve_frames() {
     raw::echo bouncer(*app_.device());
-    reactor::current().add_poller(bouncer);
+    raw::sink swallower(*app_.device());
+    if (load_.bulk) reactor::current().add_poller(swallower);
+    else reactor::current().add_poller(bouncer);
     co_await say_ready();
     co_await server_.client_done.wait();
 }

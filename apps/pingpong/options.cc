@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint32_t most_in_flight = 1u << 20; ///< bytes on one connection: what a socket's buffers hold
 constexpr std::uint32_t largest_datagram = 1472;   ///< UDP payload of an Ethernet frame
+constexpr std::uint32_t largest_frame = 1500;      ///< payload of an Ethernet frame
 constexpr std::uint32_t number_size = 8;           ///< a message without an order carries its number (flights.hh)
 constexpr double default_warmup = 0.1;             ///< seconds, in runs by time; runs by count have none
 
@@ -33,12 +34,15 @@ void check_message(const options& o) {
     const bool ordered = o.load.what == protocol::tcp;
     require(ordered || o.load.size >= number_size,
             fmt::format("--size {}: a datagram or frame needs {} bytes for its number", o.load.size, number_size));
-    require(ordered || o.load.size <= largest_datagram,
-            fmt::format("--size {}: a datagram or frame carries at most {} bytes", o.load.size, largest_datagram));
+    const std::uint32_t largest = o.raw && o.load.bulk ? largest_frame : largest_datagram;
+    require(ordered || o.load.size <= largest,
+            fmt::format("--size {}: a datagram or frame carries at most {} bytes", o.load.size, largest));
     require(std::uint64_t{o.load.size} * o.load.pipeline <= most_in_flight,
             fmt::format("--size {} with --pipeline {} is more than the {} bytes that a connection can have in flight",
                         o.load.size, o.load.pipeline, most_in_flight));
-    require(!o.load.bulk || ordered, "--bulk is a TCP stream: leave --udp and --raw out");
+    require(!o.load.bulk || !o.udp, "--bulk is a TCP stream, or frames with --raw: leave --udp out");
+    require(!o.load.brief || ordered, "--short is about TCP connections: leave --udp and --raw out");
+    require(!o.load.brief || o.load.pipeline == 1, "--short sends one message on each connection: leave --pipeline out");
 }
 
 void check_peer(const options& o, const network_options& network) {
@@ -47,6 +51,7 @@ void check_peer(const options& o, const network_options& network) {
         return;
     }
     require(!o.same_core, "--same-core is for --net=wire");
+    require(!o.load.brief, "--short is for --net=wire: its server closes first");
     require(o.drop_every == 0, "--drop-every is for --net=wire");
     require(o.raw || !o.connect.empty(), "--connect HOST:PORT is missing (or --net=wire, for both ends in one process)");
     require(!o.raw || o.connect.empty(), "--raw finds its peer (cw-echo --raw) by itself: leave --connect out");
@@ -71,7 +76,10 @@ void add_options(CLI::App& to, options& o) {
         ->type_name("HOST:PORT");
     auto* udp = to.add_flag("--udp", o.udp, "UDP instead of TCP");
     auto* raw = to.add_flag("--raw", o.raw, "Bare Ethernet frames through the same port, with no stack: the floor");
-    to.add_flag("--bulk", o.load.bulk, "One-way TCP stream of owned buffers (the server: cw-echo --discard)");
+    auto* bulk = to.add_flag("--bulk", o.load.bulk,
+                             "One-way stream of owned buffers, or of frames with --raw (the server: cw-echo --discard)");
+    auto* brief = to.add_flag("--short", o.load.brief, "wire: a connection for each message; --connections of them at a time");
+    bulk->excludes(brief);
     to.add_option("--size", o.load.size, "Bytes a message")->check(counted(65536))->capture_default_str();
     to.add_option("--connections", o.load.connections, "Connections")->check(counted(65536))->capture_default_str();
     to.add_option("--pipeline", o.load.pipeline, "Messages in flight on each connection")->check(counted(4096))

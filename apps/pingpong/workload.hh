@@ -23,7 +23,8 @@ inline const char* name_of(protocol p) noexcept {
 
 struct workload {
     protocol what = protocol::tcp;
-    bool bulk = false;              ///< one-way stream instead of round trips (TCP)
+    bool bulk = false;              ///< one-way stream instead of round trips (TCP, or bare frames)
+    bool brief = false;             ///< a connection for each message (TCP)
     std::uint32_t size = 64;        ///< bytes a message
     std::uint32_t connections = 1;  ///< over all client shards
     std::uint32_t pipeline = 1;     ///< messages in flight on each connection

@@ -45,6 +45,7 @@ void check_foreign_options(const network_options& o) {
     only_for(o.gateway.has_value(), "--gateway", {verbs, verbs_ud, xdp, tap});
     only_for(o.vlan != 0, "--vlan", {verbs, xdp, tap});
     only_for(o.host_address.has_value(), "--host-address", {tap});
+    only_for(o.mtu.has_value(), "--mtu", {wire, tap});
     only_for(o.shared, "--shared", {xdp});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
     only_for(o.pieces != xdp_pieces::automatic, "--xdp-pieces", {xdp});
@@ -160,6 +161,9 @@ void add_network_options(CLI::App& to, network_options& o) {
                     "its queues of the interface")
         ->type_name("pu:N[,numa:N][,queue:N[+N...]]")
         ->allow_extra_args(false);
+    group.add_option("--mtu", o.mtu, "wire, tap: the largest IP packet, 576 to 9000 bytes (default 1500)")
+        ->check(CLI::Range(576u, 9000u))
+        ->type_name("N");
     choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
     choice("--xdp-pieces", o.pieces, pieces,
            "xdp: frames of a local kernel that are longer than the MTU: auto (when they come), on or off (default auto)");

@@ -35,6 +35,7 @@ struct network_options {
     std::string interface{};                   ///< xdp, verbs, verbs-ud: an existing one; tap: the name of the new one
     std::optional<ip_prefix> address{};        ///< ours, with the length of the network: 192.0.2.2/24
     std::optional<ipv4> gateway{};             ///< next hop off that network
+    std::optional<std::uint32_t> mtu{};        ///< wire, tap: bytes of IP packet; unset: 1,500
     std::uint16_t vlan = 0;                    ///< 1 to 4094: frames carry this VLAN's tag; 0: none
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
     std::string cores = "all";                 ///< see reactor/topology/cpu_selection.hh

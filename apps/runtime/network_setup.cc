@@ -91,6 +91,7 @@ void network_setup::open_tap(const network_options& options) {
     if (!options.interface.empty()) tap.interface = options.interface;
     tap.host_address = options.host_address;
     tap.queues = plan_.shards;
+    if (options.mtu) tap.mtu = *options.mtu;
     auto ports = tap_port::open(tap);
     for (unsigned shard = 0; shard < plan_.shards; ++shard) parts_[shard].near.device = std::move(ports[shard]);
 }
@@ -101,7 +102,7 @@ void network_setup::open_wire() {
                                       plan_.shards));
     // What is damaged on the way must be noticed: then nobody vouches for it.
     const bool damaged = options_.faults && (options_.faults->on_receive.corrupt > 0 || options_.faults->on_transmit.corrupt > 0);
-    wire_link::ends ends = wire_link::make({.vouch_for_checksums = !damaged});
+    wire_link::ends ends = wire_link::make({.mtu = options_.mtu.value_or(1500), .vouch_for_checksums = !damaged});
     parts_[0].near.device = std::move(ends.first);
     (plan_.shards == 2 ? parts_[1].near : parts_[0].far).device = std::move(ends.second);
 }

@@ -19,6 +19,7 @@ DESCRIPTION = """Measures Corewire against its baselines, both in the same run, 
 suites:
   rtt      round trips, bulk, costs in instructions, cores talking to each other
   reactor  what a core does without a network: tasks, timers, io_uring, files, metrics
+  tcp      bulk, losses, short connections, very many connections, floods
   rdma     what a frame costs through the verbs port, on the fake NIC
   all      every suite
   report   prints what was last measured here, as Markdown for docs/BENCHMARKS.md

@@ -30,6 +30,10 @@ refuses '--connect' "$bin/cw-pingpong" --net=wire --connect 127.0.0.1:7
 refuses '--size' "$bin/cw-pingpong" --net=wire --udp --size 2
 refuses '--size' "$bin/cw-pingpong" --net=wire --size 65536 --pipeline 4096
 refuses '--bulk' "$bin/cw-pingpong" --net=wire --udp --bulk
+refuses '--bulk|--short' "$bin/cw-pingpong" --net=wire --short --bulk
+refuses '--short' "$bin/cw-pingpong" --net=wire --short --udp
+refuses '--short' "$bin/cw-pingpong" --net=kernel --short --connect 127.0.0.1:7
+refuses '--mtu' "$bin/cw-pingpong" --net=wire --mtu 575
 refuses '--duration|--count' "$bin/cw-pingpong" --net=wire --count 5 --duration 1
 refuses '--same-core' "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:7 --same-core
 

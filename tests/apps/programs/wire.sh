@@ -50,7 +50,11 @@ for cores in "" --same-core; do
     plays $cores --bulk --count 20000 --size 1460
     plays $cores --bulk --count 20000 --size 1460 --drop-every 1000
     plays $cores --count 1000 --drop-every 100
+    plays $cores --short --count 2000 --connections 8
+    plays $cores --raw --bulk --count 20000 --size 1500
 done
+plays --short --count 500 --connections 4 --faults drop=1/50,seed=3
+plays --bulk --count 5000 --size 8948 --mtu 9000
 
 run "$bin/cw-pingpong" --duration 0.2
 [[ $status == 0 ]] || fail "the table: exit status $status"

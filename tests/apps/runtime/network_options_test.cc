@@ -91,6 +91,14 @@ BOOST_AUTO_TEST_CASE(a_vlan_has_a_number_and_goes_with_the_stacks_of_an_interfac
     BOOST_TEST(parse("--net xdp --interface cw0 --vlan 7", true).refusal.starts_with("--raw"));
 }
 
+BOOST_AUTO_TEST_CASE(the_mtu_is_chosen_where_the_port_is_ours_to_make) {
+    BOOST_TEST(!parse("--net wire").options.mtu);
+    BOOST_TEST(*parse("--net wire --mtu 9000").options.mtu == 9000u);
+    BOOST_TEST(*parse("--net tap --address 192.0.2.2/24 --mtu 576").options.mtu == 576u);
+    for (const char* none : {"575", "9001", "big"}) BOOST_TEST(parse(std::string("--net wire --mtu ") + none).refusal.starts_with("--mtu"));
+    CHECK_REFUSED("--net kernel --mtu 9000", "--mtu is for --net=wire and --net=tap: leave it out with --net=kernel");
+}
+
 BOOST_AUTO_TEST_CASE(congestion_control_is_chosen_by_name) {
     BOOST_TEST((parse("").options.congestion == congestion_algorithm::standard));
     BOOST_TEST((parse("--congestion cubic").options.congestion == congestion_algorithm::cubic));
