@@ -139,7 +139,8 @@ outcome calls::close(int fd) {
     if (gone == nullptr) return ::close(fd) == 0 ? 0 : -errno;
     if (auto s = std::dynamic_pointer_cast<stream_socket>(gone); s != nullptr && s->unsent_at_close()) {
         s->shutdown(SHUT_RDWR);
-        until(a, !s->non_blocking(), deadline_after(std::chrono::seconds{s->settings().linger_time}),
+        // socket(7): it waits though the socket does not block otherwise.
+        until(a, true, deadline_after(std::chrono::seconds{s->settings().linger_time}),
               [&]() -> outcome { return s->unsent_at_close() ? -EAGAIN : 0; });
     }
     gone.reset();

@@ -424,8 +424,8 @@ void kernel_connection::stop() noexcept {
     fail_all(std::errc::operation_canceled);
     drain_timer_.cancel();
     starved_receiver::unlink();
-    if (!received_.empty() || !front_.empty()) {
-        // RFC 2525 2.17: bytes that nobody will ever read are lost, and the peer must hear of it.
+    if (!received_.empty() || !front_.empty() || options_.reset_on_close) {
+        // RFC 2525 2.17: bytes that nobody will ever read are lost, and the peer must hear of it. Or it was asked for.
         reset_on_close(fd_.get());
         queued_sender::unlink();
     } else if (!send_queued()) {
@@ -543,9 +543,9 @@ void kernel_connection::finish(plain_operation*& slot, std::errc why) noexcept {
 
 void kernel_connection::set_options(const tcp_options_set& options) noexcept {
     const congestion_algorithm in_force = options_.congestion;
+    apply_options(fd_.get(), options, options_);
     options_ = options;
     options_.congestion = in_force;
-    apply_options(fd_.get(), options);
 }
 
 std::errc kernel_connection::set_congestion(congestion_algorithm how) {

@@ -107,7 +107,7 @@ std::string congestion_of(int fd) {
     return ours ? std::string(name_of(*ours)) : name;
 }
 
-void apply_options(int fd, const tcp_options_set& options) noexcept {
+void apply_options(int fd, const tcp_options_set& options, const tcp_options_set& before) noexcept {
     const tcp_options_set defaults;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, options.no_delay);
     // Buffers of a stated size end the kernel's own tuning of them, so only when somebody states one.
@@ -116,6 +116,14 @@ void apply_options(int fd, const tcp_options_set& options) noexcept {
     }
     if (options.send_buffer != defaults.send_buffer) {
         set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(std::min<std::uint32_t>(options.send_buffer, 1u << 30)));
+    }
+    if (options.user_timeout != before.user_timeout) {
+        const auto ms = std::chrono::ceil<std::chrono::milliseconds>(options.user_timeout).count();
+        set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::clamp<std::int64_t>(ms, 0, INT32_MAX)));
+    }
+    if (options.fin_wait_2 != before.fin_wait_2) {
+        const duration patience = options.fin_wait_2;
+        set_option(fd, IPPROTO_TCP, TCP_LINGER2, patience < duration{0} ? -1 : patience == duration{0} ? 0 : whole_seconds(patience));
     }
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options.keepalive);
     if (options.keepalive) {

@@ -34,7 +34,7 @@ unique_fd open_socket(const socket_address& family_of, int type);
 void bind_shared(int fd, const socket_address& at);
 
 /// What differs from the kernel's defaults. On a listener: for the streams it accepts, too.
-void apply_options(int fd, const tcp_options_set& options) noexcept;
+void apply_options(int fd, const tcp_options_set& options, const tcp_options_set& before = {}) noexcept;
 
 /// TCP_CONGESTION (tcp(7)); `standard`: what the kernel gives to a new socket. ENOENT: the kernel has no such module. EPERM: it is for
 /// root alone.

@@ -157,7 +157,7 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         if (!in_range(*n, 1, 127)) return -EINVAL;
         s.syn_count = *n;
         return 0;
-    case TCP_LINGER2: s.fin_wait_2 = *n < 0 ? 0 : *n == 0 || *n > 120 ? 60 : *n; return 0;
+    case TCP_LINGER2: s.fin_wait_2 = *n < 0 ? -1 : *n == 0 ? 60 : std::min(*n, 120); return 0;
     case TCP_DEFER_ACCEPT: s.defer_accept = std::max(*n, 0); return 0;
     case TCP_WINDOW_CLAMP:
         if (*n == 0 && connection_ != nullptr) return -EINVAL;

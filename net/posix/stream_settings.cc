@@ -10,6 +10,9 @@ tcp_options_set stream_settings::for_backend() const {
     o.receive_buffer = std::max(receive_buffer / 2, 1024u);
     o.send_buffer = std::max(send_buffer / 2, 2048u);
     o.keepalive = keepalive;
+    o.user_timeout = std::chrono::milliseconds{user_timeout};
+    o.fin_wait_2 = fin_wait_2_duration();
+    o.reset_on_close = linger && linger_time == 0;
     o.keepalive_idle = std::chrono::seconds{keepalive_idle};
     o.keepalive_interval = std::chrono::seconds{keepalive_interval};
     o.keepalive_probes = static_cast<unsigned>(keepalive_probes);
@@ -18,8 +21,6 @@ tcp_options_set stream_settings::for_backend() const {
 
 void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     if (max_segment != 0) p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.mss, max_segment));
-    p.user_timeout = std::chrono::milliseconds{user_timeout};
-    p.fin_wait_2 = std::chrono::seconds{fin_wait_2};
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
     p.congestion = congestion == "reno" ? tcp::reno_congestion : congestion == "dctcp" ? tcp::dctcp_congestion : tcp::cubic_congestion;
     p.ecn = opened_here ? ecn_offered : ecn_accepted;

@@ -5,6 +5,8 @@
 #include <corewire/net/socket/provider.hh>
 #include <corewire/net/tcp/parameters.hh>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -29,7 +31,7 @@ struct stream_settings {
     std::uint32_t max_segment = 0;          ///< 0: as the path allows
     int keepalive_idle = 7200, keepalive_interval = 75, keepalive_probes = 9; ///< seconds, seconds, number
     int syn_count = 0;                      ///< 0: the host's
-    int fin_wait_2 = 60;                    ///< seconds (TCP_LINGER2)
+    int fin_wait_2 = 60;                    ///< seconds (TCP_LINGER2); -1: not at all
     int defer_accept = 0;                   ///< seconds
     std::uint32_t window_clamp = 0;
     std::uint32_t user_timeout = 0;         ///< milliseconds
@@ -45,6 +47,10 @@ struct stream_settings {
     int time_to_live = 64;
     int path_mtu_discovery = 1;             ///< IP_PMTUDISC_WANT
 
+    /// Never 0, which would be the stack's.
+    duration fin_wait_2_duration() const noexcept {
+        return fin_wait_2 < 0 ? duration{-1} : std::max<duration>(std::chrono::seconds{fin_wait_2}, duration{1});
+    }
     /// For connections to come: those that are opened from here, or those that a listener accepts.
     void apply(tcp::parameters& p, bool opened_here) const;
     tcp_options_set for_backend() const;

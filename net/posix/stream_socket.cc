@@ -31,9 +31,7 @@ stream_socket::stream_socket(network_stack& stack, const stream_socket& listener
     apply_settings();
 }
 
-stream_socket::~stream_socket() {
-    if (connection_ != nullptr && settings_.linger && settings_.linger_time == 0) connection_->abort();
-}
+stream_socket::~stream_socket() = default;
 
 tcp_tuning stream_socket::tuning(bool opened_here) const {
     return [base = base_, own = settings_, opened_here](tcp::parameters& p) {
@@ -48,7 +46,6 @@ void stream_socket::apply_settings() {
     if (c == nullptr) return;
     connection_->set_options(settings_.for_backend());
     c->tcb.set_cork(settings_.cork);
-    c->tcb.set_user_timeout(std::chrono::milliseconds{settings_.user_timeout});
 }
 
 // ---- opening ----
@@ -240,8 +237,9 @@ outcome stream_socket::shutdown(int how) {
 
 bool stream_socket::unsent_at_close() const {
     const tcp_connection* const c = connection();
+    // Unread data makes the close a reset at once (RFC 2525 2.17), which has nothing to wait for.
     return c != nullptr && settings_.linger && settings_.linger_time > 0 && c->tcb.state() != tcp::tcp_state::closed &&
-           !c->tcb.all_acknowledged();
+           c->tcb.readable() == 0 && !c->tcb.all_acknowledged();
 }
 
 // ---- what holds now ----

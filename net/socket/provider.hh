@@ -122,6 +122,15 @@ struct tcp_options_set {
     duration keepalive_idle = std::chrono::hours{2};
     duration keepalive_interval = std::chrono::seconds{75};
     unsigned keepalive_probes = 9;
+    /// How long what was sent may stay unacknowledged, or unsent for want of a window, before the connection fails with ETIMEDOUT
+    /// (RFC 9293 3.8.3, TCP_USER_TIMEOUT); 0: as long as the provider tries.
+    duration user_timeout{0};
+    /// RFC 5482: the peer is told of this one, so that it may be as patient, and what it tells is heeded. 0: neither. Our own stack
+    /// only; the kernel does not have it.
+    duration advertised_user_timeout{0};
+    /// For how long a closed connection waits for its peer's FIN (TCP_LINGER2); 0: as the provider has it; below 0: not at all.
+    duration fin_wait_2{0};
+    bool reset_on_close = false;                ///< destroying the stream resets the connection (SO_LINGER with no time)
     /// Chosen before the handshake, so that DCTCP can ask for ECN. Later: tcp_stream::set_congestion(). Where the provider has no such
     /// algorithm, listen() and connect() throw ENOENT (the kernel: its module is not there) or EPERM (it is for root alone).
     congestion_algorithm congestion = congestion_algorithm::standard;

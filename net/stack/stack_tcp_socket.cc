@@ -12,6 +12,10 @@ void stack_tcp_socket::set_options(const tcp_options_set& options) {
     tcb.set_buffers(options.receive_buffer, options.send_buffer);
     tcb.set_keepalive(connection_.layer().now(), options.keepalive, options.keepalive_idle, options.keepalive_interval,
                       options.keepalive_probes);
+    tcb.set_user_timeout(options.user_timeout);
+    tcb.advertise_user_timeout(options.advertised_user_timeout);
+    tcb.set_fin_wait_2(options.fin_wait_2 != duration{0} ? options.fin_wait_2 : connection_.layer().standard_fin_wait_2());
+    tcb.set_reset_on_close(options.reset_on_close);
     connection_.layer().mark_dirty(connection_); // Nagle may have held something back; the timer may have moved
 }
 
@@ -25,6 +29,10 @@ tcp_options_set stack_tcp_socket::options() const {
     out.keepalive_idle = p.keepalive_idle;
     out.keepalive_interval = p.keepalive_interval;
     out.keepalive_probes = p.keepalive_probes;
+    out.user_timeout = p.user_timeout;
+    out.advertised_user_timeout = p.advertised_user_timeout;
+    out.fin_wait_2 = p.fin_wait_2;
+    out.reset_on_close = p.reset_on_close;
     out.congestion = congestion_named(connection_.tcb.congestion()).value_or(congestion_algorithm::standard);
     return out;
 }

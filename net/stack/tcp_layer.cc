@@ -267,7 +267,10 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 r
     p.keepalive_interval = options.keepalive_interval;
     p.keepalive_probes = static_cast<std::uint8_t>(std::min(options.keepalive_probes, 255u));
     choose_congestion(p, options.congestion);
-    p.fin_wait_2 = config_.orphan_timeout;
+    p.fin_wait_2 = options.fin_wait_2 != duration{0} ? options.fin_wait_2 : config_.orphan_timeout;
+    if (options.user_timeout != duration{0}) p.user_timeout = options.user_timeout;
+    if (options.advertised_user_timeout != duration{0}) p.advertised_user_timeout = options.advertised_user_timeout;
+    p.reset_on_close = options.reset_on_close;
     p.challenges = &challenges_;
     if (tuning) tuning(p);
     return p;

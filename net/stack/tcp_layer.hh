@@ -80,6 +80,7 @@ public:
     time_point now() const noexcept;
     /// What connections use that have not chosen for themselves.
     tcp::congestion_factory standard_congestion() const noexcept { return config_.tcp.congestion; }
+    duration standard_fin_wait_2() const noexcept { return config_.orphan_timeout; }
 
     std::size_t connections() const noexcept { return table_.size(); }
     template <typename Visit>

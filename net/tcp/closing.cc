@@ -1,4 +1,5 @@
 // How a connection ends, by the application's wish or the network's word; and changing one's mind on options.
+#include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/tcb.hh>
 
@@ -19,6 +20,7 @@ void tcb::orphan(time_point now) noexcept {
     if (c_.state == tcp_state::syn_sent) { // RFC 9293 3.10.4: delete the TCB
         die(c_, std::errc::connection_aborted, event::none);
     } else if (c_.state == tcp_state::fin_wait_2) {
+        if (c_.options.fin_wait_2 < duration{0}) return abort();
         c_.timers.arm(timer_slot::life, now + c_.options.fin_wait_2);
     }
 }
@@ -26,7 +28,9 @@ void tcb::orphan(time_point now) noexcept {
 void tcb::abort() noexcept {
     if (c_.state == tcp_state::closed) return;
     // RFC 9293 3.10.5: the peer is told where there is one that knows us.
-    const bool tell = c_.state != tcp_state::syn_sent && c_.state != tcp_state::time_wait;
+    // In CLOSING and LAST-ACK everything has been said, if our FIN is out.
+    const bool said = (c_.state == tcp_state::closing || c_.state == tcp_state::last_ack) && c_.sending.fin_sent();
+    const bool tell = c_.state != tcp_state::syn_sent && c_.state != tcp_state::time_wait && !said;
     if (tell) c_.reset = {.wanted = true, .with_ack = true, .seq = c_.sending.next, .ack = c_.receiving.next};
     die(c_, std::errc::connection_aborted, event::none);
 }
@@ -55,6 +59,12 @@ event tcb::on_path_mtu(time_point now, std::uint32_t mtu) noexcept {
     c_.output_wanted = true;
     arm_retransmission(c_, now);
     return event::none;
+}
+
+void tcb::advertise_user_timeout(duration timeout) noexcept {
+    if (timeout == c_.options.advertised_user_timeout) return;
+    c_.options.advertised_user_timeout = timeout;
+    if (timeout > duration{0} && is_synchronized(c_.state)) tell_user_timeout(c_);
 }
 
 void tcb::set_no_delay(bool on) noexcept {

@@ -39,6 +39,8 @@ struct control_block {
     bool keepalive_wanted = false;
     bool orphaned = false;        ///< nobody will read
     bool syn_resent = false;
+    bool user_timeout_untold = false; ///< keepalive_wanted is for an ACK with the user timeout option (RFC 5482)
+    bool user_timeout_chosen = false; ///< by the application: the peer's wishes don't change it (CHANGEABLE is false)
     wire::tcp_option_set usual_options = wire::tcp_option_set::none; ///< what an ordinary segment carries
 
     sender sending;

@@ -37,7 +37,11 @@ event on_keepalive(control_block& c, time_point now) noexcept {
         c.timers.arm(timer_slot::keepalive, now + left);
         return event::none;
     }
-    if (c.keepalives_out >= p.keepalive_probes) {
+    // Where the user has said for how long, that counts and not the number of probes (RFC 5482 4.2).
+    const bool stated = p.user_timeout > duration{0};
+    if (stated ? c.keepalives_out != 0 && silence >= p.user_timeout : c.keepalives_out >= p.keepalive_probes) {
+        // A peer that lives after all hears of it.
+        c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = c.receiving.next};
         return die(c, c.soft_error != std::errc{} ? c.soft_error : std::errc::timed_out, event::timed_out);
     }
     ++c.keepalives_out;

@@ -2,6 +2,7 @@
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/tcb.hh>
+#include <corewire/net/tcp/user_timeout.hh>
 
 namespace corewire::tcp {
 
@@ -9,6 +10,7 @@ namespace {
 
 void begin(control_block& c, seq_number iss, time_point now) noexcept {
     c.heard = now;
+    c.user_timeout_chosen = c.options.user_timeout > duration{0};
     c.sending.start(iss, c.options);
     c.receiving.queue.start(c.options.receive_pieces, c.options.reassembly_pieces);
     c.receiving.ahead.start(c.options.reassembly_pieces);
@@ -69,8 +71,20 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     c.scaling = p.window_scaling && theirs.has_window_scale();
     c.sending.shift = c.scaling ? theirs.window_scale : 0;
     c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.largest_window()) : 0);
+    if (theirs.has_user_timeout()) heed_user_timeout(c, theirs.user_timeout);
     // RFC 9293 3.7.1 (MUST-15): no option means 536.
     c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, p);
+}
+
+void heed_user_timeout(control_block& c, std::uint16_t field) noexcept {
+    const duration remote = user_timeout_of(field);
+    if (c.options.advertised_user_timeout <= duration{0} || c.user_timeout_chosen || remote <= duration{0}) return;
+    c.options.user_timeout = agreed_user_timeout(c.options, remote);
+}
+
+void tell_user_timeout(control_block& c) noexcept {
+    c.user_timeout_untold = c.keepalive_wanted = c.output_wanted = true;
+    c.predictable = false;
 }
 
 void begin_ecn(control_block& c) noexcept {
@@ -99,6 +113,8 @@ void establish(control_block& c, arrival& a) noexcept {
     c.move(transition::handshake_done);
     if (s.fin_queued) c.move(transition::fin_sent);
     if (c.options.keepalive) c.timers.arm(timer_slot::keepalive, a.now + c.options.keepalive_idle);
+    // RFC 5482 3.3: once more, for a peer that has answered our SYN with a cookie has forgotten what the SYN said.
+    if (c.options.advertised_user_timeout > duration{0}) tell_user_timeout(c);
     c.output_wanted = true;
     a.events |= event::established;
 }

@@ -53,13 +53,20 @@ struct parameters {
     std::uint8_t syn_ack_retries = 5;  ///< 63 s: half-open connections are kept for strangers
     std::uint8_t retries = 15;         ///< R2 of RFC 9293 3.8.3, about 13 minutes
     std::uint8_t trouble_after = 3;    ///< R1
+    std::uint8_t orphan_retries = 8;   ///< R2 when nobody waits for the answer any more: 102 s, where RFC 9293 3.8.3 asks for 100
     duration user_timeout{0};          ///< RFC 9293 3.8.3, RFC 5482; 0: R2 alone decides
+    /// What we tell the peer of our patience, so that it may have as much (RFC 5482: ADV_UTO). 0: nothing is told, and what the
+    /// peer tells is not heeded.
+    duration advertised_user_timeout{0};
+    duration least_user_timeout = std::chrono::seconds{100};  ///< of what is agreed on (RFC 5482 3.1: L_LIMIT)
+    duration largest_user_timeout = std::chrono::hours{1};    ///< (U_LIMIT)
     bool keepalive = false;            ///< RFC 9293 3.8.4: off unless asked for (MUST-24)
     duration keepalive_idle = std::chrono::hours{2};
     duration keepalive_interval = std::chrono::seconds{75};
     std::uint8_t keepalive_probes = 9;
     duration time_wait = std::chrono::seconds{60};  ///< 2 MSL
-    duration fin_wait_2 = std::chrono::seconds{60}; ///< an orphan's patience with a peer that does not close
+    duration fin_wait_2 = std::chrono::seconds{60}; ///< an orphan's patience with a peer that does not close; below 0: none, a reset
+    bool reset_on_close = false;       ///< letting go of the connection resets it (SO_LINGER with no time)
     std::uint32_t timestamp_offset = 0;             ///< added to our TSval, so that it does not tell our uptime
 
     congestion_factory congestion = cubic_congestion;

@@ -150,7 +150,17 @@ public:
     /// From now on; the windows stay as they are.
     void set_congestion(congestion_factory how) noexcept;
     std::string_view congestion() const noexcept { return c_.sending.congestion->name(); }
-    void set_user_timeout(duration timeout) noexcept { c_.options.user_timeout = timeout; }
+    /// 0: R2 alone decides. Another ends what a peer's user timeout option may change.
+    void set_user_timeout(duration timeout) noexcept {
+        c_.options.user_timeout = timeout;
+        c_.user_timeout_chosen = timeout > duration{0};
+    }
+    /// RFC 5482: what the peer is told from now on; 0: nothing any more, nor is it heeded.
+    void advertise_user_timeout(duration timeout) noexcept;
+    /// TCP_LINGER2: an orphan's patience in FIN-WAIT-2; below 0: none.
+    void set_fin_wait_2(duration patience) noexcept { c_.options.fin_wait_2 = patience; }
+    /// SO_LINGER with no time: whoever lets go of the connection resets it.
+    void set_reset_on_close(bool on) noexcept { c_.options.reset_on_close = on; }
     /// Bytes. The receive window never shrinks below what was promised.
     void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;
     const parameters& options() const noexcept { return c_.options; }

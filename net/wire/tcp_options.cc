@@ -15,6 +15,7 @@ enum kind : std::uint8_t {
     kind_sack_permitted = 4,
     kind_sack = 5,
     kind_timestamps = 8,
+    kind_user_timeout = 28,
     kind_fast_open = 34,
 };
 
@@ -40,6 +41,9 @@ void take_option(std::uint8_t kind, byte_span data, tcp_options& out) noexcept {
         out.sack_count = 0;
         for (std::size_t i = 0; i < data.size(); i += 8)
             out.add_sack_block({load_be32(p + i), load_be32(p + i + 4)});
+        break;
+    case kind_user_timeout:
+        if (data.size() == 2) out.set_user_timeout(load_be16(p));
         break;
     case kind_fast_open:
         // RFC 7413 4.1.1: empty, or an even number of bytes from 4 to 16; else the option is ignored.
@@ -116,15 +120,25 @@ public:
         u8(2u + o.cookie_size);
         bytes(o.fast_open_cookie());
     }
+    void user_timeout(const tcp_options& o) noexcept {
+        u8(kind_user_timeout);
+        u8(4);
+        u16(o.user_timeout);
+    }
 
 private:
     std::byte* out_;
     std::size_t size_ = 0;
 };
 
-/// Bytes to keep free for a cookie behind SACK blocks, with padding.
-std::size_t fast_open_reserve(const tcp_options& o) noexcept {
-    return o.has_fast_open() ? (2u + o.cookie_size + 3u) / 4u * 4u : 0u;
+/// Bytes to keep free behind SACK blocks for a cookie and a user timeout, with padding.
+std::size_t reserve_behind_sack(const tcp_options& o) noexcept {
+    return (o.has_fast_open() ? (2u + o.cookie_size + 3u) / 4u * 4u : 0u) + (o.has_user_timeout() ? 4u : 0u);
+}
+
+/// A user timeout goes where there is room for it: nobody needs it.
+bool user_timeout_fits(const writer& w, const tcp_options& o) noexcept {
+    return o.has_user_timeout() && w.size() + 4 <= tcp_options::max_size;
 }
 
 void write_linux(writer& w, const tcp_options& o) noexcept {
@@ -141,8 +155,9 @@ void write_linux(writer& w, const tcp_options& o) noexcept {
         w.align(1);
         w.window_scale(o);
     }
-    if (o.has_sack()) w.sack(o, fast_open_reserve(o));
+    if (o.has_sack()) w.sack(o, reserve_behind_sack(o));
     if (o.has_fast_open()) w.fast_open(o);
+    if (user_timeout_fits(w, o)) w.user_timeout(o);
     w.align(0);
 }
 
@@ -157,8 +172,9 @@ void write_freebsd(writer& w, const tcp_options& o) noexcept {
         w.align(2);
         w.timestamps(o);
     }
-    if (o.has_sack()) w.sack(o, fast_open_reserve(o));
+    if (o.has_sack()) w.sack(o, reserve_behind_sack(o));
     if (o.has_fast_open()) w.fast_open(o);
+    if (user_timeout_fits(w, o)) w.user_timeout(o);
     while (w.size() % 4 != 0)
         w.u8(kind_end);
 }
@@ -210,6 +226,7 @@ bool operator==(const tcp_options& a, const tcp_options& b) noexcept {
                 a.timestamp_value == b.timestamp_value && a.timestamp_echo == b.timestamp_echo) &&
            same(tcp_option_set::sack, a.sack_count == b.sack_count &&
                                           std::equal(a.sack.begin(), a.sack.begin() + a.sack_count, b.sack.begin())) &&
+           same(tcp_option_set::user_timeout, a.user_timeout == b.user_timeout) &&
            same(tcp_option_set::fast_open, std::ranges::equal(a.fast_open_cookie(), b.fast_open_cookie()));
 }
 

@@ -61,6 +61,7 @@ public:
     X(a_write_after_a_reset_fails)                                                                                     \
     X(bytes_before_end_of_stream_are_read_first)                                                                       \
     X(unread_bytes_at_close_reset_the_peer)                                                                            \
+    X(a_stream_that_resets_on_close_does)                                                                              \
     X(abort_fails_who_waits)                                                                                           \
     X(a_write_after_shutdown_fails)                                                                                    \
     X(everything_after_close_fails)                                                                                    \

@@ -91,6 +91,14 @@ task<> unread_bytes_at_close_reset_the_peer(world& w) {
     BOOST_TEST(why == std::errc::connection_reset);
 }
 
+task<> a_stream_that_resets_on_close_does(world& w) {
+    ends both = co_await connected(w, {.reset_on_close = true});
+    BOOST_TEST(both.client.options().reset_on_close);
+    both.client = {};
+    const std::errc why = co_await error_of([&] { return both.server.read(soon(std::chrono::seconds{10})); });
+    BOOST_TEST(why == std::errc::connection_reset);
+}
+
 task<> abort_fails_who_waits(world& w) {
     ends both = co_await connected(w);
     std::optional<std::errc> reader;

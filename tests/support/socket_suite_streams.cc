@@ -198,9 +198,12 @@ task<> options_are_kept(world& w) {
     options.no_delay = true;
     options.keepalive = true;
     options.keepalive_idle = std::chrono::seconds{30};
+    options.user_timeout = std::chrono::seconds{7};
     ends both = co_await connected(w, options);
     BOOST_TEST(both.client.options().no_delay);
     BOOST_TEST(both.client.options().keepalive);
+    BOOST_TEST((both.client.options().user_timeout == std::chrono::seconds{7}));
+    BOOST_TEST((both.server.options().user_timeout == duration{0}));
     BOOST_TEST(!both.server.options().no_delay);
     both.server.set_no_delay(true);
     BOOST_TEST(both.server.options().no_delay);

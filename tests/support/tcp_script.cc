@@ -23,6 +23,7 @@ segment_text segment_text::parse(const std::string& text) {
         else if (key == "win") { std::uint32_t v; in >> v; t.window = v; }
         else if (key == "mss") { std::uint32_t v; in >> v; t.mss = v; }
         else if (key == "ws") { std::uint32_t v; in >> v; t.scale = v; }
+        else if (key == "uto") { std::uint32_t v; in >> v; t.user_timeout = v; }
         else if (key == "sackok") t.sack_permitted = true;
         else if (key == "ce") t.congestion_seen = true;
         else if (key == "nots") t.no_timestamps = true;
@@ -102,6 +103,7 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
     if (t.mss) s.options.set_mss(static_cast<std::uint16_t>(*t.mss));
     if (t.scale) s.options.set_window_scale(static_cast<std::uint8_t>(*t.scale));
     if (t.sack_permitted) s.options.set_sack_permitted();
+    if (t.user_timeout) s.options.set_user_timeout(static_cast<std::uint16_t>(*t.user_timeout));
     if (t.timestamps) {
         s.options.set_timestamps(t.timestamps->first, t.timestamps->second);
     } else if (tcb_ && tcb_->info().timestamps && !t.no_timestamps) {
@@ -283,6 +285,7 @@ void tcp_script::compare(const segment_text& want, const tcp::outgoing_segment& 
     if (o.has_timestamps()) our_last_stamp_ = o.timestamp_value;
     if (want.mss) require(o.has_mss() && o.mss == *want.mss, "MSS differs");
     if (want.scale) require(o.has_window_scale() && o.window_scale == *want.scale, "window scale differs");
+    if (want.user_timeout) require(o.has_user_timeout() && o.user_timeout == *want.user_timeout, "user timeout differs");
     if (want.sack_permitted) require(o.has_sack_permitted(), "SACK-permitted is missing");
     if (want.no_timestamps) require(!o.has_timestamps(), "there are timestamps");
     if (want.timestamps) {

@@ -8,7 +8,7 @@
 //     s.advance(40ms);                                // timers run on the way, each at its time
 //
 // A segment is "FLAGS first:end" and then, in any order: ack N, win N, mss N, ws N, sackok, ts VALUE ECHO, nots,
-// sack a-b,c-d, ce (the IP header's mark). Flags are S F R P A U E C. What an expectation does not name is not
+// sack a-b,c-d, uto FIELD, ce (the IP header's mark). Flags are S F R P A U E C. What an expectation does not name is not
 // compared (PSH too). Payload follows one pattern on both sides, and is verified. After each step check_invariants()
 // runs; a failure prints the numbered history.
 #pragma once
@@ -40,6 +40,7 @@ struct segment_text {
     std::optional<std::uint32_t> window;
     std::optional<std::uint32_t> mss;
     std::optional<std::uint32_t> scale;
+    std::optional<std::uint32_t> user_timeout;
     std::optional<std::pair<std::uint32_t, std::uint32_t>> timestamps;
     std::vector<std::pair<std::int64_t, std::int64_t>> sack;
     bool sack_permitted = false;

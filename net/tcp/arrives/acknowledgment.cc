@@ -40,14 +40,15 @@ bool update_window(control_block& c, const arrival& a) noexcept {
     s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);
     if (s.window != old) c.output_wanted = true;
     if (s.waiting_for == awaited::window_probe) {
-        s.progress = a.now;
-        s.attempts = 0; // the peer lives and is merely slow (RFC 9293 3.8.6.1, MUST-37)
+        s.attempts = 0; // the peer lives and is merely slow (RFC 9293 3.8.6.1, MUST-37), which the user's patience need not bear
         if (s.window != 0 && s.next == s.una) {
             c.timers.disarm(timer_slot::retransmit);
             s.waiting_for = awaited::nothing;
             s.rto.reset_back_off();
         } else if (c.options.like_linux()) { // the next probe counts from the answer to this one
-            c.timers.arm(timer_slot::retransmit, a.now + s.rto.current());
+            const bool impatient = c.options.user_timeout > duration{0} && s.stalled_at != never;
+            const time_point at = a.now + s.rto.current();
+            c.timers.arm(timer_slot::retransmit, impatient ? std::clamp(s.stalled_at + c.options.user_timeout, a.now, at) : at);
         }
     }
     return s.window != old;
@@ -80,6 +81,11 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
     } else if (c.state == tcp_state::closed) {
         a.events |= die(c, std::errc{}, event::none);
     } else if (c.state == tcp_state::fin_wait_2 && c.orphaned) {
+        if (c.options.fin_wait_2 < duration{0}) { // not a moment: the peer is told that nobody is here any more
+            c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+            a.events |= die(c, std::errc{}, event::none);
+            return;
+        }
         c.timers.arm(timer_slot::life, a.now + c.options.fin_wait_2);
     }
 }
@@ -90,6 +96,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::finished;
     if (complete_handshake(c, a) == verdict::finished) return verdict::finished;
     if (check_range(c, a) == verdict::finished) return verdict::finished;
+    if (a.seg.options.has_user_timeout()) [[unlikely]] heed_user_timeout(c, a.seg.options.user_timeout);
     sender& s = c.sending;
     delivery arrived = expected_delivery(c, a.now);
     const bool news = take_sack_blocks(c, a.seg, arrived);

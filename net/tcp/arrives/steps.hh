@@ -38,6 +38,10 @@ verdict check_fin(control_block& c, arrival& a) noexcept;
 void challenge(control_block& c, time_point now) noexcept;
 /// Options and window of the peer's SYN: what the connection has agreed on.
 void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_point now) noexcept;
+/// The peer tells of its user timeout; the option's field (RFC 5482 3.1).
+void heed_user_timeout(control_block& c, std::uint16_t field) noexcept;
+/// Ours is to be told, in an ACK of its own.
+void tell_user_timeout(control_block& c) noexcept;
 /// Both ends have agreed on ECN.
 void begin_ecn(control_block& c) noexcept;
 /// SYN-SENT or SYN-RECEIVED is over.

@@ -1,5 +1,7 @@
 #include <corewire/net/tcp/send/header.hh>
 
+#include <corewire/net/tcp/user_timeout.hh>
+
 namespace corewire::tcp {
 
 void append_sack(control_block& c, outgoing_segment& out) noexcept {
@@ -21,6 +23,13 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
     out.option_size = static_cast<std::uint8_t>(out.option_size + 4 + 8 * count);
 }
 
+void append_user_timeout(control_block& c, outgoing_segment& out) noexcept {
+    c.user_timeout_untold = false;
+    if (out.option_size + 4u > wire::tcp_options::max_size) return;
+    store_be32(out.options.data() + out.option_size, 0x1c040000u | user_timeout_field(c.options.advertised_user_timeout));
+    out.option_size = static_cast<std::uint8_t>(out.option_size + 4);
+}
+
 namespace {
 
 /// What our SYN offers; a SYN-ACK offers what the SYN did too (RFC 7323 2.2, 3.2; RFC 2018 2).
@@ -33,6 +42,7 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     if (answer ? c.timestamps : p.timestamps) {
         o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer ? c.receiving.timestamps.recent() : 0);
     }
+    if (p.advertised_user_timeout > duration{0}) o.set_user_timeout(user_timeout_field(p.advertised_user_timeout));
     if (answer ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.largest_window()));
     return o;
 }

@@ -26,6 +26,8 @@ inline std::uint32_t payload_limit(const control_block& c) noexcept {
 
 /// D-SACK first, then the ranges beyond the gap (RFC 2018 4, RFC 2883 4).
 void append_sack(control_block& c, outgoing_segment& out) noexcept;
+/// The user timeout option behind the others (RFC 5482), if there is room for it: then it counts as told.
+void append_user_timeout(control_block& c, outgoing_segment& out) noexcept;
 /// SYN or SYN-ACK, by the connection's state.
 void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept;
 

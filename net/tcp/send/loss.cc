@@ -139,12 +139,34 @@ void next_hole(sender& s, std::uint32_t acked) noexcept {
     s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
 }
 
+/// R2 as Linux has it: the time that so many retransmissions would take if the first time-out had been the least one.
+duration time_for(const parameters& p, unsigned retries) noexcept {
+    constexpr duration longest = std::chrono::seconds{120};
+    unsigned doublings = 0;
+    while (p.min_rto * (std::int64_t{2} << doublings) <= longest) ++doublings;
+    if (retries <= doublings) return p.min_rto * ((std::int64_t{2} << retries) - 1);
+    return p.min_rto * ((std::int64_t{2} << doublings) - 1) + longest * (retries - doublings);
+}
+
+bool retries_exhausted(const control_block& c, time_point now, unsigned limit) noexcept {
+    const sender& s = c.sending;
+    const bool by_time = c.options.like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
+    return by_time ? s.attempts > 1 && now - s.stalled_at >= time_for(c.options, limit) : s.attempts > limit;
+}
+
+/// How much is too much (R2): nobody waits for an orphan's answer.
+unsigned retry_limit(const control_block& c) noexcept {
+    return c.orphaned ? std::min(c.options.orphan_retries, c.options.retries) : c.options.retries;
+}
+
 /// Gives up when R2 or the user's patience is exhausted (RFC 9293 3.8.3). Reports R1 on the way.
 event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
     sender& s = c.sending;
     ++s.attempts;
-    const bool impatient = c.options.user_timeout > duration{0} && now - s.progress >= c.options.user_timeout;
-    if (s.attempts > limit || impatient) {
+    if (s.stalled_at == never) s.stalled_at = now;
+    const bool too_soon = c.options.like_linux() && !is_synchronized(c.state) && s.attempts == 1; // no SYN was repeated yet
+    const bool impatient = c.options.user_timeout > duration{0} && !too_soon && now - s.stalled_at >= c.options.user_timeout;
+    if (retries_exhausted(c, now, limit) || impatient) {
         return die(c, c.soft_error != std::errc{} ? c.soft_error : std::errc::timed_out, event::timed_out);
     }
     return s.attempts == c.options.trouble_after ? event::delivery_trouble : event::none;
@@ -154,7 +176,13 @@ event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
 time_point next_attempt(const control_block& c, time_point now) noexcept {
     const time_point at = now + c.sending.rto.current();
     if (c.options.user_timeout <= duration{0}) return at;
-    return std::clamp(c.sending.progress + c.options.user_timeout, now, at);
+    return std::clamp(c.sending.stalled_at + c.options.user_timeout, now, at);
+}
+
+/// The first of a row of retransmissions: patience counts from when the oldest byte was sent (RFC 5482 2); Linux's from now on.
+void begin_stall(control_block& c) noexcept {
+    sender& s = c.sending;
+    if (s.attempts == 0) s.stalled_at = c.options.like_linux() && is_synchronized(c.state) ? never : s.progress;
 }
 
 } // namespace
@@ -233,12 +261,13 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
 event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     ++c.count.retransmission_timeouts;
+    begin_stall(c);
     if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
         const event e = count_attempt(c, now, c.passive ? c.options.syn_ack_retries : c.options.syn_retries);
         if (has(e, event::timed_out)) return e;
         c.syn_wanted = c.syn_resent = true;
     } else {
-        const event e = count_attempt(c, now, c.options.retries);
+        const event e = count_attempt(c, now, retry_limit(c));
         if (has(e, event::timed_out)) return e;
         const bool first = s.repair.phase != recovery_phase::timeout;
         const undo_state doubts = s.repair.undo;
@@ -281,7 +310,7 @@ void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
 
 event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    const event e = count_attempt(c, now, c.options.retries);
+    const event e = count_attempt(c, now, retry_limit(c));
     if (has(e, event::timed_out)) return e;
     ++c.count.window_probes;
     s.rto.back_off();

@@ -107,6 +107,7 @@ CW_RARE void begin_window_probes(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (s.next != s.una || s.waiting_for != awaited::nothing) return;
     s.waiting_for = awaited::window_probe;
+    s.stalled_at = c.options.like_linux() ? never : now; // the user's patience counts: from now, or from the first probe
     c.predictable = false;
     c.timers.arm(timer_slot::retransmit, now + s.rto.current());
 }
@@ -216,12 +217,16 @@ CW_HOT bool emit_ack(control_block& c, time_point now, outgoing_segment& out) no
     return true;
 }
 
-/// RFC 9293 3.8.4: an old number, so that the peer must answer.
+/// RFC 9293 3.8.4: an old number, so that the peer must answer. Or an ACK that tells of our user timeout (RFC 5482 3.3).
 bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.keepalive_wanted) return false;
     c.keepalive_wanted = false;
     fill_header(c, now, out, false);
     out.seq = c.sending.next - 1;
+    if (c.user_timeout_untold) {
+        out.seq = c.sending.next;
+        append_user_timeout(c, out);
+    }
     out.flags = tcp_flags::ack;
     out.retransmission = out.ecn_capable = false;
     no_payload(out);

@@ -42,6 +42,7 @@ struct sender {
     time_point last_sent{};       ///< when data was last sent
     time_point progress{};        ///< when SND.UNA last moved, or the first unacknowledged byte was sent
     unsigned attempts = 0;        ///< retransmissions or probes in a row without an answer
+    time_point stalled_at = never; ///< since when the user's patience counts, while there are attempts; never: from the first one on
     duration probe_after{0};      ///< 2 * SRTT, at least min_probe; 0 before the first sample
     send_queue queue;
     rto_estimator rto;
