@@ -125,6 +125,10 @@ void apply_options(int fd, const tcp_options_set& options, const tcp_options_set
         const duration patience = options.fin_wait_2;
         set_option(fd, IPPROTO_TCP, TCP_LINGER2, patience < duration{0} ? -1 : patience == duration{0} ? 0 : whole_seconds(patience));
     }
+    if (options.max_pacing_rate != before.max_pacing_rate) { // socket(7): 64 bits since Linux 4.20
+        const std::uint64_t rate = options.max_pacing_rate;
+        ::setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+    }
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options.keepalive);
     if (options.keepalive) {
         set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, whole_seconds(options.keepalive_idle));

@@ -76,7 +76,8 @@ tcp_info linux_tcp_info(const tcp::tcb& block, time_point) noexcept {
     t.tcpi_rcv_space = i.receive_window;
     t.tcpi_rcv_ssthresh = i.receive_window;
     t.tcpi_total_retrans = static_cast<std::uint32_t>(n.retransmitted_segments);
-    t.tcpi_pacing_rate = t.tcpi_max_pacing_rate = ~std::uint64_t{0};
+    t.tcpi_pacing_rate = i.pacing_rate;
+    t.tcpi_max_pacing_rate = i.max_pacing_rate;
     t.tcpi_bytes_acked = i.bytes_acked;
     t.tcpi_bytes_received = i.bytes_received;
     t.tcpi_notsent_bytes = i.unsent;

@@ -12,6 +12,7 @@ tcp_options_set stream_settings::for_backend() const {
     o.keepalive = keepalive;
     o.user_timeout = std::chrono::milliseconds{user_timeout};
     o.fin_wait_2 = fin_wait_2_duration();
+    o.max_pacing_rate = pacing_rate;
     o.reset_on_close = linger && linger_time == 0;
     o.keepalive_idle = std::chrono::seconds{keepalive_idle};
     o.keepalive_interval = std::chrono::seconds{keepalive_interval};

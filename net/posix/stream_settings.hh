@@ -24,7 +24,7 @@ struct stream_settings {
     duration receive_timeout{0};            ///< 0: for ever
     duration send_timeout{0};
     int priority = 0;
-    std::uint64_t pacing_rate = ~std::uint64_t{0}; ///< bytes a second; remembered, not yet followed
+    std::uint64_t pacing_rate = ~std::uint64_t{0}; ///< bytes a second; all ones: no cap
     bool zero_copy = false;
     // IPPROTO_TCP
     bool no_delay = false, cork = false;

@@ -131,6 +131,8 @@ struct tcp_options_set {
     /// For how long a closed connection waits for its peer's FIN (TCP_LINGER2); 0: as the provider has it; below 0: not at all.
     duration fin_wait_2{0};
     bool reset_on_close = false;                ///< destroying the stream resets the connection (SO_LINGER with no time)
+    /// Bytes a second that are sent at most; data then leaves evenly (SO_MAX_PACING_RATE). All ones: no cap.
+    std::uint64_t max_pacing_rate = ~std::uint64_t{0};
     /// Chosen before the handshake, so that DCTCP can ask for ECN. Later: tcp_stream::set_congestion(). Where the provider has no such
     /// algorithm, listen() and connect() throw ENOENT (the kernel: its module is not there) or EPERM (it is for root alone).
     congestion_algorithm congestion = congestion_algorithm::standard;

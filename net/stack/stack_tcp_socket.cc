@@ -16,6 +16,7 @@ void stack_tcp_socket::set_options(const tcp_options_set& options) {
     tcb.advertise_user_timeout(options.advertised_user_timeout);
     tcb.set_fin_wait_2(options.fin_wait_2 != duration{0} ? options.fin_wait_2 : connection_.layer().standard_fin_wait_2());
     tcb.set_reset_on_close(options.reset_on_close);
+    if (options.max_pacing_rate != tcb.options().max_pacing_rate) tcb.set_max_pacing_rate(options.max_pacing_rate);
     connection_.layer().mark_dirty(connection_); // Nagle may have held something back; the timer may have moved
 }
 
@@ -33,6 +34,7 @@ tcp_options_set stack_tcp_socket::options() const {
     out.advertised_user_timeout = p.advertised_user_timeout;
     out.fin_wait_2 = p.fin_wait_2;
     out.reset_on_close = p.reset_on_close;
+    out.max_pacing_rate = p.max_pacing_rate;
     out.congestion = congestion_named(connection_.tcb.congestion()).value_or(congestion_algorithm::standard);
     return out;
 }
@@ -88,6 +90,7 @@ tcp_information stack_tcp_socket::info() const {
     i.bytes_received = t.bytes_received;
     i.segments_retransmitted = tcb.statistics().retransmitted_segments;
     i.segments_out_of_order = tcb.statistics().out_of_order;
+    if (t.paced) i.pacing_rate = t.pacing_rate;
     i.since_received = connection_.layer().now() - tcb.last_heard();
     return i;
 }

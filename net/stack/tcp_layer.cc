@@ -271,6 +271,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 r
     if (options.user_timeout != duration{0}) p.user_timeout = options.user_timeout;
     if (options.advertised_user_timeout != duration{0}) p.advertised_user_timeout = options.advertised_user_timeout;
     p.reset_on_close = options.reset_on_close;
+    p.max_pacing_rate = std::min(p.max_pacing_rate, options.max_pacing_rate);
     p.challenges = &challenges_;
     if (tuning) tuning(p);
     return p;

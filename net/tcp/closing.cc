@@ -76,7 +76,19 @@ void tcb::set_congestion(congestion_factory how) noexcept {
     c_.options.congestion = how; // in the handshake it is made anew, when the segment size is agreed on
     c_.sending.congestion.replace(how);
     if (c_.options.like_linux()) c_.sending.congestion->follow_linux();
+    pace();
     c_.ecn.exact = c_.ecn.on && c_.sending.congestion->wants_exact_marks();
+}
+
+void tcb::set_max_pacing_rate(std::uint64_t rate) noexcept {
+    c_.options.max_pacing_rate = std::max<std::uint64_t>(rate, 1);
+    pace();
+}
+
+void tcb::pace() noexcept {
+    c_.sending.set_pace(c_.options);
+    c_.predictable = false; // asked for again after the next segment
+    c_.output_wanted = true;
 }
 
 void tcb::set_cork(bool on) noexcept {

@@ -65,6 +65,7 @@ event on_expiry(control_block& c, time_point now) noexcept {
     if (c.timers.take(timer_slot::delayed_ack, now)) on_delayed_ack(c);
     if (c.timers.take(timer_slot::retransmit, now)) events |= on_retransmit(c, now);
     if (c.timers.take(timer_slot::keepalive, now)) events |= on_keepalive(c, now);
+    if (c.timers.take(timer_slot::pacing, now)) c.output_wanted = true;
     if (c.timers.take(timer_slot::life, now)) events |= on_end_of_life(c);
     c.timers.settle();
     return events;

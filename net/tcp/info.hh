@@ -79,6 +79,9 @@ struct connection_info {
     std::uint32_t resent = 0;      ///< bytes in flight that were sent again
     std::uint32_t received_segment = 0; ///< the largest segment that has come, at least 536
     std::uint32_t bytes_acked = 0; ///< payload, since the beginning, modulo 2^32
+    std::uint64_t pacing_rate = ~std::uint64_t{0}; ///< bytes a second, followed or not; all ones: not known yet
+    std::uint64_t max_pacing_rate = ~std::uint64_t{0}; ///< the cap; all ones: none
+    bool paced = false;            ///< it is followed
     duration min_rtt{0};           ///< the least of the last minutes; 0: none measured
     seq_number snd_una, snd_nxt, snd_max, rcv_nxt;
 };

@@ -38,6 +38,8 @@ struct parameters {
     bool tail_loss_probe = true; ///< RFC 8985 7
     bool restart_after_idle = true; ///< cwnd falls back to the initial window after an idle time-out (RFC 5681 4.1)
     bool fast_path = true;       ///< false: every segment goes the general way, in and out; the same happens, more slowly
+    bool pacing = false;         ///< data leaves at the pace of the window, not in bursts of it (send/pacer.hh)
+    std::uint64_t max_pacing_rate = congestion_controller::not_paced; ///< bytes a second; a cap paces too (SO_MAX_PACING_RATE)
     personality habits = personality::standard;
 
     duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-58); 0: every segment

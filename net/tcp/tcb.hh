@@ -161,6 +161,8 @@ public:
     void set_fin_wait_2(duration patience) noexcept { c_.options.fin_wait_2 = patience; }
     /// SO_LINGER with no time: whoever lets go of the connection resets it.
     void set_reset_on_close(bool on) noexcept { c_.options.reset_on_close = on; }
+    /// Bytes a second; pacer::off: no cap (SO_MAX_PACING_RATE). A cap paces the connection whatever its controller.
+    void set_max_pacing_rate(std::uint64_t rate) noexcept;
     /// Bytes. The receive window never shrinks below what was promised.
     void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;
     const parameters& options() const noexcept { return c_.options; }
@@ -175,6 +177,7 @@ public:
     void check_invariants() const;
 
 private:
+    void pace() noexcept;
     void has_read() noexcept;
     void update_window() noexcept;
     control_block c_;

@@ -17,9 +17,10 @@ enum class timer_slot : std::uint8_t {
     retransmit,   ///< what it means is sender::pending
     delayed_ack,
     keepalive,
+    pacing,       ///< the next burst may leave
     life,         ///< 2 MSL in TIME-WAIT; the end of an orphan's FIN-WAIT-2
 };
-inline constexpr std::size_t timer_slots = 4;
+inline constexpr std::size_t timer_slots = 5;
 
 class timer_set {
 public:
@@ -47,7 +48,7 @@ public:
 
 private:
     static constexpr std::size_t index(timer_slot s) noexcept { return static_cast<std::size_t>(s); }
-    std::array<time_point, timer_slots> at_{never, never, never, never};
+    std::array<time_point, timer_slots> at_{never, never, never, never, never};
     time_point next_ = never;
 };
 

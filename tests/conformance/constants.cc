@@ -21,7 +21,7 @@ std::int64_t constant(const std::string& text) {
     static const std::map<std::string, std::int64_t> known{
         NAME(AF_INET), NAME(AF_INET6), NAME(SOCK_STREAM), NAME(SOCK_NONBLOCK), NAME(SOCK_DGRAM), NAME(IPPROTO_TCP), NAME(IPPROTO_IP),
         NAME(SOL_SOCKET), {"SOL_TCP", IPPROTO_TCP}, NAME(SOL_IP), NAME(SO_REUSEADDR), NAME(SO_RCVBUF), NAME(SO_SNDBUF), NAME(SO_LINGER),
-        NAME(SO_KEEPALIVE), NAME(SO_ERROR), NAME(SO_RCVTIMEO), NAME(SO_RCVLOWAT), NAME(TCP_NODELAY), NAME(TCP_CORK),
+        NAME(SO_KEEPALIVE), NAME(SO_ERROR), NAME(SO_RCVTIMEO), NAME(SO_RCVLOWAT), NAME(SO_MAX_PACING_RATE), NAME(TCP_NODELAY), NAME(TCP_CORK),
         NAME(TCP_MAXSEG), NAME(TCP_KEEPIDLE), NAME(TCP_KEEPINTVL), NAME(TCP_KEEPCNT), NAME(TCP_USER_TIMEOUT), NAME(TCP_QUICKACK),
         NAME(TCP_DEFER_ACCEPT), NAME(TCP_INFO), NAME(TCP_NOTSENT_LOWAT), NAME(TCP_SYNCNT), NAME(TCP_LINGER2), NAME(TCP_INQ),
         NAME(TCP_FASTOPEN), NAME(TCP_CONGESTION), NAME(TCP_WINDOW_CLAMP), NAME(SHUT_RD), NAME(SHUT_WR), NAME(SHUT_RDWR),
@@ -91,6 +91,8 @@ std::int64_t info_field(const tcp_info& i, const std::string& name) {
     FIELD(tcpi_busy_time);
     FIELD(tcpi_rwnd_limited);
     FIELD(tcpi_sndbuf_limited);
+    FIELD(tcpi_pacing_rate);
+    FIELD(tcpi_max_pacing_rate);
 #undef FIELD
     throw std::runtime_error("unknown field " + name);
 }

@@ -29,6 +29,7 @@ public:
         make(factory, controller_->mss());
         controller_->go_on_from(was);
     }
+    const congestion_controller& operator*() const noexcept { return *controller_; }
     congestion_controller* operator->() noexcept { return controller_; }
     const congestion_controller* operator->() const noexcept { return controller_; }
 

@@ -58,6 +58,7 @@ template <disturbance d>
         s.marked = 0;
     }
     if (repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
+    if (d == disturbance::possible && s.paced) [[unlikely]] s.set_pace(c.options);
     if (s.una == s.max) {
         s.waiting_for = awaited::nothing;
         c.timers.disarm(timer_slot::retransmit);

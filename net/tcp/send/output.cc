@@ -94,6 +94,18 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
     c.count.retransmitted_segments += again ? 1u : 0u;
 }
 
+/// A paced connection: `size` bytes have left. `now` is when.
+CW_RARE void note_pace(control_block& c, time_point now, std::uint32_t size) noexcept {
+    c.sending.pace.sent(now, size, c.sending.payload_limit);
+}
+
+/// Whether the next segment has to wait; then the timer runs.
+CW_RARE bool held_by_pace(control_block& c, time_point now) noexcept {
+    if (!c.sending.pace.holds(now)) return false;
+    c.timers.arm(timer_slot::pacing, c.sending.pace.due());
+    return true;
+}
+
 /// New data from SND.NXT.
 CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool fin, outgoing_segment& out) noexcept {
     const seq_number seq = c.sending.next;
@@ -116,9 +128,16 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
     sender& s = c.sending;
     const portion p = next_portion(s, payload_limit(c), c.options.no_delay);
     switch (p.why) {
-    case hold::no: emit_new(c, now, p.size, p.fin, out); break;
+    case hold::no:
+        if (s.pace.on()) [[unlikely]] {
+            if (held_by_pace(c, now)) return hold::pacing;
+            note_pace(c, now, p.size);
+        }
+        emit_new(c, now, p.size, p.fin, out);
+        break;
     case hold::congestion: s.limited_until = s.next + 1; break;
     case hold::window: begin_window_probes(c, now); break;
+    case hold::pacing:
     case hold::nagle:
     case hold::nothing: break;
     }
@@ -144,6 +163,10 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     if (!s.repair.resend_at_once && flight != 0 && flight + lost.size() > s.congestion->cwnd()) {
         s.limited_until = s.next + 1;
         return false;
+    }
+    if (s.pace.on()) {
+        if (!s.repair.resend_at_once && held_by_pace(c, now)) return false;
+        note_pace(c, now, lost.size());
     }
     s.repair.resend_at_once = false;
     s.board.resent(lost, now);

@@ -12,6 +12,7 @@ enum class hold : std::uint8_t {
     nothing,    ///< there is nothing to send
     window,     ///< the peer has no room, or too little to be worth a segment
     congestion, ///< enough is in flight
+    pacing,     ///< the next burst is not due yet
     nagle,      ///< a small segment is in flight already: gather
 };
 

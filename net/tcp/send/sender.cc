@@ -13,10 +13,18 @@ void sender::start(seq_number first, const parameters& p) noexcept {
     congestion.make(p.congestion, mss);
 }
 
+void sender::set_pace(const parameters& p) noexcept {
+    std::uint64_t rate = congestion->pacing_rate();
+    paced = p.pacing || p.max_pacing_rate != pacer::off || rate != pacer::off;
+    if (rate == pacer::off && paced) rate = window_rate(*congestion, in_flight(), rto.srtt());
+    pace.set_rate(std::min(rate, p.max_pacing_rate));
+}
+
 void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p) noexcept {
     set_mss(std::min(peer_mss, p.mss), timestamps);
     congestion.make(p.congestion, mss);
     if (p.like_linux()) congestion->follow_linux();
+    set_pace(p);
 }
 
 void sender::set_mss(std::uint16_t size, bool timestamps) noexcept {

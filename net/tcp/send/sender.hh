@@ -4,6 +4,7 @@
 
 #include <corewire/net/tcp/congestion/congestion_slot.hh>
 #include <corewire/net/tcp/parameters.hh>
+#include <corewire/net/tcp/send/pacer.hh>
 #include <corewire/net/tcp/send/rack.hh>
 #include <corewire/net/tcp/send/recovery.hh>
 #include <corewire/net/tcp/send/rto.hh>
@@ -52,6 +53,8 @@ struct sender {
     recovery repair;
     std::uint32_t marked = 0;     ///< bytes that the ACK at hand says were marked (ECN)
     congestion_slot congestion;
+    pacer pace;
+    bool paced = false;           ///< somebody wants a pace, though it may not be known yet
 
     bool fin_sent() const noexcept { return fin_queued && max > queue.end(); }
     bool fin_acknowledged() const noexcept { return fin_queued && una > queue.end(); }
@@ -74,6 +77,8 @@ struct sender {
         return pipe > repair.left ? pipe - repair.left : 0;
     }
 
+    /// The pace from now on: what the controller says, or the window's if somebody wants that, and never above the cap.
+    void set_pace(const parameters& p) noexcept;
     void start(seq_number first, const parameters& p) noexcept;
     /// The handshake is over: segments of at most `peer_mss`, timestamps or not.
     void agree(std::uint16_t peer_mss, bool timestamps, const parameters& p) noexcept;
