@@ -90,7 +90,7 @@ void wire_habits::read_settings() {
     read_number("tcp_retries2", p.retries);
     if (const auto n = setting("tcp_rmem"); n.size() == 3) {
         stream.receive_buffer = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[1], 1u << 30));
-        p.receive_buffer_limit = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[2], 1u << 30));
+        p.receive_buffer_limit = stream.receive_buffer_most = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[2], 1u << 30));
     }
     if (const auto n = setting("tcp_wmem"); n.size() == 3) {
         stream.send_buffer = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max(n[1], n[2]), 1u << 30));

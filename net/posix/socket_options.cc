@@ -249,8 +249,8 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     case SO_REUSEPORT: return give_int(s.reuse_port, value, size);
     case SO_KEEPALIVE: return give_int(s.keepalive, value, size);
     case SO_OOBINLINE: return give_int(s.inline_urgent, value, size);
-    case SO_RCVBUF: return give_int(static_cast<int>(s.receive_buffer), value, size);
-    case SO_SNDBUF: return give_int(static_cast<int>(s.send_buffer), value, size);
+    case SO_RCVBUF: return give_int(static_cast<int>(grown(s.receive_buffer, &tcp::connection_info::receive_buffer)), value, size);
+    case SO_SNDBUF: return give_int(static_cast<int>(grown(s.send_buffer, &tcp::connection_info::send_buffer)), value, size);
     case SO_RCVLOWAT: return give_int(static_cast<int>(s.receive_low_water), value, size);
     case SO_PRIORITY: return give_int(s.priority, value, size);
     case SO_RCVTIMEO: return give_time(s.receive_timeout, value, size);

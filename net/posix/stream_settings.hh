@@ -16,6 +16,8 @@ struct stream_settings {
     // SOL_SOCKET
     std::uint32_t receive_buffer = 131'072; ///< as SO_RCVBUF reports it: twice what was asked for
     std::uint32_t send_buffer = 4u << 20;
+    std::uint32_t receive_buffer_most = 6'291'456; ///< tcp_rmem[2]: so far it grows, unless SO_RCVBUF was set
+    std::uint32_t send_buffer_most = 0;     ///< tcp_wmem[2]
     bool receive_buffer_set = false;        ///< by SO_RCVBUF: it does not grow any more
     bool send_buffer_set = false;
     bool reuse_address = false, reuse_port = false, keepalive = false, linger = false, inline_urgent = false;

@@ -46,6 +46,7 @@ void stream_socket::apply_settings() {
     if (c == nullptr) return;
     connection_->set_options(settings_.for_backend());
     c->tcb.set_cork(settings_.cork);
+    c->tcb.fix_buffers(settings_.receive_buffer_set, settings_.send_buffer_set);
 }
 
 // ---- opening ----
@@ -245,6 +246,10 @@ bool stream_socket::unsent_at_close() const {
 // ---- what holds now ----
 
 std::uint32_t stream_socket::unsent() const { return connection()->tcb.info().unsent; }
+
+std::uint32_t stream_socket::grown(std::uint32_t asked, std::uint32_t tcp::connection_info::*buffer) const {
+    return connection() == nullptr ? asked : std::max(asked, 2 * (connection()->tcb.info().*buffer));
+}
 
 unsigned stream_socket::events() const {
     if (listener_ != nullptr) return listener_->ready() != 0 ? POLLIN | POLLRDNORM : 0u;

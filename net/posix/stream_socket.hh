@@ -72,6 +72,8 @@ private:
     outcome set_ip_option(int name, const void* value, socklen_t size);
     outcome get_tcp_option(int name, void* value, socklen_t* size);
     std::uint32_t unsent() const;
+    /// A buffer as SO_RCVBUF and SO_SNDBUF report it: what was asked for, or what it has grown to.
+    std::uint32_t grown(std::uint32_t asked, std::uint32_t tcp::connection_info::*buffer) const;
 
     network_stack& stack_;
     int family_;

@@ -116,8 +116,10 @@ protected:
 
 struct tcp_options_set {
     bool no_delay = false;                      ///< TCP_NODELAY: do not wait to fill a segment (RFC 9293 3.7.4)
-    std::uint32_t receive_buffer = 1u << 20;    ///< bytes; bounds the advertised window
-    std::uint32_t send_buffer = 1u << 20;       ///< bytes queued before write() waits
+    /// Bytes; bounds the advertised window. As it stands here it grows as the path needs it, within the shard's limits
+    /// (stack_config::largest_receive_buffer, net.ipv4.tcp_rmem); any other size stays.
+    std::uint32_t receive_buffer = 1u << 20;
+    std::uint32_t send_buffer = 1u << 20;       ///< bytes queued before write() waits; grows likewise
     bool keepalive = false;                     ///< RFC 9293 3.8.4
     duration keepalive_idle = std::chrono::hours{2};
     duration keepalive_interval = std::chrono::seconds{75};

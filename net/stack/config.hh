@@ -26,6 +26,11 @@ struct stack_config {
     std::uint16_t vlan = 0;
     std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
     tcp::parameters tcp{};           ///< what connections start with
+    /// Buffers that nobody has chosen a size for grow by themselves, so far each, as the path needs them (0: not at all), and by so much
+    /// all together (0: a quarter of the pool's memory).
+    std::uint32_t largest_receive_buffer = 8u << 20;
+    std::uint32_t largest_send_buffer = 8u << 20;
+    std::uint64_t buffer_growth = 0;
     std::size_t max_connections = 65'536; ///< in any state, TIME-WAIT included
     udp_demux_options udp{};
     icmp_options icmp{};

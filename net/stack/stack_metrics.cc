@@ -166,6 +166,11 @@ void register_stack_metrics(metric_group& group, network_stack& stack) {
     register_fragments(group, stack.fragments());
     register_udp(group, stack.udp().demux());
     register_tcp(group, s);
+    const tcp::buffer_budget& growth = stack.tcp().buffer_growth();
+    group.gauge("corewire_tcp_buffer_growth_bytes", "What the buffers of connections have grown by, all together.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const tcp::buffer_budget*>(of)->used(); }, &growth);
+    group.counter("corewire_tcp_buffer_growth_refused_total", "Times a buffer could not grow because the shard's limit was reached.",
+                  growth.refused());
 }
 
 } // namespace corewire

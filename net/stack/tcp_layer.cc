@@ -42,7 +42,8 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), reserve_(std::min(pool.count() / 4, 64u)),
       config_(config), statistics_(statistics),
       port_(out.device().capabilities()), table_(config.max_connections), random_(config.seed ? *config.seed : random_seed()),
-      ports_({random_.next(), random_.next()}, {random_.next(), random_.next()}), challenges_(random_.next()) {
+      ports_({random_.next(), random_.next()}, {random_.next(), random_.next()}), challenges_(random_.next()),
+      budget_(config.buffer_growth != 0 ? config.buffer_growth : std::uint64_t{pool.count()} * pool.frame_size() / 4) {
     for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
     dead_.reserve(64);
 }
@@ -262,6 +263,10 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 r
     p.no_delay = options.no_delay;
     p.receive_buffer = options.receive_buffer;
     p.send_buffer = options.send_buffer;
+    const tcp_options_set standard; // a size that somebody has chosen stays
+    if (options.receive_buffer == standard.receive_buffer) p.receive_growth_limit = config_.largest_receive_buffer;
+    if (options.send_buffer == standard.send_buffer) p.send_growth_limit = config_.largest_send_buffer;
+    p.budget = &budget_;
     p.keepalive = options.keepalive;
     p.keepalive_idle = options.keepalive_idle;
     p.keepalive_interval = options.keepalive_interval;

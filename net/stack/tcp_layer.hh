@@ -13,6 +13,7 @@
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_listen_socket.hh>
 #include <corewire/net/stack/tcp_tuning.hh>
+#include <corewire/net/tcp/guard/buffer_budget.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
 #include <corewire/net/tcp/open/port_selection.hh>
 #include <corewire/net/wire/icmp.hh>
@@ -82,6 +83,8 @@ public:
     tcp::congestion_factory standard_congestion() const noexcept { return config_.tcp.congestion; }
     duration standard_fin_wait_2() const noexcept { return config_.orphan_timeout; }
 
+    /// What buffers have grown by.
+    const tcp::buffer_budget& buffer_growth() const noexcept { return budget_; }
     std::size_t connections() const noexcept { return table_.size(); }
     template <typename Visit>
     void for_each_connection(Visit&& visit) const {
@@ -152,6 +155,7 @@ private:
     random_generator random_;
     tcp::port_selector ports_;
     tcp::challenge_limiter challenges_;
+    tcp::buffer_budget budget_;
     unsigned bad_syns_ = 0; ///< SYNs with a wrong checksum from one host, and since the last good one of anybody's
     ipv4 bad_syn_source_{};
 };

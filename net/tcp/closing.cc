@@ -111,10 +111,26 @@ void tcb::set_keepalive(time_point now, bool on, duration idle, duration interva
 }
 
 void tcb::set_buffers(std::uint32_t receive, std::uint32_t send) noexcept {
-    c_.options.receive_buffer = receive;
-    c_.options.send_buffer = send;
-    c_.receiving.window.set_buffer(receive);
-    c_.sending.queue.set_limit(send);
+    if (receive != c_.options.receive_buffer) {
+        c_.options.receive_buffer = receive;
+        fix_buffers(true, false);
+    }
+    if (send != c_.options.send_buffer) {
+        c_.options.send_buffer = send;
+        fix_buffers(false, true);
+    }
+}
+
+void tcb::fix_buffers(bool receive, bool send) noexcept {
+    if (receive) {
+        c_.options.receive_growth_limit = 0;
+        c_.receiving.sizing.stop();
+        c_.receiving.window.set_buffer(c_.options.receive_buffer);
+    }
+    if (send) {
+        c_.options.send_growth_limit = 0;
+        c_.sending.queue.set_limit(c_.options.send_buffer);
+    }
 }
 
 bool tcb::may_reuse(const segment& syn) const noexcept {

@@ -4,6 +4,7 @@
 
 #include <corewire/net/tcp/ecn.hh>
 #include <corewire/net/tcp/events.hh>
+#include <corewire/net/tcp/guard/buffer_budget.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
 #include <corewire/net/tcp/info.hh>
 #include <corewire/net/tcp/lifecycle.hh>
@@ -26,7 +27,7 @@ struct pending_reset {
 };
 
 struct control_block {
-    explicit control_block(const parameters& p) noexcept : options(p) {}
+    explicit control_block(const parameters& p) noexcept : share(p.budget), options(p) {}
 
     tcp_state state = tcp_state::closed;
     bool output_wanted = false;   ///< next_segment() may have something
@@ -55,6 +56,7 @@ struct control_block {
     std::errc error{};
     std::errc soft_error{};       ///< what ICMP said last
     counters count;
+    budget_share share;           ///< what its buffers have grown by
     parameters options;
 
     void move(transition t) noexcept { state = next_state(state, t); }

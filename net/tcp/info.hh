@@ -58,6 +58,8 @@ struct connection_info {
     std::uint32_t in_flight = 0;
     std::uint32_t send_window = 0;
     std::uint32_t receive_window = 0;
+    std::uint32_t receive_buffer = 0; ///< as it has grown
+    std::uint32_t send_buffer = 0;
     std::uint32_t segment_payload = 0;
     std::uint32_t unsent = 0;
     std::uint32_t unacknowledged = 0;

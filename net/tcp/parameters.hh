@@ -11,6 +11,7 @@
 
 namespace corewire::tcp {
 
+class buffer_budget;
 class challenge_limiter;
 
 /// Whose habits on the wire to follow where the RFCs leave a choice.
@@ -24,6 +25,8 @@ struct parameters {
     std::uint16_t mss = 1460;                 ///< largest payload we take without options (MTU - 40): announced in the SYN
     std::uint32_t receive_buffer = 1u << 20;  ///< bytes; bounds the window
     std::uint32_t receive_buffer_limit = 0;   ///< what it may be set to later: the window scale has room for it; 0: no more
+    std::uint32_t receive_growth_limit = 0;   ///< bytes; so far the receive buffer grows by itself as the path needs it; 0: not at all
+    std::uint32_t send_growth_limit = 0;      ///< the same of the send buffer
     std::uint32_t send_buffer = 1u << 20;     ///< bytes queued, sent or not, before writable() is 0 (one write may overshoot)
     std::uint32_t send_chunks = 4096;         ///< pieces in the send queue before writable() is 0
     std::uint32_t receive_pieces = 2048;      ///< pieces in the receive queue from which on segments are dropped
@@ -74,10 +77,12 @@ struct parameters {
     congestion_factory congestion = cubic_congestion;
     /// Shared by the stack's connections: bounds challenge ACKs (RFC 5961 7). Null: unbounded.
     challenge_limiter* challenges = nullptr;
+    /// Shared as well: what buffers may grow by, all together. Null: only the two limits bound it.
+    buffer_budget* budget = nullptr;
 
     bool like_linux() const noexcept { return habits == personality::linux_; }
     /// The largest window that will ever be announced (RFC 7323 2.3 has the bound).
-    std::uint32_t largest_window() const noexcept { return std::max(receive_buffer, receive_buffer_limit); }
+    std::uint32_t largest_window() const noexcept { return std::max({receive_buffer, receive_buffer_limit, receive_growth_limit}); }
 };
 
 } // namespace corewire::tcp

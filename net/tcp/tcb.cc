@@ -66,6 +66,8 @@ connection_info tcb::info() const noexcept {
         .in_flight = s.in_flight(),
         .send_window = s.window,
         .receive_window = r.room(),
+        .receive_buffer = r.window.buffer(),
+        .send_buffer = s.queue.limit(),
         .segment_payload = s.payload_limit,
         .unsent = s.fin_sent() ? 0 : s.queue.end() - s.next,
         .unacknowledged = s.max - s.una,

@@ -163,8 +163,10 @@ public:
     void set_reset_on_close(bool on) noexcept { c_.options.reset_on_close = on; }
     /// Bytes a second; pacer::off: no cap (SO_MAX_PACING_RATE). A cap paces the connection whatever its controller.
     void set_max_pacing_rate(std::uint64_t rate) noexcept;
-    /// Bytes. The receive window never shrinks below what was promised.
+    /// Bytes. A buffer whose size changes is fixed: it grows no more by itself. The receive window never shrinks below what was promised.
     void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;
+    /// The buffers keep (or go back to) the size that they were given.
+    void fix_buffers(bool receive, bool send) noexcept;
     const parameters& options() const noexcept { return c_.options; }
 
     /// In TIME-WAIT: whether this SYN may open a new connection on the same 4-tuple (RFC 9293 3.6.1, RFC 6191). If so,

@@ -43,7 +43,9 @@ inline bool is_expected(const control_block& c, time_point now, const plain_arri
 /// The payload of an expected segment has been given to the reader, or put into the queue.
 [[gnu::always_inline]] inline void take_data(control_block& c, time_point now, std::uint32_t size) noexcept {
     advance(c, now, size);
-    if (c.receiving.acks.now()) c.output_wanted = true;
+    if (!c.receiving.acks.now()) return;
+    c.output_wanted = true;
+    if (c.receiving.sizing.due(now)) [[unlikely]] right_size(c, now);
 }
 
 } // namespace corewire::tcp

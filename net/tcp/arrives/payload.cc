@@ -55,6 +55,7 @@ void deliver(control_block& c, arrival& a) noexcept {
         r.bytes += r.next - before;
         r.acks.acknowledge_now(); // RFC 5681 4.2: at once when a gap closes, wholly or in part
     }
+    if (r.acks.now() && r.sizing.due(a.now)) right_size(c, a.now);
     a.events |= event::readable;
 }
 

@@ -6,6 +6,9 @@
 
 namespace corewire::tcp {
 
+/// A round of right-sizing is over: the receive buffer grows, if the reader is fast and the shard has something left.
+void right_size(control_block& c, time_point now) noexcept;
+
 /// RCV.NXT moves by `size` bytes that have arrived in order.
 inline void advance(control_block& c, time_point now, std::uint32_t size) noexcept {
     receiver& r = c.receiving;

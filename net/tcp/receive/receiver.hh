@@ -6,6 +6,7 @@
 #include <corewire/net/tcp/receive/ack_policy.hh>
 #include <corewire/net/tcp/receive/reassembler.hh>
 #include <corewire/net/tcp/receive/receive_queue.hh>
+#include <corewire/net/tcp/receive/right_sizing.hh>
 #include <corewire/net/tcp/receive/timestamps.hh>
 #include <corewire/net/tcp/receive/window.hh>
 
@@ -17,6 +18,7 @@ struct receiver {
     ack_policy acks;
     timestamp_echo timestamps;
     receive_queue queue;
+    right_sizing sizing;
     reassembler ahead;           ///< what arrived beyond a gap
     sack_block duplicate;        ///< bytes that came twice, to be reported once (D-SACK, RFC 2883)
     bool has_duplicate = false;
@@ -33,6 +35,7 @@ struct receiver {
         next = first;
         window.start(first, p.receive_buffer, p.mss);
         acks.start(first, p.quick_acks, p.like_linux());
+        if (p.receive_growth_limit > p.receive_buffer) sizing.start();
     }
     void note_duplicate(seq_number left, seq_number right) noexcept {
         duplicate = {left, right};

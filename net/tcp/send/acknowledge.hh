@@ -50,7 +50,10 @@ template <disturbance d>
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
     }
     const seq_number data = d == disturbance::none ? s.una : earlier(s.una, s.queue.end()); // none: no FIN is queued
-    if (s.queue.acknowledge(data)) events |= event::writable;
+    if (s.queue.acknowledge(data)) {
+        events |= event::writable;
+        grow_send_buffer(c);
+    }
     const bool exact = d == disturbance::possible && c.ecn.exact;
     if ((limited || exact) && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
         s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,

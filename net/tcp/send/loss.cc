@@ -187,6 +187,14 @@ void begin_stall(control_block& c) noexcept {
 
 } // namespace
 
+void grow_send_buffer(control_block& c) noexcept {
+    sender& s = c.sending;
+    const std::uint32_t useful = 2 * std::min(s.congestion->cwnd(), 1u << 30);
+    const std::uint32_t wanted = std::min(useful, c.options.send_growth_limit);
+    const std::uint32_t has = s.queue.limit();
+    if (wanted > has && c.share.take(wanted - has)) s.queue.set_limit(wanted);
+}
+
 void arm_retransmission(control_block& c, time_point now) noexcept { arm_retransmission<disturbance::possible>(c, now); }
 
 bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcept {

@@ -62,6 +62,9 @@ template <disturbance d>
 }
 /// The same, where a few instructions do not count.
 void arm_retransmission(control_block& c, time_point now) noexcept;
+/// A writer who was held back by the send buffer may go on: the buffer grows to twice the congestion window, of which one is in flight
+/// and one ready, if the shard has something left (as Linux's tcp_sndbuf_expand()).
+void grow_send_buffer(control_block& c) noexcept;
 /// A round trip was measured.
 [[gnu::always_inline]] inline void take_rtt(control_block& c, duration rtt, time_point now) noexcept {
     c.sending.rto.sample(rtt);

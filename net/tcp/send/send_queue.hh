@@ -32,6 +32,7 @@ public:
         chunk_limit_ = chunk_limit;
     }
     void set_limit(std::uint32_t limit) noexcept { limit_ = limit; }
+    std::uint32_t limit() const noexcept { return limit_; }
 
     seq_number first() const noexcept { return first_; }
     seq_number end() const noexcept { return end_; }

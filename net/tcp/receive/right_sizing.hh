@@ -1,0 +1,48 @@
+// Dynamic right-sizing of the receive buffer (Fisk and Feng 2001; the formula is Linux's): a reader who takes more in a round trip
+// than ever before is about to be held back by the window, so the window grows before that happens.
+//
+//     round trip n: reader took 100 KB | n + 1: 200 KB  ->  buffer: 2 * 200 KB, and as much more as the rate itself grew
+//
+// A few words in the receiver of one tcb. Looked at when an ACK goes at once, which a stream of data causes with every second
+// segment and an exchange of small messages hardly ever. Bounded by parameters::receive_growth_limit and the shard's buffer_budget.
+#pragma once
+
+#include <corewire/net/tcp/seq.hh>
+#include <corewire/reactor/base/time.hh>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace corewire::tcp {
+
+class right_sizing {
+public:
+    /// Whether a round is over. Never while it is off: one comparison.
+    bool due(time_point now) const noexcept { return now >= due_; }
+    bool on() const noexcept { return due_ != never; }
+    void start() noexcept { due_ = time_point::min(); }
+    void stop() noexcept { due_ = never; }
+
+    /// The reader has everything before `read`; segments carry up to `mss`; a round trip takes `rtt`. Returns the buffer that the
+    /// connection could use; 0: what it has is enough.
+    std::uint32_t take(time_point now, seq_number read, std::uint32_t mss, duration rtt) noexcept {
+        const bool first = due_ == time_point::min();
+        const std::uint32_t copied = first ? 0 : read - read_;
+        due_ = now + std::max(rtt, least_round);
+        read_ = read;
+        if (first) space_ = 10 * mss; // what the first flight brings
+        if (copied <= space_) return 0;
+        std::uint64_t wanted = std::uint64_t{2} * copied + 16u * mss;
+        wanted += 2 * (wanted * (copied - space_) / space_); // it will have grown as much again when the window is felt
+        space_ = copied;
+        return static_cast<std::uint32_t>(std::min<std::uint64_t>(wanted, 1u << 30)); // RFC 7323 2.3
+    }
+
+private:
+    static constexpr duration least_round = std::chrono::microseconds{10};
+    time_point due_ = never;
+    seq_number read_;
+    std::uint32_t space_ = 0; ///< the most that was read in a round
+};
+
+} // namespace corewire::tcp
