@@ -239,8 +239,10 @@ outcome stream_socket::shutdown(int how) {
 bool stream_socket::unsent_at_close() const {
     const tcp_connection* const c = connection();
     // Unread data makes the close a reset at once (RFC 2525 2.17), which has nothing to wait for.
-    return c != nullptr && settings_.linger && settings_.linger_time > 0 && c->tcb.state() != tcp::tcp_state::closed &&
-           c->tcb.readable() == 0 && !c->tcb.all_acknowledged();
+    if (c == nullptr || !settings_.linger || settings_.linger_time == 0 || c->tcb.readable() != 0) return false;
+    const tcp::tcp_state s = c->tcb.state(); // our FIN has still to go, or to be acknowledged
+    return s != tcp::tcp_state::closed && s != tcp::tcp_state::syn_sent && s != tcp::tcp_state::fin_wait_2 &&
+           s != tcp::tcp_state::time_wait;
 }
 
 // ---- what holds now ----

@@ -109,6 +109,7 @@ void establish(control_block& c, arrival& a) noexcept {
         s.congestion->on_timeout(a.now, 0, false); // RFC 5681 3.1: the initial window is one segment then
     }
     s.rto.reset_back_off();
+    if (s.paced) s.set_pace(c.options); // the round trip is known now
     s.progress = a.now;
     c.move(transition::handshake_done);
     if (s.fin_queued) c.move(transition::fin_sent);

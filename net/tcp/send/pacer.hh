@@ -36,7 +36,7 @@ public:
             --free_;
             return;
         }
-        if (left_ == 0 || now >= due_) { // a burst begins; one that comes late is forgiven half of that
+        if (left_ == 0) { // a burst begins; one that comes late is forgiven half of that
             left_ = burst(segment);
             due_ = std::max(due_, now - time_for(left_) / 2);
         }
