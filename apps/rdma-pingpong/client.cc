@@ -58,22 +58,28 @@ private:
     time_point began_{}, sent_{}, last_{};
 };
 
-task<opening> answer_of(rdma::rc_channel& peer) {
+/// Tells the server what is wanted; what it answers. Throws std::system_error.
+task<opening> open_with(rdma::rc_channel& peer, opening mine) {
+    const auto wire = mine.to_wire();
+    co_await peer.send(wire);
     const auto m = co_await peer.receive({.deadline = reactor::current().now() + patience});
     const auto theirs = m ? opening::from_wire(m->bytes()) : std::nullopt;
     if (!theirs) throw std::system_error(EPROTO, std::generic_category(), "the server's first message");
     co_return *theirs;
 }
 
+/// A server that says goodbye in the middle is an error: throws std::system_error(EPIPE).
+void require(bool came) {
+    if (!came) throw std::system_error(EPIPE, std::generic_category(), "the server has left");
+}
+
 task<> by_messages(rdma::rc_channel& peer, opening mine, account& a) {
-    const auto wire = mine.to_wire();
-    co_await peer.send(wire);
-    static_cast<void>(co_await answer_of(peer));
+    static_cast<void>(co_await open_with(peer, mine));
     while (a.more()) {
         const byte_span message = a.next();
         co_await peer.send(message);
         const auto m = co_await peer.receive();
-        if (!m) throw std::system_error(EPIPE, std::generic_category(), "the server has left");
+        require(m.has_value());
         a.came_back(m->bytes());
     }
 }
@@ -83,16 +89,14 @@ task<> by_writes(rdma::rc_channel& peer, opening mine, account& a) {
     auto memory = peer.allocate(2 * room); // what we send; what comes back
     const auto window = co_await peer.expose(memory, room, room, verbs::access::remote_write);
     mine.memory = window.region();
-    const auto wire = mine.to_wire();
-    co_await peer.send(wire);
-    const opening theirs = co_await answer_of(peer);
+    const opening theirs = co_await open_with(peer, mine);
     while (a.more()) {
         const byte_span message = a.next();
         if (!message.empty()) std::memcpy(memory.data(), message.data(), message.size());
         const rdma::local_region what = memory.at(0, mine.size);
         co_await peer.write_with_immediate(what, theirs.memory, 0, 1);
         const auto told = co_await peer.receive();
-        if (!told) throw std::system_error(EPIPE, std::generic_category(), "the server has left");
+        require(told.has_value());
         a.came_back(byte_span(memory.data() + room, mine.size));
     }
 }
@@ -100,9 +104,7 @@ task<> by_writes(rdma::rc_channel& peer, opening mine, account& a) {
 task<> by_datagrams(rdma::context& in, rdma::rc_channel& peer, ipv4 from, opening mine, account& a) {
     auto socket = rdma::ud_socket::bind(in, from);
     mine.datagrams = socket.local_address();
-    const auto wire = mine.to_wire();
-    co_await peer.send(wire);
-    const opening theirs = co_await answer_of(peer);
+    const opening theirs = co_await open_with(peer, mine);
     while (a.more()) {
         const byte_span message = a.next();
         co_await socket.send_to(message, theirs.datagrams);
