@@ -10,8 +10,8 @@ namespace corewire {
 namespace {
 
 /// By Linux's number: TCP_ESTABLISHED is 1 (include/net/tcp_states.h).
-tcp_stream_state state_of(unsigned number) noexcept {
-    using enum tcp_stream_state;
+tcp_state state_of(unsigned number) noexcept {
+    using enum tcp_state;
     constexpr std::array states{closed,     established, syn_sent,  syn_received, fin_wait_1, fin_wait_2,
                                 time_wait,  closed,      close_wait, last_ack,    listen,     closing,
                                 syn_received};
@@ -24,13 +24,6 @@ constexpr duration milliseconds(std::uint64_t n) noexcept { return std::chrono::
 constexpr std::uint32_t no_threshold = 0x7fff'ffff; ///< TCP_INFINITE_SSTHRESH
 
 } // namespace
-
-std::string_view name_of(tcp_stream_state s) noexcept {
-    constexpr std::array<std::string_view, 11> names{"CLOSED",     "LISTEN",     "SYN-SENT", "SYN-RECEIVED", "ESTABLISHED", "FIN-WAIT-1",
-                                                     "FIN-WAIT-2", "CLOSE-WAIT", "CLOSING",  "LAST-ACK",     "TIME-WAIT"};
-    const auto i = static_cast<std::size_t>(s);
-    return i < names.size() ? names[i] : "?";
-}
 
 tcp_information information_from_linux(const void* from, std::size_t size) noexcept {
     ::tcp_info t;

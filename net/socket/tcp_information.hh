@@ -4,6 +4,7 @@
 // The kernel counts in segments what stands in bytes here: from its sockets those are multiples of `send_segment`.
 #pragma once
 
+#include <corewire/net/tcp/tcp_state.hh>
 #include <corewire/reactor/base/time.hh>
 
 #include <cstdint>
@@ -12,20 +13,7 @@
 
 namespace corewire {
 
-/// The states of RFC 9293 3.3.2.
-enum class tcp_stream_state : std::uint8_t {
-    closed,
-    listen,
-    syn_sent,
-    syn_received,
-    established,
-    fin_wait_1,
-    fin_wait_2,
-    close_wait,
-    closing,
-    last_ack,
-    time_wait,
-};
+using tcp::tcp_state;
 
 /// What the sender makes of its losses (Linux: tcpi_ca_state).
 enum class tcp_repair : std::uint8_t {
@@ -37,7 +25,7 @@ enum class tcp_repair : std::uint8_t {
 };
 
 struct tcp_information {
-    tcp_stream_state state = tcp_stream_state::closed;
+    tcp_state state = tcp_state::closed;
     tcp_repair repair = tcp_repair::open;
     unsigned timeouts = 0;           ///< retransmission time-outs in a row, without an answer
     unsigned window_probes = 0;      ///< probes of a closed window in a row, without an answer
@@ -89,9 +77,6 @@ struct tcp_information {
     std::optional<duration> since_data_sent, since_data_received;
     std::optional<duration> receive_rtt;             ///< estimated by the receiver of data
 };
-
-/// "ESTABLISHED", as the RFC writes it.
-std::string_view name_of(tcp_stream_state s) noexcept;
 
 /// From the kernel's struct tcp_info (linux/tcp.h), of which it has filled `size` bytes; the rest counts as zero.
 tcp_information information_from_linux(const void* tcp_info, std::size_t size) noexcept;

@@ -48,14 +48,12 @@ std::errc stack_tcp_socket::set_congestion(congestion_algorithm how) {
 std::string stack_tcp_socket::congestion() const { return std::string(name_of(options().congestion)); }
 
 tcp_information stack_tcp_socket::info() const {
-    static_assert(static_cast<int>(tcp_stream_state::time_wait) == static_cast<int>(tcp::tcp_state::time_wait) &&
-                  static_cast<int>(tcp_stream_state::established) == static_cast<int>(tcp::tcp_state::established));
     const tcp::tcb& tcb = connection_.tcb;
     const tcp::connection_info t = tcb.info();
     const tcp::parameters& p = tcb.options();
     constexpr std::uint32_t no_threshold = 0x3fff'ffff; // what controllers start with is beyond any window (RFC 7323 2.3)
     tcp_information i;
-    i.state = static_cast<tcp_stream_state>(t.state);
+    i.state = t.state;
     i.repair = t.timed_out    ? tcp_repair::loss
                : t.recovering ? tcp_repair::recovery
                : t.disordered ? tcp_repair::disorder

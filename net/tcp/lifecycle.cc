@@ -8,11 +8,6 @@ namespace {
 
 using enum tcp_state;
 
-constexpr std::array<std::string_view, tcp_state_count> names{
-    "CLOSED",     "LISTEN",     "SYN-SENT", "SYN-RECEIVED", "ESTABLISHED", "FIN-WAIT-1",
-    "FIN-WAIT-2", "CLOSE-WAIT", "CLOSING",  "LAST-ACK",     "TIME-WAIT",
-};
-
 struct row {
     tcp_state from;
     std::array<tcp_state, transition_count> to;
@@ -35,8 +30,6 @@ constexpr std::array<row, tcp_state_count> table{{
 }};
 
 } // namespace
-
-std::string_view name_of(tcp_state s) noexcept { return names[static_cast<std::size_t>(s)]; }
 
 tcp_state next_state(tcp_state from, transition t) noexcept {
     return table[static_cast<std::size_t>(from)].to[static_cast<std::size_t>(t)];

@@ -1,29 +1,12 @@
-// The eleven states of RFC 9293 3.3.2 and the moves between them, as a table. LISTEN belongs to the listener
+// The moves between the eleven states of RFC 9293 3.3.2, as a table. LISTEN belongs to the listener
 // (arrives/listen.hh): a tcb is born in SYN-SENT, SYN-RECEIVED or (from a SYN cookie) ESTABLISHED.
 #pragma once
 
+#include <corewire/net/tcp/tcp_state.hh>
+
 #include <cstdint>
-#include <string_view>
 
 namespace corewire::tcp {
-
-enum class tcp_state : std::uint8_t {
-    closed,
-    listen,
-    syn_sent,
-    syn_received,
-    established,
-    fin_wait_1,
-    fin_wait_2,
-    close_wait,
-    closing,
-    last_ack,
-    time_wait,
-};
-inline constexpr int tcp_state_count = 11;
-
-/// "ESTABLISHED", as the RFC writes it.
-std::string_view name_of(tcp_state s) noexcept;
 
 /// What moves a connection from state to state (the arrows of RFC 9293 figure 5).
 enum class transition : std::uint8_t {
