@@ -90,7 +90,9 @@ class Wire:
         return self.answers(lambda kind, ip: kind == 0x0800 and ip[9] == 17 and ip[28:28 + len(data)] == data, seconds)
 
 
-class TaggedFrames(unittest.TestCase):
+class InVlan7(unittest.TestCase):
+    """With our echo in VLAN 7."""
+
     @classmethod
     def setUpClass(cls):
         cls.world = World(KIND)
@@ -98,6 +100,8 @@ class TaggedFrames(unittest.TestCase):
         cls.echo = cls.world.start_echo(network=["--vlan=7"])
         cls.addClassCleanup(cls.echo.end)
 
+
+class TaggedFrames(InVlan7):
     def setUp(self):
         self.wire = Wire(FAR)
         self.addCleanup(self.wire.close)
@@ -143,15 +147,12 @@ class TaggedFrames(unittest.TestCase):
             self.assertEqual(json.loads(done.stdout)["errors"], 0)
 
 
-class KernelInterface(unittest.TestCase):
+class KernelInterface(InVlan7):
     """The kernel's own idea of a VLAN."""
 
     @classmethod
     def setUpClass(cls):
-        cls.world = World(KIND)
-        cls.addClassCleanup(cls.world.close)
-        cls.echo = cls.world.start_echo(network=["--vlan=7"])
-        cls.addClassCleanup(cls.echo.end)
+        super().setUpClass()
         made = subprocess.run(["ip", "link", "add", "link", FAR, "name", "cw.7", "type", "vlan", "id", "7"], capture_output=True, text=True)
         if made.returncode != 0:
             raise unittest.SkipTest(f"this kernel makes no VLAN interfaces: {made.stderr.strip()}")

@@ -211,6 +211,24 @@ std::uint32_t tcp_script::read_all() {
     return all;
 }
 
+void tcp_script::reach(tcp::tcp_state state) {
+    using enum tcp::tcp_state;
+    switch (state) {
+    case syn_sent: open(), expect("S 0:0"); break;
+    case syn_received: this->listen("S 0:0 win 65535 mss 1000"), expect("SA 0:0"); break;
+    case established: connect(); break;
+    case fin_wait_1: connect(), shutdown(), expect("FA 1:1"); break;
+    case fin_wait_2: reach(fin_wait_1), receive("A 1:1 ack 2"); break;
+    case close_wait: connect(), receive("FA 1:1 ack 1"), expect("A 1:1 ack 2"); break;
+    case closing: reach(fin_wait_1), receive("FA 1:1 ack 1"), expect("A 2:2 ack 2"); break;
+    case last_ack: reach(close_wait), shutdown(), expect("FA 1:1 ack 2"); break;
+    case time_wait: reach(fin_wait_1), receive("FA 1:1 ack 2"), expect("A 2:2 ack 2"); break;
+    default: fail("no way there");
+    }
+    drain();
+    expect_state(state);
+}
+
 void tcp_script::expect_state(tcp::tcp_state s) {
     if (block().state() != s) {
         fail("state is " + std::string(tcp::name_of(block().state())) + ", not " + std::string(tcp::name_of(s)));

@@ -81,6 +81,7 @@ public:
     void shutdown() { note("shutdown"), block().shutdown_send(), check(); }
     void abort() { note("abort"), block().abort(), check(); }
     void orphan() { note("orphan"), block().orphan(now_), check(); }
+    void reach(tcp::tcp_state state);              ///< brings a fresh script there
     void expect_state(tcp::tcp_state s);
     void require(bool condition, const std::string& what);
 

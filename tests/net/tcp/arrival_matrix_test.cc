@@ -133,24 +133,6 @@ answer on_synchronized(const standing& s, arriving seg) {
     return text_and_fin(state, s.rcv, seg.seq, seg.text, seg.fin, acknowledge); // sixth: URG is ignored
 }
 
-/// Brings a fresh script there.
-void reach(tcp_script& s, tcp_state state) {
-    switch (state) {
-    case syn_sent: s.open(), s.expect("S 0:0"); break;
-    case syn_received: s.listen("S 0:0 win 65535 mss 1000"), s.expect("SA 0:0"); break;
-    case established: s.connect(); break;
-    case fin_wait_1: s.connect(), s.shutdown(), s.expect("FA 1:1"); break;
-    case fin_wait_2: reach(s, fin_wait_1), s.receive("A 1:1 ack 2"); break;
-    case close_wait: s.connect(), s.receive("FA 1:1 ack 1"), s.expect("A 1:1 ack 2"); break;
-    case closing: reach(s, fin_wait_1), s.receive("FA 1:1 ack 1"), s.expect("A 2:2 ack 2"); break;
-    case last_ack: reach(s, close_wait), s.shutdown(), s.expect("FA 1:1 ack 2"); break;
-    case time_wait: reach(s, fin_wait_1), s.receive("FA 1:1 ack 2"), s.expect("A 2:2 ack 2"); break;
-    default: BOOST_FAIL("no way there");
-    }
-    s.drain();
-    s.expect_state(state);
-}
-
 std::string text_of(unsigned flags, const arriving& seg) {
     std::string t;
     const std::pair<tcp_flags, char> letters[] = {{tcp_flags::fin, 'F'}, {tcp_flags::syn, 'S'}, {tcp_flags::rst, 'R'},
@@ -166,7 +148,7 @@ bool set(unsigned flags, tcp_flags f) { return (flags & static_cast<unsigned>(f)
 /// Plays one cell and tells what differs; nothing if all is well.
 std::string play(const standing& from, unsigned flags, const arriving& seg, const answer& want) {
     tcp_script s(tcp_script::plain(), 1'000'000, 5'000'000, 4);
-    reach(s, from.state);
+    s.reach(from.state);
     s.receive(text_of(flags, seg));
     std::string wrong;
     const auto expect = [&wrong](bool holds, const std::string& what) {

@@ -13,24 +13,6 @@ using tcp::tcp_state;
 
 namespace {
 
-/// Brings a fresh script into a state.
-void reach(tcp_script& s, tcp_state state) {
-    switch (state) {
-    case tcp_state::syn_sent: s.open(), s.expect("S 0:0"); break;
-    case tcp_state::syn_received: s.listen("S 0:0 win 65535 mss 1000"), s.expect("SA 0:0"); break;
-    case tcp_state::established: s.connect(); break;
-    case tcp_state::fin_wait_1: s.connect(), s.shutdown(), s.expect("FA 1:1"); break;
-    case tcp_state::fin_wait_2: reach(s, tcp_state::fin_wait_1), s.receive("A 1:1 ack 2"); break;
-    case tcp_state::close_wait: s.connect(), s.receive("FA 1:1 ack 1"), s.expect("A 1:1 ack 2"); break;
-    case tcp_state::closing: reach(s, tcp_state::fin_wait_1), s.receive("FA 1:1 ack 1"), s.expect("A 2:2 ack 2"); break;
-    case tcp_state::last_ack: reach(s, tcp_state::close_wait), s.shutdown(), s.expect("FA 1:1 ack 2"); break;
-    case tcp_state::time_wait: reach(s, tcp_state::fin_wait_1), s.receive("FA 1:1 ack 2"), s.expect("A 2:2 ack 2"); break;
-    default: BOOST_FAIL("no way there");
-    }
-    s.drain();
-    s.expect_state(state);
-}
-
 struct row {
     tcp_state from;
     const char* segment;
@@ -103,7 +85,7 @@ BOOST_AUTO_TEST_CASE(each_state_answers_each_segment_as_the_rfc_says) {
     for (const row& r : table) {
         BOOST_TEST_CONTEXT(tcp::name_of(r.from) << " receives " << r.segment) {
             tcp_script s;
-            reach(s, r.from);
+            s.reach(r.from);
             s.receive(r.segment);
             tcp::outgoing_segment out;
             std::string reply;
