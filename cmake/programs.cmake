@@ -1,7 +1,8 @@
 # Every folder apps/NAME or tools/NAME with a main.cc is a program bin/cw-NAME. The rest of its sources are a library
 # of their own (corewire_app_NAME), so that the tests below tests/apps and tests/tools can link them, and that one
 # program can hold another's part (cw-pingpong runs both ends in one process). The tools named *bench* are baselines and
-# probes for tools/bench: they are built with the tests, may use tests/support, and are not installed.
+# probes for tools/bench: they are built with the tests, may use tests/support, and are not installed. Without sanitizers only:
+# nobody measures those builds.
 
 set(COREWIRE_PROGRAMS "")
 set(COREWIRE_APP_LIBRARIES "")
@@ -10,7 +11,7 @@ file(GLOB mains CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/apps/*/main.cc" "${CMAKE_
 foreach(main IN LISTS mains)
     get_filename_component(folder "${main}" DIRECTORY)
     get_filename_component(name "${folder}" NAME)
-    if(name STREQUAL "runtime" OR name STREQUAL "preload" OR (name MATCHES "bench" AND NOT COREWIRE_TESTS))
+    if(name STREQUAL "runtime" OR name STREQUAL "preload" OR (name MATCHES "bench" AND (NOT COREWIRE_TESTS OR COREWIRE_SANITIZE)))
         continue()
     endif()
     list(APPEND program_folders "${folder}")

@@ -6,8 +6,9 @@
 #     // ctest: timeout=300 processors=2 root=yes resource_lock=network only=release
 # and tests/<folder>/options.cmake may set the same for all of the folder (TEST_TIMEOUT, TEST_PROCESSORS,
 # TEST_RESOURCE_LOCK, TEST_ROOT, TEST_LIBRARIES; TEST_ENTRIES OFF: no entries, somebody else runs the program). A test
-# that cannot run here prints a line `SKIPPED: why` and succeeds; cmake/run_test.sh turns that into CTest's "skipped", and does it for root=yes without root. only=release
-# (scripts only) leaves a test out of the debug and sanitizer builds, where it would check the same thing again.
+# that cannot run here prints a line `SKIPPED: why` and succeeds; cmake/run_test.sh turns that into CTest's "skipped", and
+# does it for root=yes without root. only=release (scripts only) leaves a test out of the debug and sanitizer builds, where
+# it would check the same thing again.
 
 set(COREWIRE_RUN_TEST "${CMAKE_SOURCE_DIR}/cmake/run_test.sh")
 set(COREWIRE_TEST_ENVIRONMENT
@@ -43,11 +44,18 @@ function(corewire_test_properties test file)
     endif()
 endfunction()
 
+# What is tested is the libraries, optimised as their build says. The tests' own code is to be compiled soon: it is most of the code.
+set(COREWIRE_TEST_OPTIMISATION $<$<CONFIG:Release>:-O1>)
+if(COREWIRE_SANITIZE)
+    set(COREWIRE_TEST_OPTIMISATION -O0)
+endif()
+
 # What the tests share: their vocabulary, and main().
 file(GLOB support_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/support/*.cc")
 add_library(corewire_test_support STATIC ${support_sources})
 target_compile_definitions(corewire_test_support PUBLIC BOOST_TEST_DYN_LINK)
 target_include_directories(corewire_test_support PUBLIC "${CMAKE_SOURCE_DIR}")
+target_compile_options(corewire_test_support PRIVATE ${COREWIRE_TEST_OPTIMISATION})
 target_link_libraries(corewire_test_support PUBLIC corewire_runtime Boost::unit_test_framework
                       PkgConfig::CLI11 PkgConfig::nlohmann_json)
 
@@ -90,8 +98,7 @@ foreach(folder IN LISTS folders)
         add_executable(${program} ${paths})
         target_link_libraries(${program} PRIVATE corewire_test_main ${TEST_LIBRARIES})
         target_link_options(${program} PRIVATE ${COREWIRE_NO_LTO_LINK})
-        # What is tested is the libraries, at full optimisation; the tests' own code is to be compiled soon.
-        target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)
+        target_compile_options(${program} PRIVATE ${COREWIRE_TEST_OPTIMISATION})
         if(NOT TEST_ENTRIES)
             continue()
         endif()
