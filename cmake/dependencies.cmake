@@ -3,7 +3,7 @@
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
-set(COREWIRE_REQUIRES liburing fmt hwloc libxdp libbpf libmnl libibverbs librdmacm libdw spdlog CLI11)
+set(COREWIRE_REQUIRES liburing fmt hwloc libxdp libbpf libmnl libcares libibverbs librdmacm libdw spdlog CLI11)
 foreach(module IN LISTS COREWIRE_REQUIRES)
     pkg_check_modules(${module} REQUIRED IMPORTED_TARGET ${module})
 endforeach()

@@ -23,7 +23,7 @@ target_link_libraries(corewire_reactor INTERFACE "$<LINK_ONLY:PkgConfig::spdlog>
 file(GLOB COREWIRE_LOG_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/reactor/log/*.cc")
 set_source_files_properties(${COREWIRE_LOG_SOURCES} PROPERTIES COMPILE_OPTIONS "${spdlog_CFLAGS_OTHER}")
 
-corewire_library(net net corewire_reactor PkgConfig::libxdp PkgConfig::libbpf PkgConfig::libmnl)
+corewire_library(net net corewire_reactor PkgConfig::libxdp PkgConfig::libbpf PkgConfig::libmnl PkgConfig::libcares)
 file(GLOB_RECURSE COREWIRE_BPF_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/*.bpf.c")
 corewire_bpf_skeletons(corewire_net ${COREWIRE_BPF_SOURCES})
 

@@ -108,7 +108,7 @@ void check(options& o, network_options& network, bool cores_given) {
     check_peer(o, network);
     if (!o.connect.empty()) {
         try {
-            o.server = socket_address::parse(o.connect);
+            o.server = named_address::parse(o.connect);
         } catch (const std::invalid_argument& e) {
             throw setup_error(fmt::format("--connect: {}", e.what()));
         }

@@ -3,6 +3,7 @@
 
 #include <corewire/apps/pingpong/workload.hh>
 #include <corewire/apps/runtime/network_options.hh>
+#include <corewire/net/resolve/named_address.hh>
 
 #include <optional>
 #include <string>
@@ -11,7 +12,7 @@ namespace corewire::pingpong {
 
 struct options {
     workload load;
-    std::optional<socket_address> server{}; ///< --connect
+    std::optional<named_address> server{}; ///< --connect
     bool same_core = false;
     bool json = false;
     bool statistics = false;

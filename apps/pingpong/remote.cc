@@ -5,9 +5,9 @@
 
 namespace corewire::pingpong {
 
-remote::remote(app& program, const workload& load, std::optional<socket_address> server, std::size_t shards,
+remote::remote(app& program, const workload& load, std::optional<named_address> server, std::size_t shards,
                std::vector<progress_board>& boards)
-    : app_(program), load_(load), server_(server), shares_(shards), boards_(boards) {}
+    : app_(program), load_(load), server_(std::move(server)), shares_(shards), boards_(boards) {}
 
 task<> remote::body() {
     const unsigned id = this_shard::id();
@@ -19,7 +19,9 @@ task<> remote::body() {
         own.result = co_await run_raw_client(mine, *app_.device(), boards_[id]);
     } else {
         const std::uint32_t first = load_.connections_before(id, shards);
-        own.result = co_await run_clients(mine, *server_, first, boards_[id]);
+        resolver names;
+        const socket_address server = co_await server_->resolve(names);
+        own.result = co_await run_clients(mine, server, first, boards_[id]);
     }
     if (const port* device = app_.device()) own.port = device->statistics();
 }

@@ -4,6 +4,7 @@
 
 #include <corewire/apps/pingpong/client_run.hh>
 #include <corewire/apps/runtime/app.hh>
+#include <corewire/net/resolve/named_address.hh>
 
 #include <optional>
 #include <vector>
@@ -13,7 +14,7 @@ namespace corewire::pingpong {
 class remote {
 public:
     /// `shards`: how many there will be at most. The server is not needed for raw frames.
-    remote(app& program, const workload& load, std::optional<socket_address> server, std::size_t shards,
+    remote(app& program, const workload& load, std::optional<named_address> server, std::size_t shards,
            std::vector<progress_board>& boards);
 
     /// What every shard runs.
@@ -29,7 +30,7 @@ private:
     };
     app& app_;
     workload load_;
-    std::optional<socket_address> server_;
+    std::optional<named_address> server_;
     std::vector<share> shares_;
     std::vector<progress_board>& boards_;
 };

@@ -401,6 +401,7 @@ std::unique_ptr<listener_backend> network_stack::listen(const socket_address& at
 
 std::unique_ptr<tcp_backend> network_stack::connect(const socket_address& to, const socket_address& local,
                                                     const tcp_options_set& options) {
+    if (!to.is_v4() || !local.is_v4()) throw std::system_error(EAFNOSUPPORT, std::generic_category(), "connect " + to.to_string());
     if (!local.v4().is_any() && local.v4() != address()) {
         throw std::system_error(std::make_error_code(std::errc::address_not_available),
                                 "connect from " + local.to_string() + ": this stack's address is " + wire::to_string(address()));

@@ -43,6 +43,8 @@ plays --count 500
 plays --count 500 --congestion newreno
 plays --count 2000 --connections 8 --pipeline 4 --size 1000
 plays --udp --count 500 --connections 2 --pipeline 2
+run "$bin/cw-pingpong" --net=kernel --connect localhost:$port --count 10
+[[ $status == 0 ]] || fail "by name: $(cat "$work/err")"
 ends
 run "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:$port --count 1
 [[ $status == 1 || $status == 2 ]] && [[ $(wc -l <"$work/err") == 1 ]] || fail "nobody listens: exit status $status"

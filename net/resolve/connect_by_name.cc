@@ -1,0 +1,127 @@
+#include <corewire/net/resolve/connect_by_name.hh>
+
+#include <corewire/reactor/task/condition.hh>
+#include <corewire/reactor/task/task_group.hh>
+#include <corewire/reactor/task/with_deadline.hh>
+
+#include <deque>
+#include <exception>
+#include <optional>
+
+namespace corewire {
+
+namespace {
+
+/// One connect_by_name(): what has been found, what is being tried, and who was first.
+class race {
+public:
+    race(resolver& names, std::string name, std::uint16_t port, connect_by_name_options options)
+        : names_(names), name_(std::move(name)), port_(port), options_(std::move(options)) {}
+    race(const race&) = delete;
+    race& operator=(const race&) = delete;
+    ~race() { tasks_.destroy_all(); }
+
+    task<tcp_stream> run() {
+        if (options_.family != address_family::v4) tasks_.spawn(look_up(address_family::v6));
+        if (options_.family != address_family::v6) tasks_.spawn(look_up(address_family::v4));
+        while (!winner_) {
+            const time_point now = reactor::current().now();
+            if (next_ <= now || trying_ == 0) begin_next(now);
+            if (winner_) break;
+            if (looking_up_ == 0 && trying_ == 0 && found_.empty()) std::rethrow_exception(why_);
+            const wait_limits until_next{.deadline = found_.empty() ? never : next_};
+            try {
+                co_await changed_.wait(until_next);
+            } catch (const std::system_error& e) {
+                if (e.code() != std::errc::timed_out) throw;
+            }
+        }
+        co_return std::move(*winner_);
+    }
+
+private:
+    /// An answer. IPv6 takes the lead, then they alternate (RFC 8305 4).
+    task<> look_up(address_family family) {
+        ++looking_up_;
+        std::vector<ip_address> all;
+        try {
+            all = co_await names_.resolve(name_, family);
+        } catch (const std::system_error&) {
+            if (!why_) why_ = std::current_exception();
+        }
+        --looking_up_;
+        const bool waits = family == address_family::v4 && looking_up_ != 0 && !all.empty() && !tried_any_;
+        if (waits) next_ = reactor::current().now() + options_.resolution_delay;
+        else if (!tried_any_) next_ = reactor::current().now();
+        merge(std::move(all));
+        changed_.notify_all();
+    }
+
+    void merge(std::vector<ip_address> more) {
+        std::deque<ip_address> v6, v4;
+        for (const ip_address& a : found_) (std::holds_alternative<ipv6>(a) ? v6 : v4).push_back(a);
+        for (const ip_address& a : more) (std::holds_alternative<ipv6>(a) ? v6 : v4).push_back(a);
+        found_.clear();
+        for (bool six = !last_was_v6_; !v6.empty() || !v4.empty(); six = !six) {
+            std::deque<ip_address>& from = (six && !v6.empty()) || v4.empty() ? v6 : v4;
+            found_.push_back(from.front());
+            from.pop_front();
+        }
+    }
+
+    void begin_next(time_point now) {
+        if (found_.empty() || next_ > now) return;
+        const ip_address to = found_.front();
+        found_.pop_front();
+        tried_any_ = true;
+        last_was_v6_ = std::holds_alternative<ipv6>(to);
+        next_ = now + options_.attempt_delay;
+        socket_address at;
+        at.address = to;
+        at.port = port_;
+        tasks_.spawn(attempt(at));
+    }
+
+    task<> attempt(socket_address to) {
+        ++trying_;
+        try {
+            tcp_stream made = co_await tcp_stream::connect(to, options_.stream);
+            if (!winner_) winner_ = std::move(made);
+        } catch (const std::system_error&) {
+            why_ = std::current_exception();
+            next_ = reactor::current().now(); // the next at once (RFC 8305 5)
+        }
+        --trying_;
+        changed_.notify_all();
+    }
+
+    resolver& names_;
+    std::string name_;
+    std::uint16_t port_;
+    connect_by_name_options options_;
+    std::deque<ip_address> found_; ///< not tried yet, in order
+    bool last_was_v6_ = false, tried_any_ = false;
+    unsigned looking_up_ = 0, trying_ = 0;
+    time_point next_{};            ///< when the next attempt may begin
+    std::optional<tcp_stream> winner_;
+    std::exception_ptr why_;
+    condition changed_;
+    task_group tasks_{"connect_by_name"};
+};
+
+task<tcp_stream> run_race(resolver& names, std::string name, std::uint16_t port, connect_by_name_options options) {
+    race r(names, std::move(name), port, std::move(options));
+    tcp_stream winner = co_await r.run();
+    co_return winner;
+}
+
+} // namespace
+
+task<tcp_stream> connect_by_name(resolver& names, std::string name, std::uint16_t port, connect_by_name_options options,
+                                 wait_limits limits) {
+    auto all = run_race(names, std::move(name), port, std::move(options));
+    if (!limits.bounded()) co_return co_await std::move(all);
+    co_return co_await with_deadline(std::move(all), limits);
+}
+
+} // namespace corewire

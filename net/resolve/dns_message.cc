@@ -1,0 +1,149 @@
+#include <corewire/net/resolve/dns_message.hh>
+
+#include <algorithm>
+#include <ares.h>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+namespace corewire {
+
+namespace {
+
+constexpr std::size_t header_size = 12;
+constexpr unsigned response = 0x8000, opcode = 0x7800, truncation = 0x0200, code = 0x000f; ///< of the flags (RFC 1035 4.1.1)
+constexpr unsigned code_no_such_name = 3;
+constexpr std::uint16_t internet = 1, start_of_authority = 6;
+constexpr duration longest = std::chrono::hours{24};
+constexpr duration longest_without = std::chrono::minutes{5}; ///< RFC 2308 5 allows hours; a name that has just been made is asked for
+
+struct ares_deleter {
+    void operator()(void* p) const noexcept { ::ares_free_string(p); }
+};
+
+/// Walks over a message, record by record. Every step says whether it was within bounds.
+class cursor {
+public:
+    explicit cursor(byte_span message) noexcept : message_(message), at_(header_size) {}
+
+    std::optional<std::string> name() {
+        if (at_ >= message_.size()) return std::nullopt;
+        char* text = nullptr;
+        long length = 0;
+        const int size = static_cast<int>(message_.size());
+        if (::ares_expand_name(bytes() + at_, bytes(), size, &text, &length) != ARES_SUCCESS) return std::nullopt;
+        const std::unique_ptr<char, ares_deleter> owner(text);
+        at_ += static_cast<std::size_t>(length);
+        return std::string(text);
+    }
+    /// `n` bytes; empty when there are fewer.
+    byte_span take(std::size_t n) noexcept {
+        if (message_.size() - at_ < n) return {};
+        at_ += n;
+        return message_.subspan(at_ - n, n);
+    }
+
+private:
+    const unsigned char* bytes() const noexcept { return reinterpret_cast<const unsigned char*>(message_.data()); }
+    byte_span message_;
+    std::size_t at_;
+};
+
+bool same_name(std::string_view a, std::string_view b) noexcept {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+    const auto undotted = [](std::string_view s) { return s.ends_with('.') ? s.substr(0, s.size() - 1) : s; };
+    a = undotted(a);
+    b = undotted(b);
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+/// RFC 5452 9.1: the one question is ours. Leaves the cursor behind it.
+bool repeats(cursor& at, const dns_question& asked) {
+    const auto name = at.name();
+    if (!name || !same_name(*name, asked.name)) return false;
+    const byte_span rest = at.take(4);
+    return rest.size() == 4 && load_be16(rest.data()) == static_cast<std::uint16_t>(asked.type) && load_be16(rest.data() + 2) == internet;
+}
+
+/// RFC 2308 5: of the zone's SOA in the authority section, the lesser of its TTL and its MINIMUM. 0: there is none.
+duration lifetime_of_nothing(cursor at, unsigned answers, unsigned authorities) {
+    for (unsigned i = 0; i < answers + authorities; ++i) {
+        if (!at.name()) return duration{0};
+        const byte_span fixed = at.take(10); // type, class, TTL, length
+        if (fixed.size() != 10) return duration{0};
+        const std::size_t length = load_be16(fixed.data() + 8);
+        const byte_span data = at.take(length);
+        if (data.size() != length) return duration{0};
+        if (i < answers || load_be16(fixed.data()) != start_of_authority || length < 22) continue;
+        const std::uint32_t seconds = std::min(load_be32(fixed.data() + 4), load_be32(data.data() + length - 4));
+        return std::min<duration>(std::chrono::seconds{seconds}, longest_without);
+    }
+    return duration{0};
+}
+
+template <typename Entry>
+dns_answer of(int status, const std::array<Entry, dns_max_addresses>& found, int count, ip_address (*address)(const Entry&)) {
+    if (status != ARES_SUCCESS && status != ARES_ENODATA) return {.outcome = dns_outcome::unusable};
+    dns_answer out{.outcome = dns_outcome::no_data};
+    if (status != ARES_SUCCESS || count <= 0) return out;
+    out.outcome = dns_outcome::answer;
+    out.lifetime = longest;
+    for (int i = 0; i < count; ++i) {
+        out.addresses.push_back(address(found[static_cast<std::size_t>(i)]));
+        out.lifetime = std::min<duration>(out.lifetime, std::chrono::seconds{std::max(found[static_cast<std::size_t>(i)].ttl, 0)});
+    }
+    return out;
+}
+
+dns_answer addresses_in(byte_span message, dns_type type) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(message.data());
+    const int size = static_cast<int>(message.size());
+    int count = dns_max_addresses;
+    if (type == dns_type::a) {
+        std::array<::ares_addrttl, dns_max_addresses> found{};
+        const int status = ::ares_parse_a_reply(bytes, size, nullptr, found.data(), &count);
+        return of<::ares_addrttl>(status, found, count, [](const ::ares_addrttl& each) -> ip_address {
+            return ipv4::load(reinterpret_cast<const std::byte*>(&each.ipaddr));
+        });
+    }
+    std::array<::ares_addr6ttl, dns_max_addresses> found{};
+    const int status = ::ares_parse_aaaa_reply(bytes, size, nullptr, found.data(), &count);
+    return of<::ares_addr6ttl>(status, found, count, [](const ::ares_addr6ttl& each) -> ip_address {
+        return ipv6::load(reinterpret_cast<const std::byte*>(&each.ip6addr));
+    });
+}
+
+} // namespace
+
+std::vector<std::byte> encode_dns_question(const dns_question& q) {
+    if (q.name.empty() || q.name.find('\0') != std::string::npos) return {};
+    unsigned char* made = nullptr;
+    int size = 0;
+    if (::ares_create_query(q.name.c_str(), internet, static_cast<int>(q.type), q.id, 1, &made, &size,
+                            static_cast<int>(dns_max_datagram)) != ARES_SUCCESS) {
+        return {};
+    }
+    const std::unique_ptr<unsigned char, ares_deleter> owner(made);
+    const auto* first = reinterpret_cast<const std::byte*>(made);
+    return {first, first + size};
+}
+
+dns_answer decode_dns_answer(byte_span message, const dns_question& asked) {
+    if (message.size() < header_size || message.size() > 65'535 || load_be16(message.data()) != asked.id) return {};
+    const unsigned flags = load_be16(message.data() + 2);
+    if ((flags & (response | opcode)) != response || load_be16(message.data() + 4) != 1) return {};
+    cursor at(message);
+    if (!repeats(at, asked)) return {};
+    if ((flags & truncation) != 0) return {.outcome = dns_outcome::truncated};
+    const unsigned answers = load_be16(message.data() + 6), authorities = load_be16(message.data() + 8);
+    dns_answer out{.outcome = dns_outcome::no_such_name};
+    if ((flags & code) == 0) out = addresses_in(message, asked.type);
+    else if ((flags & code) != code_no_such_name) return {.outcome = dns_outcome::unusable};
+    if (out.outcome == dns_outcome::no_data || out.outcome == dns_outcome::no_such_name) {
+        out.lifetime = lifetime_of_nothing(at, answers, authorities);
+    }
+    return out;
+}
+
+} // namespace corewire

@@ -1,0 +1,208 @@
+#include <corewire/net/resolve/resolver.hh>
+
+#include <corewire/net/socket/tcp_stream.hh>
+#include <corewire/net/socket/udp_socket.hh>
+#include <corewire/reactor/task/when_all.hh>
+#include <corewire/reactor/task/with_deadline.hh>
+
+#include <algorithm>
+#include <array>
+
+namespace corewire {
+
+namespace {
+
+constexpr unsigned most_strangers = 32; ///< datagrams to one question that do not answer it
+constexpr std::size_t longest_name = 255;
+
+[[noreturn]] void fail(resolve_error why, const std::string& name) {
+    throw std::system_error(why, "resolving " + name.substr(0, longest_name));
+}
+
+bool wanted(const ip_address& a, address_family family) noexcept {
+    return family == address_family::any || std::holds_alternative<ipv4>(a) == (family == address_family::v4);
+}
+
+std::string lower(std::string name) {
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    if (name.ends_with('.')) name.pop_back();
+    return name;
+}
+
+/// The addresses of an answer that says how it is.
+std::vector<ip_address> addresses_of(dns_answer answer, const std::string& name) {
+    if (answer.outcome == dns_outcome::no_such_name) fail(resolve_error::no_such_name, name);
+    if (answer.outcome == dns_outcome::no_data) fail(resolve_error::no_address, name);
+    return std::move(answer.addresses);
+}
+
+bool says_there_is_none(const std::error_code& e) noexcept {
+    return e == make_error_code(resolve_error::no_such_name) || e == make_error_code(resolve_error::no_address);
+}
+
+} // namespace
+
+resolver::resolver(resolver_config config, std::uint64_t seed)
+    : config_(std::move(config)), cache_(config_.cache_entries), random_(seed),
+      asking_(std::max<std::size_t>(config_.questions_at_once, 1)) {}
+
+task<std::vector<ip_address>> resolver::resolve(std::string name, address_family family, wait_limits limits) {
+    if (auto found = known(name, family)) {
+        if (found->empty()) fail(resolve_error::no_address, name);
+        co_return std::move(*found);
+    }
+    if (name.empty() || name.size() > longest_name) fail(resolve_error::no_such_name, name);
+    if (!limits.bounded()) co_return co_await look_up(std::move(name), family);
+    co_return co_await with_deadline(look_up(std::move(name), family), limits);
+}
+
+/// What needs no asking. Empty: it is known that there is none of the family.
+std::optional<resolver::addresses> resolver::known(const std::string& name, address_family family) const {
+    addresses all;
+    const std::string key = lower(name);
+    if (const auto v4 = ipv4::parse(name)) {
+        all.emplace_back(*v4);
+    } else if (const auto v6 = ipv6::parse(name)) {
+        all.emplace_back(*v6);
+    } else {
+        for (const known_host& h : config_.hosts)
+            if (lower(h.name) == key) all.push_back(h.address);
+        if (all.empty() && (key == "localhost" || key.ends_with(".localhost"))) all = {ipv6::loopback(), ipv4::loopback()};
+        if (all.empty()) return std::nullopt;
+        std::stable_partition(all.begin(), all.end(), [](const ip_address& a) { return std::holds_alternative<ipv6>(a); });
+    }
+    std::erase_if(all, [family](const ip_address& a) { return !wanted(a, family); });
+    return all;
+}
+
+/// resolv.conf(5): `search` and `ndots`.
+std::vector<std::string> resolver::candidates(const std::string& name) const {
+    if (name.ends_with('.')) return {name};
+    std::vector<std::string> out;
+    for (const std::string& domain : config_.search)
+        if (name.size() + 1 + domain.size() <= longest_name) out.push_back(name + '.' + domain);
+    const bool is_short = static_cast<unsigned>(std::count(name.begin(), name.end(), '.')) < config_.dots;
+    out.insert(is_short ? out.end() : out.begin(), name);
+    return out;
+}
+
+task<resolver::addresses> resolver::look_up(std::string name, address_family family) {
+    if (config_.servers.empty()) fail(resolve_error::no_servers, name);
+    std::optional<std::system_error> why;
+    for (std::string& candidate : candidates(name)) {
+        try {
+            if (family == address_family::any) co_return co_await of_both(candidate);
+            dns_answer answer = co_await ask(candidate, family == address_family::v4 ? dns_type::a : dns_type::aaaa);
+            co_return addresses_of(std::move(answer), candidate);
+        } catch (const std::system_error& e) {
+            if (!says_there_is_none(e.code())) throw;
+            if (!why || why->code() == make_error_code(resolve_error::no_such_name)) why = e;
+        }
+    }
+    throw *why;
+}
+
+/// One that answers is enough: the other's failure counts only when there is nothing.
+task<resolver::addresses> resolver::of_both(std::string name) {
+    const auto guarded = [](resolver& self, std::string of, dns_type type, std::exception_ptr& why) -> task<addresses> {
+        try {
+            dns_answer answer = co_await self.ask(of, type);
+            co_return addresses_of(std::move(answer), of);
+        } catch (...) {
+            why = std::current_exception();
+        }
+        co_return addresses{};
+    };
+    std::exception_ptr no_v6, no_v4;
+    auto [all, v4] = co_await when_all(guarded(*this, name, dns_type::aaaa, no_v6), guarded(*this, name, dns_type::a, no_v4));
+    all.insert(all.end(), v4.begin(), v4.end());
+    if (all.empty()) std::rethrow_exception(no_v4 ? no_v4 : no_v6);
+    co_return std::move(all);
+}
+
+task<dns_answer> resolver::ask(std::string name, dns_type type) {
+    const auto remembered = [&]() -> const dns_answer* {
+        const dns_answer* found = cache_.find(reactor::current().now(), name, type);
+        if (found != nullptr) ++statistics_.from_cache;
+        return found;
+    };
+    if (const dns_answer* found = remembered()) co_return *found;
+    const auto turn = co_await asking_.acquire(1);
+    if (const dns_answer* found = remembered()) co_return *found; // somebody asked the same meanwhile
+    dns_answer answer = co_await ask_servers(name, type);
+    cache_.keep(reactor::current().now(), name, type, answer);
+    co_return answer;
+}
+
+task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
+    dns_question question{std::move(name), type};
+    if (encode_dns_question(question).empty()) co_return dns_answer{.outcome = dns_outcome::no_such_name};
+    for (unsigned round = 0; round < std::max(config_.attempts, 1u); ++round) {
+        for (const socket_address& server : config_.servers) {
+            question.id = static_cast<std::uint16_t>(random_.next());
+            dns_answer answer;
+            try {
+                answer = co_await ask_server(server, question);
+            } catch (const std::system_error&) { // silent, or out of reach
+                ++statistics_.silent;
+                continue;
+            }
+            if (answer.outcome == dns_outcome::unusable || answer.outcome == dns_outcome::truncated) {
+                ++statistics_.unusable;
+            } else if (answer.outcome == dns_outcome::not_ours) {
+                ++statistics_.silent;
+            } else {
+                ++statistics_.answered;
+                co_return answer;
+            }
+        }
+    }
+    fail(resolve_error::try_again, question.name);
+}
+
+task<dns_answer> resolver::ask_server(socket_address server, const dns_question& question) {
+    const time_point give_up = reactor::current().now() + config_.timeout;
+    dns_answer answer = co_await by_datagrams(server, question, give_up);
+    if (answer.outcome != dns_outcome::truncated) co_return answer;
+    ++statistics_.by_tcp;
+    const time_point give_up_again = reactor::current().now() + config_.timeout;
+    answer = co_await by_stream(server, question, give_up_again);
+    co_return answer;
+}
+
+task<dns_answer> resolver::by_datagrams(socket_address server, const dns_question& question, time_point give_up) {
+    const std::vector<std::byte> wire = encode_dns_question(question);
+    auto socket = udp_socket::connect(server);
+    ++statistics_.asked;
+    co_await socket.send(byte_span(wire), {.deadline = give_up});
+    for (unsigned strangers = 0; strangers < most_strangers; ++strangers) {
+        const datagram d = co_await socket.receive_from({.deadline = give_up});
+        dns_answer answer = decode_dns_answer(d.data.bytes(), question);
+        if (answer.outcome != dns_outcome::not_ours) co_return answer;
+        ++statistics_.not_ours;
+    }
+    co_return dns_answer{};
+}
+
+/// RFC 1035 4.2.2: each message behind its length.
+task<dns_answer> resolver::by_stream(socket_address server, const dns_question& question, time_point give_up) {
+    const wait_limits soon{.deadline = give_up};
+    auto stream = co_await tcp_stream::connect(server, {}, soon);
+    ++statistics_.asked;
+    const std::vector<std::byte> wire = encode_dns_question(question);
+    std::array<std::byte, 2> length{};
+    store_be16(length.data(), static_cast<std::uint16_t>(wire.size()));
+    std::vector<std::byte> message(length.begin(), length.end());
+    message.insert(message.end(), wire.begin(), wire.end());
+    co_await stream.write(byte_span(message), soon);
+    std::size_t got = co_await stream.read_exactly(length, soon);
+    if (got != length.size()) co_return dns_answer{.outcome = dns_outcome::unusable};
+    message.resize(load_be16(length.data()));
+    got = co_await stream.read_exactly(message, soon);
+    if (got != message.size()) co_return dns_answer{.outcome = dns_outcome::unusable};
+    dns_answer answer = decode_dns_answer(message, question);
+    if (answer.outcome == dns_outcome::not_ours) answer.outcome = dns_outcome::unusable; // nobody else speaks here
+    co_return answer;
+}
+
+} // namespace corewire

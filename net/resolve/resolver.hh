@@ -1,0 +1,71 @@
+// resolver: names to addresses, by DNS over this shard's own sockets.
+//
+//     cw::resolver names;                                         // /etc/resolv.conf and /etc/hosts
+//     auto addresses = co_await names.resolve("www.example.com"); // std::vector<ip_address>, at least one
+//
+//     resolve --> literal? own table? --> cache --> UDP to each server in turn, TCP for what is longer --> cache --> addresses
+//
+// Throws std::system_error with a resolve_error (what getaddrinfo says); ETIMEDOUT or ECANCELED when the limits come first.
+// A forger has to guess the question's number and the port it left from (RFC 5452), both random, and sees each question once a
+// server. Belongs to the shard that made it, and outlives what waits on it. Bounded: questions at once, answers remembered,
+// foreign datagrams looked at per question.
+#pragma once
+
+#include <corewire/net/resolve/dns_cache.hh>
+#include <corewire/net/resolve/resolve_error.hh>
+#include <corewire/net/resolve/resolver_config.hh>
+#include <corewire/reactor/base/random.hh>
+#include <corewire/reactor/task/semaphore.hh>
+#include <corewire/reactor/task/task.hh>
+#include <corewire/reactor/task/waiter.hh>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace corewire {
+
+enum class address_family : std::uint8_t { any, v4, v6 };
+
+struct resolver_statistics {
+    std::uint64_t asked = 0;        ///< questions sent, by UDP or TCP
+    std::uint64_t answered = 0;     ///< with addresses, or that there are none
+    std::uint64_t from_cache = 0;
+    std::uint64_t by_tcp = 0;       ///< of those asked: the answer was longer than a datagram
+    std::uint64_t silent = 0;       ///< no answer in time, or the server could not be reached
+    std::uint64_t unusable = 0;     ///< answers that are malformed, or refuse
+    std::uint64_t not_ours = 0;     ///< datagrams that answer another question
+};
+
+class resolver {
+public:
+    explicit resolver(resolver_config config = resolver_config::from_system(), std::uint64_t seed = random_seed());
+
+    /// All addresses of `name`, IPv6 first, in the servers' order; an address in text is its own. Short names are tried with
+    /// the search list. "localhost" is never asked for (RFC 6761).
+    task<std::vector<ip_address>> resolve(std::string name, address_family family = address_family::any, wait_limits limits = {});
+
+    const resolver_config& config() const noexcept { return config_; }
+    const resolver_statistics& statistics() const noexcept { return statistics_; }
+    dns_cache& cache() noexcept { return cache_; }
+
+private:
+    using addresses = std::vector<ip_address>;
+    std::optional<addresses> known(const std::string& name, address_family family) const;
+    std::vector<std::string> candidates(const std::string& name) const;
+    task<addresses> look_up(std::string name, address_family family);
+    task<addresses> of_both(std::string name);
+    task<dns_answer> ask(std::string name, dns_type type);
+    task<dns_answer> ask_servers(std::string name, dns_type type);
+    task<dns_answer> ask_server(socket_address server, const dns_question& question);
+    task<dns_answer> by_datagrams(socket_address server, const dns_question& question, time_point give_up);
+    task<dns_answer> by_stream(socket_address server, const dns_question& question, time_point give_up);
+
+    resolver_config config_;
+    dns_cache cache_;
+    random_generator random_;
+    semaphore asking_;
+    resolver_statistics statistics_;
+};
+
+} // namespace corewire
