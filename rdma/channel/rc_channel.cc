@@ -42,6 +42,27 @@ rc_awaiter rc_channel::send(byte_span bytes, wait_limits limits) noexcept {
     return {connection_, r, limits};
 }
 
+rc_awaiter rc_channel::send(std::span<const byte_span> parts, wait_limits limits) noexcept {
+    rc_request r;
+    r.parts = parts;
+    std::uint64_t all = 0;
+    for (const byte_span part : parts) all += part.size();
+    r.size = static_cast<std::uint32_t>(all);
+    if (all > 0xffff'ffff) r.refused = std::errc::message_size;
+    return {connection_, r, limits};
+}
+
+rc_awaiter rc_channel::send_in_place(std::span<const local_region> parts, wait_limits limits) noexcept {
+    rc_request r;
+    r.what = rc_request::kind::send_in_place;
+    r.regions = parts;
+    std::uint64_t all = 0;
+    for (const local_region& part : parts) all += part.size;
+    r.size = static_cast<std::uint32_t>(all);
+    if (all > 0xffff'ffff) r.refused = std::errc::message_size;
+    return {connection_, r, limits};
+}
+
 rc_awaiter rc_channel::send_in_place(local_region bytes, wait_limits limits) noexcept {
     rc_request r;
     r.what = rc_request::kind::send_in_place;

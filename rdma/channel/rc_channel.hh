@@ -63,8 +63,12 @@ public:
     // ---- messages ----
     /// Copies (short ones go inside the work request) and returns; waits only for a credit or for room.
     rc_awaiter send(byte_span bytes, wait_limits limits = {}) noexcept;
+    /// The same for a message in several parts. `parts` itself stays until this returns.
+    rc_awaiter send(std::span<const byte_span> parts, wait_limits limits = {}) noexcept;
     /// Without a copy; returns when the peer's device has it.
     rc_awaiter send_in_place(local_region bytes, wait_limits limits = {}) noexcept;
+    /// Gathered from up to most_regions stretches (EINVAL beyond). `parts` itself stays until this returns.
+    rc_awaiter send_in_place(std::span<const local_region> parts, wait_limits limits = {}) noexcept;
     /// The next message, or the peer's next write_with_immediate(); nothing after the peer's goodbye.
     receive_awaiter receive(wait_limits limits = {}) noexcept { return {connection_, limits}; }
 

@@ -43,6 +43,7 @@ bool rc_connection::start(rc_operation& op) noexcept {
     else if (state_ != state::open) refused = std::errc::broken_pipe;
     else if (r.what == rc_request::kind::send && (r.size > peer_.message_size || r.size > send_stride_)) refused = std::errc::message_size;
     else if (r.what == rc_request::kind::send_in_place && r.size > peer_.message_size) refused = std::errc::message_size;
+    else if (r.regions.size() > std::min(most_regions, pair_->capacity().max_send_sge)) refused = std::errc::invalid_argument;
     else if (takes_read(r.what) && reads_limit_ == 0) refused = std::errc::operation_not_supported;
     if (refused != std::errc{}) {
         op.finish(refused);
@@ -101,7 +102,9 @@ void rc_connection::fill(ibv_send_wr& wr, const rc_request& r) noexcept {
     switch (r.what) {
     case rc_request::kind::send: {
         std::byte* const copy = slot(sequence);
-        if (size != 0) std::memcpy(copy, r.data, size);
+        if (r.parts.empty() && size != 0) std::memcpy(copy, r.data, size);
+        std::byte* next = copy;
+        for (const byte_span part : r.parts) next = std::copy(part.begin(), part.end(), next);
         at = reinterpret_cast<std::uintptr_t>(copy);
         key = memory_.local_key();
         if (size <= pair_->capacity().max_inline_data) wr.send_flags |= IBV_SEND_INLINE, ++counts_.inline_sends;
@@ -133,7 +136,9 @@ void rc_connection::fill(ibv_send_wr& wr, const rc_request& r) noexcept {
     }
     if (r.what == rc_request::kind::write || r.what == rc_request::kind::write_with_immediate || r.what == rc_request::kind::read)
         wr.wr.rdma = {r.remote_address, r.remote_key};
-    if (size != 0) {
+    for (const local_region& each : r.regions)
+        wr.sg_list[wr.num_sge++] = {reinterpret_cast<std::uintptr_t>(each.data), each.size, each.key};
+    if (r.regions.empty() && size != 0) {
         wr.sg_list[0] = {at, size, key};
         wr.num_sge = 1;
     }

@@ -39,10 +39,11 @@ void rc_connection::make_queue_pair() {
     ibv_qp_init_attr a{};
     a.send_cq = a.recv_cq = device_->queue().get();
     a.qp_type = IBV_QPT_RC;
-    a.cap = {options_.send_depth, receives(), 1, 1, options_.inline_bytes};
+    const unsigned regions = std::min(most_regions, static_cast<unsigned>(limits.max_sge));
+    a.cap = {options_.send_depth, receives(), regions, 1, options_.inline_bytes};
     int failed = ::rdma_create_qp(id_, device_->domain().get(), &a);
     if (failed != 0 && errno == EINVAL && options_.inline_bytes != 0) { // more than the device sends inline
-        a.cap = {options_.send_depth, receives(), 1, 1, 0};
+        a.cap = {options_.send_depth, receives(), regions, 1, 0};
         failed = ::rdma_create_qp(id_, device_->domain().get(), &a);
     }
     if (failed != 0)
@@ -52,7 +53,7 @@ void rc_connection::make_queue_pair() {
     stride_ = round_up(options_.message_size, 64);
     send_stride_ = stride_; // longer messages go from registered memory
     memory_ = registered_buffer(*device_, stride_ * receives() + send_stride_ * options_.send_depth);
-    chain_ = std::make_unique<verbs::send_chain>(options_.send_depth, 1);
+    chain_ = std::make_unique<verbs::send_chain>(options_.send_depth, most_regions);
     refill_ = std::make_unique<verbs::receive_chain>(receives(), memory_.local_key());
     for (std::uint32_t i = 0; i < receives(); ++i)
         refill_->add(work_base_ | work_id::receive | i, memory_.data() + stride_ * i, static_cast<std::uint32_t>(stride_));

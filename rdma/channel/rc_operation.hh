@@ -7,14 +7,17 @@
 // reads or writes is the device's until then.
 #pragma once
 
+#include <corewire/reactor/base/bytes.hh>
 #include <corewire/reactor/task/waiter.hh>
 #include <corewire/rdma/verbs/api.hh>
 
 #include <cstdint>
+#include <span>
 
 namespace corewire::rdma {
 
 class rc_connection;
+struct local_region;
 
 struct rc_request {
     enum class kind : std::uint8_t {
@@ -31,6 +34,8 @@ struct rc_request {
     const std::byte* data = nullptr;   ///< ours; of a READ where it goes
     std::uint32_t size = 0;
     std::uint32_t local_key = 0;       ///< of `data`, where that is registered
+    std::span<const byte_span> parts{};      ///< of `send`, instead of `data`: copied one behind the other; `size` in all
+    std::span<const local_region> regions{}; ///< of `send_in_place`, likewise: gathered by the device
     std::uint64_t remote_address = 0;
     std::uint32_t remote_key = 0;
     std::uint32_t immediate = 0;

@@ -25,6 +25,8 @@ struct rc_options {
 constexpr unsigned control_receives = 4;
 /// Work requests kept back for the same.
 constexpr unsigned control_sends = 4;
+/// Stretches of registered memory that one message is gathered from; the device may have fewer.
+constexpr unsigned most_regions = 4;
 
 /// How often the device sends anew what is not acknowledged. The field has three bits, but rdma_rxe (rxe_comp.c, COMPST_ERROR_RETRY)
 /// takes 7 for "for ever", as every device does for a receiver that is not ready: a peer that has gone without a word would never be

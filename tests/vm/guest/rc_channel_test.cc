@@ -77,6 +77,34 @@ BOOST_AUTO_TEST_CASE(messages_come_back_whole_and_in_order) {
     BOOST_TEST(w.r.root_group().failed() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_message_is_put_together_from_parts_and_from_stretches_of_registered_memory) {
+    channel_world w;
+    const std::string header = "header ", long_body(1500, 'b');
+    const std::array<byte_span, 3> parts{bytes_of(header), byte_span{}, bytes_of(long_body)};
+    const std::array<byte_span, 2> brief{bytes_of("a"), bytes_of("bc")}; // goes inline
+    auto ours = w.client.allocate(8192);
+    for (std::size_t i = 0; i < ours.size(); ++i) ours.data()[i] = static_cast<std::byte>('A' + i % 26);
+    const std::array stretches{ours.at(26, 3), ours.at(100, 1000), ours.at(5200, 26), ours.at(0, 1)};
+    const std::vector<rdma::local_region> too_many(rdma::most_regions + 1, ours.at(0, 1));
+    const auto next_text = [](rdma::rc_channel& from) -> task<std::string> {
+        const auto m = co_await from.receive();
+        BOOST_REQUIRE(m.has_value());
+        co_return text_of(m->bytes());
+    };
+    BOOST_TEST((w.run(failure_of(w.client.send(parts))) == std::errc{}));
+    BOOST_TEST(w.run(next_text(w.server)) == header + long_body);
+    BOOST_TEST((w.run(failure_of(w.client.send(brief))) == std::errc{}));
+    BOOST_TEST(w.run(next_text(w.server)) == "abc");
+    BOOST_TEST((w.run(failure_of(w.client.send_in_place(stretches))) == std::errc{}));
+    const std::string got = w.run(next_text(w.server));
+    BOOST_TEST(got.size() == 1030u);
+    BOOST_TEST(got.substr(0, 3) == "ABC");
+    BOOST_TEST(got.substr(1003) == "ABCDEFGHIJKLMNOPQRSTUVWXYZA");
+    BOOST_TEST((w.run(failure_of(w.client.send_in_place(too_many))) == std::errc::invalid_argument));
+    const std::array<byte_span, 2> too_long{bytes_of(long_body), byte_span(ours.data(), 4096)};
+    BOOST_TEST((w.run(failure_of(w.client.send(too_long))) == std::errc::message_size));
+}
+
 BOOST_AUTO_TEST_CASE(a_sender_waits_for_credits_and_no_receive_queue_is_ever_empty) {
     rdma::rc_options few;
     few.receive_depth = 4;
