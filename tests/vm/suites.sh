@@ -1,6 +1,6 @@
 #!/bin/bash
 # The RDMA suites on a real kernel driver, in the virtual machine; then cw-rdma-pingpong between two processes, of which one client
-# is killed in the middle, and cw-rdma-perf, which checks what it has moved. Each program has a bound of its own and says what it was
+# is killed in the middle, cw-rdma-perf, which checks what it has moved, and our TCP and UDP over `verbs-ud`. Each program has a bound of its own and says what it was
 # at when it stalls (guest/bounded); nothing that has failed is tried again.
 # ctest: timeout=400 processors=2 resource_lock=virtual_machine only=release
 set -euo pipefail
@@ -42,6 +42,19 @@ sleep 1
 perf="cw-rdma-perf --connect 192.0.2.2:7474 --from 192.0.2.1 --events"
 for operation in write read fetch-add; do run 30 $perf --operation $operation --size 8192 --count 200 --json; done
 kill -9 $memory
+
+# Our stack over UD datagrams: addresses that this kernel knows nothing of, ARP and all of TCP between two processes.
+cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.2/24 &
+echo=$!
+cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.3/24 --port 9 --discard &
+sink=$!
+sleep 2
+over="cw-pingpong --net=verbs-ud --device rxe0 --address 10.77.0.1/24"
+run 30 $over --connect 10.77.0.2:7 --count 300 --json --statistics
+run 30 $over --connect 10.77.0.2:7 --udp --size 900 --count 300 --json
+run 30 $over --connect 10.77.0.2:7 --connections 16 --pipeline 4 --size 3000 --count 1000 --json
+run 30 $over --connect 10.77.0.3:9 --bulk --size 968 --duration 1 --json --statistics
+for each in $echo $sink; do kill -TERM $each; wait $each || { status=1; echo "vm: cw-echo ended with $?"; }; done
 kill -0 $server || { status=1; echo "vm: the server has gone"; }
 kill -9 $server
 echo "vm: over after $(elapsed) s"
@@ -49,4 +62,4 @@ exit $status
 END
 bin=$COREWIRE_BINARY_DIR/bin
 "$COREWIRE_SOURCE_DIR/tests/vm/run" --timeout 300 --add "$bin/test_vm_guest" --add "$bin/test_rdma_verbs" --add "$bin/cw-rdma-pingpong" \
-    --add "$bin/cw-rdma-perf" "$script"
+    --add "$bin/cw-rdma-perf" --add "$bin/cw-echo" --add "$bin/cw-pingpong" "$script"

@@ -1,0 +1,64 @@
+#!/bin/bash
+# Two virtual machines on one cable, a host each: messages over RDMA, and our TCP/IP over UD datagrams, from kernel to kernel.
+# ctest: timeout=300 processors=2 resource_lock=virtual_machine only=release
+set -euo pipefail
+set -m # the first machine and its QEMU are a process group, to be ended together
+scratch=$(mktemp -d)
+server=
+cleanup() {
+    [[ -z $server ]] || kill -- -"$server" 2>/dev/null || true
+    wait || true
+    rm -rf "$scratch"
+}
+trap cleanup EXIT
+cat >"$scratch/script" <<'END'
+if [ "$VM_HOST" = 1 ]; then
+    cw-rdma-pingpong --address 192.0.2.1 --events &
+    cw-echo --net=verbs-ud --interface eth0 --address 10.77.0.1/24 &
+    nc -l -p 9999 >/dev/null # until the other one has done
+    exit 0
+fi
+status=0
+run() { # SECONDS PROGRAM [ARGUMENT]...
+    echo "vm: $*"
+    bounded "$@" || { status=1; echo "vm: failed: $*"; }
+}
+tries=0
+until ping -c 1 -W 1 192.0.2.1 >/dev/null; do
+    tries=$((tries + 1))
+    [ $tries -lt 60 ] || { echo "vm: the other host does not answer"; exit 1; }
+done
+sleep 3
+for protocol in rc-send rc-write ud; do
+    run 30 cw-rdma-pingpong --connect 192.0.2.1:7472 --from 192.0.2.2 --events --protocol $protocol --count 100 --json
+done
+over="cw-pingpong --net=verbs-ud --interface eth0 --address 10.77.0.2/24 --connect 10.77.0.1:7"
+run 30 $over --count 100 --json
+run 30 $over --connections 8 --size 3000 --count 200 --json
+nc 192.0.2.1 9999 </dev/null
+exit $status
+END
+bin=$COREWIRE_BINARY_DIR/bin
+machine() { # 1|2
+    "$COREWIRE_SOURCE_DIR/tests/vm/run" --timeout 200 --host "$1" --cable "$scratch/cable" --add "$bin/cw-rdma-pingpong" \
+        --add "$bin/cw-echo" --add "$bin/cw-pingpong" "$scratch/script"
+}
+machine 1 >"$scratch/first" 2>&1 &
+server=$!
+for ((tries = 0; tries < 300; ++tries)); do
+    [[ -S $scratch/cable ]] && break
+    if ! kill -0 "$server" 2>/dev/null; then # skipped, most likely
+        status=0
+        wait "$server" || status=$?
+        server=
+        cat "$scratch/first"
+        exit "$status"
+    fi
+    sleep 0.1
+done
+status=0
+machine 2 || status=$?
+[[ $status == 0 ]] || sed 's/^/first: /' "$scratch/first"
+wait "$server" || { sed 's/^/first: /' "$scratch/first"; status=1; }
+server=
+exit "$status"
