@@ -1,5 +1,6 @@
 """Over a real RDMA driver, in one run of the virtual machine of tests/vm: round trips, cw-rdma-pingpong and perftest's ib_send_lat in
-turn; bandwidth, cw-rdma-perf and ib_write_bw. Emulated time says nothing by itself; ratios within one run do."""
+turn; TCP over `verbs-ud` beside them; bandwidth, cw-rdma-perf and ib_write_bw. Emulated time says nothing by itself; ratios within
+one run do."""
 import json
 import math
 import os
@@ -15,6 +16,7 @@ COUNT = 1000
 SIZE = 64
 WRITES = 500
 WRITE_SIZE = 65536
+PROGRAMS = ("cw-rdma-pingpong", "cw-rdma-perf", "cw-echo", "cw-pingpong")
 DEPTH = 128  # writes at a time: perftest's own
 
 SCRIPT = """
@@ -22,11 +24,20 @@ cw-rdma-pingpong --address 192.0.2.2 --size 4096 2>/dev/null &
 server=$!
 cw-rdma-perf --address 192.0.2.2 --events 2>/dev/null &
 memory=$!
-sleep 1
+cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.2/24 --spin-us 3600000000 >/dev/null 2>&1 &
+echo=$!
+sleep 2
+kill -STOP $server $echo # who spins would spin beside the others
 ours() {{
     kill -CONT $server
     bounded 60 cw-rdma-pingpong --connect 192.0.2.2:7472 --from 192.0.2.1 --protocol $1 --size {size} --count {count} --json | sed "s/^/ours $1 /"
-    kill -STOP $server   # or it would spin beside the other
+    kill -STOP $server
+}}
+tcp() {{
+    kill -CONT $echo
+    bounded 60 cw-pingpong --net=verbs-ud --device rxe0 --address 10.77.0.1/24 --spin-us 3600000000 --connect 10.77.0.2:7 \\
+        --size {size} --count {count} --json | sed "s/^/ours tcp /"
+    kill -STOP $echo
 }}
 theirs() {{
     ib_send_lat -c $1 -d rxe1 -x 1 -F -s {size} -n {count} >/dev/null 2>&1 &
@@ -46,9 +57,9 @@ their_writes() {{
     wait $!
 }}
 for run in $(seq {runs}); do
-    ours rc-send; theirs RC; ours ud; theirs UD
+    ours rc-send; tcp; theirs RC; ours ud; theirs UD
 done
-kill -9 $server
+kill -9 $server $echo
 for run in $(seq {runs}); do
     our_writes; their_writes
 done
@@ -57,12 +68,12 @@ kill -9 $memory
 
 
 def sample(source, binaries):
-    """{"ours-rc": [p50 in ns], "theirs-rc": [..], "ours-ud": .., "theirs-ud": .., "ours-write": [bytes/s], "theirs-write": ..}, a value
-    each run."""
+    """{"ours-rc": [p50 in ns], "ours-tcp": [..], "theirs-rc": [..], "ours-ud": .., "theirs-ud": .., "ours-write": [bytes/s],
+    "theirs-write": ..}, a value each run."""
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as script:
         script.write(SCRIPT.format(size=SIZE, count=COUNT, runs=RUNS, write_size=WRITE_SIZE, depth=DEPTH, writes=WRITES))
         script.flush()
-        programs = [word for name in ("cw-rdma-pingpong", "cw-rdma-perf") for word in ("--add", os.path.join(binaries, name))]
+        programs = [word for name in PROGRAMS for word in ("--add", os.path.join(binaries, name))]
         run = subprocess.run([os.path.join(source, "tests/vm/run"), "--timeout", "540", *programs, script.name],
                              capture_output=True, text=True)
     if run.returncode != 0:
@@ -72,12 +83,12 @@ def sample(source, binaries):
 
 
 def parse(output):
-    found = {"ours-rc": [], "theirs-rc": [], "ours-ud": [], "theirs-ud": [], "ours-write": [], "theirs-write": []}
+    found = {"ours-rc": [], "ours-tcp": [], "theirs-rc": [], "ours-ud": [], "theirs-ud": [], "ours-write": [], "theirs-write": []}
     for line in output.splitlines():
-        if ours := re.match(r"ours (rc|ud)\S* (\{.*)", line):
+        if ours := re.match(r"ours (rc|ud|tcp)\S* (\{.*)", line):
             out = json.loads(ours[2])
             if out["errors"]:
-                raise Unmeasurable(f"cw-rdma-pingpong counted {out['errors']} errors")
+                raise Unmeasurable(f"the {ours[1]} ping-pong counted {out['errors']} errors")
             found[f"ours-{ours[1]}"].append(out["rtt_ns"]["p50"])
         elif ours := re.match(r"ours write (\{.*)", line):
             out = json.loads(ours[1])

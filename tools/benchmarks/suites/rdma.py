@@ -37,8 +37,8 @@ class Rdma:
 
 
     def in_the_vm(self):
-        self.programs.path("cw-rdma-pingpong")
-        self.programs.path("cw-rdma-perf")
+        for each in rdma_vm.PROGRAMS:
+            self.programs.path(each)
         source = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
         return rdma_vm.sample(source, os.path.join(os.path.abspath(self.programs.build), "bin"))
 
@@ -50,6 +50,13 @@ def against_perftest(kind):
         tool = "ib_write_bw" if kind == "write" else "ib_send_lat"
         return Figure(statistics.median(ours), statistics.median(theirs), f"{tool}, in turn in the same machine", samples=ours)
     return compute
+
+
+def tcp_against_rc(samples):
+    sample = samples["rdma-vm"][0]
+    tcp, rc = sample["ours-tcp"], sample["ours-rc"]
+    return Figure(statistics.median(tcp), statistics.median(rc), "cw-rdma-pingpong --protocol rc-send, in turn in the same machine",
+                  samples=tcp)
 
 
 def counted(leg):
@@ -87,4 +94,6 @@ def rows(programs, seconds, cleanup):
             ("rdma-vm",), (Target("ratio", "<=", 1.15),), against_perftest("ud")),
         Row("rdma-write-vs-perftest", "64 KiB RC writes over rdma_rxe in the virtual machine, 128 at a time", "bytes/s",
             ("rdma-vm",), (Target("ratio", ">=", 0.95),), against_perftest("write")),
+        Row("tcp-64B-verbs-ud-vs-rc", "64-byte TCP round trip over verbs-ud and rdma_rxe in the virtual machine, both ends spinning",
+            "ns", ("rdma-vm",), (Target("ratio", "<=", 2.0),), tcp_against_rc),
     ], {leg.name: leg for leg in legs}
