@@ -3,6 +3,7 @@
 option(COREWIRE_TESTS "Build the tests" ON)
 option(COREWIRE_WERROR "Treat warnings as errors" ON)
 option(COREWIRE_LTO "Link the programs with link-time optimisation (g++ only)" OFF)
+option(COREWIRE_TEST_PCH "Compile what all tests include once (hides an include that is missing in a test)" OFF)
 option(COREWIRE_CCACHE "Use ccache when it is installed" ON)
 set(COREWIRE_SANITIZE "" CACHE STRING "Sanitizers for everything, e.g. address,undefined")
 set(COREWIRE_TEST_PREFIX "" CACHE STRING "Put before each test's name, to tell builds apart in one CTest run")

@@ -59,6 +59,15 @@ target_compile_options(corewire_test_support PRIVATE ${COREWIRE_TEST_OPTIMISATIO
 target_link_libraries(corewire_test_support PUBLIC corewire_runtime Boost::unit_test_framework
                       PkgConfig::CLI11 PkgConfig::nlohmann_json)
 
+# What nearly every test includes costs more than the test. The programs reuse what the support library has compiled, for which
+# their flags must be the same.
+if(COREWIRE_TEST_PCH)
+    target_precompile_headers(corewire_test_support PRIVATE <boost/test/unit_test.hpp> <algorithm> <array> <chrono> <coroutine> <cstring>
+                              <fstream> <functional> <map> <memory> <optional> <sstream> <stdexcept> <string> <system_error> <thread> <vector>
+                              <fmt/format.h>)
+    set_target_properties(corewire_test_support PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+endif()
+
 add_library(corewire_test_main STATIC "${CMAKE_SOURCE_DIR}/cmake/test_main.cc")
 target_link_libraries(corewire_test_main PUBLIC corewire_test_support)
 
@@ -99,6 +108,10 @@ foreach(folder IN LISTS folders)
         target_link_libraries(${program} PRIVATE corewire_test_main ${TEST_LIBRARIES})
         target_link_options(${program} PRIVATE ${COREWIRE_NO_LTO_LINK})
         target_compile_options(${program} PRIVATE ${COREWIRE_TEST_OPTIMISATION})
+        if(COREWIRE_TEST_PCH)
+            target_precompile_headers(${program} REUSE_FROM corewire_test_support)
+            set_target_properties(${program} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+        endif()
         if(NOT TEST_ENTRIES)
             continue()
         endif()
