@@ -58,9 +58,11 @@ cw::task<> serve_frames(cw::app& app, const echo_options& options) {
     return options.discard ? swallow_frames(app) : bounce_frames(app);
 }
 
-cw::task<> serve_sockets(const cw::app& app, const echo_options& options) {
-    auto listener = cw::tcp_listener::bind({cw::ipv4::any(), options.port}, {.stream = {.no_delay = true}});
-    auto datagrams = cw::udp_socket::bind({cw::ipv4::any(), options.port});
+cw::task<> serve_sockets(cw::app& app, const echo_options& options) {
+    // At `::` for both families.
+    const cw::net_address any = app.network().address6 ? cw::net_address(cw::ipv6::any()) : cw::net_address(cw::ipv4::any());
+    auto listener = cw::tcp_listener::bind({any, options.port}, {.stream = {.no_delay = true}});
+    auto datagrams = cw::udp_socket::bind({any, options.port});
     cw::task_group udp("udp echo");
     udp.spawn(cw::echo::serve_datagrams(datagrams, options.sockperf ? cw::echo::udp_format::sockperf
                                                                     : cw::echo::udp_format::plain));

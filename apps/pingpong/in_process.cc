@@ -7,6 +7,7 @@
 #include <corewire/apps/pingpong/bulk.hh>
 #include <corewire/apps/pingpong/short_client.hh>
 #include <corewire/apps/pingpong/tcp_client.hh>
+#include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/shard/remote_call.hh>
 #include <corewire/reactor/task/task_group.hh>
@@ -21,7 +22,10 @@ constexpr unsigned server_shard = 0;
 constexpr unsigned client_shard = 1;
 
 /// Where the server listens: see network_setup's addresses of a wire.
-const ipv4 server_address(10, 99, 0, 1);
+net_address server_address(const workload& load) {
+    if (load.over_ipv6) return network_setup::wire_address6(0).address();
+    return network_setup::wire_address(0).address();
+}
 
 /// Makes another provider the current one, while connections are opened.
 class provider_scope {
@@ -73,7 +77,7 @@ task<> in_process::server() {
 }
 
 task<> in_process::serve_streams() {
-    auto listener = tcp_listener::bind({server_address, server_port}, {.stream = stream_options(load_)});
+    auto listener = tcp_listener::bind({server_address(load_), server_port}, {.stream = stream_options(load_)});
     task_group accepting("accept");
     echo::server serve = echo::serve;
     if (load_.bulk) {
@@ -92,7 +96,7 @@ task<> in_process::serve_streams() {
 }
 
 task<> in_process::serve_datagrams() {
-    auto socket = udp_socket::bind({server_address, server_port});
+    auto socket = udp_socket::bind({server_address(load_), server_port});
     task_group serving("udp echo");
     serving.spawn(echo::serve_datagrams(socket, echo::udp_format::plain));
     co_await say_ready();
@@ -118,7 +122,7 @@ task<> in_process::client(port& device, socket_provider* through) {
         if (load_.what == protocol::raw) {
             client_.result = co_await run_raw_client(load_, device, board_);
         } else {
-            client_.result = co_await run_clients(load_, {server_address, server_port}, 0, board_);
+            client_.result = co_await run_clients(load_, {server_address(load_), server_port}, 0, board_);
         }
     } catch (...) {
         failure = std::current_exception();

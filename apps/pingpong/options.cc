@@ -12,7 +12,7 @@ namespace corewire::pingpong {
 namespace {
 
 constexpr std::uint32_t most_in_flight = 1u << 20; ///< bytes on one connection: what a socket's buffers hold
-constexpr std::uint32_t largest_datagram = 1472;   ///< UDP payload of an Ethernet frame
+constexpr std::uint32_t largest_datagram = 1472;   ///< UDP payload of an Ethernet frame; over IPv6 20 bytes less
 constexpr std::uint32_t largest_frame = 1500;      ///< payload of an Ethernet frame
 constexpr std::uint32_t number_size = 8;           ///< a message without an order carries its number (flights.hh)
 constexpr double default_warmup = 0.1;             ///< seconds, in runs by time; runs by count have none
@@ -34,7 +34,7 @@ void check_message(const options& o) {
     const bool ordered = o.load.what == protocol::tcp;
     require(ordered || o.load.size >= number_size,
             fmt::format("--size {}: a datagram or frame needs {} bytes for its number", o.load.size, number_size));
-    const std::uint32_t largest = o.raw && o.load.bulk ? largest_frame : largest_datagram;
+    const std::uint32_t largest = o.raw && o.load.bulk ? largest_frame : largest_datagram - (o.ipv6 ? 20 : 0);
     require(ordered || o.load.size <= largest,
             fmt::format("--size {}: a datagram or frame carries at most {} bytes", o.load.size, largest));
     require(std::uint64_t{o.load.size} * o.load.pipeline <= most_in_flight,
@@ -52,6 +52,7 @@ void check_peer(const options& o, const network_options& network) {
     }
     require(!o.same_core, "--same-core is for --net=wire");
     require(!o.load.brief, "--short is for --net=wire: its server closes first");
+    require(!o.ipv6, "--ipv6 is for --net=wire: elsewhere --connect says it");
     require(o.drop_every == 0, "--drop-every is for --net=wire");
     require(o.raw || !o.connect.empty(), "--connect HOST:PORT is missing (or --net=wire, for both ends in one process)");
     require(!o.raw || o.connect.empty(), "--raw finds its peer (cw-echo --raw) by itself: leave --connect out");
@@ -91,6 +92,7 @@ void add_options(CLI::App& to, options& o) {
     to.add_option("--warmup", o.warmup, "Seconds before measuring begins (default 0.1; 0 with --count)")
         ->check(CLI::Range(0.0, 3600.0));
     to.add_flag("--same-core", o.same_core, "wire: both ends on one core");
+    to.add_flag("--ipv6", o.ipv6, "wire: over IPv6");
     to.add_option("--drop-every", o.drop_every, "wire: lose every N-th frame that the client sends")->type_name("N");
     to.add_flag("--json", o.json, "Print one JSON object");
     to.add_flag("--statistics", o.statistics, "Add the port's counters to the JSON");
@@ -106,6 +108,8 @@ void check(options& o, network_options& network, bool cores_given) {
     o.load.warmup = to_duration(o.warmup >= 0 ? o.warmup : o.load.count ? 0 : default_warmup);
     check_message(o);
     check_peer(o, network);
+    network.wire_ipv6 = o.ipv6;
+    o.load.over_ipv6 = o.ipv6;
     if (!o.connect.empty()) {
         try {
             o.server = named_address::parse(o.connect);

@@ -14,6 +14,7 @@ struct options {
     workload load;
     std::optional<named_address> server{}; ///< --connect
     bool same_core = false;
+    bool ipv6 = false;
     bool json = false;
     bool statistics = false;
     std::uint32_t drop_every = 0; ///< wire: every n-th frame that the client sends is lost; 0: none

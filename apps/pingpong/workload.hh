@@ -23,6 +23,7 @@ inline const char* name_of(protocol p) noexcept {
 
 struct workload {
     protocol what = protocol::tcp;
+    bool over_ipv6 = false;         ///< wire
     bool bulk = false;              ///< one-way stream instead of round trips (TCP, or bare frames)
     bool brief = false;             ///< a connection for each message (TCP)
     std::uint32_t size = 64;        ///< bytes a message

@@ -25,7 +25,7 @@ std::uint64_t effective_capabilities() {
 
 network_choice best_of(const network_options& o, const host_facts& facts) {
     using enum network_kind;
-    const bool wants_stack = o.address.has_value() || o.shared;
+    const bool wants_stack = o.has_address() || o.shared;
     if (facts.interface_exists && wants_stack)
         return facts.may_administer
                    ? network_choice{xdp, fmt::format("{} is a network interface, and this process may attach to it", o.interface)}
@@ -33,10 +33,10 @@ network_choice best_of(const network_options& o, const host_facts& facts) {
                                                         o.interface)};
     if (facts.interface_exists)
         return {kernel, fmt::format("using {} needs --address A.B.C.D/LENGTH (or --shared) as well", o.interface)};
-    if (o.address && facts.may_make_taps)
+    if (o.has_address() && facts.may_make_taps)
         return {tap, o.interface.empty() ? "there is an --address and no --interface"
                                          : fmt::format("there is no interface {} yet", o.interface)};
-    if (o.address) return {kernel, "making a tap interface needs root (CAP_NET_ADMIN) and /dev/net/tun"};
+    if (o.has_address()) return {kernel, "making a tap interface needs root (CAP_NET_ADMIN) and /dev/net/tun"};
     return {kernel, "there is no --interface and no --address"};
 }
 

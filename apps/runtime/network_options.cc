@@ -11,15 +11,25 @@ namespace corewire {
 
 namespace {
 
-/// Sets `target` from text, or refuses with `what it should look like`.
-template <typename T>
-CLI::callback_t parsed_as(const char* option, std::optional<T>& target, const char* looks_like) {
-    return [option, &target, looks_like](const CLI::results_t& values) {
-        const std::optional<T> value = T::parse(values.front());
-        if (!value) throw CLI::ValidationError(option, fmt::format("'{}' is not {}", values.front(), looks_like));
-        target = value;
+/// An option that is given once for each family: sets `four` or `six` from text, or refuses with `what it should look like`.
+template <typename Four, typename Six>
+void add_for_both(CLI::Option_group& group, const char* option, std::optional<Four>& four, std::optional<Six>& six,
+                  const char* looks_like, const char* help, const char* type) {
+    const auto parse = [option, &four, &six, looks_like](const CLI::results_t& values) {
+        four.reset();
+        six.reset();
+        for (const std::string& text : values) {
+            const std::optional<Four> a = Four::parse(text);
+            const std::optional<Six> b = a ? std::nullopt : Six::parse(text);
+            if (!a && !b) throw CLI::ValidationError(option, fmt::format("'{}' is not {}", text, looks_like));
+            if ((a && four) || (b && six))
+                throw CLI::ValidationError(option, fmt::format("'{}': there is one already; give one of IPv4 and one of IPv6", text));
+            if (a) four = a;
+            else six = b;
+        }
         return true;
     };
+    group.add_option(option, parse, help)->type_name(type)->expected(1, 2)->allow_extra_args(false);
 }
 
 void refuse_unless(bool holds, const std::string& why) {
@@ -41,10 +51,10 @@ void check_foreign_options(const network_options& o) {
     using enum network_kind;
     only_for(!o.device.empty(), "--device", {verbs, verbs_ud});
     only_for(!o.interface.empty(), "--interface", {verbs, verbs_ud, xdp, tap});
-    only_for(o.address.has_value(), "--address", {verbs, verbs_ud, xdp, tap});
-    only_for(o.gateway.has_value(), "--gateway", {verbs, verbs_ud, xdp, tap});
+    only_for(o.has_address(), "--address", {verbs, verbs_ud, xdp, tap});
+    only_for(o.gateway.has_value() || o.gateway6.has_value(), "--gateway", {verbs, verbs_ud, xdp, tap});
     only_for(o.vlan != 0, "--vlan", {verbs, xdp, tap});
-    only_for(o.host_address.has_value(), "--host-address", {tap});
+    only_for(o.host_address.has_value() || o.host_address6.has_value(), "--host-address", {tap});
     only_for(o.mtu.has_value(), "--mtu", {wire, tap});
     only_for(o.shared, "--shared", {xdp});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
@@ -56,7 +66,33 @@ void check_foreign_options(const network_options& o) {
     }
 }
 
+void check_ipv6_addresses(const network_options& o) {
+    const auto of_one_host = [](const ipv6& a) { return !a.is_multicast() && !a.is_any() && !a.is_loopback() && !a.is_mapped(); };
+    const std::string ours = o.address6 ? to_string(*o.address6) : "";
+    if (o.address6) {
+        refuse_unless(o.address6->length() >= 1 && of_one_host(o.address6->address()) && !o.address6->address().is_link_local(),
+                      fmt::format("--address: {} is not the address of a host on a network", ours));
+        refuse_unless(!o.shared, "--address: with --shared the kernel's IPv6 stays the kernel's: leave the IPv6 address out");
+        refuse_unless(o.net != network_kind::verbs && o.net != network_kind::verbs_ud,
+                      fmt::format("--address: --net={} carries IPv4 only: leave the IPv6 address out", name_of(o.net)));
+    }
+    if (o.gateway6) {
+        refuse_unless(o.address6.has_value(), "--gateway needs --address of its family beside it");
+        const ipv6& to = *o.gateway6;
+        refuse_unless(of_one_host(to) && to != o.address6->address() && (to.is_link_local() || o.address6->contains(to)),
+                      fmt::format("--gateway: {} is not another host on the network of --address {}", to_string(to), ours));
+    }
+    if (o.host_address6) {
+        refuse_unless(o.address6.has_value(), "--host-address needs --address of its family beside it");
+        const ipv6& host = o.host_address6->address();
+        refuse_unless(o.address6->contains(host) && host != o.address6->address(),
+                      fmt::format("--host-address: {} is not another host on the network of --address {}",
+                                  to_string(*o.host_address6), ours));
+    }
+}
+
 void check_addresses(const network_options& o) {
+    check_ipv6_addresses(o);
     if (o.address) {
         const ip_prefix& p = *o.address;
         const ipv4 host = p.address();
@@ -74,7 +110,8 @@ void check_addresses(const network_options& o) {
     if (o.vlan != 0) {
         refuse_unless(!o.shared, "--vlan: the kernel's own address is on its VLAN interface, which --shared does not reach: give "
                                  "--address A.B.C.D/LENGTH instead of --shared");
-        refuse_unless(!o.host_address, fmt::format("--host-address is the kernel's end without a VLAN: leave it out, and give the kernel "
+        refuse_unless(!o.host_address && !o.host_address6,
+                      fmt::format("--host-address is the kernel's end without a VLAN: leave it out, and give the kernel "
                                                    "an interface in VLAN {0} (`ip link add link IFNAME name IFNAME.{0} type vlan id {0}`)",
                                                    o.vlan));
     }
@@ -134,21 +171,18 @@ void add_network_options(CLI::App& to, network_options& o) {
     group.add_option("--device", o.device, "verbs, verbs-ud: the RDMA device, like mlx5_0 (or --interface)")->type_name("NAME");
     group.add_option("--interface", o.interface, "xdp, verbs, verbs-ud: the network interface; tap: a name for the new one")
         ->type_name("IFNAME");
-    group.add_option("--address", parsed_as("--address", o.address, "an address and the length of its network, like 192.0.2.2/24"),
-                     "Our address and the length of its network")->type_name("A.B.C.D/LENGTH");
-    group.add_option("--gateway", parsed_as("--gateway", o.gateway, "an IPv4 address, like 192.0.2.1"),
-                     "Next hop to other networks")->type_name("A.B.C.D");
+    add_for_both(group, "--address", o.address, o.address6, "an address and the length of its network, like 192.0.2.2/24",
+                 "Our address and the length of its network (192.0.2.2/24, 2001:db8::2/64; once for each family)", "ADDRESS/LENGTH");
+    add_for_both(group, "--gateway", o.gateway, o.gateway6, "an IPv4 address, like 192.0.2.1, or an IPv6 one",
+                 "Next hop to other networks (once for each family)", "ADDRESS");
     group
         .add_option_function<unsigned>("--vlan", [&o](unsigned id) { o.vlan = static_cast<std::uint16_t>(id); },
                                        "The VLAN that we are in, 1 to 4094 (default: frames without a tag)")
         ->check(CLI::Range(1u, 4094u))
         ->type_name("N");
-    group
-        .add_option(
-            "--host-address",
-            parsed_as("--host-address", o.host_address, "an address and the length of its network, like 192.0.2.1/24"),
-            "tap: the kernel's end of the cable")
-        ->type_name("A.B.C.D/LENGTH");
+    add_for_both(group, "--host-address", o.host_address, o.host_address6,
+                 "an address and the length of its network, like 192.0.2.1/24", "tap: the kernel's end of the cable (once for each family)",
+                 "ADDRESS/LENGTH");
     group
         .add_option("--cores", o.cores,
                     "A count (2), CPUs (0-3,6), or core:2-5, numa:0, package:1, pu:7, all (default: as many as the "
@@ -199,13 +233,13 @@ void check_network_options(const network_options& o, bool ports_only) {
     refuse_unless(o.vlan == 0 || !ports_only, "--raw bounces bare frames, which no stack puts a tag on: leave --vlan out");
     if (o.net == network_kind::xdp) {
         refuse_unless(!o.interface.empty(), "--net=xdp needs --interface IFNAME: the network interface to use");
-        refuse_unless(o.address.has_value() || o.shared || ports_only,
+        refuse_unless(o.has_address() || o.shared || ports_only,
                       "--net=xdp needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
     }
     if (o.net == network_kind::verbs) {
         refuse_unless(!o.device.empty() || !o.interface.empty(),
                       "--net=verbs needs --device NAME (`ibv_devices` lists them) or --interface IFNAME");
-        refuse_unless(o.address.has_value() || o.shared || ports_only,
+        refuse_unless(o.has_address() || o.shared || ports_only,
                       "--net=verbs needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
     }
     if (o.net == network_kind::verbs_ud) {
@@ -216,7 +250,7 @@ void check_network_options(const network_options& o, bool ports_only) {
                       "--net=verbs-ud needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
     }
     if (o.net == network_kind::tap)
-        refuse_unless(o.address.has_value() || ports_only,
+        refuse_unless(o.has_address() || ports_only,
                       "--net=tap needs --address A.B.C.D/LENGTH (and --host-address for the kernel's end)");
 }
 

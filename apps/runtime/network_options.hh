@@ -4,7 +4,7 @@
 #include <corewire/net/port/wrap/faulty_port.hh>
 #include <corewire/net/port/xdp/xdp_device.hh>
 #include <corewire/net/socket/congestion.hh>
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/time.hh>
 
 #include <optional>
@@ -35,9 +35,14 @@ struct network_options {
     std::string interface{};                   ///< xdp, verbs, verbs-ud: an existing one; tap: the name of the new one
     std::optional<ip_prefix> address{};        ///< ours, with the length of the network: 192.0.2.2/24
     std::optional<ipv4> gateway{};             ///< next hop off that network
+    std::optional<ipv6_prefix> address6{};     ///< the same of IPv6: 2001:db8::2/64. Either, or both
+    std::optional<ipv6> gateway6{};
     std::optional<std::uint32_t> mtu{};        ///< wire, tap: bytes of IP packet; unset: 1,500
     std::uint16_t vlan = 0;                    ///< 1 to 4094: frames carry this VLAN's tag; 0: none
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
+    std::optional<ipv6_prefix> host_address6{};
+    bool wire_ipv6 = false;                    ///< wire: its ends have IPv6 addresses, too
+    bool has_address() const noexcept { return address.has_value() || address6.has_value(); }
     std::string cores = "all";                 ///< see reactor/topology/cpu_selection.hh
     std::string placement_file{};              ///< instead of `cores`: see reactor/topology/placement.hh
     std::vector<std::string> shards{};         ///< the same, one by one: "pu:33,numa:1,queue:0"

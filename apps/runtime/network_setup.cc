@@ -15,6 +15,8 @@
 #include <corewire/net/stack/tcp_tuning.hh>
 #include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/shard/runtime.hh>
+#include <corewire/reactor/task/sleep.hh>
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -33,15 +35,17 @@ constexpr log_event<log_text<32>> pieces_missing{
     "`ethtool -K THEIR_END tso off gso off`"};
 
 /// Two owners of one address answer each other's peers with resets.
-void refuse_address_of_kernel(ipv4 address) {
+void refuse_address_of_kernel(const net_address& address) {
     ifaddrs* all = nullptr;
     if (::getifaddrs(&all) != 0) return;
     const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> keep(all, ::freeifaddrs);
     for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-        if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-        sockaddr_in has{};
-        std::memcpy(&has, each->ifa_addr, sizeof has);
-        if (ntohl(has.sin_addr.s_addr) == address.value())
+        if (each->ifa_addr == nullptr) continue;
+        const auto* bytes = reinterpret_cast<const std::byte*>(each->ifa_addr);
+        bool taken = false;
+        if (each->ifa_addr->sa_family == AF_INET) taken = address == ipv4::load(bytes + offsetof(sockaddr_in, sin_addr));
+        if (each->ifa_addr->sa_family == AF_INET6) taken = address == ipv6::load(bytes + offsetof(sockaddr_in6, sin6_addr));
+        if (taken)
             throw setup_error(fmt::format("--address: the kernel has {} itself, on {}: choose an address that is free",
                                           to_string(address), each->ifa_name));
     }
@@ -60,8 +64,10 @@ void require_kernels_congestion(congestion_algorithm how) try {
 
 network_setup::network_setup(const network_options& options, network_plan plan)
     : options_(options), plan_(std::move(plan)), parts_(plan_.shards) {
-    if (options.address && !options.shared && !plan_.ports_only && plan_.kind != network_kind::kernel)
-        refuse_address_of_kernel(options.address->address());
+    if (!options.shared && !plan_.ports_only && plan_.kind != network_kind::kernel) {
+        if (options.address) refuse_address_of_kernel(options.address->address());
+        if (options.address6) refuse_address_of_kernel(options.address6->address());
+    }
     switch (plan_.kind) {
     case network_kind::tap: open_tap(options); break;
     case network_kind::wire: open_wire(); break;
@@ -90,6 +96,7 @@ void network_setup::open_tap(const network_options& options) {
     tap_options tap;
     if (!options.interface.empty()) tap.interface = options.interface;
     tap.host_address = options.host_address;
+    tap.host_address6 = options.host_address6;
     tap.queues = plan_.shards;
     if (options.mtu) tap.mtu = *options.mtu;
     auto ports = tap_port::open(tap);
@@ -123,7 +130,27 @@ void network_setup::open_xdp(const network_options& options) {
                                       plan_.shards, xdp_->info().queues));
     deal_queues();
     if (options.shared) share_address();
-    else if (options.address) xdp_->own(options.address->address());
+    else own_addresses();
+}
+
+/// Link-local addresses are the MAC's, unless the MAC is the kernel's, too: then one made from it and our own address.
+std::optional<std::uint64_t> network_setup::link_identifier() const {
+    if (!xdp_ || !options_.address6) return std::nullopt;
+    unsigned char bytes[22];
+    store_be64(reinterpret_cast<std::byte*>(bytes), xdp_->info().mac.value() << 16);
+    std::memcpy(bytes + 6, options_.address6->address().octets().data(), 16);
+    return siphash({0x6c696e6b, 0x6c6f63616c}, bytes);
+}
+
+/// What the XDP program takes from the kernel.
+void network_setup::own_addresses() {
+    if (options_.address) xdp_->own(options_.address->address());
+    if (!options_.address6) return;
+    const ipv6 link_local = wire::with_identifier(wire::link_local_address({}), *link_identifier());
+    for (const ipv6& each : {options_.address6->address(), link_local}) {
+        xdp_->own(each);
+        xdp_->own(each.solicited_node());
+    }
 }
 
 /// The kernel's address: the one that --address names, or its first on the interface.
@@ -177,16 +204,31 @@ ip_prefix network_setup::wire_address(unsigned end) noexcept {
     return {ipv4(10, 99, 0, static_cast<std::uint8_t>(1 + end)), 24};
 }
 
+ipv6_prefix network_setup::wire_address6(unsigned end) noexcept {
+    return {ipv6(ipv6::octet_array{0xfd, 0, 0, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(1 + end)}), 64};
+}
+
 stack_config network_setup::config_for(unsigned shard, bool far) const {
     stack_config config;
     choose_congestion(config.tcp, options_.congestion);
     config.tcp.ecn |= options_.ecn;
     if (plan_.kind == network_kind::wire) {
         config.address = wire_address(far ? 1 : shard);
+        if (options_.wire_ipv6) {
+            config.ipv6.emplace();
+            config.ipv6->address = wire_address6(far ? 1 : shard);
+            config.ipv6->duplicate_probes = 0; // a cable of ours: nobody else is there
+        }
         return config;
     }
-    config.address = *options_.address;
+    config.address = options_.address.value_or(ip_prefix(ipv4::any(), 32));
     config.gateway = options_.gateway;
+    if (options_.address6) {
+        config.ipv6.emplace();
+        config.ipv6->address = options_.address6;
+        config.ipv6->gateway = options_.gateway6;
+        config.ipv6->identifier = link_identifier();
+    }
     config.vlan = options_.vlan;
     config.announce = shard == 0; // one address, one announcement
     config.ask_for_address = true;
@@ -226,6 +268,15 @@ void network_setup::set_up(unsigned shard) {
     if (mine.steering) mine.near.stack->set_steering(std::move(mine.steering));
     if (mine.share) mine.share->follow(*mine.near.stack);
     if (mine.near.stack) provider = static_cast<socket_provider*>(mine.near.stack.get());
+}
+
+task<> network_setup::after_address_detection(unsigned shard, std::function<task<>()> body) {
+    network_stack* const mine = stack(shard);
+    const ipv6_output* const six = mine == nullptr ? nullptr : mine->ip().six();
+    while (six != nullptr && six->addresses().any_tentative() && !this_shard::stopping().stop_requested())
+        co_await sleep_for(std::chrono::milliseconds{10});
+    task<> rest = body();
+    co_await rest;
 }
 
 void network_setup::begin_stop(unsigned shard) noexcept {

@@ -11,6 +11,7 @@
 #include <corewire/net/port/port.hh>
 #include <corewire/net/socket/orderly_stop.hh>
 #include <corewire/net/stack/config.hh>
+#include <corewire/reactor/task/task.hh>
 #include <corewire/reactor/topology/placement.hh>
 
 #include <functional>
@@ -59,6 +60,8 @@ public:
     /// True while a connection that nobody holds any more has bytes, or its FIN, to deliver.
     bool lingers(unsigned shard) const;
     void tear_down(unsigned shard) noexcept;
+    /// Runs `body` when duplicate address detection (RFC 4862) has found our IPv6 addresses free, which takes two seconds at most.
+    task<> after_address_detection(unsigned shard, std::function<task<>()> body);
 
     network_kind kind() const noexcept { return plan_.kind; }
     port* device(unsigned shard, bool far = false) const noexcept;
@@ -66,6 +69,8 @@ public:
 
     /// A wire's addresses: 10.99.0.1 is shard 0 (or the near end), 10.99.0.2 shard 1 (or the far end).
     static ip_prefix wire_address(unsigned end) noexcept;
+    /// fd00:63::1 and fd00:63::2, if they were asked for.
+    static ipv6_prefix wire_address6(unsigned end) noexcept;
 
 private:
     /// One port and what stands on it.
@@ -86,6 +91,8 @@ private:
     void open_tap(const network_options& options);
     void open_wire();
     void open_xdp(const network_options& options);
+    std::optional<std::uint64_t> link_identifier() const;
+    void own_addresses();
     void share_address();
     void deal_queues();
     std::unique_ptr<port> open_xdp_port(unsigned shard);

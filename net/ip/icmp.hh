@@ -10,6 +10,7 @@
 #include <corewire/net/ip/token_bucket.hh>
 #include <corewire/net/wire/icmp.hh>
 #include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/time.hh>
 
 #include <cstdint>
@@ -28,19 +29,19 @@ enum class icmp_error_kind : std::uint8_t {
     parameter_problem,    ///< soft: EPROTO
 };
 
-/// What an ICMP error tells about one of our own datagrams. Whoever has the flow checks it (TCP: that the sequence number is
+/// What an ICMP or ICMPv6 error tells about one of our own datagrams. Whoever has the flow checks it (TCP: that the sequence number is
 /// one it has in flight, RFC 5927 4.1) before it believes anything.
 struct icmp_report {
     icmp_error_kind kind = icmp_error_kind::none;
     std::uint16_t mtu = 0;           ///< fragmentation_needed: the next hop's, 0 if the router did not say
     std::uint16_t quoted_length = 0; ///< bytes of IP datagram that was too long, header included
     wire::ip_protocol protocol{};
-    ipv4 local;                 ///< the quoted source: one of our addresses
-    ipv4 remote;                ///< the quoted destination
+    net_address local;          ///< the quoted source: one of our addresses
+    net_address remote;         ///< the quoted destination
     std::uint16_t local_port = 0;
     std::uint16_t remote_port = 0;
     std::uint32_t sequence = 0; ///< TCP's sequence number of the quoted segment
-    ipv4 reporter;              ///< who sent the error
+    net_address reporter;       ///< who sent the error
 };
 
 struct icmp_options {

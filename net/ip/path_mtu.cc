@@ -13,7 +13,7 @@ std::uint32_t plateau_below(std::uint32_t length) noexcept {
     return 68;
 }
 
-path_mtu path_mtu_cache::find(time_point now, ipv4 destination) const noexcept {
+path_mtu path_mtu_cache::find(time_point now, const net_address& destination) const noexcept {
     for (std::size_t i = 0; i < used_; ++i) {
         const entry& e = entries_[i];
         if (e.destination == destination && now < e.expiry) return {e.mtu};
@@ -21,15 +21,16 @@ path_mtu path_mtu_cache::find(time_point now, ipv4 destination) const noexcept {
     return {link_mtu_};
 }
 
-path_mtu path_mtu_cache::on_too_big(time_point now, ipv4 destination, std::uint32_t reported,
+path_mtu path_mtu_cache::on_too_big(time_point now, const net_address& destination, std::uint32_t reported,
                                     std::uint32_t quoted_length) noexcept {
     const path_mtu before = find(now, destination);
     // RFC 1191 5: a router of old says nothing. RFC 1191 7.1's note on 4.2BSD (a total length with the header added)
     // needs no care: an estimate that doesn't shrink is ignored, and the next report is for a shorter datagram.
     std::uint32_t mtu = reported != 0 ? reported : plateau_below(std::min(quoted_length, before.bytes));
-    if (mtu < minimum) {
+    const std::uint32_t least = destination.is_v4() ? minimum : ipv6_minimum; // RFC 8201 4 (MUST NOT go below)
+    if (mtu < least) {
         ++below_minimum_;
-        mtu = minimum;
+        mtu = least;
     }
     if (mtu >= before.bytes) {
         ++ignored_;
@@ -41,7 +42,7 @@ path_mtu path_mtu_cache::on_too_big(time_point now, ipv4 destination, std::uint3
     return {mtu};
 }
 
-path_mtu_cache::entry* path_mtu_cache::slot_for(time_point now, ipv4 destination) noexcept {
+path_mtu_cache::entry* path_mtu_cache::slot_for(time_point now, const net_address& destination) noexcept {
     entry* oldest = nullptr;
     for (std::size_t i = 0; i < used_; ++i) {
         entry& e = entries_[i];

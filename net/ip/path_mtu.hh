@@ -1,11 +1,12 @@
-// What is known of the MTU on the way to a destination (RFC 1191), learnt from ICMP fragmentation-needed.
+// What is known of the MTU on the way to a destination (RFC 1191, RFC 8201), learnt from ICMP fragmentation-needed and ICMPv6
+// packet-too-big.
 //
 // One interface's, on one shard. Bounded: 256 destinations; the one that expires first makes room. An estimate is
 // forgotten after 10 minutes, and the next packets try the link's MTU again (RFC 1191 6.3).
 // Whoever calls on_too_big() has checked the report against a flow of its own: the cache believes it.
 #pragma once
 
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/time.hh>
 
 #include <array>
@@ -24,14 +25,15 @@ public:
     static constexpr std::size_t max_entries = 256;
     /// Bytes. A forged report cannot push us below it (RFC 1191 3 allows 68; Linux's min_pmtu is 552).
     static constexpr std::uint32_t minimum = 552;
+    static constexpr std::uint32_t ipv6_minimum = 1280; ///< RFC 8200 5: every link carries so much
     static constexpr duration lifetime = std::chrono::minutes{10};
 
     explicit path_mtu_cache(std::uint32_t link_mtu) noexcept : link_mtu_(link_mtu) {}
 
-    path_mtu find(time_point now, ipv4 destination) const noexcept;
+    path_mtu find(time_point now, const net_address& destination) const noexcept;
     /// A router could not forward our datagram of `quoted_length` bytes; its next hop takes `reported` bytes, or 0 if it
     /// is older than RFC 1191 (then the next plateau below quoted_length is tried, 7.1). An estimate never grows by a report.
-    path_mtu on_too_big(time_point now, ipv4 destination, std::uint32_t reported, std::uint32_t quoted_length) noexcept;
+    path_mtu on_too_big(time_point now, const net_address& destination, std::uint32_t reported, std::uint32_t quoted_length) noexcept;
 
     /// Grows with each change that a report made: flows that keep an MTU compare it.
     std::uint32_t generation() const noexcept { return generation_; }
@@ -43,11 +45,11 @@ public:
 
 private:
     struct entry {
-        ipv4 destination;
+        net_address destination;
         std::uint32_t mtu = 0;
         time_point expiry{};
     };
-    entry* slot_for(time_point now, ipv4 destination) noexcept;
+    entry* slot_for(time_point now, const net_address& destination) noexcept;
 
     std::uint32_t link_mtu_;
     std::uint32_t generation_ = 0;

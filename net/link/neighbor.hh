@@ -1,10 +1,11 @@
-// One neighbour on the link: an IPv4 address and the MAC address it answers at.
+// One neighbour on the link: an address of either family and the MAC address it answers at.
 //
-// Owned by a neighbor_cache, on its shard. The object stays where it is for the cache's whole life, even when it is
-// given to another address: whoever keeps a neighbor_ref finds out by comparing one number, the generation.
+// Owned by a neighbor_table (ARP's or neighbour discovery's), on its shard. The object stays where it is for the table's whole
+// life, even when it is given to another address: whoever keeps a neighbor_ref finds out by comparing one number, the
+// generation.
 #pragma once
 
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/intrusive_list.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -13,7 +14,7 @@
 
 namespace corewire {
 
-/// RFC 4861 7.3.2's states, applied to ARP.
+/// RFC 4861 7.3.2's states, for ARP too.
 ///
 ///              packet to send          reply             reachable_time without confirmation
 ///     (absent) --------> incomplete --------> reachable ---------------------------> stale
@@ -23,7 +24,7 @@ namespace corewire {
 ///                            no reply   ^-----------------------------+
 enum class neighbor_state : std::uint8_t {
     unused,     ///< the object stands for no address
-    incomplete, ///< asked for by broadcast; packets wait
+    incomplete, ///< asked for by broadcast or multicast; packets wait
     reachable,  ///< confirmed lately
     stale,      ///< was right once; used, and checked as soon as it is used
     delay,      ///< in use and unconfirmed: the upper layer may still confirm it
@@ -35,11 +36,13 @@ std::string_view to_string(neighbor_state s) noexcept;
 
 class neighbor : public list_hook {
 public:
-    ipv4 address() const noexcept { return address_; }
+    const net_address& address() const noexcept { return address_; }
     mac_address mac() const noexcept { return mac_; }
     neighbor_state state() const noexcept { return state_; }
     /// mac() may be sent to.
     bool valid() const noexcept { return state_ >= neighbor_state::reachable && state_ != neighbor_state::failed; }
+    /// Its last advertisement said that it forwards packets (RFC 4861 4.4, R). IPv4: false.
+    bool is_router() const noexcept { return router_; }
     /// Grows whenever a header made from mac() must be made anew, or the cache wants to hear that the entry is in use:
     /// when the MAC changes, when reachable turns stale, when the entry fails, when the object gets another address.
     std::uint32_t generation() const noexcept { return generation_; }
@@ -55,12 +58,14 @@ public:
     void unpin() noexcept { --pins_; }
 
 private:
-    friend class neighbor_cache;
+    friend class neighbor_table;
+    friend class neighbor_discovery;
     std::uint32_t generation_ = 1;
     neighbor_state state_ = neighbor_state::unused;
     std::uint8_t requests_ = 0; ///< sent in this incomplete or probe
+    bool router_ = false;
     std::uint16_t pins_ = 0;
-    ipv4 address_;
+    net_address address_;
     mac_address mac_;
     time_point confirmed_{};
     time_point deadline_ = never; ///< when this state has something to do

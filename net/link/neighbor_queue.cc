@@ -1,12 +1,12 @@
 // Packets that wait for a neighbour's MAC: singly linked slots of one array, so that a thousand unresolved neighbours
 // share what is there. Also the cache's invariants.
-#include <corewire/net/link/neighbors.hh>
+#include <corewire/net/link/neighbor_table.hh>
 
 #include <utility>
 
 namespace corewire {
 
-void neighbor_cache::enqueue(neighbor& n, packet&& p) noexcept {
+void neighbor_table::enqueue(neighbor& n, packet&& p) noexcept {
     const std::uint32_t size = p.size();
     if (size > options_.max_waiting_bytes || options_.max_waiting_each == 0) {
         ++statistics_.queue_dropped;
@@ -40,7 +40,7 @@ void neighbor_cache::enqueue(neighbor& n, packet&& p) noexcept {
     ++statistics_.packets_queued;
 }
 
-packet neighbor_cache::dequeue(neighbor& n) noexcept {
+packet neighbor_table::dequeue(neighbor& n) noexcept {
     const std::uint16_t i = n.first_waiting_;
     packet p = std::move(slots_[i].waiting);
     n.first_waiting_ = slots_[i].next;
@@ -51,14 +51,14 @@ packet neighbor_cache::dequeue(neighbor& n) noexcept {
     return p;
 }
 
-std::size_t neighbor_cache::drop_waiting(neighbor& n) noexcept {
+std::size_t neighbor_table::drop_waiting(neighbor& n) noexcept {
     const std::size_t dropped = n.waiting_;
     while (n.waiting_ != 0) dequeue(n);
     return dropped;
 }
 
 /// The neighbour has a MAC: its packets get it, and move to the list that poll_released() takes from.
-void neighbor_cache::release_waiting(neighbor& n) noexcept {
+void neighbor_table::release_waiting(neighbor& n) noexcept {
     if (n.waiting_ == 0) return;
     for (std::uint16_t i = n.first_waiting_; i != no_slot; i = slots_[i].next) {
         n.mac_.store(slots_[i].waiting.head.mutable_data());
@@ -73,7 +73,7 @@ void neighbor_cache::release_waiting(neighbor& n) noexcept {
     n.waiting_bytes_ = 0;
 }
 
-bool neighbor_cache::poll_released(packet& out) noexcept {
+bool neighbor_table::poll_released(packet& out) noexcept {
     if (released_first_ == no_slot) return false;
     const std::uint16_t i = released_first_;
     out = std::move(slots_[i].waiting);
@@ -83,7 +83,7 @@ bool neighbor_cache::poll_released(packet& out) noexcept {
     return true;
 }
 
-void neighbor_cache::check_invariants() const {
+void neighbor_table::check_invariants() const {
     std::size_t known = 0, waiting = 0;
     for (std::size_t i = 0; i < options_.max_entries; ++i) {
         const neighbor& n = entries_[i];
@@ -94,7 +94,7 @@ void neighbor_cache::check_invariants() const {
         if (n.state_ == neighbor_state::unused) continue;
         ++known;
         waiting += n.waiting_;
-        CW_ASSERT(const_cast<neighbor_cache*>(this)->find(n.address_) == &n, "a neighbour is found by its address");
+        CW_ASSERT(const_cast<neighbor_table*>(this)->find(n.address_) == &n, "a neighbour is found by its address");
         CW_ASSERT(!n.valid() || n.mac_.is_unicast(), "a valid neighbour has a MAC");
     }
     for (std::uint16_t i = released_first_; i != no_slot; i = slots_[i].next) ++waiting;

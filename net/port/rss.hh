@@ -25,7 +25,8 @@ inline constexpr key symmetric_key = [] {
     return k;
 }();
 
-/// For each byte position of the input and each byte value, what it adds to the hash: 12 look-ups hash an IPv4 flow.
+/// For each byte position of the input and each byte value, what it adds to the hash: 12 look-ups hash an IPv4 flow, 36 one of
+/// IPv6.
 class toeplitz {
 public:
     explicit constexpr toeplitz(const key& k) noexcept {
@@ -52,15 +53,27 @@ public:
         for (unsigned i = 0; i < 4; ++i) h ^= table_[8 + i][ports >> (24 - 8 * i) & 0xff];
         return h;
     }
+    std::uint32_t hash(const ipv6& source, std::uint16_t source_port, const ipv6& destination,
+                       std::uint16_t destination_port) const noexcept {
+        const std::uint32_t ports = std::uint32_t{source_port} << 16 | destination_port;
+        std::uint32_t h = 0;
+        for (unsigned i = 0; i < 16; ++i) h ^= table_[i][source.octets()[i]] ^ table_[16 + i][destination.octets()[i]];
+        for (unsigned i = 0; i < 4; ++i) h ^= table_[32 + i][ports >> (24 - 8 * i) & 0xff];
+        return h;
+    }
 
 private:
-    std::array<std::array<std::uint32_t, 256>, 12> table_{};
+    std::array<std::array<std::uint32_t, 256>, 36> table_{};
 };
 
 inline const toeplitz symmetric{symmetric_key};
 
 /// The same for both directions of a flow.
 inline std::uint32_t symmetric_hash(ipv4 a, std::uint16_t a_port, ipv4 b, std::uint16_t b_port) noexcept {
+    return symmetric.hash(a, a_port, b, b_port);
+}
+
+inline std::uint32_t symmetric_hash(const ipv6& a, std::uint16_t a_port, const ipv6& b, std::uint16_t b_port) noexcept {
     return symmetric.hash(a, a_port, b, b_port);
 }
 

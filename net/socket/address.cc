@@ -20,6 +20,14 @@ std::uint16_t parse_port(std::string_view text, std::string_view whole) {
 
 } // namespace
 
+socket_address::socket_address(const net_address& a, std::uint16_t p)
+    : address(a.is_v4() ? ip_address(a.v4()) : ip_address(a.v6())), port(p) {}
+
+net_address socket_address::net() const noexcept {
+    if (const ipv4* a = std::get_if<ipv4>(&address)) return *a;
+    return *std::get_if<ipv6>(&address);
+}
+
 ipv4 socket_address::v4() const {
     const ipv4* a = std::get_if<ipv4>(&address);
     CW_ASSERT(a != nullptr, "an IPv4 address was expected");

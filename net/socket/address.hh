@@ -1,7 +1,7 @@
-// Where a socket is: an IP address and a port. IPv4 today; ip_address has the shape for IPv6.
+// Where a socket is: an IP address of either family and a port.
 #pragma once
 
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 
 #include <compare>
 #include <cstdint>
@@ -19,8 +19,11 @@ struct socket_address {
     socket_address() = default;
     socket_address(ipv4 a, std::uint16_t p) : address(a), port(p) {}
     socket_address(ipv6 a, std::uint16_t p) : address(a), port(p) {}
+    socket_address(const net_address& a, std::uint16_t p);
     /// The IPv4 address; asserts that it is one.
     ipv4 v4() const;
+    /// The address in the form that serves both families.
+    net_address net() const noexcept;
     bool is_v4() const noexcept { return std::holds_alternative<ipv4>(address); }
     bool operator==(const socket_address&) const = default;
 

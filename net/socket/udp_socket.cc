@@ -11,7 +11,8 @@ udp_socket udp_socket::bind(socket_address at, udp_options options) try {
 }
 
 udp_socket udp_socket::connect(socket_address to, udp_options options) {
-    udp_socket socket{socket_provider::current().bind_udp({ipv4::any(), 0}, options)};
+    const net_address any = to.is_v4() ? net_address(ipv4::any()) : net_address(ipv6::any());
+    udp_socket socket{socket_provider::current().bind_udp({any, 0}, options)};
     const std::errc why = socket.backend_->connect(to);
     if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "connect " + to.to_string());
     return socket;

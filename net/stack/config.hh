@@ -6,7 +6,7 @@
 #include <corewire/net/link/neighbors.hh>
 #include <corewire/net/tcp/parameters.hh>
 #include <corewire/net/udp/udp_demux.hh>
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -17,6 +17,15 @@ namespace corewire {
 
 class host_share;
 
+/// What is said about IPv6. The link-local address comes by itself.
+struct ipv6_config {
+    std::optional<ipv6_prefix> address{}; ///< and the prefix that is on the link
+    std::optional<std::uint64_t> identifier{}; ///< of the link-local address; nothing: the MAC's (RFC 4862 5.3)
+    std::optional<ipv6> gateway{};        ///< on the link: next hop for everything else
+    unsigned duplicate_probes = 1;        ///< RFC 4862 5.1, DupAddrDetectTransmits. 0: nobody else can be there
+    std::uint8_t hop_limit = 64;
+};
+
 struct stack_config {
     /// Not null: the address is the kernel's too (host_share.hh), and the stack says nothing by ARP. Outlives the stack.
     host_share* share = nullptr;
@@ -25,6 +34,7 @@ struct stack_config {
     /// received ones whose tag carries a priority only count as such.
     std::uint16_t vlan = 0;
     std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
+    std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. Not in shared mode
     tcp::parameters tcp{};           ///< what connections start with
     /// Buffers that nobody has chosen a size for grow by themselves, so far each, as the path needs them (0: not at all), and by so much
     /// all together (0: a quarter of the pool's memory).
@@ -58,6 +68,10 @@ struct stack_statistics {
     std::uint64_t no_route = 0;               ///< nothing known leads there
     std::uint64_t no_frame = 0;               ///< the pool was empty when a packet had to be built
     std::uint64_t egress_full = 0;            ///< the transmit queue was full
+    std::uint64_t ipv6_source_tentative = 0;  ///< packets from an address that duplicate address detection has not cleared
+    std::uint64_t ipv6_extensions = 0;        ///< extension headers beyond the bounds, malformed, or that say so themselves
+    std::uint64_t ipv6_fragments_refused = 0; ///< fragments that nobody puts together
+    std::uint64_t ipv6_discovery_invalid = 0; ///< neighbour discovery that RFC 4861 wants ignored
     std::uint64_t handed_over = 0;            ///< packets that another shard's flow owns, passed on
     std::uint64_t tcp_resets_sent = 0, tcp_no_connection = 0, tcp_backlog_full = 0, tcp_cookies_sent = 0;
     std::uint64_t tcp_cookies_accepted = 0, tcp_cookies_rejected = 0, tcp_connection_limit = 0;

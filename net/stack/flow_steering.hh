@@ -5,7 +5,7 @@
 #pragma once
 
 #include <corewire/net/frame/packet.hh>
-#include <corewire/net/stack/flow_table.hh>
+#include <corewire/net/stack/flow_name.hh>
 #include <corewire/reactor/base/time.hh>
 #include <corewire/reactor/loop/sleeper.hh>
 
@@ -18,11 +18,13 @@ public:
     virtual ~flow_steering() = default;
     /// The number of the shard whose connections have this 4-tuple.
     virtual unsigned owner(const flow_key& key) const noexcept = 0;
+    /// The same of a flow of either family.
+    virtual unsigned owner(const flow_name& flow) const noexcept = 0;
     /// The number of this shard.
     virtual unsigned self() const noexcept = 0;
     /// Gives a whole Ethernet frame to another shard. False (the frame is dropped and counted) when the way is full.
     virtual bool hand_over(unsigned shard, packet&& frame) noexcept = 0;
-    /// A frame that concerns every shard (an ARP reply): a copy to each other one.
+    /// A frame that concerns every shard (an ARP reply, neighbour discovery): a copy to each other one.
     virtual void share_with_all(const packet& frame) noexcept = 0;
     /// Takes in what others handed to us; true if there was anything.
     virtual bool poll(time_point now, network_stack& stack) = 0;

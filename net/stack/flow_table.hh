@@ -34,13 +34,22 @@ struct wire_flow {
     bool operator==(const wire_flow& other) const noexcept { return addresses == other.addresses && ports == other.ports; }
 };
 
-template <typename T>
+/// A keyed 64x64->128 multiply, folded: a handful of instructions.
+inline std::uint32_t hash_of_flow(const flow_key& key, const siphash_key& secret) noexcept {
+    __extension__ using wide = unsigned __int128;
+    const wide m = static_cast<wide>(key.addresses() ^ secret.k0) * (key.ports() ^ secret.k1);
+    const std::uint64_t folded = static_cast<std::uint64_t>(m >> 64) ^ static_cast<std::uint64_t>(m);
+    return static_cast<std::uint32_t>(folded ^ folded >> 32);
+}
+
+/// `Key`: flow_key, or IPv6's flow_name; what it hashes to is hash_of_flow()'s to say.
+template <typename T, typename Key = flow_key>
 class flow_table {
 public:
     explicit flow_table(std::size_t limit, siphash_key secret = siphash_key::random())
         : limit_(limit), secret_(secret), slots_(64) {}
 
-    T* find(const flow_key& key) const noexcept {
+    T* find(const Key& key) const noexcept {
         const std::uint32_t hash = hash_of(key);
         for (std::size_t i = hash & mask();; i = (i + 1) & mask()) {
             const slot& s = slots_[i];
@@ -49,14 +58,14 @@ public:
         }
     }
     /// False when the table is at its limit. The key must not be there yet.
-    bool insert(const flow_key& key, T& value) {
+    bool insert(const Key& key, T& value) {
         if (size_ >= limit_) return false;
         if ((size_ + 1) * 2 > slots_.size()) grow();
         place({key, hash_of(key), &value});
         ++size_;
         return true;
     }
-    bool erase(const flow_key& key) noexcept {
+    bool erase(const Key& key) noexcept {
         const std::uint32_t hash = hash_of(key);
         for (std::size_t i = hash & mask();; i = (i + 1) & mask()) {
             if (slots_[i].value == nullptr) return false;
@@ -87,21 +96,14 @@ public:
     }
 
 private:
-    __extension__ using wide = unsigned __int128;
     struct slot {
-        flow_key key;
+        Key key;
         std::uint32_t hash = 0;
         T* value = nullptr;
     };
 
     std::size_t mask() const noexcept { return mask_; }
-    /// A keyed 64x64->128 multiply, folded: a handful of instructions.
-    std::uint32_t hash_of(const flow_key& key) const noexcept {
-        const wide m =
-            static_cast<wide>(key.addresses() ^ secret_.k0) * (key.ports() ^ secret_.k1);
-        const std::uint64_t folded = static_cast<std::uint64_t>(m >> 64) ^ static_cast<std::uint64_t>(m);
-        return static_cast<std::uint32_t>(folded ^ folded >> 32);
-    }
+    std::uint32_t hash_of(const Key& key) const noexcept { return hash_of_flow(key, secret_); }
     void place(const slot& s) noexcept {
         std::size_t i = s.hash & mask();
         while (slots_[i].value != nullptr) i = (i + 1) & mask();

@@ -12,7 +12,8 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
                  config.seed ? *config.seed ^ 0x9e3779b97f4a7c15 : random_seed()),
       routes_(config.address), mtus_(device.mtu()),
       identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), share_(config.share),
-      announce_(config.announce && config.share == nullptr), ask_(config.ask_for_address) {
+      six_(config.ipv6 && config.share == nullptr ? std::make_unique<ipv6_output>(device, tx, config, statistics) : nullptr),
+      announce_(config.announce && config.share == nullptr && !config.address.address().is_any()), ask_(config.ask_for_address) {
     if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
         throw std::invalid_argument("the gateway " + to_string(*config.gateway) + " is not on the network of " +
                                     to_string(config.address.address()) + '/' +
@@ -21,6 +22,7 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
 }
 
 void ip_output::start(time_point now) noexcept {
+    if (six_ != nullptr) six_->start(now);
     if (!announce_) return;
     neighbors_.start(now, false, ask_);
     drain();
@@ -129,6 +131,7 @@ void ip_output::on_timer(time_point now) noexcept {
         neighbors_.on_timer(now);
         drain();
     }
+    if (six_ != nullptr) six_->on_timer(now);
 }
 
 /// Sends what the cache has to say, and what waited for an answer that has come.

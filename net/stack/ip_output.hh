@@ -10,8 +10,10 @@
 #include <corewire/net/link/neighbors.hh>
 #include <corewire/net/stack/config.hh>
 #include <corewire/net/stack/egress.hh>
+#include <corewire/net/stack/ipv6_output.hh>
 #include <corewire/net/stack/output_path.hh>
 
+#include <memory>
 #include <system_error>
 
 namespace corewire {
@@ -32,15 +34,22 @@ public:
     // ---- for everything else ----
     /// Sends a datagram whose head starts at its IPv4 header, fragmenting it if it is too long for the path.
     std::errc send(time_point now, packet&& datagram, ipv4 destination) noexcept;
-    bool reachable(ipv4 destination) const noexcept { return routes_.find(destination).kind == hop_kind::unicast; }
-    std::uint32_t path_mtu_to(time_point now, ipv4 destination) const noexcept { return mtus_.find(now, destination).bytes; }
+    bool reachable(const net_address& destination) const noexcept {
+        if (destination.is_v4()) return routes_.find(destination.v4()).kind == hop_kind::unicast;
+        return six_ != nullptr && six_->reachable(destination.v6());
+    }
+    std::uint32_t path_mtu_to(time_point now, const net_address& destination) const noexcept { return mtus_.find(now, destination).bytes; }
     std::uint32_t mtu() const noexcept { return device_.mtu(); }
     bool may_send_reset(time_point now) noexcept { return resets_.take(now); }
 
-    /// ARP and its clock.
+    /// ARP, and the clock of all.
     void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
     void on_timer(time_point now) noexcept;
-    time_point next_timeout() const noexcept { return neighbors_.next_timeout(); }
+    time_point next_timeout() const noexcept {
+        return six_ == nullptr ? neighbors_.next_timeout() : std::min(neighbors_.next_timeout(), six_->next_timeout());
+    }
+    /// IPv6's, or null.
+    ipv6_output* six() const noexcept { return six_.get(); }
     void start(time_point now) noexcept;
 
     /// Sends what the neighbour cache has to say, and what has waited for it.
@@ -68,6 +77,7 @@ private:
     path_mtu_cache mtus_;
     identification_source identifications_;
     host_share* share_;
+    std::unique_ptr<ipv6_output> six_;
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
     bool announce_;
     bool ask_;

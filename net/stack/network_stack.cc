@@ -25,6 +25,8 @@ network_stack::network_stack(reactor& loop, std::unique_ptr<port> device, const 
       icmp_(config_.address.address(), device_->pool(), config_.icmp),
       tcp_(loop, output_, egress_, device_->pool(), config_, statistics_),
       udp_(loop, output_, egress_, device_->pool(), config_, statistics_, datagram_pool_), timer_(this) {
+    if (output_.six() != nullptr)
+        six_ = std::make_unique<ipv6_input>(*output_.six(), tcp_, udp_, device_->pool(), config_, statistics_);
     loop.add_poller(*this);
     output_.start(loop.now());
     arm_timer();
@@ -159,14 +161,21 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
     }
     const wire::ether_type type = frame.type();
     if (type != wire::ether_type::ipv4) [[unlikely]] {
-        not_ipv4(now, p, type, handed_over);
+        not_ipv4(now, p, type, !for_us, handed_over);
+        return;
+    }
+    if (address().is_any()) [[unlikely]] { // IPv6 alone
+        ++statistics_.not_for_us;
         return;
     }
     ip_input(now, p, !for_us, handed_over);
 }
 
-[[gnu::noinline]] void network_stack::not_ipv4(time_point now, packet& p, wire::ether_type type, bool handed_over) {
-    if (type == wire::ether_type::arp) {
+[[gnu::noinline]] void network_stack::not_ipv4(time_point now, packet& p, wire::ether_type type, bool link_group,
+                                                 bool handed_over) {
+    if (type == wire::ether_type::ipv6 && six_ != nullptr) {
+        ipv6_arrives(now, p, link_group, handed_over);
+    } else if (type == wire::ether_type::arp) {
         if (steering_ != nullptr && !handed_over) steering_->share_with_all(p);
         arp_input(now, p);
     } else if (type == wire::ether_type::vlan) {
@@ -174,6 +183,12 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
     } else {
         ++statistics_.unknown_protocol;
     }
+}
+
+void network_stack::ipv6_arrives(time_point now, packet& p, bool link_group, bool handed_over) {
+    icmp_report report;
+    if (six_->input(now, p, link_group, handed_over, steering_.get(), report)) on_report(now, report);
+    arm_timer();
 }
 
 /// A priority is no VLAN; every other tag is somebody else's.
@@ -317,7 +332,7 @@ void network_stack::on_report(time_point now, const icmp_report& report) {
         return;
     }
     if (report.protocol != wire::ip_protocol::tcp) return;
-    const flow_key key{report.local.value(), report.remote.value(), report.local_port, report.remote_port};
+    const flow_name key(report.local, report.remote, report.local_port, report.remote_port);
     const tcp::seq_number seq{report.sequence};
     switch (report.kind) {
     case icmp_error_kind::fragmentation_needed:
@@ -340,8 +355,8 @@ void network_stack::on_report(time_point now, const icmp_report& report) {
 void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
     steering_ = std::move(steering);
     flow_steering* s = steering_.get();
-    tcp_.set_home_predicate([s](const flow_key& key) { return s->owner(key) == s->self(); });
-    udp_.set_home_predicate([s](const flow_key& key) { return s->owner(key) == s->self(); });
+    tcp_.set_home_predicate([s](const flow_name& flow) { return s->owner(flow) == s->self(); });
+    udp_.set_home_predicate([s](const flow_name& flow) { return s->owner(flow) == s->self(); });
 }
 
 /// True if the packet belongs to another shard, and went there.
@@ -390,23 +405,37 @@ void network_stack::follow_unknown_neighbor(ipv4 address) noexcept { output_.nei
 
 // ---- sockets ----
 
+/// Throws EADDRNOTAVAIL for an address that is none of ours.
+void network_stack::require_local(const socket_address& at, const char* what) const {
+    const net_address local = at.net();
+    const ipv6_output* six = output_.six();
+    const bool known = local.is_v4() ? local.is_any() || local.v4() == address()
+                                     : six != nullptr && (local.is_any() || six->addresses().is_claimed(local.v6()));
+    if (known) return;
+    const std::string ours = local.is_v4() || six != nullptr ? "this stack's address is " + describe_addresses() : "this stack has no IPv6";
+    throw std::system_error(std::make_error_code(std::errc::address_not_available), what + at.to_string() + ": " + ours);
+}
+
 std::unique_ptr<listener_backend> network_stack::listen(const socket_address& at, const listen_options& options) {
-    const ipv4 local = at.v4();
-    if (!local.is_any() && local != address()) {
-        throw std::system_error(std::make_error_code(std::errc::address_not_available),
-                                "bind " + at.to_string() + ": this stack's address is " + wire::to_string(address()));
-    }
-    return std::make_unique<tcp_listen_socket>(tcp_, socket_address(address(), tcp_.choose_listen_port(at.port)), options);
+    require_local(at, "bind ");
+    const net_address local = at.net().is_v4() ? net_address(address()) : at.net();
+    return std::make_unique<tcp_listen_socket>(tcp_, socket_address(local, tcp_.choose_listen_port(at.port)), options);
 }
 
 std::unique_ptr<tcp_backend> network_stack::connect(const socket_address& to, const socket_address& local,
                                                     const tcp_options_set& options) {
-    if (!to.is_v4() || !local.is_v4()) throw std::system_error(EAFNOSUPPORT, std::generic_category(), "connect " + to.to_string());
-    if (!local.v4().is_any() && local.v4() != address()) {
-        throw std::system_error(std::make_error_code(std::errc::address_not_available),
-                                "connect from " + local.to_string() + ": this stack's address is " + wire::to_string(address()));
+    if (output_.six() == nullptr && !(to.is_v4() && local.is_v4()))
+        throw std::system_error(EAFNOSUPPORT, std::generic_category(), "connect " + to.to_string());
+    require_local(local, "connect from ");
+    const net_address remote = to.net();
+    net_address from = local.net();
+    if (from.is_any() && remote.is_v4()) from = address();
+    else if (from.is_any() && output_.six() != nullptr) from = output_.six()->source_for(remote.v6());
+    if (from.is_any() || from.is_v4() != remote.is_v4()) {
+        throw std::system_error(std::make_error_code(std::errc::network_unreachable),
+                                "connect to " + to.to_string() + ": no address of ours can reach it");
     }
-    return std::make_unique<stack_tcp_socket>(tcp_.open(address(), local.port, to.v4(), to.port, options));
+    return std::make_unique<stack_tcp_socket>(tcp_.open({from, remote, local.port, to.port}, options));
 }
 
 bool network_stack::start_connected(tcp_backend& backend, plain_operation& op) noexcept {
@@ -420,7 +449,17 @@ std::unique_ptr<udp_backend> network_stack::bind_udp(const socket_address& at, c
 }
 
 std::string network_stack::describe() const {
-    return device_->name() + ", " + wire::to_string(address()) + '/' + std::to_string(config_.address.length());
+    return device_->name() + ", " + describe_addresses();
+}
+
+std::string network_stack::describe_addresses() const {
+    std::string all;
+    if (!address().is_any() || output_.six() == nullptr) all = wire::to_string(config_.address);
+    if (const ipv6_output* six = output_.six()) {
+        for (const own_ipv6_address& a : six->addresses().all())
+            all += (all.empty() ? "" : ", ") + wire::to_string(ipv6_prefix(a.address, a.prefix_length));
+    }
+    return all;
 }
 
 void network_stack::end_waits(ended_waits which) noexcept {

@@ -1,6 +1,6 @@
-// One shard's network: a port, an IPv4 host behind it, and TCP and UDP above. The loop polls it once a turn.
+// One shard's network: a port, a host of IPv4 and IPv6 behind it, and TCP and UDP above. The loop polls it once a turn.
 //
-//     port --receive burst--> link_input --> arp | ip_input --> icmp | udp | tcp --> sockets
+//     port --receive burst--> link_input --> arp | ip_input, ipv6_input --> icmp | udp | tcp --> sockets
 //     sockets, timers --> tcp_layer::flush, send() --> ip_output --> egress --transmit burst--> port
 //
 // Received data flows left to right only; sending is a separate chain downward. Owns its port and everything above it.
@@ -15,6 +15,7 @@
 #include <corewire/net/stack/egress.hh>
 #include <corewire/net/stack/flow_steering.hh>
 #include <corewire/net/stack/ip_output.hh>
+#include <corewire/net/stack/ipv6_input.hh>
 #include <corewire/net/stack/tcp_layer.hh>
 #include <corewire/net/stack/udp_layer.hh>
 #include <corewire/reactor/loop/reactor.hh>
@@ -72,7 +73,9 @@ public:
     tcp_layer& tcp() noexcept { return tcp_; }
     udp_layer& udp() noexcept { return udp_; }
     ip_output& ip() noexcept { return output_; }
-    ipv4 address() const noexcept { return config_.address.address(); }
+    ipv4 address() const noexcept { return config_.address.address(); } ///< 0.0.0.0: none
+    /// Null without stack_config::ipv6.
+    ipv6_input* six() noexcept { return six_.get(); }
     void check_invariants() const;
 
 private:
@@ -84,7 +87,8 @@ private:
     void ip_input(time_point now, packet& p, bool link_broadcast, bool handed_over);
     // and what leaves it:
     bool poll_with_steering(time_point now);
-    void not_ipv4(time_point now, packet& p, wire::ether_type type, bool handed_over);
+    void not_ipv4(time_point now, packet& p, wire::ether_type type, bool link_group, bool handed_over);
+    void ipv6_arrives(time_point now, packet& p, bool link_group, bool handed_over);
     void arp_input(time_point now, const packet& p);
     void tagged_input(time_point now, packet& p, bool handed_over);
     bool acceptable(wire::ipv4_view ip);
@@ -93,6 +97,8 @@ private:
     void reassemble(time_point now, wire::ipv4_view ip, packet& p, arrival how);
     void on_report(time_point now, const icmp_report& report);
     bool steer_away(wire::ipv4_view ip, packet& p, bool handed_over);
+    std::string describe_addresses() const;
+    void require_local(const socket_address& at, const char* what) const;
     bool flush_all(time_point now);
     bool do_chores(time_point now);
     void on_timer(time_point now);
@@ -117,6 +123,7 @@ private:
     icmp_layer icmp_;
     tcp_layer tcp_;
     udp_layer udp_;
+    std::unique_ptr<ipv6_input> six_;
     std::unique_ptr<flow_steering> steering_;
     stack_timer timer_;
     std::array<packet, receive_burst> received_;

@@ -22,7 +22,15 @@ std::vector<std::unique_ptr<shard_steering>> shard_steering::make(unsigned shard
 }
 
 unsigned shard_steering::owner(const flow_key& key) const noexcept {
-    const std::uint32_t hash = rss::symmetric_hash(ipv4(key.remote_address), key.remote_port, ipv4(key.local_address), key.local_port);
+    return owner_of(rss::symmetric_hash(ipv4(key.remote_address), key.remote_port, ipv4(key.local_address), key.local_port));
+}
+
+unsigned shard_steering::owner(const flow_name& flow) const noexcept {
+    if (flow.is_v4()) return owner(flow.key());
+    return owner_of(rss::symmetric_hash(flow.remote.v6(), flow.remote_port, flow.local.v6(), flow.local_port));
+}
+
+unsigned shard_steering::owner_of(std::uint32_t hash) const noexcept {
     const auto shards = static_cast<unsigned>(wires_.size());
     return slots_ != 0 ? (hash & (slots_ - 1)) % shards : rss::queue_for(hash, shards);
 }

@@ -23,6 +23,7 @@ public:
     static std::vector<std::unique_ptr<shard_steering>> make(unsigned shards, unsigned slots = 0);
 
     unsigned owner(const flow_key& key) const noexcept override;
+    unsigned owner(const flow_name& flow) const noexcept override;
     unsigned self() const noexcept override { return self_; }
     bool hand_over(unsigned shard, packet&& frame) noexcept override;
     void share_with_all(const packet& frame) noexcept override;
@@ -34,6 +35,7 @@ public:
     std::uint64_t dropped() const noexcept { return dropped_; }
 
 private:
+    unsigned owner_of(std::uint32_t hash) const noexcept;
     shard_steering(unsigned self, unsigned shards, unsigned slots) : self_(self), slots_(slots), wires_(shards) {}
     unsigned self_;
     unsigned slots_;

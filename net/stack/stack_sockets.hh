@@ -20,10 +20,10 @@ public:
     bool start_drain(plain_operation& op) noexcept override { return connection_.start_drain(op); }
     void abort() noexcept override { connection_.abort(); }
     socket_address local_address() const override {
-        return {ipv4(connection_.key.local_address), connection_.key.local_port};
+        return {connection_.name().local, connection_.key.local_port};
     }
     socket_address peer_address() const override {
-        return {ipv4(connection_.key.remote_address), connection_.key.remote_port};
+        return {connection_.name().remote, connection_.key.remote_port};
     }
     void set_options(const tcp_options_set& options) override;
     tcp_options_set options() const override;

@@ -74,7 +74,7 @@ tcp_information stack_tcp_socket::info() const {
     i.send_segment = t.segment_payload;
     i.received_segment = t.received_segment;
     i.announced_segment = p.mss;
-    i.path_mtu = std::uint32_t{p.mss} + 40;
+    i.path_mtu = std::uint32_t{p.mss} + (connection_.six == nullptr ? 40 : 60);
     i.congestion_window = t.cwnd;
     if (t.ssthresh < no_threshold) i.slow_start_threshold = t.ssthresh;
     i.unacknowledged = t.unacknowledged;

@@ -18,8 +18,8 @@ tcp_connection::wake_timer::wake_timer(tcp_connection* c) noexcept
       }),
       owner(c) {}
 
-tcp_connection::tcp_connection(tcp_layer& layer, const flow_key& k, tcp::tcb block)
-    : tcb(std::move(block)), key(k), layer_(layer), wake_(this) {}
+tcp_connection::tcp_connection(tcp_layer& layer, const flow_name& flow, tcp::tcb block)
+    : tcb(std::move(block)), key(flow.key()), six(flow.is_v4() ? nullptr : new ipv6_flow{flow, {}}), layer_(layer), wake_(this) {}
 
 // ---- socket operations ----
 
@@ -159,7 +159,7 @@ void tcp_connection::confirm_neighbor() noexcept {
     const tcp::seq_number una = tcb.acknowledged();
     if (una == confirmed_at_) return;
     confirmed_at_ = una;
-    path.via.confirm(tcb.last_heard());
+    (six == nullptr ? path.via : six->path.via).confirm(tcb.last_heard());
 }
 
 void tcp_connection::end_waits(time_point now, ended_waits which) noexcept {

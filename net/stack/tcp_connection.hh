@@ -6,7 +6,7 @@
 #pragma once
 
 #include <corewire/net/socket/provider.hh>
-#include <corewire/net/stack/flow_table.hh>
+#include <corewire/net/stack/ipv6_path.hh>
 #include <corewire/net/stack/output_path.hh>
 #include <corewire/net/tcp/tcb.hh>
 #include <corewire/reactor/base/intrusive_list.hh>
@@ -27,11 +27,13 @@ class accept_hook : public list_hook {};
 
 class tcp_connection final : public dirty_hook, public accept_hook {
 public:
-    tcp_connection(tcp_layer& layer, const flow_key& key, tcp::tcb tcb);
+    tcp_connection(tcp_layer& layer, const flow_name& flow, tcp::tcb tcb);
 
     tcp::tcb tcb;
-    const flow_key key;
-    output_path path;
+    const flow_key key; ///< over IPv6: the ports alone
+    output_path path;   ///< over IPv6: never current
+    const std::unique_ptr<ipv6_flow> six; ///< null over IPv4
+    flow_name name() const noexcept { return six == nullptr ? flow_name(key) : six->name; }
 
     // ---- what the socket calls; each returns true when the operation is finished ----
     bool start_read(read_operation& op) noexcept;

@@ -19,16 +19,14 @@ using wire::tcp_flags;
 
 namespace {
 
-constexpr log_event<log_text<32>, ipv4> every_syn_is_wrong{
+constexpr log_event<log_text<32>, log_text<48>> every_syn_is_wrong{
     "tcp", "syn_checksum_wrong", log_level::warn,
     "{}: the TCP checksum of every SYN from {} is wrong. If it is a Linux host at the other end of a veth, "
     "it leaves checksums to the device: run `ethtool -K DEVICE tx off` on its end."};
 
-tcp::four_tuple tuple_of(const flow_key& key) noexcept {
-    return {key.local_address, key.remote_address, key.local_port, key.remote_port};
-}
-
-[[gnu::noinline]] bool checksum_ok(const packet& p, ipv4 source, ipv4 destination) noexcept {
+/// Of the pseudo-header's family.
+template <typename Address>
+[[gnu::noinline]] bool checksum_ok(const packet& p, const Address& source, const Address& destination) noexcept {
     return wire::pseudo_header_sum(source, destination, wire::ip_protocol::tcp, p.size())
         .add(p.head.bytes())
         .add(p.body.bytes())
@@ -41,7 +39,8 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
                      stack_statistics& statistics)
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), reserve_(std::min(pool.count() / 4, 64u)),
       config_(config), statistics_(statistics),
-      port_(out.device().capabilities()), table_(config.max_connections), random_(config.seed ? *config.seed : random_seed()),
+      port_(out.device().capabilities()), table_(config.max_connections), table6_(config.max_connections),
+      random_(config.seed ? *config.seed : random_seed()),
       ports_({random_.next(), random_.next()}, {random_.next(), random_.next()}), challenges_(random_.next()),
       budget_(config.buffer_growth != 0 ? config.buffer_growth : std::uint64_t{pool.count()} * pool.frame_size() / 4) {
     for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
@@ -51,7 +50,7 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
 tcp_layer::~tcp_layer() {
     bury();
     std::vector<tcp_connection*> left;
-    table_.for_each([&](tcp_connection& c) { left.push_back(&c); });
+    for_each_connection([&](tcp_connection& c) { left.push_back(&c); });
     for (tcp_connection* c : left) {
         release_claim(*c);
         delete c;
@@ -59,6 +58,16 @@ tcp_layer::~tcp_layer() {
 }
 
 time_point tcp_layer::now() const noexcept { return reactor_.now(); }
+
+/// What initial numbers, cookies and local ports are drawn from. An IPv6 address is folded into 32 bits by a keyed hash: which
+/// ones fold alike nobody outside can find out.
+tcp::four_tuple tcp_layer::tuple_of(const flow_name& flow) const noexcept {
+    if (flow.is_v4()) return {flow.local.v4().value(), flow.remote.v4().value(), flow.local_port, flow.remote_port};
+    const auto folded = [this](const net_address& a) {
+        return static_cast<std::uint32_t>(siphash({isn_key_.k1, isn_key_.k0 ^ 6}, a.v6().octets()));
+    };
+    return {folded(flow.local), folded(flow.remote), flow.local_port, flow.remote_port};
+}
 
 // ---- segments in ----
 
@@ -87,10 +96,10 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
 
 /// RFC 9293 3.6.1, RFC 6191: a new incarnation; the listener answers it.
 void tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
-    const flow_key key = c.key;
+    const flow_name flow = c.name();
     on_closed(c);
     bury();
-    no_connection(now, key, s, p);
+    no_connection(now, flow, s, p);
 }
 
 /// For a port that does not vouch for a frame of plain_frame's form. What is found good is marked so.
@@ -108,35 +117,44 @@ void tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segmen
     return good;
 }
 
-void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen) {
+/// The header of the segment that p.head starts with, which is removed. False: damaged or malformed, and counted.
+template <typename Address>
+[[gnu::always_inline]] inline bool tcp_layer::take_header(packet& p, const Address& source, const Address& destination, tcp::segment& s,
+                                                          header_ports& ports) {
     ++statistics_.tcp_segments_in;
     const std::uint32_t l4_size = p.size();
     wire::tcp_view view;
     if (wire::tcp_view::parse(p.head.bytes(), view) != wire::parse_error::none) [[unlikely]] {
         ++statistics_.malformed_tcp;
-        return;
+        return false;
     }
     if (!has(p.flags, offload::l4_checksum_good) && !checksum_ok(p, source, destination)) [[unlikely]] {
         ++statistics_.bad_tcp_checksum;
         explain_bad_checksum(source, view.flags());
-        return;
+        return false;
     }
-    tcp::segment s;
     if (wire::tcp_options::parse(view.options(), s.options) != wire::parse_error::none) [[unlikely]] {
         ++statistics_.malformed_tcp; // RFC 9293 3.1 (MUST-7): an illegal option length is handled without failing
-        return;
+        return false;
     }
     s.seq = tcp::seq_number{view.sequence()};
     s.ack = tcp::seq_number{view.acknowledgment()};
     s.window = view.window();
     s.flags = view.flags();
     if (has(s.flags, tcp_flags::syn)) [[unlikely]] bad_syns_ = 0;
-    s.congestion_seen = congestion_seen;
     const auto header_size = static_cast<std::uint32_t>(view.header_size());
     s.payload_size = l4_size - header_size;
-    const flow_key key{destination.value(), source.value(), view.destination_port(), view.source_port()};
+    ports = {view.destination_port(), view.source_port()};
     p.head.remove_prefix(header_size);
+    return true;
+}
 
+void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen) {
+    tcp::segment s;
+    header_ports ports;
+    if (!take_header(p, source, destination, s, ports)) [[unlikely]] return;
+    s.congestion_seen = congestion_seen;
+    const flow_key key{destination.value(), source.value(), ports.local, ports.remote};
     tcp_connection* c = table_.find(key);
     if (c == nullptr) [[unlikely]] {
         no_connection(now, key, s, p);
@@ -145,39 +163,60 @@ void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, 
     on_segment(now, *c, s, p);
 }
 
-void tcp_layer::no_connection(time_point now, const flow_key& key, const tcp::segment& s, packet& p) {
-    const auto found = listeners_.find(key.local_port);
-    if (found != listeners_.end()) {
-        tcp_listen_socket& listener = *found->second;
+void tcp_layer::input(time_point now, packet& p, const net_address& source, const net_address& destination, bool congestion_seen) {
+    constexpr std::uint16_t default_mss = 1220; // RFC 9293 3.7.1 (MUST-15)
+    tcp::segment s;
+    header_ports ports;
+    if (!take_header(p, source, destination, s, ports)) return;
+    if (s.has(tcp_flags::syn) && !s.options.has_mss()) s.options.set_mss(default_mss);
+    s.congestion_seen = congestion_seen;
+    const flow_name flow(destination, source, ports.local, ports.remote);
+    if (tcp_connection* c = table6_.find(flow)) {
+        on_segment(now, *c, s, p);
+    } else {
+        no_connection(now, flow, s, p);
+    }
+}
+
+/// Who listens where the flow has come to, or null.
+tcp_listen_socket* tcp_layer::listener_for(const flow_name& flow) const noexcept {
+    const listeners& all = flow.is_v4() ? listeners_ : listeners6_;
+    const auto found = all.find(flow.local_port);
+    if (found == all.end() || (!flow.is_v4() && !found->second->local_address().net().covers(flow.local))) return nullptr;
+    return found->second;
+}
+
+void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p) {
+    if (tcp_listen_socket* const found = listener_for(flow)) {
+        tcp_listen_socket& listener = *found;
         switch (tcp::on_listen(s)) {
         case tcp::listen_verdict::ignore: break;
         case tcp::listen_verdict::reset: // unless it is a cookie that comes home
-            if (!s.has(tcp_flags::syn) && (on_cookie(now, listener, key, s, p) || listener.cookie_is_out(now))) break;
-            send_reset(key, s);
+            if (!s.has(tcp_flags::syn) && (on_cookie(now, listener, flow, s, p) || listener.cookie_is_out(now))) break;
+            send_reset(flow, s);
             break;
-        case tcp::listen_verdict::open: on_syn(now, listener, key, s); break;
+        case tcp::listen_verdict::open: on_syn(now, listener, flow, s); break;
         }
         return;
     }
     ++statistics_.tcp_no_connection;
-    send_reset(key, s);
+    send_reset(flow, s);
 }
 
-void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s) {
+void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s) {
     // A SYN from an address that many hosts share can't open anything (RFC 9293 3.9.2.3, MUST-63).
-    const ipv4 remote(key.remote_address);
-    if (!remote.is_unicast() || key.remote_port == 0) return;
-    if (!listener.room_for_half_open() || !listener.room_for_ready() || table_.size() >= table_.limit() * 3 / 4) {
+    if (!flow.remote.is_unicast() || flow.remote_port == 0) return;
+    if (!listener.room_for_half_open() || !listener.room_for_ready() || connections() >= table_.limit() * 3 / 4) {
         ++statistics_.tcp_backlog_full;
-        answer_with_cookie(now, listener, key, s);
+        answer_with_cookie(now, listener, flow, s);
         return;
     }
     // A SYN that was answered with a cookie may come again and find room: both answers must have the same number.
     const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536};
-    const tcp::seq_number iss = listener.cookie_is_out(now) ? tcp::make_cookie(cookie_key_, now, tuple_of(key), s.seq, mss)
-                                                            : tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
-    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::passive_open{iss, s},
-                                                        parameters_for(listener.options().stream, remote, listener.tuning())));
+    const tcp::seq_number iss = listener.cookie_is_out(now) ? tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss)
+                                                            : tcp::initial_sequence_number(isn_key_, now, tuple_of(flow));
+    tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s},
+                                                        parameters_for(listener.options().stream, flow.remote, listener.tuning())));
     if (c == nullptr) return;
     claim_port_for(*c);
     c->listener_ = &listener;
@@ -187,11 +226,11 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_k
 }
 
 /// Keeps nothing: what the handshake needs to know travels in the SYN-ACK (RFC 4987 3.6).
-void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s) {
-    const tcp::parameters p = parameters_for(listener.options().stream, ipv4(key.remote_address), listener.tuning());
+void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s) {
+    const tcp::parameters p = parameters_for(listener.options().stream, flow.remote, listener.tuning());
     const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536}; // RFC 9293 3.7.1 (MUST-15)
     tcp::outgoing_segment answer;
-    answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(key), s.seq, mss);
+    answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss);
     answer.ack = s.seq + 1;
     answer.flags = tcp_flags::syn | tcp_flags::ack;
     answer.window = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.receive_buffer, 65'535));
@@ -210,15 +249,15 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
     answer.option_size = static_cast<std::uint8_t>(options.emit(answer.options));
     ++statistics_.tcp_cookies_sent;
     listener.gave_cookie(now);
-    send_bare(key, answer);
+    send_bare(flow, answer);
 }
 
 /// The ACK of a handshake that we kept nothing of. True if it was one, and a connection has been made of it.
-bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s, packet& p) {
+bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p) {
     if (statistics_.tcp_cookies_sent == 0) return false;
     const tcp::seq_number irs = s.seq - 1;
     const tcp::seq_number cookie = s.ack - 1;
-    const auto mss = tcp::check_cookie(cookie_key_, now, tuple_of(key), irs, cookie);
+    const auto mss = tcp::check_cookie(cookie_key_, now, tuple_of(flow), irs, cookie);
     if (!mss) {
         ++statistics_.tcp_cookies_rejected;
         return false;
@@ -235,7 +274,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
                                .window_scale = terms.window_scale,
                                .peer_timestamp = s.options.timestamp_value};
     const tcp_options_set& stream = listener.options().stream;
-    tcp_connection* c = add_connection(key, tcp::tcb(now, how, parameters_for(stream, ipv4(key.remote_address), listener.tuning())));
+    tcp_connection* c = add_connection(flow, tcp::tcb(now, how, parameters_for(stream, flow.remote, listener.tuning())));
     if (c == nullptr) return true;
     claim_port_for(*c);
     ++statistics_.tcp_cookies_accepted;
@@ -246,20 +285,30 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
     return true;
 }
 
-tcp_connection* tcp_layer::add_connection(const flow_key& key, tcp::tcb&& block) {
-    auto c = std::make_unique<tcp_connection>(*this, key, std::move(block));
-    if (!table_.insert(key, *c)) {
+tcp_connection* tcp_layer::add_connection(const flow_name& flow, tcp::tcb&& block) {
+    auto c = std::make_unique<tcp_connection>(*this, flow, std::move(block));
+    if (connections() >= table_.limit() || !(flow.is_v4() ? table_.insert(c->key, *c) : table6_.insert(flow, *c))) {
         ++statistics_.tcp_connection_limit;
         return nullptr;
     }
-    out_.prepare(c->path, ipv4(key.local_address), ipv4(key.remote_address), wire::ip_protocol::tcp);
-    plain_frame::prepare(c->path, key);
+    prepare_path(*c);
     return c.release();
 }
 
-tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, ipv4 remote, const tcp_tuning& tuning) {
+void tcp_layer::prepare_path(tcp_connection& c) noexcept {
+    if (c.six != nullptr) {
+        out_.six()->prepare(c.six->path, c.six->name, wire::ip_protocol::tcp);
+        return;
+    }
+    out_.prepare(c.path, ipv4(c.key.local_address), ipv4(c.key.remote_address), wire::ip_protocol::tcp);
+    plain_frame::prepare(c.path, c.key);
+}
+
+tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const net_address& remote,
+                                          const tcp_tuning& tuning) {
     tcp::parameters p = config_.tcp;
-    p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(out_.path_mtu_to(reactor_.now(), remote), out_.mtu()) - 40);
+    const std::uint32_t mtu = std::min<std::uint32_t>(out_.path_mtu_to(reactor_.now(), remote), out_.mtu());
+    p.mss = static_cast<std::uint16_t>(mtu - (remote.is_v4() ? 40 : 60));
     p.no_delay = options.no_delay;
     p.receive_buffer = options.receive_buffer;
     p.send_buffer = options.send_buffer;
@@ -318,9 +367,7 @@ void tcp_layer::release_claim(tcp_connection& c) noexcept {
 }
 
 void tcp_layer::on_routes_changed() noexcept {
-    table_.for_each([this](tcp_connection& c) {
-        out_.prepare(c.path, ipv4(c.key.local_address), ipv4(c.key.remote_address), wire::ip_protocol::tcp);
-    });
+    for_each_connection([this](tcp_connection& c) { prepare_path(c); });
 }
 
 [[gnu::noinline]] void tcp_layer::on_closed(tcp_connection& c) noexcept {
@@ -328,7 +375,11 @@ void tcp_layer::on_routes_changed() noexcept {
     c.erased_ = true;
     closed_counters_ += c.tcb.statistics();
     release_claim(c);
-    table_.erase(c.key);
+    if (c.six == nullptr) {
+        table_.erase(c.key);
+    } else {
+        table6_.erase(c.six->name);
+    }
     if (last_found_ == &c) last_found_ = nullptr;
     c.wake_.cancel();
     if (c.listener_ != nullptr) {
@@ -375,58 +426,59 @@ void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
     }
 }
 
-void tcp_layer::on_icmp_error(const flow_key& key, std::errc what, bool hard, tcp::seq_number seq) {
-    tcp_connection* c = table_.find(key);
+void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq) {
+    tcp_connection* c = find(flow);
     if (c == nullptr) return;
     const tcp::event events = c->tcb.on_icmp_error(what, hard, seq);
     mark_dirty(*c);
     if (events != tcp::event::none) c->react(events);
 }
 
-bool tcp_layer::in_flight(const flow_key& key, tcp::seq_number seq) const noexcept {
-    const tcp_connection* c = table_.find(key);
+bool tcp_layer::in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept {
+    const tcp_connection* c = find(flow);
     if (c == nullptr) return false;
     const tcp::connection_info i = c->tcb.info();
     return seq - i.snd_una < i.snd_max - i.snd_una;
 }
 
-void tcp_layer::on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu) {
-    tcp_connection* c = table_.find(key);
+void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu) {
+    tcp_connection* c = find(flow);
     if (c == nullptr) return;
-    const tcp::event events = c->tcb.on_path_mtu(now, mtu);
+    // The tcb takes 40 bytes off for the headers of IPv4 and TCP; IPv6's are longer by 20.
+    const tcp::event events = c->tcb.on_path_mtu(now, flow.is_v4() ? mtu : mtu - 20);
     mark_dirty(*c);
     if (events != tcp::event::none) c->react(events);
 }
 
 // ---- sockets ----
 
-tcp_connection& tcp_layer::open(ipv4 local, std::uint16_t local_port, ipv4 remote, std::uint16_t remote_port,
-                                const tcp_options_set& options, const tcp_tuning& tuning) {
+tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& options, const tcp_tuning& tuning) {
     const auto fail = [](std::errc code, const char* what) {
         throw std::system_error(std::make_error_code(code), what);
     };
-    if (!remote.is_unicast() || remote_port == 0) fail(std::errc::address_not_available, "connect: not an address of one host");
-    if (!out_.reachable(remote)) fail(std::errc::network_unreachable, "connect: no route (is a gateway configured?)");
+    flow_name flow = wanted;
+    if (!flow.remote.is_unicast() || flow.remote_port == 0) fail(std::errc::address_not_available, "connect: not an address of one host");
+    if (!out_.reachable(flow.remote)) fail(std::errc::network_unreachable, "connect: no route (is a gateway configured?)");
     const time_point now = reactor_.now();
-    flow_key key{local.value(), remote.value(), local_port, remote_port};
+    const listeners& listening = flow.is_v4() ? listeners_ : listeners6_;
     const auto usable = [&](std::uint16_t port) {
-        key.local_port = port;
-        if (listeners_.contains(port)) return false;
-        return table_.find(key) == nullptr && (!is_home_ || is_home_(key));
+        flow.local_port = port;
+        if (listening.contains(port)) return false;
+        return find(flow) == nullptr && (!is_home_ || is_home_(flow));
     };
-    if (local_port != 0) {
-        if (table_.find(key) != nullptr) fail(std::errc::address_in_use, "connect: this 4-tuple is in use");
+    if (wanted.local_port != 0) {
+        if (find(flow) != nullptr) fail(std::errc::address_in_use, "connect: this 4-tuple is in use");
     } else {
-        const auto port = ports_.select(tuple_of(key), usable);
+        const auto port = ports_.select(tuple_of(flow), usable);
         if (!port) fail(std::errc::address_not_available, "connect: no free local port to this destination");
-        key.local_port = *port;
+        flow.local_port = *port;
     }
-    const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(key));
-    tcp_connection* c = add_connection(key, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, remote, tuning)));
+    const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(flow));
+    tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, flow.remote, tuning)));
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     c->opened_here_ = true;
     if (config_.share != nullptr) {
-        if (!config_.share->claim_flow(key)) {
+        if (!config_.share->claim_flow(c->key)) {
             on_closed(*c);
             fail(std::errc::no_buffer_space, "connect: no more flows can be steered away from the kernel");
         }
@@ -440,25 +492,30 @@ std::uint16_t tcp_layer::choose_listen_port(std::uint16_t wanted) {
     if (wanted != 0) return wanted;
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const auto port = static_cast<std::uint16_t>(49'152 + random_.below(16'384));
-        if (!listeners_.contains(port)) return port;
+        if (!listeners_.contains(port) && !listeners6_.contains(port)) return port;
     }
     throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind: no free port");
 }
 
 /// Kernel peers on a veth leave checksums to a NIC that does not exist: say so once, instead of staying silent. A few SYNs that were
 /// damaged on the way are another matter: between those others are good.
-void tcp_layer::explain_bad_checksum(ipv4 source, tcp_flags flags) {
+void tcp_layer::explain_bad_checksum(const net_address& source, tcp_flags flags) {
     if (!has(flags, tcp_flags::syn)) return;
     if (std::exchange(bad_syn_source_, source) != source) bad_syns_ = 0;
     if (++bad_syns_ != 3) return;
-    log_message(every_syn_is_wrong, out_.device().name(), source);
+    log_message(every_syn_is_wrong, out_.device().name(), to_string(source));
 }
 
+/// At `::` for both families.
 void tcp_layer::add_listener(tcp_listen_socket& listener) {
     const std::uint16_t port = listener.local_address().port;
-    if (!listeners_.try_emplace(port, &listener).second) {
+    const net_address at = listener.local_address().net();
+    const bool four = at.is_v4() || at.is_any_of_both(), six = !at.is_v4();
+    if ((four && listeners_.contains(port)) || (six && listeners6_.contains(port))) {
         throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind port " + std::to_string(port));
     }
+    if (four) listeners_.emplace(port, &listener);
+    if (six) listeners6_.emplace(port, &listener);
     if (config_.share == nullptr) return;
     try {
         config_.share->claim_port(wire::ip_protocol::tcp, port);
@@ -469,9 +526,16 @@ void tcp_layer::add_listener(tcp_listen_socket& listener) {
 }
 
 void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
-    if (listeners_.erase(listener.local_address().port) != 0 && config_.share != nullptr)
-        config_.share->release_port(wire::ip_protocol::tcp, listener.local_address().port);
-    table_.for_each([&](tcp_connection& c) {
+    const std::uint16_t port = listener.local_address().port;
+    std::size_t removed = 0;
+    for (listeners* all : {&listeners_, &listeners6_}) {
+        const auto found = all->find(port);
+        if (found == all->end() || found->second != &listener) continue;
+        all->erase(found);
+        ++removed;
+    }
+    if (removed != 0 && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, port);
+    for_each_connection([&](tcp_connection& c) {
         if (c.listener_ != &listener) return;
         if (c.half_open_) listener.count_half_open(-1);
         listener.forget(c);
@@ -482,7 +546,7 @@ void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
 }
 
 void tcp_layer::check_invariants() const {
-    table_.for_each([](const tcp_connection& c) { c.check_invariants(); });
+    for_each_connection([](const tcp_connection& c) { c.check_invariants(); });
 }
 
 } // namespace corewire

@@ -38,6 +38,8 @@ public:
 
     /// A TCP segment for one of our addresses; `p.head` starts at the TCP header and is cut to the datagram's length.
     void input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen);
+    /// The same over IPv6.
+    void input(time_point now, packet& p, const net_address& source, const net_address& destination, bool congestion_seen);
     /// Header prediction: takes a frame that is just what its connection expected next, and says so. Else nothing has
     /// changed, and the frame goes up the layers to input(). `p.head` starts at the Ethernet header.
     bool take_expected(time_point now, packet& p, mac_address mac);
@@ -48,15 +50,19 @@ public:
     /// Of egress::leave_chores(): writers that found no frames, and connections that are over.
     bool do_chores(time_point now);
     /// An ICMP error about a segment of ours.
-    void on_icmp_error(const flow_key& key, std::errc what, bool hard, tcp::seq_number seq);
-    void on_path_mtu(time_point now, const flow_key& key, std::uint32_t mtu);
+    void on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq);
+    void on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu);
     /// Whether `seq` is a byte that was sent and is not acknowledged yet (RFC 5927 4.1).
-    bool in_flight(const flow_key& key, tcp::seq_number seq) const noexcept;
+    bool in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept;
 
     // ---- for sockets ----
     /// Throws EADDRNOTAVAIL (no free port), ENETUNREACH, EADDRINUSE (the 4-tuple), ENOBUFS (connection limit).
+    /// A local port of 0: we choose.
+    tcp_connection& open(const flow_name& wanted, const tcp_options_set& options, const tcp_tuning& tuning = {});
     tcp_connection& open(ipv4 local, std::uint16_t local_port, ipv4 remote, std::uint16_t remote_port,
-                         const tcp_options_set& options, const tcp_tuning& tuning = {});
+                         const tcp_options_set& options, const tcp_tuning& tuning = {}) {
+        return open({local, remote, local_port, remote_port}, options, tuning);
+    }
     /// `wanted`, or a free one if that is 0.
     std::uint16_t choose_listen_port(std::uint16_t wanted);
     /// Throws EADDRINUSE.
@@ -85,20 +91,27 @@ public:
 
     /// What buffers have grown by.
     const tcp::buffer_budget& buffer_growth() const noexcept { return budget_; }
-    std::size_t connections() const noexcept { return table_.size(); }
+    std::size_t connections() const noexcept { return table_.size() + table6_.size(); }
     template <typename Visit>
     void for_each_connection(Visit&& visit) const {
         table_.for_each(visit);
+        table6_.for_each(visit);
     }
-    /// The same in portions: flow_table::visit().
+    /// The same in portions, as flow_table::visit() does it: IPv4's slots, then IPv6's.
     template <typename Visit>
     std::size_t visit_connections(std::size_t first, std::size_t count, Visit&& visit) const {
-        return table_.visit(first, count, visit);
+        if (first < ipv6_slots) {
+            const std::size_t next = table_.visit(first, count, visit);
+            if (next != 0) return next;
+            return table6_.size() == 0 ? 0 : ipv6_slots;
+        }
+        const std::size_t next = table6_.visit(first - ipv6_slots, count, visit);
+        return next == 0 ? 0 : next + ipv6_slots;
     }
     /// What the connections that are gone have counted.
     const tcp::counters& closed_counters() const noexcept { return closed_counters_; }
     /// Which local ports this shard may open flows from, so that replies come home (RSS); empty: any.
-    void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
+    void set_home_predicate(std::function<bool(const flow_name&)> is_home) { is_home_ = std::move(is_home); }
     /// Routes are others: every connection looks for its way anew.
     void on_routes_changed() noexcept;
     void check_invariants() const;
@@ -108,30 +121,44 @@ private:
     void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
-    void no_connection(time_point now, const flow_key& key, const tcp::segment& s, packet& p);
-    void on_syn(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
-    bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s, packet& p);
-    void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_key& key, const tcp::segment& s);
+    void no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p);
+    void on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
+    bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p);
+    void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
     tcp_connection* find(const plain_frame& frame) noexcept;
-    tcp_connection* add_connection(const flow_key& key, tcp::tcb&& block);
-    void send_reset(const flow_key& key, const tcp::segment& s);
+    tcp_connection* add_connection(const flow_name& flow, tcp::tcb&& block);
+    void send_reset(const flow_name& flow, const tcp::segment& s);
+    tcp_connection* find(const flow_name& flow) const noexcept {
+        return flow.is_v4() ? table_.find(flow.key()) : table6_.find(flow);
+    }
+    tcp_listen_socket* listener_for(const flow_name& flow) const noexcept;
+    void prepare_path(tcp_connection& c) noexcept;
+    tcp::four_tuple tuple_of(const flow_name& flow) const noexcept;
+    struct header_ports {
+        std::uint16_t local = 0, remote = 0;
+    };
+    template <typename Address>
+    bool take_header(packet& p, const Address& source, const Address& destination, tcp::segment& s, header_ports& ports);
     bool checksums_hold(packet& p) noexcept;
     bool emit_all(time_point now, tcp_connection& c);
     bool send_dirty(time_point now);
     bool emit_plain(time_point now, tcp_connection& c);
     bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
+    bool emit_over_ipv6(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
     std::byte* place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
     std::byte* place_chunk(const buffer& chunk, std::uint32_t offset, std::uint32_t size, packet& p, std::uint32_t header_size);
     void finish_checksum(packet& p, std::byte* at, const output_path& path);
-    void send_bare(const flow_key& key, const tcp::outgoing_segment& s);
+    void finish_checksum_over_ipv6(packet& p, std::byte* at, std::uint16_t pseudo_sum);
+    void send_bare_over_ipv6(const flow_name& flow, packet& p, std::uint32_t tcp_size);
+    void send_bare(const flow_name& flow, const tcp::outgoing_segment& s);
     void rearm(tcp_connection& c) noexcept;
     void retry_starved() noexcept;
     void doom(tcp_connection& c) noexcept;
     void bury() noexcept;
     void claim_port_for(tcp_connection& c);
     void release_claim(tcp_connection& c) noexcept;
-    void explain_bad_checksum(ipv4 source, wire::tcp_flags flags);
-    tcp::parameters parameters_for(const tcp_options_set& options, ipv4 remote, const tcp_tuning& tuning);
+    void explain_bad_checksum(const net_address& source, wire::tcp_flags flags);
+    tcp::parameters parameters_for(const tcp_options_set& options, const net_address& remote, const tcp_tuning& tuning);
 
     reactor& reactor_;
     ip_output& out_;
@@ -143,13 +170,17 @@ private:
     tcp::counters closed_counters_;
     port_capabilities port_;
     flow_table<tcp_connection> table_;
+    flow_table<tcp_connection, flow_name> table6_;
+    static constexpr std::size_t ipv6_slots = std::size_t{1} << 40; ///< visit_connections() counts table6_'s slots from here
     wire_flow last_flow_;                  ///< what find() found last,
     tcp_connection* last_found_ = nullptr; ///< under that name; null when it has left the table
     intrusive_list<dirty_hook> dirty_;
-    std::unordered_map<std::uint16_t, tcp_listen_socket*> listeners_;
+    using listeners = std::unordered_map<std::uint16_t, tcp_listen_socket*>;
+    listeners listeners_;
+    listeners listeners6_; ///< one that listens at `::` is in both
     std::vector<tcp_connection*> starved_;
     std::vector<tcp_connection*> dead_;
-    std::function<bool(const flow_key&)> is_home_;
+    std::function<bool(const flow_name&)> is_home_;
     siphash_key isn_key_;
     siphash_key cookie_key_;
     random_generator random_;
@@ -157,7 +188,7 @@ private:
     tcp::challenge_limiter challenges_;
     tcp::buffer_budget budget_;
     unsigned bad_syns_ = 0; ///< SYNs with a wrong checksum from one host, and since the last good one of anybody's
-    ipv4 bad_syn_source_{};
+    net_address bad_syn_source_{};
 };
 
 } // namespace corewire

@@ -100,7 +100,7 @@ namespace {
 /// Of the segment at `tcp`, whose field for it is zero.
 [[gnu::noinline]] void compute_checksum(const packet& p, std::byte* tcp, std::uint16_t pseudo_sum) noexcept {
     wire::internet_sum sum;
-    sum.add_u16(pseudo_sum).add({tcp, p.head.size() - link_and_ip_size});
+    sum.add_u16(pseudo_sum).add({tcp, static_cast<std::size_t>(p.head.data() + p.head.size() - tcp)});
     if (!p.body.empty()) sum.add(p.body.bytes());
     store_be16(tcp + wire::tcp_header::checksum_offset, sum.checksum());
 }
@@ -120,6 +120,19 @@ namespace {
     }
     p.flags = offload::none;
     compute_checksum(p, tcp, path.pseudo_sum);
+}
+
+void tcp_layer::finish_checksum_over_ipv6(packet& p, std::byte* at, std::uint16_t pseudo_sum) {
+    std::byte* const tcp = at + link_and_ipv6_size;
+    if (port_.transmit_checksum) {
+        store_be16(tcp + wire::tcp_header::checksum_offset, pseudo_sum);
+        p.flags = offload::l4_checksum_needed;
+        p.l4_offset = link_and_ipv6_size;
+        p.l4_checksum_offset = wire::tcp_header::checksum_offset;
+        return;
+    }
+    p.flags = offload::none;
+    compute_checksum(p, tcp, pseudo_sum);
 }
 
 [[gnu::always_inline]] inline bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s) {
@@ -145,13 +158,35 @@ namespace {
     return out_.send_unresolved(now, c.path, p, l4_size);
 }
 
+/// The same over IPv6; the everyday segment comes this way, too.
+[[gnu::noinline]] bool tcp_layer::emit_over_ipv6(time_point now, tcp_connection& c, const tcp::outgoing_segment& s) {
+    const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
+    packet& p = egress_.slot();
+    std::byte* const at = place_payload(c, s, p, link_and_ipv6_size + tcp_size);
+    if (at == nullptr) [[unlikely]] {
+        ++statistics_.no_frame; // counts as lost on the wire: the tcb retransmits
+        return false;
+    }
+    write_header(at + link_and_ipv6_size, c.key, s);
+    const std::uint32_t l4_size = tcp_size + s.payload_size;
+    finish_checksum_over_ipv6(p, at, c.six->path.pseudo_sum(l4_size));
+    ++statistics_.tcp_segments_out;
+    if (out_.six()->ready(now, c.six->path)) [[likely]] {
+        c.six->path.stamp(at, l4_size);
+        if (s.ecn_capable) [[unlikely]] ipv6_path::mark_ecn_capable(at);
+        egress_.commit();
+        return true;
+    }
+    return out_.six()->send_unresolved(now, c.six->path, p, l4_size);
+}
+
 /// Apart from flush(), which is small and quick without it.
 [[gnu::noinline]] bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
     bool any = false;
     tcp::outgoing_segment s;
     while (c.tcb.wants_output() && !egress_.full() && pool_.free_count != 0) {
         if (!c.tcb.next_segment(now, s)) break;
-        any |= emit(now, c, s);
+        any |= c.six == nullptr ? emit(now, c, s) : emit_over_ipv6(now, c, s);
     }
     return any;
 }
@@ -207,13 +242,11 @@ bool tcp_layer::flush(time_point now) { return send_dirty(now); }
 }
 
 /// A segment of no connection: a reset, or the SYN-ACK of a cookie.
-void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
+void tcp_layer::send_bare(const flow_name& flow, const tcp::outgoing_segment& s) {
     if (egress_.full()) {
         ++statistics_.egress_full;
         return;
     }
-    output_path path;
-    if (!out_.prepare(path, ipv4(key.local_address), ipv4(key.remote_address), wire::ip_protocol::tcp)) return;
     packet p;
     p.head = pool_.allocate_buffer();
     if (p.head.underlying_frame() == nullptr) {
@@ -221,9 +254,11 @@ void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
         return;
     }
     const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
+    write_header(p.head.append(tcp_size), flow.key(), s);
+    if (!flow.is_v4()) return send_bare_over_ipv6(flow, p, tcp_size);
+    output_path path;
+    if (!out_.prepare(path, flow.local.v4(), flow.remote.v4(), wire::ip_protocol::tcp)) return;
     std::byte* at = p.head.prepend(link_and_ip_size);
-    std::byte* tcp = p.head.append(tcp_size);
-    write_header(tcp, key, s);
     path.fit(tcp_size);
     finish_checksum(p, at, path);
     if (out_.ready(reactor_.now(), path)) {
@@ -234,14 +269,27 @@ void tcp_layer::send_bare(const flow_key& key, const tcp::outgoing_segment& s) {
     }
 }
 
+void tcp_layer::send_bare_over_ipv6(const flow_name& flow, packet& p, std::uint32_t tcp_size) {
+    ipv6_path path;
+    if (!out_.six()->prepare(path, flow, wire::ip_protocol::tcp)) return;
+    std::byte* const at = p.head.prepend(link_and_ipv6_size);
+    finish_checksum_over_ipv6(p, at, path.pseudo_sum(tcp_size));
+    if (out_.six()->ready(reactor_.now(), path)) {
+        path.stamp(at, tcp_size);
+        egress_.push(std::move(p));
+    } else {
+        out_.six()->send_unresolved(reactor_.now(), path, p, tcp_size);
+    }
+}
+
 /// RFC 9293 3.10.7.1: the answer to a segment that belongs to no connection.
-void tcp_layer::send_reset(const flow_key& key, const tcp::segment& s) {
-    if (!ipv4(key.remote_address).is_unicast() || key.remote_port == 0) return;
+void tcp_layer::send_reset(const flow_name& flow, const tcp::segment& s) {
+    if (!flow.remote.is_unicast() || flow.remote_port == 0) return;
     tcp::outgoing_segment reset;
     if (!tcp::reset_for(s, reset)) return;
     if (!out_.may_send_reset(reactor_.now())) return; // bounded, as ICMP errors are
     ++statistics_.tcp_resets_sent;
-    send_bare(key, reset);
+    send_bare(flow, reset);
 }
 
 } // namespace corewire

@@ -15,7 +15,10 @@ udp_layer::udp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
       demux_(pool, config.udp, config.seed ? *config.seed + 1 : random_seed()) {}
 
 udp_verdict udp_layer::input(time_point, const wire::ipv4_view& ip, packet& p) noexcept {
-    const udp_delivery delivery = demux_.input(ip, p);
+    return tell(demux_.input(ip, p));
+}
+
+udp_verdict udp_layer::tell(const udp_delivery& delivery) noexcept {
     if (delivery.verdict == udp_verdict::delivered) {
         // A group datagram may have gone to several.
         for (udp_endpoint* e = delivery.endpoint; e != nullptr;) {
@@ -52,21 +55,32 @@ std::unique_ptr<udp_backend> udp_layer::bind(const socket_address& at, const udp
 home_hash udp_layer::home() const noexcept {
     if (!is_home_) return {};
     return {[](const void* context, udp_address local, udp_address remote) {
-                const auto& is_home = *static_cast<const std::function<bool(const flow_key&)>*>(context);
+                const auto& is_home = *static_cast<const std::function<bool(const flow_name&)>*>(context);
                 return remote.port == 0 ||
-                       is_home({local.address.value(), remote.address.value(), local.port, remote.port});
+                       is_home({local.address, remote.address, local.port, remote.port});
             },
             &is_home_};
+}
+
+/// The address that a datagram of a socket bound to `local` leaves from. `::`: none.
+net_address udp_layer::source_for(const udp_address& local, const net_address& to) const noexcept {
+    if (!local.address.is_any() && !local.address.is_multicast()) return local.address;
+    if (to.is_v4()) return address_;
+    return out_.six() == nullptr ? ipv6::any() : out_.six()->source_for(to.v6());
 }
 
 // ---- socket ----
 
 stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, const udp_options& options)
     : layer_(layer), endpoint_(options.receive_queue, this) {
-    const ipv4 local = at.v4();
-    if (!local.is_any() && local != layer.address_ && !local.is_multicast()) {
+    const net_address local = at.net();
+    const ipv6_output* six = layer.out_.six();
+    const bool good = local.is_v4() ? local.is_any() || local.v4() == layer.address_ || local.is_multicast()
+                                    : six != nullptr && (local.is_any() || six->addresses().is_claimed(local.v6()));
+    if (!good) {
         throw std::system_error(std::make_error_code(std::errc::address_not_available),
-                                "bind " + at.to_string() + ": this stack's address is " + to_string(layer.address_));
+                                "bind " + at.to_string() + ": not an address of this stack, which has " + to_string(layer.address_) +
+                                    (six == nullptr ? " and no IPv6" : ""));
     }
     const std::errc why = layer.demux_.bind(endpoint_, {local, at.port}, false, layer.home());
     if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "bind " + at.to_string());
@@ -85,7 +99,7 @@ void stack_udp_socket::claim_port(const socket_address& wanted) {
             layer_.demux_.unbind(endpoint_);
             if (tries <= 1) throw;
         }
-        const std::errc why = layer_.demux_.bind(endpoint_, {wanted.v4(), 0}, false, layer_.home());
+        const std::errc why = layer_.demux_.bind(endpoint_, {wanted.net(), 0}, false, layer_.home());
         if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "bind " + wanted.to_string());
     }
 }
@@ -176,11 +190,12 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
     }
     udp_address to = endpoint_.peer();
     if (!op.to_connected_peer) {
-        if (!op.to.is_v4()) {
+        to = {op.to.net(), op.to.port};
+        const net_address& local = endpoint_.local().address;
+        if (!local.is_any_of_both() && local.is_v4() != to.address.is_v4()) {
             op.error = std::errc::address_family_not_supported;
             return true;
         }
-        to = {op.to.v4(), op.to.port};
     } else if (!endpoint_.connected()) {
         op.error = std::errc::destination_address_required;
         return true;
@@ -189,13 +204,14 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
 
     const time_point now = layer_.reactor_.now();
     const std::size_t size = op.owned.size() + op.borrowed.size();
-    if (size + 28 > layer_.out_.mtu() || !(to == aimed_at_ && via_.current())) [[unlikely]] {
+    const std::size_t ip_total = size + (to.address.is_v4() ? 28 : 48);
+    if (ip_total > layer_.out_.mtu() || !(to == aimed_at_ && via_.current())) [[unlikely]] {
         const bool aimed = aim(now, to);
-        if (hop_.kind == hop_kind::unreachable || hop_.kind == hop_kind::local) {
+        if (hop_ == hop_kind::unreachable || hop_ == hop_kind::local) {
             op.error = std::errc::network_unreachable;
             return true;
         }
-        if (!aimed || size + 28 > layer_.out_.path_mtu_to(now, to.address)) {
+        if (!aimed || ip_total > layer_.out_.path_mtu_to(now, to.address)) {
             op.error = send_large(op, to);
             return true;
         }
@@ -214,15 +230,22 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
 }
 
 /// Makes headers_ right for a destination. False when its neighbour is not resolved (or it is no single neighbour).
-bool stack_udp_socket::aim(time_point now, udp_address to) noexcept {
-    hop_ = layer_.out_.routes().find(to.address);
-    udp_address from = endpoint_.local();
-    if (from.address.is_any() || from.address.is_multicast()) from.address = layer_.address_;
-    headers_ = udp_headers(from, to);
+bool stack_udp_socket::aim(time_point now, const udp_address& to) noexcept {
+    const net_address from = layer_.source_for(endpoint_.local(), to.address);
     via_ = {};
     aimed_at_ = {};
-    if (hop_.kind != hop_kind::unicast) return false;
-    neighbor* n = layer_.out_.use(now, hop_.address);
+    hop_ = hop_kind::unreachable;
+    neighbor* n = nullptr;
+    if (to.address.is_v4()) {
+        const next_hop hop = layer_.out_.routes().find(to.address.v4());
+        hop_ = hop.kind;
+        if (hop.kind == hop_kind::unicast) n = layer_.out_.use(now, hop.address);
+    } else if (ipv6_output* six = layer_.out_.six(); six != nullptr && !from.is_any()) {
+        const ipv6_next_hop hop = six->route(to.address.v6());
+        hop_ = hop.kind;
+        if (hop.kind == hop_kind::unicast) n = six->use(now, hop.address, from.v6());
+    }
+    headers_ = udp_headers({from, endpoint_.local().port}, to);
     if (n == nullptr) return false;
     headers_.set_link(layer_.out_.device().mac(), n->mac());
     via_ = neighbor_ref(*n);
@@ -231,14 +254,15 @@ bool stack_udp_socket::aim(time_point now, udp_address to) noexcept {
 }
 
 /// By the general way: neighbours not yet resolved, broadcast and multicast, datagrams that need fragmenting.
-std::errc stack_udp_socket::send_large(send_operation& op, udp_address to) noexcept {
+std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to) noexcept {
     const std::size_t size = op.owned.size() + op.borrowed.size();
     if (size > 65'507) return std::errc::message_size;
-    udp_address from = endpoint_.local();
-    if (from.address.is_any() || from.address.is_multicast()) from.address = layer_.address_;
-    const bool fragments = size + 28 > layer_.out_.mtu();
+    const bool four = to.address.is_v4();
+    const udp_address from{layer_.source_for(endpoint_.local(), to.address), endpoint_.local().port};
+    const bool fragments = size + (four ? 28 : 48) > layer_.out_.mtu();
     const udp_headers headers(from, to, 64, !fragments);
-    const std::uint16_t id = layer_.out_.identifications().next(from.address, to.address, wire::ip_protocol::udp);
+    const std::uint16_t id =
+        four ? layer_.out_.identifications().next(from.address.v4(), to.address.v4(), wire::ip_protocol::udp) : std::uint16_t{0};
     packet p;
     // Fragments can't leave their checksum to the port.
     const auto how = layer_.checksum_by_port_ && !fragments ? udp_headers::checksum::offload : udp_headers::checksum::compute;
@@ -254,14 +278,20 @@ std::errc stack_udp_socket::send_large(send_operation& op, udp_address to) noexc
                                                              : headers.wrap_copy(op.borrowed, how, id, layer_.pool_, p);
     if (!built) return std::errc::no_buffer_space;
     p.head.remove_prefix(wire::ethernet_header::size); // ip_output puts its own
+    if (!four) return layer_.out_.six()->send(layer_.reactor_.now(), std::move(p), to.address.v6());
     if (p.flags != offload::none) p.l4_offset = link_and_ip_size;
-    return layer_.out_.send(layer_.reactor_.now(), std::move(p), to.address);
+    return layer_.out_.send(layer_.reactor_.now(), std::move(p), to.address.v4());
 }
 
 std::errc stack_udp_socket::connect(const socket_address& peer) {
-    if (!peer.is_v4()) return std::errc::address_family_not_supported;
-    if (layer_.out_.routes().find(peer.v4()).kind == hop_kind::unreachable) return std::errc::network_unreachable;
-    const std::errc why = layer_.demux_.connect(endpoint_, layer_.address_, {peer.v4(), peer.port}, layer_.home());
+    const net_address to = peer.net();
+    const net_address local = endpoint_.local().address;
+    if (!local.is_any_of_both() && local.is_v4() != to.is_v4()) return std::errc::address_family_not_supported;
+    const net_address from = layer_.source_for(endpoint_.local(), to);
+    const bool leads_there = to.is_v4() ? layer_.out_.routes().find(to.v4()).kind != hop_kind::unreachable
+                                        : !from.is_any() && layer_.out_.reachable(to);
+    if (!leads_there) return std::errc::network_unreachable;
+    const std::errc why = layer_.demux_.connect(endpoint_, from, {to, peer.port}, layer_.home());
     if (why != std::errc{} || claimed_ == 0 || claimed_ == endpoint_.local().port) return why;
     // Another port, from which replies come home.
     try {
@@ -276,7 +306,8 @@ std::errc stack_udp_socket::connect(const socket_address& peer) {
 
 socket_address stack_udp_socket::local_address() const {
     const udp_address local = endpoint_.local();
-    return {local.address.is_any() ? layer_.address_ : local.address, local.port};
+    const bool any_of_four = local.address.is_any() && !local.address.is_any_of_both();
+    return {any_of_four ? net_address(layer_.address_) : local.address, local.port};
 }
 
 buffer stack_udp_socket::allocate(std::uint32_t size) {

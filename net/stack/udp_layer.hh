@@ -10,7 +10,7 @@
 #include <corewire/net/socket/provider.hh>
 #include <corewire/net/stack/config.hh>
 #include <corewire/net/stack/egress.hh>
-#include <corewire/net/stack/flow_table.hh>
+#include <corewire/net/stack/flow_name.hh>
 #include <corewire/net/stack/ip_output.hh>
 #include <corewire/net/udp/udp_demux.hh>
 #include <corewire/net/udp/udp_output.hh>
@@ -51,8 +51,8 @@ private:
     bool take(receive_operation& op) noexcept;
     /// True when finished (sent, or failed: op.error); false when egress is full.
     bool try_send(send_operation& op) noexcept;
-    std::errc send_large(send_operation& op, udp_address to) noexcept;
-    bool aim(time_point now, udp_address to) noexcept;
+    std::errc send_large(send_operation& op, const udp_address& to) noexcept;
+    bool aim(time_point now, const udp_address& to) noexcept;
 
     udp_layer& layer_;
     udp_endpoint endpoint_;
@@ -61,7 +61,7 @@ private:
     intrusive_list<waiter> receivers_;
     // The headers of the last destination, and the neighbour they are right for.
     udp_headers headers_;
-    next_hop hop_;
+    hop_kind hop_ = hop_kind::unreachable;
     neighbor_ref via_;
     udp_address aimed_at_;
 };
@@ -73,11 +73,16 @@ public:
 
     /// A whole UDP datagram for us.
     udp_verdict input(time_point now, const wire::ipv4_view& ip, packet& p) noexcept;
+    /// The same over IPv6: udp_demux::input().
+    udp_verdict input(const net_address& source, const net_address& destination, std::uint32_t offset, std::uint32_t length,
+                      packet& p) noexcept {
+        return tell(demux_.input(source, destination, offset, length, p));
+    }
     void on_report(const icmp_report& report) noexcept;
     /// Retries sends that waited for room.
     bool flush(time_point now) noexcept { return !senders_.empty() && retry_sends(now); }
     std::unique_ptr<udp_backend> bind(const socket_address& at, const udp_options& options);
-    void set_home_predicate(std::function<bool(const flow_key&)> is_home) { is_home_ = std::move(is_home); }
+    void set_home_predicate(std::function<bool(const flow_name&)> is_home) { is_home_ = std::move(is_home); }
     /// Routes are others: every socket looks for its way anew.
     void on_routes_changed() noexcept {
         sockets_.for_each([](stack_udp_socket& each) { each.forget_way(); });
@@ -90,6 +95,8 @@ public:
 
 private:
     friend class stack_udp_socket;
+    static udp_verdict tell(const udp_delivery& delivery) noexcept;
+    net_address source_for(const udp_address& local, const net_address& to) const noexcept;
     bool retry_sends(time_point now) noexcept;
     home_hash home() const noexcept;
 
@@ -106,7 +113,7 @@ private:
     multicast_filter groups_;
     intrusive_list<stack_udp_socket> sockets_;
     intrusive_list<waiter> senders_; ///< send_operations that found egress full, of all sockets, first come first served
-    std::function<bool(const flow_key&)> is_home_;
+    std::function<bool(const flow_name&)> is_home_;
 };
 
 } // namespace corewire

@@ -62,8 +62,7 @@ bool udp_demux::conflicts(udp_address local, bool shared) noexcept {
     std::size_t here = 0;
     for (const udp_endpoint* e = by_port_[local.port]; e != nullptr; e = e->next_on_port_) {
         ++here;
-        const bool overlap =
-            e->local_.address == local.address || e->local_.address.is_any() || local.address.is_any();
+        const bool overlap = e->local_.address.covers(local.address) || local.address.covers(e->local_.address);
         if (overlap && !(shared && e->shared_)) return true;
     }
     if (here < options_.max_on_port) return false;
@@ -73,7 +72,7 @@ bool udp_demux::conflicts(udp_address local, bool shared) noexcept {
 
 /// RFC 6056 3.3.2, algorithm 2: a random port, tried until one is free that comes home. Bounded: after as many random
 /// tries as there are ports in an eighth of the range, every port is looked at once in order from a random one.
-std::uint16_t udp_demux::pick_port(ipv4 local, home_hash home, udp_address peer) noexcept {
+std::uint16_t udp_demux::pick_port(const net_address& local, home_hash home, udp_address peer) noexcept {
     const std::uint32_t range = options_.ephemeral_last - options_.ephemeral_first + 1u;
     const auto good = [&](std::uint32_t index) {
         const auto port = static_cast<std::uint16_t>(options_.ephemeral_first + index);
@@ -91,7 +90,7 @@ std::uint16_t udp_demux::pick_port(ipv4 local, home_hash home, udp_address peer)
     return 0;
 }
 
-std::errc udp_demux::connect(udp_endpoint& e, ipv4 local, udp_address peer, home_hash home) noexcept {
+std::errc udp_demux::connect(udp_endpoint& e, const net_address& local, udp_address peer, home_hash home) noexcept {
     CW_ASSERT(e.demux_ == this, "bind an endpoint before connecting it");
     if (peer.port == 0) {
         e.peer_ = {};

@@ -11,23 +11,22 @@ namespace {
 constexpr std::uint32_t header_size = wire::udp_header::size;
 } // namespace
 
-udp_delivery udp_demux::input(const wire::ipv4_view& ip, packet& p) noexcept {
+udp_delivery udp_demux::input(const net_address& source, const net_address& to, std::uint32_t offset, std::uint32_t ip_length,
+                              packet& p) noexcept {
     ++statistics_.received;
-    const std::byte* header = ip.header().data() + ip.header_size();
-    const auto offset = static_cast<std::uint32_t>(header - p.head.data());
-    const std::uint32_t ip_length = ip.total_length() - static_cast<std::uint32_t>(ip.header_size());
+    const std::byte* header = p.head.data() + offset;
     // Bounds first: the header lies in head, and the packet has all that the two length fields promise.
     if (ip_length < header_size || p.head.size() < offset + header_size) [[unlikely]] return drop(statistics_.malformed);
     const std::uint32_t length = load_be16(header + 4);
     if (length < header_size || length > ip_length || offset + length > p.size()) [[unlikely]] {
         return drop(statistics_.malformed);
     }
-    if (!has(p.flags, offload::l4_checksum_good) && load_be16(header + wire::udp_header::checksum_offset) != 0 &&
-        !checksum_ok(ip, p, offset, length)) [[unlikely]] {
-        return drop(statistics_.bad_checksum);
+    if (!has(p.flags, offload::l4_checksum_good)) {
+        // None is none over IPv4 (RFC 768), and an error over IPv6 (RFC 8200 8.1).
+        const bool none = load_be16(header + wire::udp_header::checksum_offset) == 0;
+        if (none ? !to.is_v4() : !checksum_ok(source, to, p, offset, length)) [[unlikely]] return drop(statistics_.bad_checksum);
     }
-    const udp_address from{ip.source(), load_be16(header)};
-    const ipv4 to = ip.destination();
+    const udp_address from{source, load_be16(header)};
     udp_endpoint* e = find(to, load_be16(header + 2), from);
     if (e == nullptr) [[unlikely]] {
         ++statistics_.no_port;
@@ -49,7 +48,7 @@ udp_delivery udp_demux::input(const wire::ipv4_view& ip, packet& p) noexcept {
     return {udp_verdict::delivered, e};
 }
 
-bool udp_demux::enqueue(udp_endpoint& e, buffer&& data, udp_address from, ipv4 to) noexcept {
+bool udp_demux::enqueue(udp_endpoint& e, buffer&& data, const udp_address& from, const net_address& to) noexcept {
     if (e.full() || queued_ >= options_.max_queued) [[unlikely]] return false;
     new (e.ring_ + (e.tail_ & e.mask_)) udp_datagram{std::move(data), from, to};
     ++e.tail_;
@@ -60,7 +59,7 @@ bool udp_demux::enqueue(udp_endpoint& e, buffer&& data, udp_address from, ipv4 t
 }
 
 /// Each gets a view of the same bytes.
-udp_delivery udp_demux::deliver_to_all(udp_endpoint* e, buffer&& data, udp_address from, ipv4 to) noexcept {
+udp_delivery udp_demux::deliver_to_all(udp_endpoint* e, buffer&& data, const udp_address& from, const net_address& to) noexcept {
     udp_endpoint* first = nullptr;
     for (; e != nullptr; e = e->next_on_port_) {
         if (!matches(*e, to, from)) continue;
@@ -84,9 +83,9 @@ udp_delivery udp_demux::drop_full(udp_endpoint& e) noexcept {
     return drop(statistics_.dropped_full);
 }
 
-bool udp_demux::checksum_ok(const wire::ipv4_view& ip, const packet& p, std::uint32_t offset,
-                            std::uint32_t length) const noexcept {
-    wire::internet_sum sum = wire::pseudo_header_sum(ip.source(), ip.destination(), wire::ip_protocol::udp, length);
+bool udp_demux::checksum_ok(const net_address& from, const net_address& to, const packet& p, std::uint32_t offset,
+                            std::uint32_t length) noexcept {
+    wire::internet_sum sum = wire::pseudo_header_sum(from, to, wire::ip_protocol::udp, length);
     const std::uint32_t in_head = std::min(length, p.head.size() - offset);
     sum.add(p.head.bytes().subspan(offset, in_head));
     if (in_head < length) sum.add(p.body.bytes().first(length - in_head));
@@ -118,18 +117,18 @@ bool udp_demux::join_payload(packet& p, std::uint32_t offset, std::uint32_t leng
 }
 
 /// Nearly always one endpoint has the port, bound to any address or to ours, and not connected.
-udp_endpoint* udp_demux::find(ipv4 to, std::uint16_t port, udp_address from) const noexcept {
+udp_endpoint* udp_demux::find(const net_address& to, std::uint16_t port, const udp_address& from) const noexcept {
     udp_endpoint* e = by_port_[port];
     if (e == nullptr || e->next_on_port_ != nullptr) [[unlikely]] return find_among_many(e, to, from);
     return matches(*e, to, from) ? e : nullptr;
 }
 
-bool udp_demux::matches(const udp_endpoint& e, ipv4 to, udp_address from) noexcept {
-    return (e.local_.address.is_any() || e.local_.address == to) && (!e.connected() || e.peer_ == from);
+bool udp_demux::matches(const udp_endpoint& e, const net_address& to, const udp_address& from) noexcept {
+    return e.local_.address.covers(to) && (!e.connected() || e.peer_ == from);
 }
 
 /// The most particular one: connected before not, bound to an address before any().
-udp_endpoint* udp_demux::find_among_many(udp_endpoint* e, ipv4 to, udp_address from) noexcept {
+udp_endpoint* udp_demux::find_among_many(udp_endpoint* e, const net_address& to, const udp_address& from) noexcept {
     udp_endpoint* best = nullptr;
     int best_score = -1;
     for (; e != nullptr; e = e->next_on_port_) {

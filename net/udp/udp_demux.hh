@@ -1,4 +1,4 @@
-// From a received IPv4 packet to the UDP endpoint that it is for, and onto its queue (RFC 768, RFC 1122 4.1).
+// From a received IP packet to the UDP endpoint that it is for, and onto its queue (RFC 768, RFC 1122 4.1).
 //
 //     packet --input()--> parse, checksum, port table --> endpoint's queue        no such port: the caller sends ICMP
 //
@@ -74,12 +74,18 @@ public:
                                  udp_address expected_peer = {}) noexcept;
     /// Only datagrams of `peer` from now on; those of others that wait already stay. A port of 0 disconnects.
     /// `home`: an ephemeral port from which replies would not come home is given up for another that is.
-    [[nodiscard]] std::errc connect(udp_endpoint& e, ipv4 local, udp_address peer, home_hash home = {}) noexcept;
+    [[nodiscard]] std::errc connect(udp_endpoint& e, const net_address& local, udp_address peer, home_hash home = {}) noexcept;
     void unbind(udp_endpoint& e) noexcept; ///< and drops what waits
 
     /// `ip` views a whole UDP datagram for us that starts in p.head (Ethernet header or not before it) and may go on in
     /// p.body. Takes the packet's buffers when it delivers.
-    udp_delivery input(const wire::ipv4_view& ip, packet& p) noexcept;
+    udp_delivery input(const wire::ipv4_view& ip, packet& p) noexcept {
+        const auto offset = static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data());
+        return input(ip.source(), ip.destination(), offset, ip.total_length() - static_cast<std::uint32_t>(ip.header_size()), p);
+    }
+    /// The same where the addresses are known: the datagram starts `offset` bytes into p.head, and IP gives it `ip_length` bytes.
+    udp_delivery input(const net_address& source, const net_address& destination, std::uint32_t offset, std::uint32_t ip_length,
+                       packet& p) noexcept;
     /// An ICMP error about one of our datagrams. The endpoint that has an error to tell now, or null.
     udp_endpoint* on_error(const icmp_report& report) noexcept;
 
@@ -92,15 +98,16 @@ public:
 
 private:
     friend class udp_endpoint;
-    udp_endpoint* find(ipv4 to, std::uint16_t port, udp_address from) const noexcept;
-    static udp_endpoint* find_among_many(udp_endpoint* first, ipv4 to, udp_address from) noexcept;
-    static bool matches(const udp_endpoint& e, ipv4 to, udp_address from) noexcept;
+    udp_endpoint* find(const net_address& to, std::uint16_t port, const udp_address& from) const noexcept;
+    static udp_endpoint* find_among_many(udp_endpoint* first, const net_address& to, const udp_address& from) noexcept;
+    static bool matches(const udp_endpoint& e, const net_address& to, const udp_address& from) noexcept;
     bool conflicts(udp_address local, bool shared) noexcept;
-    std::uint16_t pick_port(ipv4 local, home_hash home, udp_address peer) noexcept;
+    std::uint16_t pick_port(const net_address& local, home_hash home, udp_address peer) noexcept;
     bool join_payload(packet& p, std::uint32_t offset, std::uint32_t length, buffer& out) noexcept;
-    bool checksum_ok(const wire::ipv4_view& ip, const packet& p, std::uint32_t offset, std::uint32_t length) const noexcept;
-    udp_delivery deliver_to_all(udp_endpoint* first, buffer&& data, udp_address from, ipv4 to) noexcept;
-    bool enqueue(udp_endpoint& e, buffer&& data, udp_address from, ipv4 to) noexcept;
+    static bool checksum_ok(const net_address& from, const net_address& to, const packet& p, std::uint32_t offset,
+                            std::uint32_t length) noexcept;
+    udp_delivery deliver_to_all(udp_endpoint* first, buffer&& data, const udp_address& from, const net_address& to) noexcept;
+    bool enqueue(udp_endpoint& e, buffer&& data, const udp_address& from, const net_address& to) noexcept;
     static udp_delivery drop(std::uint64_t& counter) noexcept;
     udp_delivery drop_full(udp_endpoint& e) noexcept;
     void link(udp_endpoint& e) noexcept;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <corewire/net/frame/buffer.hh>
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 
 #include <cstdint>
 #include <memory>
@@ -16,8 +16,9 @@ namespace corewire {
 
 class udp_demux;
 
+/// Bound to `::`: IPv4's datagrams come, too. To 0.0.0.0: they alone.
 struct udp_address {
-    ipv4 address;
+    net_address address;
     std::uint16_t port = 0;
     friend bool operator==(const udp_address&, const udp_address&) = default;
 };
@@ -25,7 +26,7 @@ struct udp_address {
 struct udp_datagram {
     buffer data;         ///< the payload, contiguous, in the frame it arrived in
     udp_address source;
-    ipv4 destination;    ///< which of our addresses (or groups) it was sent to
+    net_address destination; ///< which of our addresses (or groups) it was sent to
 };
 
 struct udp_endpoint_statistics {

@@ -1,6 +1,6 @@
 // The headers of the datagrams of one flow, made once and then copied in front of each payload.
 //
-//     [ Ethernet 14 | IPv4 20 | UDP 8 ] payload        in place when the payload's frame has room and is nobody else's,
+//     [ Ethernet 14 | IPv4 20 or IPv6 40 | UDP 8 ] payload        in place when the payload's frame has room and is nobody else's,
 //                                                     else in a head frame: small payload copied, large by reference
 //
 // A value: an endpoint keeps the one of its last destination. One shard's.
@@ -20,7 +20,8 @@ namespace corewire {
 
 class udp_headers {
 public:
-    static constexpr std::uint32_t size = 14 + 20 + 8; ///< bytes
+    static constexpr std::uint32_t size = 14 + 20 + 8;      ///< bytes, over IPv4
+    static constexpr std::uint32_t ipv6_size = 14 + 40 + 8; ///< bytes, over IPv6
     /// Payloads up to this many bytes are copied behind their headers rather than sent by reference.
     static constexpr std::uint32_t copy_limit = 192;
 
@@ -29,8 +30,9 @@ public:
     udp_headers(udp_address local, udp_address remote, std::uint8_t ttl = 64, bool dont_fragment = true) noexcept;
     void set_link(mac_address source, mac_address destination) noexcept;
 
-    udp_address local() const noexcept { return local_; }
-    udp_address remote() const noexcept { return remote_; }
+    const udp_address& local() const noexcept { return local_; }
+    const udp_address& remote() const noexcept { return remote_; }
+    std::uint32_t header_size() const noexcept { return local_.address.is_v4() ? size : ipv6_size; }
 
     /// How the checksum of UDP is to be filled in.
     enum class checksum : std::uint8_t {
@@ -47,7 +49,10 @@ public:
 private:
     void stamp(packet& out, std::uint32_t payload_size, checksum how, std::uint16_t identification) const noexcept;
 
-    alignas(16) std::array<std::byte, 48> bytes_{}; ///< 42 of headers, lengths and checksums zero
+    void stamp_over_ipv6(packet& out, std::uint32_t payload_size, checksum how) const noexcept;
+    void finish(packet& out, std::byte* udp, checksum how, wire::internet_sum sum) const noexcept;
+
+    alignas(16) std::array<std::byte, 64> bytes_{}; ///< the headers, lengths and checksums zero
     std::uint32_t ip_sum_ = 0; ///< of the IPv4 header as in bytes_: its 16-bit words, host order
     udp_address local_;
     udp_address remote_;

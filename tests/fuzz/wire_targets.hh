@@ -12,6 +12,7 @@
 #include <corewire/net/wire/igmp.hh>
 #include <corewire/net/wire/ipv4.hh>
 #include <corewire/net/wire/ipv6.hh>
+#include <corewire/net/wire/ipv6_extensions.hh>
 #include <corewire/net/wire/tcp.hh>
 #include <corewire/net/wire/tcp_options.hh>
 #include <corewire/net/wire/udp.hh>
@@ -208,6 +209,22 @@ inline void ipv6(byte_span bytes) {
     CW_ASSERT(std::memcmp(out, bytes.data(), sizeof out) == 0, "an IPv6 header that changed");
 }
 
+/// An IPv6 header and what follows it: the walk stays inside, within its bounds, and says one thing.
+inline void ipv6_extensions(byte_span bytes) {
+    ipv6_view v;
+    if (failed(ipv6_view::parse_quoted(bytes, v))) return;
+    const byte_span packet = bytes.first(ipv6_header::size + v.payload().size());
+    const ipv6_chain chain = walk_extensions(packet);
+    if (chain.verdict == ipv6_chain_verdict::problem)
+        CW_ASSERT(chain.problem_at < packet.size() && chain.problem_code <= 2, "a problem that is nowhere");
+    if (chain.verdict != ipv6_chain_verdict::good) return;
+    CW_ASSERT(chain.offset >= ipv6_header::size && chain.offset <= packet.size(), "a payload that starts outside");
+    CW_ASSERT(chain.offset <= ipv6_header::size + ipv6_chain::max_size, "more extension headers than there may be");
+    CW_ASSERT(load_u8(packet.data() + (chain.fragment ? chain.fragment_at : chain.named_at)) == static_cast<std::uint8_t>(chain.protocol),
+              "a protocol that nobody has named");
+    CW_ASSERT(!chain.fragment || load_u8(packet.data() + chain.fragment_named_at) == 44, "a fragment that nobody has named");
+}
+
 inline void icmpv6(byte_span bytes) {
     icmpv6_view v;
     if (failed(icmpv6_view::parse(bytes, v))) return;
@@ -339,6 +356,7 @@ inline constexpr target all_targets[] = {
     {"tcp_options", tcp_option_list},
     {"ipv6", ipv6},
     {"icmpv6", icmpv6},
+    {"ipv6_extensions", ipv6_extensions},
     {"checksum", checksum},
     {"address_text", address_text},
     {"frame", frame},

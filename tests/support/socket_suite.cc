@@ -48,7 +48,7 @@ udp_socket bind_udp_server(world& w) {
 
 udp_socket bind_udp_client(world& w) {
     use(w, w.client());
-    return udp_socket::bind({ipv4::any(), 0});
+    return udp_socket::bind({w.server_address().is_v4() ? net_address(ipv4::any()) : net_address(ipv6::any()), 0});
 }
 
 socket_address at_server(world& w, std::uint16_t port) { return {w.server_address(), port}; }

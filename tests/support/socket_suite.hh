@@ -26,7 +26,7 @@ public:
     virtual socket_provider& server() = 0;
     virtual socket_provider& client() = 0;
     /// Where the client reaches the server.
-    virtual ipv4 server_address() = 0;
+    virtual net_address server_address() = 0;
     /// Where a SYN is neither answered nor refused for a second at least.
     virtual socket_address silent_address() = 0;
     /// One turn of the loop. With a virtual clock: on to the next event when nothing is left to do.

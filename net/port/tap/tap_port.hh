@@ -11,6 +11,7 @@
 #include <corewire/net/port/joined_segments.hh>
 #include <corewire/net/port/port.hh>
 #include <corewire/net/port/super_frame.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 
 #include <array>
@@ -23,6 +24,7 @@ namespace corewire {
 struct tap_options {
     std::string interface = "cwtap%d";       ///< the kernel replaces %d by the first free number
     std::optional<ip_prefix> host_address;   ///< the kernel's end; none: set it with `ip address add`
+    std::optional<ipv6_prefix> host_address6; ///< and of IPv6
     std::optional<mac_address> mac;          ///< ours; none: made up from the kernel's, which is another one
     std::uint32_t mtu = 1500;                ///< bytes, 576 to 9000
     unsigned queues = 1;                     ///< one port (and shard) each

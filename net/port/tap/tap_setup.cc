@@ -74,6 +74,27 @@ sockaddr ipv4_sockaddr(ipv4 address) {
     return out;
 }
 
+/// On a cable between two, duplicate address detection would only keep the kernel's end waiting. As far as it goes.
+void write_setting(const std::string& interface, const char* name, char value) {
+    const unique_fd file(::open(("/proc/sys/net/ipv6/conf/" + interface + "/" + name).c_str(), O_WRONLY | O_CLOEXEC));
+    if (file && ::write(file.get(), &value, 1) != 1) return;
+}
+
+void add_ipv6_address(const std::string& name, const ipv6_prefix& address) {
+    struct { // struct in6_ifreq of <linux/ipv6.h>, which does not go together with <netinet/in.h>
+        in6_addr address;
+        std::uint32_t prefix_length;
+        int interface;
+    } request{};
+    write_setting(name, "disable_ipv6", '0');
+    write_setting(name, "dad_transmits", '0');
+    std::memcpy(&request.address, address.address().octets().data(), sizeof request.address);
+    request.prefix_length = address.length();
+    request.interface = static_cast<int>(::if_nametoindex(name.c_str()));
+    const unique_fd socket(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket || ::ioctl(socket.get(), SIOCSIFADDR, &request) != 0) fail(errno, "cannot set the IPv6 address of " + name);
+}
+
 /// Address, MTU, up. Returns the MAC that the kernel gave its end.
 mac_address configure(const std::string& name, const tap_options& options) {
     unique_fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -90,6 +111,7 @@ mac_address configure(const std::string& name, const tap_options& options) {
     set(socket.get(), SIOCGIFFLAGS, request, "the flags");
     request.ifr_flags |= IFF_UP;
     set(socket.get(), SIOCSIFFLAGS, request, "the flags");
+    if (options.host_address6) add_ipv6_address(name, *options.host_address6);
     set(socket.get(), SIOCGIFHWADDR, request, "the MAC address");
     return mac_address::load(reinterpret_cast<const std::byte*>(request.ifr_hwaddr.sa_data));
 }

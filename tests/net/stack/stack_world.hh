@@ -14,6 +14,8 @@ public:
     static constexpr ipv4 first{10, 0, 0, 1};
     static constexpr ipv4 second{10, 0, 0, 2};
     static constexpr ipv4 nobody{10, 0, 0, 99};
+    /// 2001:db8::N for 10.0.0.N.
+    static ipv6 six(ipv4 address) { return wire::with_identifier(*ipv6::parse("2001:db8::"), address.value() & 0xff); }
 
     explicit stack_world(const wire_options& wire = {.vouch_for_checksums = false}, const stack_config& common = {})
         : stack_world(wire_link::make(wire), common) {}
@@ -25,7 +27,7 @@ public:
     reactor& loop() override { return loop_; }
     network_stack& server() override { return server_; }
     network_stack& client() override { return client_; }
-    ipv4 server_address() override { return first; }
+    net_address server_address() override { return first; }
     /// On the link, with a MAC that nobody has.
     socket_address silent_address() override {
         client_.ip().neighbors().set_permanent(nobody, mac_address(0x02'00'00'00'00'99));
@@ -61,6 +63,7 @@ protected:
         config.share = share;
         config.address = ip_prefix(address, 24);
         config.seed = address.value();
+        if (config.ipv6) config.ipv6->address = ipv6_prefix(six(address), 64);
         return config;
     }
     bool quiet() { return server_.tcp().connections() + client_.tcp().connections() == 0; }

@@ -15,7 +15,7 @@ inline packet udp_packet(frame_pool& pool, udp_address from, udp_address to, byt
     wire::udp_header{from.port, to.port, static_cast<std::uint16_t>(bytes.size()), 0}.emit(bytes);
     std::copy(payload.begin(), payload.end(), bytes.begin() + 8);
     wire::store_udp_checksum(bytes, from.address, to.address);
-    return datagram(pool, {.protocol = wire::ip_protocol::udp, .source = from.address, .destination = to.address}, bytes, {},
+    return datagram(pool, {.protocol = wire::ip_protocol::udp, .source = from.address.v4(), .destination = to.address.v4()}, bytes, {},
                     payload_in_head == SIZE_MAX ? SIZE_MAX : payload_in_head + 8);
 }
 

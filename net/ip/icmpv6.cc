@@ -1,0 +1,194 @@
+#include <corewire/net/ip/icmpv6.hh>
+
+#include <corewire/net/wire/ipv6_extensions.hh>
+
+#include <algorithm>
+#include <cstring>
+
+namespace corewire {
+
+namespace {
+
+constexpr std::uint32_t ip_size = wire::ipv6_header::size;
+constexpr std::uint32_t header_size = wire::icmpv6_header::size;
+/// RFC 4443 2.4 (c): as much of the offending packet as keeps the error within the smallest MTU.
+constexpr std::uint32_t max_error_size = 1280;
+
+icmp_error_kind kind_of(const wire::icmpv6_view& m) noexcept {
+    using enum icmp_error_kind;
+    switch (m.type()) {
+    case wire::icmpv6_type::packet_too_big: return fragmentation_needed;
+    case wire::icmpv6_type::time_exceeded: return time_exceeded;
+    case wire::icmpv6_type::parameter_problem: // code 1: nobody there knows the protocol
+        return m.code() == 1 ? protocol_unreachable : parameter_problem;
+    case wire::icmpv6_type::unreachable: break;
+    default: return none;
+    }
+    switch (m.code()) { // RFC 4443 3.1
+    case 0: return network_unreachable;
+    case 1:
+    case 5:
+    case 6: return prohibited;
+    case 4: return port_unreachable;
+    default: return host_unreachable;
+    }
+}
+
+/// Bytes of the message that lie in p.head.
+byte_span in_head(std::uint32_t offset, std::uint32_t size, const packet& p) noexcept {
+    return p.head.bytes().subspan(offset, std::min(size, p.head.size() - offset));
+}
+
+} // namespace
+
+icmpv6_layer::icmpv6_layer(frame_pool& pool, icmp_options options) noexcept
+    : pool_(pool), options_(options), errors_(options.errors_a_second, options.error_burst),
+      echoes_(options.echoes_a_second, options.echo_burst) {}
+
+bool icmpv6_layer::checksum_ok(const wire::ipv6_view& ip, std::uint32_t offset, std::uint32_t size, const packet& p) noexcept {
+    const byte_span first = in_head(offset, size, p);
+    return wire::pseudo_header_sum(ip.source(), ip.destination(), wire::ip_protocol::icmpv6, size)
+        .add(first)
+        .add(p.body.bytes().first(size - first.size()))
+        .verifies();
+}
+
+icmp_verdict icmpv6_layer::input(time_point now, const wire::ipv6_view& ip, std::uint32_t offset, std::uint32_t size, const packet& p,
+                                 bool group, packet& out, icmp_report& report) noexcept {
+    ++statistics_.received;
+    wire::icmpv6_view message;
+    if (wire::icmpv6_view::parse(in_head(offset, size, p), message) != wire::parse_error::none) {
+        ++statistics_.malformed;
+        return icmp_verdict::nothing;
+    }
+    if (message.type() == wire::icmpv6_type::echo_request) return echo(now, ip, offset, size, p, group, out);
+    if (message.is_error()) return report_error(ip, message, report) ? icmp_verdict::report : icmp_verdict::nothing;
+    if (message.type() == wire::icmpv6_type::echo_reply) {
+        ++statistics_.echo_replies_received;
+    } else {
+        ++statistics_.ignored; // RFC 4443 2.4 (b): an unknown informational message is silently discarded
+    }
+    return icmp_verdict::nothing;
+}
+
+/// The reply is a frame of our own, with what lies in the body by reference.
+icmp_verdict icmpv6_layer::echo(time_point now, const wire::ipv6_view& ip, std::uint32_t offset, std::uint32_t size, const packet& p,
+                                bool group, packet& out) noexcept {
+    ++statistics_.echo_requests;
+    if (group) { // RFC 4443 4.2 would let us answer, which makes an amplifier of every network that does
+        ++statistics_.group_echoes_ignored;
+        return icmp_verdict::nothing;
+    }
+    if (!echoes_.take(now)) {
+        ++statistics_.rate_limited;
+        return icmp_verdict::nothing;
+    }
+    const byte_span first = in_head(offset, size, p);
+    out = packet{};
+    out.head = pool_.allocate_buffer();
+    if (out.head.tailroom() < ip_size + first.size()) {
+        out.head = {};
+        ++statistics_.no_frame;
+        return icmp_verdict::nothing;
+    }
+    std::byte* const at = out.head.append(static_cast<std::uint32_t>(ip_size + first.size()));
+    wire::ipv6_header{.traffic_class = static_cast<std::uint8_t>(ip.traffic_class() & 0xfc),
+                      .payload_length = static_cast<std::uint16_t>(size),
+                      .next_header = wire::ip_protocol::icmpv6,
+                      .hop_limit = options_.ttl,
+                      .source = ip.destination(),
+                      .destination = ip.source()}
+        .emit({at, ip_size});
+    std::memcpy(at + ip_size, first.data(), first.size());
+    out.body = p.body.share(0, size - static_cast<std::uint32_t>(first.size()));
+    // Source and destination have changed places, which the sum does not see; the type has changed (RFC 1624).
+    const std::uint16_t before = load_be16(at + ip_size);
+    store_u8(at + ip_size, static_cast<std::uint8_t>(wire::icmpv6_type::echo_reply));
+    const std::uint16_t after = load_be16(at + ip_size);
+    store_be16(at + ip_size + 2, wire::update_checksum(load_be16(at + ip_size + 2), before, after));
+    ++statistics_.echo_replies_sent;
+    return icmp_verdict::reply;
+}
+
+// ---- errors ----
+
+bool quoted_ipv6_flow(byte_span message, icmp_report& report) noexcept {
+    wire::ipv6_view quoted;
+    wire::quoted_transport transport;
+    if (message.size() < header_size) return false;
+    const byte_span quote = message.subspan(header_size);
+    if (wire::ipv6_view::parse_quoted(quote, quoted) != wire::parse_error::none) return false;
+    const wire::ipv6_chain chain = wire::walk_extensions(quote.first(ip_size + quoted.payload().size()));
+    if (chain.verdict != wire::ipv6_chain_verdict::good || chain.fragment_offset != 0) return false;
+    if (chain.protocol != wire::ip_protocol::tcp && chain.protocol != wire::ip_protocol::udp) return false;
+    if (chain.offset > quote.size() ||
+        wire::quoted_transport::parse(quote.subspan(chain.offset), transport) != wire::parse_error::none)
+        return false;
+    report.quoted_length = static_cast<std::uint16_t>(std::min<std::uint32_t>(ip_size + quoted.payload_length(), 65'535));
+    report.protocol = chain.protocol;
+    report.local = quoted.source();
+    report.remote = quoted.destination();
+    report.local_port = transport.source_port;
+    report.remote_port = transport.destination_port;
+    report.sequence = transport.sequence;
+    return true;
+}
+
+bool icmpv6_layer::report_error(const wire::ipv6_view& ip, const wire::icmpv6_view& message, icmp_report& report) noexcept {
+    report = {};
+    report.kind = kind_of(message);
+    if (report.kind == icmp_error_kind::none) {
+        ++statistics_.ignored;
+        return false;
+    }
+    if (!quoted_ipv6_flow(message.message(), report)) {
+        ++statistics_.errors_foreign;
+        return false;
+    }
+    if (report.kind == icmp_error_kind::fragmentation_needed)
+        report.mtu = static_cast<std::uint16_t>(std::min<std::uint32_t>(message.mtu(), 65'535));
+    report.reporter = ip.source();
+    ++statistics_.errors_received;
+    return true;
+}
+
+bool icmpv6_layer::make_error(time_point now, const icmpv6_error& error, byte_span offending, wire::ip_protocol protocol,
+                              std::uint32_t transport, const ipv6& from, bool group, packet& out) noexcept {
+    wire::ipv6_view ip;
+    const bool parsed = wire::ipv6_view::parse_quoted(offending, ip) == wire::parse_error::none;
+    const ipv6 to = parsed ? ip.source() : ipv6::any();
+    // RFC 4443 2.4 (e.1), (e.2): an error, or a redirect (RFC 4861 4.5).
+    constexpr std::uint8_t redirect = 137;
+    const bool about_icmp = protocol == wire::ip_protocol::icmpv6 &&
+                            (transport >= offending.size() || load_u8(offending.data() + transport) < 128 ||
+                             load_u8(offending.data() + transport) == redirect);
+    if (!parsed || about_icmp || (group && !error.about_groups) || to.is_any() || to.is_multicast() || to.is_loopback()) {
+        ++statistics_.errors_forbidden;
+        return false;
+    }
+    if (!errors_.take(now)) {
+        ++statistics_.rate_limited;
+        return false;
+    }
+    buffer head = pool_.allocate_buffer();
+    if (head.tailroom() < max_error_size) {
+        ++statistics_.no_frame;
+        return false;
+    }
+    const byte_span quote = offending.first(std::min<std::size_t>(ip_size + ip.payload().size(), max_error_size - ip_size - header_size));
+    const auto size = static_cast<std::uint32_t>(header_size + quote.size());
+    std::byte* const at = head.append(ip_size + size);
+    wire::ipv6_header{.payload_length = static_cast<std::uint16_t>(size),
+                      .next_header = wire::ip_protocol::icmpv6,
+                      .hop_limit = options_.ttl,
+                      .source = from,
+                      .destination = to}
+        .emit({at, ip_size});
+    wire::icmpv6_header{error.type, error.code, error.rest}.emit({at + ip_size, size}, from, to, quote);
+    out = packet{};
+    out.head = std::move(head);
+    ++statistics_.errors_sent;
+    return true;
+}
+
+} // namespace corewire

@@ -1,0 +1,98 @@
+#include <corewire/net/ip/ipv6_routes.hh>
+
+#include <algorithm>
+
+namespace corewire {
+
+bool ipv6_routes::add_prefix(const ipv6_prefix& prefix, time_point until) noexcept {
+    const ipv6_prefix network(prefix.network(), prefix.length());
+    on_link_prefix* const end = prefixes_.data() + prefix_count_;
+    on_link_prefix* const found = std::find_if(prefixes_.data(), end, [&](const on_link_prefix& p) { return p.prefix == network; });
+    if (found != end) {
+        if (found->until != never) found->until = until;
+        return true;
+    }
+    if (prefix_count_ == max_prefixes) {
+        ++refused_;
+        return false;
+    }
+    prefixes_[prefix_count_++] = {network, until};
+    ++generation_;
+    return true;
+}
+
+void ipv6_routes::remove_prefix(const ipv6_prefix& prefix) noexcept {
+    const ipv6_prefix network(prefix.network(), prefix.length());
+    for (std::size_t i = 0; i < prefix_count_; ++i) {
+        if (prefixes_[i].prefix != network) continue;
+        prefixes_[i] = prefixes_[--prefix_count_];
+        ++generation_;
+        return;
+    }
+}
+
+bool ipv6_routes::add_router(const ipv6& address, time_point until) noexcept {
+    router* const end = routers_.data() + router_count_;
+    router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
+    if (found != end) {
+        if (found->until != never) found->until = until;
+        return true;
+    }
+    if (router_count_ == max_routers) {
+        ++refused_;
+        return false;
+    }
+    routers_[router_count_++] = {address, until};
+    ++generation_;
+    return true;
+}
+
+void ipv6_routes::remove_router(const ipv6& address) noexcept {
+    router* const end = routers_.data() + router_count_;
+    router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
+    if (found == end) return;
+    std::move(found + 1, end, found);
+    --router_count_;
+    ++generation_;
+}
+
+void ipv6_routes::demote_router(const ipv6& address) noexcept {
+    router* const end = routers_.data() + router_count_;
+    router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
+    if (found == end || found + 1 == end) return;
+    std::rotate(found, found + 1, end);
+    ++generation_;
+}
+
+bool ipv6_routes::on_link(const ipv6& address) const noexcept {
+    if (address.is_link_local()) return true;
+    return std::any_of(prefixes_.begin(), prefixes_.begin() + static_cast<std::ptrdiff_t>(prefix_count_),
+                       [&](const on_link_prefix& p) { return p.prefix.contains(address); });
+}
+
+ipv6_next_hop ipv6_routes::find(const ipv6& destination) const noexcept {
+    if (destination.is_multicast()) return {hop_kind::multicast, destination};
+    if (destination.is_loopback()) return {hop_kind::local, destination};
+    if (destination.is_any() || destination.is_mapped()) return {};
+    if (on_link(destination)) return {hop_kind::unicast, destination};
+    if (router_count_ == 0) return {};
+    return {hop_kind::unicast, routers_[0].address};
+}
+
+time_point ipv6_routes::next_timeout() const noexcept {
+    time_point first = never;
+    for (std::size_t i = 0; i < prefix_count_; ++i) first = std::min(first, prefixes_[i].until);
+    for (std::size_t i = 0; i < router_count_; ++i) first = std::min(first, routers_[i].until);
+    return first;
+}
+
+bool ipv6_routes::on_timer(time_point now) noexcept {
+    const std::uint32_t before = generation_;
+    for (std::size_t i = prefix_count_; i-- > 0;)
+        if (prefixes_[i].until <= now) remove_prefix(ipv6_prefix(prefixes_[i].prefix));
+    for (std::size_t i = router_count_; i-- > 0;)
+        if (routers_[i].until <= now) remove_router(ipv6(routers_[i].address));
+    return generation_ != before;
+}
+
+} // namespace corewire

@@ -1,0 +1,63 @@
+// Where an IPv6 packet goes next (RFC 4861 5.2, 6.3.6): prefixes that are on the link, and routers for everything else.
+//
+// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 16 prefixes, 8 routers.
+// What router advertisements taught ends when they said it would; what was configured stays.
+#pragma once
+
+#include <corewire/net/ip/routes.hh>
+#include <corewire/net/wire/net_address.hh>
+#include <corewire/reactor/base/time.hh>
+
+#include <array>
+#include <cstdint>
+
+namespace corewire {
+
+struct ipv6_next_hop {
+    hop_kind kind = hop_kind::unreachable; ///< never broadcast
+    ipv6 address;
+    friend bool operator==(const ipv6_next_hop&, const ipv6_next_hop&) = default;
+};
+
+class ipv6_routes {
+public:
+    static constexpr std::size_t max_prefixes = 16;
+    static constexpr std::size_t max_routers = 8;
+
+    /// False: the table is full (counted). A prefix that is there already gets the new end.
+    bool add_prefix(const ipv6_prefix& prefix, time_point until = never) noexcept;
+    void remove_prefix(const ipv6_prefix& prefix) noexcept;
+    bool add_router(const ipv6& router, time_point until = never) noexcept;
+    void remove_router(const ipv6& router) noexcept;
+    /// A router that does not answer comes last until it does (RFC 4861 6.3.6).
+    void demote_router(const ipv6& router) noexcept;
+
+    /// Multicast and link-local destinations are always on the link. Our own addresses are the caller's to know.
+    ipv6_next_hop find(const ipv6& destination) const noexcept;
+    bool on_link(const ipv6& address) const noexcept;
+    bool has_router() const noexcept { return router_count_ != 0; }
+
+    time_point next_timeout() const noexcept;
+    /// Forgets what has ended. True: something has.
+    bool on_timer(time_point now) noexcept;
+    /// Grows with every change: who keeps a next hop compares it.
+    std::uint32_t generation() const noexcept { return generation_; }
+    std::uint64_t refused() const noexcept { return refused_; }
+
+private:
+    struct on_link_prefix {
+        ipv6_prefix prefix;
+        time_point until = never;
+    };
+    struct router {
+        ipv6 address;
+        time_point until = never;
+    };
+    std::array<on_link_prefix, max_prefixes> prefixes_{};
+    std::array<router, max_routers> routers_{};
+    std::size_t prefix_count_ = 0, router_count_ = 0;
+    std::uint32_t generation_ = 0;
+    std::uint64_t refused_ = 0;
+};
+
+} // namespace corewire

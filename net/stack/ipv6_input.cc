@@ -1,0 +1,197 @@
+#include <corewire/net/stack/ipv6_input.hh>
+
+#include <corewire/net/stack/tcp_layer.hh>
+#include <corewire/net/stack/udp_layer.hh>
+
+#include <algorithm>
+
+namespace corewire {
+
+namespace {
+
+constexpr std::uint32_t link_size = wire::ethernet_header::size;
+constexpr std::uint32_t ip_size = wire::ipv6_header::size;
+constexpr std::uint8_t link_hop_limit = 255;
+
+bool is_discovery(wire::icmpv6_type type) noexcept {
+    return type >= wire::icmpv6_type::router_solicitation && static_cast<unsigned>(type) <= 137;
+}
+
+} // namespace
+
+ipv6_input::ipv6_input(ipv6_output& out, tcp_layer& tcp, udp_layer& udp, frame_pool& pool, const stack_config& config,
+                       stack_statistics& statistics) noexcept
+    : out_(out), tcp_(tcp), udp_(udp), statistics_(statistics), icmp_(pool, config.icmp) {}
+
+/// The packet, as far as it lies in p.head.
+byte_span ipv6_input::arrived::bytes(const packet& p) const noexcept {
+    return p.head.bytes().subspan(ip_at, std::min(size, p.head.size() - ip_at));
+}
+
+bool ipv6_input::input(time_point now, packet& p, bool link_group, bool handed_over, flow_steering* steering, icmp_report& report) {
+    arrived a;
+    a.ip_at = link_size;
+    a.handed_over = handed_over;
+    // The payload may go on in p.body, so the header may promise more than head holds: checked against both here.
+    if (wire::ipv6_view::parse_quoted(p.head.bytes().subspan(link_size), a.ip) != wire::parse_error::none ||
+        ip_size + a.ip.payload_length() > p.size() - link_size) {
+        ++statistics_.malformed_ip;
+        return false;
+    }
+    a.size = ip_size + a.ip.payload_length();
+    a.group = link_group || a.ip.destination().is_multicast();
+    if (!acceptable(a)) return false;
+    // The padding of a short frame goes (RFC 894): what is left is the packet.
+    const std::uint32_t surplus = p.size() - link_size - a.size;
+    const std::uint32_t from_body = std::min(surplus, p.body.size());
+    p.body.remove_suffix(from_body);
+    p.head.remove_suffix(surplus - from_body);
+    if (!take_chain(now, a, p)) return false;
+    if (steering != nullptr && !handed_over && steer_away(a, p, *steering)) return false;
+    if (a.chain.fragment) {
+        ++statistics_.ipv6_fragments_refused;
+        return false;
+    }
+    return deliver(now, a, p, steering, report);
+}
+
+/// Whose it is, and whether its source can be true.
+bool ipv6_input::acceptable(const arrived& a) {
+    const ipv6 to = a.ip.destination();
+    const ipv6 from = a.ip.source();
+    // RFC 4291 2.7, 2.5.3; RFC 4942 2.2: addresses that stand on no wire. What claims to come from us does not.
+    if (from.is_multicast() || from.is_loopback() || from.is_mapped() || to.is_loopback() || to.is_mapped() ||
+        out_.addresses().is_ours(from)) {
+        ++statistics_.martian;
+        return false;
+    }
+    const bool ours = to.is_multicast() ? to == ipv6::all_nodes() || out_.addresses().is_our_group(to) : out_.addresses().is_ours(to);
+    if (ours) return true;
+    ++statistics_.not_for_us;
+    return false;
+}
+
+/// False: its extension headers take it no further.
+bool ipv6_input::take_chain(time_point now, arrived& a, const packet& p) {
+    a.chain = wire::walk_extensions(a.bytes(p));
+    if (a.chain.verdict == wire::ipv6_chain_verdict::good && a.chain.offset <= a.size) return true;
+    ++statistics_.ipv6_extensions;
+    if (a.chain.verdict == wire::ipv6_chain_verdict::problem)
+        refuse(now, a, p, icmpv6_error::parameter_problem(a.chain.problem_code, a.chain.problem_at, a.chain.problem_told_to_group));
+    return false;
+}
+
+/// True if the packet belongs to another shard, and went there. What is about no flow stays where it has come.
+bool ipv6_input::steer_away(const arrived& a, packet& p, flow_steering& steering) {
+    const byte_span transport = a.bytes(p).subspan(std::min<std::size_t>(a.chain.offset, a.bytes(p).size()));
+    flow_name flow(a.ip.destination(), a.ip.source(), 0, 0);
+    unsigned to = steering.self();
+    if (a.chain.fragment) {
+        to = 0; // fragments meet
+    } else if ((a.chain.protocol == wire::ip_protocol::tcp || a.chain.protocol == wire::ip_protocol::udp) && transport.size() >= 4) {
+        flow.remote_port = load_be16(transport.data());
+        flow.local_port = load_be16(transport.data() + 2);
+        to = steering.owner(flow);
+    } else if (a.chain.protocol == wire::ip_protocol::icmpv6 && !transport.empty() && load_u8(transport.data()) < 128) {
+        icmp_report quoted;
+        if (quoted_ipv6_flow(transport, quoted))
+            to = steering.owner(flow_name(quoted.local, quoted.remote, quoted.local_port, quoted.remote_port));
+    }
+    if (to == steering.self()) return false;
+    ++statistics_.handed_over;
+    steering.hand_over(to, std::move(p));
+    return true;
+}
+
+bool ipv6_input::deliver(time_point now, arrived& a, packet& p, flow_steering* steering, icmp_report& report) {
+    const std::uint32_t transport_at = a.ip_at + a.chain.offset;
+    if (transport_at > p.head.size()) { // extension headers fill the head, and the rest is in the body: nobody sends so
+        ++statistics_.malformed_ip;
+        return false;
+    }
+    if (a.ip.source().is_any() && a.chain.protocol != wire::ip_protocol::icmpv6) { // RFC 4291 2.5.2: nobody answers it
+        ++statistics_.martian;
+        return false;
+    }
+    switch (a.chain.protocol) {
+    case wire::ip_protocol::tcp: {
+        if (a.group) { // RFC 9293 3.9.2.3 (MUST-57)
+            ++statistics_.not_for_us;
+            return false;
+        }
+        const net_address from = a.ip.source(), to = a.ip.destination();
+        const bool congestion_seen = a.ip.ecn() == 3;
+        p.head.remove_prefix(transport_at);
+        tcp_.input(now, p, from, to, congestion_seen);
+        return false;
+    }
+    case wire::ip_protocol::udp: deliver_udp(now, a, p); return false;
+    case wire::ip_protocol::icmpv6: return deliver_icmp(now, a, p, steering, report);
+    case wire::ip_protocol::ipv6_no_next: return false; // RFC 8200 4.7
+    default:
+        ++statistics_.unknown_protocol;
+        refuse(now, a, p, icmpv6_error::parameter_problem(1, a.chain.named_at)); // RFC 8200 4
+        return false;
+    }
+}
+
+void ipv6_input::deliver_udp(time_point now, const arrived& a, packet& p) {
+    const udp_verdict verdict = udp_.input(a.ip.source(), a.ip.destination(), a.ip_at + a.chain.offset, a.transport_size(), p);
+    if (verdict == udp_verdict::no_port) refuse(now, a, p, icmpv6_error::port_unreachable());
+}
+
+/// True: `report` is to be told to whom it concerns.
+bool ipv6_input::deliver_icmp(time_point now, const arrived& a, packet& p, flow_steering* steering, icmp_report& report) {
+    const std::uint32_t at = a.ip_at + a.chain.offset, size = a.transport_size();
+    wire::icmpv6_view message;
+    const byte_span in_head = a.bytes(p).subspan(a.chain.offset);
+    if (wire::icmpv6_view::parse(in_head, message) != wire::parse_error::none) {
+        icmp_.count_malformed();
+        return false;
+    }
+    if (!icmpv6_layer::checksum_ok(a.ip, at, size, p)) {
+        icmp_.count_bad_checksum();
+        return false;
+    }
+    if (is_discovery(message.type())) {
+        if (steering != nullptr && !a.handed_over) steering->share_with_all(p);
+        discover(now, a, p, message);
+        return false;
+    }
+    packet out;
+    const ipv6 from = a.ip.source();
+    switch (icmp_.input(now, a.ip, at, size, p, a.group || from.is_any(), out, report)) {
+    case icmp_verdict::reply: static_cast<void>(out_.send(now, std::move(out), from)); return false;
+    case icmp_verdict::report: return true;
+    case icmp_verdict::nothing: break;
+    }
+    return false;
+}
+
+/// RFC 4861 7.1: what does not hold is discarded in silence.
+void ipv6_input::discover(time_point now, const arrived& a, const packet& p, const wire::icmpv6_view& message) {
+    const bool whole = p.body.empty() && message.code() == 0;
+    const ipv6 from = a.ip.source(), to = a.ip.destination();
+    if (whole && a.ip.hop_limit() == link_hop_limit) {
+        if (wire::neighbor_solicitation ns; wire::neighbor_solicitation::parse(message, ns) == wire::parse_error::none) {
+            // From ::, it goes to a solicited-node group and says no link-layer address.
+            const bool probe_as_it_should_be = to == ns.target.solicited_node() && !ns.source_mac;
+            if (!from.is_any() || probe_as_it_should_be) return out_.on_solicitation(now, from, ns, !a.handed_over);
+        }
+        if (wire::neighbor_advertisement na; wire::neighbor_advertisement::parse(message, na) == wire::parse_error::none) {
+            if (!(to.is_multicast() && na.solicited)) return out_.on_advertisement(now, na);
+        }
+        if (message.type() == wire::icmpv6_type::router_solicitation) return; // for routers
+    }
+    ++statistics_.ipv6_discovery_invalid;
+}
+
+void ipv6_input::refuse(time_point now, const arrived& a, const packet& p, const icmpv6_error& error) {
+    packet out;
+    const ipv6 to = a.ip.source();
+    const ipv6 from = a.ip.destination().is_multicast() ? out_.source_for(to) : a.ip.destination();
+    if (icmp_.make_error(now, error, a.bytes(p), a.chain.protocol, a.chain.offset, from, a.group, out))
+        static_cast<void>(out_.send(now, std::move(out), to));
+}
+
+} // namespace corewire

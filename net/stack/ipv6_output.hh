@@ -1,0 +1,75 @@
+// IPv6's way down (ip_output.hh is IPv4's): our addresses and whether they may be used, routes, neighbours, and the packets that
+// wait for a neighbour to be found; and what the host says by itself: solicitations, advertisements, probes for its addresses.
+//
+// One stack's, part of its ip_output; there is none unless stack_config::ipv6 is set.
+#pragma once
+
+#include <corewire/net/ip/ipv6_routes.hh>
+#include <corewire/net/link/ipv6_addresses.hh>
+#include <corewire/net/link/neighbor_discovery.hh>
+#include <corewire/net/stack/config.hh>
+#include <corewire/net/stack/egress.hh>
+#include <corewire/net/stack/ipv6_path.hh>
+
+#include <system_error>
+
+namespace corewire {
+
+class ipv6_output {
+public:
+    /// Throws std::invalid_argument for a gateway that is not on the link, and for a port whose MTU is below 1,280 bytes.
+    ipv6_output(port& device, egress& tx, const stack_config& config, stack_statistics& statistics);
+    void start(time_point now) noexcept;
+
+    // ---- for flows that keep a path ----
+    /// Fills in everything but the neighbour's MAC. False if nothing leads there (counted).
+    bool prepare(ipv6_path& path, const flow_name& flow, wire::ip_protocol protocol) noexcept;
+    /// The path's headers may be stamped now. If not, send_unresolved() takes the packet.
+    bool ready(time_point now, ipv6_path& path) noexcept {
+        return (path.via.current() && path.routes == routes_.generation()) || refresh(now, path);
+    }
+    /// As ip_output's: `p.head` has room for link_and_ipv6_size bytes in front, already prepended. `p` is left empty.
+    bool send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size) noexcept;
+
+    // ---- for everything else ----
+    /// Sends a packet whose head starts at its IPv6 header. Longer than the link's MTU: EMSGSIZE.
+    std::errc send(time_point now, packet&& datagram, const ipv6& destination) noexcept;
+    ipv6_next_hop route(const ipv6& destination) const noexcept;
+    bool reachable(const ipv6& destination) const noexcept { return route(destination).kind == hop_kind::unicast; }
+    /// The address to send from; one that may not be used yet if there is no other. `::`: we have none.
+    ipv6 source_for(const ipv6& destination) const noexcept;
+    /// The neighbour if it can be sent to now, from `source`.
+    neighbor* use(time_point now, const ipv6& hop, const ipv6& source) noexcept;
+
+    // ---- neighbour discovery: messages that have been validated ----
+    void on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns, bool answer) noexcept;
+    void on_advertisement(time_point now, const wire::neighbor_advertisement& na) noexcept;
+
+    void on_timer(time_point now) noexcept;
+    time_point next_timeout() const noexcept;
+
+    const ipv6_addresses& addresses() const noexcept { return addresses_; }
+    neighbor_discovery& neighbors() noexcept { return neighbors_; }
+    ipv6_routes& routes() noexcept { return routes_; }
+    std::uint32_t mtu() const noexcept { return device_.mtu(); }
+
+private:
+    bool refresh(time_point now, ipv6_path& path) noexcept;
+    bool transmit(time_point now, packet& p, const ipv6_next_hop& hop) noexcept;
+    void drain() noexcept;
+    void say(const nd_message& m) noexcept;
+    void probe(const ipv6& target) noexcept;
+    void push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
+    void lost(const ipv6& address) noexcept;
+
+    port& device_;
+    egress& egress_;
+    stack_statistics& statistics_;
+    const ipv6_config config_;
+    ipv6_addresses addresses_;
+    ipv6_routes routes_;
+    neighbor_discovery neighbors_;
+    siphash_key label_key_;
+};
+
+} // namespace corewire

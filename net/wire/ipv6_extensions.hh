@@ -1,0 +1,49 @@
+// The extension headers between an IPv6 header and what it carries (RFC 8200 4): walked once, within bounds.
+// A plain function over the bytes of one packet; what it says is offsets into them.
+//
+// Bounds (RFC 8504 5.3 allows them): 8 headers, 256 bytes of them, 8 options a header that are no padding.
+#pragma once
+
+#include <corewire/net/wire/ip_protocol.hh>
+#include <corewire/reactor/base/bytes.hh>
+
+#include <cstdint>
+
+namespace corewire::wire {
+
+enum class ipv6_chain_verdict : std::uint8_t {
+    good,
+    malformed, ///< a header that does not fit where it stands: dropped
+    too_long,  ///< beyond the bounds: dropped
+    refused,   ///< an option says: dropped without a word
+    problem,   ///< dropped, and told by an ICMPv6 parameter problem (RFC 4443 3.4)
+};
+
+struct ipv6_chain {
+    static constexpr unsigned max_headers = 8;
+    static constexpr std::uint32_t max_size = 256;   ///< bytes of extension headers
+    static constexpr unsigned max_options = 8;       ///< in one header, padding not counted
+    static constexpr std::uint32_t fragment_size = 8; ///< bytes of a fragment header
+
+    ipv6_chain_verdict verdict = ipv6_chain_verdict::good;
+    ip_protocol protocol{};          ///< what follows the extension headers (or a fragment header that is no whole packet's)
+    std::uint32_t offset = 0;        ///< where it starts, bytes from the IPv6 header's first
+    std::uint32_t named_at = 0;      ///< where the octet stands that says so
+    // A fragment (RFC 8200 4.5). One that is all there is (RFC 6946) is none.
+    bool fragment = false;
+    bool more_fragments = false;
+    std::uint16_t fragment_offset = 0;  ///< bytes
+    std::uint32_t identification = 0;
+    std::uint32_t fragment_at = 0;      ///< where its header starts
+    std::uint32_t fragment_named_at = 0; ///< where the octet stands that says that it comes
+    // A problem:
+    std::uint8_t problem_code = 0;      ///< 0: a field; 1: a next header; 2: an option
+    std::uint32_t problem_at = 0;       ///< the octet, from the IPv6 header's first
+    bool problem_told_to_group = false; ///< also about a packet to a group (RFC 8200 4.2, option type 10)
+};
+
+/// `packet` starts at a whole IPv6 header and ends where the packet does, or where its first piece does: extension headers
+/// that reach into a second piece are malformed.
+ipv6_chain walk_extensions(byte_span packet) noexcept;
+
+} // namespace corewire::wire

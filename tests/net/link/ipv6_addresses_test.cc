@@ -1,0 +1,104 @@
+// Our own IPv6 addresses: duplicate address detection, life times, the choice of a source.
+#include <corewire/net/link/ipv6_addresses.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using phase = ipv6_address_phase;
+using origin = ipv6_address_origin;
+
+namespace {
+
+ipv6 a6(const char* text) { return *ipv6::parse(text); }
+time_point at(duration d) { return from_ns(1'000'000'000'000) + d; }
+
+/// Lets time pass to `end`; the probes that were asked for.
+int probes_until(ipv6_addresses& addresses, duration end) {
+    int probes = 0;
+    while (addresses.next_timeout() <= at(end)) {
+        addresses.on_timer(addresses.next_timeout());
+        for (ipv6 target; addresses.poll_probe(target);) ++probes;
+    }
+    return probes;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(ipv6_addresses)
+
+BOOST_AUTO_TEST_CASE(an_address_is_asked_for_and_used_when_nobody_has_it) { // RFC 4862 5.4.2
+    corewire::ipv6_addresses addresses({}, 3);
+    addresses.add(at(0s), a6("2001:db8::1"), 64, origin::configured);
+    BOOST_TEST(!addresses.is_ours(a6("2001:db8::1")));
+    BOOST_TEST(addresses.is_claimed(a6("2001:db8::1")));
+    BOOST_TEST(addresses.is_our_group(a6("ff02::1:ff00:1"))); // who has it must be heard
+    BOOST_TEST(probes_until(addresses, 1s) == 1);             // after a delay of a second at most
+    BOOST_TEST(!addresses.is_ours(a6("2001:db8::1")));
+    BOOST_TEST(probes_until(addresses, 2s) == 0);
+    BOOST_TEST(addresses.is_ours(a6("2001:db8::1")));
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_somebody_has_is_never_used) { // RFC 4862 5.4.5
+    corewire::ipv6_addresses addresses({}, 3);
+    addresses.add(at(0s), a6("2001:db8::1"), 64, origin::configured);
+    probes_until(addresses, 1s);
+    BOOST_TEST(addresses.on_conflict(a6("2001:db8::1")));
+    BOOST_TEST(probes_until(addresses, 60s) == 0);
+    BOOST_TEST(!addresses.is_ours(a6("2001:db8::1")));
+    BOOST_TEST(!addresses.is_claimed(a6("2001:db8::1")));
+    BOOST_TEST(addresses.source_for(a6("2001:db8::2"), true) == nullptr);
+    BOOST_TEST(addresses.conflicts() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(an_address_in_use_is_kept_and_the_conflict_counted) {
+    corewire::ipv6_addresses addresses({.probes = 0}, 3);
+    addresses.add(at(0s), a6("2001:db8::1"), 64, origin::configured);
+    BOOST_TEST(!addresses.on_conflict(a6("2001:db8::1")));
+    BOOST_TEST(addresses.is_ours(a6("2001:db8::1")));
+    BOOST_TEST(addresses.conflicts() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(another_shard_asks_and_this_one_waits_as_long) {
+    corewire::ipv6_addresses addresses({.silent = true}, 3);
+    addresses.add(at(0s), a6("2001:db8::1"), 64, origin::configured);
+    BOOST_TEST(probes_until(addresses, 3s) == 0);
+    BOOST_TEST(addresses.is_ours(a6("2001:db8::1")));
+}
+
+BOOST_AUTO_TEST_CASE(life_times_end) { // RFC 4862 5.5.4
+    corewire::ipv6_addresses addresses({.probes = 0}, 3);
+    own_ipv6_address* a = addresses.add(at(0s), a6("2001:db8::1"), 64, origin::autoconfigured);
+    a->preferred_until = at(10s);
+    a->valid_until = at(20s);
+    probes_until(addresses, 10s);
+    BOOST_TEST((addresses.all()[0].phase == phase::deprecated && addresses.is_ours(a6("2001:db8::1"))));
+    probes_until(addresses, 20s);
+    BOOST_TEST(addresses.all().empty());
+    BOOST_TEST((addresses.next_timeout() == never));
+}
+
+BOOST_AUTO_TEST_CASE(the_table_is_bounded) {
+    corewire::ipv6_addresses addresses({.probes = 0}, 3);
+    for (std::uint64_t i = 0; i <= corewire::ipv6_addresses::max_addresses; ++i)
+        addresses.add(at(0s), wire::with_identifier(a6("2001:db8::"), i), 64, origin::configured);
+    BOOST_TEST(addresses.all().size() == corewire::ipv6_addresses::max_addresses);
+    BOOST_TEST(addresses.refused() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(the_source_fits_the_destination) { // RFC 6724 5
+    corewire::ipv6_addresses addresses({.probes = 0}, 3);
+    addresses.add(at(0s), a6("fe80::1"), 64, origin::link_local);
+    addresses.add(at(0s), a6("2001:db8:1::1"), 64, origin::configured);
+    addresses.add(at(0s), a6("2001:db8:2::1"), 64, origin::configured)->phase = phase::deprecated;
+    const auto source = [&](const char* to) { return to_string(addresses.source_for(a6(to))->address); };
+    BOOST_TEST(source("2001:db8:2::1") == "2001:db8:2::1"); // rule 1: the address itself
+    BOOST_TEST(source("fe80::9") == "fe80::1");             // rule 2: the scope
+    BOOST_TEST(source("ff02::1") == "fe80::1");
+    BOOST_TEST(source("2001:db8:2::9") == "2001:db8:1::1"); // rule 3: not deprecated, though the prefix fits better
+    addresses.add(at(0s), a6("2001:db8:2::2"), 64, origin::configured);
+    BOOST_TEST(source("2001:db8:2::9") == "2001:db8:2::2"); // rule 8: the longest prefix
+    BOOST_TEST(source("2001:db8:1::9") == "2001:db8:1::1");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
