@@ -18,6 +18,15 @@ struct ud_address {
     ibv_gid gid{};
     std::uint32_t queue_pair = 0;
     std::uint32_t key = 0x11111111; ///< Q_Key
+
+    /// All sockets that have joined it.
+    static ud_address of_group(const ibv_gid& group) noexcept { return {group, 0xffffff}; }
+};
+
+/// What makes a socket hear a group.
+struct joined_group {
+    verbs::group_membership member;
+    verbs::multicast_attachment attached;
 };
 
 struct ud_options {
@@ -63,7 +72,9 @@ public:
     std::uint32_t largest_datagram() const noexcept { return mtu_; }
     ud_address address() const noexcept { return {address_.gid, pair_.number(), key}; }
     std::errc failed() const noexcept { return failed_; }
-    verbs::multicast_attachment join(const ibv_gid& group) { return {device_.domain().api(), pair_.get(), group}; }
+    joined_group join(const ibv_gid& group) {
+        return {verbs::group_membership(address_, group), {device_.domain().api(), pair_.get(), group}};
+    }
 
     intrusive_list<waiter> senders, receivers;
     ud_statistics counts;

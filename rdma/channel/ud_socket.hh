@@ -114,8 +114,9 @@ public:
         return {*endpoint_, bytes, to, limits};
     }
     ud_receive_awaiter receive_from(wait_limits limits = {}) noexcept { return {*endpoint_, limits}; }
-    /// Receives what is sent to a multicast group as well, until what this gives is destroyed. Throws std::system_error.
-    verbs::multicast_attachment join(const ibv_gid& group) { return endpoint_->join(group); }
+    /// Receives what is sent to a multicast group as well (by others, and by this socket), until what this gives is destroyed.
+    /// Whoever knows the group may send to it: send_to(bytes, ud_address::of_group(group)). Throws std::system_error.
+    joined_group join(const ibv_gid& group) { return endpoint_->join(group); }
 
     ud_address local_address() const noexcept { return endpoint_->address(); }
     std::uint32_t largest_datagram() const noexcept { return endpoint_->largest_datagram(); }

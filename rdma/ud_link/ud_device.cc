@@ -3,11 +3,8 @@
 #include <corewire/rdma/verbs/error.hh>
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <bit>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 namespace corewire {
 
@@ -110,15 +107,7 @@ void ud_device::choose_group() {
 
 /// Shard 0 hears the group; every shard sends to it.
 void ud_device::join_group() {
-    if (ethernet_ && gid_.interface != 0 && group_.raw[0] != 0xff) {
-        membership_.reset(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-        ip_mreqn wish{};
-        wish.imr_multiaddr.s_addr = htonl(load_be32(reinterpret_cast<const std::byte*>(group_.raw + 12)));
-        wish.imr_ifindex = static_cast<int>(gid_.interface);
-        if (::setsockopt(membership_.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wish, sizeof wish) != 0)
-            verbs::fail(verbs::operation::join_multicast, errno,
-                        fmt::format("join the group {} on the interface of {}", verbs::to_string(group_), device_.name()));
-    }
+    membership_ = verbs::group_membership(gid_, group_);
     for (const auto& q : queues_)
         q->to_group = verbs::address_handle(q->domain, {.gid = group_, .lid = options_.group_lid, .port = options_.port,
                                                         .gid_index = static_cast<std::uint8_t>(gid_.index)});

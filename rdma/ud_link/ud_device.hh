@@ -14,7 +14,6 @@
 #include <corewire/rdma/verbs/address_handle.hh>
 #include <corewire/rdma/verbs/async_events.hh>
 #include <corewire/rdma/verbs/queue_pair.hh>
-#include <corewire/reactor/base/unique_fd.hh>
 
 #include <atomic>
 #include <memory>
@@ -100,7 +99,7 @@ private:
     std::vector<std::unique_ptr<ud_queue>> queues_;
     std::vector<std::uint32_t> numbers_; ///< of their queue pairs
     std::optional<verbs::multicast_attachment> attached_;
-    unique_fd membership_; ///< RoCE: a socket that has joined the group
+    verbs::group_membership membership_;
     std::atomic<bool> link_up_{true};
 };
 

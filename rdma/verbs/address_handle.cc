@@ -2,7 +2,11 @@
 
 #include <corewire/rdma/verbs/error.hh>
 
+#include <cerrno>
+#include <cstring>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 namespace corewire::verbs {
 
@@ -31,6 +35,18 @@ address_handle::address_handle(const protection_domain& in, ibv_wc& received, ib
     ibv_ah* made = in.api().create_ah(in.plain(), &a);
     if (made == nullptr) fail(operation::create_address_handle, errno, "make an address handle for a sender on " + in.device_name());
     handle_ = {in.api(), made};
+}
+
+group_membership::group_membership(const port_address& ours, const ibv_gid& group) {
+    const port_address as_address{.gid = group};
+    if (ours.interface == 0 || ours.type == IBV_GID_TYPE_IB || !as_address.is_ipv4()) return;
+    socket_.reset(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ip_mreqn wish{};
+    std::memcpy(&wish.imr_multiaddr, group.raw + 12, sizeof wish.imr_multiaddr);
+    wish.imr_ifindex = static_cast<int>(ours.interface);
+    if (::setsockopt(socket_.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wish, sizeof wish) != 0)
+        fail(operation::join_multicast, errno,
+             fmt::format("join the group {} on the network interface of {}", to_string(group), to_string(ours.gid)));
 }
 
 multicast_attachment::multicast_attachment(const verbs_api& api, ibv_qp* pair, const ibv_gid& group, std::uint16_t lid)

@@ -2,6 +2,7 @@
 // moment: keep them (a cache is the user's). Belongs to the shard that made it.
 #pragma once
 
+#include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/rdma/verbs/protection_domain.hh>
 
 namespace corewire::verbs {
@@ -30,8 +31,20 @@ private:
     handle<ibv_ah, &verbs_api::destroy_ah> handle_;
 };
 
-/// Lets a UD queue pair receive what is sent to a multicast group, until it is destroyed. On InfiniBand the port must have
-/// joined as well (rdma_cm does that).
+/// RoCE, groups that are IPv4's (::ffff:239.1.2.3): has the kernel join on the network interface behind an address of ours (IGMP),
+/// so that interface and switches let the group's datagrams through. For other groups and links it does nothing.
+class group_membership {
+public:
+    group_membership() noexcept = default;
+    /// Throws std::system_error with a sentence.
+    group_membership(const port_address& ours, const ibv_gid& group);
+
+private:
+    unique_fd socket_; ///< the membership is its
+};
+
+/// Lets a UD queue pair receive what is sent to a multicast group, until it is destroyed. The port must be a member as well: on
+/// RoCE by group_membership, on InfiniBand by the subnet's administrator (rdma_cm asks that).
 class multicast_attachment {
 public:
     /// Throws std::system_error with a sentence.

@@ -88,6 +88,22 @@ BOOST_AUTO_TEST_CASE(what_finds_no_buffer_is_lost_and_the_next_one_is_not) {
     BOOST_TEST(w.run(pass(w.a, w.b.local_address(), w.b, "next")) == "next");
 }
 
+BOOST_AUTO_TEST_CASE(a_group_is_heard_by_who_has_joined_it) {
+    datagram_world w;
+    ibv_gid group{};
+    group.raw[10] = group.raw[11] = 0xff;
+    store_be32(reinterpret_cast<std::byte*>(group.raw + 12), ipv4(239, 1, 2, 3).value());
+    {
+        const auto member = w.b.join(group);
+        BOOST_TEST(w.run(pass(w.a, rdma::ud_address::of_group(group), w.b, "to all")) == "to all");
+    }
+    const auto nothing = [](datagram_world& x) -> task<> {
+        co_await x.a.send_to(bytes_of("to nobody"), rdma::ud_address::of_group(ibv_gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3}}));
+        static_cast<void>(co_await x.b.receive_from({.deadline = x.r.read_clock() + 100ms}));
+    };
+    BOOST_TEST((w.run(failure_of(nothing(w))) == std::errc::timed_out));
+}
+
 BOOST_AUTO_TEST_CASE(a_wait_ends_by_its_deadline) {
     datagram_world w;
     BOOST_TEST((w.run(failure_of(w.a.receive_from({.deadline = w.r.read_clock() + 20ms}))) == std::errc::timed_out));
