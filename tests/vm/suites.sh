@@ -49,7 +49,7 @@ echo=$!
 cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.3/24 --port 9 --discard &
 sink=$!
 sleep 2
-over="cw-pingpong --net=verbs-ud --device rxe0 --address 10.77.0.1/24"
+over="cw-pingpong --net=verbs-ud --cores pu:1 --device rxe0 --address 10.77.0.1/24"
 run 30 $over --connect 10.77.0.2:7 --count 300 --json --statistics
 run 30 $over --connect 10.77.0.2:7 --udp --size 900 --count 300 --json
 run 30 $over --connect 10.77.0.2:7 --connections 16 --pipeline 4 --size 3000 --count 1000 --json
