@@ -24,7 +24,7 @@ cw-rdma-pingpong --address 192.0.2.2 --size 4096 2>/dev/null &
 server=$!
 cw-rdma-perf --address 192.0.2.2 --events 2>/dev/null &
 memory=$!
-cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.2/24 --spin-us 3600000000 >/dev/null 2>&1 &
+cw-echo --net=verbs-ud --cores pu:0 --device rxe1 --address 10.77.0.2/24 --spin-us 3600000000 >/dev/null 2>&1 &
 echo=$!
 sleep 2
 kill -STOP $server $echo # who spins would spin beside the others
@@ -35,7 +35,7 @@ ours() {{
 }}
 tcp() {{
     kill -CONT $echo
-    bounded 60 cw-pingpong --net=verbs-ud --device rxe0 --address 10.77.0.1/24 --spin-us 3600000000 --connect 10.77.0.2:7 \\
+    bounded 60 cw-pingpong --net=verbs-ud --cores pu:1 --device rxe0 --address 10.77.0.1/24 --spin-us 3600000000 --connect 10.77.0.2:7 \\
         --size {size} --count {count} --json | sed "s/^/ours tcp /"
     kill -STOP $echo
 }}
