@@ -26,6 +26,10 @@ inline void write_header(std::byte* at, mac_address destination, mac_address sou
     source.store(at + 6);
     store_be16(at + 12, ether_type);
 }
+/// One-way streams (raw_sink.hh): a frame's number, and the sink's count of them, say in their upper bits which stream is meant.
+inline constexpr unsigned stream_shift = 40;
+inline constexpr std::uint64_t number_mask = (std::uint64_t{1} << stream_shift) - 1;
+
 /// Sends it back where it came from.
 inline void turn_round(std::byte* frame, mac_address own) noexcept {
     std::memcpy(frame, frame + 6, mac_address::size);

@@ -7,14 +7,22 @@ namespace corewire::raw {
 bool sink::poll(time_point) {
     const std::size_t got = port_.receive(packets_);
     for (std::size_t i = 0; i < got; ++i) {
-        if (is_ours(packets_[i].head)) {
-            ++counted_;
-            source_ = source_of(packets_[i].head);
-        }
+        count(packets_[i].head);
         packets_[i] = packet{};
     }
     if (counted_ - told_ >= every || (got == 0 && counted_ != told_)) tell();
     return got != 0;
+}
+
+void sink::count(const buffer& frame) noexcept {
+    if (!is_ours(frame) || frame.size() < header_size + sizeof(std::uint64_t)) return;
+    const std::uint64_t stream = load_native<std::uint64_t>(frame.data() + header_size) >> stream_shift;
+    if (stream != stream_) {
+        stream_ = stream;
+        counted_ = told_ = 0;
+    }
+    ++counted_;
+    source_ = source_of(frame);
 }
 
 /// A report that finds no frame or no room goes the next time.
@@ -25,7 +33,8 @@ void sink::tell() noexcept {
     std::byte* at = p.head.append(smallest_frame);
     std::memset(at, 0, smallest_frame);
     write_header(at, source_, port_.mac());
-    store_be64(at + header_size, counted_);
+    const std::uint64_t told = stream_ << stream_shift | counted_;
+    std::memcpy(at + header_size, &told, sizeof told);
     if (port_.transmit({&p, 1}) == 1) told_ = counted_;
 }
 

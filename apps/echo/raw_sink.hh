@@ -3,7 +3,8 @@
 //     source --- | header | number (8) | ... |  as many as it may ---> sink
 //            <-- | header | frames so far (8) | padding |  --------        once for `every` frames, and when no more come
 //
-// Polled by one shard's reactor, whose port it is. Holds nothing but one burst.
+// A frame of another stream than the last one's begins a new count. Polled by one shard's reactor, whose port it is. Holds nothing but
+// one burst.
 #pragma once
 
 #include <corewire/net/port/port.hh>
@@ -28,15 +29,18 @@ public:
     void finish_sleep() override { port_.finish_sleep(); }
     int wake_fd() const override { return port_.wake_fd(); }
 
+    /// Of the stream that came last.
     std::uint64_t counted() const noexcept { return counted_; }
 
 private:
     static constexpr std::size_t burst = 32;
+    void count(const buffer& frame) noexcept;
     void tell() noexcept;
 
     port& port_;
     std::array<packet, burst> packets_;
     mac_address source_{};
+    std::uint64_t stream_ = 0;
     std::uint64_t counted_ = 0;
     std::uint64_t told_ = 0;
 };

@@ -14,6 +14,7 @@ raw_source::raw_source(port& through, meter& accounts) : port_(through), meter_(
 
 task<> raw_source::run() {
     last_progress_ = reactor::current().read_clock();
+    stream_ = static_cast<std::uint64_t>(last_progress_.time_since_epoch().count()) << raw::stream_shift;
     started_ = true;
     send_some();
     co_await finished_.wait();
@@ -37,8 +38,9 @@ bool raw_source::poll(time_point) {
 
 void raw_source::take_in(const buffer& frame, time_point now) noexcept {
     if (!raw::is_ours(frame) || frame.size() < raw::header_size + sizeof counted_) return;
-    const std::uint64_t counted = load_be64(frame.data() + raw::header_size);
-    if (counted <= counted_ || counted > sent_) return; // an older report, or another run's
+    const std::uint64_t told = load_native<std::uint64_t>(frame.data() + raw::header_size);
+    const std::uint64_t counted = told & raw::number_mask;
+    if ((told & ~raw::number_mask) != stream_ || counted <= counted_ || counted > sent_) return; // an older report, or another stream's
     sink_ = raw::source_of(frame);
     const std::uint64_t news = counted - counted_;
     counted_ = counted;
@@ -57,7 +59,8 @@ bool raw_source::send_some() noexcept {
 /// A burst of frames. False: the window is full, the pool empty, or the time over.
 bool raw_source::fill() noexcept {
     outgoing_first_ = outgoing_count_ = 0;
-    const std::uint64_t flight = sent_ - counted_ - lost_;
+    const std::uint64_t settled = counted_ + lost_; // what was given up may be counted after all
+    const std::uint64_t flight = sent_ > settled ? sent_ - settled : 0;
     const std::size_t room = std::min<std::uint64_t>(burst, flight < window ? window - flight : 0);
     const std::uint32_t length = std::max(raw::header_size + message_.size(), raw::smallest_frame);
     while (outgoing_count_ < room) {
@@ -69,7 +72,7 @@ bool raw_source::fill() noexcept {
         }
         std::byte* at = frame.append(length);
         raw::write_header(at, sink_, port_.mac());
-        message_.set_number(0, sent_ + outgoing_count_);
+        message_.set_number(0, stream_ | (sent_ + outgoing_count_));
         std::memcpy(at + raw::header_size, message_.at(0), message_.size());
         packet& p = outgoing_[outgoing_count_++];
         p = packet{};
@@ -85,7 +88,7 @@ void raw_source::check_progress(time_point now) noexcept {
         last_progress_ = now;
         return;
     }
-    if (sent_ == counted_ + lost_ || now - last_progress_ < 100ms) return;
+    if (sent_ <= counted_ + lost_ || now - last_progress_ < 100ms) return;
     lost_ = sent_ - counted_;
     last_progress_ = now;
     if (!over_ || counted_ != 0) return;

@@ -41,6 +41,7 @@ private:
     std::array<packet, burst> received_;
     std::array<packet, burst> outgoing_;
     std::size_t outgoing_first_ = 0, outgoing_count_ = 0;
+    std::uint64_t stream_ = 0; ///< which of the sink's streams this is, in the upper bits
     std::uint64_t sent_ = 0;
     std::uint64_t counted_ = 0; ///< as the sink said last
     std::uint64_t lost_ = 0;    ///< given up

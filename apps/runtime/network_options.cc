@@ -62,6 +62,7 @@ void check_foreign_options(const network_options& o) {
     if (o.net == kernel) {
         refuse_unless(o.pcap.empty() && !o.trace && !o.faults,
                       "--pcap, --trace and --faults are about frames of our own stack, which --net=kernel does not use");
+        refuse_unless(!o.low_latency, "--low-latency is for our own stack: with --net=kernel, `ip route change ... rto_min 5ms`");
         refuse_unless(!o.ecn, "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");
     }
 }
@@ -217,6 +218,8 @@ void add_network_options(CLI::App& to, network_options& o) {
             "TCP congestion control of connections that do not choose: cubic, newreno or dctcp (default cubic; the kernel's own choice)")
         ->type_name("KIND");
     group.add_flag("--ecn", o.ecn, "Our TCP offers ECN and agrees to it (dctcp does anyway)");
+    group.add_flag("--low-latency", o.low_latency,
+                   "Our TCP's timers for paths of microseconds, at both ends: ACKs within 1 ms, time-outs from 5 ms, probes from 20 us");
     group
         .add_option_function<std::string>(
             "--faults", [&o](const std::string& text) { o.faults = parse_faults(text); },

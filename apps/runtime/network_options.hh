@@ -52,6 +52,7 @@ struct network_options {
     std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default
     congestion_algorithm congestion = congestion_algorithm::standard; ///< of connections that do not choose
     bool ecn = false;                          ///< our stack: offer ECN (RFC 3168), and agree to it
+    bool low_latency = false;                  ///< our stack: TCP's timers for paths of microseconds, at both ends
     std::optional<faulty_port::options> faults{}; ///< damage done to packets between port and stack
     std::string pcap{};                        ///< write every frame to this file
     bool trace = false;                        ///< print every frame to stderr

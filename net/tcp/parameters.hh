@@ -80,6 +80,14 @@ struct parameters {
     /// Shared as well: what buffers may grow by, all together. Null: only the two limits bound it.
     buffer_budget* budget = nullptr;
 
+    /// For paths of microseconds, where both ends wait as little: a lost end of a flight costs tens of microseconds, and a lost probe for
+    /// it milliseconds. Across other networks, or to a peer that delays its ACKs by 40 ms, it would send much twice.
+    void suit_low_latency() noexcept {
+        delayed_ack = peer_delayed_ack = std::chrono::milliseconds{1};
+        min_rto = std::chrono::milliseconds{5};
+        min_probe = std::chrono::microseconds{20};
+    }
+
     bool like_linux() const noexcept { return habits == personality::linux_; }
     /// The largest window that will ever be announced (RFC 7323 2.3 has the bound).
     std::uint32_t largest_window() const noexcept { return std::max({receive_buffer, receive_buffer_limit, receive_growth_limit}); }

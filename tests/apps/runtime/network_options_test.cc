@@ -99,6 +99,12 @@ BOOST_AUTO_TEST_CASE(the_mtu_is_chosen_where_the_port_is_ours_to_make) {
     CHECK_REFUSED("--net kernel --mtu 9000", "--mtu is for --net=wire and --net=tap: leave it out with --net=kernel");
 }
 
+BOOST_AUTO_TEST_CASE(timers_for_paths_of_microseconds_are_for_our_own_stack) {
+    BOOST_TEST(!parse("--net wire").options.low_latency);
+    BOOST_TEST(parse("--net wire --low-latency").options.low_latency);
+    BOOST_TEST(parse("--net kernel --low-latency").refusal.starts_with("--low-latency is for our own stack"));
+}
+
 BOOST_AUTO_TEST_CASE(congestion_control_is_chosen_by_name) {
     BOOST_TEST((parse("").options.congestion == congestion_algorithm::standard));
     BOOST_TEST((parse("--congestion cubic").options.congestion == congestion_algorithm::cubic));
