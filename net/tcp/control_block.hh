@@ -55,7 +55,7 @@ struct control_block {
     pending_reset reset;
     std::errc error{};
     std::errc soft_error{};       ///< what ICMP said last
-    counters count;
+    counters_on_demand count;
     budget_share share;           ///< what its buffers have grown by
     parameters options;
 

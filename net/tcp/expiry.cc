@@ -45,7 +45,7 @@ event on_keepalive(control_block& c, time_point now) noexcept {
         return die(c, c.soft_error != std::errc{} ? c.soft_error : std::errc::timed_out, event::timed_out);
     }
     ++c.keepalives_out;
-    ++c.count.keepalive_probes;
+    ++c.count->keepalive_probes;
     c.keepalive_wanted = c.output_wanted = true;
     c.predictable = false;
     c.timers.arm(timer_slot::keepalive, now + interval);

@@ -1,5 +1,6 @@
 // ring<T, Inline>: a double-ended row of T in one block, power-of-two sized, that starts inside its owner and moves to the
-// heap when it outgrows that. It never shrinks, so a connection in steady state does not allocate.
+// heap when it outgrows that. It never shrinks, so a connection in steady state does not allocate. What lies inside is what a connection
+// that says a word now and then needs: there may be a million of those.
 // Belongs to whatever queue it is in; that queue bounds it.
 #pragma once
 

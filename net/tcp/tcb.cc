@@ -26,7 +26,7 @@ namespace {
 } // namespace
 
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
-    if (arrived.congestion_seen) [[unlikely]] ++c_.count.congestion_marks;
+    if (arrived.congestion_seen) [[unlikely]] ++c_.count->congestion_marks;
     if (is_plain(c_, arrived)) [[likely]] {
         const plain_arrival seg{arrived.seq, arrived.ack, arrived.options.timestamp_value, arrived.payload_size, arrived.window,
                                 c_.timestamps};

@@ -175,7 +175,7 @@ public:
     seq_number time_wait_floor() const noexcept { return c_.sending.max; }
 
     connection_info info() const noexcept;
-    const counters& statistics() const noexcept { return c_.count; }
+    const counters& statistics() const noexcept { return c_.count.get(); }
     void check_invariants() const;
 
 private:

@@ -27,10 +27,10 @@ bool may_answer_again(control_block& c, const arrival& a) noexcept {
 
 void challenge(control_block& c, time_point now) noexcept {
     if (c.options.challenges != nullptr && !c.options.challenges->allow(now)) {
-        ++c.count.challenge_acks_withheld;
+        ++c.count->challenge_acks_withheld;
         return;
     }
-    ++c.count.challenge_acks;
+    ++c.count->challenge_acks;
     c.receiving.acks.acknowledge_now();
     c.output_wanted = true;
 }
@@ -41,7 +41,7 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
     if (!a.seg.options.has_timestamps()) {
         // RFC 7323 3.2: a segment without the option SHOULD be dropped, a reset is judged without it.
         if (a.seg.has(tcp_flags::rst) || c.options.like_linux()) return verdict::go_on;
-        ++c.count.paws_rejected;
+        ++c.count->paws_rejected;
         return verdict::finished;
     }
     const std::uint32_t value = a.seg.options.timestamp_value;
@@ -50,7 +50,7 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
         return verdict::go_on;
     }
     if (a.seg.has(tcp_flags::rst)) return verdict::go_on;
-    ++c.count.paws_rejected;
+    ++c.count->paws_rejected;
     if (may_answer_again(c, a)) {
         if (a.size != 0) r.note_duplicate(a.seq, a.seq + a.size);
         r.acks.acknowledge_now();
@@ -64,15 +64,15 @@ verdict check_sequence(control_block& c, arrival& a) noexcept {
     if (acceptable(a.seq, a.length(), r.next, r.room())) return verdict::go_on;
     // A closed window takes no data, but valid ACKs and resets (RFC 9293 3.10.7.4).
     if (r.room() == 0 && a.seq == r.next) return verdict::go_on;
-    ++c.count.unacceptable_segments;
+    ++c.count->unacceptable_segments;
     if (a.seg.has(tcp_flags::rst)) {
-        ++c.count.resets_ignored;
+        ++c.count->resets_ignored;
         return verdict::finished;
     }
     // The peer repeats its FIN, or text before it: our ACK has not arrived.
     if (c.state == tcp_state::time_wait && a.length() != 0 && !a.syn) wait_two_lifetimes(c, a.now);
     if (a.size != 0 && a.seq + a.size <= r.next) {
-        ++c.count.duplicates;
+        ++c.count->duplicates;
         r.note_duplicate(a.seq, a.seq + a.size);
     }
     if (may_answer_again(c, a)) {
@@ -113,7 +113,7 @@ verdict trim_to_window(control_block& c, arrival& a) noexcept {
 verdict check_reset(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::rst)) return verdict::go_on;
     if (a.seg.seq != c.receiving.next) {
-        ++c.count.resets_ignored;
+        ++c.count->resets_ignored;
         // RFC 5961 3.2: in the window, but not where the peer knows we are (2); outside, though its text reaches in (1).
         if (a.seg.seq - c.receiving.next < c.receiving.room()) challenge(c, a.now);
         return verdict::finished;

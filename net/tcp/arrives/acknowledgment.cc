@@ -11,7 +11,7 @@ verdict complete_handshake(control_block& c, arrival& a) noexcept {
     if (c.state != tcp_state::syn_received) return verdict::go_on;
     const sender& s = c.sending;
     if (!(s.una < a.seg.ack && a.seg.ack <= s.max)) {
-        ++c.count.bad_acks;
+        ++c.count->bad_acks;
         c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         c.output_wanted = true;
         return verdict::finished;
@@ -24,7 +24,7 @@ verdict complete_handshake(control_block& c, arrival& a) noexcept {
 verdict check_range(control_block& c, arrival& a) noexcept {
     const sender& s = c.sending;
     if (a.seg.ack > s.max || a.seg.ack < s.una - s.max_window) {
-        ++c.count.bad_acks;
+        ++c.count->bad_acks;
         challenge(c, a.now);
         return verdict::finished;
     }
@@ -64,7 +64,7 @@ void on_echo(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
     s.marked = a.seg.ack > s.una ? a.seg.ack - s.una : 0;
     if (a.seg.ack < c.ecn.reduced_until || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return;
-    ++c.count.mark_reductions;
+    ++c.count->mark_reductions;
     s.congestion->remember();
     s.congestion->on_mark(a.now, s.next - s.una);
     c.ecn.reduced_until = s.next;

@@ -9,14 +9,14 @@ namespace {
 /// Beyond a gap: keep it, and tell the sender at once what is missing (RFC 5681 4.2).
 void keep_for_later(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
-    ++c.count.out_of_order;
+    ++c.count->out_of_order;
     const std::uint32_t head = a.head.size();
     const std::uint64_t refused = r.ahead.dropped();
     std::uint32_t stored = r.ahead.insert(a.seq, std::move(a.head));
     stored += r.ahead.insert(a.seq + head, std::move(a.body));
     // One that found no room did not come twice: a D-SACK without what it lies in would say that we have it (RFC 2883 4).
     if (stored == 0 && r.ahead.dropped() == refused) {
-        ++c.count.duplicates;
+        ++c.count->duplicates;
         r.note_duplicate(a.seq, a.seq + a.size);
     }
     r.acks.acknowledge_now();
@@ -67,7 +67,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     c.output_wanted = true;
     if (c.ecn.on) take_mark(c, a.seg);
     if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
-        ++c.count.data_after_orphan;
+        ++c.count->data_after_orphan;
         c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};
         if (c.options.like_linux()) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         a.events |= die(c, std::errc::connection_aborted, event::reset);
@@ -75,7 +75,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     }
     if (!may_receive(c.state)) return verdict::finished; // behind the peer's FIN: ignored (3.10.7.4, seventh)
     if (!r.queue.has_room()) {
-        ++c.count.receive_queue_full;
+        ++c.count->receive_queue_full;
         a.fin = false;
         return verdict::finished;
     }

@@ -10,7 +10,7 @@ namespace {
 verdict check_ack_of_syn(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::go_on;
     if (a.seg.ack == c.sending.max && c.sending.max != c.sending.una) return verdict::go_on;
-    ++c.count.bad_acks;
+    ++c.count->bad_acks;
     if (!a.seg.has(tcp_flags::rst)) {
         c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         c.output_wanted = true;
@@ -24,7 +24,7 @@ verdict check_refusal(control_block& c, arrival& a) noexcept {
     if (a.seg.has(tcp_flags::ack)) {
         a.events |= die(c, std::errc::connection_refused, event::reset);
     } else {
-        ++c.count.resets_ignored;
+        ++c.count->resets_ignored;
     }
     return verdict::finished;
 }

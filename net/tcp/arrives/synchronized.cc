@@ -24,7 +24,7 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
     if (c.state != tcp_state::syn_received || !a.syn || a.seg.seq != c.irs || a.seg.has(tcp_flags::rst)) {
         return verdict::go_on;
     }
-    ++c.count.handshake_repeats;
+    ++c.count->handshake_repeats;
     if (!a.seg.has(tcp_flags::ack)) {
         c.syn_wanted = c.syn_resent = c.output_wanted = true;
         return verdict::finished;

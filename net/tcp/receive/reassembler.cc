@@ -4,33 +4,36 @@ namespace corewire::tcp {
 
 std::uint32_t reassembler::insert(seq_number at, buffer&& data) {
     if (data.empty()) return 0;
+    if (held_ == nullptr) held_ = std::make_unique<rows>();
     // Nearly always: behind everything else.
-    if (pieces_.empty() || pieces_.back().end() <= at) {
+    const ring<piece, 8>& pieces = held_->pieces;
+    if (pieces.empty() || pieces.back().end() <= at) {
         const std::uint32_t size = data.size();
-        return store(pieces_.size(), at, std::move(data)) ? size : 0;
+        return store(pieces.size(), at, std::move(data)) ? size : 0;
     }
     return insert_among(at, std::move(data));
 }
 
 /// Fills the gaps between the pieces that are there with the parts of `data` that belong into them.
 std::uint32_t reassembler::insert_among(seq_number at, buffer&& data) {
+    const ring<piece, 8>& pieces = held_->pieces;
     std::uint32_t stored = 0;
     for (std::uint32_t i = first_ending_after(at); !data.empty(); ++i) {
-        const bool last = i == pieces_.size();
-        if (last || at + data.size() <= pieces_[i].start) {
+        const bool last = i == pieces.size();
+        if (last || at + data.size() <= pieces[i].start) {
             const std::uint32_t size = data.size();
             if (store(i, at, std::move(data))) stored += size;
             break;
         }
-        if (at < pieces_[i].start) {
-            const std::uint32_t gap = pieces_[i].start - at;
+        if (at < pieces[i].start) {
+            const std::uint32_t gap = pieces[i].start - at;
             if (!store(i, at, data.share(0, gap))) break;
             stored += gap;
             data.remove_prefix(gap);
             at += gap;
             ++i;
         }
-        const std::uint32_t overlap = pieces_[i].end() - at;
+        const std::uint32_t overlap = pieces[i].end() - at;
         if (overlap >= data.size()) break;
         data.remove_prefix(overlap);
         at += overlap;
@@ -39,12 +42,13 @@ std::uint32_t reassembler::insert_among(seq_number at, buffer&& data) {
 }
 
 bool reassembler::store(std::uint32_t index, seq_number at, buffer&& data) {
-    if (pieces_.size() >= piece_limit_ || !note(at, at + data.size())) {
+    ring<piece, 8>& pieces = held_->pieces;
+    if (pieces.size() >= piece_limit_ || !note(at, at + data.size())) {
         ++dropped_;
         return false;
     }
     size_ += data.size();
-    piece& p = index == pieces_.size() ? pieces_.push_back() : pieces_.insert(index);
+    piece& p = index == pieces.size() ? pieces.push_back() : pieces.insert(index);
     p.start = at;
     p.data = std::move(data);
     return true;
@@ -52,36 +56,38 @@ bool reassembler::store(std::uint32_t index, seq_number at, buffer&& data) {
 
 /// Adds [left, right), which overlaps no range, and joins the ranges that it touches.
 bool reassembler::note(seq_number left, seq_number right) {
-    std::uint32_t i = ranges_.size();
-    while (i != 0 && ranges_[i - 1].bytes.left > left) --i;
-    const bool joins_before = i != 0 && ranges_[i - 1].bytes.right == left;
-    const bool joins_after = i != ranges_.size() && ranges_[i].bytes.left == right;
+    ring<range, 4>& ranges = held_->ranges;
+    std::uint32_t i = ranges.size();
+    while (i != 0 && ranges[i - 1].bytes.left > left) --i;
+    const bool joins_before = i != 0 && ranges[i - 1].bytes.right == left;
+    const bool joins_after = i != ranges.size() && ranges[i].bytes.left == right;
     ++clock_;
     if (joins_before) {
-        range& before = ranges_[i - 1];
-        before.bytes.right = joins_after ? ranges_[i].bytes.right : right;
+        range& before = ranges[i - 1];
+        before.bytes.right = joins_after ? ranges[i].bytes.right : right;
         before.stamp = clock_;
-        if (joins_after) ranges_.erase(i);
+        if (joins_after) ranges.erase(i);
         return true;
     }
     if (joins_after) {
-        ranges_[i].bytes.left = left;
-        ranges_[i].stamp = clock_;
+        ranges[i].bytes.left = left;
+        ranges[i].stamp = clock_;
         return true;
     }
-    if (ranges_.size() >= range_limit) return false;
-    range& fresh = i == ranges_.size() ? ranges_.push_back() : ranges_.insert(i);
+    if (ranges.size() >= range_limit) return false;
+    range& fresh = i == ranges.size() ? ranges.push_back() : ranges.insert(i);
     fresh.bytes = {left, right};
     fresh.stamp = clock_;
     return true;
 }
 
 std::uint32_t reassembler::first_ending_after(seq_number at) const noexcept {
+    const ring<piece, 8>& pieces = held_->pieces;
     std::uint32_t low = 0;
-    std::uint32_t high = pieces_.size();
+    std::uint32_t high = pieces.size();
     while (low < high) {
         const std::uint32_t middle = (low + high) / 2;
-        if (pieces_[middle].end() <= at) {
+        if (pieces[middle].end() <= at) {
             low = middle + 1;
         } else {
             high = middle;
@@ -91,27 +97,32 @@ std::uint32_t reassembler::first_ending_after(seq_number at) const noexcept {
 }
 
 seq_number reassembler::drain(seq_number next, receive_queue& queue) {
-    while (!pieces_.empty() && pieces_.front().start <= next) {
-        piece& first = pieces_.front();
+    if (held_ == nullptr) return next;
+    ring<piece, 8>& pieces = held_->pieces;
+    ring<range, 4>& ranges = held_->ranges;
+    while (!pieces.empty() && pieces.front().start <= next) {
+        piece& first = pieces.front();
         size_ -= first.data.size();
         if (first.end() > next) {
             first.data.remove_prefix(next - first.start);
             next += first.data.size();
             queue.push(std::move(first.data));
         }
-        pieces_.pop_front();
+        pieces.pop_front();
     }
-    while (!ranges_.empty() && ranges_.front().bytes.right <= next) ranges_.pop_front();
+    while (!ranges.empty() && ranges.front().bytes.right <= next) ranges.pop_front();
     return next;
 }
 
 std::uint32_t reassembler::report(sack_block* out, std::uint32_t max) const noexcept {
+    if (held_ == nullptr) return 0;
+    const ring<range, 4>& ranges = held_->ranges;
     std::uint32_t written = 0;
     std::uint32_t below = ~std::uint32_t{0};
-    while (written < max && written < ranges_.size()) {
+    while (written < max && written < ranges.size()) {
         const range* newest = nullptr;
-        for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
-            const range& r = ranges_[i];
+        for (std::uint32_t i = 0; i < ranges.size(); ++i) {
+            const range& r = ranges[i];
             if (r.stamp < below && (newest == nullptr || r.stamp > newest->stamp)) newest = &r;
         }
         if (newest == nullptr) break;
@@ -122,29 +133,32 @@ std::uint32_t reassembler::report(sack_block* out, std::uint32_t max) const noex
 }
 
 void reassembler::clear() noexcept {
-    pieces_.clear();
-    ranges_.clear();
+    held_.reset();
     size_ = 0;
 }
 
 void reassembler::check_invariants(seq_number next) const {
-    CW_ASSERT(pieces_.size() <= piece_limit_ && ranges_.size() <= range_limit, "the reassembler exceeds its bounds");
+    CW_ASSERT(held_ != nullptr || size_ == 0, "bytes that are nowhere");
+    if (held_ == nullptr) return;
+    const ring<piece, 8>& pieces = held_->pieces;
+    const ring<range, 4>& ranges = held_->ranges;
+    CW_ASSERT(pieces.size() <= piece_limit_ && ranges.size() <= range_limit, "the reassembler exceeds its bounds");
     std::uint32_t bytes = 0;
     std::uint32_t r = 0;
-    for (std::uint32_t i = 0; i < pieces_.size(); ++i) {
-        const piece& p = pieces_[i];
+    for (std::uint32_t i = 0; i < pieces.size(); ++i) {
+        const piece& p = pieces[i];
         CW_ASSERT(!p.data.empty(), "an empty piece");
         CW_ASSERT(p.start > next, "a piece that is not beyond a gap");
-        CW_ASSERT(i == 0 || pieces_[i - 1].end() <= p.start, "pieces overlap or are not sorted");
-        while (r < ranges_.size() && ranges_[r].bytes.right <= p.start) ++r;
-        CW_ASSERT(r < ranges_.size() && ranges_[r].bytes.left <= p.start && p.end() <= ranges_[r].bytes.right,
+        CW_ASSERT(i == 0 || pieces[i - 1].end() <= p.start, "pieces overlap or are not sorted");
+        while (r < ranges.size() && ranges[r].bytes.right <= p.start) ++r;
+        CW_ASSERT(r < ranges.size() && ranges[r].bytes.left <= p.start && p.end() <= ranges[r].bytes.right,
                   "a piece lies in no range");
         bytes += p.data.size();
     }
     std::uint32_t covered = 0;
-    for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
-        CW_ASSERT(i == 0 || ranges_[i - 1].bytes.right < ranges_[i].bytes.left, "ranges touch or are not sorted");
-        covered += ranges_[i].bytes.size();
+    for (std::uint32_t i = 0; i < ranges.size(); ++i) {
+        CW_ASSERT(i == 0 || ranges[i - 1].bytes.right < ranges[i].bytes.left, "ranges touch or are not sorted");
+        covered += ranges[i].bytes.size();
     }
     CW_ASSERT(bytes == size_ && covered == size_, "pieces and ranges disagree");
 }

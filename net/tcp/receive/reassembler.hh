@@ -12,6 +12,8 @@
 #include <corewire/net/tcp/receive/receive_queue.hh>
 #include <corewire/net/tcp/segment.hh>
 
+#include <memory>
+
 namespace corewire::tcp {
 
 class reassembler {
@@ -20,9 +22,9 @@ public:
 
     void start(std::uint32_t piece_limit) noexcept { piece_limit_ = piece_limit; }
 
-    bool empty() const noexcept { return pieces_.empty(); }
-    std::uint32_t pieces() const noexcept { return pieces_.size(); }
-    std::uint32_t ranges() const noexcept { return ranges_.size(); }
+    bool empty() const noexcept { return size_ == 0; }
+    std::uint32_t pieces() const noexcept { return held_ != nullptr ? held_->pieces.size() : 0; }
+    std::uint32_t ranges() const noexcept { return held_ != nullptr ? held_->ranges.size() : 0; }
     /// Bytes held.
     std::uint32_t size() const noexcept { return size_; }
 
@@ -58,8 +60,11 @@ private:
     std::uint32_t piece_limit_ = 0;
     std::uint32_t clock_ = 0;
     std::uint64_t dropped_ = 0;
-    ring<piece, 2> pieces_;
-    ring<range, 4> ranges_;
+    struct rows {
+        ring<piece, 8> pieces;
+        ring<range, 4> ranges;
+    };
+    std::unique_ptr<rows> held_; ///< made for the first piece: most connections never lose one
 };
 
 } // namespace corewire::tcp

@@ -65,7 +65,7 @@ private:
     std::uint32_t size_ = 0;
     std::uint32_t piece_limit_ = 0;
     std::uint32_t most_ = 0;
-    ring<buffer, 8> pieces_;
+    ring<buffer, 2> pieces_;
 };
 
 } // namespace corewire::tcp

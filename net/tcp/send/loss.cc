@@ -63,7 +63,7 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     s.repair.phase = recovery_phase::fast;
     s.repair.point = s.max;
     s.repair.probe_out = false;
-    ++c.count.fast_recoveries;
+    ++c.count->fast_recoveries;
     begin_doubt(s);
     s.congestion->on_loss(d.now, c.options.like_linux() ? s.congestion->cwnd() : flight);
     if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
@@ -87,7 +87,7 @@ void leave_recovery(control_block& c, time_point now) noexcept {
 /// The peer had all of it: the window is given back, and what was only thought lost flies on.
 void undo(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    ++c.count.spurious_recoveries;
+    ++c.count->spurious_recoveries;
     s.repair.undo.possible = false;
     if (s.repair.phase != recovery_phase::open) leave_recovery(c, now);
     s.congestion->undo(now);
@@ -268,7 +268,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
 
 event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    ++c.count.retransmission_timeouts;
+    ++c.count->retransmission_timeouts;
     begin_stall(c);
     if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
         const event e = count_attempt(c, now, c.passive ? c.options.syn_ack_retries : c.options.syn_retries);
@@ -303,7 +303,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
 
 void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    ++c.count.tail_loss_probes;
+    ++c.count->tail_loss_probes;
     if (s.repair.phase == recovery_phase::open) {
         c.probe_wanted = true;
         c.predictable = false;
@@ -320,7 +320,7 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     const event e = count_attempt(c, now, retry_limit(c));
     if (has(e, event::timed_out)) return e;
-    ++c.count.window_probes;
+    ++c.count->window_probes;
     s.rto.back_off();
     c.probe_wanted = true;
     c.predictable = false;

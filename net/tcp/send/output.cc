@@ -91,7 +91,7 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
     } else {
         no_payload(out);
     }
-    c.count.retransmitted_segments += again ? 1u : 0u;
+    if (again) [[unlikely]] ++c.count->retransmitted_segments;
 }
 
 /// A paced connection: `size` bytes have left. `now` is when.

@@ -171,7 +171,7 @@ private:
     std::uint32_t lost_ = 0;
     std::uint64_t refused_ = 0;
     std::uint64_t lost_again_ = 0;
-    ring<range, 4> ranges_;
+    ring<range, 2> ranges_;
 };
 
 } // namespace corewire::tcp

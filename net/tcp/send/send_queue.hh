@@ -126,7 +126,7 @@ private:
     std::uint32_t chunk_limit_ = 0;
     std::uint32_t cursor_ = 0; ///< where the last find() ended
     bool was_full_ = false;
-    ring<chunk, 8> chunks_;
+    ring<chunk, 2> chunks_;
 };
 
 } // namespace corewire::tcp
