@@ -278,6 +278,18 @@ BOOST_AUTO_TEST_CASE(beyond_a_gap_data_is_kept_and_reported) { // RFC 2018 4, RF
     BOOST_TEST(s.read_all() == 4000u);
 }
 
+BOOST_AUTO_TEST_CASE(a_segment_that_finds_no_room_is_not_reported_as_had) { // RFC 2018 4: a block says that we hold it
+    tcp_script s;
+    s.connect();
+    for (int i = 0; i < 64; ++i) { // as many gaps as are kept in mind
+        s.receive("A " + std::to_string(1'001 + 200 * i) + ":" + std::to_string(1'101 + 200 * i) + " ack 1");
+        s.drain();
+    }
+    s.receive("A 20001:20101 ack 1");
+    s.expect("A 1:1 ack 1 sack 13601-13701,13401-13501,13201-13301,13001-13101");
+    BOOST_TEST(s.block().statistics().duplicates == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_duplicate_is_reported_by_dsack) { // RFC 2883 4
     tcp_script s;
     s.connect();

@@ -59,6 +59,16 @@ BOOST_AUTO_TEST_CASE(a_segment_that_was_overtaken_is_given_a_quarter_round_trip)
     BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(an_ack_for_a_burst_with_a_hole_in_it_reduces_what_was_in_flight_before_it) { // RFC 5681 (4), RFC 9438 4.6
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 5101 sack 6101-10001");
+    BOOST_TEST(s.block().info().recovering);
+    BOOST_TEST(s.block().info().ssthresh == 6'930u); // 0.7 * 9,900
+}
+
 BOOST_AUTO_TEST_CASE(a_segment_that_comes_late_is_not_resent) { // RFC 8985 6.2
     tcp_script s(no_probe());
     connect(s);
