@@ -27,7 +27,7 @@ public:
     reactor& loop() override { return loop_; }
     network_stack& server() override { return *a_.stack; }
     network_stack& client() override { return *b_.stack; }
-    ipv4 server_address() override { return first; }
+    net_address server_address() override { return first; }
     socket_address silent_address() override {
         client().ip().neighbors().set_permanent(nobody, mac_address(0x02'00'00'00'00'99));
         return {nobody, 7};
