@@ -60,7 +60,7 @@ cw::task<> serve_frames(cw::app& app, const echo_options& options) {
 
 cw::task<> serve_sockets(cw::app& app, const echo_options& options) {
     // At `::` for both families.
-    const cw::net_address any = app.network().address6 ? cw::net_address(cw::ipv6::any()) : cw::net_address(cw::ipv4::any());
+    const cw::net_address any = app.network().has_ipv6() ? cw::net_address(cw::ipv6::any()) : cw::net_address(cw::ipv4::any());
     auto listener = cw::tcp_listener::bind({any, options.port}, {.stream = {.no_delay = true}});
     auto datagrams = cw::udp_socket::bind({any, options.port});
     cw::task_group udp("udp echo");

@@ -55,6 +55,7 @@ void check_foreign_options(const network_options& o) {
     only_for(o.gateway.has_value() || o.gateway6.has_value(), "--gateway", {verbs, verbs_ud, xdp, tap});
     only_for(o.vlan != 0, "--vlan", {verbs, xdp, tap});
     only_for(o.host_address.has_value() || o.host_address6.has_value(), "--host-address", {tap});
+    only_for(o.slaac, "--slaac", {tap});
     only_for(o.mtu.has_value(), "--mtu", {wire, tap});
     only_for(o.shared, "--shared", {xdp});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
@@ -174,7 +175,8 @@ void add_network_options(CLI::App& to, network_options& o) {
         ->type_name("IFNAME");
     add_for_both(group, "--address", o.address, o.address6, "an address and the length of its network, like 192.0.2.2/24",
                  "Our address and the length of its network (192.0.2.2/24, 2001:db8::2/64; once for each family)", "ADDRESS/LENGTH");
-    add_for_both(group, "--gateway", o.gateway, o.gateway6, "an IPv4 address, like 192.0.2.1, or an IPv6 one",
+    group.add_flag("--slaac", o.slaac, "tap: IPv6 addresses and routers as router advertisements say (RFC 4862)");
+    add_for_both(group, "--gateway", o.gateway, o.gateway6, "an IP address, like 192.0.2.1",
                  "Next hop to other networks (once for each family)", "ADDRESS");
     group
         .add_option_function<unsigned>("--vlan", [&o](unsigned id) { o.vlan = static_cast<std::uint16_t>(id); },

@@ -41,8 +41,10 @@ struct network_options {
     std::uint16_t vlan = 0;                    ///< 1 to 4094: frames carry this VLAN's tag; 0: none
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
     std::optional<ipv6_prefix> host_address6{};
+    bool slaac = false;                        ///< tap: IPv6 addresses and routers as router advertisements say
     bool wire_ipv6 = false;                    ///< wire: its ends have IPv6 addresses, too
-    bool has_address() const noexcept { return address.has_value() || address6.has_value(); }
+    bool has_ipv6() const noexcept { return address6.has_value() || slaac; }
+    bool has_address() const noexcept { return address.has_value() || has_ipv6(); }
     std::string cores = "all";                 ///< see reactor/topology/cpu_selection.hh
     std::string placement_file{};              ///< instead of `cores`: see reactor/topology/placement.hh
     std::vector<std::string> shards{};         ///< the same, one by one: "pu:33,numa:1,queue:0"

@@ -22,6 +22,7 @@
 #include <arpa/inet.h>
 #include <cstring>
 #include <fmt/format.h>
+#include <fstream>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 
@@ -51,6 +52,15 @@ void refuse_address_of_kernel(const net_address& address) {
     }
 }
 
+/// For addresses that are the same at every start (RFC 7217 5): what this machine is known by to itself alone; without that, new ones.
+siphash_key machine_secret() {
+    std::ifstream file("/etc/machine-id");
+    std::string id;
+    if (!(file >> id) || id.size() < 32) return siphash_key::random();
+    const std::span bytes(reinterpret_cast<const unsigned char*>(id.data()), id.size());
+    return {siphash({0x736c616163, 1}, bytes), siphash({0x736c616163, 2}, bytes)};
+}
+
 /// Said at the start, not by the first connection.
 void require_kernels_congestion(congestion_algorithm how) try {
     if (how == congestion_algorithm::standard) return;
@@ -63,7 +73,7 @@ void require_kernels_congestion(congestion_algorithm how) try {
 } // namespace
 
 network_setup::network_setup(const network_options& options, network_plan plan)
-    : options_(options), plan_(std::move(plan)), parts_(plan_.shards) {
+    : options_(options), plan_(std::move(plan)), slaac_secret_(machine_secret()), parts_(plan_.shards) {
     if (!options.shared && !plan_.ports_only && plan_.kind != network_kind::kernel) {
         if (options.address) refuse_address_of_kernel(options.address->address());
         if (options.address6) refuse_address_of_kernel(options.address6->address());
@@ -224,8 +234,10 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     }
     config.address = options_.address.value_or(ip_prefix(ipv4::any(), 32));
     config.gateway = options_.gateway;
-    if (options_.address6) {
+    if (options_.has_ipv6()) {
         config.ipv6.emplace();
+        config.ipv6->autoconfigure = options_.slaac;
+        if (options_.slaac) config.ipv6->secret = slaac_secret_;
         config.ipv6->address = options_.address6;
         config.ipv6->gateway = options_.gateway6;
         config.ipv6->identifier = link_identifier();
@@ -274,8 +286,13 @@ void network_setup::set_up(unsigned shard) {
 task<> network_setup::after_address_detection(unsigned shard, std::function<task<>()> body) {
     network_stack* const mine = stack(shard);
     const ipv6_output* const six = mine == nullptr ? nullptr : mine->ip().six();
-    while (six != nullptr && six->addresses().any_tentative() && !this_shard::stopping().stop_requested())
-        co_await sleep_for(std::chrono::milliseconds{10});
+    // A router that has not answered by then may still: its addresses come when it does.
+    const time_point enough = reactor::current().now() + std::chrono::seconds{options_.slaac ? 8 : 3};
+    const auto wait = [&] {
+        const bool none_yet = options_.slaac && six->automatic() != nullptr && six->automatic()->statistics().advertisements == 0;
+        return (six->addresses().any_tentative() || none_yet) && reactor::current().now() < enough;
+    };
+    while (six != nullptr && wait() && !this_shard::stopping().stop_requested()) co_await sleep_for(std::chrono::milliseconds{10});
     task<> rest = body();
     co_await rest;
 }

@@ -102,6 +102,7 @@ private:
 
     network_options options_;
     network_plan plan_;
+    siphash_key slaac_secret_; ///< one for all shards, which make the same addresses
     std::shared_ptr<class xdp_device> xdp_;
     std::unique_ptr<verbs_network> verbs_;
     std::unique_ptr<ud_network> ud_;

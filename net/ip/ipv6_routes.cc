@@ -56,6 +56,12 @@ void ipv6_routes::remove_router(const ipv6& address) noexcept {
     ++generation_;
 }
 
+void ipv6_routes::end_router(time_point now, const ipv6& address) noexcept {
+    for (router& r : routers_)
+        if (r.address == address && r.until != never) r.until = now;
+    static_cast<void>(on_timer(now));
+}
+
 void ipv6_routes::demote_router(const ipv6& address) noexcept {
     router* const end = routers_.data() + router_count_;
     router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });

@@ -29,6 +29,8 @@ public:
     void remove_prefix(const ipv6_prefix& prefix) noexcept;
     bool add_router(const ipv6& router, time_point until = never) noexcept;
     void remove_router(const ipv6& router) noexcept;
+    /// It says that it is none any more. A configured one stays.
+    void end_router(time_point now, const ipv6& router) noexcept;
     /// A router that does not answer comes last until it does (RFC 4861 6.3.6).
     void demote_router(const ipv6& router) noexcept;
 

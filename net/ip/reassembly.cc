@@ -49,10 +49,22 @@ private:
 
 } // namespace
 
+/// What a fragment's headers say.
+struct reassembler::facts {
+    net_address source, destination;
+    std::uint32_t identification = 0;
+    wire::ip_protocol protocol{};   ///< what fragment 0 begins with
+    std::uint32_t offset = 0;       ///< bytes
+    bool more = false;
+    byte_span header;               ///< of the datagram, if this is fragment 0
+    std::uint32_t protocol_at = 0;  ///< IPv6: the octet in it that names the fragment header, and is to name the protocol
+    bool is_v4() const noexcept { return source.is_v4(); }
+};
+
 struct reassembler::datagram : list_hook {
-    ipv4 source, destination;
-    std::uint16_t identification = 0;
-    wire::ip_protocol protocol{};
+    net_address source, destination;
+    std::uint32_t identification = 0;
+    wire::ip_protocol protocol{}; ///< IPv6: of the first to come, and not compared (RFC 8200 4.5)
     time_point deadline{};
     frame* storage = nullptr;
     std::uint32_t received = 0;      ///< bytes of payload, each counted once
@@ -93,11 +105,11 @@ reassembler::~reassembler() {
     while (!busy_.empty()) drop(busy_.front());
 }
 
-reassembler::datagram* reassembler::find(const wire::ipv4_view& ip) noexcept {
+reassembler::datagram* reassembler::find(const facts& of) noexcept {
     datagram* found = nullptr;
     busy_.for_each([&](datagram& d) {
-        if (d.identification == ip.identification() && d.source == ip.source() && d.destination == ip.destination() &&
-            d.protocol == ip.protocol()) {
+        if (d.identification == of.identification && d.source == of.source && d.destination == of.destination &&
+            (d.protocol == of.protocol || !of.is_v4())) {
             found = &d;
         }
     });
@@ -105,7 +117,7 @@ reassembler::datagram* reassembler::find(const wire::ipv4_view& ip) noexcept {
 }
 
 /// Room for a new datagram: a free slot and a frame, or those of the datagram that has waited longest.
-reassembler::datagram* reassembler::begin(time_point now, const wire::ipv4_view& ip) noexcept {
+reassembler::datagram* reassembler::begin(time_point now, const facts& of) noexcept {
     if (free_.empty() || (pool_.free_count == 0 && !busy_.empty())) {
         ++statistics_.evicted;
         drop(busy_.front());
@@ -116,10 +128,10 @@ reassembler::datagram* reassembler::begin(time_point now, const wire::ipv4_view&
         return nullptr;
     }
     datagram& d = free_.pop_front();
-    d.source = ip.source();
-    d.destination = ip.destination();
-    d.identification = ip.identification();
-    d.protocol = ip.protocol();
+    d.source = of.source;
+    d.destination = of.destination;
+    d.identification = of.identification;
+    d.protocol = of.protocol;
     d.deadline = now + options_.timeout;
     d.storage = storage;
     d.received = d.furthest = d.header_size = d.first_size = 0;
@@ -139,18 +151,19 @@ void reassembler::drop(datagram& d) noexcept {
 }
 
 /// What no sender of good will sends, before anything is kept for it.
-bool reassembler::acceptable(const wire::ipv4_view& ip, std::uint32_t length) noexcept {
-    const std::uint32_t offset = ip.fragment_offset();
-    if (length == 0 || (ip.more_fragments() && length % 8 != 0)) {
+bool reassembler::acceptable(const facts& of, std::uint32_t length) noexcept {
+    const std::uint32_t offset = of.offset;
+    if (length == 0 || (of.more && length % 8 != 0) || (!of.is_v4() && of.header.size() > max_ipv6_headers)) {
         ++statistics_.malformed;
         return false;
     }
-    if (ip.header_size() + offset + length > max_datagram || payload_at + offset + length > pool_.frame_size()) {
+    // IPv6's length does not count its own header, and we give it none of the 40 bytes beyond IPv4's.
+    if (of.header.size() + offset + length > max_datagram || payload_at + offset + length > pool_.frame_size()) {
         ++statistics_.too_long; // ping of death
         return false;
     }
     // RFC 1858 3: the ports and flags of the transport header are in one fragment, the first.
-    const std::uint32_t transport = ip.protocol() == wire::ip_protocol::tcp ? 20 : 8;
+    const std::uint32_t transport = of.protocol == wire::ip_protocol::tcp ? 20 : 8;
     if (offset < transport && (offset != 0 || length < transport)) {
         ++statistics_.tiny;
         return false;
@@ -159,28 +172,51 @@ bool reassembler::acceptable(const wire::ipv4_view& ip, std::uint32_t length) no
 }
 
 buffer reassembler::add(time_point now, const wire::ipv4_view& ip, const packet& p) noexcept {
+    const facts of{.source = ip.source(),
+                   .destination = ip.destination(),
+                   .identification = ip.identification(),
+                   .protocol = ip.protocol(),
+                   .offset = ip.fragment_offset(),
+                   .more = ip.more_fragments(),
+                   .header = ip.header()};
+    const auto payload = static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data());
+    return add(now, of, payload, ip.total_length() - static_cast<std::uint32_t>(ip.header_size()), p);
+}
+
+buffer reassembler::add(time_point now, const wire::ipv6_view& ip, const wire::ipv6_chain& chain, std::uint32_t ip_at, std::uint32_t size,
+                        const packet& p) noexcept {
+    const facts of{.source = ip.source(),
+                   .destination = ip.destination(),
+                   .identification = chain.identification,
+                   .protocol = chain.protocol,
+                   .offset = chain.fragment_offset,
+                   .more = chain.more_fragments,
+                   .header = p.head.bytes().subspan(ip_at, chain.fragment_at),
+                   .protocol_at = chain.fragment_named_at};
+    return add(now, of, ip_at + chain.offset, size - chain.offset, p);
+}
+
+/// The payload of `length` bytes starts `payload` bytes into p.head.
+buffer reassembler::add(time_point now, const facts& of, std::uint32_t payload, std::uint32_t length, const packet& p) noexcept {
     ++statistics_.fragments;
-    const byte_span in_head = p.head.bytes();
-    const std::byte* start = ip.header().data() + ip.header_size();
-    const std::uint32_t length = ip.total_length() - static_cast<std::uint32_t>(ip.header_size());
-    const std::size_t there = static_cast<std::size_t>(in_head.data() + in_head.size() - start);
+    const std::uint32_t there = p.head.size() - payload;
     if (there + p.body.size() < length) {
         ++statistics_.malformed;
         return {};
     }
     piece fragment;
-    fragment.front = {start, std::min<std::size_t>(there, length)};
+    fragment.front = p.head.bytes().subspan(payload, std::min(there, length));
     fragment.rest = p.body.bytes().first(length - fragment.front.size());
-    fragment.offset = ip.fragment_offset();
-    if (!acceptable(ip, length)) return {};
-    datagram* d = find(ip);
+    fragment.offset = of.offset;
+    if (!acceptable(of, length)) return {};
+    datagram* d = find(of);
     if (d != nullptr && d->deadline <= now) { // too late, and expire() has not been called yet
         ++statistics_.timed_out;
         drop(*d);
         d = nullptr;
     }
-    if (d == nullptr) d = begin(now, ip);
-    if (d == nullptr || !place(*d, ip, fragment)) return {};
+    if (d == nullptr) d = begin(now, of);
+    if (d == nullptr || !place(*d, of, fragment)) return {};
     if (d->received != d->size || d->header_size == 0) return {};
     ++statistics_.completed;
     buffer whole = finish(*d);
@@ -189,10 +225,10 @@ buffer reassembler::add(time_point now, const wire::ipv4_view& ip, const packet&
 }
 
 /// True when the fragment was new and good. A bad one takes its datagram with it.
-bool reassembler::place(datagram& d, const wire::ipv4_view& ip, const piece& fragment) noexcept {
+bool reassembler::place(datagram& d, const facts& of, const piece& fragment) noexcept {
     const std::uint32_t first_block = fragment.offset / 8;
     const std::uint32_t end_block = (fragment.end() + 7) / 8;
-    const bool last = !ip.more_fragments();
+    const bool last = !of.more;
     // A second end is one or the other: beyond the first, or before what the first has brought.
     if (fragment.end() > d.size || (last && fragment.end() < d.furthest)) {
         ++statistics_.inconsistent;
@@ -216,9 +252,11 @@ bool reassembler::place(datagram& d, const wire::ipv4_view& ip, const piece& fra
     d.furthest = std::max(d.furthest, fragment.end());
     if (last) d.size = fragment.end();
     if (fragment.offset == 0) {
-        d.header_size = static_cast<std::uint32_t>(ip.header_size());
+        d.header_size = static_cast<std::uint32_t>(of.header.size());
         d.first_size = fragment.size();
-        std::memcpy(d.payload() - d.header_size, ip.header().data(), d.header_size);
+        std::byte* const header = d.payload() - d.header_size;
+        std::memcpy(header, of.header.data(), d.header_size);
+        if (!of.is_v4()) store_u8(header + of.protocol_at, static_cast<std::uint8_t>(of.protocol));
     }
     return true;
 }
@@ -227,10 +265,14 @@ bool reassembler::place(datagram& d, const wire::ipv4_view& ip, const piece& fra
 buffer reassembler::finish(datagram& d) noexcept {
     std::byte* header = d.payload() - d.header_size;
     const std::uint32_t total = std::min(d.header_size + d.size, max_datagram);
-    store_be16(header + 2, static_cast<std::uint16_t>(total));
-    store_be16(header + 6, 0);
-    store_be16(header + wire::ipv4_header::checksum_offset, 0);
-    store_be16(header + wire::ipv4_header::checksum_offset, wire::internet_checksum({header, d.header_size}));
+    if (d.source.is_v4()) {
+        store_be16(header + 2, static_cast<std::uint16_t>(total));
+        store_be16(header + 6, 0);
+        store_be16(header + wire::ipv4_header::checksum_offset, 0);
+        store_be16(header + wire::ipv4_header::checksum_offset, wire::internet_checksum({header, d.header_size}));
+    } else {
+        store_be16(header + 4, static_cast<std::uint16_t>(total - wire::ipv6_header::size));
+    }
     frame* storage = d.storage;
     d.storage = nullptr;
     return {*storage, header, total};

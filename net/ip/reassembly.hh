@@ -1,4 +1,5 @@
-// Puts fragmented IPv4 datagrams together (RFC 791 3.2, RFC 815's idea with a bitmap in place of hole descriptors).
+// Puts fragmented datagrams of IPv4 (RFC 791 3.2) and IPv6 (RFC 8200 4.5) together: RFC 815's idea with a bitmap in place of
+// hole descriptors.
 //
 //     fragment --add()--> copied to its place in a 64 KiB frame --> all bytes there: one contiguous datagram, header first
 //
@@ -12,6 +13,9 @@
 #include <corewire/net/frame/frame_pool.hh>
 #include <corewire/net/frame/packet.hh>
 #include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/ipv6.hh>
+#include <corewire/net/wire/ipv6_extensions.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/intrusive_list.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -62,6 +66,11 @@ public:
     /// Returns the datagram when this was its last missing piece, else an empty buffer. The datagram's header is
     /// fragment 0's with length, flags, offset and checksum put right.
     buffer add(time_point now, const wire::ipv4_view& ip, const packet& p) noexcept;
+    /// The same of IPv6, whose header starts `ip_at` bytes into p.head and which is `size` bytes long, header and all. The datagram's
+    /// headers are what stood before fragment 0's fragment header.
+    buffer add(time_point now, const wire::ipv6_view& ip, const wire::ipv6_chain& chain, std::uint32_t ip_at, std::uint32_t size,
+               const packet& p) noexcept;
+    static constexpr std::uint32_t max_ipv6_headers = 128; ///< bytes, in front of a fragment header
 
     time_point next_timeout() const noexcept;
     /// Takes one datagram whose time is over. False when there is none (any more).
@@ -74,11 +83,13 @@ public:
 private:
     struct datagram;
     struct piece;
-    datagram* find(const wire::ipv4_view& ip) noexcept;
-    datagram* begin(time_point now, const wire::ipv4_view& ip) noexcept;
+    struct facts;
+    buffer add(time_point now, const facts& of, std::uint32_t payload_at, std::uint32_t length, const packet& p) noexcept;
+    datagram* find(const facts& of) noexcept;
+    datagram* begin(time_point now, const facts& of) noexcept;
     void drop(datagram& d) noexcept;
-    bool acceptable(const wire::ipv4_view& ip, std::uint32_t length) noexcept;
-    bool place(datagram& d, const wire::ipv4_view& ip, const piece& fragment) noexcept;
+    bool acceptable(const facts& of, std::uint32_t length) noexcept;
+    bool place(datagram& d, const facts& of, const piece& fragment) noexcept;
     static buffer finish(datagram& d) noexcept;
 
     frame_pool& pool_;

@@ -22,6 +22,8 @@ struct ipv6_config {
     std::optional<ipv6_prefix> address{}; ///< and the prefix that is on the link
     std::optional<std::uint64_t> identifier{}; ///< of the link-local address; nothing: the MAC's (RFC 4862 5.3)
     std::optional<ipv6> gateway{};        ///< on the link: next hop for everything else
+    bool autoconfigure = false;           ///< addresses, prefixes and routers from router advertisements (RFC 4861 6.3, RFC 4862 5.5)
+    std::optional<siphash_key> secret{};  ///< of autoconfigured addresses (RFC 7217): the same one, the same addresses. Nothing: new ones
     unsigned duplicate_probes = 1;        ///< RFC 4862 5.1, DupAddrDetectTransmits. 0: nobody else can be there
     std::uint8_t hop_limit = 64;
 };
@@ -70,7 +72,7 @@ struct stack_statistics {
     std::uint64_t egress_full = 0;            ///< the transmit queue was full
     std::uint64_t ipv6_source_tentative = 0;  ///< packets from an address that duplicate address detection has not cleared
     std::uint64_t ipv6_extensions = 0;        ///< extension headers beyond the bounds, malformed, or that say so themselves
-    std::uint64_t ipv6_fragments_refused = 0; ///< fragments that nobody puts together
+    std::uint64_t ipv6_fragments_refused = 0; ///< fragments of a wrong length, in fragments, or of neighbour discovery
     std::uint64_t ipv6_discovery_invalid = 0; ///< neighbour discovery that RFC 4861 wants ignored
     std::uint64_t handed_over = 0;            ///< packets that another shard's flow owns, passed on
     std::uint64_t tcp_resets_sent = 0, tcp_no_connection = 0, tcp_backlog_full = 0, tcp_cookies_sent = 0;

@@ -12,7 +12,7 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
                  config.seed ? *config.seed ^ 0x9e3779b97f4a7c15 : random_seed()),
       routes_(config.address), mtus_(device.mtu()),
       identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), share_(config.share),
-      six_(config.ipv6 && config.share == nullptr ? std::make_unique<ipv6_output>(device, tx, config, statistics) : nullptr),
+      six_(config.ipv6 && config.share == nullptr ? std::make_unique<ipv6_output>(device, tx, mtus_, config, statistics) : nullptr),
       announce_(config.announce && config.share == nullptr && !config.address.address().is_any()), ask_(config.ask_for_address) {
     if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
         throw std::invalid_argument("the gateway " + to_string(*config.gateway) + " is not on the network of " +

@@ -38,7 +38,10 @@ public:
         if (destination.is_v4()) return routes_.find(destination.v4()).kind == hop_kind::unicast;
         return six_ != nullptr && six_->reachable(destination.v6());
     }
-    std::uint32_t path_mtu_to(time_point now, const net_address& destination) const noexcept { return mtus_.find(now, destination).bytes; }
+    std::uint32_t path_mtu_to(time_point now, const net_address& destination) const noexcept {
+        const std::uint32_t path = mtus_.find(now, destination).bytes;
+        return destination.is_v4() || six_ == nullptr ? path : std::min(path, six_->mtu());
+    }
     std::uint32_t mtu() const noexcept { return device_.mtu(); }
     bool may_send_reset(time_point now) noexcept { return resets_.take(now); }
 

@@ -19,9 +19,9 @@ bool is_discovery(wire::icmpv6_type type) noexcept {
 
 } // namespace
 
-ipv6_input::ipv6_input(ipv6_output& out, tcp_layer& tcp, udp_layer& udp, frame_pool& pool, const stack_config& config,
-                       stack_statistics& statistics) noexcept
-    : out_(out), tcp_(tcp), udp_(udp), statistics_(statistics), icmp_(pool, config.icmp) {}
+ipv6_input::ipv6_input(ipv6_output& out, tcp_layer& tcp, udp_layer& udp, reassembler& fragments, frame_pool& pool,
+                       const stack_config& config, stack_statistics& statistics) noexcept
+    : out_(out), tcp_(tcp), udp_(udp), fragments_(fragments), statistics_(statistics), icmp_(pool, config.icmp) {}
 
 /// The packet, as far as it lies in p.head.
 byte_span ipv6_input::arrived::bytes(const packet& p) const noexcept {
@@ -48,11 +48,59 @@ bool ipv6_input::input(time_point now, packet& p, bool link_group, bool handed_o
     p.head.remove_suffix(surplus - from_body);
     if (!take_chain(now, a, p)) return false;
     if (steering != nullptr && !handed_over && steer_away(a, p, *steering)) return false;
-    if (a.chain.fragment) {
+    if (a.chain.fragment) return reassemble(now, a, p, steering, report);
+    return deliver(now, a, p, steering, report);
+}
+
+/// RFC 8200 4.5. What is not as it must be is told with the octet that is wrong.
+bool ipv6_input::reassemble(time_point now, const arrived& a, const packet& p, flow_steering* steering, icmp_report& report) {
+    constexpr std::uint32_t length_at = 4, fragment_offset_at = 2;
+    const std::uint32_t length = a.transport_size();
+    if (a.chain.more_fragments && length % 8 != 0) {
         ++statistics_.ipv6_fragments_refused;
+        refuse(now, a, p, icmpv6_error::parameter_problem(0, length_at));
         return false;
     }
-    return deliver(now, a, p, steering, report);
+    if (a.chain.fragment_at + a.chain.fragment_offset + length > 65'535) {
+        ++statistics_.ipv6_fragments_refused;
+        refuse(now, a, p, icmpv6_error::parameter_problem(0, a.chain.fragment_at + fragment_offset_at));
+        return false;
+    }
+    if (a.ip_at + a.chain.offset > p.head.size()) {
+        ++statistics_.malformed_ip;
+        return false;
+    }
+    packet joined;
+    joined.head = fragments_.add(now, a.ip, a.chain, a.ip_at, a.size, p);
+    if (joined.head.empty()) return false;
+    arrived whole;
+    whole.group = a.group;
+    whole.handed_over = a.handed_over;
+    whole.size = joined.head.size();
+    if (wire::ipv6_view::parse(joined.head.bytes(), whole.ip) != wire::parse_error::none) {
+        ++statistics_.malformed_ip;
+        return false;
+    }
+    if (!take_chain(now, whole, joined)) return false;
+    if (whole.chain.fragment || whole.chain.protocol == wire::ip_protocol::icmpv6) { // fragments of fragments; RFC 6980: no discovery
+        const bool discovery = !whole.chain.fragment && whole.chain.offset < whole.size &&
+                               is_discovery(static_cast<wire::icmpv6_type>(load_u8(joined.head.data() + whole.chain.offset)));
+        if (whole.chain.fragment || discovery) {
+            ++statistics_.ipv6_fragments_refused;
+            return false;
+        }
+    }
+    return deliver(now, whole, joined, steering, report);
+}
+
+void ipv6_input::on_expired(time_point now, byte_span quote) noexcept {
+    wire::ipv6_view ip;
+    if (wire::ipv6_view::parse_quoted(quote, ip) != wire::parse_error::none) return;
+    const wire::ipv6_chain chain = wire::walk_extensions(quote.first(ip_size + ip.payload().size()));
+    packet out;
+    if (icmp_.make_error(now, icmpv6_error::reassembly_took_too_long(), quote, chain.protocol, chain.offset, ip.destination(),
+                         ip.destination().is_multicast(), out))
+        static_cast<void>(out_.send(now, std::move(out), ip.source()));
 }
 
 /// Whose it is, and whether its source can be true.
@@ -158,6 +206,10 @@ bool ipv6_input::deliver_icmp(time_point now, const arrived& a, packet& p, flow_
         discover(now, a, p, message);
         return false;
     }
+    if (message.type() == wire::icmpv6_type::group_query && a.ip.hop_limit() == 1 && a.ip.source().is_link_local() && size >= 24) {
+        out_.on_group_query(now, ipv6::load(message.payload().data()), load_be16(message.message().data() + 4)); // RFC 3810 6.2
+        return false;
+    }
     packet out;
     const ipv6 from = a.ip.source();
     switch (icmp_.input(now, a.ip, at, size, p, a.group || from.is_any(), out, report)) {
@@ -182,6 +234,13 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
             if (!(to.is_multicast() && na.solicited)) return out_.on_advertisement(now, na);
         }
         if (message.type() == wire::icmpv6_type::router_solicitation) return; // for routers
+        if (wire::router_advertisement ra; wire::router_advertisement::parse(message, ra) == wire::parse_error::none) {
+            std::optional<mac_address> mac;
+            wire::nd_option_cursor cursor(ra.options);
+            for (wire::nd_option option; cursor.next(option);)
+                if (option.type == wire::nd_option_type::source_link_layer) mac = option.mac();
+            if (from.is_link_local()) return out_.on_router_advertisement(now, from, ra, mac); // RFC 4861 6.1.2
+        }
     }
     ++statistics_.ipv6_discovery_invalid;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <corewire/net/ip/icmpv6.hh>
+#include <corewire/net/ip/reassembly.hh>
 #include <corewire/net/stack/config.hh>
 #include <corewire/net/stack/flow_steering.hh>
 #include <corewire/net/stack/ipv6_output.hh>
@@ -20,12 +21,14 @@ class udp_layer;
 
 class ipv6_input {
 public:
-    ipv6_input(ipv6_output& out, tcp_layer& tcp, udp_layer& udp, frame_pool& pool, const stack_config& config,
+    ipv6_input(ipv6_output& out, tcp_layer& tcp, udp_layer& udp, reassembler& fragments, frame_pool& pool, const stack_config& config,
                stack_statistics& statistics) noexcept;
 
     /// A frame with an IPv6 packet; `p.head` starts at its Ethernet header. `link_group`: it went to a group MAC address. True:
     /// `report` is what an ICMPv6 error says of a flow.
     bool input(time_point now, packet& p, bool link_group, bool handed_over, flow_steering* steering, icmp_report& report);
+    /// A datagram whose pieces have not come in time: `quote` is what there was of it, fragment 0 first.
+    void on_expired(time_point now, byte_span quote) noexcept;
     const icmpv6_layer& icmp() const noexcept { return icmp_; }
 
 private:
@@ -43,6 +46,7 @@ private:
     bool acceptable(const arrived& a);
     bool take_chain(time_point now, arrived& a, const packet& p);
     bool steer_away(const arrived& a, packet& p, flow_steering& steering);
+    bool reassemble(time_point now, const arrived& a, const packet& p, flow_steering* steering, icmp_report& report);
     bool deliver(time_point now, arrived& a, packet& p, flow_steering* steering, icmp_report& report);
     void deliver_udp(time_point now, const arrived& a, packet& p);
     bool deliver_icmp(time_point now, const arrived& a, packet& p, flow_steering* steering, icmp_report& report);
@@ -52,6 +56,7 @@ private:
     ipv6_output& out_;
     tcp_layer& tcp_;
     udp_layer& udp_;
+    reassembler& fragments_;
     stack_statistics& statistics_;
     icmpv6_layer icmp_;
 };

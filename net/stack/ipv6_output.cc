@@ -1,6 +1,7 @@
 #include <corewire/net/stack/ipv6_output.hh>
 
 #include <corewire/net/ip/path_mtu.hh>
+#include <corewire/net/wire/ipv6_extensions.hh>
 #include <corewire/reactor/log/shard_log.hh>
 
 #include <stdexcept>
@@ -14,17 +15,30 @@ constexpr log_event<ipv6> address_taken{"nd", "address_taken", log_level::warn,
 constexpr std::uint8_t link_hop_limit = 255; ///< what a router would have lowered (RFC 4861 3.1)
 constexpr std::uint32_t ip_size = wire::ipv6_header::size;
 
+/// Bytes [at, at + size) of a packet in two pieces.
+void copy_out(const packet& p, std::uint32_t at, std::uint32_t size, std::byte* to) noexcept {
+    const std::uint32_t in_head = at < p.head.size() ? std::min(size, p.head.size() - at) : 0;
+    std::memcpy(to, p.head.data() + at, in_head);
+    if (in_head < size) std::memcpy(to + in_head, p.body.data() + (at + in_head - p.head.size()), size - in_head);
+}
+
 std::uint64_t seed_of(const stack_config& config, std::uint64_t salt) { return config.seed ? *config.seed ^ salt : random_seed(); }
 
 } // namespace
 
-ipv6_output::ipv6_output(port& device, egress& tx, const stack_config& config, stack_statistics& statistics)
-    : device_(device), egress_(tx), statistics_(statistics), config_(*config.ipv6),
+ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, const stack_config& config,
+                         stack_statistics& statistics)
+    : device_(device), egress_(tx), statistics_(statistics), config_(*config.ipv6), announces_(config.announce),
       addresses_({.probes = config_.duplicate_probes, .silent = !config.announce}, seed_of(config, 0x69707636)),
       neighbors_(config.neighbors, seed_of(config, 0x6e643676)),
-      label_key_(config.seed ? siphash_key{*config.seed, 6} : siphash_key::random()) {
+      groups_(seed_of(config, 0x6d6c64)), mtus_(mtus), label_key_(config.seed ? siphash_key{*config.seed, 6} : siphash_key::random()),
+      identifications_(seed_of(config, 0x66726167)) {
     if (device.mtu() < path_mtu_cache::ipv6_minimum)
         throw std::invalid_argument("IPv6 needs an MTU of 1280 bytes, and " + device.name() + " has " + std::to_string(device.mtu()));
+    if (config_.autoconfigure) {
+        const siphash_key secret = config_.secret ? *config_.secret : config.seed ? siphash_key{*config.seed, 7217} : siphash_key::random();
+        automatic_.emplace(device.mac(), secret, addresses_, routes_);
+    }
     if (config_.address) static_cast<void>(routes_.add_prefix(*config_.address));
     if (!config_.gateway) return;
     if (!routes_.on_link(*config_.gateway))
@@ -38,6 +52,8 @@ void ipv6_output::start(time_point now) noexcept {
     addresses_.add(now, link_local, 64, ipv6_address_origin::link_local);
     if (config_.address)
         addresses_.add(now, config_.address->address(), config_.address->length(), ipv6_address_origin::configured);
+    if (automatic_ && announces_) automatic_->start(now, identifications_);
+    follow_groups(now);
     on_timer(now);
 }
 
@@ -68,7 +84,7 @@ bool ipv6_output::prepare(ipv6_path& path, const flow_name& flow, wire::ip_proto
     wire::ipv6_header{.flow_label = static_cast<std::uint32_t>(label & 0xfffff),
                       .payload_length = 0,
                       .next_header = protocol,
-                      .hop_limit = config_.hop_limit,
+                      .hop_limit = automatic_ && automatic_->hop_limit() != 0 ? automatic_->hop_limit() : config_.hop_limit,
                       .source = source,
                       .destination = destination}
         .emit(mutable_byte_span(path.headers).subspan(wire::ethernet_header::size));
@@ -117,11 +133,43 @@ std::errc ipv6_output::send(time_point now, packet&& datagram, const ipv6& desti
         ++statistics_.no_route;
         return std::errc::network_unreachable;
     }
-    if (datagram.size() > device_.mtu()) return std::errc::message_size;
     packet p = std::move(datagram);
+    const std::uint32_t limit = std::min(mtu(), mtus_.find(now, destination).bytes);
+    if (p.size() > limit) return send_fragments(now, p, hop, limit);
     const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv6};
     link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
     return transmit(now, p, hop) ? std::errc{} : std::errc::host_unreachable;
+}
+
+/// RFC 8200 4.5: each with the IPv6 header, a fragment header, and a copy of as many bytes as go in, a multiple of 8.
+std::errc ipv6_output::send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit) noexcept {
+    constexpr std::uint32_t headers = ip_size + wire::ipv6_chain::fragment_size;
+    if (datagram.size() - ip_size > 65'535) return std::errc::message_size;
+    const std::uint32_t payload = datagram.size() - ip_size, most = (limit - headers) / 8 * 8;
+    const auto id = static_cast<std::uint32_t>(identifications_.next());
+    bool all = true;
+    for (std::uint32_t at = 0; at < payload; at += most) {
+        const std::uint32_t size = std::min(most, payload - at);
+        packet p;
+        p.head = device_.pool().allocate_buffer();
+        if (p.head.tailroom() < headers + size) {
+            ++statistics_.no_frame;
+            return std::errc::no_buffer_space;
+        }
+        std::byte* const ip = p.head.append(headers + size);
+        std::memcpy(ip, datagram.head.data(), ip_size);
+        store_be16(ip + 4, static_cast<std::uint16_t>(wire::ipv6_chain::fragment_size + size));
+        store_u8(ip + ip_size, load_u8(ip + 6)); // what follows
+        store_u8(ip + ip_size + 1, 0);
+        store_be16(ip + ip_size + 2, static_cast<std::uint16_t>(at | (at + size < payload ? 1 : 0)));
+        store_be32(ip + ip_size + 4, id);
+        store_u8(ip + 6, static_cast<std::uint8_t>(wire::ip_protocol::ipv6_fragment));
+        copy_out(datagram, ip_size + at, size, ip + headers);
+        const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv6};
+        link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
+        all &= transmit(now, p, hop);
+    }
+    return all ? std::errc{} : std::errc::host_unreachable;
 }
 
 /// `p.head` starts at an Ethernet header without a destination. Nothing leaves from an address that is not ours yet (RFC 4862 5.4).
@@ -153,7 +201,7 @@ bool ipv6_output::transmit(time_point now, packet& p, const ipv6_next_hop& hop) 
 void ipv6_output::on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns, bool answer) noexcept {
     // RFC 4862 5.4.3: somebody else asks for the address that we ask for. Our own question does not come back on Ethernet.
     if (source.is_any() && addresses_.is_claimed(ns.target) && !addresses_.is_ours(ns.target)) {
-        lost(ns.target);
+        lost(now, ns.target);
         return;
     }
     if (!answer || !addresses_.is_ours(ns.target)) return;
@@ -164,7 +212,7 @@ void ipv6_output::on_solicitation(time_point now, const ipv6& source, const wire
 
 void ipv6_output::on_advertisement(time_point now, const wire::neighbor_advertisement& na) noexcept {
     if (addresses_.is_claimed(na.target)) { // RFC 4862 5.4.4
-        lost(na.target);
+        lost(now, na.target);
         return;
     }
     if (neighbors_.on_advertisement(now, na)) routes_.remove_router(na.target); // RFC 4861 7.2.5: it forwards no more
@@ -172,22 +220,52 @@ void ipv6_output::on_advertisement(time_point now, const wire::neighbor_advertis
     egress_.leave_chores();
 }
 
-void ipv6_output::lost(const ipv6& address) noexcept {
-    if (addresses_.on_conflict(address)) log_message(address_taken, address);
+void ipv6_output::lost(time_point now, const ipv6& address) noexcept {
+    if (!addresses_.on_conflict(address)) return;
+    log_message(address_taken, address);
+    const own_ipv6_address* a = addresses_.find(address);
+    if (automatic_ && a->origin == ipv6_address_origin::autoconfigured) automatic_->on_duplicate(now, *a);
+    follow_groups(now);
+    egress_.leave_chores();
+}
+
+void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra,
+                                          const std::optional<mac_address>& mac) noexcept {
+    if (!automatic_) return;
+    if (mac) neighbors_.on_sender(now, router, *mac, true);
+    automatic_->on_advertisement(now, router, ra);
+    follow_groups(now);
+    drain();
+    egress_.leave_chores();
+}
+
+/// The solicited-node groups of our addresses, tentative ones too: who has such an address must be heard (RFC 4862 5.4.2).
+void ipv6_output::follow_groups(time_point now) noexcept {
+    std::array<ipv6, ipv6_addresses::max_addresses> wanted;
+    std::size_t count = 0;
+    for (const own_ipv6_address& a : addresses_.all())
+        if (a.phase != ipv6_address_phase::duplicate) wanted[count++] = a.address.solicited_node();
+    groups_.follow(now, {wanted.data(), count});
 }
 
 time_point ipv6_output::next_timeout() const noexcept {
-    return std::min({neighbors_.next_timeout(), addresses_.next_timeout(), routes_.next_timeout()});
+    const time_point asks = automatic_ ? automatic_->next_timeout() : never;
+    const time_point tells = announces_ ? groups_.next_timeout() : never;
+    return std::min({neighbors_.next_timeout(), addresses_.next_timeout(), routes_.next_timeout(), asks, tells});
 }
 
 void ipv6_output::on_timer(time_point now) noexcept {
+    const std::size_t addresses = addresses_.all().size();
     addresses_.on_timer(now);
+    if (addresses_.all().size() != addresses) follow_groups(now);
     static_cast<void>(routes_.on_timer(now));
     while (neighbors_.next_timeout() <= now) {
         neighbors_.on_timer(now);
         drain();
     }
+    if (announces_) report_groups(now); // before the probe: its answer is to come through
     drain();
+    if (automatic_ && automatic_->poll_solicitation(now)) solicit_routers();
 }
 
 /// Sends what there is to say, and what waited for an answer that has come.
@@ -221,6 +299,56 @@ void ipv6_output::probe(const ipv6& target) noexcept {
     const ipv6 group = target.solicited_node();
     const std::size_t size = wire::neighbor_solicitation{target, {}}.emit({at, wire::neighbor_solicitation::max_size}, ipv6::any(), group);
     push_link_message(std::move(p), static_cast<std::uint32_t>(size), ipv6::any(), group, wire::multicast_mac(group));
+}
+
+/// RFC 4861 6.3.7: from the link-local address, or ::.
+void ipv6_output::solicit_routers() noexcept {
+    packet p;
+    std::byte* const at = begin_message(p, device_.pool());
+    if (at == nullptr) {
+        ++statistics_.no_frame;
+        return;
+    }
+    const ipv6 all = ipv6::all_routers();
+    const own_ipv6_address* from = addresses_.source_for(all);
+    const ipv6 source = from == nullptr ? ipv6::any() : from->address;
+    wire::router_solicitation ask;
+    if (from != nullptr) ask.source_mac = device_.mac();
+    const std::size_t size = ask.emit({at, wire::neighbor_advertisement::max_size}, source, all);
+    push_link_message(std::move(p), static_cast<std::uint32_t>(size), source, all, wire::multicast_mac(all));
+}
+
+/// RFC 3810 5: to ff02::16, hop limit 1, with a router alert; from the link-local address, or :: while it is tentative (RFC 3590).
+void ipv6_output::report_groups(time_point now) noexcept {
+    static const ipv6 routers(ipv6::octet_array{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16});
+    constexpr std::uint32_t alert_size = 8;
+    constexpr unsigned char alert[alert_size] = {58, 0, 5, 2, 0, 0, 1, 0}; // RFC 2711, PadN
+    if (groups_.next_timeout() > now) return;
+    packet p;
+    p.head = device_.pool().allocate_buffer();
+    if (p.head.tailroom() < ip_size + alert_size + mld_listener::max_report) {
+        ++statistics_.no_frame; // asked again at the next timeout
+        return;
+    }
+    std::byte* const at = p.head.append(ip_size + alert_size + mld_listener::max_report);
+    const mutable_byte_span message{at + ip_size + alert_size, mld_listener::max_report};
+    const auto size = static_cast<std::uint32_t>(groups_.poll_report(now, message));
+    const own_ipv6_address* from = addresses_.source_for(routers);
+    const ipv6 source = from == nullptr || !from->address.is_link_local() ? ipv6::any() : from->address;
+    std::memcpy(at + ip_size, alert, alert_size);
+    store_be16(message.data() + 2,
+               wire::pseudo_header_sum(source, routers, wire::ip_protocol::icmpv6, size).add(message.first(size)).checksum());
+    p.head.truncate(ip_size + alert_size + size);
+    wire::ipv6_header{.payload_length = static_cast<std::uint16_t>(alert_size + size),
+                      .next_header = wire::ip_protocol::hop_by_hop,
+                      .hop_limit = 1,
+                      .source = source,
+                      .destination = routers}
+        .emit(p.head.mutable_bytes());
+    const wire::ethernet_header link{
+        .destination = wire::multicast_mac(routers), .source = device_.mac(), .type = wire::ether_type::ipv6};
+    link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
+    if (!egress_.push(std::move(p))) ++statistics_.egress_full;
 }
 
 void ipv6_output::say(const nd_message& m) noexcept {

@@ -4,21 +4,26 @@
 // One stack's, part of its ip_output; there is none unless stack_config::ipv6 is set.
 #pragma once
 
+#include <corewire/net/ip/autoconfiguration.hh>
 #include <corewire/net/ip/ipv6_routes.hh>
+#include <corewire/net/ip/mld.hh>
 #include <corewire/net/link/ipv6_addresses.hh>
 #include <corewire/net/link/neighbor_discovery.hh>
 #include <corewire/net/stack/config.hh>
 #include <corewire/net/stack/egress.hh>
 #include <corewire/net/stack/ipv6_path.hh>
 
+#include <optional>
 #include <system_error>
 
 namespace corewire {
 
+class path_mtu_cache;
+
 class ipv6_output {
 public:
     /// Throws std::invalid_argument for a gateway that is not on the link, and for a port whose MTU is below 1,280 bytes.
-    ipv6_output(port& device, egress& tx, const stack_config& config, stack_statistics& statistics);
+    ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, const stack_config& config, stack_statistics& statistics);
     void start(time_point now) noexcept;
 
     // ---- for flows that keep a path ----
@@ -32,7 +37,7 @@ public:
     bool send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size) noexcept;
 
     // ---- for everything else ----
-    /// Sends a packet whose head starts at its IPv6 header. Longer than the link's MTU: EMSGSIZE.
+    /// Sends a packet whose head starts at its IPv6 header; in fragments if it is too long for the path. EMSGSIZE: longer than any.
     std::errc send(time_point now, packet&& datagram, const ipv6& destination) noexcept;
     ipv6_next_hop route(const ipv6& destination) const noexcept;
     bool reachable(const ipv6& destination) const noexcept { return route(destination).kind == hop_kind::unicast; }
@@ -45,31 +50,49 @@ public:
     void on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns, bool answer) noexcept;
     void on_advertisement(time_point now, const wire::neighbor_advertisement& na) noexcept;
 
+    void on_router_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra,
+                                 const std::optional<mac_address>& mac) noexcept;
+    void on_group_query(time_point now, const ipv6& group, std::uint16_t response_code) noexcept {
+        groups_.on_query(now, group, mld_response_time(response_code));
+    }
+
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept;
 
     const ipv6_addresses& addresses() const noexcept { return addresses_; }
     neighbor_discovery& neighbors() noexcept { return neighbors_; }
     ipv6_routes& routes() noexcept { return routes_; }
-    std::uint32_t mtu() const noexcept { return device_.mtu(); }
+    /// Null unless it was asked for.
+    const autoconfiguration* automatic() const noexcept { return automatic_ ? &*automatic_ : nullptr; }
+    /// The port's, or what a router says if that is less.
+    std::uint32_t mtu() const noexcept { return automatic_ ? std::min(device_.mtu(), automatic_->mtu()) : device_.mtu(); }
 
 private:
     bool refresh(time_point now, ipv6_path& path) noexcept;
     bool transmit(time_point now, packet& p, const ipv6_next_hop& hop) noexcept;
+    std::errc send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit) noexcept;
     void drain() noexcept;
     void say(const nd_message& m) noexcept;
     void probe(const ipv6& target) noexcept;
+    void solicit_routers() noexcept;
+    void report_groups(time_point now) noexcept;
+    void follow_groups(time_point now) noexcept;
     void push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
-    void lost(const ipv6& address) noexcept;
+    void lost(time_point now, const ipv6& address) noexcept;
 
     port& device_;
     egress& egress_;
     stack_statistics& statistics_;
     const ipv6_config config_;
+    const bool announces_; ///< of several shards one speaks for all
     ipv6_addresses addresses_;
     ipv6_routes routes_;
     neighbor_discovery neighbors_;
+    std::optional<autoconfiguration> automatic_;
+    mld_listener groups_;
+    const path_mtu_cache& mtus_;
     siphash_key label_key_;
+    random_generator identifications_; ///< of fragments (RFC 7739 5.3: unpredictable)
 };
 
 } // namespace corewire

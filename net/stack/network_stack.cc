@@ -26,7 +26,7 @@ network_stack::network_stack(reactor& loop, std::unique_ptr<port> device, const 
       tcp_(loop, output_, egress_, device_->pool(), config_, statistics_),
       udp_(loop, output_, egress_, device_->pool(), config_, statistics_, datagram_pool_), timer_(this) {
     if (output_.six() != nullptr)
-        six_ = std::make_unique<ipv6_input>(*output_.six(), tcp_, udp_, device_->pool(), config_, statistics_);
+        six_ = std::make_unique<ipv6_input>(*output_.six(), tcp_, udp_, reassembler_, device_->pool(), config_, statistics_);
     loop.add_poller(*this);
     output_.start(loop.now());
     arm_timer();
@@ -104,7 +104,9 @@ void network_stack::on_timer(time_point now) {
         packet out;
         // RFC 1122 3.3.2 (MUST): time exceeded, if fragment zero was there.
         const auto late = wire::icmp_header::time_exceeded(wire::icmp_time_exceeded::reassembly);
-        if (!gone.quote.empty() && icmp_.make_error(now, late, gone.quote.bytes(), {}, out)) {
+        if (six_ != nullptr && !gone.quote.empty() && load_u8(gone.quote.data()) >> 4 == 6) {
+            six_->on_expired(now, gone.quote.bytes());
+        } else if (!gone.quote.empty() && icmp_.make_error(now, late, gone.quote.bytes(), {}, out)) {
             wire::ipv4_view quoted;
             if (wire::ipv4_view::parse_quoted(gone.quote.bytes(), quoted) == wire::parse_error::none) {
                 output_.send(now, std::move(out), quoted.source());

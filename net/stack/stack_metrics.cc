@@ -69,6 +69,41 @@ void register_icmp(metric_group& group, const icmp_statistics& s) {
                                    {"no_frame", s.no_frame}});
 }
 
+void register_ipv6(metric_group& group, network_stack& stack, const stack_statistics& s) {
+    register_drops(group, "ipv6", {{"source_tentative", s.ipv6_source_tentative},
+                                   {"extensions", s.ipv6_extensions},
+                                   {"fragments_refused", s.ipv6_fragments_refused},
+                                   {"discovery_invalid", s.ipv6_discovery_invalid}});
+    const icmp_statistics& icmp = stack.six()->icmp().statistics();
+    group.counter("corewire_icmpv6_received_total", "ICMPv6 messages received, but for neighbour discovery.", icmp.received);
+    group.counter("corewire_icmpv6_echo_replies_sent_total", "ICMPv6 echo replies sent.", icmp.echo_replies_sent);
+    group.counter("corewire_icmpv6_errors_received_total", "ICMPv6 errors that named a flow of ours.", icmp.errors_received);
+    group.counter("corewire_icmpv6_errors_sent_total", "ICMPv6 errors sent.", icmp.errors_sent);
+    group.counter("corewire_icmpv6_rate_limited_total", "ICMPv6 errors and replies that the limiter withheld.", icmp.rate_limited);
+    register_drops(group, "icmpv6", {{"malformed", icmp.malformed},
+                                     {"bad_checksum", icmp.bad_checksum},
+                                     {"ignored", icmp.ignored},
+                                     {"group_echo", icmp.group_echoes_ignored},
+                                     {"foreign_error", icmp.errors_foreign},
+                                     {"forbidden_error", icmp.errors_forbidden},
+                                     {"no_frame", icmp.no_frame}});
+    const ipv6_output& out = *stack.ip().six();
+    const neighbor_statistics& nd = stack.ip().six()->neighbors().statistics();
+    group.counter("corewire_nd_solicitations_sent_total", "Neighbour solicitations sent.", nd.requests_sent);
+    group.counter("corewire_nd_advertisements_sent_total", "Neighbour advertisements sent.", nd.replies_sent);
+    group.counter("corewire_nd_resolved_total", "IPv6 addresses resolved.", nd.resolved);
+    group.counter("corewire_nd_failed_total", "IPv6 addresses that nobody answered for.", nd.failed);
+    group.counter("corewire_nd_evicted_total", "Entries that made room for others.", nd.evicted);
+    group.counter("corewire_nd_table_full_total", "Times no entry could make room.", nd.table_full);
+    group.counter("corewire_nd_outbox_full_total", "Messages not sent because earlier ones still waited.", nd.outbox_full);
+    group.counter("corewire_nd_address_conflicts_total", "Messages of others who use an address of ours.",
+                  [](const void* of) noexcept { return static_cast<const ipv6_output*>(of)->addresses().conflicts(); }, &out);
+    register_drops(group, "nd", {{"queue_full", nd.queue_dropped},
+                                 {"unreachable", nd.unreachable_dropped},
+                                 {"unsolicited", nd.ignored_unsolicited},
+                                 {"malformed", nd.ignored_malformed}});
+}
+
 void register_fragments(metric_group& group, const reassembler& fragments) {
     const reassembly_statistics& s = fragments.statistics();
     group.gauge("corewire_ip_reassembling", "Datagrams of which pieces are missing.",
@@ -156,6 +191,7 @@ void register_stack_metrics(metric_group& group, network_stack& stack) {
                                  {"no_route", s.no_route},
                                  {"no_frame", s.no_frame},
                                  {"egress_full", s.egress_full}});
+    if (stack.six() != nullptr) register_ipv6(group, stack, s);
     const egress& queue = stack.output_queue();
     group.gauge("corewire_egress_packets", "Packets that wait for the port.",
                 [](const void* of) noexcept -> std::uint64_t { return static_cast<const egress*>(of)->waiting(); }, &queue);

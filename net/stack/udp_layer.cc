@@ -259,12 +259,13 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     if (size > 65'507) return std::errc::message_size;
     const bool four = to.address.is_v4();
     const udp_address from{layer_.source_for(endpoint_.local(), to.address), endpoint_.local().port};
-    const bool fragments = size + (four ? 28 : 48) > layer_.out_.mtu();
+    // Fragments can't leave their checksum to the port.
+    const bool fragments =
+        size + (four ? 28 : 48) > (four ? layer_.out_.mtu() : layer_.out_.path_mtu_to(layer_.reactor_.now(), to.address));
     const udp_headers headers(from, to, 64, !fragments);
     const std::uint16_t id =
         four ? layer_.out_.identifications().next(from.address.v4(), to.address.v4(), wire::ip_protocol::udp) : std::uint16_t{0};
     packet p;
-    // Fragments can't leave their checksum to the port.
     const auto how = layer_.checksum_by_port_ && !fragments ? udp_headers::checksum::offload : udp_headers::checksum::compute;
     buffer joined;
     if (!op.borrowed.empty() && size > layer_.pool_.frame_size() - 2 * frame_headroom) {

@@ -65,6 +65,13 @@ struct port_pair {
     __be16 destination;
 };
 
+struct advertisement { // RFC 4861 4.4
+    __u8 type;
+    __u8 code;
+    __u8 rest[6]; // checksum, flags
+    struct cw_ipv6_key target;
+};
+
 struct icmp_error {
     __u8 type;
     __u8 code;
@@ -126,12 +133,24 @@ static __always_inline int ipv4_is_ours(const void* at, const void* end) {
     return bpf_map_lookup_elem(&addresses_v4, &destination) != 0;
 }
 
+// To all nodes (ff02::1), about an address of ours: somebody else has it, and says so to whoever asks (RFC 4862 5.4). Everything else
+// that all nodes are told is the kernel's.
+static __always_inline int advertisement_is_ours(const struct ipv6hdr* ip, const struct cw_ipv6_key* destination, const void* end) {
+    const __u8* to = destination->octets;
+    if (to[0] != 0xff || to[1] != 2 || to[15] != 1 || ip->nexthdr != IPPROTO_ICMPV6) return 0;
+    const struct advertisement* na = (const void*)(ip + 1);
+    if ((const void*)(na + 1) > end || na->type != 136) return 0;
+    struct cw_ipv6_key target = na->target;
+    return bpf_map_lookup_elem(&addresses_v6, &target) != 0;
+}
+
 static __always_inline int ipv6_is_ours(const void* at, const void* end) {
     const struct ipv6hdr* ip = at;
     if ((const void*)(ip + 1) > end) return 0;
     struct cw_ipv6_key destination;
     __builtin_memcpy(&destination, &ip->daddr, sizeof destination);
-    return bpf_map_lookup_elem(&addresses_v6, &destination) != 0;
+    if (bpf_map_lookup_elem(&addresses_v6, &destination)) return 1;
+    return advertisement_is_ours(ip, &destination, end);
 }
 
 static __always_inline int is_ours(const void* data, const void* end) {

@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_with_those_that_do) {
     CHECK_REFUSED("--address=192.0.2.2", "--address: '192.0.2.2' is not an address and the length of its network, like 192.0.2.2/24");
     CHECK_REFUSED("--address=192.0.2.300/24",
                   "--address: '192.0.2.300/24' is not an address and the length of its network, like 192.0.2.2/24");
-    CHECK_REFUSED("--gateway=router", "--gateway: 'router' is not an IPv4 address, like 192.0.2.1");
+    CHECK_REFUSED("--gateway=router", "--gateway: 'router' is not an IP address, like 192.0.2.1");
     BOOST_TEST(parse("--spin-us=-1").refusal != "");
     BOOST_TEST(parse("--no-such-option").refusal.find("--no-such-option") != std::string::npos);
 }
@@ -203,6 +203,35 @@ BOOST_AUTO_TEST_CASE(addresses_must_fit_together) {
     CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --host-address=192.0.2.2/24",
                   "--host-address: 192.0.2.2/24 is not another host on the network of --address 192.0.2.2/24");
     BOOST_TEST(parse("--net=tap --address=192.0.2.0/31 --host-address=192.0.2.1/31").refusal == ""); // RFC 3021
+}
+
+BOOST_AUTO_TEST_CASE(ipv6_stands_alone_or_beside_ipv4) {
+    const parsed both = parse("--net tap --address 2001:db8::2/64 --address 192.0.2.2/24 --gateway fe80::1 --gateway 192.0.2.1 "
+                              "--host-address 2001:db8::1/64");
+    BOOST_TEST(both.refusal == "");
+    BOOST_TEST(to_string(*both.options.address6) == "2001:db8::2/64");
+    BOOST_TEST(to_string(*both.options.address) == "192.0.2.2/24");
+    BOOST_TEST(to_string(*both.options.gateway6) == "fe80::1");
+    BOOST_TEST(to_string(*both.options.gateway) == "192.0.2.1");
+    BOOST_TEST(to_string(*both.options.host_address6) == "2001:db8::1/64");
+    BOOST_TEST(parse("--net=xdp --interface cw0 --address=2001:db8::2/64").refusal == "");
+    const parsed automatic = parse("--net=tap --slaac");
+    BOOST_TEST((automatic.refusal == "" && automatic.options.slaac && !automatic.options.address));
+    CHECK_REFUSED("--net=xdp --interface cw0 --slaac", "--slaac is for --net=tap: leave it out with --net=xdp");
+    CHECK_REFUSED("--net=tap --address=2001:db8::2/64 --address=2001:db8::3/64",
+                  "--address: '2001:db8::3/64': there is one already; give one of IPv4 and one of IPv6");
+    for (const char* bad : {"fe80::2/64", "ff02::1/64", "::1/128", "::ffff:10.0.0.1/96"})
+        CHECK_REFUSED(std::string("--net=tap --address=") + bad,
+                      std::string("--address: ") + bad + " is not the address of a host on a network");
+    CHECK_REFUSED("--net=tap --address=2001:db8::2/64 --gateway=2001:db8:1::1",
+                  "--gateway: 2001:db8:1::1 is not another host on the network of --address 2001:db8::2/64");
+    CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --gateway=fe80::1", "--gateway needs --address of its family beside it");
+    CHECK_REFUSED("--net=tap --address=2001:db8::2/64 --host-address=2001:db8:1::1/64",
+                  "--host-address: 2001:db8:1::1/64 is not another host on the network of --address 2001:db8::2/64");
+    CHECK_REFUSED("--net=xdp --interface cw0 --shared --address=2001:db8::2/64",
+                  "--address: with --shared the kernel's IPv6 stays the kernel's: leave the IPv6 address out");
+    CHECK_REFUSED("--net=verbs --device mlx5_0 --address=2001:db8::2/64",
+                  "--address: --net=verbs carries IPv4 only: leave the IPv6 address out");
 }
 
 BOOST_AUTO_TEST_CASE(auto_takes_the_best_that_works_and_says_why) {

@@ -74,13 +74,14 @@ struct ipv6_link {
         }
         net.advance_to(net.now() + std::chrono::milliseconds{1});
     }
-    /// The IPv6 packets that have come from the stack since the last call, without Ethernet.
-    std::vector<bytes> heard() {
+    /// The IPv6 packets that have come from the stack since the last call, without Ethernet; reports of groups only if asked for.
+    std::vector<bytes> heard(bool reports = false) {
         std::vector<bytes> out;
         for (packet got; end->receive({&got, 1}) != 0;) {
             bytes whole(got.head.bytes().begin(), got.head.bytes().end());
             whole.insert(whole.end(), got.body.bytes().begin(), got.body.bytes().end());
-            if (load_be16(whole.data() + 12) == 0x86dd) out.emplace_back(whole.begin() + 14, whole.end());
+            const bool report = load_u8(whole.data() + 20) == 0; // behind hop-by-hop options
+            if (load_be16(whole.data() + 12) == 0x86dd && (reports || !report)) out.emplace_back(whole.begin() + 14, whole.end());
         }
         return out;
     }

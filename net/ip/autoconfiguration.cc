@@ -1,0 +1,125 @@
+#include <corewire/net/ip/autoconfiguration.hh>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace corewire {
+
+namespace {
+
+// RFC 4861 10.
+constexpr duration solicitation_delay = std::chrono::seconds{1};
+constexpr duration solicitation_interval = std::chrono::seconds{4};
+constexpr unsigned max_solicitations = 3;
+constexpr std::uint8_t max_duplicates = 3;                    // RFC 7217 6, IDGEN_RETRIES
+constexpr duration two_hours = std::chrono::hours{2};         // RFC 4862 5.5.3 (e)
+constexpr duration ten_years = std::chrono::hours{87'600};    // what stands for "for ever": a later advertisement can still end it
+constexpr std::uint32_t least_mtu = 1280;
+
+time_point after(time_point now, std::uint32_t seconds) noexcept {
+    return now + (seconds == UINT32_MAX ? ten_years : duration{std::chrono::seconds{seconds}});
+}
+
+/// RFC 5453: identifiers that stand for something else.
+bool is_reserved(std::uint64_t identifier) noexcept {
+    return identifier == 0 || identifier >> 8 == 0xfdffffffffffff || (identifier & 0xffffffffff000000) == 0x02005efffe000000;
+}
+
+} // namespace
+
+std::uint64_t autoconfiguration::stable_identifier(const ipv6& prefix, mac_address mac, std::uint8_t counter,
+                                                   const siphash_key& secret) noexcept {
+    unsigned char bytes[8 + 6 + 2];
+    std::memcpy(bytes, prefix.octets().data(), 8);
+    std::memcpy(bytes + 8, mac.octets().data(), 6);
+    bytes[14] = counter;
+    for (bytes[15] = 0;; ++bytes[15]) {
+        const std::uint64_t identifier = siphash(secret, bytes);
+        if (!is_reserved(identifier)) return identifier;
+    }
+}
+
+void autoconfiguration::start(time_point now, random_generator& random) noexcept {
+    solicit_at_ = now + duration{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(solicitation_delay.count())))};
+}
+
+bool autoconfiguration::poll_solicitation(time_point now) noexcept {
+    if (now < solicit_at_) return false;
+    solicit_at_ = ++solicitations_ == max_solicitations ? never : now + solicitation_interval;
+    ++statistics_.solicitations_sent;
+    return true;
+}
+
+void autoconfiguration::on_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra) noexcept {
+    ++statistics_.advertisements;
+    if (ra.lifetime != 0) { // RFC 4861 6.3.7: it has answered
+        solicit_at_ = never;
+        static_cast<void>(routes_.add_router(router, now + std::chrono::seconds{ra.lifetime}));
+    } else {
+        routes_.end_router(now, router);
+    }
+    if (ra.hop_limit != 0) hop_limit_ = ra.hop_limit;
+    wire::nd_option_cursor cursor(ra.options);
+    for (wire::nd_option option; cursor.next(option);) {
+        if (option.type == wire::nd_option_type::prefix_information && option.data.size() == 30) on_prefix(now, option.data);
+        if (option.type == wire::nd_option_type::mtu && option.data.size() == 6) {
+            const std::uint32_t mtu = load_be32(option.data.data() + 2);
+            if (mtu >= least_mtu) mtu_ = mtu;
+        }
+    }
+}
+
+/// RFC 4861 4.6.2; RFC 4862 5.5.3 by its letters.
+void autoconfiguration::on_prefix(time_point now, byte_span option) noexcept {
+    const std::uint8_t length = load_u8(option.data()), flags = load_u8(option.data() + 1);
+    const std::uint32_t valid = load_be32(option.data() + 2), preferred = load_be32(option.data() + 6);
+    const ipv6_prefix prefix(ipv6::load(option.data() + 14), length);
+    const ipv6 network = prefix.network();
+    const bool usable = length <= 128 && !network.is_link_local() && !network.is_multicast() && length != 0;
+    const bool on_link = (flags & 0x80) != 0, autonomous = (flags & 0x40) != 0;
+    if (!usable) { // (b)
+        ++statistics_.prefixes_ignored;
+        return;
+    }
+    const time_point valid_until = after(now, valid), preferred_until = after(now, preferred);
+    if (on_link && (valid != 0 || routes_.on_link(network))) static_cast<void>(routes_.add_prefix(prefix, valid_until));
+    if (!autonomous) return; // (a)
+    if (preferred > valid || length != 64) { // (c), (d)
+        ++statistics_.prefixes_ignored;
+        return;
+    }
+    bool known = false;
+    for (const own_ipv6_address& each : addresses_.all()) {
+        if (each.origin != ipv6_address_origin::autoconfigured || !prefix.contains(each.address)) continue;
+        known = true;
+        own_ipv6_address& a = *addresses_.find(ipv6(each.address));
+        a.preferred_until = preferred_until; // (e)
+        if (a.phase == ipv6_address_phase::deprecated && preferred != 0) a.phase = ipv6_address_phase::preferred;
+        if (valid_until > a.valid_until || valid_until - now > two_hours) a.valid_until = valid_until;
+        else if (a.valid_until - now > two_hours) a.valid_until = now + two_hours;
+    }
+    if (!known && valid != 0) make_address(now, network, 0, preferred_until, valid_until);
+}
+
+void autoconfiguration::make_address(time_point now, const ipv6& prefix, std::uint8_t counter, time_point preferred_until,
+                                     time_point valid_until) noexcept {
+    const ipv6 address = wire::with_identifier(prefix, stable_identifier(prefix, mac_, counter, secret_));
+    own_ipv6_address* const a = addresses_.add(now, address, 64, ipv6_address_origin::autoconfigured, counter);
+    if (a == nullptr) return;
+    a->preferred_until = preferred_until;
+    a->valid_until = valid_until;
+}
+
+void autoconfiguration::on_duplicate(time_point now, const own_ipv6_address& lost) noexcept {
+    if (lost.duplicates + 1 >= max_duplicates) {
+        ++statistics_.given_up;
+        return;
+    }
+    const own_ipv6_address old = lost;
+    addresses_.remove(old.address);
+    make_address(now, ipv6_prefix(old.address, 64).network(), static_cast<std::uint8_t>(old.duplicates + 1),
+                 old.preferred_until, old.valid_until);
+}
+
+} // namespace corewire

@@ -1,0 +1,60 @@
+// Addresses and routes from router advertisements (RFC 4861 6.3, RFC 4862 5.5), with identifiers that are stable on one network
+// and tell nothing from one network to the next (RFC 7217).
+//
+//     start() --> poll_solicitation(), three times at most --> advertisement --on_advertisement()--> ipv6_addresses, ipv6_routes
+//
+// One interface's, on one shard. Sans-I/O. Bounds: those of the two tables.
+#pragma once
+
+#include <corewire/net/ip/ipv6_routes.hh>
+#include <corewire/net/link/ipv6_addresses.hh>
+#include <corewire/net/wire/icmpv6.hh>
+
+namespace corewire {
+
+struct autoconfiguration_statistics {
+    std::uint64_t solicitations_sent = 0, advertisements = 0;
+    std::uint64_t prefixes_ignored = 0; ///< that RFC 4862 5.5.3 wants ignored, or that no address can be made of
+    std::uint64_t given_up = 0;         ///< prefixes of which every address we made was somebody else's
+};
+
+class autoconfiguration {
+public:
+    /// `secret`: RFC 7217 5's; the same one gives the same addresses again.
+    autoconfiguration(mac_address mac, siphash_key secret, ipv6_addresses& addresses, ipv6_routes& routes) noexcept
+        : mac_(mac), secret_(secret), addresses_(addresses), routes_(routes) {}
+
+    void start(time_point now, random_generator& random) noexcept;
+    /// A valid advertisement of `router`'s, which is a link-local address.
+    void on_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra) noexcept;
+    /// Duplicate address detection has failed for an address that was made here: tries another, three times (RFC 7217 6).
+    void on_duplicate(time_point now, const own_ipv6_address& lost) noexcept;
+
+    time_point next_timeout() const noexcept { return solicit_at_; }
+    /// A router is to be asked for now.
+    bool poll_solicitation(time_point now) noexcept;
+
+    std::uint32_t mtu() const noexcept { return mtu_; }             ///< bytes, that a router said; UINT32_MAX: none did
+    std::uint8_t hop_limit() const noexcept { return hop_limit_; }  ///< that a router said; 0: none did
+    const autoconfiguration_statistics& statistics() const noexcept { return statistics_; }
+
+    /// RFC 7217 5: F(prefix, interface, counter, secret).
+    static std::uint64_t stable_identifier(const ipv6& prefix, mac_address mac, std::uint8_t counter, const siphash_key& secret) noexcept;
+
+private:
+    void on_prefix(time_point now, byte_span option) noexcept;
+    void make_address(time_point now, const ipv6& prefix, std::uint8_t counter, time_point preferred_until,
+                      time_point valid_until) noexcept;
+
+    mac_address mac_;
+    siphash_key secret_;
+    ipv6_addresses& addresses_;
+    ipv6_routes& routes_;
+    time_point solicit_at_ = never;
+    unsigned solicitations_ = 0;
+    std::uint32_t mtu_ = UINT32_MAX;
+    std::uint8_t hop_limit_ = 0;
+    autoconfiguration_statistics statistics_;
+};
+
+} // namespace corewire

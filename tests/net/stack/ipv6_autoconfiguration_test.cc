@@ -1,0 +1,190 @@
+// Router advertisements: routes and addresses that come of them, and go; stable identifiers; what is told to routers (MLD).
+#include "ipv6_link.hh"
+
+#include <corewire/net/ip/autoconfiguration.hh>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using wire::icmpv6_type;
+using wire::ip_protocol;
+
+namespace {
+
+stack_config autoconfigured() {
+    stack_config config;
+    config.ipv6.emplace().autoconfigure = true;
+    config.ipv6->address = ipv6_prefix(ipv6_link::a6("2001:db8:aaaa::77"), 64);
+    config.ipv6->secret = siphash_key{1, 2};
+    return config;
+}
+
+struct routed_link : ipv6_link {
+    explicit routed_link(unsigned probes = 0) : ipv6_link(probes, autoconfigured()) {}
+    const ipv6 router = a6("fe80::99"), prefix = a6("2001:db8:1::");
+
+    struct prefix_option {
+        ipv6 prefix;
+        std::uint32_t valid = 86'400, preferred = 14'400;
+        std::uint8_t length = 64, flags = 0xc0;
+    };
+    bytes advertisement(std::uint16_t lifetime, const std::vector<prefix_option>& prefixes, std::uint32_t mtu = 0) const {
+        bytes options;
+        for (const prefix_option& p : prefixes) {
+            bytes o(32);
+            o[0] = std::byte{3};
+            o[1] = std::byte{4};
+            o[2] = static_cast<std::byte>(p.length);
+            o[3] = static_cast<std::byte>(p.flags);
+            store_be32(o.data() + 4, p.valid);
+            store_be32(o.data() + 8, p.preferred);
+            p.prefix.store(o.data() + 16);
+            options.insert(options.end(), o.begin(), o.end());
+        }
+        bytes more(8);
+        more[0] = std::byte{1}; // its link-layer address
+        more[1] = std::byte{1};
+        end->mac().store(more.data() + 2);
+        options.insert(options.end(), more.begin(), more.end());
+        if (mtu != 0) {
+            bytes o(8);
+            o[0] = std::byte{5};
+            o[1] = std::byte{1};
+            store_be32(o.data() + 4, mtu);
+            options.insert(options.end(), o.begin(), o.end());
+        }
+        bytes out(16 + options.size());
+        wire::router_advertisement{.lifetime = lifetime, .options = options}.emit(out, router, ipv6::all_nodes());
+        return out;
+    }
+    void advertise(std::uint16_t lifetime, const std::vector<prefix_option>& prefixes = {}, std::uint32_t mtu = 0) {
+        send(advertisement(lifetime, prefixes, mtu), router, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+    }
+    ipv6_output& six() { return *stack->ip().six(); }
+    std::vector<own_ipv6_address> made() {
+        std::vector<own_ipv6_address> out;
+        for (const own_ipv6_address& a : six().addresses().all())
+            if (a.origin == ipv6_address_origin::autoconfigured) out.push_back(a);
+        return out;
+    }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(ipv6_autoconfiguration)
+
+BOOST_FIXTURE_TEST_CASE(routers_are_asked_three_times_until_one_answers, routed_link) { // RFC 4861 6.3.7
+    pass(20s);
+    int asked = 0;
+    for (const auto& packet : heard()) {
+        if (view(packet).next_header() != ip_protocol::icmpv6) continue;
+        if (icmp_of(packet).type() != icmpv6_type::router_solicitation) continue;
+        BOOST_TEST((view(packet).destination() == ipv6::all_routers() && view(packet).hop_limit() == 255));
+        ++asked;
+    }
+    BOOST_TEST(asked == 3);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_advertised_prefix_makes_an_address_and_a_route, routed_link) { // RFC 4862 5.5.3, RFC 7217 5
+    BOOST_TEST(!six().reachable(a6("2001:db8:ffff::1")));
+    advertise(1800, {{.prefix = prefix}});
+    BOOST_REQUIRE(made().size() == 1u);
+    const std::uint64_t identifier = autoconfiguration::stable_identifier(prefix, stack->device().mac(), 0, {1, 2});
+    BOOST_TEST((made()[0].address == wire::with_identifier(prefix, identifier)));
+    BOOST_TEST((identifier != wire::interface_identifier(stack->device().mac())));
+    BOOST_TEST((six().route(a6("2001:db8:1::77")).address == a6("2001:db8:1::77"))); // on the link
+    BOOST_TEST((six().route(a6("2001:db8:ffff::1")).address == router));
+    BOOST_TEST((six().source_for(a6("2001:db8:1::77")) == made()[0].address));
+    advertise(1800, {{.prefix = prefix}});
+    BOOST_TEST(made().size() == 1u);
+    advertise(0);
+    pass(1ms);
+    BOOST_TEST(!six().reachable(a6("2001:db8:ffff::1"))); // it is a router no more
+}
+
+BOOST_FIXTURE_TEST_CASE(life_times_are_shortened_to_two_hours_at_most, routed_link) { // RFC 4862 5.5.3 (e)
+    advertise(1800, {{.prefix = prefix, .valid = 86'400}});
+    advertise(1800, {{.prefix = prefix, .valid = 10, .preferred = 5}}); // forged, perhaps
+    const auto left = [&] { return made()[0].valid_until - clock.now(); };
+    BOOST_TEST((left() > 7'190s && left() <= 7'200s));
+    pass(6s);
+    BOOST_TEST((made()[0].phase == ipv6_address_phase::deprecated)); // the preferred one is as it says
+    advertise(1800, {{.prefix = prefix, .valid = 90'000}});
+    BOOST_TEST((left() > 80'000s));
+    BOOST_TEST((made()[0].phase == ipv6_address_phase::preferred));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_makes_no_address_is_ignored, routed_link) { // RFC 4862 5.5.3 (a) to (d)
+    advertise(1800, {{.prefix = prefix, .flags = 0x80}, {.prefix = a6("fe80::")},
+                     {.prefix = a6("2001:db8:2::"), .valid = 5, .preferred = 6},
+                     {.prefix = a6("2001:db8:3::"), .length = 63}, {.prefix = a6("2001:db8:4::"), .valid = 0, .preferred = 0}});
+    BOOST_TEST(made().empty());
+    // From no link-local address, through a router, with an option of no length: ignored altogether (RFC 4861 6.1.2).
+    const ipv6 all = ipv6::all_nodes();
+    auto ra = advertisement(1800, {{.prefix = prefix}});
+    send(ra, peer, all, ip_protocol::icmpv6, 255);
+    send(ra, router, all, ip_protocol::icmpv6, 254);
+    BOOST_TEST(made().empty());
+    BOOST_TEST(stack->statistics().ipv6_discovery_invalid >= 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_router_says_what_the_link_takes, routed_link) { // RFC 4861 6.3.4
+    advertise(1800, {}, 1400);
+    BOOST_TEST(six().mtu() == 1400u);
+    BOOST_TEST(stack->ip().path_mtu_to(clock.now(), peer) == 1400u);
+    advertise(1800, {}, 600); // below what IPv6 needs
+    BOOST_TEST(six().mtu() == 1400u);
+    advertise(1800, {}, 9000); // more than the port takes
+    BOOST_TEST(six().mtu() == 1500u);
+}
+
+BOOST_AUTO_TEST_CASE(a_duplicate_gets_another_identifier) { // RFC 7217 6
+    routed_link w(1);
+    w.pass(3s);
+    w.advertise(1800, {{.prefix = w.prefix}});
+    const ipv6 first = w.made()[0].address, all = ipv6::all_nodes();
+    const wire::neighbor_advertisement taken{false, false, true, first, w.end->mac()};
+    w.send(w.message(taken, first, all), first, all, ip_protocol::icmpv6, 255);
+    BOOST_REQUIRE(w.made().size() == 1u);
+    BOOST_TEST((w.made()[0].address == wire::with_identifier(
+                                           w.prefix, autoconfiguration::stable_identifier(w.prefix, w.stack->device().mac(), 1, {1, 2}))));
+    w.pass(3s);
+    BOOST_TEST(w.made()[0].usable());
+}
+
+BOOST_AUTO_TEST_CASE(identifiers_are_stable_on_a_network_and_differ_between_networks) { // RFC 7217 5
+    const mac_address mac(0x02'00'00'00'00'01);
+    const ipv6 a = ipv6_link::a6("2001:db8:1::"), b = ipv6_link::a6("2001:db8:2::");
+    const auto id = [&](const ipv6& p, std::uint8_t n, siphash_key k) { return autoconfiguration::stable_identifier(p, mac, n, k); };
+    BOOST_TEST(id(a, 0, {1, 2}) == id(a, 0, {1, 2}));
+    BOOST_TEST(id(a, 0, {1, 2}) != id(b, 0, {1, 2}));
+    BOOST_TEST(id(a, 0, {1, 2}) != id(a, 1, {1, 2}));
+    BOOST_TEST(id(a, 0, {1, 2}) != id(a, 0, {1, 3}));
+}
+
+BOOST_FIXTURE_TEST_CASE(groups_are_told_to_routers_who_ask, routed_link) { // RFC 3810 5.2, 6.2
+    pass(1s);
+    heard(true);
+    bytes query(28);
+    query[0] = std::byte{130};
+    store_be16(query.data() + 4, 100); // milliseconds
+    const ipv6 all = ipv6::all_nodes();
+    store_be16(query.data() + 2, wire::pseudo_header_sum(router, all, ip_protocol::icmpv6, query.size()).add(query).checksum());
+    send(query, router, all, ip_protocol::icmpv6, 1);
+    pass(200ms);
+    int reports = 0;
+    for (const auto& packet : heard(true)) {
+        const wire::ipv6_view ip = view(packet);
+        if (ip.next_header() != ip_protocol::hop_by_hop) continue;
+        BOOST_TEST((ip.destination() == a6("ff02::16") && ip.hop_limit() == 1 && ip.source().is_link_local()));
+        const wire::ipv6_chain chain = wire::walk_extensions(packet); // the router alert is an option that it knows
+        BOOST_REQUIRE((chain.verdict == wire::ipv6_chain_verdict::good && chain.protocol == ip_protocol::icmpv6));
+        const byte_span m = byte_span(packet).subspan(chain.offset);
+        BOOST_TEST(load_u8(m.data()) == 143);
+        BOOST_TEST(wire::pseudo_header_sum(ip.source(), ip.destination(), ip_protocol::icmpv6, m.size()).add(m).verifies());
+        BOOST_TEST(load_be16(m.data() + 6) == 2); // the link-local address's, and the configured one's
+        ++reports;
+    }
+    BOOST_TEST(reports == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,173 @@
+// IPv6 fragments through the stack: put together in any order, refused when they are not as they must be, cut when a datagram is
+// longer than the path takes.
+#include "ipv6_link.hh"
+
+#include <corewire/net/socket/udp_socket.hh>
+#include <corewire/net/wire/ipv6_extensions.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using wire::icmpv6_type;
+using wire::ip_protocol;
+
+namespace {
+
+struct fragment_link : ipv6_link {
+    fragment_link() {
+        loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
+        socket = udp_socket::bind({us, 7});
+        introduce();
+    }
+    ~fragment_link() { group.destroy_all(); }
+
+    /// Bytes [from, to) of a UDP datagram, in a fragment.
+    void piece(const bytes& datagram, std::size_t from, std::size_t to, std::uint32_t id = 1) {
+        bytes b(8 + to - from);
+        b[0] = std::byte{17};
+        store_be16(b.data() + 2, static_cast<std::uint16_t>(from | (to < datagram.size() ? 1 : 0)));
+        store_be32(b.data() + 4, id);
+        std::copy(datagram.begin() + static_cast<std::ptrdiff_t>(from), datagram.begin() + static_cast<std::ptrdiff_t>(to), b.begin() + 8);
+        send(b, peer, us, ip_protocol::ipv6_fragment);
+    }
+    bytes datagram(std::size_t payload) const {
+        bytes d(8 + payload);
+        for (std::size_t i = 8; i < d.size(); ++i) d[i] = static_cast<std::byte>(i * 7);
+        wire::udp_header{4000, 7, static_cast<std::uint16_t>(d.size()), 0}.emit(d);
+        wire::store_udp_checksum(d, peer, us);
+        return d;
+    }
+    static task<> receive(fragment_link& w) {
+        for (;;) {
+            corewire::datagram d = co_await w.socket.receive_from();
+            w.received.push_back(d.data.size());
+        }
+    }
+    static task<> send_out(fragment_link& w, std::size_t size) {
+        const std::vector<std::byte> data(size, std::byte{'x'});
+        const socket_address to(w.peer, 4000);
+        co_await w.socket.send_to(byte_span{data}, to);
+    }
+    std::vector<std::size_t> got() {
+        if (group.size() == 0) group.spawn(receive(*this));
+        pass(1ms);
+        return std::exchange(received, {});
+    }
+    task_group group{"fragments"};
+    udp_socket socket;
+    std::vector<std::size_t> received;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(ipv6_fragments)
+
+BOOST_FIXTURE_TEST_CASE(fragments_in_any_order_make_one_datagram, fragment_link) { // RFC 8200 4.5
+    const bytes d = datagram(4000);
+    std::vector<std::size_t> order{0, 1, 2};
+    std::uint32_t id = 1;
+    do {
+        for (const std::size_t i : order) piece(d, i * 1400, std::min<std::size_t>(d.size(), (i + 1) * 1400), id);
+        ++id;
+        BOOST_TEST(got() == std::vector<std::size_t>{4000}, boost::test_tools::per_element());
+    } while (std::next_permutation(order.begin(), order.end()));
+    BOOST_TEST(heard().empty());
+    BOOST_TEST(stack->fragments().size() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_overlap_kills_the_datagram, fragment_link) { // RFC 8200 4.5, RFC 5722 4
+    const bytes d = datagram(2000);
+    piece(d, 0, 1200);
+    piece(d, 1192, d.size());
+    piece(d, 1200, d.size());
+    BOOST_TEST(got().empty());
+    BOOST_TEST(stack->fragments().statistics().overlaps == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(identifications_and_hosts_are_kept_apart, fragment_link) {
+    const bytes d = datagram(2000);
+    piece(d, 0, 1200, 1);
+    piece(d, 1200, d.size(), 2);
+    BOOST_TEST(got().empty());
+    piece(d, 1200, d.size(), 1);
+    BOOST_TEST(got().size() == 1u);
+    BOOST_TEST(stack->fragments().size() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(wrong_lengths_are_told, fragment_link) { // RFC 8200 4.5
+    const bytes d = datagram(2000);
+    piece(d, 0, 1201); // not the last, and no multiple of 8
+    auto said = heard();
+    BOOST_REQUIRE(said.size() == 1u);
+    auto problem = icmp_of(said[0]);
+    BOOST_TEST((problem.type() == icmpv6_type::parameter_problem && problem.code() == 0 && problem.pointer() == 4u));
+    bytes far(8 + 16);
+    far[0] = std::byte{17};
+    store_be16(far.data() + 2, 0xfff8);
+    send(far, peer, us, ip_protocol::ipv6_fragment); // beyond 65,535 bytes
+    said = heard();
+    BOOST_REQUIRE(said.size() == 1u);
+    problem = icmp_of(said[0]);
+    BOOST_TEST((problem.type() == icmpv6_type::parameter_problem && problem.code() == 0 && problem.pointer() == 42u));
+    BOOST_TEST(stack->statistics().ipv6_fragments_refused == 2u);
+    BOOST_TEST(stack->fragments().size() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_datagram_that_takes_too_long_is_told_if_its_start_was_there, fragment_link) { // RFC 8200 4.5
+    const bytes d = datagram(2000);
+    piece(d, 0, 1200, 1);
+    piece(d, 1200, d.size(), 2);
+    pass(31s);
+    int told = 0;
+    for (const auto& packet : heard()) {
+        if (view(packet).next_header() != ip_protocol::icmpv6) continue;
+        const auto m = icmp_of(packet);
+        if (m.type() != icmpv6_type::time_exceeded) continue; // the neighbour is asked for, too
+        BOOST_TEST(m.code() == 1);
+        ++told;
+    }
+    // The neighbour has been forgotten meanwhile, or not: the answer goes when it is there.
+    send(message(wire::neighbor_advertisement{false, true, true, peer, end->mac()}, peer, us), peer, us, ip_protocol::icmpv6, 255);
+    for (const auto& packet : heard()) told += icmp_of(packet).type() == icmpv6_type::time_exceeded ? 1 : 0;
+    BOOST_TEST(told == 1);
+    BOOST_TEST(stack->fragments().size() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(neighbour_discovery_in_fragments_is_ignored, fragment_link) { // RFC 6980 5
+    const bytes ns = message(wire::neighbor_solicitation{us, end->mac()}, peer, us);
+    for (const std::size_t from : {std::size_t{0}, std::size_t{24}}) {
+        const std::size_t to = from == 0 ? 24 : ns.size();
+        bytes b(8 + to - from);
+        b[0] = std::byte{58};
+        store_be16(b.data() + 2, static_cast<std::uint16_t>(from | (to < ns.size() ? 1 : 0)));
+        std::copy(ns.begin() + static_cast<std::ptrdiff_t>(from), ns.begin() + static_cast<std::ptrdiff_t>(to), b.begin() + 8);
+        send(b, peer, us, ip_protocol::ipv6_fragment, 255);
+    }
+    BOOST_TEST(heard().empty());
+    BOOST_TEST(stack->statistics().ipv6_fragments_refused == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_long_datagram_leaves_in_fragments_that_fit, fragment_link) { // RFC 8200 4.5, 5
+    group.spawn(send_out(*this, 4000));
+    pass(1ms);
+    const auto sent = heard();
+    BOOST_REQUIRE(sent.size() == 3u);
+    bytes whole(4008);
+    std::uint32_t id = 0;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+        const wire::ipv6_chain chain = wire::walk_extensions(sent[i]);
+        BOOST_REQUIRE((chain.verdict == wire::ipv6_chain_verdict::good && chain.fragment && chain.protocol == ip_protocol::udp));
+        BOOST_TEST(sent[i].size() <= 1500u);
+        BOOST_TEST(chain.more_fragments == (i != 2));
+        BOOST_TEST((i == 0 || chain.identification == id));
+        id = chain.identification;
+        std::copy(sent[i].begin() + chain.offset, sent[i].end(), whole.begin() + chain.fragment_offset);
+    }
+    BOOST_TEST(wire::pseudo_header_sum(us, peer, ip_protocol::udp, whole.size()).add(whole).verifies());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
