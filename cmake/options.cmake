@@ -1,6 +1,7 @@
 # What a builder may choose. The presets in CMakePresets.json set most of it.
 
 option(COREWIRE_TESTS "Build the tests" ON)
+option(COREWIRE_FUZZ "The target `fuzzer` (clang)" OFF)
 option(COREWIRE_WERROR "Treat warnings as errors" ON)
 option(COREWIRE_LTO "Link the programs with link-time optimisation (g++ only)" OFF)
 option(COREWIRE_TEST_PCH "Compile what all tests include once (hides an include that is missing in a test)" OFF)

@@ -1,5 +1,5 @@
 // A whole TCP connection driven by a string of bytes: segments of every kind near and far from where they belong, time, and
-// everything an application or ICMP can do. Shared by fuzz_connection.cc (libFuzzer) and connection_corpus_test.cc.
+// everything an application or ICMP can do. Also played by connection_corpus_test.cc, which needs no fuzzer.
 //
 // What must hold: check_invariants() after each step; what is read is the peer's stream, in order, whatever came twice, overlapping
 // or out of order; what is sent is our own stream, inside what was written and inside one segment's bounds; each call comes to rest;

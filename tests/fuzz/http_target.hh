@@ -1,5 +1,5 @@
 // Takes any bytes as what a peer of the metrics endpoint has sent, in pieces that the bytes themselves decide, and asserts
-// what must hold. For libFuzzer (fuzz_http.cc) and for tests/apps/inspection/http_request_test.cc.
+// what must hold. For tools/fuzz and for tests/apps/inspection/http_request_test.cc.
 #pragma once
 
 #include <corewire/apps/runtime/inspection/http_request.hh>

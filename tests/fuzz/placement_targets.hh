@@ -1,5 +1,5 @@
 // The parser of placement files under any bytes at all: it reads a placement or throws std::invalid_argument with one line;
-// what it has read keeps its limits and survives being written and read again. Shared by fuzz_placement.cc and
+// what it has read keeps its limits and survives being written and read again. Also played by
 // placement_corpus_test.cc.
 #pragma once
 

@@ -1,5 +1,5 @@
 // One function a parser of net/wire: takes any bytes at all, calls everything that a view offers, and asserts what must
-// hold. Shared by the libFuzzer programs (fuzz_*.cc) and by wire_corpus_test.cc, which needs no fuzzer.
+// hold. Also played by wire_corpus_test.cc, which needs no fuzzer.
 //
 // What holds for all of them: no byte outside the input is read (AddressSanitizer's part), every span that comes out
 // lies inside the input, and a header that parsed survives emit and parse.
