@@ -220,9 +220,10 @@ inline void ipv6_extensions(byte_span bytes) {
     if (chain.verdict != ipv6_chain_verdict::good) return;
     CW_ASSERT(chain.offset >= ipv6_header::size && chain.offset <= packet.size(), "a payload that starts outside");
     CW_ASSERT(chain.offset <= ipv6_header::size + ipv6_chain::max_size, "more extension headers than there may be");
-    CW_ASSERT(load_u8(packet.data() + (chain.fragment ? chain.fragment_at : chain.named_at)) == static_cast<std::uint8_t>(chain.protocol),
+    const std::size_t named_at = chain.fragment ? chain.fragment_at : chain.named_at;
+    CW_ASSERT(corewire::load_u8(packet.data() + named_at) == static_cast<std::uint8_t>(chain.protocol),
               "a protocol that nobody has named");
-    CW_ASSERT(!chain.fragment || load_u8(packet.data() + chain.fragment_named_at) == 44, "a fragment that nobody has named");
+    CW_ASSERT(!chain.fragment || corewire::load_u8(packet.data() + chain.fragment_named_at) == 44, "a fragment that nobody has named");
 }
 
 inline void icmpv6(byte_span bytes) {
