@@ -98,7 +98,8 @@ BOOST_AUTO_TEST_CASE(a_group_is_heard_by_who_has_joined_it) {
         BOOST_TEST(w.run(pass(w.a, rdma::ud_address::of_group(group), w.b, "to all")) == "to all");
     }
     const auto nothing = [](datagram_world& x) -> task<> {
-        co_await x.a.send_to(bytes_of("to nobody"), rdma::ud_address::of_group(ibv_gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3}}));
+        const ibv_gid nobodys{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3}};
+        co_await x.a.send_to(bytes_of("to nobody"), rdma::ud_address::of_group(nobodys));
         static_cast<void>(co_await x.b.receive_from({.deadline = x.r.read_clock() + 100ms}));
     };
     BOOST_TEST((w.run(failure_of(nothing(w))) == std::errc::timed_out));
