@@ -75,7 +75,7 @@ void check_ipv6_addresses(const network_options& o) {
         refuse_unless(o.address6->length() >= 1 && of_one_host(o.address6->address()) && !o.address6->address().is_link_local(),
                       fmt::format("--address: {} is not the address of a host on a network", ours));
         refuse_unless(!o.shared, "--address: with --shared the kernel's IPv6 stays the kernel's: leave the IPv6 address out");
-        refuse_unless(o.net != network_kind::verbs && o.net != network_kind::verbs_ud,
+        refuse_unless(o.net != network_kind::verbs,
                       fmt::format("--address: --net={} carries IPv4 only: leave the IPv6 address out", name_of(o.net)));
     }
     if (o.gateway6) {
@@ -251,7 +251,7 @@ void check_network_options(const network_options& o, bool ports_only) {
         refuse_unless(!o.device.empty() || !o.interface.empty(),
                       "--net=verbs-ud needs --device NAME (`ibv_devices` lists them) or --interface IFNAME");
         refuse_unless(!ports_only, "--net=verbs-ud carries IP only, no bare frames: choose --net=verbs, xdp or tap");
-        refuse_unless(o.address.has_value(),
+        refuse_unless(o.has_address(),
                       "--net=verbs-ud needs --address A.B.C.D/LENGTH: an address of its own, which the kernel does not have");
     }
     if (o.net == network_kind::tap)

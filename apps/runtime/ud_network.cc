@@ -1,8 +1,11 @@
 #include <corewire/apps/runtime/ud_network.hh>
 
+#include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/rdma/ud_link/ud_port.hh>
 #include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
+
+#include <fmt/format.h>
 
 namespace corewire {
 
@@ -13,6 +16,7 @@ constexpr log_event<log_text<200>> ud_device_event{"port", "ud_device_event", lo
 ud_device_options options_for(const network_options& o, unsigned shards, const verbs::verbs_api& api) {
     ud_device_options device{.device = o.device, .interface = o.interface, .queues = shards};
     if (o.address) device.network = *o.address;
+    else device.network6 = o.address6;
     device.api = &api;
     return device;
 }
@@ -20,7 +24,13 @@ ud_device_options options_for(const network_options& o, unsigned shards, const v
 } // namespace
 
 ud_network::ud_network(const network_options& o, unsigned shards, const verbs::verbs_api& api)
-    : device_(std::make_shared<ud_device>(options_for(o, shards, api))) {}
+    : device_(std::make_shared<ud_device>(options_for(o, shards, api))) {
+    constexpr std::uint32_t least = 1280; // RFC 8200 5
+    if (o.address6 && device_->mtu() < least)
+        throw setup_error(fmt::format("--address: IPv6 needs packets of {} bytes, and {} carries {}: give its network interface a larger "
+                                      "MTU (`ip link set IFNAME mtu 2200`), or leave the IPv6 address out",
+                                      least, device_->device().name(), device_->mtu()));
+}
 
 ud_network::~ud_network() = default;
 

@@ -12,7 +12,7 @@ namespace corewire {
 
 class ud_network {
 public:
-    /// Throws std::system_error with a sentence.
+    /// Throws setup_error, or std::system_error with a sentence.
     ud_network(const network_options& options, unsigned shards, const verbs::verbs_api& api = verbs::system_api());
     ~ud_network();
     ud_network(const ud_network&) = delete;

@@ -27,9 +27,15 @@ verbs::device open(ud_device_options& o) {
 verbs::datagram_parameters parameters(const ud_device_options& o) { return {.port = o.port, .key = o.key}; }
 
 /// 239.192.0.0/14 and a hash of the network. Two networks with one group hear each other's ARP, and ignore it.
-ipv4 group_of(const ip_prefix& network) {
+ipv4 group_of(const ud_device_options& o) {
     constexpr std::uint32_t organization_local = 239u << 24 | 192u << 16;
-    const std::uint64_t h = (std::uint64_t{network.network().value()} << 8 | network.length()) * 0x9e3779b97f4a7c15;
+    constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
+    std::uint64_t h = (std::uint64_t{o.network.network().value()} << 8 | o.network.length()) * golden;
+    if (o.network6) {
+        const ipv6 network = o.network6->network();
+        const auto* const p = reinterpret_cast<const std::byte*>(network.octets().data());
+        h = ((load_be64(p) * golden ^ load_be64(p + 8)) * golden ^ o.network6->length()) * golden;
+    }
     return ipv4(organization_local | static_cast<std::uint32_t>(h >> 46));
 }
 
@@ -101,7 +107,7 @@ void ud_device::choose_address() {
 
 void ud_device::choose_group() {
     if (options_.group) group_ = *options_.group;
-    else if (ethernet_) group_ = mapped(group_of(options_.network));
+    else if (ethernet_) group_ = mapped(group_of(options_));
     else group_ = infiniband_group(device_.partition(0, options_.port));
 }
 

@@ -10,6 +10,7 @@
 // Made by main(); handle() on the shard that hears the device's events. Bounds: the queues' depths; link_peers.
 #pragma once
 
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/rdma/ud_link/peers.hh>
 #include <corewire/rdma/verbs/address_handle.hh>
 #include <corewire/rdma/verbs/async_events.hh>
@@ -26,6 +27,7 @@ struct ud_device_options {
     std::uint8_t port = 1;                   ///< of the device; found out from the interface
     unsigned queues = 1;                     ///< shards
     ip_prefix network{};                     ///< the IP network that is spoken here: it has a group of its own
+    std::optional<ipv6_prefix> network6{};   ///< RoCE: instead of an IPv4 network, where there is none
     std::optional<unsigned> gid_index{};     ///< which of the port's addresses is ours; unset: its first of RoCE version 2 and IPv4
     std::optional<ibv_gid> group{};          ///< instead of the one that the network has
     std::uint16_t group_lid = 0;             ///< InfiniBand: the group's LID

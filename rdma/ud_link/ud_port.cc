@@ -125,6 +125,8 @@ bool ud_port::take_in(frame& f, const ibv_wc& c, packet& out) noexcept {
     std::uint32_t size = c.byte_len - grh_size - encapsulation_size;
     std::byte* const payload = at + grh_size + encapsulation_size;
     if (type == static_cast<std::uint16_t>(wire::ether_type::arp) && !translate_arp(payload, size, c)) return false;
+    if (type == static_cast<std::uint16_t>(wire::ether_type::ipv6) && is_discovery({payload, size})) [[unlikely]]
+        size = shrink_discovery({payload, size}, device_->peers(), c.slid);
     std::byte* const ethernet = payload - ethernet_size;
     (to_group ? mac_address::broadcast() : mac_).store(ethernet);
     link_address{c.src_qp, from_to.from}.mac().store(ethernet + 6);

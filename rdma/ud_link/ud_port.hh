@@ -5,12 +5,14 @@
 //                 one doorbell a burst --> send queue --> completion of the last one -> frames go back to the pool
 //
 // Payload is never copied: on the way in the Ethernet header takes the place of what came before it; on the way out the device
-// gathers four constant bytes and what follows the Ethernet header. Only ARP is rewritten (encapsulation.hh). Groups all go to the
+// gathers four constant bytes and what follows the Ethernet header. Only ARP is rewritten (encapsulation.hh), and IPv6's neighbour
+// discovery (discovery.hh). Groups all go to the
 // broadcast group, and the stack above picks its own. A queue pair in error is started again; a link that is down, or a device that is
 // gone, costs packets and is counted, and no more. Bounds: the pool, the depths of the queues, handle_cache.
 #pragma once
 
 #include <corewire/net/port/port.hh>
+#include <corewire/rdma/ud_link/discovery.hh>
 #include <corewire/rdma/ud_link/encapsulation.hh>
 #include <corewire/rdma/ud_link/handle_cache.hh>
 #include <corewire/rdma/ud_link/ud_device.hh>
@@ -85,6 +87,7 @@ private:
     verdict prepare(packet& p, ibv_send_wr& wr, std::uint32_t position) noexcept;
     handle_cache::destination destination_of(mac_address to, std::uint32_t position) noexcept;
     [[gnu::cold]] buffer rewritten_arp(const packet& p) noexcept;
+    [[gnu::cold]] buffer rewritten_discovery(const packet& p) noexcept;
     [[gnu::cold]] bool gather(packet& p) noexcept;
     const std::byte* encapsulation_for(std::uint16_t type) const noexcept;
     std::size_t post(std::span<packet> burst, bool& stop) noexcept;

@@ -84,6 +84,13 @@ ud_port::verdict ud_port::prepare(packet& p, ibv_send_wr& wr, std::uint32_t posi
         if (arp.underlying_frame() == nullptr) return verdict::lost;
         p.head = std::move(arp);
         skip = 0;
+    } else if (type == static_cast<std::uint16_t>(wire::ether_type::ipv6) &&
+               is_discovery(p.head.bytes().subspan(ethernet_size))) [[unlikely]] {
+        buffer message = rewritten_discovery(p);
+        if (message.underlying_frame() == nullptr) return verdict::lost;
+        p.head = std::move(message);
+        p.body.clear();
+        skip = 0;
     }
     const bool inlined = p.size() - skip + encapsulation_size <= inline_limit_;
     const bool reachable = p.head.underlying_frame()->owner == &frames_ &&
@@ -132,6 +139,17 @@ buffer ud_port::rewritten_arp(const packet& p) noexcept {
     }
     buffer b = frames_.allocate_buffer();
     if (b.underlying_frame() != nullptr) out.emit(b.append(link_arp::size));
+    return b;
+}
+
+/// Likewise. Such messages are short and in one piece.
+buffer ud_port::rewritten_discovery(const packet& p) noexcept {
+    buffer b = frames_.allocate_buffer();
+    if (b.underlying_frame() == nullptr || !p.body.empty()) return {};
+    const std::span<std::byte> room{b.mutable_data(), std::min(b.tailroom(), mtu_)};
+    const std::uint32_t size = expand_discovery(p.head.bytes().subspan(ethernet_size), room, device_->peers(), mac_, device_->address());
+    if (size == 0) return {};
+    b.append(size);
     return b;
 }
 

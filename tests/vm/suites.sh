@@ -54,7 +54,12 @@ run 30 $over --connect 10.77.0.2:7 --count 300 --json --statistics
 run 30 $over --connect 10.77.0.2:7 --udp --size 900 --count 300 --json
 run 30 $over --connect 10.77.0.2:7 --connections 16 --pipeline 4 --size 3000 --count 1000 --json
 run 30 $over --connect 10.77.0.3:9 --bulk --size 968 --duration 1 --json --statistics
-for each in $echo $sink; do kill -TERM $each; wait $each || { status=1; echo "vm: cw-echo ended with $?"; }; done
+/usr/bin/ip link set v0 mtu 4200 && /usr/bin/ip link set v1 mtu 4200 # IPv6 needs 1,280 bytes
+cw-echo --net=verbs-ud --device rxe1 --address 2001:db8::2/64 &
+echo6=$!
+sleep 3
+run 30 cw-pingpong --net=verbs-ud --cores pu:1 --device rxe0 --address 2001:db8::1/64 --connect [2001:db8::2]:7 --size 1500 --count 300 --json
+for each in $echo $sink $echo6; do kill -TERM $each; wait $each || { status=1; echo "vm: cw-echo ended with $?"; }; done
 kill -0 $server || { status=1; echo "vm: the server has gone"; }
 kill -9 $server
 echo "vm: over after $(elapsed) s"

@@ -15,8 +15,10 @@ class ud_sockets_world : public socket_suite::world {
 public:
     static constexpr ipv4 first{10, 0, 0, 1}, second{10, 0, 0, 2}, nobody{10, 0, 0, 99};
 
-    ud_sockets_world()
-        : loop_({.clock = &clock_}), a_("fake_a", ipv4(192, 0, 2, 1), first, loop_), b_("fake_b", ipv4(192, 0, 2, 2), second, loop_) {
+    /// `mtu`: of the Ethernet below.
+    explicit ud_sockets_world(std::uint32_t mtu = 1500)
+        : loop_({.clock = &clock_}), a_("fake_a", ipv4(192, 0, 2, 1), first, mtu, loop_),
+          b_("fake_b", ipv4(192, 0, 2, 2), second, mtu, loop_) {
         loop_.attached(reactor::attachment::network) = static_cast<socket_provider*>(b_.stack.get());
     }
     ~ud_sockets_world() override {
@@ -56,8 +58,8 @@ public:
 
 private:
     struct host {
-        host(const std::string& name, ipv4 of_fabric, ipv4 address, reactor& loop)
-            : nic({.name = name, .mac = mac_address(0x02'00'00'00'00'00 | of_fabric.value()), .addresses = {of_fabric}}),
+        host(const std::string& name, ipv4 of_fabric, ipv4 address, std::uint32_t mtu, reactor& loop)
+            : nic({.name = name, .mac = mac_address(0x02'00'00'00'00'00 | of_fabric.value()), .addresses = {of_fabric}, .mtu = mtu}),
               device(std::make_shared<ud_device>(
                   ud_device_options{.device = name, .network = ip_prefix(address, 24), .api = &fake::api()})) {
             auto made = std::make_unique<ud_port>(device, 0);
@@ -65,6 +67,7 @@ private:
             stack_config config;
             config.address = ip_prefix(address, 24);
             config.seed = address.value();
+            if (mtu > 1500) config.ipv6 = ipv6_config{.address = ipv6_prefix(six(address), 64), .duplicate_probes = 0};
             stack = std::make_unique<network_stack>(loop, std::move(made), config);
         }
         fake::nic nic;
@@ -72,9 +75,24 @@ private:
         ud_port* port = nullptr;
         std::unique_ptr<network_stack> stack;
     };
+protected:
+    static ipv6 six(ipv4 a) {
+        ipv6::octet_array octets{0x20, 0x01, 0x0d, 0xb8};
+        octets[15] = static_cast<std::uint8_t>(a.value());
+        return ipv6(octets);
+    }
+
+private:
     virtual_clock clock_;
     reactor loop_;
     host a_, b_;
+};
+
+/// The same over IPv6, on a fabric whose packets are long enough for it.
+class ud_ipv6_world : public ud_sockets_world {
+public:
+    ud_ipv6_world() : ud_sockets_world(2200) {}
+    net_address server_address() override { return six(first); }
 };
 
 } // namespace
@@ -89,6 +107,13 @@ CASE(bulk_arrives_unchanged_both_ways)
 CASE(a_slow_reader_gets_everything)
 CASE(an_allocated_buffer_is_sent)
 CASE(a_gather_write_keeps_the_order)
+CASE(datagrams_echo)
+
+#undef CASE
+#define CASE(name)                                                                                                     \
+    BOOST_FIXTURE_TEST_CASE(name##_over_ipv6, ud_ipv6_world) { run(socket_suite::name(*this)); }
+CASE(one_connection_echoes)
+CASE(bulk_arrives_unchanged_both_ways)
 CASE(datagrams_echo)
 
 BOOST_AUTO_TEST_SUITE_END()
