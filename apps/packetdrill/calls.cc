@@ -204,6 +204,7 @@ outcome calls::receive_message(int fd, msghdr* message, int flags) {
 outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags) {
     std::uint64_t size = 0;
     for (const iovec& v : from) size += v.iov_len;
+    if (s->deferred()) return finish_fast(a, s, from, flags, s->send_with_syn(from));
     std::vector<iovec> rest(from.begin(), from.end());
     std::uint64_t taken = 0;
     const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
@@ -226,11 +227,34 @@ outcome calls::send(int fd, std::span<const iovec> from, int flags) {
 }
 
 outcome calls::send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size) {
-    if ((flags & MSG_FASTOPEN) != 0 && name != nullptr) {
-        const outcome r = connect(fd, name, size);
-        if (r < 0) return r; // without a cookie: as connect(), and the data is the caller's still
-    }
+    if ((flags & MSG_FASTOPEN) != 0 && name != nullptr) return send_fast(fd, from, flags & ~MSG_FASTOPEN, name, size);
     return send(fd, from, flags & ~MSG_FASTOPEN);
+}
+
+/// MSG_FASTOPEN: who does not block hears how much went along in the SYN, or EINPROGRESS; who does waits for the handshake, and all of
+/// the data is sent.
+outcome calls::send_fast(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size) {
+    access a(host_);
+    const auto s = stream(fd);
+    if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+    socket_address to;
+    if (const outcome r = posix::read_name(name, size, s->family(), to); r < 0) return r;
+    return finish_fast(a, s, from, flags, s->connect_and_send(to, from));
+}
+
+outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, outcome went_along) {
+    host_.settle();
+    const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
+    if (!may_wait || (went_along < 0 && went_along != -EINPROGRESS)) return went_along;
+    outcome r = until(a, true, deadline_after(s->settings().send_timeout), [&] { return s->handshake_result(); });
+    if (r == -EAGAIN) return went_along;
+    if (r < 0) return r;
+    std::vector<iovec> rest(from.begin(), from.end());
+    const std::uint64_t taken = went_along > 0 ? static_cast<std::uint64_t>(went_along) : 0;
+    skip(rest, taken);
+    if (rest.empty()) return went_along;
+    r = send_locked(a, s, rest, flags);
+    return r >= 0 ? static_cast<outcome>(taken) + r : taken != 0 ? went_along : r;
 }
 
 outcome calls::send_message(int fd, const msghdr* message, int flags) {

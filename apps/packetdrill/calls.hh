@@ -63,6 +63,10 @@ private:
     outcome on_stream(int fd, Attempt&& attempt);
     std::shared_ptr<posix::stream_socket> stream(int fd) const { return fds_.find_as<posix::stream_socket>(fd); }
     outcome receive_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> into, int flags);
+    /// What is left to do when the SYN has taken `went_along`: who blocks waits for the handshake, and sends the rest.
+    outcome finish_fast(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags,
+                        outcome went_along);
+    outcome send_fast(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size);
     outcome send_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags);
     time_point deadline_after(duration timeout) const { return timeout == duration{0} ? never : host_.now() + timeout; }
     time_point deadline_of(int milliseconds) const;

@@ -26,8 +26,15 @@ network_stack& drill_host::stack(ipv4 hint) {
     port_->set_time(clock_.time);
     stack_ = std::make_unique<network_stack>(*loop_, std::move(device), config);
     stack_->ip().neighbors().set_permanent(gateway, raw_ip_port::peer_mac);
+    apply_settings();
     settle();
     return *stack_;
+}
+
+void drill_host::apply_settings() noexcept {
+    if (stack_ == nullptr) return;
+    if (habits_.fast_open_keys) stack_->tcp().fast_open_secrets() = *habits_.fast_open_keys;
+    stack_->tcp().take_data_without_cookie((habits_.stream.fast_open_allowed & 0x200) != 0);
 }
 
 time_point drill_host::look(access& a) {

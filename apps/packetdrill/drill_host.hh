@@ -40,7 +40,10 @@ public:
 
     const wire_habits& habits() const noexcept { return habits_; }
     /// Settings of the host that scripts change while they run.
-    void read_settings() { habits_.read_settings(); }
+    void read_settings() {
+        habits_.read_settings();
+        apply_settings();
+    }
     time_point now() const noexcept { return clock_.time; }
     /// now(), for a script. Who looks at the clock `spin_limit` times and does nothing else is spinning: it moves a microsecond.
     time_point look(access& a);
@@ -63,6 +66,8 @@ public:
     void let_others_finish(access& a);
 
 private:
+    /// Those that are the stack's.
+    void apply_settings() noexcept;
     static constexpr std::chrono::milliseconds patience_limit{200};
     static constexpr unsigned spin_limit = 1000;
 

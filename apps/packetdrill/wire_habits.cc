@@ -1,8 +1,10 @@
 #include "wire_habits.hh"
 
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,23 @@ void read_number(const char* name, Number& into) {
     if (const auto n = setting(name); !n.empty()) into = static_cast<Number>(std::min<std::uint64_t>(n[0], 255));
 }
 
+/// "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4", and perhaps the older key behind a comma. Each group is a number in the host's order.
+std::optional<tcp::fast_open_keys> keys_of(std::string_view text) {
+    std::array<std::byte, 32> bytes{};
+    std::size_t size = 0;
+    while (!text.empty() && size < bytes.size()) {
+        std::uint32_t group = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), group, 16);
+        if (error != std::errc{}) return std::nullopt;
+        for (unsigned i = 0; i < 4; ++i) bytes[size++] = static_cast<std::byte>(group >> (8 * i)); // Linux: cpu_to_le32
+        text.remove_prefix(std::min<std::size_t>(static_cast<std::size_t>(end - text.data()) + 1, text.size()));
+    }
+    if (size != 16 && size != 32) return std::nullopt;
+    tcp::fast_open_keys keys{.current = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(bytes.data(), 16)), .older = {}};
+    if (size == 32) keys.older = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(bytes.data() + 16, 16));
+    return keys;
+}
+
 template <typename Number>
 Number number_of(std::string_view text, Number otherwise) {
     Number n{};
@@ -51,6 +70,8 @@ void apply(std::string_view word, wire_habits& h) {
     if (name == "settings") h.reads_settings = value != "none";
     if (name == "mtu") h.mtu = std::min(std::max(number_of<std::uint32_t>(value, h.mtu), 576u), 65'535u);
     if (name == "seed") h.stack.seed = number_of<std::uint64_t>(value, 1);
+    if (name == "fast_open") h.stream.fast_open_allowed = number_of<unsigned>(value, h.stream.fast_open_allowed);
+    if (name == "fast_open_key") h.fast_open_keys = keys_of(value);
     if (name == "address") {
         if (const std::optional<ipv4> a = ipv4::parse(value)) h.address = *a;
     }
@@ -98,6 +119,8 @@ void wire_habits::read_settings() {
     if (const auto n = setting("tcp_fin_timeout"); !n.empty()) {
         stream.fin_wait_2 = static_cast<int>(std::min<std::uint64_t>(n[0], 3600));
     }
+    if (const auto n = setting("tcp_fastopen"); !n.empty()) stream.fast_open_allowed = static_cast<unsigned>(n[0]);
+    fast_open_keys = keys_of(word_of_setting("tcp_fastopen_key"));
     const std::string controller = word_of_setting("tcp_congestion_control");
     stream.congestion = controller == "reno" || controller == "dctcp" ? controller : "cubic";
     if (const auto n = setting("tcp_ecn"); !n.empty()) {

@@ -2,7 +2,7 @@
 // host's settings (net.ipv4.tcp_*) name a behaviour that our stack has.
 //
 //     flags: words separated by spaces, commas or colons:
-//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D
+//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D, fast_open=N, fast_open_key=K
 //
 // A plain value; one drill_host's.
 #pragma once
@@ -10,8 +10,10 @@
 #include <corewire/net/posix/stream_settings.hh>
 #include <corewire/net/stack/config.hh>
 #include <corewire/net/stack/tcp_tuning.hh>
+#include <corewire/net/tcp/open/fast_open.hh>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace corewire::packetdrill {
@@ -25,6 +27,8 @@ struct wire_habits {
 
     /// Unknown words are ignored: they may mean something to another stack.
     static wire_habits of(std::string_view flags);
+    std::optional<tcp::fast_open_keys> fast_open_keys{}; ///< net.ipv4.tcp_fastopen_key, where it could be read
+
     /// Reads /proc/sys/net/ipv4 again. Scripts write there, before they start and between two connections.
     void read_settings();
     /// What each connection is told, as the settings are now.

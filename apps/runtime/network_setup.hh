@@ -11,6 +11,7 @@
 #include <corewire/net/port/port.hh>
 #include <corewire/net/socket/orderly_stop.hh>
 #include <corewire/net/stack/config.hh>
+#include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/task/task.hh>
 #include <corewire/reactor/topology/placement.hh>
 
@@ -108,6 +109,7 @@ private:
     std::unique_ptr<ud_network> ud_;
     std::unique_ptr<owned_ports> owned_ports_; ///< with --shared
     std::vector<shard_part> parts_; ///< by shard
+    siphash_key fast_open_key_ = siphash_key::random(); ///< all shards': a client's next connection may reach another
 };
 
 } // namespace corewire

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <netinet/tcp.h>
 
 namespace corewire {
 
@@ -83,6 +84,10 @@ std::unique_ptr<listener_backend> kernel_provider::listen(const socket_address& 
     bind_shared(fd.get(), at);
     apply_options(fd.get(), options.stream); // accepted streams inherit them
     require_congestion(fd.get(), chosen(options.stream.congestion));
+    if (options.fast_open != 0) {
+        const int limit = static_cast<int>(std::min<unsigned>(options.fast_open, 65535));
+        ::setsockopt(fd.get(), IPPROTO_TCP, TCP_FASTOPEN, &limit, sizeof limit); // the sysctl may forbid it: then it is a plain listener
+    }
     const int backlog = static_cast<int>(std::min<unsigned>(options.backlog, 65535));
     if (::listen(fd.get(), backlog) != 0) throw_errno(errno, "listen on " + at.to_string());
     const socket_address local = local_address_of(fd.get());

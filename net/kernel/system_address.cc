@@ -117,6 +117,7 @@ void apply_options(int fd, const tcp_options_set& options, const tcp_options_set
     if (options.send_buffer != defaults.send_buffer) {
         set_option(fd, SOL_SOCKET, SO_SNDBUF, static_cast<int>(std::min<std::uint32_t>(options.send_buffer, 1u << 30)));
     }
+    if (options.fast_open && !before.fast_open) set_option(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
     if (options.user_timeout != before.user_timeout) {
         const auto ms = std::chrono::ceil<std::chrono::milliseconds>(options.user_timeout).count();
         set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::clamp<std::int64_t>(ms, 0, INT32_MAX)));

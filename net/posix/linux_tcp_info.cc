@@ -56,6 +56,7 @@ tcp_info linux_tcp_info(const tcp::tcb& block, time_point) noexcept {
     if (i.timestamps) t.tcpi_options |= TCPI_OPT_TIMESTAMPS;
     if (i.sack) t.tcpi_options |= TCPI_OPT_SACK;
     if (i.scaling) t.tcpi_options |= TCPI_OPT_WSCALE;
+    if (i.data_in_syn) t.tcpi_options |= TCPI_OPT_SYN_DATA;
     t.tcpi_snd_wscale = i.send_scale & 15;
     t.tcpi_rcv_wscale = i.receive_scale & 15;
     t.tcpi_rto = microseconds(i.rto);

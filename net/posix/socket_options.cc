@@ -4,7 +4,9 @@
 #include <corewire/net/posix/stream_socket.hh>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 #include <netinet/in.h>
 #include <optional>
 #include <sys/time.h>
@@ -132,6 +134,7 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         s.congestion = wanted;
         return 0;
     }
+    if (name == TCP_FASTOPEN_KEY) return set_fast_open_key(value, size);
     const std::optional<int> n = int_of(value, size);
     if (!n) return -EINVAL;
     switch (name) {
@@ -177,10 +180,18 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
     case TCP_FASTOPEN:
         if (*n < 0) return -EINVAL;
         s.fast_open = *n;
+        if (listener_ != nullptr) listener_->set_fast_open(s.early_limit(listener_->options().backlog), s.fast_open_without_cookie);
         return 0;
     case TCP_FASTOPEN_CONNECT:
         if (!in_range(*n, 0, 1)) return -EINVAL;
+        if (!s.may_open_fast()) return -EOPNOTSUPP;
+        if (connection_ != nullptr || listener_ != nullptr) return -EINVAL;
         s.fast_open_connect = *n != 0;
+        return 0;
+    case TCP_FASTOPEN_NO_COOKIE:
+        if (!in_range(*n, 0, 1)) return -EINVAL;
+        if (connection_ != nullptr || listener_ != nullptr) return -EINVAL;
+        s.fast_open_without_cookie = *n != 0;
         return 0;
     case TCP_INQ:
         if (!in_range(*n, 0, 1)) return -EINVAL;
@@ -190,6 +201,25 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
     case TCP_THIN_DUPACK: return in_range(*n, 0, 1) ? 0 : -EINVAL;
     default: return -ENOPROTOOPT;
     }
+}
+
+/// 16 bytes, or 32: the key and the one before it, which is still good. The stack's, for all its listeners.
+outcome stream_socket::set_fast_open_key(const void* value, socklen_t size) {
+    if (value == nullptr || (size != 16 && size != 32)) return -EINVAL;
+    const auto* at = static_cast<const std::byte*>(value);
+    tcp::fast_open_keys& keys = stack_.tcp().fast_open_secrets();
+    keys.current = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(at, 16));
+    keys.older.reset();
+    if (size == 32) keys.older = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(at + 16, 16));
+    return 0;
+}
+
+outcome stream_socket::get_fast_open_key(void* value, socklen_t* size) const {
+    const tcp::fast_open_keys& keys = stack_.tcp().fast_open_secrets();
+    std::array<std::byte, 32> bytes;
+    tcp::fast_open_keys::bytes_of(keys.current, std::span<std::byte, 16>(bytes.data(), 16));
+    if (keys.older) tcp::fast_open_keys::bytes_of(*keys.older, std::span<std::byte, 16>(bytes.data() + 16, 16));
+    return give(bytes.data(), keys.older ? 32 : 16, value, size);
 }
 
 outcome stream_socket::set_ip_option(int name, const void* value, socklen_t size) {
@@ -288,6 +318,8 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_NOTSENT_LOWAT: return give_int(static_cast<int>(s.unsent_low_water), value, size);
     case TCP_FASTOPEN: return give_int(s.fast_open, value, size);
     case TCP_FASTOPEN_CONNECT: return give_int(s.fast_open_connect, value, size);
+    case TCP_FASTOPEN_NO_COOKIE: return give_int(s.fast_open_without_cookie, value, size);
+    case TCP_FASTOPEN_KEY: return get_fast_open_key(value, size);
     case TCP_INQ: return give_int(s.inquire, value, size);
     case TCP_THIN_LINEAR_TIMEOUTS:
     case TCP_THIN_DUPACK: return give_int(0, value, size);

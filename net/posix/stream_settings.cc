@@ -25,6 +25,7 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     // Half of a buffer is window, the other half what keeping it costs (tcp_adv_win_scale = 1).
     p.receive_growth_limit = receive_buffer_set ? 0 : receive_buffer_most / 2;
     p.send_growth_limit = send_buffer_set ? 0 : send_buffer_most / 2;
+    p.fast_open_without_cookie = fast_open_without_cookie || (fast_open_allowed & 4) != 0;
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
     p.congestion = congestion == "reno" ? tcp::reno_congestion : congestion == "dctcp" ? tcp::dctcp_congestion : tcp::cubic_congestion;
     p.ecn = opened_here ? ecn_offered : ecn_accepted;

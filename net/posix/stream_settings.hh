@@ -38,8 +38,19 @@ struct stream_settings {
     std::uint32_t window_clamp = 0;
     std::uint32_t user_timeout = 0;         ///< milliseconds
     std::uint32_t unsent_low_water = ~std::uint32_t{0}; ///< TCP_NOTSENT_LOWAT, bytes
-    int fast_open = 0;                      ///< length of the queue
+    int fast_open = 0;                      ///< length of the queue; its listener takes data in SYNs (RFC 7413)
     bool fast_open_connect = false;
+    bool fast_open_without_cookie = false;  ///< TCP_FASTOPEN_NO_COOKIE
+    /// net.ipv4.tcp_fastopen: as clients (1), as servers (2), without a cookie as clients (4) and as servers (0x200), every
+    /// listener (0x400).
+    unsigned fast_open_allowed = 1;
+    bool may_open_fast() const noexcept { return (fast_open_allowed & 1) != 0; }
+    /// How many a listener with this backlog may accept early.
+    unsigned early_limit(unsigned backlog) const noexcept {
+        if ((fast_open_allowed & 2) == 0) return 0;
+        if (fast_open == 0 && (fast_open_allowed & 0x400) != 0) return backlog;
+        return static_cast<unsigned>(fast_open);
+    }
     bool inquire = false;                   ///< TCP_INQ
     std::string congestion = "cubic";
     bool ecn_offered = false;               ///< RFC 3168, when we open

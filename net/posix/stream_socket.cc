@@ -78,6 +78,7 @@ outcome stream_socket::listen(int backlog) {
         return -e.code().value();
     }
     listener_->set_tuning(tuning(false));
+    listener_->set_fast_open(settings_.early_limit(limit), settings_.fast_open_without_cookie);
     return 0;
 }
 
@@ -85,20 +86,68 @@ outcome stream_socket::connect(const socket_address& to) {
     if (listener_ != nullptr) return -EISCONN;
     if (connection_ != nullptr) {
         if (told_connected_) return -EISCONN;
-        if (in_handshake()) return -EALREADY;
-        if (peek_error() == std::errc{}) {
-            told_connected_ = true;
-            return 0;
-        }
-        const std::errc why = take_error();
-        connection_.reset();
-        error_told_ = false;
-        return failed(why != std::errc{} ? why : std::errc::connection_aborted);
+        return in_handshake() ? -EALREADY : handshake_result();
     }
     if (pending_error_ != std::errc{}) return failed(std::exchange(pending_error_, std::errc{}));
+    const bool fast = settings_.fast_open_connect && settings_.may_open_fast();
+    const outcome r = begin_to_connect(to, fast);
+    if (r != -EINPROGRESS || !deferred()) return r;
+    told_connected_ = true; // the first write opens it
+    return 0;
+}
+
+outcome stream_socket::connect_and_send(const socket_address& to, std::span<const iovec> from) {
+    if (!settings_.may_open_fast()) return -EOPNOTSUPP;
+    if (listener_ != nullptr) return -EISCONN;
+    if (connection_ != nullptr && !deferred()) return told_connected_ ? -EISCONN : connect(to);
+    if (connection_ == nullptr) {
+        const outcome r = begin_to_connect(to, true);
+        if (r != -EINPROGRESS || !deferred()) return r;
+    }
+    return send_with_syn(from);
+}
+
+outcome stream_socket::handshake_result() {
+    if (in_handshake()) return -EAGAIN;
+    if (peek_error() == std::errc{} && connection_ != nullptr) {
+        told_connected_ = true;
+        return 0;
+    }
+    const std::errc why = take_error();
+    connection_.reset();
+    told_connected_ = error_told_ = false;
+    return failed(why != std::errc{} ? why : std::errc::connection_aborted);
+}
+
+outcome stream_socket::send_with_syn(std::span<const iovec> from) {
+    tcp_connection& c = *connection();
+    const std::uint32_t most = c.tcb.fast_open_room(); // what does not go along is the caller's still
+    std::uint64_t taken = 0;
+    for (const iovec& v : from) {
+        if (v.iov_len == 0 || taken == most) continue;
+        write_now op;
+        op.borrowed = {static_cast<const std::byte*>(v.iov_base), std::min<std::size_t>(v.iov_len, most - taken)};
+        const std::size_t wanted = op.borrowed.size();
+        if (!connection_->start_write(op)) connection_->cancel(op);
+        if (op.error != std::errc{}) break;
+        taken += wanted - op.borrowed.size();
+    }
+    c.tcb.hurry_syn();
+    stack_.tcp().mark_dirty(c);
+    return taken != 0 ? static_cast<outcome>(taken) : -EINPROGRESS;
+}
+
+bool stream_socket::deferred() const {
+    const tcp_connection* const c = connection();
+    return c != nullptr && c->tcb.waits_for_data();
+}
+
+outcome stream_socket::begin_to_connect(const socket_address& to, bool fast) {
+    tcp_options_set options = settings_.for_backend();
+    options.fast_open = fast;
     try {
         tcp_connection& c = stack_.tcp().open(stack_.address(), is_bound_ ? bound_.port : std::uint16_t{0}, to.v4(), to.port,
-                                              settings_.for_backend(), tuning(true));
+                                              options, tuning(true));
         connection_ = std::make_unique<stack_tcp_socket>(c);
     } catch (const std::system_error& e) {
         return -e.code().value();
@@ -108,7 +157,8 @@ outcome stream_socket::connect(const socket_address& to) {
 
 bool stream_socket::in_handshake() const {
     const tcp_connection* const c = connection();
-    return c != nullptr && (c->tcb.state() == tcp::tcp_state::syn_sent || c->tcb.state() == tcp::tcp_state::syn_received);
+    if (c == nullptr || c->tcb.serving_early()) return false;
+    return c->tcb.state() == tcp::tcp_state::syn_sent || c->tcb.state() == tcp::tcp_state::syn_received;
 }
 
 outcome stream_socket::accept(std::unique_ptr<stream_socket>& accepted) {
@@ -147,7 +197,10 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
         return -ENOTCONN;
     }
-    if (in_handshake()) return -EAGAIN;
+    if (in_handshake()) {
+        if (deferred()) c->tcb.hurry_syn(), stack_.tcp().mark_dirty(*c);
+        return -EAGAIN;
+    }
     if ((flags & MSG_OOB) != 0) return -EINVAL; // urgent data stays in line (docs/rfc/9293.md)
     const std::uint64_t wanted = total_size(into);
     if ((flags & MSG_PEEK) != 0) {
@@ -188,7 +241,8 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
         return -EPIPE;
     }
-    if (in_handshake() && !told_connected_) return -EAGAIN;
+    if (deferred()) return send_with_syn(from);
+    if (in_handshake()) return -EAGAIN;
     if ((flags & MSG_OOB) != 0) flags &= ~MSG_OOB; // urgent data travels in line
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (writing_shut_ || c->tcb.state() == tcp::tcp_state::closed) return -EPIPE;
@@ -257,6 +311,7 @@ unsigned stream_socket::events() const {
     if (listener_ != nullptr) return listener_->ready() != 0 ? POLLIN | POLLRDNORM : 0u;
     const tcp_connection* const c = connection();
     if (c == nullptr) return POLLOUT | POLLWRNORM | POLLHUP | (pending_error_ != std::errc{} ? POLLERR : 0u);
+    if (deferred()) return POLLOUT | POLLWRNORM;
     if (in_handshake()) return 0;
     const tcp::tcb& t = c->tcb;
     const bool dead = t.state() == tcp::tcp_state::closed;

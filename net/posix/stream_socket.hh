@@ -30,6 +30,9 @@ public:
     outcome bind(const socket_address& at);
     outcome listen(int backlog);
     outcome connect(const socket_address& to);
+    /// MSG_FASTOPEN (RFC 7413): connect() and send() in one. Bytes of `from` that went along in the SYN, or are taken for later; else
+    /// -EINPROGRESS: the SYN asks for a cookie, and takes nothing.
+    outcome connect_and_send(const socket_address& to, std::span<const iovec> from);
     /// A connection whose handshake is done; -EAGAIN, -EINVAL if not listening.
     outcome accept(std::unique_ptr<stream_socket>& accepted);
     outcome receive(std::span<const iovec> into, int flags);
@@ -48,6 +51,12 @@ public:
     std::uint64_t edges() const override;
 
     int family() const noexcept { return family_; }
+    /// How its handshake ended: 0, or why it failed, told once; -EAGAIN: it has not.
+    outcome handshake_result();
+    /// deferred(): the SYN goes now, and takes of `from` what it returns; or -EINPROGRESS.
+    outcome send_with_syn(std::span<const iovec> from);
+    /// Its SYN waits for the first write.
+    bool deferred() const;
     bool connecting() const noexcept { return connection_ != nullptr && !told_connected_; }
     /// Handshake still under way.
     bool in_handshake() const;
@@ -69,6 +78,9 @@ private:
     void apply_settings();
     outcome set_socket_option(int name, const void* value, socklen_t size);
     outcome set_tcp_option(int name, const void* value, socklen_t size);
+    outcome begin_to_connect(const socket_address& to, bool fast);
+    outcome set_fast_open_key(const void* value, socklen_t size);
+    outcome get_fast_open_key(void* value, socklen_t* size) const;
     outcome set_ip_option(int name, const void* value, socklen_t size);
     outcome get_tcp_option(int name, void* value, socklen_t* size);
     std::uint32_t unsent() const;

@@ -132,6 +132,9 @@ struct tcp_options_set {
     duration advertised_user_timeout{0};
     /// For how long a closed connection waits for its peer's FIN (TCP_LINGER2); 0: as the provider has it; below 0: not at all.
     duration fin_wait_2{0};
+    /// connect(): Fast Open (RFC 7413, TCP_FASTOPEN_CONNECT). To a server that has given a cookie before, connect() returns at once, and
+    /// what is written first travels in the SYN; it may arrive twice, so it must be a question that does no harm then.
+    bool fast_open = false;
     bool reset_on_close = false;                ///< destroying the stream resets the connection (SO_LINGER with no time)
     /// Bytes a second that are sent at most; data then leaves evenly (SO_MAX_PACING_RATE). All ones: no cap.
     std::uint64_t max_pacing_rate = ~std::uint64_t{0};
@@ -204,6 +207,7 @@ public:
 struct listen_options {
     unsigned backlog = 1024;      ///< connections waiting for accept(), and half-open ones, each
     tcp_options_set stream{};     ///< what accepted streams start with
+    unsigned fast_open = 0;       ///< Fast Open (RFC 7413): connections accepted before their handshake is done, at most; 0: none
 };
 
 struct udp_options {

@@ -38,6 +38,9 @@ struct stack_config {
     std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
     std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. Not in shared mode
     tcp::parameters tcp{};           ///< what connections start with
+    /// Fast Open's secret for cookies (RFC 7413 4.1.2); without one, it is drawn. Shards behind one address need the same.
+    std::optional<siphash_key> fast_open_key{};
+    bool fast_open_without_cookie = false; ///< data in a SYN is taken from anybody: for closed networks only
     /// Buffers that nobody has chosen a size for grow by themselves, so far each, as the path needs them (0: not at all), and by so much
     /// all together (0: a quarter of the pool's memory).
     std::uint32_t largest_receive_buffer = 8u << 20;
@@ -78,6 +81,7 @@ struct stack_statistics {
     std::uint64_t tcp_resets_sent = 0, tcp_no_connection = 0, tcp_backlog_full = 0, tcp_cookies_sent = 0;
     std::uint64_t tcp_cookies_accepted = 0, tcp_cookies_rejected = 0, tcp_connection_limit = 0;
     std::uint64_t tcp_segments_in = 0, tcp_segments_out = 0;
+    std::uint64_t tcp_fast_open_accepted = 0, tcp_fast_open_bad_cookie = 0, tcp_fast_open_full = 0, tcp_fast_open_asked = 0;
 };
 
 } // namespace corewire

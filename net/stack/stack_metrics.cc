@@ -147,6 +147,11 @@ void register_tcp(metric_group& group, const stack_statistics& s) {
                   metric_label("outcome", "accepted"));
     group.counter("corewire_tcp_cookies_total", "SYN cookies, by what became of them.", s.tcp_cookies_rejected,
                   metric_label("outcome", "rejected"));
+    constexpr const char* fast_open = "SYNs with Fast Open (RFC 7413), by what became of them.";
+    group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_accepted, metric_label("outcome", "accepted"));
+    group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_asked, metric_label("outcome", "cookie_given"));
+    group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_bad_cookie, metric_label("outcome", "bad_cookie"));
+    group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_full, metric_label("outcome", "limit"));
     register_drops(group, "tcp", {{"malformed", s.malformed_tcp},
                                   {"bad_checksum", s.bad_tcp_checksum},
                                   {"no_connection", s.tcp_no_connection},

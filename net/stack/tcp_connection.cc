@@ -34,8 +34,14 @@ bool tcp_connection::start_read(read_operation& op) noexcept {
         op.error = why;
         return true;
     }
+    if (tcb.waits_for_data()) [[unlikely]] hurry(); // nothing is written: the SYN goes without
     reader_ = &op;
     return false;
+}
+
+void tcp_connection::hurry() noexcept {
+    tcb.hurry_syn();
+    layer_.mark_dirty(*this);
 }
 
 /// Apart from start_read(), which nearly always finds nothing and waits.
@@ -93,7 +99,7 @@ bool tcp_connection::start_write(write_operation& op) noexcept {
 }
 
 bool tcp_connection::start_connected(plain_operation& op) noexcept {
-    if (connected_) return true;
+    if (connected_ || tcb.waits_for_data()) return true; // the first write opens it (RFC 7413)
     if (const std::errc why = failure(); why != std::errc{}) {
         op.error = why;
         return true;
@@ -141,7 +147,7 @@ void tcp_connection::cancel(socket_operation& op) noexcept {
 
 std::errc tcp_connection::shutdown() noexcept {
     if (const std::errc why = failure(); why != std::errc{}) return why;
-    if (!connected_) return std::errc::not_connected;
+    if (!connected_ && !early()) return std::errc::not_connected;
     if (shut_down_) return {};
     shut_down_ = true;
     tcb.shutdown_send();
@@ -224,7 +230,13 @@ void tcp_connection::settle_read() noexcept {
     if (has(events, event::established)) {
         connected_ = true;
         finish(connecting_);
-        if (listener_ != nullptr) layer_.on_established(*this);
+        if (early_listener_ != nullptr) {
+            layer_.on_early_established(*this);
+        } else if (listener_ != nullptr) {
+            layer_.on_established(*this);
+        } else if (opened_here_) {
+            layer_.learn_fast_open(*this);
+        }
     }
     if (has(events, event::all_acknowledged) && draining_ != nullptr && tcb.all_acknowledged()) finish(draining_);
     if (has(events, event::reset | event::timed_out)) fail_all(failure());

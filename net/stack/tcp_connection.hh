@@ -74,6 +74,8 @@ public:
     void end_waits(time_point now, ended_waits which) noexcept;
     bool orphaned() const noexcept { return !has_user_; }
     void adopt() noexcept { has_user_ = true; }
+    /// In use before its handshake is done (RFC 7413).
+    bool early() const noexcept { return tcb.serving_early() || tcb.fast_open().syn_data != 0 || tcb.waits_for_data(); }
     tcp_layer& layer() noexcept { return layer_; }
     /// Forward progress since the last call says that the next hop is there (RFC 4861 7.3.1). Called when the timer fires,
     /// which a busy connection's does many times a second, so that it costs nothing per packet.
@@ -90,6 +92,7 @@ private:
         tcp_connection* owner;
         explicit wake_timer(tcp_connection* c) noexcept;
     };
+    void hurry() noexcept;
     void settle_read() noexcept;
     void react_to_the_rest(tcp::event events) noexcept;
     bool take_write(write_operation& op) noexcept;
@@ -103,6 +106,7 @@ private:
     wake_timer wake_;
     tcp_listen_socket* listener_ = nullptr; ///< whose backlog it counts in, until accepted
     tcp::seq_number confirmed_at_; ///< SND.UNA at the last confirm_neighbor()
+    tcp_listen_socket* early_listener_ = nullptr; ///< whose limit on Fast Open it counts in, until its handshake is done
     bool half_open_ = false;  ///< counts in the listener's half-open ones
     bool has_user_ = false;
     bool connected_ = false;

@@ -44,6 +44,8 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
       ports_({random_.next(), random_.next()}, {random_.next(), random_.next()}), challenges_(random_.next()),
       budget_(config.buffer_growth != 0 ? config.buffer_growth : std::uint64_t{pool.count()} * pool.frame_size() / 4) {
     for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
+    no_cookie_needed_ = config.fast_open_without_cookie;
+    fast_open_keys_.current = config.fast_open_key ? *config.fast_open_key : siphash_key{random_.next(), random_.next()};
     dead_.reserve(64);
 }
 
@@ -195,7 +197,7 @@ void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::
             if (!s.has(tcp_flags::syn) && (on_cookie(now, listener, flow, s, p) || listener.cookie_is_out(now))) break;
             send_reset(flow, s);
             break;
-        case tcp::listen_verdict::open: on_syn(now, listener, flow, s); break;
+        case tcp::listen_verdict::open: on_syn(now, listener, flow, s, p); break;
         }
         return;
     }
@@ -203,7 +205,7 @@ void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::
     send_reset(flow, s);
 }
 
-void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s) {
+void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p) {
     // A SYN from an address that many hosts share can't open anything (RFC 9293 3.9.2.3, MUST-63).
     if (!flow.remote.is_unicast() || flow.remote_port == 0) return;
     if (!listener.room_for_half_open() || !listener.room_for_ready() || connections() >= table_.limit() * 3 / 4) {
@@ -215,10 +217,16 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
     const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536};
     const tcp::seq_number iss = listener.cookie_is_out(now) ? tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss)
                                                             : tcp::initial_sequence_number(isn_key_, now, tuple_of(flow));
-    tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s},
+    const tcp::fast_open_answer fast_open = judge_fast_open(now, listener, flow, s);
+    tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s, fast_open},
                                                         parameters_for(listener.options().stream, flow.remote, listener.tuning())));
     if (c == nullptr) return;
     claim_port_for(*c);
+    if (fast_open.take_data) {
+        open_early(listener, *c, p);
+        mark_dirty(*c);
+        return;
+    }
     c->listener_ = &listener;
     c->half_open_ = true;
     listener.count_half_open(+1);
@@ -382,6 +390,10 @@ void tcp_layer::on_routes_changed() noexcept {
     }
     if (last_found_ == &c) last_found_ = nullptr;
     c.wake_.cancel();
+    if (c.early_listener_ != nullptr) {
+        if (c.tcb.error() == std::errc::connection_reset) c.early_listener_->on_early_reset(now());
+        on_early_established(c);
+    }
     if (c.listener_ != nullptr) {
         if (c.half_open_) c.listener_->count_half_open(-1);
         c.listener_->forget(c);
@@ -474,7 +486,10 @@ tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& 
         flow.local_port = *port;
     }
     const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(flow));
-    tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::active_open{iss}, parameters_for(options, flow.remote, tuning)));
+    const tcp::parameters p = parameters_for(options, flow.remote, tuning);
+    tcp::active_open how{.iss = iss};
+    if (options.fast_open) how.fast_open = request_fast_open(now, flow.remote, p);
+    tcp_connection* c = add_connection(flow, tcp::tcb(now, how, p));
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     c->opened_here_ = true;
     if (config_.share != nullptr) {
@@ -536,6 +551,7 @@ void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
     }
     if (removed != 0 && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, port);
     for_each_connection([&](tcp_connection& c) {
+        if (c.early_listener_ == &listener) on_early_established(c);
         if (c.listener_ != &listener) return;
         if (c.half_open_) listener.count_half_open(-1);
         listener.forget(c);

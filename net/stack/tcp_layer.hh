@@ -15,6 +15,7 @@
 #include <corewire/net/stack/tcp_tuning.hh>
 #include <corewire/net/tcp/guard/buffer_budget.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
+#include <corewire/net/tcp/open/fast_open.hh>
 #include <corewire/net/tcp/open/port_selection.hh>
 #include <corewire/net/wire/icmp.hh>
 
@@ -65,6 +66,11 @@ public:
     }
     /// `wanted`, or a free one if that is 0.
     std::uint16_t choose_listen_port(std::uint16_t wanted);
+    /// Whether a connection to this server would take data along in its SYN (RFC 7413).
+    bool knows_fast_open(const net_address& server) const noexcept;
+    tcp::fast_open_keys& fast_open_secrets() noexcept { return fast_open_keys_; }
+    /// From now on: data in a SYN is taken without a cookie.
+    void take_data_without_cookie(bool on) noexcept { no_cookie_needed_ = on; }
     /// Throws EADDRINUSE.
     void add_listener(tcp_listen_socket& listener);
     void remove_listener(tcp_listen_socket& listener) noexcept;
@@ -78,6 +84,9 @@ public:
     void on_wake(tcp_connection& c) noexcept;
     void on_established(tcp_connection& c) noexcept;
     void on_closed(tcp_connection& c) noexcept;
+    /// Fast Open: the handshake of one that is in use already is done; and of one of ours, which has told about its server.
+    void on_early_established(tcp_connection& c) noexcept;
+    void learn_fast_open(tcp_connection& c) noexcept;
     /// The pool was empty: the connection's writer is tried again when frames have come home.
     void wait_for_frames(tcp_connection& c) noexcept;
     frame_pool& pool() noexcept { return pool_; }
@@ -122,7 +131,10 @@ private:
     void take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p);
-    void on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
+    void on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p);
+    tcp::fast_open_answer judge_fast_open(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
+    tcp::fast_open_request request_fast_open(time_point now, const net_address& server, const tcp::parameters& p);
+    void open_early(tcp_listen_socket& listener, tcp_connection& c, packet& p);
     bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p);
     void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
     tcp_connection* find(const plain_frame& frame) noexcept;
@@ -183,6 +195,9 @@ private:
     std::function<bool(const flow_name&)> is_home_;
     siphash_key isn_key_;
     siphash_key cookie_key_;
+    tcp::fast_open_keys fast_open_keys_;
+    tcp::fast_open_cache fast_open_servers_;
+    bool no_cookie_needed_ = false;
     random_generator random_;
     tcp::port_selector ports_;
     tcp::challenge_limiter challenges_;

@@ -46,6 +46,11 @@ bool tcp_listen_socket::on_established(tcp_connection& c) noexcept {
     return true;
 }
 
+bool tcp_listen_socket::room_for_early(time_point now) noexcept {
+    std::erase_if(early_resets_, [&](time_point until) { return until <= now; });
+    return early_ + early_resets_.size() < options_.fast_open;
+}
+
 void tcp_listen_socket::forget(tcp_connection& c) noexcept {
     auto& hook = static_cast<accept_hook&>(c);
     if (!hook.linked()) return;

@@ -7,6 +7,8 @@
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_tuning.hh>
 
+#include <vector>
+
 namespace corewire {
 
 class tcp_listen_socket final : public listener_backend {
@@ -27,6 +29,17 @@ public:
     void set_backlog(unsigned backlog) noexcept { options_.backlog = backlog; }
     bool room_for_half_open() const noexcept { return half_open_ < options_.backlog; }
     bool room_for_ready() const noexcept { return ready_count_ < options_.backlog; }
+    // ---- Fast Open (RFC 7413): connections that a SYN's cookie has opened, and whose handshake is not done ----
+    void set_fast_open(unsigned limit, bool without_cookie = false) noexcept {
+        options_.fast_open = limit;
+        without_cookie_ = without_cookie;
+    }
+    bool tuned_without_cookie() const noexcept { return without_cookie_; }
+    /// Whether one more may be opened (5.1: those that were reset count for a while longer, or the limit would be none).
+    bool room_for_early(time_point now) noexcept;
+    unsigned early() const noexcept { return early_; }
+    void count_early(int change) noexcept { early_ += static_cast<unsigned>(change); }
+    void on_early_reset(time_point now) { early_resets_.push_back(now + early_reset_counts); }
     /// For a while after a cookie the rest of a first flight may come before, or without, the segment that proves it good: to
     /// be dropped, not reset; the peer sends it again.
     void gave_cookie(time_point now) noexcept { cookie_until_ = now + cookie_patience; }
@@ -49,7 +62,11 @@ private:
     tcp_tuning tuning_;
     static constexpr duration cookie_patience = std::chrono::seconds{10}; ///< three retransmissions of the peer
     time_point cookie_until_{};
+    static constexpr duration early_reset_counts = std::chrono::seconds{60};
+    bool without_cookie_ = false;
     unsigned half_open_ = 0;
+    unsigned early_ = 0;
+    std::vector<time_point> early_resets_; ///< until when each counts; at most the limit
     std::size_t ready_count_ = 0;
     std::uint64_t arrivals_ = 0;
     intrusive_list<accept_hook> ready_;

@@ -8,6 +8,7 @@
 #include <corewire/net/tcp/guard/challenge_ack.hh>
 #include <corewire/net/tcp/info.hh>
 #include <corewire/net/tcp/lifecycle.hh>
+#include <corewire/net/tcp/open/fast_open.hh>
 #include <corewire/net/tcp/parameters.hh>
 #include <corewire/net/tcp/receive/receiver.hh>
 #include <corewire/net/tcp/segment.hh>
@@ -24,6 +25,21 @@ struct pending_reset {
     bool with_ack = false;
     seq_number seq;
     seq_number ack;
+};
+
+/// Fast Open (RFC 7413) in the handshake of one connection. Nothing of it counts afterwards, but to those who ask how it went.
+struct fast_open_state {
+    bool asked = false;           ///< our SYN has the option, with `cookie` or without
+    bool without_cookie = false;  ///< our SYN takes data along without the option
+    bool waits_for_data = false;  ///< our SYN waits for the first write: it has a cookie, and could take data along
+    bool give_cookie = false;     ///< our SYN-ACK hands `cookie` out
+    bool serving = false;         ///< opened by a good cookie, in SYN-RECEIVED: data flows both ways already
+    bool syn_lost = false;        ///< the SYN had to be repeated, without the option, before it was answered
+    bool answered = false;        ///< the SYN-ACK brought a cookie: it is in `cookie` now
+    bool data_acked = false;      ///< the data in our SYN, or in the peer's, was taken
+    std::uint16_t peer_mss = 0;
+    std::uint32_t syn_data = 0;   ///< bytes that our SYN took along
+    fast_open_cookie cookie;
 };
 
 struct control_block {
@@ -53,12 +69,19 @@ struct control_block {
     time_point challenged{};      ///< when an out-of-window segment was last answered
     seq_number irs;               ///< the peer's initial number
     pending_reset reset;
+    fast_open_state fast_open;
     std::errc error{};
     std::errc soft_error{};       ///< what ICMP said last
     counters_on_demand count;
     budget_share share;           ///< what its buffers have grown by
     parameters options;
 
+    /// Bytes that our SYN may take along: what fits beside any options, and into what the peer is known to take (RFC 7413 4.2.1).
+    std::uint32_t syn_room() const noexcept {
+        if (!fast_open.without_cookie && (!fast_open.asked || fast_open.cookie.empty())) return 0;
+        const std::uint32_t segment = std::min<std::uint32_t>(options.mss, fast_open.peer_mss != 0 ? fast_open.peer_mss : 536);
+        return segment - std::min<std::uint32_t>(segment, wire::tcp_options::max_size);
+    }
     void move(transition t) noexcept { state = next_state(state, t); }
     void check_invariants() const;
 };

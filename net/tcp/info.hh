@@ -87,6 +87,7 @@ struct connection_info {
     bool sack = false;
     bool ecn = false;
     bool scaling = false;
+    bool data_in_syn = false;      ///< a SYN took data along, ours or the peer's, and it was taken (RFC 7413)
     bool recovering = false;       ///< fast recovery, or repair after a time-out
     bool timed_out = false;        ///< repair after a time-out
     bool disordered = false;       ///< SACKed bytes or duplicate ACKs, and no loss found yet

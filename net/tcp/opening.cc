@@ -27,6 +27,11 @@ void begin_receiving(control_block& c, seq_number irs) noexcept {
 tcb::tcb(time_point now, const active_open& how, const parameters& p) : c_(p) {
     begin(c_, how.iss, now);
     c_.state = tcp_state::syn_sent;
+    c_.fast_open.asked = how.fast_open.asked;
+    c_.fast_open.cookie = how.fast_open.cookie;
+    c_.fast_open.peer_mss = how.fast_open.peer_mss;
+    c_.fast_open.without_cookie = how.fast_open.without_cookie;
+    c_.fast_open.waits_for_data = c_.syn_room() != 0;
     c_.syn_wanted = c_.output_wanted = true;
 }
 
@@ -38,7 +43,28 @@ tcb::tcb(time_point now, const passive_open& how, const parameters& p) : c_(p) {
     agree_on_options(c_, how.syn.options, now);
     if (p.ecn && how.syn.has(tcp_flags::ece) && how.syn.has(tcp_flags::cwr)) begin_ecn(c_);
     c_.sending.take_window(how.syn.window, how.syn.seq, how.iss); // never scaled in a SYN (RFC 7323 2.2)
+    c_.fast_open.give_cookie = how.fast_open.give_cookie;
+    c_.fast_open.cookie = how.fast_open.cookie;
     c_.syn_wanted = c_.output_wanted = true;
+}
+
+event tcb::take_syn_data(buffer& head, buffer& body) noexcept {
+    receiver& r = c_.receiving;
+    const std::uint32_t size = head.size() + body.size();
+    c_.fast_open.serving = true;
+    r.window.advertise_unscaled(r.next); // as if it had been promised: it is there
+    if (size == 0 || size > r.room() || !r.queue.has_room()) return event::none; // the SYN-ACK says that it was not taken
+    r.queue.push(std::move(head));
+    r.queue.push(std::move(body));
+    r.next += size;
+    r.bytes += size;
+    c_.fast_open.data_acked = true;
+    return event::readable;
+}
+
+void tcb::hurry_syn() noexcept {
+    c_.fast_open.waits_for_data = false;
+    if (c_.syn_wanted) c_.output_wanted = true;
 }
 
 tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
@@ -93,10 +119,35 @@ void begin_ecn(control_block& c) noexcept {
     c.ecn.reduced_until = c.sending.una;
 }
 
+namespace {
+
+/// What was sent beside the SYN or before its acknowledgement (RFC 7413). Of the data in our SYN, what the SYN-ACK does not acknowledge
+/// counts as never sent (4.2.1). What a server sent in SYN-RECEIVED is in flight.
+void settle_syn_data(control_block& c, arrival& a) noexcept {
+    sender& s = c.sending;
+    if (c.fast_open.serving) {
+        delivery of_syn = expected_delivery(c, a.now);
+        s.board.acknowledge(s.una, of_syn);
+        c.fast_open.serving = false;
+        return;
+    }
+    if (s.max != s.una) {
+        const seq_number taken = later(s.una, earlier(a.seg.ack, s.max));
+        c.fast_open.data_acked = taken == s.max;
+        s.una = s.next = s.max = taken;
+        s.small_end = s.limited_until = s.last_start = taken;
+        if (s.queue.acknowledge(taken)) a.events |= event::writable;
+        if (s.queue.size() == 0) a.events |= event::all_acknowledged;
+    }
+    s.board.start(s.una);
+}
+
+} // namespace
+
 void establish(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     s.una = s.una + 1;
-    s.board.start(s.una);
+    settle_syn_data(c, a);
     s.losses.start(s.una);
     s.attempts = 0;
     s.waiting_for = awaited::nothing;
@@ -110,7 +161,8 @@ void establish(control_block& c, arrival& a) noexcept {
     }
     s.rto.reset_back_off();
     if (s.paced) s.set_pace(c.options); // the round trip is known now
-    s.progress = a.now;
+    s.progress = s.window_used_at = a.now;
+    if (s.anything_outstanding()) arm_retransmission(c, a.now);
     c.move(transition::handshake_done);
     if (s.fin_queued) c.move(transition::fin_sent);
     if (c.options.keepalive) c.timers.arm(timer_slot::keepalive, a.now + c.options.keepalive_idle);

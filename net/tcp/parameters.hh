@@ -37,6 +37,7 @@ struct parameters {
     bool timestamps = true;      ///< RFC 7323
     bool sack = true;            ///< RFC 2018
     bool window_scaling = true;  ///< RFC 7323
+    bool fast_open_without_cookie = false; ///< a SYN takes data along though the peer never gave a cookie (RFC 7413): for closed networks
     bool ecn = false;            ///< RFC 3168: offered when we open, agreed to when the peer offers
     bool tail_loss_probe = true; ///< RFC 8985 7
     bool restart_after_idle = true; ///< cwnd falls back to the initial window after an idle time-out (RFC 5681 4.1)

@@ -80,6 +80,7 @@ connection_info tcb::info() const noexcept {
         .sack = s.sack,
         .ecn = c_.ecn.on,
         .scaling = c_.scaling,
+        .data_in_syn = c_.fast_open.data_acked,
         .recovering = s.repair.phase != recovery_phase::open,
         .timed_out = s.repair.phase == recovery_phase::timeout,
         .disordered = s.board.sacked() != 0 || s.repair.duplicates != 0,

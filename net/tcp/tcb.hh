@@ -27,10 +27,12 @@ namespace corewire::tcp {
 /// How a connection is opened. Initial sequence numbers come from open/isn.hh.
 struct active_open {
     seq_number iss;
+    fast_open_request fast_open{}; ///< open/fast_open.hh: what the SYN says of it
 };
 struct passive_open {
     seq_number iss;
     const segment& syn; ///< the SYN that arrived at the listener (arrives/listen.hh said `open`)
+    fast_open_answer fast_open{}; ///< the SYN's data: take_syn_data(), if it is to be taken
 };
 /// The ACK of a SYN cookie proved good: the connection begins established. Then call on_segment() with that same ACK.
 struct cookie_open {
@@ -80,6 +82,10 @@ public:
     /// the connection times out (RFC 9293 MUST-55).
     event on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept;
 
+    /// The payload of a SYN with a good Fast Open cookie (passive_open::fast_open.take_data). Call at once, also when there is none:
+    /// from now on the connection sends and receives, before its handshake is done.
+    event take_syn_data(buffer& head, buffer& body) noexcept;
+
     // ---- what it wants to send ----
 
     /// False: next_segment() would say false. True: it may have something. A few loads.
@@ -126,6 +132,15 @@ public:
     /// When a segment last arrived; the time of its making before the first.
     time_point last_heard() const noexcept { return c_.heard; }
     bool all_acknowledged() const noexcept { return c_.sending.all_acknowledged(); }
+    /// Opened by a SYN with a good cookie, and the handshake is not over: data flows nevertheless (RFC 7413 4.2.2).
+    bool serving_early() const noexcept { return c_.fast_open.serving; }
+    /// Our SYN has a cookie and waits for the first data to be written; hurry_syn() sends it without.
+    bool waits_for_data() const noexcept { return c_.fast_open.waits_for_data; }
+    void hurry_syn() noexcept;
+    /// How many bytes the SYN could take along.
+    std::uint32_t fast_open_room() const noexcept { return c_.syn_room(); }
+    /// Once the handshake of an active_open is done: what it has told of the server's Fast Open.
+    const fast_open_state& fast_open() const noexcept { return c_.fast_open; }
     seq_number expected() const noexcept { return c_.receiving.next; }        ///< RCV.NXT
     seq_number acknowledged() const noexcept { return c_.sending.una; } ///< SND.UNA
     tcp_state state() const noexcept { return c_.state; }

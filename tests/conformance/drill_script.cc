@@ -133,6 +133,9 @@ tcp_option_text parse_option(const std::string& text, const line_reader& where) 
             o.numbers.push_back(std::stoll(w.substr(0, colon)));
             o.numbers.push_back(std::stoll(w.substr(colon + 1)));
         }
+    } else if (o.name == "FO") { // a cookie in hexadecimal; none asks for one
+        in >> w;
+        for (std::size_t i = 0; i + 1 < w.size(); i += 2) o.numbers.push_back(std::stoll(w.substr(i, 2), nullptr, 16));
     } else if (std::int64_t n = 0; in >> n) {
         o.numbers = {n};
     }

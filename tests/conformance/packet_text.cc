@@ -56,6 +56,9 @@ void write_option(bytes_out& o, const tcp_option_text& t, const connection_text&
     } else if (t.name == "sack") {
         o.u8(5), o.u8(2 + 4 * t.numbers.size());
         for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u32(value(i) + c.local_isn);
+    } else if (t.name == "FO") {
+        o.u8(34), o.u8(2 + t.numbers.size());
+        for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u8(value(i));
     } else {
         throw std::runtime_error("unknown TCP option " + t.name);
     }
@@ -98,6 +101,10 @@ std::vector<tcp_option_text> read_options(std::span<const std::byte> o) {
             for (std::size_t n = 0; n + 4 <= size - 2; n += 4) t.numbers.push_back(load_be32(p + n));
             break;
         case 8: t = {"TS", {load_be32(p), load_be32(p + 4)}}; break;
+        case 34:
+            t.name = "FO";
+            for (std::size_t n = 0; n < size - 2; ++n) t.numbers.push_back(load_u8(p + n));
+            break;
         default: t = {"kind" + std::to_string(kind), {}};
         }
         out.push_back(std::move(t));

@@ -71,6 +71,42 @@ BOOST_AUTO_TEST_CASE(each_personality_has_its_own_order_of_options) {
     play(script + "+0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,TS val 1 ecr 7,nop,wscale 7>\n", "default settings=none");
 }
 
+// ---- Fast Open (RFC 7413); the key and the cookies are those of Linux's documentation ----
+
+constexpr const char* fast_server = "linux settings=none fast_open=3 fast_open_key=a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4";
+
+BOOST_AUTO_TEST_CASE(fast_open_a_server_gives_cookies_and_takes_data_with_them) {
+    play("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 setsockopt(3, SOL_TCP, TCP_FASTOPEN, [4], 4) = 0\n"
+         "+0 listen(3, 4) = 0\n"
+         "+0 < S 0:0(0) win 32792 <mss 1460,sackOK,nop,nop,FO>\n"
+         "+0 > S. 0:0(0) ack 1 <mss 1460,nop,nop,sackOK,FO 3021b9d889017eeb,nop,nop>\n"
+         "+.01 < . 1:1(0) ack 1 win 257\n+0 accept(3, ..., ...) = 4\n+0 close(4) = 0\n+0 > F. 1:1(0) ack 1\n"
+         "+.01 < F. 1:1(0) ack 2 win 257\n+0 > . 2:2(0) ack 2\n",
+         fast_server);
+    play("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 setsockopt(3, SOL_TCP, TCP_FASTOPEN, [4], 4) = 0\n"
+         "+0 listen(3, 4) = 0\n"
+         "+0 < S 0:1000(1000) win 32792 <mss 1460,sackOK,FO 3021b9d889017eeb,nop,nop>\n"
+         "+0 > S. 0:0(0) ack 1001 <mss 1460,nop,nop,sackOK>\n"
+         "+0 accept(3, ..., ...) = 4\n+0 %{ assert tcpi_state == 3 }%\n+0 read(4, ..., 2000) = 1000\n"
+         "+0 write(4, ..., 500) = 500\n+0 > P. 1:501(500) ack 1001\n"
+         "+.01 < . 1001:1001(0) ack 501 win 257\n+0 %{ assert tcpi_state == 1 }%\n+0 close(4) = 0\n+0 > F. 501:501(0) ack 1001\n",
+         fast_server);
+}
+
+BOOST_AUTO_TEST_CASE(fast_open_a_client_asks_for_a_cookie_and_uses_it) {
+    play("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n"
+         "+0 sendto(3, ..., 1000, MSG_FASTOPEN, ..., ...) = -1 EINPROGRESS\n"
+         "+0 > S 0:0(0) <mss 1460,sackOK,TS val 100 ecr 0,nop,wscale 7,FO,nop,nop>\n"
+         "+.01 < S. 0:0(0) ack 1 win 5840 <mss 1040,nop,nop,sackOK,nop,wscale 6,FO abcd1234,nop,nop>\n"
+         "+0 > . 1:1(0) ack 1\n+0 close(3) = 0\n+0 > F. 1:1(0) ack 1\n+.01 < F. 1:1(0) ack 2 win 92\n+0 > . 2:2(0) ack 2\n"
+         "+.1 socket(..., SOCK_STREAM, IPPROTO_TCP) = 4\n+0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n"
+         "+0 sendto(4, ..., 1500, MSG_FASTOPEN, ..., ...) = 1000\n"
+         "+0 > S 0:1000(1000) <mss 1460,sackOK,TS val 200 ecr 0,nop,wscale 7,FO abcd1234,nop,nop>\n"
+         "+.01 < S. 0:0(0) ack 1001 win 5840 <mss 1040,nop,nop,sackOK,nop,wscale 6>\n+0 > . 1001:1001(0) ack 1\n"
+         "+0 write(4, ..., 500) = 500\n+0 > P. 1001:1501(500) ack 1\n",
+         "linux settings=none");
+}
+
 BOOST_AUTO_TEST_CASE(the_exported_getsockopt_knows_our_sockets_and_leaves_others_to_libc) {
     player p("linux settings=none");
     packetdrill_interface& i = p.table();

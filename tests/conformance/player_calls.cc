@@ -87,6 +87,11 @@ std::int64_t player::make_call(const call_step& c) {
     if (name == "read") return i_.read(u, fd(), bytes.data(), size);
     if (name == "write") return i_.write(u, fd(), bytes.data(), size);
     if (name == "recv") return i_.recv(u, fd(), bytes.data(), size, flags);
+    if (name == "sendto") {
+        const sockaddr_in to = name_of(connection_.remote, 8080);
+        connection_.stamps_known = false;
+        return i_.sendto(u, fd(), bytes.data(), size, flags, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    }
     if (name == "send") return i_.send(u, fd(), bytes.data(), size, flags);
     fail("unknown call " + name);
 }

@@ -23,6 +23,7 @@ segment_text segment_text::parse(const std::string& text) {
         else if (key == "win") { std::uint32_t v; in >> v; t.window = v; }
         else if (key == "mss") { std::uint32_t v; in >> v; t.mss = v; }
         else if (key == "ws") { std::uint32_t v; in >> v; t.scale = v; }
+        else if (key == "fo") { std::uint32_t v; in >> v; t.fast_open = v; }
         else if (key == "uto") { std::uint32_t v; in >> v; t.user_timeout = v; }
         else if (key == "sackok") t.sack_permitted = true;
         else if (key == "ce") t.congestion_seen = true;
@@ -57,18 +58,19 @@ tcp_script::~tcp_script() {
     BOOST_CHECK_MESSAGE(pool_.free_count == pool_.count(), "frames leaked: " << pool_.count() - pool_.free_count);
 }
 
-void tcp_script::open() {
+void tcp_script::open(const tcp::fast_open_request& fast) {
     note("open");
-    tcb_.emplace(now_, tcp::active_open{iss_}, parameters_);
+    tcb_.emplace(now_, tcp::active_open{iss_, fast}, parameters_);
     check();
 }
 
-void tcp_script::listen(const std::string& syn) {
+void tcp_script::listen(const std::string& syn, const tcp::fast_open_answer& fast) {
     note("listen, receive " + syn);
-    buffer nothing;
-    const tcp::segment s = build(segment_text::parse(syn), nothing);
+    buffer data, nothing;
+    const tcp::segment s = build(segment_text::parse(syn), data);
     last_window_ = s.window;
-    tcb_.emplace(now_, tcp::passive_open{iss_, s}, parameters_);
+    tcb_.emplace(now_, tcp::passive_open{iss_, s, fast}, parameters_);
+    if (fast.take_data) seen_ |= tcb_->take_syn_data(data, nothing);
     check();
 }
 
@@ -103,6 +105,10 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
     if (t.mss) s.options.set_mss(static_cast<std::uint16_t>(*t.mss));
     if (t.scale) s.options.set_window_scale(static_cast<std::uint8_t>(*t.scale));
     if (t.sack_permitted) s.options.set_sack_permitted();
+    if (t.fast_open) {
+        const std::vector<std::byte> cookie(*t.fast_open == 0 ? 0 : 8, static_cast<std::byte>(*t.fast_open));
+        s.options.set_fast_open(cookie);
+    }
     if (t.user_timeout) s.options.set_user_timeout(static_cast<std::uint16_t>(*t.user_timeout));
     if (t.timestamps) {
         s.options.set_timestamps(t.timestamps->first, t.timestamps->second);
@@ -116,7 +122,8 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
     if (s.payload_size != 0) {
         head = const_cast<frame_pool&>(pool_).allocate_buffer();
         std::byte* at = head.append(s.payload_size);
-        for (std::uint32_t i = 0; i < s.payload_size; ++i) at[i] = stream_byte(static_cast<std::uint64_t>(t.first - 1) + i);
+        const auto first = static_cast<std::uint64_t>(t.first - (t.has('S') ? 0 : 1));
+        for (std::uint32_t i = 0; i < s.payload_size; ++i) at[i] = stream_byte(first + i);
     }
     return s;
 }
@@ -303,6 +310,10 @@ void tcp_script::compare(const segment_text& want, const tcp::outgoing_segment& 
     if (o.has_timestamps()) our_last_stamp_ = o.timestamp_value;
     if (want.mss) require(o.has_mss() && o.mss == *want.mss, "MSS differs");
     if (want.scale) require(o.has_window_scale() && o.window_scale == *want.scale, "window scale differs");
+    if (want.fast_open) {
+        require(o.has_fast_open() && o.cookie_size == (*want.fast_open == 0 ? 0 : 8), "Fast Open differs");
+        for (const std::byte b : o.fast_open_cookie()) require(b == static_cast<std::byte>(*want.fast_open), "cookie differs");
+    }
     if (want.user_timeout) require(o.has_user_timeout() && o.user_timeout == *want.user_timeout, "user timeout differs");
     if (want.sack_permitted) require(o.has_sack_permitted(), "SACK-permitted is missing");
     if (want.no_timestamps) require(!o.has_timestamps(), "there are timestamps");
@@ -326,7 +337,7 @@ void tcp_script::verify_payload(const tcp::outgoing_segment& s) {
     if (s.chunk != nullptr) {
         require(std::memcmp(bytes.data(), s.chunk->data() + s.chunk_offset, s.payload_size) == 0, "chunk and copy differ");
     }
-    const auto at = static_cast<std::uint64_t>(relative(s.seq, iss_) - 1);
+    const auto at = static_cast<std::uint64_t>(relative(s.seq, iss_) - (has(s.flags, tcp_flags::syn) ? 0 : 1));
     for (std::uint32_t i = 0; i < s.payload_size; ++i) require(bytes[i] == stream_byte(at + i), "wrong payload byte");
 }
 

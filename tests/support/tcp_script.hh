@@ -8,9 +8,9 @@
 //     s.advance(40ms);                                // timers run on the way, each at its time
 //
 // A segment is "FLAGS first:end" and then, in any order: ack N, win N, mss N, ws N, sackok, ts VALUE ECHO, nots,
-// sack a-b,c-d, uto FIELD, ce (the IP header's mark). Flags are S F R P A U E C. What an expectation does not name is not
-// compared (PSH too). Payload follows one pattern on both sides, and is verified. After each step check_invariants()
-// runs; a failure prints the numbered history.
+// sack a-b,c-d, uto FIELD, fo N (Fast Open: 0 an empty cookie, else eight bytes of N), ce (the IP header's mark).
+// Flags are S F R P A U E C. What an expectation does not name is not compared (PSH too). Payload follows one pattern on
+// both sides, and is verified. After each step check_invariants() runs; a failure prints the numbered history.
 #pragma once
 
 #include <corewire/net/frame/frame_pool.hh>
@@ -41,6 +41,7 @@ struct segment_text {
     std::optional<std::uint32_t> mss;
     std::optional<std::uint32_t> scale;
     std::optional<std::uint32_t> user_timeout;
+    std::optional<std::uint32_t> fast_open;
     std::optional<std::pair<std::uint32_t, std::uint32_t>> timestamps;
     std::vector<std::pair<std::int64_t, std::int64_t>> sack;
     bool sack_permitted = false;
@@ -62,8 +63,8 @@ public:
     tcp_script(const tcp_script&) = delete;
 
     // ---- ways to begin ----
-    void open();                                   ///< active: SYN is wanted, nothing else
-    void listen(const std::string& syn);           ///< passive: the SYN that came
+    void open(const tcp::fast_open_request& fast = {}); ///< active: SYN is wanted, nothing else
+    void listen(const std::string& syn, const tcp::fast_open_answer& fast = {}); ///< passive: the SYN that came
     void connect(const std::string& syn_ack = "SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
     void accept(const std::string& syn = "S 0:0 win 65535 mss 1000 sackok ws 0");
 

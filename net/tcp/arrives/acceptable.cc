@@ -119,8 +119,8 @@ verdict check_reset(control_block& c, arrival& a) noexcept {
         return verdict::finished;
     }
     switch (c.state) {
-    case tcp_state::syn_received:
-        a.events |= die(c, std::errc::connection_refused, event::reset);
+    case tcp_state::syn_received: // whoever has it in hand already was not refused
+        a.events |= die(c, c.fast_open.serving ? std::errc::connection_reset : std::errc::connection_refused, event::reset);
         break;
     case tcp_state::closing:
     case tcp_state::last_ack:

@@ -9,7 +9,8 @@ namespace {
 /// First: an ACK for something else than our SYN is answered with a reset.
 verdict check_ack_of_syn(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::go_on;
-    if (a.seg.ack == c.sending.max && c.sending.max != c.sending.una) return verdict::go_on;
+    // Whatever of a SYN's data was taken (RFC 7413 4.2.1).
+    if (c.sending.una < a.seg.ack && a.seg.ack <= c.sending.max) return verdict::go_on;
     ++c.count->bad_acks;
     if (!a.seg.has(tcp_flags::rst)) {
         c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
@@ -45,6 +46,9 @@ verdict take_syn(control_block& c, arrival& a) noexcept {
     if (c.ecn.offered && a.seg.has(tcp_flags::ece) && !a.seg.has(tcp_flags::cwr)) begin_ecn(c); // RFC 3168 6.1.1
     a.seq = a.seg.seq + 1;
     a.syn = false;
+    c.fast_open.peer_mss = a.seg.options.has_mss() ? a.seg.options.mss : std::uint16_t{536};
+    c.fast_open.answered = c.fast_open.asked && a.seg.options.has_fast_open() && a.seg.options.cookie_size != 0;
+    if (c.fast_open.answered) c.fast_open.cookie = fast_open_cookie::of(a.seg.options.fast_open_cookie());
     establish(c, a);
     c.receiving.acks.acknowledge_now();
     c.output_wanted = true;

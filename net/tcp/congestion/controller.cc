@@ -7,6 +7,24 @@ void congestion_controller::undo(time_point) noexcept {
     ssthresh_ = prior_ssthresh_;
 }
 
+void congestion_controller::on_idle(time_point, duration idle, duration rto) noexcept {
+    const std::uint32_t least = std::min(initial_window(mss_), cwnd_);
+    if (!opens_fully_) {
+        cwnd_ = least;
+        return;
+    }
+    remember_window();
+    for (idle -= rto; idle > duration{0} && cwnd_ > least; idle -= rto) cwnd_ /= 2;
+    cwnd_ = std::max(cwnd_, least);
+}
+
+void congestion_controller::on_unused(std::uint32_t used) noexcept {
+    used = std::max(used, initial_window(mss_));
+    if (used >= cwnd_) return;
+    remember_window();
+    cwnd_ = (cwnd_ + used) / 2;
+}
+
 void congestion_controller::on_mark(time_point now, std::uint32_t in_flight) noexcept {
     on_loss(now, in_flight);
     on_recovered(now);

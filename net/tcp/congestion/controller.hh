@@ -48,8 +48,12 @@ public:
     virtual void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept = 0;
     /// The recovery since remember() was needless: gives back what it took.
     virtual void undo(time_point now) noexcept;
-    /// The connection sent nothing for longer than an RTO (RFC 5681 4.1).
-    virtual void on_idle(time_point now) noexcept = 0;
+    /// The connection sent nothing for `idle`, which is longer than the time-out: cwnd falls back to the initial window (RFC 5681 4.1).
+    /// Linux's habit: it halves once a time-out on its way there, and ssthresh remembers (RFC 2861 2.1).
+    virtual void on_idle(time_point now, duration idle, duration rto) noexcept;
+    /// Linux's habit: for a time-out no more than `used` bytes were in flight, though cwnd would have let more go: it comes half of the way
+    /// down, and ssthresh remembers (RFC 2861 3.2; RFC 7661 has a gentler rule).
+    void on_unused(std::uint32_t used) noexcept;
     virtual std::string_view name() const noexcept = 0;
     /// Moves this controller into other storage of `controller_storage` bytes; this one is destroyed by its owner.
     virtual congestion_controller* move_to(void* storage) noexcept = 0;
@@ -88,6 +92,8 @@ public:
     void set_mss(std::uint32_t mss) noexcept { mss_ = mss; }
 
 protected:
+    /// What ssthresh is to be when cwnd is lowered without a loss: slow start leads back to three quarters.
+    void remember_window() noexcept { ssthresh_ = std::max(ssthresh_, cwnd_ / 4 * 3); }
     explicit congestion_controller(std::uint32_t mss) noexcept : mss_(mss) {}
     congestion_controller(const congestion_controller&) noexcept = default;
 

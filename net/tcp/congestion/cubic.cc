@@ -93,8 +93,8 @@ void cubic::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_s
 }
 
 /// The clock of the curve must not run while nothing is sent (5.8).
-void cubic::on_idle(time_point) noexcept {
-    cwnd_ = std::min(cwnd_, initial_window(mss_));
+void cubic::on_idle(time_point now, duration idle, duration rto) noexcept {
+    congestion_controller::on_idle(now, idle, rto);
     now_.epoch = {};
 }
 

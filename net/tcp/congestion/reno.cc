@@ -43,8 +43,6 @@ void reno::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_se
     gathered_ = 0;
 }
 
-void reno::on_idle(time_point) noexcept { cwnd_ = std::min(cwnd_, initial_window(mss_)); }
-
 congestion_controller* reno::move_to(void* storage) noexcept { return ::new (storage) reno(*this); }
 
 void reno::check_invariants() const {

@@ -14,7 +14,6 @@ public:
     void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
     void on_recovered(time_point now) noexcept override;
     void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
-    void on_idle(time_point now) noexcept override;
     std::string_view name() const noexcept override { return "reno"; }
     congestion_controller* move_to(void* storage) noexcept override;
     void check_invariants() const override;

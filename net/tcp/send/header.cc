@@ -36,12 +36,15 @@ namespace {
 wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     const bool answer = c.state == tcp_state::syn_received;
     const parameters& p = c.options;
+    const fast_open_state& fast = c.fast_open;
     wire::tcp_options o;
     o.set_mss(p.mss);
     if (answer ? c.receiving.sack : p.sack) o.set_sack_permitted();
     if (answer ? c.timestamps : p.timestamps) {
         o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer ? c.receiving.timestamps.recent() : 0);
     }
+    // A SYN or SYN-ACK that goes unanswered is repeated without: some middleboxes drop what they do not know (RFC 7413 4.2.1, 7.1).
+    if ((answer ? fast.give_cookie : fast.asked) && !c.syn_resent) o.set_fast_open(fast.cookie.bytes());
     if (p.advertised_user_timeout > duration{0}) o.set_user_timeout(user_timeout_field(p.advertised_user_timeout));
     if (answer ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.largest_window()));
     return o;

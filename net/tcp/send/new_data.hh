@@ -15,7 +15,11 @@ template <disturbance d>
         s.progress = now;
         const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current();
         if (now - s.last_sent > rto && s.last_sent != time_point{}) [[unlikely]] {
-            if (c.options.restart_after_idle) s.congestion->on_idle(now);
+            if (c.options.restart_after_idle) {
+                s.congestion->on_idle(now, now - s.last_sent, rto);
+                s.window_used_at = now;
+                s.used_flight = 0;
+            }
         }
     }
     s.last_sent = now;

@@ -36,12 +36,28 @@ bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcep
     return true;
 }
 
+/// The data that a SYN with a cookie takes along.
+CW_RARE void take_along(control_block& c, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    if (c.state != tcp_state::syn_sent || c.syn_resent) return;
+    const std::uint32_t size = std::min(s.queue.size(), c.syn_room());
+    if (size == 0) return;
+    const send_queue::place at = s.queue.find(s.queue.first());
+    out.payload_size = size;
+    out.chunk = at.offset + size <= at.chunk->size() ? at.chunk : nullptr;
+    out.chunk_offset = at.offset;
+    c.fast_open.syn_data = size;
+}
+
 CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.syn_wanted) return false;
     sender& s = c.sending;
+    if (c.fast_open.waits_for_data && s.queue.size() == 0 && !s.fin_queued) return false;
+    c.fast_open.waits_for_data = false;
     c.syn_wanted = false;
     fill_syn(c, now, out);
     no_payload(out);
+    if (s.max == s.una) take_along(c, out);
     out.retransmission = c.syn_resent;
     out.ecn_capable = false; // RFC 3168 6.1.1
     if (s.max == s.una) {
@@ -50,9 +66,14 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     } else {
         s.timing = false; // Karn
     }
-    s.next = s.max = s.una + 1;
-    s.board.sent(s.max, now);
-    s.small_end = s.limited_until = s.last_start = s.next;
+    if (c.syn_resent && c.fast_open.asked && !c.passive) c.fast_open.syn_lost = true;
+    const seq_number end = s.una + 1 + c.fast_open.syn_data;
+    if (s.max < end) {
+        s.next = s.max = end;
+        s.board.sent(s.max, now);
+        s.limited_until = s.last_start = s.next;
+        s.small_end = s.una; // a SYN is no small segment that others wait for
+    }
     if (s.waiting_for == awaited::nothing) {
         s.waiting_for = awaited::timeout;
         c.timers.arm(timer_slot::retransmit, now + s.rto.current());
@@ -112,6 +133,7 @@ CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool 
     const bool again = send_new<disturbance::possible>(c, now, size, fin);
     emit_range(c, now, seq, c.sending.next, again, out);
     ensure_retransmission<disturbance::possible>(c, now);
+    c.sending.burst_open = true;
 }
 
 /// Nothing is in flight and the window does not let anything go: ask now and then whether it has opened.
@@ -270,6 +292,13 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
     return true;
 }
 
+/// Linux's tcp_cwnd_validate(): a burst is over.
+CW_RARE void validate(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    const bool limited = s.limited_until == s.next + 1 || s.in_flight() + s.payload_limit > s.congestion->cwnd();
+    s.validate_window(now, limited, c.options.restart_after_idle);
+}
+
 /// What is not everyday business and comes before new data.
 CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (emit_reset(c, now, out) || emit_syn(c, now, out)) return true;
@@ -283,7 +312,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
     const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted ||
                         !c.sending.board.quiet();
     if (urgent && emit_urgent(c, now, out)) return true;
-    if (may_send(c.state)) [[likely]] {
+    if (may_send(c.state) || c.fast_open.serving) [[likely]] {
         const hold why = emit_data(c, now, out);
         if (why == hold::no) [[likely]] {
             // What was sent carried the ACK, so what is left is data or something urgent.
@@ -291,6 +320,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
             return true;
         }
     }
+    if (c.sending.burst_open && c.options.like_linux()) [[unlikely]] validate(c, now);
     c.output_wanted = false;
     return c.state >= tcp_state::syn_received && emit_ack(c, now, out);
 }

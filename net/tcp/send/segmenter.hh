@@ -39,7 +39,10 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
         }
     }
     const std::uint32_t flight = s.in_flight();
-    if (flight != 0 && flight + size > s.congestion->cwnd()) return {hold::congestion, false, 0};
+    if (flight != 0 && flight + size > s.congestion->cwnd()) {
+        const bool only_for_syn = s.una == s.iss && flight - 1 + size <= s.congestion->cwnd(); // its number is no byte (RFC 7413)
+        if (!only_for_syn) return {hold::congestion, false, 0};
+    }
     return {hold::no, fin, size};
 }
 

@@ -33,6 +33,22 @@ void sender::set_mss(std::uint16_t size, bool timestamps) noexcept {
     payload_limit = mss - (timestamps ? 12u : 0u);
 }
 
+void sender::validate_window(time_point now, bool limited, bool may_shrink) noexcept {
+    burst_open = false;
+    const std::uint32_t flight = in_flight();
+    const bool growing = congestion->in_slow_start() && congestion->cwnd() < 2 * std::max(busy_flight, flight);
+    if (limited || growing) {
+        window_used_at = now;
+        used_flight = 0;
+        return;
+    }
+    used_flight = std::max(used_flight, flight);
+    if (!may_shrink || now - window_used_at < rto.current()) return;
+    if (repair.phase == recovery_phase::open && queue.room() != 0) congestion->on_unused(used_flight);
+    window_used_at = now;
+    used_flight = 0;
+}
+
 void sender::check_invariants() const {
     CW_ASSERT(una <= next && next <= max, "SND.UNA <= SND.NXT <= SND.MAX does not hold");
     CW_ASSERT(max <= queue.end() + (fin_queued ? 1u : 0u), "more was sent than is queued");

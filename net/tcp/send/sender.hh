@@ -39,6 +39,9 @@ struct sender {
     seq_number limited_until;     ///< SND.NXT when cwnd last held data back: ACKs up to here may open it
     seq_number busy_until;        ///< Linux's habit: the end of the round in which busy_flight was the most in flight
     std::uint32_t busy_flight = 0;
+    time_point window_used_at{};  ///< Linux's habit: when cwnd was last the limit, or was lowered for not being
+    std::uint32_t used_flight = 0; ///< and the most in flight since
+    bool burst_open = false;      ///< something was sent that validate_window() has not seen
     seq_number last_start;        ///< start of the last segment of new data
     time_point last_sent{};       ///< when data was last sent
     time_point progress{};        ///< when SND.UNA last moved, or the first unacknowledged byte was sent
@@ -98,6 +101,8 @@ struct sender {
         busy_flight = std::max(busy_flight, flight);
         return congestion->in_slow_start() && congestion->cwnd() < 2 * busy_flight;
     }
+    /// Linux's habit: data has left, and no more can go now; `limited` because of cwnd. A window that was not used for a time-out shrinks.
+    void validate_window(time_point now, bool limited, bool may_shrink) noexcept;
     void check_invariants() const;
 };
 

@@ -1,0 +1,97 @@
+// Fast Open between two stacks: cookies are learnt, a question travels in the SYN, and the listener bounds what it accepts early.
+#include "stack_world.hh"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::socket_suite;
+
+namespace {
+
+const tcp_options_set fast{.fast_open = true};
+
+/// The first connection brings the cookie.
+task<> learn(world& w, tcp_listener& listener) {
+    tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+    tcp_stream server = co_await listener.accept();
+}
+
+task<> a_question_travels_in_the_syn(stack_world& w) {
+    tcp_listener listener = listen(w, 0, {.fast_open = 4});
+    co_await learn(w, listener);
+    const stack_statistics& s = w.server().statistics();
+    BOOST_TEST(s.tcp_fast_open_asked == 1u);
+    BOOST_TEST(w.client().tcp().knows_fast_open(stack_world::first));
+    tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+    BOOST_TEST((client.info().state == tcp_stream_state::syn_sent)); // nothing was sent yet
+    co_await client.write(std::string_view{"question"});
+    tcp_stream server = co_await listener.accept();
+    buffer question = co_await server.read();
+    BOOST_TEST(question.text() == "question");
+    BOOST_TEST((server.info().state == tcp_stream_state::syn_received));
+    co_await server.write(std::string_view{"answer"});
+    buffer answer = co_await client.read();
+    BOOST_TEST(answer.text() == "answer");
+    BOOST_TEST(s.tcp_fast_open_accepted == 1u);
+    client.shutdown();
+    buffer end = co_await server.read();
+    BOOST_TEST(end.empty());
+}
+
+task<> who_only_listens_reads_too(stack_world& w) {
+    tcp_listener listener = listen(w, 0, {.fast_open = 4});
+    co_await learn(w, listener);
+    tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+    task_group reading{"read"};
+    std::optional<std::errc> why;
+    reading.spawn(note_error(why, [&] { return client.read(soon(std::chrono::seconds{5})); })); // no data: the SYN goes without
+    tcp_stream server = co_await listener.accept();
+    co_await server.write(std::string_view{"welcome"});
+    co_await reading.join();
+    BOOST_TEST((!why || *why == std::errc{}));
+}
+
+task<> the_limit_bounds_what_is_accepted_early(stack_world& w) {
+    tcp_listener listener = listen(w, 0, {.fast_open = 1});
+    co_await learn(w, listener);
+    w.server().tcp().fast_open_secrets().current = {1, 2}; // the client's cookie is bad now
+    tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+    co_await client.write(std::string_view{"question"});
+    tcp_stream server = co_await listener.accept();
+    BOOST_TEST(w.server().statistics().tcp_fast_open_bad_cookie == 1u);
+    buffer question = co_await server.read(); // behind the handshake
+    BOOST_TEST(question.text() == "question");
+    BOOST_TEST(w.server().statistics().tcp_fast_open_accepted == 0u);
+    tcp_stream one = co_await dial(w, listener.local_address(), {}, fast); // with the new cookie
+    tcp_stream two = co_await dial(w, listener.local_address(), {}, fast);
+    co_await one.write(std::string_view{"first"});
+    co_await two.write(std::string_view{"second"});
+    tcp_stream first = co_await listener.accept();
+    tcp_stream second = co_await listener.accept();
+    BOOST_TEST(w.server().statistics().tcp_fast_open_accepted == 1u);
+    BOOST_TEST(w.server().statistics().tcp_fast_open_full == 1u);
+    buffer a = co_await first.read();
+    buffer b = co_await second.read();
+    BOOST_TEST(a.text() == "first");
+    BOOST_TEST(b.text() == "second");
+}
+
+task<> a_listener_without_it_is_as_before(stack_world& w) {
+    tcp_listener listener = listen(w);
+    co_await learn(w, listener);
+    BOOST_TEST(!w.client().tcp().knows_fast_open(stack_world::first));
+    BOOST_TEST(w.server().statistics().tcp_fast_open_asked == 0u);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(fast_open_stack)
+
+BOOST_FIXTURE_TEST_CASE(a_question_is_answered_in_one_round_trip, stack_world) { run(a_question_travels_in_the_syn(*this)); }
+BOOST_FIXTURE_TEST_CASE(a_reader_does_not_wait_for_a_write_that_never_comes, stack_world) { run(who_only_listens_reads_too(*this)); }
+BOOST_FIXTURE_TEST_CASE(bad_cookies_and_full_listeners_fall_back_to_the_handshake, stack_world) {
+    run(the_limit_bounds_what_is_accepted_early(*this));
+}
+BOOST_FIXTURE_TEST_CASE(it_is_off_unless_the_listener_asks_for_it, stack_world) { run(a_listener_without_it_is_as_before(*this)); }
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,118 @@
+// A congestion window that is not used is not believed in (RFC 5681 4.1, 2861, 7661).
+#include <tests/support/tcp_script.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+
+namespace {
+
+tcp::parameters with(tcp::personality habits) {
+    tcp::parameters p = tcp_script::plain();
+    p.habits = habits;
+    p.tail_loss_probe = false;
+    p.congestion = tcp::reno_congestion;
+    p.fast_path = false; // habits are followed on the general way
+    return p;
+}
+
+/// A handshake of 100 ms, and a round in which the initial window was used up. Returns cwnd.
+std::uint32_t open_window(tcp_script& s) {
+    s.open();
+    s.drain();
+    s.advance(100ms);
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 2");
+    s.drain();
+    s.write(10'001);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10001");
+    BOOST_TEST(s.drain() == 1);
+    s.receive("A 1:1 ack 10002");
+    const std::uint32_t cwnd = s.block().info().cwnd;
+    BOOST_TEST(cwnd >= 20'000u);
+    BOOST_TEST(cwnd <= 20'001u);
+    return cwnd;
+}
+
+/// One segment, acknowledged in 100 ms.
+void exchange(tcp_script& s, std::int64_t& at) {
+    s.write(1000);
+    BOOST_TEST(s.drain() == 1);
+    s.advance(100ms);
+    at += 1000;
+    s.receive("A 1:1 ack " + std::to_string(at));
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(congestion_window)
+
+BOOST_AUTO_TEST_CASE(a_window_that_is_not_used_does_not_grow) { // RFC 7661 4.4
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        tcp_script s(with(habits));
+        const std::uint32_t cwnd = open_window(s);
+        std::int64_t at = 10'002;
+        exchange(s, at);
+        exchange(s, at);
+        BOOST_TEST(s.block().info().cwnd == cwnd);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(after_a_pause_the_window_is_the_initial_one) { // RFC 5681 4.1
+    tcp_script s(with(tcp::personality::standard));
+    open_window(s);
+    s.expect_nothing();
+    s.advance(2s);
+    s.write(1000);
+    BOOST_TEST(s.drain() == 1);
+    BOOST_TEST(s.block().info().cwnd == 10'000u);
+}
+
+BOOST_AUTO_TEST_CASE(linux_halves_it_once_a_time_out_and_keeps_its_threshold) { // RFC 2861 2.1
+    tcp_script s(with(tcp::personality::linux_));
+    open_window(s);
+    s.write(21'000);
+    BOOST_TEST(s.drain() == 20);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 30002");
+    BOOST_TEST(s.drain() == 1);
+    const std::uint32_t cwnd = s.block().info().cwnd;
+    BOOST_TEST(cwnd >= 40'000u);
+    s.receive("A 1:1 ack 31002");
+    const duration rto = s.block().info().rto;
+    s.expect_nothing();
+    s.advance(rto + rto / 2); // since the last segment was sent
+    s.write(1000);
+    BOOST_TEST(s.drain() == 1);
+    BOOST_TEST(s.block().info().cwnd <= (cwnd + 1000) / 2);
+    BOOST_TEST(s.block().info().cwnd >= cwnd / 2);
+    BOOST_TEST(s.block().info().ssthresh > 1u << 29); // no loss yet: as it was
+}
+
+BOOST_AUTO_TEST_CASE(linux_takes_half_of_what_is_not_used_while_data_flows) { // RFC 2861 3.2
+    tcp_script s(with(tcp::personality::linux_));
+    open_window(s);
+    std::int64_t at = 10'002;
+    for (int i = 0; i < 5; ++i) exchange(s, at);
+    BOOST_TEST(s.block().info().cwnd == 15'000u); // the initial window counts as used
+    for (int i = 0; i < 12; ++i) exchange(s, at);
+    BOOST_TEST(s.block().info().cwnd >= 10'000u);
+    BOOST_TEST(s.block().info().cwnd < 12'500u);
+}
+
+BOOST_AUTO_TEST_CASE(neither_happens_when_it_is_not_wanted) { // net.ipv4.tcp_slow_start_after_idle
+    tcp::parameters p = with(tcp::personality::linux_);
+    p.restart_after_idle = false;
+    tcp_script s(p);
+    const std::uint32_t cwnd = open_window(s);
+    std::int64_t at = 10'002;
+    for (int i = 0; i < 8; ++i) exchange(s, at);
+    s.expect_nothing();
+    s.advance(10s);
+    exchange(s, at);
+    BOOST_TEST(s.block().info().cwnd == cwnd);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
