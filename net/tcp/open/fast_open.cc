@@ -42,7 +42,7 @@ fast_open_cookie cookie_by(const siphash_key& key, const net_address& client, co
 fast_open_cookie fast_open_cookie::of(byte_span bytes) noexcept {
     fast_open_cookie c;
     c.size = static_cast<std::uint8_t>(std::min(bytes.size(), c.value.size()));
-    std::memcpy(c.value.data(), bytes.data(), c.size);
+    if (c.size != 0) std::memcpy(c.value.data(), bytes.data(), c.size);
     return c;
 }
 
