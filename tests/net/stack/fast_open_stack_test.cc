@@ -23,12 +23,12 @@ task<> a_question_travels_in_the_syn(stack_world& w) {
     BOOST_TEST(s.tcp_fast_open_asked == 1u);
     BOOST_TEST(w.client().tcp().knows_fast_open(stack_world::first));
     tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
-    BOOST_TEST((client.info().state == tcp_stream_state::syn_sent)); // nothing was sent yet
+    BOOST_TEST((client.info().state == tcp_state::syn_sent)); // nothing was sent yet
     co_await client.write(std::string_view{"question"});
     tcp_stream server = co_await listener.accept();
     buffer question = co_await server.read();
     BOOST_TEST(question.text() == "question");
-    BOOST_TEST((server.info().state == tcp_stream_state::syn_received));
+    BOOST_TEST((server.info().state == tcp_state::syn_received));
     co_await server.write(std::string_view{"answer"});
     buffer answer = co_await client.read();
     BOOST_TEST(answer.text() == "answer");
