@@ -30,3 +30,4 @@ PYTHON
 measured rtt tcp-64B-same-core submit-idle kernel-echo-vs-epoll
 measured reactor timer-arm-cancel uring-nops task-ready task-switch task-yield error-result error-exception semaphore \
          read-4k-tmpfs scrape-10k
+measured tcp bulk-wire-loss-1000 short-wire goodput-1-percent

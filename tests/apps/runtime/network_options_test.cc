@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_config_file_that_is_not_there_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_with_those_that_do) {
-    CHECK_REFUSED("--net=dpdk", "--net: 'dpdk' is none of auto, kernel, tap, verbs, wire, xdp");
+    CHECK_REFUSED("--net=dpdk", "--net: 'dpdk' is none of auto, kernel, tap, verbs, verbs-ud, wire, xdp");
     CHECK_REFUSED("--xdp-mode=fast --net=xdp", "--xdp-mode: 'fast' is none of auto, generic, native");
     CHECK_REFUSED("--address=192.0.2.2", "--address: '192.0.2.2' is not an address and the length of its network, like 192.0.2.2/24");
     CHECK_REFUSED("--address=192.0.2.300/24",
@@ -178,12 +178,13 @@ BOOST_AUTO_TEST_CASE(what_a_network_needs_is_asked_for) {
 
 BOOST_AUTO_TEST_CASE(what_a_network_would_ignore_is_refused) {
     CHECK_REFUSED("--net=xdp --interface=cw0 --address=192.0.2.2/24 --device=mlx5_0",
-                  "--device is for --net=verbs: leave it out with --net=xdp");
+                  "--device is for --net=verbs and --net=verbs-ud: leave it out with --net=xdp");
     CHECK_REFUSED("--net=verbs --address=192.0.2.2/24",
                   "--net=verbs needs --device NAME (`ibv_devices` lists them) or --interface IFNAME");
-    CHECK_REFUSED("--net=wire --interface=cw0", "--interface is for --net=verbs and --net=xdp and --net=tap: leave it out with --net=wire");
+    CHECK_REFUSED("--net=wire --interface=cw0",
+                  "--interface is for --net=verbs and --net=verbs-ud and --net=xdp and --net=tap: leave it out with --net=wire");
     CHECK_REFUSED("--net=kernel --address=192.0.2.2/24",
-                  "--address is for --net=verbs and --net=xdp and --net=tap: leave it out with --net=kernel");
+                  "--address is for --net=verbs and --net=verbs-ud and --net=xdp and --net=tap: leave it out with --net=kernel");
     CHECK_REFUSED("--net=xdp --interface=cw0 --address=192.0.2.2/24 --host-address=192.0.2.1/24",
                   "--host-address is for --net=tap: leave it out with --net=xdp");
     CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --xdp-mode=native", "--xdp-mode is for --net=xdp: leave it out with --net=tap");
