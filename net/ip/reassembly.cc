@@ -157,8 +157,9 @@ bool reassembler::acceptable(const facts& of, std::uint32_t length) noexcept {
         ++statistics_.malformed;
         return false;
     }
-    // IPv6's length does not count its own header, and we give it none of the 40 bytes beyond IPv4's.
-    if (of.header.size() + offset + length > max_datagram || payload_at + offset + length > pool_.frame_size()) {
+    // IPv6's length does not count its own header.
+    const std::size_t uncounted = of.is_v4() ? 0 : wire::ipv6_header::size;
+    if (of.header.size() + offset + length > max_datagram + uncounted || payload_at + offset + length > pool_.frame_size()) {
         ++statistics_.too_long; // ping of death
         return false;
     }
@@ -264,13 +265,15 @@ bool reassembler::place(datagram& d, const facts& of, const piece& fragment) noe
 /// Fragment 0's header becomes the whole datagram's, and the frame goes to the caller.
 buffer reassembler::finish(datagram& d) noexcept {
     std::byte* header = d.payload() - d.header_size;
-    const std::uint32_t total = std::min(d.header_size + d.size, max_datagram);
+    std::uint32_t total = d.header_size + d.size;
     if (d.source.is_v4()) {
+        total = std::min(total, max_datagram);
         store_be16(header + 2, static_cast<std::uint16_t>(total));
         store_be16(header + 6, 0);
         store_be16(header + wire::ipv4_header::checksum_offset, 0);
         store_be16(header + wire::ipv4_header::checksum_offset, wire::internet_checksum({header, d.header_size}));
     } else {
+        total = std::min<std::uint32_t>(total, max_datagram + wire::ipv6_header::size);
         store_be16(header + 4, static_cast<std::uint16_t>(total - wire::ipv6_header::size));
     }
     frame* storage = d.storage;

@@ -61,7 +61,7 @@ bool ipv6_input::reassemble(time_point now, const arrived& a, const packet& p, f
         refuse(now, a, p, icmpv6_error::parameter_problem(0, length_at));
         return false;
     }
-    if (a.chain.fragment_at + a.chain.fragment_offset + length > 65'535) {
+    if (a.chain.fragment_at - ip_size + a.chain.fragment_offset + length > 65'535) {
         ++statistics_.ipv6_fragments_refused;
         refuse(now, a, p, icmpv6_error::parameter_problem(0, a.chain.fragment_at + fragment_offset_at));
         return false;

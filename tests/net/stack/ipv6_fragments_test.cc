@@ -79,6 +79,12 @@ BOOST_FIXTURE_TEST_CASE(fragments_in_any_order_make_one_datagram, fragment_link)
     BOOST_TEST(stack->fragments().size() == 0u);
 }
 
+BOOST_FIXTURE_TEST_CASE(the_longest_datagram_fits, fragment_link) { // RFC 8200 4.5: 65,535 bytes behind the IPv6 header
+    const bytes d = datagram(65'527);
+    for (std::size_t at = 0; at < d.size(); at += 1448) piece(d, at, std::min(d.size(), at + 1448));
+    BOOST_TEST(got() == std::vector<std::size_t>{65'527}, boost::test_tools::per_element());
+}
+
 BOOST_FIXTURE_TEST_CASE(an_overlap_kills_the_datagram, fragment_link) { // RFC 8200 4.5, RFC 5722 4
     const bytes d = datagram(2000);
     piece(d, 0, 1200);
