@@ -12,7 +12,7 @@ import re
 import sys
 import tempfile
 
-CASE = re.compile(r"BOOST_(?:AUTO|FIXTURE|DATA)_TEST_CASE(?:_TEMPLATE)?\(\s*(\w+)")
+CASE = re.compile(r"\b(?:BOOST_\w+_TEST_CASE\w*|CASE)\(\s*(\w+)")  # CASE: of the socket suite (tests/support/socket_suite.hh)
 NAMED = re.compile(r"`([^`]+)`")
 LONG_WORD = re.compile(r"(?<![\w`/.])[a-z0-9]+(?:_[a-z0-9]+){2,}(?![\w`/.])")
 
