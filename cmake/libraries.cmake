@@ -1,5 +1,13 @@
 # The libraries: one a layer, from every .cc below its folder. A layer links the ones to its left only.
 
+# corewire_precompile(TARGET): the standard headers that most sources include are compiled once for it.
+function(corewire_precompile target)
+    if(COREWIRE_PCH)
+        target_precompile_headers(${target} PRIVATE <algorithm> <array> <chrono> <coroutine> <cstring> <functional> <memory>
+                                  <optional> <span> <string> <system_error> <utility> <variant> <vector>)
+    endif()
+endfunction()
+
 # corewire_library(NAME FOLDER DEPENDENCIES...)
 function(corewire_library name folder)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*.cc")
@@ -15,13 +23,15 @@ function(corewire_library name folder)
     target_include_directories(corewire_${name} PUBLIC
         "$<BUILD_INTERFACE:${COREWIRE_INCLUDE_TREE}>" "$<INSTALL_INTERFACE:include>")
     target_link_libraries(corewire_${name} PUBLIC ${ARGN})
+    corewire_precompile(corewire_${name})
 endfunction()
 
 corewire_library(reactor reactor Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc PkgConfig::libdw)
 # spdlog's definitions are for the log's sources only; whoever links gets the library.
 target_link_libraries(corewire_reactor INTERFACE "$<LINK_ONLY:PkgConfig::spdlog>")
 file(GLOB COREWIRE_LOG_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/reactor/log/*.cc")
-set_source_files_properties(${COREWIRE_LOG_SOURCES} PROPERTIES COMPILE_OPTIONS "${spdlog_CFLAGS_OTHER}")
+set_source_files_properties(${COREWIRE_LOG_SOURCES} PROPERTIES COMPILE_OPTIONS "${spdlog_CFLAGS_OTHER}"
+                            SKIP_PRECOMPILE_HEADERS ON) # other definitions
 
 corewire_library(net net corewire_reactor PkgConfig::libxdp PkgConfig::libbpf PkgConfig::libmnl PkgConfig::libcares)
 file(GLOB_RECURSE COREWIRE_BPF_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/*.bpf.c")

@@ -61,7 +61,7 @@ target_link_libraries(corewire_test_support PUBLIC corewire_runtime Boost::unit_
 
 # What nearly every test includes costs more than the test. The programs reuse what the support library has compiled, for which
 # their flags must be the same.
-if(COREWIRE_TEST_PCH)
+if(COREWIRE_PCH)
     target_precompile_headers(corewire_test_support PRIVATE <boost/test/unit_test.hpp> <algorithm> <array> <chrono> <coroutine> <cstring>
                               <fstream> <functional> <map> <memory> <optional> <sstream> <stdexcept> <string> <system_error> <thread> <vector>
                               <fmt/format.h>)
@@ -108,7 +108,7 @@ foreach(folder IN LISTS folders)
         target_link_libraries(${program} PRIVATE corewire_test_main ${TEST_LIBRARIES})
         target_link_options(${program} PRIVATE ${COREWIRE_NO_LTO_LINK})
         target_compile_options(${program} PRIVATE ${COREWIRE_TEST_OPTIMISATION})
-        if(COREWIRE_TEST_PCH)
+        if(COREWIRE_PCH)
             target_precompile_headers(${program} REUSE_FROM corewire_test_support)
             set_target_properties(${program} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
         endif()
