@@ -29,7 +29,7 @@ foreach(main IN LISTS mains)
 endforeach()
 
 # Nobody waits for these: linking them once more as a whole is not worth a builder's time.
-set(without_lto stat topo verbs-check bench-scrape)
+set(without_lto stat topo verbs-check bench-scrape bench-goodput bench-connections bench-files)
 
 foreach(folder IN LISTS program_folders)
     get_filename_component(name "${folder}" NAME)
@@ -52,5 +52,16 @@ foreach(folder IN LISTS program_folders)
         list(APPEND COREWIRE_PROGRAMS cw-${name})
     endif()
 endforeach()
+
+# Sanitizers make a long business of CLI11's thousand inline functions: without optimising it takes half as long.
+if(COREWIRE_SANITIZE)
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/apps/*.cc" "${CMAKE_SOURCE_DIR}/tools/*.cc")
+    foreach(source IN LISTS sources)
+        file(STRINGS "${source}" command_line REGEX "^#include <(CLI/CLI|corewire/apps/rdma-program/program).hh?p?>" LIMIT_COUNT 1)
+        if(command_line)
+            set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS -O0 SKIP_PRECOMPILE_HEADERS ON)
+        endif()
+    endforeach()
+endif()
 
 add_custom_target(programs DEPENDS ${COREWIRE_PROGRAMS} COMMENT "The programs, without tests and probes")

@@ -358,10 +358,11 @@ BOOST_AUTO_TEST_CASE(a_helper_that_copies_stops_after_the_piece_in_which_nobody_
         std::cout << "SKIPPED: copy_file_range(2) does not work here\n";
         return;
     }
-    BOOST_TEST(n == 32 << 20); // never 0, which would mean the end of the file
-    a.offset = a.other_offset = 32 << 20;
+    BOOST_REQUIRE(n > 0); // never 0, which would mean the end of the file
+    BOOST_TEST(n <= 32 << 20); // a piece; the kernel may end it sooner (copy_file_range(2): "this is not an error")
+    a.offset = a.other_offset = static_cast<std::uint64_t>(n);
     give_up = false;
-    BOOST_TEST(execute(a, &give_up) == 38 << 20); // all that is left, in one request
+    BOOST_TEST(execute(a, &give_up) == (70 << 20) - n); // all that is left, in one request
     a.offset = a.other_offset = 70 << 20;
     BOOST_TEST(execute(a, &give_up) == 0);
 }
