@@ -49,11 +49,12 @@ echo=$!
 cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.3/24 --port 9 --discard &
 sink=$!
 sleep 2
-over="cw-pingpong --net=verbs-ud --cores pu:1 --device rxe0 --address 10.77.0.1/24"
-run 30 $over --connect 10.77.0.2:7 --count 300 --json --statistics
-run 30 $over --connect 10.77.0.2:7 --udp --size 900 --count 300 --json
-run 30 $over --connect 10.77.0.2:7 --connections 16 --pipeline 4 --size 3000 --count 1000 --json
-run 30 $over --connect 10.77.0.3:9 --bulk --size 968 --duration 1 --json --statistics
+# Each client has an address of its own: one who comes back with another queue pair is believed after two seconds only (ARP's guard).
+over="cw-pingpong --net=verbs-ud --cores pu:1 --device rxe0"
+run 30 $over --address 10.77.0.11/24 --connect 10.77.0.2:7 --count 300 --json --statistics
+run 30 $over --address 10.77.0.12/24 --connect 10.77.0.2:7 --udp --size 900 --count 300 --json
+run 30 $over --address 10.77.0.13/24 --connect 10.77.0.2:7 --connections 16 --pipeline 4 --size 3000 --count 1000 --json
+run 30 $over --address 10.77.0.14/24 --connect 10.77.0.3:9 --bulk --size 968 --duration 1 --json --statistics
 /usr/bin/ip link set v0 mtu 4200 && /usr/bin/ip link set v1 mtu 4200 # IPv6 needs 1,280 bytes
 cw-echo --net=verbs-ud --device rxe1 --address 2001:db8::2/64 &
 echo6=$!
