@@ -35,6 +35,8 @@ within() {
 service=$!
 answers() { curl -sf -m 5 "http://127.0.0.1:$metrics/metrics" >"$work/page"; }
 within 10 "the endpoint answers" answers
+established() { answers && [[ $(grep -Ec '^corewire_tcp_connections\{.*state="ESTABLISHED"\} 3$' "$work/page") == 2 ]]; }
+within 10 "three connections on both shards" established
 
 promtool check metrics <"$work/page" >"$work/promtool" 2>&1 || fail "promtool: $(cat "$work/promtool")"
 [[ ! -s $work/promtool ]] || fail "promtool has something to say: $(cat "$work/promtool")"
@@ -72,7 +74,8 @@ moving() { [[ $(query 'rate(corewire_tcp_segments_received_total{shard="0"}[10s]
 within 30 "Prometheus sees a rate of segments" moving
 scraped() { [[ $(query 'corewire_scrapes_total') -ge 4 ]]; }
 within 30 "the endpoint counts its scrapes" scraped
-within 30 "a histogram that Prometheus understands" test -n "$(query 'histogram_quantile(0.5, rate(corewire_scrape_duration_seconds_bucket[20s]))')"
+understood() { [[ -n $(query 'histogram_quantile(0.5, rate(corewire_scrape_duration_seconds_bucket[20s]))') ]]; }
+within 30 "a histogram that Prometheus understands" understood
 
 kill -TERM $service
 status=0
