@@ -40,7 +40,10 @@ corewire_bpf_skeletons(corewire_net ${COREWIRE_BPF_SOURCES})
 corewire_library(rdma rdma corewire_net PkgConfig::libibverbs PkgConfig::librdmacm)
 
 corewire_library(runtime apps/runtime corewire_rdma)
-target_link_libraries(corewire_runtime PUBLIC PkgConfig::CLI11 PRIVATE "$<BUILD_INTERFACE:PkgConfig::nlohmann_json>")
+target_link_libraries(corewire_runtime PRIVATE "$<BUILD_INTERFACE:PkgConfig::CLI11>" "$<BUILD_INTERFACE:PkgConfig::nlohmann_json>")
+# CLI11's thousand inline functions run once: they are not worth an optimiser's time, or a sanitizer's.
+set_source_files_properties("${CMAKE_SOURCE_DIR}/apps/runtime/command_line.cc" PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                            COMPILE_OPTIONS "$<IF:$<BOOL:${COREWIRE_SANITIZE}>,-O0,$<$<CONFIG:Release>:-O1;-fno-lto>>")
 
 # Everything: what a user links.
 add_library(corewire_corewire INTERFACE)

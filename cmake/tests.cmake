@@ -45,9 +45,13 @@ function(corewire_test_properties test file)
 endfunction()
 
 # What is tested is the libraries, optimised as their build says. The tests' own code is to be compiled soon: it is most of the code.
+# Under sanitizers it goes without line numbers (Boost.Test tells them) and without the checks of each pointer (AddressSanitizer makes them).
 set(COREWIRE_TEST_OPTIMISATION $<$<CONFIG:Release>:-O1>)
 if(COREWIRE_SANITIZE)
-    set(COREWIRE_TEST_OPTIMISATION -O0)
+    set(COREWIRE_TEST_OPTIMISATION -O0 -g0)
+    if(COREWIRE_SANITIZE MATCHES "undefined")
+        list(APPEND COREWIRE_TEST_OPTIMISATION -fno-sanitize=null,alignment,vptr)
+    endif()
 endif()
 
 # What the tests share: their vocabulary, and main().
@@ -57,7 +61,7 @@ target_compile_definitions(corewire_test_support PUBLIC BOOST_TEST_DYN_LINK)
 target_include_directories(corewire_test_support PUBLIC "${CMAKE_SOURCE_DIR}")
 target_compile_options(corewire_test_support PRIVATE ${COREWIRE_TEST_OPTIMISATION})
 target_link_libraries(corewire_test_support PUBLIC corewire_runtime Boost::unit_test_framework
-                      PkgConfig::CLI11 PkgConfig::nlohmann_json)
+                      PkgConfig::nlohmann_json)
 
 # What nearly every test includes costs more than the test. The programs reuse what the support library has compiled, for which
 # their flags must be the same.

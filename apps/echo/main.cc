@@ -8,7 +8,6 @@
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/task_group.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <cstdio>
 
@@ -75,13 +74,13 @@ cw::task<> serve_sockets(cw::app& app, const echo_options& options) {
     co_await udp.join();
 }
 
-void add_options(CLI::App& to, echo_options& options) {
-    to.add_option("--port", options.port, "TCP and UDP port to serve")->check(CLI::Range(1, 65535))->capture_default_str();
-    auto* sockperf = to.add_flag("--sockperf", options.sockperf, "Answer in sockperf's wire format");
-    auto* discard = to.add_flag("--discard", options.discard,
+void add_options(cw::command_line& to, echo_options& options) {
+    to.add_option("--port", options.port, "TCP and UDP port to serve").check_range(1, 65535).capture_default_str();
+    const auto sockperf = to.add_flag("--sockperf", options.sockperf, "Answer in sockperf's wire format");
+    const auto discard = to.add_flag("--discard", options.discard,
                                 "Read and drop, and say how much (for cw-pingpong --bulk); frames with --raw");
-    auto* raw = to.add_flag("--raw", options.raw, "Bounce bare Ethernet frames (EtherType 0x88b5), with no stack");
-    sockperf->excludes(discard)->excludes(raw);
+    const auto raw = to.add_flag("--raw", options.raw, "Bounce bare Ethernet frames (EtherType 0x88b5), with no stack");
+    sockperf.excludes(discard).excludes(raw);
 }
 
 } // namespace

@@ -7,8 +7,6 @@
 #include <corewire/apps/runtime/app.hh>
 #include <corewire/net/port/wrap/faulty_port.hh>
 
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <memory>
 
@@ -63,7 +61,7 @@ int main(int argc, char** argv) {
     pp::options options;
     pp::add_options(app.options(), options);
     app.on_parsed([&] {
-        pp::check(options, app.network(), app.options().get_option("--cores")->count() != 0);
+        pp::check(options, app.network(), app.options().given("--cores"));
         app.ports_only(options.load.what == pp::protocol::raw);
     });
     if (auto status = app.parse(argc, argv)) return *status;

@@ -1,8 +1,8 @@
 #include <corewire/apps/pingpong/options.hh>
 
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <thread>
@@ -71,33 +71,32 @@ void choose_cores(const options& o, network_options& network, bool cores_given) 
 
 } // namespace
 
-void add_options(CLI::App& to, options& o) {
-    const auto counted = [](std::uint32_t most) { return CLI::Range(std::uint32_t{1}, most); };
+void add_options(command_line& to, options& o) {
     to.add_option("--connect", o.connect, "HOST:PORT of the server (cw-echo); without, --net=wire runs both ends here")
-        ->type_name("HOST:PORT");
-    auto* udp = to.add_flag("--udp", o.udp, "UDP instead of TCP");
-    auto* raw = to.add_flag("--raw", o.raw, "Bare Ethernet frames through the same port, with no stack: the floor");
-    auto* bulk = to.add_flag("--bulk", o.load.bulk,
+        .type_name("HOST:PORT");
+    const auto udp = to.add_flag("--udp", o.udp, "UDP instead of TCP");
+    const auto raw = to.add_flag("--raw", o.raw, "Bare Ethernet frames through the same port, with no stack: the floor");
+    const auto bulk = to.add_flag("--bulk", o.load.bulk,
                              "One-way stream of owned buffers, or of frames with --raw (the server: cw-echo --discard)");
-    auto* brief = to.add_flag("--short", o.load.brief, "wire: a connection for each message; --connections of them at a time");
-    bulk->excludes(brief);
-    to.add_option("--size", o.load.size, "Bytes a message")->check(counted(65536))->capture_default_str();
-    to.add_option("--connections", o.load.connections, "Connections")->check(counted(65536))->capture_default_str();
-    to.add_option("--pipeline", o.load.pipeline, "Messages in flight on each connection")->check(counted(4096))
-        ->capture_default_str();
-    auto* duration = to.add_option("--duration", o.seconds, "Seconds to measure")->check(CLI::Range(0.001, 86400.0))
-                         ->capture_default_str();
-    auto* count = to.add_option("--count", o.count, "Round trips to measure, over all connections, instead of a time")
-                      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+    const auto brief = to.add_flag("--short", o.load.brief, "wire: a connection for each message; --connections of them at a time");
+    bulk.excludes(brief);
+    to.add_option("--size", o.load.size, "Bytes a message").check_range(1, 65536).capture_default_str();
+    to.add_option("--connections", o.load.connections, "Connections").check_range(1, 65536).capture_default_str();
+    to.add_option("--pipeline", o.load.pipeline, "Messages in flight on each connection").check_range(1, 4096)
+        .capture_default_str();
+    const auto duration = to.add_option("--duration", o.seconds, "Seconds to measure").check_range(0.001, 86400.0)
+                         .capture_default_str();
+    const auto count = to.add_option("--count", o.count, "Round trips to measure, over all connections, instead of a time")
+                      .check_range(std::uint64_t{1}, std::uint64_t{1} << 40);
     to.add_option("--warmup", o.warmup, "Seconds before measuring begins (default 0.1; 0 with --count)")
-        ->check(CLI::Range(0.0, 3600.0));
+        .check_range(0.0, 3600.0);
     to.add_flag("--same-core", o.same_core, "wire: both ends on one core");
     to.add_flag("--ipv6", o.ipv6, "wire: over IPv6");
-    to.add_option("--drop-every", o.drop_every, "wire: lose every N-th frame that the client sends")->type_name("N");
+    to.add_option("--drop-every", o.drop_every, "wire: lose every N-th frame that the client sends").type_name("N");
     to.add_flag("--json", o.json, "Print one JSON object");
     to.add_flag("--statistics", o.statistics, "Add the port's counters to the JSON");
-    udp->excludes(raw);
-    count->excludes(duration);
+    udp.excludes(raw);
+    count.excludes(duration);
 }
 
 void check(options& o, network_options& network, bool cores_given) {

@@ -27,7 +27,7 @@ struct options {
     double warmup = -1; ///< not given
 };
 
-void add_options(CLI::App& to, options& o);
+void add_options(command_line& to, options& o);
 /// Works out what was asked for, together with the network's options, and fills in what was left open. Throws setup_error.
 void check(options& o, network_options& network, bool cores_given);
 /// Both ends run in this process.

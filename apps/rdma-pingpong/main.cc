@@ -2,6 +2,7 @@
 #include <corewire/apps/rdma-pingpong/client.hh>
 #include <corewire/apps/rdma-pingpong/server.hh>
 #include <corewire/apps/rdma-program/program.hh>
+#include <corewire/apps/runtime/command_line.hh>
 
 namespace cw = corewire;
 namespace pp = corewire::rdma_pingpong;
@@ -17,16 +18,17 @@ cw::task<> serve(cw::rdma::context& in, const program::settings& s, std::uint32_
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app("Measures round trips over an RDMA device, and checks every reply. With --connect the client; else the server.");
+    cw::command_line app("cw-rdma-pingpong",
+                         "Measures round trips over an RDMA device, and checks every reply. With --connect the client; else the server.");
     program::settings s{.port = 7472};
     pp::workload load;
     std::string protocol = "rc-send";
     s.add_to(app, load);
-    app.add_option("--protocol", protocol, "client; ud needs --from")->check(CLI::IsMember({"rc-send", "rc-write", "ud"}))
-        ->capture_default_str();
-    app.add_option("--size", load.size, "bytes of a message; at the server the longest")->check(CLI::Range(0u, pp::largest))
-        ->capture_default_str();
-    CLI11_PARSE(app, argc, argv);
+    app.add_option("--protocol", protocol, "client; ud needs --from").check_one_of({"rc-send", "rc-write", "ud"})
+        .capture_default_str();
+    app.add_option("--size", load.size, "bytes of a message; at the server the longest").check_range(0u, pp::largest)
+        .capture_default_str();
+    if (const auto status = app.parse(argc, argv)) return *status;
     return program::guarded("cw-rdma-pingpong", [&] {
         s.complete(load);
         load.what = protocol == "ud" ? pp::mode::ud : protocol == "rc-write" ? pp::mode::rc_write : pp::mode::rc_send;

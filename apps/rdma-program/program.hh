@@ -1,16 +1,16 @@
 // What the programs over RDMA have in common: the options that say which end this is and where, a reactor of its own, exit codes.
 //
-//     settings s{.port = 7474};  s.add_to(app, load);  CLI11_PARSE(...);
+//     settings s{.port = 7474};  s.add_to(app, load);  if (auto status = app.parse(...)) return *status;
 //     return guarded("cw-rdma-x", [&] { s.complete(load); return s.is_server() ? run_server(...) : run_client(s, load); });
 #pragma once
 
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/net/socket/address.hh>
 #include <corewire/rdma/channel/listener.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/task/spawn.hh>
 #include <corewire/reactor/task/task.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdio>
@@ -41,14 +41,14 @@ struct settings {
 
     /// The options that every program has. `load` is the client's: it has count and warmup.
     template <typename Load>
-    void add_to(CLI::App& app, Load& load) {
+    void add_to(command_line& app, Load& load) {
         app.add_option("--address", address, "server: the address of ours to listen at, on an RDMA device");
-        app.add_option("--port", port, "server: the port")->capture_default_str();
+        app.add_option("--port", port, "server: the port").capture_default_str();
         app.add_option("--connect", connect, "client: ADDRESS:PORT of the server");
         app.add_option("--from", from, "client: the address of ours to use, and by it the device");
-        app.add_option("--duration", seconds, "client: seconds")->check(CLI::Range(0.001, 86400.0))->capture_default_str();
+        app.add_option("--duration", seconds, "client: seconds").check_range(0.001, 86400.0).capture_default_str();
         app.add_option("--count", load.count, "client: how many are measured, instead of a time");
-        app.add_option("--warmup", load.warmup, "client: how many before those do not count")->capture_default_str();
+        app.add_option("--warmup", load.warmup, "client: how many before those do not count").capture_default_str();
         app.add_flag("--events", events, "sleep when idle, woken by completion events; else spin");
         app.add_flag("--once", once, "server: ends after the first client");
         app.add_flag("--json", json, "client: one JSON object");

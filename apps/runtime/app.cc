@@ -11,7 +11,6 @@
 #include <corewire/net/socket/bind_error.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -29,7 +28,7 @@ constexpr log_event<log_text<16>, log_text<>> network_chosen{"runtime", "network
 constexpr log_event<log_text<16>, unsigned, log_text<>> starting{"runtime", "starting", log_level::debug,
                                                                 "network {}, {} shards on CPUs {}"};
 
-enum exit_code : int { ended_well = 0, failed_running = 1, cannot_set_up = 2 };
+enum exit_code : int { ended_well = 0, failed_running = 1 }; // 2: command_line::refuse()
 
 /// What to do when an address to serve on cannot be had.
 std::string_view advice(const bind_error& error, network_kind kind) {
@@ -54,43 +53,38 @@ sigset_t our_signals() {
 } // namespace
 
 app::app(std::string name, std::string description)
-    : name_(std::move(name)), command_line_(std::make_unique<CLI::App>(std::move(description), name_)),
+    : name_(std::move(name)), command_line_(name_, std::move(description)),
       inspection_options_(std::make_unique<inspection_options>()), log_settings_(std::make_unique<log_settings>()) {
     // Before any thread of the program's: each inherits the mask, and the signals are shard 0's (signals.hh).
     const sigset_t ours = our_signals();
     pthread_sigmask(SIG_BLOCK, &ours, &signals_before_);
-    command_line_->get_formatter()->column_width(34);
-    add_network_options(*command_line_, network_);
+    add_network_options(command_line_, network_);
     runtime_.stall.limit = std::chrono::milliseconds{25};
     command_line_
-        ->add_option_function<unsigned>(
+        .add_option_function<unsigned>(
             "--stall-ms", [this](unsigned ms) { runtime_.stall.limit = std::chrono::milliseconds{ms}; },
             "Report a task that holds its core for this many milliseconds; 0: never (default 25)")
-        ->check(CLI::Range(0u, 3'600'000u))->type_name("N");
-    add_file_options(*command_line_, runtime_.loop.io);
-    add_inspection_options(*command_line_, *inspection_options_);
-    add_log_options(*command_line_, *log_settings_);
+        .check_range(0u, 3'600'000u).type_name("N");
+    add_file_options(command_line_, runtime_.loop.io);
+    add_inspection_options(command_line_, *inspection_options_);
+    add_log_options(command_line_, *log_settings_);
 }
 
 app::~app() { pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr); }
 
 std::optional<int> app::parse(int argc, char** argv) {
+    if (const auto status = command_line_.parse(argc, argv)) return status;
     try {
-        command_line_->parse(argc, argv);
         check_everything();
         return std::nullopt;
-    } catch (const CLI::Success& help) {
-        return command_line_->exit(help);
-    } catch (const CLI::Error& error) {
-        return refuse(fmt::format("{} (--help lists the options)", error.what()));
     } catch (const std::exception& error) {
-        return refuse(error.what());
+        return command_line_.refuse(error.what());
     }
 }
 
 void app::check_everything() {
     if (on_parsed_) on_parsed_();
-    const bool cores_given = !command_line_->get_option("--cores")->empty();
+    const bool cores_given = command_line_.given("--cores");
     const std::optional<placement> given = take_placement(network_, cores_given);
     check_network_options(network_, ports_only_);
     if (network_.spin) runtime_.loop.spin = *network_.spin;
@@ -160,13 +154,13 @@ int app::run(std::function<task<>()> body) {
                            .tear_down = [this](unsigned shard) { tear_down(shard); }});
         return ended_well;
     } catch (const setup_error& error) {
-        return refuse(error.what());
+        return command_line_.refuse(error.what());
     } catch (const bind_error& error) {
-        return refuse(fmt::format("{}{}", error.what(), advice(error, choice_.kind)));
+        return command_line_.refuse(fmt::format("{}{}", error.what(), advice(error, choice_.kind)));
     } catch (const std::invalid_argument& error) {
-        return refuse(error.what());
+        return command_line_.refuse(error.what());
     } catch (const std::exception& error) {
-        return running ? fail(error.what()) : refuse(error.what());
+        return running ? fail(error.what()) : command_line_.refuse(error.what());
     }
 }
 
@@ -197,12 +191,6 @@ void app::tear_down(unsigned shard) noexcept {
 int app::run_on_every_core(int argc, char** argv, std::function<task<>()> body) {
     if (const auto status = parse(argc, argv)) return *status;
     return run(std::move(body));
-}
-
-int app::refuse(std::string_view why) const {
-    // One line, whatever a library's message looks like.
-    fmt::print(stderr, "{}: {}\n", name_, why.substr(0, why.find('\n')));
-    return cannot_set_up;
 }
 
 int app::fail(std::string_view why) const {

@@ -5,7 +5,7 @@
 // or, with options of the program's own:
 //
 //     cw::app app("echo", "TCP and UDP echo server");
-//     app.options().add_option("--port", port, "port to listen on");      // a CLI::App: #include <CLI/CLI.hpp> (CLI11)
+//     app.options().add_option("--port", port, "port to listen on");      // command_line.hh
 //     if (auto status = app.parse(argc, argv)) return *status;            // --help, or an error (already printed)
 //     return app.run(listen);
 //
@@ -15,6 +15,7 @@
 #pragma once
 
 #include <corewire/apps/runtime/choose_network.hh>
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/network_options.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/setup_error.hh>
@@ -46,7 +47,7 @@ public:
     app& operator=(const app&) = delete;
 
     /// The command line's definition: add the program's own options and groups before parse().
-    CLI::App& options() noexcept { return *command_line_; }
+    command_line& options() noexcept { return command_line_; }
     /// Network and cores: change defaults before parse(), read the outcome after it.
     network_options& network() noexcept { return network_; }
     /// Metrics endpoint and page: change defaults before parse().
@@ -96,11 +97,10 @@ private:
     void set_up(unsigned shard);
     void on_stop(unsigned shard) noexcept;
     void tear_down(unsigned shard) noexcept;
-    int refuse(std::string_view why) const;
     int fail(std::string_view why) const;
 
     std::string name_;
-    std::unique_ptr<CLI::App> command_line_;
+    command_line command_line_;
     network_options network_;
     std::unique_ptr<inspection_options> inspection_options_;
     std::unique_ptr<log_settings> log_settings_;

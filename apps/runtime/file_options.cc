@@ -1,9 +1,9 @@
 #include <corewire/apps/runtime/file_options.hh>
 
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/file/uring_setup.hh>
 #include <corewire/reactor/log/log_writer.hh>
 
-#include <CLI/CLI.hpp>
 #include <system_error>
 
 namespace corewire {
@@ -18,19 +18,19 @@ constexpr log_event<unsigned, log_text<200>> none{"file", "no_uring", log_level:
 
 } // namespace
 
-void add_file_options(CLI::App& to, io_options& options) {
-    CLI::Option_group& group = *to.add_option_group("Files");
+void add_file_options(command_line& to, io_options& options) {
+    command_line group = to.add_option_group("Files");
     group
         .add_option("--io-in-flight", options.in_flight,
                     "File operations of a shard that the kernel has at a time; the rest wait in line (default 256)")
-        ->check(CLI::Range(1u, 32'768u))->type_name("N");
+        .check_range(1u, 32'768u).type_name("N");
     group.add_option("--io-helpers", options.helpers, "Threads of a shard for what io_uring cannot do, at most (default 4)")
-        ->check(CLI::Range(1u, 256u))->type_name("N");
+        .check_range(1u, 256u).type_name("N");
     group.add_flag("--sqpoll", options.sqpoll,
                    "A kernel thread takes each shard's submissions to io_uring: no system calls, for one more busy core a shard");
     group.add_option("--sqpoll-idle-ms", options.sqpoll_idle_ms,
                      "Milliseconds without a submission after which that thread sleeps (default 100)")
-        ->check(CLI::Range(1u, 3'600'000u))->type_name("N");
+        .check_range(1u, 3'600'000u).type_name("N");
 }
 
 void log_file_io(log_writer& log, const io_options& options) {

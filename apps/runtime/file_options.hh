@@ -3,16 +3,14 @@
 
 #include <corewire/reactor/file/io_options.hh>
 
-namespace CLI {
-class App;
-}
-
 namespace corewire {
+
+class command_line;
 
 class log_writer;
 
 /// Adds --io-in-flight, --io-helpers, --sqpoll and --sqpoll-idle-ms. `options` must outlive `to`; its values are the defaults.
-void add_file_options(CLI::App& to, io_options& options);
+void add_file_options(command_line& to, io_options& options);
 
 /// Makes an io_uring, logs what it has of what was wanted (or why there is none), and lets it go. At info where that is not the
 /// fastest way or SQPOLL was asked for, else at debug.

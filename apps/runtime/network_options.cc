@@ -1,9 +1,9 @@
 #include <corewire/apps/runtime/network_options.hh>
 
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/fault_options.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <map>
 
@@ -13,23 +13,22 @@ namespace {
 
 /// An option that is given once for each family: sets `four` or `six` from text, or refuses with `what it should look like`.
 template <typename Four, typename Six>
-void add_for_both(CLI::Option_group& group, const char* option, std::optional<Four>& four, std::optional<Six>& six,
+void add_for_both(command_line& group, const char* option, std::optional<Four>& four, std::optional<Six>& six,
                   const char* looks_like, const char* help, const char* type) {
-    const auto parse = [option, &four, &six, looks_like](const CLI::results_t& values) {
+    const auto parse = [&four, &six, looks_like](const std::vector<std::string>& values) {
         four.reset();
         six.reset();
         for (const std::string& text : values) {
             const std::optional<Four> a = Four::parse(text);
             const std::optional<Six> b = a ? std::nullopt : Six::parse(text);
-            if (!a && !b) throw CLI::ValidationError(option, fmt::format("'{}' is not {}", text, looks_like));
+            if (!a && !b) throw option_refused(fmt::format("'{}' is not {}", text, looks_like));
             if ((a && four) || (b && six))
-                throw CLI::ValidationError(option, fmt::format("'{}': there is one already; give one of IPv4 and one of IPv6", text));
+                throw option_refused(fmt::format("'{}': there is one already; give one of IPv4 and one of IPv6", text));
             if (a) four = a;
             else six = b;
         }
-        return true;
     };
-    group.add_option(option, parse, help)->type_name(type)->expected(1, 2)->allow_extra_args(false);
+    group.add_list_function(option, parse, help).type_name(type).expected(1, 2).one_value_each_time();
 }
 
 void refuse_unless(bool holds, const std::string& why) {
@@ -140,7 +139,7 @@ std::string_view name_of(network_kind kind) noexcept {
     return "?";
 }
 
-void add_network_options(CLI::App& to, network_options& o) {
+void add_network_options(command_line& to, network_options& o) {
     static const std::map<std::string, network_kind> kinds{{"auto", network_kind::automatic},
                                                            {"verbs", network_kind::verbs},
                                                            {"verbs-ud", network_kind::verbs_ud},
@@ -152,27 +151,27 @@ void add_network_options(CLI::App& to, network_options& o) {
         {"auto", xdp_mode::automatic}, {"native", xdp_mode::native}, {"generic", xdp_mode::generic}};
     static const std::map<std::string, xdp_pieces> pieces{
         {"auto", xdp_pieces::automatic}, {"on", xdp_pieces::on}, {"off", xdp_pieces::off}};
-    CLI::Option_group& group = *to.add_option_group("Network and cores");
+    command_line group = to.add_option_group("Network and cores");
     const auto choice = [&](const char* name, auto& target, const auto& names, const char* help) {
         group
             .add_option_function<std::string>(
                 name,
-                [name, &target, &names](const std::string& text) {
+                [&target, &names](const std::string& text) {
                     const auto found = names.find(text);
                     if (found == names.end()) {
                         std::string list;
                         for (const auto& [known, value] : names) list += (list.empty() ? "" : ", ") + known;
-                        throw CLI::ValidationError(name, fmt::format("'{}' is none of {}", text, list));
+                        throw option_refused(fmt::format("'{}' is none of {}", text, list));
                     }
                     target = found->second;
                 },
                 help)
-            ->type_name("KIND");
+            .type_name("KIND");
     };
     choice("--net", o.net, kinds, "What carries packets: auto, verbs, verbs-ud, xdp, tap, wire or kernel (default auto)");
-    group.add_option("--device", o.device, "verbs, verbs-ud: the RDMA device, like mlx5_0 (or --interface)")->type_name("NAME");
+    group.add_option("--device", o.device, "verbs, verbs-ud: the RDMA device, like mlx5_0 (or --interface)").type_name("NAME");
     group.add_option("--interface", o.interface, "xdp, verbs, verbs-ud: the network interface; tap: a name for the new one")
-        ->type_name("IFNAME");
+        .type_name("IFNAME");
     add_for_both(group, "--address", o.address, o.address6, "an address and the length of its network, like 192.0.2.2/24",
                  "Our address and the length of its network (192.0.2.2/24, 2001:db8::2/64; once for each family)", "ADDRESS/LENGTH");
     group.add_flag("--slaac", o.slaac, "tap: IPv6 addresses and routers as router advertisements say (RFC 4862)");
@@ -181,8 +180,8 @@ void add_network_options(CLI::App& to, network_options& o) {
     group
         .add_option_function<unsigned>("--vlan", [&o](unsigned id) { o.vlan = static_cast<std::uint16_t>(id); },
                                        "The VLAN that we are in, 1 to 4094 (default: frames without a tag)")
-        ->check(CLI::Range(1u, 4094u))
-        ->type_name("N");
+        .check_range(1u, 4094u)
+        .type_name("N");
     add_for_both(group, "--host-address", o.host_address, o.host_address6,
                  "an address and the length of its network, like 192.0.2.1/24", "tap: the kernel's end of the cable (once for each family)",
                  "ADDRESS/LENGTH");
@@ -190,17 +189,17 @@ void add_network_options(CLI::App& to, network_options& o) {
         .add_option("--cores", o.cores,
                     "A count (2), CPUs (0-3,6), or core:2-5, numa:0, package:1, pu:7, all (default: as many as the "
                     "network can feed)")
-        ->type_name("WHICH");
-    group.add_option("--placement", o.placement_file, "Instead of --cores: a file that `cw-topo plan` has written")->type_name("FILE");
+        .type_name("WHICH");
+    group.add_option("--placement", o.placement_file, "Instead of --cores: a file that `cw-topo plan` has written").type_name("FILE");
     group
         .add_option("--shard", o.shards,
                     "Instead of --cores, once for each shard: its CPU and, if need be, the NUMA node of its memory and "
                     "its queues of the interface")
-        ->type_name("pu:N[,numa:N][,queue:N[+N...]]")
-        ->allow_extra_args(false);
+        .type_name("pu:N[,numa:N][,queue:N[+N...]]")
+        .one_value_each_time();
     group.add_option("--mtu", o.mtu, "wire, tap: the largest IP packet, 576 to 9000 bytes (default 1500)")
-        ->check(CLI::Range(576u, 9000u))
-        ->type_name("N");
+        .check_range(576u, 9000u)
+        .type_name("N");
     choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
     choice("--xdp-pieces", o.pieces, pieces,
            "xdp: frames of a local kernel that are longer than the MTU: auto (when they come), on or off (default auto)");
@@ -208,17 +207,17 @@ void add_network_options(CLI::App& to, network_options& o) {
     group.add_option_function<std::uint64_t>(
              "--spin-us", [&o](std::uint64_t us) { o.spin = std::chrono::microseconds{us}; },
              "Microseconds that an idle core spins before it sleeps")
-        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{3'600'000'000}))->type_name("N");
+        .check_range(0, 3'600'000'000).type_name("N");
     group
         .add_option_function<std::string>(
             "--congestion",
             [&o](const std::string& name) {
                 const auto found = congestion_named(name);
-                if (!found) throw CLI::ValidationError("--congestion", fmt::format("'{}' is none of cubic, newreno, dctcp", name));
+                if (!found) throw option_refused(fmt::format("'{}' is none of cubic, newreno, dctcp", name));
                 o.congestion = *found;
             },
             "TCP congestion control of connections that do not choose: cubic, newreno or dctcp (default cubic; the kernel's own choice)")
-        ->type_name("KIND");
+        .type_name("KIND");
     group.add_flag("--ecn", o.ecn, "Our TCP offers ECN and agrees to it (dctcp does anyway)");
     group.add_flag("--low-latency", o.low_latency,
                    "Our TCP's timers for paths of microseconds, at both ends: ACKs within 1 ms, time-outs from 5 ms, probes from 20 us");
@@ -226,10 +225,10 @@ void add_network_options(CLI::App& to, network_options& o) {
         .add_option_function<std::string>(
             "--faults", [&o](const std::string& text) { o.faults = parse_faults(text); },
             "Damage packets: drop, corrupt, duplicate, reorder (1/1000 or 0.001), drop-every=N, on=receive|transmit, seed=N")
-        ->type_name("NAME=VALUE,...");
-    group.add_option("--pcap", o.pcap, "Write every frame to this file, for Wireshark (shard N > 0: FILE.N)")->type_name("FILE");
+        .type_name("NAME=VALUE,...");
+    group.add_option("--pcap", o.pcap, "Write every frame to this file, for Wireshark (shard N > 0: FILE.N)").type_name("FILE");
     group.add_flag("--trace", o.trace, "Print a line for every frame, to stderr");
-    to.set_config("--config", "", "Read options from a TOML file: net = \"tap\", port = 7, ...")->type_name("FILE");
+    to.add_config_file("--config", "Read options from a TOML file: net = \"tap\", port = 7, ...").type_name("FILE");
 }
 
 void check_network_options(const network_options& o, bool ports_only) {

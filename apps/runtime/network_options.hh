@@ -12,11 +12,9 @@
 #include <string_view>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace corewire {
+
+class command_line;
 
 enum class network_kind {
     automatic, ///< the best that works here: choose_network() says which and why
@@ -61,7 +59,7 @@ struct network_options {
 };
 
 /// Adds the options that every program has. `options` must outlive `to`; its values are the defaults shown by --help.
-void add_network_options(CLI::App& to, network_options& options);
+void add_network_options(command_line& to, network_options& options);
 
 /// What belongs together is there and nothing is that would be ignored. Throws setup_error (setup_error.hh) with one sentence.
 /// `ports_only`: no stack will need an address.

@@ -1,10 +1,10 @@
 #include <corewire/apps/runtime/process_log.hh>
 
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/loop/stall_detector.hh>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -27,21 +27,21 @@ constexpr log_event<> stalled{"stall", "stalled", log_level::warn, "a task has h
 
 } // namespace
 
-void add_log_options(CLI::App& to, log_settings& settings) {
-    CLI::Option_group& group = *to.add_option_group("Log");
+void add_log_options(command_line& to, log_settings& settings) {
+    command_line group = to.add_option_group("Log");
     group
         .add_option_function<std::string>(
             "--log-level",
             [&settings](const std::string& text) {
                 if (const std::string wrong = log_levels{}.set(log_levels_given(text)); !wrong.empty())
-                    throw CLI::ValidationError("--log-level", wrong);
+                    throw option_refused(wrong);
                 settings.levels = text;
             },
             "From which level on messages are written: debug, info, warn, error or off; of a module: tcp=debug,warn; "
             "@FILE: read from there, and again at SIGUSR1 (default info)")
-        ->type_name("LEVEL")
-        ->take_last();
-    group.add_option("--log-file", settings.file, "Append the log to this file instead of writing it to stderr")->type_name("FILE");
+        .type_name("LEVEL")
+        .take_last();
+    group.add_option("--log-file", settings.file, "Append the log to this file instead of writing it to stderr").type_name("FILE");
 }
 
 std::string log_levels_given(const std::string& given) {

@@ -14,11 +14,9 @@
 #include <thread>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace corewire {
+
+class command_line;
 
 struct stall_report;
 
@@ -31,7 +29,7 @@ struct log_settings {
 std::string log_levels_given(const std::string& given);
 
 /// Adds --log-level and --log-file. `settings` must outlive `to`.
-void add_log_options(CLI::App& to, log_settings& settings);
+void add_log_options(command_line& to, log_settings& settings);
 
 /// Hears SIGUSR1, which every thread of the process has blocked (app's constructor), on a thread of its own.
 class level_signal {

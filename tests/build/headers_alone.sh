@@ -3,7 +3,7 @@
 # ctest: timeout=600 processors=2 only=release
 set -euo pipefail
 cd "$COREWIRE_BINARY_DIR"
-cflags=$(pkg-config --cflags liburing fmt hwloc libxdp libbpf libmnl libibverbs librdmacm CLI11 nlohmann_json)
+cflags=$(pkg-config --cflags liburing fmt hwloc libxdp libbpf libmnl libibverbs librdmacm nlohmann_json)
 check() {
     # shellcheck disable=SC2086 # the flags are words
     echo "#include <$1>" | "$COREWIRE_CXX" -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Werror \

@@ -3,7 +3,8 @@
 //
 //     core A: ping = n  --------------->  core B: sees ping == n, pong = n
 //     core A: sees pong == n  <---------
-#include <CLI/CLI.hpp>
+
+#include <corewire/apps/runtime/command_line.hh>
 
 #include <algorithm>
 #include <atomic>
@@ -65,18 +66,15 @@ std::vector<double> serve(court& c, unsigned batches, unsigned batch_size) {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App options{"Bounces a cache line between two cores and prints what a round trip costs, as JSON."};
+    corewire::command_line options("cw-bench-cacheline",
+                                   "Bounces a cache line between two cores and prints what a round trip costs, as JSON.");
     std::vector<unsigned> cpus{0, 1};
     unsigned batches = 5000;
     unsigned batch_size = 200;
-    options.add_option("--cpus", cpus, "The two CPUs")->expected(2)->delimiter(',')->capture_default_str();
-    options.add_option("--batches", batches, "Batches; each gives one sample")->check(CLI::Range(1u, 1'000'000u));
-    options.add_option("--batch-size", batch_size, "Round trips a batch")->check(CLI::Range(1u, 1'000'000u));
-    try {
-        options.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return options.exit(e) == 0 ? 0 : 2;
-    }
+    options.add_option("--cpus", cpus, "The two CPUs").expected(2, 2).delimiter(',').capture_default_str();
+    options.add_option("--batches", batches, "Batches; each gives one sample").check_range(1u, 1'000'000u);
+    options.add_option("--batch-size", batch_size, "Round trips a batch").check_range(1u, 1'000'000u);
+    if (const auto status = options.parse(argc, argv)) return *status;
 
     court c;
     std::thread other([&] {

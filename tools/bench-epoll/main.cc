@@ -3,7 +3,8 @@
 //
 //     serve  PORT                    one thread: epoll_wait, recv, send; no buffers, no timers, no error handling to speak of
 //     drive  HOST:PORT ...           C connections, each with one message in flight; prints {"rate": ..} as JSON
-#include <CLI/CLI.hpp>
+
+#include <corewire/apps/runtime/command_line.hh>
 
 #include <arpa/inet.h>
 #include <array>
@@ -151,23 +152,19 @@ int drive(const drive_options& o) {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app{"A bare epoll echo server and its client: the baseline of cw-echo --net=kernel."};
-    app.require_subcommand(1);
+    corewire::command_line app("cw-bench-epoll", "A bare epoll echo server and its client: the baseline of cw-echo --net=kernel.");
+    app.require_subcommand(1, 1);
     drive_options o;
-    CLI::App& server = *app.add_subcommand("serve", "Echo TCP on every address of this host");
-    server.add_option("port", o.port, "TCP port")->required();
-    CLI::App& client = *app.add_subcommand("drive", "Ping-pong on C connections; prints JSON");
-    client.add_option("host", o.host, "IPv4 address of the server")->required();
-    client.add_option("port", o.port, "TCP port")->required();
-    client.add_option("--connections", o.connections, "Connections")->check(CLI::Range(1u, 10000u))->capture_default_str();
-    client.add_option("--size", o.size, "Bytes a message")->check(CLI::Range(1, 65536))->capture_default_str();
-    client.add_option("--duration", o.seconds, "Seconds measured")->check(CLI::Range(0.01, 3600.0))->capture_default_str();
-    client.add_option("--warmup", o.warmup, "Seconds before that")->check(CLI::Range(0.0, 60.0))->capture_default_str();
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return app.exit(e) == 0 ? 0 : 2;
-    }
-    if (server.parsed()) serve(o.port);
+    corewire::command_line server = app.add_subcommand("serve", "Echo TCP on every address of this host");
+    server.add_option("port", o.port, "TCP port").required();
+    corewire::command_line client = app.add_subcommand("drive", "Ping-pong on C connections; prints JSON");
+    client.add_option("host", o.host, "IPv4 address of the server").required();
+    client.add_option("port", o.port, "TCP port").required();
+    client.add_option("--connections", o.connections, "Connections").check_range(1u, 10000u).capture_default_str();
+    client.add_option("--size", o.size, "Bytes a message").check_range(1, 65536).capture_default_str();
+    client.add_option("--duration", o.seconds, "Seconds measured").check_range(0.01, 3600.0).capture_default_str();
+    client.add_option("--warmup", o.warmup, "Seconds before that").check_range(0.0, 60.0).capture_default_str();
+    if (const auto status = app.parse(argc, argv)) return *status;
+    if (app.got_subcommand("serve")) serve(o.port);
     return drive(o);
 }

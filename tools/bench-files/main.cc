@@ -5,13 +5,13 @@
 //                  registered memory and a registered file
 //     copy         --file to --to by corewire::copy, opened and closed; --direct: both past the page cache
 //     cp, dd       the same by the program of that name (dd with 1 MiB blocks), from its start to its end
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/file/file.hh>
 #include <corewire/reactor/file/file_copy.hh>
 #include <corewire/reactor/file/file_writer.hh>
 #include <corewire/reactor/task/sleep.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -169,7 +169,7 @@ void on_reactor(cw::task<> (*work)(const bench_options&), const bench_options& o
     run_to_end(loop, work(o));
 }
 
-void run(const CLI::App& command, const bench_options& o) {
+void run(const cw::command_line& command, const bench_options& o) {
     if (command.got_subcommand("random-read")) return random_read(o);
     if (command.got_subcommand("prepare")) {
         on_reactor(fill, o);
@@ -188,24 +188,20 @@ void run(const CLI::App& command, const bench_options& o) {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App command{"What a shard gets out of files; prints JSON."};
-    command.require_subcommand(1);
+    cw::command_line command("cw-bench-files", "What a shard gets out of files; prints JSON.");
+    command.require_subcommand(1, 1);
     bench_options o;
     for (const char* name : {"prepare", "random-read", "copy", "cp", "dd"}) {
-        CLI::App& one = *command.add_subcommand(name);
-        one.add_option("--file", o.file, "The file that is read (prepare: made)")->required();
+        cw::command_line one = command.add_subcommand(name);
+        one.add_option("--file", o.file, "The file that is read (prepare: made)").required();
         one.add_option("--to", o.to, "The file that is made");
-        one.add_option("--size", o.size, "Bytes")->capture_default_str();
-        one.add_option("--depth", o.depth, "Reads in flight")->check(CLI::Range(1u, 256u))->capture_default_str();
+        one.add_option("--size", o.size, "Bytes").capture_default_str();
+        one.add_option("--depth", o.depth, "Reads in flight").check_range(1u, 256u).capture_default_str();
         one.add_flag("--direct", o.direct, "O_DIRECT");
-        one.add_option("--duration", o.seconds, "Seconds measured")->check(CLI::Range(0.01, 3600.0))->capture_default_str();
-        one.add_option("--warmup", o.warmup, "Seconds before that")->check(CLI::Range(0.0, 60.0))->capture_default_str();
+        one.add_option("--duration", o.seconds, "Seconds measured").check_range(0.01, 3600.0).capture_default_str();
+        one.add_option("--warmup", o.warmup, "Seconds before that").check_range(0.0, 60.0).capture_default_str();
     }
-    try {
-        command.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return command.exit(e) == 0 ? 0 : 2;
-    }
+    if (const auto status = command.parse(argc, argv)) return *status;
     try {
         run(command, o);
     } catch (const std::exception& e) {

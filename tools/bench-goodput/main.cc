@@ -1,10 +1,10 @@
 // cw-bench-goodput: what one bulk flow gets through a simulated path with random loss, in virtual time: exact, the same on every
 // machine. With `--plain` both ends do without CUBIC and without SACK, RACK and tail loss probes: NewReno (RFC 5681, 6582).
 // Prints {"mbit_per_s", "delivered", "seconds", "digest"} as JSON.
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/net/sim/sim_flow.hh>
 #include <corewire/net/sim/simulation.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <exception>
@@ -51,19 +51,15 @@ void measure(const path& p) {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App command{"One bulk flow on a simulated path with loss; prints JSON.", "cw-bench-goodput"};
+    cw::command_line command("cw-bench-goodput", "One bulk flow on a simulated path with loss; prints JSON.");
     path p;
-    command.add_option("--loss", p.loss, "Of each packet of the forward direction")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-    command.add_option("--rtt", p.rtt_ms, "Milliseconds")->check(CLI::Range(0.01, 10'000.0))->capture_default_str();
-    command.add_option("--rate", p.rate, "Bits a second")->capture_default_str();
-    command.add_option("--seed", p.seed, "Of the losses")->capture_default_str();
-    command.add_option("--seconds", p.seconds, "Simulated")->check(CLI::Range(0.1, 100'000.0))->capture_default_str();
+    command.add_option("--loss", p.loss, "Of each packet of the forward direction").check_range(0.0, 1.0).capture_default_str();
+    command.add_option("--rtt", p.rtt_ms, "Milliseconds").check_range(0.01, 10'000.0).capture_default_str();
+    command.add_option("--rate", p.rate, "Bits a second").capture_default_str();
+    command.add_option("--seed", p.seed, "Of the losses").capture_default_str();
+    command.add_option("--seconds", p.seconds, "Simulated").check_range(0.1, 100'000.0).capture_default_str();
     command.add_flag("--plain", p.plain, "NewReno without SACK and RACK");
-    try {
-        command.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return command.exit(e) == 0 ? 0 : 2;
-    }
+    if (const auto status = command.parse(argc, argv)) return *status;
     try {
         measure(p);
     } catch (const std::exception& e) {

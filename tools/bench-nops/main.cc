@@ -3,11 +3,11 @@
 //
 //     reactor   through a reactor's ring, in its loop: each operation is started again from its completion
 //     bare      liburing alone: submit what has completed, wait for more. The baseline.
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/file/uring.hh>
 #include <corewire/reactor/file/uring_setup.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -100,20 +100,16 @@ double bare(const bench_options& o) {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App command{"io_uring NOPs a second on one core; prints JSON."};
-    command.require_subcommand(1);
+    cw::command_line command("cw-bench-nops", "io_uring NOPs a second on one core; prints JSON.");
+    command.require_subcommand(1, 1);
     bench_options o;
     for (auto& [name, what] : {std::pair{"reactor", "Through a reactor's ring"}, {"bare", "liburing alone"}}) {
-        CLI::App& one = *command.add_subcommand(name, what);
-        one.add_option("--depth", o.depth, "NOPs in flight")->check(CLI::Range(1u, 512u))->capture_default_str();
-        one.add_option("--duration", o.seconds, "Seconds measured")->check(CLI::Range(0.01, 3600.0))->capture_default_str();
-        one.add_option("--warmup", o.warmup, "Seconds before that")->check(CLI::Range(0.0, 60.0))->capture_default_str();
+        cw::command_line one = command.add_subcommand(name, what);
+        one.add_option("--depth", o.depth, "NOPs in flight").check_range(1u, 512u).capture_default_str();
+        one.add_option("--duration", o.seconds, "Seconds measured").check_range(0.01, 3600.0).capture_default_str();
+        one.add_option("--warmup", o.warmup, "Seconds before that").check_range(0.0, 60.0).capture_default_str();
     }
-    try {
-        command.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return command.exit(e) == 0 ? 0 : 2;
-    }
+    if (const auto status = command.parse(argc, argv)) return *status;
     try {
         const bool through_reactor = command.got_subcommand("reactor");
         const double rate = through_reactor ? with_reactor(o) : bare(o);

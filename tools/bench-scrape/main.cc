@@ -5,13 +5,13 @@
 // One shard: two stacks on a wire play ping-pong, and the metrics endpoint serves on the kernel's loopback. A process of its own
 // scrapes, a connection each time, and reads to the end. The cost is the time in which the loop was not idle while there were
 // scrapes and nothing else; the round trips that count as scraped are those that end while a request is being answered.
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/port/loop/wire_port.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/task/sleep.hh>
 
-#include <CLI/CLI.hpp>
 #include <arpa/inet.h>
 #include <array>
 #include <csignal>
@@ -138,14 +138,14 @@ struct bench {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App command("What a scrape of the metrics endpoint costs.", "cw-bench-scrape");
+    cw::command_line command("cw-bench-scrape", "What a scrape of the metrics endpoint costs.");
     std::string what = "series";
     std::size_t series = 10'000;
     double seconds = 2;
-    command.add_option("case", what, "series")->check(CLI::IsMember({"series"}));
-    command.add_option("--series", series, "How many there are")->check(CLI::Range(1, 16'000))->capture_default_str();
-    command.add_option("--duration", seconds, "Seconds")->check(CLI::Range(0.1, 600.0))->capture_default_str();
-    CLI11_PARSE(command, argc, argv);
+    command.add_option("case", what, "series").check_one_of({"series"});
+    command.add_option("--series", series, "How many there are").check_range(1, 16'000).capture_default_str();
+    command.add_option("--duration", seconds, "Seconds").check_range(0.1, 600.0).capture_default_str();
+    if (const auto status = command.parse(argc, argv)) return *status;
     int pipe[2];
     if (::pipe(pipe) != 0) return 2;
     const pid_t scraper = ::fork();

@@ -1,10 +1,10 @@
 // cw-bench-stream: bulk TCP by plain blocking sockets of the kernel, with large reads and writes: what a program without any
 // framework gets. `sink PORT` reads to the end of each connection and answers with the number of bytes (8, big-endian), as
 // `cw-echo --discard` does, so that cw-pingpong --bulk can talk to it; `source HOST PORT` prints {"gbit_per_s", "bytes", "errors"}.
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/base/bytes.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <arpa/inet.h>
 #include <cerrno>
@@ -101,23 +101,19 @@ int source(const std::string& host, std::uint16_t port, double seconds) {
 } // namespace
 
 int main(int argc, char** argv) try {
-    CLI::App command{"Bulk TCP by plain sockets: the baseline of tools/bench tcp.", "cw-bench-stream"};
-    command.require_subcommand(1);
+    cw::command_line command("cw-bench-stream", "Bulk TCP by plain sockets: the baseline of tools/bench tcp.");
+    command.require_subcommand(1, 1);
     std::uint16_t port = 0;
     std::string host;
     double seconds = 1;
-    CLI::App* reading = command.add_subcommand("sink", "Read and count");
-    reading->add_option("port", port)->required();
-    CLI::App* writing = command.add_subcommand("source", "Write as fast as it goes");
-    writing->add_option("host", host)->required();
-    writing->add_option("port", port)->required();
-    writing->add_option("--duration", seconds, "Seconds measured")->check(CLI::Range(0.01, 3600.0))->capture_default_str();
-    try {
-        command.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return command.exit(e) == 0 ? 0 : 2;
-    }
-    return *reading ? sink(port) : source(host, port, seconds);
+    cw::command_line reading = command.add_subcommand("sink", "Read and count");
+    reading.add_option("port", port).required();
+    cw::command_line writing = command.add_subcommand("source", "Write as fast as it goes");
+    writing.add_option("host", host).required();
+    writing.add_option("port", port).required();
+    writing.add_option("--duration", seconds, "Seconds measured").check_range(0.01, 3600.0).capture_default_str();
+    if (const auto status = command.parse(argc, argv)) return *status;
+    return command.got_subcommand("sink") ? sink(port) : source(host, port, seconds);
 } catch (const std::exception& e) {
     std::fprintf(stderr, "cw-bench-stream: %s\n", e.what());
     return 2;

@@ -3,6 +3,7 @@
 //
 //     shard 0: submit_to(1, ...) ------>  shard 1: [64 tasks that yield for ever]  runs the call
 //              the next one      <------
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/metrics/histogram.hh>
 #include <corewire/reactor/shard/remote_call.hh>
@@ -10,7 +11,6 @@
 #include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/task/task_group.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -78,21 +78,17 @@ struct bench {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App command{"Round trips of submit_to between two shards that never sleep; prints JSON."};
+    cw::command_line command("cw-bench-submit", "Round trips of submit_to between two shards that never sleep; prints JSON.");
     bench b;
     bench_options& o = b.options;
-    command.add_option("--cpus", o.cpus, "The two CPUs")->expected(2)->delimiter(',')->capture_default_str();
-    command.add_option("--duration", o.seconds, "Seconds measured")->check(CLI::Range(0.01, 3600.0))->capture_default_str();
-    command.add_option("--warmup", o.warmup, "Seconds before that")->check(CLI::Range(0.0, 60.0))->capture_default_str();
+    command.add_option("--cpus", o.cpus, "The two CPUs").expected(2, 2).delimiter(',').capture_default_str();
+    command.add_option("--duration", o.seconds, "Seconds measured").check_range(0.01, 3600.0).capture_default_str();
+    command.add_option("--warmup", o.warmup, "Seconds before that").check_range(0.0, 60.0).capture_default_str();
     command.add_flag("--busy", o.busy, "The other shard always has tasks ready");
-    command.add_option("--tasks", o.tasks, "With --busy: how many")->check(CLI::Range(1u, 100'000u))->capture_default_str();
+    command.add_option("--tasks", o.tasks, "With --busy: how many").check_range(1u, 100'000u).capture_default_str();
     command.add_option("--work", o.work, "With --busy: nanoseconds, about, that a task works between two yields")
-        ->check(CLI::Range(0u, 1'000'000u))->capture_default_str();
-    try {
-        command.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return command.exit(e) == 0 ? 0 : 2;
-    }
+        .check_range(0u, 1'000'000u).capture_default_str();
+    if (const auto status = command.parse(argc, argv)) return *status;
     cw::runtime_options settings;
     settings.cpus = o.cpus;
     settings.loop.spin = cw::duration::max();

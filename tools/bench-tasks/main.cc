@@ -8,6 +8,7 @@
 //     error-exception  an exception through three coroutines, caught by a fourth
 //     semaphore        acquire and release units that nobody else wants
 //     event            one coroutine waits for an event, another sets it
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/base/result.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/metrics/histogram.hh>
@@ -17,7 +18,6 @@
 #include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/task/when_all.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <array>
 #include <chrono>
@@ -240,18 +240,14 @@ constexpr std::array cases{
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App command{"What coroutines cost on one core; prints JSON."};
+    cw::command_line command("cw-bench-tasks", "What coroutines cost on one core; prints JSON.");
     std::string name;
     double seconds = 1;
     std::vector<std::string> names;
     for (const bench_case& each : cases) names.emplace_back(each.name);
-    command.add_option("case", name, "What to measure")->required()->check(CLI::IsMember(names));
-    command.add_option("--duration", seconds, "Seconds measured")->check(CLI::Range(0.001, 3600.0))->capture_default_str();
-    try {
-        command.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return command.exit(e) == 0 ? 0 : 2;
-    }
+    command.add_option("case", name, "What to measure").required().check_one_of(names);
+    command.add_option("--duration", seconds, "Seconds measured").check_range(0.001, 3600.0).capture_default_str();
+    if (const auto status = command.parse(argc, argv)) return *status;
     cw::reactor here;
     for (const bench_case& each : cases) {
         if (name != each.name) continue;

@@ -5,10 +5,10 @@
 //
 // The live timers are due between 1 s and 100 s ahead. The clock moves on by a microsecond a pair, and the wheel is turned as
 // the loop turns it, so that what a cancelled timer leaves behind is paid for here; one that fires is armed again.
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/loop/timer_wheel.hh>
 
-#include <CLI/CLI.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -83,20 +83,16 @@ double ns_of(double seconds, Pair&& pair) {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App command{"Arming and cancelling timers; prints JSON."};
-    command.require_subcommand(1);
+    cw::command_line command("cw-bench-timers", "Arming and cancelling timers; prints JSON.");
+    command.require_subcommand(1, 1);
     std::size_t live = 1'000'000;
     double seconds = 1;
     for (auto& [name, what] : {std::pair{"fresh", "Arm a timer, cancel it"}, {"any", "Cancel any live timer, arm it again"}}) {
-        CLI::App& one = *command.add_subcommand(name, what);
-        one.add_option("--live", live, "Timers that stay armed")->check(CLI::Range(1, 100'000'000))->capture_default_str();
-        one.add_option("--duration", seconds, "Seconds measured")->check(CLI::Range(0.01, 3600.0))->capture_default_str();
+        cw::command_line one = command.add_subcommand(name, what);
+        one.add_option("--live", live, "Timers that stay armed").check_range(1, 100'000'000).capture_default_str();
+        one.add_option("--duration", seconds, "Seconds measured").check_range(0.01, 3600.0).capture_default_str();
     }
-    try {
-        command.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return command.exit(e) == 0 ? 0 : 2;
-    }
+    if (const auto status = command.parse(argc, argv)) return *status;
     const auto b = std::make_unique<bench>(live);
     const bool any = command.got_subcommand("any");
     const auto pair = [&] {

@@ -2,10 +2,10 @@
 // takes away those of the fake; what remains is the port, the frame pool, and the loops below.
 //
 //     cw-bench-verbs send|receive --count FRAMES --size BYTES [--chain]
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/rdma/fake/nic.hh>
 #include <corewire/rdma/raw/verbs_port.hh>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -39,12 +39,12 @@ int main(int count, char** arguments) try {
     std::uint64_t frames = 32'000;
     std::uint32_t size = 64;
     bool chain = false;
-    CLI::App options("frames through the verbs port on a fake NIC", "cw-bench-verbs");
-    options.add_option("what", what, "send or receive")->required()->check(CLI::IsMember({"send", "receive"}));
+    command_line options("cw-bench-verbs", "frames through the verbs port on a fake NIC");
+    options.add_option("what", what, "send or receive").required().check_one_of({"send", "receive"});
     options.add_option("--count", frames, "frames, a multiple of 32");
-    options.add_option("--size", size, "bytes of each")->check(CLI::Range(60, 1514));
+    options.add_option("--size", size, "bytes of each").check_range(60, 1514);
     options.add_flag("--chain", chain, "ibv_post_send() chains instead of ibv_wr_*()");
-    CLI11_PARSE(options, count, arguments);
+    if (const auto status = options.parse(count, arguments)) return *status;
 
     fake::nic nic;
     auto device = std::make_shared<verbs_device>(verbs_device_options{

@@ -1,7 +1,8 @@
 // cw-stat: which Corewire processes there are and what they are doing; alive, hung or dead.
 #include "views.hh"
 
-#include <CLI/CLI.hpp>
+#include <corewire/apps/runtime/command_line.hh>
+
 #include <cstdio>
 #include <ctime>
 #include <fmt/format.h>
@@ -78,22 +79,15 @@ int run(const stat_options& options) {
 } // namespace
 
 int main(int argc, char** argv) {
-    CLI::App command("Lists the Corewire processes of this host, or shows one. Works on hung and dead ones too.", "cw-stat");
+    cw::command_line command("cw-stat", "Lists the Corewire processes of this host, or shows one. Works on hung and dead ones too.");
     stat_options options;
-    command.add_option("pid", options.pid, "Show this process: shards, drops, connections")->type_name("PID");
+    command.add_option("pid", options.pid, "Show this process: shards, drops, connections").type_name("PID");
     command.add_flag("--json", options.json, "Everything that the pages say, as JSON");
     command.add_option("--watch", options.watch, "Show again every so many seconds; a process with rates")
-        ->check(CLI::Range(0.1, 3600.0))->type_name("SECONDS");
-    command.add_option("--count", options.count, "With --watch: end after so many times")->check(CLI::Range(1, 1'000'000))->type_name("N");
+        .check_range(0.1, 3600.0).type_name("SECONDS");
+    command.add_option("--count", options.count, "With --watch: end after so many times").check_range(1, 1'000'000).type_name("N");
     command.add_flag("--collect", options.collect, "Remove the pages of dead processes of this user");
-    command.add_option("--folder", options.folder, "Where the pages are")->type_name("PATH")->capture_default_str();
-    try {
-        command.parse(argc, argv);
-    } catch (const CLI::Success& help) {
-        return command.exit(help);
-    } catch (const CLI::Error& error) {
-        fmt::print(stderr, "cw-stat: {} (--help lists the options)\n", error.what());
-        return 2;
-    }
+    command.add_option("--folder", options.folder, "Where the pages are").type_name("PATH").capture_default_str();
+    if (const auto status = command.parse(argc, argv)) return *status;
     return run(options);
 }

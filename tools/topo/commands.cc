@@ -5,9 +5,9 @@
 #include "drawing.hh"
 #include "planner.hh"
 
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/topology/placement_fit.hh>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fmt/format.h>
 #include <fstream>
@@ -118,40 +118,40 @@ int advise(const wishes& w) {
     return 0;
 }
 
-void add_machine_options(CLI::App& to, wishes& w) {
-    to.add_option("--machine", w.machine_file, "Another machine: an XML file of --xml or lstopo")->type_name("FILE");
-    to.add_option("--synthetic", w.synthetic, "A machine in hwloc's words: \"package:2 core:8 pu:2\"")->type_name("TEXT");
+void add_machine_options(command_line& to, wishes& w) {
+    to.add_option("--machine", w.machine_file, "Another machine: an XML file of --xml or lstopo").type_name("FILE");
+    to.add_option("--synthetic", w.synthetic, "A machine in hwloc's words: \"package:2 core:8 pu:2\"").type_name("TEXT");
 }
 
-void add_commands(CLI::App& app, wishes& w, std::function<int(const wishes&)>& chosen) {
+void add_commands(command_line& app, wishes& w, std::function<int(const wishes&)>& chosen) {
     add_machine_options(app, w);
     app.add_flag("--json", w.json, "Print one JSON object");
-    app.add_option("--svg", w.svg, "Draw the machine into this file")->type_name("FILE");
-    app.add_option("--placement", w.placement, "With --svg: colour this placement in")->type_name("FILE");
-    app.add_option("--xml", w.xml, "Write the machine into this file, for --machine elsewhere")->type_name("FILE");
+    app.add_option("--svg", w.svg, "Draw the machine into this file").type_name("FILE");
+    app.add_option("--placement", w.placement, "With --svg: colour this placement in").type_name("FILE");
+    app.add_option("--xml", w.xml, "Write the machine into this file, for --machine elsewhere").type_name("FILE");
 
-    CLI::App* plan = app.add_subcommand("plan", "Print a placement file: which CPU, memory and NIC queue each shard gets, and why");
-    add_machine_options(*plan, w);
-    plan->add_option("--shards", w.plan.shards, "How many (default: the cores next to the NIC, as far as it has queues)")->type_name("N");
-    plan->add_option("--nic", w.plan.nic, "Be next to this interface or RDMA device (default: the only NIC); none: to none")
-        ->type_name("IFNAME|RDMADEV");
-    plan->add_option("--smt", w.smt, "one-per-core (default) or all: a shard on every thread of a core")
-        ->check(CLI::IsMember({"one-per-core", "all"}))->type_name("WHICH");
-    plan->add_option("--leave", w.plan.leave, "Cores for the kernel and other programs (default: 1 if there are 4)")->type_name("CORES");
-    plan->add_option("--svg", w.svg, "Draw the machine with this plan into a file, too")->type_name("FILE");
-    plan->callback([&chosen] { chosen = plan_it; });
+    command_line plan = app.add_subcommand("plan", "Print a placement file: which CPU, memory and NIC queue each shard gets, and why");
+    add_machine_options(plan, w);
+    plan.add_option("--shards", w.plan.shards, "How many (default: the cores next to the NIC, as far as it has queues)").type_name("N");
+    plan.add_option("--nic", w.plan.nic, "Be next to this interface or RDMA device (default: the only NIC); none: to none")
+        .type_name("IFNAME|RDMADEV");
+    plan.add_option("--smt", w.smt, "one-per-core (default) or all: a shard on every thread of a core")
+        .check_one_of({"one-per-core", "all"}).type_name("WHICH");
+    plan.add_option("--leave", w.plan.leave, "Cores for the kernel and other programs (default: 1 if there are 4)").type_name("CORES");
+    plan.add_option("--svg", w.svg, "Draw the machine with this plan into a file, too").type_name("FILE");
+    plan.callback([&chosen] { chosen = plan_it; });
 
-    CLI::App* check = app.add_subcommand("check", "Say whether a placement file fits this machine, and what to do if not");
-    add_machine_options(*check, w);
-    check->add_option("file", w.check_file, "The placement")->required()->type_name("FILE");
-    check->callback([&chosen] { chosen = check_it; });
+    command_line check = app.add_subcommand("check", "Say whether a placement file fits this machine, and what to do if not");
+    add_machine_options(check, w);
+    check.add_option("file", w.check_file, "The placement").required().type_name("FILE");
+    check.callback([&chosen] { chosen = check_it; });
 
-    CLI::App* tune = app.add_subcommand("advise", "Print the commands that bring each queue's interrupts to its shard's CPU");
-    tune->add_option("file", w.advise_file, "The placement")->type_name("FILE");
-    tune->add_flag("--apply", w.apply, "Run them (as root)");
-    tune->add_flag("--restore", w.restore, "Undo what --apply did");
-    tune->add_option("--state", w.state, "Where --apply notes what was before")->type_name("FILE")->capture_default_str();
-    tune->callback([&chosen] { chosen = advise; });
+    command_line tune = app.add_subcommand("advise", "Print the commands that bring each queue's interrupts to its shard's CPU");
+    tune.add_option("file", w.advise_file, "The placement").type_name("FILE");
+    tune.add_flag("--apply", w.apply, "Run them (as root)");
+    tune.add_flag("--restore", w.restore, "Undo what --apply did");
+    tune.add_option("--state", w.state, "Where --apply notes what was before").type_name("FILE").capture_default_str();
+    tune.callback([&chosen] { chosen = advise; });
 }
 
 } // namespace
@@ -159,24 +159,15 @@ void add_commands(CLI::App& app, wishes& w, std::function<int(const wishes&)>& c
 int run(int argc, char** argv) {
     wishes w;
     std::function<int(const wishes&)> chosen = show;
-    CLI::App app("The machine: packages, NUMA nodes, caches, cores, NICs; and where shards should run on it", "cw-topo");
-    app.get_formatter()->column_width(34);
+    command_line app("cw-topo", "The machine: packages, NUMA nodes, caches, cores, NICs; and where shards should run on it");
     app.require_subcommand(0, 1);
-    const auto refuse = [](std::string_view why) {
-        fmt::print(stderr, "cw-topo: {}\n", why.substr(0, why.find('\n')));
-        return 2;
-    };
+    add_commands(app, w, chosen);
+    if (const auto status = app.parse(argc, argv)) return *status;
     try {
-        add_commands(app, w, chosen);
-        app.parse(argc, argv);
         if (!w.placement.empty() && w.svg.empty()) throw std::invalid_argument("--placement colours a drawing: add --svg FILE");
         return chosen(w);
-    } catch (const CLI::Success& help) {
-        return app.exit(help);
-    } catch (const CLI::Error& error) {
-        return refuse(fmt::format("{} (--help lists the options)", error.what()));
     } catch (const std::exception& error) {
-        return refuse(error.what());
+        return app.refuse(error.what());
     }
 }
 

@@ -2,7 +2,8 @@
 // frames to itself. Exit status: 0 yes, 1 no, 2 the device can't be opened or an option is wrong.
 #include "checks.hh"
 
-#include <CLI/CLI.hpp>
+#include <corewire/apps/runtime/command_line.hh>
+
 #include <cstdio>
 
 int main(int count, char** arguments) {
@@ -10,19 +11,15 @@ int main(int count, char** arguments) {
     std::string device, interface;
     std::uint8_t port = 1;
     bool json = false;
-    CLI::App options("Does everything that --net=verbs relies on work on this NIC? Run it as root, and send the report in: "
-                     "docs/HARDWARE.md",
-                     "cw-verbs-check");
-    options.add_option("--device", device, "the RDMA device, like mlx5_0 (`ibv_devices` lists them)")->type_name("NAME");
-    options.add_option("--interface", interface, "or the network interface in front of it")->type_name("IFNAME")->excludes("--device");
-    options.add_option("--port", port, "port of the device (default 1)")->type_name("N");
+    command_line options("cw-verbs-check", "Does everything that --net=verbs relies on work on this NIC? Run it as root, and send "
+                                           "the report in: docs/HARDWARE.md");
+    const auto by_name =
+        options.add_option("--device", device, "the RDMA device, like mlx5_0 (`ibv_devices` lists them)").type_name("NAME");
+    options.add_option("--interface", interface, "or the network interface in front of it").type_name("IFNAME").excludes(by_name);
+    options.add_option("--port", port, "port of the device (default 1)").type_name("N");
     options.add_flag("--json", json, "print one JSON object");
-    try {
-        options.parse(count, arguments);
-        if (device.empty() && interface.empty()) throw CLI::RequiredError("--device NAME or --interface IFNAME");
-    } catch (const CLI::Error& e) {
-        return options.exit(e) == 0 ? 0 : 2;
-    }
+    if (const auto status = options.parse(count, arguments)) return *status;
+    if (device.empty() && interface.empty()) return options.refuse("name a device: --device NAME or --interface IFNAME");
     try {
         if (device.empty()) {
             const auto found = verbs::device::find_by_interface(interface);

@@ -1,5 +1,6 @@
 #include <corewire/apps/runtime/inspection/inspection.hh>
 
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/setup_error.hh>
@@ -21,7 +22,6 @@
 #include <corewire/reactor/shard/shard_metrics.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 
-#include <CLI/CLI.hpp>
 #include <arpa/inet.h>
 #include <cerrno>
 #include <ctime>
@@ -60,20 +60,20 @@ void refuse_taken_port(ipv4 address, std::uint16_t port) {
 
 } // namespace
 
-void add_inspection_options(CLI::App& to, inspection_options& options) {
-    CLI::Option_group& group = *to.add_option_group("Inspection");
+void add_inspection_options(command_line& to, inspection_options& options) {
+    command_line group = to.add_option_group("Inspection");
     group.add_option("--metrics-port", options.metrics_port, "Serve metrics to Prometheus: http://127.0.0.1:N/metrics")
-        ->check(CLI::Range(1, 65535))->type_name("N");
+        .check_range(1, 65535).type_name("N");
     group
         .add_option_function<std::string>(
             "--metrics-address",
             [&options](const std::string& text) {
                 const auto address = ipv4::parse(text);
-                if (!address) throw CLI::ValidationError("--metrics-address", fmt::format("'{}' is not an IPv4 address", text));
+                if (!address) throw option_refused(fmt::format("'{}' is not an IPv4 address", text));
                 options.metrics_address = *address;
             },
             "The kernel's address to serve them on (default 127.0.0.1; 0.0.0.0: all)")
-        ->type_name("A.B.C.D");
+        .type_name("A.B.C.D");
 }
 
 /// What a shard has, made and destroyed on its thread.

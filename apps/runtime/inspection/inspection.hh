@@ -12,11 +12,9 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace corewire {
+
+class command_line;
 
 class exposition_server;
 class metric_publisher;
@@ -30,7 +28,7 @@ struct inspection_options {
 };
 
 /// Adds --metrics-port and --metrics-address. `options` must outlive `to`.
-void add_inspection_options(CLI::App& to, inspection_options& options);
+void add_inspection_options(command_line& to, inspection_options& options);
 
 class inspection {
 public:

@@ -7,7 +7,6 @@
 #include <corewire/reactor/shard/this_shard.hh>
 #include <corewire/reactor/task/sleep.hh>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <csignal>
@@ -246,7 +245,7 @@ BOOST_AUTO_TEST_CASE(programs_add_their_own_options_and_checks) {
         return run_program([&] {
             corewire::app a("prog");
             int port = 7;
-            a.options().add_option("--port", port, "A port")->check(CLI::Range(1, 65535));
+            a.options().add_option("--port", port, "A port").check_range(1, 65535);
             a.on_parsed([&] {
                 if (port == 13) throw setup_error("port 13 brings bad luck: choose another --port");
             });

@@ -1,18 +1,26 @@
 // The options that every program has: what they set, and the sentence for each way to get them wrong.
 #include <corewire/apps/runtime/choose_network.hh>
+#include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/network_options.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 
-#include <CLI/CLI.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 using namespace corewire;
 
 namespace {
+
+std::vector<std::string> words_of(const std::string& line) {
+    std::istringstream text(line);
+    return {std::istream_iterator<std::string>(text), {}};
+}
 
 struct parsed {
     network_options options;
@@ -21,12 +29,12 @@ struct parsed {
 
 parsed parse(const std::string& line, bool ports_only = false) {
     parsed out;
-    CLI::App app("", "test");
+    command_line app("test", "");
     add_network_options(app, out.options);
     try {
-        app.parse(line, false);
+        app.read(words_of(line));
         check_network_options(out.options, ports_only);
-    } catch (const CLI::Error& e) {
+    } catch (const std::invalid_argument& e) {
         out.refusal = e.what();
     } catch (const setup_error& e) {
         out.refusal = e.what();

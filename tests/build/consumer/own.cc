@@ -5,8 +5,6 @@
 #include <corewire/shard.hh>
 #include <corewire/task.hh>
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <thread>
 
@@ -29,7 +27,7 @@ cw::task<> keep_shop() {
 int main(int argc, char** argv) {
     cw::app app("shop", "Takes orders from a thread");
     unsigned wanted = 0;
-    app.options().add_option("--orders", wanted, "How many to take")->required();
+    app.options().add_option("--orders", wanted, "How many to take").required();
     if (const auto status = app.parse(argc, argv)) return *status;
     unsigned counted = 0;
     std::thread customer([&] {
