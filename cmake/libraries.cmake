@@ -42,8 +42,12 @@ corewire_library(rdma rdma corewire_net PkgConfig::libibverbs PkgConfig::librdma
 corewire_library(runtime apps/runtime corewire_rdma)
 target_link_libraries(corewire_runtime PRIVATE "$<BUILD_INTERFACE:PkgConfig::CLI11>" "$<BUILD_INTERFACE:PkgConfig::nlohmann_json>")
 # CLI11's thousand inline functions run once: they are not worth an optimiser's time, or a sanitizer's.
+set(command_line_options "$<$<CONFIG:Release>:-O1;-fno-lto>")
+if(COREWIRE_SANITIZE)
+    set(command_line_options -O0)
+endif()
 set_source_files_properties("${CMAKE_SOURCE_DIR}/apps/runtime/command_line.cc" PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-                            COMPILE_OPTIONS "$<IF:$<BOOL:${COREWIRE_SANITIZE}>,-O0,$<$<CONFIG:Release>:-O1;-fno-lto>>")
+                            COMPILE_OPTIONS "${command_line_options}")
 
 # Everything: what a user links.
 add_library(corewire_corewire INTERFACE)
