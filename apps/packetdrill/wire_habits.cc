@@ -70,6 +70,7 @@ void apply(std::string_view word, wire_habits& h) {
     if (name == "settings") h.reads_settings = value != "none";
     if (name == "mtu") h.mtu = std::min(std::max(number_of<std::uint32_t>(value, h.mtu), 576u), 65'535u);
     if (name == "seed") h.stack.seed = number_of<std::uint64_t>(value, 1);
+    if (name == "mtu_probing") h.probing = number_of<unsigned>(value, h.probing);
     if (name == "fast_open") h.stream.fast_open_allowed = number_of<unsigned>(value, h.stream.fast_open_allowed);
     if (name == "fast_open_key") h.fast_open_keys = keys_of(value);
     if (name == "address") {
@@ -92,8 +93,11 @@ wire_habits wire_habits::of(std::string_view flags) {
     if (h.stack.tcp.like_linux()) {
         h.stack.tcp.peer_delayed_ack = std::chrono::milliseconds{200};
         h.stack.tcp.syn_retries = 6;
+        h.stack.tcp.mtu_probing = tcp::path_probing::off;
+        h.stack.tcp.mtu_probing_floor = 48;
     }
     h.read_settings();
+    h.choose_probing();
     return h;
 }
 
@@ -116,6 +120,15 @@ void wire_habits::read_settings() {
     if (const auto n = setting("tcp_wmem"); n.size() == 3) {
         stream.send_buffer = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max(n[1], n[2]), 1u << 30));
     }
+    if (const auto n = setting("tcp_mtu_probing"); !n.empty()) probing = static_cast<unsigned>(n[0]);
+    const auto read_size = [](const char* name, std::uint16_t& into) {
+        if (const auto n = setting(name); !n.empty()) into = static_cast<std::uint16_t>(std::min<std::uint64_t>(n[0], 65'000));
+    };
+    read_size("tcp_base_mss", p.mtu_probing_base);
+    read_size("tcp_mtu_probe_floor", p.mtu_probing_floor);
+    read_size("tcp_probe_threshold", p.mtu_probing_threshold);
+    if (const auto n = setting("tcp_probe_interval"); !n.empty()) p.mtu_probing_interval = std::chrono::seconds{n[0] & 0x7fff'ffff};
+    choose_probing();
     if (const auto n = setting("tcp_fin_timeout"); !n.empty()) {
         stream.fin_wait_2 = static_cast<int>(std::min<std::uint64_t>(n[0], 3600));
     }
@@ -129,6 +142,11 @@ void wire_habits::read_settings() {
     }
 }
 
+void wire_habits::choose_probing() noexcept {
+    using enum tcp::path_probing;
+    if (probing != ~0u) stack.tcp.mtu_probing = probing == 0 ? off : probing == 1 ? on_black_hole : always;
+}
+
 tcp_tuning wire_habits::connection_tuning() const {
     return [host = stack.tcp](tcp::parameters& p) {
         p.sack = host.sack;
@@ -140,6 +158,11 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.syn_ack_retries = host.syn_ack_retries;
         p.retries = host.retries;
         p.habits = host.habits;
+        p.mtu_probing = host.mtu_probing;
+        p.mtu_probing_base = host.mtu_probing_base;
+        p.mtu_probing_floor = host.mtu_probing_floor;
+        p.mtu_probing_threshold = host.mtu_probing_threshold;
+        p.mtu_probing_interval = host.mtu_probing_interval;
         p.receive_buffer_limit = host.receive_buffer_limit;
         p.peer_delayed_ack = host.peer_delayed_ack;
         p.syn_linear_timeouts = host.syn_linear_timeouts;

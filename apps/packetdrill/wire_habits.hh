@@ -2,7 +2,7 @@
 // host's settings (net.ipv4.tcp_*) name a behaviour that our stack has.
 //
 //     flags: words separated by spaces, commas or colons:
-//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D, fast_open=N, fast_open_key=K
+//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D, fast_open=N, fast_open_key=K, mtu_probing=N
 //
 // A plain value; one drill_host's.
 #pragma once
@@ -23,6 +23,7 @@ struct wire_habits {
     ipv4 address{192, 168, 0, 1};         ///< packetdrill's default
     std::uint32_t mtu = 1500;             ///< bytes
     bool reads_settings = true;           ///< settings=none: as if the host had those that Linux comes with
+    unsigned probing = ~0u;               ///< net.ipv4.tcp_mtu_probing; all ones: as the personality has it
     posix::stream_settings stream{};      ///< what sockets begin with
 
     /// Unknown words are ignored: they may mean something to another stack.
@@ -31,6 +32,7 @@ struct wire_habits {
 
     /// Reads /proc/sys/net/ipv4 again. Scripts write there, before they start and between two connections.
     void read_settings();
+    void choose_probing() noexcept; ///< what `probing` says
     /// What each connection is told, as the settings are now.
     tcp_tuning connection_tuning() const;
 };

@@ -63,6 +63,8 @@ void check_foreign_options(const network_options& o) {
         refuse_unless(o.pcap.empty() && !o.trace && !o.faults,
                       "--pcap, --trace and --faults are about frames of our own stack, which --net=kernel does not use");
         refuse_unless(!o.low_latency, "--low-latency is for our own stack: with --net=kernel, `ip route change ... rto_min 5ms`");
+        refuse_unless(o.mtu_probing == path_mtu_probing::standard,
+                      "--mtu-probing is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_mtu_probing=1`");
         refuse_unless(!o.ecn, "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");
     }
 }
@@ -219,6 +221,16 @@ void add_network_options(command_line& to, network_options& o) {
             "TCP congestion control of connections that do not choose: cubic, newreno or dctcp (default cubic; the kernel's own choice)")
         .type_name("KIND");
     group.add_flag("--ecn", o.ecn, "Our TCP offers ECN and agrees to it (dctcp does anyway)");
+    group
+        .add_option_function<std::string>(
+            "--mtu-probing",
+            [&o](const std::string& name) {
+                const auto found = path_mtu_probing_named(name);
+                if (!found) throw CLI::ValidationError("--mtu-probing", fmt::format("'{}' is none of off, black-hole, always", name));
+                o.mtu_probing = *found;
+            },
+            "Our TCP looks for the path's MTU by itself: off, black-hole (when large packets vanish) or always (default black-hole)")
+        ->type_name("KIND");
     group.add_flag("--low-latency", o.low_latency,
                    "Our TCP's timers for paths of microseconds, at both ends: ACKs within 1 ms, time-outs from 5 ms, probes from 20 us");
     group

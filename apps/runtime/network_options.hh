@@ -4,6 +4,7 @@
 #include <corewire/net/port/wrap/faulty_port.hh>
 #include <corewire/net/port/xdp/xdp_device.hh>
 #include <corewire/net/socket/congestion.hh>
+#include <corewire/net/socket/path_mtu_probing.hh>
 #include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -52,6 +53,7 @@ struct network_options {
     std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default
     congestion_algorithm congestion = congestion_algorithm::standard; ///< of connections that do not choose
     bool ecn = false;                          ///< our stack: offer ECN (RFC 3168), and agree to it
+    path_mtu_probing mtu_probing = path_mtu_probing::standard; ///< our stack: of connections that do not choose
     bool low_latency = false;                  ///< our stack: TCP's timers for paths of microseconds, at both ends
     std::optional<faulty_port::options> faults{}; ///< damage done to packets between port and stack
     std::string pcap{};                        ///< write every frame to this file

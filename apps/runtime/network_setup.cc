@@ -222,6 +222,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     stack_config config;
     choose_congestion(config.tcp, options_.congestion);
     config.tcp.ecn |= options_.ecn;
+    choose_path_probing(config.tcp, options_.mtu_probing);
     if (options_.low_latency) config.tcp.suit_low_latency();
     config.fast_open_key = fast_open_key_;
     if (plan_.kind == network_kind::wire) {

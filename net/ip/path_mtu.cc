@@ -21,8 +21,8 @@ path_mtu path_mtu_cache::find(time_point now, const net_address& destination) co
     return {link_mtu_};
 }
 
-path_mtu path_mtu_cache::on_too_big(time_point now, const net_address& destination, std::uint32_t reported,
-                                    std::uint32_t quoted_length) noexcept {
+path_mtu path_mtu_cache::judge(time_point now, const net_address& destination, std::uint32_t reported,
+                               std::uint32_t quoted_length) noexcept {
     const path_mtu before = find(now, destination);
     // RFC 1191 5: a router of old says nothing. RFC 1191 7.1's note on 4.2BSD (a total length with the header added)
     // needs no care: an estimate that doesn't shrink is ignored, and the next report is for a shorter datagram.
@@ -36,10 +36,21 @@ path_mtu path_mtu_cache::on_too_big(time_point now, const net_address& destinati
         ++ignored_;
         return before;
     }
+    return {mtu};
+}
+
+void path_mtu_cache::lower(time_point now, const net_address& destination, std::uint32_t mtu) noexcept {
+    if (mtu >= find(now, destination).bytes) return;
     entry& e = *slot_for(now, destination);
     e = {destination, mtu, now + lifetime};
     ++generation_;
-    return {mtu};
+}
+
+path_mtu path_mtu_cache::on_too_big(time_point now, const net_address& destination, std::uint32_t reported,
+                                    std::uint32_t quoted_length) noexcept {
+    const path_mtu told = judge(now, destination, reported, quoted_length);
+    lower(now, destination, told.bytes);
+    return told;
 }
 
 path_mtu_cache::entry* path_mtu_cache::slot_for(time_point now, const net_address& destination) noexcept {

@@ -31,6 +31,10 @@ public:
     explicit path_mtu_cache(std::uint32_t link_mtu) noexcept : link_mtu_(link_mtu) {}
 
     path_mtu find(time_point now, const net_address& destination) const noexcept;
+    /// What a report (see on_too_big) would make of the estimate. Keeps nothing but counts.
+    path_mtu judge(time_point now, const net_address& destination, std::uint32_t reported, std::uint32_t quoted_length) noexcept;
+    /// Believes `mtu`, if it is less than the estimate.
+    void lower(time_point now, const net_address& destination, std::uint32_t mtu) noexcept;
     /// A router could not forward our datagram of `quoted_length` bytes; its next hop takes `reported` bytes, or 0 if it
     /// is older than RFC 1191 (then the next plateau below quoted_length is tried, 7.1). An estimate never grows by a report.
     path_mtu on_too_big(time_point now, const net_address& destination, std::uint32_t reported, std::uint32_t quoted_length) noexcept;

@@ -11,6 +11,7 @@
 #include <corewire/net/frame/buffer.hh>
 #include <corewire/net/socket/address.hh>
 #include <corewire/net/socket/congestion.hh>
+#include <corewire/net/socket/path_mtu_probing.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/task/waiter.hh>
 
@@ -141,6 +142,8 @@ struct tcp_options_set {
     /// Chosen before the handshake, so that DCTCP can ask for ECN. Later: tcp_stream::set_congestion(). Where the provider has no such
     /// algorithm, listen() and connect() throw ENOENT (the kernel: its module is not there) or EPERM (it is for root alone).
     congestion_algorithm congestion = congestion_algorithm::standard;
+    /// Chosen before the handshake. Our own stack only: the kernel has it for all (net.ipv4.tcp_mtu_probing).
+    path_mtu_probing mtu_probing = path_mtu_probing::standard;
 };
 
 struct tcp_information;

@@ -338,10 +338,8 @@ void network_stack::on_report(time_point now, const icmp_report& report) {
     const tcp::seq_number seq{report.sequence};
     switch (report.kind) {
     case icmp_error_kind::fragmentation_needed:
-        // RFC 5927 7: believed only when it quotes bytes that are in flight.
-        if (!tcp_.in_flight(key, seq)) return;
-        tcp_.on_path_mtu(now, key,
-                         output_.path_mtus().on_too_big(now, report.remote, report.mtu, report.quoted_length).bytes);
+        // RFC 5927 7: believed only when it quotes bytes that are in flight, and perhaps later. Then others hear of it, too.
+        tcp_.on_path_mtu(now, key, output_.path_mtus().judge(now, report.remote, report.mtu, report.quoted_length).bytes, seq);
         return;
     case icmp_error_kind::port_unreachable:
     case icmp_error_kind::protocol_unreachable:

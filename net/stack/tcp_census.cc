@@ -39,6 +39,12 @@ constexpr std::array descriptions{
     description{&tcp::counters::congestion_marks, "corewire_tcp_congestion_marks_total", "Congestion marks seen (RFC 3168)."},
     description{&tcp::counters::mark_reductions, "corewire_tcp_mark_reductions_total",
                 "Windows reduced because the peer echoed congestion marks."},
+    description{&tcp::counters::path_probes, "corewire_tcp_path_probes_total", "Segments sent to find a larger path MTU (RFC 4821)."},
+    description{&tcp::counters::path_probes_lost, "corewire_tcp_path_probes_lost_total", "Of these, those that did not get through."},
+    description{&tcp::counters::path_black_holes,
+                "corewire_tcp_path_black_holes_total", "Times segments became smaller because large ones vanished."},
+    description{&tcp::counters::path_reports_deferred,
+                "corewire_tcp_path_reports_deferred_total", "ICMP reports of a smaller MTU that had to wait for a time-out (RFC 5927)."},
     description{&tcp::counters::data_after_orphan, "corewire_tcp_data_after_close_total", "Segments with data that nobody will read."},
     description{&tcp::counters::handshake_repeats, "corewire_tcp_handshake_repeats_total", "SYN or SYN-ACK that came again."},
 };

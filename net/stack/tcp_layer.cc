@@ -329,6 +329,11 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const 
     p.keepalive_interval = options.keepalive_interval;
     p.keepalive_probes = static_cast<std::uint8_t>(std::min(options.keepalive_probes, 255u));
     choose_congestion(p, options.congestion);
+    choose_path_probing(p, options.mtu_probing);
+    if (!remote.is_v4() && !p.like_linux()) { // RFC 8200 5: 1,280 bytes get through everywhere
+        p.mtu_probing_base = std::max<std::uint16_t>(p.mtu_probing_base, 1208);
+        p.mtu_probing_floor = std::max<std::uint16_t>(p.mtu_probing_floor, 1208);
+    }
     p.fin_wait_2 = options.fin_wait_2 != duration{0} ? options.fin_wait_2 : config_.orphan_timeout;
     if (options.user_timeout != duration{0}) p.user_timeout = options.user_timeout;
     if (options.advertised_user_timeout != duration{0}) p.advertised_user_timeout = options.advertised_user_timeout;
@@ -345,6 +350,7 @@ void tcp_layer::on_wake(tcp_connection& c) noexcept {
     c.confirm_neighbor();
     const tcp::event events = c.tcb.on_timer(reactor_.now());
     mark_dirty(c); // also re-arms the timer
+    if (has(events, tcp::event::path_mtu_fell)) share_path_mtu(reactor_.now(), c);
     if (events != tcp::event::none) c.react(events);
 }
 
@@ -446,18 +452,18 @@ void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, 
     if (events != tcp::event::none) c->react(events);
 }
 
-bool tcp_layer::in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept {
-    const tcp_connection* c = find(flow);
-    if (c == nullptr) return false;
-    const tcp::connection_info i = c->tcb.info();
-    return seq - i.snd_una < i.snd_max - i.snd_una;
+/// Other connections and UDP are told what a connection has found to be true.
+void tcp_layer::share_path_mtu(time_point now, const tcp_connection& c) noexcept {
+    const flow_name flow = c.name();
+    out_.path_mtus().lower(now, flow.remote, c.tcb.packet_size() + (flow.is_v4() ? 0 : 20));
 }
 
-void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu) {
+void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq) {
     tcp_connection* c = find(flow);
     if (c == nullptr) return;
     // The tcb takes 40 bytes off for the headers of IPv4 and TCP; IPv6's are longer by 20.
-    const tcp::event events = c->tcb.on_path_mtu(now, flow.is_v4() ? mtu : mtu - 20);
+    const tcp::event events = c->tcb.on_path_mtu(now, flow.is_v4() ? mtu : mtu - 20, seq);
+    if (has(events, tcp::event::path_mtu_fell)) share_path_mtu(now, *c);
     mark_dirty(*c);
     if (events != tcp::event::none) c->react(events);
 }

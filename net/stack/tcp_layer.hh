@@ -52,9 +52,7 @@ public:
     bool do_chores(time_point now);
     /// An ICMP error about a segment of ours.
     void on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq);
-    void on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu);
-    /// Whether `seq` is a byte that was sent and is not acknowledged yet (RFC 5927 4.1).
-    bool in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept;
+    void on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq);
 
     // ---- for sockets ----
     /// Throws EADDRNOTAVAIL (no free port), ENETUNREACH, EADDRINUSE (the 4-tuple), ENOBUFS (connection limit).
@@ -169,6 +167,7 @@ private:
     void bury() noexcept;
     void claim_port_for(tcp_connection& c);
     void release_claim(tcp_connection& c) noexcept;
+    void share_path_mtu(time_point now, const tcp_connection& c) noexcept;
     void explain_bad_checksum(const net_address& source, wire::tcp_flags flags);
     tcp::parameters parameters_for(const tcp_options_set& options, const net_address& remote, const tcp_tuning& tuning);
 

@@ -5,6 +5,7 @@
 #include <corewire/net/tcp/parameters.hh>
 
 #include <corewire/net/socket/congestion.hh>
+#include <corewire/net/socket/path_mtu_probing.hh>
 
 #include <functional>
 
@@ -26,6 +27,16 @@ inline void choose_congestion(tcp::parameters& p, congestion_algorithm a) noexce
     if (a == congestion_algorithm::standard) return;
     p.congestion = factory_of(a);
     if (a == congestion_algorithm::dctcp) p.ecn = true;
+}
+
+/// The same of path MTU probing.
+inline void choose_path_probing(tcp::parameters& p, path_mtu_probing how) noexcept {
+    switch (how) {
+    case path_mtu_probing::standard: break;
+    case path_mtu_probing::off: p.mtu_probing = tcp::path_probing::off; break;
+    case path_mtu_probing::black_hole: p.mtu_probing = tcp::path_probing::on_black_hole; break;
+    case path_mtu_probing::always: p.mtu_probing = tcp::path_probing::always; break;
+    }
 }
 
 using tcp_tuning = std::function<void(tcp::parameters&)>;

@@ -1,6 +1,6 @@
 // How a connection ends, by the application's wish or the network's word; and changing one's mind on options.
 #include <corewire/net/tcp/arrives/steps.hh>
-#include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/tcb.hh>
 
 namespace corewire::tcp {
@@ -44,21 +44,9 @@ event tcb::on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept {
     return event::none;
 }
 
-event tcb::on_path_mtu(time_point now, std::uint32_t mtu) noexcept {
-    sender& s = c_.sending;
-    const std::uint32_t size = mtu > 40 ? mtu - 40 : 0;
-    if (c_.state == tcp_state::closed || size >= s.mss) return event::none;
-    s.set_mss(static_cast<std::uint16_t>(size), c_.timestamps);
-    s.congestion->set_mss(s.mss);
-    if (!is_synchronized(c_.state) || s.next == s.una) return event::none;
-    // RFC 1191 6.5: what was too large is sent again in smaller pieces; the network was not congested.
-    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max};
-    s.board.lose_everything(s.sack);
-    s.timing = false;
-    c_.predictable = false;
-    c_.output_wanted = true;
-    arm_retransmission(c_, now);
-    return event::none;
+event tcb::on_path_mtu(time_point now, std::uint32_t mtu, seq_number seq) noexcept {
+    const std::uint32_t size = std::clamp<std::uint32_t>(mtu, 40, 0xffff) - 40;
+    return take_mtu_report(c_, now, static_cast<std::uint16_t>(size), seq);
 }
 
 void tcb::advertise_user_timeout(duration timeout) noexcept {

@@ -15,6 +15,7 @@ enum class event : std::uint16_t {
     reset = 1 << 5,              ///< dead by RST or a hard ICMP error; error() says which
     timed_out = 1 << 6,          ///< dead by R2, user timeout or keepalive; error() says which
     closed = 1 << 7,             ///< state() is closed: the tcb may be deleted (after next_segment() says false)
+    path_mtu_fell = 1 << 9,      ///< ICMP's word on the path's MTU was believed: segment_payload() is smaller
     delivery_trouble = 1 << 8,   ///< R1 retransmissions of one segment: look for another route (RFC 9293 MUST-20, SHLD-9)
 };
 constexpr event operator|(event a, event b) noexcept {

@@ -34,6 +34,10 @@ struct counters {
     std::uint64_t receive_queue_full = 0;      ///< segments dropped for want of pieces
     std::uint64_t congestion_marks = 0;        ///< CE seen (RFC 3168)
     std::uint64_t mark_reductions = 0;         ///< windows reduced because of ECE
+    std::uint64_t path_probes = 0;             ///< segments larger than the path was known to carry (RFC 4821)
+    std::uint64_t path_probes_lost = 0;
+    std::uint64_t path_black_holes = 0;        ///< time-outs after which segments became smaller
+    std::uint64_t path_reports_deferred = 0;   ///< ICMP's word on the MTU, to be proved by a time-out (RFC 5927 7.2)
     std::uint64_t data_after_orphan = 0;       ///< data that nobody will read
     std::uint64_t handshake_repeats = 0;       ///< SYN or SYN-ACK that came again
 };

@@ -21,6 +21,13 @@ enum class personality : std::uint8_t {
     freebsd,  ///< SYN options MSS, NOP, window scale, SACK-permitted, timestamps
 };
 
+/// Packetisation-layer path MTU discovery (RFC 4821, 8899): as Linux's net.ipv4.tcp_mtu_probing.
+enum class path_probing : std::uint8_t {
+    off,           ///< what ICMP says, and nothing else
+    on_black_hole, ///< segments become smaller when the path swallows large ones, and then larger as it carries them
+    always,        ///< begins with small ones
+};
+
 struct parameters {
     std::uint16_t mss = 1460;                 ///< largest payload we take without options (MTU - 40): announced in the SYN
     std::uint32_t receive_buffer = 1u << 20;  ///< bytes; bounds the window
@@ -45,6 +52,12 @@ struct parameters {
     bool pacing = false;         ///< data leaves at the pace of the window, not in bursts of it (send/pacer.hh)
     std::uint64_t max_pacing_rate = congestion_controller::not_paced; ///< bytes a second; a cap paces too (SO_MAX_PACING_RATE)
     personality habits = personality::standard;
+
+    path_probing mtu_probing = path_probing::on_black_hole;
+    std::uint16_t mtu_probing_base = 1024;     ///< payload beside timestamps: what nearly every path carries (RFC 4821 7.2)
+    std::uint16_t mtu_probing_floor = 512;     ///< payload: no black hole makes segments smaller
+    std::uint16_t mtu_probing_threshold = 8;   ///< bytes: the search ends when what is left to be found is less
+    duration mtu_probing_interval = std::chrono::minutes{10}; ///< after which a search that has ended begins anew
 
     duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-58); 0: every segment
     duration peer_delayed_ack = std::chrono::milliseconds{40}; ///< what a tail loss probe allows for the peer's (RFC 8985 7.2)

@@ -75,8 +75,12 @@ public:
     event on_timer(time_point now) noexcept;
     /// When on_timer() must be called; `never` if not at all. May be earlier than needed, never later. One load.
     time_point next_timeout() const noexcept { return c_.timers.next(); }
-    /// The path now carries segments of at most `mtu` bytes of IP packet (RFC 1191, RFC 9293 3.7.2). Only shrinks.
-    event on_path_mtu(time_point now, std::uint32_t mtu) noexcept;
+    /// ICMP says that the path carries at most `mtu` bytes of IP packet, of a segment of ours with sequence number `seq` (RFC 1191,
+    /// RFC 9293 3.7.2). Only shrinks. event::path_mtu_fell: believed. Where segments of that size have got through before, it is
+    /// believed when that segment times out, and on_timer() says so (RFC 5927 7.2).
+    event on_path_mtu(time_point now, std::uint32_t mtu, seq_number seq) noexcept;
+    /// The largest IP packet for which segments are made now, if its header has 20 bytes.
+    std::uint32_t packet_size() const noexcept { return c_.sending.mss + 40u; }
     /// ICMP reported trouble for a segment of ours with sequence number `seq`. A hard error ends a connection attempt
     /// (SYN-SENT, SYN-RECEIVED) and is soft afterwards (RFC 5927 4.2); a soft one is remembered and becomes error() if
     /// the connection times out (RFC 9293 MUST-55).

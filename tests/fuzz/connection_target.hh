@@ -220,7 +220,7 @@ private:
     void command(unsigned which) {
         switch (which) {
         case 0: tcb_->shutdown_send(), shut_ = true; break;
-        case 1: tcb_->on_path_mtu(now_, in_.word()); break;
+        case 1: tcb_->on_path_mtu(now_, in_.word(), tcb_->acknowledged()); break;
         case 2: tcb_->on_icmp_error(std::errc::host_unreachable, in_.byte() & 1, tcp::seq_number(in_.number())); break;
         case 3: tcb_->on_icmp_error(std::errc::connection_refused, in_.byte() & 1, tcb_->acknowledged() + in_.byte()); break;
         case 4: tcb_->set_no_delay(in_.byte() & 1); break;

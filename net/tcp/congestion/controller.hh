@@ -88,8 +88,12 @@ public:
         prior_cwnd_ = r.prior_cwnd;
         prior_ssthresh_ = r.prior_ssthresh;
     }
-    /// The path's segment size became smaller (path MTU).
-    void set_mss(std::uint32_t mss) noexcept { mss_ = mss; }
+    /// The path's segment size has changed (path MTU).
+    void set_mss(std::uint32_t mss) noexcept {
+        mss_ = mss;
+        cwnd_ = std::max(cwnd_, mss);
+        ssthresh_ = std::max(ssthresh_, 2 * mss);
+    }
 
 protected:
     /// What ssthresh is to be when cwnd is lowered without a loss: slow start leads back to three quarters.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/send/path_search.hh>
 
 namespace corewire::tcp {
 
@@ -48,6 +49,7 @@ template <disturbance d>
     if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and no window is probed
         s.rto.reset_back_off();
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
+        if (s.searching) [[unlikely]] path_search_acknowledged(c);
     }
     const seq_number data = d == disturbance::none ? s.una : earlier(s.una, s.queue.end()); // none: no FIN is queued
     if (s.queue.acknowledge(data)) {

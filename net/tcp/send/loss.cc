@@ -1,5 +1,7 @@
 #include <corewire/net/tcp/send/loss.hh>
 
+#include <corewire/net/tcp/send/path_search.hh>
+
 namespace corewire::tcp {
 
 namespace {
@@ -59,6 +61,7 @@ void reduce(sender& s, std::uint32_t news, bool safe) noexcept {
 /// counts as it was before this ACK, of which it acknowledged `acked` bytes: else an ACK for a burst would take half of it away.
 void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
+    if (s.searching && probe_was_lost(c, d.now)) return;
     const std::uint32_t flight = s.next - s.una + acked;
     s.repair.phase = recovery_phase::fast;
     s.repair.point = s.max;
@@ -152,6 +155,11 @@ bool retries_exhausted(const control_block& c, time_point now, unsigned limit) n
     const sender& s = c.sending;
     const bool by_time = c.options.like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
     return by_time ? s.attempts > 1 && now - s.stalled_at >= time_for(c.options, limit) : s.attempts > limit;
+}
+
+/// R1 has passed without an answer: perhaps large segments vanish (RFC 4821 7.7). Linux's counts by time.
+bool doubts_path(const control_block& c, time_point now) noexcept {
+    return c.options.like_linux() ? retries_exhausted(c, now, c.options.trouble_after) : c.sending.attempts >= c.options.trouble_after;
 }
 
 /// How much is too much (R2): nobody waits for an orphan's answer.
@@ -268,6 +276,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
 
 event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
+    event path = event::none;
     ++c.count->retransmission_timeouts;
     begin_stall(c);
     if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
@@ -277,6 +286,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     } else {
         const event e = count_attempt(c, now, retry_limit(c));
         if (has(e, event::timed_out)) return e;
+        path = suspect_path(c, now, doubts_path(c, now));
         const bool first = s.repair.phase != recovery_phase::timeout;
         const undo_state doubts = s.repair.undo;
         if (first) s.congestion->remember();
@@ -298,7 +308,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     s.waiting_for = awaited::timeout;
     c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
     c.output_wanted = true;
-    return s.attempts == c.options.trouble_after ? event::delivery_trouble : event::none;
+    return s.attempts == c.options.trouble_after ? path | event::delivery_trouble : path;
 }
 
 void on_tail_probe_timeout(control_block& c, time_point now) noexcept {

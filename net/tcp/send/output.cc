@@ -2,6 +2,7 @@
 
 #include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/new_data.hh>
+#include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/segmenter.hh>
 
 namespace corewire::tcp {
@@ -112,7 +113,10 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
     } else {
         no_payload(out);
     }
-    if (again) [[unlikely]] ++c.count->retransmitted_segments;
+    if (again) [[unlikely]] {
+        ++c.count->retransmitted_segments;
+        if (s.searching) probe_is_inconclusive(c);
+    }
 }
 
 /// A paced connection: `size` bytes have left. `now` is when.
@@ -133,6 +137,7 @@ CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool 
     const bool again = send_new<disturbance::possible>(c, now, size, fin);
     emit_range(c, now, seq, c.sending.next, again, out);
     ensure_retransmission<disturbance::possible>(c, now);
+    c.sending.note_size(size, c.sending.next);
     c.sending.burst_open = true;
 }
 
@@ -146,8 +151,32 @@ CW_RARE void begin_window_probes(control_block& c, time_point now) noexcept {
     c.timers.arm(timer_slot::retransmit, now + s.rto.current());
 }
 
+/// The search for the path's MTU has something to send, or to wait for.
+CW_RARE hold emit_path_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    std::uint32_t size = 0;
+    switch (plan_probe(c, now, size)) {
+    case probe_plan::none: return hold::nothing;
+    case probe_plan::wait_window: return hold::window;
+    case probe_plan::wait_cwnd: s.limited_until = s.next + 1; return hold::congestion;
+    case probe_plan::send: break;
+    }
+    if (s.pace.on()) {
+        if (held_by_pace(c, now)) return hold::pacing;
+        note_pace(c, now, size);
+    }
+    const seq_number start = s.next;
+    emit_new(c, now, size, false, out);
+    probe_sent(c, start, s.next);
+    return hold::no;
+}
+
 CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
+    if (s.searching) [[unlikely]] {
+        const hold probe = emit_path_probe(c, now, out);
+        if (probe != hold::nothing) return probe;
+    }
     const portion p = next_portion(s, payload_limit(c), c.options.no_delay);
     switch (p.why) {
     case hold::no:

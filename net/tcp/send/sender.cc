@@ -1,5 +1,7 @@
 #include <corewire/net/tcp/send/sender.hh>
 
+#include <corewire/net/tcp/send/path_search.hh>
+
 namespace corewire::tcp {
 
 void sender::start(seq_number first, const parameters& p) noexcept {
@@ -20,8 +22,9 @@ void sender::set_pace(const parameters& p) noexcept {
     pace.set_rate(std::min(rate, p.max_pacing_rate));
 }
 
-void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p) noexcept {
+void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p, time_point now) noexcept {
     set_mss(std::min(peer_mss, p.mss), timestamps);
+    begin_path_search(*this, p, timestamps, now);
     congestion.make(p.congestion, mss);
     if (p.like_linux()) congestion->follow_linux();
     set_pace(p);
@@ -57,6 +60,8 @@ void sender::check_invariants() const {
     queue.check_invariants();
     board.check_invariants(una, max);
     congestion->check_invariants();
+    CW_ASSERT(!probe_out() || (una < path->end && path->end <= max), "a path probe is out that nobody waits for");
+    CW_ASSERT(!searching || (path->low <= path->high || path->high < mss), "the path search has no room");
     CW_ASSERT(repair.phase == recovery_phase::open || una < repair.point, "recovery goes on behind its point");
 }
 

@@ -11,10 +11,27 @@
 #include <corewire/net/tcp/send/scoreboard.hh>
 #include <corewire/net/tcp/send/send_queue.hh>
 
+#include <memory>
+
 namespace corewire::tcp {
 
 /// What timer_slot::retransmit stands for at the moment.
 enum class awaited : std::uint8_t { nothing, timeout, tail_probe, window_probe, reordering };
+
+/// The search for the path's MTU: send/path_search.hh. Sizes as sender::mss.
+struct path_search {
+    std::uint16_t low = 0;         ///< segments so large get through, as far as is known
+    std::uint16_t high = 0;        ///< larger ones are not tried
+    std::uint16_t ceiling = 0;     ///< what the handshake has agreed on
+    std::uint16_t probe = 0;       ///< the one that is out; 0: none
+    std::uint16_t report = 0;      ///< what ICMP claims
+    std::uint8_t misses = 0;       ///< probes of this size of which nothing was learnt
+    bool halving = false;          ///< the largest was tried
+    bool report_waits = false;     ///< for a time-out to prove it (RFC 5927 7.2)
+    seq_number report_seq;         ///< the byte it speaks of
+    seq_number start, end;         ///< the probe's bytes
+    time_point since{};            ///< when the search began
+};
 
 struct sender {
     seq_number iss;               ///< our initial number
@@ -57,8 +74,26 @@ struct sender {
     std::uint32_t marked = 0;     ///< bytes that the ACK at hand says were marked (ECN)
     congestion_slot congestion;
     pacer pace;
+    bool searching = false;       ///< path->low is the segment size, and larger ones are tried
+    bool largest_acked = false;   ///< see size_acknowledged()
+    std::uint32_t largest_sent = 0; ///< payload of the largest segment sent at once
+    seq_number largest_end;       ///< and where the first such ended
+    std::unique_ptr<path_search> path;
     bool paced = false;           ///< somebody wants a pace, though it may not be known yet
 
+    /// A segment of `size` bytes ends at `end`. RFC 5927 7.2's maxsizesent.
+    void note_size(std::uint32_t size, seq_number end) noexcept {
+        if (size > largest_sent) [[unlikely]] {
+            largest_sent = size;
+            largest_end = end;
+            largest_acked = false;
+        } else if (!largest_acked && una >= largest_end) {
+            largest_acked = true;
+        }
+    }
+    /// The peer has had a segment as large as any (maxsizeacked is maxsizesent).
+    bool size_acknowledged() const noexcept { return largest_acked || (largest_sent != 0 && una >= largest_end); }
+    bool probe_out() const noexcept { return searching && path->probe != 0; }
     bool fin_sent() const noexcept { return fin_queued && max > queue.end(); }
     bool fin_acknowledged() const noexcept { return fin_queued && una > queue.end(); }
     /// The number behind everything that is queued, FIN included.
@@ -84,7 +119,7 @@ struct sender {
     void set_pace(const parameters& p) noexcept;
     void start(seq_number first, const parameters& p) noexcept;
     /// The handshake is over: segments of at most `peer_mss`, timestamps or not.
-    void agree(std::uint16_t peer_mss, bool timestamps, const parameters& p) noexcept;
+    void agree(std::uint16_t peer_mss, bool timestamps, const parameters& p, time_point now) noexcept;
     void set_mss(std::uint16_t size, bool timestamps) noexcept;
     void take_window(std::uint32_t bytes, seq_number seq, seq_number ack) noexcept {
         window = bytes;

@@ -127,6 +127,15 @@ BOOST_AUTO_TEST_CASE(congestion_control_is_chosen_by_name) {
     CHECK_REFUSED("--net kernel --ecn", "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");
 }
 
+BOOST_AUTO_TEST_CASE(path_mtu_probing_is_chosen_by_name) {
+    BOOST_TEST((parse("").options.mtu_probing == path_mtu_probing::standard));
+    BOOST_TEST((parse("--mtu-probing off").options.mtu_probing == path_mtu_probing::off));
+    BOOST_TEST((parse("--mtu-probing black-hole").options.mtu_probing == path_mtu_probing::black_hole));
+    BOOST_TEST((parse("--mtu-probing always --net wire").options.mtu_probing == path_mtu_probing::always));
+    CHECK_REFUSED("--mtu-probing never", "--mtu-probing: 'never' is none of off, black-hole, always");
+    BOOST_TEST(parse("--net kernel --mtu-probing always").refusal.starts_with("--mtu-probing is for our own stack"));
+}
+
 BOOST_AUTO_TEST_CASE(faults_are_named_with_their_chances) {
     BOOST_TEST(!parse("").options.faults);
     const parsed p = parse("--net wire --faults drop=1/1000,corrupt=0.25,seed=7,on=transmit");

@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_smaller_path_mtu_cuts_what_is_in_flight_anew) { // RFC 11
     s.connect();
     s.write(2000);
     BOOST_TEST(s.drain() == 2);
-    s.block().on_path_mtu(s.now(), 640);
+    s.block().on_path_mtu(s.now(), 640, tcp::seq_number(1'000'001));
     s.expect("A 1:601");
     BOOST_TEST(s.block().segment_payload() == 600u);
 }

@@ -1,0 +1,211 @@
+#include <corewire/net/tcp/send/path_search.hh>
+
+#include <corewire/net/tcp/send/loss.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+constexpr std::uint32_t followers = 4;      ///< full-sized segments behind a probe: their SACKs tell that it was lost (RFC 4821 7.4)
+constexpr std::uint32_t least_window = 11;  ///< segments of cwnd: a lost probe must not empty the pipe
+constexpr std::uint8_t most_misses = 3;     ///< inconclusive probes of one size in a row: it counts as lost (RFC 8899 5.1.2 MAX_PROBES)
+
+std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? 12u : 0u; }
+
+/// The base size; never more than what was agreed on.
+std::uint16_t base_size(const parameters& p, bool timestamps, std::uint16_t most) noexcept {
+    const std::uint32_t base = p.mtu_probing_base + (timestamps ? 12u : 0u);
+    return static_cast<std::uint16_t>(std::min<std::uint32_t>(base, most));
+}
+
+/// What a black hole makes of `low`: half, at most the base, at least the floor.
+std::uint16_t halved(const parameters& p, std::uint16_t low, std::uint32_t options) noexcept {
+    const std::uint32_t payload = low - std::min<std::uint32_t>(low, options);
+    const std::uint32_t half = std::max<std::uint32_t>(std::min<std::uint32_t>(payload / 2, p.mtu_probing_base), p.mtu_probing_floor);
+    return static_cast<std::uint16_t>(std::min<std::uint32_t>(half + options, low));
+}
+
+path_search& search_of(sender& s) {
+    if (s.path == nullptr) {
+        s.path = std::make_unique<path_search>();
+        s.path->low = s.path->high = s.path->ceiling = s.mss;
+    }
+    return *s.path;
+}
+
+void use_size(control_block& c, std::uint16_t size) noexcept {
+    c.sending.set_mss(size, c.timestamps);
+    c.sending.congestion->set_mss(c.sending.mss);
+}
+
+/// What is marked lost is resent at once; the network was not congested.
+void resend_without_blame(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true};
+    s.settled_at = never;
+    s.timing = false;
+    c.probe_wanted = c.predictable = false;
+    c.output_wanted = true;
+    arm_retransmission(c, now);
+}
+
+/// RFC 1191 6.5: what was too large is sent again in smaller pieces.
+event cut(control_block& c, time_point now, std::uint16_t size) noexcept {
+    sender& s = c.sending;
+    if (s.path != nullptr) {
+        path_search& p = *s.path;
+        p.high = std::min(p.high, size);
+        p.low = std::min(p.low, size);
+        p.probe = 0;
+        p.report_waits = false;
+    }
+    use_size(c, size);
+    if (!is_synchronized(c.state) || s.next == s.una) return event::path_mtu_fell;
+    s.board.lose_everything(s.sack);
+    resend_without_blame(c, now);
+    return event::path_mtu_fell;
+}
+
+/// The probe did not get through. RFC 8899 5.1.4: the next one is smaller.
+void lose_probe(control_block& c, std::uint16_t most, time_point now) noexcept {
+    sender& s = c.sending;
+    path_search& p = *s.path;
+    ++c.count->path_probes_lost;
+    p.high = std::max(most, p.low);
+    p.probe = 0;
+    p.misses = 0;
+    s.board.lose_first(p.end);
+    resend_without_blame(c, now);
+}
+
+/// The size to try next: the first time all of it, then by halves. Linux's habit: by halves from the beginning.
+std::uint16_t next_size(const path_search& p, const parameters& o) noexcept {
+    if (!o.like_linux() && p.high == p.ceiling && !p.halving) return p.high;
+    return static_cast<std::uint16_t>((p.low + p.high + (o.like_linux() ? 0 : 1)) / 2);
+}
+
+} // namespace
+
+void begin_path_search(sender& s, const parameters& p, bool timestamps, time_point now) noexcept {
+    if (p.mtu_probing != path_probing::always) return;
+    path_search& search = search_of(s);
+    search.low = base_size(p, timestamps, s.mss);
+    search.high = search.ceiling = s.mss;
+    search.since = now;
+    s.searching = true;
+    s.set_mss(search.low, timestamps);
+}
+
+probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) noexcept {
+    const sender& s = c.sending;
+    const receiver& r = c.receiving;
+    path_search& p = *s.path;
+    if (p.probe != 0 || s.repairing() || r.has_duplicate || !r.ahead.empty() || s.congestion->cwnd() < least_window * s.mss) {
+        return probe_plan::none;
+    }
+    if (p.high - p.low < c.options.mtu_probing_threshold) {
+        if (now - p.since < c.options.mtu_probing_interval) return probe_plan::none;
+        p.since = now; // RFC 8899 5.1.1: PMTU_RAISE_TIMER
+        p.low = s.mss;
+        p.high = p.ceiling;
+        p.halving = false;
+        return probe_plan::none;
+    }
+    const std::uint16_t size = next_size(p, c.options);
+    payload = size - option_bytes(c);
+    const std::uint32_t needed = payload + followers * s.payload_limit;
+    if (s.queue.end() - s.next < needed || s.fin_sent() || s.window < needed) return probe_plan::none;
+    if (s.usable_window() < static_cast<std::int32_t>(needed)) return probe_plan::wait_window;
+    const std::uint32_t flight = s.in_flight();
+    if (flight + 2u * s.mss > s.congestion->cwnd()) return flight == 0 ? probe_plan::none : probe_plan::wait_cwnd;
+    return probe_plan::send;
+}
+
+void probe_sent(control_block& c, seq_number start, seq_number end) noexcept {
+    path_search& p = *c.sending.path;
+    p.start = start;
+    p.end = end;
+    p.probe = static_cast<std::uint16_t>((end - start) + option_bytes(c));
+    c.predictable = false;
+    ++c.count->path_probes;
+}
+
+void path_search_acknowledged(control_block& c) noexcept {
+    path_search& p = *c.sending.path;
+    if (p.probe == 0 || c.sending.una < p.end) return;
+    p.low = std::max(p.low, p.probe);
+    p.probe = 0;
+    p.misses = 0;
+    use_size(c, p.low);
+}
+
+bool probe_was_lost(control_block& c, time_point now) noexcept {
+    const sender& s = c.sending;
+    path_search& p = *s.path;
+    if (p.probe == 0 || s.una != p.start || s.board.lost() > p.end - p.start) return false;
+    p.halving = true;
+    lose_probe(c, static_cast<std::uint16_t>(p.probe - 1), now);
+    return true;
+}
+
+void probe_is_inconclusive(control_block& c) noexcept {
+    path_search& p = *c.sending.path;
+    if (p.probe == 0) return;
+    if (++p.misses >= most_misses) {
+        p.high = std::max(static_cast<std::uint16_t>(p.probe - 1), p.low);
+        p.halving = true;
+        p.misses = 0;
+        ++c.count->path_probes_lost;
+    }
+    p.probe = 0;
+}
+
+event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_number seq) noexcept {
+    sender& s = c.sending;
+    // RFC 5927 4.1, 7.2: it must speak of something that is in flight, and of a size that was sent.
+    if (c.state == tcp_state::closed || !(s.una <= seq && seq < s.max)) return event::none;
+    if (s.path != nullptr && s.path->probe > size && size >= s.mss && seq - s.path->start < s.path->end - s.path->start) {
+        s.path->halving = true; // RFC 8899 4.6.2: the probe was what did not fit
+        lose_probe(c, size, now);
+        return event::none;
+    }
+    if (size >= s.mss) return event::none;
+    // Segments of a larger size have got through: a router that has changed, or a lie. A time-out will tell (RFC 5927 7.2).
+    const bool proven = s.size_acknowledged() && s.largest_sent + option_bytes(c) > size;
+    if (c.options.like_linux() || !is_synchronized(c.state) || !proven) return cut(c, now, size);
+    path_search& p = search_of(s);
+    ++c.count->path_reports_deferred;
+    p.report = p.report_waits && p.report_seq >= s.una ? std::min(p.report, size) : size;
+    p.report_seq = p.report_waits && p.report_seq >= s.una ? earlier(p.report_seq, seq) : seq;
+    p.report_waits = true;
+    return event::none;
+}
+
+event suspect_path(control_block& c, time_point now, bool patience_over) noexcept {
+    sender& s = c.sending;
+    if (s.path != nullptr && s.path->report_waits) {
+        s.path->report_waits = false;
+        // What it spoke of has been acknowledged since: a lie. Else the time-out bears it out.
+        if (s.una <= s.path->report_seq && s.path->report < s.mss) return cut(c, now, s.path->report);
+    }
+    if (!patience_over || c.options.mtu_probing == path_probing::off) return event::none;
+    const std::uint16_t low = s.searching ? halved(c.options, s.path->low, option_bytes(c)) : base_size(c.options, c.timestamps, s.mss);
+    // Where nothing larger is out, its size is not what keeps it from getting through.
+    if (!c.options.like_linux() && std::min(s.max - s.una, s.payload_limit) + option_bytes(c) <= low) return event::none;
+    path_search& p = search_of(s);
+    if (!s.searching) {
+        s.searching = true;
+        p.high = p.ceiling;
+        p.since = now;
+    }
+    p.low = low;
+    p.probe = 0;
+    p.halving = true;
+    if (p.low < s.mss) {
+        ++c.count->path_black_holes;
+        use_size(c, p.low);
+    }
+    return event::none;
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,259 @@
+// Packetisation-layer path MTU discovery (RFC 4821, 8899), and ICMP's word on the MTU (RFC 1191, RFC 5927 7.2).
+#include <tests/support/tcp_script.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+using enum tcp::path_probing;
+
+namespace {
+
+constexpr const char* syn_ack = "SA 0:0 ack 1 win 65535 mss 1460 sackok ws 4";
+
+tcp::parameters probing(tcp::path_probing how) {
+    auto p = tcp_script::plain();
+    p.mss = 1460;
+    p.mtu_probing = how;
+    p.tail_loss_probe = false;
+    return p;
+}
+
+struct world : tcp_script {
+    explicit world(tcp::path_probing how) : world(probing(how)) {}
+    explicit world(const tcp::parameters& p) : tcp_script(p) { connect(syn_ack); }
+    std::uint32_t payload() { return block().segment_payload(); }
+    tcp::counters counts() { return block().statistics(); }
+    /// ICMP, for the byte `at` of the stream.
+    tcp::event report(std::uint32_t mtu, std::uint32_t at) {
+        return block().on_path_mtu(now(), mtu, tcp::seq_number(1'000'000 + at));
+    }
+    /// A first window is sent and acknowledged, so that the next one has room for a probe. Returns where that begins.
+    std::int64_t open_window() {
+        const std::uint32_t window = block().info().cwnd;
+        write(window + 1000); // more than may go
+        drain();
+        receive("A 1:1 ack " + std::to_string(window + 1));
+        drain();
+        receive("A 1:1 ack " + std::to_string(window + 1001));
+        require(block().info().cwnd >= 11 * payload(), "no room for a probe");
+        return window + 1001;
+    }
+};
+
+std::string range(std::int64_t from, std::int64_t size) { return std::to_string(from) + ":" + std::to_string(from + size); }
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(path_search)
+
+BOOST_AUTO_TEST_CASE(a_report_is_believed_at_once_where_no_segment_of_that_size_got_through) { // RFC 5927 7.2, initial discovery
+    world w(off);
+    w.write(2920);
+    BOOST_TEST(w.drain() == 2);
+    BOOST_TEST((w.report(640, 1) == tcp::event::path_mtu_fell));
+    w.expect("A 1:601");
+    BOOST_TEST(w.payload() == 600u);
+    BOOST_TEST(w.block().packet_size() == 640u);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_waits_for_a_time_out_where_segments_of_that_size_got_through) { // RFC 5927 7.2
+    world w(off);
+    w.write(1460);
+    w.expect("A 1:1461");
+    w.receive("A 1:1 ack 1461");
+    w.write(2920);
+    BOOST_TEST(w.drain() == 2);
+    BOOST_TEST((w.report(640, 1461) == tcp::event::none));
+    BOOST_TEST(w.payload() == 1460u);
+    BOOST_TEST(w.counts().path_reports_deferred == 1u);
+    w.expect_nothing();
+    BOOST_TEST(tcp::has(w.advance(1s), tcp::event::path_mtu_fell));
+    w.expect("A 1461:2061");
+    BOOST_TEST(w.payload() == 600u);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_that_an_acknowledgment_refutes_is_forgotten) { // RFC 5927 7.2
+    world w(off);
+    w.write(1460);
+    w.drain();
+    w.receive("A 1:1 ack 1461");
+    w.write(1460);
+    w.drain();
+    w.report(640, 1461);
+    w.receive("A 1:1 ack 2921"); // a lie
+    w.write(1460);
+    w.drain();
+    w.advance(1s);
+    w.expect("A 2921:4381");
+    BOOST_TEST(w.payload() == 1460u);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_on_what_is_not_in_flight_or_was_never_so_large_means_nothing) { // RFC 5927 4.1
+    world w(off);
+    w.write(1460);
+    w.drain();
+    for (const std::uint32_t at : {0u, 1461u, 500'000u}) BOOST_TEST((w.report(640, at) == tcp::event::none));
+    BOOST_TEST((w.report(1500, 1) == tcp::event::none));
+    BOOST_TEST((w.report(9000, 1) == tcp::event::none));
+    w.expect_nothing();
+    BOOST_TEST(w.payload() == 1460u);
+    BOOST_TEST((w.report(0, 1) == tcp::event::path_mtu_fell)); // never below what sender::set_mss() holds
+    BOOST_TEST(w.payload() == 64u);
+}
+
+BOOST_AUTO_TEST_CASE(segments_that_vanish_again_and_again_become_smaller) { // RFC 4821 7.7
+    world w(on_black_hole);
+    w.write(2920);
+    w.drain();
+    w.advance(1s), w.expect("A 1:1461");
+    w.advance(2s), w.expect("A 1:1461");
+    BOOST_TEST(w.payload() == 1460u);
+    w.advance(4s), w.expect("A 1:1025"); // R1
+    BOOST_TEST(w.payload() == 1024u);
+    BOOST_TEST(w.counts().path_black_holes == 1u);
+    w.advance(8s), w.expect("A 1:513");
+    w.advance(16s), w.expect("A 1:513"); // the floor
+    BOOST_TEST(w.counts().path_black_holes == 2u);
+    w.receive("A 1:1 ack 513"); // it lives
+    w.expect("A 513:1025");
+}
+
+BOOST_AUTO_TEST_CASE(what_small_segments_suffer_is_not_the_fault_of_their_size) {
+    world w(on_black_hole);
+    w.write(1000);
+    w.drain();
+    for (const auto wait : {1s, 2s, 4s, 8s}) w.advance(wait), w.expect("A 1:1001");
+    BOOST_TEST(w.payload() == 1460u);
+    world never(off);
+    never.write(1460);
+    never.drain();
+    for (const auto wait : {1s, 2s, 4s, 8s}) never.advance(wait), never.expect("A 1:1461");
+}
+
+BOOST_AUTO_TEST_CASE(a_search_begins_small_and_a_probe_that_gets_through_raises_the_size) { // RFC 4821 7.3, RFC 8899 5.2
+    world w(always);
+    BOOST_TEST(w.payload() == 1024u);
+    w.write(100'000);
+    w.expect("A 1:1025"); // cwnd is too small for a probe
+    w.drain();
+    w.receive("A 1:1 ack 10241");
+    const auto first = w.expect("A 10241:11701"); // all that the peer takes
+    BOOST_TEST(!first.retransmission);
+    w.expect("A 11701:12725"); // meanwhile as before
+    w.drain();
+    BOOST_TEST(w.payload() == 1024u);
+    w.receive("A 1:1 ack 11701");
+    BOOST_TEST(w.payload() == 1460u);
+    BOOST_TEST(w.counts().path_probes == 1u);
+    BOOST_TEST(w.counts().path_probes_lost == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_that_is_lost_alone_costs_no_window_and_the_next_one_is_smaller) { // RFC 4821 7.6.2, RFC 8899 5.1.4
+    world w(always);
+    const std::int64_t at = w.open_window();
+    w.write(200'000);
+    const auto window = w.block().info().cwnd;
+    w.expect("A " + range(at, 1460));
+    w.drain();
+    const std::string end = std::to_string(at + 1460 + 4 * 1024);
+    w.advance(10ms);
+    w.receive("A 1:1 ack " + std::to_string(at) + " sack " + std::to_string(at + 1460) + "-" + end);
+    w.expect("A " + range(at, 1024)); // the probe's bytes, as others
+    w.expect("A " + range(at + 1024, 1460 - 1024));
+    w.drain();
+    BOOST_TEST(w.block().info().cwnd >= window);
+    BOOST_TEST(w.counts().fast_recoveries == 0u);
+    BOOST_TEST(w.counts().path_probes_lost == 1u);
+    BOOST_TEST(w.payload() == 1024u);
+    const auto sent_to = w.block().info().snd_max - tcp::seq_number(1'000'000);
+    w.receive("A 1:1 ack " + std::to_string(sent_to));
+    const auto next = w.expect("A " + range(sent_to, (1024 + 1459 + 1) / 2));
+    BOOST_TEST(!next.retransmission);
+    BOOST_TEST(w.counts().path_probes == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_that_is_lost_among_others_proves_nothing) { // RFC 4821 7.6.4
+    world w(always);
+    const std::int64_t at = w.open_window();
+    w.write(200'000);
+    w.expect("A " + range(at, 1460));
+    w.drain();
+    const auto window = w.block().info().cwnd;
+    const std::int64_t second = at + 1460 + 1024;
+    w.advance(10ms);
+    w.receive("A 1:1 ack " + std::to_string(at) + " sack " + std::to_string(second) + "-" + std::to_string(second + 4096));
+    w.expect("A " + range(at, 1024)); // fast recovery
+    BOOST_TEST(w.counts().fast_recoveries == 1u);
+    BOOST_TEST(w.block().info().ssthresh < window);
+    BOOST_TEST(w.counts().path_probes_lost == 0u);
+    w.drain();
+    const auto sent_to = w.block().info().snd_max - tcp::seq_number(1'000'000);
+    w.receive("A 1:1 ack " + std::to_string(sent_to));
+    BOOST_TEST(w.payload() == 1024u); // not a success either
+}
+
+BOOST_AUTO_TEST_CASE(a_report_on_the_probe_is_an_answer) { // RFC 8899 4.6.2
+    world w(always);
+    const std::int64_t at = w.open_window();
+    w.write(200'000);
+    w.expect("A " + range(at, 1460));
+    BOOST_TEST((w.report(1240, static_cast<std::uint32_t>(at)) == tcp::event::none));
+    w.expect("A " + range(at, 1024));
+    w.drain();
+    BOOST_TEST(w.counts().path_probes_lost == 1u);
+    const auto sent_to = w.block().info().snd_max - tcp::seq_number(1'000'000);
+    w.receive("A 1:1 ack " + std::to_string(sent_to));
+    w.expect("A " + range(sent_to, (1024 + 1200 + 1) / 2)); // between what is known and what the router said
+}
+
+BOOST_AUTO_TEST_CASE(a_search_that_has_ended_begins_anew_after_a_while) { // RFC 8899 5.1.1, PMTU_RAISE_TIMER
+    auto p = probing(always);
+    p.mtu_probing_threshold = 1460 - 1024; // one failure ends it
+    p.restart_after_idle = false;
+    world w(p);
+    const std::int64_t at = w.open_window();
+    const auto acknowledge_all = [&w] {
+        w.drain();
+        const auto sent_to = w.block().info().snd_max - tcp::seq_number(1'000'000);
+        w.receive("A 1:1 ack " + std::to_string(sent_to));
+        w.drain();
+    };
+    w.write(20'000);
+    w.expect("A " + range(at, 1460));
+    w.report(1070, static_cast<std::uint32_t>(at));
+    while (w.block().info().unacknowledged != 0) acknowledge_all();
+    w.write(20'000);
+    while (w.block().info().unacknowledged != 0 || w.block().wants_output()) acknowledge_all();
+    BOOST_TEST(w.counts().path_probes == 1u);
+    w.advance(10min);
+    for (int i = 0; i < 2; ++i) {
+        w.write(20'000);
+        while (w.block().info().unacknowledged != 0 || w.block().wants_output()) acknowledge_all();
+    }
+    BOOST_TEST(w.counts().path_probes == 2u);
+    BOOST_TEST(w.payload() == 1460u);
+}
+
+BOOST_AUTO_TEST_CASE(linux_searches_by_halves_and_counts_a_black_hole_by_time) { // tcp_mtu_probe(), tcp_mtu_probing()
+    auto p = probing(always);
+    p.habits = tcp::personality::linux_;
+    p.mtu_probing_floor = 48;
+    world w(p);
+    const std::int64_t at = w.open_window();
+    w.write(200'000);
+    w.expect("A " + range(at, (1460 + 1024) / 2));
+    p.mtu_probing = on_black_hole;
+    world hole(p);
+    hole.write(2920);
+    hole.drain();
+    int repeats = 0;
+    for (; hole.payload() == 1460u && repeats < 10; ++repeats) {
+        hole.advance(60s);
+        hole.drain();
+    }
+    BOOST_TEST(repeats >= 3);
+    BOOST_TEST(hole.payload() == 1024u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
