@@ -226,11 +226,11 @@ void add_network_options(command_line& to, network_options& o) {
             "--mtu-probing",
             [&o](const std::string& name) {
                 const auto found = path_mtu_probing_named(name);
-                if (!found) throw CLI::ValidationError("--mtu-probing", fmt::format("'{}' is none of off, black-hole, always", name));
+                if (!found) throw option_refused(fmt::format("'{}' is none of off, black-hole, always", name));
                 o.mtu_probing = *found;
             },
             "Our TCP looks for the path's MTU by itself: off, black-hole (when large packets vanish) or always (default black-hole)")
-        ->type_name("KIND");
+        .type_name("KIND");
     group.add_flag("--low-latency", o.low_latency,
                    "Our TCP's timers for paths of microseconds, at both ends: ACKs within 1 ms, time-outs from 5 ms, probes from 20 us");
     group
