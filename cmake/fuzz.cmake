@@ -1,7 +1,7 @@
 # The fuzzer: all targets of tests/fuzz in one libFuzzer program (clang), with the sources that they reach. tools/fuzz builds it
 # by the preset `fuzz`.
 
-file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/frame/*.cc" "${CMAKE_SOURCE_DIR}/net/wire/*.cc"
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/frame/*.cc" "${CMAKE_SOURCE_DIR}/net/dhcp/*.cc" "${CMAKE_SOURCE_DIR}/net/wire/*.cc"
      "${CMAKE_SOURCE_DIR}/net/tcp/*.cc")
 add_executable(fuzzer "${CMAKE_SOURCE_DIR}/tests/fuzz/fuzzer.cc" ${sources}
     "${CMAKE_SOURCE_DIR}/net/resolve/dns_message.cc" "${CMAKE_SOURCE_DIR}/net/socket/address.cc"

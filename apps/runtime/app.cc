@@ -144,7 +144,7 @@ int app::run(std::function<task<>()> body) {
         } const turns_away{door_};
         const auto start = [&] {
             running.store(true, std::memory_order_relaxed);
-            task<> first = network_.has_ipv6() ? setup_->after_address_detection(this_shard::id(), body) : body();
+            task<> first = network_.has_ipv6() || network_.dhcp ? setup_->when_addresses_are_there(this_shard::id(), body) : body();
             if (++begun == shards.shard_count()) door_.open(shards);
             return first;
         };

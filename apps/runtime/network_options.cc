@@ -14,11 +14,16 @@ namespace {
 /// An option that is given once for each family: sets `four` or `six` from text, or refuses with `what it should look like`.
 template <typename Four, typename Six>
 void add_for_both(command_line& group, const char* option, std::optional<Four>& four, std::optional<Six>& six,
-                  const char* looks_like, const char* help, const char* type) {
-    const auto parse = [&four, &six, looks_like](const std::vector<std::string>& values) {
+                  const char* looks_like, const char* help, const char* type, bool* dhcp = nullptr) {
+    const auto parse = [&four, &six, looks_like, dhcp](const std::vector<std::string>& values) {
         four.reset();
         six.reset();
+        if (dhcp != nullptr) *dhcp = false;
         for (const std::string& text : values) {
+            if (dhcp != nullptr && text == "dhcp") {
+                *dhcp = true;
+                continue;
+            }
             const std::optional<Four> a = Four::parse(text);
             const std::optional<Six> b = a ? std::nullopt : Six::parse(text);
             if (!a && !b) throw option_refused(fmt::format("'{}' is not {}", text, looks_like));
@@ -94,7 +99,18 @@ void check_ipv6_addresses(const network_options& o) {
     }
 }
 
+void check_dhcp(const network_options& o) {
+    if (!o.dhcp) return;
+    refuse_unless(!o.address, fmt::format("--address: dhcp and {}: the IPv4 address is either's: leave one out",
+                                          o.address ? to_string(*o.address) : ""));
+    refuse_unless(!o.gateway, "--gateway: with --address dhcp the server says the routes: leave it out");
+    refuse_unless(!o.shared, "--address dhcp asks for an address of our own, and --shared uses the kernel's: leave one out");
+    refuse_unless(o.net != network_kind::verbs_ud,
+                  "--address dhcp: not over InfiniBand's framing (RFC 4390): give --address A.B.C.D/LENGTH with --net=verbs-ud");
+}
+
 void check_addresses(const network_options& o) {
+    check_dhcp(o);
     check_ipv6_addresses(o);
     if (o.address) {
         const ip_prefix& p = *o.address;
@@ -119,10 +135,10 @@ void check_addresses(const network_options& o) {
                                                    o.vlan));
     }
     if (o.host_address) {
-        refuse_unless(o.address.has_value(), "--host-address needs --address A.B.C.D/LENGTH beside it");
-        refuse_unless(o.address->contains(o.host_address->address()) && o.host_address->address() != o.address->address(),
+        refuse_unless(o.address.has_value() || o.dhcp, "--host-address needs --address A.B.C.D/LENGTH beside it");
+        refuse_unless(!o.address || (o.address->contains(o.host_address->address()) && o.host_address->address() != o.address->address()),
                       fmt::format("--host-address: {} is not another host on the network of --address {}",
-                                  to_string(*o.host_address), to_string(*o.address)));
+                                  to_string(*o.host_address), o.address ? to_string(*o.address) : ""));
     }
 }
 
@@ -175,7 +191,8 @@ void add_network_options(command_line& to, network_options& o) {
     group.add_option("--interface", o.interface, "xdp, verbs, verbs-ud: the network interface; tap: a name for the new one")
         .type_name("IFNAME");
     add_for_both(group, "--address", o.address, o.address6, "an address and the length of its network, like 192.0.2.2/24",
-                 "Our address and the length of its network (192.0.2.2/24, 2001:db8::2/64; once for each family)", "ADDRESS/LENGTH");
+                 "Our address and the length of its network (192.0.2.2/24, 2001:db8::2/64; once for each family); dhcp: as a server says",
+                 "ADDRESS/LENGTH|dhcp", &o.dhcp);
     group.add_flag("--slaac", o.slaac, "tap: IPv6 addresses and routers as router advertisements say (RFC 4862)");
     add_for_both(group, "--gateway", o.gateway, o.gateway6, "an IP address, like 192.0.2.1",
                  "Next hop to other networks (once for each family)", "ADDRESS");

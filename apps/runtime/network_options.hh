@@ -34,6 +34,7 @@ struct network_options {
     std::string interface{};                   ///< xdp, verbs, verbs-ud: an existing one; tap: the name of the new one
     std::optional<ip_prefix> address{};        ///< ours, with the length of the network: 192.0.2.2/24
     std::optional<ipv4> gateway{};             ///< next hop off that network
+    bool dhcp = false;                         ///< IPv4 address, routes, name servers and MTU from a DHCP server
     std::optional<ipv6_prefix> address6{};     ///< the same of IPv6: 2001:db8::2/64. Either, or both
     std::optional<ipv6> gateway6{};
     std::optional<std::uint32_t> mtu{};        ///< wire, tap: bytes of IP packet; unset: 1,500
@@ -43,7 +44,7 @@ struct network_options {
     bool slaac = false;                        ///< tap: IPv6 addresses and routers as router advertisements say
     bool wire_ipv6 = false;                    ///< wire: its ends have IPv6 addresses, too
     bool has_ipv6() const noexcept { return address6.has_value() || slaac; }
-    bool has_address() const noexcept { return address.has_value() || has_ipv6(); }
+    bool has_address() const noexcept { return address.has_value() || dhcp || has_ipv6(); }
     std::string cores = "all";                 ///< see reactor/topology/cpu_selection.hh
     std::string placement_file{};              ///< instead of `cores`: see reactor/topology/placement.hh
     std::vector<std::string> shards{};         ///< the same, one by one: "pu:33,numa:1,queue:0"

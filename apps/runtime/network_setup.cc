@@ -1,5 +1,7 @@
 #include <corewire/apps/runtime/network_setup.hh>
 
+#include <corewire/apps/runtime/dhcp_host.hh>
+#include <corewire/apps/runtime/kernel_address.hh>
 #include <corewire/apps/runtime/port_wrappers.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/apps/runtime/shared_host.hh>
@@ -19,12 +21,9 @@
 #include <corewire/reactor/task/sleep.hh>
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <cstring>
 #include <fmt/format.h>
 #include <fstream>
-#include <ifaddrs.h>
-#include <netinet/in.h>
 
 namespace corewire {
 
@@ -35,21 +34,15 @@ constexpr log_event<log_text<32>> pieces_missing{
     "{}: before Linux 6.6 a sender at the other end must keep to the MTU, or its long frames are lost: "
     "`ethtool -K THEIR_END tso off gso off`"};
 
+constexpr log_event<> no_server_yet{"dhcp", "no_server_yet", log_level::warn,
+                                    "no DHCP server has given us an address for 10 s; it is asked on, and nothing is served until then"};
+
 /// Two owners of one address answer each other's peers with resets.
 void refuse_address_of_kernel(const net_address& address) {
-    ifaddrs* all = nullptr;
-    if (::getifaddrs(&all) != 0) return;
-    const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> keep(all, ::freeifaddrs);
-    for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-        if (each->ifa_addr == nullptr) continue;
-        const auto* bytes = reinterpret_cast<const std::byte*>(each->ifa_addr);
-        bool taken = false;
-        if (each->ifa_addr->sa_family == AF_INET) taken = address == ipv4::load(bytes + offsetof(sockaddr_in, sin_addr));
-        if (each->ifa_addr->sa_family == AF_INET6) taken = address == ipv6::load(bytes + offsetof(sockaddr_in6, sin6_addr));
-        if (taken)
-            throw setup_error(fmt::format("--address: the kernel has {} itself, on {}: choose an address that is free",
-                                          to_string(address), each->ifa_name));
-    }
+    const std::string interface = kernel_interface_with(address);
+    if (!interface.empty())
+        throw setup_error(fmt::format("--address: the kernel has {} itself, on {}: choose an address that is free", to_string(address),
+                                      interface));
 }
 
 /// For addresses that are the same at every start (RFC 7217 5): what this machine is known by to itself alone; without that, new ones.
@@ -94,6 +87,9 @@ network_setup::network_setup(const network_options& options, network_plan plan)
         break;
     case network_kind::automatic: CW_ASSERT(false, "choose_network() comes first");
     }
+    if (options.dhcp && !plan_.ports_only)
+        dhcp_ = std::make_unique<dhcp_host>(plan_.shards, xdp_, verbs_ ? verbs_->shared_device() : nullptr,
+                                            [this](unsigned shard) { return stack(shard); });
     const bool one_address = plan_.kind == network_kind::tap || plan_.kind == network_kind::xdp || verbs_ || ud_;
     if (!one_address || plan_.ports_only || plan_.shards == 1) return;
     auto steering = shard_steering::make(plan_.shards, verbs_ ? verbs_->device().slots() : 0);
@@ -236,6 +232,11 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     }
     config.address = options_.address.value_or(ip_prefix(ipv4::any(), 32));
     config.gateway = options_.gateway;
+    if (options_.dhcp) {
+        config.dhcp.emplace();
+        config.dhcp->client.association = 0x63770000u | options_.vlan; // "cw": not what the kernel's client calls itself
+        config.dhcp->follower = dhcp_.get();
+    }
     if (options_.has_ipv6()) {
         config.ipv6.emplace();
         config.ipv6->autoconfigure = options_.slaac;
@@ -285,7 +286,24 @@ void network_setup::set_up(unsigned shard) {
     if (mine.near.stack) provider = static_cast<socket_provider*>(mine.near.stack.get());
 }
 
-task<> network_setup::after_address_detection(unsigned shard, std::function<task<>()> body) {
+task<> network_setup::after_lease(unsigned shard) {
+    const network_stack* const mine = stack(shard);
+    const time_point say_so = reactor::current().now() + std::chrono::seconds{10};
+    bool said = shard != 0;
+    while (mine != nullptr && mine->address().is_any() && !this_shard::stopping().stop_requested()) {
+        if (!std::exchange(said, said || reactor::current().now() >= say_so) && said) log_message(no_server_yet);
+        co_await sleep_for(std::chrono::milliseconds{10});
+    }
+}
+
+task<> network_setup::when_addresses_are_there(unsigned shard, std::function<task<>()> body) {
+    if (options_.dhcp) co_await after_lease(shard);
+    co_await after_address_detection(shard);
+    task<> rest = body();
+    co_await rest;
+}
+
+task<> network_setup::after_address_detection(unsigned shard) {
     network_stack* const mine = stack(shard);
     const ipv6_output* const six = mine == nullptr ? nullptr : mine->ip().six();
     // A router that has not answered by then may still: its addresses come when it does.
@@ -295,8 +313,6 @@ task<> network_setup::after_address_detection(unsigned shard, std::function<task
         return (six->addresses().any_tentative() || none_yet) && reactor::current().now() < enough;
     };
     while (six != nullptr && wait() && !this_shard::stopping().stop_requested()) co_await sleep_for(std::chrono::milliseconds{10});
-    task<> rest = body();
-    co_await rest;
 }
 
 void network_setup::begin_stop(unsigned shard) noexcept {
@@ -320,6 +336,7 @@ void network_setup::tear_down(unsigned shard) noexcept {
     shard_part& mine = parts_[shard];
     reactor::current().attached(reactor::attachment::network) = nullptr;
     if (mine.share) mine.share->stop();
+    if (mine.near.stack) mine.near.stack->release_lease();
     mine.far = {};
     mine.near = {};
     if (verbs_) verbs_->tear_down(shard);

@@ -22,6 +22,7 @@
 
 namespace corewire {
 
+class dhcp_host;
 class network_stack;
 class verbs_network;
 class ud_network;
@@ -61,8 +62,9 @@ public:
     /// True while a connection that nobody holds any more has bytes, or its FIN, to deliver.
     bool lingers(unsigned shard) const;
     void tear_down(unsigned shard) noexcept;
-    /// Runs `body` when duplicate address detection (RFC 4862) has found our IPv6 addresses free, which takes two seconds at most.
-    task<> after_address_detection(unsigned shard, std::function<task<>()> body);
+    /// Runs `body` when a DHCP server has given us an address, if one is to, however long that takes; and when duplicate address
+    /// detection (RFC 4862) has found our IPv6 addresses free, which takes two seconds at most.
+    task<> when_addresses_are_there(unsigned shard, std::function<task<>()> body);
 
     network_kind kind() const noexcept { return plan_.kind; }
     port* device(unsigned shard, bool far = false) const noexcept;
@@ -89,6 +91,8 @@ private:
         std::unique_ptr<shared_host> share;
         std::vector<unsigned> queues; ///< xdp
     };
+    task<> after_lease(unsigned shard);
+    task<> after_address_detection(unsigned shard);
     void open_tap(const network_options& options);
     void open_wire();
     void open_xdp(const network_options& options);
@@ -107,6 +111,7 @@ private:
     std::shared_ptr<class xdp_device> xdp_;
     std::unique_ptr<verbs_network> verbs_;
     std::unique_ptr<ud_network> ud_;
+    std::unique_ptr<dhcp_host> dhcp_; ///< with --address dhcp
     std::unique_ptr<owned_ports> owned_ports_; ///< with --shared
     std::vector<shard_part> parts_; ///< by shard
     siphash_key fast_open_key_ = siphash_key::random(); ///< all shards': a client's next connection may reach another

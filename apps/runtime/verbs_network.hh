@@ -22,6 +22,7 @@ public:
     std::unique_ptr<port> open_port(unsigned shard);
     void tear_down(unsigned shard) noexcept;
     const verbs_device& device() const noexcept { return *device_; }
+    std::shared_ptr<verbs_device> shared_device() const noexcept { return device_; }
 
     /// How many shards the device can feed.
     static unsigned most_shards(const network_options& options, const verbs::verbs_api& api = verbs::system_api());

@@ -34,6 +34,12 @@ public:
     /// probe_first: RFC 5227 in full, 4 to 7 s before the address may be used. Without it: announcements, and before them one probe
     /// if we are to `ask`.
     void start(time_point now, bool probe_first, bool ask, random_generator& random) noexcept;
+    /// Another address from now on; start() claims it. The counters stay.
+    void set_address(ipv4 address) noexcept {
+        address_ = address;
+        phase_ = claim_phase::idle;
+        due_ = never;
+    }
     claim_phase phase() const noexcept { return phase_; }
     bool usable() const noexcept { return phase_ == claim_phase::announcing || phase_ == claim_phase::owned; }
 

@@ -27,6 +27,12 @@ public:
     /// Announces our address; and asks first whether it is free, if told to: with the wait that RFC 5227 wants, or once without.
     void start(time_point now, bool probe_first = false, bool ask = false);
     const address_claim& claim() const noexcept { return claim_; }
+    ip_prefix own() const noexcept { return own_; }
+    /// Another address from now on, which is not announced yet. What is known of neighbours stays.
+    void set_own(ip_prefix own) noexcept {
+        own_ = own;
+        claim_.set_address(own.address());
+    }
 
     /// An ARP packet has arrived.
     void on_arp(time_point now, const wire::arp_packet& arp) noexcept;

@@ -75,11 +75,20 @@ std::optional<resolver::addresses> resolver::known(const std::string& name, addr
     return all;
 }
 
+/// What the network says, where that counts and it says something.
+const learned_names* resolver::told() const noexcept {
+    const auto* const provider = static_cast<const socket_provider*>(reactor::current().attached(reactor::attachment::network));
+    return !config_.follow_network || provider == nullptr || provider->names().servers.empty() ? nullptr : &provider->names();
+}
+
+std::vector<socket_address> resolver::servers() const { return told() == nullptr ? config_.servers : told()->servers; }
+
 /// resolv.conf(5): `search` and `ndots`.
 std::vector<std::string> resolver::candidates(const std::string& name) const {
     if (name.ends_with('.')) return {name};
     std::vector<std::string> out;
-    for (const std::string& domain : config_.search)
+    const std::vector<std::string>& search = told() == nullptr || told()->search.empty() ? config_.search : told()->search;
+    for (const std::string& domain : search)
         if (name.size() + 1 + domain.size() <= longest_name) out.push_back(name + '.' + domain);
     const bool is_short = static_cast<unsigned>(std::count(name.begin(), name.end(), '.')) < config_.dots;
     out.insert(is_short ? out.end() : out.begin(), name);
@@ -87,7 +96,7 @@ std::vector<std::string> resolver::candidates(const std::string& name) const {
 }
 
 task<resolver::addresses> resolver::look_up(std::string name, address_family family) {
-    if (config_.servers.empty()) fail(resolve_error::no_servers, name);
+    if (servers().empty()) fail(resolve_error::no_servers, name);
     std::optional<std::system_error> why;
     for (std::string& candidate : candidates(name)) {
         try {
@@ -137,8 +146,9 @@ task<dns_answer> resolver::ask(std::string name, dns_type type) {
 task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
     dns_question question{std::move(name), type};
     if (encode_dns_question(question).empty()) co_return dns_answer{.outcome = dns_outcome::no_such_name};
+    const std::vector<socket_address> known = servers(); // the network may say others while we wait
     for (unsigned round = 0; round < std::max(config_.attempts, 1u); ++round) {
-        for (const socket_address& server : config_.servers) {
+        for (const socket_address& server : known) {
             question.id = static_cast<std::uint16_t>(random_.next());
             dns_answer answer;
             try {

@@ -37,6 +37,8 @@ struct resolver_statistics {
     std::uint64_t not_ours = 0;     ///< datagrams that answer another question
 };
 
+struct learned_names;
+
 class resolver {
 public:
     explicit resolver(resolver_config config = resolver_config::from_system(), std::uint64_t seed = random_seed());
@@ -52,6 +54,8 @@ public:
 private:
     using addresses = std::vector<ip_address>;
     std::optional<addresses> known(const std::string& name, address_family family) const;
+    const learned_names* told() const noexcept;
+    std::vector<socket_address> servers() const;
     std::vector<std::string> candidates(const std::string& name) const;
     task<addresses> look_up(std::string name, address_family family);
     task<addresses> of_both(std::string name);

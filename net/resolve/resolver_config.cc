@@ -64,6 +64,7 @@ std::vector<known_host> parse_hosts(std::string_view text, std::size_t most) {
 
 resolver_config resolver_config::from_system() {
     resolver_config out;
+    out.follow_network = true;
     ::ares_channel channel = nullptr;
     require(::ares_init(&channel), "reading resolv.conf");
     const std::unique_ptr<std::remove_pointer_t<::ares_channel>, decltype(&::ares_destroy)> owner(channel, &::ares_destroy);

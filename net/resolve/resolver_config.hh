@@ -23,6 +23,7 @@ struct resolver_config {
     unsigned dots = 1;                           ///< a name with fewer is short
     duration timeout = std::chrono::seconds{2};  ///< for one server's answer
     unsigned attempts = 2;                       ///< times round all servers
+    bool follow_network = false;                 ///< servers and search list are those that the network tells (DHCP), if it tells any
     std::vector<known_host> hosts{};             ///< found before anybody is asked
     std::size_t cache_entries = 1024;            ///< answers remembered; the one used longest ago makes room
     std::size_t questions_at_once = 64;          ///< more wait

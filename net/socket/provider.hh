@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace corewire {
 
@@ -223,6 +224,12 @@ enum class ended_waits : std::uint8_t {
     for_any_peer, ///< all reads and receives, and handshakes
 };
 
+/// Where names are asked for, as the network has told us (DHCP, RFC 2132 3.8, 3.17).
+struct learned_names {
+    std::vector<socket_address> servers{};
+    std::vector<std::string> search{};
+};
+
 /// A maker of sockets; one per shard. The current one is reactor::current().attached(attachment::network).
 class socket_provider {
 public:
@@ -248,11 +255,18 @@ public:
     /// A stop was asked for: the waits that are there now fail with ECANCELED. What comes later may wait again.
     virtual void end_waits(ended_waits which) noexcept = 0;
 
+    /// What the network says now: it may say something else later. Empty: it has said nothing.
+    const learned_names& names() const noexcept { return names_; }
+
     /// The provider of the running reactor. Throws std::logic_error if there is none.
     static socket_provider& current();
 
+protected:
+    void learn(learned_names names) noexcept { names_ = std::move(names); }
+
 private:
     intrusive_list<listener_backend> listeners_;
+    learned_names names_;
 };
 
 /// The backend behind a handle; throws EBADF where there is none.

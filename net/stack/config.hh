@@ -1,6 +1,7 @@
 // What a stack is told when it is made: who it is on the network, and how much it may hold.
 #pragma once
 
+#include <corewire/net/dhcp/dhcp_client.hh>
 #include <corewire/net/ip/icmp.hh>
 #include <corewire/net/ip/reassembly.hh>
 #include <corewire/net/link/neighbors.hh>
@@ -15,6 +16,7 @@
 
 namespace corewire {
 
+class dhcp_follower;
 class host_share;
 
 /// What is said about IPv6. The link-local address comes by itself.
@@ -28,6 +30,12 @@ struct ipv6_config {
     std::uint8_t hop_limit = 64;
 };
 
+/// The IPv4 address comes from a DHCP server (net/dhcp), and the routes, name servers and MTU with it.
+struct dhcp_config {
+    dhcp_options client{};
+    dhcp_follower* follower = nullptr; ///< dhcp_link.hh; outlives the stack
+};
+
 struct stack_config {
     /// Not null: the address is the kernel's too (host_share.hh), and the stack says nothing by ARP. Outlives the stack.
     host_share* share = nullptr;
@@ -36,6 +44,8 @@ struct stack_config {
     /// received ones whose tag carries a priority only count as such.
     std::uint16_t vlan = 0;
     std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
+    /// `address` is none then, and follows the lease; `announce`: this shard asks, the others are told (network_stack::follow_lease()).
+    std::optional<dhcp_config> dhcp{};
     std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. Not in shared mode
     tcp::parameters tcp{};           ///< what connections start with
     /// Fast Open's secret for cookies (RFC 7413 4.1.2); without one, it is drawn. Shards behind one address need the same.

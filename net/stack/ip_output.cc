@@ -2,9 +2,18 @@
 
 #include <corewire/net/stack/host_share.hh>
 
+#include <corewire/reactor/log/shard_log.hh>
+
 #include <stdexcept>
 
 namespace corewire {
+
+namespace {
+
+constexpr log_event<ipv4, ipv4> gateway_not_on_link{"dhcp", "gateway_not_on_link", log_level::warn,
+                                                    "the gateway {} is not on the network of {}: its routes are left out"};
+
+} // namespace
 
 ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack_statistics& statistics)
     : device_(device), egress_(tx), statistics_(statistics),
@@ -13,7 +22,7 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
       routes_(config.address), mtus_(device.mtu()),
       identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), share_(config.share),
       six_(config.ipv6 && config.share == nullptr ? std::make_unique<ipv6_output>(device, tx, mtus_, config, statistics) : nullptr),
-      announce_(config.announce && config.share == nullptr && !config.address.address().is_any()), ask_(config.ask_for_address) {
+      mtu_(device.mtu()), announce_(config.announce && config.share == nullptr), ask_(config.ask_for_address) {
     if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
         throw std::invalid_argument("the gateway " + to_string(*config.gateway) + " is not on the network of " +
                                     to_string(config.address.address()) + '/' +
@@ -23,9 +32,22 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
 
 void ip_output::start(time_point now) noexcept {
     if (six_ != nullptr) six_->start(now);
-    if (!announce_) return;
+    if (!announce_ || neighbors_.own().address().is_any()) return;
     neighbors_.start(now, false, ask_);
     drain();
+}
+
+void ip_output::set_address(time_point now, ip_prefix own, std::span<const route> routes, std::uint32_t mtu) noexcept {
+    mtu_ = mtu == 0 ? device_.mtu() : std::min(mtu, device_.mtu());
+    routes_ = route_table(own);
+    for (const bool over_gateways : {false, true}) // a gateway must be on the link
+        for (const route& r : routes)
+            if (r.gateway.is_any() != over_gateways && routes_.add(r.destination, r.gateway) == route_error::gateway_not_on_link)
+                log_message(gateway_not_on_link, r.gateway, own.address());
+    neighbors_.set_own(own);
+    if (announce_ && !own.address().is_any()) neighbors_.start(now);
+    drain();
+    egress_.leave_chores();
 }
 
 // ---- paths ----
@@ -82,7 +104,7 @@ std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination) n
         return std::errc::network_unreachable;
     }
     const path_mtu path = mtus_.find(now, destination);
-    const std::uint32_t limit = path.bytes;
+    const std::uint32_t limit = std::min(path.bytes, mtu_);
     const auto put = [&](packet& p) {
         const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});

@@ -40,9 +40,10 @@ public:
     }
     std::uint32_t path_mtu_to(time_point now, const net_address& destination) const noexcept {
         const std::uint32_t path = mtus_.find(now, destination).bytes;
-        return destination.is_v4() || six_ == nullptr ? path : std::min(path, six_->mtu());
+        return destination.is_v4() || six_ == nullptr ? std::min(path, mtu_) : std::min(path, six_->mtu());
     }
-    std::uint32_t mtu() const noexcept { return device_.mtu(); }
+    /// The port's, or what a DHCP server says if that is less.
+    std::uint32_t mtu() const noexcept { return mtu_; }
     bool may_send_reset(time_point now) noexcept { return resets_.take(now); }
 
     /// ARP, and the clock of all.
@@ -54,6 +55,8 @@ public:
     /// IPv6's, or null.
     ipv6_output* six() const noexcept { return six_.get(); }
     void start(time_point now) noexcept;
+    /// Another address (any(): none), routes (of which each gateway is on the link of another) and MTU (0: the port's) from now on.
+    void set_address(time_point now, ip_prefix own, std::span<const route> routes, std::uint32_t mtu) noexcept;
 
     /// Sends what the neighbour cache has to say, and what has waited for it.
     void drain() noexcept;
@@ -82,6 +85,7 @@ private:
     host_share* share_;
     std::unique_ptr<ipv6_output> six_;
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
+    std::uint32_t mtu_;
     bool announce_;
     bool ask_;
 };

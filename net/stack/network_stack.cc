@@ -1,6 +1,7 @@
 #include <corewire/net/stack/network_stack.hh>
 
 #include <corewire/net/port/wrap/vlan_port.hh>
+#include <corewire/net/stack/dhcp_link.hh>
 #include <corewire/net/stack/header_prediction.hh>
 #include <corewire/net/stack/quoted_flow.hh>
 #include <corewire/net/stack/stack_sockets.hh>
@@ -29,6 +30,10 @@ network_stack::network_stack(reactor& loop, std::unique_ptr<port> device, const 
         six_ = std::make_unique<ipv6_input>(*output_.six(), tcp_, udp_, reassembler_, device_->pool(), config_, statistics_);
     loop.add_poller(*this);
     output_.start(loop.now());
+    if (config_.dhcp && config_.announce && config_.share == nullptr) {
+        dhcp_ = std::make_unique<dhcp_link>(device_->mac(), output_, egress_, device_->pool(), config_);
+        dhcp_->start(loop.now());
+    }
     arm_timer();
 }
 
@@ -100,6 +105,10 @@ void network_stack::watch(sleeper& sleeping) const {
 
 void network_stack::on_timer(time_point now) {
     output_.on_timer(now);
+    if (dhcp_ != nullptr && dhcp_->next_timeout() <= now) {
+        dhcp_->on_timer(now);
+        after_dhcp(now);
+    }
     for (expired_datagram gone; reassembler_.expire(now, gone);) {
         packet out;
         // RFC 1122 3.3.2 (MUST): time exceeded, if fragment zero was there.
@@ -118,7 +127,8 @@ void network_stack::on_timer(time_point now) {
 }
 
 void network_stack::arm_timer() noexcept {
-    const time_point at = std::min(output_.next_timeout(), reassembler_.next_timeout());
+    time_point at = std::min(output_.next_timeout(), reassembler_.next_timeout());
+    if (dhcp_ != nullptr) at = std::min(at, dhcp_->next_timeout());
     if (at == never || (timer_.armed() && timer_.expiry() <= at)) return;
     reactor_.timers().arm(timer_, at);
 }
@@ -166,8 +176,8 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
         not_ipv4(now, p, type, !for_us, handed_over);
         return;
     }
-    if (address().is_any()) [[unlikely]] { // IPv6 alone
-        ++statistics_.not_for_us;
+    if (address().is_any()) [[unlikely]] {
+        no_address_yet(now, p, handed_over);
         return;
     }
     ip_input(now, p, !for_us, handed_over);
@@ -211,6 +221,10 @@ void network_stack::arp_input(time_point now, const packet& p) {
         return;
     }
     output_.on_arp(now, wire::arp_packet::from(arp));
+    if (dhcp_ != nullptr) {
+        dhcp_->on_arp(now, wire::arp_packet::from(arp));
+        after_dhcp(now);
+    }
     arm_timer();
 }
 
@@ -284,7 +298,7 @@ void network_stack::arp_input(time_point now, const packet& p) {
         return;
     case wire::ip_protocol::udp: {
         const udp_verdict verdict = udp_.input(now, ip, p);
-        if (verdict != udp_verdict::no_port) return;
+        if (verdict != udp_verdict::no_port || (config_.dhcp && is_for_dhcp(now, ip, p, false))) return;
         packet out;
         const auto error = wire::icmp_header::unreachable(wire::icmp_unreachable::port);
         if (icmp_.make_error(now, error, {ip.header().data(), ip.header().size() + ip.payload().size()}, how, out)) {
@@ -377,6 +391,70 @@ void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
     ++statistics_.handed_over;
     steering_->hand_over(to, std::move(p));
     return true;
+}
+
+// ---- with DHCP ----
+
+/// IPv6 alone, or there is no lease: what a DHCP server says is all that concerns us, to whatever address it says it.
+[[gnu::noinline]] void network_stack::no_address_yet(time_point now, packet& p, bool handed_over) {
+    wire::ipv4_view ip;
+    const byte_span datagram = p.head.bytes().subspan(wire::ethernet_header::size);
+    if (!config_.dhcp || wire::ipv4_view::parse(datagram, ip) != wire::parse_error::none || !ip.checksum_ok() ||
+        !is_for_dhcp(now, ip, p, handed_over))
+        ++statistics_.not_for_us;
+}
+
+/// True: it was, and has been dealt with. The client is on the first shard.
+bool network_stack::is_for_dhcp(time_point now, wire::ipv4_view ip, packet& p, bool handed_over) {
+    // A datagram put together from fragments is in no frame any more: no server sends one.
+    if (ip.header().data() != p.head.data() + wire::ethernet_header::size || ip.protocol() != wire::ip_protocol::udp ||
+        ip.payload().size() < 4 || load_be16(ip.payload().data() + 2) != dhcp_client_port)
+        return false;
+    if (dhcp_ == nullptr) {
+        if (steering_ == nullptr || steering_->self() == 0 || handed_over) return false;
+        ++statistics_.handed_over;
+        steering_->hand_over(0, std::move(p));
+        return true;
+    }
+    const bool mine = dhcp_->input(now, p.head.bytes(), ip, has(p.flags, offload::l4_checksum_good));
+    after_dhcp(now);
+    return mine;
+}
+
+/// The client has done something: what it says is sent, and what it has got holds.
+void network_stack::after_dhcp(time_point now) {
+    if (dhcp_->poll(now)) {
+        follow_lease(dhcp_->lease());
+        if (dhcp_->follower() != nullptr) dhcp_->follower()->on_lease(dhcp_->lease());
+    }
+    arm_timer();
+}
+
+void network_stack::follow_lease(const dhcp_lease* lease) {
+    const time_point now = reactor_.now();
+    const ipv4 before = address();
+    config_.address = lease == nullptr ? ip_prefix(ipv4::any(), 32) : lease->address;
+    icmp_.set_address(address());
+    const std::span<const route> routes = lease == nullptr ? std::span<const route>{} : lease->routes.all();
+    output_.set_address(now, config_.address, routes, lease == nullptr ? 0 : lease->mtu);
+    tcp_.on_routes_changed();
+    udp_.set_address(address());
+    udp_.on_routes_changed();
+    if (!before.is_any() && before != address()) tcp_.on_address_gone(before);
+    learned_names names;
+    if (lease != nullptr) {
+        for (const ipv4 server : lease->name_servers.all()) names.servers.emplace_back(server, std::uint16_t{53});
+        if (!lease->domain.empty()) names.search.emplace_back(lease->domain.items.data(), lease->domain.count);
+    }
+    learn(std::move(names));
+    arm_timer();
+}
+
+void network_stack::release_lease() noexcept {
+    if (dhcp_ == nullptr) return;
+    dhcp_->release(reactor_.now());
+    static_cast<void>(dhcp_->poll(reactor_.now()));
+    egress_.flush();
 }
 
 // ---- in shared mode ----

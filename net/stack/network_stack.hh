@@ -24,6 +24,7 @@
 
 namespace corewire {
 
+class dhcp_link;
 class vlan_port;
 
 class network_stack final : public poller, public socket_provider {
@@ -55,6 +56,15 @@ public:
     void set_steering(std::unique_ptr<flow_steering> steering);
     /// A frame that another shard received for a flow of ours.
     void take_over(time_point now, packet& p);
+
+    // ---- with DHCP ----
+    /// The address, routes, name servers and MTU are the lease's from now on; null: there is no address any more. The shard that asks
+    /// does it by itself.
+    void follow_lease(const dhcp_lease* lease);
+    /// Gives the lease back: at the end.
+    void release_lease() noexcept;
+    /// Null where another shard asks, or nobody.
+    const dhcp_link* dhcp() const noexcept { return dhcp_.get(); }
 
     // ---- in shared mode: what the host knows ----
     /// Replaces all routes. Those over a gateway that is not on the link are left out.
@@ -90,6 +100,9 @@ private:
     void not_ipv4(time_point now, packet& p, wire::ether_type type, bool link_group, bool handed_over);
     void ipv6_arrives(time_point now, packet& p, bool link_group, bool handed_over);
     void arp_input(time_point now, const packet& p);
+    void no_address_yet(time_point now, packet& p, bool handed_over);
+    bool is_for_dhcp(time_point now, wire::ipv4_view ip, packet& p, bool handed_over);
+    void after_dhcp(time_point now);
     void tagged_input(time_point now, packet& p, bool handed_over);
     bool acceptable(wire::ipv4_view ip);
     void deliver(time_point now, wire::ipv4_view ip, packet& p, arrival how);
@@ -125,6 +138,7 @@ private:
     udp_layer udp_;
     std::unique_ptr<ipv6_input> six_;
     std::unique_ptr<flow_steering> steering_;
+    std::unique_ptr<dhcp_link> dhcp_;
     stack_timer timer_;
     std::array<packet, receive_burst> received_;
 };

@@ -2,6 +2,7 @@
 
 #include <corewire/net/port/port.hh>
 #include <corewire/net/port/wrap/vlan_port.hh>
+#include <corewire/net/stack/dhcp_link.hh>
 #include <corewire/net/stack/network_stack.hh>
 
 namespace corewire {
@@ -159,6 +160,21 @@ void register_tcp(metric_group& group, const stack_statistics& s) {
                                   {"connection_limit", s.tcp_connection_limit}});
 }
 
+void register_dhcp(metric_group& group, const dhcp_link& dhcp) {
+    const dhcp_statistics& s = dhcp.client().statistics();
+    group.gauge("corewire_dhcp_leased", "1 while a DHCP server lets us have an address.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const dhcp_link*>(of)->lease() != nullptr; }, &dhcp);
+    group.counter("corewire_dhcp_sent_total", "Messages to DHCP servers.", s.sent);
+    group.counter("corewire_dhcp_received_total", "Datagrams to the port of DHCP clients.", s.received);
+    group.counter("corewire_dhcp_leases_total", "Addresses that servers have given us.", s.leases);
+    group.counter("corewire_dhcp_renewals_total", "Leases made longer.", s.renewals);
+    constexpr const char* lost = "Addresses that we could not take or keep, by why.";
+    group.counter("corewire_dhcp_addresses_lost_total", lost, s.refused, metric_label("reason", "refused"));
+    group.counter("corewire_dhcp_addresses_lost_total", lost, s.conflicts, metric_label("reason", "conflict"));
+    group.counter("corewire_dhcp_addresses_lost_total", lost, s.expired, metric_label("reason", "expired"));
+    register_drops(group, "dhcp", {{"malformed", s.malformed}, {"not_expected", s.ignored}, {"unusable", s.unusable}});
+}
+
 } // namespace
 
 void register_port_metrics(metric_group& group, port& device) {
@@ -207,6 +223,7 @@ void register_stack_metrics(metric_group& group, network_stack& stack) {
     register_fragments(group, stack.fragments());
     register_udp(group, stack.udp().demux());
     register_tcp(group, s);
+    if (stack.dhcp() != nullptr) register_dhcp(group, *stack.dhcp());
     const tcp::buffer_budget& growth = stack.tcp().buffer_growth();
     group.gauge("corewire_tcp_buffer_growth_bytes", "What the buffers of connections have grown by, all together.",
                 [](const void* of) noexcept -> std::uint64_t { return static_cast<const tcp::buffer_budget*>(of)->used(); }, &growth);

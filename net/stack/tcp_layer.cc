@@ -384,6 +384,14 @@ void tcp_layer::on_routes_changed() noexcept {
     for_each_connection([this](tcp_connection& c) { prepare_path(c); });
 }
 
+void tcp_layer::on_address_gone(ipv4 address) {
+    std::vector<tcp_connection*> of_it; // the table changes as they go
+    table_.for_each([&](tcp_connection& c) {
+        if (ipv4(c.key.local_address) == address) of_it.push_back(&c);
+    });
+    for (tcp_connection* c : of_it) c->abort();
+}
+
 [[gnu::noinline]] void tcp_layer::on_closed(tcp_connection& c) noexcept {
     if (c.erased_) return;
     c.erased_ = true;

@@ -14,6 +14,15 @@ udp_layer::udp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
       checksum_by_port_(out.device().capabilities().transmit_checksum),
       demux_(pool, config.udp, config.seed ? *config.seed + 1 : random_seed()) {}
 
+void udp_layer::set_address(ipv4 address) noexcept {
+    const ipv4 before = std::exchange(address_, address);
+    if (before == address) return;
+    sockets_.for_each([before](stack_udp_socket& each) {
+        each.forget_way();
+        if (!before.is_any()) each.on_address_gone(before);
+    });
+}
+
 udp_verdict udp_layer::input(time_point, const wire::ipv4_view& ip, packet& p) noexcept {
     return tell(demux_.input(ip, p));
 }
@@ -133,6 +142,17 @@ void stack_udp_socket::cancel_receivers() noexcept {
     }
 }
 
+/// Who waits at that address waits in vain; who sends from it would lie.
+void stack_udp_socket::on_address_gone(ipv4 address) noexcept {
+    const net_address local = endpoint_.local().address;
+    if (!local.is_v4() || local.v4() != address) return;
+    while (!receivers_.empty()) {
+        auto& op = static_cast<receive_operation&>(receivers_.pop_front());
+        op.error = std::errc::network_down;
+        op.complete();
+    }
+}
+
 void stack_udp_socket::end_waits(ended_waits which) noexcept {
     if (which == ended_waits::for_any_peer || !endpoint_.connected()) cancel_receivers();
 }
@@ -232,11 +252,14 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
 /// Makes headers_ right for a destination. False when its neighbour is not resolved (or it is no single neighbour).
 bool stack_udp_socket::aim(time_point now, const udp_address& to) noexcept {
     const net_address from = layer_.source_for(endpoint_.local(), to.address);
+    const bool homeless = from.is_v4() && from.v4() != layer_.address_; // a DHCP lease has ended
     via_ = {};
     aimed_at_ = {};
     hop_ = hop_kind::unreachable;
     neighbor* n = nullptr;
-    if (to.address.is_v4()) {
+    if (homeless) {
+        // hop_ says that nothing leads there
+    } else if (to.address.is_v4()) {
         const next_hop hop = layer_.out_.routes().find(to.address.v4());
         hop_ = hop.kind;
         if (hop.kind == hop_kind::unicast) n = layer_.out_.use(now, hop.address);

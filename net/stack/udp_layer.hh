@@ -41,6 +41,7 @@ public:
     /// A datagram or an error has come: wakes the first receiver.
     void on_ready() noexcept;
     void forget_way() noexcept { aimed_at_ = {}; }
+    void on_address_gone(ipv4 address) noexcept;
     /// Tries a send that waited. False: still no room.
     bool retry(send_operation& op) noexcept;
 
@@ -87,6 +88,8 @@ public:
     void on_routes_changed() noexcept {
         sockets_.for_each([](stack_udp_socket& each) { each.forget_way(); });
     }
+    /// Another address from now on (any(): none). Sockets that are bound to the one before hear that it is gone.
+    void set_address(ipv4 address) noexcept;
     multicast_filter& groups() noexcept { return groups_; }
     udp_demux& demux() noexcept { return demux_; }
     void end_waits(ended_waits which) noexcept {

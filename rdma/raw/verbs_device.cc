@@ -168,6 +168,11 @@ verbs_device::rules verbs_device::rules_for(ipv4 address) {
         all.push_back(rule(pair_for(17), {.destination_mac = group_mac(address), .destination = address}, 0, true));
         return all;
     }
+    if (address.is_broadcast()) { // as far as it is a DHCP server's answer; the kernel's client hears it, too
+        const verbs::flow_match to_clients{.destination_mac = broadcast, .destination = address, .protocol = 17, .destination_port = 68};
+        all.push_back(rule(pair_for(17), to_clients, 0, true));
+        return all;
+    }
     if (options_.queues > 1)
         for (const std::uint8_t protocol : {6, 17})
             all.push_back(rule(pair_for(protocol), {.destination_mac = mac_, .destination = address, .protocol = protocol}));

@@ -72,6 +72,13 @@ struct advertisement { // RFC 4861 4.4
     struct cw_ipv6_key target;
 };
 
+struct dhcp_reply { // UDP, and RFC 2131 2
+    struct port_pair ports;
+    __u8 length_and_checksum[4];
+    __u8 operation, hardware, hardware_length, hops;
+    __u32 transaction;
+};
+
 struct icmp_error {
     __u8 type;
     __u8 code;
@@ -80,14 +87,15 @@ struct icmp_error {
     struct port_pair ports;
 };
 
-// Requests and replies for an address of ours, and announcements (RFC 5227 3: sender and target are equal). The host's
-// kernel confirms its neighbours by itself, so it misses nothing but an early hint.
+// Requests and replies for an address of ours, announcements (RFC 5227 3: sender and target are equal), and whatever another host says
+// in the name of an address of ours: answers to a probe go to 0.0.0.0 (RFC 5227 2.1.1). The host's kernel confirms its neighbours by
+// itself, so it misses nothing but an early hint.
 static __always_inline int arp_is_ours(const void* at, const void* end) {
     const struct arp_ipv4* arp = at;
     if ((const void*)(arp + 1) > end) return 0;
     if (arp->sender == arp->target) return 1;
-    __u32 target = arp->target;
-    return bpf_map_lookup_elem(&addresses_v4, &target) != 0;
+    __u32 target = arp->target, sender = arp->sender;
+    return bpf_map_lookup_elem(&addresses_v4, &target) != 0 || bpf_map_lookup_elem(&addresses_v4, &sender) != 0;
 }
 
 static __always_inline int is_flow_of_ours(struct cw_flow_key* key) {
@@ -125,12 +133,23 @@ static __always_inline int flow_is_ours(const struct iphdr* ip, const void* end)
     return is_flow_of_ours(&key);
 }
 
+// A DHCP server's answer to a question of ours, by the question's number: it may go to everybody, or to an address that is not ours yet.
+// What answers the kernel's client stays the kernel's.
+static __always_inline int dhcp_is_ours(const struct iphdr* ip, const void* end) {
+    if (ip->protocol != IPPROTO_UDP || ip->ihl != 5 || (ip->frag_off & bpf_htons(0x3fff))) return 0;
+    const struct dhcp_reply* reply = (const void*)(ip + 1);
+    if ((const void*)(reply + 1) > end || reply->ports.destination != bpf_htons(68)) return 0;
+    struct cw_flow_key key = {.local_address = reply->transaction, .local_port = bpf_htons(68), .remote_port = bpf_htons(67),
+                              .protocol = IPPROTO_UDP};
+    return bpf_map_lookup_elem(&flows, &key) != 0;
+}
+
 static __always_inline int ipv4_is_ours(const void* at, const void* end) {
     const struct iphdr* ip = at;
     if ((const void*)(ip + 1) > end) return 0;
     if (steering == CW_STEER_FLOWS) return flow_is_ours(ip, end);
     __u32 destination = ip->daddr;
-    return bpf_map_lookup_elem(&addresses_v4, &destination) != 0;
+    return bpf_map_lookup_elem(&addresses_v4, &destination) != 0 || dhcp_is_ours(ip, end);
 }
 
 // To all nodes (ff02::1), about an address of ours: somebody else has it, and says so to whoever asks (RFC 4862 5.4). Everything else

@@ -175,6 +175,18 @@ bool xdp_device::own(const xdp_flow& flow) noexcept {
     return ::bpf_map_update_elem(bpf_map__fd(program_->maps.flows), &key, &present, BPF_ANY) == 0;
 }
 
+namespace {
+
+/// As steer.bpf.c looks for it: in the place of the local address stands the number.
+xdp_flow dhcp_answers(std::uint32_t transaction) noexcept {
+    return {.protocol = 17, .local = ipv4(transaction), .local_port = 68, .remote_port = 67};
+}
+
+} // namespace
+
+bool xdp_device::own_dhcp(std::uint32_t transaction) noexcept { return own(dhcp_answers(transaction)); }
+void xdp_device::disown_dhcp(std::uint32_t transaction) noexcept { disown(dhcp_answers(transaction)); }
+
 void xdp_device::disown(ipv4 address) noexcept {
     const std::uint32_t key = host_to_be(address.value());
     ::bpf_map_delete_elem(bpf_map__fd(program_->maps.addresses_v4), &key);

@@ -71,6 +71,9 @@ public:
     void own(const ipv6& address);
     /// Steer a flow or port to us. Returns false if the map is full: the caller leaves the flow to the kernel.
     [[nodiscard]] bool own(const xdp_flow& flow) noexcept;
+    /// DHCP servers' answers that carry this number, whoever they are sent to: we may have no address yet. Not with xdp_steering::flows.
+    [[nodiscard]] bool own_dhcp(std::uint32_t transaction) noexcept;
+    void disown_dhcp(std::uint32_t transaction) noexcept;
     void disown(ipv4 address) noexcept;
     void disown(const ipv6& address) noexcept;
     void disown(const xdp_flow& flow) noexcept;

@@ -82,6 +82,28 @@ BOOST_AUTO_TEST_CASE(every_option_reaches_its_field) {
     BOOST_TEST(to_string(*tap.options.host_address) == "192.0.2.1/24");
 }
 
+BOOST_AUTO_TEST_CASE(an_address_may_come_from_a_server) {
+    BOOST_TEST(!parse("").options.dhcp);
+    for (const char* net : {"xdp --interface cw0", "verbs --device mlx5_0", "tap", "auto"}) {
+        const parsed p = parse(std::string("--address dhcp --net ") + net);
+        BOOST_TEST(p.refusal == "");
+        BOOST_TEST((p.options.dhcp && !p.options.address && p.options.has_address()));
+    }
+    const parsed both = parse("--net tap --address dhcp --address 2001:db8::2/64 --host-address 192.0.2.1/24");
+    BOOST_TEST(both.refusal == "");
+    BOOST_TEST((both.options.dhcp && both.options.address6));
+    CHECK_REFUSED("--net tap --address dhcp --address 192.0.2.2/24",
+                  "--address: dhcp and 192.0.2.2/24: the IPv4 address is either's: leave one out");
+    CHECK_REFUSED("--net tap --address dhcp --gateway 192.0.2.1",
+                  "--gateway: with --address dhcp the server says the routes: leave it out");
+    CHECK_REFUSED("--net xdp --interface cw0 --shared --address dhcp",
+                  "--address dhcp asks for an address of our own, and --shared uses the kernel's: leave one out");
+    CHECK_REFUSED("--net verbs-ud --device mlx5_0 --address dhcp",
+                  "--address dhcp: not over InfiniBand's framing (RFC 4390): give --address A.B.C.D/LENGTH with --net=verbs-ud");
+    CHECK_REFUSED("--net kernel --address dhcp",
+                  "--address is for --net=verbs and --net=verbs-ud and --net=xdp and --net=tap: leave it out with --net=kernel");
+}
+
 BOOST_AUTO_TEST_CASE(a_vlan_has_a_number_and_goes_with_the_stacks_of_an_interface) {
     BOOST_TEST(parse("").options.vlan == 0);
     for (const char* net : {"xdp --interface cw0", "verbs --device mlx5_0", "tap", "auto"}) {
