@@ -8,8 +8,8 @@
 
 namespace corewire::rdma {
 
-adapter::adapter(ibv_context* opened, reactor& on, unsigned completions)
-    : device_(verbs::device::borrowed(opened)), domain_(device_), channel_(device_),
+adapter::adapter(ibv_context* opened, reactor& on, unsigned completions, const memory_pool_options& memory)
+    : device_(verbs::device::borrowed(opened)), domain_(device_), memory_(domain_, on, memory), channel_(device_),
       queue_(device_, {.entries = completions, .channel = &channel_}) {
     on.add_poller(*this);
 }
@@ -68,7 +68,10 @@ bool adapter::take_burst() noexcept {
     return true;
 }
 
-bool adapter::poll(time_point) { return take_burst(); }
+bool adapter::poll(time_point) {
+    const bool returned = memory_.take_returned();
+    return take_burst() || returned;
+}
 
 bool adapter::flush(time_point) {
     if (working_.empty()) return false;
@@ -77,6 +80,7 @@ bool adapter::flush(time_point) {
 }
 
 bool adapter::prepare_sleep() {
+    if (memory_.any_returned()) return false;
     if (failed_) return true;
     if (queue_.arm() != 0) return false;
     return !take_burst(); // what came before the queue was armed

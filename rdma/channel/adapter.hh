@@ -1,4 +1,4 @@
-// One RDMA device as one shard uses it: a protection domain, and one completion queue for all of the shard's channels.
+// One RDMA device as one shard uses it: a protection domain, registered memory, and one completion queue for all of the shard's channels.
 //
 //     channel --work requests, linked--> flush(): one doorbell a channel and turn
 //     completion queue --poll(): a burst--> wr_id names the channel --> its completed()
@@ -8,6 +8,7 @@
 #pragma once
 
 #include <corewire/reactor/loop/reactor.hh>
+#include <corewire/rdma/channel/memory_pool.hh>
 #include <corewire/rdma/verbs/completion_queue.hh>
 #include <corewire/rdma/verbs/protection_domain.hh>
 
@@ -51,13 +52,14 @@ class adapter final : public poller {
 public:
     static constexpr unsigned burst = 32;
 
-    adapter(ibv_context* opened, reactor& on, unsigned completions);
+    adapter(ibv_context* opened, reactor& on, unsigned completions, const memory_pool_options& memory = {});
     ~adapter();
     adapter(const adapter&) = delete;
 
     const verbs::device& device() const noexcept { return device_; }
     verbs::protection_domain& domain() noexcept { return domain_; }
     verbs::completion_queue& queue() noexcept { return queue_; }
+    memory_pool& memory() noexcept { return memory_; }
     const adapter_statistics& statistics() const noexcept { return counts_; }
 
     /// A place for one of these, which has at most `completions` work requests outstanding. Returns the base of its work
@@ -87,6 +89,7 @@ private:
 
     verbs::device device_;
     verbs::protection_domain domain_;
+    memory_pool memory_;
     verbs::completion_channel channel_;
     verbs::completion_queue queue_;
     std::vector<place> places_;

@@ -11,7 +11,7 @@ namespace corewire::rdma {
 adapter& context::adapter_of(ibv_context* opened) {
     const auto known = std::ranges::find_if(adapters_, [&](const auto& a) { return a->device().context() == opened; });
     if (known != adapters_.end()) return **known;
-    return *adapters_.emplace_back(std::make_unique<adapter>(opened, reactor_, options_.completions));
+    return *adapters_.emplace_back(std::make_unique<adapter>(opened, reactor_, options_.completions, options_.memory));
 }
 
 adapter& context::adapter_for(ipv4 ours) {

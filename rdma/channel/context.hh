@@ -13,6 +13,7 @@ namespace corewire::rdma {
 
 struct context_options {
     unsigned completions = 4096; ///< room for the work requests of all channels of this shard on one device
+    memory_pool_options memory{}; ///< registered for all of them
 };
 
 class context {

@@ -3,9 +3,10 @@
 namespace corewire::rdma {
 
 void rc_connection::wake_receivers() noexcept {
-    while (!receivers_.empty() && arrived_count_ != 0) {
-        const arrival next = *take_arrival();
-        static_cast<receive_awaiter&>(receivers_.pop_front()).give(next);
+    while (!receivers_.empty()) {
+        const std::optional<arrival> next = take_arrival(); // none: nothing has come, or the first of them is still being fetched
+        if (!next) break;
+        static_cast<receive_awaiter&>(receivers_.pop_front()).give(*next);
     }
     if (!over()) return;
     while (!receivers_.empty())

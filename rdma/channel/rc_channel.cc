@@ -15,6 +15,7 @@ rc_request one_sided(rc_request::kind what, const local_region& ours, const remo
     r.data = ours.data;
     r.size = ours.size;
     r.local_key = ours.key;
+    r.block = ours.block;
     r.remote_address = theirs.address + offset;
     r.remote_key = theirs.key;
     if (!theirs.contains(offset, ours.size)) r.refused = std::errc::result_out_of_range;
@@ -69,6 +70,7 @@ rc_awaiter rc_channel::send_in_place(local_region bytes, wait_limits limits) noe
     r.data = bytes.data;
     r.size = bytes.size;
     r.local_key = bytes.key;
+    r.block = bytes.block;
     return {connection_, r, limits};
 }
 
@@ -102,6 +104,7 @@ task<exposed_region> rc_channel::expose(const registered_buffer& memory, std::si
     exposed_region out;
     out.what_ = {reinterpret_cast<std::uintptr_t>(ours.data), size, 0};
     adapter& device = connection_->device();
+    out.hold(ours.block);
     out.window_ = ::ibv_alloc_mw(connection_->id()->qp->pd, IBV_MW_TYPE_2);
     if (out.window_ == nullptr) {
         const mutable_byte_span stretch(ours.data, size);
@@ -114,6 +117,7 @@ task<exposed_region> rc_channel::expose(const registered_buffer& memory, std::si
     r.what = rc_request::kind::bind_window;
     r.data = ours.data;
     r.size = ours.size;
+    r.block = ours.block;
     r.window = out.window_;
     r.window_key = out.what_.key;
     r.region = memory.region().get();

@@ -20,28 +20,38 @@
 namespace corewire::rdma {
 
 /// Memory of ours that the peer of one channel may use until this is destroyed; by nobody else's queue pair, where the device has
-/// memory windows. Must go before the buffer.
+/// memory windows. It may outlive the buffer, whose memory has no other owner before;
+/// and goes before the channel, whose queue pair it holds fast.
 class exposed_region {
 public:
     exposed_region() noexcept = default;
     exposed_region(exposed_region&& other) noexcept
-        : window_(std::exchange(other.window_, nullptr)), region_(std::move(other.region_)), what_(std::exchange(other.what_, {})) {}
+        : window_(std::exchange(other.window_, nullptr)), region_(std::move(other.region_)), block_(std::exchange(other.block_, nullptr)),
+          what_(std::exchange(other.what_, {})) {}
     exposed_region& operator=(exposed_region&& other) noexcept {
         std::swap(window_, other.window_);
         std::swap(region_, other.region_);
+        std::swap(block_, other.block_);
         std::swap(what_, other.what_);
         return *this;
     }
     ~exposed_region() {
         if (window_ != nullptr) ::ibv_dealloc_mw(window_);
+        region_ = {}; // before the memory
+        if (block_ != nullptr) block_->release();
     }
     /// To be told to the peer.
     const remote_region& region() const noexcept { return what_; }
 
 private:
     friend class rc_channel;
+    void hold(memory_block* block) noexcept {
+        block->hold();
+        block_ = block;
+    }
     ibv_mw* window_ = nullptr;
     verbs::memory_region region_; ///< without windows: registered a second time, with this access
+    memory_block* block_ = nullptr;
     remote_region what_{};
 };
 
@@ -61,11 +71,13 @@ public:
     explicit operator bool() const noexcept { return connection_ != nullptr; }
 
     // ---- messages ----
-    /// Copies (short ones go inside the work request) and returns; waits only for a credit or for room.
+    /// Copies (short ones go inside the work request) and returns; waits only for a credit or for room. A message longer than the
+    /// peer's buffers is copied to memory of its own, from which the peer fetches it.
     rc_awaiter send(byte_span bytes, wait_limits limits = {}) noexcept;
     /// The same for a message in several parts. `parts` itself stays until this returns.
     rc_awaiter send(std::span<const byte_span> parts, wait_limits limits = {}) noexcept;
-    /// Without a copy; returns when the peer's device has it.
+    /// Without a copy; returns when the peer's device has it: of a message longer than the peer's buffers, when the peer has fetched
+    /// it, and can read that memory no more.
     rc_awaiter send_in_place(local_region bytes, wait_limits limits = {}) noexcept;
     /// Gathered from up to most_regions stretches (EINVAL beyond). `parts` itself stays until this returns.
     rc_awaiter send_in_place(std::span<const local_region> parts, wait_limits limits = {}) noexcept;
@@ -85,7 +97,7 @@ public:
 
     // ---- our memory ----
     /// Memory that this channel's device may use.
-    registered_buffer allocate(std::size_t size) { return {connection_->device(), size, bindable}; }
+    registered_buffer allocate(std::size_t size) { return {connection_->device(), size}; }
     /// Lets the peer use a stretch of a buffer of allocate(). Throws EOPNOTSUPP and what registering throws.
     task<exposed_region> expose(const registered_buffer& memory, std::size_t offset, std::size_t size, verbs::access allowed,
                                 wait_limits limits = {});
@@ -97,14 +109,15 @@ public:
     /// Ends now: waits end with ECANCELED; the peer's, with ECONNRESET.
     void abort() noexcept { rc_channel(std::move(*this)); }
 
-    std::uint32_t largest_message() const noexcept { return connection_->peer_message_size(); }
+    /// That the peer takes, bytes; longer than buffered_message() they are fetched.
+    std::uint32_t largest_message() const noexcept { return connection_->peer_largest_message(); }
+    std::uint32_t buffered_message() const noexcept { return connection_->peer_message_size(); }
     /// By rdma_cm.
     socket_address peer_address() const;
     const rc_statistics& statistics() const noexcept { return connection_->statistics(); }
     const rc_connection& connection() const noexcept { return *connection_; }
 
 private:
-    static constexpr auto bindable = static_cast<verbs::access>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
     rc_connection* connection_ = nullptr;
 };
 

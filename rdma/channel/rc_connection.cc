@@ -32,6 +32,7 @@ bool rc_connection::may_post(const rc_request& r) noexcept {
     if (needs_credit(r.what) && credits_ == 0) return ++counts_.waits_for_credit, false;
     if (!has_room(control_sends)) return ++counts_.waits_for_room, false;
     if (takes_read(r.what) && reads_ == reads_limit_) return ++counts_.waits_for_reads, false;
+    if (is_large(r)) [[unlikely]] return may_announce(r);
     return true;
 }
 
@@ -41,8 +42,7 @@ bool rc_connection::start(rc_operation& op) noexcept {
     if (state_ == state::broken) refused = why_;
     else if (state_ == state::connecting) refused = std::errc::not_connected;
     else if (state_ != state::open) refused = std::errc::broken_pipe;
-    else if (r.what == rc_request::kind::send && (r.size > peer_.message_size || r.size > send_stride_)) refused = std::errc::message_size;
-    else if (r.what == rc_request::kind::send_in_place && r.size > peer_.message_size) refused = std::errc::message_size;
+    else if (is_large(r) && large_refused(r) != std::errc{}) refused = large_refused(r);
     else if (r.regions.size() > std::min(most_regions, pair_->capacity().max_send_sge)) refused = std::errc::invalid_argument;
     else if (takes_read(r.what) && reads_limit_ == 0) refused = std::errc::operation_not_supported;
     if (refused != std::errc{}) {
@@ -63,18 +63,26 @@ void rc_connection::serve() noexcept {
         next.unlink();
         post(next);
     }
-    if (goodbye_wanted_ && !goodbye_posted_ && line_.empty() && has_room(1)) post_control(rc_header::kind::goodbye);
+    if (large_.anything_to_do()) [[unlikely]] serve_large();
+    // What was announced goes before the goodbye, as all that was sent.
+    if (goodbye_wanted_ && !goodbye_posted_ && line_.empty() && large_.announced == 0 && state_ < state::closed && has_room(1))
+        post_control(rc_header::kind::goodbye);
 }
 
 bool rc_connection::post(rc_operation& op) noexcept {
     const rc_request& r = op.request;
+    if (is_large(r)) [[unlikely]] return announce(op);
     const bool awaited = r.what != rc_request::kind::send;
     const std::uint32_t sequence = posted_;
     ibv_send_wr& wr = next_send(awaited);
     fill(wr, r);
     if (needs_credit(r.what)) --credits_;
     if (takes_read(r.what)) ++reads_;
-    sends_[sequence % options_.send_depth] = {awaited ? &op : nullptr, takes_read(r.what)};
+    sending& s = sends_[sequence % options_.send_depth];
+    s.op = awaited ? &op : nullptr;
+    s.reads = takes_read(r.what);
+    hold(s, r.block);
+    for (const local_region& each : r.regions) hold(s, each.block);
     if (awaited) op.posted_at(sequence);
     else op.finish({});
     return !awaited;
@@ -131,6 +139,7 @@ void rc_connection::fill(ibv_send_wr& wr, const rc_request& r) noexcept {
         break;
     case rc_request::kind::bind_window:
         wr.opcode = IBV_WR_BIND_MW;
+        wr.imm_data = 0; // the driver refuses what an earlier use has left there (rdma_rxe)
         wr.bind_mw = {r.window, r.window_key, {r.region, reinterpret_cast<std::uintptr_t>(r.data), r.size, r.access}};
         return;
     }
@@ -144,16 +153,17 @@ void rc_connection::fill(ibv_send_wr& wr, const rc_request& r) noexcept {
     }
 }
 
-void rc_connection::post_control(rc_header::kind what) noexcept {
+void rc_connection::post_control(rc_header::kind what, std::uint32_t slot) noexcept {
     const bool last = what == rc_header::kind::goodbye;
     const std::uint32_t sequence = posted_;
     ibv_send_wr& wr = next_send(last);
     wr.opcode = IBV_WR_SEND_WITH_IMM;
-    wr.imm_data = host_to_be(rc_header{what, take_owed()}.to_wire());
+    wr.imm_data = host_to_be(rc_header{what, take_owed(), slot}.to_wire());
     if (last) {
+        wr.send_flags |= IBV_SEND_FENCE; // behind the READs: the peer withdraws its keys when it hears this
         goodbye_posted_ = true;
         goodbye_at_ = sequence;
-    } else {
+    } else if (what == rc_header::kind::credits) {
         ++counts_.credit_messages_sent;
     }
 }
@@ -167,6 +177,11 @@ std::byte* rc_connection::slot(std::uint32_t sequence) noexcept {
 /// Receives first: what is told as owed has been posted.
 void rc_connection::post_work() noexcept {
     if (!pair_ || state_ == state::broken || state_ == state::closed) return;
+    if (large_.anything_to_do() || memory_wanted_) [[unlikely]] {
+        memory_wanted_ = false;
+        serve();
+        if (state_ == state::broken || state_ == state::closed) return;
+    }
     if (owed_ >= std::max(1u, options_.receive_depth / 2) && (state_ == state::open || state_ == state::closing) && has_room(1))
         post_control(rc_header::kind::credits);
     flush_sends();
@@ -194,6 +209,7 @@ void rc_connection::send_completed(const ibv_wc& wc) noexcept {
     const std::uint32_t unretired = posted_ - retired_;
     if (sequence - retired_ >= unretired) return; // flushed a second time
     const std::errc why = wc.status == IBV_WC_SUCCESS ? std::errc{} : meaning(wc.status);
+    bool badly_announced = false;
     while (retired_ != sequence + 1) { // requests complete in the order in which they were posted
         sending& s = sends_[retired_ % options_.send_depth];
         if (s.reads) --reads_;
@@ -204,12 +220,21 @@ void rc_connection::send_completed(const ibv_wc& wc) noexcept {
             if (atomic) std::memcpy(&found, slot(retired_), sizeof found);
             op->finish(retired_ == sequence ? why : std::errc{}, found);
         }
-        s = {};
+        if (s.held_count != 0) let_go(s);
+        const std::uint8_t fetches = std::exchange(s.fetches, 0), withdraws = std::exchange(s.withdraws, 0);
+        s.reads = false;
         ++retired_;
+        if ((fetches | withdraws) != 0) [[unlikely]] {
+            const bool well = retired_ != sequence + 1 || wc.status == IBV_WC_SUCCESS;
+            if (fetches != 0 && well) piece_fetched(fetches - 1u);
+            else if (fetches != 0) badly_announced = wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_REM_INV_REQ_ERR;
+            else if (well) withdrawn(withdraws - 1u);
+        }
     }
+    if (badly_announced) return violated();
     if (wc.status != IBV_WC_SUCCESS) return break_down(why);
     if (goodbye_posted_ && retired_ - goodbye_at_ - 1 < 0x8000'0000u) all_sent_.set();
-    if (!line_.empty() || goodbye_wanted_) serve();
+    if (!line_.empty() || goodbye_wanted_ || large_.anything_to_do()) serve();
 }
 
 void rc_connection::received(const ibv_wc& wc) noexcept {
@@ -244,12 +269,23 @@ void rc_connection::received(const ibv_wc& wc) noexcept {
         repost(buffer);
         break;
     case rc_header::kind::goodbye:
-        if (wc.byte_len != 0) return violated();
+        if (wc.byte_len != 0 || (!large_.order.empty() && !goodbye_posted_)) return violated(); // announced, and not waited for
         goodbye_heard_ = true;
         if (state_ == state::open) state_ = state::peer_closed;
         end_operations(std::errc::broken_pipe);
+        forsake_large();
         wake_receivers();
         return;
+    case rc_header::kind::announcement:
+        if (outstanding_ + owed_ >= options_.receive_depth || state_ == state::peer_closed) return violated();
+        announced(*header, {memory_.data() + stride_ * buffer, wc.byte_len});
+        repost(buffer);
+        break;
+    case rc_header::kind::fetched:
+        if (wc.byte_len != 0) return violated();
+        repost(buffer);
+        heard_fetched(*header);
+        break;
     }
     if (header->credits != 0 && !line_.empty()) serve();
 }
@@ -275,7 +311,7 @@ void rc_connection::deliver(const arrival& a) noexcept {
 }
 
 std::optional<rc_connection::arrival> rc_connection::take_arrival() noexcept {
-    if (arrived_count_ == 0) return std::nullopt;
+    if (arrived_count_ == 0 || !arrived_[arrived_first_].whole()) return std::nullopt;
     const arrival a = arrived_[arrived_first_];
     arrived_first_ = static_cast<std::uint32_t>((arrived_first_ + 1) % arrived_.size());
     --arrived_count_;
@@ -292,14 +328,18 @@ void rc_connection::put_back(const arrival& a) noexcept {
 
 void rc_connection::give_back(const arrival& a) noexcept {
     --outstanding_;
+    if (a.buffer == arrival::large) {
+        if (a.block != nullptr) --large_.kept, a.block->release();
+    }
     if (state_ >= state::closed || !pair_) return;
     ++owed_;
-    if (a.buffer != arrival::no_buffer) repost(a.buffer);
+    if (a.buffer < arrival::large) repost(a.buffer);
     device_->has_work(*this);
 }
 
 mutable_byte_span rc_connection::bytes_of(const arrival& a) noexcept {
     if (a.buffer == arrival::no_buffer) return {};
+    if (a.buffer == arrival::large) return {a.block->data, a.size};
     return {memory_.data() + stride_ * a.buffer, a.size};
 }
 
@@ -338,6 +378,8 @@ void rc_connection::break_down(std::errc why) noexcept {
     for (sending& s : sends_)
         if (rc_operation* const op = std::exchange(s.op, nullptr); op != nullptr) op->finish(why);
     end_operations(why);
+    end_announced(why);
+    drop_unfetched();
     wake_receivers();
     all_sent_.set();
     made_.set();
@@ -350,10 +392,15 @@ void rc_connection::shut_down() noexcept {
         for (sending& s : sends_)
             if (rc_operation* const op = std::exchange(s.op, nullptr); op != nullptr) op->finish(std::errc::operation_canceled);
         end_operations(std::errc::operation_canceled);
+        end_announced(std::errc::operation_canceled);
+        drop_unfetched();
     }
     unlink();
+    memory_wait_.unlink();
+    drop_keys();
     if (pair_) ::rdma_destroy_qp(id_);
     pair_.reset();
+    for (sending& s : sends_) let_go(s); // the device has let go of it all
     if (entered_) device_->leave(work_base_);
     entered_ = false;
     if (id_ != nullptr) ::rdma_destroy_id(std::exchange(id_, nullptr));
@@ -369,6 +416,8 @@ void rc_connection::check_invariants() const {
     CW_ASSERT(outstanding_ + owed_ <= options_.receive_depth, "more messages outstanding than credits were given");
     CW_ASSERT(credits_ <= peer_.receive_depth, "more credits than the peer has receives");
     CW_ASSERT(arrived_count_ <= outstanding_, "messages arrived that are not outstanding");
+    CW_ASSERT(large_.kept <= options_.large_messages, "more large messages kept than there may be");
+    CW_ASSERT(large_.order.size() <= large_.in.size(), "more large messages announced than there are slots");
 }
 
 } // namespace corewire::rdma

@@ -19,6 +19,7 @@
 #include <corewire/rdma/channel/rc_operation.hh>
 #include <corewire/rdma/channel/rc_options.hh>
 #include <corewire/rdma/channel/registered_buffer.hh>
+#include <corewire/rdma/channel/rendezvous.hh>
 #include <corewire/rdma/verbs/work_chain.hh>
 #include <corewire/reactor/task/event.hh>
 
@@ -35,6 +36,10 @@ struct rc_statistics {
     std::uint64_t messages_sent = 0, messages_received = 0;
     std::uint64_t credit_messages_sent = 0;    ///< credits that found no message to go with
     std::uint64_t waits_for_credit = 0, waits_for_room = 0, waits_for_reads = 0; ///< operations that stood in line, by what for
+    std::uint64_t waits_for_slot = 0;          ///< likewise: as many large messages are under way as both ends allow
+    std::uint64_t waits_for_memory = 0;        ///< likewise, and fetches: the pool was at its limit
+    std::uint64_t large_sent = 0, large_received = 0; ///< of the messages, those that were announced and fetched
+    std::uint64_t fetches = 0;                 ///< READs for them
     std::uint64_t inline_sends = 0, signalled = 0, work_requests = 0;
     std::uint64_t doorbells = 0;
     std::uint64_t violations = 0;              ///< of the peer's: 0 or 1, as the first ends the connection
@@ -78,15 +83,19 @@ public:
     bool start(rc_operation& op) noexcept;   ///< true: it is over already
     void stand_in_line(rc_operation& op) noexcept { line_.push_back(op); }
     void forget(std::uint32_t sequence) noexcept { sends_[sequence % options_.send_depth].op = nullptr; }
+    void forget_announced(std::uint32_t slot) noexcept { large_.out[slot].op = nullptr; }
     /// Operations in line that can be posted now are.
     void serve() noexcept;
 
     // ---- receiving ----
     struct arrival {
         static constexpr std::uint32_t no_buffer = ~0u;
-        std::uint32_t buffer = no_buffer; ///< none: a WRITE with immediate data
+        static constexpr std::uint32_t large = ~0u - 1;
+        std::uint32_t buffer = no_buffer; ///< none: a WRITE with immediate data; large: `block`
         std::uint32_t size = 0;           ///< of the message, or of what was written
         std::uint32_t immediate = 0;
+        memory_block* block = nullptr;    ///< of a large one; null as long as it has not been fetched
+        bool whole() const noexcept { return buffer != large || block != nullptr; }
     };
     std::optional<arrival> take_arrival() noexcept;
     void put_back(const arrival& a) noexcept;
@@ -112,7 +121,10 @@ public:
     std::errc why() const noexcept { return why_; }
     const rc_statistics& statistics() const noexcept { return counts_; }
     const rc_options& options() const noexcept { return options_; }
+    /// The longest message that goes into a buffer of the peer's.
     std::uint32_t peer_message_size() const noexcept { return peer_.message_size; }
+    /// The longest of all, fetched by the peer or not.
+    std::uint32_t peer_largest_message() const noexcept { return large_.out.empty() ? peer_.message_size : peer_.largest_message; }
     std::uint32_t credits() const noexcept { return credits_; }
     rdma_cm_id* id() const noexcept { return id_; }
     adapter& device() noexcept { return *device_; }
@@ -124,7 +136,19 @@ private:
     friend class rc_operation;
     struct sending {
         rc_operation* op = nullptr; ///< who waits for the completion
+        std::array<memory_block*, most_regions> held{}; ///< what the device may touch until then
+        std::uint8_t held_count = 0;
         bool reads = false;         ///< holds one of the READs
+        std::uint8_t fetches = 0;   ///< slot + 1 of the large message of the peer's that it is a piece of
+        std::uint8_t withdraws = 0; ///< slot + 1 of that of ours whose last key goes by it
+    };
+    struct memory_wait final : memory_waiter {
+        explicit memory_wait(rc_connection& c) noexcept : connection(c) {}
+        void memory_came_free() noexcept override {
+            connection.memory_wanted_ = true;
+            connection.device_->has_work(connection);
+        }
+        rc_connection& connection;
     };
     ~rc_connection() = default;
     // set-up
@@ -138,17 +162,53 @@ private:
     ibv_send_wr& next_send(bool signalled) noexcept;
     bool post(rc_operation& op) noexcept; ///< true: it is over already
     void fill(ibv_send_wr& wr, const rc_request& r) noexcept;
-    void post_control(rc_header::kind what) noexcept;
+    void post_control(rc_header::kind what, std::uint32_t slot = 0) noexcept;
     std::uint32_t take_owed() noexcept;
     void flush_sends() noexcept;
     std::byte* slot(std::uint32_t sequence) noexcept;
-    unsigned receives() const noexcept { return options_.receive_depth + control_receives; }
+    unsigned receives() const noexcept { return options_.receive_depth + control_receives + options_.large_messages; }
     static bool needs_credit(rc_request::kind k) noexcept {
         return k == rc_request::kind::send || k == rc_request::kind::send_in_place || k == rc_request::kind::write_with_immediate;
     }
     static bool takes_read(rc_request::kind k) noexcept {
         return k == rc_request::kind::read || k == rc_request::kind::fetch_and_add || k == rc_request::kind::compare_and_swap;
     }
+    static void hold(sending& s, memory_block* block) noexcept {
+        if (block == nullptr) return;
+        block->hold();
+        s.held[s.held_count++] = block;
+    }
+    static void let_go(sending& s) noexcept {
+        while (s.held_count != 0) s.held[--s.held_count]->release();
+    }
+    // large messages (rc_connection_large.cc)
+    rc_hello hello() const noexcept;
+    void agree_on_large() noexcept;
+    bool is_large(const rc_request& r) const noexcept {
+        return (r.what == rc_request::kind::send && r.size > copied_size_) ||
+               (r.what == rc_request::kind::send_in_place && r.size > peer_.message_size);
+    }
+    std::errc large_refused(const rc_request& r) const noexcept;
+    bool may_announce(const rc_request& r) noexcept;
+    memory_block* allocate_or_wait(std::uint64_t size, std::errc& failed) noexcept;
+    bool announce(rc_operation& op) noexcept; ///< true: it is over already
+    void open_key(rendezvous::outgoing& o, std::byte* data, std::uint32_t size, memory_block* block);
+    void post_announcement(std::uint32_t slot, const rc_announcement& what) noexcept;
+    void close_keys(rendezvous::outgoing& o) noexcept;
+    void withdraw(std::uint32_t slot, std::errc result) noexcept;
+    void withdrawn(std::uint32_t slot) noexcept;
+    void withdrawal_done(rendezvous::outgoing& o) noexcept;
+    void announced(const rc_header& header, byte_span body) noexcept;
+    void heard_fetched(const rc_header& header) noexcept;
+    void serve_large() noexcept;
+    void post_withdrawals() noexcept;
+    void post_fetches() noexcept;
+    bool post_pieces(std::uint32_t slot) noexcept;
+    void piece_fetched(std::uint32_t slot) noexcept;
+    void drop_unfetched() noexcept;
+    void end_announced(std::errc why) noexcept;
+    void drop_keys() noexcept;
+    void forsake_large() noexcept;
     // completions
     void send_completed(const ibv_wc& wc) noexcept;
     void received(const ibv_wc& wc) noexcept;
@@ -170,6 +230,11 @@ private:
     event made_, all_sent_;
     rc_hello peer_{};
     unsigned reads_ = 0, reads_limit_ = 0;
+    std::uint32_t copied_size_ = 0;     ///< the longest message that goes by a copy into a slot
+    rendezvous large_;
+    memory_wait memory_wait_{*this};
+    memory_block* staging_ = nullptr;   ///< between may_announce() and announce()
+    std::errc staging_failed_{};
 
     registered_buffer memory_;          ///< receive_depth + control_receives buffers, then send_depth slots
     std::size_t stride_ = 0, send_stride_ = 0;
@@ -180,6 +245,7 @@ private:
     std::vector<sending> sends_;        ///< ring, by sequence number
     std::uint32_t posted_ = 0, retired_ = 0, unsignalled_ = 0;
     bool entered_ = false;
+    bool memory_wanted_ = false;        ///< something waits for the pool
     bool goodbye_wanted_ = false, goodbye_posted_ = false, goodbye_heard_ = false;
     std::uint32_t goodbye_at_ = 0;
 

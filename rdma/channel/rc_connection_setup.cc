@@ -19,13 +19,19 @@ void check(const rc_options& o) {
     if (o.receive_depth < 2 || o.receive_depth > 4096) refuse("rc_options::receive_depth is 2 to 4096");
     if (o.send_depth < 8 || o.send_depth > 4096) refuse("rc_options::send_depth is 8 to 4096");
     if (o.message_size == 0 || o.message_size > (1u << 30)) refuse("rc_options::message_size is 1 byte to 1 GiB");
+    if (o.largest_message > (1u << 30)) refuse("rc_options::largest_message is 1 GiB at most");
+    if (o.large_messages > most_large_messages) refuse("rc_options::large_messages is 64 at most");
 }
 
 } // namespace
 
 rc_connection::rc_connection(context& in, const rc_options& options)
-    : context_(in), options_(options), sends_(options.send_depth), arrived_(options.receive_depth) {
+    : context_(in), options_(options), arrived_(options.receive_depth) {
     check(options);
+    if (options_.largest_message <= options_.message_size || options_.reads == 0) options_.large_messages = 0;
+    if (options_.large_messages == 0) options_.largest_message = 0;
+    else options_.send_depth = std::max(options_.send_depth, large_send_depth);
+    sends_.resize(options_.send_depth);
 }
 
 void rc_connection::make_queue_pair() {
@@ -50,8 +56,8 @@ void rc_connection::make_queue_pair() {
         verbs::fail(verbs::operation::create_queue_pair, errno, "make a queue pair for a connection on " + device_->device().name());
     pair_ = verbs::queue_pair::borrowed(id_->qp, a.cap, verbs::transport::reliable_connection, device_->device().name());
 
-    stride_ = round_up(options_.message_size, 64);
-    send_stride_ = stride_; // longer messages go from registered memory
+    stride_ = round_up(std::max<std::size_t>(options_.message_size, rc_announcement::largest_wire), 64);
+    send_stride_ = stride_; // longer messages go from memory of their own
     memory_ = registered_buffer(*device_, stride_ * receives() + send_stride_ * options_.send_depth);
     chain_ = std::make_unique<verbs::send_chain>(options_.send_depth, most_regions);
     refill_ = std::make_unique<verbs::receive_chain>(receives(), memory_.local_key());
@@ -96,8 +102,9 @@ void rc_connection::accept(const cm_event& request, const rc_hello& peer, rc_par
     peer_ = peer;
     credits_ = peer.receive_depth;
     reads_limit_ = options_.reads;
-    const auto hello = rc_hello{options_.receive_depth, options_.message_size}.to_wire();
-    rdma_conn_param p = parameters(hello);
+    agree_on_large();
+    const auto told = hello().to_wire();
+    rdma_conn_param p = parameters(told);
     set_patience();
     if (::rdma_accept(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "accept a connection");
     listener_ = &listener;
@@ -106,6 +113,7 @@ void rc_connection::accept(const cm_event& request, const rc_hello& peer, rc_par
 void rc_connection::opened(const rc_hello& peer, unsigned reads) noexcept {
     peer_ = peer;
     reads_limit_ = reads;
+    agree_on_large();
     if (state_ == state::connecting) state_ = state::open;
     made_.set();
     if (listener_ != nullptr) listener_->child_changed();
@@ -125,8 +133,8 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
                 verbs::fail(verbs::operation::manage_connection, errno, "resolve the route to connect by");
             return;
         case RDMA_CM_EVENT_ROUTE_RESOLVED: {
-            const auto hello = rc_hello{options_.receive_depth, options_.message_size}.to_wire();
-            rdma_conn_param p = parameters(hello);
+            const auto told = hello().to_wire();
+            rdma_conn_param p = parameters(told);
             set_patience();
             if (::rdma_connect(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "connect");
             return;

@@ -51,6 +51,7 @@ void rc_operation::check() const {
 void rc_operation::leave() noexcept {
     if (place_ == place::in_line) unlink();
     if (place_ == place::posted) connection_->forget(sequence_);
+    if (place_ == place::announced) connection_->forget_announced(sequence_);
     place_ = place::nowhere;
 }
 

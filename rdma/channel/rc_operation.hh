@@ -18,6 +18,7 @@ namespace corewire::rdma {
 
 class rc_connection;
 struct local_region;
+struct memory_block;
 
 struct rc_request {
     enum class kind : std::uint8_t {
@@ -34,6 +35,7 @@ struct rc_request {
     const std::byte* data = nullptr;   ///< ours; of a READ where it goes
     std::uint32_t size = 0;
     std::uint32_t local_key = 0;       ///< of `data`, where that is registered
+    memory_block* block = nullptr;     ///< and what it is part of
     std::span<const byte_span> parts{};      ///< of `send`, instead of `data`: copied one behind the other; `size` in all
     std::span<const local_region> regions{}; ///< of `send_in_place`, likewise: gathered by the device
     std::uint64_t remote_address = 0;
@@ -59,6 +61,11 @@ public:
     const rc_request request;
 
     // ---- for the connection ----
+    /// A large message that waits to be fetched.
+    void announced_at(std::uint32_t slot) noexcept {
+        place_ = place::announced;
+        sequence_ = slot;
+    }
     /// It is over: with an error, or well. `value` is what an atomic found.
     void finish(std::errc why, std::uint64_t value = 0) noexcept;
     void posted_at(std::uint32_t sequence) noexcept {
@@ -72,13 +79,13 @@ protected:
     std::uint64_t value_ = 0;
 
 private:
-    enum class place : std::uint8_t { nowhere, in_line, posted };
+    enum class place : std::uint8_t { nowhere, in_line, posted, announced };
     void abandon() noexcept override { leave(); }
     void leave() noexcept;
 
     rc_connection* connection_;
     std::errc error_{};
-    std::uint32_t sequence_ = 0;
+    std::uint32_t sequence_ = 0; ///< or slot
     place place_ = place::nowhere;
 };
 

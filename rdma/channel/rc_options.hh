@@ -11,7 +11,9 @@
 namespace corewire::rdma {
 
 struct rc_options {
-    unsigned message_size = 4096; ///< bytes: the longest message that this end receives
+    unsigned message_size = 4096; ///< bytes: of a receive buffer; a longer message is fetched by this end (rendezvous.hh)
+    unsigned largest_message = 16u << 20; ///< bytes: the longest of those (1 GiB at most); what is not more than message_size: none
+    unsigned large_messages = 4;  ///< of them under way at a time, each way, and as many kept by the receiver (0..64; 0: none)
     unsigned receive_depth = 64;  ///< messages the peer may send before it hears that one was consumed (2..4096)
     unsigned send_depth = 64;     ///< work requests of ours that may be outstanding (8..4096)
     unsigned inline_bytes = 128;  ///< messages this short go with their work request; the device may give less
@@ -27,6 +29,9 @@ constexpr unsigned control_receives = 4;
 constexpr unsigned control_sends = 4;
 /// Stretches of registered memory that one message is gathered from; the device may have fewer.
 constexpr unsigned most_regions = 4;
+constexpr unsigned most_large_messages = 64;
+/// What announces and withdraws them needs so much of a send queue; shorter ones are made that long.
+constexpr unsigned large_send_depth = 16;
 
 /// How often the device sends anew what is not acknowledged. The field has three bits, but rdma_rxe (rxe_comp.c, COMPST_ERROR_RETRY)
 /// takes 7 for "for ever", as every device does for a receiver that is not ready: a peer that has gone without a word would never be
@@ -35,45 +40,56 @@ constexpr unsigned retries = 6;
 /// Credits see to it that a receive is always posted. Each end says it for the other.
 constexpr unsigned not_ready_retries = 0;
 
-/// Sent with the request and with its acceptance, 16 bytes, big-endian: "CWRC", version, 2 x 0, receive depth, message size.
+/// Sent with the request and with its acceptance, 20 bytes, big-endian: "CWRC", version, large messages at a time, receive depth, size
+/// of a receive buffer, largest message.
 struct rc_hello {
-    static constexpr std::size_t wire_size = 16;
+    static constexpr std::size_t wire_size = 20;
     static constexpr std::uint32_t magic = 0x43575243;
-    static constexpr std::uint16_t version = 1;
+    static constexpr std::uint16_t version = 2;
 
     std::uint32_t receive_depth = 0;
     std::uint32_t message_size = 0;
+    std::uint32_t largest_message = 0; ///< 0: none that is longer than message_size
+    std::uint16_t large_messages = 0;
 
     std::array<std::byte, wire_size> to_wire() const noexcept {
         std::array<std::byte, wire_size> out{};
         store_be32(out.data(), magic);
         store_be16(out.data() + 4, version);
+        store_be16(out.data() + 6, large_messages);
         store_be32(out.data() + 8, receive_depth);
         store_be32(out.data() + 12, message_size);
+        store_be32(out.data() + 16, largest_message);
         return out;
     }
     /// rdma_cm may add zeros at the end. Nothing if this is no peer of ours.
     static std::optional<rc_hello> from_wire(byte_span bytes) noexcept {
         if (bytes.size() < wire_size || load_be32(bytes.data()) != magic || load_be16(bytes.data() + 4) != version)
             return std::nullopt;
-        const rc_hello h{load_be32(bytes.data() + 8), load_be32(bytes.data() + 12)};
+        const std::byte* const b = bytes.data();
+        const rc_hello h{load_be32(b + 8), load_be32(b + 12), load_be32(b + 16), load_be16(b + 6)};
         if (h.receive_depth == 0 || h.receive_depth > 4096 || h.message_size > (1u << 30)) return std::nullopt;
+        if (h.largest_message > (1u << 30) || h.large_messages > most_large_messages) return std::nullopt;
         return h;
     }
 };
 
 /// The immediate data of every SEND: what it is, and how many credits come with it.
-///     bits 31..28 kind, 27..16 zero, 15..0 credits: receives that the sender of this has posted anew
+///     bits 31..28 kind, 27..16 slot of a large message, else zero, 15..0 credits: receives that the sender of this has posted anew
 struct rc_header {
-    enum class kind : std::uint32_t { data = 1, credits = 2, goodbye = 3 };
+    enum class kind : std::uint32_t { data = 1, credits = 2, goodbye = 3, announcement = 4, fetched = 5 };
     kind what = kind::data;
     std::uint32_t credits = 0;
+    std::uint32_t slot = 0;
 
-    std::uint32_t to_wire() const noexcept { return static_cast<std::uint32_t>(what) << 28 | credits; }
+    bool is_large() const noexcept { return what == kind::announcement || what == kind::fetched; }
+    std::uint32_t to_wire() const noexcept { return static_cast<std::uint32_t>(what) << 28 | slot << 16 | credits; }
     static std::optional<rc_header> from_wire(std::uint32_t v) noexcept {
         const std::uint32_t kind = v >> 28;
-        if (kind < 1 || kind > 3 || (v & 0x0fff'0000) != 0) return std::nullopt;
-        return rc_header{static_cast<enum kind>(kind), v & 0xffff};
+        if (kind < 1 || kind > 5) return std::nullopt;
+        const rc_header h{static_cast<enum kind>(kind), v & 0xffff, v >> 16 & 0xfff};
+        if (h.slot != 0 && !h.is_large()) return std::nullopt;
+        return h;
     }
 };
 

@@ -11,10 +11,10 @@ namespace corewire::rdma {
 ud_endpoint::ud_endpoint(adapter& on, ipv4 ours, const ud_options& options)
     : device_(on), options_(options), address_(on.device().address_for(ours)), mtu_(verbs::bytes_of(on.device().port().active_mtu)),
       work_base_(on.enter(nullptr, this, *this, options.send_depth + options.receive_depth)),
+      stride_((mtu_ + header + 63) / 64 * 64), memory_(on, stride_ * (options.receive_depth + options.send_depth)),
       pair_(on.domain(), {.type = verbs::transport::unreliable_datagram, .sends = &on.queue(), .receives = &on.queue(),
                           .max_sends = options.send_depth, .max_receives = options.receive_depth, .send_pieces = 1,
                           .inline_bytes = options.inline_bytes}),
-      stride_((mtu_ + header + 63) / 64 * 64), memory_(on, stride_ * (options.receive_depth + options.send_depth)),
       chain_(options.send_depth, 1), refill_(options.receive_depth, memory_.local_key()), arrived_(options.receive_depth) {
     pair_.activate(verbs::datagram_parameters{.key = key});
     for (std::uint32_t i = 0; i < options_.receive_depth; ++i) give_back(i);

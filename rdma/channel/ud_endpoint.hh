@@ -97,9 +97,9 @@ private:
     verbs::port_address address_;
     std::uint32_t mtu_;
     std::uint64_t work_base_ = 0;
-    verbs::queue_pair pair_;
     std::size_t stride_;
-    registered_buffer memory_; ///< receive_depth buffers, then send_depth
+    registered_buffer memory_; ///< receive_depth buffers, then send_depth; outlives the queue pair, which writes to it
+    verbs::queue_pair pair_;
     verbs::send_chain chain_;
     verbs::receive_chain refill_;
     std::vector<known> handles_;

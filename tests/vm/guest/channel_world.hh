@@ -27,8 +27,8 @@ task<std::errc> failure_of(Awaitable&& work) {
 }
 
 struct channel_world {
-    explicit channel_world(rdma::rc_options of_client = {}, rdma::rc_options of_server = {})
-        : here(r), listening(rdma::listener::bind(in, {address_of_rxe1, 0}, of_server)) {
+    explicit channel_world(rdma::rc_options of_client = {}, rdma::rc_options of_server = {}, rdma::context_options of_both = {})
+        : here(r), in(of_both), listening(rdma::listener::bind(in, {address_of_rxe1, 0}, of_server)) {
         run(connect(of_client));
     }
     ~channel_world() {

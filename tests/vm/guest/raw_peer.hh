@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <functional>
+#include <optional>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <semaphore>
@@ -20,7 +21,8 @@ namespace corewire::test {
 
 class raw_peer {
 public:
-    static constexpr std::uint32_t data_header = 1u << 28, credits_header = 2u << 28;
+    static constexpr std::uint32_t data_header = 1u << 28, credits_header = 2u << 28, goodbye_header = 3u << 28,
+                                   announcement_header = 4u << 28, fetched_header = 5u << 28;
     static constexpr std::chrono::seconds patience{8}; ///< less than the tests have for it
 
     struct retry_counts {
@@ -53,11 +55,39 @@ public:
     bool stuck() const { return stuck_; }         ///< a completion has not come in time: the device's fault, or the test's
 
     static std::vector<std::byte> good_hello() {
-        const auto h = rdma::rc_hello{64, 4096}.to_wire();
+        const auto h = rdma::rc_hello{64, 4096, 1u << 20, 4}.to_wire();
         return {h.begin(), h.end()};
     }
 
     // ---- for `work` ----
+    /// What the other end may read; send() sends its beginning, and what comes is received at `received`.
+    std::byte* memory() noexcept { return memory_.data(); }
+    const std::byte* received() const noexcept { return memory_.data() + receive_at; }
+    std::uint32_t key() const noexcept { return region_->rkey; }
+    /// Waits for the next message of the other end; gives its immediate data.
+    std::optional<std::uint32_t> receive() {
+        const auto end = std::chrono::steady_clock::now() + patience;
+        while (std::chrono::steady_clock::now() < end) {
+            ibv_wc wc{};
+            if (::ibv_poll_cq(id_->recv_cq, 1, &wc) != 0)
+                return wc.status == IBV_WC_SUCCESS ? std::optional(ntohl(wc.imm_data)) : std::nullopt;
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
+        }
+        stuck_ = true;
+        return std::nullopt;
+    }
+    ibv_wc_status read(std::uint64_t address, std::uint32_t remote_key, std::uint32_t size) {
+        ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), size, region_->lkey};
+        ibv_send_wr wr{};
+        wr.sg_list = &at;
+        wr.num_sge = 1;
+        wr.opcode = IBV_WR_RDMA_READ;
+        wr.wr.rdma = {address, remote_key};
+        wr.send_flags = IBV_SEND_SIGNALED;
+        ibv_send_wr* bad = nullptr;
+        if (::ibv_post_send(id_->qp, &wr, &bad) != 0) return IBV_WC_FATAL_ERR;
+        return completion();
+    }
     /// Sends `size` bytes with `immediate` and waits for the completion.
     ibv_wc_status send(std::uint32_t size, std::uint32_t immediate, ibv_wr_opcode how = IBV_WR_SEND_WITH_IMM) {
         ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), size, region_->lkey};
@@ -74,13 +104,13 @@ public:
         return how_it_went;
     }
     /// Without waiting: as much as the queue takes.
-    void pour(unsigned count, std::uint32_t size) {
+    void pour(unsigned count, std::uint32_t size, std::uint32_t immediate = data_header) {
         ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), size, region_->lkey};
         ibv_send_wr wr{};
         wr.sg_list = &at;
         wr.num_sge = 1;
         wr.opcode = IBV_WR_SEND_WITH_IMM;
-        wr.imm_data = htonl(data_header);
+        wr.imm_data = htonl(immediate);
         ibv_send_wr* bad = nullptr;
         while (count-- > 0 && ::ibv_post_send(id_->qp, &wr, &bad) == 0) {}
     }
@@ -130,8 +160,9 @@ private:
         a.cap = {128, 128, 1, 1, 0};
         a.qp_type = IBV_QPT_RC;
         if (::rdma_create_qp(id_, nullptr, &a) != 0) return false;
-        region_ = ::ibv_reg_mr(id_->pd, memory_.data(), memory_.size(), static_cast<int>(IBV_ACCESS_LOCAL_WRITE));
-        ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), 4096, region_->lkey};
+        region_ = ::ibv_reg_mr(id_->pd, memory_.data(), memory_.size(),
+                               static_cast<int>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ));
+        ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()) + receive_at, 4096, region_->lkey};
         ibv_recv_wr receive{0, nullptr, &at, 1};
         ibv_recv_wr* bad = nullptr;
         for (int i = 0; i < 68; ++i) ::ibv_post_recv(id_->qp, &receive, &bad);
@@ -151,8 +182,9 @@ private:
         ::rdma_destroy_id(id_);
     }
 
+    static constexpr std::size_t receive_at = 8192;
     const retry_counts counts_;
-    std::array<std::byte, 8192> memory_{};
+    std::array<std::byte, receive_at + 4096> memory_{};
     rdma_cm_id* id_ = nullptr;
     ibv_mr* region_ = nullptr;
     std::atomic<bool> connected_{false}, done_{false}, stuck_{false};

@@ -78,7 +78,9 @@ BOOST_AUTO_TEST_CASE(messages_come_back_whole_and_in_order) {
 }
 
 BOOST_AUTO_TEST_CASE(a_message_is_put_together_from_parts_and_from_stretches_of_registered_memory) {
-    channel_world w;
+    rdma::rc_options buffers_only;
+    buffers_only.large_messages = 0;
+    channel_world w({}, buffers_only);
     const std::string header = "header ", long_body(1500, 'b');
     const std::array<byte_span, 3> parts{bytes_of(header), byte_span{}, bytes_of(long_body)};
     const std::array<byte_span, 2> brief{bytes_of("a"), bytes_of("bc")}; // goes inline
@@ -184,7 +186,10 @@ BOOST_AUTO_TEST_CASE(a_large_message_goes_from_registered_memory_without_a_copy)
     rdma::rc_options large;
     large.message_size = 65536;
     large.receive_depth = 4;
-    channel_world w({}, large);
+    large.large_messages = 0;
+    rdma::rc_options buffers_only;
+    buffers_only.large_messages = 0;
+    channel_world w(buffers_only, large);
     BOOST_TEST(w.client.largest_message() == 65536u);
     auto ours = w.client.allocate(65536);
     for (std::size_t i = 0; i < 65536; ++i) ours.data()[i] = static_cast<std::byte>(i >> 3);

@@ -1,0 +1,72 @@
+// What the two ends of an rc_channel tell each other: the hello, the header of each message, the announcement of a large one.
+#include <corewire/rdma/channel/rendezvous.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::rdma;
+
+BOOST_AUTO_TEST_SUITE(wire_forms)
+
+BOOST_AUTO_TEST_CASE(a_hello_survives_the_wire_and_its_bounds_are_checked) {
+    const rc_hello said{64, 4096, 1u << 20, 4};
+    const auto heard = rc_hello::from_wire(said.to_wire());
+    BOOST_REQUIRE(heard.has_value());
+    BOOST_TEST(heard->receive_depth == 64u);
+    BOOST_TEST(heard->message_size == 4096u);
+    BOOST_TEST(heard->largest_message == 1u << 20);
+    BOOST_TEST(heard->large_messages == 4u);
+    for (const rc_hello bad : {rc_hello{0, 4096}, rc_hello{4097, 4096}, rc_hello{64, (1u << 30) + 1}, rc_hello{64, 4096, (1u << 30) + 1, 4},
+                               rc_hello{64, 4096, 1u << 20, 65}})
+        BOOST_TEST(!rc_hello::from_wire(bad.to_wire()).has_value());
+    auto other_version = said.to_wire();
+    other_version[5] = std::byte{1};
+    BOOST_TEST(!rc_hello::from_wire(other_version).has_value());
+    BOOST_TEST(!rc_hello::from_wire(byte_span(said.to_wire()).first(19)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_header_survives_the_wire_and_only_large_messages_have_a_slot) {
+    using kind = rc_header::kind;
+    for (const rc_header said : {rc_header{kind::data, 17}, rc_header{kind::credits, 4096}, rc_header{kind::goodbye, 0},
+                                 rc_header{kind::announcement, 3, 63}, rc_header{kind::fetched, 0xffff, 0xfff}}) {
+        const auto heard = rc_header::from_wire(said.to_wire());
+        BOOST_REQUIRE(heard.has_value());
+        BOOST_TEST((heard->what == said.what));
+        BOOST_TEST(heard->credits == said.credits);
+        BOOST_TEST(heard->slot == said.slot);
+    }
+    for (const std::uint32_t bad : {0u, 0x0fff'ffffu, 0x1001'0000u, 0x2fff'0000u, 0x3800'0000u, 0x6000'0000u, 0xffff'ffffu})
+        BOOST_TEST(!rc_header::from_wire(bad).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_announcement_survives_the_wire_and_its_bounds_are_checked) {
+    std::array<std::byte, rc_announcement::largest_wire + 16> wire{};
+    rc_announcement said;
+    for (said.count = 1; said.count <= most_regions; ++said.count) {
+        said.stretches[said.count - 1] = {0x1122'3344'5566'7788u + said.count, 0xcafe, 0xf000'0000 + said.count};
+        const std::uint32_t size = said.to_wire(wire.data());
+        BOOST_TEST(size == 4 + 16 * said.count);
+        const auto heard = rc_announcement::from_wire(byte_span(wire).first(size));
+        BOOST_REQUIRE(heard.has_value());
+        BOOST_TEST(heard->count == said.count);
+        BOOST_TEST(heard->size() == said.size()); // beyond 32 bits
+        BOOST_TEST(heard->stretches[said.count - 1].address == 0x1122'3344'5566'7788u + said.count);
+        BOOST_TEST(heard->stretches[said.count - 1].key == 0xcafeu);
+        for (const std::uint32_t other : {0u, 3u, size - 1, size + 1})
+            BOOST_TEST(!rc_announcement::from_wire(byte_span(wire).first(other)));
+    }
+    const auto refused = [&](std::uint32_t count, std::uint64_t address, std::uint32_t size) {
+        store_be32(wire.data(), count);
+        store_be64(wire.data() + 4, address);
+        store_be32(wire.data() + 16, size);
+        return !rc_announcement::from_wire(byte_span(wire).first(std::min<std::size_t>(4 + 16 * std::size_t{count}, wire.size())));
+    };
+    BOOST_TEST(!refused(1, ~std::uint64_t{0} - 10, 10));
+    BOOST_TEST(refused(1, ~std::uint64_t{0} - 9, 11)); // round the end of memory
+    BOOST_TEST(refused(1, 4096, 0));
+    BOOST_TEST(refused(0, 4096, 10));
+    BOOST_TEST(refused(5, 4096, 10));
+    BOOST_TEST(refused(0xffff'ffff, 4096, 10));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
