@@ -135,7 +135,7 @@ void wire_habits::read_settings() {
     if (const auto n = setting("tcp_fastopen"); !n.empty()) stream.fast_open_allowed = static_cast<unsigned>(n[0]);
     fast_open_keys = keys_of(word_of_setting("tcp_fastopen_key"));
     const std::string controller = word_of_setting("tcp_congestion_control");
-    stream.congestion = controller == "reno" || controller == "dctcp" ? controller : "cubic";
+    stream.congestion = controller == "reno" || controller == "dctcp" || controller == "bbr" ? controller : "cubic";
     if (const auto n = setting("tcp_ecn"); !n.empty()) {
         stream.ecn_offered = n[0] == 1;
         stream.ecn_accepted = n[0] == 1 || n[0] == 2;

@@ -232,10 +232,10 @@ void add_network_options(command_line& to, network_options& o) {
             "--congestion",
             [&o](const std::string& name) {
                 const auto found = congestion_named(name);
-                if (!found) throw option_refused(fmt::format("'{}' is none of cubic, newreno, dctcp", name));
+                if (!found) throw option_refused(fmt::format("'{}' is none of cubic, newreno, dctcp, bbr", name));
                 o.congestion = *found;
             },
-            "TCP congestion control of connections that do not choose: cubic, newreno or dctcp (default cubic; the kernel's own choice)")
+            "TCP congestion control of who does not choose: cubic, newreno, dctcp or bbr (default cubic; the kernel's own choice)")
         .type_name("KIND");
     group.add_flag("--ecn", o.ecn, "Our TCP offers ECN and agrees to it (dctcp does anyway)");
     group

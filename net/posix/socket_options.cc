@@ -130,7 +130,7 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         if (size < 1) return -EINVAL;
         const auto* text = static_cast<const char*>(value);
         const std::string wanted(text, ::strnlen(text, std::min<socklen_t>(size, 15)));
-        if (wanted != "cubic" && wanted != "reno" && wanted != "dctcp") return -ENOENT;
+        if (wanted != "cubic" && wanted != "reno" && wanted != "dctcp" && wanted != "bbr") return -ENOENT;
         s.congestion = wanted;
         return 0;
     }

@@ -27,7 +27,10 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     p.send_growth_limit = send_buffer_set ? 0 : send_buffer_most / 2;
     p.fast_open_without_cookie = fast_open_without_cookie || (fast_open_allowed & 4) != 0;
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
-    p.congestion = congestion == "reno" ? tcp::reno_congestion : congestion == "dctcp" ? tcp::dctcp_congestion : tcp::cubic_congestion;
+    p.congestion = congestion == "reno"    ? tcp::reno_congestion
+                   : congestion == "dctcp" ? tcp::dctcp_congestion
+                   : congestion == "bbr"   ? tcp::bbr_congestion
+                                           : tcp::cubic_congestion;
     p.ecn = opened_here ? ecn_offered : ecn_accepted;
     p.cork = cork;
 }

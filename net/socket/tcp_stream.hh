@@ -78,7 +78,7 @@ public:
     /// (tcp_options_set::congestion). Throws ENOENT where there is no such algorithm (the kernel: no such module), EPERM where it
     /// is for root alone (sysctl net.ipv4.tcp_allowed_congestion_control).
     void set_congestion(congestion_algorithm how);
-    /// "cubic", "newreno", "dctcp"; of the kernel's sockets also others that it has.
+    /// "cubic", "newreno", "dctcp", "bbr"; of the kernel's sockets also others that it has.
     std::string congestion() const { return open().congestion(); }
     /// What Linux's TCP_INFO gives, in named fields (tcp_information.hh).
     tcp_information info() const;

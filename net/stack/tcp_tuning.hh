@@ -18,6 +18,7 @@ constexpr tcp::congestion_factory factory_of(congestion_algorithm a) noexcept {
     case congestion_algorithm::cubic: return tcp::cubic_congestion;
     case congestion_algorithm::newreno: return tcp::reno_congestion;
     case congestion_algorithm::dctcp: return tcp::dctcp_congestion;
+    case congestion_algorithm::bbr: return tcp::bbr_congestion;
     }
     return nullptr;
 }

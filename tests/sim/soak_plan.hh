@@ -93,7 +93,8 @@ inline sim_host_options draw_host(random_generator& r) {
     t.tail_loss_probe = !r.chance(.2);
     t.fast_path = !r.chance(.3);
     t.delayed_ack = one_of(r, std::array<duration, 3>{0ms, 40ms, 200ms});
-    t.congestion = r.chance(.3) ? tcp::reno_congestion : tcp::cubic_congestion;
+    constexpr std::array kinds{&tcp::reno_congestion, &tcp::cubic_congestion, &tcp::cubic_congestion, &tcp::bbr_congestion};
+    t.congestion = one_of(r, kinds);
     t.receive_pieces = one_of(r, std::array{16u, 64u, 2048u});
     t.reassembly_pieces = one_of(r, std::array{4u, 32u, 1024u});
     t.send_chunks = one_of(r, std::array{8u, 64u, 4096u});

@@ -87,7 +87,8 @@ def main():
     if options.self_test:
         return self_test()
     tests = Tests(options.root)
-    pages = [Page(path) for path in sorted((options.root / "docs" / "rfc").glob("[0-9]*.md"))]
+    folder = options.root / "docs" / "rfc"
+    pages = [Page(path) for pattern in ("[0-9]*.md", "draft-*.md") for path in sorted(folder.glob(pattern))]
     missing = [(p.number, row[0], name) for p in pages for row, name in p.named() if not tests.has(name)]
     if options.check:
         for number, row, name in missing:

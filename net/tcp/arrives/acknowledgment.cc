@@ -1,6 +1,7 @@
 // The fifth step of RFC 9293 3.10.7.4: the ACK field.
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/send/acknowledge.hh>
+#include <corewire/net/tcp/send/sampling.hh>
 
 namespace corewire::tcp {
 
@@ -104,6 +105,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (a.seg.ack > s.una) {
         update_window(c, a);
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);
+        if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
         c.output_wanted = true;
         if (s.fin_acknowledged()) after_our_fin(c, a);
         return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;
@@ -111,6 +113,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     const bool window_changed = a.seg.ack == s.una && update_window(c, a);
     if (news || is_duplicate(c, a, window_changed)) {
         on_duplicate_ack(c, a.seg, arrived, news);
+        if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
     } else if (s.repair.undo.possible) {
         settle_needless_repair(c, a.seg, a.now);
     }

@@ -6,11 +6,20 @@
 //            --needless-----> undo            it should never have begun
 //            --timeout------> on_timeout      RTO: back to one segment
 //
-// It lives inside its tcb (no allocation; at most `controller_storage` bytes) and dies with it. cwnd() and ssthresh()
-// are plain loads: no virtual call on the path of a packet that is not limited by cwnd. RFC 5681 is congestion/reno.hh;
+//            --restart------> on_idle         a pause is over that was longer than the time-out
+//
+// One that asks for it (samples_rate(); BBR) is told of the rate at which data is delivered instead of on_ack():
+//
+//            --lost---------> on_lost         each piece that is held for lost
+//            --rate---------> on_sample       each ACK that delivers something, after all the above
+//            --restart------> on_restart      data leaves, nothing is in flight, and before there was nothing to send
+//
+// It lives inside its tcb (no allocation; at most `controller_storage` bytes; BBR has its model on the heap) and dies with it. cwnd() and
+// ssthresh() are plain loads: no virtual call on the path of a packet that is not limited by cwnd. RFC 5681 is congestion/reno.hh;
 // CUBIC is congestion/cubic.hh.
 #pragma once
 
+#include <corewire/net/tcp/congestion/rate_sample.hh>
 #include <corewire/net/tcp/seq.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -54,6 +63,11 @@ public:
     /// Linux's habit: for a time-out no more than `used` bytes were in flight, though cwnd would have let more go: it comes half of the way
     /// down, and ssthresh remembers (RFC 2861 3.2; RFC 7661 has a gentler rule).
     void on_unused(std::uint32_t used) noexcept;
+    virtual void on_sample(const rate_sample&) noexcept {}
+    virtual void on_lost(const loss_sample&) noexcept {}
+    virtual void on_restart(time_point) noexcept {}
+    /// A round trip is known, for those who need one before the first sample: the handshake's.
+    virtual void on_round_trip(duration) noexcept {}
     virtual std::string_view name() const noexcept = 0;
     /// Moves this controller into other storage of `controller_storage` bytes; this one is destroyed by its owner.
     virtual congestion_controller* move_to(void* storage) noexcept = 0;
@@ -77,6 +91,10 @@ public:
     void follow_linux() noexcept { opens_fully_ = true; }
     /// It keeps its own window during recovery: no proportional rate reduction.
     bool repairs_itself() const noexcept { return repairs_itself_; }
+    /// It is told of rates: on_sample() and its like. Such a one names a pace, too.
+    bool samples_rate() const noexcept { return samples_rate_; }
+    /// It sends less than the path would take, on purpose: what is measured meanwhile says nothing of the path.
+    bool holds_back() const noexcept { return holds_back_; }
     /// In the place of another, which has come so far.
     struct reached {
         std::uint32_t cwnd, ssthresh, prior_cwnd, prior_ssthresh;
@@ -109,6 +127,8 @@ protected:
     bool repairs_itself_ = false;
     bool opens_fully_ = false;
     bool wants_exact_marks_ = false;
+    bool samples_rate_ = false;
+    bool holds_back_ = false;
     std::uint64_t pacing_rate_ = not_paced;
 };
 
@@ -119,6 +139,7 @@ using congestion_factory = congestion_controller* (*)(void* storage, std::uint32
 congestion_controller* reno_congestion(void* storage, std::uint32_t mss) noexcept;
 congestion_controller* dctcp_congestion(void* storage, std::uint32_t mss) noexcept;
 congestion_controller* cubic_congestion(void* storage, std::uint32_t mss) noexcept;
+congestion_controller* bbr_congestion(void* storage, std::uint32_t mss) noexcept;
 
 /// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).
 constexpr std::uint32_t initial_window(std::uint32_t mss) noexcept {

@@ -1,6 +1,7 @@
 #include <corewire/net/tcp/send/loss.hh>
 
 #include <corewire/net/tcp/send/path_search.hh>
+#include <corewire/net/tcp/send/sampling.hh>
 
 namespace corewire::tcp {
 
@@ -78,7 +79,7 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
 
 void leave_recovery(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    if (s.repair.phase == recovery_phase::fast) s.congestion->on_recovered(now);
+    if (s.repair.phase == recovery_phase::fast || s.congestion->repairs_itself()) s.congestion->on_recovered(now);
     s.losses.on_recovered();
     s.repair.phase = recovery_phase::open;
     s.repair.duplicates = 0;
@@ -269,6 +270,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
     s.waiting_for = awaited::nothing;
     delivery none = expected_delivery(c, now);
     if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none, 0);
+    if (s.board.rate() != nullptr) tell_losses(c, now);
     arm_retransmission(c, now);
     c.output_wanted = true;
     c.predictable = false;
@@ -299,6 +301,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         } else {
             s.board.lose_everything(false);
         }
+        if (s.board.rate() != nullptr) sample_timeout(c, now);
         s.settled_at = never;
     }
     c.predictable = false;

@@ -3,6 +3,7 @@
 #include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/new_data.hh>
 #include <corewire/net/tcp/send/path_search.hh>
+#include <corewire/net/tcp/send/sampling.hh>
 #include <corewire/net/tcp/send/segmenter.hh>
 
 namespace corewire::tcp {
@@ -119,8 +120,9 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
     }
 }
 
-/// A paced connection: `size` bytes have left. `now` is when.
+/// A paced connection: `size` bytes are about to leave.
 CW_RARE void note_pace(control_block& c, time_point now, std::uint32_t size) noexcept {
+    if (c.sending.board.rate() != nullptr) note_transmission(c, now, size);
     c.sending.pace.sent(now, size, c.sending.payload_limit);
 }
 
@@ -188,9 +190,11 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
         break;
     case hold::congestion: s.limited_until = s.next + 1; break;
     case hold::window: begin_window_probes(c, now); break;
-    case hold::pacing:
     case hold::nagle:
-    case hold::nothing: break;
+    case hold::nothing:
+        if (s.board.rate() != nullptr) [[unlikely]] note_lack_of_data(c);
+        break;
+    case hold::pacing: break;
     }
     return p.why;
 }
@@ -203,6 +207,7 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         const portion fresh = next_portion(s, payload_limit(c), true);
         --s.repair.new_first;
         if (fresh.why == hold::no) {
+            if (s.pace.on()) note_pace(c, now, fresh.size);
             emit_new(c, now, fresh.size, fresh.fin, out);
             return true;
         }
@@ -236,6 +241,7 @@ CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment&
     if (!s.anything_outstanding()) return false;
     const portion p = next_portion(s, payload_limit(c), true);
     const bool fresh = p.why == hold::no;
+    if (s.board.rate() != nullptr) note_transmission(c, now, fresh ? p.size : 0);
     if (fresh) {
         emit_new(c, now, p.size, p.fin, out);
     } else {

@@ -42,6 +42,7 @@ void use_size(control_block& c, std::uint16_t size) noexcept {
 void resend_without_blame(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true};
+    if (s.board.rate() != nullptr) s.board.rate()->fresh_losses().clear();
     s.settled_at = never;
     s.timing = false;
     c.probe_wanted = c.predictable = false;

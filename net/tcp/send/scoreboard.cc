@@ -7,6 +7,7 @@ namespace corewire::tcp {
 void delivery::take(seq_number end, time_point sent, bool again) noexcept {
     if (!again) {
         if (!timed || sent < first_sent) first_sent = sent;
+        if (!timed || sent > last_sent) last_sent = sent;
         timed = true;
         if (end <= point) original = true;
         if (end < farthest) reordered = true;
@@ -25,6 +26,18 @@ void scoreboard::start(seq_number una) noexcept {
     ranges_.clear();
     una_ = end_ = resent_end_ = una;
     sacked_ = lost_ = 0;
+}
+
+void scoreboard::sample_rate(bool wanted) {
+    if (wanted == (rate_ != nullptr)) return;
+    rate_ = wanted ? std::make_unique<delivery_rate>() : nullptr;
+}
+
+time_point scoreboard::oldest() const noexcept {
+    time_point t = ranges_.front().sent;
+    if (quiet()) return t;
+    for (std::uint32_t i = 1; i < ranges_.size(); ++i) t = std::min(t, ranges_[i].sent);
+    return t;
 }
 
 std::uint32_t scoreboard::resent_in_flight() const noexcept {
@@ -143,6 +156,7 @@ void scoreboard::lose(std::uint32_t i) noexcept {
     if (r.again) ++lost_again_;
     r.what = fate::lost;
     lost_ += r.size();
+    if (rate_ != nullptr) [[unlikely]] rate_->on_lost(r.sent, r.size());
 }
 
 void scoreboard::lose_everything(bool keep_sacked) {

@@ -13,7 +13,10 @@
 
 #include <corewire/net/tcp/ring.hh>
 #include <corewire/net/tcp/segment.hh>
+#include <corewire/net/tcp/send/delivery_rate.hh>
 #include <corewire/reactor/base/time.hh>
+
+#include <memory>
 
 namespace corewire::tcp {
 
@@ -37,6 +40,7 @@ struct delivery {
     seq_number newest_end{};
     bool timed = false;
     time_point first_sent{};             ///< the range sent first among those never resent
+    time_point last_sent{};              ///< and the one sent last
     bool original = false;               ///< bytes up to `point` that were never resent
     bool resent = false;                 ///< bytes that were
     bool reordered = false;              ///< bytes below `farthest` that were never resent
@@ -50,6 +54,11 @@ public:
     static constexpr std::uint32_t duplicate_threshold = 3; ///< DupThresh, RFC 6675 2
 
     void start(seq_number una) noexcept;
+    /// Whether the rate of delivery is sampled from now on: a controller wants to know.
+    void sample_rate(bool wanted);
+    delivery_rate* rate() const noexcept { return rate_.get(); } ///< null: nobody wants to know
+    /// When the first sent of what is in flight was sent. Something is. O(ranges), but O(1) while quiet().
+    time_point oldest() const noexcept;
 
     /// Nothing is SACKed, held for lost or resent.
     bool quiet() const noexcept { return (sacked_ | lost_) == 0 && resent_end_ == una_; }
@@ -171,6 +180,7 @@ private:
     std::uint32_t lost_ = 0;
     std::uint64_t refused_ = 0;
     std::uint64_t lost_again_ = 0;
+    std::unique_ptr<delivery_rate> rate_;
     ring<range, 2> ranges_;
 };
 

@@ -16,6 +16,8 @@ void sender::start(seq_number first, const parameters& p) noexcept {
 }
 
 void sender::set_pace(const parameters& p) noexcept {
+    board.sample_rate(congestion->samples_rate());
+    if (board.rate() != nullptr) congestion->on_round_trip(rto.srtt());
     std::uint64_t rate = congestion->pacing_rate();
     paced = p.pacing || p.max_pacing_rate != pacer::off || rate != pacer::off;
     if (rate == pacer::off && paced) rate = window_rate(*congestion, in_flight(), rto.srtt());
@@ -47,6 +49,7 @@ void sender::validate_window(time_point now, bool limited, bool may_shrink) noex
     }
     used_flight = std::max(used_flight, flight);
     if (!may_shrink || now - window_used_at < rto.current()) return;
+    if (congestion->samples_rate()) return; // its window is what the path holds
     if (repair.phase == recovery_phase::open && queue.room() != 0) congestion->on_unused(used_flight);
     window_used_at = now;
     used_flight = 0;

@@ -38,7 +38,7 @@ plays --duration 1
 plays --udp --duration 0.3
 plays --raw --duration 0.3
 plays --count 1000 --connections 4 --faults drop=1/50,corrupt=1/100,duplicate=1/100,reorder=0.02,seed=3
-for how in cubic newreno dctcp; do plays --count 500 --congestion $how --ecn; done
+for how in cubic newreno dctcp bbr; do plays --count 500 --congestion $how --ecn; done
 for cores in "" --same-core; do
     plays $cores --count 5000
     plays $cores --count 1 --size 1

@@ -145,7 +145,8 @@ BOOST_AUTO_TEST_CASE(congestion_control_is_chosen_by_name) {
     BOOST_TEST((p.options.congestion == congestion_algorithm::dctcp));
     BOOST_TEST(p.options.ecn);
     BOOST_TEST(!parse("").options.ecn);
-    CHECK_REFUSED("--congestion vegas", "--congestion: 'vegas' is none of cubic, newreno, dctcp");
+    BOOST_TEST((parse("--congestion bbr --net wire").options.congestion == congestion_algorithm::bbr));
+    CHECK_REFUSED("--congestion vegas", "--congestion: 'vegas' is none of cubic, newreno, dctcp, bbr");
     CHECK_REFUSED("--net kernel --ecn", "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");
 }
 

@@ -63,7 +63,8 @@ task<> the_window_stays(world& w) {
     BOOST_TEST(got == text.size());
     const tcp_information before = both.client.info();
     BOOST_TEST(before.congestion_window > 20u * before.send_segment); // it has grown
-    for (const auto how : {congestion_algorithm::newreno, congestion_algorithm::dctcp, congestion_algorithm::cubic}) {
+    using enum congestion_algorithm;
+    for (const auto how : {newreno, dctcp, bbr, cubic}) {
         both.client.set_congestion(how);
         BOOST_TEST(both.client.info().congestion_window == before.congestion_window);
         BOOST_TEST((both.client.info().slow_start_threshold == before.slow_start_threshold));
