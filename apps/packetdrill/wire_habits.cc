@@ -60,6 +60,14 @@ Number number_of(std::string_view text, Number otherwise) {
     return error == std::errc{} ? n : otherwise;
 }
 
+/// net.ipv4.tcp_ecn: 0 never; 1 both ways; 2 as servers; AccECN: 3 both ways, 4 as servers and classic ECN as clients, 5 as servers.
+void choose_ecn(unsigned mode, posix::stream_settings& s) noexcept {
+    s.ecn_offered = mode == 1 || mode == 4;
+    s.ecn_accepted = mode >= 1 && mode <= 5;
+    s.accurate_ecn_offered = mode == 3;
+    s.accurate_ecn_accepted = mode >= 3 && mode <= 5;
+}
+
 void apply(std::string_view word, wire_habits& h) {
     const std::size_t equals = word.find('=');
     const std::string_view name = word.substr(0, equals);
@@ -71,6 +79,7 @@ void apply(std::string_view word, wire_habits& h) {
     if (name == "mtu") h.mtu = std::min(std::max(number_of<std::uint32_t>(value, h.mtu), 576u), 65'535u);
     if (name == "seed") h.stack.seed = number_of<std::uint64_t>(value, 1);
     if (name == "mtu_probing") h.probing = number_of<unsigned>(value, h.probing);
+    if (name == "ecn") choose_ecn(number_of<unsigned>(value, 2), h.stream);
     if (name == "fast_open") h.stream.fast_open_allowed = number_of<unsigned>(value, h.stream.fast_open_allowed);
     if (name == "fast_open_key") h.fast_open_keys = keys_of(value);
     if (name == "address") {
@@ -137,8 +146,7 @@ void wire_habits::read_settings() {
     const std::string controller = word_of_setting("tcp_congestion_control");
     stream.congestion = controller == "reno" || controller == "dctcp" || controller == "bbr" ? controller : "cubic";
     if (const auto n = setting("tcp_ecn"); !n.empty()) {
-        stream.ecn_offered = n[0] == 1;
-        stream.ecn_accepted = n[0] == 1 || n[0] == 2;
+        choose_ecn(static_cast<unsigned>(n[0]), stream);
     }
 }
 

@@ -2,7 +2,7 @@
 // host's settings (net.ipv4.tcp_*) name a behaviour that our stack has.
 //
 //     flags: words separated by spaces, commas or colons:
-//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D, fast_open=N, fast_open_key=K, mtu_probing=N
+//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D, fast_open=N, fast_open_key=K, mtu_probing=N, ecn=N
 //
 // A plain value; one drill_host's.
 #pragma once

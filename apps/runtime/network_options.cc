@@ -70,7 +70,7 @@ void check_foreign_options(const network_options& o) {
         refuse_unless(!o.low_latency, "--low-latency is for our own stack: with --net=kernel, `ip route change ... rto_min 5ms`");
         refuse_unless(o.mtu_probing == path_mtu_probing::standard,
                       "--mtu-probing is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_mtu_probing=1`");
-        refuse_unless(!o.ecn, "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");
+        refuse_unless(o.ecn == ecn_mode::off, "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");
     }
 }
 
@@ -237,7 +237,18 @@ void add_network_options(command_line& to, network_options& o) {
             },
             "TCP congestion control of who does not choose: cubic, newreno, dctcp or bbr (default cubic; the kernel's own choice)")
         .type_name("KIND");
-    group.add_flag("--ecn", o.ecn, "Our TCP offers ECN and agrees to it (dctcp does anyway)");
+    group
+        .add_option_function<std::string>(
+            "--ecn",
+            [&o](const std::string& name) {
+                const bool classic = name.empty() || name == "true" || name == "classic"; // CLI11 says "true" where nothing is said
+                if (!classic && name != "accurate")
+                    throw option_refused(fmt::format("'{}' is none of classic, accurate", name));
+                o.ecn = classic ? ecn_mode::classic : ecn_mode::accurate;
+            },
+            "Our TCP offers ECN and agrees to it (dctcp does anyway): classic (default) or accurate, which is AccECN")
+        .expected(0, 1)
+        .type_name("[KIND]");
     group
         .add_option_function<std::string>(
             "--mtu-probing",

@@ -28,6 +28,12 @@ enum class network_kind {
 };
 std::string_view name_of(network_kind kind) noexcept;
 
+enum class ecn_mode {
+    off,
+    classic,  ///< RFC 3168
+    accurate, ///< RFC 9768, and RFC 3168 with who knows only that
+};
+
 struct network_options {
     network_kind net = network_kind::automatic;
     std::string device{};                      ///< verbs, verbs-ud: "mlx5_0"; or by the interface in front of it
@@ -53,7 +59,7 @@ struct network_options {
     bool shared = false;                       ///< xdp: use the kernel's own address, take only our flows
     std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default
     congestion_algorithm congestion = congestion_algorithm::standard; ///< of connections that do not choose
-    bool ecn = false;                          ///< our stack: offer ECN (RFC 3168), and agree to it
+    ecn_mode ecn = ecn_mode::off;              ///< our stack: offered, and agreed to
     path_mtu_probing mtu_probing = path_mtu_probing::standard; ///< our stack: of connections that do not choose
     bool low_latency = false;                  ///< our stack: TCP's timers for paths of microseconds, at both ends
     std::optional<faulty_port::options> faults{}; ///< damage done to packets between port and stack

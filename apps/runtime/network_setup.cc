@@ -217,7 +217,8 @@ ipv6_prefix network_setup::wire_address6(unsigned end) noexcept {
 stack_config network_setup::config_for(unsigned shard, bool far) const {
     stack_config config;
     choose_congestion(config.tcp, options_.congestion);
-    config.tcp.ecn |= options_.ecn;
+    config.tcp.ecn |= options_.ecn == ecn_mode::classic;
+    config.tcp.accurate_ecn = options_.ecn == ecn_mode::accurate;
     choose_path_probing(config.tcp, options_.mtu_probing);
     if (options_.low_latency) config.tcp.suit_low_latency();
     config.fast_open_key = fast_open_key_;

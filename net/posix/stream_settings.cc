@@ -32,6 +32,7 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
                    : congestion == "bbr"   ? tcp::bbr_congestion
                                            : tcp::cubic_congestion;
     p.ecn = opened_here ? ecn_offered : ecn_accepted;
+    p.accurate_ecn = opened_here ? accurate_ecn_offered : accurate_ecn_accepted;
     p.cork = cork;
 }
 

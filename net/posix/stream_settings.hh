@@ -55,6 +55,8 @@ struct stream_settings {
     std::string congestion = "cubic";
     bool ecn_offered = false;               ///< RFC 3168, when we open
     bool ecn_accepted = true;               ///< when the peer does
+    bool accurate_ecn_offered = false;      ///< RFC 9768 in its place
+    bool accurate_ecn_accepted = false;
     // IPPROTO_IP
     int type_of_service = 0;
     int time_to_live = 64;

@@ -33,6 +33,7 @@ struct tcp_information {
     bool sack = false;               ///< agreed on (RFC 2018)
     bool window_scaling = false;     ///< agreed on (RFC 7323)
     bool ecn = false;                ///< agreed on (RFC 3168)
+    bool accurate_ecn = false;       ///< in the form of RFC 9768 (our own stack)
     unsigned send_scale = 0;         ///< the peer's window is to be shifted by so many bits
     unsigned receive_scale = 0;      ///< and ours
 

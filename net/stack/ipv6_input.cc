@@ -168,9 +168,9 @@ bool ipv6_input::deliver(time_point now, arrived& a, packet& p, flow_steering* s
             return false;
         }
         const net_address from = a.ip.source(), to = a.ip.destination();
-        const bool congestion_seen = a.ip.ecn() == 3;
+        const auto ecn = static_cast<wire::ecn_codepoint>(a.ip.ecn());
         p.head.remove_prefix(transport_at);
-        tcp_.input(now, p, from, to, congestion_seen);
+        tcp_.input(now, p, from, to, ecn);
         return false;
     }
     case wire::ip_protocol::udp: deliver_udp(now, a, p); return false;

@@ -156,7 +156,7 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
 /// `p.head` starts at the Ethernet header still.
 [[gnu::always_inline]] inline void network_stack::deliver_tcp(time_point now, wire::ipv4_view ip, packet& p) {
     p.head.remove_prefix(static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data()));
-    tcp_.input(now, p, ip.source(), ip.destination(), ip.ecn() == 3);
+    tcp_.input(now, p, ip.source(), ip.destination(), static_cast<wire::ecn_codepoint>(ip.ecn()));
 }
 
 [[gnu::noinline]] void network_stack::link_input(time_point now, packet& p, bool handed_over) {

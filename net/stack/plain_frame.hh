@@ -37,7 +37,7 @@ public:
                (load_be32(f + 12) & 0xffff'ff03) == 0x0800'4500 &&              // EtherType, version, IHL, ECN
                load_be16(f + 16) == p.size() - wire::ethernet_header::size &&   // total length: no padding behind it
                (load_be32(f + 20) & 0x3fff'00ff) == 0x0000'0006 &&              // no fragment; TCP
-               (load_be16(f + 46) & 0xf0ffu & ~push) == 0x8010 && load_be32(f + options_at) == timestamp_prefix;
+               (load_be16(f + 46) & 0xf1ffu & ~push) == 0x8010 && load_be32(f + options_at) == timestamp_prefix;
     }
 
     flow_key key() const noexcept {

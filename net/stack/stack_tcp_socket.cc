@@ -64,6 +64,7 @@ tcp_information stack_tcp_socket::info() const {
     i.sack = t.sack;
     i.window_scaling = t.scaling;
     i.ecn = t.ecn;
+    i.accurate_ecn = t.accurate_ecn;
     i.send_scale = t.send_scale;
     i.receive_scale = t.receive_scale;
     i.rto = t.rto;

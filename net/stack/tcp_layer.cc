@@ -151,11 +151,11 @@ template <typename Address>
     return true;
 }
 
-void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen) {
+void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, wire::ecn_codepoint ecn) {
     tcp::segment s;
     header_ports ports;
     if (!take_header(p, source, destination, s, ports)) [[unlikely]] return;
-    s.congestion_seen = congestion_seen;
+    s.ecn = ecn;
     const flow_key key{destination.value(), source.value(), ports.local, ports.remote};
     tcp_connection* c = table_.find(key);
     if (c == nullptr) [[unlikely]] {
@@ -165,13 +165,13 @@ void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, 
     on_segment(now, *c, s, p);
 }
 
-void tcp_layer::input(time_point now, packet& p, const net_address& source, const net_address& destination, bool congestion_seen) {
+void tcp_layer::input(time_point now, packet& p, const net_address& source, const net_address& destination, wire::ecn_codepoint ecn) {
     constexpr std::uint16_t default_mss = 1220; // RFC 9293 3.7.1 (MUST-15)
     tcp::segment s;
     header_ports ports;
     if (!take_header(p, source, destination, s, ports)) return;
     if (s.has(tcp_flags::syn) && !s.options.has_mss()) s.options.set_mss(default_mss);
-    s.congestion_seen = congestion_seen;
+    s.ecn = ecn;
     const flow_name flow(destination, source, ports.local, ports.remote);
     if (tcp_connection* c = table6_.find(flow)) {
         on_segment(now, *c, s, p);
@@ -241,6 +241,7 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
     answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss);
     answer.ack = s.seq + 1;
     answer.flags = tcp_flags::syn | tcp_flags::ack;
+    if (p.accurate_ecn && tcp::asks_for_accurate(tcp::ace_of(s.flags))) answer.flags |= tcp::handshake_flags(s.ecn);
     answer.window = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.receive_buffer, 65'535));
     answer.payload_size = 0;
     wire::tcp_options options;
@@ -273,6 +274,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
     if (!listener.room_for_ready()) return true; // dropped: the peer will repeat it, and may find room then
     tcp::cookie_terms terms{.mss = *mss};
     if (s.options.has_timestamps()) terms = tcp::terms_of_timestamp(s.options.timestamp_echo, *mss);
+    const tcp::parameters ours = parameters_for(listener.options().stream, flow.remote, listener.tuning());
     const tcp::cookie_open how{.iss = cookie,
                                .irs = irs,
                                .peer_mss = terms.mss,
@@ -280,9 +282,9 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
                                .sack_permitted = terms.sack,
                                .timestamps = terms.timestamps,
                                .window_scale = terms.window_scale,
-                               .peer_timestamp = s.options.timestamp_value};
-    const tcp_options_set& stream = listener.options().stream;
-    tcp_connection* c = add_connection(flow, tcp::tcb(now, how, parameters_for(stream, flow.remote, listener.tuning())));
+                               .peer_timestamp = s.options.timestamp_value,
+                               .accurate_ecn = ours.accurate_ecn && tcp::ace_of(s.flags) >= 2}; // RFC 9768 5.1
+    tcp_connection* c = add_connection(flow, tcp::tcb(now, how, ours));
     if (c == nullptr) return true;
     claim_port_for(*c);
     ++statistics_.tcp_cookies_accepted;

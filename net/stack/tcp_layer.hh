@@ -38,9 +38,9 @@ public:
     tcp_layer(const tcp_layer&) = delete;
 
     /// A TCP segment for one of our addresses; `p.head` starts at the TCP header and is cut to the datagram's length.
-    void input(time_point now, packet& p, ipv4 source, ipv4 destination, bool congestion_seen);
+    void input(time_point now, packet& p, ipv4 source, ipv4 destination, wire::ecn_codepoint ecn);
     /// The same over IPv6.
-    void input(time_point now, packet& p, const net_address& source, const net_address& destination, bool congestion_seen);
+    void input(time_point now, packet& p, const net_address& source, const net_address& destination, wire::ecn_codepoint ecn);
     /// Header prediction: takes a frame that is just what its connection expected next, and says so. Else nothing has
     /// changed, and the frame goes up the layers to input(). `p.head` starts at the Ethernet header.
     bool take_expected(time_point now, packet& p, mac_address mac);

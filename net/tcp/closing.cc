@@ -126,7 +126,9 @@ bool tcb::may_reuse(const segment& syn) const noexcept {
         return false;
     }
     // RFC 6191 2: a later timestamp or a later number tells a new connection from an old duplicate.
-    if (c_.timestamps && syn.options.has_timestamps()) {
+    if (c_.options.timestamps && syn.options.has_timestamps()) {
+        // An old duplicate would have none. Linux does not look.
+        if (!c_.timestamps) return !c_.options.like_linux() || syn.seq > c_.receiving.next;
         const auto age = static_cast<std::int32_t>(syn.options.timestamp_value - c_.receiving.timestamps.recent());
         if (age != 0) return age > 0;
     }

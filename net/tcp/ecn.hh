@@ -1,19 +1,25 @@
-// Explicit congestion notification of one connection (RFC 3168), and in DCTCP's exact form (RFC 8257 3.2). A few words in
+// Explicit congestion notification of one connection (RFC 3168), and in DCTCP's exact form (RFC 8257 3.2). AccECN:
+// accurate_ecn.hh. A few words in
 // the control block; off unless both ends agreed. Connections that use it take the general paths, not the predicted ones.
 //
 //     data with ECT(0) --> router marks CE --> receiver: `echo` sets ECE in its ACKs until CWR comes
 //     sender: ECE --> the window shrinks, once a round trip --> CWR on the next new data
 #pragma once
 
+#include <corewire/net/tcp/accurate_ecn.hh>
 #include <corewire/net/tcp/seq.hh>
 
 #include <cstdint>
+#include <memory>
 
 namespace corewire::tcp {
 
 struct ecn_state {
     bool offered = false;      ///< our SYN said ECE and CWR
-    bool on = false;           ///< agreed on
+    bool offered_accurate = false; ///< our SYN said AE, ECE and CWR
+    bool handshake_settled = false; ///< the segment at hand was the handshake's ACK: its ACE is no counter
+    bool on = false;           ///< agreed on, in whichever form
+    std::unique_ptr<accurate_ecn> accurate; ///< AccECN (RFC 9768): then nothing below but reduced_until and old_ack_wanted counts
     bool exact = false;        ///< DCTCP: ECE tells of each segment, and CWR is not waited for
 
     // as the receiver of data

@@ -90,6 +90,7 @@ struct connection_info {
     bool timestamps = false;
     bool sack = false;
     bool ecn = false;
+    bool accurate_ecn = false;     ///< AccECN (RFC 9768)
     bool scaling = false;
     bool data_in_syn = false;      ///< a SYN took data along, ours or the peer's, and it was taken (RFC 7413)
     bool recovering = false;       ///< fast recovery, or repair after a time-out

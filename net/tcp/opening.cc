@@ -41,7 +41,7 @@ tcb::tcb(time_point now, const passive_open& how, const parameters& p) : c_(p) {
     c_.state = tcp_state::syn_received;
     begin_receiving(c_, how.syn.seq);
     agree_on_options(c_, how.syn.options, now);
-    if (p.ecn && how.syn.has(tcp_flags::ece) && how.syn.has(tcp_flags::cwr)) begin_ecn(c_);
+    answer_ecn_offer(c_, how.syn);
     c_.sending.take_window(how.syn.window, how.syn.seq, how.iss); // never scaled in a SYN (RFC 7323 2.2)
     c_.fast_open.give_cookie = how.fast_open.give_cookie;
     c_.fast_open.cookie = how.fast_open.cookie;
@@ -78,6 +78,7 @@ tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
     if (how.timestamps) agreed.set_timestamps(how.peer_timestamp, 0);
     if (how.window_scale != no_window_scale) agreed.set_window_scale(how.window_scale);
     agree_on_options(c_, agreed, now);
+    if (how.accurate_ecn) answer_ecn_offer(c_, {.flags = tcp_flags::syn | tcp_flags::ae | tcp_flags::cwr | tcp_flags::ece});
     // The SYN-ACK went out without us; the ACK that is coming finds us in SYN-RECEIVED and completes the handshake.
     c_.receiving.window.advertise_unscaled(c_.receiving.next);
     c_.sending.take_window(how.window, how.irs, how.iss);

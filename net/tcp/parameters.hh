@@ -46,6 +46,7 @@ struct parameters {
     bool window_scaling = true;  ///< RFC 7323
     bool fast_open_without_cookie = false; ///< a SYN takes data along though the peer never gave a cookie (RFC 7413): for closed networks
     bool ecn = false;            ///< RFC 3168: offered when we open, agreed to when the peer offers
+    bool accurate_ecn = false;   ///< RFC 9768: offered when we open, agreed to (and classic ECN too) when the peer offers
     bool tail_loss_probe = true; ///< RFC 8985 7
     bool restart_after_idle = true; ///< cwnd falls back to the initial window after an idle time-out (RFC 5681 4.1)
     bool fast_path = true;       ///< false: every segment goes the general way, in and out; the same happens, more slowly

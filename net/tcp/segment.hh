@@ -5,6 +5,7 @@
 
 #include <corewire/net/frame/buffer.hh>
 #include <corewire/net/tcp/seq.hh>
+#include <corewire/net/wire/ecn.hh>
 #include <corewire/net/wire/tcp.hh>
 #include <corewire/net/wire/tcp_options.hh>
 
@@ -30,11 +31,12 @@ struct segment {
     seq_number ack;               ///< meaningful when tcp_flags::ack is set
     std::uint16_t window = 0;     ///< as on the wire, unscaled
     tcp_flags flags = tcp_flags::none;
-    bool congestion_seen = false; ///< the IP header said CE (RFC 3168)
+    wire::ecn_codepoint ecn = wire::ecn_codepoint::not_ect; ///< what the IP header said (RFC 3168 5)
     std::uint32_t payload_size = 0;
     wire::tcp_options options;    ///< tcp_options::parse() straight into here
 
     bool has(tcp_flags any_of) const noexcept { return wire::has(flags, any_of); }
+    bool congestion_seen() const noexcept { return ecn == wire::ecn_codepoint::ce; }
     /// SEG.LEN: payload and the two flags that take a number each (RFC 9293 3.4).
     std::uint32_t length() const noexcept {
         return payload_size + (has(tcp_flags::syn) ? 1u : 0u) + (has(tcp_flags::fin) ? 1u : 0u);

@@ -26,7 +26,7 @@ namespace {
 } // namespace
 
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
-    if (arrived.congestion_seen) [[unlikely]] ++c_.count->congestion_marks;
+    if (arrived.congestion_seen()) [[unlikely]] ++c_.count->congestion_marks;
     if (is_plain(c_, arrived)) [[likely]] {
         const plain_arrival seg{arrived.seq, arrived.ack, arrived.options.timestamp_value, arrived.payload_size, arrived.window,
                                 c_.timestamps};
@@ -37,7 +37,11 @@ event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buff
 
 event tcb::on_timer(time_point now) noexcept { return on_expiry(c_, now); }
 
-bool tcb::next_segment(time_point now, outgoing_segment& out) noexcept { return next_output(c_, now, out); }
+bool tcb::next_segment(time_point now, outgoing_segment& out) noexcept {
+    if (!next_output(c_, now, out)) return false;
+    if (c_.ecn.accurate != nullptr) [[unlikely]] finish_accurate(c_, out);
+    return true;
+}
 
 void tcb::copy_payload(std::uint32_t offset, std::uint32_t size, std::byte* destination) const noexcept {
     c_.sending.queue.copy(c_.sending.queue.first() + offset, size, destination);
@@ -79,6 +83,7 @@ connection_info tcb::info() const noexcept {
         .timestamps = c_.timestamps,
         .sack = s.sack,
         .ecn = c_.ecn.on,
+        .accurate_ecn = c_.ecn.accurate != nullptr,
         .scaling = c_.scaling,
         .data_in_syn = c_.fast_open.data_acked,
         .recovering = s.repair.phase != recovery_phase::open,

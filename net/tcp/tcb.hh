@@ -44,6 +44,7 @@ struct cookie_open {
     bool timestamps = false;
     std::uint8_t window_scale = no_window_scale;
     std::uint32_t peer_timestamp = 0; ///< TSval of the ACK
+    bool accurate_ecn = false;       ///< the SYN-ACK agreed to AccECN, and the ACK says that it was asked for (RFC 9768 5.1)
 };
 
 class tcb {

@@ -5,9 +5,9 @@
 namespace corewire::wire {
 
 std::string to_string(tcp_flags flags) {
-    static constexpr const char* names[] = {"FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"};
+    static constexpr const char* names[] = {"FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE"};
     std::string out;
-    for (unsigned bit = 0; bit < 8; ++bit) {
+    for (unsigned bit = 0; bit < 9; ++bit) {
         if (!has(flags, static_cast<tcp_flags>(1u << bit))) continue;
         if (!out.empty()) out += '|';
         out += names[bit];

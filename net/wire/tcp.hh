@@ -5,7 +5,7 @@
 //     |          source port          |   destination port    |
 //     |                    sequence number                    |
 //     |                 acknowledgment number                 |
-//     | offset | rsv  |     flags     |        window         |
+//     | offset |rsv|      flags       |        window         |
 //     |           checksum            |    urgent pointer     |
 //     |                 options, 0 to 40 bytes                |
 #pragma once
@@ -24,7 +24,7 @@
 namespace corewire::wire {
 
 /// The control bits, as they stand in the header. A set: tcp_flags::syn | tcp_flags::ack.
-enum class tcp_flags : std::uint8_t {
+enum class tcp_flags : std::uint16_t {
     none = 0,
     fin = 0x01,
     syn = 0x02,
@@ -34,14 +34,15 @@ enum class tcp_flags : std::uint8_t {
     urg = 0x20,
     ece = 0x40, ///< RFC 3168
     cwr = 0x80, ///< RFC 3168
+    ae = 0x100, ///< RFC 9768; ECN-nonce's NS of old
 };
 constexpr tcp_flags operator|(tcp_flags a, tcp_flags b) noexcept {
-    return static_cast<tcp_flags>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
+    return static_cast<tcp_flags>(static_cast<std::uint16_t>(a) | static_cast<std::uint16_t>(b));
 }
 constexpr tcp_flags operator&(tcp_flags a, tcp_flags b) noexcept {
-    return static_cast<tcp_flags>(static_cast<std::uint8_t>(a) & static_cast<std::uint8_t>(b));
+    return static_cast<tcp_flags>(static_cast<std::uint16_t>(a) & static_cast<std::uint16_t>(b));
 }
-constexpr tcp_flags operator~(tcp_flags a) noexcept { return static_cast<tcp_flags>(~static_cast<std::uint8_t>(a)); }
+constexpr tcp_flags operator~(tcp_flags a) noexcept { return static_cast<tcp_flags>(~static_cast<unsigned>(a) & 0x1ffu); }
 constexpr tcp_flags& operator|=(tcp_flags& a, tcp_flags b) noexcept { return a = a | b; }
 constexpr tcp_flags& operator&=(tcp_flags& a, tcp_flags b) noexcept { return a = a & b; }
 /// Whether `set` has any of the bits in `any_of`.
@@ -71,8 +72,8 @@ public:
     std::uint16_t destination_port() const noexcept { return load_be16(segment_.data() + 2); }
     std::uint32_t sequence() const noexcept { return load_be32(segment_.data() + 4); }
     std::uint32_t acknowledgment() const noexcept { return load_be32(segment_.data() + 8); }
-    tcp_flags flags() const noexcept { return static_cast<tcp_flags>(load_u8(segment_.data() + 13)); }
-    std::uint8_t reserved() const noexcept { return load_u8(segment_.data() + 12) & 0xf; } ///< to be ignored
+    tcp_flags flags() const noexcept { return static_cast<tcp_flags>(load_be16(segment_.data() + 12) & 0x1ff); }
+    std::uint8_t reserved() const noexcept { return load_u8(segment_.data() + 12) & 0xe; } ///< to be ignored
     std::uint16_t window() const noexcept { return load_be16(segment_.data() + 14); }      ///< not yet scaled
     std::uint16_t checksum() const noexcept { return load_be16(segment_.data() + 16); }
     std::uint16_t urgent_pointer() const noexcept { return load_be16(segment_.data() + 18); }

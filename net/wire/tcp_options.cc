@@ -17,7 +17,20 @@ enum kind : std::uint8_t {
     kind_timestamps = 8,
     kind_user_timeout = 28,
     kind_fast_open = 34,
+    kind_accurate_ecn_0 = 172,
+    kind_accurate_ecn_1 = 174,
 };
+
+/// RFC 9768 3.2.3: whole fields that fit count, whatever the length.
+accurate_ecn_option accurate_ecn_of(std::uint8_t kind, byte_span data) noexcept {
+    const auto fields = static_cast<std::uint8_t>(std::min<std::size_t>(data.size() / 3, 3));
+    accurate_ecn_option o{.order_1 = kind == kind_accurate_ecn_1, .fields = fields};
+    for (unsigned i = 0; i < fields; ++i) {
+        const std::byte* const at = data.data() + 3 * i;
+        o.bytes[i] = std::uint32_t{load_be16(at)} << 8 | load_u8(at + 2);
+    }
+    return o;
+}
 
 /// One option, `data` being what follows its kind and length. A length that isn't the kind's leaves `out` as it is.
 void take_option(std::uint8_t kind, byte_span data, tcp_options& out) noexcept {
@@ -49,6 +62,8 @@ void take_option(std::uint8_t kind, byte_span data, tcp_options& out) noexcept {
         // RFC 7413 4.1.1: empty, or an even number of bytes from 4 to 16; else the option is ignored.
         if (data.empty() || (data.size() >= 4 && data.size() <= 16 && data.size() % 2 == 0)) out.set_fast_open(data);
         break;
+    case kind_accurate_ecn_0:
+    case kind_accurate_ecn_1: out.set_accurate_ecn(accurate_ecn_of(kind, data)); break;
     default:
         break; // RFC 9293 3.1 (MUST-6): an option of unknown kind is ignored without error
     }
@@ -120,6 +135,7 @@ public:
         u8(2u + o.cookie_size);
         bytes(o.fast_open_cookie());
     }
+    void accurate_ecn(const tcp_options& o) noexcept { size_ += o.accurate_ecn.emit(out_ + size_); }
     void user_timeout(const tcp_options& o) noexcept {
         u8(kind_user_timeout);
         u8(4);
@@ -141,6 +157,13 @@ bool user_timeout_fits(const writer& w, const tcp_options& o) noexcept {
     return o.has_user_timeout() && w.size() + 4 <= tcp_options::max_size;
 }
 
+/// AccECN's counters give way to the others: in front of the window scale where it has room beside all that may come, else at the end.
+bool accurate_ecn_is_early(const tcp_options& o) noexcept { return o.has_accurate_ecn() && !o.has_fast_open() && !o.has_sack(); }
+void late_accurate_ecn(writer& w, const tcp_options& o) noexcept {
+    if (!o.has_accurate_ecn() || accurate_ecn_is_early(o)) return;
+    if (w.size() + accurate_ecn_option::size_of(o.accurate_ecn.fields) <= tcp_options::max_size) w.accurate_ecn(o);
+}
+
 void write_linux(writer& w, const tcp_options& o) noexcept {
     if (o.has_mss()) w.mss(o);
     if (o.has_sack_permitted()) {
@@ -151,12 +174,14 @@ void write_linux(writer& w, const tcp_options& o) noexcept {
         w.align(2);
         w.timestamps(o);
     }
+    if (accurate_ecn_is_early(o)) w.accurate_ecn(o);
     if (o.has_window_scale()) {
         w.align(1);
         w.window_scale(o);
     }
     if (o.has_sack()) w.sack(o, reserve_behind_sack(o));
     if (o.has_fast_open()) w.fast_open(o);
+    late_accurate_ecn(w, o);
     if (user_timeout_fits(w, o)) w.user_timeout(o);
     w.align(0);
 }
@@ -173,13 +198,24 @@ void write_freebsd(writer& w, const tcp_options& o) noexcept {
         w.timestamps(o);
     }
     if (o.has_sack()) w.sack(o, reserve_behind_sack(o));
+    if (accurate_ecn_is_early(o)) w.accurate_ecn(o);
     if (o.has_fast_open()) w.fast_open(o);
+    late_accurate_ecn(w, o);
     if (user_timeout_fits(w, o)) w.user_timeout(o);
     while (w.size() % 4 != 0)
         w.u8(kind_end);
 }
 
 } // namespace
+
+std::size_t accurate_ecn_option::emit(std::byte* out) const noexcept {
+    store_be16(out, static_cast<std::uint16_t>((order_1 ? kind_accurate_ecn_1 : kind_accurate_ecn_0) << 8 | size_of(fields)));
+    for (unsigned i = 0; i < fields; ++i) {
+        store_be16(out + 2 + 3 * i, static_cast<std::uint16_t>(bytes[i] >> 8));
+        store_u8(out + 4 + 3 * i, static_cast<std::uint8_t>(bytes[i]));
+    }
+    return size_of(fields);
+}
 
 void tcp_options::set_fast_open(byte_span bytes) noexcept {
     CW_ASSERT(bytes.empty() || (bytes.size() >= 4 && bytes.size() <= max_cookie_size && bytes.size() % 2 == 0),
@@ -227,6 +263,7 @@ bool operator==(const tcp_options& a, const tcp_options& b) noexcept {
            same(tcp_option_set::sack, a.sack_count == b.sack_count &&
                                           std::equal(a.sack.begin(), a.sack.begin() + a.sack_count, b.sack.begin())) &&
            same(tcp_option_set::user_timeout, a.user_timeout == b.user_timeout) &&
+           same(tcp_option_set::accurate_ecn, a.accurate_ecn == b.accurate_ecn) &&
            same(tcp_option_set::fast_open, std::ranges::equal(a.fast_open_cookie(), b.fast_open_cookie()));
 }
 

@@ -1,5 +1,5 @@
 // The options of a TCP header: MSS (RFC 9293 3.7.1), window scale and timestamps (RFC 7323), SACK (RFC 2018),
-// the Fast Open cookie (RFC 7413), user timeout (RFC 5482).
+// the Fast Open cookie (RFC 7413), user timeout (RFC 5482), AccECN's byte counters (RFC 9768).
 // A plain value of a fixed size, at most four SACK blocks and one cookie; owned by whoever handles the segment.
 #pragma once
 
@@ -24,6 +24,7 @@ enum class tcp_option_set : std::uint8_t {
     sack = 1 << 4,
     fast_open = 1 << 5,
     user_timeout = 1 << 6,
+    accurate_ecn = 1 << 7,
 };
 constexpr tcp_option_set operator|(tcp_option_set a, tcp_option_set b) noexcept {
     return static_cast<tcp_option_set>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));
@@ -44,10 +45,28 @@ struct sack_block {
     friend bool operator==(const sack_block&, const sack_block&) = default;
 };
 
+/// AccECN0 or AccECN1 (RFC 9768 3.2.3): echoes of how many bytes came with which mark, modulo 2^24.
+struct accurate_ecn_option {
+    bool order_1 = false;                    ///< kind 174, EE1B first; else kind 172, EE0B first. ECEB stands in the middle
+    std::uint8_t fields = 0;                 ///< 0 to 3: so many are there, from the front
+    std::array<std::uint32_t, 3> bytes{};    ///< in their order
+
+    static constexpr std::size_t size_of(unsigned fields) noexcept { return 2 + 3 * std::size_t{fields}; }
+    bool has_e0b() const noexcept { return fields > (order_1 ? 2 : 0); }
+    bool has_ceb() const noexcept { return fields > 1; }
+    bool has_e1b() const noexcept { return fields > (order_1 ? 0 : 2); }
+    std::uint32_t e0b() const noexcept { return bytes[order_1 ? 2 : 0]; }
+    std::uint32_t ceb() const noexcept { return bytes[1]; }
+    std::uint32_t e1b() const noexcept { return bytes[order_1 ? 0 : 2]; }
+    /// Writes size_of(fields) bytes; returns that.
+    std::size_t emit(std::byte* out) const noexcept;
+    friend bool operator==(const accurate_ecn_option&, const accurate_ecn_option&) = default;
+};
+
 /// The order in which emit() writes. Peers don't care; fingerprints and conformance scripts do.
 /// (Not named plain `linux`: compilers in GNU mode define that as a macro.)
 enum class option_order : std::uint8_t {
-    linux_kernel, ///< MSS, SACK permitted, timestamps, NOP, window scale, SACK, fast open, user timeout; padded with NOPs
+    linux_kernel, ///< MSS, SACK permitted, timestamps, AccECN, NOP, window scale, SACK, fast open, user timeout; padded with NOPs
     freebsd,      ///< MSS, NOP, window scale, SACK permitted, timestamps, SACK, fast open, user timeout; padded with end-of-list
 };
 
@@ -68,6 +87,7 @@ struct tcp_options {
     std::uint16_t user_timeout = 0;                ///< as on the wire: the highest bit says minutes, else seconds (RFC 5482 3)
     std::array<sack_block, max_sack_blocks> sack{};
     std::array<std::byte, max_cookie_size> cookie{};
+    accurate_ecn_option accurate_ecn;
 
     bool has(tcp_option_set any_of) const noexcept { return wire::has(present, any_of); }
     bool has_mss() const noexcept { return has(tcp_option_set::mss); }
@@ -76,6 +96,7 @@ struct tcp_options {
     bool has_timestamps() const noexcept { return has(tcp_option_set::timestamps); }
     bool has_sack() const noexcept { return has(tcp_option_set::sack); }
     bool has_user_timeout() const noexcept { return has(tcp_option_set::user_timeout); }
+    bool has_accurate_ecn() const noexcept { return has(tcp_option_set::accurate_ecn); }
     bool has_fast_open() const noexcept { return has(tcp_option_set::fast_open); }
     byte_span fast_open_cookie() const noexcept { return byte_span(cookie).first(cookie_size); }
 
@@ -104,6 +125,10 @@ struct tcp_options {
     void set_user_timeout(std::uint16_t field) noexcept {
         present |= tcp_option_set::user_timeout;
         user_timeout = field;
+    }
+    void set_accurate_ecn(const accurate_ecn_option& counters) noexcept {
+        present |= tcp_option_set::accurate_ecn;
+        accurate_ecn = counters;
     }
     /// An empty cookie asks for one. Asserts an even size of 4 to 16 bytes otherwise (RFC 7413 4.1.1).
     void set_fast_open(byte_span bytes) noexcept;

@@ -95,6 +95,8 @@ private:
         p.sack = a & 2;
         p.window_scaling = a & 4;
         p.ecn = a & 8;
+        p.accurate_ecn = (a & 8) && (b & 64);
+        if (a & 16) p.mtu_probing = tcp::path_probing::always;
         p.no_delay = a & 16;
         p.keepalive = a & 32;
         p.tail_loss_probe = a & 64;
@@ -119,7 +121,7 @@ private:
         if (kind < 128) { // what the connection expects
             if (tcb_ && tcb_->uses_timestamps()) s.options.set_timestamps(stamp_ += kind & 3, in_.byte());
         } else {
-            s.congestion_seen = kind & 1;
+            s.ecn = static_cast<wire::ecn_codepoint>(kind & 3);
             // As in a frame: the wire's own parser takes them, or the segment is dropped before it comes here.
             if (wire::tcp_options::parse(in_.bytes(kind % 41), s.options) != wire::parse_error::none) s.options.clear();
         }
@@ -130,7 +132,7 @@ private:
     tcp::tcp_flags choose_flags() {
         using enum tcp::tcp_flags;
         const std::uint8_t b = in_.byte();
-        if (b >= 248) return static_cast<tcp::tcp_flags>(in_.byte());
+        if (b >= 248) return static_cast<tcp::tcp_flags>(in_.byte() | (b & 1u) << 8);
         if (tcb_->state() == tcp::tcp_state::syn_sent) return b < 200 ? syn | ack : syn;
         if (b < 225) return b & 1 ? ack | psh : ack;
         if (b < 235) return ack | ece;
@@ -251,7 +253,8 @@ private:
                 tcp::outgoing_segment out;
                 if (!tcb_->next_segment(now_, out)) break;
                 CW_ASSERT(out.option_size <= 40 && out.option_size % 4 == 0, "options that are no header's");
-                CW_ASSERT(out.payload_size <= tcb_->segment_payload(), "a segment that is too large");
+                CW_ASSERT(out.payload_size <= std::max<std::uint32_t>(tcb_->segment_payload(), tcb_->options().mss), // or a path probe
+                          "a segment that is too large");
                 if (out.payload_size != 0) {
                     std::byte bytes[65'536];
                     tcb_->copy_payload(out.payload_offset, out.payload_size, bytes);

@@ -26,7 +26,14 @@ segment_text segment_text::parse(const std::string& text) {
         else if (key == "fo") { std::uint32_t v; in >> v; t.fast_open = v; }
         else if (key == "uto") { std::uint32_t v; in >> v; t.user_timeout = v; }
         else if (key == "sackok") t.sack_permitted = true;
-        else if (key == "ce") t.congestion_seen = true;
+        else if (key == "ce") t.ecn = wire::ecn_codepoint::ce;
+        else if (key == "ect0") t.ecn = wire::ecn_codepoint::ect_0;
+        else if (key == "ect1") t.ecn = wire::ecn_codepoint::ect_1;
+        else if (key == "acc0" || key == "acc1") {
+            wire::accurate_ecn_option o{.order_1 = key == "acc1", .fields = 3};
+            in >> o.bytes[0] >> o.bytes[1] >> o.bytes[2];
+            t.accurate_ecn = o;
+        }
         else if (key == "nots") t.no_timestamps = true;
         else if (key == "ts") { std::uint32_t v, e; in >> v >> e; t.timestamps = {v, e}; }
         else if (key == "sack") {
@@ -95,10 +102,10 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
     if (t.ack) s.ack = iss_ + static_cast<std::uint32_t>(*t.ack);
     s.window = static_cast<std::uint16_t>(t.window.value_or(last_window_));
     s.payload_size = t.payload();
-    s.congestion_seen = t.congestion_seen;
+    s.ecn = t.ecn;
     const std::pair<char, tcp_flags> letters[] = {{'S', tcp_flags::syn}, {'F', tcp_flags::fin}, {'R', tcp_flags::rst},
                                                   {'P', tcp_flags::psh}, {'A', tcp_flags::ack}, {'U', tcp_flags::urg},
-                                                  {'E', tcp_flags::ece}, {'C', tcp_flags::cwr}};
+                                                  {'E', tcp_flags::ece}, {'C', tcp_flags::cwr}, {'N', tcp_flags::ae}};
     for (const auto& [letter, bit] : letters) {
         if (t.has(letter)) s.flags |= bit;
     }
@@ -109,6 +116,7 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
         const std::vector<std::byte> cookie(*t.fast_open == 0 ? 0 : 8, static_cast<std::byte>(*t.fast_open));
         s.options.set_fast_open(cookie);
     }
+    if (t.accurate_ecn) s.options.set_accurate_ecn(*t.accurate_ecn);
     if (t.user_timeout) s.options.set_user_timeout(static_cast<std::uint16_t>(*t.user_timeout));
     if (t.timestamps) {
         s.options.set_timestamps(t.timestamps->first, t.timestamps->second);

@@ -75,6 +75,7 @@ verdict check_sequence(control_block& c, arrival& a) noexcept {
         ++c.count->duplicates;
         r.note_duplicate(a.seq, a.seq + a.size);
     }
+    if (a.syn && a.seg.has(tcp_flags::ack) && a.seg.seq == c.irs && c.ecn.accurate != nullptr && !c.passive) note_repeated_answer(c, a.seg);
     if (may_answer_again(c, a)) {
         r.acks.acknowledge_now();
         c.output_wanted = true;

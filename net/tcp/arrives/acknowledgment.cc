@@ -18,6 +18,7 @@ verdict complete_handshake(control_block& c, arrival& a) noexcept {
         return verdict::finished;
     }
     establish(c, a);
+    if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, true);
     return verdict::go_on;
 }
 
@@ -60,16 +61,21 @@ bool is_duplicate(const control_block& c, const arrival& a, bool window_changed)
     return c.sending.next != c.sending.una && a.seg.length() == 0 && a.seg.ack == c.sending.una && !window_changed;
 }
 
-/// RFC 3168 6.1.2: congestion was met; at most one reduction a window, and none beside a recovery.
+/// RFC 3168 6.1.2.
 void on_echo(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
     s.marked = a.seg.ack > s.una ? a.seg.ack - s.una : 0;
-    if (a.seg.ack < c.ecn.reduced_until || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return;
-    ++c.count->mark_reductions;
-    s.congestion->remember();
-    s.congestion->on_mark(a.now, s.next - s.una);
-    c.ecn.reduced_until = s.next;
-    c.ecn.tell_reduced = true;
+    if (reduce_for_mark(c, a.now, a.seg.ack)) c.ecn.tell_reduced = true;
+}
+
+/// What ECN has to say: of the segment itself, and of those that it acknowledges.
+void take_ecn(control_block& c, const arrival& a, const delivery& d) noexcept {
+    if (c.ecn.accurate != nullptr) {
+        count_arrival(c, a);
+        if (!std::exchange(c.ecn.handshake_settled, false)) take_feedback(c, a, d);
+    } else if (a.seg.has(tcp_flags::ece)) {
+        on_echo(c, a);
+    }
 }
 
 /// Our FIN has been acknowledged: the arrows of figure 5.
@@ -93,6 +99,22 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
 
 } // namespace
 
+bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept {
+    sender& s = c.sending;
+    if (ack < c.ecn.reduced_until || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return false;
+    ++c.count->mark_reductions;
+    s.congestion->remember();
+    s.congestion->on_mark(now, s.next - s.una);
+    c.ecn.reduced_until = s.next;
+    return true;
+}
+
+void reduce_for_mark(control_block& c, time_point now) noexcept {
+    ++c.count->mark_reductions;
+    c.sending.congestion->on_mark(now, c.sending.congestion->cwnd());
+    c.ecn.reduced_until = c.sending.next;
+}
+
 verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::finished;
     if (complete_handshake(c, a) == verdict::finished) return verdict::finished;
@@ -101,7 +123,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     delivery arrived = expected_delivery(c, a.now);
     const bool news = take_sack_blocks(c, a.seg, arrived);
-    if (c.ecn.on && a.seg.has(tcp_flags::ece)) on_echo(c, a);
+    if (c.ecn.on) take_ecn(c, a, arrived);
     if (a.seg.ack > s.una) {
         update_window(c, a);
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);

@@ -28,18 +28,18 @@ void take_mark(control_block& c, const segment& seg) noexcept {
     ecn_state& e = c.ecn;
     receiver& r = c.receiving;
     if (e.exact) {
-        if (seg.congestion_seen == e.echo) return;
+        if (seg.congestion_seen() == e.echo) return;
         if (r.acks.pending() && !r.acks.now()) {
             e.old_ack_wanted = true;
             e.old_ack = r.next;
             e.old_echo = e.echo;
         }
-        e.echo = seg.congestion_seen;
+        e.echo = seg.congestion_seen();
         r.acks.acknowledge_now();
         return;
     }
     if (seg.has(tcp_flags::cwr)) e.echo = false;
-    if (!seg.congestion_seen) return;
+    if (!seg.congestion_seen()) return;
     e.echo = true;
     r.acks.acknowledge_now();
 }
@@ -65,7 +65,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (a.size == 0) return verdict::go_on;
     receiver& r = c.receiving;
     c.output_wanted = true;
-    if (c.ecn.on) take_mark(c, a.seg);
+    if (c.ecn.on && c.ecn.accurate == nullptr) take_mark(c, a.seg);
     if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
         c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};

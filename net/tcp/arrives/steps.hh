@@ -44,6 +44,11 @@ void heed_user_timeout(control_block& c, std::uint16_t field) noexcept;
 void tell_user_timeout(control_block& c) noexcept;
 /// Both ends have agreed on ECN.
 void begin_ecn(control_block& c) noexcept;
+/// ECN: packets up to `ack` met congestion. At most one reduction a window, and none beside a recovery
+/// (RFC 3168 6.1.2); true if it was one.
+bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept;
+/// The same for a mark on the handshake, when it is over.
+void reduce_for_mark(control_block& c, time_point now) noexcept;
 /// SYN-SENT or SYN-RECEIVED is over.
 void establish(control_block& c, arrival& a) noexcept;
 

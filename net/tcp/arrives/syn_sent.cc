@@ -41,15 +41,17 @@ verdict take_syn(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) {
         c.move(transition::syn_received);
         c.syn_wanted = c.output_wanted = true; // SYN-ACK
+        if (c.options.accurate_ecn) answer_ecn_offer(c, a.seg); // RFC 9768 3.1.2: simultaneous open
         return verdict::finished;
     }
-    if (c.ecn.offered && a.seg.has(tcp_flags::ece) && !a.seg.has(tcp_flags::cwr)) begin_ecn(c); // RFC 3168 6.1.1
+    take_ecn_answer(c, a.seg);
     a.seq = a.seg.seq + 1;
     a.syn = false;
     c.fast_open.peer_mss = a.seg.options.has_mss() ? a.seg.options.mss : std::uint16_t{536};
     c.fast_open.answered = c.fast_open.asked && a.seg.options.has_fast_open() && a.seg.options.cookie_size != 0;
     if (c.fast_open.answered) c.fast_open.cookie = fast_open_cookie::of(a.seg.options.fast_open_cookie());
     establish(c, a);
+    if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, false);
     c.receiving.acks.acknowledge_now();
     c.output_wanted = true;
     return verdict::go_on;

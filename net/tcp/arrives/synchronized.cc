@@ -26,6 +26,11 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
     }
     ++c.count->handshake_repeats;
     if (!a.seg.has(tcp_flags::ack)) {
+        if (!accept_repeated_offer(c, a.seg)) { // RFC 9768 3.1.5: nobody could tell which of the two counts
+            c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = c.receiving.next};
+            a.events |= die(c, std::errc::connection_reset, event::reset);
+            return verdict::finished;
+        }
         c.syn_wanted = c.syn_resent = c.output_wanted = true;
         return verdict::finished;
     }

@@ -8,10 +8,12 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
     receiver& r = c.receiving;
     const std::uint32_t size = sack_option_size(c);
     if (size == 0) return;
+    const std::uint32_t left = static_cast<std::uint32_t>(wire::tcp_options::max_size) - out.option_size; // AccECN's stand before it
+    if (left < 12) return;
+    const std::uint32_t room = (std::min(size, left) - 4) / 8;
     sack_block blocks[4];
     std::uint32_t count = 0;
     if (r.has_duplicate) blocks[count++] = r.duplicate;
-    const std::uint32_t room = (size - 4) / 8;
     count += r.ahead.report(blocks + count, room - count);
     r.has_duplicate = false;
     std::byte* p = out.options.data() + out.option_size;
@@ -45,6 +47,9 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     }
     // A SYN or SYN-ACK that goes unanswered is repeated without: some middleboxes drop what they do not know (RFC 7413 4.2.1, 7.1).
     if ((answer ? fast.give_cookie : fast.asked) && !c.syn_resent) o.set_fast_open(fast.cookie.bytes());
+    if (answer && c.ecn.accurate != nullptr && !c.syn_resent && !fast.give_cookie) { // RFC 9768 3.2.3.2.1
+        o.set_accurate_ecn({.order_1 = p.like_linux(), .fields = 3, .bytes = {1, 0, 1}});
+    }
     if (p.advertised_user_timeout > duration{0}) o.set_user_timeout(user_timeout_field(p.advertised_user_timeout));
     if (answer ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.largest_window()));
     return o;
@@ -64,13 +69,7 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept 
     receiver& r = c.receiving;
     out.seq = c.sending.una;
     out.flags = answer ? tcp_flags::syn | tcp_flags::ack : tcp_flags::syn;
-    // RFC 3168 6.1.1; a SYN that goes unanswered is repeated without, since some middleboxes drop it (6.1.1.1).
-    if (!answer) {
-        c.ecn.offered = c.options.ecn && !c.syn_resent;
-        if (c.ecn.offered) out.flags |= tcp_flags::ece | tcp_flags::cwr;
-    } else if (c.ecn.on) {
-        out.flags |= tcp_flags::ece;
-    }
+    out.flags |= ecn_setup_flags(c);
     out.ack = answer ? r.next : seq_number(0);
     out.window = answer ? r.window.advertise_unscaled(r.next, first_window_unit(c))
                         : receive_window::unscaled(c.options.receive_buffer, first_window_unit(c));

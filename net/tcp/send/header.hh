@@ -9,19 +9,28 @@ namespace corewire::tcp {
 
 inline constexpr std::uint32_t timestamp_prefix = 0x0101080a; ///< NOP NOP kind 8 length 10 (RFC 7323 appendix A)
 
+/// AccECN's counters have changed: a SACK block less, so that there is room to say so (RFC 9768 3.2.3.3). Linux's habit: blocks first.
+inline bool leaves_room_for_counters(const control_block& c) noexcept {
+    const accurate_ecn* e = c.ecn.accurate.get();
+    return e != nullptr && e->options_out && !c.options.like_linux() && !e->received.same_bytes(e->told);
+}
+
 /// Bytes of SACK option that the next segment carries beside the usual options.
 inline std::uint32_t sack_option_size(const control_block& c) noexcept {
     const receiver& r = c.receiving;
     if (!r.has_duplicate && r.ahead.empty()) [[likely]] return 0;
     if (!r.sack) return 0;
-    const std::uint32_t most = c.timestamps ? 3 : 4;
+    std::uint32_t most = c.timestamps ? 3 : 4;
+    if (leaves_room_for_counters(c)) --most;
     const std::uint32_t blocks = std::min(most, r.ahead.ranges() + (r.has_duplicate ? 1u : 0u));
     return 4 + 8 * blocks;
 }
 
 /// Largest payload beside all the options of the next segment (RFC 9293 3.7.1, MUST-16).
 inline std::uint32_t payload_limit(const control_block& c) noexcept {
-    return c.sending.payload_limit - sack_option_size(c);
+    const std::uint32_t limit = c.sending.payload_limit - sack_option_size(c);
+    if (c.ecn.accurate != nullptr) [[unlikely]] return limit - accurate_option_size(c, true);
+    return limit;
 }
 
 /// D-SACK first, then the ranges beyond the gap (RFC 2018 4, RFC 2883 4).
@@ -43,6 +52,7 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept;
         store_be32(out.options.data() + 8, r.timestamps.recent());
         out.option_size = 12;
     }
+    if (c.ecn.accurate != nullptr) [[unlikely]] append_accurate(c, out, with_data);
     if (r.has_duplicate || !r.ahead.empty()) [[unlikely]] append_sack(c, out);
     r.acks.on_sent(r.next, with_data);
 }

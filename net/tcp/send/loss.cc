@@ -289,6 +289,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         const event e = count_attempt(c, now, retry_limit(c));
         if (has(e, event::timed_out)) return e;
         path = suspect_path(c, now, doubts_path(c, now));
+        if (c.ecn.accurate != nullptr) suspect_options(c);
         const bool first = s.repair.phase != recovery_phase::timeout;
         const undo_state doubts = s.repair.undo;
         if (first) s.congestion->remember();

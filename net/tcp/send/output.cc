@@ -317,6 +317,7 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
 bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.ecn.old_ack_wanted) return false;
     c.ecn.old_ack_wanted = false;
+    if (c.ecn.accurate != nullptr) return emit_ack(c, now, out); // RFC 9768 3.2.2.1: how the SYN-ACK came, before any data
     fill_header(c, now, out, false);
     c.receiving.acks.acknowledge_now(); // the newer one follows
     out.seq = c.sending.next;

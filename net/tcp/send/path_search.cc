@@ -1,5 +1,6 @@
 #include <corewire/net/tcp/send/path_search.hh>
 
+#include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/loss.hh>
 
 namespace corewire::tcp {
@@ -113,7 +114,8 @@ probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) 
         return probe_plan::none;
     }
     const std::uint16_t size = next_size(p, c.options);
-    payload = size - option_bytes(c);
+    payload = size - option_bytes(c) - (s.payload_limit - payload_limit(c));
+    p.wanted = size;
     const std::uint32_t needed = payload + followers * s.payload_limit;
     if (s.queue.end() - s.next < needed || s.fin_sent() || s.window < needed) return probe_plan::none;
     if (s.usable_window() < static_cast<std::int32_t>(needed)) return probe_plan::wait_window;
@@ -126,7 +128,7 @@ void probe_sent(control_block& c, seq_number start, seq_number end) noexcept {
     path_search& p = *c.sending.path;
     p.start = start;
     p.end = end;
-    p.probe = static_cast<std::uint16_t>((end - start) + option_bytes(c));
+    p.probe = p.wanted;
     c.predictable = false;
     ++c.count->path_probes;
 }

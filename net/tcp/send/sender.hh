@@ -24,6 +24,7 @@ struct path_search {
     std::uint16_t high = 0;        ///< larger ones are not tried
     std::uint16_t ceiling = 0;     ///< what the handshake has agreed on
     std::uint16_t probe = 0;       ///< the one that is out; 0: none
+    std::uint16_t wanted = 0;      ///< the size that plan_probe() found
     std::uint16_t report = 0;      ///< what ICMP claims
     std::uint8_t misses = 0;       ///< probes of this size of which nothing was learnt
     bool halving = false;          ///< the largest was tried

@@ -143,8 +143,11 @@ BOOST_AUTO_TEST_CASE(congestion_control_is_chosen_by_name) {
     const parsed p = parse("--congestion dctcp --ecn --net wire");
     BOOST_TEST(p.refusal == "");
     BOOST_TEST((p.options.congestion == congestion_algorithm::dctcp));
-    BOOST_TEST(p.options.ecn);
-    BOOST_TEST(!parse("").options.ecn);
+    BOOST_TEST((p.options.ecn == ecn_mode::classic));
+    BOOST_TEST((parse("").options.ecn == ecn_mode::off));
+    BOOST_TEST((parse("--ecn classic").options.ecn == ecn_mode::classic));
+    BOOST_TEST((parse("--ecn accurate").options.ecn == ecn_mode::accurate));
+    CHECK_REFUSED("--ecn exact", "--ecn: 'exact' is none of classic, accurate");
     BOOST_TEST((parse("--congestion bbr --net wire").options.congestion == congestion_algorithm::bbr));
     CHECK_REFUSED("--congestion vegas", "--congestion: 'vegas' is none of cubic, newreno, dctcp, bbr");
     CHECK_REFUSED("--net kernel --ecn", "--ecn is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_ecn=1`");

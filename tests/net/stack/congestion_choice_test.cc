@@ -22,6 +22,15 @@ struct ecn_world : stack_world {
     ecn_world() : stack_world({.vouch_for_checksums = false}, with(tcp::cubic_congestion, true)) {}
 };
 
+stack_config with_accurate_ecn() {
+    stack_config config = with(tcp::dctcp_congestion, false);
+    config.tcp.accurate_ecn = true;
+    return config;
+}
+struct accurate_world : stack_world {
+    accurate_world() : stack_world({.vouch_for_checksums = false}, with_accurate_ecn()) {}
+};
+
 task<> standard_is_the_stacks(world& w) {
     ends both = co_await connected(w);
     BOOST_TEST(both.client.congestion() == "newreno");
@@ -36,6 +45,20 @@ task<> both_say_ecn(world& w) {
     ends both = co_await connected(w);
     BOOST_TEST(both.client.info().ecn);
     BOOST_TEST(both.server.info().ecn);
+}
+
+task<> both_say_accurate_ecn(world& w) {
+    ends both = co_await connected(w);
+    BOOST_TEST((both.client.info().accurate_ecn && both.server.info().accurate_ecn));
+    task_group echoing{"echo"};
+    echoing.spawn(echo(std::move(both.server)));
+    const std::string text(400'000, 'w');
+    std::vector<std::byte> back(text.size());
+    co_await both.client.write(text);
+    const std::size_t got = co_await both.client.read_exactly(back); // options and all
+    BOOST_TEST(got == text.size());
+    both.client.shutdown();
+    co_await echoing.join();
 }
 
 task<> dctcp_brings_ecn(world& w) {
@@ -79,6 +102,7 @@ BOOST_AUTO_TEST_SUITE(congestion_choice)
 
 BOOST_FIXTURE_TEST_CASE(standard_is_what_the_stack_was_told, newreno_world) { run(standard_is_the_stacks(*this)); }
 BOOST_FIXTURE_TEST_CASE(a_stack_that_wants_ecn_agrees_with_another, ecn_world) { run(both_say_ecn(*this)); }
+BOOST_FIXTURE_TEST_CASE(a_stack_that_wants_accurate_ecn_agrees_with_another, accurate_world) { run(both_say_accurate_ecn(*this)); }
 BOOST_FIXTURE_TEST_CASE(a_socket_that_chooses_dctcp_asks_for_ecn, stack_world) { run(dctcp_brings_ecn(*this)); }
 BOOST_FIXTURE_TEST_CASE(a_new_controller_goes_on_from_the_old_ones_window, stack_world) { run(the_window_stays(*this)); }
 

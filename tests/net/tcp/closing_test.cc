@@ -116,6 +116,33 @@ BOOST_AUTO_TEST_CASE(time_wait_lets_a_later_connection_in_and_no_other) { // RFC
     BOOST_TEST(!s.block().may_reuse(s.build(segment_text::parse("A 5000:5000"), nothing)));
 }
 
+BOOST_AUTO_TEST_CASE(time_wait_is_left_by_a_later_timestamp) { // RFC 6191 2, its two lists
+    const auto judge = [](bool stamped_before, const std::string& syn, tcp::personality habits = tcp::personality::standard) {
+        auto p = tcp_script::plain();
+        p.timestamps = true;
+        p.habits = habits;
+        tcp_script s(p);
+        s.connect(std::string("SA 0:0 ack 1 win 65535 mss 1000") + (stamped_before ? " ts 100 0" : ""));
+        s.shutdown();
+        s.expect("FA 1:1");
+        s.receive(std::string("FA 1:1 ack 2") + (stamped_before ? " ts 100 0" : ""));
+        s.drain();
+        s.expect_state(tcp_state::time_wait);
+        buffer nothing;
+        return s.block().may_reuse(s.build(segment_text::parse(syn), nothing));
+    };
+    BOOST_TEST(judge(true, "S -5000:-5000 ts 101 0"));
+    BOOST_TEST(judge(true, "S 5000:5000 ts 100 0"));
+    BOOST_TEST(!judge(true, "S -5000:-5000 ts 100 0"));
+    BOOST_TEST(!judge(true, "S 5000:5000 ts 99 0"));
+    BOOST_TEST(judge(true, "S 5000:5000 nots"));
+    BOOST_TEST(!judge(true, "S -5000:-5000 nots"));
+    BOOST_TEST(judge(false, "S -5000:-5000 ts 1 0")); // no old duplicate has one
+    BOOST_TEST(judge(false, "S 5000:5000 nots"));
+    BOOST_TEST(!judge(false, "S -5000:-5000 nots"));
+    BOOST_TEST(!judge(false, "S -5000:-5000 ts 1 0", tcp::personality::linux_));
+}
+
 BOOST_AUTO_TEST_CASE(abort_sends_a_reset) { // RFC 9293 3.10.5
     tcp_script s;
     s.connect();

@@ -209,6 +209,47 @@ BOOST_AUTO_TEST_CASE(a_known_kind_with_a_strange_length_is_skipped) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(accurate_ecn_counters_of_every_length_and_order) { // RFC 9768 3.2.3
+    const auto read = [](const char* bytes) {
+        tcp_options o;
+        BOOST_TEST(tcp_options::parse(hex(bytes), o) == parse_error::none, bytes);
+        BOOST_TEST(o.has_accurate_ecn(), bytes);
+        return o.accurate_ecn;
+    };
+    using option = accurate_ecn_option;
+    BOOST_TEST((read("ac0b 000001 000203 040506 01") == option{.order_1 = false, .fields = 3, .bytes = {1, 0x203, 0x40506}}));
+    BOOST_TEST((read("ae0b 000001 000203 040506 01") == option{.order_1 = true, .fields = 3, .bytes = {1, 0x203, 0x40506}}));
+    BOOST_TEST((read("ac08 000001 000203") == option{.order_1 = false, .fields = 2, .bytes = {1, 0x203, 0}}));
+    BOOST_TEST((read("ae05 0000ff 010101") == option{.order_1 = true, .fields = 1, .bytes = {0xff, 0, 0}}));
+    BOOST_TEST((read("ac02 0101").fields == 0));
+    BOOST_TEST((read("ac0a 000001 000203 0405 0101").fields == 2)); // whole fields that fit; the rest is padding
+    BOOST_TEST((read("ac0f 000001 000203 040506 0708090a 01").fields == 3));
+    const option zero{.order_1 = false, .fields = 3, .bytes = {10, 20, 30}}, one{.order_1 = true, .fields = 3, .bytes = {10, 20, 30}};
+    BOOST_TEST((zero.e0b() == 10 && zero.ceb() == 20 && zero.e1b() == 30));
+    BOOST_TEST((one.e1b() == 10 && one.ceb() == 20 && one.e0b() == 30));
+    const option cut{.order_1 = true, .fields = 1, .bytes = {1, 0, 0}};
+    BOOST_TEST((cut.has_e1b() && !cut.has_ceb() && !cut.has_e0b()));
+    tcp_options syn_ack; // as many as a SYN-ACK has: nothing is lost
+    syn_ack.set_mss(1460);
+    syn_ack.set_sack_permitted();
+    syn_ack.set_timestamps(1, 2);
+    syn_ack.set_window_scale(7);
+    syn_ack.set_accurate_ecn(zero);
+    for (const auto order : {option_order::linux_kernel, option_order::freebsd}) {
+        byte_vector bytes(tcp_options::max_size);
+        tcp_options back;
+        const std::size_t size = syn_ack.emit(bytes, order);
+        BOOST_TEST(tcp_options::parse(byte_span(bytes).first(size), back) == parse_error::none);
+        BOOST_TEST((back == syn_ack));
+        BOOST_TEST(size == 32u);
+    }
+    syn_ack.set_fast_open(hex("0102030405060708090a0b0c0d0e0f10")); // a cookie comes first, and leaves no room
+    byte_vector bytes(tcp_options::max_size);
+    tcp_options back;
+    BOOST_TEST(tcp_options::parse(byte_span(bytes).first(syn_ack.emit(bytes)), back) == parse_error::none);
+    BOOST_TEST((back.has_fast_open() && !back.has_accurate_ecn()));
+}
+
 BOOST_AUTO_TEST_CASE(edges_of_values) {
     tcp_options o;
     BOOST_REQUIRE(tcp_options::parse(hex("03030f00"), o) == parse_error::none);

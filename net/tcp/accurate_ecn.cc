@@ -1,0 +1,289 @@
+#include <corewire/net/tcp/accurate_ecn.hh>
+
+#include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/send/header.hh>
+
+#include <optional>
+
+namespace corewire::tcp {
+
+namespace {
+
+using wire::ecn_codepoint;
+
+constexpr std::uint32_t counter_mask = 0xffffff; ///< of an option's fields
+constexpr unsigned ace_mask = 7;
+
+void enter(control_block& c, ecn_codepoint handshake) {
+    c.ecn.accurate = std::make_unique<accurate_ecn>();
+    c.ecn.accurate->handshake = handshake;
+    c.ecn.on = true;
+    c.ecn.exact = c.sending.congestion->wants_exact_marks();
+    c.ecn.reduced_until = c.sending.una;
+}
+
+/// RFC 3168 18: a field that we sent as Not-ECT arrived as something else. What is ECN-capable would not be safe on this path.
+void judge_transition(accurate_ecn& e, unsigned ace) noexcept {
+    if (ace == 0b011 || ace == 0b100 || ace == 0b110) e.silent = true;
+}
+
+void ask_for_ack(control_block& c) noexcept {
+    c.receiving.acks.acknowledge_now();
+    c.output_wanted = true;
+}
+
+/// By how much a field of an option has grown; nothing if it went back: an older segment.
+std::uint32_t growth(std::uint32_t field, std::uint32_t known) noexcept {
+    const std::uint32_t d = (field - known) & counter_mask;
+    return d > counter_mask / 2 ? 0 : d;
+}
+
+/// 3.2.3.2.4: the first option's counters are not zero, unless somebody has zeroed them.
+bool was_zeroed(const wire::accurate_ecn_option& o) noexcept {
+    return (o.has_e0b() && o.e0b() == 0) || (o.has_e1b() && o.e1b() == 0);
+}
+
+/// The byte counters of an option, if it is there and believed. True: `marked` bytes are newly reported with CE, and that is sure.
+bool take_option(accurate_ecn& e, const segment& seg, std::uint32_t& marked) noexcept {
+    if (!seg.options.has_accurate_ecn() || !e.options_in) return false;
+    const wire::accurate_ecn_option& o = seg.options.accurate_ecn;
+    if (!e.option_seen && was_zeroed(o)) {
+        e.options_in = false;
+        return false;
+    }
+    e.option_seen = true;
+    if (o.has_e0b()) e.reported.e0b += growth(o.e0b(), e.reported.e0b);
+    if (o.has_e1b()) e.reported.e1b += growth(o.e1b(), e.reported.e1b);
+    marked = o.has_ceb() ? growth(o.ceb(), e.reported.ceb) : 0; // what has changed may not be left out (3.2.3.3)
+    e.reported.ceb += marked;
+    return true;
+}
+
+/// 3.2.2.5.2, appendix A.2: ACE has grown by `delta` modulo 8 while about `packets` were acknowledged.
+std::uint32_t unwrapped(std::uint32_t delta, std::uint32_t packets, bool bytes_known, std::uint32_t marked,
+                        std::uint32_t segment) noexcept {
+    if (packets <= ace_mask) return delta;
+    const std::uint32_t safest = packets - ((packets - delta) & ace_mask);
+    if (!bytes_known) return safest;
+    const std::uint32_t by_bytes = (marked + segment - 1) / segment;
+    return by_bytes <= delta ? delta : std::min(safest, by_bytes - ((by_bytes - delta) & ace_mask));
+}
+
+/// Whether another segment has superseded what this one says (A.1): it brings nothing forward and is no newer.
+bool is_superseded(const control_block& c, const arrival& a, const delivery& d) noexcept {
+    const accurate_ecn& e = *c.ecn.accurate;
+    if (a.seg.ack < c.sending.una) return true;
+    if (a.seg.ack > c.sending.una || d.bytes != 0) return false;
+    if (a.size != 0 && a.seq == c.receiving.next) return false;
+    if (!c.timestamps || !a.seg.options.has_timestamps()) return true;
+    return e.stamped && static_cast<std::int32_t>(a.seg.options.timestamp_value - e.stamp) <= 0;
+}
+
+/// How many fields the next option has, or nothing for none. `room`: bytes.
+std::optional<unsigned> option_fields(const control_block& c, bool with_data, std::uint32_t room) noexcept {
+    const accurate_ecn& e = *c.ecn.accurate;
+    const ecn_counters& now = e.received;
+    const bool changed = !now.same_bytes(e.told);
+    // Linux sends it always, to a peer that sends it too; the RFC's simple scheme is to send it when there is news (3.2.3.3).
+    const bool due = c.options.like_linux() ? e.option_seen : changed || (with_data ? e.owes_data : e.owes_ack);
+    if (!due || !e.options_out) return std::nullopt;
+    const auto fits = [room](unsigned fields) { return (wire::accurate_ecn_option::size_of(fields) + 3) / 4 * 4 <= room; };
+    const ecn_counters fresh;
+    const bool first_only = now.e0b == fresh.e0b && now.e1b != fresh.e1b; // order 1 leads with what has changed
+    const unsigned wanted = c.options.like_linux() ? 3u
+                            : now.e0b != fresh.e0b && now.e1b != fresh.e1b ? 3u
+                            : now.ceb != fresh.ceb                         ? 2u
+                                                                           : 1u;
+    const bool order_1 = c.options.like_linux() || first_only;
+    const bool last_changed = order_1 ? now.e0b != e.told.e0b : now.e1b != e.told.e1b;
+    const bool front_changed = order_1 ? now.e1b != e.told.e1b : now.e0b != e.told.e0b;
+    const unsigned least = last_changed ? 3 : now.ceb != e.told.ceb ? 2 : front_changed ? 1 : 0;
+    unsigned fields = wanted;
+    while (fields > least && !fits(fields)) --fields;
+    if (!fits(fields)) return std::nullopt; // a counter that has changed may not be left out: no option, then
+    return fields;
+}
+
+std::uint32_t room_for_option(const control_block& c) noexcept {
+    const std::uint32_t used = (c.timestamps ? 12u : 0u) + sack_option_size(c);
+    return static_cast<std::uint32_t>(wire::tcp_options::max_size) - used;
+}
+
+} // namespace
+
+// ---- the handshake ----
+
+wire::tcp_flags ecn_setup_flags(control_block& c) noexcept {
+    using enum wire::tcp_flags;
+    const bool answer = c.state == tcp_state::syn_received;
+    const parameters& p = c.options;
+    if (answer) {
+        if (c.ecn.accurate == nullptr) return c.ecn.on ? ece : none;
+        // 3.2.3.2.2: unanswered, it is repeated without the option, and then without the flags, which the peer may take at its word.
+        if (c.sending.attempts < 2) return handshake_flags(c.ecn.accurate->handshake);
+        c.ecn.accurate->silent = true;
+        return none;
+    }
+    if (p.accurate_ecn) { // 3.1.4.1: once more with them, and then without. Never classic ECN's in the same handshake (3.1.5)
+        if (c.sending.attempts > 1) return none;
+        c.ecn.offered_accurate = true;
+        return ae | cwr | ece;
+    }
+    // RFC 3168 6.1.1; a SYN that goes unanswered is repeated without, since some middleboxes drop it (6.1.1.1).
+    c.ecn.offered = p.ecn && !c.syn_resent;
+    return c.ecn.offered ? ece | cwr : none;
+}
+
+void answer_ecn_offer(control_block& c, const segment& syn) noexcept {
+    const unsigned ace = ace_of(syn.flags);
+    if (c.options.accurate_ecn && asks_for_accurate(ace)) return enter(c, syn.ecn);
+    if ((c.options.ecn || c.options.accurate_ecn) && syn.has(tcp_flags::ece) && syn.has(tcp_flags::cwr)) begin_ecn(c);
+}
+
+void take_ecn_answer(control_block& c, const segment& syn_ack) noexcept {
+    const unsigned ace = ace_of(syn_ack.flags);
+    if (!c.ecn.offered_accurate) {
+        if (c.ecn.offered && (ace & 0b011) == 0b001) begin_ecn(c); // RFC 3168 6.1.1
+        return;
+    }
+    if (ace == 0b001) return begin_ecn(c);
+    if (ace == 0 || ace == 0b111) return; // does not speak ECN, or sends back what it got
+    enter(c, syn_ack.ecn);
+    accurate_ecn& e = *c.ecn.accurate;
+    judge_transition(e, ace);
+    e.handshake_ack = e.owes_ack = e.owes_data = true;
+    if (syn_ack.congestion_seen()) {
+        ++e.received.cep;
+        e.syn_ack_marked = true;
+    }
+    std::uint32_t none = 0;
+    take_option(e, syn_ack, none);
+    c.ecn.old_ack_wanted = true; // 3.2.2.1: a pure ACK, before any data
+}
+
+void settle_ecn_handshake(control_block& c, const arrival& a, bool server) noexcept {
+    accurate_ecn& e = *c.ecn.accurate;
+    const unsigned ace = ace_of(a.seg.flags);
+    if (server) {
+        if (a.seg.length() != 0 || a.seg.options.has_sack()) return; // the counter, as on other segments
+        e.first_feedback = false;
+        c.ecn.handshake_settled = true;
+        std::uint32_t none = 0;
+        take_option(e, a.seg, none);
+        if (ace == 0) e.silent = e.deaf = true; // table 4, note 1
+        judge_transition(e, ace);
+        if (ace == 0b110) ++e.reported.cep;
+    }
+    // Of packets that were not ECN-capable: somebody mangled the field, or there is congestion, and both ask for care.
+    if (ace == 0b110 && !e.deaf) reduce_for_mark(c, a.now);
+}
+
+bool accept_repeated_offer(control_block& c, const segment& syn) noexcept {
+    if (!c.options.accurate_ecn) return true;
+    const unsigned ace = ace_of(syn.flags);
+    if (c.ecn.accurate == nullptr) return !(c.ecn.on && asks_for_accurate(ace));
+    if (ace == 0b011) return false;
+    c.ecn.accurate->handshake = syn.ecn; // the latest counts
+    if (ace == 0) c.ecn.accurate->silent = true;
+    return true;
+}
+
+void note_repeated_answer(control_block& c, const segment& syn_ack) noexcept {
+    accurate_ecn& e = *c.ecn.accurate;
+    e.handshake = syn_ack.ecn;
+    e.handshake_ack = true;
+    if (syn_ack.congestion_seen() && !e.syn_ack_marked) ++e.received.cep;
+    if (syn_ack.congestion_seen()) e.syn_ack_marked = true;
+}
+
+// ---- afterwards ----
+
+void count_arrival(control_block& c, const arrival& a) noexcept {
+    accurate_ecn& e = *c.ecn.accurate;
+    const std::uint32_t bytes = a.seg.payload_size;
+    switch (a.seg.ecn) {
+    case ecn_codepoint::not_ect: break;
+    case ecn_codepoint::ect_0: e.received.e0b += bytes; break;
+    case ecn_codepoint::ect_1: e.received.e1b += bytes; break;
+    case ecn_codepoint::ce:
+        ++e.received.cep;
+        e.received.ceb += bytes;
+        ++e.unsaid_marks;
+        break;
+    }
+    const bool mark = a.seg.congestion_seen();
+    const unsigned enough = bytes != 0 || c.receiving.acks.pending() ? 2 : 3;
+    if (mark && ((bytes != 0 && !e.after_mark) || e.unsaid_marks >= enough)) ask_for_ack(c);
+    e.after_mark = mark;
+}
+
+void take_feedback(control_block& c, const arrival& a, const delivery& d) noexcept {
+    sender& s = c.sending;
+    accurate_ecn& e = *c.ecn.accurate;
+    s.marked = 0;
+    if (is_superseded(c, a, d)) return;
+    if (c.timestamps && a.seg.options.has_timestamps()) {
+        e.stamp = a.seg.options.timestamp_value;
+        e.stamped = true;
+    }
+    const unsigned ace = ace_of(a.seg.flags);
+    if (e.first_feedback && ace == 0) e.silent = e.deaf = true; // 3.2.2.4: zeroed, or the peer knows nothing of it
+    e.first_feedback = false;
+    std::uint32_t marked = 0;
+    const bool bytes_known = take_option(e, a.seg, marked);
+    const std::uint32_t news = (a.seg.ack > s.una ? a.seg.ack - s.una : 0) + d.bytes;
+    const std::uint32_t packets = (news + s.payload_limit - 1) / s.payload_limit;
+    const std::uint32_t delta = (ace - e.reported.cep) & ace_mask;
+    const std::uint32_t count = unwrapped(delta, packets, bytes_known, marked, s.payload_limit);
+    e.reported.cep += count;
+    if (bytes_known && marked != 0 && count == 0) e.silent = true; // 3.2.3.2.5: they contradict each other
+    if (!bytes_known) marked = std::min(news, count * s.payload_limit); // appendix A.3
+    if (e.deaf || (marked == 0 && (bytes_known || count == 0))) return;
+    s.marked = marked;
+    reduce_for_mark(c, a.now, a.seg.ack);
+}
+
+void finish_accurate(control_block& c, outgoing_segment& out) noexcept {
+    if (wire::has(out.flags, tcp_flags::syn)) return;
+    accurate_ecn& e = *c.ecn.accurate;
+    out.flags &= ~(tcp_flags::ae | tcp_flags::cwr | tcp_flags::ece);
+    const bool pure = out.flags == tcp_flags::ack && out.payload_size == 0 && c.receiving.ahead.empty();
+    if (e.handshake_ack && pure) {
+        out.flags |= handshake_flags(e.handshake);
+        e.handshake_ack = false;
+    } else {
+        out.flags |= ace_flags(e.received.cep);
+    }
+    e.unsaid_marks = 0;
+    // RFC 3168 6.1.4 to 6.1.6 still hold: new data alone. Linux marks whatever it sends (as draft-ietf-tcpm-generalized-ecn).
+    if (c.options.like_linux()) out.ecn_capable = true;
+    if (e.silent) out.ecn_capable = false;
+}
+
+void suspect_options(control_block& c) noexcept {
+    accurate_ecn& e = *c.ecn.accurate;
+    if (c.sending.bytes_acked() == 0 && !e.owes_data) e.options_out = false; // the first data carried one, and nothing was heard
+}
+
+std::uint32_t accurate_option_size(const control_block& c, bool with_data) noexcept {
+    const auto fields = option_fields(c, with_data, room_for_option(c));
+    return fields ? static_cast<std::uint32_t>((wire::accurate_ecn_option::size_of(*fields) + 3) / 4 * 4) : 0;
+}
+
+void append_accurate(control_block& c, outgoing_segment& out, bool with_data) noexcept {
+    const auto fields = option_fields(c, with_data, room_for_option(c));
+    if (!fields) return;
+    accurate_ecn& e = *c.ecn.accurate;
+    const ecn_counters& n = e.received;
+    const ecn_counters fresh;
+    wire::accurate_ecn_option o{.order_1 = c.options.like_linux() || (n.e0b == fresh.e0b && n.e1b != fresh.e1b),
+                                .fields = static_cast<std::uint8_t>(*fields)};
+    o.bytes = {o.order_1 ? n.e1b : n.e0b, n.ceb, o.order_1 ? n.e0b : n.e1b};
+    std::size_t size = o.emit(out.options.data() + out.option_size);
+    while (size % 4 != 0) out.options[out.option_size + size++] = std::byte{1}; // no-operation
+    out.option_size = static_cast<std::uint8_t>(out.option_size + size);
+    e.told = n;
+    (with_data ? e.owes_data : e.owes_ack) = false;
+}
+
+} // namespace corewire::tcp
