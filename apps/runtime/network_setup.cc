@@ -1,6 +1,7 @@
 #include <corewire/apps/runtime/network_setup.hh>
 
 #include <corewire/apps/runtime/dhcp_host.hh>
+#include <corewire/apps/runtime/group_host.hh>
 #include <corewire/apps/runtime/kernel_address.hh>
 #include <corewire/apps/runtime/port_wrappers.hh>
 #include <corewire/apps/runtime/setup_error.hh>
@@ -86,6 +87,10 @@ network_setup::network_setup(const network_options& options, network_plan plan)
         if (plan_.ports_only) throw setup_error("--net=kernel has no port of ours: choose --net=xdp, tap or wire");
         break;
     case network_kind::automatic: CW_ASSERT(false, "choose_network() comes first");
+    }
+    if ((xdp_ && !options.shared) || verbs_) {
+        const unsigned index = xdp_ ? xdp_->info().index : options.interface.empty() ? 0 : query_interface(options.interface).index;
+        groups_ = std::make_unique<group_host>(xdp_, verbs_ ? verbs_->shared_device() : nullptr, index);
     }
     if (options.dhcp && !plan_.ports_only)
         dhcp_ = std::make_unique<dhcp_host>(plan_.shards, xdp_, verbs_ ? verbs_->shared_device() : nullptr,
@@ -233,6 +238,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     }
     config.address = options_.address.value_or(ip_prefix(ipv4::any(), 32));
     config.gateway = options_.gateway;
+    config.groups = groups_.get();
     if (options_.dhcp) {
         config.dhcp.emplace();
         config.dhcp->client.association = 0x63770000u | options_.vlan; // "cw": not what the kernel's client calls itself

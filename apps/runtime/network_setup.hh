@@ -23,6 +23,7 @@
 namespace corewire {
 
 class dhcp_host;
+class group_host;
 class network_stack;
 class verbs_network;
 class ud_network;
@@ -111,6 +112,7 @@ private:
     std::shared_ptr<class xdp_device> xdp_;
     std::unique_ptr<verbs_network> verbs_;
     std::unique_ptr<ud_network> ud_;
+    std::unique_ptr<group_host> groups_; ///< with xdp and verbs
     std::unique_ptr<dhcp_host> dhcp_; ///< with --address dhcp
     std::unique_ptr<owned_ports> owned_ports_; ///< with --shared
     std::vector<shard_part> parts_; ///< by shard

@@ -25,6 +25,8 @@ public:
     /// Fails who waits with ECANCELED; later operations fail with EBADF.
     void close() noexcept;
     socket_address local_address() const noexcept { return local_; }
+    std::errc change_membership(bool join, const net_address& group, const net_address& on) noexcept;
+    std::errc set_multicast(const multicast_options& how) noexcept;
     bool closed() const noexcept { return closed_; }
     void end_waits(ended_waits which) noexcept override;
     kernel_provider& provider() noexcept { return provider_; }
@@ -67,6 +69,9 @@ public:
     void cancel(socket_operation& op) noexcept override { datagrams_.cancel(op); }
     std::errc connect(const socket_address& peer) override { return datagrams_.connect(peer); }
     socket_address local_address() const override { return datagrams_.local_address(); }
+    std::errc join(const net_address& group, const net_address& on) override { return datagrams_.change_membership(true, group, on); }
+    std::errc leave(const net_address& group, const net_address& on) override { return datagrams_.change_membership(false, group, on); }
+    std::errc set_multicast(const multicast_options& how) override { return datagrams_.set_multicast(how); }
     buffer allocate(std::uint32_t size) override;
     void close() noexcept override { datagrams_.close(); }
 

@@ -12,6 +12,7 @@
 #include <corewire/net/socket/address.hh>
 #include <corewire/net/socket/congestion.hh>
 #include <corewire/net/socket/path_mtu_probing.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/task/waiter.hh>
 
@@ -193,6 +194,13 @@ public:
     virtual void close() noexcept = 0;
 };
 
+/// How datagrams to groups leave a socket.
+struct multicast_options {
+    std::uint8_t hops = 1;      ///< TTL or hop limit: 1 stays on the link; 0 reaches members on this host alone
+    bool loopback = true;       ///< members on this host (on this shard) get them as well
+    net_address on = ipv4::any(); ///< the interface with this address; any: the provider's choice
+};
+
 class udp_backend {
 public:
     virtual ~udp_backend() = default;
@@ -205,6 +213,13 @@ public:
     virtual std::errc connect(const socket_address& peer) = 0;
     virtual socket_address local_address() const = 0;
     virtual buffer allocate(std::uint32_t size) = 0;
+    /// Datagrams to the group are heard, whoever sends them, on the interface that has the address `on` (any: the provider's choice).
+    /// Errors: EINVAL (no group), EADDRINUSE (a member already), ENOBUFS (20 groups of one socket, or the provider's limit),
+    /// EADDRNOTAVAIL (`on` is none of ours), EAFNOSUPPORT.
+    virtual std::errc join(const net_address& group, const net_address& on) = 0;
+    /// EADDRNOTAVAIL: no member.
+    virtual std::errc leave(const net_address& group, const net_address& on) = 0;
+    virtual std::errc set_multicast(const multicast_options&) = 0;
     virtual void close() noexcept = 0;
 };
 

@@ -10,6 +10,26 @@ udp_socket udp_socket::bind(socket_address at, udp_options options) try {
     throw bind_error(error);
 }
 
+namespace {
+
+void check(std::errc why, const char* what, const net_address& group) {
+    if (why != std::errc{}) throw std::system_error(std::make_error_code(why), what + to_string(group));
+}
+
+} // namespace
+
+void udp_socket::join(const net_address& group, const net_address& on) {
+    check(existing(backend_, "the socket").join(group, on), "join ", group);
+}
+
+void udp_socket::leave(const net_address& group, const net_address& on) {
+    check(existing(backend_, "the socket").leave(group, on), "leave ", group);
+}
+
+void udp_socket::set_multicast(const multicast_options& how) {
+    check(existing(backend_, "the socket").set_multicast(how), "multicast on the interface of ", how.on);
+}
+
 udp_socket udp_socket::connect(socket_address to, udp_options options) {
     const net_address any = to.is_v4() ? net_address(ipv4::any()) : net_address(ipv6::any());
     udp_socket socket{socket_provider::current().bind_udp({any, 0}, options)};

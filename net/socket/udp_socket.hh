@@ -28,6 +28,15 @@ public:
     send_awaiter send(buffer data, wait_limits limits = {}) noexcept;
     send_awaiter send(byte_span data, wait_limits limits = {}) noexcept;
 
+    /// Hears what is sent to a group and our port, whoever sends it (RFC 1112, 3810). The socket is bound to any address, or to the group.
+    /// `on`: the interface that has this address. Throws EINVAL (no group), EADDRINUSE (a member already), ENOBUFS (20 groups a socket),
+    /// EADDRNOTAVAIL, EAFNOSUPPORT. A socket that is closed leaves.
+    void join(const net_address& group, const net_address& on = ipv4::any());
+    /// Throws EADDRNOTAVAIL: no member.
+    void leave(const net_address& group, const net_address& on = ipv4::any());
+    /// How datagrams to groups leave from now on.
+    void set_multicast(const multicast_options& how);
+
     /// These two throw EBADF if there is no socket: default-made or moved from.
     buffer allocate(std::uint32_t size) { return existing(backend_, "the socket").allocate(size); }
     socket_address local_address() const { return existing(backend_, "the socket").local_address(); }

@@ -17,6 +17,7 @@
 namespace corewire {
 
 class dhcp_follower;
+class group_follower;
 class host_share;
 
 /// What is said about IPv6. The link-local address comes by itself.
@@ -46,6 +47,7 @@ struct stack_config {
     std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
     /// `address` is none then, and follows the lease; `announce`: this shard asks, the others are told (network_stack::follow_lease()).
     std::optional<dhcp_config> dhcp{};
+    group_follower* groups = nullptr; ///< told which groups' frames are wanted (group_reports.hh); outlives the stack
     std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. Not in shared mode
     tcp::parameters tcp{};           ///< what connections start with
     /// Fast Open's secret for cookies (RFC 7413 4.1.2); without one, it is drawn. Shards behind one address need the same.

@@ -22,7 +22,8 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
       routes_(config.address), mtus_(device.mtu()),
       identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), share_(config.share),
       six_(config.ipv6 && config.share == nullptr ? std::make_unique<ipv6_output>(device, tx, mtus_, config, statistics) : nullptr),
-      mtu_(device.mtu()), announce_(config.announce && config.share == nullptr), ask_(config.ask_for_address) {
+      groups_(device, tx, config.seed ? *config.seed ^ 0x69676d70 : random_seed()), mtu_(device.mtu()),
+      announce_(config.announce && config.share == nullptr), ask_(config.ask_for_address) {
     if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
         throw std::invalid_argument("the gateway " + to_string(*config.gateway) + " is not on the network of " +
                                     to_string(config.address.address()) + '/' +
@@ -141,6 +142,25 @@ bool ip_output::transmit(time_point now, packet& p, const next_hop& hop) noexcep
     return false;
 }
 
+// ---- groups ----
+
+void ip_output::on_join(time_point now, const net_address& group) noexcept {
+    if (group.is_v4()) groups_.join(now, group.v4());
+    else if (six_ != nullptr) six_->on_join(now, group.v6());
+    egress_.leave_chores(); // next_timeout() has come nearer
+}
+
+void ip_output::on_leave(time_point now, const net_address& group) noexcept {
+    if (group.is_v4()) groups_.leave(now, group.v4());
+    else if (six_ != nullptr) six_->on_leave(now, group.v6());
+    egress_.leave_chores();
+}
+
+void ip_output::on_igmp(time_point now, byte_span message) noexcept {
+    groups_.input(now, message);
+    egress_.leave_chores();
+}
+
 // ---- ARP ----
 
 void ip_output::on_arp(time_point now, const wire::arp_packet& arp) noexcept {
@@ -153,6 +173,7 @@ void ip_output::on_timer(time_point now) noexcept {
         neighbors_.on_timer(now);
         drain();
     }
+    groups_.send(now, routes_.address());
     if (six_ != nullptr) six_->on_timer(now);
 }
 

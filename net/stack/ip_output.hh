@@ -10,6 +10,7 @@
 #include <corewire/net/link/neighbors.hh>
 #include <corewire/net/stack/config.hh>
 #include <corewire/net/stack/egress.hh>
+#include <corewire/net/stack/group_reports.hh>
 #include <corewire/net/stack/ipv6_output.hh>
 #include <corewire/net/stack/output_path.hh>
 
@@ -50,11 +51,17 @@ public:
     void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept {
-        return six_ == nullptr ? neighbors_.next_timeout() : std::min(neighbors_.next_timeout(), six_->next_timeout());
+        const time_point here = std::min(neighbors_.next_timeout(), groups_.due());
+        return six_ == nullptr ? here : std::min(here, six_->next_timeout());
     }
     /// IPv6's, or null.
     ipv6_output* six() const noexcept { return six_.get(); }
     void start(time_point now) noexcept;
+    /// Groups that somebody here has begun, or ceased, to hear.
+    void on_join(time_point now, const net_address& group) noexcept;
+    void on_leave(time_point now, const net_address& group) noexcept;
+    void on_igmp(time_point now, byte_span message) noexcept;
+    const group_reports& groups() const noexcept { return groups_; }
     /// Another address (any(): none), routes (of which each gateway is on the link of another) and MTU (0: the port's) from now on.
     void set_address(time_point now, ip_prefix own, std::span<const route> routes, std::uint32_t mtu) noexcept;
 
@@ -84,6 +91,7 @@ private:
     identification_source identifications_;
     host_share* share_;
     std::unique_ptr<ipv6_output> six_;
+    group_reports groups_;
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
     std::uint32_t mtu_;
     bool announce_;

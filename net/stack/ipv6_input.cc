@@ -40,6 +40,9 @@ bool ipv6_input::input(time_point now, packet& p, bool link_group, bool handed_o
     }
     a.size = ip_size + a.ip.payload_length();
     a.group = link_group || a.ip.destination().is_multicast();
+    // A group's datagrams are for the members on every shard, wherever they have come in.
+    if (steering != nullptr && !handed_over && a.ip.destination().is_multicast() && a.ip.next_header() == wire::ip_protocol::udp)
+        steering->share_with_all(p);
     if (!acceptable(a)) return false;
     // The padding of a short frame goes (RFC 894): what is left is the packet.
     const std::uint32_t surplus = p.size() - link_size - a.size;
@@ -113,7 +116,7 @@ bool ipv6_input::acceptable(const arrived& a) {
         ++statistics_.martian;
         return false;
     }
-    const bool ours = to.is_multicast() ? to == ipv6::all_nodes() || out_.addresses().is_our_group(to) : out_.addresses().is_ours(to);
+    const bool ours = to.is_multicast() ? out_.hears(to) : out_.addresses().is_ours(to);
     if (ours) return true;
     ++statistics_.not_for_us;
     return false;
@@ -134,6 +137,7 @@ bool ipv6_input::steer_away(const arrived& a, packet& p, flow_steering& steering
     const byte_span transport = a.bytes(p).subspan(std::min<std::size_t>(a.chain.offset, a.bytes(p).size()));
     flow_name flow(a.ip.destination(), a.ip.source(), 0, 0);
     unsigned to = steering.self();
+    if (a.ip.destination().is_multicast()) return false;
     if (a.chain.fragment) {
         to = 0; // fragments meet
     } else if ((a.chain.protocol == wire::ip_protocol::tcp || a.chain.protocol == wire::ip_protocol::udp) && transport.size() >= 4) {
@@ -207,6 +211,7 @@ bool ipv6_input::deliver_icmp(time_point now, const arrived& a, packet& p, flow_
         return false;
     }
     if (message.type() == wire::icmpv6_type::group_query && a.ip.hop_limit() == 1 && a.ip.source().is_link_local() && size >= 24) {
+        if (steering != nullptr && !a.handed_over) steering->share_with_all(p);
         out_.on_group_query(now, ipv6::load(message.payload().data()), load_be16(message.message().data() + 4)); // RFC 3810 6.2
         return false;
     }

@@ -4,6 +4,7 @@
 #include <corewire/net/wire/ipv6_extensions.hh>
 #include <corewire/reactor/log/shard_log.hh>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace corewire {
@@ -241,16 +242,40 @@ void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, co
 
 /// The solicited-node groups of our addresses, tentative ones too: who has such an address must be heard (RFC 4862 5.4.2).
 void ipv6_output::follow_groups(time_point now) noexcept {
-    std::array<ipv6, ipv6_addresses::max_addresses> wanted;
+    std::array<ipv6, ipv6_addresses::max_addresses + max_joined> wanted;
     std::size_t count = 0;
     for (const own_ipv6_address& a : addresses_.all())
         if (a.phase != ipv6_address_phase::duplicate) wanted[count++] = a.address.solicited_node();
+    for (std::size_t i = 0; i < joined_count_; ++i) wanted[count++] = joined_[i];
     groups_.follow(now, {wanted.data(), count});
+}
+
+void ipv6_output::on_join(time_point now, const ipv6& group) noexcept {
+    CW_ASSERT(may_join(), "more groups than there is room for: ask may_join() first");
+    joined_[joined_count_++] = group;
+    tells_ = true;
+    follow_groups(now);
+}
+
+void ipv6_output::on_leave(time_point now, const ipv6& group) noexcept {
+    for (std::size_t i = 0; i < joined_count_; ++i) {
+        if (joined_[i] != group) continue;
+        joined_[i] = joined_[--joined_count_];
+        break;
+    }
+    follow_groups(now);
+}
+
+/// RFC 4291 2.8: the groups that a host is a member of.
+bool ipv6_output::hears(const ipv6& group) const noexcept {
+    return group == ipv6::all_nodes() || addresses_.is_our_group(group) ||
+           std::find(joined_.begin(), joined_.begin() + static_cast<std::ptrdiff_t>(joined_count_), group) !=
+               joined_.begin() + static_cast<std::ptrdiff_t>(joined_count_);
 }
 
 time_point ipv6_output::next_timeout() const noexcept {
     const time_point asks = automatic_ ? automatic_->next_timeout() : never;
-    const time_point tells = announces_ ? groups_.next_timeout() : never;
+    const time_point tells = tells_groups() ? groups_.next_timeout() : never;
     return std::min({neighbors_.next_timeout(), addresses_.next_timeout(), routes_.next_timeout(), asks, tells});
 }
 
@@ -263,7 +288,7 @@ void ipv6_output::on_timer(time_point now) noexcept {
         neighbors_.on_timer(now);
         drain();
     }
-    if (announces_) report_groups(now); // before the probe: its answer is to come through
+    if (tells_groups()) report_groups(now); // before the probe: its answer is to come through
     drain();
     if (automatic_ && automatic_->poll_solicitation(now)) solicit_routers();
 }

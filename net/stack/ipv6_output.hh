@@ -56,6 +56,13 @@ public:
         groups_.on_query(now, group, mld_response_time(response_code));
     }
 
+    /// Groups that sockets here have begun, or ceased, to hear; as many as there is room for, which the caller has asked.
+    static constexpr std::size_t max_joined = 16;
+    bool may_join() const noexcept { return joined_count_ < max_joined; }
+    void on_join(time_point now, const ipv6& group) noexcept;
+    void on_leave(time_point now, const ipv6& group) noexcept;
+    bool hears(const ipv6& group) const noexcept;
+
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept;
 
@@ -68,6 +75,7 @@ public:
     std::uint32_t mtu() const noexcept { return automatic_ ? std::min(device_.mtu(), automatic_->mtu()) : device_.mtu(); }
 
 private:
+    bool tells_groups() const noexcept { return announces_ || tells_; }
     bool refresh(time_point now, ipv6_path& path) noexcept;
     bool transmit(time_point now, packet& p, const ipv6_next_hop& hop) noexcept;
     std::errc send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit) noexcept;
@@ -90,6 +98,9 @@ private:
     neighbor_discovery neighbors_;
     std::optional<autoconfiguration> automatic_;
     mld_listener groups_;
+    std::array<ipv6, max_joined> joined_{};
+    std::size_t joined_count_ = 0;
+    bool tells_ = false; ///< of several shards each that has joined a group tells its own
     const path_mtu_cache& mtus_;
     siphash_key label_key_;
     random_generator identifications_; ///< of fragments (RFC 7739 5.3: unpredictable)

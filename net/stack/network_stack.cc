@@ -242,7 +242,7 @@ void network_stack::arp_input(time_point now, const packet& p) {
     }
     const arrival how{.link_broadcast = link_broadcast, .ip_broadcast = ip.destination() != address()};
     if ((how.ip_broadcast || ip.header_size() != wire::ipv4_view::min_header_size ||
-         output_.routes().is_martian_source(ip.source())) && !acceptable(ip)) [[unlikely]] {
+         output_.routes().is_martian_source(ip.source())) && !acceptable(ip, p, handed_over)) [[unlikely]] {
         return;
     }
     if (steering_ != nullptr && steer_away(ip, p, handed_over)) return;
@@ -266,8 +266,11 @@ void network_stack::arp_input(time_point now, const packet& p) {
 }
 
 /// The rarer checks: whose it is, whether its source can be true, and what its options ask for.
-[[gnu::noinline]] bool network_stack::acceptable(wire::ipv4_view ip) {
+[[gnu::noinline]] bool network_stack::acceptable(wire::ipv4_view ip, const packet& p, bool handed_over) {
     const ipv4 to = ip.destination();
+    // What is sent to a group is for the members on every shard, wherever it has come in; so are the questions about groups.
+    const bool of_groups = to.is_multicast() && (ip.protocol() == wire::ip_protocol::udp || ip.protocol() == wire::ip_protocol::igmp);
+    if (of_groups && steering_ != nullptr && !handed_over) steering_->share_with_all(p);
     if (to != address() && !output_.routes().is_broadcast(to) && !udp_.groups().accepts(to)) {
         ++statistics_.not_for_us;
         return false;
@@ -317,6 +320,9 @@ void network_stack::arp_input(time_point now, const packet& p) {
         }
         return;
     }
+    case wire::ip_protocol::igmp:
+        if (ip.ttl() == 1) output_.on_igmp(now, ip.payload()); // else it has come from beyond a router (RFC 2236 2)
+        return;
     default: {
         ++statistics_.unknown_protocol;
         packet out;
@@ -375,7 +381,7 @@ void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
 
 /// True if the packet belongs to another shard, and went there.
 [[gnu::noinline]] bool network_stack::steer_away(wire::ipv4_view ip, packet& p, bool handed_over) {
-    if (handed_over) return false;
+    if (handed_over || ip.destination().is_multicast()) return false;
     flow_key key{ip.destination().value(), ip.source().value(), 0, 0};
     const bool has_ports = (ip.protocol() == wire::ip_protocol::tcp || ip.protocol() == wire::ip_protocol::udp) &&
                            !ip.is_fragment() && ip.payload().size() >= 4;

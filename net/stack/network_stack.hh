@@ -104,7 +104,7 @@ private:
     bool is_for_dhcp(time_point now, wire::ipv4_view ip, packet& p, bool handed_over);
     void after_dhcp(time_point now);
     void tagged_input(time_point now, packet& p, bool handed_over);
-    bool acceptable(wire::ipv4_view ip);
+    bool acceptable(wire::ipv4_view ip, const packet& p, bool handed_over);
     void deliver(time_point now, wire::ipv4_view ip, packet& p, arrival how);
     void deliver_tcp(time_point now, wire::ipv4_view ip, packet& p);
     void reassemble(time_point now, wire::ipv4_view ip, packet& p, arrival how);

@@ -3,6 +3,9 @@
 #include <corewire/net/stack/host_share.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <algorithm>
+#include <cstring>
+
 namespace corewire {
 
 // ---- layer ----
@@ -10,7 +13,7 @@ namespace corewire {
 udp_layer::udp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
                      stack_statistics& statistics, frame_pool& large_frames)
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), large_frames_(large_frames),
-      address_(config.address.address()), share_(config.share), statistics_(statistics),
+      address_(config.address.address()), share_(config.share), group_follower_(config.groups), statistics_(statistics),
       checksum_by_port_(out.device().capabilities().transmit_checksum),
       demux_(pool, config.udp, config.seed ? *config.seed + 1 : random_seed()) {}
 
@@ -122,6 +125,7 @@ stack_udp_socket::~stack_udp_socket() { close(); }
 void stack_udp_socket::close() noexcept {
     if (closed_) return;
     closed_ = true;
+    for (const net_address& group : endpoint_.groups()) layer_.leave(group);
     if (endpoint_.bound()) layer_.demux_.unbind(endpoint_);
     release_port();
     cancel_receivers();
@@ -285,7 +289,8 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     // Fragments can't leave their checksum to the port.
     const bool fragments =
         size + (four ? 28 : 48) > (four ? layer_.out_.mtu() : layer_.out_.path_mtu_to(layer_.reactor_.now(), to.address));
-    const udp_headers headers(from, to, 64, !fragments);
+    const bool group = to.address.is_multicast();
+    const udp_headers headers(from, to, group ? multicast_.hops : 64, !fragments);
     const std::uint16_t id =
         four ? layer_.out_.identifications().next(from.address.v4(), to.address.v4(), wire::ip_protocol::udp) : std::uint16_t{0};
     packet p;
@@ -301,6 +306,8 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     const bool built = !owned.empty() || op.borrowed.empty() ? headers.wrap(owned, how, id, layer_.pool_, p)
                                                              : headers.wrap_copy(op.borrowed, how, id, layer_.pool_, p);
     if (!built) return std::errc::no_buffer_space;
+    if (group && multicast_.loopback) layer_.loop_back(p, from.address, to.address);
+    if (group && multicast_.hops == 0) return {}; // RFC 1112 6.1: it stays here
     p.head.remove_prefix(wire::ethernet_header::size); // ip_output puts its own
     if (!four) return layer_.out_.six()->send(layer_.reactor_.now(), std::move(p), to.address.v6());
     if (p.flags != offload::none) p.l4_offset = link_and_ip_size;
@@ -326,6 +333,103 @@ std::errc stack_udp_socket::connect(const socket_address& peer) {
     release_port();
     claimed_ = endpoint_.local().port;
     return {};
+}
+
+// ---- groups ----
+
+std::errc stack_udp_socket::may_join(const net_address& group, const net_address& on) const noexcept {
+    if (closed_) return std::errc::bad_file_descriptor;
+    if (!group.is_multicast()) return std::errc::invalid_argument;
+    const net_address local = endpoint_.local().address;
+    const bool without_six = !group.is_v4() && layer_.out_.six() == nullptr;
+    if (without_six || (!local.is_any_of_both() && local.is_v4() != group.is_v4())) return std::errc::address_family_not_supported;
+    if (layer_.share_ != nullptr) return std::errc::operation_not_supported; // groups are the host's
+    if (!on.is_any() && !layer_.is_ours(on)) return std::errc::address_not_available;
+    return {};
+}
+
+std::errc stack_udp_socket::join(const net_address& group, const net_address& on) {
+    if (const std::errc why = may_join(group, on); why != std::errc{}) return why;
+    if (endpoint_.is_member(group)) return std::errc::address_in_use;
+    if (endpoint_.groups().size() == udp_endpoint::max_groups) return std::errc::no_buffer_space;
+    if (const std::errc why = layer_.join(group); why != std::errc{}) return why;
+    endpoint_.add_group(group);
+    return {};
+}
+
+std::errc stack_udp_socket::leave(const net_address& group, const net_address& on) {
+    if (const std::errc why = may_join(group, on); why != std::errc{}) return why;
+    if (!endpoint_.is_member(group)) return std::errc::address_not_available;
+    endpoint_.remove_group(group);
+    layer_.leave(group);
+    return {};
+}
+
+std::errc stack_udp_socket::set_multicast(const multicast_options& how) {
+    if (closed_) return std::errc::bad_file_descriptor;
+    if (!how.on.is_any() && !layer_.is_ours(how.on)) return std::errc::address_not_available;
+    multicast_ = how;
+    return {};
+}
+
+bool udp_layer::is_ours(const net_address& address) const noexcept {
+    if (address.is_v4()) return address.v4() == address_;
+    return out_.six() != nullptr && out_.six()->addresses().is_claimed(address.v6());
+}
+
+/// The first member has the port and the routers told.
+std::errc udp_layer::join(const net_address& group) noexcept {
+    group_members* six = nullptr;
+    bool first = true;
+    if (group.is_v4()) {
+        first = std::ranges::find(groups_.groups(), group.v4(), &multicast_filter::membership::group) == groups_.groups().end();
+        if (!groups_.join(group.v4())) return std::errc::no_buffer_space;
+    } else {
+        for (group_members& each : groups6_) {
+            if (each.members != 0 && each.group == group.v6()) first = (six = &each, false);
+            if (each.members == 0 && six == nullptr) six = &each;
+            if (!first) break;
+        }
+        if (six == nullptr) return std::errc::no_buffer_space;
+    }
+    if (first && group_follower_ != nullptr && !group_follower_->on_join(group)) {
+        if (group.is_v4()) groups_.leave(group.v4());
+        return std::errc::no_buffer_space;
+    }
+    if (six != nullptr) {
+        six->group = group.v6();
+        ++six->members;
+    }
+    if (first) out_.on_join(reactor_.now(), group);
+    return {};
+}
+
+void udp_layer::leave(const net_address& group) noexcept {
+    bool last = false;
+    if (group.is_v4()) {
+        last = groups_.leave(group.v4());
+    } else {
+        for (group_members& each : groups6_)
+            if (each.members != 0 && each.group == group.v6()) last = --each.members == 0;
+    }
+    if (!last) return;
+    out_.on_leave(reactor_.now(), group);
+    if (group_follower_ != nullptr) group_follower_->on_leave(group);
+}
+
+/// A copy for the members here (RFC 1112 6.1). `p.head` starts at its Ethernet header.
+void udp_layer::loop_back(const packet& p, const net_address& source, const net_address& group) noexcept {
+    packet copy;
+    copy.head = (p.size() <= pool_.frame_size() - frame_headroom ? pool_ : large_frames_).allocate_buffer();
+    if (copy.head.tailroom() < p.size()) {
+        ++statistics_.no_frame;
+        return;
+    }
+    std::memcpy(copy.head.append(p.head.size()), p.head.data(), p.head.size());
+    if (!p.body.empty()) std::memcpy(copy.head.append(p.body.size()), p.body.data(), p.body.size());
+    copy.flags = offload::l4_checksum_good;
+    const std::uint32_t at = wire::ethernet_header::size + (group.is_v4() ? wire::ipv4_header::min_size : 40u);
+    static_cast<void>(tell(demux_.input(source, group, at, p.size() - at, copy)));
 }
 
 socket_address stack_udp_socket::local_address() const {

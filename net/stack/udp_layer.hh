@@ -33,6 +33,9 @@ public:
     void cancel(socket_operation& op) noexcept override { op.unlink(); }
     std::errc connect(const socket_address& peer) override;
     socket_address local_address() const override;
+    std::errc join(const net_address& group, const net_address& on) override;
+    std::errc leave(const net_address& group, const net_address& on) override;
+    std::errc set_multicast(const multicast_options& how) override;
     buffer allocate(std::uint32_t size) override;
     void close() noexcept override;
 
@@ -46,6 +49,7 @@ public:
     bool retry(send_operation& op) noexcept;
 
 private:
+    std::errc may_join(const net_address& group, const net_address& on) const noexcept;
     void cancel_receivers() noexcept;
     void claim_port(const socket_address& wanted);
     void release_port() noexcept;
@@ -65,6 +69,13 @@ private:
     hop_kind hop_ = hop_kind::unreachable;
     neighbor_ref via_;
     udp_address aimed_at_;
+    multicast_options multicast_;
+};
+
+/// An IPv6 group, and how many sockets here are members.
+struct group_members {
+    ipv6 group;
+    std::uint32_t members = 0;
 };
 
 class udp_layer {
@@ -100,6 +111,10 @@ private:
     friend class stack_udp_socket;
     static udp_verdict tell(const udp_delivery& delivery) noexcept;
     net_address source_for(const udp_address& local, const net_address& to) const noexcept;
+    std::errc join(const net_address& group) noexcept;
+    void leave(const net_address& group) noexcept;
+    bool is_ours(const net_address& address) const noexcept;
+    void loop_back(const packet& p, const net_address& source, const net_address& group) noexcept;
     bool retry_sends(time_point now) noexcept;
     home_hash home() const noexcept;
 
@@ -110,10 +125,12 @@ private:
     frame_pool& large_frames_; ///< 64 KiB each: datagrams to be cut
     ipv4 address_;
     host_share* share_;
+    group_follower* group_follower_;
     stack_statistics& statistics_;
     bool checksum_by_port_;
     udp_demux demux_;
-    multicast_filter groups_;
+    multicast_filter groups_;                ///< IPv4's
+    std::array<group_members, ipv6_output::max_joined> groups6_{};
     intrusive_list<stack_udp_socket> sockets_;
     intrusive_list<waiter> senders_; ///< send_operations that found egress full, of all sockets, first come first served
     std::function<bool(const flow_name&)> is_home_;

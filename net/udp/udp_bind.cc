@@ -123,6 +123,7 @@ void udp_demux::unbind(udp_endpoint& e) noexcept {
     e.also_delivered_ = nullptr;
     e.local_ = e.peer_ = {};
     e.error_ = {};
+    e.groups_.clear();
     --size_;
 }
 

@@ -124,7 +124,13 @@ udp_endpoint* udp_demux::find(const net_address& to, std::uint16_t port, const u
 }
 
 bool udp_demux::matches(const udp_endpoint& e, const net_address& to, const udp_address& from) noexcept {
-    return e.local_.address.covers(to) && (!e.connected() || e.peer_ == from);
+    return e.local_.address.covers(to) && (!e.connected() || e.peer_ == from) && (!to.is_multicast() || hears(e, to));
+}
+
+/// A group's datagrams are for its members, and for who is bound to the group itself; the groups of all hosts have no members.
+bool udp_demux::hears(const udp_endpoint& e, const net_address& group) noexcept {
+    static const net_address all_of_six(ipv6::all_nodes());
+    return e.local_.address == group || e.is_member(group) || group == all_of_six || (group.is_v4() && group.v4() == ipv4::all_hosts());
 }
 
 /// The most particular one: connected before not, bound to an address before any().

@@ -101,6 +101,7 @@ private:
     udp_endpoint* find(const net_address& to, std::uint16_t port, const udp_address& from) const noexcept;
     static udp_endpoint* find_among_many(udp_endpoint* first, const net_address& to, const udp_address& from) noexcept;
     static bool matches(const udp_endpoint& e, const net_address& to, const udp_address& from) noexcept;
+    static bool hears(const udp_endpoint& e, const net_address& group) noexcept;
     bool conflicts(udp_address local, bool shared) noexcept;
     std::uint16_t pick_port(const net_address& local, home_hash home, udp_address peer) noexcept;
     bool join_payload(packet& p, std::uint32_t offset, std::uint32_t length, buffer& out) noexcept;

@@ -7,10 +7,13 @@
 #include <corewire/net/frame/buffer.hh>
 #include <corewire/net/wire/net_address.hh>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace corewire {
 
@@ -50,6 +53,13 @@ public:
 
     bool bound() const noexcept { return demux_ != nullptr; }
     udp_address local() const noexcept { return local_; }
+    // ---- groups whose datagrams it hears ----
+    static constexpr std::size_t max_groups = 20; ///< as Linux's igmp_max_memberships
+    bool is_member(const net_address& group) const noexcept { return std::ranges::find(groups_, group) != groups_.end(); }
+    std::span<const net_address> groups() const noexcept { return groups_; }
+    /// The caller has asked is_member(), and groups().size().
+    void add_group(const net_address& group) { groups_.push_back(group); }
+    void remove_group(const net_address& group) noexcept { std::erase(groups_, group); }
     udp_address peer() const noexcept { return peer_; }
     bool connected() const noexcept { return peer_.port != 0; }
     void* owner() const noexcept { return owner_; }
@@ -71,6 +81,7 @@ private:
     udp_endpoint* also_delivered_ = nullptr;
     void* owner_;
     udp_address local_;
+    std::vector<net_address> groups_;
     udp_address peer_; ///< port 0: not connected
     bool shared_ = false;    ///< others may bind the same
     bool ephemeral_ = false; ///< the port was chosen by us

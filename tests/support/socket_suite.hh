@@ -27,6 +27,8 @@ public:
     virtual socket_provider& client() = 0;
     /// Where the client reaches the server.
     virtual net_address server_address() = 0;
+    /// Of the client, on the interface that leads there.
+    virtual net_address client_address() = 0;
     /// Where a SYN is neither answered nor refused for a second at least.
     virtual socket_address silent_address() = 0;
     /// One turn of the loop. With a virtual clock: on to the next event when nothing is left to do.
@@ -88,6 +90,9 @@ public:
     X(a_connected_socket_hears_its_peer_only)                                                                          \
     X(datagram_errors_are_told)                                                                                        \
     X(cancelled_and_expired_receives_leave)                                                                            \
+    X(a_member_of_a_group_hears_it_until_it_leaves)                                                                    \
+    X(datagrams_to_a_group_loop_back_unless_told_not_to)                                                               \
+    X(memberships_are_checked_and_bounded)                                                                             \
     X(closing_a_datagram_socket_cancels_receive)                                                                       \
     X(a_stop_ends_a_hundred_idle_sessions)                                                                             \
     X(a_stop_lets_a_talking_peer_finish)                                                                               \

@@ -86,6 +86,87 @@ task<> cancelled_and_expired_receives_leave(world& w) {
     BOOST_TEST(heard.data.text() == text);
 }
 
+namespace {
+
+const ipv4 feed(239, 77, 1, 2), other_feed(239, 77, 1, 3);
+
+/// A host's socket at any address, and any port.
+udp_socket bind_anywhere(world& w, socket_provider& host) {
+    w.loop().attached(reactor::attachment::network) = &host;
+    return udp_socket::bind({ipv4::any(), 0});
+}
+
+} // namespace
+
+task<> a_member_of_a_group_hears_it_until_it_leaves(world& w) {
+    udp_socket member = bind_anywhere(w, w.server());
+    udp_socket sender = bind_anywhere(w, w.client());
+    const multicast_options on{.on = w.client_address()};
+    sender.set_multicast(on);
+    const socket_address to(feed, member.local_address().port), to_other(other_feed, member.local_address().port);
+    const std::string_view early = "early", other = "other", heard = "heard", late = "late";
+    co_await sender.send_to(std::as_bytes(std::span{early}), to);
+    const std::errc before = co_await error_of([&] { return member.receive_from(soon()); });
+    BOOST_TEST(before == std::errc::timed_out);
+    member.join(feed, w.server_address());
+    co_await sender.send_to(std::as_bytes(std::span{other}), to_other);
+    co_await sender.send_to(std::as_bytes(std::span{heard}), to);
+    datagram d = co_await member.receive_from(soon(std::chrono::seconds{10}));
+    BOOST_TEST(d.data.text() == heard);
+    BOOST_TEST(d.from.port == sender.local_address().port);
+    member.leave(feed, w.server_address());
+    co_await sender.send_to(std::as_bytes(std::span{late}), to);
+    const std::errc after = co_await error_of([&] { return member.receive_from(soon()); });
+    BOOST_TEST(after == std::errc::timed_out);
+}
+
+task<> datagrams_to_a_group_loop_back_unless_told_not_to(world& w) {
+    udp_socket both = bind_anywhere(w, w.client());
+    both.join(feed, w.client_address());
+    const socket_address to(feed, both.local_address().port);
+    const std::string_view first = "first", second = "second", third = "third";
+    multicast_options how{.on = w.client_address()};
+    both.set_multicast(how);
+    co_await both.send_to(std::as_bytes(std::span{first}), to);
+    datagram d = co_await both.receive_from(soon(std::chrono::seconds{10}));
+    BOOST_TEST(d.data.text() == first);
+    how.loopback = false;
+    both.set_multicast(how);
+    co_await both.send_to(std::as_bytes(std::span{second}), to);
+    // What the kernel sends over `lo` has left, and comes in again.
+    if (w.client_address() == net_address(ipv4::loopback())) d = co_await both.receive_from(soon(std::chrono::seconds{10}));
+    how = {.hops = 0, .on = w.client_address()}; // to nobody but us
+    both.set_multicast(how);
+    co_await both.send_to(std::as_bytes(std::span{third}), to);
+    d = co_await both.receive_from(soon(std::chrono::seconds{10}));
+    BOOST_TEST(d.data.text() == third);
+}
+
+task<> memberships_are_checked_and_bounded(world& w) {
+    udp_socket member = bind_anywhere(w, w.server());
+    const net_address on = w.server_address();
+    const auto why = [](auto&& call) {
+        try {
+            call();
+        } catch (const std::system_error& error) {
+            return static_cast<std::errc>(error.code().value());
+        }
+        return std::errc{};
+    };
+    BOOST_TEST((why([&] { member.join(ipv4(192, 0, 2, 1), on); }) == std::errc::invalid_argument));
+    BOOST_TEST((why([&] { member.join(*ipv6::parse("ff02::4321"), on); }) == std::errc::address_family_not_supported));
+    BOOST_TEST((why([&] { member.join(feed, ipv4(203, 0, 113, 9)); }) == std::errc::address_not_available));
+    BOOST_TEST((why([&] { member.leave(feed, on); }) == std::errc::address_not_available));
+    for (std::uint8_t i = 0; i < 20; ++i) member.join(ipv4(239, 77, 2, i), on);
+    BOOST_TEST((why([&] { member.join(ipv4(239, 77, 2, 7), on); }) == std::errc::address_in_use));
+    BOOST_TEST((why([&] { member.join(feed, on); }) == std::errc::no_buffer_space));
+    member.leave(ipv4(239, 77, 2, 7), on);
+    member.join(feed, on);
+    member.close();
+    BOOST_TEST((why([&] { member.join(feed, on); }) == std::errc::bad_file_descriptor));
+    co_return;
+}
+
 task<> closing_a_datagram_socket_cancels_receive(world& w) {
     udp_socket server = bind_udp_server(w);
     std::optional<std::errc> outcome;

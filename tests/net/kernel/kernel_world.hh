@@ -32,6 +32,7 @@ public:
     socket_provider& server() override { return provider; }
     socket_provider& client() override { return provider; }
     net_address server_address() override { return ipv4::loopback(); }
+    net_address client_address() override { return ipv4::loopback(); }
     /// A listener whose queue is full: the kernel drops further SYNs.
     socket_address silent_address() override {
         full_listener_ = unique_fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};

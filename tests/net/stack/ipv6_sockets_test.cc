@@ -15,6 +15,7 @@ class ipv6_world : public stack_world {
 public:
     explicit ipv6_world(bool vouch = false) : stack_world({.vouch_for_checksums = vouch}, with_ipv6()) {}
     net_address server_address() override { return six(first); }
+    net_address client_address() override { return six(second); }
     socket_address silent_address() override {
         client_.ip().six()->neighbors().set_permanent(six(nobody), mac_address(0x02'00'00'00'00'99));
         return {six(nobody), 7};

@@ -28,6 +28,7 @@ public:
     network_stack& server() override { return server_; }
     network_stack& client() override { return client_; }
     net_address server_address() override { return first; }
+    net_address client_address() override { return second; }
     /// On the link, with a MAC that nobody has.
     socket_address silent_address() override {
         client_.ip().neighbors().set_permanent(nobody, mac_address(0x02'00'00'00'00'99));

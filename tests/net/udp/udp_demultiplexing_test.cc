@@ -238,6 +238,10 @@ BOOST_AUTO_TEST_CASE(a_group_datagram_goes_to_everyone_on_the_port) {
     BOOST_TEST(b.bind(second, {feed, 7}, true));
     BOOST_TEST(b.bind(bound, {us, 7}, true));
     BOOST_TEST(b.bind(elsewhere, {ipv4::any(), 8}));
+    b.from(sender, {feed, 7}); // nobody's yet but who is bound to it
+    BOOST_TEST((!first.readable() && second.readable()));
+    second.receive();
+    first.add_group(feed);
     const auto data = pattern(100);
     const udp_delivery d = b.from(sender, {feed, 7}, data);
     BOOST_TEST((d.verdict == udp_verdict::delivered));

@@ -26,6 +26,7 @@ public:
     network_stack& server() override { return *a_.stack; }
     network_stack& client() override { return *b_.stack; }
     net_address server_address() override { return first; }
+    net_address client_address() override { return second; }
     socket_address silent_address() override {
         client().ip().neighbors().set_permanent(nobody, mac_address(0x02'00'00'00'00'99));
         return {nobody, 7};
@@ -51,20 +52,32 @@ public:
     }
 
 private:
+    /// Groups that sockets join are steered to us.
+    struct steering final : group_follower {
+        std::shared_ptr<verbs_device> device;
+        bool on_join(const net_address& group) noexcept override {
+            device->own(group.v4());
+            return true;
+        }
+        void on_leave(const net_address& group) noexcept override { device->disown(group.v4()); }
+    };
     struct host {
         host(std::string name, mac_address mac, ipv4 address, std::unique_ptr<corewire::port> wire, reactor& loop)
             : nic({.name = name, .mac = mac}, std::move(wire)),
               device(std::make_shared<verbs_device>(verbs_device_options{.device = name, .api = &fake::api()})) {
             device->own(address);
+            groups.device = device;
             auto made = std::make_unique<verbs_port>(device, 0);
             port = made.get();
             stack_config config;
             config.address = ip_prefix(address, 24);
             config.seed = address.value();
+            config.groups = &groups;
             stack = std::make_unique<network_stack>(loop, std::move(made), config);
         }
         fake::nic nic;
         std::shared_ptr<verbs_device> device;
+        steering groups;
         verbs_port* port = nullptr;
         std::unique_ptr<network_stack> stack;
     };

@@ -30,6 +30,7 @@ public:
     network_stack& server() override { return *a_.stack; }
     network_stack& client() override { return *b_.stack; }
     net_address server_address() override { return first; }
+    net_address client_address() override { return second; }
     socket_address silent_address() override {
         client().ip().neighbors().set_permanent(nobody, mac_address(0x02'00'00'00'00'99));
         return {nobody, 7};
@@ -93,6 +94,7 @@ class ud_ipv6_world : public ud_sockets_world {
 public:
     ud_ipv6_world() : ud_sockets_world(2200) {}
     net_address server_address() override { return six(first); }
+    net_address client_address() override { return six(second); }
 };
 
 } // namespace
