@@ -23,6 +23,7 @@ public:
     context(const context&) = delete;
 
     cm_events& events() noexcept { return events_; }
+    reactor& owner() noexcept { return reactor_; }
     /// The adapter of a device that rdma_cm has opened; made when it is asked for first.
     adapter& adapter_of(ibv_context* opened);
     /// The one that carries an address of this host. Throws std::system_error ENODEV if none does.

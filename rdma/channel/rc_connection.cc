@@ -200,6 +200,7 @@ void rc_connection::flush_sends() noexcept {
 // ---- completions ---------------------------------------------------------------------------------------------------
 
 void rc_connection::completed(const ibv_wc& wc) noexcept {
+    heard_ = true;
     if ((wc.wr_id & work_id::receive) != 0) return received(wc);
     send_completed(wc);
 }
@@ -301,6 +302,22 @@ void rc_connection::repost(std::uint32_t buffer) noexcept {
     device_->has_work(*this);
 }
 
+/// Once in `silence`. A device that does not answer is given up by ours, whose completion says so: ETIMEDOUT.
+void rc_connection::look_for_peer() noexcept {
+    if (!pair_ || state_ >= state::closed) return;
+    const bool answered = !asked_ || retired_ - asked_at_ - 1 < 0x8000'0000u;
+    // With the send queue full there is something under way that the device gives up by itself.
+    if (!std::exchange(heard_, false) && answered && has_room(1)) {
+        asked_ = true;
+        asked_at_ = posted_;
+        ibv_send_wr& wr = next_send(true);
+        wr.opcode = IBV_WR_RDMA_WRITE; // of nothing: no key is asked for, no receive used up
+        wr.wr.rdma = {0, 0};
+        ++counts_.keepalives;
+    }
+    context_.owner().timers().arm(keepalive_, context_.owner().now() + silence());
+}
+
 // ---- receiving -----------------------------------------------------------------------------------------------------
 
 void rc_connection::deliver(const arrival& a) noexcept {
@@ -374,6 +391,7 @@ void rc_connection::break_down(std::errc why) noexcept {
     const bool left_behind_goodbye = state_ == state::closing && goodbye_posted_ && why == std::errc::connection_reset;
     state_ = goodbye_heard_ || left_behind_goodbye ? state::closed : state::broken;
     why_ = why;
+    keepalive_.cancel();
     if (id_ != nullptr && pair_) ::rdma_disconnect(id_); // the queue pair fails; the peer is told
     for (sending& s : sends_)
         if (rc_operation* const op = std::exchange(s.op, nullptr); op != nullptr) op->finish(why);
@@ -397,6 +415,7 @@ void rc_connection::shut_down() noexcept {
     }
     unlink();
     memory_wait_.unlink();
+    keepalive_.cancel();
     drop_keys();
     if (pair_) ::rdma_destroy_qp(id_);
     pair_.reset();

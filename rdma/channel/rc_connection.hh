@@ -7,6 +7,8 @@
 //
 // Credits: a peer may have `receive_depth` messages under way or unconsumed. What was consumed is owed, and told with the next
 // message, or by itself when half of receive_depth is owed. So no send ever meets an empty receive queue, and rnr_retry is 0.
+// Who has heard nothing for rc_options::silence asks the peer's device, by a WRITE of no bytes, which nobody there notices: the end
+// that only receives would else never hear that the other one has lost its power.
 // A peer that keeps no credits, or sends what makes no sense, loses the connection; nobody else notices.
 //
 //     connecting --> open --goodbye sent--> closing --> closed          any --> broken (why() says with what)
@@ -42,6 +44,7 @@ struct rc_statistics {
     std::uint64_t fetches = 0;                 ///< READs for them
     std::uint64_t inline_sends = 0, signalled = 0, work_requests = 0;
     std::uint64_t doorbells = 0;
+    std::uint64_t keepalives = 0;              ///< sent because nothing had completed for rc_options::silence
     std::uint64_t violations = 0;              ///< of the peer's: 0 or 1, as the first ends the connection
 };
 
@@ -173,6 +176,13 @@ private:
     static bool takes_read(rc_request::kind k) noexcept {
         return k == rc_request::kind::read || k == rc_request::kind::fetch_and_add || k == rc_request::kind::compare_and_swap;
     }
+    struct keepalive_timer final : timer {
+        explicit keepalive_timer(rc_connection& c) noexcept
+            : timer([](timer& t) noexcept { static_cast<keepalive_timer&>(t).connection.look_for_peer(); }), connection(c) {}
+        rc_connection& connection;
+    };
+    duration silence() const noexcept { return options_.silence > duration::zero() ? options_.silence : usual_silence; }
+    void look_for_peer() noexcept;
     static void hold(sending& s, memory_block* block) noexcept {
         if (block == nullptr) return;
         block->hold();
@@ -233,6 +243,10 @@ private:
     std::uint32_t copied_size_ = 0;     ///< the longest message that goes by a copy into a slot
     rendezvous large_;
     memory_wait memory_wait_{*this};
+    keepalive_timer keepalive_{*this};
+    bool heard_ = false;                ///< something has completed since keepalive_ looked
+    bool asked_ = false;                ///< a keepalive is under way
+    std::uint32_t asked_at_ = 0;
     memory_block* staging_ = nullptr;   ///< between may_announce() and announce()
     std::errc staging_failed_{};
 

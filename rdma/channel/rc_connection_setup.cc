@@ -115,6 +115,7 @@ void rc_connection::opened(const rc_hello& peer, unsigned reads) noexcept {
     reads_limit_ = reads;
     agree_on_large();
     if (state_ == state::connecting) state_ = state::open;
+    context_.owner().timers().arm(keepalive_, context_.owner().now() + silence());
     made_.set();
     if (listener_ != nullptr) listener_->child_changed();
 }

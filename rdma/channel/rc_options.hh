@@ -19,7 +19,8 @@ struct rc_options {
     unsigned inline_bytes = 128;  ///< messages this short go with their work request; the device may give less
     unsigned reads = 4;           ///< READs and atomics at a time, each way; the device may give less
     unsigned accept_backlog = 64; ///< listeners: connections that are being made, or wait for accept()
-    duration silence{}; ///< for how long at least the peer's device may leave what was sent unacknowledged; 0: as rdma_cm has it
+    duration silence{}; ///< for how long at least the peer's device may leave what was sent unacknowledged (0: as rdma_cm has it), and
+                        ///< nothing may come before it is asked whether it is there (0: usual_silence)
 };
 
 /// Buffers beyond receive_depth: for what needs no credit (credits themselves, and the goodbye). Credits are told when half of
@@ -32,6 +33,9 @@ constexpr unsigned most_regions = 4;
 constexpr unsigned most_large_messages = 64;
 /// What announces and withdraws them needs so much of a send queue; shorter ones are made that long.
 constexpr unsigned large_send_depth = 16;
+
+/// A connection on which nothing has completed for so long asks, if it was not told for how long.
+constexpr duration usual_silence = std::chrono::seconds{15};
 
 /// How often the device sends anew what is not acknowledged. The field has three bits, but rdma_rxe (rxe_comp.c, COMPST_ERROR_RETRY)
 /// takes 7 for "for ever", as every device does for a receiver that is not ready: a peer that has gone without a word would never be

@@ -276,6 +276,24 @@ BOOST_AUTO_TEST_CASE(a_peer_whose_device_acknowledges_no_more_is_noticed_at_eith
     }
 }
 
+BOOST_AUTO_TEST_CASE(who_only_receives_notices_a_peer_that_has_lost_its_power_and_leaves_a_quiet_one_alone) {
+    rdma::rc_options soon;
+    soon.silence = 300ms;
+    channel_world w(soon, soon);
+    BOOST_TEST((w.run(failure_of(w.server.receive(w.within(1s)))) == std::errc::timed_out)); // by its deadline
+    BOOST_TEST(w.server.statistics().keepalives >= 2u);
+    BOOST_TEST(w.server.statistics().keepalives <= 4u);
+    BOOST_TEST((w.server.connection().phase() == rdma::rc_connection::state::open));
+    w.run(send_some(w.client, 1));
+    BOOST_TEST(text_of(w.run(next_of(w.server))->bytes()) == "0");
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_RESET; // takes nothing, and tells nobody
+    BOOST_REQUIRE(::ibv_modify_qp(w.client.connection().id()->qp, &a, IBV_QP_STATE) == 0);
+    BOOST_TEST((w.run(failure_of(w.server.receive(w.within(20s)))) == std::errc::timed_out));
+    BOOST_TEST((w.server.connection().phase() == rdma::rc_connection::state::broken)); // and not by its deadline
+    BOOST_TEST((w.server.connection().why() == std::errc::timed_out));
+}
+
 BOOST_AUTO_TEST_CASE(waits_end_by_deadline_by_stop_and_with_the_channel) {
     channel_world w;
     BOOST_TEST((w.run(failure_of(w.client.receive(w.within(20ms)))) == std::errc::timed_out));
