@@ -19,6 +19,18 @@ run() { # SECONDS PROGRAM [ARGUMENT]...
     status=1
     [ $ended != 124 ] || exit 1 # what a stall leaves in the kernel, the rest would stumble over
 }
+await() { # WHAT CONDITION...: at most ten seconds
+    what=$1
+    shift
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || { echo "vm: there is no $what"; cat ./*.log; exit 1; }
+        usleep 50000
+    done
+}
+says() { grep -q "$2" "$1"; } # FILE TEXT
+pingpong_pairs() { [ "$(rdma resource show qp | grep -c 'type RC state RTS.*comm cw-rdma-pingpon')" -ge "$1" ]; }
 suites=$(test_vm_guest --list_content 2>&1 | sed -n 's/^\([a-z_]*\)\*$/\1/p')
 [ -n "$suites" ] || { echo "vm: test_vm_guest names no suites"; exit 1; }
 for suite in $suites; do
@@ -27,28 +39,29 @@ done
 run 60 test_rdma_verbs --color_output=no --catch_system_errors=no
 
 # A server, and clients on the other device. One dies in the middle of its run; the next ones are served all the same.
-cw-rdma-pingpong --address 192.0.2.2 --events &
+cw-rdma-pingpong --address 192.0.2.2 --events >pingpong.log 2>&1 &
 server=$!
-sleep 1
+await "server of cw-rdma-pingpong" says pingpong.log 'listening at'
 connect="cw-rdma-pingpong --connect 192.0.2.2:7472 --from 192.0.2.1 --events"
 $connect --duration 60 &
 victim=$!
-sleep 2
+await "run of the client that is to die" pingpong_pairs 2
 kill -9 $victim
 for protocol in rc-send rc-write ud; do run 30 $connect --protocol $protocol --count 200 --json; done
-cw-rdma-perf --address 192.0.2.2 --events &
+cw-rdma-perf --address 192.0.2.2 --events >perf.log 2>&1 &
 memory=$!
-sleep 1
+await "server of cw-rdma-perf" says perf.log 'listening at'
 perf="cw-rdma-perf --connect 192.0.2.2:7474 --from 192.0.2.1 --events"
 for operation in write read fetch-add; do run 30 $perf --operation $operation --size 8192 --count 200 --json; done
 kill -9 $memory
 
 # Our stack over UD datagrams: addresses that this kernel knows nothing of, ARP and all of TCP between two processes.
-cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.2/24 &
+cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.2/24 >echo.log 2>&1 &
 echo=$!
-cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.3/24 --port 9 --discard &
+cw-echo --net=verbs-ud --device rxe1 --address 10.77.0.3/24 --port 9 --discard >sink.log 2>&1 &
 sink=$!
-sleep 2
+await "echo server over verbs-ud" says echo.log '^cw-echo: '
+await "sink over verbs-ud" says sink.log '^cw-echo: '
 # Each client has an address of its own: one who comes back with another queue pair is believed after two seconds only (ARP's guard).
 over="cw-pingpong --net=verbs-ud --cores pu:1 --device rxe0"
 run 30 $over --address 10.77.0.11/24 --connect 10.77.0.2:7 --count 300 --json --statistics
@@ -56,13 +69,14 @@ run 30 $over --address 10.77.0.12/24 --connect 10.77.0.2:7 --udp --size 900 --co
 run 30 $over --address 10.77.0.13/24 --connect 10.77.0.2:7 --connections 16 --pipeline 4 --size 3000 --count 1000 --json
 run 30 $over --address 10.77.0.14/24 --connect 10.77.0.3:9 --bulk --size 968 --duration 1 --json --statistics
 /usr/bin/ip link set v0 mtu 4200 && /usr/bin/ip link set v1 mtu 4200 # IPv6 needs 1,280 bytes
-cw-echo --net=verbs-ud --device rxe1 --address 2001:db8::2/64 &
+cw-echo --net=verbs-ud --device rxe1 --address 2001:db8::2/64 >echo6.log 2>&1 &
 echo6=$!
-sleep 3
+await "echo server over IPv6" says echo6.log '^cw-echo: '
 run 30 cw-pingpong --net=verbs-ud --cores pu:1 --device rxe0 --address 2001:db8::1/64 --connect [2001:db8::2]:7 --size 1500 --count 300 --json
 for each in $echo $sink $echo6; do kill -TERM $each; wait $each || { status=1; echo "vm: cw-echo ended with $?"; }; done
 kill -0 $server || { status=1; echo "vm: the server has gone"; }
 kill -9 $server
+cat ./*.log
 echo "vm: over after $(elapsed) s"
 exit $status
 END

@@ -13,8 +13,15 @@ cleanup() {
 trap cleanup EXIT
 cat >"$scratch/script" <<'END'
 if [ "$VM_HOST" = 1 ]; then
-    cw-rdma-pingpong --address 192.0.2.1 --events &
-    cw-echo --net=verbs-ud --interface eth0 --address 10.77.0.1/24 &
+    cw-rdma-pingpong --address 192.0.2.1 --events >pingpong.log 2>&1 &
+    cw-echo --net=verbs-ud --interface eth0 --address 10.77.0.1/24 >echo.log 2>&1 &
+    tries=0
+    until grep -q 'listening at' pingpong.log && grep -q '^cw-echo: ' echo.log; do
+        tries=$((tries + 1))
+        [ $tries -lt 300 ] || { echo "vm: the servers do not start"; cat ./*.log; exit 1; }
+        usleep 100000
+    done
+    nc -l -p 9998 >/dev/null # says that they have
     nc -l -p 9999 >/dev/null # until the other one has done
     exit 0
 fi
@@ -26,9 +33,14 @@ run() { # SECONDS PROGRAM [ARGUMENT]...
 tries=0
 until ping -c 1 -W 1 192.0.2.1 >/dev/null; do
     tries=$((tries + 1))
-    [ $tries -lt 60 ] || { echo "vm: the other host does not answer"; exit 1; }
+    [ $tries -lt 120 ] || { echo "vm: the other host does not answer"; exit 1; }
 done
-sleep 3
+tries=0
+until nc 192.0.2.1 9998 </dev/null 2>/dev/null; do
+    tries=$((tries + 1))
+    [ $tries -lt 300 ] || { echo "vm: the servers of the other host do not start"; exit 1; }
+    usleep 100000
+done
 for protocol in rc-send rc-write ud; do
     run 30 cw-rdma-pingpong --connect 192.0.2.1:7472 --from 192.0.2.2 --events --protocol $protocol --count 100 --json
 done
