@@ -79,7 +79,7 @@ public:
     void on_sent_frame(std::function<void(byte_span)> tell);
 
     /// A frame as if it came off the wire.
-    void deliver(byte_span frame);
+    [[gnu::noinline]] void deliver(byte_span frame); // what it costs is to be told from what a port costs (tools/bench rdma)
     /// Moves what waits on the wire; polling does it too.
     void pump();
 

@@ -29,9 +29,8 @@ verbs::device open(verbs_device_options& o) {
 /// RFC 1112 6.4: the low 23 bits of the group.
 mac_address group_mac(ipv4 group) { return mac_address(0x01'00'5e'00'00'00 | (group.value() & 0x7fffff)); }
 
-verbs::queue_pair_options pair_options(verbs_queue& q, unsigned receives, unsigned sends, unsigned inline_bytes, bool extended,
-                                       bool segments) {
-    verbs::queue_pair_options o{.type = verbs::transport::raw_packet, .sends = &q.sends, .receives = &q.receives};
+verbs::queue_pair_options pair_options(unsigned receives, unsigned sends, unsigned inline_bytes, bool extended, bool segments) {
+    verbs::queue_pair_options o{.type = verbs::transport::raw_packet};
     o.max_sends = sends;
     o.max_receives = receives;
     o.send_pieces = 2;
@@ -51,9 +50,8 @@ bool device_segments(const verbs::device& d) {
 
 verbs_queue::verbs_queue(const verbs::device& on, unsigned receive_depth, unsigned send_depth, unsigned inline_bytes, bool spread,
                          bool extended, std::uint8_t port)
-    : domain(on), channel(on), receives(on, {.entries = receive_depth, .channel = &channel}),
-      sends(on, {.entries = send_depth, .channel = &channel}),
-      pair(domain, pair_options(*this, spread ? 0 : receive_depth, send_depth, inline_bytes, extended, device_segments(on))) {
+    : port_queue(on, receive_depth, send_depth,
+                 pair_options(spread ? 0 : receive_depth, send_depth, inline_bytes, extended, device_segments(on))) {
     if (spread) work.emplace(domain, receives, receive_depth);
     pair.activate_raw(port);
 }
@@ -212,22 +210,21 @@ void verbs_device::disown(const verbs_flow& flow) noexcept {
 }
 
 void verbs_device::handle(const verbs::device_event& event) noexcept {
-    const auto tell = [](verbs_queue& q, std::uint32_t what) { q.trouble.fetch_or(what, std::memory_order_relaxed); };
     if (event.what == IBV_EVENT_PORT_ERR || event.what == IBV_EVENT_PORT_ACTIVE) {
         if (event.port != options_.port) return;
         link_up_ = event.what == IBV_EVENT_PORT_ACTIVE;
     }
     for (const auto& q : queues_) {
-        if (event.device_gone()) tell(*q, verbs_queue::device_gone);
-        else if (event.pair != nullptr && q->concerns(event.pair)) tell(*q, verbs_queue::pair_failed);
-        else if (event.receives != nullptr && q->concerns(event.receives)) tell(*q, verbs_queue::pair_failed);
-        else if (event.completions != nullptr && q->concerns(event.completions)) tell(*q, verbs_queue::lost);
-        else if (event.port == options_.port) tell(*q, verbs_queue::link_changed);
+        if (event.device_gone()) q->tell(verbs_queue::device_gone);
+        else if (event.pair != nullptr && q->concerns(event.pair)) q->tell(verbs_queue::pair_failed);
+        else if (event.receives != nullptr && q->concerns(event.receives)) q->tell(verbs_queue::pair_failed);
+        else if (event.completions != nullptr && q->concerns(event.completions)) q->tell(verbs_queue::lost);
+        else if (event.port == options_.port) q->tell(verbs_queue::link_changed);
     }
 }
 
 void verbs_device::pretend_failure() noexcept {
-    for (const auto& q : queues_) q->trouble.fetch_or(verbs_queue::pair_failed, std::memory_order_relaxed);
+    for (const auto& q : queues_) q->tell(verbs_queue::pair_failed);
 }
 
 } // namespace corewire

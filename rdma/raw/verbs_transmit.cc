@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace corewire {
 
@@ -39,7 +38,7 @@ unsigned flags_of(const packet& p) noexcept {
 
 std::size_t verbs_port::transmit(std::span<packet> burst) {
     if (burst.empty()) return 0;
-    if (queue_.trouble.load(std::memory_order_relaxed) != 0) [[unlikely]] look_into_trouble();
+    if (troubled()) [[unlikely]] look_into_trouble();
     if (!link_up_) [[unlikely]] return drop(burst);
     if (unsent() >= reap_from) reap();
     std::size_t done = 0;
@@ -59,9 +58,7 @@ std::size_t verbs_port::transmit(std::span<packet> burst) {
 [[gnu::always_inline]] inline verbs_port::way verbs_port::prepare(packet& p, std::uint32_t size) noexcept {
     if (size - smallest_frame > size_range_) [[unlikely]] return prepare_large(p);
     if (size <= inline_limit_) return way::inlined;
-    const bool reachable = p.head.underlying_frame()->owner == &frames_ &&
-                           (p.body.empty() || p.body.underlying_frame()->owner == &frames_);
-    if (!reachable) [[unlikely]] return gather(p) ? way::plain : way::no_frame;
+    if (!reachable(p)) [[unlikely]] return gather(p) ? way::plain : way::no_frame;
     return way::plain;
 }
 
@@ -72,19 +69,6 @@ verbs_port::way verbs_port::prepare_large(packet& p) noexcept {
     const std::uint32_t headers = headers_of(p);
     if (headers == 0 || headers + p.segment_size > longest_) return way::unfit;
     return gather(p) ? way::segmented : way::no_frame;
-}
-
-/// Copies into a frame of ours what lies in somebody else's memory. False if that finds no frame.
-bool verbs_port::gather(packet& p) noexcept {
-    for (buffer* part : {&p.head, &p.body}) {
-        if (part->empty() || part->underlying_frame()->owner == &frames_) continue;
-        buffer ours = frames_.allocate_buffer();
-        if (ours.underlying_frame() == nullptr || part->size() > ours.tailroom()) return false;
-        std::memcpy(ours.append(part->size()), part->data(), part->size());
-        *part = std::move(ours);
-        ++counts_.copied;
-    }
-    return true;
 }
 
 /// Work requests linked once, posted by ibv_post_send().
@@ -231,62 +215,10 @@ verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t re
     }
 }
 
-/// The frames of all sends before `up_to`. All are of our own pool, so that its list may wait in a register.
-[[gnu::always_inline]] inline void verbs_port::take_back(std::uint32_t up_to) noexcept {
-    frame* free_list = frames_.free_list;
-    std::uint32_t count = 0;
-    const auto take = [&](frame& f) {
-        if (--f.references != 0) return;
-        f.next_free = free_list;
-        free_list = &f;
-        ++count;
-    };
-    for (; sent_head_ != up_to; ++sent_head_) {
-        const sent s = sent_[sent_head_ & sent_mask_];
-        if (s.head == nullptr) continue; // went inline
-        take(*s.head);
-        if (s.body != nullptr) take(*s.body);
-    }
-    frames_.free_list = free_list;
-    frames_.free_count += count;
-}
-
-/// Frames come home: each completion answers for all sends up to its own.
-void verbs_port::reap() noexcept {
-    std::array<ibv_wc, 16> done;
-    int n;
-    do {
-        n = queue_.sends.poll(done);
-        for (int i = 0; i < n; ++i) {
-            const ibv_wc& c = done[static_cast<std::size_t>(i)];
-            const auto up_to = static_cast<std::uint32_t>(c.wr_id);
-            take_back(up_to);
-            if (c.status == IBV_WC_SUCCESS) [[likely]] {
-                restarts_in_a_row_ = 0;
-                continue;
-            }
-            ++counts_.failed_sends;
-            ++statistics_.transmit_dropped;
-            queue_.trouble.fetch_or(verbs_queue::pair_failed, std::memory_order_relaxed);
-        }
-    } while (n == static_cast<int>(done.size()));
-    if (n < 0) [[unlikely]] queue_.trouble.fetch_or(verbs_queue::lost, std::memory_order_relaxed);
-}
-
-std::size_t verbs_port::drop(std::span<packet> burst) noexcept {
-    for (packet& p : burst) {
-        p.head.clear();
-        p.body.clear();
-    }
-    statistics_.transmit_dropped += burst.size();
-    return burst.size();
-}
-
 /// The driver took no more. How many of the rest are dropped: a frame that it will never take must not block those behind it.
 std::size_t verbs_port::refused(int error, std::span<packet> rest) noexcept {
     if (rest.empty() || error == ENOMEM) return 0; // its queue is full: later
-    queue_.trouble.fetch_or(error == EIO || error == ENODEV ? verbs_queue::device_gone : verbs_queue::pair_failed,
-                            std::memory_order_relaxed);
+    send_refused(error);
     return drop(rest.first(1));
 }
 

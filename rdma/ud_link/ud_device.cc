@@ -52,10 +52,9 @@ ibv_gid infiniband_group(std::uint16_t partition) {
 } // namespace
 
 ud_queue::ud_queue(const verbs::device& on, const ud_device_options& o)
-    : domain(on), channel(on), receives(on, {.entries = o.receive_depth, .channel = &channel}),
-      sends(on, {.entries = o.send_depth, .channel = &channel}),
-      pair(domain, {.type = verbs::transport::unreliable_datagram, .sends = &sends, .receives = &receives, .max_sends = o.send_depth,
-                    .max_receives = o.receive_depth, .send_pieces = 3, .inline_bytes = o.inline_bytes}) {
+    : port_queue(on, o.receive_depth, o.send_depth,
+                 {.type = verbs::transport::unreliable_datagram, .max_sends = o.send_depth, .max_receives = o.receive_depth,
+                  .send_pieces = 3, .inline_bytes = o.inline_bytes}) {
     pair.activate(parameters(o));
 }
 
@@ -126,15 +125,14 @@ bool ud_device::is_ours(const ibv_gid& gid, std::uint32_t queue_pair) const noex
 }
 
 void ud_device::handle(const verbs::device_event& event) noexcept {
-    const auto tell = [](ud_queue& q, std::uint32_t what) { q.trouble.fetch_or(what, std::memory_order_relaxed); };
     const bool about_port = event.port == options_.port &&
                             (event.what == IBV_EVENT_PORT_ERR || event.what == IBV_EVENT_PORT_ACTIVE);
     if (about_port) link_up_ = event.what == IBV_EVENT_PORT_ACTIVE;
     for (const auto& q : queues_) {
-        if (event.device_gone()) tell(*q, ud_queue::device_gone);
-        else if (event.pair != nullptr && event.pair == q->pair.get()) tell(*q, ud_queue::pair_failed);
-        else if (event.completions != nullptr && q->concerns(event.completions)) tell(*q, ud_queue::lost);
-        else if (about_port) tell(*q, ud_queue::link_changed);
+        if (event.device_gone()) q->tell(ud_queue::device_gone);
+        else if (event.pair != nullptr && q->concerns(event.pair)) q->tell(ud_queue::pair_failed);
+        else if (event.completions != nullptr && q->concerns(event.completions)) q->tell(ud_queue::lost);
+        else if (about_port) q->tell(ud_queue::link_changed);
     }
 }
 

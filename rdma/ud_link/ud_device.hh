@@ -11,10 +11,10 @@
 #pragma once
 
 #include <corewire/net/wire/net_address.hh>
+#include <corewire/rdma/port/port_queue.hh>
 #include <corewire/rdma/ud_link/peers.hh>
 #include <corewire/rdma/verbs/address_handle.hh>
 #include <corewire/rdma/verbs/async_events.hh>
-#include <corewire/rdma/verbs/queue_pair.hh>
 
 #include <atomic>
 #include <memory>
@@ -38,26 +38,13 @@ struct ud_device_options {
     const verbs::verbs_api* api = &verbs::system_api();
 };
 
-/// What one port has: its queues, and a word in which the device's events reach it.
-struct ud_queue {
-    /// Bits of `trouble`.
-    enum : std::uint32_t {
-        link_changed = 1, ///< look at the device's link_up()
-        pair_failed = 2,  ///< the queue pair is in error: start it again
-        lost = 4,         ///< a completion queue overran: nothing can be received or sent any more
-        device_gone = 8,
-    };
+/// What one port has: a UD queue pair, and the group that stands for everybody.
+struct ud_queue : port_queue {
     ud_queue(const verbs::device& on, const ud_device_options& options);
     /// Puts it back to its beginning, with nothing posted. An errno.
     int restart(const ud_device_options& options) noexcept;
-    bool concerns(const ibv_cq* q) const noexcept { return q == receives.get() || q == sends.get(); }
 
-    verbs::protection_domain domain;
-    verbs::completion_channel channel;
-    verbs::completion_queue receives, sends;
-    verbs::queue_pair pair;
     verbs::address_handle to_group;
-    alignas(64) std::atomic<std::uint32_t> trouble{0};
 };
 
 class ud_device {

@@ -5,8 +5,6 @@
 #include <corewire/rdma/ud_link/ud_port.hh>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 namespace corewire {
 
@@ -22,7 +20,7 @@ ibv_sge piece_of(const std::byte* at, std::uint32_t size, std::uint32_t key) noe
 
 std::size_t ud_port::transmit(std::span<packet> burst) {
     if (burst.empty()) return 0;
-    if (queue_.trouble.load(std::memory_order_relaxed) != 0) [[unlikely]] look_into_trouble();
+    if (troubled()) [[unlikely]] look_into_trouble();
     if (!link_up_) [[unlikely]] return drop(burst);
     if (unsent() >= reap_from) reap();
     std::size_t done = 0;
@@ -93,9 +91,7 @@ ud_port::verdict ud_port::prepare(packet& p, ibv_send_wr& wr, std::uint32_t posi
         skip = 0;
     }
     const bool inlined = p.size() - skip + encapsulation_size <= inline_limit_;
-    const bool reachable = p.head.underlying_frame()->owner == &frames_ &&
-                           (p.body.empty() || p.body.underlying_frame()->owner == &frames_);
-    if (!inlined && !reachable && !gather(p)) [[unlikely]] return verdict::later;
+    if (!inlined && !reachable(p) && !gather(p)) [[unlikely]] return verdict::later;
     wr.sg_list[0] = piece_of(encapsulation, encapsulation_size, key_);
     wr.sg_list[1] = piece_of(p.head.data() + skip, p.head.size() - skip, key_);
     wr.sg_list[2] = piece_of(p.body.data(), p.body.size(), key_);
@@ -107,7 +103,7 @@ ud_port::verdict ud_port::prepare(packet& p, ibv_send_wr& wr, std::uint32_t posi
     counts_.inlined += inlined;
     ++statistics_.transmitted_packets;
     statistics_.transmitted_bytes += p.size() - skip + ethernet_size;
-    sent_[position & sent_mask_] = {p.head.detach(), p.body.detach(), inlined};
+    sent_[position & sent_mask_] = {p.head.detach(), p.body.detach()};
     return verdict::goes;
 }
 
@@ -124,7 +120,7 @@ const std::byte* ud_port::encapsulation_for(std::uint16_t type) const noexcept {
 handle_cache::destination ud_port::destination_of(mac_address to, std::uint32_t position) noexcept {
     if (!to.is_multicast()) [[likely]] return handles_.find(to, position, sent_head_);
     ++counts_.to_group;
-    return {queue_.to_group.get(), link_address::group_pair};
+    return {mine_.to_group.get(), link_address::group_pair};
 }
 
 /// In a frame of its own, without an Ethernet header. Empty if there is no frame, or the target is nobody we know.
@@ -153,68 +149,16 @@ buffer ud_port::rewritten_discovery(const packet& p) noexcept {
     return b;
 }
 
-/// Copies into a frame of ours what lies in somebody else's memory. False if that finds no frame.
-bool ud_port::gather(packet& p) noexcept {
-    for (buffer* part : {&p.head, &p.body}) {
-        if (part->empty() || part->underlying_frame()->owner == &frames_) continue;
-        buffer ours = frames_.allocate_buffer();
-        if (ours.underlying_frame() == nullptr || part->size() > ours.tailroom()) return false;
-        std::memcpy(ours.append(part->size()), part->data(), part->size());
-        *part = std::move(ours);
-        ++counts_.copied;
-    }
-    return true;
-}
-
 /// Of `count` prepared sends the device has taken the first `went`; the rest are lost.
 void ud_port::posted_off(std::uint32_t count, std::uint32_t went, int error) noexcept {
-    for (std::uint32_t i = 0; i < count; ++i) {
-        sent& s = sent_[(sent_tail_ + i) & sent_mask_];
-        if (s.inlined || i >= went) release_both(s);
-    }
+    const ibv_send_wr* wr = sends_.first();
+    for (std::uint32_t i = 0; i < count; ++i, wr = wr->next)
+        if (i >= went || (wr->send_flags & IBV_SEND_INLINE) != 0) let_go(sent_[(sent_tail_ + i) & sent_mask_]);
     sent_tail_ += went;
     if (error == 0) [[likely]] return;
     statistics_.transmitted_packets -= count - went;
     statistics_.transmit_dropped += count - went;
-    if (error == ENOMEM) return; // its queue is full, though we thought otherwise
-    queue_.trouble.fetch_or(error == EIO || error == ENODEV ? ud_queue::device_gone : ud_queue::pair_failed,
-                            std::memory_order_relaxed);
-}
-
-/// Frames come home: each completion answers for all sends up to its own.
-void ud_port::reap() noexcept {
-    std::array<ibv_wc, 16> done;
-    int n;
-    do {
-        n = queue_.sends.poll(done);
-        for (int i = 0; i < n; ++i) {
-            const ibv_wc& c = done[static_cast<std::size_t>(i)];
-            const auto up_to = static_cast<std::uint32_t>(c.wr_id);
-            while (sent_head_ != up_to) release_both(sent_[sent_head_++ & sent_mask_]);
-            if (c.status == IBV_WC_SUCCESS) [[likely]] {
-                restarts_in_a_row_ = 0;
-                continue;
-            }
-            ++counts_.failed_sends;
-            ++statistics_.transmit_dropped;
-            queue_.trouble.fetch_or(ud_queue::pair_failed, std::memory_order_relaxed);
-        }
-    } while (n == static_cast<int>(done.size()));
-    if (n < 0) [[unlikely]] queue_.trouble.fetch_or(ud_queue::lost, std::memory_order_relaxed);
-}
-
-void ud_port::release_both(sent& s) noexcept {
-    if (s.head != nullptr) release(*std::exchange(s.head, nullptr));
-    if (s.body != nullptr) release(*std::exchange(s.body, nullptr));
-}
-
-std::size_t ud_port::drop(std::span<packet> burst) noexcept {
-    for (packet& p : burst) {
-        p.head.clear();
-        p.body.clear();
-    }
-    statistics_.transmit_dropped += burst.size();
-    return burst.size();
+    send_refused(error);
 }
 
 } // namespace corewire
