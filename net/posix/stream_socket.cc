@@ -201,7 +201,7 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         if (deferred()) c->tcb.hurry_syn(), stack_.tcp().mark_dirty(*c);
         return -EAGAIN;
     }
-    if ((flags & MSG_OOB) != 0) return -EINVAL; // urgent data stays in line (docs/rfc/9293.md)
+    if ((flags & MSG_OOB) != 0) return -EINVAL; // urgent data stays in line, as with SO_OOBINLINE (RFC 6093 6)
     const std::uint64_t wanted = total_size(into);
     if ((flags & MSG_PEEK) != 0) {
         std::uint32_t offset = 0;
@@ -217,6 +217,9 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
             for (std::size_t left = v.iov_len; left != 0 && c->tcb.readable() != 0;) {
                 read_now op;
                 op.max_size = static_cast<std::uint32_t>(std::min<std::size_t>(left, UINT32_MAX));
+                // A read does not cross the mark, which is the last urgent byte (tcp(7)).
+                if (const std::uint32_t urgent = c->tcb.urgent_ahead(); urgent == 1 && taken != 0) break;
+                else if (urgent > 1) op.max_size = std::min(op.max_size, urgent - 1);
                 if (!connection_->start_read(op)) {
                     connection_->cancel(op);
                     break;
@@ -243,7 +246,6 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
     }
     if (deferred()) return send_with_syn(from);
     if (in_handshake()) return -EAGAIN;
-    if ((flags & MSG_OOB) != 0) flags &= ~MSG_OOB; // urgent data travels in line
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (writing_shut_ || c->tcb.state() == tcp::tcp_state::closed) return -EPIPE;
     if (const bool hold = settings_.cork || (flags & MSG_MORE) != 0; hold != held_) {
@@ -263,6 +265,10 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
         if (all) continue;
         no_space_ = true;
         break;
+    }
+    if ((flags & MSG_OOB) != 0 && taken != 0) {
+        c->tcb.set_urgent();
+        stack_.tcp().mark_dirty(*c);
     }
     if (taken != 0 || total_size(from) == 0) return static_cast<outcome>(taken);
     return -EAGAIN;
@@ -322,6 +328,7 @@ unsigned stream_socket::events() const {
     if (reading_over && writing_over) e |= POLLHUP;
     if (reading_over) e |= POLLIN | POLLRDNORM | POLLRDHUP;
     if (t.readable() >= settings_.receive_low_water) e |= POLLIN | POLLRDNORM;
+    if (t.urgent_ahead() != 0) e |= POLLPRI;
     // As Linux has it: writable when a third of the buffer is free and little enough waits to be sent (tcp(7)).
     const std::uint32_t limit = t.options().send_buffer;
     const std::uint32_t free = t.writable();

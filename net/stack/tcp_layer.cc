@@ -143,6 +143,7 @@ template <typename Address>
     s.ack = tcp::seq_number{view.acknowledgment()};
     s.window = view.window();
     s.flags = view.flags();
+    s.urgent = view.urgent_pointer();
     if (has(s.flags, tcp_flags::syn)) [[unlikely]] bad_syns_ = 0;
     const auto header_size = static_cast<std::uint32_t>(view.header_size());
     s.payload_size = l4_size - header_size;

@@ -45,7 +45,8 @@ inline void copy_payload(std::byte* to, const std::byte* from, std::size_t size)
                                   .sequence = s.seq.value,
                                   .acknowledgment = s.ack.value,
                                   .flags = s.flags,
-                                  .window = s.window};
+                                  .window = s.window,
+                                  .urgent_pointer = s.urgent};
     header.emit({at, wire::tcp_header::min_size + s.option_size}, s.option_size);
     copy_options(at + wire::tcp_header::min_size, s);
 }

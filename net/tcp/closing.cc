@@ -55,6 +55,21 @@ void tcb::advertise_user_timeout(duration timeout) noexcept {
     if (timeout > duration{0} && is_synchronized(c_.state)) tell_user_timeout(c_);
 }
 
+void tcb::set_urgent() noexcept {
+    if (c_.sending.queue.size() == 0 || c_.state == tcp_state::closed) return;
+    c_.urgent.sending = true;
+    c_.urgent.send_end = c_.sending.queue.end();
+    c_.predictable = false;
+    c_.output_wanted = true;
+    if (is_synchronized(c_.state) && c_.sending.usable_window() <= 0) c_.receiving.acks.acknowledge_now();
+}
+
+std::uint32_t tcb::urgent_ahead() const noexcept {
+    if (!c_.urgent.known) return 0;
+    const seq_number reader = c_.receiving.next - (c_.receiving.queue.size() + (c_.receiving.fin_received ? 1u : 0u));
+    return c_.urgent.receive_end > reader ? c_.urgent.receive_end - reader : 0;
+}
+
 void tcb::set_no_delay(bool on) noexcept {
     c_.options.no_delay = on;
     c_.output_wanted = true;

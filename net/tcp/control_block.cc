@@ -25,7 +25,8 @@ void predict(control_block& c) noexcept {
     const sender& s = c.sending;
     const receiver& r = c.receiving;
     const bool calm_sender = !s.repairing() && !c.ecn.on && s.next == s.max && s.waiting_for != awaited::window_probe &&
-                             s.settled_at == never && s.rto.backoff() == 0 && !s.fin_queued && !s.probe_out();
+                             s.settled_at == never && s.rto.backoff() == 0 && !s.fin_queued && !s.probe_out() &&
+                             !(c.urgent.sending && s.una < c.urgent.send_end);
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
     if (s.corked || s.paced) {
         c.predictable = false;

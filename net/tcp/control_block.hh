@@ -14,6 +14,7 @@
 #include <corewire/net/tcp/segment.hh>
 #include <corewire/net/tcp/send/sender.hh>
 #include <corewire/net/tcp/timers.hh>
+#include <corewire/net/tcp/urgent.hh>
 
 #include <system_error>
 
@@ -64,6 +65,7 @@ struct control_block {
     receiver receiving;
     timer_set timers;
     ecn_state ecn;
+    urgent_state urgent;
     time_point heard{};           ///< when a segment last arrived (keepalive)
     unsigned keepalives_out = 0;
     time_point challenged{};      ///< when an out-of-window segment was last answered

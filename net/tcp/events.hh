@@ -16,6 +16,7 @@ enum class event : std::uint16_t {
     timed_out = 1 << 6,          ///< dead by R2, user timeout or keepalive; error() says which
     closed = 1 << 7,             ///< state() is closed: the tcb may be deleted (after next_segment() says false)
     path_mtu_fell = 1 << 9,      ///< ICMP's word on the path's MTU was believed: segment_payload() is smaller
+    urgent = 1 << 10,            ///< the peer has marked bytes as urgent: tcb::urgent_ahead() (RFC 6093)
     delivery_trouble = 1 << 8,   ///< R1 retransmissions of one segment: look for another route (RFC 9293 MUST-20, SHLD-9)
 };
 constexpr event operator|(event a, event b) noexcept {

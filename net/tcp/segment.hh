@@ -33,6 +33,7 @@ struct segment {
     tcp_flags flags = tcp_flags::none;
     wire::ecn_codepoint ecn = wire::ecn_codepoint::not_ect; ///< what the IP header said (RFC 3168 5)
     std::uint32_t payload_size = 0;
+    std::uint16_t urgent = 0;     ///< the urgent pointer; meaningful when tcp_flags::urg is set
     wire::tcp_options options;    ///< tcp_options::parse() straight into here
 
     bool has(tcp_flags any_of) const noexcept { return wire::has(flags, any_of); }
@@ -52,6 +53,7 @@ struct outgoing_segment {
     seq_number seq;
     seq_number ack;
     std::uint16_t window;              ///< as on the wire
+    std::uint16_t urgent = 0;          ///< the urgent pointer
     tcp_flags flags;
     std::uint8_t option_size;          ///< a multiple of 4
     bool retransmission;

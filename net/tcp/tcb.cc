@@ -23,6 +23,14 @@ namespace {
     return a.events;
 }
 
+/// RFC 9293 3.8.5: on every segment that begins before the mark. A mark too far away is told as far as the field goes.
+void mark_urgent(control_block& c, outgoing_segment& out) noexcept {
+    if (c.sending.una >= c.urgent.send_end) c.urgent.sending = false;
+    if (!c.urgent.sending || out.seq >= c.urgent.send_end || wire::has(out.flags, tcp_flags::syn | tcp_flags::rst)) return;
+    out.flags |= tcp_flags::urg;
+    out.urgent = static_cast<std::uint16_t>(std::min<std::uint32_t>(c.urgent.send_end - out.seq, 0xffff));
+}
+
 } // namespace
 
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
@@ -39,6 +47,8 @@ event tcb::on_timer(time_point now) noexcept { return on_expiry(c_, now); }
 
 bool tcb::next_segment(time_point now, outgoing_segment& out) noexcept {
     if (!next_output(c_, now, out)) return false;
+    out.urgent = 0;
+    if (c_.urgent.sending) [[unlikely]] mark_urgent(c_, out);
     if (c_.ecn.accurate != nullptr) [[unlikely]] finish_accurate(c_, out);
     return true;
 }

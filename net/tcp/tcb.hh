@@ -126,6 +126,11 @@ public:
     std::uint32_t queued() const noexcept { return c_.sending.queue.size(); }
     /// Everything the peer sent before its FIN has been read.
     bool at_end() const noexcept { return c_.receiving.fin_received && c_.receiving.queue.size() == 0; }
+    /// What has been written so far is urgent, its last byte being the mark (RFC 9293 3.8.5). The peer is told at once, even when its
+    /// window is closed.
+    void set_urgent() noexcept;
+    /// Bytes from the next one to be read to the end of what the peer called urgent; 0: there are none, or they have been read.
+    std::uint32_t urgent_ahead() const noexcept;
     /// FIN after what was written (half-close). Harmless the second time.
     void shutdown_send() noexcept;
     /// Nobody will read or write any more (after shutdown_send()): data that still arrives is answered with RST

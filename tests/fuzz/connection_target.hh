@@ -117,6 +117,7 @@ private:
         tcp::segment s;
         s.flags = flags;
         s.window = in_.word();
+        s.urgent = s.window; // drawn together: the corpus keeps its meaning
         const std::uint8_t kind = in_.byte();
         if (kind < 128) { // what the connection expects
             if (tcb_ && tcb_->uses_timestamps()) s.options.set_timestamps(stamp_ += kind & 3, in_.byte());

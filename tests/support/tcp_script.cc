@@ -34,6 +34,7 @@ segment_text segment_text::parse(const std::string& text) {
             in >> o.bytes[0] >> o.bytes[1] >> o.bytes[2];
             t.accurate_ecn = o;
         }
+        else if (key == "up") { std::uint32_t v; in >> v; t.urgent = v; }
         else if (key == "nots") t.no_timestamps = true;
         else if (key == "ts") { std::uint32_t v, e; in >> v >> e; t.timestamps = {v, e}; }
         else if (key == "sack") {
@@ -103,6 +104,7 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
     s.window = static_cast<std::uint16_t>(t.window.value_or(last_window_));
     s.payload_size = t.payload();
     s.ecn = t.ecn;
+    s.urgent = static_cast<std::uint16_t>(t.urgent.value_or(0));
     const std::pair<char, tcp_flags> letters[] = {{'S', tcp_flags::syn}, {'F', tcp_flags::fin}, {'R', tcp_flags::rst},
                                                   {'P', tcp_flags::psh}, {'A', tcp_flags::ack}, {'U', tcp_flags::urg},
                                                   {'E', tcp_flags::ece}, {'C', tcp_flags::cwr}, {'N', tcp_flags::ae}};
@@ -311,6 +313,7 @@ void tcp_script::compare(const segment_text& want, const tcp::outgoing_segment& 
     require(sorted(sent) == sorted(want.flags), "flags differ");
     require(relative(got.seq, iss_) == want.first || want.has('R'), "sequence number differs");
     require(got.payload_size == want.payload(), "payload size differs");
+    if (want.urgent) require(has(got.flags, tcp_flags::urg) && got.urgent == *want.urgent, "urgent pointer differs");
     if (want.ack) require(relative(got.ack, irs_) == *want.ack, "ACK number differs");
     if (want.window) require(got.window == *want.window, "window differs");
     wire::tcp_options o;

@@ -9,7 +9,7 @@
 //
 // A segment is "FLAGS first:end" and then, in any order: ack N, win N, mss N, ws N, sackok, ts VALUE ECHO, nots,
 // sack a-b,c-d, uto FIELD, fo N (Fast Open: 0 an empty cookie, else eight bytes of N), ce ect0 ect1 (the IP header's mark),
-// acc0 E0B CEB E1B, acc1 E1B CEB E0B (AccECN's options). Flags are S F R P A U E C N (AE).
+// acc0 E0B CEB E1B, acc1 E1B CEB E0B (AccECN's options), up N (urgent pointer). Flags are S F R P A U E C N (AE).
 // What an expectation does not name is not compared (PSH too). Payload follows one pattern on
 // both sides, and is verified. After each step check_invariants() runs; a failure prints the numbered history.
 #pragma once
@@ -43,6 +43,7 @@ struct segment_text {
     std::optional<std::uint32_t> scale;
     std::optional<std::uint32_t> user_timeout;
     std::optional<std::uint32_t> fast_open;
+    std::optional<std::uint32_t> urgent;
     std::optional<wire::accurate_ecn_option> accurate_ecn;
     std::optional<std::pair<std::uint32_t, std::uint32_t>> timestamps;
     std::vector<std::pair<std::int64_t, std::int64_t>> sack;

@@ -71,6 +71,7 @@ void on_echo(control_block& c, const arrival& a) noexcept {
 /// What ECN has to say: of the segment itself, and of those that it acknowledges.
 void take_ecn(control_block& c, const arrival& a, const delivery& d) noexcept {
     if (c.ecn.accurate != nullptr) {
+        if (a.seg.has(tcp_flags::syn)) return; // a simultaneous open's: the flags are no counter there (RFC 9768 3.2.2)
         count_arrival(c, a);
         if (!std::exchange(c.ecn.handshake_settled, false)) take_feedback(c, a, d);
     } else if (a.seg.has(tcp_flags::ece)) {

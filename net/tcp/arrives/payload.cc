@@ -1,4 +1,4 @@
-// The seventh and eighth steps of RFC 9293 3.10.7.4: the segment text and the FIN bit.
+// The sixth to eighth steps of RFC 9293 3.10.7.4: the URG bit, the segment text and the FIN bit.
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/receive/deliver.hh>
 
@@ -60,6 +60,18 @@ void deliver(control_block& c, arrival& a) noexcept {
 }
 
 } // namespace
+
+verdict check_urgent(control_block& c, arrival& a) noexcept {
+    if (!a.seg.has(tcp_flags::urg) || a.seg.urgent == 0 || !may_receive(c.state) || c.orphaned) return verdict::go_on;
+    // RFC 6093 4: the pointer is that of the byte behind the last urgent one. A mark that was told before, or read past, is no news.
+    const seq_number mark = a.seg.seq + a.seg.urgent;
+    const seq_number reader = c.receiving.next - c.receiving.queue.size();
+    if (mark <= reader || (c.urgent.known && mark <= c.urgent.receive_end && c.urgent.receive_end > reader)) return verdict::go_on;
+    c.urgent.known = true;
+    c.urgent.receive_end = mark;
+    a.events |= event::urgent;
+    return verdict::go_on;
+}
 
 verdict take_payload(control_block& c, arrival& a) noexcept {
     if (a.size == 0) return verdict::go_on;

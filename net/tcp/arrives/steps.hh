@@ -27,6 +27,8 @@ verdict check_reset(control_block& c, arrival& a) noexcept;
 verdict check_syn(control_block& c, arrival& a) noexcept;
 /// Fifth: check the ACK field (RFC 5961 5).
 verdict check_acknowledgment(control_block& c, arrival& a) noexcept;
+/// Sixth: check the URG bit (RFC 6093).
+verdict check_urgent(control_block& c, arrival& a) noexcept;
 /// Seventh: process the segment text.
 verdict take_payload(control_block& c, arrival& a) noexcept;
 /// Eighth: check the FIN bit.

@@ -13,7 +13,7 @@ constexpr step steps[] = {
     check_reset,          // second (third, security, is not implemented: nobody does)
     check_syn,            // fourth
     check_acknowledgment, // fifth
-                          // sixth, URG: the pointer is ignored and urgent data stays in line (docs/rfc/9293.md)
+    check_urgent,         // sixth
     trim_to_window,       // the rest of the first: what is dropped at the fifth is not answered for its old text
     take_payload,         // seventh
     check_fin,            // eighth
