@@ -1,4 +1,5 @@
 // A congestion window that is not used is not believed in (RFC 5681 4.1, 2861, 7661).
+#include <corewire/net/tcp/congestion/cubic.hh>
 #include <tests/support/tcp_script.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -58,6 +59,19 @@ BOOST_AUTO_TEST_CASE(a_window_that_is_not_used_does_not_grow) { // RFC 7661 4.4
         exchange(s, at);
         BOOST_TEST(s.block().info().cwnd == cwnd);
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_counts_what_was_in_flight_and_not_the_window) { // RFC 5681 (4), RFC 7661 4.4.1
+    tcp_script s(with(tcp::personality::standard));
+    open_window(s); // 20 segments
+    s.write(6'000);
+    BOOST_TEST(s.drain() == 6);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10002 sack 11002-16002");
+    BOOST_TEST(s.block().info().ssthresh == 3'000u);
+    tcp::cubic c(1000);
+    c.on_loss(s.now(), 6'000); // of 10,000
+    BOOST_TEST(c.ssthresh() == 4'200u);
 }
 
 BOOST_AUTO_TEST_CASE(after_a_pause_the_window_is_the_initial_one) { // RFC 5681 4.1
