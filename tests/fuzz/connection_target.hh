@@ -107,7 +107,7 @@ private:
         if (b & 8) p.receive_pieces = p.reassembly_pieces = 4;
         p.fast_path = !(b & 16);
         if (b & 32) p.congestion = tcp::reno_congestion;
-        if (b & 64) p.congestion = tcp::dctcp_congestion;
+        if (b & 64) p.congestion = b & 32 ? tcp::bbr_congestion : tcp::dctcp_congestion;
         if (b & 128) p.quick_acks = 0;
         return p;
     }

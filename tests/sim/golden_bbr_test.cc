@@ -74,15 +74,20 @@ pair_of_flows compete(tcp::congestion_factory a, tcp::congestion_factory b, doub
 BOOST_AUTO_TEST_SUITE(golden_bbr)
 
 BOOST_AUTO_TEST_CASE(one_percent_lost_by_chance_leaves_bbr_four_fifths_of_100_mbit_and_cubic_not) { // 3.1
-    for (const duration rtt : {10ms, 40ms}) {
-        const path bbr{.rtt = rtt, .rate = 100'000'000, .loss = 0.01, .congestion = tcp::bbr_congestion};
-        path cubic = bbr;
-        cubic.congestion = tcp::cubic_congestion;
-        const double with = share(bbr, 3s, 12s), without = share(cubic, 3s, 12s);
-        const std::string said = line(rtt == 10ms ? "1 % lost, 10 ms: bbr, cubic" : "1 % lost, 40 ms: bbr, cubic", with, without);
+    for (const auto& [name, rtt] : {std::pair{"20 ms", 20ms}, std::pair{"40 ms", 40ms}}) {
+        double least = 1, with = 0, without = 0;
+        for (const std::uint64_t seed : {1u, 2u, 3u}) {
+            path what{.rtt = rtt, .rate = 100'000'000, .loss = 0.01, .congestion = tcp::bbr_congestion, .seed = seed};
+            const double one = share(what, 3s, 10s);
+            least = std::min(least, one);
+            with += one / 3;
+            what.congestion = tcp::cubic_congestion;
+            without += share(what, 3s, 10s) / 3;
+        }
+        const std::string said = std::string("1 % lost, ") + name + line(", bbr, cubic", with, without) + line("  bbr's least", least, 0);
         BOOST_TEST_MESSAGE(said);
         BOOST_TEST(with >= 0.8, said);
-        BOOST_TEST(without < 0.4, said);
+        BOOST_TEST(without < 0.3, said);
     }
 }
 

@@ -54,8 +54,10 @@ void delivery_rate::on_delivered(time_point now, std::uint32_t bytes, const time
         s.app_limited = p->app_limited;
         // Sooner than any round trip: what arrived was an earlier copy of it, most likely.
         if (interval > duration{0} && (least_rtt_ == duration::max() || interval >= least_rtt_)) {
-            constexpr std::uint64_t most = std::uint64_t{1} << 33; // so that the product fits
-            s.rate = std::min(s.delivered, most) * 1'000'000'000u / static_cast<std::uint64_t>(interval.count());
+            constexpr std::uint64_t most = std::uint64_t{1} << 33;         // so that the product fits
+            constexpr std::uint64_t most_a_second = std::uint64_t{1} << 50; // and what is made of it: no path is as fast
+            const std::uint64_t rate = std::min(s.delivered, most) * 1'000'000'000u / static_cast<std::uint64_t>(interval.count());
+            s.rate = std::min(rate, most_a_second);
         }
         first_sent_ = p->sent;
     }
