@@ -288,7 +288,10 @@ BOOST_AUTO_TEST_CASE(old_segments_say_nothing) { // A.1
     w.ack(989 * 10, 6, " ts 13 1000000");
     w.drain();
     w.ack(989 * 11, 6, " ts 14 1000000");
+    w.ack(989 * 11, 5, " ts 14 1000000"); // nothing new: sent before, for all we know
+    w.ack(989 * 10, 7, " ts 14 1000000");
     BOOST_TEST(w.reductions() == 1u);
+    BOOST_TEST(w.block().info().unacknowledged != 0u);
 }
 
 BOOST_AUTO_TEST_CASE(where_the_counter_may_have_wrapped_the_safe_case_counts_unless_bytes_are_known) { // 3.2.2.5.2
