@@ -18,6 +18,7 @@ namespace {
 constexpr log_event<ipv4, unsigned, ipv4, log_text<24>> lease_is{"dhcp", "lease", log_level::info, "our address is {}/{}, from {}, for {}"};
 constexpr log_event<> lease_gone{"dhcp", "lease_gone", log_level::warn,
                                  "we have no address any more: connections end, and a server is asked anew"};
+constexpr log_event<ipv6> lease6_is{"dhcp", "lease6", log_level::info, "a DHCPv6 server lets us have {}"};
 constexpr log_event<ipv4> not_steered{"dhcp", "not_steered", log_level::error,
                                       "no room for one address more in the port's table: nothing that is sent to {} reaches us"};
 constexpr log_event<ipv4, log_text<32>> kernel_has_it{
@@ -66,6 +67,29 @@ void dhcp_host::on_lease(const dhcp_lease* lease) noexcept {
             log_message(kernel_has_it, lease->address.address(), other);
     }
     for (unsigned shard = 1; shard < shards_; ++shard) reactor::current().root_group().spawn(tell(shard));
+}
+
+void dhcp_host::on_lease6(const dhcp6_lease& lease) noexcept {
+    current6_ = std::make_shared<const dhcp6_lease>(lease);
+    for (const dhcp6_leased& each : lease.addresses.all()) log_message(lease6_is, each.address);
+    for (unsigned shard = 1; shard < shards_; ++shard) reactor::current().root_group().spawn(tell6(shard));
+}
+
+task<> dhcp_host::tell6(unsigned shard) {
+    for (;;) {
+        bool busy = false;
+        try {
+            const std::shared_ptr<const dhcp6_lease> lease = current6_;
+            auto call = submit_to(shard, [this, shard, lease] {
+                if (network_stack* const stack = stack_of_(shard)) stack->follow_lease6(*lease);
+            });
+            co_await call;
+        } catch (const std::system_error& error) {
+            busy = error.code().value() == EAGAIN; // else we are ending
+        }
+        if (!busy) co_return;
+        co_await sleep_for(std::chrono::milliseconds{10});
+    }
 }
 
 /// What holds when the message gets away, whatever has happened since.

@@ -1,5 +1,5 @@
-// --address dhcp: what one shard's DHCP client learns, for the whole run. The port is told which frames to bring, the other shards what
-// their address is now, the log what has happened.
+// --address dhcp, and DHCPv6 with --slaac: what one shard's clients learn, for the whole run. The port is told which frames to
+// bring, the other shards what their addresses are now, the log what has happened.
 //
 //     shard 0's stack --on_expected--> XDP program's maps, RDMA flow rules
 //                     --on_lease-----> the other shards' stacks (follow_lease)
@@ -27,10 +27,12 @@ public:
 
     void on_expected(std::uint32_t transaction, ipv4 address) noexcept override;
     void on_lease(const dhcp_lease* lease) noexcept override;
+    void on_lease6(const dhcp6_lease& lease) noexcept override;
 
 private:
     void steer(ipv4 address) noexcept;
     task<> tell(unsigned shard);
+    task<> tell6(unsigned shard);
 
     unsigned shards_;
     std::shared_ptr<xdp_device> xdp_;
@@ -39,6 +41,7 @@ private:
     std::uint32_t transaction_ = 0;
     ipv4 address_;                              ///< steered to us
     std::shared_ptr<const dhcp_lease> current_; ///< null: none
+    std::shared_ptr<const dhcp6_lease> current6_;
 };
 
 } // namespace corewire

@@ -92,7 +92,7 @@ network_setup::network_setup(const network_options& options, network_plan plan)
         const unsigned index = xdp_ ? xdp_->info().index : options.interface.empty() ? 0 : query_interface(options.interface).index;
         groups_ = std::make_unique<group_host>(xdp_, verbs_ ? verbs_->shared_device() : nullptr, index);
     }
-    if (options.dhcp && !plan_.ports_only)
+    if ((options.dhcp || options.slaac) && !plan_.ports_only)
         dhcp_ = std::make_unique<dhcp_host>(plan_.shards, xdp_, verbs_ ? verbs_->shared_device() : nullptr,
                                             [this](unsigned shard) { return stack(shard); });
     const bool one_address = plan_.kind == network_kind::tap || plan_.kind == network_kind::xdp || verbs_ || ud_;
@@ -239,6 +239,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     config.address = options_.address.value_or(ip_prefix(ipv4::any(), 32));
     config.gateway = options_.gateway;
     config.groups = groups_.get();
+    config.leases = dhcp_.get();
     if (options_.dhcp) {
         config.dhcp.emplace();
         config.dhcp->client.association = 0x63770000u | options_.vlan; // "cw": not what the kernel's client calls itself
@@ -248,6 +249,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
         config.ipv6.emplace();
         config.ipv6->autoconfigure = options_.slaac;
         if (options_.slaac) config.ipv6->secret = slaac_secret_;
+        config.ipv6->dhcp.association = 0x63770000u | options_.vlan;
         config.ipv6->address = options_.address6;
         config.ipv6->gateway = options_.gateway6;
         config.ipv6->identifier = link_identifier();
@@ -317,7 +319,9 @@ task<> network_setup::after_address_detection(unsigned shard) {
     const time_point enough = reactor::current().now() + std::chrono::seconds{options_.slaac ? 8 : 3};
     const auto wait = [&] {
         const bool none_yet = options_.slaac && six->automatic() != nullptr && six->automatic()->statistics().advertisements == 0;
-        return (six->addresses().any_tentative() || none_yet) && reactor::current().now() < enough;
+        const bool leased_soon = six->dhcp() != nullptr && (six->dhcp()->state() == dhcp6_state::soliciting ||
+                                                            six->dhcp()->state() == dhcp6_state::requesting);
+        return (six->addresses().any_tentative() || none_yet || leased_soon) && reactor::current().now() < enough;
     };
     while (six != nullptr && wait() && !this_shard::stopping().stop_requested()) co_await sleep_for(std::chrono::milliseconds{10});
 }

@@ -21,7 +21,7 @@
 namespace corewire {
 
 enum class ipv6_address_phase : std::uint8_t { tentative, preferred, deprecated, duplicate };
-enum class ipv6_address_origin : std::uint8_t { link_local, configured, autoconfigured };
+enum class ipv6_address_origin : std::uint8_t { link_local, configured, autoconfigured, leased };
 
 struct own_ipv6_address {
     ipv6 address;

@@ -1,6 +1,7 @@
 // What a stack is told when it is made: who it is on the network, and how much it may hold.
 #pragma once
 
+#include <corewire/net/dhcp/dhcp6_client.hh>
 #include <corewire/net/dhcp/dhcp_client.hh>
 #include <corewire/net/ip/icmp.hh>
 #include <corewire/net/ip/reassembly.hh>
@@ -27,6 +28,9 @@ struct ipv6_config {
     std::optional<ipv6> gateway{};        ///< on the link: next hop for everything else
     bool autoconfigure = false;           ///< addresses, prefixes and routers from router advertisements (RFC 4861 6.3, RFC 4862 5.5)
     std::optional<siphash_key> secret{};  ///< of autoconfigured addresses (RFC 7217): the same one, the same addresses. Nothing: new ones
+    /// Of several shards the one that announces asks DHCPv6 servers, as router advertisements say; the others are told
+    /// (stack_config::leases).
+    dhcp6_options dhcp{};
     unsigned duplicate_probes = 1;        ///< RFC 4862 5.1, DupAddrDetectTransmits. 0: nobody else can be there
     std::uint8_t hop_limit = 64;
 };
@@ -47,6 +51,7 @@ struct stack_config {
     std::optional<ipv4> gateway;     ///< next hop for everything else; without one, everything else is unreachable
     /// `address` is none then, and follows the lease; `announce`: this shard asks, the others are told (network_stack::follow_lease()).
     std::optional<dhcp_config> dhcp{};
+    dhcp_follower* leases = nullptr;  ///< told of DHCPv6 leases (dhcp_link.hh); outlives the stack
     group_follower* groups = nullptr; ///< told which groups' frames are wanted (group_reports.hh); outlives the stack
     std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. Not in shared mode
     tcp::parameters tcp{};           ///< what connections start with

@@ -6,6 +6,7 @@
 // One stack's; of several shards behind one address, the first's. It owns no socket: it works before there is an address to bind to.
 #pragma once
 
+#include <corewire/net/dhcp/dhcp6_client.hh>
 #include <corewire/net/dhcp/dhcp_client.hh>
 #include <corewire/net/frame/packet.hh>
 #include <corewire/net/stack/config.hh>
@@ -25,6 +26,8 @@ public:
     virtual void on_expected(std::uint32_t transaction, ipv4 address) noexcept = 0;
     /// There is another lease, or (null) none: the stack has followed it already.
     virtual void on_lease(const dhcp_lease* lease) noexcept = 0;
+    /// DHCPv6: other addresses (perhaps none), times or settings.
+    virtual void on_lease6(const dhcp6_lease& lease) noexcept = 0;
 };
 
 class dhcp_link {

@@ -2,6 +2,7 @@
 
 #include <corewire/net/stack/tcp_layer.hh>
 #include <corewire/net/stack/udp_layer.hh>
+#include <corewire/net/wire/udp.hh>
 
 #include <algorithm>
 
@@ -177,7 +178,7 @@ bool ipv6_input::deliver(time_point now, arrived& a, packet& p, flow_steering* s
         tcp_.input(now, p, from, to, ecn);
         return false;
     }
-    case wire::ip_protocol::udp: deliver_udp(now, a, p); return false;
+    case wire::ip_protocol::udp: deliver_udp(now, a, p, steering); return false;
     case wire::ip_protocol::icmpv6: return deliver_icmp(now, a, p, steering, report);
     case wire::ip_protocol::ipv6_no_next: return false; // RFC 8200 4.7
     default:
@@ -187,8 +188,23 @@ bool ipv6_input::deliver(time_point now, arrived& a, packet& p, flow_steering* s
     }
 }
 
-void ipv6_input::deliver_udp(time_point now, const arrived& a, packet& p) {
+/// True: a DHCPv6 server speaks to us. The client is on the first shard, whichever the ports lead to.
+bool ipv6_input::is_for_dhcp(time_point now, const arrived& a, packet& p, flow_steering* steering) {
+    const std::uint32_t at = a.ip_at + a.chain.offset, size = a.transport_size();
+    wire::udp_view udp;
+    if (a.ip_at != link_size || !p.body.empty()) return false;
+    const wire::parse_error parsed = wire::udp_view::parse(p.head.bytes().subspan(at, size), udp);
+    if (parsed != wire::parse_error::none || udp.destination_port() != dhcp6_client_port) return false;
+    if (out_.on_dhcp(now, udp.payload())) return true;
+    if (steering == nullptr || steering->self() == 0) return false;
+    ++statistics_.handed_over;
+    steering->hand_over(0, std::move(p));
+    return true;
+}
+
+void ipv6_input::deliver_udp(time_point now, const arrived& a, packet& p, flow_steering* steering) {
     const udp_verdict verdict = udp_.input(a.ip.source(), a.ip.destination(), a.ip_at + a.chain.offset, a.transport_size(), p);
+    if (verdict == udp_verdict::no_port && is_for_dhcp(now, a, p, steering)) return;
     if (verdict == udp_verdict::no_port) refuse(now, a, p, icmpv6_error::port_unreachable());
 }
 

@@ -48,7 +48,8 @@ private:
     bool steer_away(const arrived& a, packet& p, flow_steering& steering);
     bool reassemble(time_point now, const arrived& a, const packet& p, flow_steering* steering, icmp_report& report);
     bool deliver(time_point now, arrived& a, packet& p, flow_steering* steering, icmp_report& report);
-    void deliver_udp(time_point now, const arrived& a, packet& p);
+    void deliver_udp(time_point now, const arrived& a, packet& p, flow_steering* steering);
+    bool is_for_dhcp(time_point now, const arrived& a, packet& p, flow_steering* steering);
     bool deliver_icmp(time_point now, const arrived& a, packet& p, flow_steering* steering, icmp_report& report);
     void discover(time_point now, const arrived& a, const packet& p, const wire::icmpv6_view& message);
     void refuse(time_point now, const arrived& a, const packet& p, const icmpv6_error& error);

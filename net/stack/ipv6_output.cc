@@ -39,6 +39,7 @@ ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, c
     if (config_.autoconfigure) {
         const siphash_key secret = config_.secret ? *config_.secret : config.seed ? siphash_key{*config.seed, 7217} : siphash_key::random();
         automatic_.emplace(device.mac(), secret, addresses_, routes_);
+        if (config.announce) dhcp_.emplace(device.mac(), config_.dhcp, seed_of(config, 0x64686370));
     }
     if (config_.address) static_cast<void>(routes_.add_prefix(*config_.address));
     if (!config_.gateway) return;
@@ -226,6 +227,10 @@ void ipv6_output::lost(time_point now, const ipv6& address) noexcept {
     log_message(address_taken, address);
     const own_ipv6_address* a = addresses_.find(address);
     if (automatic_ && a->origin == ipv6_address_origin::autoconfigured) automatic_->on_duplicate(now, *a);
+    if (dhcp_ && a->origin == ipv6_address_origin::leased) {
+        dhcp_->on_duplicate(now, address);
+        after_dhcp(now);
+    }
     follow_groups(now);
     egress_.leave_chores();
 }
@@ -235,6 +240,10 @@ void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, co
     if (!automatic_) return;
     if (mac) neighbors_.on_sender(now, router, *mac, true);
     automatic_->on_advertisement(now, router, ra);
+    if (dhcp_) {
+        dhcp_->on_flags(now, ra.managed, ra.other);
+        after_dhcp(now);
+    }
     follow_groups(now);
     drain();
     egress_.leave_chores();
@@ -276,7 +285,8 @@ bool ipv6_output::hears(const ipv6& group) const noexcept {
 time_point ipv6_output::next_timeout() const noexcept {
     const time_point asks = automatic_ ? automatic_->next_timeout() : never;
     const time_point tells = tells_groups() ? groups_.next_timeout() : never;
-    return std::min({neighbors_.next_timeout(), addresses_.next_timeout(), routes_.next_timeout(), asks, tells});
+    const time_point leases = dhcp_ ? dhcp_->next_timeout() : never;
+    return std::min({neighbors_.next_timeout(), addresses_.next_timeout(), routes_.next_timeout(), asks, tells, leases});
 }
 
 void ipv6_output::on_timer(time_point now) noexcept {
@@ -284,6 +294,10 @@ void ipv6_output::on_timer(time_point now) noexcept {
     addresses_.on_timer(now);
     if (addresses_.all().size() != addresses) follow_groups(now);
     static_cast<void>(routes_.on_timer(now));
+    if (dhcp_ && dhcp_->next_timeout() <= now) {
+        dhcp_->on_timer(now);
+        after_dhcp(now);
+    }
     while (neighbors_.next_timeout() <= now) {
         neighbors_.on_timer(now);
         drain();

@@ -4,6 +4,7 @@
 // One stack's, part of its ip_output; there is none unless stack_config::ipv6 is set.
 #pragma once
 
+#include <corewire/net/dhcp/dhcp6_client.hh>
 #include <corewire/net/ip/autoconfiguration.hh>
 #include <corewire/net/ip/ipv6_routes.hh>
 #include <corewire/net/ip/mld.hh>
@@ -15,6 +16,7 @@
 
 #include <optional>
 #include <system_error>
+#include <utility>
 
 namespace corewire {
 
@@ -63,6 +65,17 @@ public:
     void on_leave(time_point now, const ipv6& group) noexcept;
     bool hears(const ipv6& group) const noexcept;
 
+    // ---- DHCPv6 (ipv6_dhcp.cc) ----
+    /// A UDP payload to our port 546. False: nobody here asks.
+    bool on_dhcp(time_point now, byte_span message) noexcept;
+    /// The addresses of a lease are ours, and those that a former one had are not.
+    void follow_lease(time_point now, const dhcp6_lease& lease) noexcept;
+    /// True once after each change of the lease: it has been followed here, and others are to be told.
+    bool lease_changed() noexcept { return std::exchange(lease_changed_, false); }
+    void release_lease(time_point now) noexcept;
+    /// Null: another shard asks, or nobody.
+    const dhcp6_client* dhcp() const noexcept { return dhcp_ ? &*dhcp_ : nullptr; }
+
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept;
 
@@ -86,6 +99,8 @@ private:
     void report_groups(time_point now) noexcept;
     void follow_groups(time_point now) noexcept;
     void push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
+    void after_dhcp(time_point now) noexcept;
+    void send_to_dhcp_servers(const dhcp6_outgoing& message) noexcept;
     void lost(time_point now, const ipv6& address) noexcept;
 
     port& device_;
@@ -101,6 +116,9 @@ private:
     std::array<ipv6, max_joined> joined_{};
     std::size_t joined_count_ = 0;
     bool tells_ = false; ///< of several shards each that has joined a group tells its own
+    std::optional<dhcp6_client> dhcp_;
+    std::uint32_t lease_generation_ = 0;
+    bool lease_changed_ = false;
     const path_mtu_cache& mtus_;
     siphash_key label_key_;
     random_generator identifications_; ///< of fragments (RFC 7739 5.3: unpredictable)

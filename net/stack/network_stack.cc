@@ -105,6 +105,7 @@ void network_stack::watch(sleeper& sleeping) const {
 
 void network_stack::on_timer(time_point now) {
     output_.on_timer(now);
+    after_ipv6();
     if (dhcp_ != nullptr && dhcp_->next_timeout() <= now) {
         dhcp_->on_timer(now);
         after_dhcp(now);
@@ -200,6 +201,7 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
 void network_stack::ipv6_arrives(time_point now, packet& p, bool link_group, bool handed_over) {
     icmp_report report;
     if (six_->input(now, p, link_group, handed_over, steering_.get(), report)) on_report(now, report);
+    after_ipv6();
     arm_timer();
 }
 
@@ -447,19 +449,48 @@ void network_stack::follow_lease(const dhcp_lease* lease) {
     udp_.set_address(address());
     udp_.on_routes_changed();
     if (!before.is_any() && before != address()) tcp_.on_address_gone(before);
-    learned_names names;
+    names4_ = {};
     if (lease != nullptr) {
-        for (const ipv4 server : lease->name_servers.all()) names.servers.emplace_back(server, std::uint16_t{53});
-        if (!lease->domain.empty()) names.search.emplace_back(lease->domain.items.data(), lease->domain.count);
+        for (const ipv4 server : lease->name_servers.all()) names4_.servers.emplace_back(server, std::uint16_t{53});
+        if (!lease->domain.empty()) names4_.search.emplace_back(lease->domain.items.data(), lease->domain.count);
     }
-    learn(std::move(names));
+    learn_names();
     arm_timer();
 }
 
+void network_stack::follow_lease6(const dhcp6_lease& lease) {
+    if (output_.six() == nullptr) return;
+    if (output_.six()->dhcp() == nullptr) output_.six()->follow_lease(reactor_.now(), lease); // else it has
+    names6_ = {};
+    for (const ipv6& server : lease.name_servers.all())
+        if (!server.is_link_local()) names6_.servers.emplace_back(server, std::uint16_t{53});
+    if (!lease.domain.empty()) names6_.search.emplace_back(lease.domain.items.data(), lease.domain.count);
+    learn_names();
+    arm_timer();
+}
+
+/// A DHCPv6 client may have got something.
+void network_stack::after_ipv6() {
+    if (output_.six() == nullptr || !output_.six()->lease_changed()) return;
+    follow_lease6(output_.six()->dhcp()->lease());
+    if (config_.leases != nullptr) config_.leases->on_lease6(output_.six()->dhcp()->lease());
+}
+
+/// IPv6's servers first.
+void network_stack::learn_names() {
+    learned_names all = names6_;
+    all.servers.insert(all.servers.end(), names4_.servers.begin(), names4_.servers.end());
+    all.search.insert(all.search.end(), names4_.search.begin(), names4_.search.end());
+    learn(std::move(all));
+}
+
 void network_stack::release_lease() noexcept {
-    if (dhcp_ == nullptr) return;
-    dhcp_->release(reactor_.now());
-    static_cast<void>(dhcp_->poll(reactor_.now()));
+    const time_point now = reactor_.now();
+    if (dhcp_ != nullptr) {
+        dhcp_->release(now);
+        static_cast<void>(dhcp_->poll(now));
+    }
+    if (output_.six() != nullptr) output_.six()->release_lease(now);
     egress_.flush();
 }
 

@@ -61,6 +61,7 @@ public:
     /// The address, routes, name servers and MTU are the lease's from now on; null: there is no address any more. The shard that asks
     /// does it by itself.
     void follow_lease(const dhcp_lease* lease);
+    void follow_lease6(const dhcp6_lease& lease);
     /// Gives the lease back: at the end.
     void release_lease() noexcept;
     /// Null where another shard asks, or nobody.
@@ -103,6 +104,8 @@ private:
     void no_address_yet(time_point now, packet& p, bool handed_over);
     bool is_for_dhcp(time_point now, wire::ipv4_view ip, packet& p, bool handed_over);
     void after_dhcp(time_point now);
+    void after_ipv6();
+    void learn_names();
     void tagged_input(time_point now, packet& p, bool handed_over);
     bool acceptable(wire::ipv4_view ip, const packet& p, bool handed_over);
     void deliver(time_point now, wire::ipv4_view ip, packet& p, arrival how);
@@ -139,6 +142,7 @@ private:
     std::unique_ptr<ipv6_input> six_;
     std::unique_ptr<flow_steering> steering_;
     std::unique_ptr<dhcp_link> dhcp_;
+    learned_names names4_, names6_; ///< as DHCP and DHCPv6 say
     stack_timer timer_;
     std::array<packet, receive_burst> received_;
 };

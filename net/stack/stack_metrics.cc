@@ -175,6 +175,21 @@ void register_dhcp(metric_group& group, const dhcp_link& dhcp) {
     register_drops(group, "dhcp", {{"malformed", s.malformed}, {"not_expected", s.ignored}, {"unusable", s.unusable}});
 }
 
+void register_dhcp6(metric_group& group, const dhcp6_client& client) {
+    const dhcp6_statistics& s = client.statistics();
+    group.gauge("corewire_dhcp6_addresses", "Addresses that DHCPv6 servers let us have.",
+                [](const void* of) noexcept -> std::uint64_t { return static_cast<const dhcp6_client*>(of)->lease().addresses.count; },
+                &client);
+    group.counter("corewire_dhcp6_sent_total", "Messages to DHCPv6 servers.", s.sent);
+    group.counter("corewire_dhcp6_received_total", "Datagrams to the port of DHCPv6 clients.", s.received);
+    group.counter("corewire_dhcp6_leases_total", "Leases that servers have given us.", s.leases);
+    group.counter("corewire_dhcp6_renewals_total", "Leases made longer.", s.renewals);
+    constexpr const char* lost = "DHCPv6 addresses that we could not take or keep, by why.";
+    group.counter("corewire_dhcp6_addresses_lost_total", lost, s.conflicts, metric_label("reason", "conflict"));
+    group.counter("corewire_dhcp6_addresses_lost_total", lost, s.expired, metric_label("reason", "expired"));
+    register_drops(group, "dhcp6", {{"malformed", s.malformed}, {"not_expected", s.ignored}, {"refused", s.refused}});
+}
+
 } // namespace
 
 void register_port_metrics(metric_group& group, port& device) {
@@ -224,6 +239,7 @@ void register_stack_metrics(metric_group& group, network_stack& stack) {
     register_udp(group, stack.udp().demux());
     register_tcp(group, s);
     if (stack.dhcp() != nullptr) register_dhcp(group, *stack.dhcp());
+    if (stack.ip().six() != nullptr && stack.ip().six()->dhcp() != nullptr) register_dhcp6(group, *stack.ip().six()->dhcp());
     const tcp::buffer_budget& growth = stack.tcp().buffer_growth();
     group.gauge("corewire_tcp_buffer_growth_bytes", "What the buffers of connections have grown by, all together.",
                 [](const void* of) noexcept -> std::uint64_t { return static_cast<const tcp::buffer_budget*>(of)->used(); }, &growth);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "connection_target.hh"
+#include "dhcp6_target.hh"
 #include "dhcp_target.hh"
 #include "dns_target.hh"
 #include "http_target.hh"
@@ -30,6 +31,7 @@ inline std::vector<target> all_targets() {
     for (const wire_fuzz::target& each : wire_fuzz::all_targets) all.push_back({each.name, each.run});
     all.push_back({"connection", [](byte_span bytes) { connection_fuzz::connection(bytes); }});
     all.push_back({"dhcp", [](byte_span bytes) { dhcp_fuzz::message(bytes); }});
+    all.push_back({"dhcp6", [](byte_span bytes) { dhcp6_fuzz::message(bytes); }});
     all.push_back({"dns", [](byte_span bytes) { dns_fuzz::answer(bytes); }});
     all.push_back({"http", [](byte_span bytes) { http_fuzz::head(as_text(bytes)); }});
     all.push_back({"netlink", [](byte_span bytes) { netlink_fuzz::messages(bytes); }});

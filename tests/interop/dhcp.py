@@ -1,4 +1,5 @@
-"""Our address comes from a DHCP server of others': busybox's udhcpd, in the peer's namespace. Over the cable in $COREWIRE_LINK."""
+"""Our address comes from a DHCP server of others', in the peer's namespace: busybox's udhcpd, and dnsmasq for IPv6. Over the cable in
+$COREWIRE_LINK."""
 import os
 import shutil
 import socket
@@ -15,6 +16,8 @@ GIVEN = "192.0.2.77"
 LEASE = 6  # seconds: renewed after three
 RELEASE, REQUEST = 7, 3
 BUSYBOX = shutil.which("busybox")
+DNSMASQ = shutil.which("dnsmasq", path=os.environ["PATH"] + ":/usr/sbin")
+ROUTER6, GIVEN6 = "2001:db8::1", "2001:db8::100"
 
 
 class Sniffer:
@@ -91,3 +94,43 @@ class Dhcp(unittest.TestCase):
         self.assertEqual(stop(self.echo), 0, self.echo.output())
         eventually("the address is given back", lambda: RELEASE in self.sniffer.types(), 5)
         self.assertEqual(self.sniffer.types().count(REQUEST), 2)
+
+
+class Dhcp6(unittest.TestCase):
+    def setUp(self):
+        if DNSMASQ is None or KIND != "tap" or not os.path.exists("/proc/sys/net/ipv6"):
+            self.skipTest("needs dnsmasq, a tap and a kernel with IPv6")
+        self.world = World(KIND)
+        self.addCleanup(self.world.close)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.leases = os.path.join(folder.name, "leases")
+        self.echo = Program([*self.world._at_ours(), os.path.join(BIN, "cw-echo"), "--net=tap", "--interface=cw0", "--slaac",
+                             f"--address={ROUTER6}2/64", f"--host-address={ROUTER6}/64", f"--cores={min(2, os.cpu_count())}"])
+        self.addCleanup(self.echo.end)
+        eventually("the tap device is up", lambda: self.echo.runs() and b"LOWER_UP" in subprocess.run(
+            ["ip", "link", "show", "cw0"], capture_output=True).stdout)
+        self.server = Program([DNSMASQ, "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--interface=cw0", "--user=root",
+                               "--enable-ra", f"--dhcp-range={GIVEN6},{GIVEN6},64,2m", f"--dhcp-leasefile={self.leases}", "--pid-file="])
+        self.addCleanup(self.server.end)
+        self.echo.wait_for_line("cw-echo: ")
+
+    def leased(self):
+        with open(self.leases) as leases:
+            return GIVEN6 in leases.read()
+
+    def test_serves_on_the_address_that_a_router_said_is_leased_and_gives_it_back(self):
+        def connects():
+            try:
+                socket.create_connection((GIVEN6, 7), 1).close()
+                return True
+            except OSError:
+                return False
+        eventually("the leased address answers", connects)
+        self.assertTrue(self.leased())
+        for _ in range(16):  # each shard has some
+            with socket.create_connection((GIVEN6, 7), 5) as peer:
+                peer.sendall(b"hello")
+                self.assertEqual(kernel.receive_exactly(peer, 5), b"hello")
+        self.assertEqual(stop(self.echo), 0, self.echo.output())
+        eventually("the address is given back", lambda: not self.leased(), 5)

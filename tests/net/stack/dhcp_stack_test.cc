@@ -21,6 +21,7 @@ struct notes : dhcp_follower {
     std::vector<std::pair<std::uint32_t, ipv4>> expected;
     std::vector<std::optional<ipv4>> leases;
     void on_expected(std::uint32_t transaction, ipv4 address) noexcept override { expected.emplace_back(transaction, address); }
+    void on_lease6(const dhcp6_lease&) noexcept override {}
     void on_lease(const dhcp_lease* lease) noexcept override {
         leases.push_back(lease == nullptr ? std::nullopt : std::optional(lease->address.address()));
     }
