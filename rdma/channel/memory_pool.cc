@@ -13,7 +13,7 @@ namespace corewire::rdma {
 namespace {
 
 constexpr std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
-constexpr std::uintptr_t number(const std::byte* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+std::uintptr_t number(const std::byte* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
 } // namespace
 

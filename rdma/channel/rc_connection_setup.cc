@@ -116,6 +116,7 @@ void rc_connection::opened(const rc_hello& peer, unsigned reads) noexcept {
     agree_on_large();
     if (state_ == state::connecting) state_ = state::open;
     context_.owner().timers().arm(keepalive_, context_.owner().now() + silence());
+    if (large_.anything_to_do()) device_->has_work(*this); // announced before rdma_cm has said that it is open
     made_.set();
     if (listener_ != nullptr) listener_->child_changed();
 }
