@@ -151,6 +151,22 @@ BOOST_AUTO_TEST_CASE(samples_for_want_of_data_count_only_when_they_are_higher) {
     BOOST_TEST(p.c.model().max_bw() == 1'500'000u);
 }
 
+BOOST_AUTO_TEST_CASE(cycles_with_little_to_send_forget_nothing) { // 5.5.4, 5.5.6
+    path p;
+    p.settle();
+    unsigned probes = 0;
+    for (int i = 0; i < 150; ++i) {
+        const bool probing = p.c.state() == phase::up || p.c.state() == phase::down;
+        if (p.c.state() == phase::down) ++probes;
+        tcp::rate_sample s = p.next(300'000);
+        s.app_limited = !probing;
+        if (probing) s.rate = 0; // no reliable sample
+        p.take(s);
+    }
+    BOOST_TEST(probes > 2u);
+    BOOST_TEST(p.c.model().max_bw() == 1'000'000u);
+}
+
 BOOST_AUTO_TEST_CASE(the_cycle_is_down_cruise_refill_up_with_their_gains) { // 5.3.3, 5.6.1
     path p;
     p.settle();
