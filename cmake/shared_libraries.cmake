@@ -34,4 +34,4 @@ file(GLOB packetdrill_sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/apps/packet
 corewire_shared_library(packetdrill MAP "${CMAKE_SOURCE_DIR}/apps/packetdrill/exports.map" SOURCES ${packetdrill_sources}
          "${CMAKE_SOURCE_DIR}/net/port/wrap/vlan_port.cc"
     FROM reactor/base reactor/memory reactor/loop reactor/log reactor/task reactor/metrics net/frame net/wire net/link net/ip net/udp net/tcp
-         net/stack net/socket net/posix net/port/loop)
+         net/dhcp net/stack net/socket net/posix net/port/loop)
