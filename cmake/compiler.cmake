@@ -41,6 +41,12 @@ if(COREWIRE_SANITIZE)
     add_link_options(-fsanitize=${COREWIRE_SANITIZE})
 endif()
 
+# What sets a program up runs once: under sanitizers it is not worth an optimiser's time.
+set(COREWIRE_SETUP_OPTIMISATION "")
+if(COREWIRE_SANITIZE)
+    set(COREWIRE_SETUP_OPTIMISATION -O0)
+endif()
+
 # Link-time optimisation: the libraries carry both forms (fat objects), the programs are linked with it, the
 # many test programs without, since each would pay for optimising the libraries once more.
 set(COREWIRE_LTO_COMPILE "")

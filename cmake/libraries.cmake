@@ -41,13 +41,10 @@ corewire_library(rdma rdma corewire_net PkgConfig::libibverbs PkgConfig::librdma
 
 corewire_library(runtime apps/runtime corewire_rdma)
 target_link_libraries(corewire_runtime PRIVATE "$<BUILD_INTERFACE:PkgConfig::CLI11>" "$<BUILD_INTERFACE:PkgConfig::nlohmann_json>")
-# CLI11's thousand inline functions run once: they are not worth an optimiser's time, or a sanitizer's.
-set(command_line_options "$<$<CONFIG:Release>:-O1;-fno-lto>")
-if(COREWIRE_SANITIZE)
-    set(command_line_options -O0)
-endif()
+target_compile_options(corewire_runtime PRIVATE ${COREWIRE_SETUP_OPTIMISATION})
+# CLI11's thousand inline functions run once, too.
 set_source_files_properties("${CMAKE_SOURCE_DIR}/apps/runtime/command_line.cc" PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-                            COMPILE_OPTIONS "${command_line_options}")
+                            COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1;-fno-lto>")
 
 # Everything: what a user links.
 add_library(corewire_corewire INTERFACE)

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace corewire {
@@ -18,15 +19,14 @@ public:
     histogram() : counts_(index_of(max_value) + 1) {}
 
     void record(std::uint64_t value) noexcept {
-        ++counts_[index_of(std::min(value, max_value))];
-        ++count_;
         sum_ += value;
-        if (value < min_) [[unlikely]] min_ = value;
-        if (value > max_) [[unlikely]] max_ = value;
+        ++count_;
+        if (value - least_ > range_) [[unlikely]] value = widen(value, count_ == 1);
+        ++counts_[index_of(value)];
     }
     std::uint64_t count() const noexcept { return count_; }
-    std::uint64_t min() const noexcept { return count_ == 0 ? 0 : min_; }
-    std::uint64_t max() const noexcept { return max_; }
+    std::uint64_t min() const noexcept { return count_ == 0 ? 0 : least_; }
+    std::uint64_t max() const noexcept { return count_ == 0 ? 0 : std::max(least_ + range_, beyond_); }
     std::uint64_t sum() const noexcept { return sum_; }
     double mean() const noexcept { return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_); }
 
@@ -38,31 +38,32 @@ public:
         std::uint64_t seen = 0;
         for (std::size_t i = 0; i < counts_.size(); ++i) {
             seen += counts_[i];
-            if (seen >= wanted) return std::clamp(highest_of(i), min_, max_);
+            if (seen >= wanted) return std::clamp(highest_of(i), min(), max());
         }
-        return max_;
+        return max();
     }
     /// counts[i] = how many values were at most bounds[i] (ascending), to three digits. Looks at the buckets in use only.
     void cumulative(std::span<const std::uint64_t> bounds, std::span<std::uint64_t> counts) const noexcept {
         std::uint64_t seen = 0;
         std::size_t at = index_of(std::min(min(), max_value));
         for (std::size_t i = 0; i < bounds.size() && i < counts.size(); ++i) {
-            const std::size_t end = index_of(std::min({bounds[i], max_, max_value})) + 1;
+            const std::size_t end = index_of(std::min({bounds[i], max(), max_value})) + 1;
             for (; at < end; ++at) seen += counts_[at];
-            counts[i] = bounds[i] >= max_ ? count_ : seen;
+            counts[i] = bounds[i] >= max() ? count_ : seen;
         }
     }
     void merge(const histogram& other) noexcept {
+        if (other.count_ == 0) return;
         for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+        widen(other.min(), count_ == 0);
+        widen(other.max(), false);
         count_ += other.count_;
         sum_ += other.sum_;
-        min_ = std::min(min_, other.min_);
-        max_ = std::max(max_, other.max_);
     }
     void reset() noexcept {
         std::fill(counts_.begin(), counts_.end(), 0);
-        count_ = sum_ = max_ = 0;
-        min_ = UINT64_MAX;
+        count_ = sum_ = range_ = beyond_ = 0;
+        least_ = max_value;
     }
 
 private:
@@ -83,11 +84,21 @@ private:
         return ((base + 1) << shift) - 1;
     }
 
+    /// A value that is not between the smallest and the largest so far. Returns what it counts as.
+    [[gnu::noinline, gnu::cold]] std::uint64_t widen(std::uint64_t value, bool first) noexcept {
+        if (value > max_value) beyond_ = std::max(beyond_, std::exchange(value, max_value));
+        const std::uint64_t most = first ? value : std::max(least_ + range_, value);
+        least_ = first ? value : std::min(least_, value);
+        range_ = most - least_;
+        return value;
+    }
+
     std::vector<std::uint64_t> counts_;
     std::uint64_t count_ = 0;
     std::uint64_t sum_ = 0;
-    std::uint64_t min_ = UINT64_MAX;
-    std::uint64_t max_ = 0;
+    std::uint64_t least_ = max_value; ///< as they count
+    std::uint64_t range_ = 0;         ///< from there to the largest
+    std::uint64_t beyond_ = 0;        ///< the largest of those above max_value
 };
 
 } // namespace corewire

@@ -2,7 +2,9 @@
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/metrics/histogram.hh>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <vector>
 
 using namespace corewire;
 
@@ -54,6 +56,32 @@ BOOST_AUTO_TEST_CASE(a_value_beyond_the_range_counts_as_the_largest_and_breaks_n
     h.record(5);
     BOOST_CHECK_EQUAL(h.count(), 2u);
     BOOST_CHECK_EQUAL(h.quantile(0.5), 5u);
+    BOOST_CHECK_EQUAL(h.max(), UINT64_MAX);
+}
+
+BOOST_AUTO_TEST_CASE(the_smallest_and_the_largest_are_exact_whatever_came_first) {
+    const std::uint64_t most = corewire::histogram::max_value;
+    const std::vector<std::vector<std::uint64_t>> cases{{most}, {most, 3}, {0}, {7, 7}, {9, 2, 30, 4}};
+    for (const std::vector<std::uint64_t>& values : cases) {
+        corewire::histogram one, merged;
+        for (const std::uint64_t v : values) {
+            corewire::histogram single;
+            single.record(v);
+            one.record(v);
+            merged.merge(single);
+        }
+        for (const corewire::histogram& h : {one, merged}) {
+            BOOST_CHECK_EQUAL(h.min(), *std::min_element(values.begin(), values.end()));
+            BOOST_CHECK_EQUAL(h.max(), *std::max_element(values.begin(), values.end()));
+            BOOST_CHECK_EQUAL(h.count(), values.size());
+        }
+    }
+    corewire::histogram h;
+    h.record(8);
+    h.reset();
+    h.record(12);
+    BOOST_CHECK_EQUAL(h.min(), 12u);
+    BOOST_CHECK_EQUAL(h.max(), 12u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -167,7 +167,7 @@ def make_legs(r):
         Leg("kernel-echo", lambda: r.kernel_echo("cw-echo")),
         Leg("epoll-echo", lambda: r.kernel_echo("epoll")),
         Leg("xdp-burst", lambda: r.over_xdp("generic", "--udp", "--pipeline", "32", "--statistics")),
-        Leg("instructions-rtt", lambda: r.instructions(2_000, 22_000), exact=True),
+        Leg("instructions-rtt", lambda: r.instructions(2_000, 102_000), exact=True),
         Leg("instructions-bulk", lambda: r.instructions(20_000, 60_000, "--bulk", "--size", str(SEGMENT)), exact=True),
         Leg("allocations", r.allocations, exact=True),
         Leg("idle", r.idle, exact=True),
