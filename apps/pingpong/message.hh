@@ -55,29 +55,36 @@ public:
 
     /// Takes bytes from the front of `bytes` up to the end of the current message. True when the message is complete.
     bool take(byte_span& bytes) noexcept {
-        const std::uint32_t wanted = expected_.size() - offset_;
-        const auto n = static_cast<std::uint32_t>(bytes.size() < wanted ? bytes.size() : wanted);
-        intact_ &= std::memcmp(expected_.at(0) + offset_, bytes.data(), n) == 0;
-        bytes = bytes.subspan(n);
-        offset_ += n;
-        return offset_ == expected_.size();
+        if (offset_ != 0 || bytes.size() < expected_.size()) [[unlikely]] {
+            bytes = bytes.subspan(take_part(bytes));
+            return offset_ == 0;
+        }
+        intact_ = std::memcmp(expected_.at(0), bytes.data(), expected_.size()) == 0;
+        bytes = bytes.subspan(expected_.size());
+        return true;
     }
     /// The complete message was what was sent; then expects the next.
     bool finish() noexcept {
-        const bool good = intact_;
-        intact_ = true;
-        offset_ = 0;
         expected_.set_number(0, ++number_);
-        return good;
+        return intact_;
     }
     /// The number of the message expected now.
     std::uint64_t number() const noexcept { return number_; }
 
 private:
+    /// How many bytes belong to the message.
+    [[gnu::noinline]] std::uint32_t take_part(byte_span bytes) noexcept {
+        const std::uint32_t wanted = expected_.size() - offset_;
+        const auto n = static_cast<std::uint32_t>(bytes.size() < wanted ? bytes.size() : wanted);
+        intact_ = (offset_ == 0 || intact_) && std::memcmp(expected_.at(0) + offset_, bytes.data(), n) == 0;
+        offset_ = n == wanted ? 0 : offset_ + n;
+        return n;
+    }
+
     message_block expected_;
     std::uint64_t number_ = 0;
-    std::uint32_t offset_ = 0;
-    bool intact_ = true;
+    std::uint32_t offset_ = 0; ///< of a message that came in parts
+    bool intact_ = true;       ///< what has come of the current message
 };
 
 } // namespace corewire::pingpong
