@@ -1,5 +1,5 @@
 #!/bin/bash
-# ctest: timeout=240 root=yes resource_lock=network_namespaces processors=2
+# ctest: timeout=240 root=yes resource_lock=network_namespaces processors=2 only=release
 # Our stack and lwIP (liblwip-dev), over a tap device and over AF_XDP in both modes, each in turn as the server.
 source "${0%/*}/common.sh"
 if ! unshare --net ip link add cwbridge type bridge 2>/dev/null; then
