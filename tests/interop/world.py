@@ -6,6 +6,7 @@
 The test itself runs in the peer's namespace. Namespaces have no name here: they exist as long as this process holds
 them, and our programs are killed when it ends, so nothing is left however a test ends.
 """
+import contextlib
 import ctypes
 import os
 import re
@@ -155,6 +156,8 @@ class Program:
             self._process.kill()
         self._process.wait()
         os.close(self._log)
+        with contextlib.suppress(FileNotFoundError):  # killed, it leaves its metrics behind for who wants to look
+            os.unlink(f"/dev/shm/corewire-{self.pid}")
 
 
 def stop(program, what=signal.SIGTERM):

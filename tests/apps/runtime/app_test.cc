@@ -4,6 +4,7 @@
 #include <corewire/net/socket/bind_error.hh>
 #include <corewire/net/socket/tcp_listener.hh>
 #include <corewire/net/socket/udp_socket.hh>
+#include <corewire/reactor/metrics/metrics_page.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 #include <corewire/reactor/task/sleep.hh>
 
@@ -55,6 +56,7 @@ ended run_program(const std::function<int()>& program) {
     ::close(pipe[0]);
     int status = 0;
     ::waitpid(child, &status, 0);
+    ::unlink((std::string(corewire::metrics_page::default_folder) + "/corewire-" + std::to_string(child)).c_str()); // if it was killed
     out.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     return out;
 }
