@@ -269,6 +269,10 @@ void dhcp_client::check_next(time_point now) noexcept {
 }
 
 void dhcp_client::keep_lease(time_point now) noexcept {
+    if (checked_.ends_at <= now) { // over before it began: as after an address that is taken (RFC 2131 3.1)
+        ++statistics_.expired;
+        return begin(now, wait_after_decline);
+    }
     ++statistics_.leases;
     bind(now, checked_);
 }

@@ -193,6 +193,7 @@ bool ipv6_input::is_for_dhcp(time_point now, const arrived& a, packet& p, flow_s
     const std::uint32_t at = a.ip_at + a.chain.offset, size = a.transport_size();
     wire::udp_view udp;
     if (a.ip_at != link_size || !p.body.empty()) return false;
+    if (!a.ip.destination().is_link_local()) return false; // the address that we ask from: no router brings answers from beyond the link
     const wire::parse_error parsed = wire::udp_view::parse(p.head.bytes().subspan(at, size), udp);
     if (parsed != wire::parse_error::none || udp.destination_port() != dhcp6_client_port) return false;
     if (out_.on_dhcp(now, udp.payload())) return true;

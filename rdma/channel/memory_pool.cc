@@ -19,6 +19,8 @@ std::uintptr_t number(const std::byte* p) noexcept { return reinterpret_cast<std
 
 memory_pool::memory_pool(const verbs::protection_domain& in, reactor& owner, memory_pool_options options)
     : domain_(in), owner_(owner), options_(options) {
+    // What can be had in full chunks, so that a size within the limit is one that comes free some day.
+    options_.limit = std::max(options_.limit - options_.limit % chunk_size, std::size_t{chunk_size});
     ibv_device_attr_ex limits{};
     constexpr unsigned any = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
     windows_ = in.api().query_device(in.context(), &limits) == 0 && (limits.orig_attr.device_cap_flags & any) != 0;

@@ -427,7 +427,10 @@ void rc_connection::shut_down() noexcept {
 }
 
 void rc_connection::release() noexcept {
-    if (--references_ == 0) delete this;
+    if (--references_ != 0) return;
+    for (std::uint32_t n = 0; n < arrived_count_; ++n) // large messages that nobody has received
+        if (memory_block* const block = arrived_[(arrived_first_ + n) % arrived_.size()].block; block != nullptr) block->release();
+    delete this;
 }
 
 void rc_connection::check_invariants() const {

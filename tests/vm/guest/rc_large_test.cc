@@ -245,6 +245,16 @@ BOOST_AUTO_TEST_CASE(a_channel_that_is_destroyed_ends_its_own_large_sends) {
     BOOST_TEST((how == std::errc::operation_canceled));
 }
 
+BOOST_AUTO_TEST_CASE(large_messages_that_nobody_has_received_go_with_their_channel) {
+    channel_world w(few(2), few(2));
+    w.run(send_text(w.client, text_of_size(10'000)));
+    w.run(send_text(w.client, text_of_size(20'000)));
+    w.until([&] { return w.server.statistics().fetches >= 2; });
+    w.run(w.client.close());
+    w.server = {};
+    BOOST_TEST(pool_of(w, false).statistics().used == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(both_ends_wait_for_memory_when_the_pool_is_at_its_limit) {
     rdma::rc_options small;
     small.receive_depth = small.send_depth = 16;
