@@ -109,7 +109,8 @@ class Rtt:
     # ---- exact counts -----------------------------------------------------------------------------------------------
 
     def counted_run(self, *options):
-        return lambda count: self.pingpong("--net=wire", "--same-core", "--warmup", "0", "--count", str(count), *options)
+        # Under valgrind turns are long enough to be reported as stalls, and a report's stack costs millions of instructions.
+        return lambda count: self.pingpong("--net=wire", "--same-core", "--stall-ms", "0", "--warmup", "0", "--count", str(count), *options)
 
     def instructions(self, short, long, *options):
         count = lambda command: counting.instructions(self.programs, command)
