@@ -81,8 +81,6 @@ const command_option& command_option::excludes(const command_option& other) cons
     return *this;
 }
 
-bool command_option::given() const { return !option_->empty(); }
-
 command_line::command_line(std::string program, std::string description)
     : app_(std::make_shared<CLI::App>(std::move(description), std::move(program))) {
     app_->get_formatter()->column_width(width_of_names);

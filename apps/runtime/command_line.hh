@@ -41,7 +41,7 @@ struct option_refused : std::invalid_argument {
     using std::invalid_argument::invalid_argument;
 };
 
-/// An option while it is being described, and whether it was given.
+/// An option while it is being described.
 class command_option {
 public:
     const command_option& check_range(std::int64_t least, std::int64_t most) const;
@@ -59,7 +59,6 @@ public:
     const command_option& delimiter(char between) const;     ///< of a list: "1,2"
     const command_option& one_value_each_time() const;       ///< of a list: "--shard 1 --shard 2"
     const command_option& excludes(const command_option& other) const;
-    bool given() const;
 
 private:
     friend class command_line;

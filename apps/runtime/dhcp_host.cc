@@ -25,6 +25,9 @@ constexpr log_event<ipv4, log_text<32>> kernel_has_it{
     "dhcp", "kernel_has_it", log_level::error,
     "the kernel has {}, too, on {}: two owners of one address answer each other's peers (is its client told another client identifier?)"};
 
+void follow(network_stack& stack, const dhcp_lease* lease) { stack.follow_lease(lease); }
+void follow(network_stack& stack, const dhcp6_lease* lease) { stack.follow_lease6(*lease); }
+
 } // namespace
 
 dhcp_host::dhcp_host(unsigned shards, std::shared_ptr<xdp_device> xdp, std::shared_ptr<verbs_device> verbs,
@@ -55,6 +58,24 @@ void dhcp_host::steer(ipv4 address) noexcept {
     }
 }
 
+/// What `current` is when the message gets away, whatever has happened since; again while that shard's queue is full.
+template <typename Lease>
+task<> dhcp_host::tell(unsigned shard, const std::shared_ptr<const Lease>& current) {
+    for (;;) {
+        bool busy = false;
+        try {
+            auto call = submit_to(shard, [this, shard, lease = current] {
+                if (network_stack* const stack = stack_of_(shard)) follow(*stack, lease.get());
+            });
+            co_await call;
+        } catch (const std::system_error& error) {
+            busy = error.code().value() == EAGAIN; // else we are ending
+        }
+        if (!busy) co_return;
+        co_await sleep_for(std::chrono::milliseconds{10});
+    }
+}
+
 void dhcp_host::on_lease(const dhcp_lease* lease) noexcept {
     current_ = lease == nullptr ? nullptr : std::make_shared<const dhcp_lease>(*lease);
     if (lease == nullptr) {
@@ -66,48 +87,13 @@ void dhcp_host::on_lease(const dhcp_lease* lease) noexcept {
         if (const std::string other = kernel_interface_with(lease->address.address()); !other.empty())
             log_message(kernel_has_it, lease->address.address(), other);
     }
-    for (unsigned shard = 1; shard < shards_; ++shard) reactor::current().root_group().spawn(tell(shard));
+    for (unsigned shard = 1; shard < shards_; ++shard) reactor::current().root_group().spawn(tell(shard, current_));
 }
 
 void dhcp_host::on_lease6(const dhcp6_lease& lease) noexcept {
     current6_ = std::make_shared<const dhcp6_lease>(lease);
     for (const dhcp6_leased& each : lease.addresses.all()) log_message(lease6_is, each.address);
-    for (unsigned shard = 1; shard < shards_; ++shard) reactor::current().root_group().spawn(tell6(shard));
-}
-
-task<> dhcp_host::tell6(unsigned shard) {
-    for (;;) {
-        bool busy = false;
-        try {
-            const std::shared_ptr<const dhcp6_lease> lease = current6_;
-            auto call = submit_to(shard, [this, shard, lease] {
-                if (network_stack* const stack = stack_of_(shard)) stack->follow_lease6(*lease);
-            });
-            co_await call;
-        } catch (const std::system_error& error) {
-            busy = error.code().value() == EAGAIN; // else we are ending
-        }
-        if (!busy) co_return;
-        co_await sleep_for(std::chrono::milliseconds{10});
-    }
-}
-
-/// What holds when the message gets away, whatever has happened since.
-task<> dhcp_host::tell(unsigned shard) {
-    for (;;) {
-        bool busy = false;
-        try {
-            const std::shared_ptr<const dhcp_lease> lease = current_;
-            auto call = submit_to(shard, [this, shard, lease] {
-                if (network_stack* const stack = stack_of_(shard)) stack->follow_lease(lease.get());
-            });
-            co_await call;
-        } catch (const std::system_error& error) {
-            busy = error.code().value() == EAGAIN; // else we are ending
-        }
-        if (!busy) co_return;
-        co_await sleep_for(std::chrono::milliseconds{10});
-    }
+    for (unsigned shard = 1; shard < shards_; ++shard) reactor::current().root_group().spawn(tell(shard, current6_));
 }
 
 } // namespace corewire

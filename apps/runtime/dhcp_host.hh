@@ -31,8 +31,8 @@ public:
 
 private:
     void steer(ipv4 address) noexcept;
-    task<> tell(unsigned shard);
-    task<> tell6(unsigned shard);
+    template <typename Lease>
+    task<> tell(unsigned shard, const std::shared_ptr<const Lease>& current);
 
     unsigned shards_;
     std::shared_ptr<xdp_device> xdp_;

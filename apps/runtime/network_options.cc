@@ -36,6 +36,14 @@ void add_for_both(command_line& group, const char* option, std::optional<Four>& 
     group.add_list_function(option, parse, help).type_name(type).expected(1, 2).one_value_each_time();
 }
 
+/// What `find` knows by this name.
+template <typename Find>
+auto named(const std::string& name, Find find, const char* all) {
+    const auto found = find(name);
+    if (!found) throw option_refused(fmt::format("'{}' is none of {}", name, all));
+    return *found;
+}
+
 void refuse_unless(bool holds, const std::string& why) {
     if (!holds) throw setup_error(why);
 }
@@ -230,11 +238,7 @@ void add_network_options(command_line& to, network_options& o) {
     group
         .add_option_function<std::string>(
             "--congestion",
-            [&o](const std::string& name) {
-                const auto found = congestion_named(name);
-                if (!found) throw option_refused(fmt::format("'{}' is none of cubic, newreno, dctcp, bbr", name));
-                o.congestion = *found;
-            },
+            [&o](const std::string& name) { o.congestion = named(name, congestion_named, "cubic, newreno, dctcp, bbr"); },
             "TCP congestion control of who does not choose: cubic, newreno, dctcp or bbr (default cubic; the kernel's own choice)")
         .type_name("KIND");
     group
@@ -252,11 +256,7 @@ void add_network_options(command_line& to, network_options& o) {
     group
         .add_option_function<std::string>(
             "--mtu-probing",
-            [&o](const std::string& name) {
-                const auto found = path_mtu_probing_named(name);
-                if (!found) throw option_refused(fmt::format("'{}' is none of off, black-hole, always", name));
-                o.mtu_probing = *found;
-            },
+            [&o](const std::string& name) { o.mtu_probing = named(name, path_mtu_probing_named, "off, black-hole, always"); },
             "Our TCP looks for the path's MTU by itself: off, black-hole (when large packets vanish) or always (default black-hole)")
         .type_name("KIND");
     group.add_flag("--low-latency", o.low_latency,

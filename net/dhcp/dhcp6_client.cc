@@ -162,7 +162,7 @@ void dhcp6_client::ask(time_point now) noexcept {
 }
 
 void dhcp6_client::say(time_point now, dhcp6_message_type what, std::span<const dhcp6_address> about) noexcept {
-    if (waiting_ == outbox_.size()) {
+    if (outbox_.full()) {
         ++statistics_.outbox_full;
         return;
     }
@@ -173,18 +173,15 @@ void dhcp6_client::say(time_point now, dhcp6_message_type what, std::span<const 
     m.rapid = what == type::solicit && options_.rapid_commit;
     const bool to_one = what == type::request || what == type::renew || what == type::release || what == type::decline;
     if (to_one) m.server = lease_.server.all();
-    dhcp6_outgoing& out = outbox_[waiting_++];
+    dhcp6_outgoing& out = outbox_.add();
     out.type = what;
     out.size = static_cast<std::uint16_t>(write_dhcp6_request(m, out.bytes));
 }
 
 bool dhcp6_client::poll_transmit(dhcp6_outgoing& out) noexcept {
-    if (waiting_ == 0) return false;
-    out = outbox_[0];
-    for (std::size_t i = 1; i < waiting_; ++i) outbox_[i - 1] = outbox_[i];
-    --waiting_;
-    ++statistics_.sent;
-    return true;
+    const bool any = outbox_.take(out);
+    if (any) ++statistics_.sent;
+    return any;
 }
 
 // ---- what arrives ----
@@ -322,7 +319,6 @@ void dhcp6_client::on_duplicate(time_point now, const ipv6& address) noexcept {
 }
 
 void dhcp6_client::check_invariants() const {
-    CW_ASSERT(waiting_ <= outbox_.size(), "more messages wait than there is room for");
     const bool keeps = state_ == dhcp6_state::bound || state_ == dhcp6_state::renewing || state_ == dhcp6_state::rebinding;
     CW_ASSERT(!keeps || !lease_.addresses.empty(), "what is kept is an address at least");
     CW_ASSERT(lease_.addresses.empty() || lease_.renew_at <= lease_.rebind_at, "T1 and T2 are in order");

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <corewire/net/dhcp/dhcp6_message.hh>
+#include <corewire/net/dhcp/dhcp_outbox.hh>
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -131,8 +132,7 @@ private:
     dhcp6_lease lease_;
     std::uint32_t generation_ = 0;
     duration solicit_max_ = std::chrono::hours{1}, information_max_ = std::chrono::hours{1};
-    std::array<dhcp6_outgoing, 2> outbox_;
-    std::size_t waiting_ = 0;
+    dhcp_outbox<dhcp6_outgoing> outbox_;
     dhcp6_statistics statistics_;
 };
 

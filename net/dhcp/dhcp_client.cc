@@ -310,14 +310,14 @@ void dhcp_client::decline(time_point now) noexcept {
 
 /// RFC 2131 4.4.1, table 5.
 void dhcp_client::say(time_point now, dhcp_message_type what) noexcept {
-    if (waiting_ == outbox_.size()) {
+    if (outbox_.full()) {
         ++statistics_.outbox_full;
         return;
     }
     dhcp_request m{.type = what, .transaction = transaction_, .mac = mac_, .id = id_};
     m.max_size = options_.max_message;
     m.host_name = options_.host_name;
-    dhcp_outgoing& out = outbox_[waiting_++];
+    dhcp_outgoing& out = outbox_.add();
     out.type = what;
     out.source = ipv4::any();
     out.destination = ipv4::broadcast();
@@ -338,12 +338,9 @@ void dhcp_client::say(time_point now, dhcp_message_type what) noexcept {
 }
 
 bool dhcp_client::poll_transmit(dhcp_outgoing& out) noexcept {
-    if (waiting_ == 0) return false;
-    out = outbox_[0];
-    for (std::size_t i = 1; i < waiting_; ++i) outbox_[i - 1] = outbox_[i];
-    --waiting_;
-    ++statistics_.sent;
-    return true;
+    const bool any = outbox_.take(out);
+    if (any) ++statistics_.sent;
+    return any;
 }
 
 bool dhcp_client::poll_probe(ipv4& target) noexcept {
@@ -355,7 +352,6 @@ bool dhcp_client::poll_probe(ipv4& target) noexcept {
 void dhcp_client::check_invariants() const {
     const bool uses = state_ == dhcp_state::bound || state_ == dhcp_state::renewing || state_ == dhcp_state::rebinding;
     CW_ASSERT(uses == lease_.has_value(), "an address is used while there is a lease, and only then");
-    CW_ASSERT(waiting_ <= outbox_.size(), "more messages wait than there is room for");
     CW_ASSERT(state_ == dhcp_state::stopped || state_ == dhcp_state::bound || due_ != never || (lease_ && lease_->ends_at == never),
               "who waits for an answer has a timer");
     if (!lease_) return;

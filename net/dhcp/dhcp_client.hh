@@ -10,6 +10,7 @@
 #pragma once
 
 #include <corewire/net/dhcp/dhcp_message.hh>
+#include <corewire/net/dhcp/dhcp_outbox.hh>
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -142,8 +143,7 @@ private:
     dhcp_lease checked_;              ///< in CHECKING
     std::optional<dhcp_lease> lease_;
     std::uint32_t generation_ = 0;
-    std::array<dhcp_outgoing, 2> outbox_;
-    std::size_t waiting_ = 0;
+    dhcp_outbox<dhcp_outgoing> outbox_;
     dhcp_statistics statistics_;
 };
 

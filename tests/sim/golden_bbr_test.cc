@@ -42,31 +42,9 @@ double round_trips(const path& what, duration warm, unsigned looks) {
     return sum / looks / what.seconds();
 }
 
-struct pair_of_flows {
-    double first, second; ///< of the bottleneck's rate
-    double jain() const { return (first + second) * (first + second) / (2 * (first * first + second * second)); }
-};
-
-/// Two senders, one bottleneck of 20 Mbit/s and 40 ms; the second begins two seconds later.
-pair_of_flows compete(tcp::congestion_factory a, tcp::congestion_factory b, double buffer, duration warm, duration measured) {
-    constexpr std::uint64_t rate = 20'000'000;
-    simulation world({.seed = 3});
-    sim_host& first = world.add_host("first", host_of({.congestion = a}));
-    sim_host& second = world.add_host("second", host_of({.congestion = b}));
-    sim_host& to = world.add_host("receiver");
-    sim_switch& middle = world.add_switch();
-    world.connect(first, middle, {.latency = 10ms});
-    world.connect(second, middle, {.latency = 10ms});
-    const auto queue = static_cast<std::uint64_t>(buffer * rate / 8 * 0.04);
-    world.connect(to, middle, {.latency = 10ms, .bits_per_second = rate, .queue_bytes = queue});
-    sim_flow one(first, to, 7);
-    world.run_for(2s);
-    sim_flow two(second, to, 8);
-    world.run_for(warm);
-    const std::uint64_t before[] = {one.delivered(), two.delivered()};
-    world.run_for(measured);
-    const double all = static_cast<double>(rate) / 8 * std::chrono::duration<double>(measured).count() * payload / on_cable;
-    return {static_cast<double>(one.delivered() - before[0]) / all, static_cast<double>(two.delivered() - before[1]) / all};
+/// One bottleneck of 20 Mbit/s and 40 ms; the second flow begins two seconds later.
+shares compete(tcp::congestion_factory a, tcp::congestion_factory b, double buffer, duration warm, duration measured) {
+    return golden::compete({a, b, 40ms, 40ms, 20'000'000, buffer, 2s, warm, measured});
 }
 
 } // namespace
@@ -110,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_large_buffer_stays_nearly_empty) { // 3.2
 }
 
 BOOST_AUTO_TEST_CASE(two_flows_of_bbr_share) {
-    const pair_of_flows s = compete(tcp::bbr_congestion, tcp::bbr_congestion, 1, 30s, 30s);
+    const shares s = compete(tcp::bbr_congestion, tcp::bbr_congestion, 1, 30s, 30s);
     const std::string said = line("bbr bbr", s.first, s.second) + line("  Jain", s.jain(), 1);
     BOOST_TEST_MESSAGE(said);
     BOOST_TEST(s.jain() > 0.95, said);
@@ -119,7 +97,7 @@ BOOST_AUTO_TEST_CASE(two_flows_of_bbr_share) {
 
 BOOST_AUTO_TEST_CASE(beside_cubic_neither_starves) { // 5.3.3.8.1
     for (const double buffer : {1.0, 4.0}) {
-        const pair_of_flows s = compete(tcp::bbr_congestion, tcp::cubic_congestion, buffer, 20s, 40s);
+        const shares s = compete(tcp::bbr_congestion, tcp::cubic_congestion, buffer, 20s, 40s);
         const std::string said = line("bbr cubic", s.first, s.second) + line("  buffer", buffer, 0);
         BOOST_TEST_MESSAGE(said);
         BOOST_TEST(s.first > 0.1, said);
@@ -133,17 +111,7 @@ BOOST_AUTO_TEST_CASE(a_burst_of_losses_is_repaired_as_soon_as_by_cubic) {
         one_path p(what);
         sim_flow flow(p.from, p.to, 7);
         p.world.run_for(2s);
-        unsigned left = burst;
-        time_point first{};
-        p.cable.drop_if(sim_link::direction::forward, [&](byte_span bytes, std::uint64_t) {
-            if (bytes.size() < 1'000 || left == 0) return false;
-            if (left-- == burst) first = p.world.now();
-            return true;
-        });
-        BOOST_REQUIRE(p.world.run_until([&] { return left == 0; }, 5s));
-        const std::uint64_t sent = flow.delivered() + static_cast<std::uint64_t>(flow.sender()->info().unacknowledged);
-        BOOST_REQUIRE(p.world.run_until([&] { return flow.delivered() >= sent; }, 60s));
-        const double took = std::chrono::duration<double>(p.world.now() - first).count() / what.seconds();
+        const double took = repair_time(p, flow, what, burst);
         BOOST_TEST_MESSAGE(line("lost in a row, round trips", burst, took));
         BOOST_TEST(took < 2.5, line("lost in a row, round trips", burst, took));
         const std::uint64_t before = flow.delivered();

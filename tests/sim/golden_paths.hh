@@ -4,6 +4,9 @@
 #include <corewire/net/sim/sim_flow.hh>
 #include <corewire/net/sim/simulation.hh>
 
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
 #include <cmath>
 
 namespace corewire::golden {
@@ -67,6 +70,61 @@ inline double goodput(const path& what, duration warm, duration measured) {
     one_path p(what);
     sim_flow flow(p.from, p.to, 7, {.stream = {.receive_buffer = 16u << 20, .send_buffer = 16u << 20}});
     return goodput(p, flow, warm, measured);
+}
+
+/// Drops the next `burst` data packets, and waits until the receiver has read what had been sent by then: round trips of the path since the
+/// first of them.
+inline double repair_time(one_path& p, sim_flow& flow, const path& what, unsigned burst) {
+    unsigned left = burst;
+    time_point first{};
+    p.cable.drop_if(sim_link::direction::forward, [&](byte_span bytes, std::uint64_t) {
+        if (bytes.size() < 1'000 || left == 0) return false;
+        if (left-- == burst) first = p.world.now();
+        return true;
+    });
+    BOOST_REQUIRE(p.world.run_until([&] { return left == 0; }, 5s));
+    const std::uint64_t sent = flow.delivered() + static_cast<std::uint64_t>(flow.sender()->info().unacknowledged);
+    BOOST_REQUIRE(p.world.run_until([&] { return flow.delivered() >= sent; }, 60s));
+    p.cable.drop_if(sim_link::direction::forward, nullptr);
+    return std::chrono::duration<double>(p.world.now() - first).count() / what.seconds();
+}
+
+/// What two flows through one bottleneck get of its rate.
+struct shares {
+    double first, second;
+    double jain() const { return (first + second) * (first + second) / (2 * (first * first + second * second)); }
+};
+
+/// Two senders and the bottleneck between them and one receiver.
+struct contest {
+    tcp::congestion_factory a, b;
+    duration rtt_a, rtt_b;
+    std::uint64_t rate;     ///< of the bottleneck, bits a second
+    double buffer = 1;      ///< of the larger bandwidth-delay product
+    duration later, warm, measured; ///< the second begins `later`; what is measured comes `warm` after that
+};
+
+inline shares compete(const contest& c) {
+    simulation world({.seed = 3});
+    sim_host& first = world.add_host("first", host_of({.congestion = c.a}));
+    sim_host& second = world.add_host("second", host_of({.congestion = c.b}));
+    sim_host& to = world.add_host("receiver");
+    sim_switch& middle = world.add_switch();
+    const duration shared = std::min(c.rtt_a, c.rtt_b) / 4;
+    world.connect(first, middle, {.latency = c.rtt_a / 2 - shared});
+    world.connect(second, middle, {.latency = c.rtt_b / 2 - shared});
+    const double bytes_a_second = static_cast<double>(c.rate) / 8;
+    const double product = bytes_a_second * std::chrono::duration<double>(std::max(c.rtt_a, c.rtt_b)).count();
+    const auto queue = static_cast<std::uint64_t>(c.buffer * product);
+    world.connect(to, middle, {.latency = shared, .bits_per_second = c.rate, .queue_bytes = queue});
+    sim_flow one(first, to, 7);
+    world.run_for(c.later);
+    sim_flow two(second, to, 8);
+    world.run_for(c.warm);
+    const std::uint64_t before[] = {one.delivered(), two.delivered()};
+    world.run_for(c.measured);
+    const double all = bytes_a_second * std::chrono::duration<double>(c.measured).count() * payload / on_cable;
+    return {static_cast<double>(one.delivered() - before[0]) / all, static_cast<double>(two.delivered() - before[1]) / all};
 }
 
 // ---- what is expected: segments in flight, on average, where one of 1/p is lost ----

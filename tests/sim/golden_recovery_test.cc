@@ -31,18 +31,8 @@ recovered after_burst(unsigned burst, bool sack) {
     one_path p(what);
     sim_flow flow(p.from, p.to, 7, {.stream = {.receive_buffer = static_cast<std::uint32_t>(what.product())}});
     p.world.run_for(1s);
-    unsigned left = burst;
-    time_point first{};
-    p.cable.drop_if(sim_link::direction::forward, [&](byte_span bytes, std::uint64_t) {
-        if (bytes.size() < 1'000 || left == 0) return false;
-        if (left-- == burst) first = p.world.now();
-        return true;
-    });
-    BOOST_REQUIRE(p.world.run_until([&] { return left == 0; }, 5s));
-    const std::uint64_t sent = flow.delivered() + static_cast<std::uint64_t>(flow.sender()->info().unacknowledged);
-    BOOST_REQUIRE(p.world.run_until([&] { return flow.delivered() >= sent; }, 60s));
-    const double took = std::chrono::duration<double>(p.world.now() - first).count();
-    return {took / what.seconds(), timeouts_of(p.from)};
+    const double took = repair_time(p, flow, what, burst);
+    return {took, timeouts_of(p.from)};
 }
 
 std::string line(const char* name, unsigned burst, const recovered& r) {

@@ -1,6 +1,8 @@
 // DHCPv6: the life of a lease of addresses, and of other settings, on a virtual clock against a server that says what it is told to.
 #include <corewire/net/dhcp/dhcp6_client.hh>
 
+#include "pass_time.hh"
+
 #include <boost/test/unit_test.hpp>
 
 #include <vector>
@@ -92,15 +94,7 @@ struct line {
         drain();
         pass(1ms);
     }
-    void pass(duration time) {
-        const time_point end = now + time;
-        while (client.next_timeout() <= end) {
-            now = std::max(now, client.next_timeout());
-            client.on_timer(now);
-            drain();
-        }
-        now = end;
-    }
+    void pass(duration time) { dhcp_test::pass(*this, time); }
     const heard& last() const {
         BOOST_REQUIRE(!said.empty());
         return said.back();

@@ -4,6 +4,8 @@
 #include <corewire/net/dhcp/dhcp_client.hh>
 #include <corewire/net/wire/arp.hh>
 
+#include "pass_time.hh"
+
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -120,15 +122,7 @@ struct line {
         client.start(now, remembered);
         drain();
     }
-    void pass(duration time) {
-        const time_point end = now + time;
-        while (client.next_timeout() <= end) {
-            now = std::max(now, client.next_timeout());
-            client.on_timer(now);
-            drain();
-        }
-        now = end;
-    }
+    void pass(duration time) { dhcp_test::pass(*this, time); }
     void hear(const bytes& message) {
         client.input(now, message);
         drain();
