@@ -17,16 +17,20 @@ std::string info(hwloc_obj* object, const char* name) {
     return value != nullptr ? value : "";
 }
 
-/// The caches of a core from the outside in: "L2 1 MiB, L1d 32 KiB".
-std::string caches_of(hwloc_obj* core, hwloc_obj* up_to) {
+/// The caches of a core from the outside in: "L2 1 MiB, L1d 32 KiB each", and "L2 4 MiB for each 4 cores" of one that several
+/// share. `alone`: it is said of one core, so that nothing is each's.
+std::string caches_of(hwloc_topology* topology, hwloc_obj* core, bool alone) {
     std::string text;
-    for (hwloc_obj* above = core; above != nullptr && above != up_to; above = above->parent) {
+    bool own = false;
+    for (hwloc_obj* above = core; above != nullptr; above = above->parent) {
         if (!hwloc_obj_type_is_cache(above->type) || above->type == HWLOC_OBJ_L3CACHE || above->type == HWLOC_OBJ_L1ICACHE) continue;
         const std::string name = above->type == HWLOC_OBJ_L1CACHE ? "L1d" : hwloc_obj_type_string(above->type);
-        text = fmt::format("{} {}{}{}", name.substr(0, name.find("Cache")), size_text(above->attr->cache.size),
-                           text.empty() ? "" : ", ", text);
+        const int cores = hwloc_get_nbobjs_inside_cpuset_by_type(topology, above->cpuset, HWLOC_OBJ_CORE);
+        own |= cores <= 1;
+        text = fmt::format("{} {}{}{}{}", name.substr(0, name.find("Cache")), size_text(above->attr->cache.size),
+                           cores > 1 ? fmt::format(" for each {} cores", cores) : "", text.empty() ? "" : ", ", text);
     }
-    return text;
+    return text + (own && !alone ? " each" : "");
 }
 
 std::string marks(const machine& on, const std::vector<unsigned>& cpus) {
@@ -112,24 +116,24 @@ private:
 
     /// The cores since the last flush, those that are alike together.
     void flush_cores(unsigned depth) {
-        const auto look = [&](hwloc_obj* core) {
+        const auto look = [&](hwloc_obj* core, bool alone) {
             const processing_unit* unit = on_.find(static_cast<unsigned>(hwloc_bitmap_first(core->cpuset)));
             const std::string kind = on_.kinds().size() > 1 ? on_.kinds()[unit->kind] : "";
-            return std::pair{std::pair{unit->kind, core->arity}, kind + (kind.empty() ? "" : ", ") + caches_of(core, nullptr)};
+            return std::pair{std::pair{unit->kind, core->arity}, kind + (kind.empty() ? "" : ", ") + caches_of(on_.topology(), core, alone)};
         };
         for (std::size_t first = 0; first < cores_.size();) {
             std::size_t last = first;
-            while (last + 1 < cores_.size() && look(cores_[last + 1]) == look(cores_[first])) ++last;
+            while (last + 1 < cores_.size() && look(cores_[last + 1], true) == look(cores_[first], true)) ++last;
             std::vector<unsigned> cpus;
             for (std::size_t i = first; i <= last; ++i)
                 for (const unsigned cpu : numbers_of(cores_[i])) cpus.push_back(cpu);
-            const std::string caches = look(cores_[first]).second;
+            const std::string caches = look(cores_[first], last == first).second;
             const unsigned threads = static_cast<unsigned>(cpus.size() / (last - first + 1));
             std::string text = last == first ? fmt::format("core {}", cores_[first]->logical_index)
                                              : fmt::format("cores {}-{}", cores_[first]->logical_index, cores_[last]->logical_index);
             text += fmt::format(": CPU{} {}", cpus.size() == 1 ? "" : "s", format_ranges(cpus));
             if (threads > 1) text += fmt::format(", {} threads{}", threads, last == first ? "" : " each");
-            if (!caches.empty()) text += fmt::format(", {}{}", caches, last == first ? "" : " each");
+            if (!caches.empty()) text += ", " + caches;
             line(depth, text + marks(on_, cpus));
             first = last + 1;
         }
@@ -165,7 +169,7 @@ std::string size_text(unsigned long long bytes) {
             unit = next;
         }
     return size == static_cast<double>(static_cast<long>(size)) || size >= 100 ? fmt::format("{:.0f} {}", size, unit)
-                                                                              : fmt::format("{:.3g} {}", size, unit);
+                                                                              : fmt::format("{:.4g} {}", size, unit);
 }
 
 std::string describe(const machine& on) { return description(on).run(); }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <hwloc.h>
+#include <map>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -11,7 +13,8 @@ namespace corewire::topo {
 
 namespace {
 
-constexpr unsigned enough_cores = 4; ///< from so many on, one is the kernel's
+constexpr unsigned enough_cores = 4;   ///< from so many on, one is the kernel's
+constexpr double helpers_share = 0.5; ///< of a CPU's time: with less of it left, helper threads stop shards
 
 template <typename... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
@@ -30,7 +33,9 @@ enum class distance : unsigned { beside, same_package, other_package };
 struct candidate {
     const processing_unit* unit;
     distance from_nic;
-    unsigned sibling; ///< among those of its core that may be used
+    unsigned sibling;  ///< among those of its core that may be used
+    unsigned position; ///< in the machine: neighbours have neighbouring ones
+    unsigned turn;     ///< among its equals behind the same L2: its turn comes after theirs of every other L2
 };
 
 class planner {
@@ -44,8 +49,9 @@ public:
         const std::size_t count = shard_count();
         order_.resize(count);
         // Neighbours in the machine are neighbours in the list; the nearest to the NIC still come first.
-        std::ranges::stable_sort(order_, {},
-                                 [](const candidate& c) { return std::tuple(c.unit->kind, c.from_nic, c.sibling); });
+        std::ranges::sort(order_, {}, [this](const candidate& c) {
+            return std::tuple(c.unit->kind, c.from_nic, c.sibling, !c.unit->tickless, c.unit->core == spare_, c.position);
+        });
         assign();
         describe();
         return std::move(out_);
@@ -98,12 +104,23 @@ private:
             const unsigned sibling = seen[unit.core]++;
             if (sibling == 0) ++usable_cores_;
             if (sibling > 0 && !request_.every_thread) continue;
-            order_.push_back({&unit, from_nic(unit), sibling});
+            order_.push_back({&unit, from_nic(unit), sibling, static_cast<unsigned>(order_.size()), 0});
         }
         if (order_.empty()) refuse("this process may use no CPU of this machine");
+        std::map<std::tuple<const hwloc_obj*, unsigned, bool>, unsigned> turns;
+        for (candidate& c : order_)
+            c.turn = turns[{second_level_of(*c.unit), c.sibling, c.unit->tickless}]++;
+        // The way to the NIC costs something with every packet, a tick some microseconds a few hundred times a second.
         std::ranges::stable_sort(order_, {}, [](const candidate& c) {
-            return std::tuple(c.unit->kind, !c.unit->tickless, c.from_nic, c.sibling);
+            return std::tuple(c.unit->kind, c.from_nic, !c.unit->tickless, c.sibling, c.turn);
         });
+    }
+
+    /// The L2 cache of a CPU, or the nearest thing to it.
+    const hwloc_obj* second_level_of(const processing_unit& unit) const {
+        hwloc_obj* const thread = hwloc_get_pu_obj_by_os_index(on_.topology(), unit.os_index);
+        const hwloc_obj* const cache = hwloc_get_ancestor_obj_by_type(on_.topology(), HWLOC_OBJ_L2CACHE, thread);
+        return cache != nullptr ? cache : thread->parent;
     }
 
     /// The kernel's cores: first that of the lowest CPU, which has the kernel's own work; then the worst.
@@ -135,7 +152,8 @@ private:
     std::size_t default_count() const {
         const candidate& best = order_.front();
         const auto as_good = [&](const candidate& c) {
-            return c.unit->kind == best.unit->kind && c.from_nic == best.from_nic && c.unit->core != spare_;
+            return c.unit->kind == best.unit->kind && c.from_nic == best.from_nic &&
+                   c.unit->tickless == best.unit->tickless && c.unit->core != spare_;
         };
         return static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, std::ranges::count_if(order_, as_good)));
     }
@@ -207,6 +225,9 @@ private:
         const processing_unit& unit = *c.unit;
         std::string text = fmt::format("{}core {}", kind_name(unit.kind), unit.core);
         if (on_.package_count() > 1) text += fmt::format(" of package {}", unit.package);
+        const bool one_thread = threads_of(unit.core) == 1;
+        if (one_thread) text += ", its only thread";
+        if (nic_ != nullptr && !nic_->has_place) text += fmt::format("; {} is as near to all", nic_->name);
         if (nic_ != nullptr && nic_->has_place) {
             if (c.from_nic == distance::beside)
                 text += fmt::format(", next to {} (node {})", nic_->name, unit.numa_node);
@@ -222,6 +243,7 @@ private:
         else if (unit.tickless)
             text += ", no tick";
         text += siblings_of(c);
+        text += cluster_of(c);
         if (unit.core == spare_) text += "; the kernel works here too";
         return text;
     }
@@ -231,18 +253,47 @@ private:
         return kind == 0 ? "fast " : kind + 1 == on_.kinds().size() ? "slow " : "middle ";
     }
 
+    unsigned threads_of(unsigned core) const {
+        return static_cast<unsigned>(std::ranges::count(on_.processing_units(), core, &processing_unit::core));
+    }
+
+    /// With whom it shares its L2, where several cores have one.
+    std::string cluster_of(const candidate& c) const {
+        const hwloc_obj* const own = second_level_of(*c.unit);
+        std::vector<unsigned> all;
+        std::vector<unsigned> busy;
+        bool other_cores = false;
+        for (const processing_unit& other : on_.processing_units()) {
+            if (hwloc_bitmap_isset(own->cpuset, other.os_index) == 0) continue;
+            all.push_back(other.os_index);
+            if (other.core == c.unit->core) continue;
+            other_cores = true;
+            if (std::ranges::any_of(order_, [&](const candidate& t) { return t.unit == &other; }))
+                busy.push_back(other.os_index);
+        }
+        if (!other_cores) return "";
+        if (busy.empty()) return fmt::format("; alone behind the L2 of CPUs {}", format_ranges(all));
+        return fmt::format("; shares the L2 of CPUs {} with {}", format_ranges(all), cpus_text(busy));
+    }
+
+    static std::string cpus_text(const std::vector<unsigned>& cpus) {
+        return fmt::format("CPU{} {}", cpus.size() == 1 ? "" : "s", format_ranges(cpus));
+    }
+
     /// What becomes of the other threads of its core.
     std::string siblings_of(const candidate& c) const {
         std::vector<unsigned> idle;
         std::vector<unsigned> busy;
+        std::vector<unsigned> foreign;
         for (const processing_unit& other : on_.processing_units()) {
             if (other.core != c.unit->core || &other == c.unit) continue;
             const bool taken = std::ranges::any_of(order_, [&](const candidate& t) { return t.unit == &other; });
-            (taken ? busy : idle).push_back(other.os_index);
+            (taken ? busy : other.nameable ? idle : foreign).push_back(other.os_index);
         }
         std::string text;
         if (!busy.empty()) text += fmt::format("; shares the core with CPU {}", format_ranges(busy));
         if (!idle.empty()) text += fmt::format("; CPU {} beside it stays idle", format_ranges(idle));
+        if (!foreign.empty()) text += fmt::format("; CPU {} beside it is not ours, and others may use it", format_ranges(foreign));
         return text;
     }
 
@@ -261,30 +312,83 @@ private:
                         ? fmt::format("Its interface is {}; verbs need no queue of it.", interface()->name)
                         : "It has no interface of its own here: verbs need no queue.");
         }
+        if (request_.nic == "none") out_.heading.push_back("No NIC is meant: none is nearer to one core than to another.");
+        if (nic_ == nullptr && request_.nic.empty() && out_.warnings.empty() && on_.devices().empty())
+            out_.heading.push_back("No NIC is known here: none is nearer to one core than to another.");
         std::vector<unsigned> free_cpus;
         std::set<unsigned> used;
         for (const candidate& c : order_)
             used.insert(c.unit->core);
-        for (const processing_unit& unit : on_.processing_units())
-            if (unit.allowed && !used.contains(unit.core)) free_cpus.push_back(unit.os_index);
+        bool own_threads_have_one = false; // of those that this process may use: whoever is not pinned goes there
+        for (const processing_unit& unit : on_.processing_units()) {
+            if (!unit.allowed) continue;
+            if (!used.contains(unit.core)) free_cpus.push_back(unit.os_index);
+            own_threads_have_one |= std::ranges::none_of(order_, [&](const candidate& c) { return c.unit == &unit; });
+        }
         if (isolated_)
             out_.heading.push_back(
                 "CPUs were isolated for such work (isolcpus): shards use those, and the kernel the others.");
         else if (!free_cpus.empty())
             out_.heading.push_back(fmt::format(
-                "CPUs {} are left to the kernel and to other programs{}.", format_ranges(free_cpus),
+                "{} {} left to the kernel and to other programs{}.", cpus_text(free_cpus), free_cpus.size() == 1 ? "is" : "are",
                 spare_ && !used.contains(*spare_) ? "; it keeps timers and old interrupts on the lowest" : ""));
         else if (kernel_elsewhere_)
             out_.heading.push_back("No core is left free: the kernel has CPUs outside of what this process may use.");
         else
             out_.warnings.push_back(
                 "No core is left for the kernel and other programs: they will interrupt the shards now and then.");
+        if (!own_threads_have_one && !isolated_)
+            out_.warnings.push_back(fmt::format("No CPU is left for the program's own other threads (the log, helpers of files): "
+                                                "they will interrupt the shards{}.",
+                                                order_.size() == 1 ? ""
+                                                                   : fmt::format("; --shards {} leaves one", order_.size() - 1)));
+        describe_ticks();
+        describe_quota();
         std::set<unsigned> kinds;
         for (const candidate& c : order_)
             kinds.insert(c.unit->kind);
         if (kinds.size() > 1)
             out_.warnings.push_back(
                 "Some shards are on slower cores, and connections are spread evenly: the slow ones set the pace.");
+    }
+
+    /// What nohz_full had to do with it, where it does not hold for all.
+    void describe_ticks() {
+        std::vector<unsigned> without; // CPUs without a tick that have no shard, first threads only
+        std::size_t tickless = 0;
+        bool farther = false;
+        for (const candidate& c : order_)
+            tickless += c.unit->tickless ? 1 : 0;
+        for (const processing_unit& unit : on_.processing_units()) {
+            if (!unit.tickless || unit.sibling != 0 || !unit.nameable || (isolated_ && !unit.isolated)) continue;
+            if (std::ranges::any_of(order_, [&](const candidate& c) { return c.unit == &unit; })) continue;
+            without.push_back(unit.os_index);
+            farther |= from_nic(unit) > order_.front().from_nic;
+        }
+        if (tickless == order_.size() && !isolated_ && !request_.shards && usable_cores_ > order_.size() + 1)
+            out_.heading.push_back(fmt::format("Only CPUs without a tick (nohz_full) are taken: --shards N takes others too."));
+        if (tickless != 0 && tickless < order_.size())
+            out_.warnings.push_back(fmt::format("{} of {} have a timer tick (no nohz_full), which the others do not: it interrupts "
+                                                "them some hundred times a second.",
+                                                order_.size() - tickless, count_of(order_.size(), "shard")));
+        if (tickless == 0 && farther)
+            out_.warnings.push_back(fmt::format("{} {} no tick (nohz_full), but {} farther from {}, which costs more: no shard is there.",
+                                                cpus_text(without), without.size() == 1 ? "has" : "have",
+                                                without.size() == 1 ? "is" : "are", nic_->name));
+    }
+
+    /// Shards poll: each takes a whole CPU's time, and whatever else runs takes it from them.
+    void describe_quota() {
+        if (!on_.quota()) return;
+        const double left = *on_.quota() - static_cast<double>(order_.size());
+        if (left < 0 && request_.shards)
+            out_.warnings.push_back(fmt::format("The cgroup may use {:.1f} CPUs' time: {} will be stopped for part of every period.",
+                                                *on_.quota(), count_of(order_.size(), "shard")));
+        else if (left < helpers_share)
+            out_.warnings.push_back(
+                fmt::format("{} {} all of the {:.1f} CPUs' time that the cgroup may use, and no time is left for helper threads: {}.",
+                            count_of(order_.size(), "shard"), order_.size() == 1 ? "polls" : "poll", *on_.quota(),
+                            order_.size() == 1 ? "raise the quota" : fmt::format("--shards {} would leave some", order_.size() - 1)));
     }
 
     const machine& on_;

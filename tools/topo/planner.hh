@@ -2,7 +2,8 @@
 // plans for machines that are not here.
 //
 // In this order: CPUs that may be pinned to; isolated ones alone if there are any; the fastest kind of core; the NUMA node of the NIC,
-// then its package, then the rest; the first thread of every core before any second one. The kernel keeps a core if there are enough.
+// then its package, then the rest; there those without a tick; the first thread of every core before any second one; a core behind
+// each L2 before the second behind any. The kernel keeps a core if there are enough.
 #pragma once
 
 #include <corewire/reactor/topology/machine.hh>

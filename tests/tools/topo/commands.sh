@@ -76,6 +76,14 @@ cp "$work/out" "$work/here"
 runs check "$work/here"
 timeout 20 "$bin/cw-pingpong" --net=wire --placement "$work/here" --count 10 >"$work/out" 2>"$work/err" || fail "cw-pingpong --placement"
 
+# A machine of somebody's own words: one core of 16 is the kernel's, the second threads stay idle, and the plan fits it.
+runs plan --synthetic "package:2 core:8 pu:2"
+cp "$work/out" "$work/synthetic"
+[[ $(grep -c '^shard = ' "$work/synthetic") == 15 ]] || fail "plan --synthetic"
+grep -q '^# No NIC is known here' "$work/synthetic" || fail "plan --synthetic does not say that there is no NIC"
+grep -q '"pu:2,numa:0" .*core 1 of package 0; CPU 3 beside it stays idle' "$work/synthetic" || fail "reasons of a synthetic plan"
+runs check "$work/synthetic" --synthetic "package:2 core:8 pu:2"
+
 refuses 'does not exist|cannot be opened' "$topo" --machine /nonexistent.xml
 refuses '--machine and --synthetic' "$topo" --machine "$work/arm.xml" --synthetic "pu:2"
 refuses 'synthetic topology' "$topo" --synthetic 'castle:2'

@@ -39,6 +39,9 @@ same two-sockets-40-shards.plan two-sockets plan --nic mlx5_0 --shards 40
 same two-sockets-every-thread.plan two-sockets plan --nic eth1 --smt all --shards 36
 same two-sockets-first-socket.plan two-sockets plan --nic eth0 --shards 8
 same two-sockets-isolated.plan two-sockets-isolated plan --nic eth1
+same two-sockets-nohz.plan two-sockets-nohz plan --nic eth1
+same two-sockets-nohz-12-shards.plan two-sockets-nohz plan --nic eth1 --shards 12
+same two-sockets-nohz-far.plan two-sockets-nohz-far plan --nic eth1
 same eight-nodes.txt eight-nodes
 same eight-nodes.plan eight-nodes plan
 same eight-nodes-20-shards.plan eight-nodes plan --shards 20
@@ -53,6 +56,9 @@ same arm-leave-64.plan arm plan --leave 64
 same container.txt container
 same container.plan container plan
 same container-every-thread.plan container plan --smt all
+same container-first-four.plan container-first-four plan
 same container-quota.plan container-quota plan
+same container-quota-3-shards.plan container-quota plan --shards 3
+same container-quota-8-shards.plan container-quota plan --shards 8
 ((different == 0)) || { echo "FAILED: $different outputs differ from golden/"; exit 1; }
 echo "every machine is described and planned for as before"

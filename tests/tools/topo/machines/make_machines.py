@@ -97,6 +97,7 @@ class Machine:
 
 CONNECTX6 = ("Mellanox Technologies", "MT2892 Family [ConnectX-6 Dx]", "15b3:101d")
 INTEL_E810 = ("Intel Corporation", "Ethernet Controller E810-C for QSFP", "8086:1592")
+INTEL_X710 = ("Intel Corporation", "Ethernet Controller X710 for 10GbE SFP+", "8086:1572")
 INTEL_I226 = ("Intel Corporation", "Ethernet Controller I226-V", "8086:125c")
 ENA = ("Amazon.com, Inc.", "Elastic Network Adapter (ENA)", "1d0f:ec20")
 
@@ -115,7 +116,7 @@ def two_sockets(queues=63, **infos):
             m.core(4, [core, core + 64], [package], 1280 << 10, 48 << 10)
         m.close(3)
         if package == 0:
-            m.nic(3, "18:00", ENA, [("eth0", 8, None)], "15.7")
+            m.nic(3, "18:00", INTEL_X710, [("eth0", 8, None)], "7.9")
         else:
             m.nic(3, "98:00", CONNECTX6, [("eth1", queues, "mlx5_0"), ("eth2", queues, "mlx5_1")])
         m.close(2)
@@ -196,7 +197,7 @@ def container(allowed=(10, 11, 58, 59), **infos):
         m.open(2, "Package", own, [package], f' os_index="{package}"')
         m.info(3, CPUVendor="GenuineIntel", CPUModel="Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz")
         m.numa(3, package, own, 192 * GIB)
-        m.cache(3, "L3Cache", 3, 36 * MIB, own, [package])
+        m.cache(3, "L3Cache", 3, 36608 << 10, own, [package])
         for core in range(package * 24, package * 24 + 24):
             m.core(4, [core, core + 48], [package], 1 * MIB, 32 << 10)
         m.close(3)
@@ -209,10 +210,13 @@ def container(allowed=(10, 11, 58, 59), **infos):
 MACHINES = {
     "two-sockets": two_sockets(),
     "two-sockets-isolated": two_sockets(CorewireIsolated="34-41,98-105", CorewireNohzFull="34-41,98-105"),
+    "two-sockets-nohz": two_sockets(CorewireNohzFull="34-41"),
+    "two-sockets-nohz-far": two_sockets(CorewireNohzFull="1-7"),
     "eight-nodes": eight_nodes(),
     "hybrid": hybrid(),
     "arm": arm(),
     "container": container(),
+    "container-first-four": container(range(4)),
     "container-quota": container(range(96), CorewireCpuQuota="4.00"),
 }
 
