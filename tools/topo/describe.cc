@@ -119,7 +119,8 @@ private:
         const auto look = [&](hwloc_obj* core, bool alone) {
             const processing_unit* unit = on_.find(static_cast<unsigned>(hwloc_bitmap_first(core->cpuset)));
             const std::string kind = on_.kinds().size() > 1 ? on_.kinds()[unit->kind] : "";
-            return std::pair{std::pair{unit->kind, core->arity}, kind + (kind.empty() ? "" : ", ") + caches_of(on_.topology(), core, alone)};
+            return std::pair{std::pair{unit->kind, core->arity},
+                             kind + (kind.empty() ? "" : ", ") + caches_of(on_.topology(), core, alone)};
         };
         for (std::size_t first = 0; first < cores_.size();) {
             std::size_t last = first;
