@@ -6,7 +6,7 @@ namespace corewire {
 
 namespace {
 
-constexpr std::uint8_t fin = 0x01, psh = 0x08, cwr = 0x80;
+constexpr std::uint8_t fin = 0x01, psh = 0x08;
 
 std::uint16_t header_checksum(const std::byte* ip, std::uint32_t size) noexcept {
     std::uint32_t sum = 0;
@@ -42,7 +42,7 @@ bool super_frame::begin(buffer& first) noexcept {
 
 void super_frame::go_on(buffer& piece, bool last) noexcept {
     const std::uint32_t payload = piece.size();
-    const std::uint8_t dropped = last ? cwr : fin | psh | cwr; // CWR belongs to the first segment alone (RFC 3168 6.1.2)
+    const std::uint8_t dropped = last ? 0 : fin | psh;
     write_headers(piece.prepend(size_), payload, flags_ & static_cast<std::uint8_t>(~dropped));
 }
 

@@ -24,6 +24,8 @@ public:
     /// it is not TCP over IPv4, unfragmented: such a packet can't be cut, and all of its pieces must be dropped.
     bool begin(buffer& first) noexcept;
     /// Puts headers before a further piece; it has max_headers of headroom. `last`: this is where the FIN and PSH belong.
+    /// AE, CWR and ECE are in every piece: to AccECN they are one counter, which a piece without CWR would change (RFC 9768 3.2.2). Who
+    /// speaks classic ECN wants CWR in the first alone (RFC 3168 6.1.2), but hears the same: nothing comes between the pieces.
     void go_on(buffer& piece, bool last) noexcept;
 
 private:

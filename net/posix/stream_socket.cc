@@ -201,7 +201,7 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         if (deferred()) c->tcb.hurry_syn(), stack_.tcp().mark_dirty(*c);
         return -EAGAIN;
     }
-    if ((flags & MSG_OOB) != 0) return -EINVAL; // urgent data stays in line, as with SO_OOBINLINE (RFC 6093 6)
+    if ((flags & MSG_OOB) != 0) return take_urgent(*c, into, (flags & MSG_PEEK) != 0);
     const std::uint64_t wanted = total_size(into);
     if ((flags & MSG_PEEK) != 0) {
         std::uint32_t offset = 0;
@@ -220,10 +220,13 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
                 // A read does not cross the mark, which is the last urgent byte (tcp(7)).
                 if (const std::uint32_t urgent = c->tcb.urgent_ahead(); urgent == 1 && taken != 0) break;
                 else if (urgent > 1) op.max_size = std::min(op.max_size, urgent - 1);
+                const bool skip = skips_mark(*c);
+                if (skip) op.max_size = 1;
                 if (!connection_->start_read(op)) {
                     connection_->cancel(op);
                     break;
                 }
+                if (skip) continue;
                 if ((flags & MSG_TRUNC) == 0) std::memcpy(at, op.data.data(), op.data.size()); // tcp(7): discard
                 at += op.data.size();
                 left -= op.data.size();
@@ -236,6 +239,21 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (reading_shut_ || c->tcb.state() == tcp::tcp_state::closed) return 0;
     return -EAGAIN;
+}
+
+bool stream_socket::at_mark(const tcp_connection& c) const { return c.tcb.urgent_ahead() == 1; }
+
+outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> into, bool peek) {
+    const std::uint32_t ahead = c.tcb.urgent_ahead();
+    if (settings_.inline_urgent || ahead == 0) return -EINVAL;
+    const std::uint32_t here = c.tcb.readable();
+    const std::uint64_t mark = c.tcb.info().bytes_received - here + ahead;
+    if (mark == urgent_taken_) return -EINVAL;
+    if (here < ahead) return tcp::at_or_after_fin(c.tcb.state()) || c.tcb.state() == tcp::tcp_state::closed ? 0 : -EAGAIN;
+    if (!peek) urgent_taken_ = mark;
+    for (const iovec& v : into)
+        if (v.iov_len != 0) return static_cast<outcome>(c.tcb.peek(ahead - 1, {static_cast<std::byte*>(v.iov_base), 1}));
+    return 0;
 }
 
 outcome stream_socket::send(std::span<const iovec> from, int flags) {
@@ -327,8 +345,10 @@ unsigned stream_socket::events() const {
     if (peek_error() != std::errc{}) e |= POLLERR;
     if (reading_over && writing_over) e |= POLLHUP;
     if (reading_over) e |= POLLIN | POLLRDNORM | POLLRDHUP;
-    if (t.readable() >= settings_.receive_low_water) e |= POLLIN | POLLRDNORM;
-    if (t.urgent_ahead() != 0) e |= POLLPRI;
+    if (t.readable() >= settings_.receive_low_water + skips_mark(*c)) e |= POLLIN | POLLRDNORM;
+    if (const std::uint32_t ahead = t.urgent_ahead();
+        ahead != 0 && (urgent_taken_ == 0 || t.info().bytes_received - t.readable() + ahead != urgent_taken_))
+        e |= POLLPRI;
     // As Linux has it: writable when a third of the buffer is free and little enough waits to be sent (tcp(7)).
     const std::uint32_t limit = t.options().send_buffer;
     const std::uint32_t free = t.writable();
@@ -381,6 +401,7 @@ outcome stream_socket::ioctl(unsigned long request, int* value) {
         if (c != nullptr && !in_handshake()) *value = static_cast<int>(c->tcb.readable());
         return 0;
     case SIOCOUTQ: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(c->tcb.queued()); return 0;
+    case SIOCATMARK: *value = c != nullptr && !in_handshake() && at_mark(*c) ? 1 : 0; return 0;
     case SIOCOUTQNSD: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(unsent()); return 0;
     default: return -ENOTTY;
     }

@@ -84,6 +84,11 @@ private:
     outcome set_ip_option(int name, const void* value, socklen_t size);
     outcome get_tcp_option(int name, void* value, socklen_t* size);
     std::uint32_t unsent() const;
+    /// recv(MSG_OOB): the marked byte, once.
+    outcome take_urgent(tcp_connection& c, std::span<const iovec> into, bool peek);
+    /// The next byte to be read is the marked one, which reads skip unless SO_OOBINLINE is set.
+    bool at_mark(const tcp_connection& c) const;
+    bool skips_mark(const tcp_connection& c) const { return !settings_.inline_urgent && at_mark(c); }
     /// A buffer as SO_RCVBUF and SO_SNDBUF report it: what was asked for, or what it has grown to.
     std::uint32_t grown(std::uint32_t asked, std::uint32_t tcp::connection_info::*buffer) const;
 
@@ -100,6 +105,7 @@ private:
     bool held_ = false;           ///< the last send() said MSG_MORE, or TCP_CORK is on
     mutable bool no_space_ = false; ///< a writer was turned away: an edge when there is room again
     mutable std::uint64_t space_edges_ = 0;
+    std::uint64_t urgent_taken_ = 0; ///< the mark whose byte recv(MSG_OOB) has given: how many bytes of the stream end with it
     std::errc pending_error_{};   ///< of a connection that is gone
     std::unique_ptr<tcp_listen_socket> listener_;
     std::unique_ptr<stack_tcp_socket> connection_;

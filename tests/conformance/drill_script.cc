@@ -136,8 +136,8 @@ tcp_option_text parse_option(const std::string& text, const line_reader& where) 
     } else if (o.name == "FO") { // a cookie in hexadecimal; none asks for one
         in >> w;
         for (std::size_t i = 0; i + 1 < w.size(); i += 2) o.numbers.push_back(std::stoll(w.substr(i, 2), nullptr, 16));
-    } else if (std::int64_t n = 0; in >> n) {
-        o.numbers = {n};
+    } else {
+        for (std::int64_t n = 0; in >> n;) o.numbers.push_back(n);
     }
     return o;
 }
@@ -157,6 +157,8 @@ packet_step parse_packet(line_reader& in, bool inbound) {
             p.ack = in.number();
         } else if (in.take("win")) {
             p.window = in.number();
+        } else if (in.take("urg")) {
+            p.urgent = in.number();
         } else if (in.take("<...>")) {
             p.any_options = true;
         } else if (in.take("<")) {
@@ -242,6 +244,14 @@ step parse_step(const std::string& text, int line) {
 }
 
 } // namespace
+
+std::string flags_of_script(const std::string& text, const std::string& otherwise) {
+    constexpr std::string_view mark = "// flags: ";
+    const std::size_t at = text.find(mark);
+    if (at == text.npos) return otherwise;
+    const std::size_t from = at + mark.size();
+    return text.substr(from, text.find('\n', from) - from);
+}
 
 std::vector<step> parse_script(const std::string& text) {
     std::vector<step> steps;

@@ -23,17 +23,18 @@ namespace corewire::conformance {
 using script_time = std::int64_t;
 
 struct tcp_option_text {
-    std::string name;                  ///< mss, wscale, sackOK, nop, eol, TS, sack, FO
-    std::vector<std::int64_t> numbers; ///< the value; TS: val, ecr; sack: left, right, left, right...
+    std::string name;                  ///< mss, wscale, sackOK, nop, eol, TS, sack, FO, ACC0, ACC1 (AccECN's two orders)
+    std::vector<std::int64_t> numbers; ///< the value; TS: val, ecr; sack: left, right, left, right...; ACC0, ACC1: as they stand
     bool operator==(const tcp_option_text&) const = default;
 };
 
 struct packet_step {
     bool inbound = false;
-    std::string flags;                 ///< of S F R P . E W U
+    std::string flags;                 ///< of S F R P . E W U A (AE, RFC 9768)
     std::int64_t first = 0, end = 0;
     std::optional<std::int64_t> ack;
     std::optional<std::int64_t> window;
+    std::optional<std::int64_t> urgent; ///< the pointer
     std::vector<tcp_option_text> options;
     bool any_options = false;          ///< `<...>`
     unsigned ecn = 0;                  ///< 0 not capable, 1 ect1, 2 ect0, 3 ce
@@ -69,5 +70,7 @@ struct step {
 };
 
 std::vector<step> parse_script(const std::string& text);
+/// What the library is to be told: of a line `// flags: ...`, or `otherwise`.
+std::string flags_of_script(const std::string& text, const std::string& otherwise);
 
 } // namespace corewire::conformance

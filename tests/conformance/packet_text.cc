@@ -19,7 +19,8 @@ public:
     std::vector<std::byte> out;
 };
 
-constexpr std::pair<char, unsigned> flag_bits[] = {{'F', 1}, {'S', 2}, {'R', 4}, {'P', 8}, {'.', 16}, {'U', 32}, {'E', 64}, {'W', 128}};
+constexpr std::pair<char, unsigned> flag_bits[] = {{'F', 1}, {'S', 2}, {'R', 4}, {'P', 8}, {'.', 16}, {'U', 32},
+                                                  {'E', 64}, {'W', 128}, {'A', 256}};
 
 unsigned bits_of(const std::string& flags) {
     unsigned bits = 0;
@@ -31,7 +32,7 @@ unsigned bits_of(const std::string& flags) {
 
 std::string flags_of(unsigned bits) {
     std::string s;
-    for (const char letter : std::string("SFRPEWU.")) {
+    for (const char letter : std::string("SFRPEWUA.")) {
         for (const auto& [l, bit] : flag_bits) {
             if (l == letter && (bits & bit) != 0) s += l;
         }
@@ -59,6 +60,9 @@ void write_option(bytes_out& o, const tcp_option_text& t, const connection_text&
     } else if (t.name == "FO") {
         o.u8(34), o.u8(2 + t.numbers.size());
         for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u8(value(i));
+    } else if (t.name == "ACC0" || t.name == "ACC1") {
+        o.u8(t.name == "ACC0" ? 172 : 174), o.u8(2 + 3 * t.numbers.size());
+        for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u8(value(i) >> 16), o.u16(value(i));
     } else {
         throw std::runtime_error("unknown TCP option " + t.name);
     }
@@ -105,6 +109,11 @@ std::vector<tcp_option_text> read_options(std::span<const std::byte> o) {
             t.name = "FO";
             for (std::size_t n = 0; n < size - 2; ++n) t.numbers.push_back(load_u8(p + n));
             break;
+        case 172:
+        case 174:
+            t.name = kind == 172 ? "ACC0" : "ACC1";
+            for (std::size_t n = 0; n + 3 <= size - 2; n += 3) t.numbers.push_back(load_be32(p + n - 1) & 0xffffff);
+            break;
         default: t = {"kind" + std::to_string(kind), {}};
         }
         out.push_back(std::move(t));
@@ -124,9 +133,9 @@ std::vector<std::byte> build(const packet_step& p, const connection_text& c) {
     o.u16(c.remote_port), o.u16(c.local_port);
     o.u32(static_cast<std::uint64_t>(p.first) + c.remote_isn);
     o.u32(p.ack ? static_cast<std::uint64_t>(*p.ack) + c.local_isn : 0);
-    o.u8((20 + options.out.size()) / 4 << 4), o.u8(bits_of(p.flags));
+    o.u16((20 + options.out.size()) / 4 << 12 | bits_of(p.flags));
     o.u16(static_cast<std::uint64_t>(p.window.value_or(65'535)));
-    o.u16(0), o.u16(0);
+    o.u16(0), o.u16(static_cast<std::uint64_t>(p.urgent.value_or(0)));
     o.out.insert(o.out.end(), options.out.begin(), options.out.end());
     for (std::size_t i = 0; i < size; ++i) o.u8(static_cast<std::uint64_t>(p.first) + i);
     store_be16(o.out.data() + 16, tcp_checksum(c.remote, c.local, o.out));
@@ -168,8 +177,9 @@ live_packet parse_packet(std::span<const std::byte> b) {
     p.destination_port = load_be16(t.data() + 2);
     p.sequence = load_be32(t.data() + 4);
     p.acknowledgment = load_be32(t.data() + 8);
-    p.flags = flags_of(load_u8(t.data() + 13));
+    p.flags = flags_of(load_be16(t.data() + 12) & 0x1ff);
     p.window = load_be16(t.data() + 14);
+    p.urgent = load_be16(t.data() + 18);
     const std::size_t header = (load_u8(t.data() + 12) >> 4) * std::size_t{4};
     if (header < 20 || header > t.size()) throw std::runtime_error("a wrong data offset");
     p.options = read_options(t.subspan(20, header - 20));
@@ -193,6 +203,7 @@ std::string to_text(const live_packet& p, const connection_text& c) {
     const auto first = static_cast<std::int32_t>(p.sequence - c.local_isn);
     s << p.flags << ' ' << first << ':' << first + static_cast<std::int64_t>(p.payload) << '(' << p.payload << ')';
     if (p.flags.find('.') != p.flags.npos) s << " ack " << static_cast<std::int32_t>(p.acknowledgment - c.remote_isn);
+    if (p.urgent != 0) s << " urg " << p.urgent;
     s << " win " << p.window << ' ' << to_text(p.options);
     return s.str();
 }

@@ -22,7 +22,7 @@ struct connection_text {
 struct live_packet {
     bool is_tcp = false;
     std::uint8_t ecn = 0, type_of_service = 0;
-    std::uint16_t source_port = 0, destination_port = 0, window = 0;
+    std::uint16_t source_port = 0, destination_port = 0, window = 0, urgent = 0;
     std::uint32_t source = 0, destination = 0, sequence = 0, acknowledgment = 0, payload = 0;
     std::string flags;
     std::vector<tcp_option_text> options; ///< numbers as they are on the wire

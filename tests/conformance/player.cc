@@ -156,6 +156,7 @@ void player::outbound(const step& s, const packet_step& p) {
     if (live.payload != static_cast<std::uint32_t>(p.end - p.first)) fail(got);
     if (p.ack && static_cast<std::int32_t>(live.acknowledgment - connection_.remote_isn) != *p.ack) fail(got);
     if (p.window && live.window != *p.window) fail(got);
+    if (live.urgent != p.urgent.value_or(0)) fail(got);
     if (live.ecn != p.ecn) fail(got + " with ECN bits " + std::to_string(live.ecn));
     if (!p.any_options) compare_options(p, live);
     take_time(s, when, got.c_str());

@@ -75,6 +75,22 @@ BOOST_AUTO_TEST_CASE(pieces_become_segments_that_follow_each_other) {
     BOOST_TEST((a.ip.checksum_ok() && b.ip.checksum_ok() && c.ip.checksum_ok()));
 }
 
+BOOST_AUTO_TEST_CASE(every_piece_has_the_same_counter_of_accurate_ecn) {
+    for (unsigned counter = 0; counter < 8; ++counter) { // RFC 9768 3.2: AE, CWR, ECE
+        frame_pool pool(8);
+        buffer first = tcp_frame(pool, 500), second = pool.allocate_buffer(256), last = pool.allocate_buffer(256);
+        const unsigned flags = (counter & 4) << 6 | (counter & 3) << 6 | 0x10;
+        store_be16(first.mutable_data() + 46, static_cast<std::uint16_t>(0x5000 | flags));
+        second.append(1000);
+        last.append(7);
+        corewire::super_frame cutter;
+        BOOST_REQUIRE(cutter.begin(first));
+        cutter.go_on(second, false);
+        cutter.go_on(last, true);
+        for (const buffer* piece : {&first, &second, &last}) BOOST_TEST(static_cast<unsigned>(segment(*piece).tcp.flags()) == flags);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_not_whole_tcp_over_ipv4_is_not_cut) {
     frame_pool pool(8);
     corewire::super_frame cutter;
