@@ -20,8 +20,9 @@ enum class family { four, six };
 enum class stage {
     closed, listen, syn_sent, syn_received, established, close_wait, last_ack, fin_wait_1, fin_wait_2, closing, time_wait
 };
-constexpr stage stages[] = {stage::closed,     stage::listen,   stage::syn_sent,   stage::syn_received, stage::established, stage::close_wait,
-                            stage::last_ack,   stage::fin_wait_1, stage::fin_wait_2, stage::closing,     stage::time_wait};
+constexpr stage stages[] = {stage::closed,     stage::listen,   stage::syn_sent,   stage::syn_received, stage::established,
+                            stage::close_wait, stage::last_ack, stage::fin_wait_1, stage::fin_wait_2,   stage::closing,
+                            stage::time_wait};
 
 /// What came back; numbers count from the initial ones.
 struct answer {
