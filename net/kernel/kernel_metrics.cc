@@ -58,7 +58,7 @@ connection_row row_of(const kernel_connection& c, const ::tcp_info& info) noexce
     connection_row row;
     const socket_address local = local_address_of(c.fd());
     const socket_address& peer = c.peer();
-    row.key = {local.is_v4() ? local.v4().value() : 0, peer.is_v4() ? peer.v4().value() : 0, local.port, peer.port};
+    row.name = {local.net(), peer.net(), local.port, peer.port};
     tcp::connection_info& i = row.info;
     i.state = state_of(info.tcpi_state);
     i.srtt = us(info.tcpi_rtt);

@@ -76,7 +76,7 @@ bool tcp_census::collect(metric_registry& registry, bool first) noexcept {
         if (info.state == tcp::tcp_state::established && info.srtt > duration{0})
             round_trips_.record(static_cast<std::uint64_t>(info.srtt.count()));
         if (registry.rows_full()) return registry.count_row();
-        registry.add_row(connection_row{c.key, info, c.tcb.statistics().retransmitted_segments}.pack());
+        registry.add_row(connection_row{c.name(), info, c.tcb.statistics().retransmitted_segments}.pack());
     });
     if (next_ != 0) return true;
     states_ = states_so_far_;

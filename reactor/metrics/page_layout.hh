@@ -17,13 +17,13 @@
 namespace corewire::page {
 
 inline constexpr std::uint64_t magic = 0x31'65'67'61'70'2d'77'63; // "cw-page1", little-endian
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2; ///< moves with anything below, and with what a row holds
 inline constexpr std::uint32_t max_shards = 1024;
 inline constexpr std::uint32_t series_capacity = 16'384;
 inline constexpr std::uint32_t value_capacity = 32'768; ///< a histogram takes several
 inline constexpr std::uint32_t string_capacity = 2u << 20;
 inline constexpr std::uint32_t row_capacity = 256;
-inline constexpr std::size_t row_fields = 20;
+inline constexpr std::size_t row_fields = 23;
 
 struct header {
     std::uint64_t magic = 0;

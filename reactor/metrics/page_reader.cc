@@ -223,7 +223,7 @@ std::size_t collect_dead_pages(std::uint64_t age, const std::string& folder) {
         std::uint64_t last = a_page ? head.created : 0;
         for (std::uint32_t shard = 0; a_page && shard < std::min(head.shards, page::max_shards); ++shard) {
             page::section_header section;
-            const auto at = static_cast<off_t>(page::header_size + shard * page::section_size);
+            const auto at = static_cast<off_t>(head.header_size + shard * head.section_size); // of whatever version it is
             if (::pread(file.get(), &section, sizeof section, at) == static_cast<ssize_t>(sizeof section))
                 last = std::max(last, section.published);
         }

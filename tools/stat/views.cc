@@ -1,5 +1,6 @@
 #include "views.hh"
 
+#include <corewire/net/socket/address.hh>
 #include <corewire/net/stack/connection_row.hh>
 
 #include <algorithm>
@@ -76,31 +77,39 @@ std::string rate(const section_report& now, const section_report* before, std::s
     return fmt::format("{:.0f}/s", static_cast<double>(value >= old ? value - old : 0) / seconds(now.published - before->published));
 }
 
-std::string endpoint(std::uint32_t address, std::uint16_t port) { return fmt::format("{}:{}", to_string(ipv4(address)), port); }
+std::string local_end(const connection_row& c) { return socket_address(c.name.local, c.name.local_port).to_string(); }
+std::string remote_end(const connection_row& c) { return socket_address(c.name.remote, c.name.remote_port).to_string(); }
 
 std::uint64_t us(duration d) { return static_cast<std::uint64_t>(d.count()) / 1000; }
 
 std::string connection_lines(const page_report& report, std::size_t most) {
-    std::string text;
-    std::size_t shown = 0;
+    struct line {
+        std::size_t shard;
+        std::string local, remote;
+        connection_row row;
+    };
+    std::vector<line> lines;
     std::uint64_t all = 0;
+    std::size_t width = 21; // of an endpoint: any of IPv4; longer ones of IPv6 make the columns wider
     for (std::size_t shard = 0; shard < report.sections.size(); ++shard) {
         all += report.sections[shard].row_total;
         for (const auto& fields : report.sections[shard].rows) {
             connection_row c;
-            if (shown == most || !connection_row::unpack(fields, c)) continue;
-            ++shown;
-            const tcp::connection_info& i = c.info;
-            text += fmt::format("  {:>5} {:>21} {:>21} {:<12} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n", shard,
-                                endpoint(c.key.local_address, c.key.local_port), endpoint(c.key.remote_address, c.key.remote_port),
-                                tcp::name_of(i.state), i.cwnd, us(i.srtt), us(i.rto), i.unsent, i.unacknowledged, i.unread,
-                                c.retransmitted);
+            if (lines.size() == most || !connection_row::unpack(fields, c)) continue;
+            const line& added = lines.emplace_back(shard, local_end(c), remote_end(c), c);
+            width = std::max({width, added.local.size(), added.remote.size()});
         }
     }
     if (all == 0) return {};
-    const std::string head = fmt::format("\n  {:>5} {:>21} {:>21} {:<12} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n", "shard", "local",
-                                         "remote", "state", "cwnd", "rtt us", "rto us", "unsent", "unacked", "unread", "rexmit");
-    return head + text + (shown < all ? fmt::format("  ... {} of {} connections shown\n", shown, all) : "");
+    std::string text = fmt::format("\n  {:>5} {:>{}} {:>{}} {:<12} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n", "shard", "local", width,
+                                   "remote", width, "state", "cwnd", "rtt us", "rto us", "unsent", "unacked", "unread", "rexmit");
+    for (const line& each : lines) {
+        const tcp::connection_info& i = each.row.info;
+        text += fmt::format("  {:>5} {:>{}} {:>{}} {:<12} {:>9} {:>8} {:>8} {:>9} {:>9} {:>9} {:>7}\n", each.shard, each.local, width,
+                            each.remote, width, tcp::name_of(i.state), i.cwnd, us(i.srtt), us(i.rto), i.unsent, i.unacknowledged,
+                            i.unread, each.row.retransmitted);
+    }
+    return text + (lines.size() < all ? fmt::format("  ... {} of {} connections shown\n", lines.size(), all) : "");
 }
 
 } // namespace
@@ -179,8 +188,8 @@ nlohmann::json process_json(const page_report& report) {
             connection_row c;
             if (!connection_row::unpack(fields, c)) continue;
             const tcp::connection_info& i = c.info;
-            shard["connections"].push_back({{"local", endpoint(c.key.local_address, c.key.local_port)},
-                                            {"remote", endpoint(c.key.remote_address, c.key.remote_port)},
+            shard["connections"].push_back({{"local", local_end(c)},
+                                            {"remote", remote_end(c)},
                                             {"state", std::string(tcp::name_of(i.state))},
                                             {"cwnd", i.cwnd},
                                             {"ssthresh", i.ssthresh},

@@ -9,7 +9,7 @@ if ! : 2>/dev/null >/dev/shm/corewire-test-$$; then echo "SKIPPED: /dev/shm cann
 rm -f /dev/shm/corewire-test-$$
 
 starts() {
-    "$bin/cw-pingpong" --net=wire --connections 3 --duration 100 --spin-us 50 >/dev/null 2>"$work/err" &
+    "$bin/cw-pingpong" --net=wire "$@" --connections 3 --duration 100 --spin-us 50 >/dev/null 2>"$work/err" &
     service=$!
     for _ in $(seq 100); do
         [[ $(connections) != 3 ]] || return 0
@@ -68,8 +68,13 @@ run "$bin/cw-stat" --collect
 refuses "no Corewire process $service" "$bin/cw-stat" $service
 service=
 
-starts
+starts --ipv6
 page=/dev/shm/corewire-$service
+run "$bin/cw-stat" $service
+[[ $(grep -Ec ' \[fd00:63::[12]\]:[0-9]+ +\[fd00:63::[12]\]:[0-9]+ ESTABLISHED ' "$work/out") == 6 ]] || fail "no addresses of IPv6"
+run "$bin/cw-stat" $service --json
+grep -Eq '"local":"\[fd00:63::[12]\]:[0-9]+"' "$work/out" && grep -Eq '"remote":"\[fd00:63::[12]\]:[0-9]+"' "$work/out" ||
+    fail "no addresses of IPv6 in the JSON"
 kill -TERM $service
 wait $service || fail "cw-pingpong did not end in order"
 service=

@@ -73,11 +73,11 @@ task<> talk(counted& w) {
     w.count();
     const auto all = w.rows();
     BOOST_REQUIRE_EQUAL(all.size(), 2u);
-    BOOST_TEST(all[0].key.local_port == all[1].key.remote_port);
-    BOOST_TEST(all[1].key.local_port == all[0].key.remote_port);
+    BOOST_TEST(all[0].name.local_port == all[1].name.remote_port);
+    BOOST_TEST(all[1].name.local_port == all[0].name.remote_port);
     std::uint32_t unread = 0;
     for (const connection_row& r : all) {
-        BOOST_TEST((ipv4(r.key.local_address) == ipv4::loopback()));
+        BOOST_TEST((r.name.local == net_address(ipv4::loopback())));
         BOOST_TEST((r.info.state == tcp::tcp_state::established));
         BOOST_TEST(r.info.cwnd > 0u);
         BOOST_TEST(r.info.rto.count() > 0);

@@ -223,6 +223,27 @@ BOOST_AUTO_TEST_CASE(every_bound_is_checked) {
     BOOST_TEST(with(entry + offsetof(page::series, live), std::uint16_t{0}) == "no error");
 }
 
+BOOST_AUTO_TEST_CASE(a_page_of_another_version_is_not_read_and_collected_by_its_own_layout) {
+    const pid_t child = crash();
+    auto bytes = bytes_of(path_of(child));
+    page::header head;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    head.version = page::version - 1;
+    head.shards = 2;
+    head.section_size = 8192; // shorter sections: where ours would be, nothing is
+    head.created = 1;
+    page::section_header section{.published = boot_time_ns()};
+    std::memcpy(bytes.data(), &head, sizeof head);
+    bytes.resize(page::header_size + 2 * head.section_size);
+    std::memcpy(bytes.data() + page::header_size + head.section_size, &section, sizeof section);
+    const unique_fd file(::open(path_of(child).c_str(), O_WRONLY | O_TRUNC));
+    BOOST_REQUIRE(::pwrite(file.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+    page_report report;
+    BOOST_TEST(name_of(read_page(path_of(child), report)) == name_of(page_error::not_a_page));
+    BOOST_TEST(collect_dead_pages(60'000'000'000, folder.string()) == 0u); // it published just now
+    BOOST_TEST(collect_dead_pages(0, folder.string()) == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(texts_keep_nothing_that_a_terminal_obeys) {
     auto bytes = bytes_of(path_of(crash()));
     const std::string escape = "\x1b]0;gotcha\x07";
