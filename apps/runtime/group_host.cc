@@ -12,12 +12,18 @@ namespace corewire {
 group_host::group_host(std::shared_ptr<xdp_device> xdp, std::shared_ptr<verbs_device> verbs, unsigned interface)
     : xdp_(std::move(xdp)), verbs_(std::move(verbs)), interface_(interface) {}
 
-bool group_host::on_join(const net_address& group) noexcept {
+namespace {
+
+std::pair<std::uint64_t, std::uint64_t> key_of(const net_address& a) noexcept { return {a.high(), a.low()}; }
+
+} // namespace
+
+bool group_host::on_join(const net_address& destination) noexcept {
     const std::lock_guard one_at_a_time(lock_);
     try {
-        membership& m = members_[{group.high(), group.low()}];
-        if (m.shards == 0 && !begin(group, m)) {
-            members_.erase({group.high(), group.low()});
+        membership& m = members_[key_of(destination)];
+        if (m.shards == 0 && !begin(destination, m)) {
+            members_.erase(key_of(destination));
             return false;
         }
         ++m.shards;
@@ -27,31 +33,30 @@ bool group_host::on_join(const net_address& group) noexcept {
     }
 }
 
-void group_host::on_leave(const net_address& group) noexcept {
+void group_host::on_leave(const net_address& destination) noexcept {
     const std::lock_guard one_at_a_time(lock_);
-    const auto found = members_.find({group.high(), group.low()});
+    const auto found = members_.find(key_of(destination));
     if (found == members_.end() || --found->second.shards != 0) return;
     members_.erase(found); // and with it the kernel's membership
-    end(group);
+    end(destination);
 }
 
-bool group_host::begin(const net_address& group, membership& m) noexcept {
-    if (interface_ != 0) m.kernels = kernel_joins(group);
-    if (interface_ != 0 && m.kernels.get() < 0) return false;
+bool group_host::begin(const net_address& destination, membership& m) noexcept {
+    const bool member = interface_ != 0 && destination.is_multicast();
+    if (member) m.kernels = kernel_joins(destination);
+    if (member && m.kernels.get() < 0) return false;
     try {
-        if (xdp_ && group.is_v4()) xdp_->own(group.v4());
-        else if (xdp_) xdp_->own(group.v6());
-        if (verbs_ && group.is_v4()) verbs_->own(group.v4());
+        if (xdp_) xdp_->own(destination);
+        if (verbs_) verbs_->own(destination);
         return true;
     } catch (const std::exception&) { // the table is full
         return false;
     }
 }
 
-void group_host::end(const net_address& group) noexcept {
-    if (xdp_ && group.is_v4()) xdp_->disown(group.v4());
-    else if (xdp_) xdp_->disown(group.v6());
-    if (verbs_ && group.is_v4()) verbs_->disown(group.v4());
+void group_host::end(const net_address& destination) noexcept {
+    if (xdp_) xdp_->disown(destination);
+    if (verbs_) verbs_->disown(destination);
 }
 
 /// The kernel has the card let the group in, tells the routers, and answers those that ask about all groups: their questions, to 224.0.0.1

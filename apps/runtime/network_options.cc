@@ -67,7 +67,8 @@ void check_foreign_options(const network_options& o) {
     only_for(o.gateway.has_value() || o.gateway6.has_value(), "--gateway", {verbs, verbs_ud, xdp, tap});
     only_for(o.vlan != 0, "--vlan", {verbs, xdp, tap});
     only_for(o.host_address.has_value() || o.host_address6.has_value(), "--host-address", {tap});
-    only_for(o.slaac, "--slaac", {tap});
+    only_for(o.slaac, "--slaac", {verbs, xdp, tap});
+    refuse_unless(!o.slaac || !o.shared, "--slaac: with --shared the addresses are the kernel's: leave one of them out");
     only_for(o.mtu.has_value(), "--mtu", {wire, tap});
     only_for(o.shared, "--shared", {xdp});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
@@ -89,8 +90,6 @@ void check_ipv6_addresses(const network_options& o) {
         refuse_unless(o.address6->length() >= 1 && of_one_host(o.address6->address()) && !o.address6->address().is_link_local(),
                       fmt::format("--address: {} is not the address of a host on a network", ours));
         refuse_unless(!o.shared, "--address: with --shared the kernel's IPv6 stays the kernel's: leave the IPv6 address out");
-        refuse_unless(o.net != network_kind::verbs,
-                      fmt::format("--address: --net={} carries IPv4 only: leave the IPv6 address out", name_of(o.net)));
     }
     if (o.gateway6) {
         refuse_unless(o.address6.has_value(), "--gateway needs --address of its family beside it");
@@ -201,7 +200,7 @@ void add_network_options(command_line& to, network_options& o) {
     add_for_both(group, "--address", o.address, o.address6, "an address and the length of its network, like 192.0.2.2/24",
                  "Our address and the length of its network (192.0.2.2/24, 2001:db8::2/64; once for each family); dhcp: as a server says",
                  "ADDRESS/LENGTH|dhcp", &o.dhcp);
-    group.add_flag("--slaac", o.slaac, "tap: IPv6 addresses and routers as router advertisements say (RFC 4862)");
+    group.add_flag("--slaac", o.slaac, "verbs, xdp, tap: IPv6 addresses and routers as router advertisements say (RFC 4862)");
     add_for_both(group, "--gateway", o.gateway, o.gateway6, "an IP address, like 192.0.2.1",
                  "Next hop to other networks (once for each family)", "ADDRESS");
     group

@@ -47,7 +47,7 @@ struct network_options {
     std::uint16_t vlan = 0;                    ///< 1 to 4094: frames carry this VLAN's tag; 0: none
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
     std::optional<ipv6_prefix> host_address6{};
-    bool slaac = false;                        ///< tap: IPv6 addresses and routers as router advertisements say
+    bool slaac = false;                        ///< verbs, xdp, tap: IPv6 addresses and routers as router advertisements say
     bool wire_ipv6 = false;                    ///< wire: its ends have IPv6 addresses, too
     bool has_ipv6() const noexcept { return address6.has_value() || slaac; }
     bool has_address() const noexcept { return address.has_value() || dhcp || has_ipv6(); }

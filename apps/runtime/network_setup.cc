@@ -1,5 +1,6 @@
 #include <corewire/apps/runtime/network_setup.hh>
 
+#include <corewire/apps/runtime/advertisement_listener.hh>
 #include <corewire/apps/runtime/dhcp_host.hh>
 #include <corewire/apps/runtime/group_host.hh>
 #include <corewire/apps/runtime/kernel_address.hh>
@@ -141,27 +142,18 @@ void network_setup::open_xdp(const network_options& options) {
                                       plan_.shards, xdp_->info().queues));
     deal_queues();
     if (options.shared) share_address();
-    else own_addresses();
+    else if (options.address) xdp_->own(options.address->address()); // of IPv6's the stacks tell as they come and go (group_host)
 }
 
-/// Link-local addresses are the MAC's, unless the MAC is the kernel's, too: then one made from it and our own address.
+/// Link-local addresses are the MAC's, unless the MAC is the kernel's, too: then one made from it and our own address, or (--slaac
+/// alone) from what this machine is known by to itself.
 std::optional<std::uint64_t> network_setup::link_identifier() const {
-    if (!xdp_ || !options_.address6) return std::nullopt;
+    if ((!xdp_ && !verbs_) || !options_.has_ipv6()) return std::nullopt;
     unsigned char bytes[22];
-    store_be64(reinterpret_cast<std::byte*>(bytes), xdp_->info().mac.value() << 16);
-    std::memcpy(bytes + 6, options_.address6->address().octets().data(), 16);
-    return siphash({0x6c696e6b, 0x6c6f63616c}, bytes);
-}
-
-/// What the XDP program takes from the kernel.
-void network_setup::own_addresses() {
-    if (options_.address) xdp_->own(options_.address->address());
-    if (!options_.address6) return;
-    const ipv6 link_local = wire::with_identifier(wire::link_local_address({}), *link_identifier());
-    for (const ipv6& each : {options_.address6->address(), link_local}) {
-        xdp_->own(each);
-        xdp_->own(each.solicited_node());
-    }
+    store_be64(reinterpret_cast<std::byte*>(bytes), (xdp_ ? xdp_->info().mac : verbs_->device().mac()).value() << 16);
+    const ipv6 own = options_.address6 ? options_.address6->address() : ipv6::any();
+    std::memcpy(bytes + 6, own.octets().data(), 16);
+    return siphash(options_.address6 ? siphash_key{0x6c696e6b, 0x6c6f63616c} : slaac_secret_, bytes);
 }
 
 /// The kernel's address: the one that --address names, or its first on the interface.
@@ -292,6 +284,9 @@ void network_setup::set_up(unsigned shard) {
     if (mine.far.device) finish(mine.far, shard, true, plan_.ports_only ? stack_config{} : config_for(shard, true));
     if (mine.steering) mine.near.stack->set_steering(std::move(mine.steering));
     if (mine.share) mine.share->follow(*mine.near.stack);
+    if (xdp_ && options_.slaac && mine.near.stack)
+        mine.advertisements =
+            std::make_unique<advertisement_listener>(reactor::current(), xdp_->info().index, options_.vlan, *mine.near.stack);
     if (mine.near.stack) provider = static_cast<socket_provider*>(mine.near.stack.get());
 }
 
@@ -347,6 +342,7 @@ void network_setup::tear_down(unsigned shard) noexcept {
     shard_part& mine = parts_[shard];
     reactor::current().attached(reactor::attachment::network) = nullptr;
     if (mine.share) mine.share->stop();
+    mine.advertisements.reset();
     if (mine.near.stack) mine.near.stack->release_lease();
     mine.far = {};
     mine.near = {};

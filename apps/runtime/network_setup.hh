@@ -22,6 +22,7 @@
 
 namespace corewire {
 
+class advertisement_listener;
 class dhcp_host;
 class group_host;
 class network_stack;
@@ -90,6 +91,7 @@ private:
         std::unique_ptr<socket_provider> kernel;
         std::unique_ptr<orderly_stop> kernel_stop;
         std::unique_ptr<shared_host> share;
+        std::unique_ptr<advertisement_listener> advertisements; ///< xdp, with --slaac
         std::vector<unsigned> queues; ///< xdp
     };
     task<> after_lease(unsigned shard);
@@ -98,7 +100,6 @@ private:
     void open_wire();
     void open_xdp(const network_options& options);
     std::optional<std::uint64_t> link_identifier() const;
-    void own_addresses();
     void share_address();
     void deal_queues();
     std::unique_ptr<port> open_xdp_port(unsigned shard);

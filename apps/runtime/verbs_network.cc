@@ -37,6 +37,7 @@ verbs_network::verbs_network(const network_options& o, unsigned shards, const ve
                                       "--cores={}", most_shards(o, api), shards, most_shards(o, api)));
     device_ = std::make_shared<verbs_device>(options_for(o, shards, api));
     if (o.address) device_->own(o.address->address());
+    if (o.has_ipv6()) device_->own(ipv6::all_nodes()); // of which the kernel hears copies; our own addresses the stacks tell (group_host)
 }
 
 verbs_network::~verbs_network() = default;

@@ -52,7 +52,7 @@ struct stack_config {
     /// `address` is none then, and follows the lease; `announce`: this shard asks, the others are told (network_stack::follow_lease()).
     std::optional<dhcp_config> dhcp{};
     dhcp_follower* leases = nullptr;  ///< told of DHCPv6 leases (dhcp_link.hh); outlives the stack
-    group_follower* groups = nullptr; ///< told which groups' frames are wanted (group_reports.hh); outlives the stack
+    group_follower* groups = nullptr; ///< told which groups' and IPv6 addresses' frames are wanted (group_reports.hh); outlives the stack
     std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. Not in shared mode
     tcp::parameters tcp{};           ///< what connections start with
     /// Fast Open's secret for cookies (RFC 7413 4.1.2); without one, it is drawn. Shards behind one address need the same.
@@ -94,6 +94,7 @@ struct stack_statistics {
     std::uint64_t ipv6_extensions = 0;        ///< extension headers beyond the bounds, malformed, or that say so themselves
     std::uint64_t ipv6_fragments_refused = 0; ///< fragments of a wrong length, in fragments, or of neighbour discovery
     std::uint64_t ipv6_discovery_invalid = 0; ///< neighbour discovery that RFC 4861 wants ignored
+    std::uint64_t ipv6_not_steered = 0;       ///< times that the port could not bring what is sent to an address of ours, or to its group
     std::uint64_t handed_over = 0;            ///< packets that another shard's flow owns, passed on
     std::uint64_t tcp_resets_sent = 0, tcp_no_connection = 0, tcp_backlog_full = 0, tcp_cookies_sent = 0;
     std::uint64_t tcp_cookies_accepted = 0, tcp_cookies_rejected = 0, tcp_connection_limit = 0;

@@ -15,14 +15,15 @@ namespace corewire {
 class egress;
 class port;
 
-/// Who must know which groups' frames are wanted: a port that sees only what was asked for asks for these. Called on the shard, when its
-/// first socket joins and its last has left; outlives the stack.
+/// Who must know what frames are wanted that no configuration names: a port that sees only what was asked for asks for these. Groups,
+/// when the shard's first socket joins and its last has left; and IPv6 addresses of ours with their solicited-node groups, tentative
+/// ones too, as they come (router advertisements, DHCPv6) and go. Called on the shard; outlives the stack.
 class group_follower {
 public:
     virtual ~group_follower() = default;
-    /// False: the port can't (its table is full): the socket hears of it.
-    virtual bool on_join(const net_address& group) noexcept = 0;
-    virtual void on_leave(const net_address& group) noexcept = 0;
+    /// What is sent to `destination` is wanted. False: the port can't (its table is full): the socket, or the log, hears of it.
+    virtual bool on_join(const net_address& destination) noexcept = 0;
+    virtual void on_leave(const net_address& destination) noexcept = 0;
 };
 
 class group_reports {

@@ -1,10 +1,12 @@
 #include <corewire/net/stack/ipv6_output.hh>
 
 #include <corewire/net/ip/path_mtu.hh>
+#include <corewire/net/stack/group_reports.hh>
 #include <corewire/net/wire/ipv6_extensions.hh>
 #include <corewire/reactor/log/shard_log.hh>
 
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 
 namespace corewire {
@@ -13,6 +15,9 @@ namespace {
 
 constexpr log_event<ipv6> address_taken{"nd", "address_taken", log_level::warn,
                                         "another host has the address {}: we do not use it (duplicate address detection)"};
+constexpr log_event<ipv6> address_made{"nd", "address_made", log_level::info, "a router's prefix gives us {}, unless somebody has it"};
+constexpr log_event<ipv6> not_steered{"nd", "not_steered", log_level::error,
+                                      "no room for one address more in the port's table: nothing that is sent to {} reaches us"};
 constexpr std::uint8_t link_hop_limit = 255; ///< what a router would have lowered (RFC 4861 3.1)
 constexpr std::uint32_t ip_size = wire::ipv6_header::size;
 
@@ -32,7 +37,8 @@ ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, c
     : device_(device), egress_(tx), statistics_(statistics), config_(*config.ipv6), announces_(config.announce),
       addresses_({.probes = config_.duplicate_probes, .silent = !config.announce}, seed_of(config, 0x69707636)),
       neighbors_(config.neighbors, seed_of(config, 0x6e643676)),
-      groups_(seed_of(config, 0x6d6c64)), mtus_(mtus), label_key_(config.seed ? siphash_key{*config.seed, 6} : siphash_key::random()),
+      groups_(seed_of(config, 0x6d6c64)), port_(config.groups), mtus_(mtus),
+      label_key_(config.seed ? siphash_key{*config.seed, 6} : siphash_key::random()),
       identifications_(seed_of(config, 0x66726167)) {
     if (device.mtu() < path_mtu_cache::ipv6_minimum)
         throw std::invalid_argument("IPv6 needs an MTU of 1280 bytes, and " + device.name() + " has " + std::to_string(device.mtu()));
@@ -226,8 +232,12 @@ void ipv6_output::lost(time_point now, const ipv6& address) noexcept {
     if (!addresses_.on_conflict(address)) return;
     log_message(address_taken, address);
     const own_ipv6_address* a = addresses_.find(address);
-    if (automatic_ && a->origin == ipv6_address_origin::autoconfigured) automatic_->on_duplicate(now, *a);
-    if (dhcp_ && a->origin == ipv6_address_origin::leased) {
+    if (automatic_ && a->origin == ipv6_address_origin::autoconfigured) {
+        automatic_->on_duplicate(now, *a);
+        const own_ipv6_address& last = addresses_.all().back();
+        const bool another = last.origin == ipv6_address_origin::autoconfigured && last.phase != ipv6_address_phase::duplicate;
+        if (announces_ && another) log_message(address_made, last.address);
+    } else if (dhcp_ && a->origin == ipv6_address_origin::leased) {
         dhcp_->on_duplicate(now, address);
         after_dhcp(now);
     }
@@ -239,7 +249,10 @@ void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, co
                                           const std::optional<mac_address>& mac) noexcept {
     if (!automatic_) return;
     if (mac) neighbors_.on_sender(now, router, *mac, true);
+    const std::size_t before = addresses_.all().size();
     automatic_->on_advertisement(now, router, ra);
+    if (announces_)
+        for (const own_ipv6_address& made : addresses_.all().subspan(before)) log_message(address_made, made.address);
     if (dhcp_) {
         dhcp_->on_flags(now, ra.managed, ra.other);
         after_dhcp(now);
@@ -257,6 +270,33 @@ void ipv6_output::follow_groups(time_point now) noexcept {
         if (a.phase != ipv6_address_phase::duplicate) wanted[count++] = a.address.solicited_node();
     for (std::size_t i = 0; i < joined_count_; ++i) wanted[count++] = joined_[i];
     groups_.follow(now, {wanted.data(), count});
+    if (port_ != nullptr) follow_port();
+}
+
+/// Each destination once: addresses may share a group. What was refused is asked for again with the next change.
+void ipv6_output::follow_port() noexcept {
+    std::array<ipv6, 2 * ipv6_addresses::max_addresses> now_wanted;
+    auto end = now_wanted.begin();
+    const auto want = [&](const ipv6& destination) {
+        if (std::find(now_wanted.begin(), end, destination) == end) *end++ = destination;
+    };
+    for (const own_ipv6_address& a : addresses_.all())
+        if (a.phase != ipv6_address_phase::duplicate) want(a.address), want(a.address.solicited_node());
+    for (std::size_t i = wanted_count_; i-- > 0;) {
+        if (std::find(now_wanted.begin(), end, wanted_[i]) != end) continue;
+        port_->on_leave(wanted_[i]);
+        wanted_[i] = wanted_[--wanted_count_];
+    }
+    for (auto each = now_wanted.begin(); each != end; ++each) {
+        const std::span told(wanted_.data(), wanted_count_);
+        if (std::ranges::find(told, *each) != told.end()) continue;
+        if (port_->on_join(*each)) {
+            wanted_[wanted_count_++] = *each;
+        } else {
+            ++statistics_.ipv6_not_steered;
+            log_message(not_steered, *each);
+        }
+    }
 }
 
 void ipv6_output::on_join(time_point now, const ipv6& group) noexcept {

@@ -98,6 +98,7 @@ private:
     void solicit_routers() noexcept;
     void report_groups(time_point now) noexcept;
     void follow_groups(time_point now) noexcept;
+    void follow_port() noexcept;
     void push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
     void after_dhcp(time_point now) noexcept;
     void send_to_dhcp_servers(const dhcp6_outgoing& message) noexcept;
@@ -115,6 +116,9 @@ private:
     mld_listener groups_;
     std::array<ipv6, max_joined> joined_{};
     std::size_t joined_count_ = 0;
+    group_follower* const port_; ///< told which frames are wanted; null: the port brings all
+    std::array<ipv6, 2 * ipv6_addresses::max_addresses> wanted_{}; ///< that it was told of: addresses and their groups
+    std::size_t wanted_count_ = 0;
     bool tells_ = false; ///< of several shards each that has joined a group tells its own
     std::optional<dhcp6_client> dhcp_;
     std::uint32_t lease_generation_ = 0;

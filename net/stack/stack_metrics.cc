@@ -97,6 +97,8 @@ void register_ipv6(metric_group& group, network_stack& stack, const stack_statis
     group.counter("corewire_nd_evicted_total", "Entries that made room for others.", nd.evicted);
     group.counter("corewire_nd_table_full_total", "Times no entry could make room.", nd.table_full);
     group.counter("corewire_nd_outbox_full_total", "Messages not sent because earlier ones still waited.", nd.outbox_full);
+    group.counter("corewire_nd_not_steered_total", "Times that the port could not bring what is sent to our address or its group.",
+                  s.ipv6_not_steered);
     group.counter("corewire_nd_address_conflicts_total", "Messages of others who use an address of ours.",
                   [](const void* of) noexcept { return static_cast<const ipv6_output*>(of)->addresses().conflicts(); }, &out);
     register_drops(group, "nd", {{"queue_full", nd.queue_dropped},

@@ -11,25 +11,46 @@ namespace {
 
 constexpr std::size_t ethernet = 14;
 
-/// Where the parts of an unfragmented TCP or UDP packet over IPv4 are; `ok` false for anything else.
+/// Where the parts of an unfragmented TCP or UDP packet over IPv4, or over IPv6 without extension headers, are; `ok` false for anything
+/// else.
 struct layout {
-    bool ok = false;
+    bool ok = false, ipv6 = false;
     std::size_t ip = 0, ip_header = 0, l4 = 0, l4_size = 0, field = 0;
     std::uint8_t protocol = 0;
 };
 
-std::size_t ip_offset(byte_span frame) {
-    if (frame.size() < ethernet + 20) return 0;
-    if (load_be16(frame.data() + 12) == 0x0800) return ethernet;
-    if (load_be16(frame.data() + 12) == 0x8100 && frame.size() >= ethernet + 24 && load_be16(frame.data() + 16) == 0x0800)
+constexpr std::uint16_t ipv4_type = 0x0800, ipv6_type = 0x86dd;
+constexpr std::size_t ipv6_header = 40;
+
+/// Where the header of an IP packet of this type starts; 0: it is none.
+std::size_t ip_offset(byte_span frame, std::uint16_t type = ipv4_type) {
+    const std::size_t least = type == ipv4_type ? 20 : ipv6_header;
+    if (frame.size() < ethernet + least) return 0;
+    if (load_be16(frame.data() + 12) == type) return ethernet;
+    if (load_be16(frame.data() + 12) == 0x8100 && frame.size() >= ethernet + 4 + least && load_be16(frame.data() + 16) == type)
         return ethernet + 4;
     return 0;
+}
+
+layout parse_ipv6(byte_span frame) {
+    layout l;
+    l.ip = ip_offset(frame, ipv6_type);
+    if (l.ip == 0) return l;
+    l.ipv6 = true;
+    l.ip_header = ipv6_header;
+    l.l4 = l.ip + ipv6_header;
+    l.l4_size = load_be16(frame.data() + l.ip + 4);
+    l.protocol = load_u8(frame.data() + l.ip + 6);
+    if ((l.protocol != 6 && l.protocol != 17) || l.l4_size > frame.size() - l.l4) return l;
+    l.field = l.protocol == 6 ? 16 : 6;
+    l.ok = l.l4_size >= l.field + 2;
+    return l;
 }
 
 layout parse(byte_span frame) {
     layout l;
     l.ip = ip_offset(frame);
-    if (l.ip == 0) return l;
+    if (l.ip == 0) return parse_ipv6(frame);
     const std::byte* ip = frame.data() + l.ip;
     l.ip_header = (load_u8(ip) & 0xfu) * 4;
     const std::size_t total = load_be16(ip + 2);
@@ -45,6 +66,8 @@ layout parse(byte_span frame) {
 
 wire::internet_sum pseudo(byte_span frame, const layout& l) {
     const std::byte* ip = frame.data() + l.ip;
+    if (l.ipv6)
+        return wire::pseudo_header_sum(ipv6::load(ip + 8), ipv6::load(ip + 24), static_cast<wire::ip_protocol>(l.protocol), l.l4_size);
     return wire::pseudo_header_sum(wire::ipv4_address(load_be32(ip + 12)), wire::ipv4_address(load_be32(ip + 16)),
                                    static_cast<wire::ip_protocol>(l.protocol), l.l4_size);
 }
@@ -52,12 +75,12 @@ wire::internet_sum pseudo(byte_span frame, const layout& l) {
 } // namespace
 
 void complete_checksums(mutable_byte_span frame) {
-    const std::size_t ip = ip_offset(frame);
-    if (ip == 0) return;
-    const std::size_t header = (load_u8(frame.data() + ip) & 0xfu) * 4;
-    if (header < 20 || ip + header > frame.size()) return;
-    store_be16(frame.data() + ip + 10, 0);
-    store_be16(frame.data() + ip + 10, wire::internet_checksum({frame.data() + ip, header}));
+    if (const std::size_t ip = ip_offset(frame); ip != 0) {
+        const std::size_t header = (load_u8(frame.data() + ip) & 0xfu) * 4;
+        if (header < 20 || ip + header > frame.size()) return;
+        store_be16(frame.data() + ip + 10, 0);
+        store_be16(frame.data() + ip + 10, wire::internet_checksum({frame.data() + ip, header}));
+    }
     const layout l = parse(frame);
     if (!l.ok) return;
     store_be16(frame.data() + l.l4 + l.field, 0);
@@ -67,7 +90,7 @@ void complete_checksums(mutable_byte_span frame) {
 
 bool checksums_are_good(byte_span frame) {
     const layout l = parse(frame);
-    if (!l.ok || !wire::checksum_ok({frame.data() + l.ip, l.ip_header})) return false;
+    if (!l.ok || l.ipv6 || !wire::checksum_ok({frame.data() + l.ip, l.ip_header})) return false;
     if (l.protocol == 17 && load_be16(frame.data() + l.l4 + l.field) == 0) return true; // none was sent
     return pseudo(frame, l).add(byte_span{frame.data() + l.l4, l.l4_size}).verifies();
 }
@@ -98,24 +121,46 @@ bool cut_segments(byte_span headers, byte_span payload, std::uint32_t size, cons
     return true;
 }
 
+namespace {
+
+void add_ports(flow_fields& f, const std::byte* at) {
+    f.tcp = f.protocol == 6;
+    f.udp = f.protocol == 17;
+    if (!f.tcp && !f.udp) return;
+    f.source_port = load_be16(at);
+    f.destination_port = load_be16(at + 2);
+}
+
+flow_fields fields_of_ipv6(byte_span frame) {
+    flow_fields f;
+    const std::size_t ip = ip_offset(frame, ipv6_type);
+    if (ip == 0) return f;
+    const std::byte* at = frame.data() + ip;
+    f.ipv6 = true;
+    f.source = ipv6::load(at + 8);
+    f.destination = ipv6::load(at + 24);
+    f.protocol = load_u8(at + 6);
+    f.fragment = f.protocol == 44;
+    if (ip + ipv6_header + 4 <= frame.size()) add_ports(f, at + ipv6_header);
+    return f;
+}
+
+} // namespace
+
 flow_fields fields_of(byte_span frame) {
     flow_fields f;
     const std::size_t ip = ip_offset(frame);
-    if (ip == 0) return f;
+    if (ip == 0) return fields_of_ipv6(frame);
     const std::byte* at = frame.data() + ip;
     const std::size_t header = (load_u8(at) & 0xfu) * 4;
     if (header < 20) return f;
     f.ipv4 = true;
-    f.source = load_be32(at + 12);
-    f.destination = load_be32(at + 16);
+    f.source = wire::ipv4_address(load_be32(at + 12));
+    f.destination = wire::ipv4_address(load_be32(at + 16));
     f.protocol = load_u8(at + 9);
     f.fragment = (load_be16(at + 6) & 0x3fff) != 0;
     if (f.fragment || ip + header + 4 > frame.size()) return f;
-    f.tcp = f.protocol == 6;
-    f.udp = f.protocol == 17;
-    if (!f.tcp && !f.udp) return f;
-    f.source_port = load_be16(at + header);
-    f.destination_port = load_be16(at + header + 2);
+    add_ports(f, at + header);
     return f;
 }
 

@@ -83,8 +83,15 @@ bool matches_ethernet(const ibv_flow_spec_eth& spec, byte_span frame) {
 }
 
 bool matches_ipv4(const ibv_flow_spec_ipv4& spec, const flow_fields& f) {
-    const ibv_flow_ipv4_filter is{host_to_be(f.source), host_to_be(f.destination)};
+    const ibv_flow_ipv4_filter is{host_to_be(f.source.v4().value()), host_to_be(f.destination.v4().value())};
     return f.ipv4 && masked(&spec.val, &spec.mask, &is, sizeof is);
+}
+
+bool matches_ipv6(const ibv_flow_spec_ipv6& spec, const flow_fields& f) {
+    ibv_flow_ipv6_filter is{};
+    f.source.v6().store(reinterpret_cast<std::byte*>(is.src_ip));
+    f.destination.v6().store(reinterpret_cast<std::byte*>(is.dst_ip));
+    return f.ipv6 && masked(&spec.val, &spec.mask, &is, sizeof is);
 }
 
 bool matches_ports(const ibv_flow_spec_tcp_udp& spec, const flow_fields& f) {
@@ -104,6 +111,9 @@ bool matches(const flow& rule, byte_span frame, const flow_fields& f) {
         case IBV_FLOW_SPEC_IPV4:
             if (!matches_ipv4(spec_at<ibv_flow_spec_ipv4>(at), f)) return false;
             break;
+        case IBV_FLOW_SPEC_IPV6:
+            if (!matches_ipv6(spec_at<ibv_flow_spec_ipv6>(at), f)) return false;
+            break;
         default:
             if (!matches_ports(spec_at<ibv_flow_spec_tcp_udp>(at), f)) return false;
         }
@@ -116,10 +126,10 @@ bool matches(const flow& rule, byte_span frame, const flow_fields& f) {
 work_queue& spread_over(const queue_pair& pair, const flow_fields& f) {
     const std::uint64_t fields = pair.made_with.rx_hash_conf.rx_hash_fields_mask;
     const bool ports = ((fields & IBV_RX_HASH_SRC_PORT_TCP) != 0 && f.tcp) || ((fields & IBV_RX_HASH_SRC_PORT_UDP) != 0 && f.udp);
+    const std::uint16_t from = ports ? f.source_port : std::uint16_t{0}, to = ports ? f.destination_port : std::uint16_t{0};
     std::uint32_t h = 0;
-    if (f.ipv4 && pair.hash != nullptr)
-        h = pair.hash->hash(ipv4(f.source), ports ? f.source_port : std::uint16_t{0}, ipv4(f.destination),
-                            ports ? f.destination_port : std::uint16_t{0});
+    if (f.ipv4 && (fields & IBV_RX_HASH_SRC_IPV4) != 0) h = pair.hash->hash(f.source.v4(), from, f.destination.v4(), to);
+    if (f.ipv6 && (fields & IBV_RX_HASH_SRC_IPV6) != 0) h = pair.hash->hash(f.source.v6(), from, f.destination.v6(), to);
     return *pair.table->slots[h & (pair.table->slots.size() - 1)];
 }
 

@@ -23,11 +23,16 @@ bool good(const ibv_flow_spec_eth& s) {
 bool good(const ibv_flow_spec_ipv4& s) {
     return s.size == sizeof s && whole_or_nothing(s.mask.src_ip) && whole_or_nothing(s.mask.dst_ip);
 }
+bool good(const ibv_flow_spec_ipv6& s) {
+    const ibv_flow_ipv6_filter& m = s.mask;
+    return s.size == sizeof s && whole_or_nothing(m.src_ip) && whole_or_nothing(m.dst_ip) && m.flow_label == 0 && m.next_hdr == 0 &&
+           m.traffic_class == 0 && m.hop_limit == 0;
+}
 bool good(const ibv_flow_spec_tcp_udp& s) {
     return s.size == sizeof s && whole_or_nothing(s.mask.src_port) && whole_or_nothing(s.mask.dst_port);
 }
 
-/// Ethernet first, then IPv4, then ports; sizes that add up.
+/// Ethernet first, then IPv4 or IPv6, then ports; sizes that add up.
 bool well_formed(const ibv_flow_attr& a) {
     const auto* at = reinterpret_cast<const std::byte*>(&a) + sizeof a;
     const auto* const end = reinterpret_cast<const std::byte*>(&a) + a.size;
@@ -38,7 +43,8 @@ bool well_formed(const ibv_flow_attr& a) {
         std::memcpy(&spec.hdr, at, sizeof spec.hdr);
         if (spec.hdr.size > end - at || spec.hdr.size > sizeof spec) return false;
         std::memcpy(&spec, at, spec.hdr.size);
-        if (static_cast<unsigned>(spec.hdr.type) <= before) return false;
+        if (static_cast<unsigned>(spec.hdr.type) <= before || (before == IBV_FLOW_SPEC_IPV4 && spec.hdr.type == IBV_FLOW_SPEC_IPV6))
+            return false;
         before = spec.hdr.type;
         switch (spec.hdr.type) {
         case IBV_FLOW_SPEC_ETH:
@@ -46,6 +52,9 @@ bool well_formed(const ibv_flow_attr& a) {
             break;
         case IBV_FLOW_SPEC_IPV4:
             if (i == 0 || !good(spec.ipv4)) return false;
+            break;
+        case IBV_FLOW_SPEC_IPV6:
+            if (i == 0 || !good(spec.ipv6)) return false;
             break;
         case IBV_FLOW_SPEC_TCP:
         case IBV_FLOW_SPEC_UDP:

@@ -85,7 +85,9 @@ int refuses_pair(state& s, const ibv_qp_init_attr_ex& a) {
         constexpr std::uint64_t udp = IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP;
         const ibv_rx_hash_conf& h = a.rx_hash_conf;
         const bool both = (h.rx_hash_fields_mask & tcp) != 0 && (h.rx_hash_fields_mask & udp) != 0; // no device takes both
-        return h.rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ || h.rx_hash_key_len != 40 || both ? EINVAL : 0;
+        constexpr std::uint64_t four = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4, six = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6;
+        const bool families = (h.rx_hash_fields_mask & four) != 0 && (h.rx_hash_fields_mask & six) != 0; // nor these
+        return h.rx_hash_function != IBV_RX_HASH_FUNC_TOEPLITZ || h.rx_hash_key_len != 40 || both || families ? EINVAL : 0;
     }
     if (a.send_cq == nullptr || a.recv_cq == nullptr) return EINVAL;
     const bool fits = a.cap.max_send_wr <= o.max_work_requests && a.cap.max_recv_wr <= o.max_work_requests &&

@@ -12,7 +12,7 @@ namespace corewire {
 
 namespace {
 
-constexpr std::uint16_t arp = 0x0806;
+constexpr std::uint16_t arp = 0x0806, ipv4_type = 0x0800, ipv6_type = 0x86dd;
 constexpr std::uint16_t experimental = 0x88b5; ///< IEEE 802 local experimental: bare frames of our own tools
 constexpr std::uint16_t segmentation_header = 128; ///< Ethernet, IPv4 and TCP with all options, rounded
 const mac_address broadcast(0xff'ff'ff'ff'ff'ff);
@@ -26,8 +26,9 @@ verbs::device open(verbs_device_options& o) {
     return verbs::device::open(o.device, *o.api);
 }
 
-/// RFC 1112 6.4: the low 23 bits of the group.
-mac_address group_mac(ipv4 group) { return mac_address(0x01'00'5e'00'00'00 | (group.value() & 0x7fffff)); }
+mac_address group_mac(const net_address& group) {
+    return group.is_v4() ? mac_address::of_multicast(group.v4()) : wire::multicast_mac(group.v6());
+}
 
 verbs::queue_pair_options pair_options(unsigned receives, unsigned sends, unsigned inline_bytes, bool extended, bool segments) {
     verbs::queue_pair_options o{.type = verbs::transport::raw_packet};
@@ -128,16 +129,19 @@ void verbs_device::spread_flows() {
     all_.emplace(device_, every, std::min(std::bit_ceil(options_.queues * 8), std::bit_floor(most)));
     first_.emplace(device_, std::span(every).first(1), 1);
     const verbs::protection_domain& in = queues_.front()->domain;
-    tcp_.emplace(all_->pair_for(in, verbs::hashed::tcp, rss::symmetric_key));
-    udp_.emplace(all_->pair_for(in, verbs::hashed::udp, rss::symmetric_key));
-    other_.emplace(all_->pair_for(in, verbs::hashed::addresses, rss::symmetric_key));
+    for (const bool six : {false, true}) {
+        tcp_[six].emplace(all_->pair_for(in, verbs::hashed::tcp, rss::symmetric_key, six));
+        udp_[six].emplace(all_->pair_for(in, verbs::hashed::udp, rss::symmetric_key, six));
+        other_[six].emplace(all_->pair_for(in, verbs::hashed::addresses, rss::symmetric_key, six));
+    }
     unhashed_.emplace(first_->pair_for(in, verbs::hashed::addresses, rss::symmetric_key));
 }
 
 /// The pair that packets of an IP protocol go to; protocol 0: no IP packet at all.
-ibv_qp* verbs_device::pair_for(std::uint8_t protocol) const noexcept {
+ibv_qp* verbs_device::pair_for(std::uint8_t protocol, bool six) const noexcept {
     if (options_.queues == 1) return queues_.front()->pair.get();
-    return (protocol == 6 ? tcp_ : protocol == 17 ? udp_ : protocol != 0 ? other_ : unhashed_)->get();
+    if (protocol == 0) return unhashed_->get();
+    return (protocol == 6 ? tcp_ : protocol == 17 ? udp_ : other_)[six]->get();
 }
 
 verbs::flow_rule verbs_device::rule(ibv_qp* to, verbs::flow_match match, std::uint16_t priority, bool copy) {
@@ -148,9 +152,11 @@ verbs::flow_rule verbs_device::rule(ibv_qp* to, verbs::flow_match match, std::ui
 /// What comes to us whatever addresses we own.
 void verbs_device::take_common() {
     if (options_.steering == verbs_steering::everything) {
-        common_.push_back(rule(pair_for(6), {.protocol = 6}));
-        common_.push_back(rule(pair_for(17), {.protocol = 17}));
-        common_.push_back(rule(pair_for(1), {.ether_type = 0x0800}, 1));
+        for (const bool six : {false, true}) {
+            for (const std::uint8_t protocol : {6, 17})
+                common_.push_back(rule(pair_for(protocol, six), {.over_ipv6 = six, .protocol = protocol}));
+            common_.push_back(rule(pair_for(1, six), {.ether_type = six ? ipv6_type : ipv4_type}, 1));
+        }
         common_.push_back(rule(pair_for(0), {}, 2));
     } else if (options_.steering == verbs_steering::addresses) {
         // The kernel hears ARP as well: these rules hand over copies.
@@ -160,44 +166,46 @@ void verbs_device::take_common() {
     }
 }
 
-verbs_device::rules verbs_device::rules_for(ipv4 address) {
+verbs_device::rules verbs_device::rules_for(const net_address& address) {
     rules all;
-    if (address.is_multicast()) { // the kernel may have joined as well
-        all.push_back(rule(pair_for(17), {.destination_mac = group_mac(address), .destination = address}, 0, true));
+    const bool six = !address.is_v4();
+    if (address.is_multicast()) { // the kernel may have joined as well; of IPv6's, neighbour discovery comes this way
+        all.push_back(rule(pair_for(six ? 1 : 17, six), {.destination_mac = group_mac(address), .destination = address}, 0, true));
         return all;
     }
-    if (address.is_broadcast()) { // as far as it is a DHCP server's answer; the kernel's client hears it, too
+    if (!six && address.v4().is_broadcast()) { // as far as it is a DHCP server's answer; the kernel's client hears it, too
         const verbs::flow_match to_clients{.destination_mac = broadcast, .destination = address, .protocol = 17, .destination_port = 68};
         all.push_back(rule(pair_for(17), to_clients, 0, true));
         return all;
     }
     if (options_.queues > 1)
         for (const std::uint8_t protocol : {6, 17})
-            all.push_back(rule(pair_for(protocol), {.destination_mac = mac_, .destination = address, .protocol = protocol}));
-    all.push_back(rule(pair_for(1), {.destination_mac = mac_, .destination = address}, 1));
+            all.push_back(rule(pair_for(protocol, six), {.destination_mac = mac_, .destination = address, .protocol = protocol}));
+    all.push_back(rule(pair_for(1, six), {.destination_mac = mac_, .destination = address}, 1));
     return all;
 }
 
-void verbs_device::own(ipv4 address) {
+void verbs_device::own(const net_address& address) {
     const std::lock_guard one_at_a_time(set_up_);
-    if (options_.steering == verbs_steering::everything || addresses_.contains(address.value())) return;
-    addresses_.emplace(address.value(), rules_for(address));
+    if (options_.steering == verbs_steering::everything || addresses_.contains({address.high(), address.low()})) return;
+    addresses_.emplace(std::pair(address.high(), address.low()), rules_for(address));
 }
 
-void verbs_device::disown(ipv4 address) noexcept {
+void verbs_device::disown(const net_address& address) noexcept {
     const std::lock_guard one_at_a_time(set_up_);
-    addresses_.erase(address.value());
+    addresses_.erase({address.high(), address.low()});
 }
 
 bool verbs_device::own(const verbs_flow& flow) noexcept {
     const std::lock_guard one_at_a_time(set_up_);
     if (options_.steering == verbs_steering::everything || flows_.contains(flow)) return true;
-    verbs::flow_match match{.destination_mac = mac_, .protocol = flow.protocol, .destination_port = flow.local_port};
-    if (flow.local != ipv4::any()) match.destination = flow.local;
-    if (flow.remote != ipv4::any()) match.source = flow.remote;
+    const bool six = flow.of_ipv6();
+    verbs::flow_match match{.destination_mac = mac_, .over_ipv6 = six, .protocol = flow.protocol, .destination_port = flow.local_port};
+    if (!flow.local.is_any()) match.destination = flow.local;
+    if (!flow.remote.is_any()) match.source = flow.remote;
     if (flow.remote_port != 0) match.source_port = flow.remote_port;
     try {
-        flows_.emplace(flow, rule(pair_for(flow.protocol), match));
+        flows_.emplace(flow, rule(pair_for(flow.protocol, six), match));
         return true;
     } catch (const std::exception&) {
         return false; // the table is full, or somebody else's: the flow is the kernel's

@@ -13,15 +13,18 @@
 #include <corewire/rdma/verbs/async_events.hh>
 #include <corewire/rdma/verbs/flow_rule.hh>
 
+#include <array>
 #include <map>
 #include <mutex>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace corewire {
 
 /// Which packets come to us.
 enum class verbs_steering {
-    addresses,  ///< exclusive: IPv4 to our addresses, copies of ARP, EtherType 0x88b5
+    addresses,  ///< exclusive: IPv4 and IPv6 to our addresses, copies of ARP and of what goes to groups, EtherType 0x88b5
     flows,      ///< shared with the host: the TCP and UDP flows and ports that we own
     everything, ///< all: the kernel's interface hears nothing
 };
@@ -42,14 +45,21 @@ struct verbs_device_options {
     const verbs::verbs_api* api = &verbs::system_api();
 };
 
-/// A connection, or (remote zero) a port of ours, on one address or (local zero) on all.
+/// A connection, or (remote any) a port of ours, on one address or (local any) on all of IPv4's, or IPv6's if the remote end is.
 struct verbs_flow {
     std::uint8_t protocol = 6; ///< 6 TCP, 17 UDP
-    ipv4 local;
+    net_address local = ipv4::any();
     std::uint16_t local_port = 0;
-    ipv4 remote;
+    net_address remote = ipv4::any();
     std::uint16_t remote_port = 0;
-    auto operator<=>(const verbs_flow&) const = default;
+    bool of_ipv6() const noexcept { return !local.is_v4() || !remote.is_v4(); }
+    /// By any order: for a map.
+    friend bool operator<(const verbs_flow& a, const verbs_flow& b) noexcept {
+        const auto fields = [](const verbs_flow& f) {
+            return std::tuple(f.protocol, f.local.high(), f.local.low(), f.local_port, f.remote.high(), f.remote.low(), f.remote_port);
+        };
+        return fields(a) < fields(b);
+    }
 };
 
 class verbs_device {
@@ -60,9 +70,9 @@ public:
     verbs_device(const verbs_device&) = delete;
     verbs_device& operator=(const verbs_device&) = delete;
 
-    /// Steer what is sent to this address (unicast, or a multicast group) to us. Throws if the device refuses.
-    void own(ipv4 address);
-    void disown(ipv4 address) noexcept;
+    /// Steer what is sent to this address (unicast, or a multicast group: of that a copy) to us. Throws if the device refuses.
+    void own(const net_address& address);
+    void disown(const net_address& address) noexcept;
     /// Steer a flow or port to us. False if the device refuses: the caller leaves the flow to the kernel.
     [[nodiscard]] bool own(const verbs_flow& flow) noexcept;
     void disown(const verbs_flow& flow) noexcept;
@@ -92,8 +102,8 @@ private:
     void open_queues();
     void spread_flows();
     void take_common();
-    ibv_qp* pair_for(std::uint8_t protocol) const noexcept;
-    rules rules_for(ipv4 address);
+    ibv_qp* pair_for(std::uint8_t protocol, bool six = false) const noexcept;
+    rules rules_for(const net_address& address);
     verbs::flow_rule rule(ibv_qp* to, verbs::flow_match match, std::uint16_t priority = 0, bool copy = false);
 
     verbs_device_options options_;
@@ -105,10 +115,11 @@ private:
     std::vector<std::unique_ptr<verbs_queue>> queues_;
     // With several queues only: the tables, and the pairs that hash into them. What cannot be hashed goes to shard 0.
     std::optional<verbs::spread> all_, first_;
-    std::optional<verbs::queue_pair> tcp_, udp_, other_, unhashed_;
+    std::array<std::optional<verbs::queue_pair>, 2> tcp_, udp_, other_; ///< of IPv4, of IPv6
+    std::optional<verbs::queue_pair> unhashed_;
     std::mutex set_up_;
     rules common_;
-    std::map<std::uint32_t, rules> addresses_;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, rules> addresses_; ///< by net_address
     std::map<verbs_flow, verbs::flow_rule> flows_;
     std::atomic<bool> link_up_{true};
 };

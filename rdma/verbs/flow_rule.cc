@@ -13,7 +13,7 @@ namespace {
 /// The attribute and its specifications, one behind the other as the kernel reads them.
 struct rule_layout {
     ibv_flow_attr attributes;
-    std::byte specifications[sizeof(ibv_flow_spec_eth) + sizeof(ibv_flow_spec_ipv4) + sizeof(ibv_flow_spec_tcp_udp)];
+    std::byte specifications[sizeof(ibv_flow_spec_eth) + sizeof(ibv_flow_spec_ipv6) + sizeof(ibv_flow_spec_tcp_udp)];
 };
 
 class rule_writer {
@@ -53,7 +53,7 @@ ibv_flow_spec_eth ethernet_part(const flow_match& m) {
         s.mask.vlan_tag = htons(0xfff);
     }
     std::optional<std::uint16_t> type = m.ether_type;
-    if (!type && (m.source || m.destination || m.protocol)) type = std::uint16_t{0x0800};
+    if (!type && m.of_ip()) type = m.of_ipv6() ? std::uint16_t{0x86dd} : std::uint16_t{0x0800};
     if (type) {
         s.val.ether_type = htons(*type);
         s.mask.ether_type = 0xffff;
@@ -65,10 +65,24 @@ ibv_flow_spec_ipv4 ipv4_part(const flow_match& m) {
     ibv_flow_spec_ipv4 s{};
     s.type = IBV_FLOW_SPEC_IPV4;
     s.size = sizeof s;
-    const auto set = [](std::uint32_t& value, std::uint32_t& mask, const std::optional<ipv4>& wanted) {
+    const auto set = [](std::uint32_t& value, std::uint32_t& mask, const std::optional<net_address>& wanted) {
         if (!wanted) return;
-        value = htonl(wanted->value());
+        value = htonl(wanted->v4().value());
         mask = 0xffffffff;
+    };
+    set(s.val.src_ip, s.mask.src_ip, m.source);
+    set(s.val.dst_ip, s.mask.dst_ip, m.destination);
+    return s;
+}
+
+ibv_flow_spec_ipv6 ipv6_part(const flow_match& m) {
+    ibv_flow_spec_ipv6 s{};
+    s.type = IBV_FLOW_SPEC_IPV6;
+    s.size = sizeof s;
+    const auto set = [](std::uint8_t (&value)[16], std::uint8_t (&mask)[16], const std::optional<net_address>& wanted) {
+        if (!wanted) return;
+        wanted->v6().store(reinterpret_cast<std::byte*>(value));
+        std::memset(mask, 0xff, sizeof mask);
     };
     set(s.val.src_ip, s.mask.src_ip, m.source);
     set(s.val.dst_ip, s.mask.dst_ip, m.destination);
@@ -94,7 +108,8 @@ ibv_flow_spec_tcp_udp ports_part(const flow_match& m) {
 flow_rule::flow_rule(const verbs_api& api, ibv_qp* pair, const flow_match& match, const flow_options& options) {
     rule_writer rule(options);
     rule.add(ethernet_part(match));
-    if (match.source || match.destination || match.protocol) rule.add(ipv4_part(match));
+    if (match.of_ip() && match.of_ipv6()) rule.add(ipv6_part(match));
+    else if (match.of_ip()) rule.add(ipv4_part(match));
     if (match.protocol && (*match.protocol == 6 || *match.protocol == 17)) rule.add(ports_part(match));
     ibv_flow* made = api.create_flow(pair, rule.finish());
     if (made == nullptr)
@@ -106,11 +121,13 @@ flow_rule::flow_rule(const verbs_api& api, ibv_qp* pair, const flow_match& match
 std::string to_string(const flow_match& m) {
     std::string text;
     if (m.protocol) text = *m.protocol == 6 ? "TCP" : *m.protocol == 17 ? "UDP" : fmt::format("IP protocol {}", *m.protocol);
-    else if (m.source || m.destination) text = "IPv4";
+    else if (m.of_ip()) text = m.of_ipv6() ? "IPv6" : "IPv4";
     else if (m.ether_type) text = fmt::format("EtherType {:#06x}", *m.ether_type);
     else text = "packets";
-    const auto host = [](const std::optional<ipv4>& address, const std::optional<std::uint16_t>& port) {
-        return (address ? wire::to_string(*address) : "any") + (port ? fmt::format(":{}", *port) : "");
+    const auto host = [](const std::optional<net_address>& address, const std::optional<std::uint16_t>& port) {
+        std::string name = address ? wire::to_string(*address) : "any";
+        if (address && !address->is_v4() && port) name = '[' + name + ']';
+        return name + (port ? fmt::format(":{}", *port) : "");
     };
     if (m.source || m.source_port) text += " from " + host(m.source, m.source_port);
     if (m.destination || m.destination_port) text += " to " + host(m.destination, m.destination_port);

@@ -6,6 +6,7 @@
 // Masks are all ones or all zeros: most devices match no others.
 #pragma once
 
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/rdma/verbs/queue_pair.hh>
 
 #include <optional>
@@ -17,9 +18,13 @@ struct flow_match {
     std::optional<mac_address> destination_mac{};
     std::optional<std::uint16_t> ether_type{};
     std::optional<std::uint16_t> vlan{};            ///< the 12 bits of the identifier
-    std::optional<ipv4> source{}, destination{};    ///< IPv4
+    std::optional<net_address> source{}, destination{}; ///< both of one family, whose packets are meant
+    bool over_ipv6 = false;                         ///< without an address: the packets of IPv6, not IPv4, that have the protocol
     std::optional<std::uint8_t> protocol{};         ///< 6 TCP or 17 UDP; needed by the ports
     std::optional<std::uint16_t> source_port{}, destination_port{};
+
+    bool of_ipv6() const noexcept { return (source && !source->is_v4()) || (destination && !destination->is_v4()) || over_ipv6; }
+    bool of_ip() const noexcept { return source || destination || protocol; }
 };
 
 struct flow_options {

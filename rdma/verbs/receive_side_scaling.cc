@@ -48,14 +48,14 @@ spread::spread(const device& on, std::span<receive_work_queue* const> queues, un
     table_ = {on.api(), made};
 }
 
-queue_pair spread::pair_for(const protection_domain& in, hashed fields, std::span<const std::uint8_t, 40> key) const {
+queue_pair spread::pair_for(const protection_domain& in, hashed fields, std::span<const std::uint8_t, 40> key, bool six) const {
     std::array<std::uint8_t, 40> copy;
     std::copy(key.begin(), key.end(), copy.begin());
     queue_pair_options options{.type = transport::raw_packet, .indirection = table_.get()};
     options.hash.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ;
     options.hash.rx_hash_key = copy.data();
     options.hash.rx_hash_key_len = static_cast<std::uint8_t>(copy.size());
-    options.hash.rx_hash_fields_mask = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4;
+    options.hash.rx_hash_fields_mask = six ? IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6 : IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4;
     if (fields == hashed::tcp) options.hash.rx_hash_fields_mask |= IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP;
     if (fields == hashed::udp) options.hash.rx_hash_fields_mask |= IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP;
     return queue_pair(in, options);

@@ -27,7 +27,7 @@ private:
     handle<ibv_wq, &verbs_api::destroy_wq> queue_;
 };
 
-/// Which flows hash by what. Devices hash TCP and UDP ports in separate queue pairs.
+/// Which flows hash by what. Devices hash TCP and UDP ports, and IPv4 and IPv6, in separate queue pairs.
 enum class hashed { tcp, udp, addresses };
 
 class spread {
@@ -35,7 +35,7 @@ public:
     /// A table of `slots` (a power of two) entries, filled with `queues` in turn.
     spread(const device& on, std::span<receive_work_queue* const> queues, unsigned slots);
     /// A queue pair that receives only, and never needs to be moved to another state.
-    queue_pair pair_for(const protection_domain& in, hashed fields, std::span<const std::uint8_t, 40> key) const;
+    queue_pair pair_for(const protection_domain& in, hashed fields, std::span<const std::uint8_t, 40> key, bool six = false) const;
     unsigned slots() const noexcept { return slots_; }
 
 private:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # ctest: timeout=120 root=yes resource_lock=network_namespaces processors=2
-# An address from a DHCP server, over a tap device and over AF_XDP, there with two shards.
+# Addresses from DHCP servers and from a router's advertisements, over a tap device and over AF_XDP, there with two shards.
 source "${0%/*}/common.sh"
 COREWIRE_LINK=tap play dhcp
 COREWIRE_LINK=native COREWIRE_CORES=2 play dhcp

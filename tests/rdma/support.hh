@@ -105,4 +105,25 @@ inline std::vector<std::byte> udp_frame(mac_address to, ipv4 source, std::uint16
     return f;
 }
 
+/// The same over IPv6.
+inline std::vector<std::byte> udp_frame(mac_address to, const ipv6& source, std::uint16_t source_port, const ipv6& destination,
+                                        std::uint16_t destination_port, std::uint32_t payload = 18) {
+    std::vector<std::byte> f(14 + 40 + 8 + payload);
+    to.store(f.data());
+    mac_address(0x02'00'00'00'00'77).store(f.data() + 6);
+    store_be16(f.data() + 12, 0x86dd);
+    std::byte* ip = f.data() + 14;
+    ip[0] = std::byte{0x60};
+    store_be16(ip + 4, static_cast<std::uint16_t>(8 + payload));
+    ip[6] = std::byte{17};
+    ip[7] = std::byte{64};
+    source.store(ip + 8);
+    destination.store(ip + 24);
+    store_be16(ip + 40, source_port);
+    store_be16(ip + 42, destination_port);
+    store_be16(ip + 44, static_cast<std::uint16_t>(8 + payload));
+    for (std::uint32_t i = 0; i < payload; ++i) ip[48 + i] = static_cast<std::byte>(i);
+    return f;
+}
+
 } // namespace corewire::test

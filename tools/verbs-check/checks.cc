@@ -39,6 +39,7 @@ public:
         check("checksum offload both ways", [this] { needs(shared_->checksums(), "the device has none"); }, verdict::lacking);
         check("TSO", [this] { needs(shared_->largest_segmented() != 0, "the device has none"); }, verdict::lacking);
         check("flow rule for an address", [this] { rule_for_address(); });
+        check("flow rule for an IPv6 address", [this] { rule_for_ipv6(); }, verdict::lacking);
         check("flow rule for a connection (5-tuple)", [this] { rule_for_flow(); });
         check("flow rule for a multicast group", [this] { rule_for_group(); }, verdict::lacking);
         check("64 frames sent in two bursts, all completed", [this] { send(); });
@@ -137,6 +138,12 @@ private:
     void rule_for_address() { // TEST-NET-1 (RFC 5737): nobody's
         shared_->own(ipv4(192, 0, 2, 99));
         shared_->disown(ipv4(192, 0, 2, 99));
+    }
+    void rule_for_ipv6() { // RFC 3849: nobody's
+        for (const char* text : {"2001:db8::99", "ff02::1:ff00:99"}) {
+            shared_->own(*ipv6::parse(text));
+            shared_->disown(*ipv6::parse(text));
+        }
     }
     void rule_for_flow() {
         const verbs_flow flow{6, ipv4(192, 0, 2, 99), 9, ipv4(192, 0, 2, 98), 9};

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <corewire/net/port/xdp/interface.hh>
+#include <corewire/net/wire/net_address.hh>
 
 #include <atomic>
 #include <memory>
@@ -69,6 +70,7 @@ public:
     /// Steer what is sent to this address (unicast, multicast or broadcast) to us. Throws if the map is full.
     void own(ipv4 address);
     void own(const ipv6& address);
+    void own(const net_address& address) { address.is_v4() ? own(address.v4()) : own(address.v6()); }
     /// Steer a flow or port to us. Returns false if the map is full: the caller leaves the flow to the kernel.
     [[nodiscard]] bool own(const xdp_flow& flow) noexcept;
     /// DHCP servers' answers that carry this number, whoever they are sent to: we may have no address yet. Not with xdp_steering::flows.
@@ -76,6 +78,7 @@ public:
     void disown_dhcp(std::uint32_t transaction) noexcept;
     void disown(ipv4 address) noexcept;
     void disown(const ipv6& address) noexcept;
+    void disown(const net_address& address) noexcept { address.is_v4() ? disown(address.v4()) : disown(address.v6()); }
     void disown(const xdp_flow& flow) noexcept;
 
     const std::string& interface() const noexcept { return options_.interface; }

@@ -261,7 +261,14 @@ BOOST_AUTO_TEST_CASE(ipv6_stands_alone_or_beside_ipv4) {
     BOOST_TEST(parse("--net=xdp --interface cw0 --address=2001:db8::2/64").refusal == "");
     const parsed automatic = parse("--net=tap --slaac");
     BOOST_TEST((automatic.refusal == "" && automatic.options.slaac && !automatic.options.address));
-    CHECK_REFUSED("--net=xdp --interface cw0 --slaac", "--slaac is for --net=tap: leave it out with --net=xdp");
+    for (const char* over : {"--net=xdp --interface cw0", "--net=verbs --device=mlx5_0"}) {
+        const parsed routed = parse(std::string(over) + " --slaac");
+        BOOST_TEST((routed.refusal == "" && routed.options.slaac));
+    }
+    CHECK_REFUSED("--net=wire --slaac",
+                  "--address is for --net=verbs and --net=verbs-ud and --net=xdp and --net=tap: leave it out with --net=wire");
+    CHECK_REFUSED("--net=xdp --interface cw0 --shared --slaac",
+                  "--slaac: with --shared the addresses are the kernel's: leave one of them out");
     CHECK_REFUSED("--net=tap --address=2001:db8::2/64 --address=2001:db8::3/64",
                   "--address: '2001:db8::3/64': there is one already; give one of IPv4 and one of IPv6");
     for (const char* bad : {"fe80::2/64", "ff02::1/64", "::1/128", "::ffff:10.0.0.1/96"})
@@ -274,8 +281,7 @@ BOOST_AUTO_TEST_CASE(ipv6_stands_alone_or_beside_ipv4) {
                   "--host-address: 2001:db8:1::1/64 is not another host on the network of --address 2001:db8::2/64");
     CHECK_REFUSED("--net=xdp --interface cw0 --shared --address=2001:db8::2/64",
                   "--address: with --shared the kernel's IPv6 stays the kernel's: leave the IPv6 address out");
-    CHECK_REFUSED("--net=verbs --device mlx5_0 --address=2001:db8::2/64",
-                  "--address: --net=verbs carries IPv4 only: leave the IPv6 address out");
+    BOOST_TEST(parse("--net=verbs --device mlx5_0 --address=2001:db8::2/64").refusal == "");
 }
 
 BOOST_AUTO_TEST_CASE(auto_takes_the_best_that_works_and_says_why) {

@@ -94,6 +94,108 @@ BOOST_AUTO_TEST_CASE(two_shards_receive_the_flows_that_they_own) {
     BOOST_TEST(nic.violations().empty());
 }
 
+BOOST_AUTO_TEST_CASE(over_ipv6_two_shards_receive_the_flows_that_they_own_and_all_hear_neighbour_discovery) {
+    fake::nic nic;
+    virtual_clock clock;
+    reactor loops[2]{reactor({.clock = &clock, .shard = 0}), reactor({.clock = &clock, .shard = 1})};
+    network_options options = verbs_options();
+    options.address6 = *ipv6_prefix::parse("2001:db8::1/64");
+    network_setup setup(options, plan_for(2));
+    for (unsigned i = 0; i < 2; ++i) {
+        const reactor::scope here(loops[i]);
+        setup.set_up(i);
+    }
+    const ipv6 host = options.address6->address();
+    const auto steering = shard_steering::make(2, 16);
+    const auto frames = [&](unsigned shard) { return setup.device(shard)->statistics().received_packets; };
+    const auto turn = [&] {
+        for (reactor& loop : loops) loop.poll_once();
+    };
+    unsigned counts[2] = {};
+    turn();
+    for (std::uint16_t port = 1; port <= 200; ++port) {
+        const ipv6 peer = wire::with_identifier(host, 0x100u + port % 7);
+        const std::uint64_t before[2] = {frames(0), frames(1)};
+        nic.deliver(test::udp_frame(setup.device(0)->mac(), peer, port, host, 7));
+        turn();
+        const unsigned owner = steering[0]->owner(flow_name(host, peer, 7, port));
+        BOOST_REQUIRE(frames(owner) == before[owner] + 1);
+        BOOST_REQUIRE(frames(1 - owner) == before[1 - owner]);
+        ++counts[owner];
+    }
+    BOOST_TEST(counts[0] > 50u);
+    BOOST_TEST(counts[1] > 50u);
+    const std::uint64_t kernels = nic.statistics().to_kernel;
+    nic.deliver(test::udp_frame(setup.device(0)->mac(), host, 7, *ipv6::parse("2001:db8::55"), 7));
+    BOOST_TEST(nic.statistics().to_kernel == kernels + 1); // another's address
+    const std::uint64_t heard = frames(0) + frames(1);
+    for (const ipv6& group : {host.solicited_node(), ipv6::all_nodes()})
+        nic.deliver(test::udp_frame(wire::multicast_mac(group), *ipv6::parse("fe80::9"), 7, group, 7));
+    turn();
+    BOOST_TEST(frames(0) + frames(1) == heard + 2);
+    BOOST_TEST(nic.statistics().to_kernel == kernels + 3); // copies
+    for (unsigned i = 0; i < 2; ++i) {
+        const reactor::scope here(loops[i]);
+        setup.tear_down(i);
+    }
+    BOOST_TEST(nic.violations().empty());
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_a_router_says_is_steered_to_us_while_it_lives) { // --slaac
+    fake::nic nic;
+    virtual_clock clock;
+    reactor loop({.clock = &clock});
+    network_options options = verbs_options();
+    options.address.reset();
+    options.slaac = true;
+    {
+        const reactor::scope here(loop);
+        network_setup setup(options, plan_for(1));
+        setup.set_up(0);
+        const auto pass = [&](std::chrono::seconds time) {
+            const time_point until = clock.now() + time;
+            for (; clock.now() < until; loop.poll_once()) clock.advance(std::chrono::milliseconds{50});
+        };
+        ipv6_output& six = *setup.stack(0)->ip().six();
+        BOOST_REQUIRE(six.addresses().all().size() == 1u); // the link-local one, which is not the kernel's
+        BOOST_TEST((six.addresses().all()[0].address != wire::link_local_address(setup.device(0)->mac())));
+        pass(std::chrono::seconds{3});
+        BOOST_REQUIRE(six.addresses().all()[0].usable());
+
+        const ipv6 router = *ipv6::parse("fe80::99"), prefix = *ipv6::parse("2001:db8:1::");
+        std::vector<std::byte> option(32), message(16 + 32);
+        option[0] = std::byte{3};
+        option[1] = std::byte{4};
+        option[2] = std::byte{64};
+        option[3] = std::byte{0xc0};
+        store_be32(option.data() + 4, 20); // valid for seconds: an address that is new takes any
+        store_be32(option.data() + 8, 10);
+        prefix.store(option.data() + 16);
+        wire::router_advertisement{.lifetime = 1800, .options = option}.emit(message, router, ipv6::all_nodes());
+        auto frame = test::udp_frame(wire::multicast_mac(ipv6::all_nodes()), router, 0, ipv6::all_nodes(), 0, 40);
+        frame[14 + 6] = std::byte{58};
+        frame[14 + 7] = std::byte{255};
+        std::memcpy(frame.data() + 54, message.data(), message.size());
+        nic.deliver(frame);
+        pass(std::chrono::seconds{3});
+        BOOST_REQUIRE(six.addresses().all().size() == 2u);
+        const ipv6 made = six.addresses().all()[1].address;
+        BOOST_TEST(six.addresses().all()[1].usable());
+        const auto reaches_us = [&] {
+            const std::uint64_t before = nic.statistics().to_kernel;
+            nic.deliver(test::udp_frame(setup.device(0)->mac(), router, 7, made, 7));
+            return nic.statistics().to_kernel == before;
+        };
+        BOOST_TEST(reaches_us());
+        pass(std::chrono::seconds{20});
+        BOOST_TEST(six.addresses().all().size() == 1u);
+        BOOST_TEST(!reaches_us()); // the rule has gone with the address
+        setup.tear_down(0);
+    }
+    BOOST_TEST(nic.live_objects() == 0u);
+    BOOST_TEST(nic.violations().empty());
+}
+
 BOOST_AUTO_TEST_CASE(what_a_device_lacks_is_said) {
     fake::nic single({.name = "fake0", .spreading = false});
     BOOST_CHECK_EXCEPTION(network_setup(verbs_options(), plan_for(2)), setup_error,

@@ -35,6 +35,7 @@ struct group_link : told, ipv6_link {
     }
     group_link() : ipv6_link(0, with(follower)) {
         loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
+        follower.said.clear(); // the stack's own IPv6 addresses, and their groups
         all();
     }
     /// Every frame that has come from the stack since the last call.

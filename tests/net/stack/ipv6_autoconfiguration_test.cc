@@ -2,6 +2,9 @@
 #include "ipv6_link.hh"
 
 #include <corewire/net/ip/autoconfiguration.hh>
+#include <corewire/net/stack/group_reports.hh>
+
+#include <algorithm>
 
 using namespace corewire;
 using namespace std::chrono_literals;
@@ -19,7 +22,7 @@ stack_config autoconfigured() {
 }
 
 struct routed_link : ipv6_link {
-    explicit routed_link(unsigned probes = 0) : ipv6_link(probes, autoconfigured()) {}
+    explicit routed_link(unsigned probes = 0, const stack_config& config = autoconfigured()) : ipv6_link(probes, config) {}
     const ipv6 router = a6("fe80::99"), prefix = a6("2001:db8:1::");
 
     struct prefix_option {
@@ -99,6 +102,63 @@ BOOST_FIXTURE_TEST_CASE(an_advertised_prefix_makes_an_address_and_a_route, route
     advertise(0);
     pass(1ms);
     BOOST_TEST(!six().reachable(a6("2001:db8:ffff::1"))); // it is a router no more
+}
+
+namespace {
+
+/// What a port that brings only what it was asked for would be asked for.
+struct asked_of_the_port final : group_follower {
+    std::vector<net_address> wanted;
+    std::size_t room = 100;
+    bool on_join(const net_address& d) noexcept override {
+        BOOST_TEST((std::find(wanted.begin(), wanted.end(), d) == wanted.end())); // once
+        if (wanted.size() == room) return false;
+        wanted.push_back(d);
+        return true;
+    }
+    void on_leave(const net_address& d) noexcept override { BOOST_TEST(std::erase(wanted, d) == 1u); }
+    bool has(const net_address& d) const { return std::find(wanted.begin(), wanted.end(), d) != wanted.end(); }
+};
+
+stack_config followed(asked_of_the_port& port) {
+    stack_config config = autoconfigured();
+    config.groups = &port;
+    return config;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(the_port_is_told_of_addresses_and_their_groups_as_they_come_and_go) {
+    asked_of_the_port port;
+    routed_link link(1, followed(port));
+    const ipv6 configured = ipv6_link::a6("2001:db8:aaaa::77"), local = wire::link_local_address(link.stack->device().mac());
+    for (const ipv6& each : {configured, local}) BOOST_TEST((port.has(each) && port.has(each.solicited_node())));
+    BOOST_TEST(port.wanted.size() == 4u);
+    link.advertise(1800, {{.prefix = link.prefix, .valid = 10, .preferred = 5}});
+    BOOST_REQUIRE(link.made().size() == 1u);
+    const ipv6 first = link.made()[0].address;
+    BOOST_TEST((port.has(first) && port.has(first.solicited_node()))); // before it is asked whether somebody has it
+    // Somebody has: the next one takes its place (RFC 7217 6).
+    link.send(ipv6_link::message(wire::neighbor_advertisement{false, false, true, first, link.end->mac()}, first, ipv6::all_nodes()), first,
+              ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+    BOOST_REQUIRE(link.made().size() == 1u);
+    const ipv6 second = link.made()[0].address;
+    BOOST_TEST((second != first && port.has(second) && !port.has(first) && !port.has(first.solicited_node())));
+    link.pass(11s);
+    BOOST_TEST(link.made().empty());
+    BOOST_TEST(port.wanted.size() == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(a_port_without_room_is_counted_and_asked_again) {
+    asked_of_the_port port;
+    port.room = 4;
+    routed_link link(0, followed(port));
+    link.advertise(1800, {{.prefix = link.prefix}});
+    BOOST_TEST(link.stack->statistics().ipv6_not_steered == 2u);
+    port.room = 100;
+    link.advertise(1800, {{.prefix = link.prefix}});
+    BOOST_TEST(link.stack->statistics().ipv6_not_steered == 2u);
+    BOOST_TEST(port.wanted.size() == 6u);
 }
 
 BOOST_FIXTURE_TEST_CASE(life_times_are_shortened_to_two_hours_at_most, routed_link) { // RFC 4862 5.5.3 (e)

@@ -149,6 +149,28 @@ BOOST_AUTO_TEST_CASE(a_copying_rule_leaves_the_kernel_its_frame_and_five_fields_
     BOOST_TEST(mentions(sentence_of([&] { verbs::flow_rule(fake::api(), w.pair.get(), exact); }), "UDP from 10.0.0.2:1 to 10.0.0.1:2"));
 }
 
+BOOST_AUTO_TEST_CASE(rules_of_ipv6_take_ipv6_alone_and_both_families_in_one_hash_are_refused) {
+    raw_world w;
+    for (int i = 0; i < 8; ++i) w.receive(2048);
+    const ipv6 six_host = *ipv6::parse("2001:db8::1"), six_peer = *ipv6::parse("2001:db8::2");
+    verbs::flow_match exact{.destination_mac = ours, .source = six_peer, .destination = six_host, .protocol = 17, .source_port = 1,
+                            .destination_port = 2};
+    const verbs::flow_rule rule(fake::api(), w.pair.get(), exact);
+    w.nic.deliver(udp_frame(ours, six_peer, 1, six_host, 2));
+    w.nic.deliver(udp_frame(ours, six_peer, 1, six_host, 3));              // another port
+    w.nic.deliver(udp_frame(ours, six_peer, 1, *ipv6::parse("2001:db8::3"), 2)); // another address
+    w.nic.deliver(udp_frame(ours, peer, 1, host, 2));
+    BOOST_TEST(w.poll().size() == 1u);
+    const verbs::flow_rule any_udp(fake::api(), w.pair.get(), {.over_ipv6 = true, .protocol = 17}, {.priority = 1});
+    w.nic.deliver(udp_frame(ours, six_peer, 1, six_host, 3));
+    w.nic.deliver(udp_frame(ours, peer, 1, host, 2));
+    BOOST_TEST(w.poll().size() == 1u);
+    BOOST_TEST(w.nic.statistics().to_kernel == 4u);
+    BOOST_TEST(mentions(sentence_of([&] { verbs::flow_rule(fake::api(), w.pair.get(), exact); }),
+                        "UDP from [2001:db8::2]:1 to [2001:db8::1]:2"));
+    BOOST_TEST(w.nic.violations().empty());
+}
+
 BOOST_AUTO_TEST_CASE(a_frame_for_which_nothing_is_posted_is_lost_and_counted) {
     raw_world w;
     const verbs::flow_rule rule(fake::api(), w.pair.get(), {.destination_mac = ours});
