@@ -18,6 +18,8 @@ template <typename Backend, typename Operation>
 class backend_awaiter : public Operation {
 public:
     explicit backend_awaiter(Backend* backend) noexcept : backend_(backend) {}
+    /// What await_resume() would throw (as_result asks).
+    std::error_code failure_code() const noexcept { return std::make_error_code(this->error); }
 
 protected:
     [[gnu::always_inline]] ~backend_awaiter() { leave(); }
@@ -46,6 +48,9 @@ class bounded_backend_awaiter : public backend_awaiter<Backend, Operation> {
 public:
     bounded_backend_awaiter(Backend* backend, const wait_limits& limits) noexcept
         : backend_awaiter<Backend, Operation>(backend), bound_(*this, limits) {}
+    std::error_code failure_code() const noexcept {
+        return std::make_error_code(this->error != std::errc{} ? this->error : bound_.failure());
+    }
 
 protected:
     /// After start_*() returned false: true if the coroutine should stay suspended.

@@ -46,6 +46,9 @@ public:
     bool await_ready() noexcept;
     bool await_suspend(std::coroutine_handle<> h) noexcept;
     std::optional<message> await_resume();
+    std::error_code failure_code() const noexcept {
+        return std::make_error_code(failure() != std::errc{} ? failure() : got_ ? std::errc{} : why_);
+    }
 
     // ---- for the connection ----
     void give(const rc_connection::arrival& what) noexcept;

@@ -59,6 +59,8 @@ public:
     bool await_suspend(std::coroutine_handle<> h) noexcept;
 
     const rc_request request;
+    /// What await_resume() would throw (as_result asks).
+    std::error_code failure_code() const noexcept { return std::make_error_code(failure() != std::errc{} ? failure() : error_); }
 
     // ---- for the connection ----
     /// A large message that waits to be fetched.

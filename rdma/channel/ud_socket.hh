@@ -41,6 +41,7 @@ public:
         handle = h;
         return true;
     }
+    std::error_code failure_code() const noexcept { return std::make_error_code(failure() != std::errc{} ? failure() : error_); }
     void await_resume() const {
         throw_if_failed("rdma send_to");
         if (error_ != std::errc{}) throw std::system_error(std::make_error_code(error_), "rdma send_to");
@@ -77,6 +78,9 @@ public:
         handle = h;
         endpoint_.receivers.push_back(*this);
         return true;
+    }
+    std::error_code failure_code() const noexcept {
+        return std::make_error_code(failure() != std::errc{} ? failure() : got_ ? std::errc{} : why_);
     }
     ud_datagram await_resume() {
         throw_if_failed("rdma receive_from");

@@ -14,6 +14,7 @@
 
 #include <optional>
 #include <string>
+#include <system_error>
 #include <type_traits>
 
 namespace corewire {
@@ -39,6 +40,8 @@ public:
 
     /// As the kernel gave it: not negative, or -errno. ETIMEDOUT and ECANCELED are the limits'.
     int result() const noexcept { return result_; }
+    /// What await_resume() would throw (as_result asks).
+    std::error_code failure_code() const noexcept { return {result_ < 0 ? -result_ : 0, std::generic_category()}; }
 
 protected:
     int checked() const {
@@ -94,6 +97,7 @@ public:
 class [[nodiscard]] io_attempt final : public io_wait {
 public:
     using io_wait::io_wait;
+    std::error_code failure_code() const noexcept { return {}; }
     int await_resume() const noexcept { return result(); }
 };
 

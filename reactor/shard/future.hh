@@ -77,7 +77,7 @@ public:
         return true;
     }
     T await_resume() {
-        if (failure() != std::errc{}) throw std::system_error(std::make_error_code(failure()), "future");
+        throw_if_failed("future");
         return awaited_.outcome_.take();
     }
 

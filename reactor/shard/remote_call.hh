@@ -204,6 +204,7 @@ public:
         bool await_ready() const noexcept { return call.ready(); }
         bool await_suspend(std::coroutine_handle<> h) noexcept { return call.suspend(h); }
         value await_resume() { return call.result(); }
+        std::error_code failure_code() const noexcept { return call.ready() ? std::error_code{} : call.failure_code(); }
     };
     awaiter operator co_await() & noexcept { return {*this}; }
     awaiter operator co_await() && noexcept {
@@ -222,8 +223,7 @@ private:
         return false;
     }
     value result() {
-        if (this->failure() != std::errc{} && !ready())
-            throw std::system_error(std::make_error_code(this->failure()), "submit_to");
+        if (!ready()) this->throw_if_failed("submit_to");
         return this->outcome_.take();
     }
 

@@ -4,9 +4,10 @@
 //     auto call = run_blocking([path] { return read_whole_file(path); }, {.deadline = soon});
 //     std::string text = co_await call;
 //
-// The callable is moved to the helper, runs there (no reactor is current) and is destroyed on either side. A deadline or a stop ends
-// the wait: a call that still waits for a helper is taken back, one that has begun runs on, and its result is dropped. Throws
-// EAGAIN when too many wait (blocking_options::queue), and ETIMEDOUT or ECANCELED by its limits.
+// A call allocates once: what the helper has may outlive the wait. The callable is moved to the helper, runs there (no reactor is
+// current) and is destroyed on either side. A deadline or a stop ends the wait: a call that still waits for a helper is taken back,
+// one that has begun runs on, and its result is dropped. Throws EAGAIN when too many wait
+// (blocking_options::queue), and ETIMEDOUT or ECANCELED by its limits.
 #pragma once
 
 #include <corewire/reactor/shard/blocking_pool.hh>
@@ -42,6 +43,7 @@ public:
             call.throw_if_failed("run_blocking");
             return call.outcome_.take();
         }
+        std::error_code failure_code() const noexcept { return call.failure_code(); }
     };
     awaiter operator co_await() & noexcept { return {*this}; }
     awaiter operator co_await() && noexcept {

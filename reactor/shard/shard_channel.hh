@@ -94,12 +94,13 @@ public:
         give_credit(next->from);
         return std::move(next->value);
     }
-    /// At home: ends all sending (EPIPE) and waits until nothing is on the way. What has come can still be received.
-    task<> close() {
+    /// At home: ends all sending (EPIPE) and waits until nothing is on the way. What has come can still be received. Throws ETIMEDOUT or
+    /// ECANCELED by its limits: what has ended has ended, and close() is to be called again.
+    task<> close(wait_limits limits = {}) {
         if (quiet_) co_return;
         closing_ = true;
         for (unsigned shard = 0; shard < this_shard::count(); ++shard)
-            co_await submit_to(shard, [this] { return close_side(sides_[this_shard::id()]); });
+            co_await submit_to(shard, [this] { return close_side(sides_[this_shard::id()]); }, limits);
         values_.close();
         quiet_ = true;
     }

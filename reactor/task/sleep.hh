@@ -17,10 +17,11 @@ public:
         handle = h;
         return arm_limits();
     }
+    std::error_code failure_code() const noexcept {
+        return failure() == std::errc::operation_canceled ? std::make_error_code(failure()) : std::error_code{};
+    }
     void await_resume() const {
-        if (failure() == std::errc::operation_canceled) {
-            throw std::system_error(std::make_error_code(std::errc::operation_canceled), "sleep");
-        }
+        if (const std::error_code why = failure_code()) throw std::system_error(why, "sleep");
     }
 
 private:

@@ -34,7 +34,8 @@ task_group::task_group(std::string name) : detail::task_listener{&task_group::on
 task_group::~task_group() {
     if (count_ != 0) [[unlikely]]
         report_leak(name_, count_);
-    destroy_all();
+    destroy_tasks();
+    while (!joiners_.empty()) static_cast<join_awaiter&>(joiners_.pop_front()).outlive_group();
 }
 
 void task_group::spawn(task<> t) {
@@ -49,6 +50,11 @@ void task_group::spawn(task<> t) {
 }
 
 void task_group::destroy_all() noexcept {
+    destroy_tasks();
+    wake_joiners();
+}
+
+void task_group::destroy_tasks() noexcept {
     // The youngest first: a task is older than those it has spawned, which use what stands in its frame.
     while (!tasks_.empty()) {
         detail::task_promise& promise = tasks_.back();
@@ -63,13 +69,24 @@ void task_group::on_task_done(detail::task_listener& listener, detail::task_prom
     if (finished.failure) self.note_failure(finished.failure);
     finished.unlink();
     std::coroutine_handle<>::from_address(finished.self).destroy();
-    if (--self.count_ != 0) return;
-    self.joiners_.for_each([](waiter& w) { static_cast<join_awaiter&>(w).wake(); });
+    if (--self.count_ == 0) self.wake_joiners();
+}
+
+void task_group::wake_joiners() noexcept {
+    if (reactor::current_or_null() == nullptr) return; // after their reactor: they will be destroyed, not resumed
+    while (!joiners_.empty()) static_cast<join_awaiter&>(joiners_.pop_front()).wake();
 }
 
 void task_group::join_awaiter::wake() noexcept {
     disarm_limits();
     reactor::make_ready(*this);
+}
+
+void task_group::join_awaiter::outlive_group() noexcept {
+    group_ = nullptr;
+    if (reactor::current_or_null() == nullptr) return;
+    fail(std::errc::operation_canceled);
+    wake();
 }
 
 void task_group::note_failure(const std::exception_ptr& failure) noexcept {
@@ -91,10 +108,9 @@ void task_group::report(const char* what) noexcept {
     log_message(a_failure, name_, failed_, what);
 }
 
-void task_group::join_awaiter::await_resume() {
-    if (failure() != std::errc{}) {
-        throw std::system_error(std::make_error_code(failure()), "waiting for the tasks of group '" + group_.name_ + "'");
-    }
+void task_group::join_awaiter::await_resume() const {
+    if (group_ == nullptr) throw_if_failed("waiting for the tasks of a group that is gone");
+    if (failure() != std::errc{}) throw std::system_error(failure_code(), "waiting for the tasks of group '" + group_->name_ + "'");
 }
 
 void spawn(task<> t) { reactor::current().root_group().spawn(std::move(t)); }

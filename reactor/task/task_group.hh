@@ -39,31 +39,35 @@ public:
     stop_token token() noexcept { return stop_.token(); }
     void request_stop() noexcept { stop_.request_stop(); }
     bool stop_requested() const noexcept { return stop_.stop_requested(); }
-    /// Destroys every task where it stands.
+    /// Destroys every task where it stands. Who waits in join() goes on.
     void destroy_all() noexcept;
 
-    /// Waits until no task is left. Throws std::system_error ETIMEDOUT or ECANCELED when the limits come first.
+    /// Waits until no task is left: a task that is spawned after the last one has gone is not waited for. Throws std::system_error
+    /// ETIMEDOUT or ECANCELED when the limits come first; ECANCELED when the group is destroyed.
     class join_awaiter final : public bounded_waiter {
     public:
-        join_awaiter(task_group& group, const wait_limits& limits) noexcept : bounded_waiter(limits), group_(group) {}
-        bool await_ready() const noexcept { return group_.count_ == 0; }
+        join_awaiter(task_group& group, const wait_limits& limits) noexcept : bounded_waiter(limits), group_(&group) {}
+        bool await_ready() const noexcept { return group_->count_ == 0; }
         bool await_suspend(std::coroutine_handle<> h) noexcept {
             handle = h;
             if (!arm_limits()) return false;
-            group_.joiners_.push_back(*this);
+            group_->joiners_.push_back(*this);
             return true;
         }
-        void await_resume();
-
-        void wake() noexcept; ///< the last task is gone
+        void await_resume() const;
 
     private:
-        task_group& group_;
+        friend class task_group;
+        void wake() noexcept;         ///< the last task is gone
+        void outlive_group() noexcept;
+        task_group* group_; ///< null: it is gone
     };
     join_awaiter join(wait_limits limits = {}) noexcept { return {*this, limits}; }
 
 private:
     static void on_task_done(detail::task_listener& listener, detail::task_promise& finished) noexcept;
+    void destroy_tasks() noexcept;
+    void wake_joiners() noexcept;
     void note_failure(const std::exception_ptr& failure) noexcept;
     void report(const char* what) noexcept;
 

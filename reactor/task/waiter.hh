@@ -48,6 +48,8 @@ public:
 
     /// Why the wait ended early; no error if it was woken by what it waited for.
     std::errc failure() const noexcept { return failure_; }
+    /// What await_resume() would throw (as_result asks): none, if it would not. Hidden by who throws for other reasons, too.
+    std::error_code failure_code() const noexcept { return std::make_error_code(failure_); }
 
 protected:
     /// The wait ends, or never begins, for a reason of the primitive's own.

@@ -2,7 +2,9 @@
 #include "some_shards.hh"
 
 #include <corewire/reactor/shard/barrier.hh>
-#include <corewire/reactor/task/spawn.hh>
+#include <corewire/reactor/task/as_result.hh>
+#include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/task_group.hh>
 #include <corewire/reactor/task/when_all.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -43,6 +45,10 @@ task<> all_walk() {
     BOOST_CHECK_EQUAL(f.meet.arrived(), 0u);
 }
 
+task<> stops_soon(stop_source& stop) {
+    co_await yield();
+    stop.request_stop();
+}
 task<> gives_up_by_its_deadline() {
     barrier meet(2);
     std::errc outcome{};
@@ -55,6 +61,18 @@ task<> gives_up_by_its_deadline() {
     BOOST_CHECK_EQUAL(meet.arrived(), 1u); // it has arrived nevertheless
     co_await meet.arrive_and_wait();
     BOOST_CHECK_EQUAL(meet.rounds(), 1u);
+}
+task<> gives_up_by_its_token() {
+    barrier meet(2);
+    stop_source stop;
+    task_group group("stops");
+    group.spawn(stops_soon(stop));
+    auto arrival = meet.arrive_and_wait({.stop = stop.token()});
+    const auto met = co_await as_result(arrival);
+    BOOST_CHECK(!met && met.error() == std::errc::operation_canceled);
+    BOOST_CHECK_EQUAL(meet.arrived(), 1u);
+    co_await group.join();
+    co_await meet.arrive_and_wait();
 }
 task<> arrives(barrier& meet, std::errc& outcome) {
     try {
@@ -79,7 +97,10 @@ BOOST_AUTO_TEST_SUITE(barrier)
 
 BOOST_AUTO_TEST_CASE(nobody_goes_on_before_everybody_has_come) { run_on_first(all_walk, 3); }
 
-BOOST_AUTO_TEST_CASE(one_that_gives_up_has_arrived_nevertheless) { run_on_first(gives_up_by_its_deadline); }
+BOOST_AUTO_TEST_CASE(one_that_gives_up_has_arrived_nevertheless) {
+    run_on_first(gives_up_by_its_deadline);
+    run_on_first(gives_up_by_its_token);
+}
 
 BOOST_AUTO_TEST_CASE(destroying_it_cancels_those_who_wait) { run_on_first(goes_under_waiters); }
 

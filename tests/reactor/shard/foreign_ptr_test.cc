@@ -2,13 +2,16 @@
 #include "some_shards.hh"
 
 #include <corewire/reactor/shard/foreign_ptr.hh>
+#include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/task/spawn.hh>
+#include <corewire/reactor/task/task_group.hh>
 
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -60,6 +63,34 @@ task<> a_thousand_at_once() {
     BOOST_CHECK_GT(this_shard::mail().statistics().waited, 0u);
     co_await all_gone();
 }
+task<int> reads_when(homebody& h, event& may) {
+    co_await may.wait();
+    co_return h.value;
+}
+task<> stops_soon(stop_source& stop) {
+    co_await yield();
+    stop.request_stop();
+}
+/// The call goes on at home; who asked does not wait for it.
+task<> waits_no_longer_than_it_may() {
+    foreign_ptr<homebody> here = make_foreign<homebody>(7);
+    event may;
+    const auto reads = [&may](homebody& h) { return reads_when(h, may); };
+    auto late = here.invoke(reads, {.deadline = reactor::current().now() + std::chrono::milliseconds{1}});
+    const auto timed = co_await as_result(late);
+    BOOST_CHECK(!timed && timed.error() == std::errc::timed_out);
+    stop_source stop;
+    task_group group("stops");
+    group.spawn(stops_soon(stop));
+    auto stopped = here.invoke(reads, {.stop = stop.token()});
+    const auto ended = co_await as_result(stopped);
+    BOOST_CHECK(!ended && ended.error() == std::errc::operation_canceled);
+    co_await group.join();
+    may.set();
+    auto in_time = here.invoke(reads);
+    const auto value = co_await as_result(in_time);
+    BOOST_CHECK(value && *value == 7);
+}
 task<> sleeps_with(foreign_ptr<homebody>) {
     event never_set;
     co_await never_set.wait();
@@ -82,6 +113,8 @@ BOOST_AUTO_TEST_CASE(the_object_is_used_and_destroyed_at_home) {
     BOOST_CHECK_EQUAL(alive.load(), 0);
     BOOST_CHECK_EQUAL(died_abroad.load(), 0);
 }
+
+BOOST_AUTO_TEST_CASE(a_deadline_and_a_token_end_the_wait_for_a_call) { run_on_first(waits_no_longer_than_it_may); }
 
 BOOST_AUTO_TEST_CASE(a_full_ring_delays_the_freeing_and_loses_nothing) {
     run_on_first(a_thousand_at_once, 2, {.ring_slots = 4});

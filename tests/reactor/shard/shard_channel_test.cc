@@ -2,7 +2,9 @@
 #include "some_shards.hh"
 
 #include <corewire/reactor/shard/shard_channel.hh>
+#include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/task_group.hh>
 #include <corewire/reactor/task/when_all.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -26,6 +28,14 @@ struct parcel {
     std::string text;
 };
 using line = corewire::shard_channel<parcel>;
+
+std::errc code_of(const std::exception_ptr& failure) {
+    try {
+        std::rethrow_exception(failure);
+    } catch (const std::system_error& e) {
+        return static_cast<std::errc>(e.code().value());
+    }
+}
 
 task<int> sends(line& c, int count) {
     int sent = 0;
@@ -124,6 +134,81 @@ task<> receives_by_a_deadline() {
     co_await c.close();
 }
 
+task<> stops_soon(stop_source& stop) {
+    co_await yield();
+    stop.request_stop();
+}
+task<> ends_by_its_token() {
+    line c(1);
+    stop_source stop;
+    task_group group("stops");
+    group.spawn(stops_soon(stop));
+    const auto got = co_await as_result(c.receive({.stop = stop.token()}));
+    BOOST_CHECK(!got && code_of(got.error()) == std::errc::operation_canceled);
+    parcel first{0, 0, {}}, second{0, 1, {}};
+    co_await c.send(std::move(first));
+    stop_source again;
+    group.spawn(stops_soon(again));
+    const auto sent = co_await as_result(c.send(std::move(second), {.stop = again.token()}));
+    BOOST_CHECK(!sent && code_of(sent.error()) == std::errc::operation_canceled);
+    BOOST_CHECK_EQUAL(c.size(), 1u); // what was not sent is gone
+    co_await group.join();
+    co_await c.close();
+}
+task<> waits_for_one(line& c, int& got) {
+    if (auto value = co_await c.receive()) got = value->number;
+}
+task<> sends_one(line& c, int number) {
+    parcel next{this_shard::id(), number, {}};
+    co_await c.send(std::move(next));
+}
+/// Who is destroyed while it waits leaves its place to those behind.
+task<> loses_its_waiters() {
+    line c(1);
+    int gone = -1, got = -1;
+    task_group leaving("leaving"), staying("staying");
+    leaving.spawn(waits_for_one(c, gone));
+    staying.spawn(waits_for_one(c, got));
+    leaving.destroy_all();
+    co_await sends_one(c, 7);
+    co_await staying.join();
+    BOOST_CHECK_EQUAL(got, 7);
+    BOOST_CHECK_EQUAL(gone, -1);
+    co_await sends_one(c, 8); // the only credit
+    leaving.spawn(sends_one(c, 9));
+    staying.spawn(sends_one(c, 10));
+    leaving.destroy_all();
+    BOOST_CHECK_EQUAL((co_await c.receive())->number, 8);
+    BOOST_CHECK_EQUAL((co_await c.receive())->number, 10);
+    co_await staying.join();
+    co_await c.close();
+}
+/// On another shard: one that stands in the line of a full ring is destroyed there.
+task<> fills_the_ring_and_goes(line& c, std::atomic<bool>& full) {
+    task_group senders("senders");
+    for (int i = 0; i < 8; ++i) senders.spawn(sends_one(c, i));
+    full = senders.size() != 0;
+    senders.destroy_all();
+    co_return;
+}
+task<> loses_senders_in_the_rings_line() {
+    line c(8);
+    std::atomic<bool> full{false};
+    co_await submit_to(1, [&] { return fills_the_ring_and_goes(c, full); });
+    BOOST_CHECK(full.load());
+    co_await c.close(); // nobody is waited for who is not there
+    int received = 0;
+    while (auto value = c.try_receive()) BOOST_CHECK_EQUAL(value->number, received++);
+    BOOST_CHECK(received > 0 && received < 8);
+}
+task<> closes_by_a_deadline() {
+    line c(8);
+    const time_point past = reactor::current().now();
+    const auto closed = co_await as_result(c.close({.deadline = past}));
+    BOOST_CHECK(!closed && code_of(closed.error()) == std::errc::timed_out);
+    co_await c.close();
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(shard_channel)
@@ -145,5 +230,15 @@ BOOST_AUTO_TEST_CASE(closing_while_senders_stand_in_line_for_the_ring_waits_for_
 BOOST_AUTO_TEST_CASE(values_that_nobody_reads_are_destroyed_with_it) { run_on_first(closed_with_values_unread, 1); }
 
 BOOST_AUTO_TEST_CASE(a_deadline_ends_a_receive) { run_on_first(receives_by_a_deadline, 1); }
+
+BOOST_AUTO_TEST_CASE(a_token_ends_a_receive_and_a_send) { run_on_first(ends_by_its_token, 1); }
+
+BOOST_AUTO_TEST_CASE(who_is_destroyed_while_it_waits_leaves_its_place_to_those_behind) { run_on_first(loses_its_waiters, 1); }
+
+BOOST_AUTO_TEST_CASE(a_sender_that_is_destroyed_in_the_line_for_the_ring_is_not_waited_for) {
+    run_on_first(loses_senders_in_the_rings_line, 2, {.ring_slots = 2});
+}
+
+BOOST_AUTO_TEST_CASE(a_close_that_is_cut_short_is_called_again) { run_on_first(closes_by_a_deadline); }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,15 +2,19 @@
 #include "driven.hh"
 
 #include <corewire/reactor/memory/poison.hh>
+#include <corewire/reactor/shard/future.hh>
 #include <corewire/reactor/task/channel.hh>
 #include <corewire/reactor/task/condition.hh>
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/for_each.hh>
 #include <corewire/reactor/task/generator.hh>
 #include <corewire/reactor/task/mutex.hh>
+#include <corewire/reactor/task/retry.hh>
 #include <corewire/reactor/task/semaphore.hh>
 #include <corewire/reactor/task/shared_mutex.hh>
 #include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/task_group.hh>
+#include <corewire/reactor/task/when_all.hh>
 #include <corewire/reactor/task/when_any.hh>
 #include <corewire/reactor/task/with_deadline.hh>
 
@@ -54,6 +58,7 @@ struct everything {
     corewire::condition changed;
     corewire::channel<int> there{1}, back{1};
     stop_source stop;
+    corewire::task_group group{"spawned"};
     int rounds = 0;
     bool finished = false;
 
@@ -75,6 +80,11 @@ task<> nothing_to_do(everything& all) {
     co_await corewire::yield();
 }
 
+task<> keeps(promise<int>& p) {
+    co_await corewire::yield();
+    p.set_value(1);
+}
+
 task<> one_side(everything& all) {
     auto endless = numbers(all);
     constexpr std::array<int, 3> three{1, 2, 3};
@@ -94,6 +104,18 @@ task<> one_side(everything& all) {
         co_await with_deadline(receives(all), all.limits());
         static_cast<void>(co_await when_any(receives(all), nothing_to_do(all)));
         co_await parallel_for_each(three, [&all](int) { return nothing_to_do(all); });
+        co_await max_concurrent_for_each(three, 2, [&all](int) { return nothing_to_do(all); });
+        co_await when_all(nothing_to_do(all), nothing_to_do(all));
+        co_await retry({.attempts = 2, .seed = 1}, [&all] { return nothing_to_do(all); });
+        all.group.spawn(nothing_to_do(all));
+        co_await all.group.join(all.limits());
+        {
+            promise<int> kept;
+            future<int> coming = kept.get_future();
+            all.group.spawn(keeps(kept));
+            static_cast<void>(co_await coming.get(all.limits()));
+            co_await all.group.join();
+        }
         co_await sleep_for(1us);
         ++all.rounds;
     }

@@ -35,6 +35,13 @@ struct driven {
     corewire::reactor::scope here{loop};
 };
 
+/// The same with one wait that is looked at.
+struct observed : driven {
+    corewire::task_group group{"test"};
+    std::errc outcome{std::errc::io_error};
+    bool done = false;
+};
+
 /// Awaits what `make()` returns and writes down the error that it ends with; std::errc{} for none.
 template <typename Make>
 corewire::task<> record(Make make, std::errc& outcome, bool& done) {

@@ -8,7 +8,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <optional>
 #include <stdexcept>
+#include <vector>
 
 using namespace corewire;
 using namespace std::chrono_literals;
@@ -26,6 +28,10 @@ task<> sleeps_until_stopped(stop_token stop) { co_await sleep_for(1h, stop); }
 task<> spawns_another(task_group& group, event& e) {
     co_await e.wait();
     group.spawn(waits(e));
+}
+task<> joins(corewire::task_group& group, std::vector<int>& order, int mine) {
+    co_await group.join();
+    order.push_back(mine);
 }
 task<> counts(int& runs) {
     ++runs;
@@ -89,6 +95,87 @@ BOOST_AUTO_TEST_CASE(join_gives_up_at_its_deadline_and_the_tasks_live_on) {
     BOOST_CHECK(done);
     BOOST_CHECK(outcome == std::errc::timed_out);
     BOOST_CHECK_EQUAL(group.size(), 1u);
+}
+
+BOOST_AUTO_TEST_CASE(join_ends_with_its_token_and_the_group_goes_on) {
+    driven d;
+    event e;
+    stop_source stop;
+    corewire::task_group group{"test"}, outside{"outside"};
+    group.spawn(waits(e));
+    std::errc outcome{};
+    bool done = false;
+    outside.spawn(record([&] { return group.join({.stop = stop.token()}); }, outcome, done));
+    stop.request_stop();
+    d.settle();
+    BOOST_CHECK(done);
+    BOOST_CHECK(outcome == std::errc::operation_canceled);
+    BOOST_CHECK_EQUAL(group.size(), 1u);
+}
+
+BOOST_AUTO_TEST_CASE(all_who_join_go_on_in_the_order_they_came_and_one_that_was_destroyed_does_not) {
+    driven d;
+    event e;
+    corewire::task_group group{"test"}, outside{"outside"};
+    group.spawn(waits(e));
+    std::vector<int> order;
+    outside.spawn(joins(group, order, 1));
+    {
+        corewire::task_group gone{"gone"};
+        gone.spawn(joins(group, order, 2));
+        gone.destroy_all();
+    }
+    outside.spawn(joins(group, order, 3));
+    e.set();
+    d.settle();
+    BOOST_CHECK((order == std::vector{1, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_goes_on_when_the_tasks_are_destroyed) {
+    driven d;
+    event e;
+    corewire::task_group group{"test"}, outside{"outside"};
+    group.spawn(waits(e));
+    std::errc outcome{};
+    bool done = false;
+    outside.spawn(record([&] { return group.join(); }, outcome, done));
+    group.destroy_all();
+    d.settle();
+    BOOST_CHECK(done);
+    BOOST_CHECK(outcome == std::errc{});
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_a_group_that_is_destroyed_hears_so) {
+    driven d;
+    event e;
+    corewire::task_group outside{"outside"};
+    std::errc outcome{};
+    bool done = false;
+    {
+        corewire::task_group group{"a group that a test leaks on purpose"};
+        group.spawn(waits(e));
+        outside.spawn(record([&] { return group.join({.deadline = d.loop.now() + 1s}); }, outcome, done));
+    }
+    d.settle();
+    BOOST_CHECK(done);
+    BOOST_CHECK(outcome == std::errc::operation_canceled);
+}
+
+BOOST_AUTO_TEST_CASE(who_joins_longer_than_its_reactor_lives_is_destroyed_without_waking) {
+    event e;
+    std::optional<corewire::task_group> group;
+    corewire::task_group* outside = nullptr;
+    std::errc outcome{};
+    bool done = false;
+    {
+        driven d;
+        group.emplace("test");
+        outside = &d.loop.root_group();
+        group->spawn(waits(e));
+        outside->spawn(record([&] { return group->join(); }, outcome, done));
+    }
+    group.reset();
+    BOOST_CHECK(!done);
 }
 
 BOOST_AUTO_TEST_CASE(a_failure_is_counted_and_the_others_go_on) {

@@ -8,20 +8,14 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
-#include <vector>
 
 using namespace corewire;
 using namespace std::chrono_literals;
 using reactor_test::driven;
+using reactor_test::observed;
 using reactor_test::record;
 
 namespace {
-
-struct observed : driven {
-    corewire::task_group group{"test"};
-    std::errc outcome{std::errc::io_error};
-    bool done = false;
-};
 
 /// Waits for something that keeps its waiter elsewhere than on a list, and so must be told when it leaves.
 struct registered_wait final : bounded_waiter {
@@ -39,11 +33,6 @@ struct registered_wait final : bounded_waiter {
     void abandon() noexcept override { registry = nullptr; }
     bounded_waiter*& registry;
 };
-
-task<> notes_its_number(event& e, std::vector<int>& order, int number) {
-    co_await e.wait();
-    order.push_back(number);
-}
 
 } // namespace
 
@@ -153,58 +142,6 @@ BOOST_AUTO_TEST_CASE(a_token_without_a_source_never_stops) {
     o.group.spawn(record([&] { return e.wait({.stop = stop_token{}}); }, o.outcome, o.done));
     o.settle();
     BOOST_CHECK(!o.done);
-}
-
-BOOST_AUTO_TEST_CASE(sleep_lasts_exactly_as_long_as_asked) {
-    observed o;
-    o.group.spawn(record([&] { return sleep_for(3ms); }, o.outcome, o.done));
-    o.advance(3ms - 1ns);
-    BOOST_CHECK(!o.done);
-    o.advance(1ns);
-    BOOST_CHECK(o.done);
-    BOOST_CHECK(o.outcome == std::errc{});
-}
-
-BOOST_AUTO_TEST_CASE(a_stop_ends_a_sleep_early) {
-    observed o;
-    stop_source stop;
-    o.group.spawn(record([&] { return sleep_for(1h, stop.token()); }, o.outcome, o.done));
-    o.advance(1ms);
-    stop.request_stop();
-    o.settle();
-    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
-}
-
-BOOST_AUTO_TEST_CASE(sleeping_for_no_time_or_less_does_not_wait) {
-    observed o;
-    o.group.spawn(record([&] { return sleep_for(0ns); }, o.outcome, o.done));
-    BOOST_CHECK(o.done);
-    o.done = false;
-    o.group.spawn(record([&] { return sleep_for(-1s); }, o.outcome, o.done));
-    BOOST_CHECK(o.done);
-}
-
-BOOST_AUTO_TEST_CASE(sleeping_for_ever_is_possible_and_can_be_stopped) {
-    observed o;
-    stop_source stop;
-    o.group.spawn(record([&] { return sleep_for(duration::max(), stop.token()); }, o.outcome, o.done));
-    o.advance(24h * 365);
-    BOOST_CHECK(!o.done);
-    stop.request_stop();
-    o.settle();
-    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
-}
-
-BOOST_AUTO_TEST_CASE(an_event_wakes_all_who_wait_in_the_order_they_came) {
-    driven d;
-    event e;
-    std::vector<int> order;
-    corewire::task_group group{"test"};
-    for (int i = 0; i < 5; ++i) group.spawn(notes_its_number(e, order, i));
-    e.set();
-    d.settle();
-    const std::vector<int> expected{0, 1, 2, 3, 4};
-    BOOST_CHECK_EQUAL_COLLECTIONS(order.begin(), order.end(), expected.begin(), expected.end());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
