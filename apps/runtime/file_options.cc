@@ -1,6 +1,7 @@
 #include <corewire/apps/runtime/file_options.hh>
 
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/reactor/file/io_engine.hh>
 #include <corewire/reactor/file/uring_setup.hh>
 #include <corewire/reactor/log/log_writer.hh>
 
@@ -14,7 +15,7 @@ constexpr log_event<log_text<160>, unsigned> wanted{"file", "uring", log_level::
 constexpr log_event<log_text<160>, unsigned> different{"file", "uring", log_level::info,
                                                        "{}; at most {} file operations a shard at a time"};
 constexpr log_event<unsigned, log_text<200>> none{"file", "no_uring", log_level::info,
-                                                  "no io_uring: files would go through {} helper threads a shard: {}"};
+                                                  "no io_uring: files and pipes go through {} helper threads a shard: {}"};
 
 } // namespace
 
@@ -40,6 +41,7 @@ void log_file_io(log_writer& log, const io_options& options) {
         log.from_thread(expected ? wanted : different, found, options.in_flight);
     } catch (const std::system_error& why) {
         log.from_thread(none, options.helpers, std::string(why.what()));
+        if (log.levels().of("file") <= log_level::info) without_ring_was_said(); // else the first use warns
     }
 }
 

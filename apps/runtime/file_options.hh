@@ -13,7 +13,7 @@ class log_writer;
 void add_file_options(command_line& to, io_options& options);
 
 /// Makes an io_uring, logs what it has of what was wanted (or why there is none), and lets it go. At info where that is not the
-/// fastest way or SQPOLL was asked for, else at debug.
+/// fastest way or SQPOLL was asked for, else at debug. Where there is none this is the one line about it: the first use is then silent.
 void log_file_io(log_writer& log, const io_options& options);
 
 } // namespace corewire

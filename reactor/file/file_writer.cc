@@ -135,8 +135,12 @@ task<> file_writer::send_rest(wait_limits limits) {
     if (s.done.is_set() && s.sent < s.filled && !s.failed) send(s);
     co_await settle(limits);
     if (!cut_) co_return;
-    co_await to_.truncate(position_, limits);
-    cut_ = false;
+    const int rc = co_await io_attempt(to_.bytes_at(io_opcode::truncate, nullptr, position_, 0, -1), limits, &to_.name());
+    if (rc == -ECANCELED || rc == -ETIMEDOUT)
+        throw std::system_error(-rc, std::generic_category(), "cutting '" + to_.name() + "' to its size");
+    cut_ = rc < 0;
+    if (cut_) note(-rc); // the zeros behind the end are still there: retry() tries again
+    check();
 }
 
 task<> file_writer::flush(wait_limits limits) {
@@ -172,17 +176,15 @@ task<> file_writer::close(wait_limits limits) {
         } catch (const std::system_error& e) {
             limit = e.code().value();
         }
-        // A truncate that failed is a failure of ours; a limit is the caller's.
-        if (failure_ == 0 && (limit == ECANCELED || limit == ETIMEDOUT))
+        if (failure_ == 0 && limit != 0) // the caller's
             throw std::system_error(limit, std::generic_category(), "closing '" + to_.name() + "'");
-        if (limit != 0) note(limit);
     }
     for (auto& each : slots_) reactor::current().files().abandon(*each); // what is on its way behind a failure
     const std::string name = to_.name();
     const std::uint64_t in_file = written();
     int closing = 0;
     try {
-        co_await to_.close();
+        co_await to_.close(limits);
     } catch (const std::system_error& e) {
         closing = e.code().value();
     }

@@ -32,6 +32,8 @@ std::atomic_flag said_why_no_ring; ///< the one message a process
 
 } // namespace
 
+void without_ring_was_said() noexcept { said_why_no_ring.test_and_set(); }
+
 io_engine& reactor::files() {
     if (files_ == nullptr) {
         files_ = {new io_engine(*this), [](io_engine* made) {
@@ -73,7 +75,7 @@ void register_file_metrics(metric_group& group, const reactor& loop) {
     group.counter("corewire_file_interrupted_total", "Requests that were interrupted and done again.", of_engine<&s::interrupted>, &loop);
     group.counter("corewire_file_by_helpers_total", "Requests that went to a helper thread.", of_engine<&s::by_helpers>, &loop);
     group.counter("corewire_file_unregistered_total", "Wishes to register memory or a file that found no room.",
-                  of_engine<&s::memory_unregistered>, &loop);
+                  of_engine<&s::unregistered>, &loop);
 }
 
 io_engine::~io_engine() {
@@ -319,7 +321,7 @@ int io_engine::register_memory(mutable_byte_span memory) noexcept {
     const __u64 tag = 0;
     if (index < 0 ||
         io_uring_register_buffers_update_tag(&ring_->native(), static_cast<unsigned>(index), &whole, &tag, 1) != 1) {
-        ++statistics_.memory_unregistered;
+        ++statistics_.unregistered;
         return -1;
     }
     memories_.set(static_cast<std::size_t>(index));
@@ -339,7 +341,7 @@ int io_engine::register_file(int fd) noexcept {
     if (!file_table_) file_table_ = io_uring_register_files_sparse(&ring_->native(), most_files) == 0;
     const int index = file_table_ ? first_free(files_) : -1;
     if (index < 0 || io_uring_register_files_update(&ring_->native(), static_cast<unsigned>(index), &fd, 1) != 1) {
-        ++statistics_.memory_unregistered;
+        ++statistics_.unregistered;
         return -1;
     }
     files_.set(static_cast<std::size_t>(index));

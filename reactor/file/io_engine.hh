@@ -31,8 +31,11 @@ struct io_statistics {
     std::uint64_t refused = 0;            ///< the ring was full: tried again next turn
     std::uint64_t interrupted = 0;        ///< EINTR: done again
     std::uint64_t by_helpers = 0;         ///< went to a helper thread
-    std::uint64_t memory_unregistered = 0; ///< wishes to register memory or a file that the kernel had no room for
+    std::uint64_t unregistered = 0;        ///< wishes to register memory or a file that the kernel had no room for
 };
+
+/// Whoever looked at the start has said that there is no ring, and why: the first use does not say it again. From any thread.
+void without_ring_was_said() noexcept;
 
 class io_engine final : public poller {
 public:

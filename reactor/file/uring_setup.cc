@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -20,12 +21,39 @@ constexpr std::array<unsigned, 4> modes{
 };
 
 /// With a kernel thread that submits, completions are deferred to nobody.
-constexpr std::array<unsigned, 4> sqpoll_modes{
+constexpr std::array<unsigned, 3> sqpoll_modes{
     IORING_SETUP_SQPOLL | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER, // 6.0
     IORING_SETUP_SQPOLL | IORING_SETUP_SUBMIT_ALL,
     IORING_SETUP_SQPOLL,
-    IORING_SETUP_SUBMIT_ALL, // none to be had: without
 };
+
+thread_local unsigned refused_flags = 0; ///< for a test
+thread_local int refused_with = 0;
+
+struct ring_request {
+    io_uring& ring;
+    unsigned entries;
+    unsigned completion_entries;
+    const io_options& options;
+};
+
+/// One try: 0, or an errno.
+int set_up_as(const ring_request& wanted, unsigned mode) {
+    if ((mode & refused_flags) != 0) return refused_with;
+    io_uring_params parameters{};
+    parameters.flags = mode | IORING_SETUP_CQSIZE;
+    parameters.cq_entries = wanted.completion_entries;
+    parameters.sq_thread_idle = wanted.options.sqpoll_idle_ms;
+    return -io_uring_queue_init_params(wanted.entries, &wanted.ring, &parameters);
+}
+
+/// The first of `all` that the kernel takes: 0, or why not. Only flags that it does not know lead on to the next.
+int set_up_best(const ring_request& wanted, std::span<const unsigned> all) {
+    int error = EINVAL;
+    for (const unsigned mode : all)
+        if (error = set_up_as(wanted, mode); error != EINVAL) break;
+    return error;
+}
 
 std::string advice(int error) {
     switch (error) {
@@ -33,8 +61,8 @@ std::string advice(int error) {
         return "io_uring is forbidden here: set sysctl kernel.io_uring_disabled=0, or allow it in the container's seccomp "
                "profile (with docker: --security-opt seccomp=unconfined)";
     case ENOSYS:
-        return "this kernel has no io_uring, or a seccomp profile hides it: Linux 6.0 or newer is needed, and in a "
-               "container a profile that allows io_uring_setup";
+        return "this kernel has no io_uring, or a seccomp profile hides it: files need Linux 5.5 or newer, sockets Linux 6.0 or "
+               "newer, a container a profile that allows io_uring_setup";
     case ENOMEM:
         return "no memory for an io_uring: raise the limit on locked memory (ulimit -l) or the cgroup's memory limit";
     case EMFILE:
@@ -47,18 +75,19 @@ std::string advice(int error) {
 
 } // namespace
 
+uring_refusal::uring_refusal(unsigned flags, int error) noexcept {
+    refused_flags = flags;
+    refused_with = error;
+}
+
+uring_refusal::~uring_refusal() { refused_flags = 0; }
+
 void set_up_uring(io_uring& ring, unsigned entries, unsigned completion_entries, const io_options& options) {
-    int error = EINVAL;
-    for (const unsigned mode : options.sqpoll ? sqpoll_modes : modes) {
-        io_uring_params parameters{};
-        parameters.flags = mode | IORING_SETUP_CQSIZE;
-        parameters.cq_entries = completion_entries;
-        parameters.sq_thread_idle = options.sqpoll_idle_ms;
-        error = -io_uring_queue_init_params(entries, &ring, &parameters);
-        if (error == 0) return;
-        if (error != EINVAL) break; // not a matter of flags
-    }
-    throw std::system_error(error, std::generic_category(), advice(error));
+    const ring_request wanted{ring, entries, completion_entries, options};
+    // Whatever keeps SQPOLL away (before Linux 5.13 it needs privileges) says nothing of a ring without it.
+    if (options.sqpoll && set_up_best(wanted, sqpoll_modes) == 0) return;
+    if (const int error = set_up_best(wanted, modes); error != 0)
+        throw std::system_error(error, std::generic_category(), advice(error));
 }
 
 std::string probe_uring(const io_options& options) {
@@ -67,7 +96,8 @@ std::string probe_uring(const io_options& options) {
     set_up_uring(ring, 8, 16, options);
     const unsigned flags = ring.flags;
     io_uring_queue_exit(&ring);
-    return describe_uring(flags);
+    const bool in_vain = options.sqpoll && (flags & IORING_SETUP_SQPOLL) == 0;
+    return describe_uring(flags) + (in_vain ? "; SQPOLL is not to be had here" : "");
 }
 
 std::string describe_uring(unsigned flags) {

@@ -1,21 +1,35 @@
-// Making an io_uring: the best flags this kernel takes, or an exception that says why there is none. Stateless.
+// Making an io_uring: the best flags this kernel takes, or an exception that says why there is none. Stateless, but for what
+// a test wants refused.
 #pragma once
 
 #include <corewire/reactor/file/io_options.hh>
 
+#include <cerrno>
 #include <liburing.h>
 #include <string>
 
 namespace corewire {
 
-/// Initialises `ring` for one thread that submits and reaps by itself. Throws std::system_error.
+/// Tests: for its scope, this thread's kernel refuses a ring with any of these flags (IORING_SETUP_*), as one that does not know them,
+/// or for another reason. One at a time.
+class uring_refusal {
+public:
+    explicit uring_refusal(unsigned flags, int error = EINVAL) noexcept;
+    ~uring_refusal();
+    uring_refusal(const uring_refusal&) = delete;
+    uring_refusal& operator=(const uring_refusal&) = delete;
+};
+
+/// Initialises `ring` for one thread that submits and reaps by itself, with the best flags that this kernel takes. Where it wants no
+/// SQPOLL (unknown, not permitted, no memory for it) the ring is one without. Throws std::system_error.
 void set_up_uring(io_uring& ring, unsigned entries, unsigned completion_entries, const io_options& options = {});
 
 /// The flags of a ring on the newest kernels, without SQPOLL.
 inline constexpr unsigned fastest_uring = IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                                           IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG; // 6.1
 
-/// What describe_uring() says of a ring that is made for this, with these options. Throws like set_up_uring().
+/// What describe_uring() says of a ring that is made for this, with these options, and whether SQPOLL was asked for in vain.
+/// Throws like set_up_uring().
 std::string probe_uring(const io_options& options);
 
 /// "io_uring with SINGLE_ISSUER, DEFER_TASKRUN, COOP_TASKRUN", from a ring's flags (IORING_SETUP_*).

@@ -60,11 +60,15 @@ public:
 private:
     void find_nic() {
         std::string wanted = request_.nic;
-        if (wanted == "none") return;
+        if (wanted == "none") {
+            out_.heading.push_back("No NIC is meant: none is nearer to one core than to another.");
+            return;
+        }
         if (wanted.empty()) {
             std::vector<const io_device*> real;
             for (const io_device& d : on_.devices())
                 if (d.what == io_device::type::network && !d.bus.empty()) real.push_back(&d);
+            if (real.empty()) out_.heading.push_back("No NIC is known here: none is nearer to one core than to another.");
             if (real.size() == 1) nic_ = real.front();
             if (real.size() > 1) {
                 std::string names;
@@ -298,7 +302,7 @@ private:
     }
 
     void describe() {
-        out_.heading.push_back(fmt::format("{} on {}.", count_of(order_.size(), "shard"), in_one_line(on_)));
+        out_.heading.insert(out_.heading.begin(), fmt::format("{} on {}.", count_of(order_.size(), "shard"), in_one_line(on_)));
         if (nic_ != nullptr) {
             std::string line = nic_->name;
             if (!nic_->model.empty()) line += fmt::format(" ({})", nic_->model);
@@ -312,9 +316,6 @@ private:
                         ? fmt::format("Its interface is {}; verbs need no queue of it.", interface()->name)
                         : "It has no interface of its own here: verbs need no queue.");
         }
-        if (request_.nic == "none") out_.heading.push_back("No NIC is meant: none is nearer to one core than to another.");
-        if (nic_ == nullptr && request_.nic.empty() && out_.warnings.empty() && on_.devices().empty())
-            out_.heading.push_back("No NIC is known here: none is nearer to one core than to another.");
         std::vector<unsigned> free_cpus;
         std::set<unsigned> used;
         for (const candidate& c : order_)

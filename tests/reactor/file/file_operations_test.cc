@@ -2,6 +2,7 @@
 #include "file_fixture.hh"
 
 #include <fcntl.h>
+#include <iostream>
 #include <sys/stat.h>
 
 namespace corewire::testing {
@@ -137,7 +138,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(direct_io_goes_through_aligned_memory, Backend, bo
         try {
             f = co_await file::open(path, {.write = true, .create = true, .direct = true});
         } catch (const std::system_error& e) {
-            BOOST_TEST_MESSAGE("SKIPPED: no O_DIRECT here: " << e.what());
+            std::cout << "SKIPPED: no O_DIRECT here: " << e.what() << '\n';
             co_return;
         }
         BOOST_TEST(f.direct());
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(more_memory_than_the_ring_takes_still_works) {
     for (unsigned i = 0; i < io_engine::most_memories + 3; ++i) all.emplace_back(4096);
     BOOST_TEST(all[io_engine::most_memories - 1].registered());
     BOOST_TEST(!all[io_engine::most_memories].registered());
-    BOOST_TEST(world.engine().statistics().memory_unregistered == 3u);
+    BOOST_TEST(world.engine().statistics().unregistered == 3u);
     world.run([](std::string path, io_memory& plain) -> task<> {
         file f = co_await file::create(path);
         co_await f.write(plain.whole(), 0);
@@ -173,6 +174,36 @@ BOOST_AUTO_TEST_CASE(more_memory_than_the_ring_takes_still_works) {
     BOOST_TEST(contents(world.directory / "a").size() == 4096u);
     all.erase(all.begin()); // its place is free again
     BOOST_TEST(io_memory(4096).registered());
+}
+
+BOOST_AUTO_TEST_CASE(more_files_than_the_ring_takes_still_work) {
+    file_world world;
+    world.run([](file_world& w) -> task<> {
+        io_engine& engine = w.engine();
+        file f = co_await file::create(w.directory / "a");
+        for (unsigned i = 0; i < io_engine::most_files; ++i) BOOST_REQUIRE(engine.register_file(f.descriptor()) == int(i));
+        BOOST_TEST(!f.register_with_ring());
+        BOOST_TEST(!f.registered());
+        BOOST_TEST(engine.statistics().unregistered == 1u);
+        co_await f.write("plain", 0);
+        engine.unregister_file(7); // its place is free again
+        BOOST_TEST(f.register_with_ring());
+        co_await f.write(", registered", 5);
+        co_await f.close();
+        BOOST_TEST(engine.register_file(0) == 7); // and again, when the file is closed
+        BOOST_TEST(engine.register_file(0) == -1);
+        BOOST_TEST(engine.statistics().unregistered == 2u);
+    }(world));
+    BOOST_TEST(contents(world.directory / "a") == "plain, registered");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_descriptor_is_not_registered) {
+    file_world world;
+    BOOST_TEST(world.engine().register_file(1'000'000) == -1);
+    BOOST_TEST(world.engine().statistics().unregistered == 1u);
+    file_world without(io_options{.allow_uring = false});
+    BOOST_TEST(without.engine().register_file(0) == -1);
+    BOOST_TEST(without.engine().statistics().unregistered == 0u); // nobody wished for a ring
 }
 
 BOOST_AUTO_TEST_CASE(a_moved_file_keeps_its_registration) {
