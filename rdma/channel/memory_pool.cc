@@ -23,7 +23,7 @@ memory_pool::memory_pool(const verbs::protection_domain& in, reactor& owner, mem
     options_.limit = std::max(options_.limit - options_.limit % chunk_size, std::size_t{chunk_size});
     ibv_device_attr_ex limits{};
     constexpr unsigned any = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
-    windows_ = in.api().query_device(in.context(), &limits) == 0 && (limits.orig_attr.device_cap_flags & any) != 0;
+    windows_ = options_.windows && in.api().query_device(in.context(), &limits) == 0 && (limits.orig_attr.device_cap_flags & any) != 0;
 }
 
 memory_pool::~memory_pool() {
@@ -31,13 +31,15 @@ memory_pool::~memory_pool() {
     CW_ASSERT(counts_.blocks == 0, "registered memory outlives the RDMA context that it belongs to");
 }
 
-memory_block* memory_pool::allocate(std::size_t size) {
+memory_block* memory_pool::allocate(std::size_t size, memory_use of) {
     take_returned();
     const std::size_t align = size >= 2048 ? mapped_memory::page : 64;
     const std::size_t wanted = round_up(std::max<std::size_t>(size, 1), 64);
-    for (const auto& chunk : chunks_)
+    for (const auto& chunk : chunks_) {
+        if (chunk->use != of) continue;
         if (memory_block* const found = cut(*chunk, wanted, align); found != nullptr) return found;
-    return cut(grow(wanted), wanted, align);
+    }
+    return cut(grow(wanted, of), wanted, align);
 }
 
 /// The first free stretch that is long enough; null if there is none.
@@ -61,16 +63,16 @@ memory_block* memory_pool::cut(memory_chunk& from, std::size_t size, std::size_t
     return nullptr;
 }
 
-memory_chunk& memory_pool::grow(std::size_t size) {
+memory_chunk& memory_pool::grow(std::size_t size, memory_use of) {
     const std::size_t whole = round_up(size, chunk_size);
-    if (whole < size || whole > options_.limit) {
+    if (whole < size || whole > limit(of)) {
         ++counts_.refused;
         throw std::system_error(ENOBUFS, std::generic_category(),
                                 fmt::format("{} bytes of registered memory, of {} at most: raise context_options::memory", size,
-                                            options_.limit));
+                                            limit(of)));
     }
-    make_room(whole);
-    if (counts_.mapped + whole > options_.limit) {
+    make_room(whole, of);
+    if (over(whole, of)) {
         ++counts_.refused;
         throw std::system_error(ENOBUFS, std::generic_category(),
                                 fmt::format("{} bytes of registered memory beside {} of {}: raise context_options::memory", size,
@@ -78,19 +80,25 @@ memory_chunk& memory_pool::grow(std::size_t size) {
     }
     auto allowed = verbs::access::local_write;
     if (windows_) allowed = allowed | static_cast<verbs::access>(IBV_ACCESS_MW_BIND);
-    chunks_.push_back(std::make_unique<memory_chunk>(*this, domain_, whole, options_.best, allowed));
+    chunks_.push_back(std::make_unique<memory_chunk>(*this, of, domain_, whole, options_.best, allowed));
     ++counts_.registrations;
     empty_ += whole;
     counts_.mapped += whole;
+    if (of == memory_use::copies) counts_.for_copies += whole;
     counts_.most_mapped = std::max(counts_.most_mapped, counts_.mapped);
     count_pages(*chunks_.back(), true);
     return *chunks_.back();
 }
 
-/// Chunks that nobody uses go, until `size` bytes more are within the limit.
-void memory_pool::make_room(std::size_t size) noexcept {
-    while (counts_.mapped + size > options_.limit) {
-        const auto unused = std::ranges::find_if(chunks_, [](const auto& c) { return c->used == 0; });
+bool memory_pool::over(std::size_t size, memory_use of) const noexcept {
+    return counts_.mapped + size > options_.limit || (of == memory_use::copies && counts_.for_copies + size > limit(of));
+}
+
+/// Chunks that nobody uses go, until `size` bytes more are within the limits.
+void memory_pool::make_room(std::size_t size, memory_use of) noexcept {
+    while (over(size, of)) {
+        const bool any = counts_.mapped + size > options_.limit;
+        const auto unused = std::ranges::find_if(chunks_, [&](const auto& c) { return c->used == 0 && (any || c->use == of); });
         if (unused == chunks_.end()) return;
         drop(unused->get());
     }
@@ -108,6 +116,7 @@ void memory_pool::drop(const memory_chunk* which) noexcept {
     count_pages(*which, false);
     empty_ -= size;
     counts_.mapped -= size;
+    if (which->use == memory_use::copies) counts_.for_copies -= size;
     std::erase_if(chunks_, [which](const auto& c) { return c.get() == which; });
 }
 

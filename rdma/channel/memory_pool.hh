@@ -7,6 +7,9 @@
 // A block is free again when its buffer has gone and no work request of ours can touch it any more: the device never writes to
 // memory that has got another owner. A buffer that is destroyed on another shard comes back by a list that its owner empties.
 //
+// Copies of messages that are being sent have chunks of their own, of half the limit at most: they go when a peer has fetched them, which
+// may wait for the very memory into which that peer's messages are fetched. So the other half never waits for a peer.
+//
 // Belongs to one shard and one device; outlives its blocks. Bounds: `limit` bytes mapped (beyond: ENOBUFS), of which `kept` stay mapped
 // while they are empty. Counted: statistics().
 #pragma once
@@ -48,14 +51,22 @@ struct memory_block {
     const verbs::memory_region& region() const noexcept;
 };
 
+/// What memory is asked for.
+enum class memory_use : std::uint8_t {
+    general,
+    copies, ///< of messages that are being sent
+};
+
 struct memory_pool_options {
-    std::size_t limit = std::size_t{1} << 30; ///< bytes mapped and registered
+    std::size_t limit = std::size_t{1} << 30; ///< bytes mapped and registered, in whole chunks; less than two leave no room for copies
     std::size_t kept = std::size_t{32} << 20; ///< of them, how many stay so while nobody uses them
     page_kind best = page_kind::huge;
+    bool windows = true; ///< false: without memory windows, also where the device has them
 };
 
 struct memory_pool_statistics {
     std::uint64_t mapped = 0, most_mapped = 0; ///< bytes, now and at most
+    std::uint64_t for_copies = 0;              ///< of those that are mapped now
     std::uint64_t used = 0;                    ///< bytes in blocks
     std::uint64_t huge = 0, transparent = 0, small = 0; ///< bytes mapped, by the pages they are on (page_kind)
     std::uint64_t blocks = 0;
@@ -85,7 +96,7 @@ public:
 
     /// Not zeroed. At a multiple of 64, from 2 KiB on of 4096. Throws std::system_error: ENOBUFS at the limit, ENOMEM, and what
     /// registering throws.
-    memory_block* allocate(std::size_t size);
+    memory_block* allocate(std::size_t size, memory_use of = memory_use::general);
     /// To be told when any block comes free; once.
     void wait(memory_waiter& w) noexcept {
         if (!w.linked()) waiting_.push_back(w);
@@ -99,16 +110,19 @@ public:
     bool any_returned() const noexcept { return returned_.load(std::memory_order_acquire) != nullptr; }
     /// Whether windows can be bound to its blocks.
     bool has_windows() const noexcept { return windows_; }
-    std::size_t limit() const noexcept { return options_.limit; }
+    std::size_t limit(memory_use of = memory_use::general) const noexcept {
+        return of == memory_use::general ? options_.limit : options_.limit / 2 / chunk_size * chunk_size;
+    }
     const memory_pool_statistics& statistics() const noexcept { return counts_; }
 
 private:
     friend struct memory_block;
     memory_block* cut(memory_chunk& from, std::size_t size, std::size_t align);
-    memory_chunk& grow(std::size_t size);
+    memory_chunk& grow(std::size_t size, memory_use of);
+    bool over(std::size_t size, memory_use of) const noexcept;
     void put_back(memory_block* block) noexcept;
     void drop(const memory_chunk* which) noexcept;
-    void make_room(std::size_t size) noexcept;
+    void make_room(std::size_t size, memory_use of) noexcept;
     void count_pages(const memory_chunk& c, bool more) noexcept;
     bool take_returned_slowly() noexcept;
 
@@ -125,9 +139,12 @@ private:
 
 /// One registration.
 struct memory_chunk {
-    memory_chunk(memory_pool& in, const verbs::protection_domain& domain, std::size_t size, page_kind best, verbs::access allowed)
-        : pool(in), memory(size, best), region(domain, memory.bytes(), allowed), free{{memory.bytes().data(), memory.bytes().size()}} {}
+    memory_chunk(memory_pool& in, memory_use of, const verbs::protection_domain& domain, std::size_t size, page_kind best,
+                 verbs::access allowed)
+        : pool(in), use(of), memory(size, best), region(domain, memory.bytes(), allowed),
+          free{{memory.bytes().data(), memory.bytes().size()}} {}
     memory_pool& pool;
+    const memory_use use;
     mapped_memory memory; // outlives the region
     verbs::memory_region region;
     std::map<std::byte*, std::size_t> free; ///< by address; no two touch

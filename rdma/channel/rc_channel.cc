@@ -105,7 +105,7 @@ task<exposed_region> rc_channel::expose(const registered_buffer& memory, std::si
     out.what_ = {reinterpret_cast<std::uintptr_t>(ours.data), size, 0};
     adapter& device = connection_->device();
     out.hold(ours.block);
-    out.window_ = ::ibv_alloc_mw(connection_->id()->qp->pd, IBV_MW_TYPE_2);
+    if (device.memory().has_windows()) out.window_ = ::ibv_alloc_mw(connection_->id()->qp->pd, IBV_MW_TYPE_2);
     if (out.window_ == nullptr) {
         const mutable_byte_span stretch(ours.data, size);
         out.region_ = verbs::memory_region(device.domain(), stretch, allowed | verbs::access::local_write);

@@ -57,6 +57,8 @@ bool rc_connection::start(rc_operation& op) noexcept {
 }
 
 void rc_connection::serve() noexcept {
+    // First: without windows a withdrawal is over at once, and its slot is what the next in line waits for.
+    if (large_.to_withdraw != 0 && pair_ && state_ < state::closed) [[unlikely]] post_withdrawals();
     while (!line_.empty() && state_ == state::open) {
         auto& next = static_cast<rc_operation&>(line_.front());
         if (!may_post(next.request)) break;
@@ -191,6 +193,7 @@ void rc_connection::flush_sends() noexcept {
     const auto filled = refill_->post([&](auto* first, auto** bad) { return pair_->post_receive(first, bad); });
     if (filled.error != 0) return break_down(static_cast<std::errc>(filled.error));
     unlink();
+    if (memory_wanted_) device_->has_work(*this); // came free on the way
     if (chain_->empty()) return;
     ++counts_.doorbells;
     const auto sent = chain_->post(*pair_);
@@ -392,6 +395,7 @@ void rc_connection::break_down(std::errc why) noexcept {
     state_ = goodbye_heard_ || left_behind_goodbye ? state::closed : state::broken;
     why_ = why;
     keepalive_.cancel();
+    fetch_timer_.cancel();
     if (id_ != nullptr && pair_) ::rdma_disconnect(id_); // the queue pair fails; the peer is told
     for (sending& s : sends_)
         if (rc_operation* const op = std::exchange(s.op, nullptr); op != nullptr) op->finish(why);
@@ -414,8 +418,10 @@ void rc_connection::shut_down() noexcept {
         drop_unfetched();
     }
     unlink();
-    memory_wait_.unlink();
+    copy_wait_.unlink();
+    fetch_wait_.unlink();
     keepalive_.cancel();
+    fetch_timer_.cancel();
     drop_keys();
     if (pair_) ::rdma_destroy_qp(id_);
     pair_.reset();

@@ -44,6 +44,7 @@ struct rc_statistics {
     std::uint64_t fetches = 0;                 ///< READs for them
     std::uint64_t inline_sends = 0, signalled = 0, work_requests = 0;
     std::uint64_t doorbells = 0;
+    std::uint64_t overdue = 0;                 ///< 0 or 1: large messages did not get on for rc_options::fetch_within
     std::uint64_t keepalives = 0;              ///< sent because nothing had completed for rc_options::silence
     std::uint64_t violations = 0;              ///< of the peer's: 0 or 1, as the first ends the connection
 };
@@ -181,6 +182,11 @@ private:
             : timer([](timer& t) noexcept { static_cast<keepalive_timer&>(t).connection.look_for_peer(); }), connection(c) {}
         rc_connection& connection;
     };
+    struct fetch_timer final : timer {
+        explicit fetch_timer(rc_connection& c) noexcept
+            : timer([](timer& t) noexcept { static_cast<fetch_timer&>(t).connection.look_for_progress(); }), connection(c) {}
+        rc_connection& connection;
+    };
     duration silence() const noexcept { return options_.silence > duration::zero() ? options_.silence : usual_silence; }
     void look_for_peer() noexcept;
     static void hold(sending& s, memory_block* block) noexcept {
@@ -200,7 +206,7 @@ private:
     }
     std::errc large_refused(const rc_request& r) const noexcept;
     bool may_announce(const rc_request& r) noexcept;
-    memory_block* allocate_or_wait(std::uint64_t size, std::errc& failed) noexcept;
+    memory_block* allocate_or_wait(std::uint64_t size, memory_use of, std::errc& failed) noexcept;
     bool announce(rc_operation& op) noexcept; ///< true: it is over already
     void open_key(rendezvous::outgoing& o, std::byte* data, std::uint32_t size, memory_block* block);
     void post_announcement(std::uint32_t slot, const rc_announcement& what) noexcept;
@@ -219,6 +225,8 @@ private:
     void end_announced(std::errc why) noexcept;
     void drop_keys() noexcept;
     void forsake_large() noexcept;
+    void got_on(time_point& at) noexcept;
+    void look_for_progress() noexcept;
     // completions
     void send_completed(const ibv_wc& wc) noexcept;
     void received(const ibv_wc& wc) noexcept;
@@ -242,8 +250,9 @@ private:
     unsigned reads_ = 0, reads_limit_ = 0;
     std::uint32_t copied_size_ = 0;     ///< the longest message that goes by a copy into a slot
     rendezvous large_;
-    memory_wait memory_wait_{*this};
+    memory_wait copy_wait_{*this}, fetch_wait_{*this}; ///< apart: who waits to send goes on receiving
     keepalive_timer keepalive_{*this};
+    fetch_timer fetch_timer_{*this};
     bool heard_ = false;                ///< something has completed since keepalive_ looked
     bool asked_ = false;                ///< a keepalive is under way
     std::uint32_t asked_at_ = 0;

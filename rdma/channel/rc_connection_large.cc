@@ -1,6 +1,7 @@
 // Large messages: announced by one end, fetched by the other (rendezvous.hh says how).
 #include <corewire/rdma/channel/rc_connection.hh>
 
+#include <corewire/rdma/channel/context.hh>
 #include <corewire/rdma/verbs/error.hh>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ void rc_connection::agree_on_large() noexcept {
 
 std::errc rc_connection::large_refused(const rc_request& r) const noexcept {
     if (large_.out.empty() || r.size > peer_.largest_message) return std::errc::message_size;
-    if (r.what == rc_request::kind::send && r.size > device_->memory().limit()) return std::errc::no_buffer_space;
+    if (r.what == rc_request::kind::send && r.size > device_->memory().limit(memory_use::copies)) return std::errc::no_buffer_space;
     return {};
 }
 
@@ -42,16 +43,16 @@ bool rc_connection::may_announce(const rc_request& r) noexcept {
     if (large_.announced == large_.out.size()) return ++counts_.waits_for_slot, false;
     if (!has_room(control_sends + keys)) return ++counts_.waits_for_room, false;
     if (r.what != rc_request::kind::send) return true;
-    staging_ = allocate_or_wait(r.size, staging_failed_);
+    staging_ = allocate_or_wait(r.size, memory_use::copies, staging_failed_);
     return staging_ != nullptr || staging_failed_ != std::errc{};
 }
 
 /// Null and no error: there is none now, and post_work() hears when there is.
-memory_block* rc_connection::allocate_or_wait(std::uint64_t size, std::errc& failed) noexcept {
+memory_block* rc_connection::allocate_or_wait(std::uint64_t size, memory_use of, std::errc& failed) noexcept {
     failed = {};
     memory_pool& pool = device_->memory();
     try {
-        return pool.allocate(size);
+        return pool.allocate(size, of);
     } catch (const std::system_error& e) {
         if (e.code().value() != ENOBUFS) failed = static_cast<std::errc>(e.code().value());
     } catch (const std::bad_alloc&) {
@@ -59,7 +60,7 @@ memory_block* rc_connection::allocate_or_wait(std::uint64_t size, std::errc& fai
     }
     if (failed == std::errc{}) {
         ++counts_.waits_for_memory;
-        pool.wait(memory_wait_);
+        pool.wait(of == memory_use::copies ? copy_wait_ : fetch_wait_);
     }
     return nullptr;
 }
@@ -134,7 +135,7 @@ bool rc_connection::announce(rc_operation& op) noexcept {
         wr.bind_mw = {key.by.handle, key.by.key, {key.block->region().get(), at, stretches[i].size, IBV_ACCESS_REMOTE_READ}};
     }
     o.now = rendezvous::outgoing::state::announced;
-    ++large_.announced;
+    if (large_.announced++ == 0) got_on(large_.last_fetched);
     post_announcement(slot, what);
     if (copied) {
         op.finish({});
@@ -161,6 +162,7 @@ void rc_connection::post_announcement(std::uint32_t slot, const rc_announcement&
 /// The peer has it all, and by that we are through with its slot as soon as its keys open nothing any more.
 void rc_connection::heard_fetched(const rc_header& header) noexcept {
     if (header.slot >= large_.out.size() || large_.out[header.slot].now != rendezvous::outgoing::state::announced) return violated();
+    got_on(large_.last_fetched);
     withdraw(header.slot, {});
 }
 
@@ -228,11 +230,36 @@ void rc_connection::forsake_large() noexcept {
         if (large_.out[slot].now == rendezvous::outgoing::state::announced) withdraw(slot, std::errc::broken_pipe);
 }
 
-/// The connection is over. The keys open nothing, as the queue pair serves nobody; they go with it.
+/// The connection is over. Windows open nothing, as the queue pair serves nobody; they go with it.
 void rc_connection::end_announced(std::errc why) noexcept {
-    for (rendezvous::outgoing& o : large_.out)
+    for (rendezvous::outgoing& o : large_.out) {
         if (rc_operation* const op = std::exchange(o.op, nullptr); op != nullptr)
             op->finish(o.now == rendezvous::outgoing::state::announced ? why : o.result);
+        for (rendezvous::outgoing::opened& key : o.keys) key.region = {}; // without windows it would serve other queue pairs still
+    }
+}
+
+// ---- the limit in time ---------------------------------------------------------------------------------------------
+
+void rc_connection::got_on(time_point& at) noexcept {
+    at = context_.owner().now();
+    if (options_.fetch_within <= duration::zero() || fetch_timer_.armed() || state_ >= state::closed) return;
+    context_.owner().timers().arm(fetch_timer_, at + options_.fetch_within);
+}
+
+/// A peer that takes no notice of what was announced to it holds our copies, and one that never quite answers our READs, what they
+/// are to fill. What cannot be delivered can't be left out either: the connection ends.
+void rc_connection::look_for_progress() noexcept {
+    time_point since = never;
+    if (large_.announced != 0) since = large_.last_fetched;
+    for (const rendezvous::incoming& i : large_.in)
+        if (i.now == rendezvous::incoming::state::fetching) since = std::min(since, large_.last_piece);
+    if (since == never || state_ >= state::closed) return; // the next one arms the timer again
+    if (context_.owner().now() - since >= options_.fetch_within) {
+        ++counts_.overdue;
+        return break_down(std::errc::timed_out);
+    }
+    context_.owner().timers().arm(fetch_timer_, since + options_.fetch_within);
 }
 
 /// Before the queue pair, which a bound window holds fast (rdma_rxe waits for it for ever).
@@ -284,13 +311,14 @@ void rc_connection::post_fetches() noexcept {
     for (const std::uint32_t slot : large_.order) {
         rendezvous::incoming& i = large_.in[slot];
         if (i.now == rendezvous::incoming::state::announced) {
-            if (large_.kept == options_.large_messages || memory_wait_.linked()) return;
+            if (large_.kept == options_.large_messages || fetch_wait_.linked()) return;
             std::errc failed{};
-            i.block = allocate_or_wait(i.what.size(), failed);
+            i.block = allocate_or_wait(i.what.size(), memory_use::general, failed);
             if (failed != std::errc{}) return break_down(failed);
             if (i.block == nullptr) return;
             ++large_.kept;
             i.now = rendezvous::incoming::state::fetching;
+            got_on(large_.last_piece);
         }
         if (!post_pieces(slot)) return;
     }
@@ -324,7 +352,9 @@ bool rc_connection::post_pieces(std::uint32_t slot) noexcept {
 
 void rc_connection::piece_fetched(std::uint32_t slot) noexcept {
     rendezvous::incoming& i = large_.in[slot];
-    if (i.now != rendezvous::incoming::state::fetching || --i.under_way != 0 || i.at != i.what.count) return;
+    if (i.now != rendezvous::incoming::state::fetching) return;
+    got_on(large_.last_piece);
+    if (--i.under_way != 0 || i.at != i.what.count) return;
     i.now = rendezvous::incoming::state::to_tell;
     ++large_.to_tell;
     std::erase(large_.order, slot);

@@ -19,6 +19,8 @@ struct rc_options {
     unsigned inline_bytes = 128;  ///< messages this short go with their work request; the device may give less
     unsigned reads = 4;           ///< READs and atomics at a time, each way; the device may give less
     unsigned accept_backlog = 64; ///< listeners: connections that are being made, or wait for accept()
+    duration fetch_within = std::chrono::minutes{1}; ///< a connection ends (ETIMEDOUT) when nothing of what is announced, or of what this
+                        ///< end fetches, gets on for so long: the memory of either is not held for ever (0: it is)
     duration silence{}; ///< for how long at least the peer's device may leave what was sent unacknowledged (0: as rdma_cm has it), and
                         ///< nothing may come before it is asked whether it is there (0: usual_silence)
 };

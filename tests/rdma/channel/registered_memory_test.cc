@@ -137,6 +137,37 @@ BOOST_AUTO_TEST_CASE(what_is_mapped_stays_within_the_limit_and_what_is_kept_with
     BOOST_TEST(w.pool.statistics().most_mapped == 8 * mebibyte);
 }
 
+BOOST_AUTO_TEST_CASE(copies_take_no_more_than_half_of_the_limit_and_nothing_of_what_is_in_the_other_half) {
+    pool_world w({.limit = 8 * mebibyte});
+    const auto copies = rdma::memory_use::copies;
+    BOOST_TEST(w.pool.limit(copies) == 4 * mebibyte);
+    memory_block* const small = w.pool.allocate(100);
+    memory_block* const a = w.pool.allocate(100, copies);
+    memory_block* const b = w.pool.allocate(2 * mebibyte, copies);
+    BOOST_TEST(small->chunk != a->chunk);
+    BOOST_TEST(w.pool.statistics().for_copies == 4 * mebibyte);
+    BOOST_CHECK_THROW(w.pool.allocate(2 * mebibyte, copies), std::system_error);
+    memory_block* const whole = w.pool.allocate(2 * mebibyte); // is there still
+    BOOST_TEST(w.pool.statistics().mapped == 8 * mebibyte);
+    b->release();
+    memory_block* const again = w.pool.allocate(2 * mebibyte, copies);
+    BOOST_CHECK_THROW(w.pool.allocate(4 * mebibyte + 1, copies), std::system_error);
+    again->release();
+    a->release();
+    memory_block* const more = w.pool.allocate(4 * mebibyte); // what no copy uses is everybody's
+    BOOST_TEST(w.pool.statistics().for_copies == 0u);
+    BOOST_CHECK_THROW(w.pool.allocate(100, copies), std::system_error);
+    for (memory_block* each : {small, whole, more}) each->release();
+    memory_block* const last = w.pool.allocate(100, copies);
+    last->release();
+}
+
+BOOST_AUTO_TEST_CASE(a_pool_of_one_chunk_has_no_room_for_copies) {
+    pool_world w({.limit = 2 * mebibyte});
+    BOOST_TEST(w.pool.limit(rdma::memory_use::copies) == 0u);
+    BOOST_CHECK_THROW(w.pool.allocate(100, rdma::memory_use::copies), std::system_error);
+}
+
 BOOST_AUTO_TEST_CASE(who_waits_is_told_once_when_memory_comes_free) {
     pool_world w;
     counting_waiter waiter;

@@ -103,6 +103,12 @@ public:
         if (how_it_went != IBV_WC_SUCCESS) ++refused_;
         return how_it_went;
     }
+    /// Takes nothing any more, and tells nobody.
+    void vanish() {
+        ibv_qp_attr a{};
+        a.qp_state = IBV_QPS_RESET;
+        ::ibv_modify_qp(id_->qp, &a, IBV_QP_STATE);
+    }
     /// Without waiting: as much as the queue takes.
     void pour(unsigned count, std::uint32_t size, std::uint32_t immediate = data_header) {
         ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), size, region_->lkey};

@@ -2,6 +2,8 @@
 #include "tests/vm/guest/channel_world.hh"
 #include "tests/vm/guest/raw_peer.hh"
 
+#include <future>
+
 using namespace corewire;
 using namespace corewire::test;
 using namespace std::chrono_literals;
@@ -179,6 +181,7 @@ BOOST_AUTO_TEST_CASE(fetched_for_what_was_never_announced_ends_the_connection) {
 BOOST_AUTO_TEST_CASE(who_reads_again_what_it_has_fetched_loses_the_connection) {
     channel_world w;
     ibv_wc_status first = IBV_WC_GENERAL_ERR, again = IBV_WC_SUCCESS;
+    std::promise<void> withdrawn;
     raw_peer peer(w.listening.port(), raw_peer::good_hello(), [&](raw_peer& p) {
         const auto header = p.receive();
         if (!header || *header >> 28 != 4) return;
@@ -186,16 +189,112 @@ BOOST_AUTO_TEST_CASE(who_reads_again_what_it_has_fetched_loses_the_connection) {
         const std::uint32_t key = load_be32(p.received() + 12);
         first = p.read(address, key, 6000);
         p.send(0, raw_peer::fetched_header | (*header & 0x0fff'0000));
-        std::this_thread::sleep_for(20ms); // no answer tells it that the key is withdrawn
+        withdrawn.get_future().wait_for(raw_peer::patience); // it is not told
         again = p.read(address, key, 6000);
     });
     auto victim = w.run(w.listening.accept());
     peer.go();
     const auto memory = victim.allocate(6000);
     BOOST_TEST((w.run(failure_of(victim.send_in_place(memory.all()))) == std::errc{}));
+    withdrawn.set_value();
     w.until([&] { return peer.done(); });
     BOOST_TEST((first == IBV_WC_SUCCESS));
     BOOST_TEST((again == IBV_WC_REM_ACCESS_ERR));
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_fetches_nothing_loses_the_connection_in_time_and_our_copies_are_free) {
+    for (const bool copied : {true, false}) {
+        rdma::rc_options impatient;
+        impatient.fetch_within = 300ms;
+        channel_world w({}, impatient);
+        const auto& pool = w.in.adapter_for(address_of_rxe1).memory().statistics();
+        const std::uint64_t before = pool.used;
+        std::promise<void> over;
+        raw_peer peer(w.listening.port(), raw_peer::good_hello(), [&](raw_peer& p) {
+            p.receive();
+            over.get_future().wait_for(raw_peer::patience);
+        });
+        auto victim = w.run(w.listening.accept());
+        auto memory = victim.allocate(100'000);
+        const std::uint64_t used = pool.used;
+        peer.go();
+        if (copied) {
+            BOOST_TEST((w.run(failure_of(victim.send(memory.bytes()))) == std::errc{}));
+            BOOST_TEST(pool.used >= used + 100'000);
+            BOOST_TEST((w.run(failure_of(victim.receive())) == std::errc::timed_out));
+        } else {
+            BOOST_TEST((w.run(failure_of(victim.send_in_place(memory.all()))) == std::errc::timed_out));
+        }
+        BOOST_TEST(victim.statistics().overdue == 1u);
+        memory = {};
+        victim = {};
+        BOOST_TEST(pool.used == before);
+        over.set_value();
+        w.until([&] { return peer.done(); });
+        w.run([](channel_world& world) -> task<> { // the innocent notice nothing
+            co_await world.client.send(bytes_of(std::string(10'000, 'i')));
+            const auto m = co_await world.server.receive();
+            BOOST_REQUIRE(m.has_value());
+        }(w));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_never_answers_what_we_fetch_from_it_loses_the_connection_in_time) {
+    rdma::rc_options impatient;
+    impatient.fetch_within = 300ms;
+    impatient.large_messages = 1;
+    channel_world w({}, impatient);
+    std::promise<void> over;
+    std::atomic<bool> vanished{false};
+    raw_peer peer(w.listening.port(), raw_peer::good_hello(), [&](raw_peer& p) {
+        put_stretch(p, 0, address_of(p.memory()), p.key(), 8000);
+        p.send(20, raw_peer::announcement_header);
+        p.receive();
+        p.send(20, raw_peer::announcement_header); // not fetched before the first is let go
+        p.vanish();
+        vanished = true;
+        over.get_future().wait_for(raw_peer::patience);
+    });
+    auto victim = w.run(w.listening.accept());
+    peer.go();
+    const auto one = [](rdma::rc_channel& on) -> task<std::optional<rdma::message>> {
+        auto m = co_await on.receive();
+        co_return m;
+    };
+    auto kept = w.run(one(victim));
+    w.until([&] { return vanished.load() && victim.statistics().large_received == 2; });
+    kept.reset();
+    BOOST_TEST((w.run(failure_of(victim.receive())) == std::errc::timed_out));
+    BOOST_TEST(victim.statistics().overdue == 1u);
+    over.set_value();
+    w.until([&] { return peer.done(); });
+}
+
+BOOST_AUTO_TEST_CASE(without_memory_windows_too_the_key_of_a_connection_that_has_ended_opens_nothing) {
+    rdma::context_options no_windows;
+    no_windows.memory.windows = false;
+    channel_world w({}, {}, no_windows);
+    std::uint64_t address = 0;
+    std::uint32_t key = 0;
+    ibv_wc_status before = IBV_WC_GENERAL_ERR, after = IBV_WC_SUCCESS;
+    raw_peer first(w.listening.port(), raw_peer::good_hello(), [&](raw_peer& p) {
+        if (!p.receive()) return;
+        address = load_be64(p.received() + 4);
+        key = load_be32(p.received() + 12);
+        before = p.read(address, key, 6000);
+        p.send(10, 0); // garbage
+    });
+    auto victim = w.run(w.listening.accept());
+    first.go();
+    const auto memory = victim.allocate(6000);
+    BOOST_TEST((w.run(failure_of(victim.send_in_place(memory.all()))) == std::errc::protocol_error));
+    w.until([&] { return first.done(); });
+    raw_peer second(w.listening.port(), raw_peer::good_hello(), [&](raw_peer& p) { after = p.read(address, key, 6000); });
+    const auto other = w.run(w.listening.accept());
+    second.go();
+    w.until([&] { return second.done(); });
+    BOOST_TEST((before == IBV_WC_SUCCESS));
+    BOOST_TEST((after == IBV_WC_REM_ACCESS_ERR));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

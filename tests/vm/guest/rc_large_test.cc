@@ -15,8 +15,8 @@ std::string text_of_size(std::size_t size) {
     return out;
 }
 
-task<std::optional<rdma::message>> next_of(rdma::rc_channel& from) {
-    auto m = co_await from.receive();
+task<std::optional<rdma::message>> next_of(rdma::rc_channel& from, wait_limits limits = {}) {
+    auto m = co_await from.receive(limits);
     co_return m;
 }
 
@@ -284,6 +284,55 @@ BOOST_AUTO_TEST_CASE(both_ends_wait_for_memory_when_the_pool_is_at_its_limit) {
         BOOST_FAIL("there is a limit");
     } catch (const std::system_error& e) {
         BOOST_TEST(e.code().value() == ENOBUFS);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(two_ends_that_only_send_leave_each_other_memory_to_fetch_into) {
+    rdma::rc_options small;
+    small.receive_depth = small.send_depth = 16;
+    small.reads = 1; // rdma_rxe loses the ends of bursts
+    rdma::context_options bounded;
+    bounded.memory.limit = std::size_t{8} << 20; // four copies of these, if they were let, and nothing else
+    channel_world w(small, small, bounded);
+    const std::string text = text_of_size(1'100'000);
+    const auto send_all = [](rdma::rc_channel& to, std::string_view what) -> task<> {
+        for (int i = 0; i < 4; ++i) co_await to.send(bytes_of(what));
+    };
+    const auto receive_all = [](rdma::rc_channel& from, std::string_view what, int& whole) -> task<> {
+        for (int i = 0; i < 4; ++i) {
+            const auto m = co_await from.receive();
+            BOOST_REQUIRE(m.has_value());
+            whole += text_of(m->bytes()) == what;
+        }
+    };
+    int at_server = 0, at_client = 0;
+    std::vector<task<>> all;
+    all.push_back(send_all(w.client, text));
+    all.push_back(send_all(w.server, text));
+    all.push_back(receive_all(w.server, text, at_server));
+    all.push_back(receive_all(w.client, text, at_client));
+    w.run(when_all(std::move(all)));
+    BOOST_TEST(at_server == 4);
+    BOOST_TEST(at_client == 4);
+    BOOST_TEST(w.client.statistics().waits_for_memory > 0u);
+    BOOST_TEST((w.run(failure_of(w.client.send(bytes_of(text_of_size((4 << 20) + 1))))) == std::errc::no_buffer_space));
+}
+
+BOOST_AUTO_TEST_CASE(without_memory_windows_who_waits_for_a_slot_or_for_memory_goes_on_as_soon_as_it_comes_free) {
+    for (const unsigned slots : {1u, 4u}) {
+        rdma::context_options bounded;
+        bounded.memory.windows = false;
+        bounded.memory.limit = std::size_t{6} << 20; // room for one copy of these
+        channel_world w(few(slots), few(slots), bounded);
+        const std::string text = text_of_size(1'500'000);
+        for (int i = 0; i < 2; ++i) w.r.root_group().spawn(send_text(w.client, text));
+        for (int i = 0; i < 2; ++i) {
+            const auto m = w.run(next_of(w.server, w.within(5s)));
+            BOOST_REQUIRE(m.has_value());
+            BOOST_TEST((text_of(m->bytes()) == text));
+        }
+        BOOST_TEST((slots == 1 ? w.client.statistics().waits_for_slot : w.client.statistics().waits_for_memory) > 0u);
+        BOOST_TEST(w.client.statistics().keepalives == 0u);
     }
 }
 
