@@ -1,58 +1,16 @@
 // An end of a connection that rdma_cm makes, and what it stands on, for tests that speak another program's protocol by themselves.
-// And that other program, as a child.
 #pragma once
-
-#include <corewire/reactor/base/unique_fd.hh>
 
 #include "tests/vm/guest/rxe_pair.hh"
 
-#include <arpa/inet.h>
-#include <csignal>
 #include <memory>
 #include <optional>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
-#include <spawn.h>
-#include <string>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
 namespace corewire::test {
-
-/// Ended with its handle, if it has not ended by itself.
-class child_program {
-public:
-    explicit child_program(std::vector<std::string> words) {
-        std::vector<char*> pointers;
-        for (std::string& word : words) pointers.push_back(word.data());
-        pointers.push_back(nullptr);
-        BOOST_REQUIRE(::posix_spawnp(&id_, pointers[0], nullptr, nullptr, pointers.data(), environ) == 0);
-    }
-    child_program(const child_program&) = delete;
-    ~child_program() {
-        if (id_ == 0) return;
-        ::kill(id_, SIGKILL);
-        ::waitpid(id_, nullptr, 0);
-    }
-    /// Waits for its end.
-    int status() {
-        int ended = -1;
-        ::waitpid(std::exchange(id_, 0), &ended, 0);
-        return ended;
-    }
-
-private:
-    pid_t id_ = 0;
-};
-
-inline sockaddr_in name_of(ipv4 address, std::uint16_t port = 0) {
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_port = htons(port);
-    a.sin_addr.s_addr = htonl(address.value());
-    return a;
-}
 
 /// One of them on rxe0 (as a client) or on rxe1 (as a server).
 class cm_end {
@@ -111,23 +69,12 @@ public:
     }
 
     void receive(std::size_t offset, std::uint32_t size, std::uint64_t id = 0) {
-        ibv_sge at = piece(offset, size);
-        ibv_recv_wr wr{id, nullptr, &at, 1};
-        ibv_recv_wr* bad = nullptr;
-        BOOST_REQUIRE(on_->pair->post_receive(&wr, &bad) == 0);
+        BOOST_REQUIRE(post_receive(*on_->pair, piece(offset, size), id) == 0);
     }
     /// `patch(wr)` turns a signalled SEND into what is wanted.
     template <typename Patch>
     void post(std::size_t offset, std::uint32_t size, Patch patch) {
-        ibv_sge at = piece(offset, size);
-        ibv_send_wr wr{};
-        wr.sg_list = &at;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_SEND;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        patch(wr);
-        ibv_send_wr* bad = nullptr;
-        BOOST_REQUIRE(on_->pair->post_send(&wr, &bad) == 0);
+        BOOST_REQUIRE(post_send(*on_->pair, piece(offset, size), patch) == 0);
     }
     /// Waits for the next completion, which must be a good one.
     ibv_wc next() {

@@ -5,13 +5,12 @@
 //     (linux-rdma/perftest, perftest_communication.c)
 #include <corewire/reactor/base/bytes.hh>
 
-#include "tests/vm/guest/cm_end.hh"
+#include "tests/vm/guest/child_program.hh"
+#include "tests/vm/guest/loopback_tcp.hh"
 
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 using namespace corewire;
 using namespace corewire::test;
@@ -27,16 +26,10 @@ struct talk {
     bool first = true; ///< the client
 
     std::string exchange(const std::string& ours) const {
-        std::string theirs(ours.size(), '\0');
-        if (first) say(ours);
-        BOOST_REQUIRE(::recv(line.get(), theirs.data(), theirs.size(), MSG_WAITALL) == static_cast<ssize_t>(theirs.size()));
-        if (!first) say(ours);
+        if (first) say(line, ours);
+        const std::string theirs = hear(line, ours.size());
+        if (!first) say(line, ours);
         return theirs;
-    }
-
-private:
-    void say(const std::string& what) const {
-        BOOST_REQUIRE(::send(line.get(), what.data(), what.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(what.size()));
     }
 };
 
@@ -113,27 +106,17 @@ BOOST_AUTO_TEST_SUITE(perftest_interop)
 
 BOOST_AUTO_TEST_CASE(we_measure_with_a_server_of_ib_send_lat) {
     child_program they(words(18711));
-    const sockaddr_in there = name_of(ipv4(127, 0, 0, 1), 18711);
-    talk with;
-    for (int tries = 0;; ++tries) {
-        with.line = unique_fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        if (::connect(with.line.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0) break;
-        BOOST_REQUIRE_MESSAGE(tries < 200, "the program does not listen");
-        ::usleep(50'000);
-    }
+    const talk with{connection_to(18711)};
     play(with);
     BOOST_TEST(they.status() == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_of_ib_send_lat_measures_with_us) {
-    const unique_fd door(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const sockaddr_in here = name_of(ipv4(127, 0, 0, 1), 18712);
-    BOOST_REQUIRE(::bind(door.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0);
-    BOOST_REQUIRE(::listen(door.get(), 1) == 0);
+    const unique_fd door = door_at(18712);
     auto line = words(18712);
     line.emplace_back("127.0.0.1");
     child_program they(line);
-    talk with{unique_fd(::accept(door.get(), nullptr, nullptr)), false};
+    const talk with{who_comes_in(door), false};
     play(with);
     BOOST_TEST(they.status() == 0);
 }

@@ -3,18 +3,12 @@
 //
 //     "LID:QPN:PSN:GID" of the client -> that of the server -> "done" -> ping, pong, ping ... (rdma-core, libibverbs/examples)
 #include <corewire/rdma/verbs/address_handle.hh>
-#include <corewire/reactor/base/unique_fd.hh>
 
-#include "tests/vm/guest/rxe_pair.hh"
+#include "tests/vm/guest/child_program.hh"
+#include "tests/vm/guest/loopback_tcp.hh"
 
-#include <arpa/inet.h>
 #include <cstdio>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 using namespace corewire;
 using namespace corewire::test;
@@ -49,59 +43,12 @@ where from_text(const std::string& text) {
     return w;
 }
 
-void say(int to, const std::string& what) { BOOST_REQUIRE(::send(to, what.data(), what.size(), MSG_NOSIGNAL) == ssize_t(what.size())); }
-
-std::string hear(int from, std::size_t count) {
-    std::string text(count, '\0');
-    BOOST_REQUIRE(::recv(from, text.data(), count, MSG_WAITALL) == ssize_t(count));
-    return text;
-}
-
-sockaddr_in at_port(std::uint16_t port) {
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_port = htons(port);
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return a;
-}
-
-/// One of the examples, on rxe1; with `server` it connects to us.
-class example {
-public:
-    example(const std::string& program, std::uint16_t port, bool connects) {
-        std::vector<std::string> words{program, "-d", "rxe1", "-g", "1", "-n", std::to_string(rounds), "-s", std::to_string(size),
-                                       "-p", std::to_string(port)};
-        if (connects) words.emplace_back("127.0.0.1");
-        std::vector<char*> pointers;
-        for (std::string& word : words) pointers.push_back(word.data());
-        pointers.push_back(nullptr);
-        BOOST_REQUIRE(::posix_spawnp(&id_, program.c_str(), nullptr, nullptr, pointers.data(), environ) == 0);
-    }
-    example(const example&) = delete;
-    ~example() {
-        if (id_ == 0) return;
-        ::kill(id_, SIGKILL);
-        ::waitpid(id_, nullptr, 0);
-    }
-    int status() {
-        int ended = -1;
-        ::waitpid(std::exchange(id_, 0), &ended, 0);
-        return ended;
-    }
-
-private:
-    pid_t id_ = 0;
-};
-
-unique_fd connection_to(std::uint16_t port) {
-    const sockaddr_in there = at_port(port);
-    for (int tries = 0; tries < 100; ++tries) {
-        unique_fd s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        if (::connect(s.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0) return s;
-        ::usleep(100'000);
-    }
-    BOOST_FAIL("the example does not listen");
-    return {};
+/// One of the examples, on rxe1; with `connects` it connects to us.
+child_program example(const std::string& program, std::uint16_t port, bool connects) {
+    std::vector<std::string> words{program, "-d", "rxe1", "-g", "1", "-n", std::to_string(rounds), "-s", std::to_string(size),
+                                   "-p", std::to_string(port)};
+    if (connects) words.emplace_back("127.0.0.1");
+    return child_program(std::move(words));
 }
 
 /// Our end, which knows how to get to theirs once it has heard where that is.
@@ -151,28 +98,25 @@ struct our_end {
 
 void we_are_the_client(const char* program, verbs::transport kind, std::uint16_t port) {
     our_end us(kind);
-    example they(program, port, false);
+    child_program they = example(program, port, false);
     const unique_fd line = connection_to(port);
-    say(line.get(), to_text(us.ours()));
-    us.reach(from_text(hear(line.get(), to_text({}).size())));
+    say(line, to_text(us.ours()));
+    us.reach(from_text(hear(line, to_text({}).size())));
     us.listen_for_one();
-    say(line.get(), std::string("done", 5));
+    say(line, std::string("done", 5));
     us.play(true);
     BOOST_TEST(they.status() == 0);
 }
 
 void we_are_the_server(const char* program, verbs::transport kind, std::uint16_t port) {
     our_end us(kind);
-    const unique_fd door(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const sockaddr_in here = at_port(port);
-    BOOST_REQUIRE(::bind(door.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0);
-    BOOST_REQUIRE(::listen(door.get(), 1) == 0);
-    example they(program, port, true);
-    const unique_fd line(::accept(door.get(), nullptr, nullptr));
-    us.reach(from_text(hear(line.get(), to_text({}).size())));
+    const unique_fd door = door_at(port);
+    child_program they = example(program, port, true);
+    const unique_fd line = who_comes_in(door);
+    us.reach(from_text(hear(line, to_text({}).size())));
     us.listen_for_one();
-    say(line.get(), to_text(us.ours()));
-    BOOST_TEST(hear(line.get(), 5) == std::string("done", 5));
+    say(line, to_text(us.ours()));
+    BOOST_TEST(hear(line, 5) == std::string("done", 5));
     us.play(false);
     BOOST_TEST(they.status() == 0);
 }

@@ -50,6 +50,24 @@ rdma::memory_pool& pool_of(channel_world& w, bool of_client) {
     return w.in.adapter_for(of_client ? address_of_rxe0 : address_of_rxe1).memory();
 }
 
+/// The server keeps the one large message that it may keep; behind it the client has announced another, which waits to be fetched.
+struct behind_a_kept_one : channel_world {
+    behind_a_kept_one() : channel_world(few(1), few(1)) {
+        run(send_text(client, text_of_size(10'000)));
+        kept = run(next_of(server));
+        memory = holding(client, text_of_size(20'000));
+        r.root_group().spawn(send_in_place(client, memory.all(), how));
+        until([&] { return server.statistics().messages_received == 2; });
+    }
+    void expect_end(std::errc why) {
+        until([&] { return how != std::errc::operation_in_progress; });
+        BOOST_TEST((how == why));
+    }
+    std::optional<rdma::message> kept;
+    rdma::registered_buffer memory;
+    std::errc how{};
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(rc_large)
@@ -180,18 +198,10 @@ BOOST_AUTO_TEST_CASE(close_waits_until_what_was_announced_has_been_fetched) {
     w.run(w.server.close());
 }
 
-BOOST_AUTO_TEST_CASE(a_receiver_that_says_goodbye_ends_what_it_has_not_fetched) {
-    channel_world w(few(1), few(1));
-    w.run(send_text(w.client, text_of_size(10'000)));
-    auto kept = w.run(next_of(w.server));
-    const auto memory = holding(w.client, text_of_size(20'000));
-    std::errc how{};
-    w.r.root_group().spawn(send_in_place(w.client, memory.all(), how));
-    w.until([&] { return w.server.statistics().messages_received == 2; });
-    w.run(w.server.close());
-    w.until([&] { return how != std::errc::operation_in_progress; });
-    BOOST_TEST((how == std::errc::broken_pipe));
-    w.run(w.client.close());
+BOOST_FIXTURE_TEST_CASE(a_receiver_that_says_goodbye_ends_what_it_has_not_fetched, behind_a_kept_one) {
+    run(server.close());
+    expect_end(std::errc::broken_pipe);
+    run(client.close());
 }
 
 BOOST_AUTO_TEST_CASE(a_sender_that_goes_before_or_while_its_message_is_fetched_leaves_nothing_behind) {
@@ -216,33 +226,17 @@ BOOST_AUTO_TEST_CASE(a_sender_that_goes_before_or_while_its_message_is_fetched_l
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_receiver_that_goes_ends_the_send_that_it_has_not_fetched) {
-    channel_world w(few(1), few(1));
-    w.run(send_text(w.client, text_of_size(10'000)));
-    auto kept = w.run(next_of(w.server));
-    auto memory = holding(w.client, text_of_size(20'000));
-    std::errc how{};
-    w.r.root_group().spawn(send_in_place(w.client, memory.all(), how));
-    w.until([&] { return w.server.statistics().messages_received == 2; });
-    w.server.abort();
-    w.until([&] { return how != std::errc::operation_in_progress; });
-    BOOST_TEST((how == std::errc::connection_reset));
+BOOST_FIXTURE_TEST_CASE(a_receiver_that_goes_ends_the_send_that_it_has_not_fetched, behind_a_kept_one) {
+    server.abort();
+    expect_end(std::errc::connection_reset);
     memory = {};
-    w.client = {};
-    BOOST_TEST(pool_of(w, true).statistics().used == 0u);
+    client = {};
+    BOOST_TEST(pool_of(*this, true).statistics().used == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_channel_that_is_destroyed_ends_its_own_large_sends) {
-    channel_world w(few(1), few(1));
-    w.run(send_text(w.client, text_of_size(10'000)));
-    auto kept = w.run(next_of(w.server));
-    const auto memory = holding(w.client, text_of_size(20'000));
-    std::errc how{};
-    w.r.root_group().spawn(send_in_place(w.client, memory.all(), how));
-    w.until([&] { return w.server.statistics().messages_received == 2; });
-    w.client = {};
-    w.until([&] { return how != std::errc::operation_in_progress; });
-    BOOST_TEST((how == std::errc::operation_canceled));
+BOOST_FIXTURE_TEST_CASE(a_channel_that_is_destroyed_ends_its_own_large_sends, behind_a_kept_one) {
+    client = {};
+    expect_end(std::errc::operation_canceled);
 }
 
 BOOST_AUTO_TEST_CASE(large_messages_that_nobody_has_received_go_with_their_channel) {

@@ -7,6 +7,7 @@
 #include <corewire/rdma/verbs/address_handle.hh>
 #include <corewire/reactor/base/bytes.hh>
 
+#include "tests/vm/guest/child_program.hh"
 #include "tests/vm/guest/cm_end.hh"
 
 using namespace corewire;

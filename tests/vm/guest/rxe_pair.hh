@@ -9,9 +9,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <arpa/inet.h>
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <netinet/in.h>
 #include <sched.h>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,34 @@ namespace corewire::test {
 
 constexpr ipv4 address_of_rxe0{192, 0, 2, 1};
 constexpr ipv4 address_of_rxe1{192, 0, 2, 2};
+
+/// As the system calls want it.
+inline sockaddr_in name_of(ipv4 address, std::uint16_t port = 0) {
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_port = htons(port);
+    a.sin_addr.s_addr = htonl(address.value());
+    return a;
+}
+
+inline int post_receive(verbs::queue_pair& to, ibv_sge at, std::uint64_t id = 0) {
+    ibv_recv_wr wr{id, nullptr, &at, 1};
+    ibv_recv_wr* bad = nullptr;
+    return to.post_receive(&wr, &bad);
+}
+
+/// `patch(wr)` turns a signalled SEND into what is wanted.
+template <typename Patch>
+int post_send(verbs::queue_pair& to, ibv_sge at, Patch patch) {
+    ibv_send_wr wr{};
+    wr.sg_list = &at;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    patch(wr);
+    ibv_send_wr* bad = nullptr;
+    return to.post_send(&wr, &bad);
+}
 
 /// One device and what stands on it.
 struct rxe_end {
@@ -32,24 +62,11 @@ struct rxe_end {
     ibv_sge piece(std::size_t offset, std::uint32_t size) {
         return {reinterpret_cast<std::uintptr_t>(memory.data() + offset), size, region.local_key()};
     }
-    int receive(std::size_t offset, std::uint32_t size, std::uint64_t id = 0) {
-        ibv_sge at = piece(offset, size);
-        ibv_recv_wr wr{id, nullptr, &at, 1};
-        ibv_recv_wr* bad = nullptr;
-        return pair.post_receive(&wr, &bad);
-    }
+    int receive(std::size_t offset, std::uint32_t size, std::uint64_t id = 0) { return post_receive(pair, piece(offset, size), id); }
     /// `patch(wr)` turns a signalled SEND into what is wanted.
     template <typename Patch>
     int send(std::size_t offset, std::uint32_t size, Patch patch) {
-        ibv_sge at = piece(offset, size);
-        ibv_send_wr wr{};
-        wr.sg_list = &at;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_SEND;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        patch(wr);
-        ibv_send_wr* bad = nullptr;
-        return pair.post_send(&wr, &bad);
+        return post_send(pair, piece(offset, size), patch);
     }
     int send(std::size_t offset, std::uint32_t size) {
         return send(offset, size, [](ibv_send_wr&) {});
