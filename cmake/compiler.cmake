@@ -41,6 +41,11 @@ if(COREWIRE_SANITIZE)
     add_link_options(-fsanitize=${COREWIRE_SANITIZE})
 endif()
 
+# For libFuzzer: where the code goes is counted. The checks of each pointer are AddressSanitizer's.
+if(COREWIRE_FUZZ)
+    add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize=null,alignment,vptr,object-size)
+endif()
+
 # What sets a program up runs once: under sanitizers it is not worth an optimiser's time.
 set(COREWIRE_SETUP_OPTIMISATION "")
 if(COREWIRE_SANITIZE)

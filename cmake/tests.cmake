@@ -145,3 +145,19 @@ foreach(folder IN LISTS folders)
         endif()
     endforeach()
 endforeach()
+
+# What tests/fuzz plays of its corpora, libFuzzer goes on from: each target for 20 seconds, in the release build alone (the fuzzer is a
+# build of its own, build/fuzz). Without clang 19 they say SKIPPED. A new target begins with a corpus of one input.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT COREWIRE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(fuzz "${CMAKE_SOURCE_DIR}/tools/fuzz")
+    add_test(NAME "${COREWIRE_TEST_PREFIX}fuzz/libfuzzer/build" COMMAND "${COREWIRE_RUN_TEST}" "${fuzz}" --build)
+    set_tests_properties("${COREWIRE_TEST_PREFIX}fuzz/libfuzzer/build" PROPERTIES FIXTURES_SETUP fuzzer PROCESSORS 2 TIMEOUT 1800
+                         SKIP_RETURN_CODE 77 LABELS fuzz)
+    file(GLOB kept RELATIVE "${CMAKE_SOURCE_DIR}/tests/fuzz/corpus" CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/*.hex")
+    foreach(file IN LISTS kept)
+        string(REGEX REPLACE "\\.hex$" "" target "${file}")
+        set(test "${COREWIRE_TEST_PREFIX}fuzz/libfuzzer/${target}")
+        add_test(NAME "${test}" COMMAND "${COREWIRE_RUN_TEST}" "${fuzz}" --built --seconds 20 --jobs 1 "${target}")
+        set_tests_properties("${test}" PROPERTIES FIXTURES_REQUIRED fuzzer TIMEOUT 180 SKIP_RETURN_CODE 77 LABELS fuzz)
+    endforeach()
+endif()

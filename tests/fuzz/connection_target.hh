@@ -10,7 +10,8 @@
 #include <corewire/net/tcp/fast_path.hh>
 #include <corewire/net/tcp/tcb.hh>
 
-#include <algorithm>
+#include "decisions.hh"
+
 #include <chrono>
 #include <optional>
 
@@ -19,28 +20,7 @@ namespace connection_fuzz {
 using namespace corewire;
 using namespace std::chrono_literals;
 
-/// What decides; zeros when it is used up.
-class decisions {
-public:
-    explicit decisions(byte_span bytes) noexcept : left_(bytes) {}
-    bool done() const noexcept { return left_.empty(); }
-    std::uint8_t byte() noexcept {
-        if (left_.empty()) return 0;
-        const auto b = std::to_integer<std::uint8_t>(left_.front());
-        left_ = left_.subspan(1);
-        return b;
-    }
-    std::uint16_t word() noexcept { return static_cast<std::uint16_t>(byte() << 8 | byte()); }
-    std::uint32_t number() noexcept { return static_cast<std::uint32_t>(word()) << 16 | word(); }
-    byte_span bytes(std::size_t n) noexcept {
-        const byte_span out = left_.first(std::min(n, left_.size()));
-        left_ = left_.subspan(out.size());
-        return out;
-    }
-
-private:
-    byte_span left_;
-};
+using fuzz::decisions;
 
 /// The byte of either stream at a sequence number.
 inline std::byte stream_byte(tcp::seq_number at) noexcept { return static_cast<std::byte>((at.value * 2654435761u) >> 19 ^ at.value); }

@@ -6,9 +6,13 @@
 #include "dhcp6_target.hh"
 #include "dhcp_target.hh"
 #include "dns_target.hh"
+#include "file_targets.hh"
 #include "http_target.hh"
 #include "netlink_targets.hh"
 #include "placement_targets.hh"
+#include "port_targets.hh"
+#include "rdma_targets.hh"
+#include "stack_target.hh"
 #include "wire_targets.hh"
 
 #include <string_view>
@@ -36,6 +40,13 @@ inline std::vector<target> all_targets() {
     all.push_back({"http", [](byte_span bytes) { http_fuzz::head(as_text(bytes)); }});
     all.push_back({"netlink", [](byte_span bytes) { netlink_fuzz::messages(bytes); }});
     all.push_back({"placement", [](byte_span bytes) { placement_fuzz::file(as_text(bytes)); }});
+    all.push_back({"super_frame", [](byte_span bytes) { port_fuzz::cut(bytes); }});
+    all.push_back({"packet_text", [](byte_span bytes) { port_fuzz::text(bytes); }});
+    all.push_back({"rdma_channel", [](byte_span bytes) { rdma_fuzz::channel(bytes); }});
+    all.push_back({"rdma_link", [](byte_span bytes) { rdma_fuzz::link(bytes); }});
+    all.push_back({"metrics_page", [](byte_span bytes) { file_fuzz::metrics_page(bytes); }});
+    all.push_back({"words", [](byte_span bytes) { file_fuzz::words(as_text(bytes)); }});
+    all.push_back({"stack", [](byte_span bytes) { stack_fuzz::frames(bytes); }});
     return all;
 }
 

@@ -33,7 +33,8 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
     if (size == 0 && !fin) return {hold::window, false, 0};
     if (size < limit && !fin) {
         if (size == available) {
-            if (s.corked || (!no_delay && s.small_end > s.una)) return {hold::nagle, false, 0};
+            // Where a FIN is to follow nothing more can be gathered. It finds no room itself when these bytes fill the window.
+            if ((s.corked || (!no_delay && s.small_end > s.una)) && !s.fin_queued) return {hold::nagle, false, 0};
         } else if (size < s.max_window / 2) {
             return {hold::window, false, 0};
         }

@@ -64,6 +64,25 @@ BOOST_AUTO_TEST_CASE(fin_and_its_ack_in_one_segment_lead_straight_to_time_wait) 
     s.expect_state(tcp_state::time_wait);
 }
 
+BOOST_AUTO_TEST_CASE(the_last_data_is_not_held_back_where_it_fills_the_window_and_the_fin_finds_no_room) {
+    for (const bool corked : {true, false}) { // found by the fuzzer: it waited for a FIN that waited for the window
+        tcp_script s;
+        s.connect();
+        s.receive("A 1:1 ack 1 win 150");
+        if (corked) s.block().set_cork(true);
+        else s.write(50), s.expect("PA 1:51");
+        s.write(corked ? 150 : 100);
+        s.expect_nothing();
+        s.shutdown();
+        s.expect(corked ? "PA 1:151" : "PA 51:151");
+        s.expect_nothing();
+        s.receive("A 1:1 ack 151 win 0");
+        s.expect_nothing();
+        s.receive("A 1:1 ack 151 win 150");
+        s.expect("FA 151:151 ack 1");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_fin_goes_with_the_last_data) {
     tcp_script s;
     s.connect();
