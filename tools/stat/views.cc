@@ -20,30 +20,46 @@ std::uint64_t total(const page_report& report, std::string_view name) {
     return all;
 }
 
-/// Sums by the value of one label, over all shards.
-std::map<std::string, std::uint64_t> by_labels(const page_report& report, std::string_view name,
-                                               std::initializer_list<const char*> labels) {
-    std::map<std::string, std::uint64_t> out;
-    for (const section_report& section : report.sections)
-        for (const series_report& s : section.series) {
-            if (s.name != name) continue;
-            std::string key;
-            for (const std::string label : labels) {
-                const std::size_t at = s.labels.find(label + "=\"");
-                if (at == s.labels.npos) continue;
-                const std::size_t from = at + label.size() + 2;
-                key += (key.empty() ? "" : "/") + s.labels.substr(from, s.labels.find('"', from) - from);
-            }
-            out[key] += s.values[0];
+using label_sums = std::map<std::string, std::uint64_t>;
+
+/// Sums by the values of these labels, on one shard.
+label_sums by_labels(const section_report& section, std::string_view name, std::initializer_list<const char*> labels) {
+    label_sums out;
+    for (const series_report& s : section.series) {
+        if (s.name != name) continue;
+        std::string key;
+        for (const std::string label : labels) {
+            const std::size_t at = s.labels.find(label + "=\"");
+            if (at == s.labels.npos) continue;
+            const std::size_t from = at + label.size() + 2;
+            key += (key.empty() ? "" : "/") + s.labels.substr(from, s.labels.find('"', from) - from);
         }
+        out[key] += s.values[0];
+    }
     return out;
 }
 
-std::string listed(const std::map<std::string, std::uint64_t>& all) {
+std::string listed(const label_sums& all) {
     std::string text;
     for (const auto& [key, value] : all)
         if (value != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, value);
     return text.empty() ? "none" : text;
+}
+
+/// All shards together, and each that has any.
+std::string by_shard(const char* what, const page_report& report, std::string_view name, std::initializer_list<const char*> labels) {
+    label_sums all;
+    std::string shards;
+    for (std::size_t shard = 0; shard < report.sections.size(); ++shard) {
+        bool any = false;
+        const label_sums its = by_labels(report.sections[shard], name, labels);
+        for (const auto& [key, value] : its) {
+            all[key] += value;
+            any |= value != 0;
+        }
+        if (any && report.sections.size() > 1) shards += fmt::format("    shard {:<5} {}\n", shard, listed(its));
+    }
+    return fmt::format("  {:<12} {}\n", what, listed(all)) + shards;
 }
 
 std::string age(std::uint64_t since) {
@@ -112,6 +128,15 @@ std::string connection_lines(const page_report& report, std::size_t most) {
     return text + (lines.size() < all ? fmt::format("  ... {} of {} connections shown\n", lines.size(), all) : "");
 }
 
+/// As Prometheus has it: seconds and ratios.
+nlohmann::json in_unit(std::uint64_t value, metric_unit unit) {
+    switch (unit) {
+    case metric_unit::nanoseconds: return static_cast<double>(value) * 1e-9;
+    case metric_unit::parts_per_million: return static_cast<double>(value) * 1e-6;
+    default: return value;
+    }
+}
+
 } // namespace
 
 std::uint64_t sum(const section_report& section, std::string_view name) {
@@ -152,10 +177,10 @@ std::string process_text(const page_report& now, const page_report* before, std:
                             rate(s, old, names.packets_in), rate(s, old, names.packets_out), rate(s, old, names.bytes_in),
                             rate(s, old, names.bytes_out), names.retransmitted(s), s.published == 0 ? "never" : age(s.published));
     }
-    if (now.network == "kernel")
-        text += fmt::format("\n  failed:      {}\n", listed(by_labels(now, "corewire_kernel_connections_failed_total", {"why"})));
-    else text += fmt::format("\n  dropped:     {}\n", listed(by_labels(now, "corewire_packets_dropped_total", {"layer", "reason"})));
-    text += fmt::format("  connections: {}\n", listed(by_labels(now, "corewire_tcp_connections", {"state"})));
+    text += "\n";
+    text += now.network == "kernel" ? by_shard("failed:", now, "corewire_kernel_connections_failed_total", {"why"})
+                                    : by_shard("dropped:", now, "corewire_packets_dropped_total", {"layer", "reason"});
+    text += by_shard("connections:", now, "corewire_tcp_connections", {"state"});
     return text + connection_lines(now, max_connections);
 }
 
@@ -172,15 +197,16 @@ nlohmann::json process_json(const page_report& report) {
                              {"series", nlohmann::json::array()},
                              {"connections", nlohmann::json::array()}};
         for (const series_report& s : section.series) {
-            const double scale = s.unit == metric_unit::nanoseconds ? 1e-9 : s.unit == metric_unit::parts_per_million ? 1e-6 : 0;
             nlohmann::json one{{"name", s.name}, {"labels", s.labels}, {"kind", std::string(name_of(s.kind))}};
             if (s.kind == metric_kind::histogram) {
+                const std::size_t buckets = (s.values.size() - 2) / 2;
+                one["buckets"] = nlohmann::json::array();
+                for (std::size_t i = 0; i < buckets; ++i)
+                    one["buckets"].push_back({{"le", in_unit(s.values[i], s.unit)}, {"count", s.values[buckets + i]}});
                 one["count"] = s.values[s.values.size() - 2];
-                one["sum"] = s.values.back();
-            } else if (scale == 0) {
-                one["value"] = s.values[0];
+                one["sum"] = in_unit(s.values.back(), s.unit);
             } else {
-                one["value"] = static_cast<double>(s.values[0]) * scale;
+                one["value"] = in_unit(s.values[0], s.unit);
             }
             shard["series"].push_back(std::move(one));
         }

@@ -166,6 +166,13 @@ task<> keeps_its_levels(fs::path file, fs::path log) {
     if (levels.generation() != before) throw std::runtime_error("the levels have changed");
 }
 
+/// Keeps its core until the log says so; ten seconds at most.
+task<> holds_its_core(fs::path log) {
+    const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+    while (text_of(log).find("stall: ") == std::string::npos && std::chrono::steady_clock::now() < enough) {}
+    co_return;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(visible_app)
@@ -212,6 +219,15 @@ BOOST_AUTO_TEST_CASE(a_shard_that_hangs_is_shown_as_it_was_and_counted) {
                                "corewire_log_records_total{shard=\"1\"}", "corewire_log_lines_total{shard=\"0\"}"})
         BOOST_TEST(!line_of(alive, series).empty(), series << " is missing");
     BOOST_TEST(line_of(third, "corewire_blocking_calls_total{shard=\"0\"}") == "corewire_blocking_calls_total{shard=\"0\"} 3");
+}
+
+BOOST_AUTO_TEST_CASE(a_task_that_holds_its_core_for_too_long_is_told_in_the_log) {
+    const folder_of_pages folder;
+    const fs::path log = folder.path / "log";
+    const auto body = [log] { return holds_its_core(log); };
+    BOOST_TEST(run_in_child({}, {"--net=kernel", "--cores=1", "--log-file", log.string()}, body) == 0); // 25 ms, unless said otherwise
+    const std::string said = text_of(log);
+    BOOST_TEST(said.find("warning - stall: shard 0: a task of group 'main' ") != said.npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(the_levels_of_its_log_are_read_again_at_SIGUSR1) {
