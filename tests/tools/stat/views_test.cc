@@ -11,7 +11,7 @@ using namespace corewire;
 namespace {
 
 series_report series(std::string name, std::uint64_t value, std::string labels = {}, metric_unit unit = metric_unit::count) {
-    return {.name = std::move(name), .help = {}, .labels = std::move(labels), .kind = metric_kind::counter, .unit = unit, .values = {value}};
+    return {.name = std::move(name), .labels = std::move(labels), .unit = unit, .values = {value}};
 }
 
 connection_row::fields connection(std::uint16_t port) {
