@@ -1,13 +1,18 @@
-// Our queue pairs against perftest's ib_send_lat, as client and as server. Over TCP each end says in turn, the client first:
+// Our queue pairs against perftest's ib_send_lat and ib_write_bw, as client and as server. Over TCP each end says in turn, the client
+// first:
 //
 //     version (16 bytes) -> size of a page, of a cache line (4 each) -> MTU (2) -> where it is (108: LID, READs, pair, sequence number,
-//     key, address, GID, SRQ), three times -> again when its queue pair is ready -> messages to and fro -> again: done
+//     key, address, GID, SRQ), three times (ib_write_bw: twice) -> again when its queue pair is ready -> messages to and fro, or
+//     the client's writes -> again: done; of ib_write_bw then what was measured (5 numbers of 8 bytes), and again: good-bye
 //     (linux-rdma/perftest, perftest_communication.c)
 #include <corewire/reactor/base/bytes.hh>
 
 #include "tests/vm/guest/child_program.hh"
 #include "tests/vm/guest/loopback_tcp.hh"
 
+#include <algorithm>
+#include <bit>
+#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -39,8 +44,10 @@ std::string number(std::uint32_t value) {
     return out;
 }
 
+/// What is told of an end: how to reach it, and the memory that may be written.
 std::string place_of(const rxe_end& end) {
-    std::string out = fmt::format("{:04x}:{:04x}:{:06x}:{:06x}:{:08x}:{:016x}:", 0, 1, end.pair.number(), our_sequence, 0, 0);
+    std::string out = fmt::format("{:04x}:{:04x}:{:06x}:{:06x}:{:08x}:{:016x}:", 0, 1, end.pair.number(), our_sequence,
+                                  end.region.remote_key(), reinterpret_cast<std::uintptr_t>(end.memory.data()));
     for (const std::uint8_t byte : end.address.gid.raw) out += fmt::format("{:02x}:", byte);
     out += fmt::format("{:08x}:", 0);
     out.push_back('\0');
@@ -48,21 +55,27 @@ std::string place_of(const rxe_end& end) {
     return out;
 }
 
-verbs::remote_end place_from(const std::string& text) {
-    unsigned lid = 0, reads = 0, pair = 0, sequence = 0;
-    BOOST_REQUIRE(std::sscanf(text.c_str(), "%x:%x:%x:%x:", &lid, &reads, &pair, &sequence) == 4);
-    verbs::remote_end there{.queue_pair = pair, .first_sequence = sequence};
+struct place {
+    verbs::remote_end end;
+    std::uint32_t key = 0;
+    std::uint64_t address = 0;
+};
+
+place place_from(const std::string& text) {
+    unsigned lid = 0, reads = 0;
+    place there;
+    BOOST_REQUIRE(std::sscanf(text.c_str(), "%x:%x:%x:%x:%x:%" SCNx64 ":", &lid, &reads, &there.end.queue_pair, &there.end.first_sequence,
+                              &there.key, &there.address) == 6);
     for (std::size_t i = 0; i < 16; ++i) {
         unsigned byte = 0;
         BOOST_REQUIRE(std::sscanf(text.c_str() + 50 + 3 * i, "%2x", &byte) == 1);
-        there.gid.raw[i] = static_cast<std::uint8_t>(byte);
+        there.end.gid.raw[i] = static_cast<std::uint8_t>(byte);
     }
     return there;
 }
 
-/// Each end sends `rounds` messages, the client first, and the other one upon each.
-void play(const talk& with) {
-    rxe_end end("rxe0", address_of_rxe0);
+/// Until both queue pairs are ready. `places`: how often they say where they are before.
+place meet(const talk& with, rxe_end& end, unsigned places) {
     std::string version = "6.06";
     version.resize(16);
     BOOST_TEST(std::atof(with.exchange(version).c_str()) >= 5.70); // older ones said other things
@@ -71,15 +84,22 @@ void play(const talk& with) {
     const std::string mtu = with.exchange(std::string("3\0", 2)); // 1,024 bytes
     BOOST_TEST(mtu[0] == '3');
     const std::string ours = place_of(end);
-    with.exchange(ours); // twice before the one that counts
-    with.exchange(ours);
-    const verbs::remote_end there = place_from(with.exchange(ours));
+    for (unsigned i = 1; i < places; ++i) with.exchange(ours);
+    const place there = place_from(with.exchange(ours));
     verbs::connection_parameters p;
     p.gid_index = static_cast<std::uint8_t>(end.address.index);
     p.first_sequence = our_sequence;
-    end.pair.activate(there, p);
+    p.remote_access = IBV_ACCESS_REMOTE_WRITE;
+    end.pair.activate(there.end, p);
     for (int i = 0; i < 8; ++i) BOOST_REQUIRE(end.receive(4096, size) == 0);
     with.exchange(ours);
+    return there;
+}
+
+/// Each end sends `rounds` messages, the client first, and the other one upon each.
+void play_latency(const talk& with) {
+    rxe_end end("rxe0", address_of_rxe0);
+    meet(with, end, 3);
     if (with.first) BOOST_REQUIRE(end.send(0, size) == 0);
     for (unsigned sent = 0, received = 0; sent < rounds || received < rounds;) {
         const ibv_wc done = end.next();
@@ -92,33 +112,93 @@ void play(const talk& with) {
         BOOST_REQUIRE(end.receive(4096, size) == 0);
         if (++received < rounds || !with.first) BOOST_REQUIRE(end.send(0, size) == 0);
     }
-    with.exchange(ours);
+    with.exchange(place_of(end));
 }
 
-std::vector<std::string> words(std::uint16_t port) {
-    return {"ib_send_lat", "-F", "-d", "rxe1", "-x", "1", "-m", "1024", "-n", std::to_string(rounds), "-s", std::to_string(size), "-p",
-            std::to_string(port)};
+/// What both say of a run when it is over: bytes, writes, then peak and mean bandwidth and rate (of doubles, big-endian).
+void exchange_reports(const talk& with, std::uint32_t bytes) {
+    const auto field = [](std::uint64_t value) {
+        std::string out(8, '\0');
+        store_be64(reinterpret_cast<std::byte*>(out.data()), value);
+        return out;
+    };
+    const auto heard = [&](std::uint64_t value) {
+        const std::string theirs = with.exchange(field(value));
+        return load_be64(reinterpret_cast<const std::byte*>(theirs.data()));
+    };
+    const std::uint64_t their_bytes = heard(bytes), their_writes = heard(rounds);
+    if (!with.first) { // the client's say what it did; a server has nothing to report
+        BOOST_TEST(their_bytes == bytes);
+        BOOST_TEST(their_writes == rounds);
+    }
+    for (int i = 0; i < 3; ++i) heard(std::bit_cast<std::uint64_t>(1.0));
+}
+
+/// The client writes `rounds` times into the memory of the other end, which only looks on.
+void play_bandwidth(const talk& with) {
+    constexpr std::uint32_t bytes = 4096; // of the client's memory, and of what the server lets be written
+    constexpr std::byte untouched{0x5a};
+    rxe_end end("rxe0", address_of_rxe0, verbs::access::local_write | verbs::access::remote_write);
+    std::ranges::fill(end.memory, untouched);
+    const place there = meet(with, end, 2);
+    if (with.first) {
+        for (unsigned posted = 0, done = 0; done < rounds;) {
+            for (; posted < rounds && posted < done + 8; ++posted)
+                BOOST_REQUIRE(end.send(0, bytes, [&](ibv_send_wr& wr) {
+                    wr.opcode = IBV_WR_RDMA_WRITE;
+                    wr.wr.rdma = {there.address, there.key};
+                }) == 0);
+            const ibv_wc one = end.next();
+            BOOST_REQUIRE(one.status == IBV_WC_SUCCESS);
+            BOOST_REQUIRE(one.opcode == IBV_WC_RDMA_WRITE);
+            ++done;
+        }
+    }
+    with.exchange(place_of(end)); // the client has done
+    if (!with.first) {
+        BOOST_TEST((std::ranges::count(end.memory.begin(), end.memory.begin() + bytes, untouched) < bytes / 2)); // it sends random bytes
+        BOOST_TEST((std::ranges::count(end.memory.begin() + bytes, end.memory.end(), untouched) == bytes));
+    }
+    exchange_reports(with, bytes);
+    with.exchange(place_of(end)); // good-bye
+}
+
+std::vector<std::string> words(const char* program, std::uint16_t port, std::uint32_t bytes, bool connects) {
+    std::vector<std::string> all{program, "-F", "-d", "rxe1", "-x", "1", "-m", "1024", "-n", std::to_string(rounds), "-s",
+                                 std::to_string(bytes), "-p", std::to_string(port)};
+    if (connects) all.emplace_back("127.0.0.1");
+    return all;
+}
+
+void we_are_the_client(const char* program, std::uint16_t port, std::uint32_t bytes, void (*play)(const talk&)) {
+    child_program they(words(program, port, bytes, false));
+    const talk with{connection_to(port)};
+    play(with);
+    BOOST_TEST(they.status() == 0);
+}
+
+void we_are_the_server(const char* program, std::uint16_t port, std::uint32_t bytes, void (*play)(const talk&)) {
+    const unique_fd door = door_at(port);
+    child_program they(words(program, port, bytes, true));
+    const talk with{who_comes_in(door), false};
+    play(with);
+    BOOST_TEST(they.status() == 0);
 }
 
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(perftest_interop)
 
-BOOST_AUTO_TEST_CASE(we_measure_with_a_server_of_ib_send_lat) {
-    child_program they(words(18711));
-    const talk with{connection_to(18711)};
-    play(with);
-    BOOST_TEST(they.status() == 0);
+BOOST_AUTO_TEST_CASE(we_measure_with_a_server_of_ib_send_lat) { we_are_the_client("ib_send_lat", 18711, size, play_latency); }
+
+BOOST_AUTO_TEST_CASE(a_client_of_ib_send_lat_measures_with_us) { we_are_the_server("ib_send_lat", 18712, size, play_latency); }
+
+BOOST_AUTO_TEST_CASE(we_write_into_the_memory_of_a_server_of_ib_write_bw) {
+    we_are_the_client("ib_write_bw", 18713, 4096, play_bandwidth);
 }
 
-BOOST_AUTO_TEST_CASE(a_client_of_ib_send_lat_measures_with_us) {
-    const unique_fd door = door_at(18712);
-    auto line = words(18712);
-    line.emplace_back("127.0.0.1");
-    child_program they(line);
-    const talk with{who_comes_in(door), false};
-    play(with);
-    BOOST_TEST(they.status() == 0);
+BOOST_AUTO_TEST_CASE(a_client_of_ib_write_bw_writes_into_our_memory) {
+    we_are_the_server("ib_write_bw", 18714, 4096, play_bandwidth);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
