@@ -8,8 +8,9 @@
 
 namespace corewire::rdma {
 
-adapter::adapter(ibv_context* opened, reactor& on, unsigned completions, const memory_pool_options& memory)
-    : device_(verbs::device::borrowed(opened)), domain_(device_), memory_(domain_, on, memory), channel_(device_),
+adapter::adapter(ibv_context* opened, reactor& on, unsigned completions, const memory_pool_options& memory,
+                 const verbs::verbs_api& api)
+    : device_(verbs::device::borrowed(opened, api)), domain_(device_), memory_(domain_, on, memory), channel_(device_),
       queue_(device_, {.entries = completions, .channel = &channel_}) {
     on.add_poller(*this);
 }

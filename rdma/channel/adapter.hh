@@ -52,7 +52,8 @@ class adapter final : public poller {
 public:
     static constexpr unsigned burst = 32;
 
-    adapter(ibv_context* opened, reactor& on, unsigned completions, const memory_pool_options& memory = {});
+    adapter(ibv_context* opened, reactor& on, unsigned completions, const memory_pool_options& memory = {},
+            const verbs::verbs_api& api = verbs::system_api());
     ~adapter();
     adapter(const adapter&) = delete;
 

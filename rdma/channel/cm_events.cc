@@ -10,13 +10,13 @@
 
 namespace corewire::rdma {
 
-cm_events::cm_events(reactor& on) : channel_(::rdma_create_event_channel()) {
+cm_events::cm_events(reactor& on, const verbs::cm_api& api) : api_(api), channel_(api.create_event_channel()) {
     if (channel_ == nullptr) verbs::fail(verbs::operation::manage_connection, errno, "make a channel for rdma_cm's events");
     ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK | O_CLOEXEC);
     on.add_poller(*this);
 }
 
-cm_events::~cm_events() { ::rdma_destroy_event_channel(channel_); }
+cm_events::~cm_events() { api_.destroy_event_channel(channel_); }
 
 bool cm_events::poll(time_point now) {
     if (now - looked_ < interval && !woken_) return false;
@@ -28,7 +28,7 @@ bool cm_events::poll(time_point now) {
 bool cm_events::drain() noexcept {
     bool any = false;
     rdma_cm_event* event = nullptr;
-    while (::rdma_get_cm_event(channel_, &event) == 0) {
+    while (api_.get_cm_event(channel_, &event) == 0) {
         any = true;
         cm_event told;
         told.what = event->event;
@@ -48,7 +48,7 @@ bool cm_events::drain() noexcept {
             }
         }
         auto* const handler = static_cast<cm_handler*>(event->id->context);
-        ::rdma_ack_cm_event(event);
+        api_.ack_cm_event(event);
         handler->on_cm_event(told);
     }
     return any;

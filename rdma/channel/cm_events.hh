@@ -3,10 +3,10 @@
 // since rdma_destroy_id() waits for that.
 #pragma once
 
+#include <corewire/rdma/verbs/cm_api.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <cstddef>
-#include <rdma/rdma_cma.h>
 #include <span>
 
 namespace corewire::rdma {
@@ -36,7 +36,7 @@ public:
     static constexpr duration interval = std::chrono::milliseconds{1};
 
     /// Throws std::system_error with a sentence when rdma_cm is not there.
-    explicit cm_events(reactor& on);
+    explicit cm_events(reactor& on, const verbs::cm_api& api = verbs::system_cm());
     ~cm_events();
     cm_events(const cm_events&) = delete;
 
@@ -49,6 +49,7 @@ private:
     bool prepare_sleep() override { return !drain(); }
     void finish_sleep() override { woken_ = true; }
 
+    const verbs::cm_api& api_;
     rdma_event_channel* channel_;
     time_point looked_{};
     bool woken_ = false;

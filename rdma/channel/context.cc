@@ -11,17 +11,17 @@ namespace corewire::rdma {
 adapter& context::adapter_of(ibv_context* opened) {
     const auto known = std::ranges::find_if(adapters_, [&](const auto& a) { return a->device().context() == opened; });
     if (known != adapters_.end()) return **known;
-    return *adapters_.emplace_back(std::make_unique<adapter>(opened, reactor_, options_.completions, options_.memory));
+    return *adapters_.emplace_back(std::make_unique<adapter>(opened, reactor_, options_.completions, options_.memory, *options_.verbs));
 }
 
 adapter& context::adapter_for(ipv4 ours) {
     rdma_cm_id* id = nullptr;
-    if (::rdma_create_id(events_.get(), &id, nullptr, RDMA_PS_TCP) != 0)
+    if (cm().create_id(events_.get(), &id, nullptr, RDMA_PS_TCP) != 0)
         verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
     socket_name name(socket_address(ours, 0));
-    const int error = ::rdma_bind_addr(id, &name.any) == 0 ? 0 : errno;
+    const int error = cm().bind_addr(id, &name.any) == 0 ? 0 : errno;
     ibv_context* const opened = id->verbs; // librdmacm keeps it open
-    ::rdma_destroy_id(id);
+    cm().destroy_id(id);
     if (error != 0 || opened == nullptr)
         verbs::fail(verbs::operation::manage_connection, error == 0 ? ENODEV : error, "find the RDMA device of an address");
     return adapter_of(opened);

@@ -10,18 +10,18 @@ namespace corewire::rdma {
 class listener::core final : public cm_handler, public rc_parent {
 public:
     core(context& in, const socket_address& at, const rc_options& options) : context_(in), options_(options) {
-        if (::rdma_create_id(in.events().get(), &id_, static_cast<cm_handler*>(this), RDMA_PS_TCP) != 0)
+        if (in.cm().create_id(in.events().get(), &id_, static_cast<cm_handler*>(this), RDMA_PS_TCP) != 0)
             verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
         socket_name name(at);
         const int backlog = static_cast<int>(options.accept_backlog);
-        if (::rdma_bind_addr(id_, &name.any) == 0 && ::rdma_listen(id_, backlog) == 0) return;
+        if (in.cm().bind_addr(id_, &name.any) == 0 && in.cm().listen(id_, backlog) == 0) return;
         const int error = errno;
-        ::rdma_destroy_id(id_);
+        in.cm().destroy_id(id_);
         verbs::fail(verbs::operation::manage_connection, error, "listen for RDMA connections at " + at.to_string());
     }
     core(const core&) = delete;
     ~core() {
-        ::rdma_destroy_id(id_);
+        context_.cm().destroy_id(id_);
         for (rc_connection* c : children_) c->shut_down();
     }
 
@@ -41,7 +41,7 @@ public:
         } catch (const std::exception&) {
             ++counts.rejected_for_want;
             if (made == nullptr) return reject(e.id);
-            ::rdma_reject(e.id, nullptr, 0);
+            context_.cm().reject(e.id, nullptr, 0);
             made->shut_down();
         }
     }
@@ -58,15 +58,15 @@ public:
         ++counts.accepted;
         return out;
     }
-    std::uint16_t port() const noexcept { return host_to_be(::rdma_get_src_port(id_)); }
+    std::uint16_t port() const noexcept { return host_to_be(context_.cm().get_src_port(id_)); }
 
     event changed;
     listener_statistics counts;
 
 private:
-    static void reject(rdma_cm_id* id) noexcept {
-        ::rdma_reject(id, nullptr, 0);
-        ::rdma_destroy_id(id);
+    void reject(rdma_cm_id* id) const noexcept {
+        context_.cm().reject(id, nullptr, 0);
+        context_.cm().destroy_id(id);
     }
     void reap() noexcept {
         std::erase_if(children_, [this](rc_connection* c) {

@@ -383,7 +383,7 @@ void rc_connection::begin_close() noexcept {
 void rc_connection::finish_close() noexcept {
     if (state_ == state::broken || state_ == state::closed) return;
     state_ = state::closed;
-    if (id_ != nullptr) ::rdma_disconnect(id_);
+    if (id_ != nullptr) context_.cm().disconnect(id_);
     wake_receivers();
 }
 
@@ -396,7 +396,7 @@ void rc_connection::break_down(std::errc why) noexcept {
     why_ = why;
     keepalive_.cancel();
     fetch_timer_.cancel();
-    if (id_ != nullptr && pair_) ::rdma_disconnect(id_); // the queue pair fails; the peer is told
+    if (id_ != nullptr && pair_) context_.cm().disconnect(id_); // the queue pair fails; the peer is told
     for (sending& s : sends_)
         if (rc_operation* const op = std::exchange(s.op, nullptr); op != nullptr) op->finish(why);
     end_operations(why);
@@ -423,12 +423,12 @@ void rc_connection::shut_down() noexcept {
     keepalive_.cancel();
     fetch_timer_.cancel();
     drop_keys();
-    if (pair_) ::rdma_destroy_qp(id_);
+    if (pair_) context_.cm().destroy_qp(id_);
     pair_.reset();
     for (sending& s : sends_) let_go(s); // the device has let go of it all
     if (entered_) device_->leave(work_base_);
     entered_ = false;
-    if (id_ != nullptr) ::rdma_destroy_id(std::exchange(id_, nullptr));
+    if (id_ != nullptr) context_.cm().destroy_id(std::exchange(id_, nullptr));
     release();
 }
 

@@ -47,14 +47,15 @@ void rc_connection::make_queue_pair() {
     a.qp_type = IBV_QPT_RC;
     const unsigned regions = std::min(most_regions, static_cast<unsigned>(limits.max_sge));
     a.cap = {options_.send_depth, receives(), regions, 1, options_.inline_bytes};
-    int failed = ::rdma_create_qp(id_, device_->domain().get(), &a);
+    int failed = context_.cm().create_qp(id_, device_->domain().get(), &a);
     if (failed != 0 && errno == EINVAL && options_.inline_bytes != 0) { // more than the device sends inline
         a.cap = {options_.send_depth, receives(), regions, 1, 0};
-        failed = ::rdma_create_qp(id_, device_->domain().get(), &a);
+        failed = context_.cm().create_qp(id_, device_->domain().get(), &a);
     }
     if (failed != 0)
         verbs::fail(verbs::operation::create_queue_pair, errno, "make a queue pair for a connection on " + device_->device().name());
-    pair_ = verbs::queue_pair::borrowed(id_->qp, a.cap, verbs::transport::reliable_connection, device_->device().name());
+    pair_ = verbs::queue_pair::borrowed(id_->qp, a.cap, verbs::transport::reliable_connection, device_->device().name(),
+                                        device_->device().api());
 
     stride_ = round_up(std::max<std::size_t>(options_.message_size, rc_announcement::largest_wire), 64);
     send_stride_ = stride_; // longer messages go from memory of their own
@@ -83,14 +84,14 @@ void rc_connection::set_patience() {
     constexpr duration unit{4096};
     std::uint8_t n = 1;
     while (n < 31 && (retries + 1) * unit * (1u << n) < options_.silence) ++n;
-    if (::rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &n, sizeof n) != 0)
+    if (context_.cm().set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &n, sizeof n) != 0)
         verbs::fail(verbs::operation::manage_connection, errno, "set how long the peer's device may be silent");
 }
 
 void rc_connection::start_connecting(const sockaddr* from, const sockaddr* to) {
-    if (::rdma_create_id(context_.events().get(), &id_, static_cast<cm_handler*>(this), RDMA_PS_TCP) != 0)
+    if (context_.cm().create_id(context_.events().get(), &id_, static_cast<cm_handler*>(this), RDMA_PS_TCP) != 0)
         verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
-    if (::rdma_resolve_addr(id_, const_cast<sockaddr*>(from), const_cast<sockaddr*>(to), resolve_milliseconds) != 0)
+    if (context_.cm().resolve_addr(id_, const_cast<sockaddr*>(from), const_cast<sockaddr*>(to), resolve_milliseconds) != 0)
         verbs::fail(verbs::operation::manage_connection, errno, "resolve the address to connect to");
 }
 
@@ -106,7 +107,7 @@ void rc_connection::accept(const cm_event& request, const rc_hello& peer, rc_par
     const auto told = hello().to_wire();
     rdma_conn_param p = parameters(told);
     set_patience();
-    if (::rdma_accept(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "accept a connection");
+    if (context_.cm().accept(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "accept a connection");
     listener_ = &listener;
 }
 
@@ -131,14 +132,14 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
         switch (e.what) {
         case RDMA_CM_EVENT_ADDR_RESOLVED:
             make_queue_pair();
-            if (::rdma_resolve_route(id_, resolve_milliseconds) != 0)
+            if (context_.cm().resolve_route(id_, resolve_milliseconds) != 0)
                 verbs::fail(verbs::operation::manage_connection, errno, "resolve the route to connect by");
             return;
         case RDMA_CM_EVENT_ROUTE_RESOLVED: {
             const auto told = hello().to_wire();
             rdma_conn_param p = parameters(told);
             set_patience();
-            if (::rdma_connect(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "connect");
+            if (context_.cm().connect(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "connect");
             return;
         }
         case RDMA_CM_EVENT_ESTABLISHED: {

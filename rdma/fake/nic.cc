@@ -1,6 +1,6 @@
 #include <corewire/rdma/fake/nic.hh>
 
-#include <corewire/rdma/fake/objects.hh>
+#include <corewire/rdma/fake/setup.hh>
 
 #include <cerrno>
 #include <sys/eventfd.h>
@@ -81,7 +81,7 @@ unsigned nic::live_objects() const noexcept {
     std::size_t regions = 0;
     for (const region* r : s.regions) regions += r != nullptr;
     return static_cast<unsigned>(regions + s.domains.size() + s.queues.size() + s.channels.size() + s.pairs.size() +
-                                 s.work_queues.size() + s.shared.size() + s.flows.size() + s.handles.size() + s.others);
+                                 s.work_queues.size() + s.shared.size() + s.flows.size() + s.handles.size() + s.windows.size() + s.others);
 }
 
 void nic::on_kernel_frame(std::function<void(byte_span)> tell) { state_->kernel = std::move(tell); }
@@ -116,6 +116,13 @@ void nic::release_completions() {
 
 void nic::lose_events(unsigned count) { state_->lost_events = count; }
 void nic::lose_datagrams(unsigned count) { state_->lost_datagrams = count; }
+void nic::mute_queue_pair(std::uint32_t number) {
+    const std::lock_guard guard(lock());
+    for (queue_pair* pair : state_->pairs)
+        if (pair->qp().qp_num == number) pair->mute = true;
+}
+
+void nic::lose_acknowledgements(unsigned count) { state_->lost_acknowledgements = count; }
 void nic::slow_refill(bool on) { state_->slow = on; }
 
 void nic::break_queue_pair(std::uint32_t number) {
@@ -151,6 +158,7 @@ void nic::remove() {
     ibv_async_event event{};
     event.event_type = IBV_EVENT_DEVICE_FATAL;
     state_->raise(event);
+    tell_of_removal(*state_);
     state_->removed = true;
     // From now on the descriptor is readable for ever, as that of a removed device is.
     const std::uint64_t many = 1u << 30;

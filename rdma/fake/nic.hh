@@ -4,7 +4,7 @@
 //                         -- ibv_post_send(), ibv_poll_cq() ... ----+--> fake::nic --frames--> the other end of a wire
 //                            (the library's inline calls)           '                          or of a simulated cable
 //
-// Datagrams of UD queue pairs cross no wire: all fakes are ports of one switch, which finds a port by its GID.
+// Datagrams of UD queue pairs, and what connected ones do, cross no wire: all fakes are ports of one switch, which finds a port by its GID.
 // It is as strict as hardware: a wrong key, a range outside its region, too many pieces, a queue pair in the wrong state, an
 // overrun queue have the effects that they have on a NIC (an errno, an error completion, an event). And it fails on
 // demand. Any thread may use it, under one lock; packets move when somebody polls. It outlives what is made on it.
@@ -12,6 +12,8 @@
 
 #include <corewire/net/port/port.hh>
 #include <corewire/rdma/verbs/api.hh>
+#include <corewire/rdma/verbs/cm_api.hh>
+#include <corewire/reactor/base/time.hh>
 
 #include <functional>
 #include <map>
@@ -34,11 +36,14 @@ struct nic_options {
     bool extended_sends = true;            ///< ibv_wr_*
     bool extended_completions = true;      ///< ibv_create_cq_ex
     bool thread_domains = true;
+    bool windows = true;                   ///< memory windows of type 2
     unsigned max_work_requests = 8192;     ///< of a queue
     unsigned max_pieces = 4;               ///< scatter/gather elements of a work request
     unsigned max_inline = 256;             ///< bytes
     unsigned max_entries = 65536;          ///< of a completion queue
     unsigned max_rules = 1024;
+    /// Time for what nobody answers: given up after its queue pair's retries. Without: at once.
+    std::function<time_point()> clock{};
     unsigned mtu = 1500;                   ///< bytes of IP packet: longer frames are not sent
 };
 
@@ -52,6 +57,7 @@ struct nic_statistics {
     std::uint64_t to_kernel = 0;           ///< no rule matched
     std::uint64_t datagrams_sent = 0, datagrams_received = 0; ///< of UD queue pairs; a group's members each receive one
     std::uint64_t datagrams_lost = 0;      ///< by the sender: nobody there, a wrong number or key, nobody in the group
+    std::uint64_t requests_served = 0;     ///< of connected queue pairs, by the other end: messages, WRITEs, READs, atomics
     std::uint64_t lost_on_wire = 0;        ///< the link was down, or the wire took no more
     std::uint64_t completions = 0, events = 0;
 };
@@ -97,6 +103,10 @@ public:
     void lose_events(unsigned count);
     /// The next `count` datagrams that UD queue pairs send are lost on their way.
     void lose_datagrams(unsigned count);
+    /// A queue pair neither answers nor asks any more, nor does rdma_cm speak for it: its host has lost its power.
+    void mute_queue_pair(std::uint32_t number);
+    /// The next `count` requests of connected queue pairs are done, and their senders never hear of it.
+    void lose_acknowledgements(unsigned count);
     /// Posted receives are seen by the device one pump later each: as a slow refill.
     void slow_refill(bool on);
     /// Every queue pair goes to ERR with everything flushed, and says so (IBV_EVENT_QP_FATAL).
@@ -113,5 +123,7 @@ private:
 
 /// The set-up calls of all fake NICs; their devices are listed by name.
 const verbs::verbs_api& api() noexcept;
+/// rdma_cm between them: RC connections, by their IPv4 addresses.
+const verbs::cm_api& cm() noexcept;
 
 } // namespace corewire::fake

@@ -36,6 +36,20 @@ struct region {
     ibv_mr base{};
     domain* in = nullptr;
     unsigned access = 0;
+    unsigned windows = 0; ///< bound to it
+};
+
+/// Of type 2.
+struct window {
+    ibv_mw base{};
+    domain* in = nullptr;
+    queue_pair* bound_to = nullptr; ///< null: opens nothing
+    region* of = nullptr;
+    std::uintptr_t begin = 0;
+    std::uint64_t size = 0;
+    unsigned access = 0;
+    std::uint32_t key = 0;
+    void unbind() noexcept;
 };
 
 struct channel {
@@ -114,6 +128,16 @@ struct accepted_send {
     ibv_wc_status status = IBV_WC_SUCCESS;
 };
 
+/// A send that the other end was not ready for, or has not answered yet.
+struct waiting_send {
+    ibv_send_wr wr{};
+    std::array<ibv_sge, 16> pieces{};
+    std::vector<std::byte> bytes;           ///< as they were when it was posted
+    accepted_send about;
+    unsigned tries = 0;
+    time_point give_up = never;             ///< when nobody answers
+};
+
 struct queue_pair {
     ibv_qp_ex base{};                       ///< begins with an ibv_qp
     ibv_qp_init_attr_ex made_with{};
@@ -126,6 +150,8 @@ struct queue_pair {
     std::vector<accepted_send> held;        ///< completions that a fault keeps back
     unsigned rules = 0;
     std::set<std::array<std::uint8_t, 16>> groups;
+    bool mute = false;                      ///< without power
+    unsigned reads_under_way = 0;           ///< READs and atomics whose completions nobody has polled
     // Of ibv_wr_start() ... ibv_wr_complete():
     struct building {
         ibv_send_wr wr{};
@@ -134,6 +160,7 @@ struct queue_pair {
         bool has_data = false;
     };
     std::vector<building> batch;
+    std::deque<waiting_send> waiting;       ///< of a connected pair: until the other end has a receive for the first of them
     bool batching = false;
     int batch_error = 0;
 
@@ -169,6 +196,7 @@ struct state {
     std::set<shared_receives*> shared;
     std::vector<flow*> flows;               ///< by priority, then by age
     std::set<address*> handles;
+    std::map<std::uint32_t, window*> windows; ///< by the index in their keys
     unsigned others = 0;                    ///< tables, thread domains
     std::uint64_t next_order = 0;
     std::uint64_t clock = 0;                ///< ticks once a completion
@@ -180,7 +208,7 @@ struct state {
     bool hold = false, slow = false, wire_asleep = false, pumping = false;
     std::map<std::string, std::pair<int, unsigned>, std::less<>> failing;
     std::pair<ibv_wc_status, unsigned> bad_sends{IBV_WC_SUCCESS, 0}, bad_receives{IBV_WC_SUCCESS, 0};
-    unsigned lost_events = 0, lost_datagrams = 0;
+    unsigned lost_events = 0, lost_datagrams = 0, lost_acknowledgements = 0;
     std::uint16_t lid = 0;                  ///< of InfiniBand links: all fakes are on one
 
     // ---- what the parts of the fake ask of each other ----
@@ -198,8 +226,14 @@ struct state {
     void flush_receives(queue_pair& pair);
     void take_in(byte_span frame);
     /// `about`: flags and sender of what has come.
-    void fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, const ibv_wc& about);
+    ibv_wc_status fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, const ibv_wc& about);
     ibv_wc_status send_datagram(queue_pair& from, const ibv_send_wr& wr, byte_span payload);
+    /// Nothing: the other end has no receive for it.
+    std::optional<ibv_wc_status> send_connected(queue_pair& from, const ibv_send_wr& wr, byte_span bytes);
+    void retry(queue_pair& pair);
+    time_point end_of_patience(const queue_pair& pair) const;
+    window* window_at(std::uint32_t key) noexcept; ///< whose key it is or was
+    window* window_of(std::uint32_t key) noexcept; ///< null: it opens nothing
     address* handle_of(const ibv_ah* handle) const noexcept;
     ibv_gid gid_at(std::size_t index) const noexcept;
     std::uint32_t path_mtu() const noexcept { return options.mtu >= 4200 ? 4096 : options.mtu >= 2200 ? 2048 : 1024; }

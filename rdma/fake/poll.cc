@@ -17,6 +17,8 @@ void ring(const unique_fd& fd) {
 void retire(const completion& c) {
     if (c.receives != nullptr) --c.receives->used;
     else if (c.pair != nullptr && c.send_index > c.pair->sends_retired) c.pair->sends_retired = c.send_index;
+    const bool read = c.wc.opcode == IBV_WC_RDMA_READ || c.wc.opcode == IBV_WC_COMP_SWAP || c.wc.opcode == IBV_WC_FETCH_ADD;
+    if (read && c.pair->reads_under_way != 0) --c.pair->reads_under_way;
 }
 
 } // namespace
@@ -90,7 +92,12 @@ void state::fail_pair(queue_pair& pair, ibv_qp_state to) {
         hold = was;
     }
     pair.held.clear();
-    if (to == IBV_QPS_ERR) flush_receives(pair);
+    if (to != IBV_QPS_ERR) return;
+    for (waiting_send& send : std::exchange(pair.waiting, {})) {
+        send.about.status = IBV_WC_WR_FLUSH_ERR;
+        complete_send(pair, send.about);
+    }
+    flush_receives(pair);
 }
 
 int poll_queue(ibv_cq* from, int room, ibv_wc* out) {

@@ -139,10 +139,10 @@ receive_queue& queue_pair::receives() noexcept {
     return made_with.srq != nullptr ? reinterpret_cast<shared_receives*>(made_with.srq)->queue : own;
 }
 
-void state::fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, const ibv_wc& about) {
+ibv_wc_status state::fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, const ibv_wc& about) {
     if (from.visible.empty()) {
         ++counts.no_receive;
-        return;
+        return IBV_WC_SUCCESS;
     }
     const posted_receive into = from.visible.front();
     from.visible.pop_front();
@@ -151,9 +151,11 @@ void state::fill(queue_pair& pair, receive_queue& from, completion_queue& to, by
     c.pair = &pair;
     c.wc = about;
     c.wc.wr_id = into.id;
-    c.wc.opcode = IBV_WC_RECV;
     c.wc.qp_num = pair.qp().qp_num;
-    c.wc.byte_len = static_cast<std::uint32_t>(frame.size());
+    if (about.opcode != IBV_WC_RECV_RDMA_WITH_IMM) { // which brings the size of what was written
+        c.wc.opcode = IBV_WC_RECV;
+        c.wc.byte_len = static_cast<std::uint32_t>(frame.size());
+    }
     if (bad_receives.second != 0) {
         --bad_receives.second;
         c.wc.status = bad_receives.first;
@@ -164,6 +166,7 @@ void state::fill(queue_pair& pair, receive_queue& from, completion_queue& to, by
     if (good) ++counts.frames_received;
     complete(to, c);
     if (!good && !pair.receives_alone()) fail_pair(pair, IBV_QPS_ERR);
+    return c.wc.status;
 }
 
 void state::take_in(byte_span frame) {
@@ -200,7 +203,10 @@ void state::pump() {
         q.visible.push_back(q.hidden.front());
         q.hidden.pop_front();
     };
-    for (queue_pair* pair : pairs) show_one(pair->own);
+    for (queue_pair* pair : pairs) {
+        show_one(pair->own);
+        if (!pair->waiting.empty()) retry(*pair);
+    }
     for (work_queue* queue : work_queues) show_one(queue->queue);
     for (shared_receives* queue : shared) show_one(queue->queue);
     if (wire != nullptr) {

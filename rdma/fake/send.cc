@@ -2,6 +2,7 @@
 #include <corewire/rdma/fake/objects.hh>
 #include <corewire/rdma/fake/offload.hh>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -19,7 +20,7 @@ bool knows(const queue_pair& pair, ibv_wr_opcode opcode) {
     switch (pair.made_with.qp_type) {
     case IBV_QPT_RAW_PACKET: return opcode == IBV_WR_SEND || (opcode == IBV_WR_TSO && pair.made_with.max_tso_header != 0);
     case IBV_QPT_UD: return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
-    default: return opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD;
+    default: return opcode <= IBV_WR_BIND_MW;
     }
 }
 
@@ -109,8 +110,18 @@ ibv_wc_opcode completed_as(ibv_wr_opcode opcode) {
     case IBV_WR_ATOMIC_CMP_AND_SWP: return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD: return IBV_WC_FETCH_ADD;
     case IBV_WR_TSO: return IBV_WC_TSO;
+    case IBV_WR_BIND_MW: return IBV_WC_BIND_MW;
+    case IBV_WR_LOCAL_INV: return IBV_WC_LOCAL_INV;
     default: return IBV_WC_SEND;
     }
+}
+
+} // namespace
+
+namespace {
+
+bool brings_bytes(ibv_wr_opcode opcode) {
+    return opcode != IBV_WR_RDMA_READ && opcode != IBV_WR_ATOMIC_CMP_AND_SWP && opcode != IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 } // namespace
@@ -132,12 +143,28 @@ int accept_send(state& s, queue_pair& pair, const ibv_send_wr& wr) {
     if (s.bad_sends.second != 0) {
         --s.bad_sends.second;
         send.status = s.bad_sends.first;
-    } else {
+    } else if (brings_bytes(wr.opcode)) {
         send.status = gather(s, pair, wr, bytes);
+    } else {
+        bytes.clear();
     }
-    send.bytes = static_cast<std::uint32_t>(bytes.size());
+    send.bytes = static_cast<std::uint32_t>(total_size(wr));
     if (send.status == IBV_WC_SUCCESS && pair.made_with.qp_type == IBV_QPT_RAW_PACKET) send.status = send_raw(s, wr, bytes);
     if (send.status == IBV_WC_SUCCESS && pair.made_with.qp_type == IBV_QPT_UD) send.status = s.send_datagram(pair, wr, bytes);
+    if (send.status == IBV_WC_SUCCESS && pair.made_with.qp_type == IBV_QPT_RC) {
+        const auto outcome = pair.waiting.empty() ? s.send_connected(pair, wr, bytes) : std::nullopt;
+        if (!outcome || (outcome == IBV_WC_RETRY_EXC_ERR && s.options.clock)) {
+            waiting_send& later = pair.waiting.emplace_back();
+            later.wr = wr;
+            std::copy_n(wr.sg_list, wr.num_sge, later.pieces.begin());
+            later.bytes = bytes;
+            later.about = send;
+            later.give_up = s.end_of_patience(pair);
+            if (pair.waiting.size() == 1 && !outcome && pair.attributes.rnr_retry == 0) s.retry(pair); // at once too late
+            return 0;
+        }
+        send.status = *outcome;
+    }
     s.finish_send(pair, send);
     return 0;
 }

@@ -43,6 +43,8 @@ std::uint64_t guid_of(const state& s) {
 
 std::uint64_t get_device_guid(ibv_device* device) { return guid_of(*nic_of(device)); }
 
+} // namespace
+
 ibv_context* open_device(ibv_device* device) {
     const std::lock_guard guard(lock());
     state* s = nic_of(device);
@@ -59,6 +61,8 @@ ibv_context* open_device(ibv_device* device) {
     c->base.ops.post_srq_recv = post_shared_receive;
     c->base.ops.poll_cq = poll_queue;
     c->base.ops.req_notify_cq = request_notification;
+    c->base.ops.alloc_mw = alloc_mw;
+    c->base.ops.dealloc_mw = dealloc_mw;
     s->open.insert(c);
     return &c->base;
 }
@@ -71,6 +75,8 @@ int close_device(ibv_context* base) {
     delete c;
     return 0;
 }
+
+namespace {
 
 int query_device(ibv_context* base, ibv_device_attr_ex* out) {
     const std::lock_guard guard(lock());
@@ -91,6 +97,8 @@ int query_device(ibv_context* base, ibv_device_attr_ex* out) {
     a.max_pkeys = 1;
     a.phys_port_cnt = 1;
     if (o.checksums) a.device_cap_flags |= IBV_DEVICE_RAW_IP_CSUM;
+    if (o.windows) a.device_cap_flags |= IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    if (o.windows) a.max_mw = 65536;
     if (o.checksums) out->raw_packet_caps |= IBV_RAW_PACKET_CAP_IP_CSUM;
     if (o.ethernet) a.max_raw_ethy_qp = 1024;
     if (o.segmentation) out->tso_caps = {65536, 1u << IBV_QPT_RAW_PACKET};
@@ -220,6 +228,7 @@ ibv_mr* reg_mr(ibv_pd* in, void* at, std::size_t size, unsigned access) {
 int dereg_mr(ibv_mr* base) {
     const std::lock_guard guard(lock());
     auto* r = reinterpret_cast<region*>(base);
+    if (r->windows != 0) return EBUSY;
     --r->in->users;
     state_of(base->context).regions[base->lkey >> 8] = nullptr;
     delete r;

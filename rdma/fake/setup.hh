@@ -44,6 +44,14 @@ int init_ah_from_wc(ibv_context* on, std::uint8_t port, ibv_wc* completion, ibv_
 int destroy_ah(ibv_ah* handle);
 int attach_mcast(ibv_qp* pair, const ibv_gid* group, std::uint16_t lid);
 int detach_mcast(ibv_qp* pair, const ibv_gid* group, std::uint16_t lid);
+// connected.cc
+ibv_mw* alloc_mw(ibv_pd* in, ibv_mw_type type);
+int dealloc_mw(ibv_mw* window);
+// setup.cc
+ibv_context* open_device(ibv_device* device);
+int close_device(ibv_context* context);
+// cm.cc
+void tell_of_removal(const state& nic);
 // setup_flows.cc
 ibv_flow* create_flow(ibv_qp* pair, ibv_flow_attr* rule);
 int destroy_flow(ibv_flow* rule);

@@ -45,6 +45,8 @@ void take_over(ibv_qp_attr& into, const ibv_qp_attr& a, int mask) {
     if ((mask & IBV_QP_AV) != 0) into.ah_attr = a.ah_attr;
     if ((mask & IBV_QP_PATH_MTU) != 0) into.path_mtu = a.path_mtu;
     if ((mask & IBV_QP_DEST_QPN) != 0) into.dest_qp_num = a.dest_qp_num;
+    if ((mask & IBV_QP_RETRY_CNT) != 0) into.retry_cnt = a.retry_cnt;
+    if ((mask & IBV_QP_TIMEOUT) != 0) into.timeout = a.timeout;
     if ((mask & IBV_QP_RNR_RETRY) != 0) into.rnr_retry = a.rnr_retry;
     if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) into.max_rd_atomic = a.max_rd_atomic;
     if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) into.max_dest_rd_atomic = a.max_dest_rd_atomic;
@@ -65,6 +67,8 @@ void forget_work(queue_pair& pair) {
         pair.own.used = 0;
     }
     pair.held.clear();
+    pair.waiting.clear();
+    pair.reads_under_way = 0;
     pair.sends_retired = pair.sends_posted;
 }
 
@@ -215,6 +219,11 @@ int destroy_qp(ibv_qp* base) {
     const std::lock_guard guard(lock());
     queue_pair& pair = pair_of(base);
     if (pair.rules != 0 || !pair.groups.empty()) return EBUSY;
+    for (const auto& [index, window] : state_of(base->context).windows) {
+        if (window->bound_to != &pair) continue;
+        state_of(base->context).complain("a queue pair is destroyed before the windows that are bound to it"); // rdma_rxe waits for ever
+        window->unbind();
+    }
     forget_work(pair);
     leave(base->send_cq);
     leave(base->recv_cq);

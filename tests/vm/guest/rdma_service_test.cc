@@ -1,5 +1,8 @@
 // The service of docs/RDMA.md, compiled and run. Between the two marks stands what the page shows (tests/vm/rdma_page.sh compares).
-#include "tests/vm/guest/channel_world.hh"
+#include "tests/rdma/channel_world.hh"
+#include "tests/vm/guest/rxe_pair.hh"
+
+#include <corewire/reactor/task/run_until_complete.hh>
 
 // --- docs/RDMA.md
 #include <corewire/rdma/channel/listener.hh>

@@ -1,5 +1,6 @@
 // Registered memory with a real kernel below it: huge pages from the system's reserve, buffers that go back from another thread.
-#include "tests/vm/guest/channel_world.hh"
+#include "tests/rdma/channel_world.hh"
+#include "tests/vm/guest/rxe_fabric.hh"
 
 #include <cstdio>
 #include <memory>
@@ -7,6 +8,7 @@
 
 using namespace corewire;
 using namespace corewire::test;
+using channel_world = basic_channel_world<rxe_fabric>;
 
 namespace {
 

@@ -1,6 +1,8 @@
 // rdma::ud_socket between two real devices.
-#include "tests/vm/guest/channel_world.hh"
+#include "tests/rdma/channel_world.hh"
+#include "tests/vm/guest/rxe_pair.hh"
 
+#include <corewire/reactor/task/run_until_complete.hh>
 #include <corewire/rdma/channel/ud_socket.hh>
 
 using namespace corewire;

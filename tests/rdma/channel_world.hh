@@ -1,12 +1,13 @@
-// Two connected channels on one reactor: `client` on rxe0, `server` on rxe1.
+// Two connected channels on one reactor: `client` on the one device of a fabric, `server` on the other.
 #pragma once
 
 #include <corewire/rdma/channel/listener.hh>
-#include <corewire/reactor/task/run_until_complete.hh>
 #include <corewire/reactor/task/when_all.hh>
 #include <corewire/reactor/task/with_deadline.hh>
 
-#include "tests/vm/guest/rxe_pair.hh"
+#include "tests/rdma/fabric.hh"
+
+#include <boost/test/unit_test.hpp>
 
 #include <string>
 
@@ -26,43 +27,54 @@ task<std::errc> failure_of(Awaitable&& work) {
     co_return std::errc{};
 }
 
-struct channel_world {
-    explicit channel_world(rdma::rc_options of_client = {}, rdma::rc_options of_server = {}, rdma::context_options of_both = {})
-        : here(r), in(of_both), listening(rdma::listener::bind(in, {address_of_rxe1, 0}, of_server)) {
+template <typename Fabric>
+struct basic_channel_world : Fabric {
+    explicit basic_channel_world(rdma::rc_options of_client = {}, rdma::rc_options of_server = {}, rdma::context_options of_both = {})
+        : r(this->loop()), here(r), in(completed(of_both)), listening(rdma::listener::bind(in, {address_of_server, 0}, of_server)) {
         run(connect(of_client));
     }
-    ~channel_world() {
+    ~basic_channel_world() override {
         client = {};
         server = {};
     }
     template <typename T>
     T run(task<T> work) {
-        return run_until_complete(r, with_deadline(std::move(work), {.deadline = r.read_clock() + std::chrono::seconds{30}}));
+        task<T> bounded = with_deadline(std::move(work), {.deadline = r.read_clock() + std::chrono::seconds{30}});
+        const auto frame = bounded.handle();
+        frame.resume();
+        while (!frame.done()) this->turn();
+        return frame.promise().take();
     }
     /// Turns until `condition()`; fails the test when it does not come about in ten seconds.
     template <typename Condition>
     void until(Condition condition) {
         const time_point end = r.read_clock() + std::chrono::seconds{10};
         while (!condition()) {
-            r.poll_once();
+            this->turn();
             BOOST_REQUIRE_MESSAGE(r.read_clock() < end, "it does not come about");
         }
     }
     task<> connect(rdma::rc_options options) {
         rdma::connector from(in, options);
         auto accepted = listening.accept();
-        auto made = from.connect({address_of_rxe1, listening.port()}, {}, {address_of_rxe0, 0});
+        auto made = from.connect({address_of_server, listening.port()}, {}, {address_of_client, 0});
         auto [a, b] = co_await when_all(std::move(accepted), std::move(made));
         server = std::move(a);
         client = std::move(b);
     }
     wait_limits within(duration d) { return {.deadline = r.read_clock() + d}; }
-
-    reactor r;
+    reactor& r;
     reactor::scope here;
     rdma::context in;
     rdma::listener listening;
     rdma::rc_channel client, server;
+
+private:
+    rdma::context_options completed(rdma::context_options o) const {
+        o.verbs = &this->verbs();
+        o.cm = &this->cm();
+        return o;
+    }
 };
 
 } // namespace corewire::test

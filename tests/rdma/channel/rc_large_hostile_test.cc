@@ -1,0 +1,10 @@
+// On two fake NICs and a virtual clock: peers that announce what can't be, or fetch what they were not told to; rdma_rxe passes the same
+// cases (tests/vm/guest).
+#include "tests/rdma/channel_world.hh"
+#include "tests/rdma/fake_fabric.hh"
+
+namespace corewire::test {
+using channel_world = basic_channel_world<fake_fabric>;
+} // namespace corewire::test
+
+#include "tests/rdma/channel_cases/rc_large_hostile.hh"

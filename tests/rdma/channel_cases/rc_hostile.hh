@@ -1,0 +1,162 @@
+// Peers of an rc_channel that send garbage, flood, or die in the middle: each loses its own connection, and nobody else notices.
+// Cases for whichever fabric `channel_world` stands on: the program that includes this says which.
+#pragma once
+
+#include "tests/rdma/channel_world.hh"
+#include "tests/rdma/raw_peer.hh"
+
+using namespace corewire;
+using namespace corewire::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// An innocent pair of channels, and one more connection to the same listener from a peer of the other kind.
+struct hostile_world : channel_world {
+    hostile_world() : channel_world({}, few()) {}
+    static rdma::rc_options few() {
+        rdma::rc_options o;
+        o.receive_depth = 4;
+        return o;
+    }
+    static task<std::errc> how_it_ends(rdma::rc_channel& on, unsigned& messages) {
+        try {
+            while (auto m = co_await on.receive()) ++messages;
+        } catch (const std::system_error& e) {
+            co_return static_cast<std::errc>(e.code().value());
+        }
+        co_return std::errc{};
+    }
+    static task<> exchange(channel_world& w) {
+        for (unsigned i = 0; i < 20; ++i) {
+            co_await w.client.send(bytes_of("innocent"));
+            auto m = co_await w.server.receive();
+            BOOST_REQUIRE(m.has_value());
+            BOOST_TEST(text_of(m->bytes()) == "innocent");
+        }
+    }
+    /// Accepts `peer`, receives what it sends, and gives the code with which its connection ended.
+    std::errc play(std::function<void(raw_peer&)> work) {
+        raw_peer peer(*this, raw_peer::good_hello(), std::move(work));
+        auto victim = run(listening.accept());
+        peer.go();
+        const std::errc ended = run(how_it_ends(victim, messages));
+        violations = victim.statistics().violations;
+        run(exchange(*this));
+        until([&] { return peer.done(); });
+        BOOST_TEST(!peer.stuck());
+        run(exchange(*this));
+        return ended;
+    }
+    unsigned messages = 0;
+    std::uint64_t violations = 0;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(rc_hostile)
+
+BOOST_AUTO_TEST_CASE(a_peer_that_plays_by_the_rules_is_served) {
+    hostile_world w;
+    const std::errc ended = w.play([](raw_peer& p) {
+        for (int i = 0; i < 3; ++i) p.send(100, raw_peer::data_header);
+    });
+    BOOST_TEST(w.messages == 3u);
+    BOOST_TEST(w.violations == 0u);
+    BOOST_TEST((ended == std::errc::connection_reset)); // it left without a goodbye
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_is_no_peers_of_ours_is_refused_before_anything_is_made_for_it) {
+    hostile_world w;
+    for (auto hello : {std::vector<std::byte>(16), std::vector<std::byte>(3), std::vector<std::byte>(56, std::byte{0xff})}) {
+        const auto before = w.listening.statistics().rejected_foreign;
+        raw_peer peer(w, hello, [](raw_peer&) {});
+        w.until([&] { return peer.done(); });
+        BOOST_TEST(!peer.connected());
+        BOOST_TEST(w.listening.statistics().rejected_foreign == before + 1);
+    }
+    w.run(hostile_world::exchange(w));
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_would_have_us_send_for_ever_is_refused) {
+    hostile_world w;
+    for (const auto counts : {raw_peer::retry_counts{7, 0}, raw_peer::retry_counts{6, 7}, raw_peer::retry_counts{6, 1}}) {
+        const auto before = w.listening.statistics().rejected_foreign;
+        raw_peer peer(w, raw_peer::good_hello(), [](raw_peer&) {}, counts);
+        w.until([&] { return peer.done(); });
+        BOOST_TEST(!peer.connected());
+        BOOST_TEST(w.listening.statistics().rejected_foreign == before + 1);
+    }
+    w.run(hostile_world::exchange(w));
+}
+
+BOOST_AUTO_TEST_CASE(garbage_in_the_header_ends_the_connection) {
+    for (const std::uint32_t header : {0u, 0xffff'ffffu, 0x1fff'0000u, 4u << 28}) {
+        hostile_world w;
+        BOOST_TEST((w.play([header](raw_peer& p) { p.send(10, header); }) == std::errc::protocol_error));
+        BOOST_TEST(w.violations == 1u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_message_without_a_header_ends_the_connection) {
+    hostile_world w;
+    BOOST_TEST((w.play([](raw_peer& p) { p.send(10, 0, IBV_WR_SEND); }) == std::errc::protocol_error));
+}
+
+BOOST_AUTO_TEST_CASE(credits_for_what_was_never_sent_end_the_connection) {
+    hostile_world w;
+    BOOST_TEST((w.play([](raw_peer& p) { p.send(0, raw_peer::credits_header | 1); }) == std::errc::protocol_error));
+}
+
+BOOST_AUTO_TEST_CASE(credits_with_a_body_end_the_connection) {
+    hostile_world w;
+    BOOST_TEST((w.play([](raw_peer& p) { p.send(10, raw_peer::credits_header); }) == std::errc::protocol_error));
+}
+
+BOOST_AUTO_TEST_CASE(a_message_longer_than_we_receive_ends_the_connection) {
+    hostile_world w;
+    BOOST_TEST((w.play([](raw_peer& p) { p.send(4097, raw_peer::data_header); }) != std::errc{}));
+    BOOST_TEST(w.messages == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_without_credits_ends_the_connection_at_its_bound) {
+    hostile_world w;
+    raw_peer peer(w, raw_peer::good_hello(), [](raw_peer& p) {
+        p.pour(100, 64);
+        p.send(1, raw_peer::data_header);
+    });
+    auto victim = w.run(w.listening.accept());
+    peer.go();
+    // Nobody receives: the first four have credits, the fifth has none.
+    w.until([&] { return victim.connection().phase() == rdma::rc_connection::state::broken; });
+    BOOST_TEST((victim.connection().why() == std::errc::protocol_error));
+    BOOST_TEST(victim.statistics().messages_received == 4u);
+    w.run(hostile_world::exchange(w));
+    w.until([&] { return peer.done(); });
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_dies_in_the_middle_of_a_stream_is_noticed) {
+    hostile_world w;
+    const std::errc ended = w.play([](raw_peer& p) { p.pour(3, 4096); });
+    BOOST_TEST((ended == std::errc::connection_reset));
+    BOOST_TEST(w.messages <= 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_misbehaves_before_it_is_accepted_is_never_handed_out) {
+    hostile_world w;
+    raw_peer peer(w, raw_peer::good_hello(), [](raw_peer& p) { p.send(10, 0); });
+    peer.go();
+    w.until([&] { return peer.done(); });
+    BOOST_TEST((w.run(failure_of(w.listening.accept(w.within(100ms)))) == std::errc::timed_out));
+    BOOST_TEST(w.listening.statistics().died_early == 1u);
+    w.run(hostile_world::exchange(w));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_that_was_made_up_opens_nothing) {
+    hostile_world w;
+    auto memory = w.client.allocate(4096);
+    const rdma::remote_region made_up{reinterpret_cast<std::uintptr_t>(memory.data()), 4096, 0x12345678};
+    BOOST_TEST((w.run(failure_of(w.client.write(memory.at(0, 8), made_up))) == std::errc::permission_denied));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,212 @@
+// A peer that speaks rdma_cm and verbs by itself, beside the test, and keeps to no rules of ours unless it wants to. No wait of its own
+// is longer than `patience`.
+#pragma once
+
+#include <corewire/rdma/channel/rc_options.hh>
+
+#include "tests/rdma/fabric.hh"
+
+#include <arpa/inet.h>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <fcntl.h>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace corewire::test {
+
+class raw_peer {
+public:
+    static constexpr std::uint32_t data_header = 1u << 28, credits_header = 2u << 28, goodbye_header = 3u << 28,
+                                   announcement_header = 4u << 28, fetched_header = 5u << 28;
+    static constexpr std::chrono::seconds patience{8}; ///< less than the tests have for it
+
+    struct retry_counts {
+        std::uint8_t unacknowledged = 6; ///< 7 is for ever with rdma_rxe
+        std::uint8_t not_ready = 0;
+    };
+    /// Connects to the world's listener from the client's device with this hello; after go() does `work` with itself. The counts are
+    /// for the other end.
+    template <typename World>
+    raw_peer(World& w, std::vector<std::byte> hello, std::function<void(raw_peer&)> work, retry_counts counts)
+        : verbs_(w.verbs()), cm_(w.cm()), counts_(counts),
+          beside_(w.start([this, port = w.listening.port(), hello = std::move(hello), work = std::move(work)](companion& self) {
+              self_ = &self;
+              connected_ = connect(port, hello);
+              if (connected_) {
+                  while (!go_) self.pause();
+                  work(*this);
+              }
+              disconnect();
+              done_ = true;
+          })) {}
+    template <typename World>
+    raw_peer(World& w, std::vector<std::byte> hello, std::function<void(raw_peer&)> work)
+        : raw_peer(w, std::move(hello), std::move(work), retry_counts{}) {}
+    ~raw_peer() { go_ = true; }
+    raw_peer(const raw_peer&) = delete;
+
+    void go() { go_ = true; }
+    bool done() const { return done_; }
+    bool connected() const { return connected_; }
+    unsigned refused() const { return refused_; } ///< sends that the other end's device turned away, or that its leaving cut short
+    bool stuck() const { return stuck_; }         ///< a completion has not come in time: the device's fault, or the test's
+
+    static std::vector<std::byte> good_hello() {
+        const auto h = rdma::rc_hello{64, 4096, 1u << 20, 4}.to_wire();
+        return {h.begin(), h.end()};
+    }
+
+    // ---- for `work` ----
+    /// What the other end may read; send() sends its beginning, and what comes is received at `received`.
+    std::byte* memory() noexcept { return memory_.data(); }
+    const std::byte* received() const noexcept { return memory_.data() + receive_at; }
+    std::uint32_t key() const noexcept { return region_->rkey; }
+    /// False: it has not come about in time.
+    template <typename Condition>
+    bool await(Condition condition) {
+        const time_point end = self_->now() + patience;
+        while (!condition()) {
+            if (self_->now() >= end) return false;
+            self_->pause();
+        }
+        return true;
+    }
+    /// Waits for the next message of the other end; gives its immediate data.
+    std::optional<std::uint32_t> receive() {
+        ibv_wc wc{};
+        if (await([&] { return ::ibv_poll_cq(receives_, 1, &wc) != 0; }))
+            return wc.status == IBV_WC_SUCCESS ? std::optional(ntohl(wc.imm_data)) : std::nullopt;
+        stuck_ = true;
+        return std::nullopt;
+    }
+    ibv_wc_status read(std::uint64_t address, std::uint32_t remote_key, std::uint32_t size) {
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_RDMA_READ;
+        wr.wr.rdma = {address, remote_key};
+        wr.send_flags = IBV_SEND_SIGNALED;
+        return post(wr, size) ? completion() : IBV_WC_FATAL_ERR;
+    }
+    /// Sends `size` bytes with `immediate` and waits for the completion.
+    ibv_wc_status send(std::uint32_t size, std::uint32_t immediate, ibv_wr_opcode how = IBV_WR_SEND_WITH_IMM) {
+        ibv_send_wr wr{};
+        wr.opcode = how;
+        wr.imm_data = htonl(immediate);
+        wr.send_flags = IBV_SEND_SIGNALED;
+        if (!post(wr, size)) return IBV_WC_FATAL_ERR;
+        const ibv_wc_status how_it_went = completion();
+        if (how_it_went != IBV_WC_SUCCESS) ++refused_;
+        return how_it_went;
+    }
+    /// Takes nothing any more, and tells nobody.
+    void vanish() { move_to(IBV_QPS_RESET); }
+    /// Without waiting: as much as the queue takes.
+    void pour(unsigned count, std::uint32_t size, std::uint32_t immediate = data_header) {
+        ibv_send_wr wr{};
+        wr.opcode = IBV_WR_SEND_WITH_IMM;
+        wr.imm_data = htonl(immediate);
+        while (count-- > 0 && post(wr, size)) {}
+    }
+
+private:
+    void move_to(ibv_qp_state state) {
+        ibv_qp_attr a{};
+        a.qp_state = state;
+        verbs_.modify_qp(id_->qp, &a, IBV_QP_STATE);
+    }
+    bool post(ibv_send_wr& wr, std::uint32_t size) {
+        ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()), size, region_->lkey};
+        wr.sg_list = &at;
+        wr.num_sge = 1;
+        ibv_send_wr* bad = nullptr;
+        return ::ibv_post_send(id_->qp, &wr, &bad) == 0;
+    }
+    std::optional<rdma_cm_event_type> next_event() {
+        rdma_cm_event* event = nullptr;
+        if (cm_.get_cm_event(channel_, &event) != 0) return std::nullopt;
+        const rdma_cm_event_type what = event->event;
+        cm_.ack_cm_event(event);
+        return what;
+    }
+    bool comes(rdma_cm_event_type what) {
+        std::optional<rdma_cm_event_type> came;
+        return await([&] { return (came = next_event()).has_value(); }) && *came == what;
+    }
+    /// Of the one signalled send. Who ends the connection may do so before its device has acknowledged what made it do so: then no
+    /// acknowledgement comes, only the word of rdma_cm, upon which the queue pair is made to give back what it holds.
+    ibv_wc_status completion() {
+        ibv_wc wc{};
+        const auto came = [&] {
+            if (::ibv_poll_cq(sends_, 1, &wc) != 0) return true;
+            if (next_event() == RDMA_CM_EVENT_DISCONNECTED) move_to(IBV_QPS_ERR);
+            return false;
+        };
+        if (await(came)) return wc.status;
+        stuck_ = true;
+        return IBV_WC_RESP_TIMEOUT_ERR;
+    }
+    bool connect(std::uint16_t port, const std::vector<std::byte>& hello) {
+        channel_ = cm_.create_event_channel();
+        if (channel_ == nullptr) return false;
+        ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
+        if (cm_.create_id(channel_, &id_, nullptr, RDMA_PS_TCP) != 0) return false;
+        sockaddr_in from{}, to{};
+        from.sin_family = to.sin_family = AF_INET;
+        from.sin_addr.s_addr = htonl(address_of_client.value());
+        to.sin_addr.s_addr = htonl(address_of_server.value());
+        to.sin_port = htons(port);
+        if (cm_.resolve_addr(id_, reinterpret_cast<sockaddr*>(&from), reinterpret_cast<sockaddr*>(&to), 2000) != 0) return false;
+        if (!comes(RDMA_CM_EVENT_ADDR_RESOLVED) || cm_.resolve_route(id_, 2000) != 0) return false;
+        if (!comes(RDMA_CM_EVENT_ROUTE_RESOLVED)) return false;
+        domain_ = verbs_.alloc_pd(id_->verbs);
+        sends_ = verbs_.create_cq(id_->verbs, 256, nullptr, nullptr, 0);
+        receives_ = verbs_.create_cq(id_->verbs, 256, nullptr, nullptr, 0);
+        ibv_qp_init_attr a{};
+        a.cap = {128, 128, 1, 1, 0};
+        a.qp_type = IBV_QPT_RC;
+        a.send_cq = sends_;
+        a.recv_cq = receives_;
+        if (cm_.create_qp(id_, domain_, &a) != 0) return false;
+        region_ = verbs_.reg_mr(domain_, memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+        ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()) + receive_at, 4096, region_->lkey};
+        ibv_recv_wr receive{0, nullptr, &at, 1};
+        ibv_recv_wr* bad = nullptr;
+        for (int i = 0; i < 68; ++i) ::ibv_post_recv(id_->qp, &receive, &bad);
+        rdma_conn_param p{};
+        p.private_data = hello.data();
+        p.private_data_len = static_cast<std::uint8_t>(hello.size());
+        p.responder_resources = p.initiator_depth = 1;
+        p.retry_count = counts_.unacknowledged;
+        p.rnr_retry_count = counts_.not_ready;
+        return cm_.connect(id_, &p) == 0 && comes(RDMA_CM_EVENT_ESTABLISHED);
+    }
+    /// Without a goodbye, in the middle of whatever is under way.
+    void disconnect() {
+        if (id_ != nullptr && id_->qp != nullptr) cm_.destroy_qp(id_);
+        if (region_ != nullptr) verbs_.dereg_mr(region_);
+        for (ibv_cq* queue : {sends_, receives_})
+            if (queue != nullptr) verbs_.destroy_cq(queue);
+        if (domain_ != nullptr) verbs_.dealloc_pd(domain_);
+        if (id_ != nullptr) cm_.destroy_id(id_);
+        if (channel_ != nullptr) cm_.destroy_event_channel(channel_);
+    }
+
+    static constexpr std::size_t receive_at = 8192;
+    const verbs::verbs_api& verbs_;
+    const verbs::cm_api& cm_;
+    const retry_counts counts_;
+    std::array<std::byte, receive_at + 4096> memory_{};
+    companion* self_ = nullptr;
+    rdma_event_channel* channel_ = nullptr;
+    rdma_cm_id* id_ = nullptr;
+    ibv_pd* domain_ = nullptr;
+    ibv_cq *sends_ = nullptr, *receives_ = nullptr;
+    ibv_mr* region_ = nullptr;
+    std::atomic<bool> connected_{false}, done_{false}, stuck_{false}, go_{false};
+    std::atomic<unsigned> refused_{0};
+    std::unique_ptr<companion> beside_; ///< last: it uses all of these
+};
+
+} // namespace corewire::test
