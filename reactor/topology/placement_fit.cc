@@ -10,6 +10,8 @@ namespace corewire {
 
 namespace {
 
+constexpr double helpers_share = 0.5; ///< of a CPU's time, beside the shards, which poll
+
 class fit_check {
 public:
     fit_check(const machine& on, const placement& wanted) : on_(on), wanted_(wanted) {}
@@ -127,6 +129,10 @@ private:
             unwise("{} shards, but the cgroup may use {:.1f} CPUs' time: they will be stopped for part of every period; lift the "
                    "quota or use fewer",
                    wanted_.shards.size(), *on_.quota());
+        else if (on_.quota() && static_cast<double>(wanted_.shards.size()) + helpers_share > *on_.quota())
+            unwise("{} shard{} all of the {:.1f} CPUs' time that the cgroup may use: none is left for helper threads; lift the quota or "
+                   "use fewer",
+                   wanted_.shards.size(), wanted_.shards.size() == 1 ? " polls" : "s poll", *on_.quota());
     }
 
     const machine& on_;

@@ -63,6 +63,16 @@ run "$topo" check "$work/plan" --machine "$work/hybrid.xml"
 grep -q 'does not fit: there is no interface eth1 here' "$work/out" || fail "check does not miss the interface"
 run "$topo" check "$work/plan" --machine "$work/container.xml"
 [[ $status == 1 ]] && grep -q 'CPU 34 is not allowed to this process.*allows 10-11,58-59' "$work/out" || fail "check in a container"
+for shards in 3 4 5; do
+    runs plan --shards "$shards" --machine "$work/container-quota.xml"
+    cp "$work/out" "$work/quota"
+    runs check "$work/quota" --machine "$work/container-quota.xml"
+    case $shards in
+    3) ! grep -q "CPUs' time" "$work/out" ;;
+    4) grep -q "remark: 4 shards poll all of the 4.0 CPUs' time .*none is left for helper threads" "$work/out" ;;
+    5) grep -q "remark: 5 shards, but the cgroup may use 4.0 CPUs' time" "$work/out" ;;
+    esac || fail "check of $shards shards on a quota of 4"
+done
 printf 'interface = "eth0"\nshard = "pu:30,numa:0,queue:8"\n' >"$work/far"
 run "$topo" check "$work/far" --machine "$work/two-sockets.xml"
 [[ $status == 1 ]] && grep -q 'eth0 has queues 0-7, not 8: `ethtool -L eth0 combined 9`' "$work/out" || fail "check of a queue"
