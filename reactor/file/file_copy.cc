@@ -1,5 +1,6 @@
 #include <corewire/reactor/file/file_copy.hh>
 
+#include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/when_all.hh>
 
 #include <algorithm>
@@ -38,6 +39,18 @@ task<bool> by_the_kernel(copying& work) {
     co_return true;
 }
 
+/// Room for the whole of it: writes side by side do not extend the file then, which the kernel does one at a time, and a full disk is
+/// found at the start. Not where the file system cannot.
+task<> make_room(const copying& work) {
+    const file_status what = co_await work.from.status(work.limits);
+    if (what.type != file_type::regular || what.size == 0) co_return;
+    const auto made = co_await as_result(work.to.allocate(0, what.size, 0, work.limits));
+    if (made || made.error() == std::errc::operation_not_supported || made.error() == std::errc::no_such_device ||
+        made.error() == std::errc::invalid_seek)
+        co_return;
+    throw std::system_error(made.error(), "making room for a copy of '" + work.from.name() + "'");
+}
+
 /// One of several workers: reads a chunk, writes it, takes the next. The first failure stops them all.
 task<> by_chunks(copying& work) {
     try {
@@ -68,6 +81,7 @@ task<std::uint64_t> copy(const file& from, const file& to, copy_options options,
     bool done = false;
     if (!from.direct() && !to.direct()) done = co_await by_the_kernel(work);
     if (!done) {
+        if (to.direct()) co_await make_room(work);
         std::vector<task<>> workers;
         for (unsigned i = 0; i < std::max(options.in_flight, 1u); ++i) workers.push_back(by_chunks(work));
         co_await when_all(std::move(workers));

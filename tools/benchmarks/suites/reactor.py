@@ -4,6 +4,8 @@ A topic is a helper program, tools/bench-TOPIC/main.cc, called as `cw-bench-TOPI
 `--duration` seconds on one CPU and prints one flat JSON object of numbers, which is the leg's sample. The baseline of a row is
 another case of the same program, or a program of the system's, in the same round.
 To add a row: the case, a Leg in its topic's list below, and a Row beside it."""
+import contextlib
+import os
 import shutil
 import tempfile
 
@@ -139,7 +141,11 @@ class Files:
         return {"rate": out["jobs"][0]["read"]["iops"]}
 
     def copy(self, by, *options):
+        """Into a new file, on a disk that has nothing left to write of the copy before."""
         path = self.directory("disk")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{path}/copy")
+        os.sync()
         return self.r.helper("files", by, "--file", f"{path}/data", "--to", f"{path}/copy", "--size", FILE_BYTES, *options)
 
 
