@@ -141,7 +141,12 @@ BOOST_AUTO_TEST_CASE(a_ping_of_death_is_counted_and_holds_nothing) {
     const auto data = pattern(1480);
     BOOST_TEST(b.add(b.piece(data, 65'528, false, 1, peer, wire::ip_protocol::icmp)).empty());
     BOOST_TEST(b.r.statistics().too_long == 1u);
+    BOOST_TEST(b.add(b.piece(part(data, 0, 4), 65'512, false, 2)).empty()); // one byte too many
+    BOOST_TEST(b.r.statistics().too_long == 2u);
     BOOST_TEST(b.r.size() == 0u);
+    b.add(b.piece(part(data, 0, 3), 65'512, false, 3)); // 65,535 with the header
+    BOOST_TEST(b.r.statistics().too_long == 2u);
+    BOOST_TEST(b.r.size() == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(an_exact_duplicate_is_ignored) {

@@ -54,6 +54,30 @@ BOOST_AUTO_TEST_CASE(timestamps_take_twelve_bytes_of_every_segment) { // RFC 929
     BOOST_TEST(s.expect("A 1:989 ts 0 77").option_size == 12);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_syns_are_repeated_at_equal_distances_where_that_is_wanted) { // net.ipv4.tcp_syn_linear_timeouts
+    auto p = tcp_script::plain();
+    p.syn_linear_timeouts = 2;
+    tcp_script s(p);
+    s.open();
+    s.expect("S 0:0");
+    for (const auto distance : {1s, 1s, 1s, 2s, 4s}) {
+        s.advance(distance - 1ms);
+        s.expect_nothing();
+        s.advance(1ms);
+        s.expect("S 0:0");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_segment_without_the_timestamps_that_were_agreed_on_is_taken) { // RFC 7323 3.2 SHOULD drop it: docs/rfc/9293.md
+    auto p = tcp_script::plain();
+    p.timestamps = true;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 77 0 ws 0");
+    s.receive("A 1:101 ack 1 ts 78 0");
+    s.receive("A 101:201 ack 1");
+    BOOST_TEST(s.block().readable() == 200u);
+}
+
 BOOST_AUTO_TEST_CASE(the_window_of_a_syn_is_not_scaled) { // RFC 7323 2.2
     tcp_script s;
     s.connect("SA 0:0 ack 1 win 1000 mss 1000 ws 4");
