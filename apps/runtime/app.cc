@@ -139,6 +139,10 @@ int app::run(std::function<task<>()> body) {
                           .place = placement_};
         plan.grace = std::min(plan.grace, runtime_.drain / 2); // sessions that it ends have time to say goodbye
         setup_ = std::make_unique<network_setup>(network_, std::move(plan));
+        if (network_.shared) { // which addresses the kernel has is known now
+            network_.address = setup_->options().address;
+            network_.address6 = setup_->options().address6;
+        }
         inspection_ = std::make_unique<inspection>(*inspection_options_, name_, *setup_, static_cast<unsigned>(runtime_.cpus.size()));
         runtime shards(runtime_);
         struct turn_away { // who is inside leaves before the shards are destroyed

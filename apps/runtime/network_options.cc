@@ -89,9 +89,9 @@ void check_ipv6_addresses(const network_options& o) {
     if (o.address6) {
         refuse_unless(o.address6->length() >= 1 && of_one_host(o.address6->address()) && !o.address6->address().is_link_local(),
                       fmt::format("--address: {} is not the address of a host on a network", ours));
-        refuse_unless(!o.shared, "--address: with --shared the kernel's IPv6 stays the kernel's: leave the IPv6 address out");
     }
     if (o.gateway6) {
+        refuse_unless(!o.shared, "--gateway: with --shared the routes are the kernel's (`ip route`): leave it out");
         refuse_unless(o.address6.has_value(), "--gateway needs --address of its family beside it");
         const ipv6& to = *o.gateway6;
         refuse_unless(of_one_host(to) && to != o.address6->address() && (to.is_link_local() || o.address6->contains(to)),

@@ -141,14 +141,14 @@ void network_setup::open_xdp(const network_options& options) {
                                       options.interface, xdp_->info().queues, xdp_->info().queues == 1 ? "" : "s",
                                       plan_.shards, xdp_->info().queues));
     deal_queues();
-    if (options.shared) share_address();
+    if (options.shared) share_addresses();
     else if (options.address) xdp_->own(options.address->address()); // of IPv6's the stacks tell as they come and go (group_host)
 }
 
 /// Link-local addresses are the MAC's, unless the MAC is the kernel's, too: then one made from it and our own address, or (--slaac
 /// alone) from what this machine is known by to itself.
 std::optional<std::uint64_t> network_setup::link_identifier() const {
-    if ((!xdp_ && !verbs_) || !options_.has_ipv6()) return std::nullopt;
+    if ((!xdp_ && !verbs_) || !options_.has_ipv6() || options_.shared) return std::nullopt;
     unsigned char bytes[22];
     store_be64(reinterpret_cast<std::byte*>(bytes), (xdp_ ? xdp_->info().mac : verbs_->device().mac()).value() << 16);
     const ipv6 own = options_.address6 ? options_.address6->address() : ipv6::any();
@@ -156,19 +156,34 @@ std::optional<std::uint64_t> network_setup::link_identifier() const {
     return siphash(options_.address6 ? siphash_key{0x6c696e6b, 0x6c6f63616c} : slaac_secret_, bytes);
 }
 
-/// The kernel's address: the one that --address names, or its first on the interface.
-void network_setup::share_address() {
-    const std::vector<ip_prefix> known = kernel_addresses(xdp_->info().index);
-    if (known.empty())
-        throw setup_error(fmt::format("--shared: the kernel has no IPv4 address on {0} (`ip address add A.B.C.D/LENGTH dev {0}`)",
+/// The kernel's addresses: those that --address names, or its first one of each family on the interface (of IPv6 no link-local one).
+void network_setup::share_addresses() {
+    const std::vector<netlink::prefix> known = kernel_addresses(xdp_->info().index);
+    const auto find = [&](bool four, const std::optional<net_address>& wanted) -> std::optional<netlink::prefix> {
+        const auto found = std::ranges::find_if(known, [&](const netlink::prefix& each) {
+            if (wanted) return each.address == *wanted;
+            return each.is_v4() == four && (four || !each.address.v6().is_link_local());
+        });
+        if (found != known.end()) return *found;
+        if (wanted)
+            throw setup_error(fmt::format("--shared: the kernel does not have {} on {}: leave --address out, or --shared",
+                                          to_string(*wanted), options_.interface));
+        return std::nullopt;
+    };
+    const bool named = options_.address || options_.address6;
+    std::vector<net_address> ours;
+    if (!named || options_.address) {
+        const auto four = find(true, options_.address ? std::optional(net_address(options_.address->address())) : std::nullopt);
+        if (four) ours.push_back((options_.address = four->v4())->address());
+    }
+    if (!named || options_.address6) {
+        const auto six = find(false, options_.address6 ? std::optional(net_address(options_.address6->address())) : std::nullopt);
+        if (six) ours.push_back((options_.address6 = six->v6())->address());
+    }
+    if (ours.empty())
+        throw setup_error(fmt::format("--shared: the kernel has no address on {0} (`ip address add ADDRESS/LENGTH dev {0}`)",
                                       options_.interface));
-    const auto wanted = std::ranges::find_if(
-        known, [&](const ip_prefix& each) { return !options_.address || each.address() == options_.address->address(); });
-    if (wanted == known.end())
-        throw setup_error(fmt::format("--shared: the kernel does not have {} on {}: leave --address out, or --shared",
-                                      to_string(options_.address->address()), options_.interface));
-    options_.address = *wanted;
-    owned_ports_ = std::make_unique<owned_ports>(xdp_, wanted->address());
+    owned_ports_ = std::make_unique<owned_ports>(xdp_, std::move(ours));
     for (shard_part& each : parts_) each.share = std::make_unique<shared_host>(*owned_ports_);
 }
 

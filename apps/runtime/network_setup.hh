@@ -69,6 +69,8 @@ public:
     task<> when_addresses_are_there(unsigned shard, std::function<task<>()> body);
 
     network_kind kind() const noexcept { return plan_.kind; }
+    /// As they have turned out: with --shared, the kernel's addresses.
+    const network_options& options() const noexcept { return options_; }
     port* device(unsigned shard, bool far = false) const noexcept;
     network_stack* stack(unsigned shard, bool far = false) const noexcept;
 
@@ -100,7 +102,7 @@ private:
     void open_wire();
     void open_xdp(const network_options& options);
     std::optional<std::uint64_t> link_identifier() const;
-    void share_address();
+    void share_addresses();
     void deal_queues();
     std::unique_ptr<port> open_xdp_port(unsigned shard);
     void finish(end& e, unsigned shard, bool far, const stack_config& config);

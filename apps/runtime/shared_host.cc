@@ -11,19 +11,20 @@ namespace corewire {
 
 namespace {
 
-constexpr log_event<log_text<32>, ipv4> address_gone{
+constexpr log_event<log_text<32>, log_text<48>> address_gone{
     "runtime", "address_gone", log_level::error,
     "{}: the kernel no longer has {}: nobody can reach us there (start again on another address)"};
 
-constexpr std::uint32_t key_of(wire::ip_protocol protocol, std::uint16_t port) noexcept {
-    return static_cast<std::uint32_t>(protocol) << 16 | port;
+/// A socket bound to `at` is reached at `address`.
+bool concerns(const net_address& at, const net_address& address) noexcept {
+    return at.is_any_of_both() || at.is_v4() == address.is_v4();
 }
 
-xdp_flow steered(const flow_key& flow) noexcept {
+xdp_flow steered(const flow_name& flow) noexcept {
     return {.protocol = static_cast<std::uint8_t>(wire::ip_protocol::tcp),
-            .local = ipv4(flow.local_address),
+            .local = flow.local,
             .local_port = flow.local_port,
-            .remote = ipv4(flow.remote_address),
+            .remote = flow.remote,
             .remote_port = flow.remote_port};
 }
 
@@ -32,14 +33,14 @@ xdp_flow steered(const flow_key& flow) noexcept {
 void shared_host::follow(network_stack& stack) {
     stack_ = &stack;
     kernel_follower& us = *this;
-    mirror_ = std::make_unique<kernel_mirror>(reactor::current(), ports_.device().info().index, ports_.address(), us);
+    mirror_ = std::make_unique<kernel_mirror>(reactor::current(), ports_.device().info().index, ports_.addresses(), us);
 }
 
-void shared_host::claim_port(wire::ip_protocol protocol, std::uint16_t port) {
-    const auto [claim, first] = claims_.try_emplace(key_of(protocol, port), 0);
+void shared_host::claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) {
+    const auto [claim, first] = claims_.try_emplace(owned_ports::key_of(protocol, address, port), 0);
     if (first) {
         try {
-            ports_.claim(protocol, port);
+            ports_.claim(protocol, address, port);
         } catch (...) {
             claims_.erase(claim);
             throw;
@@ -48,17 +49,36 @@ void shared_host::claim_port(wire::ip_protocol protocol, std::uint16_t port) {
     ++claim->second;
 }
 
-void shared_host::release_port(wire::ip_protocol protocol, std::uint16_t port) noexcept {
-    const auto claim = claims_.find(key_of(protocol, port));
+void shared_host::release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
+    const auto claim = claims_.find(owned_ports::key_of(protocol, address, port));
     if (claim == claims_.end() || --claim->second != 0) return;
     claims_.erase(claim);
-    ports_.release(protocol, port);
+    ports_.release(protocol, address, port);
 }
 
-bool shared_host::claim_flow(const flow_key& flow) noexcept { return ports_.device().own(steered(flow)); }
-void shared_host::release_flow(const flow_key& flow) noexcept { ports_.device().disown(steered(flow)); }
+/// Of several addresses all, or none.
+void shared_host::claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) {
+    const auto all = ports_.addresses();
+    std::size_t had = 0;
+    try {
+        for (; had < all.size(); ++had)
+            if (concerns(at, all[had])) claim(protocol, all[had], port);
+    } catch (...) {
+        while (had-- > 0)
+            if (concerns(at, all[had])) release(protocol, all[had], port);
+        throw;
+    }
+}
 
-void shared_host::resolve(ipv4 neighbor) noexcept {
+void shared_host::release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept {
+    for (const net_address& each : ports_.addresses())
+        if (concerns(at, each)) release(protocol, each, port);
+}
+
+bool shared_host::claim_flow(const flow_name& flow) noexcept { return ports_.device().own(steered(flow)); }
+void shared_host::release_flow(const flow_name& flow) noexcept { ports_.device().disown(steered(flow)); }
+
+void shared_host::resolve(const net_address& neighbor) noexcept {
     if (mirror_ != nullptr) mirror_->ask(neighbor);
 }
 
@@ -66,11 +86,17 @@ void shared_host::resolve(ipv4 neighbor) noexcept {
 void shared_host::on_routes(std::span<const netlink::route_change> known) {
     std::vector<netlink::route_change> by_metric(known.begin(), known.end());
     std::ranges::stable_sort(by_metric, {}, &netlink::route_change::metric);
-    std::vector<route> routes;
-    for (const netlink::route_change& r : by_metric)
-        if (std::ranges::find(routes, r.destination, &route::destination) == routes.end())
-            routes.push_back({r.destination, r.gateway});
-    stack_->follow_routes(routes);
+    std::vector<route> four;
+    std::vector<ipv6_route> six;
+    for (const netlink::route_change& r : by_metric) {
+        if (r.destination.is_v4()) {
+            if (std::ranges::find(four, r.destination.v4(), &route::destination) == four.end())
+                four.push_back({r.destination.v4(), r.gateway.v4()});
+        } else if (std::ranges::find(six, r.destination.v6(), &ipv6_route::destination) == six.end()) {
+            six.push_back({r.destination.v6(), r.gateway.v6()});
+        }
+    }
+    stack_->follow_routes(four, six);
 }
 
 void shared_host::on_neighbor(const netlink::neighbor_change& n) {
@@ -83,8 +109,8 @@ void shared_host::on_neighbor(const netlink::neighbor_change& n) {
     }
 }
 
-void shared_host::on_address_gone() {
-    log_message(address_gone, ports_.device().interface(), ports_.address());
+void shared_host::on_address_gone(const net_address& address) {
+    log_message(address_gone, ports_.device().interface(), to_string(address));
 }
 
 } // namespace corewire

@@ -1,4 +1,4 @@
-// --shared: one shard's stack on the kernel's own address. Puts together who owns what (owned_ports, the XDP program's flows)
+// --shared: one shard's stack on the kernel's own addresses. Puts together who owns what (owned_ports, the XDP program's flows)
 // and what the kernel knows (kernel_mirror), so that the stack knows neither.
 //
 //     stack --claim, release--> owned_ports, xdp_device         stack --resolve--> kernel_mirror --routes, neighbours--> stack
@@ -25,20 +25,23 @@ public:
     void follow(network_stack& stack);
     void stop() noexcept { mirror_.reset(); }
 
-    void claim_port(wire::ip_protocol protocol, std::uint16_t port) override;
-    void release_port(wire::ip_protocol protocol, std::uint16_t port) noexcept override;
-    bool claim_flow(const flow_key& flow) noexcept override;
-    void release_flow(const flow_key& flow) noexcept override;
-    void resolve(ipv4 neighbor) noexcept override;
+    void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) override;
+    void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept override;
+    bool claim_flow(const flow_name& flow) noexcept override;
+    void release_flow(const flow_name& flow) noexcept override;
+    void resolve(const net_address& neighbor) noexcept override;
 
 private:
     void on_routes(std::span<const netlink::route_change> routes) override;
     void on_neighbor(const netlink::neighbor_change& neighbor) override;
-    void on_address_gone() override;
+    void on_address_gone(const net_address& address) override;
+
+    void claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port);
+    void release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
 
     owned_ports& ports_;
     network_stack* stack_ = nullptr;
-    std::unordered_map<std::uint32_t, unsigned> claims_; ///< this shard's, by protocol << 16 | port: one of them stands in ports_
+    std::unordered_map<std::uint32_t, unsigned> claims_; ///< this shard's, by owned_ports::key_of(): one of them stands in ports_
     std::unique_ptr<kernel_mirror> mirror_;
 };
 

@@ -70,8 +70,33 @@ void ipv6_routes::demote_router(const ipv6& address) noexcept {
     ++generation_;
 }
 
+void ipv6_routes::set_routes(std::span<const ipv6_route> routes) noexcept {
+    prefix_count_ = router_count_ = route_count_ = 0;
+    for (const bool over_gateways : {false, true}) // a gateway must be on the link
+        for (const ipv6_route& r : routes) {
+            if (r.gateway.is_any() == over_gateways || (over_gateways && !on_link(r.gateway))) continue;
+            if (route_count_ == max_routes) {
+                ++refused_;
+                continue;
+            }
+            std::size_t at = 0;
+            while (at < route_count_ && routes_[at].destination.length() >= r.destination.length()) ++at;
+            std::move_backward(&routes_[at], routes_.data() + route_count_, routes_.data() + route_count_ + 1);
+            routes_[at] = {ipv6_prefix(r.destination.network(), r.destination.length()), r.gateway};
+            ++route_count_;
+        }
+    ++generation_;
+}
+
+const ipv6_route* ipv6_routes::match(const ipv6& destination) const noexcept {
+    for (std::size_t i = 0; i < route_count_; ++i)
+        if (routes_[i].destination.contains(destination)) return &routes_[i];
+    return nullptr;
+}
+
 bool ipv6_routes::on_link(const ipv6& address) const noexcept {
     if (address.is_link_local()) return true;
+    if (const ipv6_route* r = match(address)) return r->gateway.is_any();
     return std::any_of(prefixes_.begin(), prefixes_.begin() + static_cast<std::ptrdiff_t>(prefix_count_),
                        [&](const on_link_prefix& p) { return p.prefix.contains(address); });
 }
@@ -81,6 +106,7 @@ ipv6_next_hop ipv6_routes::find(const ipv6& destination) const noexcept {
     if (destination.is_loopback()) return {hop_kind::local, destination};
     if (destination.is_any() || destination.is_mapped()) return {};
     if (on_link(destination)) return {hop_kind::unicast, destination};
+    if (const ipv6_route* r = match(destination)) return {hop_kind::unicast, r->gateway};
     if (router_count_ == 0) return {};
     return {hop_kind::unicast, routers_[0].address};
 }

@@ -1,6 +1,8 @@
 // Where an IPv6 packet goes next (RFC 4861 5.2, 6.3.6): prefixes that are on the link, and routers for everything else.
 //
-// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 16 prefixes, 8 routers.
+// In shared mode the host's routes stand instead, longest prefix first: set_routes().
+//
+// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 16 prefixes, 8 routers, 64 routes.
 // What router advertisements taught ends when they said it would; what was configured stays.
 #pragma once
 
@@ -10,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace corewire {
 
@@ -19,8 +22,15 @@ struct ipv6_next_hop {
     friend bool operator==(const ipv6_next_hop&, const ipv6_next_hop&) = default;
 };
 
+struct ipv6_route {
+    ipv6_prefix destination; ///< host bits cleared
+    ipv6 gateway;            ///< `::`: the destination is on the link
+    friend bool operator==(const ipv6_route&, const ipv6_route&) = default;
+};
+
 class ipv6_routes {
 public:
+    static constexpr std::size_t max_routes = 64;
     static constexpr std::size_t max_prefixes = 16;
     static constexpr std::size_t max_routers = 8;
 
@@ -33,6 +43,10 @@ public:
     void end_router(time_point now, const ipv6& router) noexcept;
     /// A router that does not answer comes last until it does (RFC 4861 6.3.6).
     void demote_router(const ipv6& router) noexcept;
+
+    /// These routes and no others from now on. Those beyond max_routes are refused and counted; a gateway must be on the link, and others
+    /// are left out.
+    void set_routes(std::span<const ipv6_route> routes) noexcept;
 
     /// Multicast and link-local destinations are always on the link. Our own addresses are the caller's to know.
     ipv6_next_hop find(const ipv6& destination) const noexcept;
@@ -57,7 +71,9 @@ private:
     };
     std::array<on_link_prefix, max_prefixes> prefixes_{};
     std::array<router, max_routers> routers_{};
-    std::size_t prefix_count_ = 0, router_count_ = 0;
+    const ipv6_route* match(const ipv6& destination) const noexcept;
+    std::array<ipv6_route, max_routes> routes_{}; ///< that were set: the longest prefix first
+    std::size_t prefix_count_ = 0, router_count_ = 0, route_count_ = 0;
     std::uint32_t generation_ = 0;
     std::uint64_t refused_ = 0;
 };

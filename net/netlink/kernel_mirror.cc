@@ -41,7 +41,7 @@ void ask_for_dump(int fd, std::uint16_t type, std::uint32_t sequence) {
     header->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
     header->nlmsg_seq = sequence;
     auto* family = static_cast<rtgenmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(rtgenmsg)));
-    family->rtgen_family = AF_INET;
+    family->rtgen_family = AF_UNSPEC; // both
     if (::send(fd, message, header->nlmsg_len, 0) < 0) fail(errno, "cannot ask the kernel for its routes");
 }
 
@@ -52,9 +52,10 @@ void wait_readable(int fd) {
 
 } // namespace
 
-kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, ipv4 address, kernel_follower& follower)
-    : ring_(loop.io()), interface_(interface), address_(address), follower_(follower),
-      socket_(open_socket(RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE)) {
+kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const net_address> addresses, kernel_follower& follower)
+    : ring_(loop.io()), interface_(interface), follower_(follower),
+      socket_(open_socket(RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE)) {
+    for (const net_address& each : addresses) addresses_.push_back({each});
     resync();
     wait_for_news();
 }
@@ -85,13 +86,15 @@ void kernel_mirror::on_news(int result, unsigned) noexcept {
 /// Everything anew; what was and is no more goes.
 void kernel_mirror::resync() {
     for (int tries = 0; tries < 3; ++tries) {
-        overflowed_ = address_there_ = false;
+        overflowed_ = false;
+        for (followed_address& each : addresses_) each.there = false;
         routes_.clear();
         routes_changed_ = true;
         for (const std::uint16_t what : {RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH}) dump(what);
         if (!overflowed_) break;
     }
-    if (!address_there_ && !std::exchange(told_gone_, true)) follower_.on_address_gone();
+    for (followed_address& each : addresses_)
+        if (!each.there && !std::exchange(each.told_gone, true)) follower_.on_address_gone(each.address);
 }
 
 void kernel_mirror::dump(std::uint16_t type) {
@@ -133,11 +136,13 @@ void kernel_mirror::take(const netlink::change& news) {
         if (n->interface == interface_) follower_.on_neighbor(*n);
     } else if (const auto* r = std::get_if<netlink::route_change>(&news)) {
         if (r->interface == interface_) take_route(*r);
-    } else if (const auto& a = std::get<netlink::address_change>(news);
-               a.interface == interface_ && a.address.address() == address_) {
-        address_there_ = !a.gone;
-        if (a.gone && !std::exchange(told_gone_, true)) follower_.on_address_gone();
-        if (!a.gone) told_gone_ = false;
+    } else if (const auto& a = std::get<netlink::address_change>(news); a.interface == interface_) {
+        for (followed_address& each : addresses_) {
+            if (a.address.address != each.address) continue;
+            each.there = !a.gone;
+            if (a.gone && !std::exchange(each.told_gone, true)) follower_.on_address_gone(each.address);
+            if (!a.gone) each.told_gone = false;
+        }
     }
 }
 
@@ -148,30 +153,34 @@ void kernel_mirror::take_route(const netlink::route_change& r) {
         if (same != routes_.end()) routes_.erase(same);
     } else if (same == routes_.end()) {
         // A replaced route is told as a new one alone: it takes the place of what had its destination and metric.
-        std::erase_if(routes_, [&](const auto& known) { return known.destination == r.destination && known.metric == r.metric; });
+        if (r.replaces)
+            std::erase_if(routes_, [&](const auto& known) { return known.destination == r.destination && known.metric == r.metric; });
         if (routes_.size() < max_routes) routes_.push_back(r);
         else ++statistics_.routes_refused;
     }
 }
 
-bool kernel_mirror::send_about(std::uint16_t type, std::uint16_t flags, ipv4 neighbor) noexcept {
+bool kernel_mirror::send_about(std::uint16_t type, std::uint16_t flags, const net_address& neighbor) noexcept {
     alignas(8) std::byte message[128]{};
     nlmsghdr* header = mnl_nlmsg_put_header(message);
     header->nlmsg_type = type;
     header->nlmsg_flags = flags;
     header->nlmsg_seq = ++sequence_;
     auto* entry = static_cast<ndmsg*>(mnl_nlmsg_put_extra_header(header, sizeof(ndmsg)));
-    entry->ndm_family = AF_INET;
+    entry->ndm_family = neighbor.is_v4() ? AF_INET : AF_INET6;
     entry->ndm_ifindex = static_cast<int>(interface_);
     if (type == RTM_NEWNEIGH) {
         entry->ndm_flags = NTF_USE; // as if a packet of the kernel's own went there
         entry->ndm_state = NUD_NONE;
     }
-    mnl_attr_put_u32(header, NDA_DST, host_to_be(neighbor.value()));
+    std::array<std::byte, 16> octets;
+    if (neighbor.is_v4()) neighbor.v4().store(octets.data());
+    else neighbor.v6().store(octets.data());
+    mnl_attr_put(header, NDA_DST, neighbor.is_v4() ? 4 : 16, octets.data());
     return ::send(socket_.get(), message, header->nlmsg_len, MSG_DONTWAIT) >= 0;
 }
 
-void kernel_mirror::ask(ipv4 neighbor) noexcept {
+void kernel_mirror::ask(const net_address& neighbor) noexcept {
     ++statistics_.asked;
     if (send_about(RTM_GETNEIGH, NLM_F_REQUEST, neighbor)) questions_[sequence_ % questions_.size()] = {sequence_, neighbor};
     else ++statistics_.asks_dropped;
@@ -181,16 +190,16 @@ void kernel_mirror::ask(ipv4 neighbor) noexcept {
 void kernel_mirror::answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept {
     question& q = questions_[sequence % questions_.size()];
     if (sequence == 0 || q.sequence != sequence || (known != nullptr && known->address != q.neighbor)) return;
-    const ipv4 neighbor = std::exchange(q, {}).neighbor;
+    const net_address neighbor = std::exchange(q, {}).neighbor;
     const auto word = known == nullptr ? netlink::neighbor_word::unknown : known->word;
     if (word == netlink::neighbor_word::permanent || word == netlink::neighbor_word::reachable) return;
     if (!send_about(RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_CREATE, neighbor)) ++statistics_.asks_dropped;
 }
 
-std::vector<ip_prefix> kernel_addresses(unsigned interface) {
+std::vector<netlink::prefix> kernel_addresses(unsigned interface) {
     const unique_fd fd = open_socket(0);
     ask_for_dump(fd.get(), RTM_GETADDR, 1);
-    std::vector<ip_prefix> out;
+    std::vector<netlink::prefix> out;
     alignas(8) std::array<std::byte, 32768> datagram;
     for (;;) {
         wait_readable(fd.get());
@@ -201,7 +210,7 @@ std::vector<ip_prefix> kernel_addresses(unsigned interface) {
         for (auto v = messages.next(news); v != message_reader::verdict::end; v = messages.next(news)) {
             if (v == message_reader::verdict::done) return out;
             const auto* a = v == message_reader::verdict::told ? std::get_if<netlink::address_change>(&news) : nullptr;
-            if (a != nullptr && a->interface == interface) out.push_back(a->address);
+            if (a != nullptr && a->interface == interface && a->usable && (a->address.is_v4() || !a->secondary)) out.push_back(a->address);
         }
     }
 }

@@ -1,5 +1,5 @@
-// The kernel's routes and neighbours of one interface, mirrored and followed live: for a stack that shares the kernel's
-// address. The kernel resolves neighbours; we ask it to.
+// The kernel's routes and neighbours of one interface, of both families, mirrored and followed live: for a stack that shares the
+// kernel's addresses. The kernel resolves neighbours; we ask it to.
 //
 //     start: dumps of addresses, routes, neighbours ----> follower        afterwards: each change, as it happens
 //     ask(neighbour) --RTM_GETNEIGH--> known well: told again
@@ -29,11 +29,11 @@ class reactor;
 /// Who wants to know.
 class kernel_follower {
 public:
-    /// All routes over the interface, in no order: several may have one destination.
+    /// All routes over the interface, of both families, in no order: several may have one destination.
     virtual void on_routes(std::span<const netlink::route_change> routes) = 0;
     virtual void on_neighbor(const netlink::neighbor_change& neighbor) = 0;
-    /// The kernel has given the address up.
-    virtual void on_address_gone() = 0;
+    /// The kernel has given up an address of those that are followed.
+    virtual void on_address_gone(const net_address& address) = 0;
 
 protected:
     ~kernel_follower() = default;
@@ -50,15 +50,15 @@ class kernel_mirror {
 public:
     static constexpr std::size_t max_routes = 1024;
 
-    /// Follows interface number `interface` of the calling thread's network namespace, on which the kernel has `address`.
+    /// Follows interface number `interface` of the calling thread's network namespace, on which the kernel has `addresses`.
     /// Tells `follower` what there is before it returns. Throws std::system_error.
-    kernel_mirror(reactor& loop, unsigned interface, ipv4 address, kernel_follower& follower);
+    kernel_mirror(reactor& loop, unsigned interface, std::span<const net_address> addresses, kernel_follower& follower);
     ~kernel_mirror();
     kernel_mirror(const kernel_mirror&) = delete;
     kernel_mirror& operator=(const kernel_mirror&) = delete;
 
     /// Have the kernel find out about this neighbour, and say what it knows.
-    void ask(ipv4 neighbor) noexcept;
+    void ask(const net_address& neighbor) noexcept;
     const mirror_statistics& statistics() const noexcept { return statistics_; }
 
 private:
@@ -70,23 +70,26 @@ private:
     void take_route(const netlink::route_change& r);
     void resync();
     void dump(std::uint16_t type);
-    bool send_about(std::uint16_t type, std::uint16_t flags, ipv4 neighbor) noexcept;
+    bool send_about(std::uint16_t type, std::uint16_t flags, const net_address& neighbor) noexcept;
     void answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept;
 
     uring& ring_;
     unsigned interface_;
-    ipv4 address_;
+    struct followed_address {
+        net_address address;
+        bool there = false;
+        bool told_gone = false;
+    };
+    std::vector<followed_address> addresses_;
     kernel_follower& follower_;
     unique_fd socket_;
     std::vector<netlink::route_change> routes_;
     bool routes_changed_ = false;
-    bool address_there_ = false;
     bool overflowed_ = false;
-    bool told_gone_ = false;
     std::uint32_t sequence_ = 0;
     struct question {
         std::uint32_t sequence = 0;
-        ipv4 neighbor;
+        net_address neighbor;
     };
     std::array<question, 64> questions_{}; ///< the last ones, by sequence
     mirror_statistics statistics_;
@@ -94,7 +97,7 @@ private:
     bound_operation<kernel_mirror, &kernel_mirror::on_news> news_{*this};
 };
 
-/// The kernel's IPv4 addresses on an interface, its first one first. Throws std::system_error.
-std::vector<ip_prefix> kernel_addresses(unsigned interface);
+/// The kernel's addresses on an interface that it uses, of both families, its first one first. Throws std::system_error.
+std::vector<netlink::prefix> kernel_addresses(unsigned interface);
 
 } // namespace corewire

@@ -39,11 +39,19 @@ public:
         std::memcpy(&out, mnl_attr_get_payload(a), sizeof(T));
         return true;
     }
-    bool load(std::size_t type, ipv4& out) const noexcept {
-        std::uint32_t bits = host_to_be(out.value());
-        if (!load<std::uint32_t>(type, bits)) return false;
-        out = ipv4(host_to_be(bits));
-        return true;
+    /// Of the family that `out` has.
+    bool load(std::size_t type, net_address& out) const noexcept {
+        std::array<std::byte, 16> octets;
+        const byte_span found = bytes(type);
+        if (!has(type)) return true;
+        if (found.size() != (out.is_v4() ? 4u : 16u)) return false;
+        std::memcpy(octets.data(), found.data(), found.size());
+        if (out.is_v4()) {
+            out = ipv4::load(octets.data());
+            return true;
+        }
+        out = ipv6::load(octets.data());
+        return !out.is_v4(); // no packet has a mapped one (RFC 4291 2.5.5.2)
     }
     bool has(std::size_t type) const noexcept { return all_[type] != nullptr; }
     byte_span bytes(std::size_t type) const noexcept {
@@ -64,22 +72,29 @@ bool split(byte_span payload, Fixed& fixed, byte_span& rest) noexcept {
     return true;
 }
 
+bool is_ip(unsigned family) noexcept { return family == AF_INET || family == AF_INET6; }
+net_address any_of(unsigned family) noexcept { return family == AF_INET ? net_address(ipv4::any()) : net_address(ipv6::any()); }
+unsigned bits_of(unsigned family) noexcept { return family == AF_INET ? 32 : 128; }
+
 verdict read_address(byte_span payload, bool gone, change& out) noexcept {
     ifaddrmsg fixed;
     byte_span rest;
     if (!split(payload, fixed, rest)) return verdict::malformed;
-    if (fixed.ifa_family != AF_INET) return verdict::ignored;
+    if (!is_ip(fixed.ifa_family)) return verdict::ignored;
     const attributes<IFA_MAX> all(rest);
-    ipv4 address;
+    net_address address = any_of(fixed.ifa_family);
+    std::uint32_t flags = fixed.ifa_flags; // its low eight bits only
     // On a point-to-point link IFA_ADDRESS is the other end; IFA_LOCAL is always ours.
-    if (!all.load(all.has(IFA_LOCAL) ? IFA_LOCAL : IFA_ADDRESS, address)) return verdict::malformed;
-    if (fixed.ifa_prefixlen > 32 || address.is_any()) return verdict::malformed;
-    out = address_change{gone, fixed.ifa_index, ip_prefix(address, fixed.ifa_prefixlen), (fixed.ifa_flags & IFA_F_SECONDARY) != 0};
+    if (!all.load(all.has(IFA_LOCAL) ? IFA_LOCAL : IFA_ADDRESS, address) || !all.load(IFA_FLAGS, flags)) return verdict::malformed;
+    if (fixed.ifa_prefixlen > bits_of(fixed.ifa_family) || address.is_any()) return verdict::malformed;
+    constexpr std::uint32_t not_now = IFA_F_TENTATIVE | IFA_F_DADFAILED | IFA_F_DEPRECATED;
+    out = address_change{gone, fixed.ifa_index, prefix(address, fixed.ifa_prefixlen), (flags & IFA_F_SECONDARY) != 0,
+                         (flags & not_now) == 0 || (flags & IFA_F_OPTIMISTIC) != 0};
     return verdict::told;
 }
 
 /// The first of several ways on: its interface, and its gateway if it has one.
-bool first_way(byte_span ways, std::uint32_t& interface, ipv4& gateway) noexcept {
+bool first_way(byte_span ways, std::uint32_t& interface, net_address& gateway) noexcept {
     rtnexthop hop;
     if (ways.size() < sizeof hop) return false;
     std::memcpy(&hop, ways.data(), sizeof hop);
@@ -88,21 +103,23 @@ bool first_way(byte_span ways, std::uint32_t& interface, ipv4& gateway) noexcept
     return attributes<RTA_MAX>(ways.subspan(sizeof hop, hop.rtnh_len - sizeof hop)).load(RTA_GATEWAY, gateway);
 }
 
-verdict read_route(byte_span payload, bool gone, change& out) noexcept {
+verdict read_route(byte_span payload, std::uint16_t header_flags, bool gone, change& out) noexcept {
     rtmsg fixed;
     byte_span rest;
     if (!split(payload, fixed, rest)) return verdict::malformed;
-    if (fixed.rtm_family != AF_INET || fixed.rtm_type != RTN_UNICAST || fixed.rtm_tos != 0) return verdict::ignored;
+    if (!is_ip(fixed.rtm_family) || fixed.rtm_type != RTN_UNICAST || fixed.rtm_tos != 0) return verdict::ignored;
+    if ((fixed.rtm_flags & RTM_F_CLONED) != 0 || fixed.rtm_src_len != 0) return verdict::ignored; // of one flow, or one source
     const attributes<RTA_MAX> all(rest);
     std::uint32_t table = fixed.rtm_table, interface = 0, metric = 0;
-    ipv4 destination, gateway;
+    net_address destination = any_of(fixed.rtm_family), gateway = destination;
     if (!all.load(RTA_TABLE, table) || !all.load(RTA_OIF, interface) || !all.load(RTA_PRIORITY, metric) ||
-        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, gateway) || fixed.rtm_dst_len > 32)
+        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, gateway) || fixed.rtm_dst_len > bits_of(fixed.rtm_family))
         return verdict::malformed;
     if (table != RT_TABLE_MAIN) return verdict::ignored;
     if (all.has(RTA_MULTIPATH) && !first_way(all.bytes(RTA_MULTIPATH), interface, gateway)) return verdict::malformed;
-    const ip_prefix whole(destination, fixed.rtm_dst_len);
-    out = route_change{gone, interface, ip_prefix(whole.network(), whole.length()), gateway, metric};
+    // Of IPv4 one route has a destination and metric; of IPv6 several may (two routers, say), unless the kernel says otherwise.
+    const bool replaces = fixed.rtm_family == AF_INET || (header_flags & NLM_F_REPLACE) != 0;
+    out = route_change{gone, interface, prefix(destination, fixed.rtm_dst_len).network(), gateway, metric, replaces};
     return verdict::told;
 }
 
@@ -117,9 +134,9 @@ verdict read_neighbor(byte_span payload, bool gone, change& out) noexcept {
     ndmsg fixed;
     byte_span rest;
     if (!split(payload, fixed, rest)) return verdict::malformed;
-    if (fixed.ndm_family != AF_INET) return verdict::ignored;
+    if (!is_ip(fixed.ndm_family)) return verdict::ignored;
     const attributes<NDA_MAX> all(rest);
-    neighbor_change n{.interface = static_cast<unsigned>(fixed.ndm_ifindex), .address = {}, .mac = {}};
+    neighbor_change n{.interface = static_cast<unsigned>(fixed.ndm_ifindex), .address = any_of(fixed.ndm_family), .mac = {}};
     if (!all.load(NDA_DST, n.address)) return verdict::malformed;
     if (!n.address.is_unicast()) return verdict::ignored; // groups have entries too
     if (!gone) n.word = word_for(fixed.ndm_state);
@@ -136,7 +153,7 @@ verdict read_message(const nlmsghdr& header, byte_span payload, change& out) noe
     case RTM_NEWADDR:
     case RTM_DELADDR: return read_address(payload, header.nlmsg_type == RTM_DELADDR, out);
     case RTM_NEWROUTE:
-    case RTM_DELROUTE: return read_route(payload, header.nlmsg_type == RTM_DELROUTE, out);
+    case RTM_DELROUTE: return read_route(payload, header.nlmsg_flags, header.nlmsg_type == RTM_DELROUTE, out);
     case RTM_NEWNEIGH:
     case RTM_DELNEIGH: return read_neighbor(payload, header.nlmsg_type == RTM_DELNEIGH, out);
     case NLMSG_DONE: return verdict::done;

@@ -1,4 +1,4 @@
-// What the kernel says about its IPv4 addresses, routes and neighbours (rtnetlink(7)), as plain values.
+// What the kernel says about its addresses, routes and neighbours of both families (rtnetlink(7)), as plain values.
 //
 //     datagram of messages --message_reader::next()--> address_change | route_change | neighbor_change
 //
@@ -6,7 +6,7 @@
 // malformed. Nothing is kept of the bytes. The datagram must start at a multiple of four (NLMSG_ALIGNTO).
 #pragma once
 
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/bytes.hh>
 
 #include <cstdint>
@@ -14,20 +14,39 @@
 
 namespace corewire::netlink {
 
+/// An address of either family, and how many of its own bits name the network.
+struct prefix {
+    net_address address = ipv4::any();
+    std::uint8_t length = 0;
+
+    prefix() noexcept = default;
+    prefix(const net_address& a, std::uint8_t l) noexcept : address(a), length(l) {}
+    prefix(const ip_prefix& p) noexcept : prefix(p.address(), p.length()) {}
+    prefix(const ipv6_prefix& p) noexcept : prefix(p.address(), p.length()) {}
+    bool is_v4() const noexcept { return address.is_v4(); }
+    ip_prefix v4() const noexcept { return {address.v4(), length}; }   ///< if is_v4()
+    ipv6_prefix v6() const noexcept { return {address.v6(), length}; } ///< unless is_v4()
+    /// Its host bits cleared.
+    prefix network() const noexcept { return is_v4() ? prefix(v4().network(), length) : prefix(v6().network(), length); }
+    friend bool operator==(const prefix&, const prefix&) = default;
+};
+
 struct address_change {
     bool gone = false;
     unsigned interface = 0;
-    ip_prefix address;
-    bool secondary = false; ///< not the first one of its network
+    prefix address;
+    bool secondary = false; ///< IPv4: not the first one of its network; IPv6: a temporary one (RFC 8981)
+    bool usable = true;     ///< IPv6: nobody else has it (RFC 4862), and new connections may have it
 };
 
 /// Of the main table, by unicast, with one way on (of several ways, the first).
 struct route_change {
     bool gone = false;
     unsigned interface = 0; ///< 0: the route says none (blackholes and the like)
-    ip_prefix destination;
-    ipv4 gateway;           ///< any(): on the link
-    std::uint32_t metric = 0; ///< the smaller one wins
+    prefix destination;
+    net_address gateway = ipv4::any(); ///< any of the destination's family: on the link
+    std::uint32_t metric = 0;          ///< the smaller one wins
+    bool replaces = false;             ///< what had its destination and metric is no more
     bool same_route(const route_change& o) const noexcept {
         return interface == o.interface && destination == o.destination && gateway == o.gateway && metric == o.metric;
     }
@@ -42,7 +61,7 @@ enum class neighbor_word : std::uint8_t {
 
 struct neighbor_change {
     unsigned interface = 0;
-    ipv4 address;
+    net_address address;
     neighbor_word word = neighbor_word::unknown;
     mac_address mac; ///< unless unknown
 };

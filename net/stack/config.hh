@@ -42,7 +42,8 @@ struct dhcp_config {
 };
 
 struct stack_config {
-    /// Not null: the address is the kernel's too (host_share.hh), and the stack says nothing by ARP. Outlives the stack.
+    /// Not null: the addresses are the kernel's too (host_share.hh), and the stack says nothing by ARP or neighbour
+    /// discovery. Outlives the stack.
     host_share* share = nullptr;
     ip_prefix address;               ///< our own, and the network that is directly reachable; the stack answers ARP for it
     /// 1 to 4094: frames carry this VLAN's tag, and those without it are dropped (vlan_port.hh). 0: frames without tags;
@@ -53,7 +54,7 @@ struct stack_config {
     std::optional<dhcp_config> dhcp{};
     dhcp_follower* leases = nullptr;  ///< told of DHCPv6 leases (dhcp_link.hh); outlives the stack
     group_follower* groups = nullptr; ///< told which groups' and IPv6 addresses' frames are wanted (group_reports.hh); outlives the stack
-    std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. Not in shared mode
+    std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. In shared mode the address is the kernel's
     tcp::parameters tcp{};           ///< what connections start with
     /// Fast Open's secret for cookies (RFC 7413 4.1.2); without one, it is drawn. Shards behind one address need the same.
     std::optional<siphash_key> fast_open_key{};

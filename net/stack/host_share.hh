@@ -1,11 +1,10 @@
 // What a stack asks of the host whose address it shares: that the kernel leaves our ports and flows to us, and resolves
 // neighbours for us. One shard's; its implementation knows the port and the kernel.
 //
-// In shared mode the stack says nothing by ARP: the kernel does, with the same MAC and IP.
+// In shared mode the stack says nothing by ARP, nor by neighbour discovery: the kernel does, with the same MAC and IP.
 #pragma once
 
-#include <corewire/net/stack/flow_table.hh>
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/stack/flow_name.hh>
 #include <corewire/net/wire/ip_protocol.hh>
 
 #include <cstdint>
@@ -15,15 +14,15 @@ namespace corewire {
 class host_share {
 public:
     virtual ~host_share() = default;
-    /// Everything that is sent to this port of our address is ours until as many release_port() have been called. Throws
-    /// std::system_error, EADDRINUSE when the kernel has given the port to somebody.
-    virtual void claim_port(wire::ip_protocol protocol, std::uint16_t port) = 0;
-    virtual void release_port(wire::ip_protocol protocol, std::uint16_t port) noexcept = 0;
+    /// Everything that is sent to this port of our address of `at`'s family (`::`: of both) is ours until as many release_port() have
+    /// been called. Throws std::system_error, EADDRINUSE when the kernel has given the port to somebody.
+    virtual void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) = 0;
+    virtual void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept = 0;
     /// The segments of one connection that we open. False: there is no room for another.
-    [[nodiscard]] virtual bool claim_flow(const flow_key& flow) noexcept = 0;
-    virtual void release_flow(const flow_key& flow) noexcept = 0;
-    /// Find out about this neighbour: network_stack::on_neighbor() will be told.
-    virtual void resolve(ipv4 neighbor) noexcept = 0;
+    [[nodiscard]] virtual bool claim_flow(const flow_name& flow) noexcept = 0;
+    virtual void release_flow(const flow_name& flow) noexcept = 0;
+    /// Find out about this neighbour: network_stack::follow_neighbor() will be told.
+    virtual void resolve(const net_address& neighbor) noexcept = 0;
 };
 
 } // namespace corewire

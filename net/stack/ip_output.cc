@@ -21,7 +21,7 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
                  config.seed ? *config.seed ^ 0x9e3779b97f4a7c15 : random_seed()),
       routes_(config.address), mtus_(device.mtu()),
       identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), share_(config.share),
-      six_(config.ipv6 && config.share == nullptr ? std::make_unique<ipv6_output>(device, tx, mtus_, config, statistics) : nullptr),
+      six_(config.ipv6 ? std::make_unique<ipv6_output>(device, tx, mtus_, config, statistics) : nullptr),
       groups_(device, tx, config.seed ? *config.seed ^ 0x69676d70 : random_seed()), mtu_(device.mtu()),
       announce_(config.announce && config.share == nullptr), ask_(config.ask_for_address) {
     if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
@@ -181,7 +181,7 @@ void ip_output::on_timer(time_point now) noexcept {
 void ip_output::drain() noexcept {
     for (arp_message m; neighbors_.poll_transmit(m);) {
         if (share_ != nullptr) { // ARP is the host's
-            if (m.arp.operation == wire::arp_operation::request) share_->resolve(m.arp.target_ip);
+            if (m.arp.operation == wire::arp_operation::request) share_->resolve(net_address(m.arp.target_ip));
             continue;
         }
         packet p;

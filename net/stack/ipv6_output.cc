@@ -2,6 +2,7 @@
 
 #include <corewire/net/ip/path_mtu.hh>
 #include <corewire/net/stack/group_reports.hh>
+#include <corewire/net/stack/host_share.hh>
 #include <corewire/net/wire/ipv6_extensions.hh>
 #include <corewire/reactor/log/shard_log.hh>
 
@@ -34,14 +35,17 @@ std::uint64_t seed_of(const stack_config& config, std::uint64_t salt) { return c
 
 ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, const stack_config& config,
                          stack_statistics& statistics)
-    : device_(device), egress_(tx), statistics_(statistics), config_(*config.ipv6), announces_(config.announce),
-      addresses_({.probes = config_.duplicate_probes, .silent = !config.announce}, seed_of(config, 0x69707636)),
+    : device_(device), egress_(tx), statistics_(statistics), config_(*config.ipv6),
+      announces_(config.announce && config.share == nullptr),
+      addresses_({.probes = config.share != nullptr ? 0u : config_.duplicate_probes, .silent = !config.announce},
+                 seed_of(config, 0x69707636)),
       neighbors_(config.neighbors, seed_of(config, 0x6e643676)),
-      groups_(seed_of(config, 0x6d6c64)), port_(config.groups), mtus_(mtus),
+      groups_(seed_of(config, 0x6d6c64)), port_(config.groups), share_(config.share), mtus_(mtus),
       label_key_(config.seed ? siphash_key{*config.seed, 6} : siphash_key::random()),
       identifications_(seed_of(config, 0x66726167)) {
     if (device.mtu() < path_mtu_cache::ipv6_minimum)
         throw std::invalid_argument("IPv6 needs an MTU of 1280 bytes, and " + device.name() + " has " + std::to_string(device.mtu()));
+    if (share_ != nullptr) return; // follow_routes() tells
     if (config_.autoconfigure) {
         const siphash_key secret = config_.secret ? *config_.secret : config.seed ? siphash_key{*config.seed, 7217} : siphash_key::random();
         automatic_.emplace(device.mac(), secret, addresses_, routes_);
@@ -57,7 +61,7 @@ ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, c
 void ipv6_output::start(time_point now) noexcept {
     const ipv6 by_mac = wire::link_local_address(device_.mac());
     const ipv6 link_local = config_.identifier ? wire::with_identifier(by_mac, *config_.identifier) : by_mac;
-    addresses_.add(now, link_local, 64, ipv6_address_origin::link_local);
+    if (share_ == nullptr) addresses_.add(now, link_local, 64, ipv6_address_origin::link_local);
     if (config_.address)
         addresses_.add(now, config_.address->address(), config_.address->length(), ipv6_address_origin::configured);
     if (automatic_ && announces_) automatic_->start(now, identifications_);
@@ -350,7 +354,10 @@ void ipv6_output::on_timer(time_point now) noexcept {
 /// Sends what there is to say, and what waited for an answer that has come.
 void ipv6_output::drain() noexcept {
     for (ipv6 target; addresses_.poll_probe(target);) probe(target);
-    for (nd_message m; neighbors_.poll_transmit(m);) say(m);
+    for (nd_message m; neighbors_.poll_transmit(m);) {
+        if (share_ == nullptr) say(m);
+        else if (m.what == nd_message::kind::question) share_->resolve(m.target);
+    }
     for (packet p; neighbors_.poll_released(p);) {
         if (!egress_.push(std::move(p))) ++statistics_.egress_full;
     }

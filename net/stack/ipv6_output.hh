@@ -1,7 +1,8 @@
 // IPv6's way down (ip_output.hh is IPv4's): our addresses and whether they may be used, routes, neighbours, and the packets that
 // wait for a neighbour to be found; and what the host says by itself: solicitations, advertisements, probes for its addresses.
 //
-// One stack's, part of its ip_output; there is none unless stack_config::ipv6 is set.
+// One stack's, part of its ip_output; there is none unless stack_config::ipv6 is set. In shared mode (host_share.hh) it says nothing:
+// the one address is there, and neighbours and routes are told.
 #pragma once
 
 #include <corewire/net/dhcp/dhcp6_client.hh>
@@ -81,6 +82,8 @@ public:
 
     const ipv6_addresses& addresses() const noexcept { return addresses_; }
     neighbor_discovery& neighbors() noexcept { return neighbors_; }
+    /// Sends what the neighbour cache has to say, and what has waited for it.
+    void drain() noexcept;
     ipv6_routes& routes() noexcept { return routes_; }
     /// Null unless it was asked for.
     const autoconfiguration* automatic() const noexcept { return automatic_ ? &*automatic_ : nullptr; }
@@ -92,7 +95,6 @@ private:
     bool refresh(time_point now, ipv6_path& path) noexcept;
     bool transmit(time_point now, packet& p, const ipv6_next_hop& hop) noexcept;
     std::errc send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit) noexcept;
-    void drain() noexcept;
     void say(const nd_message& m) noexcept;
     void probe(const ipv6& target) noexcept;
     void solicit_routers() noexcept;
@@ -119,6 +121,7 @@ private:
     group_follower* const port_; ///< told which frames are wanted; null: the port brings all
     std::array<ipv6, 2 * ipv6_addresses::max_addresses> wanted_{}; ///< that it was told of: addresses and their groups
     std::size_t wanted_count_ = 0;
+    host_share* const share_; ///< shared mode: neighbours and addresses are the host's
     bool tells_ = false; ///< of several shards each that has joined a group tells its own
     std::optional<dhcp6_client> dhcp_;
     std::uint32_t lease_generation_ = 0;

@@ -494,30 +494,6 @@ void network_stack::release_lease() noexcept {
     egress_.flush();
 }
 
-// ---- in shared mode ----
-
-void network_stack::follow_routes(std::span<const route> routes) noexcept {
-    output_.routes() = route_table(config_.address);
-    for (const bool over_gateways : {false, true}) // a gateway must be on the link
-        for (const route& r : routes)
-            if (r.gateway.is_any() != over_gateways) static_cast<void>(output_.routes().add(r.destination, r.gateway));
-    tcp_.on_routes_changed();
-    udp_.on_routes_changed();
-}
-
-void network_stack::follow_neighbor(ipv4 address, mac_address mac, bool reachable) noexcept {
-    output_.neighbors().told(reactor_.now(), address, mac, reachable);
-    output_.drain();
-    arm_timer();
-}
-
-void network_stack::follow_permanent_neighbor(ipv4 address, mac_address mac) noexcept {
-    static_cast<void>(output_.neighbors().set_permanent(address, mac));
-    output_.drain();
-}
-
-void network_stack::follow_unknown_neighbor(ipv4 address) noexcept { output_.neighbors().told_unknown(address); }
-
 // ---- sockets ----
 
 /// Throws EADDRNOTAVAIL for an address that is none of ours.

@@ -69,10 +69,10 @@ public:
 
     // ---- in shared mode: what the host knows ----
     /// Replaces all routes. Those over a gateway that is not on the link are left out.
-    void follow_routes(std::span<const route> routes) noexcept;
-    void follow_neighbor(ipv4 address, mac_address mac, bool reachable) noexcept;
-    void follow_permanent_neighbor(ipv4 address, mac_address mac) noexcept;
-    void follow_unknown_neighbor(ipv4 address) noexcept;
+    void follow_routes(std::span<const route> routes, std::span<const ipv6_route> routes6 = {}) noexcept;
+    void follow_neighbor(const net_address& address, mac_address mac, bool reachable) noexcept;
+    void follow_permanent_neighbor(const net_address& address, mac_address mac) noexcept;
+    void follow_unknown_neighbor(const net_address& address) noexcept;
 
     const stack_statistics& statistics() const noexcept { return statistics_; }
     const icmp_layer& icmp() const noexcept { return icmp_; }
@@ -115,6 +115,9 @@ private:
     bool steer_away(wire::ipv4_view ip, packet& p, bool handed_over);
     std::string describe_addresses() const;
     void require_local(const socket_address& at, const char* what) const;
+    /// Of the address's family; null: we do not speak it.
+    neighbor_table* neighbors_of(const net_address& address) noexcept;
+    void drain_neighbors() noexcept;
     bool flush_all(time_point now);
     bool do_chores(time_point now);
     void on_timer(time_point now);

@@ -372,15 +372,15 @@ void tcp_layer::on_established(tcp_connection& c) noexcept {
 /// What is steered to a port must come to us as long as a connection on it lives, listener or not.
 void tcp_layer::claim_port_for(tcp_connection& c) {
     if (config_.share == nullptr) return;
-    config_.share->claim_port(wire::ip_protocol::tcp, c.key.local_port);
+    config_.share->claim_port(wire::ip_protocol::tcp, c.name().local, c.key.local_port);
     c.claim_ = tcp_connection::claim::port;
 }
 
 void tcp_layer::release_claim(tcp_connection& c) noexcept {
     using claim = tcp_connection::claim;
     const claim had = std::exchange(c.claim_, claim::none);
-    if (had == claim::port) config_.share->release_port(wire::ip_protocol::tcp, c.key.local_port);
-    if (had == claim::flow) config_.share->release_flow(c.key);
+    if (had == claim::port) config_.share->release_port(wire::ip_protocol::tcp, c.name().local, c.key.local_port);
+    if (had == claim::flow) config_.share->release_flow(c.name());
 }
 
 void tcp_layer::on_routes_changed() noexcept {
@@ -510,7 +510,7 @@ tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& 
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     c->opened_here_ = true;
     if (config_.share != nullptr) {
-        if (!config_.share->claim_flow(c->key)) {
+        if (!config_.share->claim_flow(c->name())) {
             on_closed(*c);
             fail(std::errc::no_buffer_space, "connect: no more flows can be steered away from the kernel");
         }
@@ -550,9 +550,10 @@ void tcp_layer::add_listener(tcp_listen_socket& listener) {
     if (six) listeners6_.emplace(port, &listener);
     if (config_.share == nullptr) return;
     try {
-        config_.share->claim_port(wire::ip_protocol::tcp, port);
+        config_.share->claim_port(wire::ip_protocol::tcp, at, port);
     } catch (...) {
-        listeners_.erase(port);
+        if (four) listeners_.erase(port);
+        if (six) listeners6_.erase(port);
         throw;
     }
 }
@@ -566,7 +567,7 @@ void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
         all->erase(found);
         ++removed;
     }
-    if (removed != 0 && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, port);
+    if (removed != 0 && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, listener.local_address().net(), port);
     for_each_connection([&](tcp_connection& c) {
         if (c.early_listener_ == &listener) on_early_established(c);
         if (c.listener_ != &listener) return;

@@ -104,7 +104,8 @@ stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, c
 void stack_udp_socket::claim_port(const socket_address& wanted) {
     for (int tries = wanted.port == 0 ? 16 : 1;; --tries) {
         try {
-            layer_.share_->claim_port(wire::ip_protocol::udp, endpoint_.local().port);
+            layer_.share_->claim_port(wire::ip_protocol::udp, wanted.net(), endpoint_.local().port);
+            claimed_at_ = wanted.net();
             claimed_ = endpoint_.local().port;
             return;
         } catch (const std::system_error&) {
@@ -117,7 +118,7 @@ void stack_udp_socket::claim_port(const socket_address& wanted) {
 }
 
 void stack_udp_socket::release_port() noexcept {
-    if (const std::uint16_t port = std::exchange(claimed_, 0)) layer_.share_->release_port(wire::ip_protocol::udp, port);
+    if (const std::uint16_t port = std::exchange(claimed_, 0)) layer_.share_->release_port(wire::ip_protocol::udp, claimed_at_, port);
 }
 
 stack_udp_socket::~stack_udp_socket() { close(); }
@@ -326,7 +327,7 @@ std::errc stack_udp_socket::connect(const socket_address& peer) {
     if (why != std::errc{} || claimed_ == 0 || claimed_ == endpoint_.local().port) return why;
     // Another port, from which replies come home.
     try {
-        layer_.share_->claim_port(wire::ip_protocol::udp, endpoint_.local().port);
+        layer_.share_->claim_port(wire::ip_protocol::udp, claimed_at_, endpoint_.local().port);
     } catch (const std::system_error&) {
         return std::errc::address_in_use;
     }

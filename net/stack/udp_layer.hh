@@ -63,6 +63,7 @@ private:
     udp_endpoint endpoint_;
     bool closed_ = false;
     std::uint16_t claimed_ = 0; ///< port that we hold of a host_share
+    net_address claimed_at_;      ///< in shared mode: of which address
     intrusive_list<waiter> receivers_;
     // The headers of the last destination, and the neighbour they are right for.
     udp_headers headers_;

@@ -13,9 +13,12 @@ using namespace corewire;
 using netlink::message_reader;
 
 inline void check(const netlink::change& told) {
-    if (const auto* a = std::get_if<netlink::address_change>(&told)) CW_ASSERT(a->address.length() <= 32, "an impossible prefix");
-    if (const auto* r = std::get_if<netlink::route_change>(&told))
-        CW_ASSERT(r->destination.address() == r->destination.network(), "a destination with host bits");
+    if (const auto* a = std::get_if<netlink::address_change>(&told))
+        CW_ASSERT(a->address.length <= (a->address.is_v4() ? 32 : 128), "an impossible prefix");
+    if (const auto* r = std::get_if<netlink::route_change>(&told)) {
+        CW_ASSERT(r->destination == r->destination.network(), "a destination with host bits");
+        CW_ASSERT(r->destination.is_v4() == r->gateway.is_v4(), "a route of two families");
+    }
     if (const auto* n = std::get_if<netlink::neighbor_change>(&told)) {
         CW_ASSERT(n->address.is_unicast(), "a neighbour that is a group");
         CW_ASSERT(n->word == netlink::neighbor_word::unknown || n->mac.is_unicast(), "a neighbour without a MAC of its own");

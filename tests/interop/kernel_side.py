@@ -100,6 +100,18 @@ def ping(address, size=56):
     return False
 
 
+def ping6(address, size=56):
+    """One echo request (the kernel computes the checksum, and checks the reply's); true if the same bytes come back."""
+    with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as s:
+        s.settimeout(SECONDS)
+        wanted = struct.pack("!HH", os.getpid() & 0xffff, 1) + os.urandom(size)
+        s.sendto(struct.pack("!BBH", 128, 0, 0) + wanted, (address, 0))
+        while True:
+            packet, _ = s.recvfrom(1 << 16)
+            if packet[0] == 129 and packet[4:] == wanted:
+                return True
+
+
 def refused(action):
     """True if action() fails with ECONNREFUSED."""
     try:

@@ -87,6 +87,14 @@ struct icmp_error {
     struct port_pair ports;
 };
 
+struct icmp6_error {
+    __u8 type;
+    __u8 code;
+    __u8 rest[6];
+    struct ipv6hdr quoted;
+    struct port_pair ports;
+};
+
 // Requests and replies for an address of ours, announcements (RFC 5227 3: sender and target are equal), and whatever another host says
 // in the name of an address of ours: answers to a probe go to 0.0.0.0 (RFC 5227 2.1.1). The host's kernel confirms its neighbours by
 // itself, so it misses nothing but an early hint.
@@ -100,11 +108,21 @@ static __always_inline int arp_is_ours(const void* at, const void* end) {
 
 static __always_inline int is_flow_of_ours(struct cw_flow_key* key) {
     if (bpf_map_lookup_elem(&flows, key)) return 1;
-    key->remote_address = 0;
+    __builtin_memset(&key->remote_address, 0, sizeof key->remote_address);
     key->remote_port = 0;
     if (bpf_map_lookup_elem(&flows, key)) return 1;
-    key->local_address = 0;
+    __builtin_memset(&key->local_address, 0, sizeof key->local_address);
     return bpf_map_lookup_elem(&flows, key) != 0;
+}
+
+static __always_inline void set_ipv4(struct cw_ipv6_key* to, __u32 address) {
+    to->words[0] = to->words[1] = 0;
+    to->words[2] = bpf_htonl(0xffff);
+    to->words[3] = address;
+}
+
+static __always_inline void set_ipv6(struct cw_ipv6_key* to, const struct in6_addr* address) {
+    __builtin_memcpy(to, address, sizeof *to);
 }
 
 // An ICMP error quotes the packet that it is about, which we sent: its source is our end. The kernel knows no such flow.
@@ -116,8 +134,9 @@ static __always_inline int error_is_ours(const struct iphdr* ip, const void* end
     const struct iphdr* quoted = &error->quoted;
     if (quoted->ihl != 5 || (quoted->protocol != IPPROTO_TCP && quoted->protocol != IPPROTO_UDP)) return 0;
     if (quoted->frag_off & bpf_htons(0x1fff)) return 0; // not its first fragment: no ports
-    struct cw_flow_key key = {.local_address = quoted->saddr, .remote_address = quoted->daddr, .local_port = error->ports.source,
-                              .remote_port = error->ports.destination, .protocol = quoted->protocol};
+    struct cw_flow_key key = {.local_port = error->ports.source, .remote_port = error->ports.destination, .protocol = quoted->protocol};
+    set_ipv4(&key.local_address, quoted->saddr);
+    set_ipv4(&key.remote_address, quoted->daddr);
     return is_flow_of_ours(&key);
 }
 
@@ -128,8 +147,35 @@ static __always_inline int flow_is_ours(const struct iphdr* ip, const void* end)
     if (ip->ihl < 5) return 0;
     const struct port_pair* ports = (const void*)((const char*)ip + ip->ihl * 4);
     if ((const void*)(ports + 1) > end) return 0;
-    struct cw_flow_key key = {.local_address = ip->daddr, .remote_address = ip->saddr, .local_port = ports->destination,
-                              .remote_port = ports->source, .protocol = ip->protocol};
+    struct cw_flow_key key = {.local_port = ports->destination, .remote_port = ports->source, .protocol = ip->protocol};
+    set_ipv4(&key.local_address, ip->daddr);
+    set_ipv4(&key.remote_address, ip->saddr);
+    return is_flow_of_ours(&key);
+}
+
+// The same over IPv6 (RFC 4443 3). Behind extension headers, fragments' among them, nobody looks: the kernel keeps such packets.
+static __always_inline int flow6_is_ours(const struct ipv6hdr* ip, const void* end) {
+    struct cw_flow_key key = {};
+    const struct port_pair* ports = (const void*)(ip + 1);
+    if (ip->nexthdr == IPPROTO_ICMPV6) {
+        const struct icmp6_error* error = (const void*)(ip + 1);
+        if ((const void*)(error + 1) > end || error->type == 0 || error->type > 4) return 0;
+        const struct ipv6hdr* quoted = &error->quoted;
+        if (quoted->nexthdr != IPPROTO_TCP && quoted->nexthdr != IPPROTO_UDP) return 0;
+        key.protocol = quoted->nexthdr;
+        key.local_port = error->ports.source;
+        key.remote_port = error->ports.destination;
+        set_ipv6(&key.local_address, &quoted->saddr);
+        set_ipv6(&key.remote_address, &quoted->daddr);
+        return is_flow_of_ours(&key);
+    }
+    if (ip->nexthdr != IPPROTO_TCP && ip->nexthdr != IPPROTO_UDP) return 0;
+    if ((const void*)(ports + 1) > end) return 0;
+    key.protocol = ip->nexthdr;
+    key.local_port = ports->destination;
+    key.remote_port = ports->source;
+    set_ipv6(&key.local_address, &ip->daddr);
+    set_ipv6(&key.remote_address, &ip->saddr);
     return is_flow_of_ours(&key);
 }
 
@@ -139,8 +185,8 @@ static __always_inline int dhcp_is_ours(const struct iphdr* ip, const void* end)
     if (ip->protocol != IPPROTO_UDP || ip->ihl != 5 || (ip->frag_off & bpf_htons(0x3fff))) return 0;
     const struct dhcp_reply* reply = (const void*)(ip + 1);
     if ((const void*)(reply + 1) > end || reply->ports.destination != bpf_htons(68)) return 0;
-    struct cw_flow_key key = {.local_address = reply->transaction, .local_port = bpf_htons(68), .remote_port = bpf_htons(67),
-                              .protocol = IPPROTO_UDP};
+    struct cw_flow_key key = {.local_port = bpf_htons(68), .remote_port = bpf_htons(67), .protocol = IPPROTO_UDP};
+    set_ipv4(&key.local_address, reply->transaction);
     return bpf_map_lookup_elem(&flows, &key) != 0;
 }
 
@@ -166,6 +212,7 @@ static __always_inline int advertisement_is_ours(const struct ipv6hdr* ip, const
 static __always_inline int ipv6_is_ours(const void* at, const void* end) {
     const struct ipv6hdr* ip = at;
     if ((const void*)(ip + 1) > end) return 0;
+    if (steering == CW_STEER_FLOWS) return flow6_is_ours(ip, end);
     struct cw_ipv6_key destination;
     __builtin_memcpy(&destination, &ip->daddr, sizeof destination);
     if (bpf_map_lookup_elem(&addresses_v6, &destination)) return 1;
@@ -188,9 +235,9 @@ static __always_inline int is_ours(const void* data, const void* end) {
         return 0;
     }
     if (protocol == bpf_htons(ETH_P_IP)) return ipv4_is_ours(payload, end);
+    if (protocol == bpf_htons(ETH_P_IPV6)) return ipv6_is_ours(payload, end);
     if (steering == CW_STEER_FLOWS) return 0;
     if (protocol == bpf_htons(ETH_P_ARP)) return arp_is_ours(payload, end);
-    if (protocol == bpf_htons(ETH_P_IPV6)) return ipv6_is_ours(payload, end);
     return protocol == bpf_htons(0x88b5); // IEEE 802 local experimental: bare frames of our own tools
 }
 

@@ -13,17 +13,20 @@
 #define CW_MAX_ADDRESSES 256 // addresses of ours, multicast groups included
 #define CW_MAX_FLOWS 65536   // listening ports and flows in shared mode
 
-// A connection or a port of ours, all in network byte order. The remote end is zero for a listening port, and the
-// local address as well for one on every address.
+struct cw_ipv6_key {
+    union {
+        __u8 octets[16];
+        __u32 words[4];
+    };
+};
+
+// A connection or a port of ours, all in network byte order; IPv4 addresses in their mapped form (::ffff:a.b.c.d). The remote end is
+// zero for a listening port, and the local address as well for one on every address of both families.
 struct cw_flow_key {
-    __u32 local_address;
-    __u32 remote_address;
+    struct cw_ipv6_key local_address;
+    struct cw_ipv6_key remote_address;
     __u16 local_port;
     __u16 remote_port;
     __u8 protocol;
     __u8 zero[3];
-};
-
-struct cw_ipv6_key {
-    __u8 octets[16];
 };

@@ -46,8 +46,13 @@ int quiet(libbpf_print_level, const char*, va_list) { return 0; }
 
 cw_flow_key key_of(const xdp_flow& flow) {
     cw_flow_key key{};
-    key.local_address = host_to_be(flow.local.value());
-    key.remote_address = host_to_be(flow.remote.value());
+    const auto set = [](cw_ipv6_key& to, const net_address& address) {
+        if (address.is_any()) return;
+        store_be64(reinterpret_cast<std::byte*>(to.octets), address.high());
+        store_be64(reinterpret_cast<std::byte*>(to.octets) + 8, address.low());
+    };
+    set(key.local_address, flow.local);
+    set(key.remote_address, flow.remote);
     key.local_port = host_to_be(flow.local_port);
     key.remote_port = host_to_be(flow.remote_port);
     key.protocol = flow.protocol;

@@ -30,7 +30,7 @@ enum class xdp_mode {
 /// Which frames come to us. Everything else reaches the kernel as if we were not there.
 enum class xdp_steering {
     addresses,  ///< exclusive: IPv4 and IPv6 to our addresses, ARP for them (and announcements), EtherType 0x88b5
-    flows,      ///< shared with the host: the TCP and UDP flows and ports that we own, IPv4 only
+    flows,      ///< shared with the host: the TCP and UDP flows and ports that we own
     everything, ///< all frames: the kernel sees none on queues that have a port
 };
 
@@ -50,12 +50,12 @@ struct xdp_device_options {
     std::uint16_t vlan = 0; ///< only frames with this VLAN's tag are ours; 0: only those of none (IEEE 802.1Q)
 };
 
-/// A connection, or (remote all zero) a port of ours, on one address or (local zero) on all.
+/// A connection, or (remote any, port 0) a port of ours, on one address or (local any) on all of both families.
 struct xdp_flow {
     std::uint8_t protocol = 6; ///< 6 TCP, 17 UDP
-    ipv4 local{};
+    net_address local{};
     std::uint16_t local_port = 0;
-    ipv4 remote{};
+    net_address remote{};
     std::uint16_t remote_port = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 
@@ -21,21 +22,30 @@ namespace {
 
 struct notes final : kernel_follower {
     void on_routes(std::span<const route_change> now) override { routes.assign(now.begin(), now.end()); }
-    void on_neighbor(const neighbor_change& n) override { neighbors[n.address.value()] = n; }
-    void on_address_gone() override { ++gone; }
+    void on_neighbor(const neighbor_change& n) override { neighbors[to_string(n.address)] = n; }
+    void on_address_gone(const net_address& address) override { gone += address.is_v4() ? 1 : 100; }
     std::vector<route_change> routes;
-    std::map<std::uint32_t, neighbor_change> neighbors;
+    std::map<std::string, neighbor_change> neighbors;
     int gone = 0;
 
-    const route_change* to(ip_prefix destination) const {
+    const route_change* to(const prefix& destination) const {
         const auto found = std::ranges::find(routes, destination, &route_change::destination);
         return found == routes.end() ? nullptr : &*found;
     }
-    neighbor_word word(ipv4 a) const {
-        const auto found = neighbors.find(a.value());
+    std::ptrdiff_t of_ipv4() const {
+        return std::ranges::count_if(routes, [](const route_change& r) { return r.destination.is_v4(); });
+    }
+    neighbor_word word(const net_address& a) const {
+        const auto found = neighbors.find(to_string(a));
         return found == neighbors.end() ? neighbor_word::unknown : found->second.word;
     }
 };
+
+/// Where such namespaces have none.
+void with_ipv6(const network_namespace& at, const std::string& device, const std::string& address) {
+    at.check("echo 0 >/proc/sys/net/ipv6/conf/" + device + "/disable_ipv6");
+    at.check("ip address add " + address + " dev " + device + " nodad");
+}
 
 struct followed {
     network_namespace ours, peer;
@@ -44,10 +54,13 @@ struct followed {
     reactor loop;
     reactor::scope here{loop};
     notes told;
-    unsigned interface = query_interface(link.first()).index;
-    kernel_mirror mirror{loop, interface, us, told};
+    unsigned interface = (with_ipv6(ours, link.first(), "2001:db8::1/64"), query_interface(link.first()).index);
+    const std::array<net_address, 2> addresses{us, us6()};
+    kernel_mirror mirror{loop, interface, addresses, told};
 
     static constexpr ipv4 us{10, 9, 0, 1}, them{10, 9, 0, 2}, nobody{10, 9, 0, 99};
+
+    static ipv6 us6() { return *ipv6::parse("2001:db8::1"); }
 
     template <typename Condition>
     bool eventually(Condition condition) {
@@ -69,15 +82,17 @@ BOOST_AUTO_TEST_CASE(what_there_is_is_told_at_once) {
     BOOST_TEST(f.told.to(ip_prefix(ipv4(10, 9, 0, 0), 24))->gateway.is_any());
     BOOST_TEST(f.told.gone == 0);
     const auto addresses = kernel_addresses(f.interface);
-    BOOST_REQUIRE_EQUAL(addresses.size(), 1u);
-    BOOST_TEST((addresses.front() == ip_prefix(followed::us, 24)));
+    BOOST_REQUIRE(!addresses.empty());
+    BOOST_TEST((addresses.front() == prefix(ip_prefix(followed::us, 24))));
+    BOOST_TEST((std::ranges::count(addresses, prefix(followed::us6(), 64)) == 1));
+    BOOST_TEST((f.told.to(prefix(*ipv6::parse("2001:db8::"), 64)) != nullptr));
     BOOST_TEST(f.mirror.statistics().malformed == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(routes_come_change_and_go) {
     if (!have_root()) return;
     followed f;
-    const ip_prefix far(ipv4(198, 51, 100, 0), 24);
+    const prefix far(ip_prefix(ipv4(198, 51, 100, 0), 24));
     f.ip("route add 198.51.100.0/24 via 10.9.0.2");
     BOOST_TEST(f.eventually([&] { return f.told.to(far) != nullptr && f.told.to(far)->gateway == followed::them; }));
     f.ip("route replace 198.51.100.0/24 via 10.9.0.99");
@@ -101,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_neighbor_that_is_asked_for_is_resolved_by_the_kernel) {
     f.mirror.ask(followed::them);
     BOOST_TEST(f.eventually([&] { return f.told.word(followed::them) != neighbor_word::unknown; }));
     const network_namespace::scope there(f.peer);
-    BOOST_TEST((f.told.neighbors[followed::them.value()].mac == query_interface(f.link.second()).mac));
+    BOOST_TEST((f.told.neighbors[to_string(followed::them)].mac == query_interface(f.link.second()).mac));
 }
 
 BOOST_AUTO_TEST_CASE(a_neighbor_that_the_kernel_knows_is_told_when_asked_for) {
@@ -114,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_neighbor_that_the_kernel_knows_is_told_when_asked_for) {
     BOOST_TEST(f.eventually([&] { return f.told.word(followed::nobody) == neighbor_word::permanent; }));
     f.ip("neighbour replace 10.9.0.99 lladdr 02:00:00:00:00:98 dev cwa0 nud permanent");
     const mac_address changed(0x02'00'00'00'00'98);
-    BOOST_TEST(f.eventually([&] { return f.told.neighbors[followed::nobody.value()].mac == changed; }));
+    BOOST_TEST(f.eventually([&] { return f.told.neighbors[to_string(followed::nobody)].mac == changed; }));
     f.ip("neighbour del 10.9.0.99 dev cwa0");
     BOOST_TEST(f.eventually([&] { return f.told.word(followed::nobody) == neighbor_word::unknown; }));
 }
@@ -129,6 +144,34 @@ BOOST_AUTO_TEST_CASE(an_address_that_goes_is_told) {
     f.ip("address add 10.9.0.1/24 dev cwa0");
     f.ip("address del 10.9.0.1/24 dev cwa0");
     BOOST_TEST(f.eventually([&] { return f.told.gone == 2; }));
+    f.ip("address del 2001:db8::1/64 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return f.told.gone == 102; }));
+}
+
+BOOST_AUTO_TEST_CASE(routes_and_neighbours_of_ipv6_are_followed_too) {
+    if (!have_root()) return;
+    followed f;
+    const prefix all(ipv6::any(), 0);
+    const net_address first = *ipv6::parse("fe80::11"), second = *ipv6::parse("fe80::22"), them6 = *ipv6::parse("2001:db8::2");
+    const auto ways = [&] { return std::ranges::count(f.told.routes, all, &route_change::destination); };
+    // Two routers: one goes, the other stays.
+    f.ip("-6 route append default via fe80::11 dev cwa0 metric 1024");
+    f.ip("-6 route append default via fe80::22 dev cwa0 metric 1024");
+    BOOST_TEST(f.eventually([&] { return ways() == 2; }));
+    f.ip("-6 route del default via fe80::22 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return ways() == 1 && f.told.to(all)->gateway == first; }));
+    f.ip("-6 route replace default via fe80::22 dev cwa0 metric 1024");
+    BOOST_TEST(f.eventually([&] { return ways() == 1 && f.told.to(all)->gateway == second; }));
+    f.ip("-6 route del default");
+    BOOST_TEST(f.eventually([&] { return ways() == 0; }));
+    // Resolved by the kernel when it is asked to, and told when somebody sets it.
+    with_ipv6(f.peer, f.link.second(), "2001:db8::2/64");
+    BOOST_TEST((f.told.word(them6) == neighbor_word::unknown));
+    f.mirror.ask(them6);
+    BOOST_TEST(f.eventually([&] { return f.told.word(them6) != neighbor_word::unknown; }));
+    f.ip("neighbour replace 2001:db8::99 lladdr 02:00:00:00:00:99 dev cwa0 nud permanent");
+    BOOST_TEST(f.eventually([&] { return f.told.word(*ipv6::parse("2001:db8::99")) == neighbor_word::permanent; }));
+    BOOST_TEST(f.mirror.statistics().malformed == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(what_was_said_too_fast_is_asked_for_anew) {
@@ -139,7 +182,7 @@ BOOST_AUTO_TEST_CASE(what_was_said_too_fast_is_asked_for_anew) {
                  "echo route $w 198.18.$((i / 250)).$((i % 250))/32 via 10.9.0.2; done; done; done | ip -batch -");
     f.ip("route add 198.51.100.0/24 via 10.9.0.2");
     BOOST_TEST(f.eventually([&] { return f.told.to(ip_prefix(ipv4(198, 51, 100, 0), 24)) != nullptr; }));
-    BOOST_TEST(f.eventually([&] { return f.told.routes.size() == 2; })); // and the link's own
+    BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 2; })); // and the link's own
     BOOST_TEST(f.mirror.statistics().resyncs >= 1u);
 }
 

@@ -1,7 +1,7 @@
 // Netlink messages as the kernel writes them, for tests: libmnl puts them together.
 #pragma once
 
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/bytes.hh>
 
 #include <libmnl/libmnl.h>
@@ -15,6 +15,7 @@ namespace netlink_test {
 using corewire::byte_span;
 using corewire::ipv4;
 using corewire::mac_address;
+using corewire::net_address;
 
 /// One message of `type`, with a fixed part and what `put(header)` adds.
 template <typename Fixed, typename Put>
@@ -28,14 +29,21 @@ std::vector<std::byte> message(std::uint16_t type, const Fixed& fixed, Put put) 
     return bytes;
 }
 
-inline void put(nlmsghdr* header, std::uint16_t type, ipv4 address) {
-    mnl_attr_put_u32(header, type, corewire::host_to_be(address.value()));
+inline std::uint8_t family_of(const net_address& address) { return address.is_v4() ? AF_INET : AF_INET6; }
+
+inline void put(nlmsghdr* header, std::uint16_t type, const net_address& address) {
+    std::byte octets[16];
+    if (address.is_v4()) address.v4().store(octets);
+    else address.v6().store(octets);
+    mnl_attr_put(header, type, address.is_v4() ? 4 : 16, octets);
 }
 
-inline std::vector<std::byte> route(std::uint16_t type, std::uint8_t length, ipv4 destination, ipv4 gateway, std::uint32_t interface,
-                                    std::uint32_t metric = 0) {
-    const rtmsg fixed{.rtm_family = AF_INET, .rtm_dst_len = length, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
+/// Of the gateway's family.
+inline std::vector<std::byte> route(std::uint16_t type, std::uint8_t length, const net_address& destination, const net_address& gateway,
+                                    std::uint32_t interface, std::uint32_t metric = 0, std::uint16_t flags = 0) {
+    const rtmsg fixed{.rtm_family = family_of(gateway), .rtm_dst_len = length, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
     return message(type, fixed, [&](nlmsghdr* h) {
+        h->nlmsg_flags = flags;
         if (length != 0) put(h, RTA_DST, destination);
         if (!gateway.is_any()) put(h, RTA_GATEWAY, gateway);
         mnl_attr_put_u32(h, RTA_OIF, interface);
@@ -43,9 +51,10 @@ inline std::vector<std::byte> route(std::uint16_t type, std::uint8_t length, ipv
     });
 }
 
-inline std::vector<std::byte> neighbor(std::uint16_t type, ipv4 address, mac_address mac, std::uint16_t state, int interface) {
-    const ndmsg fixed{.ndm_family = AF_INET, .ndm_pad1 = 0, .ndm_pad2 = 0, .ndm_ifindex = interface, .ndm_state = state, .ndm_flags = 0,
-                      .ndm_type = 0};
+inline std::vector<std::byte> neighbor(std::uint16_t type, const net_address& address, mac_address mac, std::uint16_t state,
+                                       int interface) {
+    const ndmsg fixed{.ndm_family = family_of(address), .ndm_pad1 = 0, .ndm_pad2 = 0, .ndm_ifindex = interface, .ndm_state = state,
+                      .ndm_flags = 0, .ndm_type = 0};
     return message(type, fixed, [&](nlmsghdr* h) {
         put(h, NDA_DST, address);
         std::byte octets[mac_address::size];
@@ -54,11 +63,13 @@ inline std::vector<std::byte> neighbor(std::uint16_t type, ipv4 address, mac_add
     });
 }
 
-inline std::vector<std::byte> address(std::uint16_t type, std::uint8_t length, ipv4 local, ipv4 peer, unsigned interface) {
-    const ifaddrmsg fixed{.ifa_family = AF_INET, .ifa_prefixlen = length, .ifa_flags = 0, .ifa_scope = 0, .ifa_index = interface};
+inline std::vector<std::byte> address(std::uint16_t type, std::uint8_t length, const net_address& local, const net_address& peer,
+                                      unsigned interface, std::uint32_t flags = 0) {
+    const ifaddrmsg fixed{.ifa_family = family_of(local), .ifa_prefixlen = length, .ifa_flags = 0, .ifa_scope = 0, .ifa_index = interface};
     return message(type, fixed, [&](nlmsghdr* h) {
         put(h, IFA_ADDRESS, peer);
-        put(h, IFA_LOCAL, local);
+        if (local.is_v4()) put(h, IFA_LOCAL, local);
+        if (flags != 0) mnl_attr_put_u32(h, IFA_FLAGS, flags);
     });
 }
 

@@ -21,7 +21,10 @@ std::vector<std::vector<std::byte>> ordinary() {
     return {netlink_test::route(RTM_NEWROUTE, 24, ipv4(198, 51, 100, 0), gateway, 3, 100),
             netlink_test::route(RTM_NEWROUTE, 0, {}, gateway, 3),
             netlink_test::neighbor(RTM_NEWNEIGH, host, mac, NUD_REACHABLE, 3),
-            netlink_test::address(RTM_NEWADDR, 24, host, host, 3)};
+            netlink_test::address(RTM_NEWADDR, 24, host, host, 3),
+            netlink_test::route(RTM_NEWROUTE, 64, *ipv6::parse("2001:db8::"), *ipv6::parse("fe80::1"), 3, 1024),
+            netlink_test::neighbor(RTM_NEWNEIGH, *ipv6::parse("2001:db8::2"), mac, NUD_REACHABLE, 3),
+            netlink_test::address(RTM_NEWADDR, 64, *ipv6::parse("2001:db8::2"), *ipv6::parse("2001:db8::2"), 3, IFA_F_PERMANENT)};
 }
 
 } // namespace
@@ -55,11 +58,40 @@ BOOST_AUTO_TEST_CASE(only_unicast_routes_of_the_main_table_are_told) {
         BOOST_TEST((read_fixed() == verdict::ignored));
     }
     fixed.rtm_type = RTN_UNICAST;
-    fixed.rtm_family = AF_INET6;
+    fixed.rtm_family = AF_INET6; // whose addresses are longer
+    BOOST_TEST((read_fixed() == verdict::malformed));
+    fixed.rtm_family = AF_UNIX;
     BOOST_TEST((read_fixed() == verdict::ignored));
     fixed.rtm_family = AF_INET;
     fixed.rtm_dst_len = 33;
     BOOST_TEST((read_fixed() == verdict::malformed));
+}
+
+BOOST_AUTO_TEST_CASE(ipv6_is_told_as_ipv4_is) {
+    const net_address router = *ipv6::parse("fe80::1"), far = *ipv6::parse("2001:db8:5::"), us6 = *ipv6::parse("2001:db8::2");
+    change out;
+    BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 48, far, router, 3, 1024), out) == verdict::told));
+    auto r = std::get<route_change>(out);
+    BOOST_TEST((r.destination == prefix(far, 48) && r.gateway == router && r.metric == 1024u));
+    BOOST_TEST(!r.replaces); // beside another router's, perhaps
+    BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 0, {}, router, 3, 1024, NLM_F_REPLACE), out) == verdict::told));
+    r = std::get<route_change>(out);
+    BOOST_TEST((r.destination == prefix(ipv6::any(), 0) && r.replaces));
+    BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 0, {}, gateway, 3), out) == verdict::told));
+    BOOST_TEST(std::get<route_change>(out).replaces); // of IPv4 there is one
+    BOOST_TEST((read(netlink_test::route(RTM_NEWROUTE, 129, far, router, 3), out) == verdict::malformed));
+    BOOST_REQUIRE((read(netlink_test::neighbor(RTM_NEWNEIGH, us6, mac, NUD_STALE, 3), out) == verdict::told));
+    BOOST_TEST((std::get<neighbor_change>(out).address == us6 && std::get<neighbor_change>(out).word == neighbor_word::usable));
+    BOOST_TEST((read(netlink_test::neighbor(RTM_NEWNEIGH, *ipv6::parse("ff02::1"), mac, NUD_NOARP, 3), out) == verdict::ignored));
+    const std::pair<std::uint32_t, bool> kinds[] = {{IFA_F_PERMANENT, true}, {IFA_F_TENTATIVE, false}, {IFA_F_DADFAILED, false},
+                                                    {IFA_F_DEPRECATED, false}, {IFA_F_TENTATIVE | IFA_F_OPTIMISTIC, true},
+                                                    {IFA_F_PERMANENT | IFA_F_STABLE_PRIVACY, true}};
+    for (const auto& [flags, usable] : kinds) {
+        BOOST_REQUIRE((read(netlink_test::address(RTM_NEWADDR, 64, us6, us6, 4, flags), out) == verdict::told));
+        BOOST_TEST((std::get<address_change>(out).address == prefix(us6, 64)));
+        BOOST_TEST(std::get<address_change>(out).usable == usable);
+    }
+    BOOST_TEST((read(netlink_test::address(RTM_NEWADDR, 129, us6, us6, 4), out) == verdict::malformed));
 }
 
 BOOST_AUTO_TEST_CASE(of_several_ways_the_first_is_told) {
@@ -120,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_datagram_of_several_messages_is_read_to_its_end) {
     all.insert(all.end(), done.begin(), done.end());
     message_reader reader{byte_span(all)};
     change out;
-    for (int i = 0; i < 4; ++i) BOOST_TEST((reader.next(out) == verdict::told));
+    for (std::size_t i = 0; i < ordinary().size(); ++i) BOOST_TEST((reader.next(out) == verdict::told));
     BOOST_TEST(!reader.interrupted());
     BOOST_TEST((reader.next(out) == verdict::done));
     BOOST_TEST(reader.interrupted());

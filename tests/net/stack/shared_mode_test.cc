@@ -13,18 +13,23 @@ namespace {
 /// Notes what the stack asks for.
 class noted_share final : public host_share {
 public:
-    void claim_port(wire::ip_protocol protocol, std::uint16_t port) override {
+    void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) override {
         if (port == forbidden) throw std::system_error(std::make_error_code(std::errc::address_in_use), "the host has it");
         ++ports[{protocol, port}];
+        claimed_at.push_back(at);
     }
-    void release_port(wire::ip_protocol protocol, std::uint16_t port) noexcept override { --ports[{protocol, port}]; }
-    bool claim_flow(const flow_key&) noexcept override {
+    void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept override {
+        --ports[{protocol, port}];
+        released_at.push_back(at);
+    }
+    bool claim_flow(const flow_name& flow) noexcept override {
         if (flows == room_for_flows) return false;
         ++flows;
+        last_flow = flow;
         return true;
     }
-    void release_flow(const flow_key&) noexcept override { --flows; }
-    void resolve(ipv4 neighbor) noexcept override { asked.push_back(neighbor); }
+    void release_flow(const flow_name&) noexcept override { --flows; }
+    void resolve(const net_address& neighbor) noexcept override { asked.push_back(neighbor); }
 
     int claims(wire::ip_protocol protocol, std::uint16_t port) const {
         const auto found = ports.find({protocol, port});
@@ -34,7 +39,8 @@ public:
     std::map<std::pair<wire::ip_protocol, std::uint16_t>, int> ports;
     int flows = 0, room_for_flows = 1000;
     std::uint16_t forbidden = 0;
-    std::vector<ipv4> asked;
+    std::vector<net_address> asked, claimed_at, released_at;
+    flow_name last_flow;
 };
 
 constexpr auto over_tcp = wire::ip_protocol::tcp;
@@ -47,13 +53,37 @@ struct shares {
 /// Both hosts share their addresses. They know each other, unless the case has them forget.
 class shared_world : private shares, public stack_world {
 public:
-    shared_world() : stack_world(wire_link::make({.vouch_for_checksums = false}), {}, &server_share, &client_share) { introduce(); }
+    explicit shared_world(const stack_config& common = {})
+        : stack_world(wire_link::make({.vouch_for_checksums = false}), common, &server_share, &client_share) {
+        introduce();
+    }
     noted_share& of_server() { return server_share; }
     noted_share& of_client() { return client_share; }
     void introduce() {
         server_.follow_neighbor(second, client_.device().mac(), true);
         client_.follow_neighbor(first, server_.device().mac(), true);
+        server_.follow_neighbor(six(second), client_.device().mac(), true); // nobody's, without IPv6
+        client_.follow_neighbor(six(first), server_.device().mac(), true);
     }
+};
+
+stack_config with_ipv6() {
+    stack_config config;
+    config.ipv6.emplace();
+    return config;
+}
+
+/// The same over IPv6: both have an address of each family, and the host's route to their network.
+class shared_ipv6_world : public shared_world {
+public:
+    shared_ipv6_world() : shared_world(with_ipv6()) {
+        const std::vector<ipv6_route> link{{ipv6_prefix(*ipv6::parse("2001:db8::"), 64), ipv6::any()}};
+        for (network_stack* each : {&server_, &client_}) each->follow_routes({}, link);
+        introduce();
+    }
+    net_address server_address() override { return six(first); }
+    net_address client_address() override { return six(second); }
+    network_stack& client_stack() { return client_; }
 };
 
 } // namespace
@@ -173,6 +203,82 @@ BOOST_FIXTURE_TEST_CASE(a_neighbor_that_changes_its_mac_is_followed_at_once, sha
         client.follow_permanent_neighbor(w.first, static_cast<network_stack&>(w.server()).device().mac());
         BOOST_TEST((client.ip().neighbors().find(w.first)->state() == neighbor_state::permanent));
     }(*this));
+}
+
+BOOST_FIXTURE_TEST_CASE(over_ipv6_ports_and_flows_are_claimed_of_its_address, shared_ipv6_world) {
+    run([](shared_ipv6_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        BOOST_TEST(w.of_server().claims(over_tcp, 7) == 1);
+        tcp_stream client = co_await socket_suite::dial(w, listener.local_address());
+        tcp_stream server = co_await listener.accept();
+        BOOST_TEST((w.of_server().claimed_at == std::vector<net_address>(2, w.server_address()))); // the listener's, its connection's
+        BOOST_TEST((w.of_client().last_flow == flow_name(w.client_address(), w.server_address(), client.local_address().port, 7)));
+        co_await client.write(std::string_view{"over six"});
+        buffer data = co_await server.read();
+        BOOST_TEST(data.text() == "over six");
+        udp_socket socket = socket_suite::bind_udp_client(w);
+        BOOST_TEST(w.of_client().claims(over_udp, socket.local_address().port) == 1);
+    }(*this));
+    BOOST_TEST(of_server().claims(over_tcp, 7) == 0);
+    BOOST_TEST((of_server().released_at == of_server().claimed_at));
+    BOOST_TEST(of_client().flows == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_port_of_both_families_that_the_host_has_given_away_is_refused_and_free_afterwards, shared_ipv6_world) {
+    of_server().forbidden = 80;
+    run([](shared_ipv6_world& w) -> task<> {
+        w.loop().attached(reactor::attachment::network) = static_cast<socket_provider*>(&w.server());
+        BOOST_CHECK_THROW(tcp_listener::bind({ipv6::any(), 80}), std::system_error);
+        w.of_server().forbidden = 0;
+        for (int i = 0; i < 2; ++i) {
+            tcp_listener listener = tcp_listener::bind({ipv6::any(), 80});
+            BOOST_TEST(w.of_server().claimed_at.back().is_any_of_both());
+            listener.close();
+        }
+        co_return;
+    }(*this));
+    BOOST_TEST(of_server().claims(over_tcp, 80) == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(over_ipv6_the_host_resolves_neighbors_and_nothing_is_said, shared_ipv6_world) {
+    client_.follow_unknown_neighbor(six(first));
+    run([](shared_ipv6_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        task_group calls{"call"};
+        calls.spawn([](shared_world& here, socket_address to) -> task<> {
+            tcp_stream stream = co_await socket_suite::dial(here, to);
+            co_await stream.write(std::string_view{"found"});
+        }(w, listener.local_address()));
+        while (w.of_client().asked.empty()) co_await yield();
+        BOOST_TEST((w.of_client().asked.front() == w.server_address()));
+        w.introduce();
+        tcp_stream peer = co_await listener.accept();
+        buffer data = co_await peer.read();
+        BOOST_TEST(data.text() == "found");
+        co_await calls.join();
+    }(*this));
+    // Nothing but TCP has crossed the cable: no solicitation, no report of groups, no probe for an address.
+    BOOST_TEST(server_.statistics().received == server_.statistics().tcp_segments_in);
+    BOOST_TEST(client_.statistics().received == client_.statistics().tcp_segments_in);
+    BOOST_TEST(server_.ip().six()->addresses().all().size() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(over_ipv6_connections_follow_the_hosts_routes, shared_ipv6_world) {
+    const ipv6 gateway = six(ipv4(10, 0, 0, 50));
+    client_.follow_neighbor(gateway, mac_address(0x02'00'00'00'00'50), true); // nobody is there
+    run([](shared_ipv6_world& w, ipv6 silent) -> task<> {
+        socket_suite::ends both = co_await socket_suite::connected(w);
+        const ipv6_route link{ipv6_prefix(*ipv6::parse("2001:db8::"), 64), ipv6::any()};
+        const std::vector<ipv6_route> detour{{ipv6_prefix(w.server_address().v6(), 128), silent}, link}, straight{link};
+        w.client_stack().follow_routes({}, detour);
+        co_await both.client.write(std::string_view{"by way of nobody"});
+        const std::errc silence = co_await socket_suite::error_of(
+            [&] { return both.server.read(socket_suite::soon(std::chrono::milliseconds{100})); });
+        BOOST_TEST(silence == std::errc::timed_out);
+        w.client_stack().follow_routes({}, straight);
+        buffer data = co_await both.server.read(socket_suite::soon(std::chrono::seconds{10}));
+        BOOST_TEST(data.text() == "by way of nobody"); // sent again, straight
+    }(*this, gateway));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,45 @@
+// What the host says of its routes and neighbours in shared mode (host_share.hh), as part of network_stack.
+#include <corewire/net/stack/network_stack.hh>
+
+namespace corewire {
+
+void network_stack::follow_routes(std::span<const route> routes, std::span<const ipv6_route> routes6) noexcept {
+    output_.routes() = route_table(config_.address);
+    for (const bool over_gateways : {false, true}) // a gateway must be on the link
+        for (const route& r : routes)
+            if (r.gateway.is_any() != over_gateways) static_cast<void>(output_.routes().add(r.destination, r.gateway));
+    if (output_.six() != nullptr) output_.six()->routes().set_routes(routes6);
+    tcp_.on_routes_changed();
+    udp_.on_routes_changed();
+}
+
+neighbor_table* network_stack::neighbors_of(const net_address& address) noexcept {
+    if (address.is_v4()) return &output_.neighbors();
+    return output_.six() == nullptr ? nullptr : &output_.six()->neighbors();
+}
+
+void network_stack::drain_neighbors() noexcept {
+    output_.drain();
+    if (output_.six() != nullptr) output_.six()->drain();
+}
+
+void network_stack::follow_neighbor(const net_address& address, mac_address mac, bool reachable) noexcept {
+    neighbor_table* const all = neighbors_of(address);
+    if (all == nullptr) return;
+    all->told(reactor_.now(), address, mac, reachable);
+    drain_neighbors();
+    arm_timer();
+}
+
+void network_stack::follow_permanent_neighbor(const net_address& address, mac_address mac) noexcept {
+    neighbor_table* const all = neighbors_of(address);
+    if (all == nullptr) return;
+    static_cast<void>(all->set_permanent(address, mac));
+    drain_neighbors();
+}
+
+void network_stack::follow_unknown_neighbor(const net_address& address) noexcept {
+    if (neighbor_table* const all = neighbors_of(address)) all->told_unknown(address);
+}
+
+} // namespace corewire

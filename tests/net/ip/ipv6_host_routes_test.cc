@@ -1,0 +1,58 @@
+// The host's routes of IPv6 in shared mode: longest prefix first, gateways on the link, bounded.
+#include <corewire/net/ip/ipv6_routes.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+#include <vector>
+
+using namespace corewire;
+
+namespace {
+
+ipv6 a6(const char* text) { return *ipv6::parse(text); }
+ipv6_route to(const char* destination, const char* gateway = "::") { return {*ipv6_prefix::parse(destination), a6(gateway)}; }
+ipv6_next_hop unicast(const char* address) { return {hop_kind::unicast, a6(address)}; }
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(ipv6_host_routes)
+
+BOOST_AUTO_TEST_CASE(the_longest_prefix_wins_whatever_the_order) {
+    const std::vector<ipv6_route> all{to("::/0", "fe80::1"), to("2001:db8:5::/48", "2001:db8::9"), to("2001:db8::/64"),
+                                      to("2001:db8:5:5::/64", "fe80::5"), to("2001:db8:5:5::7/128")};
+    for (const bool backwards : {false, true}) {
+        std::vector<ipv6_route> order = all;
+        if (backwards) std::reverse(order.begin(), order.end());
+        ipv6_routes r;
+        r.set_routes(order);
+        BOOST_TEST((r.find(a6("2001:db8::77")) == unicast("2001:db8::77")));
+        BOOST_TEST((r.find(a6("2001:db8:5::1")) == unicast("2001:db8::9")));
+        BOOST_TEST((r.find(a6("2001:db8:5:5::1")) == unicast("fe80::5")));
+        BOOST_TEST((r.find(a6("2001:db8:5:5::7")) == unicast("2001:db8:5:5::7")));
+        BOOST_TEST((r.find(a6("2001:db8:ffff::1")) == unicast("fe80::1")));
+        BOOST_TEST((r.find(a6("fe80::77")) == unicast("fe80::77")));
+        BOOST_TEST((r.find(a6("ff02::1")).kind == hop_kind::multicast));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_gateway_that_is_not_on_the_link_leads_nowhere_and_new_routes_replace_all) {
+    ipv6_routes r;
+    r.set_routes(std::vector<ipv6_route>{to("::/0", "2001:db8:9::1"), to("2001:db8::/64")});
+    BOOST_TEST((r.find(a6("2001:db8:ffff::1")).kind == hop_kind::unreachable));
+    const std::uint32_t before = r.generation();
+    r.set_routes({});
+    BOOST_TEST(r.generation() != before); // who keeps a next hop asks again
+    BOOST_TEST((r.find(a6("2001:db8::77")).kind == hop_kind::unreachable));
+}
+
+BOOST_AUTO_TEST_CASE(routes_beyond_the_limit_are_refused_and_counted) {
+    std::vector<ipv6_route> many;
+    for (std::uint64_t i = 0; i < ipv6_routes::max_routes + 5; ++i)
+        many.push_back({ipv6_prefix(wire::with_identifier(a6("2001:db8::"), i), 128), ipv6::any()});
+    ipv6_routes r;
+    r.set_routes(many);
+    BOOST_TEST(r.refused() == 5u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
