@@ -113,6 +113,9 @@ protected:
 
 /// Waits for something that has no value: a connect to end, a send to fit, all written bytes to be acknowledged.
 struct plain_operation : socket_operation {
+    plain_operation* next_waiting = nullptr; ///< of a backend that keeps it, as the next one
+    std::uint8_t waits_for = 0;
+
 protected:
     ~plain_operation() = default;
 };

@@ -23,7 +23,11 @@ namespace corewire {
     reader_ = nullptr;
     reader.data.take(p.head, plain_frame::header_size);
     reader.complete();
-    if (readable_waiter_ != nullptr) [[unlikely]] finish(readable_waiter_);
+    if (waits_ == nullptr) [[likely]] { // react() in short: nearly every segment acknowledges all there was
+        if ((events | tcp::event::all_acknowledged) != tcp::event::all_acknowledged) [[unlikely]] react_to_the_rest(events);
+        return;
+    }
+    finish(wait::readable);
     react(events);
 }
 

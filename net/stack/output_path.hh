@@ -23,7 +23,7 @@ struct output_path {
     neighbor_ref via;  ///< current while the Ethernet header below is right
     next_hop hop;
     /// Ethernet and IPv4, with total length and checksum as fit() left them; behind them what TCP keeps there (plain_frame.hh).
-    alignas(16) std::array<std::byte, 48> headers{};
+    std::array<std::byte, 48> headers{};
     std::uint32_t fits = 0;          ///< size of the segments that `headers` fits; 0: none yet
     std::uint16_t pseudo_sum = 0;    ///< the pseudo-header's for that size: what a port that completes the checksum starts from
     std::uint32_t checksum_base = 0; ///< sum of the IPv4 header's words, total length and checksum zero, host order, not folded

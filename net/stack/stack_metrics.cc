@@ -247,6 +247,9 @@ void register_stack_metrics(metric_group& group, network_stack& stack) {
                 [](const void* of) noexcept -> std::uint64_t { return static_cast<const tcp::buffer_budget*>(of)->used(); }, &growth);
     group.counter("corewire_tcp_buffer_growth_refused_total", "Times a buffer could not grow because the shard's limit was reached.",
                   growth.refused());
+    group.counter("corewire_tcp_commons_full_total",
+                  "Times a connection took parameters or a controller of its own because the shard holds too many different ones.",
+                  stack.tcp().commons().refused());
 }
 
 } // namespace corewire

@@ -11,15 +11,12 @@
 
 namespace corewire {
 
-tcp_connection::wake_timer::wake_timer(tcp_connection* c) noexcept
+tcp_connection::tcp_connection(tcp_layer& layer, const flow_name& flow, tcp::tcb block)
     : timer([](timer& t) noexcept {
-          tcp_connection& self = *static_cast<wake_timer&>(t).owner;
+          auto& self = static_cast<tcp_connection&>(t);
           self.layer_.on_wake(self);
       }),
-      owner(c) {}
-
-tcp_connection::tcp_connection(tcp_layer& layer, const flow_name& flow, tcp::tcb block)
-    : tcb(std::move(block)), key(flow.key()), six(flow.is_v4() ? nullptr : new ipv6_flow{flow, {}}), layer_(layer), wake_(this) {}
+      tcb(std::move(block)), key(flow.key()), six(flow.is_v4() ? nullptr : new ipv6_flow{flow, {}}), layer_(layer) {}
 
 // ---- socket operations ----
 
@@ -104,12 +101,12 @@ bool tcp_connection::start_connected(plain_operation& op) noexcept {
         op.error = why;
         return true;
     }
-    connecting_ = &op;
+    wait_for(wait::connected, op);
     return false;
 }
 
 bool tcp_connection::start_drain(plain_operation& op) noexcept {
-    CW_ASSERT(draining_ == nullptr, "one close at a time");
+    CW_ASSERT(!waits(wait::drained), "one close at a time");
     if (const std::errc why = failure(); why != std::errc{}) {
         op.error = why;
         return true;
@@ -119,30 +116,44 @@ bool tcp_connection::start_drain(plain_operation& op) noexcept {
         op.error = std::errc::connection_reset;
         return true;
     }
-    draining_ = &op;
+    wait_for(wait::drained, op);
     return false;
 }
 
 bool tcp_connection::start_wait_readable(plain_operation& op) noexcept {
     if (tcb.readable() != 0 || tcb.at_end() || failure() != std::errc{}) return true;
-    CW_ASSERT(readable_waiter_ == nullptr, "one wait_readable at a time");
-    readable_waiter_ = &op;
+    CW_ASSERT(!waits(wait::readable), "one wait_readable at a time");
+    wait_for(wait::readable, op);
     return false;
 }
 
 bool tcp_connection::start_wait_writable(plain_operation& op) noexcept {
     if (room() != 0 || shut_down_ || failure() != std::errc{}) return true;
-    CW_ASSERT(writable_waiter_ == nullptr, "one wait_writable at a time");
-    writable_waiter_ = &op;
+    CW_ASSERT(!waits(wait::writable), "one wait_writable at a time");
+    wait_for(wait::writable, op);
     return false;
 }
 
 void tcp_connection::cancel(socket_operation& op) noexcept {
     if (reader_ == &op) reader_ = nullptr;
     if (writer_ == &op) writer_ = nullptr;
-    for (plain_operation** waiting : {&connecting_, &draining_, &readable_waiter_, &writable_waiter_}) {
-        if (*waiting == &op) *waiting = nullptr;
+    for (plain_operation** at = &waits_; *at != nullptr; at = &(*at)->next_waiting) {
+        if (*at != &op) continue;
+        *at = (*at)->next_waiting;
+        return;
     }
+}
+
+bool tcp_connection::waits(wait what) const noexcept {
+    for (const plain_operation* op = waits_; op != nullptr; op = op->next_waiting) {
+        if (op->waits_for == static_cast<std::uint8_t>(what)) return true;
+    }
+    return false;
+}
+
+void tcp_connection::wait_for(wait what, plain_operation& op) noexcept {
+    op.waits_for = static_cast<std::uint8_t>(what);
+    op.next_waiting = std::exchange(waits_, &op);
 }
 
 std::errc tcp_connection::shutdown() noexcept {
@@ -176,8 +187,8 @@ void tcp_connection::end_waits(time_point now, ended_waits which) noexcept {
         op.error = std::errc::operation_canceled;
         op.complete();
     }
-    finish(readable_waiter_, std::errc::operation_canceled);
-    finish(connecting_, std::errc::operation_canceled);
+    finish(wait::readable, std::errc::operation_canceled);
+    finish(wait::connected, std::errc::operation_canceled);
 }
 
 buffer tcp_connection::allocate(std::uint32_t size) noexcept {
@@ -217,7 +228,7 @@ void tcp_connection::settle_read() noexcept {
         if (tcb.readable() != 0) op.data = tcb.read(op.max_size);
         op.complete();
     }
-    if (readable_waiter_ != nullptr) finish(readable_waiter_);
+    if (waits_ != nullptr) finish(wait::readable);
 }
 
 [[gnu::noinline]] void tcp_connection::react_to_the_rest(tcp::event events) noexcept {
@@ -226,10 +237,10 @@ void tcp_connection::settle_read() noexcept {
     if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
         std::exchange(writer_, nullptr)->complete();
     }
-    if (has(events, event::writable) && writable_waiter_ != nullptr && room() != 0) finish(writable_waiter_);
+    if (has(events, event::writable) && waits(wait::writable) && room() != 0) finish(wait::writable);
     if (has(events, event::established)) {
         connected_ = true;
-        finish(connecting_);
+        finish(wait::connected);
         if (early_listener_ != nullptr) {
             layer_.on_early_established(*this);
         } else if (listener_ != nullptr) {
@@ -238,7 +249,7 @@ void tcp_connection::settle_read() noexcept {
             layer_.learn_fast_open(*this);
         }
     }
-    if (has(events, event::all_acknowledged) && draining_ != nullptr && tcb.all_acknowledged()) finish(draining_);
+    if (has(events, event::all_acknowledged) && tcb.all_acknowledged()) finish(wait::drained);
     if (has(events, event::reset | event::timed_out)) fail_all(failure());
     if (has(events, event::closed)) {
         fail_all(failure() != std::errc{} ? failure() : std::errc::connection_reset);
@@ -246,11 +257,14 @@ void tcp_connection::settle_read() noexcept {
     }
 }
 
-void tcp_connection::finish(plain_operation*& slot, std::errc why) noexcept {
-    if (slot == nullptr) return;
-    plain_operation& op = *std::exchange(slot, nullptr);
-    op.error = why;
-    op.complete();
+void tcp_connection::finish(wait what, std::errc why) noexcept {
+    for (plain_operation** at = &waits_; *at != nullptr; at = &(*at)->next_waiting) {
+        plain_operation& op = **at;
+        if (op.waits_for != static_cast<std::uint8_t>(what)) continue;
+        *at = op.next_waiting;
+        op.error = why;
+        return op.complete();
+    }
 }
 
 void tcp_connection::fail_all(std::errc why) noexcept {
@@ -264,10 +278,10 @@ void tcp_connection::fail_all(std::errc why) noexcept {
         op.error = why;
         op.complete();
     }
-    finish(connecting_, why);
-    finish(draining_, why);
-    finish(readable_waiter_);
-    finish(writable_waiter_);
+    finish(wait::connected, why);
+    finish(wait::drained, why);
+    finish(wait::readable);
+    finish(wait::writable);
 }
 
 std::errc tcp_connection::failure() const noexcept { return tcb.error(); }

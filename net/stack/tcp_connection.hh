@@ -25,7 +25,7 @@ class dirty_hook : public list_hook {};
 /// On a listener's accept queue, or on none.
 class accept_hook : public list_hook {};
 
-class tcp_connection final : public dirty_hook, public accept_hook {
+class tcp_connection final : public dirty_hook, public accept_hook, private timer {
 public:
     tcp_connection(tcp_layer& layer, const flow_name& flow, tcp::tcb tcb);
 
@@ -61,7 +61,7 @@ public:
         if (has(events, event::readable | event::end_of_stream)) settle_read();
         // Nearly every segment acknowledges all there was, and nobody waits for that.
         constexpr event everyday = event::readable | event::end_of_stream | event::all_acknowledged;
-        if ((events | everyday) != everyday || draining_ != nullptr) [[unlikely]] react_to_the_rest(events);
+        if ((events | everyday) != everyday || waits_ != nullptr) [[unlikely]] react_to_the_rest(events);
     }
     // A segment that the tcb expects() arrived (header_prediction.hh), with or without a reader who waits for its payload.
     // `p` is empty afterwards.
@@ -81,17 +81,14 @@ public:
     /// which a busy connection's does many times a second, so that it costs nothing per packet.
     void confirm_neighbor() noexcept;
     /// When the wheel will wake it; `never` when its timer is not armed.
-    time_point wakes_at() const noexcept { return wake_.armed() ? wake_.expiry() : never; }
+    time_point wakes_at() const noexcept { return armed() ? expiry() : never; }
 
     void check_invariants() const;
 
 private:
     friend class tcp_layer;
     friend class tcp_listen_socket;
-    struct wake_timer : timer {
-        tcp_connection* owner;
-        explicit wake_timer(tcp_connection* c) noexcept;
-    };
+    enum class wait : std::uint8_t { connected, drained, readable, writable };
     void hurry() noexcept;
     void settle_read() noexcept;
     void react_to_the_rest(tcp::event events) noexcept;
@@ -99,28 +96,30 @@ private:
     bool copy_write(write_operation& op) noexcept;
     void read_now(read_operation& op) noexcept;
     void fail_all(std::errc why) noexcept;
-    void finish(plain_operation*& op, std::errc why = {}) noexcept;
+    bool waits(wait what) const noexcept;
+    void wait_for(wait what, plain_operation& op) noexcept;
+    void finish(wait what, std::errc why = {}) noexcept;
     std::errc failure() const noexcept;
 
-    tcp_layer& layer_;
-    wake_timer wake_;
-    tcp_listen_socket* listener_ = nullptr; ///< whose backlog it counts in, until accepted
-    tcp::seq_number confirmed_at_; ///< SND.UNA at the last confirm_neighbor()
-    tcp_listen_socket* early_listener_ = nullptr; ///< whose limit on Fast Open it counts in, until its handshake is done
-    bool half_open_ = false;  ///< counts in the listener's half-open ones
+    bool half_open_ : 1 = false;   ///< counts in the listener's half-open ones
+    bool connected_ : 1 = false;
+    bool opened_here_ : 1 = false; ///< by connect(), not accepted
+    bool erased_ : 1 = false;      ///< closed and out of the flow table; deleted when the user lets go
+    bool shut_down_ : 1 = false;   ///< the user has closed the sending side
     bool has_user_ = false;
-    bool connected_ = false;
-    bool full_ = false;       ///< room() was 0, and event::writable has not come yet
-    bool opened_here_ = false; ///< by connect(), not accepted
+    bool full_ = false;            ///< room() was 0, and event::writable has not come yet
     enum class claim : std::uint8_t { none, port, flow } claim_ = claim::none; ///< what it holds of a host_share
-    bool erased_ = false;    ///< closed and out of the flow table; deleted when the user lets go
-    bool shut_down_ = false; ///< the user has closed the sending side
+    tcp::seq_number confirmed_at_; ///< SND.UNA at the last confirm_neighbor()
+    tcp_layer& layer_;
+    tcp_listen_socket* listener_ = nullptr; ///< whose backlog it counts in, until accepted
+    tcp_listen_socket* early_listener_ = nullptr; ///< whose limit on Fast Open it counts in, until its handshake is done
     read_operation* reader_ = nullptr;
     write_operation* writer_ = nullptr;
-    plain_operation* connecting_ = nullptr;
-    plain_operation* draining_ = nullptr;
-    plain_operation* readable_waiter_ = nullptr;
-    plain_operation* writable_waiter_ = nullptr;
+    plain_operation* waits_ = nullptr; ///< at most one of each kind of wait
 };
+
+/// There may be a million of them on a shard, most of them idle: what few connections need goes behind a pointer
+/// (tcp/send/seldom.hh, tcp/on_demand.hh), what is the same for many into tcp/commons.hh. docs/BENCHMARKS.md, `idle-bytes`.
+static_assert(sizeof(tcp_connection) <= 912);
 
 } // namespace corewire

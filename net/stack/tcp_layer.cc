@@ -327,6 +327,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const 
     if (options.receive_buffer == standard.receive_buffer) p.receive_growth_limit = config_.largest_receive_buffer;
     if (options.send_buffer == standard.send_buffer) p.send_growth_limit = config_.largest_send_buffer;
     p.budget = &budget_;
+    p.common = &commons_;
     p.keepalive = options.keepalive;
     p.keepalive_idle = options.keepalive_idle;
     p.keepalive_interval = options.keepalive_interval;
@@ -406,7 +407,7 @@ void tcp_layer::on_address_gone(ipv4 address) {
         table6_.erase(c.six->name);
     }
     if (last_found_ == &c) last_found_ = nullptr;
-    c.wake_.cancel();
+    c.timer::cancel();
     if (c.early_listener_ != nullptr) {
         if (c.tcb.error() == std::errc::connection_reset) c.early_listener_->on_early_reset(now());
         on_early_established(c);

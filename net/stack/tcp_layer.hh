@@ -13,6 +13,7 @@
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_listen_socket.hh>
 #include <corewire/net/stack/tcp_tuning.hh>
+#include <corewire/net/tcp/commons.hh>
 #include <corewire/net/tcp/guard/buffer_budget.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
 #include <corewire/net/tcp/open/fast_open.hh>
@@ -98,6 +99,8 @@ public:
 
     /// What buffers have grown by.
     const tcp::buffer_budget& buffer_growth() const noexcept { return budget_; }
+    /// What connections hold together.
+    const tcp::commons& commons() const noexcept { return commons_; }
     std::size_t connections() const noexcept { return table_.size() + table6_.size(); }
     template <typename Visit>
     void for_each_connection(Visit&& visit) const {
@@ -203,6 +206,7 @@ private:
     tcp::port_selector ports_;
     tcp::challenge_limiter challenges_;
     tcp::buffer_budget budget_;
+    tcp::commons commons_;
     unsigned bad_syns_ = 0; ///< SYNs with a wrong checksum from one host, and since the last good one of anybody's
     net_address bad_syn_source_{};
 };

@@ -58,7 +58,7 @@ inline void copy_payload(std::byte* to, const std::byte* from, std::size_t size)
 inline void tcp_layer::rearm(tcp_connection& c) noexcept {
     const time_point at = c.tcb.next_timeout();
     if (at >= c.wakes_at()) [[likely]] return;
-    reactor_.timers().arm(c.wake_, at);
+    reactor_.timers().arm(c, at);
 }
 
 /// Gives `p`, which is empty, a head with `header_size` bytes to be filled in, and `size` bytes of `chunk` behind it, the

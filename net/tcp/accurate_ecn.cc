@@ -85,16 +85,16 @@ std::optional<unsigned> option_fields(const control_block& c, bool with_data, st
     const ecn_counters& now = e.received;
     const bool changed = !now.same_bytes(e.told);
     // Linux sends it always, to a peer that sends it too; the RFC's simple scheme is to send it when there is news (3.2.3.3).
-    const bool due = c.options.like_linux() ? e.option_seen : changed || (with_data ? e.owes_data : e.owes_ack);
+    const bool due = c.options->like_linux() ? e.option_seen : changed || (with_data ? e.owes_data : e.owes_ack);
     if (!due || !e.options_out) return std::nullopt;
     const auto fits = [room](unsigned fields) { return (wire::accurate_ecn_option::size_of(fields) + 3) / 4 * 4 <= room; };
     const ecn_counters fresh;
     const bool first_only = now.e0b == fresh.e0b && now.e1b != fresh.e1b; // order 1 leads with what has changed
-    const unsigned wanted = c.options.like_linux() ? 3u
+    const unsigned wanted = c.options->like_linux() ? 3u
                             : now.e0b != fresh.e0b && now.e1b != fresh.e1b ? 3u
                             : now.ceb != fresh.ceb                         ? 2u
                                                                            : 1u;
-    const bool order_1 = c.options.like_linux() || first_only;
+    const bool order_1 = c.options->like_linux() || first_only;
     const bool last_changed = order_1 ? now.e0b != e.told.e0b : now.e1b != e.told.e1b;
     const bool front_changed = order_1 ? now.e1b != e.told.e1b : now.e0b != e.told.e0b;
     const unsigned least = last_changed ? 3 : now.ceb != e.told.ceb ? 2 : front_changed ? 1 : 0;
@@ -116,7 +116,7 @@ std::uint32_t room_for_option(const control_block& c) noexcept {
 wire::tcp_flags ecn_setup_flags(control_block& c) noexcept {
     using enum wire::tcp_flags;
     const bool answer = c.state == tcp_state::syn_received;
-    const parameters& p = c.options;
+    const parameters& p = *c.options;
     if (answer) {
         if (c.ecn.accurate == nullptr) return c.ecn.on ? ece : none;
         // 3.2.3.2.2: unanswered, it is repeated without the option, and then without the flags, which the peer may take at its word.
@@ -136,8 +136,8 @@ wire::tcp_flags ecn_setup_flags(control_block& c) noexcept {
 
 void answer_ecn_offer(control_block& c, const segment& syn) noexcept {
     const unsigned ace = ace_of(syn.flags);
-    if (c.options.accurate_ecn && asks_for_accurate(ace)) return enter(c, syn.ecn);
-    if ((c.options.ecn || c.options.accurate_ecn) && syn.has(tcp_flags::ece) && syn.has(tcp_flags::cwr)) begin_ecn(c);
+    if (c.options->accurate_ecn && asks_for_accurate(ace)) return enter(c, syn.ecn);
+    if ((c.options->ecn || c.options->accurate_ecn) && syn.has(tcp_flags::ece) && syn.has(tcp_flags::cwr)) begin_ecn(c);
 }
 
 void take_ecn_answer(control_block& c, const segment& syn_ack) noexcept {
@@ -179,7 +179,7 @@ void settle_ecn_handshake(control_block& c, const arrival& a, bool server) noexc
 }
 
 bool accept_repeated_offer(control_block& c, const segment& syn) noexcept {
-    if (!c.options.accurate_ecn) return true;
+    if (!c.options->accurate_ecn) return true;
     const unsigned ace = ace_of(syn.flags);
     if (c.ecn.accurate == nullptr) return !(c.ecn.on && asks_for_accurate(ace));
     if (ace == 0b011) return false;
@@ -256,7 +256,7 @@ void finish_accurate(control_block& c, outgoing_segment& out) noexcept {
     }
     e.unsaid_marks = 0;
     // RFC 3168 6.1.4 to 6.1.6 still hold: new data alone. Linux marks whatever it sends (as draft-ietf-tcpm-generalized-ecn).
-    if (c.options.like_linux()) out.ecn_capable = true;
+    if (c.options->like_linux()) out.ecn_capable = true;
     if (e.silent) out.ecn_capable = false;
 }
 
@@ -276,7 +276,7 @@ void append_accurate(control_block& c, outgoing_segment& out, bool with_data) no
     accurate_ecn& e = *c.ecn.accurate;
     const ecn_counters& n = e.received;
     const ecn_counters fresh;
-    wire::accurate_ecn_option o{.order_1 = c.options.like_linux() || (n.e0b == fresh.e0b && n.e1b != fresh.e1b),
+    wire::accurate_ecn_option o{.order_1 = c.options->like_linux() || (n.e0b == fresh.e0b && n.e1b != fresh.e1b),
                                 .fields = static_cast<std::uint8_t>(*fields)};
     o.bytes = {o.order_1 ? n.e1b : n.e0b, n.ceb, o.order_1 ? n.e0b : n.e1b};
     std::size_t size = o.emit(out.options.data() + out.option_size);

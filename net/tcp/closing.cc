@@ -20,8 +20,8 @@ void tcb::orphan(time_point now) noexcept {
     if (c_.state == tcp_state::syn_sent) { // RFC 9293 3.10.4: delete the TCB
         die(c_, std::errc::connection_aborted, event::none);
     } else if (c_.state == tcp_state::fin_wait_2) {
-        if (c_.options.fin_wait_2 < duration{0}) return abort();
-        c_.timers.arm(timer_slot::life, now + c_.options.fin_wait_2);
+        if (c_.options->fin_wait_2 < duration{0}) return abort();
+        c_.timers.arm(timer_slot::life, now + c_.options->fin_wait_2);
     }
 }
 
@@ -40,7 +40,7 @@ event tcb::on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept {
     // RFC 5927 4.1: it must speak of something that is in flight.
     if (c_.state == tcp_state::closed || !(s.una <= seq && seq < s.max)) return event::none;
     if (hard && !is_synchronized(c_.state)) return die(c_, what, event::reset);
-    c_.soft_error = what;
+    c_.count->soft_error = what;
     return event::none;
 }
 
@@ -50,8 +50,8 @@ event tcb::on_path_mtu(time_point now, std::uint32_t mtu, seq_number seq) noexce
 }
 
 void tcb::advertise_user_timeout(duration timeout) noexcept {
-    if (timeout == c_.options.advertised_user_timeout) return;
-    c_.options.advertised_user_timeout = timeout;
+    if (timeout == c_.options->advertised_user_timeout) return;
+    c_.options.set(&parameters::advertised_user_timeout, timeout);
     if (timeout > duration{0} && is_synchronized(c_.state)) tell_user_timeout(c_);
 }
 
@@ -70,26 +70,31 @@ std::uint32_t tcb::urgent_ahead() const noexcept {
     return c_.urgent.receive_end > reader ? c_.urgent.receive_end - reader : 0;
 }
 
+/// The reader has moved: a mark that lies behind it is forgotten.
+void tcb::pass_urgent() noexcept {
+    if (urgent_ahead() == 0) c_.urgent.known = false;
+}
+
 void tcb::set_no_delay(bool on) noexcept {
-    c_.options.no_delay = on;
+    c_.options.set(&parameters::no_delay, on);
     c_.output_wanted = true;
 }
 
 void tcb::set_congestion(congestion_factory how) noexcept {
-    c_.options.congestion = how; // in the handshake it is made anew, when the segment size is agreed on
+    c_.options.set(&parameters::congestion, how); // in the handshake it is made anew, when the segment size is agreed on
     c_.sending.congestion.replace(how);
-    if (c_.options.like_linux()) c_.sending.congestion->follow_linux();
+    if (c_.options->like_linux()) c_.sending.congestion.own().follow_linux();
     pace();
     c_.ecn.exact = c_.ecn.on && c_.sending.congestion->wants_exact_marks();
 }
 
 void tcb::set_max_pacing_rate(std::uint64_t rate) noexcept {
-    c_.options.max_pacing_rate = std::max<std::uint64_t>(rate, 1);
+    c_.options.set(&parameters::max_pacing_rate, std::max<std::uint64_t>(rate, 1));
     pace();
 }
 
 void tcb::pace() noexcept {
-    c_.sending.set_pace(c_.options);
+    c_.sending.set_pace(*c_.options);
     c_.predictable = false; // asked for again after the next segment
     c_.output_wanted = true;
 }
@@ -101,10 +106,10 @@ void tcb::set_cork(bool on) noexcept {
 }
 
 void tcb::set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept {
-    c_.options.keepalive = on;
-    c_.options.keepalive_idle = idle;
-    c_.options.keepalive_interval = interval;
-    c_.options.keepalive_probes = static_cast<std::uint8_t>(std::min(probes, 255u));
+    c_.options.set(&parameters::keepalive, on);
+    c_.options.set(&parameters::keepalive_idle, idle);
+    c_.options.set(&parameters::keepalive_interval, interval);
+    c_.options.set(&parameters::keepalive_probes, static_cast<std::uint8_t>(std::min(probes, 255u)));
     c_.keepalives_out = 0;
     if (on && is_synchronized(c_.state)) {
         c_.timers.arm(timer_slot::keepalive, std::max(now, c_.heard + idle));
@@ -114,25 +119,25 @@ void tcb::set_keepalive(time_point now, bool on, duration idle, duration interva
 }
 
 void tcb::set_buffers(std::uint32_t receive, std::uint32_t send) noexcept {
-    if (receive != c_.options.receive_buffer) {
-        c_.options.receive_buffer = receive;
+    if (receive != c_.options->receive_buffer) {
+        c_.options.set(&parameters::receive_buffer, receive);
         fix_buffers(true, false);
     }
-    if (send != c_.options.send_buffer) {
-        c_.options.send_buffer = send;
+    if (send != c_.options->send_buffer) {
+        c_.options.set(&parameters::send_buffer, send);
         fix_buffers(false, true);
     }
 }
 
 void tcb::fix_buffers(bool receive, bool send) noexcept {
     if (receive) {
-        c_.options.receive_growth_limit = 0;
+        c_.options.set(&parameters::receive_growth_limit, 0);
         c_.receiving.sizing.stop();
-        c_.receiving.window.set_buffer(c_.options.receive_buffer);
+        c_.receiving.window.set_buffer(c_.options->receive_buffer);
     }
     if (send) {
-        c_.options.send_growth_limit = 0;
-        c_.sending.queue.set_limit(c_.options.send_buffer);
+        c_.options.set(&parameters::send_growth_limit, 0);
+        c_.sending.queue.set_limit(c_.options->send_buffer);
     }
 }
 
@@ -141,9 +146,9 @@ bool tcb::may_reuse(const segment& syn) const noexcept {
         return false;
     }
     // RFC 6191 2: a later timestamp or a later number tells a new connection from an old duplicate.
-    if (c_.options.timestamps && syn.options.has_timestamps()) {
+    if (c_.options->timestamps && syn.options.has_timestamps()) {
         // An old duplicate would have none. Linux does not look.
-        if (!c_.timestamps) return !c_.options.like_linux() || syn.seq > c_.receiving.next;
+        if (!c_.timestamps) return !c_.options->like_linux() || syn.seq > c_.receiving.next;
         const auto age = static_cast<std::int32_t>(syn.options.timestamp_value - c_.receiving.timestamps.recent());
         if (age != 0) return age > 0;
     }

@@ -18,23 +18,37 @@ void wait_two_lifetimes(control_block& c, time_point now) noexcept {
     c.timers.disarm(timer_slot::retransmit);
     c.timers.disarm(timer_slot::keepalive);
     c.sending.waiting_for = awaited::nothing;
-    c.timers.arm(timer_slot::life, now + c.options.time_wait);
+    c.timers.arm(timer_slot::life, now + c.options->time_wait);
 }
+
+namespace {
+
+/// Marks in the stream mean nothing any more once they are passed; 2 GiB later they would seem to lie ahead. The fast paths look at
+/// none of them, so they are not taken while there is one.
+bool any_mark_ahead(control_block& c) noexcept {
+    sender& s = c.sending;
+    if (c.urgent.sending && s.una >= c.urgent.send_end) c.urgent.sending = false;
+    path_search* const path = s.search();
+    if (path != nullptr && path->report_waits && s.una > path->report_seq) path->report_waits = false;
+    return c.urgent.sending || c.urgent.known || (path != nullptr && path->report_waits);
+}
+
+} // namespace
 
 void predict(control_block& c) noexcept {
     const sender& s = c.sending;
     const receiver& r = c.receiving;
     const bool calm_sender = !s.repairing() && !c.ecn.on && s.next == s.max && s.waiting_for != awaited::window_probe &&
-                             s.settled_at == never && s.rto.backoff() == 0 && !s.fin_queued && !s.probe_out() &&
-                             !(c.urgent.sending && s.una < c.urgent.send_end);
+                             s.settled_at() == never && s.rto.backoff() == 0 && !s.fin_queued && !s.probe_out();
+    const bool marked = any_mark_ahead(c);
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
     if (s.corked || s.paced) {
         c.predictable = false;
         return;
     }
     const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted;
-    c.predictable = c.options.fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !urgent &&
-                    !c.orphaned;
+    c.predictable = c.options->fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !urgent &&
+                    !marked && !c.orphaned;
 }
 
 void control_block::check_invariants() const {
@@ -59,6 +73,7 @@ void control_block::check_invariants() const {
               "the fast path does nothing urgent");
     CW_ASSERT(!predictable || (receiving.ahead.empty() && !receiving.has_duplicate && sending.rto.backoff() == 0),
               "the fast path knows nothing of gaps and back-off");
+    CW_ASSERT(!predictable || (sending.attempts == 0 && keepalives_out == 0), "the fast path resets no count of attempts");
 }
 
 } // namespace corewire::tcp

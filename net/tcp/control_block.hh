@@ -2,12 +2,14 @@
 // but through tcb.hh. A plain struct: each part keeps its own promises, check_invariants() those between them.
 #pragma once
 
+#include <corewire/net/tcp/commons.hh>
 #include <corewire/net/tcp/ecn.hh>
 #include <corewire/net/tcp/events.hh>
 #include <corewire/net/tcp/guard/buffer_budget.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
 #include <corewire/net/tcp/info.hh>
 #include <corewire/net/tcp/lifecycle.hh>
+#include <corewire/net/tcp/on_demand.hh>
 #include <corewire/net/tcp/open/fast_open.hh>
 #include <corewire/net/tcp/parameters.hh>
 #include <corewire/net/tcp/receive/receiver.hh>
@@ -43,8 +45,18 @@ struct fast_open_state {
     fast_open_cookie cookie;
 };
 
+/// What a connection has met with.
+struct troubles : counters {
+    time_point challenged{};      ///< when an out-of-window segment was last answered
+    std::errc soft_error{};       ///< what ICMP said last
+};
+
 struct control_block {
-    explicit control_block(const parameters& p) noexcept : share(p.budget), options(p) {}
+    explicit control_block(const parameters& p) : options(p) {}
+    control_block(control_block&&) noexcept = default;
+    ~control_block() {
+        if (!share.empty()) share.give_back(options->budget);
+    }
 
     tcp_state state = tcp_state::closed;
     bool output_wanted = false;   ///< next_segment() may have something
@@ -59,6 +71,7 @@ struct control_block {
     bool syn_resent = false;
     bool user_timeout_untold = false; ///< keepalive_wanted is for an ACK with the user timeout option (RFC 5482)
     bool user_timeout_chosen = false; ///< by the application: the peer's wishes don't change it (CHANGEABLE is false)
+    std::uint8_t keepalives_out = 0; ///< without an answer
     wire::tcp_option_set usual_options = wire::tcp_option_set::none; ///< what an ordinary segment carries
 
     sender sending;
@@ -67,21 +80,19 @@ struct control_block {
     ecn_state ecn;
     urgent_state urgent;
     time_point heard{};           ///< when a segment last arrived (keepalive)
-    unsigned keepalives_out = 0;
-    time_point challenged{};      ///< when an out-of-window segment was last answered
     seq_number irs;               ///< the peer's initial number
     pending_reset reset;
-    fast_open_state fast_open;
+    on_demand<fast_open_state> fast_open;
     std::errc error{};
-    std::errc soft_error{};       ///< what ICMP said last
-    counters_on_demand count;
     budget_share share;           ///< what its buffers have grown by
-    parameters options;
+    on_demand<troubles> count;    ///< most connections know nothing of it
+    shared_parameters options;    ///< shared with others: options.set() changes this connection's
 
     /// Bytes that our SYN may take along: what fits beside any options, and into what the peer is known to take (RFC 7413 4.2.1).
     std::uint32_t syn_room() const noexcept {
-        if (!fast_open.without_cookie && (!fast_open.asked || fast_open.cookie.empty())) return 0;
-        const std::uint32_t segment = std::min<std::uint32_t>(options.mss, fast_open.peer_mss != 0 ? fast_open.peer_mss : 536);
+        const fast_open_state& f = fast_open.get();
+        if (!f.without_cookie && (!f.asked || f.cookie.empty())) return 0;
+        const std::uint32_t segment = std::min<std::uint32_t>(options->mss, f.peer_mss != 0 ? f.peer_mss : 536);
         return segment - std::min<std::uint32_t>(segment, wire::tcp_options::max_size);
     }
     void move(transition t) noexcept { state = next_state(state, t); }

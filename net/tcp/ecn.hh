@@ -15,22 +15,24 @@
 namespace corewire::tcp {
 
 struct ecn_state {
-    bool offered = false;      ///< our SYN said ECE and CWR
-    bool offered_accurate = false; ///< our SYN said AE, ECE and CWR
-    bool handshake_settled = false; ///< the segment at hand was the handshake's ACK: its ACE is no counter
+    bool offered : 1 = false;           ///< our SYN said ECE and CWR
+    bool offered_accurate : 1 = false;  ///< our SYN said AE, ECE and CWR
+    bool handshake_settled = false;     ///< the segment at hand was the handshake's ACK: its ACE is no counter
     bool on = false;           ///< agreed on, in whichever form
-    std::unique_ptr<accurate_ecn> accurate; ///< AccECN (RFC 9768): then nothing below but reduced_until and old_ack_wanted counts
     bool exact = false;        ///< DCTCP: ECE tells of each segment, and CWR is not waited for
 
     // as the receiver of data
     bool echo = false;         ///< our ACKs say ECE
     bool old_ack_wanted = false; ///< first an ACK for what came before the mark changed (RFC 8257 3.2)
     bool old_echo = false;
-    seq_number old_ack;
 
     // as the sender
     bool tell_reduced = false; ///< CWR on the next new data
-    seq_number reduced_until;  ///< marks in ACKs up to here belong to a window that was reduced already
+
+    seq_number old_ack;        ///< as the receiver, with old_echo
+    seq_number reduced_until;  ///< as the sender: marks in ACKs up to here belong to a window that was reduced already
+    /// AccECN (RFC 9768): then nothing of the above but `on`, reduced_until and old_ack_wanted counts.
+    std::unique_ptr<accurate_ecn> accurate;
 };
 
 } // namespace corewire::tcp

@@ -28,7 +28,7 @@ event on_retransmit(control_block& c, time_point now) noexcept {
 
 /// RFC 9293 3.8.4 (MUST-25 to 28): only when idle, and one silence is not yet death.
 event on_keepalive(control_block& c, time_point now) noexcept {
-    const parameters& p = c.options;
+    const parameters& p = *c.options;
     if (!p.keepalive || !is_synchronized(c.state)) return event::none;
     const duration interval = std::max(p.keepalive_interval, least_keepalive_interval);
     const duration silence = now - c.heard;
@@ -42,9 +42,10 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     if (stated ? c.keepalives_out != 0 && silence >= p.user_timeout : c.keepalives_out >= p.keepalive_probes) {
         // A peer that lives after all hears of it.
         c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = c.receiving.next};
-        return die(c, c.soft_error != std::errc{} ? c.soft_error : std::errc::timed_out, event::timed_out);
+        const std::errc said = c.count.get().soft_error;
+        return die(c, said != std::errc{} ? said : std::errc::timed_out, event::timed_out);
     }
-    ++c.keepalives_out;
+    if (c.keepalives_out != 0xff) ++c.keepalives_out;
     ++c.count->keepalive_probes;
     c.keepalive_wanted = c.output_wanted = true;
     c.predictable = false;

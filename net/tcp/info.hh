@@ -10,7 +10,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 namespace corewire::tcp {
 
@@ -40,20 +39,6 @@ struct counters {
     std::uint64_t path_reports_deferred = 0;   ///< ICMP's word on the MTU, to be proved by a time-out (RFC 5927 7.2)
     std::uint64_t data_after_orphan = 0;       ///< data that nobody will read
     std::uint64_t handshake_repeats = 0;       ///< SYN or SYN-ACK that came again
-};
-
-/// A connection's counters, made for the first thing that is counted: most connections know nothing of trouble.
-class counters_on_demand {
-public:
-    counters* operator->() {
-        if (at_ == nullptr) at_ = std::make_unique<counters>();
-        return at_.get();
-    }
-    const counters& get() const noexcept { return at_ != nullptr ? *at_ : nothing; }
-
-private:
-    static constexpr counters nothing{};
-    std::unique_ptr<counters> at_;
 };
 
 /// The same as a list: for sums over connections.

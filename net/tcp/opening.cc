@@ -10,16 +10,16 @@ namespace {
 
 void begin(control_block& c, seq_number iss, time_point now) noexcept {
     c.heard = now;
-    c.user_timeout_chosen = c.options.user_timeout > duration{0};
-    c.sending.start(iss, c.options);
-    c.receiving.queue.start(c.options.receive_pieces, c.options.reassembly_pieces);
-    c.receiving.ahead.start(c.options.reassembly_pieces);
+    c.user_timeout_chosen = c.options->user_timeout > duration{0};
+    c.sending.start(iss, *c.options);
+    c.receiving.queue.start(c.options->receive_pieces, c.options->reassembly_pieces);
+    c.receiving.ahead.start(c.options->reassembly_pieces);
 }
 
 /// The peer's number is known: everything that counts from it.
 void begin_receiving(control_block& c, seq_number irs) noexcept {
     c.irs = irs;
-    c.receiving.start(irs + 1, c.options);
+    c.receiving.start(irs + 1, *c.options);
 }
 
 } // namespace
@@ -27,11 +27,14 @@ void begin_receiving(control_block& c, seq_number irs) noexcept {
 tcb::tcb(time_point now, const active_open& how, const parameters& p) : c_(p) {
     begin(c_, how.iss, now);
     c_.state = tcp_state::syn_sent;
-    c_.fast_open.asked = how.fast_open.asked;
-    c_.fast_open.cookie = how.fast_open.cookie;
-    c_.fast_open.peer_mss = how.fast_open.peer_mss;
-    c_.fast_open.without_cookie = how.fast_open.without_cookie;
-    c_.fast_open.waits_for_data = c_.syn_room() != 0;
+    if (how.fast_open.asked || how.fast_open.without_cookie) {
+        fast_open_state& fast = c_.fast_open.own();
+        fast.asked = how.fast_open.asked;
+        fast.cookie = how.fast_open.cookie;
+        fast.peer_mss = how.fast_open.peer_mss;
+        fast.without_cookie = how.fast_open.without_cookie;
+        fast.waits_for_data = c_.syn_room() != 0;
+    }
     c_.syn_wanted = c_.output_wanted = true;
 }
 
@@ -43,27 +46,29 @@ tcb::tcb(time_point now, const passive_open& how, const parameters& p) : c_(p) {
     agree_on_options(c_, how.syn.options, now);
     answer_ecn_offer(c_, how.syn);
     c_.sending.take_window(how.syn.window, how.syn.seq, how.iss); // never scaled in a SYN (RFC 7323 2.2)
-    c_.fast_open.give_cookie = how.fast_open.give_cookie;
-    c_.fast_open.cookie = how.fast_open.cookie;
+    if (how.fast_open.give_cookie) {
+        c_.fast_open->give_cookie = true;
+        c_.fast_open->cookie = how.fast_open.cookie;
+    }
     c_.syn_wanted = c_.output_wanted = true;
 }
 
 event tcb::take_syn_data(buffer& head, buffer& body) noexcept {
     receiver& r = c_.receiving;
     const std::uint32_t size = head.size() + body.size();
-    c_.fast_open.serving = true;
+    c_.fast_open->serving = true;
     r.window.advertise_unscaled(r.next); // as if it had been promised: it is there
     if (size == 0 || size > r.room() || !r.queue.has_room()) return event::none; // the SYN-ACK says that it was not taken
     r.queue.push(std::move(head));
     r.queue.push(std::move(body));
     r.next += size;
     r.bytes += size;
-    c_.fast_open.data_acked = true;
+    c_.fast_open->data_acked = true;
     return event::readable;
 }
 
 void tcb::hurry_syn() noexcept {
-    c_.fast_open.waits_for_data = false;
+    if (waits_for_data()) c_.fast_open->waits_for_data = false;
     if (c_.syn_wanted) c_.output_wanted = true;
 }
 
@@ -86,11 +91,11 @@ tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
     c_.sending.board.sent(how.iss + 1, now);
     c_.sending.small_end = c_.sending.limited_until = c_.sending.last_start = c_.sending.next;
     c_.sending.waiting_for = awaited::timeout;
-    c_.timers.arm(timer_slot::retransmit, now + c_.sending.rto.current());
+    c_.timers.arm(timer_slot::retransmit, now + c_.sending.rto.current(*c_.options));
 }
 
 void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_point now) noexcept {
-    const parameters& p = c.options;
+    const parameters& p = *c.options;
     c.timestamps = p.timestamps && theirs.has_timestamps();
     if (c.timestamps) c.receiving.timestamps.enable(theirs.timestamp_value, now);
     c.usual_options = c.timestamps ? wire::tcp_option_set::timestamps : wire::tcp_option_set::none;
@@ -105,8 +110,8 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
 
 void heed_user_timeout(control_block& c, std::uint16_t field) noexcept {
     const duration remote = user_timeout_of(field);
-    if (c.options.advertised_user_timeout <= duration{0} || c.user_timeout_chosen || remote <= duration{0}) return;
-    c.options.user_timeout = agreed_user_timeout(c.options, remote);
+    if (c.options->advertised_user_timeout <= duration{0} || c.user_timeout_chosen || remote <= duration{0}) return;
+    c.options.set(&parameters::user_timeout, agreed_user_timeout(*c.options, remote));
 }
 
 void tell_user_timeout(control_block& c) noexcept {
@@ -126,15 +131,15 @@ namespace {
 /// counts as never sent (4.2.1). What a server sent in SYN-RECEIVED is in flight.
 void settle_syn_data(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
-    if (c.fast_open.serving) {
+    if (c.fast_open.get().serving) {
         delivery of_syn = expected_delivery(c, a.now);
         s.board.acknowledge(s.una, of_syn);
-        c.fast_open.serving = false;
+        c.fast_open->serving = false;
         return;
     }
     if (s.max != s.una) {
         const seq_number taken = later(s.una, earlier(a.seg.ack, s.max));
-        c.fast_open.data_acked = taken == s.max;
+        c.fast_open->data_acked = taken == s.max;
         s.una = s.next = s.max = taken;
         s.small_end = s.limited_until = s.last_start = taken;
         if (s.queue.acknowledge(taken)) a.events |= event::writable;
@@ -149,26 +154,26 @@ void establish(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     s.una = s.una + 1;
     settle_syn_data(c, a);
-    s.losses.start(s.una);
     s.attempts = 0;
     s.waiting_for = awaited::nothing;
     c.timers.disarm(timer_slot::retransmit);
     c.syn_wanted = false;
-    if (s.timing) take_rtt(c, a.now - s.timed_at, a.now);
+    if (s.timing) take_rtt(c, a.now - s.progress, a.now);
     s.timing = false;
     if (c.syn_resent) {
         s.rto.restart_after_syn_loss(std::chrono::seconds{3});        // RFC 6298 5.7
-        s.congestion->on_timeout(a.now, 0, false); // RFC 5681 3.1: the initial window is one segment then
+        s.congestion.own().on_timeout(a.now, 0, false); // RFC 5681 3.1: the initial window is one segment then
     }
     s.rto.reset_back_off();
-    if (s.paced) s.set_pace(c.options); // the round trip is known now
-    s.progress = s.window_used_at = a.now;
+    if (s.paced) s.set_pace(*c.options); // the round trip is known now
+    s.progress = a.now;
+    if (c.options->like_linux()) s.begin_window_use(a.now);
     if (s.anything_outstanding()) arm_retransmission(c, a.now);
     c.move(transition::handshake_done);
     if (s.fin_queued) c.move(transition::fin_sent);
-    if (c.options.keepalive) c.timers.arm(timer_slot::keepalive, a.now + c.options.keepalive_idle);
+    if (c.options->keepalive) c.timers.arm(timer_slot::keepalive, a.now + c.options->keepalive_idle);
     // RFC 5482 3.3: once more, for a peer that has answered our SYN with a cookie has forgotten what the SYN said.
-    if (c.options.advertised_user_timeout > duration{0}) tell_user_timeout(c);
+    if (c.options->advertised_user_timeout > duration{0}) tell_user_timeout(c);
     c.output_wanted = true;
     a.events |= event::established;
 }

@@ -1,5 +1,5 @@
 // What one connection is told at birth. Every field has a default that is right for a data centre and legal everywhere.
-// A plain value; the tcb keeps a copy.
+// A plain value; connections that were told the same hold one copy of it together (commons.hh).
 #pragma once
 
 #include <corewire/net/tcp/congestion/controller.hh>
@@ -13,6 +13,7 @@ namespace corewire::tcp {
 
 class buffer_budget;
 class challenge_limiter;
+class commons;
 
 /// Whose habits on the wire to follow where the RFCs leave a choice.
 enum class personality : std::uint8_t {
@@ -94,6 +95,8 @@ struct parameters {
     challenge_limiter* challenges = nullptr;
     /// Shared as well: what buffers may grow by, all together. Null: only the two limits bound it.
     buffer_budget* budget = nullptr;
+    /// Shared as well: where equal parameters and unused controllers are found. Null: each connection has its own.
+    commons* common = nullptr;
 
     /// For paths of microseconds, where both ends wait as little: a lost end of a flight costs tens of microseconds, and a lost probe for
     /// it milliseconds. Across other networks, or to a peer that delays its ACKs by 40 ms, it would send much twice.
@@ -103,6 +106,7 @@ struct parameters {
         min_probe = std::chrono::microseconds{20};
     }
 
+    bool operator==(const parameters&) const noexcept = default;
     bool like_linux() const noexcept { return habits == personality::linux_; }
     /// The largest window that will ever be announced (RFC 7323 2.3 has the bound).
     std::uint32_t largest_window() const noexcept { return std::max({receive_buffer, receive_buffer_limit, receive_growth_limit}); }

@@ -1,26 +1,26 @@
-// ring<T, Inline>: a double-ended row of T in one block, power-of-two sized, that starts inside its owner and moves to the
-// heap when it outgrows that. It never shrinks, so a connection in steady state does not allocate. What lies inside is what a connection
-// that says a word now and then needs: there may be a million of those.
-// Belongs to whatever queue it is in; that queue bounds it.
+// ring<T>: a double-ended row of T in one block, power-of-two sized, that starts with one element inside its owner and moves to the
+// heap when it outgrows that. It never shrinks, so a connection in steady state does not allocate. The one inside is what a connection
+// needs that says a word now and then: there may be a million of those.
+// Belongs to whatever queue it is in; that queue bounds it, to `most` elements at most.
 #pragma once
 
 #include <corewire/reactor/base/assert.hh>
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <utility>
 
 namespace corewire::tcp {
 
-template <typename T, std::uint32_t Inline>
+template <typename T>
 class ring {
-    static_assert((Inline & (Inline - 1)) == 0, "a ring's size is a power of two");
-
 public:
+    static constexpr std::uint32_t most = 1u << 15; ///< elements
+
     ring() noexcept = default;
     ring(ring&& other) noexcept { take(other); }
     ring& operator=(ring&&) = delete;
+    ~ring() { free_block(); }
 
     std::uint32_t size() const noexcept { return count_; }
     bool empty() const noexcept { return count_ == 0; }
@@ -28,8 +28,8 @@ public:
     const T& operator[](std::uint32_t i) const noexcept { return slots_[(head_ + i) & mask_]; }
     T& front() noexcept { return slots_[head_]; }
     const T& front() const noexcept { return slots_[head_]; }
-    T& back() noexcept { return (*this)[count_ - 1]; }
-    const T& back() const noexcept { return (*this)[count_ - 1]; }
+    T& back() noexcept { return (*this)[size() - 1]; }
+    const T& back() const noexcept { return (*this)[size() - 1]; }
 
     /// A default-constructed (or moved-from) element at the end.
     [[gnu::always_inline]] T& push_back() {
@@ -57,14 +57,14 @@ public:
     /// Makes room before element i by moving what follows back by one: O(size() - i).
     T& insert(std::uint32_t i) {
         push_back();
-        for (std::uint32_t k = count_ - 1; k > i; --k) (*this)[k] = std::move((*this)[k - 1]);
+        for (std::uint32_t k = size() - 1; k > i; --k) (*this)[k] = std::move((*this)[k - 1]);
         (*this)[i] = T{};
         return (*this)[i];
     }
     /// Removes the elements [i, i + n): O(size() - i).
     void erase(std::uint32_t i, std::uint32_t n = 1) noexcept {
-        for (std::uint32_t k = i; k + n < count_; ++k) (*this)[k] = std::move((*this)[k + n]);
-        for (std::uint32_t k = count_ - n; k < count_; ++k) (*this)[k] = T{};
+        for (std::uint32_t k = i; k + n < size(); ++k) (*this)[k] = std::move((*this)[k + n]);
+        for (std::uint32_t k = size() - n; k < size(); ++k) (*this)[k] = T{};
         count_ -= n;
     }
     void clear() noexcept {
@@ -73,35 +73,36 @@ public:
     }
 
 private:
+    static constexpr std::uint32_t first_block = 4;
     [[gnu::noinline, gnu::cold]] void grow() {
-        const std::uint32_t size = (mask_ + 1) * 2;
-        auto larger = std::make_unique<T[]>(size);
-        for (std::uint32_t i = 0; i < count_; ++i) larger[i] = std::move((*this)[i]);
-        heap_ = std::move(larger);
-        slots_ = heap_.get();
+        const std::uint32_t room = mask_ == 0 ? first_block : (mask_ + 1) * 2;
+        CW_ASSERT(room <= most, "whoever owns a ring bounds it");
+        T* const larger = new T[room]{};
+        for (std::uint32_t i = 0; i < size(); ++i) larger[i] = std::move((*this)[i]);
+        free_block();
+        slots_ = larger;
         head_ = 0;
-        mask_ = size - 1;
+        mask_ = room - 1;
+    }
+    void free_block() noexcept {
+        if (slots_ != &inside_) delete[] slots_;
     }
     void take(ring& other) noexcept {
-        if (other.heap_ != nullptr) {
-            heap_ = std::move(other.heap_);
-            slots_ = heap_.get();
-            mask_ = std::exchange(other.mask_, Inline - 1);
-            head_ = other.head_;
-        } else {
-            for (std::uint32_t i = 0; i < other.count_; ++i) inline_[i] = std::move(other[i]);
+        if (other.slots_ != &other.inside_) {
+            slots_ = std::exchange(other.slots_, &other.inside_);
+        } else if (other.count_ != 0) {
+            inside_ = std::move(other.inside_);
         }
+        mask_ = std::exchange(other.mask_, 0);
+        head_ = std::exchange(other.head_, 0);
         count_ = std::exchange(other.count_, 0);
-        other.slots_ = other.inline_;
-        other.head_ = 0;
     }
 
-    T* slots_ = inline_;
-    std::uint32_t mask_ = Inline - 1;
+    T* slots_ = &inside_;
+    std::uint32_t mask_ = 0;
     std::uint32_t head_ = 0;
     std::uint32_t count_ = 0;
-    T inline_[Inline]{};
-    std::unique_ptr<T[]> heap_;
+    T inside_{};
 };
 
 } // namespace corewire::tcp

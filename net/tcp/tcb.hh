@@ -143,14 +143,14 @@ public:
     time_point last_heard() const noexcept { return c_.heard; }
     bool all_acknowledged() const noexcept { return c_.sending.all_acknowledged(); }
     /// Opened by a SYN with a good cookie, and the handshake is not over: data flows nevertheless (RFC 7413 4.2.2).
-    bool serving_early() const noexcept { return c_.fast_open.serving; }
+    bool serving_early() const noexcept { return c_.fast_open.made() && c_.fast_open.get().serving; }
     /// Our SYN has a cookie and waits for the first data to be written; hurry_syn() sends it without.
-    bool waits_for_data() const noexcept { return c_.fast_open.waits_for_data; }
+    bool waits_for_data() const noexcept { return c_.fast_open.made() && c_.fast_open.get().waits_for_data; }
     void hurry_syn() noexcept;
     /// How many bytes the SYN could take along.
     std::uint32_t fast_open_room() const noexcept { return c_.syn_room(); }
     /// Once the handshake of an active_open is done: what it has told of the server's Fast Open.
-    const fast_open_state& fast_open() const noexcept { return c_.fast_open; }
+    const fast_open_state& fast_open() const noexcept { return c_.fast_open.get(); }
     seq_number expected() const noexcept { return c_.receiving.next; }        ///< RCV.NXT
     seq_number acknowledged() const noexcept { return c_.sending.una; } ///< SND.UNA
     tcp_state state() const noexcept { return c_.state; }
@@ -168,31 +168,33 @@ public:
     void set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept;
     /// TCP_QUICKACK: acknowledge what comes at once for a while, or go back to delaying.
     void set_quick_acks(bool on) noexcept {
-        c_.receiving.acks.set_quick(on ? std::max<std::uint8_t>(c_.options.quick_acks, 1) : std::uint8_t{0});
+        c_.receiving.acks.set_quick(on ? std::max<std::uint8_t>(c_.options->quick_acks, 1) : std::uint8_t{0});
         if (c_.receiving.acks.now()) c_.output_wanted = true;
     }
     bool quick_acks() const noexcept { return c_.receiving.acks.quick(); }
     /// From now on; the windows stay as they are.
     void set_congestion(congestion_factory how) noexcept;
     std::string_view congestion() const noexcept { return c_.sending.congestion->name(); }
+    /// Nothing has been told to its controller yet: it has none of its own.
+    bool shares_controller() const noexcept { return c_.sending.congestion.untouched(); }
     /// 0: R2 alone decides. Another ends what a peer's user timeout option may change.
     void set_user_timeout(duration timeout) noexcept {
-        c_.options.user_timeout = timeout;
+        c_.options.set(&parameters::user_timeout, timeout);
         c_.user_timeout_chosen = timeout > duration{0};
     }
     /// RFC 5482: what the peer is told from now on; 0: nothing any more, nor is it heeded.
     void advertise_user_timeout(duration timeout) noexcept;
     /// TCP_LINGER2: an orphan's patience in FIN-WAIT-2; below 0: none.
-    void set_fin_wait_2(duration patience) noexcept { c_.options.fin_wait_2 = patience; }
+    void set_fin_wait_2(duration patience) noexcept { c_.options.set(&parameters::fin_wait_2, patience); }
     /// SO_LINGER with no time: whoever lets go of the connection resets it.
-    void set_reset_on_close(bool on) noexcept { c_.options.reset_on_close = on; }
+    void set_reset_on_close(bool on) noexcept { c_.options.set(&parameters::reset_on_close, on); }
     /// Bytes a second; pacer::off: no cap (SO_MAX_PACING_RATE). A cap paces the connection whatever its controller.
     void set_max_pacing_rate(std::uint64_t rate) noexcept;
     /// Bytes. A buffer whose size changes is fixed: it grows no more by itself. The receive window never shrinks below what was promised.
     void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;
     /// The buffers keep (or go back to) the size that they were given.
     void fix_buffers(bool receive, bool send) noexcept;
-    const parameters& options() const noexcept { return c_.options; }
+    const parameters& options() const noexcept { return *c_.options; }
 
     /// In TIME-WAIT: whether this SYN may open a new connection on the same 4-tuple (RFC 9293 3.6.1, RFC 6191). If so,
     /// delete this tcb and give the SYN to the listener, with an ISN beyond time_wait_floor().
@@ -205,6 +207,7 @@ public:
 
 private:
     void pace() noexcept;
+    void pass_urgent() noexcept;
     void has_read() noexcept;
     void update_window() noexcept;
     control_block c_;
@@ -227,6 +230,7 @@ inline std::uint32_t tcb::append_copy(byte_span data) noexcept {
 
 inline buffer tcb::read(std::uint32_t max_size) noexcept {
     buffer data = c_.receiving.queue.pop(max_size);
+    if (c_.urgent.known) [[unlikely]] pass_urgent();
     has_read();
     return data;
 }

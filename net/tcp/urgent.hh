@@ -13,7 +13,7 @@ namespace corewire::tcp {
 
 struct urgent_state {
     bool sending = false;   ///< `send_end` is not acknowledged
-    bool known = false;     ///< `receive_end` was told
+    bool known = false;     ///< `receive_end` was told, and has not been read past
     seq_number send_end;    ///< SND.UP: the byte behind our last urgent one
     seq_number receive_end; ///< RCV.UP: the same of the peer's
 };

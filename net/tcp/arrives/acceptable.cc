@@ -18,15 +18,16 @@ bool acceptable(seq_number seq, std::uint32_t length, seq_number next, std::uint
 bool may_answer_again(control_block& c, const arrival& a) noexcept {
     constexpr duration pause = std::chrono::milliseconds{500};
     if (a.length() != 0) return true;
-    if (c.challenged != time_point{} && a.now - c.challenged < pause) return false;
-    c.challenged = a.now;
+    time_point& last = c.count->challenged;
+    if (last != time_point{} && a.now - last < pause) return false;
+    last = a.now;
     return true;
 }
 
 } // namespace
 
 void challenge(control_block& c, time_point now) noexcept {
-    if (c.options.challenges != nullptr && !c.options.challenges->allow(now)) {
+    if (c.options->challenges != nullptr && !c.options->challenges->allow(now)) {
         ++c.count->challenge_acks_withheld;
         return;
     }
@@ -40,7 +41,7 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     if (!a.seg.options.has_timestamps()) {
         // RFC 7323 3.2: a segment without the option SHOULD be dropped, a reset is judged without it.
-        if (a.seg.has(tcp_flags::rst) || c.options.like_linux()) return verdict::go_on;
+        if (a.seg.has(tcp_flags::rst) || c.options->like_linux()) return verdict::go_on;
         ++c.count->paws_rejected;
         return verdict::finished;
     }
@@ -121,7 +122,7 @@ verdict check_reset(control_block& c, arrival& a) noexcept {
     }
     switch (c.state) {
     case tcp_state::syn_received: // whoever has it in hand already was not refused
-        a.events |= die(c, c.fast_open.serving ? std::errc::connection_reset : std::errc::connection_refused, event::reset);
+        a.events |= die(c, c.fast_open.get().serving ? std::errc::connection_reset : std::errc::connection_refused, event::reset);
         break;
     case tcp_state::closing:
     case tcp_state::last_ack:

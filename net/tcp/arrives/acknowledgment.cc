@@ -47,10 +47,11 @@ bool update_window(control_block& c, const arrival& a) noexcept {
             c.timers.disarm(timer_slot::retransmit);
             s.waiting_for = awaited::nothing;
             s.rto.reset_back_off();
-        } else if (c.options.like_linux()) { // the next probe counts from the answer to this one
-            const bool impatient = c.options.user_timeout > duration{0} && s.stalled_at != never;
-            const time_point at = a.now + s.rto.current();
-            c.timers.arm(timer_slot::retransmit, impatient ? std::clamp(s.stalled_at + c.options.user_timeout, a.now, at) : at);
+        } else if (c.options->like_linux()) { // the next probe counts from the answer to this one
+            const time_point stalled_at = s.known().stalled_at;
+            const bool impatient = c.options->user_timeout > duration{0} && stalled_at != never;
+            const time_point at = a.now + s.rto.current(*c.options);
+            c.timers.arm(timer_slot::retransmit, impatient ? std::clamp(stalled_at + c.options->user_timeout, a.now, at) : at);
         }
     }
     return s.window != old;
@@ -89,12 +90,12 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
     } else if (c.state == tcp_state::closed) {
         a.events |= die(c, std::errc{}, event::none);
     } else if (c.state == tcp_state::fin_wait_2 && c.orphaned) {
-        if (c.options.fin_wait_2 < duration{0}) { // not a moment: the peer is told that nobody is here any more
+        if (c.options->fin_wait_2 < duration{0}) { // not a moment: the peer is told that nobody is here any more
             c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
             a.events |= die(c, std::errc{}, event::none);
             return;
         }
-        c.timers.arm(timer_slot::life, a.now + c.options.fin_wait_2);
+        c.timers.arm(timer_slot::life, a.now + c.options->fin_wait_2);
     }
 }
 
@@ -102,17 +103,18 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
 
 bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept {
     sender& s = c.sending;
-    if (ack < c.ecn.reduced_until || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return false;
+    const bool reduced = ack < c.ecn.reduced_until && c.ecn.reduced_until <= s.max; // else that is from long ago
+    if (reduced || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return false;
     ++c.count->mark_reductions;
-    s.congestion->remember();
-    s.congestion->on_mark(now, s.next - s.una);
+    s.congestion.own().remember();
+    s.congestion.own().on_mark(now, s.next - s.una);
     c.ecn.reduced_until = s.next;
     return true;
 }
 
 void reduce_for_mark(control_block& c, time_point now) noexcept {
     ++c.count->mark_reductions;
-    c.sending.congestion->on_mark(now, c.sending.congestion->cwnd());
+    c.sending.congestion.own().on_mark(now, c.sending.congestion->cwnd());
     c.ecn.reduced_until = c.sending.next;
 }
 
@@ -137,7 +139,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (news || is_duplicate(c, a, window_changed)) {
         on_duplicate_ack(c, a.seg, arrived, news);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
-    } else if (s.repair.undo.possible) {
+    } else if (s.known().undo.possible) {
         settle_needless_repair(c, a.seg, a.now);
     }
     return verdict::go_on;

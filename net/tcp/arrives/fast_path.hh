@@ -30,8 +30,7 @@ inline bool is_expected(const control_block& c, time_point now, const plain_arri
 [[gnu::always_inline]] inline event take_acknowledgment(control_block& c, time_point now, const plain_arrival& seg) noexcept {
     receiver& r = c.receiving;
     sender& s = c.sending;
-    c.heard = now;
-    c.keepalives_out = 0;
+    c.heard = now; // no keepalive is out
     if (seg.stamped) r.timestamps.update(seg.timestamp_value, seg.seq, r.acks.last_sent(), now);
     s.take_window(std::uint32_t{seg.window} << s.shift, seg.seq, seg.ack);
     event events = event::none;

@@ -66,7 +66,7 @@ verdict check_urgent(control_block& c, arrival& a) noexcept {
     // RFC 6093 4: the pointer is that of the byte behind the last urgent one. A mark that was told before, or read past, is no news.
     const seq_number mark = a.seg.seq + a.seg.urgent;
     const seq_number reader = c.receiving.next - c.receiving.queue.size();
-    if (mark <= reader || (c.urgent.known && mark <= c.urgent.receive_end && c.urgent.receive_end > reader)) return verdict::go_on;
+    if (mark <= reader || (c.urgent.known && mark <= c.urgent.receive_end)) return verdict::go_on;
     c.urgent.known = true;
     c.urgent.receive_end = mark;
     a.events |= event::urgent;
@@ -81,7 +81,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
         c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};
-        if (c.options.like_linux()) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        if (c.options->like_linux()) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         a.events |= die(c, std::errc::connection_aborted, event::reset);
         return verdict::finished;
     }

@@ -34,22 +34,25 @@ verdict check_refusal(control_block& c, arrival& a) noexcept {
 verdict take_syn(control_block& c, arrival& a) noexcept {
     if (!a.syn) return verdict::finished; // fifth
     c.irs = a.seg.seq;
-    c.receiving.start(a.seg.seq + 1, c.options);
+    c.receiving.start(a.seg.seq + 1, *c.options);
     agree_on_options(c, a.seg.options, a.now);
     c.receiving.window.advertise_unscaled(c.receiving.next); // what our SYN has promised
     c.sending.take_window(a.seg.window, a.seg.seq, a.seg.ack); // never scaled in a SYN
     if (!a.seg.has(tcp_flags::ack)) {
         c.move(transition::syn_received);
         c.syn_wanted = c.output_wanted = true; // SYN-ACK
-        if (c.options.accurate_ecn) answer_ecn_offer(c, a.seg); // RFC 9768 3.1.2: simultaneous open
+        if (c.options->accurate_ecn) answer_ecn_offer(c, a.seg); // RFC 9768 3.1.2: simultaneous open
         return verdict::finished;
     }
     take_ecn_answer(c, a.seg);
     a.seq = a.seg.seq + 1;
     a.syn = false;
-    c.fast_open.peer_mss = a.seg.options.has_mss() ? a.seg.options.mss : std::uint16_t{536};
-    c.fast_open.answered = c.fast_open.asked && a.seg.options.has_fast_open() && a.seg.options.cookie_size != 0;
-    if (c.fast_open.answered) c.fast_open.cookie = fast_open_cookie::of(a.seg.options.fast_open_cookie());
+    if (c.fast_open.made()) {
+        fast_open_state& fast = c.fast_open.own();
+        fast.peer_mss = a.seg.options.has_mss() ? a.seg.options.mss : std::uint16_t{536};
+        fast.answered = fast.asked && a.seg.options.has_fast_open() && a.seg.options.cookie_size != 0;
+        if (fast.answered) fast.cookie = fast_open_cookie::of(a.seg.options.fast_open_cookie());
+    }
     establish(c, a);
     if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, false);
     c.receiving.acks.acknowledge_now();

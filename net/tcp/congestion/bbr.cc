@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 
 namespace corewire::tcp {
 
@@ -508,17 +507,12 @@ void bbr::set_window(const rate_sample& s) noexcept {
     cwnd_ = std::min(cwnd_, std::max(std::min(cap, m.inflight_shortterm), least_window()));
 }
 
-congestion_controller* bbr::move_to(void* storage) noexcept { return ::new (storage) bbr(std::move(*this)); }
-
 void bbr::check_invariants() const {
     CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
     CW_ASSERT(pacing_rate_ != 0 && pacing_rate_ != not_paced, "BBR without a pace");
     CW_ASSERT(data_->path.bw <= data_->path.max_bw() || data_->path.bw <= data_->path.bw_shortterm, "a rate beyond the model's");
 }
 
-congestion_controller* bbr_congestion(void* storage, std::uint32_t mss) noexcept {
-    static_assert(sizeof(bbr) <= controller_storage);
-    return ::new (storage) bbr(mss);
-}
+congestion_controller* bbr_congestion(std::uint32_t mss) { return new bbr(mss); }
 
 } // namespace corewire::tcp

@@ -81,7 +81,6 @@ public:
     enum class phase : std::uint8_t { startup, drain, down, cruise, refill, up, probe_rtt };
 
     explicit bbr(std::uint32_t mss);
-    bbr(bbr&&) noexcept = default;
 
     void on_ack(const ack_sample&) noexcept override {} ///< on_sample() says more
     void on_sample(const rate_sample& s) noexcept override;
@@ -96,7 +95,7 @@ public:
     void on_idle(time_point, duration, duration) noexcept override {}
     void undo(time_point now) noexcept override;
     std::string_view name() const noexcept override { return "bbr"; }
-    congestion_controller* move_to(void* storage) noexcept override;
+    congestion_controller* another() const override { return new bbr(mss_); }
     void check_invariants() const override;
 
     phase state() const noexcept { return data_->state; }

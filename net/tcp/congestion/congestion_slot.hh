@@ -1,41 +1,53 @@
-// Holds a connection's congestion controller in place: no allocation, movable with its tcb.
+// A connection's congestion controller. As long as nothing has been told to it, it is one that all fresh connections look at
+// (commons.hh); with the first event that may change it the connection gets one of its own, of the size that its kind has. An idle
+// connection, or one whose window never was the limit, never needs that.
 #pragma once
 
-#include <corewire/net/tcp/congestion/controller.hh>
+#include <corewire/net/tcp/commons.hh>
 
-#include <cstddef>
+#include <utility>
 
 namespace corewire::tcp {
 
 class congestion_slot {
 public:
     congestion_slot() noexcept = default;
-    congestion_slot(congestion_slot&& other) noexcept {
-        if (other.controller_ != nullptr) controller_ = other.controller_->move_to(storage_);
-    }
+    congestion_slot(congestion_slot&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
     congestion_slot& operator=(congestion_slot&&) = delete;
-    ~congestion_slot() {
-        if (controller_ != nullptr) controller_->~congestion_controller();
+    ~congestion_slot() { drop(); }
+
+    /// A fresh one, as the parameters say, in place of any other.
+    void make(const parameters& p, std::uint32_t mss) {
+        drop();
+        at_ = p.common != nullptr ? p.common->find_controller(p.congestion, mss) : nullptr;
+        if (at_ == nullptr) at_ = p.congestion(mss);
+    }
+    /// One of another kind, which goes on from where this one was.
+    void replace(congestion_factory how) {
+        congestion_controller* const next = how(at_->mss());
+        next->go_on_from(at_->so_far());
+        drop();
+        at_ = next;
     }
 
-    /// Replaces the controller by a fresh one.
-    void make(congestion_factory factory, std::uint32_t mss) noexcept {
-        if (controller_ != nullptr) controller_->~congestion_controller();
-        controller_ = factory(storage_, mss);
+    // ---- to look at ----
+    const congestion_controller& operator*() const noexcept { return *at_; }
+    const congestion_controller* operator->() const noexcept { return at_; }
+    /// Nothing has been told to it yet: it is as it was made.
+    bool untouched() const noexcept { return at_->shared(); }
+
+    // ---- to tell it something: from now on it is this connection's ----
+    congestion_controller& own() {
+        if (at_->shared()) [[unlikely]] at_ = at_->another();
+        return *at_;
     }
-    /// The same, and the fresh one goes on from where the old one was.
-    void replace(congestion_factory factory) noexcept {
-        const congestion_controller::reached was = controller_->so_far();
-        make(factory, controller_->mss());
-        controller_->go_on_from(was);
-    }
-    const congestion_controller& operator*() const noexcept { return *controller_; }
-    congestion_controller* operator->() noexcept { return controller_; }
-    const congestion_controller* operator->() const noexcept { return controller_; }
 
 private:
-    congestion_controller* controller_ = nullptr;
-    alignas(std::max_align_t) std::byte storage_[controller_storage];
+    void drop() noexcept {
+        if (at_ != nullptr && !at_->shared()) delete at_;
+        at_ = nullptr;
+    }
+    congestion_controller* at_ = nullptr;
 };
 
 } // namespace corewire::tcp

@@ -14,7 +14,7 @@
 //            --rate---------> on_sample       each ACK that delivers something, after all the above
 //            --restart------> on_restart      data leaves, nothing is in flight, and before there was nothing to send
 //
-// It lives inside its tcb (no allocation; at most `controller_storage` bytes; BBR has its model on the heap) and dies with it. cwnd() and
+// Connections that have told theirs nothing yet share one (congestion_slot.hh); others have one of their own. cwnd() and
 // ssthresh() are plain loads: no virtual call on the path of a packet that is not limited by cwnd. RFC 5681 is congestion/reno.hh;
 // CUBIC is congestion/cubic.hh.
 #pragma once
@@ -24,7 +24,6 @@
 #include <corewire/reactor/base/time.hh>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string_view>
@@ -69,8 +68,8 @@ public:
     /// A round trip is known, for those who need one before the first sample: the handshake's.
     virtual void on_round_trip(duration) noexcept {}
     virtual std::string_view name() const noexcept = 0;
-    /// Moves this controller into other storage of `controller_storage` bytes; this one is destroyed by its owner.
-    virtual congestion_controller* move_to(void* storage) noexcept = 0;
+    /// A new one of the same kind, for segments of the same size.
+    virtual congestion_controller* another() const = 0;
     virtual void check_invariants() const = 0;
 
     std::uint32_t cwnd() const noexcept { return cwnd_; }         ///< bytes
@@ -106,6 +105,9 @@ public:
         prior_cwnd_ = r.prior_cwnd;
         prior_ssthresh_ = r.prior_ssthresh;
     }
+    /// Many connections look at it, so nobody may tell it anything.
+    bool shared() const noexcept { return shared_; }
+    void share() noexcept { shared_ = true; }
     /// The path's segment size has changed (path MTU).
     void set_mss(std::uint32_t mss) noexcept {
         mss_ = mss;
@@ -129,17 +131,17 @@ protected:
     bool wants_exact_marks_ = false;
     bool samples_rate_ = false;
     bool holds_back_ = false;
+    bool shared_ = false;
     std::uint64_t pacing_rate_ = not_paced;
 };
 
-inline constexpr std::size_t controller_storage = 192;
-/// Makes a controller in `storage` (controller_storage bytes, aligned for any type) for segments of `mss` bytes.
-using congestion_factory = congestion_controller* (*)(void* storage, std::uint32_t mss) noexcept;
+/// Makes a controller for segments of `mss` bytes, on the heap.
+using congestion_factory = congestion_controller* (*)(std::uint32_t mss);
 
-congestion_controller* reno_congestion(void* storage, std::uint32_t mss) noexcept;
-congestion_controller* dctcp_congestion(void* storage, std::uint32_t mss) noexcept;
-congestion_controller* cubic_congestion(void* storage, std::uint32_t mss) noexcept;
-congestion_controller* bbr_congestion(void* storage, std::uint32_t mss) noexcept;
+congestion_controller* reno_congestion(std::uint32_t mss);
+congestion_controller* dctcp_congestion(std::uint32_t mss);
+congestion_controller* cubic_congestion(std::uint32_t mss);
+congestion_controller* bbr_congestion(std::uint32_t mss);
 
 /// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).
 constexpr std::uint32_t initial_window(std::uint32_t mss) noexcept {

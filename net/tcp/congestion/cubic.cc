@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 
 namespace corewire::tcp {
 
@@ -103,16 +102,11 @@ void cubic::undo(time_point now) noexcept { // 4.9
     now_ = prior_;
 }
 
-congestion_controller* cubic::move_to(void* storage) noexcept { return ::new (storage) cubic(*this); }
-
 void cubic::check_invariants() const {
     CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
     CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");
 }
 
-congestion_controller* cubic_congestion(void* storage, std::uint32_t mss) noexcept {
-    static_assert(sizeof(cubic) <= controller_storage);
-    return ::new (storage) cubic(mss);
-}
+congestion_controller* cubic_congestion(std::uint32_t mss) { return new cubic(mss); }
 
 } // namespace corewire::tcp

@@ -16,7 +16,6 @@ namespace corewire::tcp {
 class cubic final : public congestion_controller {
 public:
     explicit cubic(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
-    cubic(const cubic&) noexcept = default;
 
     void on_ack(const ack_sample& sample) noexcept override;
     void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
@@ -25,7 +24,7 @@ public:
     void on_idle(time_point now, duration idle, duration rto) noexcept override;
     void undo(time_point now) noexcept override;
     std::string_view name() const noexcept override { return "cubic"; }
-    congestion_controller* move_to(void* storage) noexcept override;
+    congestion_controller* another() const override { return new cubic(mss_); }
     void check_invariants() const override;
 
 private:

@@ -1,7 +1,6 @@
 #include <corewire/net/tcp/congestion/dctcp.hh>
 
 #include <algorithm>
-#include <new>
 
 namespace corewire::tcp {
 
@@ -28,11 +27,6 @@ void dctcp::on_mark(time_point, std::uint32_t) noexcept {
     gathered_ = 0;
 }
 
-congestion_controller* dctcp::move_to(void* storage) noexcept { return ::new (storage) dctcp(*this); }
-
-congestion_controller* dctcp_congestion(void* storage, std::uint32_t mss) noexcept {
-    static_assert(sizeof(dctcp) <= controller_storage);
-    return ::new (storage) dctcp(mss);
-}
+congestion_controller* dctcp_congestion(std::uint32_t mss) { return new dctcp(mss); }
 
 } // namespace corewire::tcp

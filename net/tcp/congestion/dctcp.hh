@@ -9,12 +9,11 @@ namespace corewire::tcp {
 class dctcp final : public reno {
 public:
     explicit dctcp(std::uint32_t mss) noexcept : reno(mss) { wants_exact_marks_ = true; }
-    dctcp(const dctcp&) noexcept = default;
 
     void on_ack(const ack_sample& sample) noexcept override;
     void on_mark(time_point now, std::uint32_t in_flight) noexcept override;
     std::string_view name() const noexcept override { return "dctcp"; }
-    congestion_controller* move_to(void* storage) noexcept override;
+    congestion_controller* another() const override { return new dctcp(mss_); }
 
     /// DCTCP.Alpha: the share of bytes that met congestion, 0 to 1.
     float alpha() const noexcept { return alpha_; }

@@ -3,7 +3,6 @@
 #include <corewire/reactor/base/assert.hh>
 
 #include <algorithm>
-#include <new>
 
 namespace corewire::tcp {
 
@@ -43,16 +42,11 @@ void reno::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_se
     gathered_ = 0;
 }
 
-congestion_controller* reno::move_to(void* storage) noexcept { return ::new (storage) reno(*this); }
-
 void reno::check_invariants() const {
     CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
     CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");
 }
 
-congestion_controller* reno_congestion(void* storage, std::uint32_t mss) noexcept {
-    static_assert(sizeof(reno) <= controller_storage);
-    return ::new (storage) reno(mss);
-}
+congestion_controller* reno_congestion(std::uint32_t mss) { return new reno(mss); }
 
 } // namespace corewire::tcp

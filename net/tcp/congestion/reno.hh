@@ -8,14 +8,13 @@ namespace corewire::tcp {
 class reno : public congestion_controller {
 public:
     explicit reno(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
-    reno(const reno&) noexcept = default;
 
     void on_ack(const ack_sample& sample) noexcept override;
     void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
     void on_recovered(time_point now) noexcept override;
     void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
     std::string_view name() const noexcept override { return "reno"; }
-    congestion_controller* move_to(void* storage) noexcept override;
+    congestion_controller* another() const override { return new reno(mss_); }
     void check_invariants() const override;
 
 protected:

@@ -36,25 +36,24 @@ private:
     std::uint64_t refused_ = 0;
 };
 
-/// What one connection has taken. Gives it back when it is destroyed. Without a budget everything is granted.
+/// What one connection has taken from the budget of its parameters. Without one everything is granted.
 class budget_share {
 public:
-    explicit budget_share(buffer_budget* from) noexcept : from_(from) {}
-    budget_share(budget_share&& other) noexcept : from_(other.from_), taken_(std::exchange(other.taken_, 0)) {}
+    budget_share() noexcept = default;
+    budget_share(budget_share&& other) noexcept : taken_(std::exchange(other.taken_, 0)) {}
     budget_share& operator=(budget_share&&) = delete;
-    ~budget_share() {
-        if (from_ != nullptr) from_->give_back(taken_);
-    }
-    bool take(std::uint32_t bytes) noexcept {
-        if (from_ == nullptr) return true;
-        if (!from_->take(bytes)) return false;
+    bool take(buffer_budget* from, std::uint32_t bytes) noexcept {
+        if (from == nullptr) return true;
+        if (!from->take(bytes)) return false;
         taken_ += bytes;
         return true;
     }
+    /// All of it; when the connection dies.
+    void give_back(buffer_budget* to) noexcept { to->give_back(std::exchange(taken_, 0)); }
+    bool empty() const noexcept { return taken_ == 0; }
 
 private:
-    buffer_budget* from_;
-    std::uint64_t taken_ = 0;
+    std::uint32_t taken_ = 0; ///< two buffers', each of at most 2^30 (RFC 7323 2.3)
 };
 
 } // namespace corewire::tcp

@@ -14,7 +14,7 @@ inline void advance(control_block& c, time_point now, std::uint32_t size) noexce
     receiver& r = c.receiving;
     r.next += size;
     r.bytes += size;
-    if (r.acks.on_data(r.next, size)) c.timers.arm(timer_slot::delayed_ack, now + c.options.delayed_ack);
+    if (r.acks.on_data(r.next, size)) c.timers.arm(timer_slot::delayed_ack, now + c.options->delayed_ack);
 }
 
 /// `size` bytes in order, in front of RCV.NXT and inside the window.

@@ -6,7 +6,7 @@ std::uint32_t reassembler::insert(seq_number at, buffer&& data) {
     if (data.empty()) return 0;
     if (held_ == nullptr) held_ = std::make_unique<rows>();
     // Nearly always: behind everything else.
-    const ring<piece, 8>& pieces = held_->pieces;
+    const ring<piece>& pieces = held_->pieces;
     if (pieces.empty() || pieces.back().end() <= at) {
         const std::uint32_t size = data.size();
         return store(pieces.size(), at, std::move(data)) ? size : 0;
@@ -16,7 +16,7 @@ std::uint32_t reassembler::insert(seq_number at, buffer&& data) {
 
 /// Fills the gaps between the pieces that are there with the parts of `data` that belong into them.
 std::uint32_t reassembler::insert_among(seq_number at, buffer&& data) {
-    const ring<piece, 8>& pieces = held_->pieces;
+    const ring<piece>& pieces = held_->pieces;
     std::uint32_t stored = 0;
     for (std::uint32_t i = first_ending_after(at); !data.empty(); ++i) {
         const bool last = i == pieces.size();
@@ -42,9 +42,9 @@ std::uint32_t reassembler::insert_among(seq_number at, buffer&& data) {
 }
 
 bool reassembler::store(std::uint32_t index, seq_number at, buffer&& data) {
-    ring<piece, 8>& pieces = held_->pieces;
+    ring<piece>& pieces = held_->pieces;
     if (pieces.size() >= piece_limit_ || !note(at, at + data.size())) {
-        ++dropped_;
+        ++held_->dropped;
         return false;
     }
     size_ += data.size();
@@ -56,33 +56,33 @@ bool reassembler::store(std::uint32_t index, seq_number at, buffer&& data) {
 
 /// Adds [left, right), which overlaps no range, and joins the ranges that it touches.
 bool reassembler::note(seq_number left, seq_number right) {
-    ring<range, 4>& ranges = held_->ranges;
+    ring<range>& ranges = held_->ranges;
     std::uint32_t i = ranges.size();
     while (i != 0 && ranges[i - 1].bytes.left > left) --i;
     const bool joins_before = i != 0 && ranges[i - 1].bytes.right == left;
     const bool joins_after = i != ranges.size() && ranges[i].bytes.left == right;
-    ++clock_;
+    const std::uint32_t clock = ++held_->clock;
     if (joins_before) {
         range& before = ranges[i - 1];
         before.bytes.right = joins_after ? ranges[i].bytes.right : right;
-        before.stamp = clock_;
+        before.stamp = clock;
         if (joins_after) ranges.erase(i);
         return true;
     }
     if (joins_after) {
         ranges[i].bytes.left = left;
-        ranges[i].stamp = clock_;
+        ranges[i].stamp = clock;
         return true;
     }
     if (ranges.size() >= range_limit) return false;
     range& fresh = i == ranges.size() ? ranges.push_back() : ranges.insert(i);
     fresh.bytes = {left, right};
-    fresh.stamp = clock_;
+    fresh.stamp = clock;
     return true;
 }
 
 std::uint32_t reassembler::first_ending_after(seq_number at) const noexcept {
-    const ring<piece, 8>& pieces = held_->pieces;
+    const ring<piece>& pieces = held_->pieces;
     std::uint32_t low = 0;
     std::uint32_t high = pieces.size();
     while (low < high) {
@@ -98,8 +98,8 @@ std::uint32_t reassembler::first_ending_after(seq_number at) const noexcept {
 
 seq_number reassembler::drain(seq_number next, receive_queue& queue) {
     if (held_ == nullptr) return next;
-    ring<piece, 8>& pieces = held_->pieces;
-    ring<range, 4>& ranges = held_->ranges;
+    ring<piece>& pieces = held_->pieces;
+    ring<range>& ranges = held_->ranges;
     while (!pieces.empty() && pieces.front().start <= next) {
         piece& first = pieces.front();
         size_ -= first.data.size();
@@ -116,7 +116,7 @@ seq_number reassembler::drain(seq_number next, receive_queue& queue) {
 
 std::uint32_t reassembler::report(sack_block* out, std::uint32_t max) const noexcept {
     if (held_ == nullptr) return 0;
-    const ring<range, 4>& ranges = held_->ranges;
+    const ring<range>& ranges = held_->ranges;
     std::uint32_t written = 0;
     std::uint32_t below = ~std::uint32_t{0};
     while (written < max && written < ranges.size()) {
@@ -140,8 +140,8 @@ void reassembler::clear() noexcept {
 void reassembler::check_invariants(seq_number next) const {
     CW_ASSERT(held_ != nullptr || size_ == 0, "bytes that are nowhere");
     if (held_ == nullptr) return;
-    const ring<piece, 8>& pieces = held_->pieces;
-    const ring<range, 4>& ranges = held_->ranges;
+    const ring<piece>& pieces = held_->pieces;
+    const ring<range>& ranges = held_->ranges;
     CW_ASSERT(pieces.size() <= piece_limit_ && ranges.size() <= range_limit, "the reassembler exceeds its bounds");
     std::uint32_t bytes = 0;
     std::uint32_t r = 0;

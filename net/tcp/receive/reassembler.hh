@@ -35,15 +35,15 @@ public:
     seq_number drain(seq_number next, receive_queue& queue);
     /// The ranges, the one that changed last first (RFC 2018 4). Returns how many were written.
     std::uint32_t report(sack_block* out, std::uint32_t max) const noexcept;
-    /// Pieces refused because of a bound.
-    std::uint64_t dropped() const noexcept { return dropped_; }
+    /// Pieces refused because of a bound, since clear().
+    std::uint64_t dropped() const noexcept { return held_ != nullptr ? held_->dropped : 0; }
     void clear() noexcept;
 
     void check_invariants(seq_number next) const;
 
 private:
     struct piece {
-        buffer data;
+        [[no_unique_address]] buffer data; // whose last bytes are padding
         seq_number start;
         seq_number end() const noexcept { return start + data.size(); }
     };
@@ -58,11 +58,11 @@ private:
 
     std::uint32_t size_ = 0;
     std::uint32_t piece_limit_ = 0;
-    std::uint32_t clock_ = 0;
-    std::uint64_t dropped_ = 0;
     struct rows {
-        ring<piece, 8> pieces;
-        ring<range, 4> ranges;
+        std::uint32_t clock = 0;
+        std::uint64_t dropped = 0;
+        ring<piece> pieces;
+        ring<range> ranges;
     };
     std::unique_ptr<rows> held_; ///< made for the first piece: most connections never lose one
 };

@@ -8,6 +8,7 @@
 #include <corewire/net/frame/buffer.hh>
 #include <corewire/net/tcp/ring.hh>
 
+#include <algorithm>
 #include <cstring>
 
 namespace corewire::tcp {
@@ -20,8 +21,8 @@ public:
 
     /// `joining`: pieces of the reassembler, at most.
     void start(std::uint32_t piece_limit, std::uint32_t joining = 0) noexcept {
-        piece_limit_ = piece_limit;
-        most_ = piece_limit + joining;
+        piece_limit_ = static_cast<std::uint16_t>(std::min(piece_limit, ring<buffer>::most / 2));
+        most_ = static_cast<std::uint16_t>(piece_limit_ + std::min(joining, ring<buffer>::most / 2));
     }
 
     std::uint32_t size() const noexcept { return size_; } ///< bytes
@@ -63,9 +64,9 @@ private:
     bool coalesce(buffer& data) noexcept;
 
     std::uint32_t size_ = 0;
-    std::uint32_t piece_limit_ = 0;
-    std::uint32_t most_ = 0;
-    ring<buffer, 2> pieces_;
+    std::uint16_t piece_limit_ = 0;
+    std::uint16_t most_ = 0;
+    ring<buffer> pieces_;
 };
 
 } // namespace corewire::tcp

@@ -15,7 +15,7 @@ inline void measure(control_block& c, const segment& seg, const delivery& d) noe
         take_rtt(c, d.now - d.first_sent, d.now);
     } else if (c.timestamps && s.rto.backoff() != 0 && seg.options.has_timestamps()) {
         const std::uint32_t age =
-            timestamp_echo::clock(d.now, c.options.timestamp_offset) - seg.options.timestamp_echo;
+            timestamp_echo::clock(d.now, c.options->timestamp_offset) - seg.options.timestamp_echo;
         if (age < 1u << 24) take_rtt(c, std::chrono::milliseconds{age}, d.now);
     }
 }
@@ -30,7 +30,7 @@ template <disturbance d>
     const std::uint32_t acked = ack - s.una;
     const std::uint32_t flight = s.next - s.una;
     bool limited = s.una < s.limited_until;
-    if (d == disturbance::possible && c.options.like_linux() && s.half_used(flight)) limited = true;
+    if (d == disturbance::possible && c.options->like_linux() && s.half_used(flight)) limited = true;
     event events = event::none;
     const bool repairing = d == disturbance::possible && s.repairing();
     duration rtt;
@@ -45,8 +45,8 @@ template <disturbance d>
     }
     s.una = ack;
     s.progress = now;
-    s.attempts = 0;
-    if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and no window is probed
+    if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and neither data nor window is asked for again
+        s.attempts = 0;
         s.rto.reset_back_off();
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
         if (s.searching) [[unlikely]] path_search_acknowledged(c);
@@ -58,12 +58,12 @@ template <disturbance d>
     }
     const bool exact = d == disturbance::possible && c.ecn.exact;
     if ((limited || exact) && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
-        s.congestion->on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
+        s.congestion.own().on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
                                .una = s.una, .next = s.next, .marked = s.marked, .limited = limited});
         s.marked = 0;
     }
     if (repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
-    if (d == disturbance::possible && s.paced) [[unlikely]] s.set_pace(c.options);
+    if (d == disturbance::possible && s.paced) [[unlikely]] s.set_pace(*c.options);
     if (s.una == s.max) {
         s.waiting_for = awaited::nothing;
         c.timers.disarm(timer_slot::retransmit);

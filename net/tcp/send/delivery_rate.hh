@@ -62,7 +62,7 @@ private:
     duration least_rtt_ = duration::max();
     std::uint32_t lost_ = 0;          ///< C.lost, modulo 2^32
     std::uint64_t forgotten_ = 0;
-    ring<record, 4> records_;         ///< in the order of `sent`
+    ring<record> records_;         ///< in the order of `sent`
     std::vector<loss_sample> fresh_;  ///< at most one for each range of the scoreboard
 };
 

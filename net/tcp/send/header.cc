@@ -28,7 +28,7 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
 void append_user_timeout(control_block& c, outgoing_segment& out) noexcept {
     c.user_timeout_untold = false;
     if (out.option_size + 4u > wire::tcp_options::max_size) return;
-    store_be32(out.options.data() + out.option_size, 0x1c040000u | user_timeout_field(c.options.advertised_user_timeout));
+    store_be32(out.options.data() + out.option_size, 0x1c040000u | user_timeout_field(c.options->advertised_user_timeout));
     out.option_size = static_cast<std::uint8_t>(out.option_size + 4);
 }
 
@@ -37,8 +37,8 @@ namespace {
 /// What our SYN offers; a SYN-ACK offers what the SYN did too (RFC 7323 2.2, 3.2; RFC 2018 2).
 wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     const bool answer = c.state == tcp_state::syn_received;
-    const parameters& p = c.options;
-    const fast_open_state& fast = c.fast_open;
+    const parameters& p = *c.options;
+    const fast_open_state& fast = c.fast_open.get();
     wire::tcp_options o;
     o.set_mss(p.mss);
     if (answer ? c.receiving.sack : p.sack) o.set_sack_permitted();
@@ -57,9 +57,9 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
 
 /// Linux's first window is a multiple of what a segment carries.
 std::uint32_t first_window_unit(const control_block& c) noexcept {
-    if (!c.options.like_linux()) return 1;
+    if (!c.options->like_linux()) return 1;
     const bool stamped = c.state == tcp_state::syn_received && c.timestamps;
-    return c.options.mss - (stamped ? 12u : 0u);
+    return c.options->mss - (stamped ? 12u : 0u);
 }
 
 } // namespace
@@ -72,8 +72,8 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept 
     out.flags |= ecn_setup_flags(c);
     out.ack = answer ? r.next : seq_number(0);
     out.window = answer ? r.window.advertise_unscaled(r.next, first_window_unit(c))
-                        : receive_window::unscaled(c.options.receive_buffer, first_window_unit(c));
-    const auto order = c.options.habits == personality::freebsd ? wire::option_order::freebsd
+                        : receive_window::unscaled(c.options->receive_buffer, first_window_unit(c));
+    const auto order = c.options->habits == personality::freebsd ? wire::option_order::freebsd
                                                                 : wire::option_order::linux_kernel;
     out.option_size = static_cast<std::uint8_t>(offer(c, now).emit(out.options, order));
     if (answer) r.acks.on_sent(r.next, false);

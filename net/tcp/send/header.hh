@@ -12,7 +12,7 @@ inline constexpr std::uint32_t timestamp_prefix = 0x0101080a; ///< NOP NOP kind 
 /// AccECN's counters have changed: a SACK block less, so that there is room to say so (RFC 9768 3.2.3.3). Linux's habit: blocks first.
 inline bool leaves_room_for_counters(const control_block& c) noexcept {
     const accurate_ecn* e = c.ecn.accurate.get();
-    return e != nullptr && e->options_out && !c.options.like_linux() && !e->received.same_bytes(e->told);
+    return e != nullptr && e->options_out && !c.options->like_linux() && !e->received.same_bytes(e->told);
 }
 
 /// Bytes of SACK option that the next segment carries beside the usual options.
@@ -48,7 +48,7 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept;
     out.option_size = 0;
     if (c.timestamps) {
         store_be32(out.options.data(), timestamp_prefix);
-        store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options.timestamp_offset));
+        store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options->timestamp_offset));
         store_be32(out.options.data() + 8, r.timestamps.recent());
         out.option_size = 12;
     }

@@ -22,10 +22,9 @@ bool reports_duplicate(const segment& seg) noexcept {
 /// RFC 8985 6.2 step 4, and one resent piece less that could have been needed (RFC 3708).
 void on_dsack(sender& s, sack_block twice) noexcept {
     if (twice.left >= twice.right || twice.right > s.max) return;
-    s.losses.on_dsack(s.una, s.next);
-    if (s.repair.undo.possible && twice.left >= s.repair.undo.from) {
-        s.repair.undo.resent -= std::min(s.repair.undo.resent, twice.size());
-    }
+    seldom_needed& known = s.need();
+    known.losses.on_dsack(s.una, s.next);
+    if (known.undo.possible && twice.left >= known.undo.from) known.undo.resent -= std::min(known.undo.resent, twice.size());
 }
 
 /// How long a segment may be overtaken before it counts as lost.
@@ -33,7 +32,7 @@ duration patience(const control_block& c) noexcept {
     const sender& s = c.sending;
     const bool sure = s.repair.phase != recovery_phase::open || s.repair.duplicates >= scoreboard::duplicate_threshold ||
                       s.board.sacked() > (scoreboard::duplicate_threshold - 1) * s.payload_limit;
-    return s.losses.patience(sure, s.rto.srtt(), c.options.min_reordering);
+    return s.known().losses.patience(sure, s.least_rtt.get(), s.rto.srtt(), c.options->min_reordering);
 }
 
 /// RACK_detect_loss_and_arm_timer() of RFC 8985 6.2. True: the scoreboard holds something for lost now.
@@ -41,21 +40,21 @@ bool find_losses(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (!s.sack) return s.board.has_lost();
     duration wait{0};
-    s.losses.find_losses(s.board, now, patience(c), wait);
-    s.settled_at = wait > duration{0} ? now + wait : never;
+    s.known().losses.find_losses(s.board, now, patience(c), wait);
+    s.settle_at(wait > duration{0} ? now + wait : never);
     return s.board.has_lost();
 }
 
 /// From here on it may turn out that nothing was lost.
 void begin_doubt(sender& s) noexcept {
-    s.repair.undo = {.possible = true, .from = s.una};
-    s.congestion->remember();
+    s.need().undo = {.possible = true, .from = s.una};
+    s.congestion.own().remember();
 }
 
 /// How much may be in flight after this ACK (RFC 9937); without SACK ssthresh itself.
 void reduce(sender& s, std::uint32_t news, bool safe) noexcept {
     if (!s.sack || s.congestion->repairs_itself()) return;
-    s.congestion->limit(s.repair.reduction.window(s.in_flight(), s.congestion->ssthresh(), news, safe, s.payload_limit));
+    s.congestion.own().limit(s.need().reduction.window(s.in_flight(), s.congestion->ssthresh(), news, safe, s.payload_limit));
 }
 
 /// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says. What was in flight
@@ -69,9 +68,9 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     s.repair.probe_out = false;
     ++c.count->fast_recoveries;
     begin_doubt(s);
-    s.congestion->on_loss(d.now, c.options.like_linux() ? s.congestion->cwnd() : flight);
+    s.congestion.own().on_loss(d.now, c.options->like_linux() ? s.congestion->cwnd() : flight);
     if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
-    s.repair.reduction.start(s.board.pipe() + s.board.lost() + d.bytes);
+    s.need().reduction.start(s.board.pipe() + s.board.lost() + d.bytes);
     s.repair.resend_at_once = true;
     reduce(s, d.bytes, false);
     c.probe_wanted = false;
@@ -79,8 +78,8 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
 
 void leave_recovery(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    if (s.repair.phase == recovery_phase::fast || s.congestion->repairs_itself()) s.congestion->on_recovered(now);
-    s.losses.on_recovered();
+    if (s.repair.phase == recovery_phase::fast || s.congestion->repairs_itself()) s.congestion.own().on_recovered(now);
+    s.need().losses.on_recovered();
     s.repair.phase = recovery_phase::open;
     s.repair.duplicates = 0;
     s.repair.left = 0;
@@ -92,9 +91,9 @@ void leave_recovery(control_block& c, time_point now) noexcept {
 void undo(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     ++c.count->spurious_recoveries;
-    s.repair.undo.possible = false;
+    s.need().undo.possible = false;
     if (s.repair.phase != recovery_phase::open) leave_recovery(c, now);
-    s.congestion->undo(now);
+    s.congestion.own().undo(now);
     s.board.forgive();
     c.output_wanted = true;
 }
@@ -102,7 +101,7 @@ void undo(control_block& c, time_point now) noexcept {
 /// Whether everything resent in this recovery was needless: an ACK that echoes a time before the first retransmission
 /// (Eifel, RFC 3522), or every resent byte was reported to have come twice (RFC 3708).
 bool is_spurious(const control_block& c, const segment& seg, bool advanced) noexcept {
-    const undo_state& u = c.sending.repair.undo;
+    const undo_state& u = c.sending.known().undo;
     if (!u.possible || !u.any_resent) return false;
     const bool older = advanced && c.timestamps && seg.options.has_timestamps() &&
                        static_cast<std::int32_t>(seg.options.timestamp_echo - u.stamp) < 0;
@@ -133,7 +132,7 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now, std
         s.repair.probe_out = false;
     } else if (seg.ack > s.repair.probe_end) { // the probe itself repaired a loss
         s.repair.probe_out = false;
-        s.congestion->on_loss(now, s.next - s.una + acked);
+        s.congestion.own().on_loss(now, s.next - s.una + acked);
     }
 }
 
@@ -154,44 +153,46 @@ duration time_for(const parameters& p, unsigned retries) noexcept {
 
 bool retries_exhausted(const control_block& c, time_point now, unsigned limit) noexcept {
     const sender& s = c.sending;
-    const bool by_time = c.options.like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
-    return by_time ? s.attempts > 1 && now - s.stalled_at >= time_for(c.options, limit) : s.attempts > limit;
+    const bool by_time = c.options->like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
+    return by_time ? s.attempts > 1 && now - s.known().stalled_at >= time_for(*c.options, limit) : s.attempts > limit;
 }
 
 /// R1 has passed without an answer: perhaps large segments vanish (RFC 4821 7.7). Linux's counts by time.
 bool doubts_path(const control_block& c, time_point now) noexcept {
-    return c.options.like_linux() ? retries_exhausted(c, now, c.options.trouble_after) : c.sending.attempts >= c.options.trouble_after;
+    return c.options->like_linux() ? retries_exhausted(c, now, c.options->trouble_after) : c.sending.attempts >= c.options->trouble_after;
 }
 
 /// How much is too much (R2): nobody waits for an orphan's answer.
 unsigned retry_limit(const control_block& c) noexcept {
-    return c.orphaned ? std::min(c.options.orphan_retries, c.options.retries) : c.options.retries;
+    return c.orphaned ? std::min(c.options->orphan_retries, c.options->retries) : c.options->retries;
 }
 
 /// Gives up when R2 or the user's patience is exhausted (RFC 9293 3.8.3). Reports R1 on the way.
 event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
     sender& s = c.sending;
-    ++s.attempts;
-    if (s.stalled_at == never) s.stalled_at = now;
-    const bool too_soon = c.options.like_linux() && !is_synchronized(c.state) && s.attempts == 1; // no SYN was repeated yet
-    const bool impatient = c.options.user_timeout > duration{0} && !too_soon && now - s.stalled_at >= c.options.user_timeout;
+    if (s.attempts != 0xffff) ++s.attempts;
+    time_point& stalled_at = s.need().stalled_at;
+    if (stalled_at == never) stalled_at = now;
+    const bool too_soon = c.options->like_linux() && !is_synchronized(c.state) && s.attempts == 1; // no SYN was repeated yet
+    const bool impatient = c.options->user_timeout > duration{0} && !too_soon && now - stalled_at >= c.options->user_timeout;
     if (retries_exhausted(c, now, limit) || impatient) {
-        return die(c, c.soft_error != std::errc{} ? c.soft_error : std::errc::timed_out, event::timed_out);
+        const std::errc said = c.count.get().soft_error;
+        return die(c, said != std::errc{} ? said : std::errc::timed_out, event::timed_out);
     }
-    return s.attempts == c.options.trouble_after ? event::delivery_trouble : event::none;
+    return s.attempts == c.options->trouble_after ? event::delivery_trouble : event::none;
 }
 
 /// When to try again: after the backed-off time-out, or when the user's patience ends.
 time_point next_attempt(const control_block& c, time_point now) noexcept {
-    const time_point at = now + c.sending.rto.current();
-    if (c.options.user_timeout <= duration{0}) return at;
-    return std::clamp(c.sending.stalled_at + c.options.user_timeout, now, at);
+    const time_point at = now + c.sending.rto.current(*c.options);
+    if (c.options->user_timeout <= duration{0}) return at;
+    return std::clamp(c.sending.known().stalled_at + c.options->user_timeout, now, at);
 }
 
 /// The first of a row of retransmissions: patience counts from when the oldest byte was sent (RFC 5482 2); Linux's from now on.
 void begin_stall(control_block& c) noexcept {
     sender& s = c.sending;
-    if (s.attempts == 0) s.stalled_at = c.options.like_linux() && is_synchronized(c.state) ? never : s.progress;
+    if (s.attempts == 0) s.need().stalled_at = c.options->like_linux() && is_synchronized(c.state) ? never : s.progress;
 }
 
 } // namespace
@@ -199,9 +200,9 @@ void begin_stall(control_block& c) noexcept {
 void grow_send_buffer(control_block& c) noexcept {
     sender& s = c.sending;
     const std::uint32_t useful = 2 * std::min(s.congestion->cwnd(), 1u << 30);
-    const std::uint32_t wanted = std::min(useful, c.options.send_growth_limit);
+    const std::uint32_t wanted = std::min(useful, c.options->send_growth_limit);
     const std::uint32_t has = s.queue.limit();
-    if (wanted > has && c.share.take(wanted - has)) s.queue.set_limit(wanted);
+    if (wanted > has && c.share.take(c.options->budget, wanted - has)) s.queue.set_limit(wanted);
 }
 
 void arm_retransmission(control_block& c, time_point now) noexcept { arm_retransmission<disturbance::possible>(c, now); }
@@ -222,7 +223,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     c.output_wanted = true;
     if (s.repair.probe_out && s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.probe_out = false;
     if (s.sack && !news) return settle_needless_repair(c, seg, d.now); // RFC 6675 2: a duplicate ACK has SACK news
-    s.losses.take(d);
+    s.need().losses.take(d);
     ++s.repair.duplicates;
     if (!s.sack && s.repair.phase != recovery_phase::timeout) {
         s.repair.left = std::min(s.repair.left + s.payload_limit, s.next - s.una);
@@ -235,14 +236,14 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     } else if (s.repair.phase == recovery_phase::fast) {
         reduce(s, d.bytes, false);
     }
-    if (lost != lost_before || s.settled_at != never) arm_retransmission(c, d.now);
+    if (lost != lost_before || s.settled_at() != never) arm_retransmission(c, d.now);
 }
 
 void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
     c.output_wanted = true;
     settle_tail_probe(c, seg, d.now, acked);
-    s.losses.take(d);
+    s.need().losses.take(d);
     s.repair.duplicates = 0;
     if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now);
     const std::uint32_t lost_before = s.board.lost();
@@ -250,7 +251,7 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
         s.repair.left = 0;
         if (find_losses(c, d.now)) enter_fast_recovery(c, d, acked);
     } else if (s.una >= s.repair.point) {
-        s.settled_at = never;
+        s.settle_at(never);
         leave_recovery(c, d.now);
         if (find_losses(c, d.now)) enter_fast_recovery(c, d, acked);
     } else {
@@ -266,7 +267,7 @@ void settle_needless_repair(control_block& c, const segment& seg, time_point now
 
 void on_reordering_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    s.settled_at = never;
+    s.settle_at(never);
     s.waiting_for = awaited::nothing;
     delivery none = expected_delivery(c, now);
     if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none, 0);
@@ -282,7 +283,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     ++c.count->retransmission_timeouts;
     begin_stall(c);
     if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
-        const event e = count_attempt(c, now, c.passive ? c.options.syn_ack_retries : c.options.syn_retries);
+        const event e = count_attempt(c, now, c.passive ? c.options->syn_ack_retries : c.options->syn_retries);
         if (has(e, event::timed_out)) return e;
         c.syn_wanted = c.syn_resent = true;
     } else {
@@ -291,11 +292,11 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         path = suspect_path(c, now, doubts_path(c, now));
         if (c.ecn.accurate != nullptr) suspect_options(c);
         const bool first = s.repair.phase != recovery_phase::timeout;
-        const undo_state doubts = s.repair.undo;
-        if (first) s.congestion->remember();
-        s.congestion->on_timeout(now, c.options.like_linux() ? s.congestion->cwnd() : s.in_flight(), s.attempts == 1);
+        if (first) s.congestion.own().remember();
+        s.congestion.own().on_timeout(now, c.options->like_linux() ? s.congestion->cwnd() : s.in_flight(), s.attempts == 1);
         s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .doubting = first};
-        s.repair.undo = first ? undo_state{.possible = true, .from = s.una} : doubts;
+        s.need().reduction = {};
+        if (first) s.need().undo = {.possible = true, .from = s.una};
         s.next = s.max; // a window probe's byte is repeated like any other
         if (s.sack) {
             s.board.lose_sent_before(now - patience(c), s.payload_limit);
@@ -303,16 +304,16 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
             s.board.lose_everything(false);
         }
         if (s.board.rate() != nullptr) sample_timeout(c, now);
-        s.settled_at = never;
+        s.settle_at(never);
     }
     c.predictable = false;
     s.timing = false; // Karn
-    const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options.syn_linear_timeouts;
+    const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options->syn_linear_timeouts;
     if (!linear) s.rto.back_off();
     s.waiting_for = awaited::timeout;
     c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
     c.output_wanted = true;
-    return s.attempts == c.options.trouble_after ? path | event::delivery_trouble : path;
+    return s.attempts == c.options->trouble_after ? path | event::delivery_trouble : path;
 }
 
 void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
@@ -326,7 +327,7 @@ void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
         s.repair.resend_at_once = true;
     }
     s.waiting_for = awaited::timeout;
-    c.timers.arm(timer_slot::retransmit, now + s.rto.current());
+    c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
     c.output_wanted = true;
 }
 

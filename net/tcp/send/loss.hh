@@ -18,7 +18,7 @@ void settle_needless_repair(control_block& c, const segment& seg, time_point now
 /// What an ACK is asked about the scoreboard.
 inline delivery expected_delivery(const control_block& c, time_point now) noexcept {
     const sender& s = c.sending;
-    return {.now = now, .least_rtt = s.losses.least_rtt(), .farthest = s.losses.farthest(),
+    return {.now = now, .least_rtt = s.least_rtt.get(), .farthest = s.farthest(),
             .point = s.repair.phase == recovery_phase::open ? s.una : s.repair.point};
 }
 /// RFC 6298 5.4 to 5.6: everything in flight is held for lost; the timer backs off.
@@ -39,19 +39,19 @@ enum class disturbance : bool { none, possible };
 template <disturbance d>
 [[gnu::always_inline]] inline void arm_retransmission(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    if (d == disturbance::possible && s.settled_at != never) [[unlikely]] {
+    if (d == disturbance::possible && s.settled_at() != never) [[unlikely]] {
         s.waiting_for = awaited::reordering;
-        c.timers.arm(timer_slot::retransmit, s.settled_at);
+        c.timers.arm(timer_slot::retransmit, s.settled_at());
         return;
     }
-    const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current();
+    const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current(*c.options);
     const bool calm = d == disturbance::none ||
                       (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout && s.rto.backoff() == 0);
-    if (calm && s.sack && s.probe_after != duration{0} && c.options.tail_loss_probe) {
+    if (calm && s.sack && s.probe_after != duration{0} && c.options->tail_loss_probe) {
         s.probe_is_patient = s.max - s.una <= s.payload_limit;
-        const duration wait = s.probe_is_patient ? s.probe_after + c.options.peer_delayed_ack : s.probe_after;
+        const duration wait = s.probe_is_patient ? s.probe_after + c.options->peer_delayed_ack : s.probe_after;
         // RFC 8985 7.2: a probe due after the time-out goes in its place. Linux does so; we let the time-out have it.
-        if (wait < rto || (d == disturbance::possible && c.options.like_linux())) {
+        if (wait < rto || (d == disturbance::possible && c.options->like_linux())) {
             s.waiting_for = awaited::tail_probe;
             c.timers.arm(timer_slot::retransmit, now + std::min(wait, rto));
             return;
@@ -67,9 +67,9 @@ void arm_retransmission(control_block& c, time_point now) noexcept;
 void grow_send_buffer(control_block& c) noexcept;
 /// A round trip was measured.
 [[gnu::always_inline]] inline void take_rtt(control_block& c, duration rtt, time_point now) noexcept {
-    c.sending.rto.sample(rtt);
-    c.sending.losses.take_rtt(rtt, now);
-    c.sending.probe_after = std::max(2 * c.sending.rto.srtt(), c.options.min_probe);
+    c.sending.rto.sample(rtt, *c.options);
+    c.sending.least_rtt.take(rtt, now);
+    c.sending.probe_after = std::max(2 * c.sending.rto.srtt(), c.options->min_probe);
 }
 
 } // namespace corewire::tcp

@@ -13,12 +13,11 @@ template <disturbance d>
     const seq_number seq = s.next;
     if (seq == s.una) {
         s.progress = now;
-        const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current();
+        const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current(*c.options);
         if (now - s.last_sent > rto && s.last_sent != time_point{}) [[unlikely]] {
-            if (c.options.restart_after_idle) {
-                s.congestion->on_idle(now, now - s.last_sent, rto);
-                s.window_used_at = now;
-                s.used_flight = 0;
+            if (c.options->restart_after_idle) {
+                if (!s.congestion.untouched()) s.congestion.own().on_idle(now, now - s.last_sent, rto);
+                if (c.options->like_linux()) s.begin_window_use(now);
             }
         }
     }
@@ -34,7 +33,7 @@ template <disturbance d>
     }
     s.board.sent(end, now);
     const bool again = s.max > seq;
-    if (s.repair.phase == recovery_phase::fast) [[unlikely]] s.repair.reduction.out += size;
+    if (s.repair.phase == recovery_phase::fast) [[unlikely]] s.need().reduction.out += size;
     if (s.max < end) s.max = end;
     return again;
 }
@@ -46,7 +45,7 @@ template <disturbance d>
     const sender& s = c.sending;
     const bool became_two = s.waiting_for == awaited::tail_probe && s.probe_is_patient && s.max - s.una > s.payload_limit;
     // RFC 8985 7.2 counts the probe's time from the last new data; so does Linux.
-    const bool again = d == disturbance::possible && s.waiting_for == awaited::tail_probe && c.options.like_linux();
+    const bool again = d == disturbance::possible && s.waiting_for == awaited::tail_probe && c.options->like_linux();
     if (s.waiting_for == awaited::nothing || became_two || again) arm_retransmission<d>(c, now);
 }
 

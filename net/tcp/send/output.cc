@@ -30,7 +30,7 @@ bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcep
     out.retransmission = out.ecn_capable = false;
     if (c.timestamps && c.reset.with_ack) { // RFC 7323 3.2: SHOULD be in a reset of a connection that uses them
         store_be32(out.options.data(), timestamp_prefix);
-        store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options.timestamp_offset));
+        store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options->timestamp_offset));
         store_be32(out.options.data() + 8, c.receiving.timestamps.recent());
         out.option_size = 12;
     }
@@ -48,14 +48,16 @@ CW_RARE void take_along(control_block& c, outgoing_segment& out) noexcept {
     out.payload_size = size;
     out.chunk = at.offset + size <= at.chunk->size() ? at.chunk : nullptr;
     out.chunk_offset = at.offset;
-    c.fast_open.syn_data = size;
+    c.fast_open->syn_data = size;
 }
 
 CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.syn_wanted) return false;
     sender& s = c.sending;
-    if (c.fast_open.waits_for_data && s.queue.size() == 0 && !s.fin_queued) return false;
-    c.fast_open.waits_for_data = false;
+    if (c.fast_open.get().waits_for_data) {
+        if (s.queue.size() == 0 && !s.fin_queued) return false;
+        c.fast_open->waits_for_data = false;
+    }
     c.syn_wanted = false;
     fill_syn(c, now, out);
     no_payload(out);
@@ -64,12 +66,12 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     out.ecn_capable = false; // RFC 3168 6.1.1
     if (s.max == s.una) {
         s.timing = true;
-        s.timed_at = s.progress = now;
+        s.progress = now;
     } else {
         s.timing = false; // Karn
     }
-    if (c.syn_resent && c.fast_open.asked && !c.passive) c.fast_open.syn_lost = true;
-    const seq_number end = s.una + 1 + c.fast_open.syn_data;
+    if (c.syn_resent && c.fast_open.get().asked && !c.passive) c.fast_open->syn_lost = true;
+    const seq_number end = s.una + 1 + c.fast_open.get().syn_data;
     if (s.max < end) {
         s.next = s.max = end;
         s.board.sent(s.max, now);
@@ -78,7 +80,7 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     }
     if (s.waiting_for == awaited::nothing) {
         s.waiting_for = awaited::timeout;
-        c.timers.arm(timer_slot::retransmit, now + s.rto.current());
+        c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
     }
     return true;
 }
@@ -123,13 +125,13 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
 /// A paced connection: `size` bytes are about to leave.
 CW_RARE void note_pace(control_block& c, time_point now, std::uint32_t size) noexcept {
     if (c.sending.board.rate() != nullptr) note_transmission(c, now, size);
-    c.sending.pace.sent(now, size, c.sending.payload_limit);
+    c.sending.need().pace.sent(now, size, c.sending.payload_limit);
 }
 
 /// Whether the next segment has to wait; then the timer runs.
 CW_RARE bool held_by_pace(control_block& c, time_point now) noexcept {
-    if (!c.sending.pace.holds(now)) return false;
-    c.timers.arm(timer_slot::pacing, c.sending.pace.due());
+    if (!c.sending.known().pace.holds(now)) return false;
+    c.timers.arm(timer_slot::pacing, c.sending.known().pace.due());
     return true;
 }
 
@@ -148,9 +150,9 @@ CW_RARE void begin_window_probes(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (s.next != s.una || s.waiting_for != awaited::nothing) return;
     s.waiting_for = awaited::window_probe;
-    s.stalled_at = c.options.like_linux() ? never : now; // the user's patience counts: from now, or from the first probe
+    s.need().stalled_at = c.options->like_linux() ? never : now; // the user's patience counts: from now, or from the first probe
     c.predictable = false;
-    c.timers.arm(timer_slot::retransmit, now + s.rto.current());
+    c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
 }
 
 /// The search for the path's MTU has something to send, or to wait for.
@@ -163,7 +165,7 @@ CW_RARE hold emit_path_probe(control_block& c, time_point now, outgoing_segment&
     case probe_plan::wait_cwnd: s.limited_until = s.next + 1; return hold::congestion;
     case probe_plan::send: break;
     }
-    if (s.pace.on()) {
+    if (s.pacing()) {
         if (held_by_pace(c, now)) return hold::pacing;
         note_pace(c, now, size);
     }
@@ -179,10 +181,10 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
         const hold probe = emit_path_probe(c, now, out);
         if (probe != hold::nothing) return probe;
     }
-    const portion p = next_portion(s, payload_limit(c), c.options.no_delay);
+    const portion p = next_portion(s, payload_limit(c), c.options->no_delay);
     switch (p.why) {
     case hold::no:
-        if (s.pace.on()) [[unlikely]] {
+        if (s.pacing()) [[unlikely]] {
             if (held_by_pace(c, now)) return hold::pacing;
             note_pace(c, now, p.size);
         }
@@ -207,7 +209,7 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         const portion fresh = next_portion(s, payload_limit(c), true);
         --s.repair.new_first;
         if (fresh.why == hold::no) {
-            if (s.pace.on()) note_pace(c, now, fresh.size);
+            if (s.pacing()) note_pace(c, now, fresh.size);
             emit_new(c, now, fresh.size, fresh.fin, out);
             return true;
         }
@@ -220,15 +222,15 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         s.limited_until = s.next + 1;
         return false;
     }
-    if (s.pace.on()) {
+    if (s.pacing()) {
         if (!s.repair.resend_at_once && held_by_pace(c, now)) return false;
         note_pace(c, now, lost.size());
     }
     s.repair.resend_at_once = false;
     s.board.resent(lost, now);
-    s.repair.reduction.out += lost.size();
-    undo_state& u = s.repair.undo;
-    if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options.timestamp_offset);
+    s.need().reduction.out += lost.size();
+    undo_state& u = s.need().undo;
+    if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options->timestamp_offset);
     u.any_resent = true;
     u.resent += lost.size();
     emit_range(c, now, lost.left, lost.right, true, out);
@@ -268,7 +270,7 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
         emit_new(c, now, fits, fits == 0, out);
         return true;
     }
-    if (c.options.like_linux()) { // as a keepalive: nothing new, but the peer must answer with its window
+    if (c.options->like_linux()) { // as a keepalive: nothing new, but the peer must answer with its window
         c.keepalive_wanted = true;
         return emit_keepalive(c, now, out);
     }
@@ -332,7 +334,7 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
 CW_RARE void validate(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     const bool limited = s.limited_until == s.next + 1 || s.in_flight() + s.payload_limit > s.congestion->cwnd();
-    s.validate_window(now, limited, c.options.restart_after_idle);
+    s.validate_window(now, limited, *c.options);
 }
 
 /// What is not everyday business and comes before new data.
@@ -348,7 +350,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
     const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted ||
                         !c.sending.board.quiet();
     if (urgent && emit_urgent(c, now, out)) return true;
-    if (may_send(c.state) || c.fast_open.serving) [[likely]] {
+    if (may_send(c.state) || c.fast_open.get().serving) [[likely]] {
         const hold why = emit_data(c, now, out);
         if (why == hold::no) [[likely]] {
             // What was sent carried the ACK, so what is left is data or something urgent.
@@ -356,7 +358,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
             return true;
         }
     }
-    if (c.sending.burst_open && c.options.like_linux()) [[unlikely]] validate(c, now);
+    if (c.sending.burst_open && c.options->like_linux()) [[unlikely]] validate(c, now);
     c.output_wanted = false;
     return c.state >= tcp_state::syn_received && emit_ack(c, now, out);
 }

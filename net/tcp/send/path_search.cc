@@ -27,24 +27,27 @@ std::uint16_t halved(const parameters& p, std::uint16_t low, std::uint32_t optio
 }
 
 path_search& search_of(sender& s) {
-    if (s.path == nullptr) {
-        s.path = std::make_unique<path_search>();
-        s.path->low = s.path->high = s.path->ceiling = s.mss;
+    std::unique_ptr<path_search>& path = s.need().path;
+    if (path == nullptr) {
+        path = std::make_unique<path_search>();
+        path->low = path->high = path->ceiling = s.mss;
     }
-    return *s.path;
+    return *path;
 }
 
 void use_size(control_block& c, std::uint16_t size) noexcept {
     c.sending.set_mss(size, c.timestamps);
-    c.sending.congestion->set_mss(c.sending.mss);
+    c.sending.congestion.own().set_mss(c.sending.mss);
 }
 
 /// What is marked lost is resent at once; the network was not congested.
 void resend_without_blame(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true};
+    s.need().reduction = {};
+    s.need().undo = {};
     if (s.board.rate() != nullptr) s.board.rate()->fresh_losses().clear();
-    s.settled_at = never;
+    s.settle_at(never);
     s.timing = false;
     c.probe_wanted = c.predictable = false;
     c.output_wanted = true;
@@ -54,8 +57,8 @@ void resend_without_blame(control_block& c, time_point now) noexcept {
 /// RFC 1191 6.5: what was too large is sent again in smaller pieces.
 event cut(control_block& c, time_point now, std::uint16_t size) noexcept {
     sender& s = c.sending;
-    if (s.path != nullptr) {
-        path_search& p = *s.path;
+    if (s.search() != nullptr) {
+        path_search& p = *s.search();
         p.high = std::min(p.high, size);
         p.low = std::min(p.low, size);
         p.probe = 0;
@@ -71,7 +74,7 @@ event cut(control_block& c, time_point now, std::uint16_t size) noexcept {
 /// The probe did not get through. RFC 8899 5.1.4: the next one is smaller.
 void lose_probe(control_block& c, std::uint16_t most, time_point now) noexcept {
     sender& s = c.sending;
-    path_search& p = *s.path;
+    path_search& p = *s.search();
     ++c.count->path_probes_lost;
     p.high = std::max(most, p.low);
     p.probe = 0;
@@ -101,19 +104,19 @@ void begin_path_search(sender& s, const parameters& p, bool timestamps, time_poi
 probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) noexcept {
     const sender& s = c.sending;
     const receiver& r = c.receiving;
-    path_search& p = *s.path;
+    path_search& p = *s.search();
     if (p.probe != 0 || s.repairing() || r.has_duplicate || !r.ahead.empty() || s.congestion->cwnd() < least_window * s.mss) {
         return probe_plan::none;
     }
-    if (p.high - p.low < c.options.mtu_probing_threshold) {
-        if (now - p.since < c.options.mtu_probing_interval) return probe_plan::none;
+    if (p.high - p.low < c.options->mtu_probing_threshold) {
+        if (now - p.since < c.options->mtu_probing_interval) return probe_plan::none;
         p.since = now; // RFC 8899 5.1.1: PMTU_RAISE_TIMER
         p.low = s.mss;
         p.high = p.ceiling;
         p.halving = false;
         return probe_plan::none;
     }
-    const std::uint16_t size = next_size(p, c.options);
+    const std::uint16_t size = next_size(p, *c.options);
     payload = size - option_bytes(c) - (s.payload_limit - payload_limit(c));
     p.wanted = size;
     const std::uint32_t needed = payload + followers * s.payload_limit;
@@ -125,7 +128,7 @@ probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) 
 }
 
 void probe_sent(control_block& c, seq_number start, seq_number end) noexcept {
-    path_search& p = *c.sending.path;
+    path_search& p = *c.sending.search();
     p.start = start;
     p.end = end;
     p.probe = p.wanted;
@@ -134,7 +137,7 @@ void probe_sent(control_block& c, seq_number start, seq_number end) noexcept {
 }
 
 void path_search_acknowledged(control_block& c) noexcept {
-    path_search& p = *c.sending.path;
+    path_search& p = *c.sending.search();
     if (p.probe == 0 || c.sending.una < p.end) return;
     p.low = std::max(p.low, p.probe);
     p.probe = 0;
@@ -144,7 +147,7 @@ void path_search_acknowledged(control_block& c) noexcept {
 
 bool probe_was_lost(control_block& c, time_point now) noexcept {
     const sender& s = c.sending;
-    path_search& p = *s.path;
+    path_search& p = *s.search();
     if (p.probe == 0 || s.una != p.start || s.board.lost() > p.end - p.start) return false;
     p.halving = true;
     lose_probe(c, static_cast<std::uint16_t>(p.probe - 1), now);
@@ -152,7 +155,7 @@ bool probe_was_lost(control_block& c, time_point now) noexcept {
 }
 
 void probe_is_inconclusive(control_block& c) noexcept {
-    path_search& p = *c.sending.path;
+    path_search& p = *c.sending.search();
     if (p.probe == 0) return;
     if (++p.misses >= most_misses) {
         p.high = std::max(static_cast<std::uint16_t>(p.probe - 1), p.low);
@@ -167,34 +170,37 @@ event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_
     sender& s = c.sending;
     // RFC 5927 4.1, 7.2: it must speak of something that is in flight, and of a size that was sent.
     if (c.state == tcp_state::closed || !(s.una <= seq && seq < s.max)) return event::none;
-    if (s.path != nullptr && s.path->probe > size && size >= s.mss && seq - s.path->start < s.path->end - s.path->start) {
-        s.path->halving = true; // RFC 8899 4.6.2: the probe was what did not fit
+    path_search* const probing = s.search();
+    if (probing != nullptr && probing->probe > size && size >= s.mss && seq - probing->start < probing->end - probing->start) {
+        probing->halving = true; // RFC 8899 4.6.2: the probe was what did not fit
         lose_probe(c, size, now);
         return event::none;
     }
     if (size >= s.mss) return event::none;
     // Segments of a larger size have got through: a router that has changed, or a lie. A time-out will tell (RFC 5927 7.2).
     const bool proven = s.size_acknowledged() && s.largest_sent + option_bytes(c) > size;
-    if (c.options.like_linux() || !is_synchronized(c.state) || !proven) return cut(c, now, size);
+    if (c.options->like_linux() || !is_synchronized(c.state) || !proven) return cut(c, now, size);
     path_search& p = search_of(s);
     ++c.count->path_reports_deferred;
     p.report = p.report_waits && p.report_seq >= s.una ? std::min(p.report, size) : size;
     p.report_seq = p.report_waits && p.report_seq >= s.una ? earlier(p.report_seq, seq) : seq;
     p.report_waits = true;
+    c.predictable = false; // until what it speaks of has been acknowledged
     return event::none;
 }
 
 event suspect_path(control_block& c, time_point now, bool patience_over) noexcept {
     sender& s = c.sending;
-    if (s.path != nullptr && s.path->report_waits) {
-        s.path->report_waits = false;
+    if (s.search() != nullptr && s.search()->report_waits) {
+        s.search()->report_waits = false;
         // What it spoke of has been acknowledged since: a lie. Else the time-out bears it out.
-        if (s.una <= s.path->report_seq && s.path->report < s.mss) return cut(c, now, s.path->report);
+        if (s.una <= s.search()->report_seq && s.search()->report < s.mss) return cut(c, now, s.search()->report);
     }
-    if (!patience_over || c.options.mtu_probing == path_probing::off) return event::none;
-    const std::uint16_t low = s.searching ? halved(c.options, s.path->low, option_bytes(c)) : base_size(c.options, c.timestamps, s.mss);
+    if (!patience_over || c.options->mtu_probing == path_probing::off) return event::none;
+    const std::uint16_t low = s.searching ? halved(*c.options, s.search()->low, option_bytes(c))
+                                          : base_size(*c.options, c.timestamps, s.mss);
     // Where nothing larger is out, its size is not what keeps it from getting through.
-    if (!c.options.like_linux() && std::min(s.max - s.una, s.payload_limit) + option_bytes(c) <= low) return event::none;
+    if (!c.options->like_linux() && std::min(s.max - s.una, s.payload_limit) + option_bytes(c) <= low) return event::none;
     path_search& p = search_of(s);
     if (!s.searching) {
         s.searching = true;

@@ -14,7 +14,7 @@ namespace corewire::tcp {
     const std::uint32_t flight = s.next - s.una;
     return c.predictable && c.timestamps && size - 1 < s.payload_limit && flight + size <= s.window &&
            (flight == 0 || (flight + size <= s.congestion->cwnd() &&
-                            (c.options.no_delay || size == s.payload_limit || s.small_end <= s.una)));
+                            (c.options->no_delay || size == s.payload_limit || s.small_end <= s.una)));
 }
 
 /// False: nothing has changed, ask next_output(). True: `out` counts as sent, and there is nothing more to send.
@@ -34,7 +34,7 @@ namespace corewire::tcp {
     out.ack = r.next;
     out.window = r.window.advertise(r.next, r.queue.size());
     r.acks.on_sent(r.next, true);
-    out.timestamp_value = timestamp_echo::clock(now, c.options.timestamp_offset);
+    out.timestamp_value = timestamp_echo::clock(now, c.options->timestamp_offset);
     out.timestamp_echo = r.timestamps.recent();
     c.output_wanted = false;
     return true;

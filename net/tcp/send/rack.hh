@@ -1,5 +1,6 @@
-// RACK: telling by time which segments were lost (RFC 8985 6). A few words beside the scoreboard, which keeps the time
-// each byte was last sent; used when SACK was agreed on. What is done with a loss is in loss.cc.
+// RACK: telling by time which segments were lost (RFC 8985 6). A few words of those connections that have lost something (seldom.hh),
+// beside the scoreboard, which keeps the time each byte was last sent; used when SACK was agreed on. What is done with a loss is in
+// loss.cc.
 //
 //     something was delivered that was sent at 9 us  -->  what was sent before, and `window` ago, is lost
 #pragma once
@@ -10,16 +11,25 @@
 
 namespace corewire::tcp {
 
-class rack {
+/// The least round trip of the last minutes (RFC 8985 6.2 step 1).
+class least_round_trip {
 public:
-    /// A round trip was measured: keeps the least one of the last `memory` (RFC 8985 6.2 step 1).
-    void take_rtt(duration rtt, time_point now) noexcept {
-        if (rtt <= least_rtt_ || now - least_at_ > memory) {
-            least_rtt_ = rtt;
-            least_at_ = now;
+    void take(duration rtt, time_point now) noexcept {
+        if (rtt <= least_ || now - at_ > memory) {
+            least_ = rtt;
+            at_ = now;
         }
     }
-    duration least_rtt() const noexcept { return least_rtt_; }
+    duration get() const noexcept { return least_; } ///< duration::max(): none was measured
+
+private:
+    static constexpr duration memory = std::chrono::seconds{300};
+    duration least_ = duration::max();
+    time_point at_{}; ///< when it was measured
+};
+
+class rack {
+public:
     seq_number farthest() const noexcept { return farthest_; }
     void start(seq_number una) noexcept {
         farthest_ = newest_end_ = round_ = una;
@@ -39,7 +49,7 @@ public:
     }
     /// Step 4: the peer got something twice, so patience was too short. Once a round trip.
     void on_dsack(seq_number una, seq_number next) noexcept {
-        if (una < round_) return;
+        if (una < round_ && round_ <= next) return; // else it is from long ago, and numbers have come round
         round_ = next;
         multiplier_ = static_cast<std::uint8_t>(std::min(multiplier_ + 1, 64));
         recoveries_left_ = persistence;
@@ -48,9 +58,9 @@ public:
         if (recoveries_left_ != 0 && --recoveries_left_ == 0) multiplier_ = 1;
     }
     /// How long a segment may be overtaken before it is lost. `sure`: three were SACKed, or recovery is on.
-    duration patience(bool sure, duration srtt, duration floor) const noexcept {
+    duration patience(bool sure, duration least_rtt, duration srtt, duration floor) const noexcept {
         if (!reordering_seen_ && sure) return rtt_;
-        const duration window = std::min(multiplier_ * (least_rtt_ / 4), std::max(srtt, duration{0}));
+        const duration window = std::min(multiplier_ * (least_rtt / 4), std::max(srtt, duration{0}));
         return rtt_ + std::max(window, floor);
     }
     /// Step 5. `wait`: when to look again, if not 0.
@@ -59,16 +69,13 @@ public:
     }
 
 private:
-    static constexpr duration memory = std::chrono::seconds{300};
     static constexpr std::uint8_t persistence = 16;
 
-    time_point least_at_{};    ///< when the least round trip was measured
     time_point newest_sent_{}; ///< RACK.xmit_ts
     seq_number newest_end_;    ///< RACK.end_seq
     seq_number farthest_;      ///< RACK.fack
     seq_number round_;         ///< RACK.dsack_round
     duration rtt_{0};          ///< RACK.rtt
-    duration least_rtt_ = duration::max();
     std::uint8_t multiplier_ = 1;      ///< RACK.reo_wnd_mult
     std::uint8_t recoveries_left_ = 0; ///< RACK.reo_wnd_persist
     bool reordering_seen_ = false;

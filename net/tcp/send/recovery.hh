@@ -60,8 +60,6 @@ struct recovery {
     bool probe_out = false;        ///< a tail loss probe is unanswered (RFC 8985 7)
     bool probe_repeats = false;    ///< and it was a retransmission
     seq_number probe_end;          ///< TLP.end_seq
-    rate_reduction reduction;
-    undo_state undo;
 };
 
 } // namespace corewire::tcp

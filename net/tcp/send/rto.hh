@@ -1,6 +1,7 @@
-// Round-trip time and the retransmission time-out (RFC 6298). Owned by the sender of one tcb.
+// Round-trip time and the retransmission time-out (RFC 6298). Owned by the sender of one tcb, whose parameters have the bounds.
 #pragma once
 
+#include <corewire/net/tcp/parameters.hh>
 #include <corewire/reactor/base/time.hh>
 
 #include <algorithm>
@@ -10,16 +11,10 @@ namespace corewire::tcp {
 
 class rto_estimator {
 public:
-    /// `floor_below`: the least is that of the variance, above SRTT (Linux), and not of the whole (RFC 6298 2.4).
-    void start(duration initial, duration least, duration most, bool floor_below = false) noexcept {
-        floor_below_ = floor_below;
-        base_ = initial;
-        least_ = least;
-        most_ = most;
-    }
+    void start(const parameters& p) noexcept { base_ = p.initial_rto; }
 
-    /// RFC 6298 2.2, 2.3. Never from a retransmitted segment (Karn, section 3), unless by timestamps (RFC 7323 4.1).
-    [[gnu::always_inline]] void sample(duration rtt) noexcept {
+    /// RFC 6298 2.2, 2.3. Never from a retransmitted segment (Karn, 3), unless by timestamps (RFC 7323 4.1). Linux: min_rto bounds RTTVAR.
+    [[gnu::always_inline]] void sample(duration rtt, const parameters& p) noexcept {
         if (rtt < duration{1}) rtt = duration{1};
         if (srtt_ == duration{0}) [[unlikely]] {
             srtt_ = rtt;
@@ -32,14 +27,14 @@ public:
             srtt_ += duration{error >> 3};
         }
         const duration wanted = srtt_ + 4 * rttvar_; // clamped by value: std::clamp()'s references go through memory
-        base_ = wanted < least_ ? least_ : wanted > most_ ? most_ : wanted;
-        if (floor_below_) [[unlikely]] base_ = std::min(srtt_ + std::max(4 * rttvar_, least_), most_);
+        base_ = wanted < p.min_rto ? p.min_rto : wanted > p.max_rto ? p.max_rto : wanted;
+        if (p.like_linux()) [[unlikely]] base_ = std::min(srtt_ + std::max(4 * rttvar_, p.min_rto), p.max_rto);
         backoff_ = 0;
     }
     /// The time-out now, back-off included, at most the maximum (RFC 6298 2.5).
-    duration current() const noexcept {
+    duration current(const parameters& p) const noexcept {
         if (backoff_ == 0) [[likely]] return base_;
-        return std::min(most_, base_ * (std::int64_t{1} << std::min<unsigned>(backoff_, 16)));
+        return std::min(p.max_rto, base_ * (std::int64_t{1} << std::min<unsigned>(backoff_, 16)));
     }
     duration without_back_off() const noexcept { return base_; }
     void back_off() noexcept {
@@ -60,10 +55,7 @@ private:
     duration srtt_{0};
     duration rttvar_{0};
     duration base_{0};
-    duration least_{0};
-    duration most_{0};
     std::uint8_t backoff_ = 0;
-    bool floor_below_ = false;
 };
 
 } // namespace corewire::tcp

@@ -7,8 +7,8 @@ void note_transmission(control_block& c, time_point now, std::uint32_t size) {
     delivery_rate& rate = *s.board.rate();
     const std::uint32_t before = s.in_flight();
     if (before == 0 && rate.limited_by_application()) {
-        s.congestion->on_restart(now);
-        s.set_pace(c.options);
+        s.congestion.own().on_restart(now);
+        s.set_pace(*c.options);
     }
     if (rate.full() && s.board.ranges() != 0) rate.forget_before(s.board.oldest());
     rate.on_sent(now, before + size, before == 0);
@@ -27,7 +27,7 @@ void tell_losses(control_block& c, time_point now) noexcept {
         l.now = now;
         l.total = rate.delivered();
         l.selective = s.sack;
-        s.congestion->on_lost(l);
+        s.congestion.own().on_lost(l);
     }
     rate.fresh_losses().clear();
 }
@@ -44,21 +44,21 @@ void sample_delivery(control_block& c, const delivery& d) noexcept {
         r.window_limited = s.una < s.limited_until;
         r.selective = s.sack;
         r.recovering = s.repair.phase == recovery_phase::fast;
-        s.congestion->on_sample(r);
+        s.congestion.own().on_sample(r);
         if (s.congestion->holds_back()) rate.limit_by_application(r.in_flight);
         if (s.board.quiet()) { // else when there is no more room
             if (s.board.ranges() != 0) rate.forget_before(s.board.oldest());
             else rate.forget_before(never);
         }
     }
-    s.set_pace(c.options);
+    s.set_pace(*c.options);
 }
 
 void sample_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     tell_losses(c, now);
-    s.congestion->limit(s.in_flight() + s.mss);
-    s.set_pace(c.options);
+    s.congestion.own().limit(s.in_flight() + s.mss);
+    s.set_pace(*c.options);
 }
 
 } // namespace corewire::tcp

@@ -153,7 +153,6 @@ std::uint32_t scoreboard::join(std::uint32_t i) noexcept {
 
 void scoreboard::lose(std::uint32_t i) noexcept {
     range& r = ranges_[i];
-    if (r.again) ++lost_again_;
     r.what = fate::lost;
     lost_ += r.size();
     if (rate_ != nullptr) [[unlikely]] rate_->on_lost(r.sent, r.size());

@@ -136,8 +136,7 @@ public:
 
     /// RFC 6675's SetPipe(): bytes thought to be in the network.
     std::uint32_t pipe() const noexcept { return (end_ - una_) - sacked_ - lost_; }
-    std::uint64_t refused() const noexcept { return refused_; } ///< blocks beyond range_limit
-    std::uint64_t lost_retransmissions() const noexcept { return lost_again_; }
+    std::uint32_t refused() const noexcept { return refused_; } ///< blocks beyond range_limit, modulo 2^32
 
     void check_invariants(seq_number una, seq_number max) const;
 
@@ -178,10 +177,9 @@ private:
     seq_number resent_end_; ///< highest number ever resent; SND.UNA if that is higher
     std::uint32_t sacked_ = 0;
     std::uint32_t lost_ = 0;
-    std::uint64_t refused_ = 0;
-    std::uint64_t lost_again_ = 0;
+    std::uint32_t refused_ = 0;
     std::unique_ptr<delivery_rate> rate_;
-    ring<range, 2> ranges_;
+    ring<range> ranges_;
 };
 
 } // namespace corewire::tcp

@@ -34,7 +34,8 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
     if (size < limit && !fin) {
         if (size == available) {
             // Where a FIN is to follow nothing more can be gathered. It finds no room itself when these bytes fill the window.
-            if ((s.corked || (!no_delay && s.small_end > s.una)) && !s.fin_queued) return {hold::nagle, false, 0};
+            const bool small_out = s.small_end > s.una && s.small_end <= s.max; // else it is from long ago
+            if ((s.corked || (!no_delay && small_out)) && !s.fin_queued) return {hold::nagle, false, 0};
         } else if (size < s.max_window / 2) {
             return {hold::window, false, 0};
         }

@@ -14,6 +14,7 @@
 #include <corewire/net/tcp/ring.hh>
 #include <corewire/net/tcp/seq.hh>
 
+#include <algorithm>
 #include <cstring>
 
 namespace corewire::tcp {
@@ -29,7 +30,7 @@ public:
     void start(seq_number first, std::uint32_t limit, std::uint32_t chunk_limit) noexcept {
         first_ = end_ = first;
         limit_ = limit;
-        chunk_limit_ = chunk_limit;
+        chunk_limit_ = static_cast<std::uint16_t>(std::min(chunk_limit, ring<chunk>::most / 2));
     }
     void set_limit(std::uint32_t limit) noexcept { limit_ = limit; }
     std::uint32_t limit() const noexcept { return limit_; }
@@ -88,8 +89,8 @@ public:
     /// Where the byte `at` is; first() <= at < end().
     place find(seq_number at) noexcept {
         if (cursor_ < chunks_.size() && holds(cursor_, at)) [[likely]] return place_in(cursor_, at);
-        if (cursor_ + 1 < chunks_.size() && holds(cursor_ + 1, at)) return place_in(++cursor_, at);
-        cursor_ = search(at);
+        if (cursor_ + 1u < chunks_.size() && holds(cursor_ + 1u, at)) return place_in(++cursor_, at);
+        cursor_ = static_cast<std::uint16_t>(search(at));
         return place_in(cursor_, at);
     }
     place find(seq_number at) const noexcept { return place_in(search(at), at); }
@@ -102,7 +103,7 @@ public:
 
 private:
     struct chunk {
-        buffer data;
+        [[no_unique_address]] buffer data; // whose last bytes are padding
         seq_number start;
     };
     bool holds(std::uint32_t i, seq_number at) const noexcept { return at - chunks_[i].start < chunks_[i].data.size(); }
@@ -115,7 +116,7 @@ private:
     }
     /// A quarter of the buffer is free again: waking a writer for less would make it run for crumbs.
     bool reopened() noexcept {
-        if (size() > limit_ - limit_ / 4 || chunks_.size() > chunk_limit_ - chunk_limit_ / 4) return false;
+        if (size() > limit_ - limit_ / 4 || chunks_.size() > chunk_limit_ - chunk_limit_ / 4u) return false;
         was_full_ = false;
         return true;
     }
@@ -123,10 +124,10 @@ private:
     seq_number first_;
     seq_number end_;
     std::uint32_t limit_ = 0;
-    std::uint32_t chunk_limit_ = 0;
-    std::uint32_t cursor_ = 0; ///< where the last find() ended
+    std::uint16_t chunk_limit_ = 0;
+    std::uint16_t cursor_ = 0; ///< where the last find() ended
     bool was_full_ = false;
-    ring<chunk, 2> chunks_;
+    ring<chunk> chunks_;
 };
 
 } // namespace corewire::tcp

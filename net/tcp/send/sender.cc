@@ -4,31 +4,41 @@
 
 namespace corewire::tcp {
 
+const seldom_needed sender::nothing_seldom{};
+
+[[gnu::noinline, gnu::cold]] seldom_needed& sender::need() {
+    if (seldom == nullptr) {
+        seldom = std::make_unique<seldom_needed>();
+        seldom->losses.start(una);
+        seldom->use.round_end = una;
+    }
+    return *seldom;
+}
+
 void sender::start(seq_number first, const parameters& p) noexcept {
     una = next = max = this->iss = first;
-    small_end = limited_until = last_start = busy_until = first;
+    small_end = limited_until = last_start = first;
     queue.start(first + 1, p.send_buffer, p.send_chunks);
     board.start(first);
-    losses.start(first);
-    rto.start(p.initial_rto, p.min_rto, p.max_rto, p.like_linux());
+    rto.start(p);
     corked = p.cork;
-    congestion.make(p.congestion, mss);
+    congestion.make(p, mss);
 }
 
 void sender::set_pace(const parameters& p) noexcept {
     board.sample_rate(congestion->samples_rate());
-    if (board.rate() != nullptr) congestion->on_round_trip(rto.srtt());
+    if (board.rate() != nullptr) congestion.own().on_round_trip(rto.srtt());
     std::uint64_t rate = congestion->pacing_rate();
     paced = p.pacing || p.max_pacing_rate != pacer::off || rate != pacer::off;
     if (rate == pacer::off && paced) rate = window_rate(*congestion, in_flight(), rto.srtt());
-    pace.set_rate(std::min(rate, p.max_pacing_rate));
+    if (paced || seldom != nullptr) need().pace.set_rate(std::min(rate, p.max_pacing_rate));
 }
 
 void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p, time_point now) noexcept {
     set_mss(std::min(peer_mss, p.mss), timestamps);
     begin_path_search(*this, p, timestamps, now);
-    congestion.make(p.congestion, mss);
-    if (p.like_linux()) congestion->follow_linux();
+    congestion.make(p, mss);
+    if (p.like_linux()) congestion.own().follow_linux();
     set_pace(p);
 }
 
@@ -38,21 +48,27 @@ void sender::set_mss(std::uint16_t size, bool timestamps) noexcept {
     payload_limit = mss - (timestamps ? 12u : 0u);
 }
 
-void sender::validate_window(time_point now, bool limited, bool may_shrink) noexcept {
+bool sender::half_used(std::uint32_t flight) {
+    window_use& use = need().use;
+    if (una >= use.round_end) {
+        use.round_end = next;
+        use.round_flight = 0;
+    }
+    use.round_flight = std::max(use.round_flight, flight);
+    return congestion->in_slow_start() && congestion->cwnd() < 2 * use.round_flight;
+}
+
+void sender::validate_window(time_point now, bool limited, const parameters& p) {
     burst_open = false;
     const std::uint32_t flight = in_flight();
-    const bool growing = congestion->in_slow_start() && congestion->cwnd() < 2 * std::max(busy_flight, flight);
-    if (limited || growing) {
-        window_used_at = now;
-        used_flight = 0;
-        return;
-    }
-    used_flight = std::max(used_flight, flight);
-    if (!may_shrink || now - window_used_at < rto.current()) return;
+    window_use& use = need().use;
+    const bool growing = congestion->in_slow_start() && congestion->cwnd() < 2 * std::max(use.round_flight, flight);
+    if (limited || growing) return begin_window_use(now);
+    use.flight = std::max(use.flight, flight);
+    if (!p.restart_after_idle || now - use.used_at < rto.current(p)) return;
     if (congestion->samples_rate()) return; // its window is what the path holds
-    if (repair.phase == recovery_phase::open && queue.room() != 0) congestion->on_unused(used_flight);
-    window_used_at = now;
-    used_flight = 0;
+    if (repair.phase == recovery_phase::open && queue.room() != 0) congestion.own().on_unused(use.flight);
+    begin_window_use(now);
 }
 
 void sender::check_invariants() const {
@@ -63,8 +79,8 @@ void sender::check_invariants() const {
     queue.check_invariants();
     board.check_invariants(una, max);
     congestion->check_invariants();
-    CW_ASSERT(!probe_out() || (una < path->end && path->end <= max), "a path probe is out that nobody waits for");
-    CW_ASSERT(!searching || (path->low <= path->high || path->high < mss), "the path search has no room");
+    CW_ASSERT(!probe_out() || (una < search()->end && search()->end <= max), "a path probe is out that nobody waits for");
+    CW_ASSERT(!searching || (search()->low <= search()->high || search()->high < mss), "the path search has no room");
     CW_ASSERT(repair.phase == recovery_phase::open || una < repair.point, "recovery goes on behind its point");
 }
 

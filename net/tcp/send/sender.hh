@@ -4,11 +4,10 @@
 
 #include <corewire/net/tcp/congestion/congestion_slot.hh>
 #include <corewire/net/tcp/parameters.hh>
-#include <corewire/net/tcp/send/pacer.hh>
-#include <corewire/net/tcp/send/rack.hh>
 #include <corewire/net/tcp/send/recovery.hh>
 #include <corewire/net/tcp/send/rto.hh>
 #include <corewire/net/tcp/send/scoreboard.hh>
+#include <corewire/net/tcp/send/seldom.hh>
 #include <corewire/net/tcp/send/send_queue.hh>
 
 #include <memory>
@@ -17,22 +16,6 @@ namespace corewire::tcp {
 
 /// What timer_slot::retransmit stands for at the moment.
 enum class awaited : std::uint8_t { nothing, timeout, tail_probe, window_probe, reordering };
-
-/// The search for the path's MTU: send/path_search.hh. Sizes as sender::mss.
-struct path_search {
-    std::uint16_t low = 0;         ///< segments so large get through, as far as is known
-    std::uint16_t high = 0;        ///< larger ones are not tried
-    std::uint16_t ceiling = 0;     ///< what the handshake has agreed on
-    std::uint16_t probe = 0;       ///< the one that is out; 0: none
-    std::uint16_t wanted = 0;      ///< the size that plan_probe() found
-    std::uint16_t report = 0;      ///< what ICMP claims
-    std::uint8_t misses = 0;       ///< probes of this size of which nothing was learnt
-    bool halving = false;          ///< the largest was tried
-    bool report_waits = false;     ///< for a time-out to prove it (RFC 5927 7.2)
-    seq_number report_seq;         ///< the byte it speaks of
-    seq_number start, end;         ///< the probe's bytes
-    time_point since{};            ///< when the search began
-};
 
 struct sender {
     seq_number iss;               ///< our initial number
@@ -45,43 +28,52 @@ struct sender {
     seq_number wl2;               ///< SND.WL2
     std::uint32_t payload_limit = 536; ///< Eff.snd.MSS less the options of every segment
     std::uint16_t mss = 536;      ///< RFC 9293 MUST-15: the default when the peer says nothing
+    std::uint16_t attempts = 0;   ///< retransmissions or probes in a row without an answer
     std::uint8_t shift = 0;       ///< Snd.Wind.Shift
     bool sack = false;            ///< SACK was agreed on: the peer may send blocks
     bool fin_queued = false;      ///< FIN stands behind the queue's end
     bool corked = false;          ///< only full segments leave (parameters::cork, or more is about to be written)
-    bool timing = false;          ///< the round trip of our SYN is being measured
+    bool timing = false;          ///< the round trip of our SYN is being measured: it left at `progress`
     awaited waiting_for = awaited::nothing;
     bool probe_is_patient = false; ///< the tail loss probe allows for the peer's delayed ACK
-    time_point timed_at{};        ///< when the SYN was sent
+    bool paced = false;           ///< somebody wants a pace, though it may not be known yet
+    bool burst_open = false;      ///< something was sent that validate_window() has not seen
+    bool searching = false;       ///< search()->low is the segment size, and larger ones are tried
+    bool largest_acked = false;   ///< see size_acknowledged()
+    std::uint32_t largest_sent = 0; ///< payload of the largest segment sent at once
+    seq_number largest_end;       ///< and where the first such ended
     seq_number small_end;         ///< end of the last segment below full size (Minshall's variant of Nagle)
     seq_number limited_until;     ///< SND.NXT when cwnd last held data back: ACKs up to here may open it
-    seq_number busy_until;        ///< Linux's habit: the end of the round in which busy_flight was the most in flight
-    std::uint32_t busy_flight = 0;
-    time_point window_used_at{};  ///< Linux's habit: when cwnd was last the limit, or was lowered for not being
-    std::uint32_t used_flight = 0; ///< and the most in flight since
-    bool burst_open = false;      ///< something was sent that validate_window() has not seen
     seq_number last_start;        ///< start of the last segment of new data
     time_point last_sent{};       ///< when data was last sent
     time_point progress{};        ///< when SND.UNA last moved, or the first unacknowledged byte was sent
-    unsigned attempts = 0;        ///< retransmissions or probes in a row without an answer
-    time_point stalled_at = never; ///< since when the user's patience counts, while there are attempts; never: from the first one on
     duration probe_after{0};      ///< 2 * SRTT, at least min_probe; 0 before the first sample
     send_queue queue;
     rto_estimator rto;
     scoreboard board;
-    rack losses;
-    time_point settled_at = never; ///< when what was overtaken is to be held for lost (RFC 8985 6.2 step 5)
+    least_round_trip least_rtt;
     recovery repair;
     std::uint32_t marked = 0;     ///< bytes that the ACK at hand says were marked (ECN)
     congestion_slot congestion;
-    pacer pace;
-    bool searching = false;       ///< path->low is the segment size, and larger ones are tried
-    bool largest_acked = false;   ///< see size_acknowledged()
-    std::uint32_t largest_sent = 0; ///< payload of the largest segment sent at once
-    seq_number largest_end;       ///< and where the first such ended
-    std::unique_ptr<path_search> path;
-    bool paced = false;           ///< somebody wants a pace, though it may not be known yet
+    std::unique_ptr<seldom_needed> seldom; ///< null: nothing of it was needed yet
 
+    /// From now on there is a `seldom`.
+    seldom_needed& need();
+    /// As it is, or would be.
+    const seldom_needed& known() const noexcept { return seldom != nullptr ? *seldom : nothing_seldom; }
+    /// When what was overtaken is to be held for lost (RFC 8985 6.2 step 5); never: nothing is.
+    time_point settled_at() const noexcept { return seldom != nullptr ? seldom->settled_at : never; }
+    void settle_at(time_point when) {
+        if (when != never || seldom != nullptr) need().settled_at = when;
+    }
+    /// A pace is followed.
+    bool pacing() const noexcept { return paced && seldom != nullptr && seldom->pace.on(); }
+    /// RACK.fack: the highest number delivered. One that is not in flight is from long ago, and says nothing.
+    seq_number farthest() const noexcept {
+        if (seldom == nullptr) return una;
+        const seq_number f = seldom->losses.farthest();
+        return f - una <= max - una ? f : una;
+    }
     /// A segment of `size` bytes ends at `end`. RFC 5927 7.2's maxsizesent.
     void note_size(std::uint32_t size, seq_number end) noexcept {
         if (size > largest_sent) [[unlikely]] {
@@ -94,7 +86,9 @@ struct sender {
     }
     /// The peer has had a segment as large as any (maxsizeacked is maxsizesent).
     bool size_acknowledged() const noexcept { return largest_acked || (largest_sent != 0 && una >= largest_end); }
-    bool probe_out() const noexcept { return searching && path->probe != 0; }
+    /// Null: there was none yet.
+    path_search* search() const noexcept { return seldom != nullptr ? seldom->path.get() : nullptr; }
+    bool probe_out() const noexcept { return searching && search()->probe != 0; }
     bool fin_sent() const noexcept { return fin_queued && max > queue.end(); }
     bool fin_acknowledged() const noexcept { return fin_queued && una > queue.end(); }
     /// The number behind everything that is queued, FIN included.
@@ -129,17 +123,18 @@ struct sender {
         wl2 = ack;
     }
     /// Linux's habit: in slow start cwnd opens while at least half of it was used in the last round (RFC 7661 has a like rule).
-    bool half_used(std::uint32_t flight) noexcept {
-        if (una >= busy_until) {
-            busy_until = next;
-            busy_flight = 0;
-        }
-        busy_flight = std::max(busy_flight, flight);
-        return congestion->in_slow_start() && congestion->cwnd() < 2 * busy_flight;
-    }
+    bool half_used(std::uint32_t flight);
     /// Linux's habit: data has left, and no more can go now; `limited` because of cwnd. A window that was not used for a time-out shrinks.
-    void validate_window(time_point now, bool limited, bool may_shrink) noexcept;
+    void validate_window(time_point now, bool limited, const parameters& p);
+    /// The same: from now on.
+    void begin_window_use(time_point now) {
+        need().use.used_at = now;
+        seldom->use.flight = 0;
+    }
     void check_invariants() const;
+
+private:
+    static const seldom_needed nothing_seldom;
 };
 
 } // namespace corewire::tcp

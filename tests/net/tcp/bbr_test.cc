@@ -4,7 +4,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include <new>
+#include <memory>
 
 using namespace corewire;
 using namespace corewire::test;
@@ -484,18 +484,14 @@ BOOST_AUTO_TEST_CASE(a_mark_is_congestion) { // 3.7
     BOOST_TEST(probe.c.model().inflight_longterm == 84'000u);
 }
 
-BOOST_AUTO_TEST_CASE(it_moves_with_its_connection) {
+BOOST_AUTO_TEST_CASE(another_one_is_as_new) {
     path p;
     p.reach(phase::refill);
-    alignas(std::max_align_t) std::byte there[tcp::controller_storage];
-    const std::uint32_t cwnd = p.c.cwnd();
-    tcp::congestion_controller* moved = p.c.move_to(there);
-    BOOST_TEST(moved->cwnd() == cwnd);
-    BOOST_TEST(moved->name() == "bbr");
-    const tcp::rate_sample s = p.next(p.rate);
-    moved->on_sample(s);
-    BOOST_CHECK(static_cast<bbr_controller*>(moved)->state() == phase::up);
-    moved->~congestion_controller();
+    const std::unique_ptr<tcp::congestion_controller> fresh(p.c.another());
+    BOOST_TEST(fresh->name() == "bbr");
+    BOOST_TEST(fresh->mss() == p.c.mss());
+    BOOST_TEST(fresh->cwnd() == tcp::initial_window(p.c.mss()));
+    BOOST_CHECK(static_cast<const bbr_controller&>(*fresh).state() == phase::startup);
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_of_its_own_is_paced_repaired_and_not_slowed_by_a_pause) {

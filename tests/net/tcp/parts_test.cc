@@ -121,17 +121,18 @@ BOOST_AUTO_TEST_CASE(the_send_queue_finds_every_byte) {
 }
 
 BOOST_AUTO_TEST_CASE(the_time_out_follows_the_rfc) { // RFC 6298 2
+    const parameters p{.min_rto = 200ms, .initial_rto = 1s, .max_rto = 60s};
     rto_estimator e;
-    e.start(1s, 200ms, 60s);
-    BOOST_TEST((e.current() == 1s));
-    e.sample(100ms);
-    BOOST_TEST((e.srtt() == 100ms && e.rttvar() == 50ms && e.current() == 300ms));
-    e.sample(100ms);
-    BOOST_TEST((e.rttvar() == 37500us && e.current() == 250ms));
-    for (int i = 0; i < 50; ++i) e.sample(10us);
-    BOOST_TEST((e.current() == 200ms));
+    e.start(p);
+    BOOST_TEST((e.current(p) == 1s));
+    e.sample(100ms, p);
+    BOOST_TEST((e.srtt() == 100ms && e.rttvar() == 50ms && e.current(p) == 300ms));
+    e.sample(100ms, p);
+    BOOST_TEST((e.rttvar() == 37500us && e.current(p) == 250ms));
+    for (int i = 0; i < 50; ++i) e.sample(10us, p);
+    BOOST_TEST((e.current(p) == 200ms));
     for (int i = 0; i < 300; ++i) e.back_off();
-    BOOST_TEST((e.current() == 60s));
+    BOOST_TEST((e.current(p) == 60s));
 }
 
 BOOST_AUTO_TEST_CASE(reno_doubles_then_adds_then_halves) { // RFC 5681 3.1

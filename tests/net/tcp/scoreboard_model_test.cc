@@ -223,7 +223,6 @@ BOOST_AUTO_TEST_CASE(rack_waits_for_the_overtaken_and_learns_from_dsack) { // RF
     b.start(base);
     rack r;
     r.start(base);
-    r.take_rtt(100us, from_ns(0));
     b.sent(base + 1000, from_ns(0));
     b.sent(base + 2000, from_ns(10'000));
     const time_point now = from_ns(110'000);
@@ -231,18 +230,18 @@ BOOST_AUTO_TEST_CASE(rack_waits_for_the_overtaken_and_learns_from_dsack) { // RF
     BOOST_TEST(b.sack({base + 1000, base + 2000}, d));
     r.take(d);
     duration wait{0};
-    BOOST_TEST(!r.find_losses(b, now, r.patience(false, 100us, 0ns), wait)); // a quarter of the least round trip more
+    BOOST_TEST(!r.find_losses(b, now, r.patience(false, 100us, 100us, 0ns), wait)); // a quarter of the least round trip more
     BOOST_TEST((wait == 15us));
-    BOOST_TEST(!r.find_losses(b, now + 14us, r.patience(false, 100us, 0ns), wait));
-    BOOST_TEST((r.patience(false, 1s, 0ns) == 125us));
+    BOOST_TEST(!r.find_losses(b, now + 14us, r.patience(false, 100us, 100us, 0ns), wait));
+    BOOST_TEST((r.patience(false, 100us, 1s, 0ns) == 125us));
     r.on_dsack(base, base + 2000);
-    BOOST_TEST((r.patience(false, 1s, 0ns) == 150us));
+    BOOST_TEST((r.patience(false, 100us, 1s, 0ns) == 150us));
     r.on_dsack(base + 1000, base + 2000); // the same round
-    BOOST_TEST((r.patience(false, 1s, 0ns) == 150us));
-    BOOST_TEST((r.patience(true, 1s, 0ns) == 100us)); // no reordering was ever seen, and three were SACKed
+    BOOST_TEST((r.patience(false, 100us, 1s, 0ns) == 150us));
+    BOOST_TEST((r.patience(true, 100us, 1s, 0ns) == 100us)); // no reordering was ever seen, and three were SACKed
     for (int i = 0; i < 16; ++i) r.on_recovered();
-    BOOST_TEST((r.patience(false, 1s, 0ns) == 125us));
-    BOOST_TEST(r.find_losses(b, now + 15us, r.patience(false, 100us, 0ns), wait));
+    BOOST_TEST((r.patience(false, 100us, 1s, 0ns) == 125us));
+    BOOST_TEST(r.find_losses(b, now + 15us, r.patience(false, 100us, 100us, 0ns), wait));
     BOOST_TEST(b.lost() == 1000u);
 }
 

@@ -1,0 +1,55 @@
+#include <corewire/net/tcp/commons.hh>
+
+#include <corewire/reactor/base/assert.hh>
+
+#include <algorithm>
+
+namespace corewire::tcp {
+
+commons::~commons() {
+    for (const auto& s : sets_) CW_ASSERT(s->users == 0, "a connection has outlived its stack's parameters");
+}
+
+parameter_set* commons::find_set(const parameters& p) {
+    auto found = std::find_if(sets_.begin(), sets_.end(), [&](const auto& s) { return s->value == p; });
+    if (found == sets_.end() && sets_.size() >= set_limit) {
+        found = std::find_if(sets_.begin(), sets_.end(), [](const auto& s) { return s->users == 0; });
+        if (found == sets_.end()) {
+            ++refused_;
+            return nullptr;
+        }
+        (*found)->value = p;
+    }
+    if (found == sets_.end()) {
+        sets_.push_back(std::make_unique<parameter_set>(parameter_set{.value = p, .users = 0, .listed = true}));
+        found = sets_.end() - 1;
+    }
+    std::iter_swap(sets_.begin(), found);
+    ++sets_.front()->users;
+    return sets_.front().get();
+}
+
+congestion_controller* commons::find_controller(congestion_factory how, std::uint32_t mss) {
+    for (const fresh_controller& c : controllers_) {
+        if (c.how == how && c.mss == mss) return c.made.get();
+    }
+    if (controllers_.size() >= controller_limit) {
+        ++refused_;
+        return nullptr;
+    }
+    controllers_.push_back({how, mss, std::unique_ptr<congestion_controller>(how(mss))});
+    controllers_.back().made->share();
+    return controllers_.back().made.get();
+}
+
+parameter_set* shared_parameters::take(const parameters& p) {
+    parameter_set* const common = p.common != nullptr ? p.common->find_set(p) : nullptr;
+    return common != nullptr ? common : new parameter_set{.value = p, .users = 1, .listed = false};
+}
+
+void shared_parameters::let_go(parameter_set* set) noexcept {
+    --set->users;
+    if (!set->listed) delete set;
+}
+
+} // namespace corewire::tcp

@@ -1,0 +1,49 @@
+// What few senders need: those that lose something, are paced, search for their path's MTU, or follow Linux's habits. One block on the
+// heap, made when the first of it is needed (sender::need()), so that the others, of which there may be a million, pay a pointer.
+// Owned by one sender.
+#pragma once
+
+#include <corewire/net/tcp/send/pacer.hh>
+#include <corewire/net/tcp/send/rack.hh>
+#include <corewire/net/tcp/send/recovery.hh>
+
+#include <memory>
+
+namespace corewire::tcp {
+
+/// Linux's habit: how much of the congestion window is used (tcp_cwnd_validate()).
+struct window_use {
+    seq_number round_end;          ///< the end of the round in which `round_flight` was the most in flight
+    std::uint32_t round_flight = 0;
+    time_point used_at{};          ///< when cwnd was last the limit, or was lowered for not being
+    std::uint32_t flight = 0;      ///< the most in flight since
+};
+
+/// The search for the path's MTU: send/path_search.hh. Sizes as sender::mss.
+struct path_search {
+    std::uint16_t low = 0;         ///< segments so large get through, as far as is known
+    std::uint16_t high = 0;        ///< larger ones are not tried
+    std::uint16_t ceiling = 0;     ///< what the handshake has agreed on
+    std::uint16_t probe = 0;       ///< the one that is out; 0: none
+    std::uint16_t wanted = 0;      ///< the size that plan_probe() found
+    std::uint16_t report = 0;      ///< what ICMP claims
+    std::uint8_t misses = 0;       ///< probes of this size of which nothing was learnt
+    bool halving = false;          ///< the largest was tried
+    bool report_waits = false;     ///< for a time-out to prove it (RFC 5927 7.2)
+    seq_number report_seq;         ///< the byte it speaks of
+    seq_number start, end;         ///< the probe's bytes
+    time_point since{};            ///< when the search began
+};
+
+struct seldom_needed {
+    rack losses;
+    rate_reduction reduction;
+    undo_state undo;
+    time_point settled_at = never; ///< when what was overtaken is to be held for lost (RFC 8985 6.2 step 5)
+    time_point stalled_at = never; ///< since when the user's patience counts, while there are attempts; never: from the first one on
+    pacer pace;
+    window_use use;
+    std::unique_ptr<path_search> path; ///< made by the first search, or report
+};
+
+} // namespace corewire::tcp
