@@ -16,7 +16,9 @@ icmp_error_kind kind_of(const wire::icmp_view& m) noexcept {
     using enum icmp_error_kind;
     if (m.type() == wire::icmp_type::time_exceeded) return time_exceeded;
     if (m.type() == wire::icmp_type::parameter_problem) return parameter_problem;
-    if (m.type() != wire::icmp_type::unreachable) return none; // redirects and source quenches are ignored
+    // RFC 1122 3.2.2.2: a redirect of a network counts as one of the host.
+    if (m.type() == wire::icmp_type::redirect) return m.code() <= 3 ? redirect : none;
+    if (m.type() != wire::icmp_type::unreachable) return none; // source quenches are ignored (RFC 6633)
     switch (static_cast<wire::icmp_unreachable>(m.code())) {
     case wire::icmp_unreachable::network:
     case wire::icmp_unreachable::network_unknown: return network_unreachable;
@@ -154,6 +156,7 @@ bool icmp_layer::report_error(const wire::ipv4_view& ip, const wire::icmp_view& 
         return false;
     }
     if (report.kind == icmp_error_kind::fragmentation_needed) report.mtu = message.next_hop_mtu();
+    if (report.kind == icmp_error_kind::redirect) report.gateway = message.gateway();
     report.quoted_length = quoted.total_length();
     report.protocol = quoted.protocol();
     report.local = quoted.source();

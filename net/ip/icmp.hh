@@ -27,6 +27,7 @@ enum class icmp_error_kind : std::uint8_t {
     prohibited,           ///< soft: EHOSTUNREACH, codes 9, 10 and 13
     time_exceeded,        ///< soft
     parameter_problem,    ///< soft: EPROTO
+    redirect,             ///< another gateway is better for the destination: no error
 };
 
 /// What an ICMP or ICMPv6 error tells about one of our own datagrams. Whoever has the flow checks it (TCP: that the sequence number is
@@ -42,6 +43,7 @@ struct icmp_report {
     std::uint16_t remote_port = 0;
     std::uint32_t sequence = 0; ///< TCP's sequence number of the quoted segment
     net_address reporter;       ///< who sent the error
+    ipv4 gateway;               ///< of a redirect
 };
 
 struct icmp_options {

@@ -54,6 +54,16 @@ void ipv6_routes::remove_router(const ipv6& address) noexcept {
     std::move(found + 1, end, found);
     --router_count_;
     ++generation_;
+    static_cast<void>(redirects_.forget(address)); // RFC 4861 6.3.5: next hops are found anew
+}
+
+void ipv6_routes::redirect(time_point now, const ipv6& destination, const ipv6& target, const ipv6& by) noexcept {
+    redirects_.learn(now, destination, target, by);
+    ++generation_;
+}
+
+void ipv6_routes::forget_redirects(const ipv6& hop) noexcept {
+    if (redirects_.forget(hop)) ++generation_;
 }
 
 void ipv6_routes::end_router(time_point now, const ipv6& address) noexcept {
@@ -72,6 +82,7 @@ void ipv6_routes::demote_router(const ipv6& address) noexcept {
 
 void ipv6_routes::set_routes(std::span<const ipv6_route> routes) noexcept {
     prefix_count_ = router_count_ = route_count_ = 0;
+    redirects_.clear();
     for (const bool over_gateways : {false, true}) // a gateway must be on the link
         for (const ipv6_route& r : routes) {
             if (r.gateway.is_any() == over_gateways || (over_gateways && !on_link(r.gateway))) continue;
@@ -105,6 +116,9 @@ ipv6_next_hop ipv6_routes::find(const ipv6& destination) const noexcept {
     if (destination.is_multicast()) return {hop_kind::multicast, destination};
     if (destination.is_loopback()) return {hop_kind::local, destination};
     if (destination.is_any() || destination.is_mapped()) return {};
+    if (!redirects_.empty()) {
+        if (const auto better = redirects_.find(destination)) return {hop_kind::unicast, better->v6()};
+    }
     if (on_link(destination)) return {hop_kind::unicast, destination};
     if (const ipv6_route* r = match(destination)) return {hop_kind::unicast, r->gateway};
     if (router_count_ == 0) return {};
@@ -112,7 +126,7 @@ ipv6_next_hop ipv6_routes::find(const ipv6& destination) const noexcept {
 }
 
 time_point ipv6_routes::next_timeout() const noexcept {
-    time_point first = never;
+    time_point first = redirects_.next_timeout();
     for (std::size_t i = 0; i < prefix_count_; ++i) first = std::min(first, prefixes_[i].until);
     for (std::size_t i = 0; i < router_count_; ++i) first = std::min(first, routers_[i].until);
     return first;
@@ -120,6 +134,7 @@ time_point ipv6_routes::next_timeout() const noexcept {
 
 bool ipv6_routes::on_timer(time_point now) noexcept {
     const std::uint32_t before = generation_;
+    if (redirects_.on_timer(now)) ++generation_;
     for (std::size_t i = prefix_count_; i-- > 0;)
         if (prefixes_[i].until <= now) remove_prefix(ipv6_prefix(prefixes_[i].prefix));
     for (std::size_t i = router_count_; i-- > 0;)

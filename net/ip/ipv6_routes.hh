@@ -2,10 +2,12 @@
 //
 // In shared mode the host's routes stand instead, longest prefix first: set_routes().
 //
-// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 16 prefixes, 8 routers, 64 routes.
+// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 16 prefixes, 8 routers, 64 routes, 64
+// redirects.
 // What router advertisements taught ends when they said it would; what was configured stays.
 #pragma once
 
+#include <corewire/net/ip/redirects.hh>
 #include <corewire/net/ip/routes.hh>
 #include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/time.hh>
@@ -48,6 +50,12 @@ public:
     /// are left out.
     void set_routes(std::span<const ipv6_route> routes) noexcept;
 
+    /// The first hop to `destination` says that `target` is better, itself or another router on the link (RFC 4861 8.3).
+    void redirect(time_point now, const ipv6& destination, const ipv6& target, const ipv6& router) noexcept;
+    /// It does not answer: what it was said to be better for goes the ordinary way again (RFC 4861 7.3.3).
+    void forget_redirects(const ipv6& hop) noexcept;
+    const redirect_table& redirects() const noexcept { return redirects_; }
+
     /// Multicast and link-local destinations are always on the link. Our own addresses are the caller's to know.
     ipv6_next_hop find(const ipv6& destination) const noexcept;
     bool on_link(const ipv6& address) const noexcept;
@@ -74,6 +82,7 @@ private:
     const ipv6_route* match(const ipv6& destination) const noexcept;
     std::array<ipv6_route, max_routes> routes_{}; ///< that were set: the longest prefix first
     std::size_t prefix_count_ = 0, router_count_ = 0, route_count_ = 0;
+    redirect_table redirects_;
     std::uint32_t generation_ = 0;
     std::uint64_t refused_ = 0;
 };

@@ -86,6 +86,9 @@ next_hop route_table::find(ipv4 destination) const noexcept {
     if (destination.is_multicast()) return {hop_kind::multicast, destination};
     if (is_broadcast(destination)) return {hop_kind::broadcast, destination};
     if (!destination.is_unicast()) return {}; // 0/8 and 240/4 lead nowhere
+    if (!redirects_.empty()) {
+        if (const auto better = redirects_.find(destination)) return {hop_kind::unicast, better->v4()};
+    }
     const route* r = match(destination);
     if (r == nullptr) return {};
     return {hop_kind::unicast, r->gateway.is_any() ? destination : r->gateway};

@@ -1,8 +1,9 @@
 // Where an IPv4 packet goes next: longest prefix match over a small table (RFC 1122 3.3.1).
 //
-// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 64 routes.
+// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 64 routes, 64 redirects.
 #pragma once
 
+#include <corewire/net/ip/redirects.hh>
 #include <corewire/net/wire/address.hh>
 
 #include <array>
@@ -53,6 +54,14 @@ public:
     bool remove(ip_prefix destination) noexcept;
 
     next_hop find(ipv4 destination) const noexcept;
+    /// An address that find() would send to straight: it can be a gateway.
+    bool is_neighbor(ipv4 a) const noexcept {
+        const next_hop hop = find(a);
+        return hop.kind == hop_kind::unicast && hop.address == a;
+    }
+    /// Gateways that others have said are better for single destinations (RFC 1122 3.2.2.2). They go with another address or other routes.
+    redirect_table& redirects() noexcept { return redirects_; }
+    const redirect_table& redirects() const noexcept { return redirects_; }
     /// The destination is the limited broadcast address, or a connected network's (RFC 1122 3.3.6), or its old form,
     /// the network's own address (3.2.1.3).
     bool is_broadcast(ipv4 destination) const noexcept;
@@ -84,6 +93,7 @@ private:
     // Addresses [first_neighbor_, first_neighbor_ + neighbors_) can only be hosts' (or ours): no broadcast lies there.
     std::uint32_t first_neighbor_ = 0;
     std::uint32_t neighbors_ = 0;
+    redirect_table redirects_;
 };
 
 } // namespace corewire

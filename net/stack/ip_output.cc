@@ -55,6 +55,7 @@ void ip_output::set_address(time_point now, ip_prefix own, std::span<const route
 
 bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::ip_protocol protocol) noexcept {
     path.hop = routes_.find(destination);
+    path.redirected = routes_.redirects().find(destination).has_value();
     path.via = {};
     const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
     link.emit(path.headers);
@@ -76,6 +77,7 @@ bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::
 }
 
 bool ip_output::refresh(time_point now, output_path& path) noexcept {
+    if (path.redirected) path.hop = routes_.find(ipv4::load(path.headers.data() + wire::ethernet_header::size + 16)); // perhaps no more
     if (path.hop.kind != hop_kind::unicast) return false;
     neighbor* n = neighbors_.use(now, path.hop.address);
     egress_.leave_chores(); // next_timeout() may have come nearer
@@ -133,6 +135,7 @@ bool ip_output::transmit(time_point now, packet& p, const next_hop& hop) noexcep
         if (how == resolution::queued) return true;
         if (how == resolution::failed) {
             ++statistics_.no_route;
+            static_cast<void>(routes_.redirects().forget(net_address(hop.address)));
             return false;
         }
     }
@@ -140,6 +143,21 @@ bool ip_output::transmit(time_point now, packet& p, const next_hop& hop) noexcep
     if (egress_.push(std::move(p))) return true;
     ++statistics_.egress_full;
     return false;
+}
+
+bool ip_output::on_redirect(time_point now, ipv4 destination, ipv4 better, const net_address& gateway) noexcept {
+    const next_hop hop = routes_.find(destination);
+    // From the first hop, to a neighbour: RFC 1122 3.2.2.2 (SHOULD discard otherwise).
+    const bool by_first_hop = hop.kind == hop_kind::unicast && net_address(hop.address) == gateway && hop.address != destination;
+    const bool may = share_ == nullptr && by_first_hop && better != hop.address && routes_.is_neighbor(better);
+    if (!may || !redirects_.take(now)) {
+        ++statistics_.redirects_refused;
+        return false;
+    }
+    ++statistics_.redirects_taken;
+    routes_.redirects().learn(now, net_address(destination), net_address(better), gateway);
+    egress_.leave_chores(); // next_timeout() may have come nearer
+    return true;
 }
 
 // ---- groups ----
@@ -174,6 +192,7 @@ void ip_output::on_timer(time_point now) noexcept {
         drain();
     }
     groups_.send(now, routes_.address());
+    static_cast<void>(routes_.redirects().on_timer(now)); // who goes that way goes on as long as it leads somewhere
     if (six_ != nullptr) six_->on_timer(now);
 }
 

@@ -47,11 +47,14 @@ public:
     std::uint32_t mtu() const noexcept { return mtu_; }
     bool may_send_reset(time_point now) noexcept { return resets_.take(now); }
 
+    /// A gateway says that another is better for a destination (RFC 1122 3.2.2.2). False: it may not say so; counted.
+    bool on_redirect(time_point now, ipv4 destination, ipv4 better, const net_address& gateway) noexcept;
+
     /// ARP, and the clock of all.
     void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept {
-        const time_point here = std::min(neighbors_.next_timeout(), groups_.due());
+        const time_point here = std::min({neighbors_.next_timeout(), groups_.due(), routes_.redirects().next_timeout()});
         return six_ == nullptr ? here : std::min(here, six_->next_timeout());
     }
     /// IPv6's, or null.
@@ -92,6 +95,7 @@ private:
     host_share* share_;
     std::unique_ptr<ipv6_output> six_;
     group_reports groups_;
+    token_bucket redirects_{100, 20}; ///< each has all flows look for their next hop anew
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
     std::uint32_t mtu_;
     bool announce_;

@@ -15,7 +15,7 @@ constexpr std::uint32_t ip_size = wire::ipv6_header::size;
 constexpr std::uint8_t link_hop_limit = 255;
 
 bool is_discovery(wire::icmpv6_type type) noexcept {
-    return type >= wire::icmpv6_type::router_solicitation && static_cast<unsigned>(type) <= 137;
+    return type >= wire::icmpv6_type::router_solicitation && type <= wire::icmpv6_type::redirect;
 }
 
 } // namespace
@@ -256,6 +256,11 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
             if (!(to.is_multicast() && na.solicited)) return out_.on_advertisement(now, na);
         }
         if (message.type() == wire::icmpv6_type::router_solicitation) return; // for routers
+        wire::neighbor_redirect better;
+        if (from.is_link_local() && wire::neighbor_redirect::parse(message, better) == wire::parse_error::none) {
+            if (out_.on_redirect(now, from, better)) udp_.on_routes_changed(); // connections notice by themselves
+            return;
+        }
         if (wire::router_advertisement ra; wire::router_advertisement::parse(message, ra) == wire::parse_error::none) {
             std::optional<mac_address> mac;
             wire::nd_option_cursor cursor(ra.options);

@@ -200,6 +200,7 @@ bool ipv6_output::transmit(time_point now, packet& p, const ipv6_next_hop& hop) 
         if (how == resolution::failed) {
             ++statistics_.no_route;
             routes_.demote_router(hop.address);
+            routes_.forget_redirects(hop.address);
             return false;
         }
     }
@@ -264,6 +265,24 @@ void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, co
     follow_groups(now);
     drain();
     egress_.leave_chores();
+}
+
+/// RFC 4861 8.1, as far as the message does not say it, and 8.3.
+bool ipv6_output::on_redirect(time_point now, const ipv6& router, const wire::neighbor_redirect& redirect) noexcept {
+    const ipv6_next_hop hop = route(redirect.destination);
+    const bool by_first_hop = hop.kind == hop_kind::unicast && hop.address == router && router != redirect.destination;
+    const bool good_target = redirect.target != router && !addresses_.is_claimed(redirect.target) && !redirect.target.is_any() &&
+                             !redirect.target.is_loopback() && !redirect.target.is_multicast() && !redirect.target.is_mapped();
+    if (share_ != nullptr || !by_first_hop || !good_target || !redirects_.take(now)) {
+        ++statistics_.redirects_refused;
+        return false;
+    }
+    ++statistics_.redirects_taken;
+    routes_.redirect(now, redirect.destination, redirect.target, router);
+    if (redirect.target_mac) neighbors_.on_sender(now, redirect.target, *redirect.target_mac, redirect.target != redirect.destination);
+    drain();
+    egress_.leave_chores();
+    return true;
 }
 
 /// The solicited-node groups of our addresses, tentative ones too: who has such an address must be heard (RFC 4862 5.4.2).

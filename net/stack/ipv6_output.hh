@@ -9,6 +9,7 @@
 #include <corewire/net/ip/autoconfiguration.hh>
 #include <corewire/net/ip/ipv6_routes.hh>
 #include <corewire/net/ip/mld.hh>
+#include <corewire/net/ip/token_bucket.hh>
 #include <corewire/net/link/ipv6_addresses.hh>
 #include <corewire/net/link/neighbor_discovery.hh>
 #include <corewire/net/stack/config.hh>
@@ -55,6 +56,8 @@ public:
 
     void on_router_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra,
                                  const std::optional<mac_address>& mac) noexcept;
+    /// True: the next hop to a destination is another one now.
+    bool on_redirect(time_point now, const ipv6& router, const wire::neighbor_redirect& redirect) noexcept;
     void on_group_query(time_point now, const ipv6& group, std::uint16_t response_code) noexcept {
         groups_.on_query(now, group, mld_response_time(response_code));
     }
@@ -128,6 +131,7 @@ private:
     bool lease_changed_ = false;
     const path_mtu_cache& mtus_;
     siphash_key label_key_;
+    token_bucket redirects_{100, 20}; ///< each has all flows look for their next hop anew
     random_generator identifications_; ///< of fragments (RFC 7739 5.3: unpredictable)
 };
 

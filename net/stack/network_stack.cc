@@ -350,7 +350,24 @@ void network_stack::arp_input(time_point now, const packet& p) {
     deliver(now, datagram, joined, how);
 }
 
+/// Believed only when it quotes what a flow of ours has in flight: IPv4's come from anywhere.
+void network_stack::on_redirect(time_point now, const icmp_report& report) {
+    const flow_name flow(report.local, report.remote, report.local_port, report.remote_port);
+    const bool ours = report.protocol == wire::ip_protocol::tcp ? tcp_.has_in_flight(flow, tcp::seq_number{report.sequence})
+                                                                : udp_.has_flow(report);
+    if (!ours) {
+        ++statistics_.redirects_refused;
+    } else if (output_.on_redirect(now, report.remote.v4(), report.gateway, report.reporter)) {
+        tcp_.on_routes_changed();
+        udp_.on_routes_changed();
+    }
+}
+
 void network_stack::on_report(time_point now, const icmp_report& report) {
+    if (report.kind == icmp_error_kind::redirect) {
+        on_redirect(now, report);
+        return;
+    }
     if (report.protocol == wire::ip_protocol::udp) {
         udp_.on_report(report);
         return;

@@ -17,6 +17,7 @@ inline std::optional<flow_key> quoted_flow(wire::ipv4_view ip) noexcept {
     switch (load_u8(ip.payload().data())) {
     case 3:  // destination unreachable
     case 4:  // source quench
+    case 5:  // redirect
     case 11: // time exceeded
     case 12: // parameter problem
         break;

@@ -388,6 +388,11 @@ void tcp_layer::on_routes_changed() noexcept {
     for_each_connection([this](tcp_connection& c) { prepare_path(c); });
 }
 
+bool tcp_layer::has_in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept {
+    const tcp_connection* const c = find(flow);
+    return c != nullptr && c->tcb.acknowledged() <= seq && seq <= c->tcb.time_wait_floor();
+}
+
 void tcp_layer::on_address_gone(ipv4 address) {
     std::vector<tcp_connection*> of_it; // the table changes as they go
     table_.for_each([&](tcp_connection& c) {

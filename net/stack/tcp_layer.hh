@@ -124,6 +124,8 @@ public:
     void set_home_predicate(std::function<bool(const flow_name&)> is_home) { is_home_ = std::move(is_home); }
     /// Routes are others: every connection looks for its way anew.
     void on_routes_changed() noexcept;
+    /// A segment that starts at `seq` may be on its way (RFC 5927 4.1).
+    bool has_in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept;
     /// The address is not ours any more: its connections end with ECONNABORTED.
     void on_address_gone(ipv4 address);
     void check_invariants() const;

@@ -92,6 +92,8 @@ public:
         return tell(demux_.input(source, destination, offset, length, p));
     }
     void on_report(const icmp_report& report) noexcept;
+    /// What the report quotes may have been sent by a socket here.
+    bool has_flow(const icmp_report& report) const noexcept { return demux_.has_flow(report); }
     /// Retries sends that waited for room.
     bool flush(time_point now) noexcept { return !senders_.empty() && retry_sends(now); }
     std::unique_ptr<udp_backend> bind(const socket_address& at, const udp_options& options);

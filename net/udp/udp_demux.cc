@@ -148,6 +148,10 @@ udp_endpoint* udp_demux::find_among_many(udp_endpoint* e, const net_address& to,
 }
 
 /// RFC 1122 4.1.3.3: errors go to the application. Only a connected one can tell which of its datagrams was meant.
+bool udp_demux::has_flow(const icmp_report& report) const noexcept {
+    return find(report.local, report.local_port, {report.remote, report.remote_port}) != nullptr;
+}
+
 udp_endpoint* udp_demux::on_error(const icmp_report& report) noexcept {
     if (report.protocol != wire::ip_protocol::udp) return nullptr;
     const udp_address peer{report.remote, report.remote_port};
@@ -158,6 +162,7 @@ udp_endpoint* udp_demux::on_error(const icmp_report& report) noexcept {
     case icmp_error_kind::protocol_unreachable: e->error_ = std::errc::connection_refused; return e;
     case icmp_error_kind::fragmentation_needed: e->error_ = std::errc::message_size; return e;
     case icmp_error_kind::none:
+    case icmp_error_kind::redirect:
     case icmp_error_kind::network_unreachable:
     case icmp_error_kind::host_unreachable:
     case icmp_error_kind::prohibited:

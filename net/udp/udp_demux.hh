@@ -88,6 +88,8 @@ public:
                        packet& p) noexcept;
     /// An ICMP error about one of our datagrams. The endpoint that has an error to tell now, or null.
     udp_endpoint* on_error(const icmp_report& report) noexcept;
+    /// An endpoint here may have sent what the report quotes.
+    bool has_flow(const icmp_report& report) const noexcept;
 
     /// How many endpoints share this port.
     std::size_t on_port(std::uint16_t port) const noexcept;

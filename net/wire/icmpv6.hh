@@ -28,6 +28,7 @@ enum class icmpv6_type : std::uint8_t {
     router_advertisement = 134,
     neighbor_solicitation = 135,
     neighbor_advertisement = 136,
+    redirect = 137,
 };
 
 class icmpv6_view {
@@ -220,6 +221,36 @@ struct neighbor_advertisement {
                                                                                  byte_span(body).first(size));
     }
     friend bool operator==(const neighbor_advertisement&, const neighbor_advertisement&) = default;
+};
+
+/// RFC 4861 4.5. What it quotes of the packet that it is about is not looked at.
+struct neighbor_redirect {
+    ipv6_address target;      ///< the better first hop; the destination itself: it is a neighbour
+    ipv6_address destination;
+    std::optional<mac_address> target_mac;
+
+    static constexpr std::size_t max_size = 48; ///< bytes, without the packet
+
+    /// Checks what RFC 4861 8.1 says of the message itself.
+    [[nodiscard]] static parse_error parse(const icmpv6_view& v, neighbor_redirect& out) noexcept {
+        constexpr std::size_t addresses = 2 * ipv6_address::size;
+        if (v.type() != icmpv6_type::redirect) return parse_error::unsupported;
+        if (v.payload().size() < addresses) return parse_error::truncated;
+        out.target = ipv6_address::load(v.payload().data());
+        out.destination = ipv6_address::load(v.payload().data() + ipv6_address::size);
+        const bool good_target = out.target.is_link_local() || out.target == out.destination;
+        if (v.code() != 0 || out.destination.is_multicast() || !good_target) return parse_error::bad_value;
+        return detail::find_link_layer(v.payload().subspan(addresses), nd_option_type::target_link_layer, out.target_mac);
+    }
+    /// Returns the bytes written, 40 or 48. Asserts that they fit.
+    std::size_t emit(mutable_byte_span out, const ipv6_address& source, const ipv6_address& to) const noexcept {
+        std::byte body[40];
+        target.store(body);
+        destination.store(body + ipv6_address::size);
+        const std::size_t size = 32 + detail::emit_link_layer(body + 32, nd_option_type::target_link_layer, target_mac);
+        return icmpv6_header{icmpv6_type::redirect, 0, 0}.emit(out, source, to, byte_span(body).first(size));
+    }
+    friend bool operator==(const neighbor_redirect&, const neighbor_redirect&) = default;
 };
 
 /// RFC 4861 4.1.
