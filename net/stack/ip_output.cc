@@ -55,7 +55,6 @@ void ip_output::set_address(time_point now, ip_prefix own, std::span<const route
 
 bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::ip_protocol protocol) noexcept {
     path.hop = routes_.find(destination);
-    path.redirected = routes_.redirects().find(destination).has_value();
     path.via = {};
     const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
     link.emit(path.headers);
@@ -77,7 +76,7 @@ bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::
 }
 
 bool ip_output::refresh(time_point now, output_path& path) noexcept {
-    if (path.redirected) path.hop = routes_.find(ipv4::load(path.headers.data() + wire::ethernet_header::size + 16)); // perhaps no more
+    path.hop = routes_.find(ipv4::load(path.headers.data() + wire::ethernet_header::size + 16)); // a redirect may have come, or gone
     if (path.hop.kind != hop_kind::unicast) return false;
     neighbor* n = neighbors_.use(now, path.hop.address);
     egress_.leave_chores(); // next_timeout() may have come nearer

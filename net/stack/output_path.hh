@@ -22,7 +22,6 @@ inline constexpr std::uint32_t link_and_ip_size = wire::ethernet_header::size + 
 struct output_path {
     neighbor_ref via;  ///< current while the Ethernet header below is right
     next_hop hop;
-    bool redirected = false; ///< `hop` is what a redirect said: looked for anew when it does not answer
     /// Ethernet and IPv4, with total length and checksum as fit() left them; behind them what TCP keeps there (plain_frame.hh).
     std::array<std::byte, 48> headers{};
     std::uint32_t fits = 0;          ///< size of the segments that `headers` fits; 0: none yet
