@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(a_nic_that_can_everything_passes_and_nothing_is_left) {
     fake::nic nic({.addresses = {ipv4(10, 0, 0, 1)}});
     const auto r = checks::examine("fake0", 1, fake::api());
     BOOST_TEST(r.usable());
-    BOOST_TEST(r.findings.size() == 18u);
+    BOOST_TEST(r.findings.size() == 19u);
     BOOST_TEST_MESSAGE(checks::as_text(r));
     BOOST_TEST(count(r, verdict::works) == r.findings.size());
     BOOST_TEST(test::mentions(checks::as_text(r), "Everything that --net=verbs needs works here."));
