@@ -65,6 +65,7 @@ public:
     task<> send(T value, wait_limits limits = {}) {
         side& mine = sides_[this_shard::id()];
         if (mine.closed) throw std::system_error(std::make_error_code(std::errc::broken_pipe), "sending to a shard_channel");
+        const presence here(mine);
         auto credit = co_await as_result(mine.credits.acquire(1, limits));
         if (!credit) {
             // Closing takes all credits away: nobody will ever get one, which the semaphore calls an invalid argument.
@@ -75,7 +76,7 @@ public:
         if (this_shard::id() == home_) {
             arrived(home_, std::move(value));
         } else {
-            outgoing message(*this, mine, std::move(value), limits);
+            outgoing message(*this, std::move(value), limits);
             co_await message;
         }
         credit->detach(); // it comes back when the value has been received
@@ -113,9 +114,21 @@ private:
     /// A shard's end; touched by that shard only while the channel is open.
     struct alignas(cache_line) side {
         semaphore credits{0};
-        std::size_t in_line = 0; ///< messages that wait for room in the ring
-        event none_in_line;      ///< waited for when closing
+        std::size_t sending = 0; ///< calls of send() that have not ended
+        event none_sends;        ///< waited for when closing
         bool closed = false;
+    };
+    /// A call of send(), from before it has a credit until its value is in the ring: closing waits for it.
+    class presence {
+    public:
+        explicit presence(side& at) noexcept : side_(at) { ++side_.sending; }
+        presence(const presence&) = delete;
+        ~presence() {
+            if (--side_.sending == 0) side_.none_sends.set();
+        }
+
+    private:
+        side& side_;
     };
     struct received {
         T value;
@@ -129,9 +142,8 @@ private:
     /// A value on its way into the ring to the home, in its sender's frame.
     class outgoing final : public remote_call_base {
     public:
-        outgoing(shard_channel& c, side& mine, T&& value, const wait_limits& limits)
-            : remote_call_base(limits), channel_(c), side_(mine), loaded_(sent{&c, std::move(value)}) {}
-        ~outgoing() { leave_line(); }
+        outgoing(shard_channel& c, T&& value, const wait_limits& limits)
+            : remote_call_base(limits), channel_(c), loaded_(sent{&c, std::move(value)}) {}
         bool await_ready() noexcept {
             mailbox& here = this_shard::mail();
             message* slot = here.claim_request(channel_.home_);
@@ -143,8 +155,6 @@ private:
         bool await_suspend(std::coroutine_handle<> h) noexcept {
             this->handle = h;
             if (!this->arm_limits()) return false;
-            ++side_.in_line;
-            stands_ = true;
             this_shard::mail().wait_for_room(channel_.home_, *this);
             return true;
         }
@@ -161,21 +171,11 @@ private:
         }
         void emplace_request(message& slot) noexcept override {
             fill(slot);
-            leave_line();
             this->disarm_limits();
             reactor::make_ready(*this);
         }
-        void abandon() noexcept override {
-            remote_call_base::abandon();
-            leave_line();
-        }
-        void leave_line() noexcept {
-            if (std::exchange(stands_, false) && --side_.in_line == 0) side_.none_in_line.set();
-        }
         shard_channel& channel_;
-        side& side_;
         detail::carrier<sent> loaded_;
-        bool stands_ = false;
     };
 
     /// Credits on their way back to one shard. Stands in the ring's line when that is full, and grows meanwhile.
@@ -214,9 +214,9 @@ private:
     static task<> close_side(side& mine) {
         mine.closed = true;
         mine.credits.resize(0);
-        while (mine.in_line != 0) {
-            mine.none_in_line.reset();
-            co_await mine.none_in_line.wait();
+        while (mine.sending != 0) {
+            mine.none_sends.reset();
+            co_await mine.none_sends.wait();
         }
     }
     void arrived(unsigned from, T&& value) noexcept {

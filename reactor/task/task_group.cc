@@ -83,7 +83,6 @@ void task_group::join_awaiter::wake() noexcept {
 }
 
 void task_group::join_awaiter::outlive_group() noexcept {
-    group_ = nullptr;
     if (reactor::current_or_null() == nullptr) return;
     fail(std::errc::operation_canceled);
     wake();
@@ -109,8 +108,7 @@ void task_group::report(const char* what) noexcept {
 }
 
 void task_group::join_awaiter::await_resume() const {
-    if (group_ == nullptr) throw_if_failed("waiting for the tasks of a group that is gone");
-    if (failure() != std::errc{}) throw std::system_error(failure_code(), "waiting for the tasks of group '" + group_->name_ + "'");
+    throw_if_failed("waiting for the tasks of a group"); // which may be gone by now
 }
 
 void spawn(task<> t) { reactor::current().root_group().spawn(std::move(t)); }

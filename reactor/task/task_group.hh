@@ -46,12 +46,12 @@ public:
     /// ETIMEDOUT or ECANCELED when the limits come first; ECANCELED when the group is destroyed.
     class join_awaiter final : public bounded_waiter {
     public:
-        join_awaiter(task_group& group, const wait_limits& limits) noexcept : bounded_waiter(limits), group_(&group) {}
-        bool await_ready() const noexcept { return group_->count_ == 0; }
+        join_awaiter(task_group& group, const wait_limits& limits) noexcept : bounded_waiter(limits), group_(group) {}
+        bool await_ready() const noexcept { return group_.count_ == 0; }
         bool await_suspend(std::coroutine_handle<> h) noexcept {
             handle = h;
             if (!arm_limits()) return false;
-            group_->joiners_.push_back(*this);
+            group_.joiners_.push_back(*this);
             return true;
         }
         void await_resume() const;
@@ -60,7 +60,7 @@ public:
         friend class task_group;
         void wake() noexcept;         ///< the last task is gone
         void outlive_group() noexcept;
-        task_group* group_; ///< null: it is gone
+        task_group& group_;
     };
     join_awaiter join(wait_limits limits = {}) noexcept { return {*this, limits}; }
 

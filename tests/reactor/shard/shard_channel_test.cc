@@ -201,6 +201,19 @@ task<> loses_senders_in_the_rings_line() {
     while (auto value = c.try_receive()) BOOST_CHECK_EQUAL(value->number, received++);
     BOOST_CHECK(received > 0 && received < 8);
 }
+/// A sender that has its credit and has not run since: its value has been sent, as far as close() is concerned.
+task<> closes_behind_a_sender_with_a_credit() {
+    line c(1);
+    task_group senders("senders");
+    co_await sends_one(c, 1);
+    senders.spawn(sends_one(c, 2));
+    const auto first = co_await c.receive(); // its credit goes to the one that waits
+    BOOST_CHECK(first && first->number == 1);
+    co_await c.close();
+    const auto second = c.try_receive();
+    BOOST_CHECK(second && second->number == 2);
+    co_await senders.join();
+}
 task<> closes_by_a_deadline() {
     line c(8);
     const time_point past = reactor::current().now();
@@ -238,6 +251,8 @@ BOOST_AUTO_TEST_CASE(who_is_destroyed_while_it_waits_leaves_its_place_to_those_b
 BOOST_AUTO_TEST_CASE(a_sender_that_is_destroyed_in_the_line_for_the_ring_is_not_waited_for) {
     run_on_first(loses_senders_in_the_rings_line, 2, {.ring_slots = 2});
 }
+
+BOOST_AUTO_TEST_CASE(what_has_its_credit_when_the_channel_is_closed_still_arrives) { run_on_first(closes_behind_a_sender_with_a_credit, 1); }
 
 BOOST_AUTO_TEST_CASE(a_close_that_is_cut_short_is_called_again) { run_on_first(closes_by_a_deadline); }
 

@@ -122,6 +122,15 @@ BOOST_AUTO_TEST_CASE(of_other_awaitables_a_system_error_becomes_its_code) {
     BOOST_CHECK(run_until_complete(d.loop, of_a_sleep(stop.token())) == std::errc::operation_canceled);
 }
 
+BOOST_AUTO_TEST_CASE(a_throw_is_counted_here) { // else the next two say nothing
+    const std::uint64_t before = thrown;
+    try {
+        throw std::runtime_error("on purpose");
+    } catch (const std::runtime_error&) {
+    }
+    BOOST_CHECK_EQUAL(thrown - before, 1u);
+}
+
 BOOST_AUTO_TEST_CASE(waits_that_say_beforehand_what_they_would_throw_do_not_throw) {
     driven d;
     corewire::event e;

@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <vector>
@@ -156,6 +157,23 @@ BOOST_AUTO_TEST_CASE(who_joins_a_group_that_is_destroyed_hears_so) {
         group.spawn(waits(e));
         outside.spawn(record([&] { return group.join({.deadline = d.loop.now() + 1s}); }, outcome, done));
     }
+    d.settle();
+    BOOST_CHECK(done);
+    BOOST_CHECK(outcome == std::errc::operation_canceled);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_stopped_in_join_does_not_look_at_a_group_that_went_meanwhile) {
+    driven d;
+    event e;
+    stop_source stop;
+    corewire::task_group outside{"outside"};
+    std::errc outcome{};
+    bool done = false;
+    auto group = std::make_unique<corewire::task_group>("a group that a test leaks on purpose");
+    group->spawn(waits(e));
+    outside.spawn(record([&] { return group->join({.stop = stop.token()}); }, outcome, done));
+    stop.request_stop();
+    group.reset();
     d.settle();
     BOOST_CHECK(done);
     BOOST_CHECK(outcome == std::errc::operation_canceled);
