@@ -103,9 +103,9 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     c.scaling = p.window_scaling && theirs.has_window_scale();
     c.sending.shift = c.scaling ? theirs.window_scale : 0;
     c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.largest_window()) : 0);
-    if (theirs.has_user_timeout()) heed_user_timeout(c, theirs.user_timeout);
     // RFC 9293 3.7.1 (MUST-15): no option means 536.
     c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, p, now);
+    if (theirs.has_user_timeout()) heed_user_timeout(c, theirs.user_timeout); // `p` is another set of parameters from here on
 }
 
 void heed_user_timeout(control_block& c, std::uint16_t field) noexcept {

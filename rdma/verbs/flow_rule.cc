@@ -40,10 +40,18 @@ private:
     std::size_t used_ = 0;
 };
 
-ibv_flow_spec_eth ethernet_part(const flow_match& m) {
-    ibv_flow_spec_eth s{};
-    s.type = IBV_FLOW_SPEC_ETH;
+/// With its padding: rules are compared byte by byte.
+template <typename Spec>
+Spec blank(ibv_flow_spec_type type) {
+    Spec s;
+    std::memset(&s, 0, sizeof s);
+    s.type = type;
     s.size = sizeof s;
+    return s;
+}
+
+ibv_flow_spec_eth ethernet_part(const flow_match& m) {
+    auto s = blank<ibv_flow_spec_eth>(IBV_FLOW_SPEC_ETH);
     if (m.destination_mac) {
         m.destination_mac->store(reinterpret_cast<std::byte*>(s.val.dst_mac));
         std::memset(s.mask.dst_mac, 0xff, sizeof s.mask.dst_mac);
@@ -62,9 +70,7 @@ ibv_flow_spec_eth ethernet_part(const flow_match& m) {
 }
 
 ibv_flow_spec_ipv4 ipv4_part(const flow_match& m) {
-    ibv_flow_spec_ipv4 s{};
-    s.type = IBV_FLOW_SPEC_IPV4;
-    s.size = sizeof s;
+    auto s = blank<ibv_flow_spec_ipv4>(IBV_FLOW_SPEC_IPV4);
     const auto set = [](std::uint32_t& value, std::uint32_t& mask, const std::optional<net_address>& wanted) {
         if (!wanted) return;
         value = htonl(wanted->v4().value());
@@ -76,9 +82,7 @@ ibv_flow_spec_ipv4 ipv4_part(const flow_match& m) {
 }
 
 ibv_flow_spec_ipv6 ipv6_part(const flow_match& m) {
-    ibv_flow_spec_ipv6 s{};
-    s.type = IBV_FLOW_SPEC_IPV6;
-    s.size = sizeof s;
+    auto s = blank<ibv_flow_spec_ipv6>(IBV_FLOW_SPEC_IPV6);
     const auto set = [](std::uint8_t (&value)[16], std::uint8_t (&mask)[16], const std::optional<net_address>& wanted) {
         if (!wanted) return;
         wanted->v6().store(reinterpret_cast<std::byte*>(value));
@@ -90,9 +94,7 @@ ibv_flow_spec_ipv6 ipv6_part(const flow_match& m) {
 }
 
 ibv_flow_spec_tcp_udp ports_part(const flow_match& m) {
-    ibv_flow_spec_tcp_udp s{};
-    s.type = *m.protocol == 6 ? IBV_FLOW_SPEC_TCP : IBV_FLOW_SPEC_UDP;
-    s.size = sizeof s;
+    auto s = blank<ibv_flow_spec_tcp_udp>(*m.protocol == 6 ? IBV_FLOW_SPEC_TCP : IBV_FLOW_SPEC_UDP);
     const auto set = [](std::uint16_t& value, std::uint16_t& mask, const std::optional<std::uint16_t>& wanted) {
         if (!wanted) return;
         value = htons(*wanted);

@@ -252,7 +252,9 @@ BOOST_AUTO_TEST_CASE(a_sender_that_is_destroyed_in_the_line_for_the_ring_is_not_
     run_on_first(loses_senders_in_the_rings_line, 2, {.ring_slots = 2});
 }
 
-BOOST_AUTO_TEST_CASE(what_has_its_credit_when_the_channel_is_closed_still_arrives) { run_on_first(closes_behind_a_sender_with_a_credit, 1); }
+BOOST_AUTO_TEST_CASE(what_has_its_credit_when_the_channel_is_closed_still_arrives) {
+    run_on_first(closes_behind_a_sender_with_a_credit, 1);
+}
 
 BOOST_AUTO_TEST_CASE(a_close_that_is_cut_short_is_called_again) { run_on_first(closes_by_a_deadline); }
 
