@@ -63,19 +63,21 @@ task<> a_thousand_at_once() {
     BOOST_CHECK_GT(this_shard::mail().statistics().waited, 0u);
     co_await all_gone();
 }
-task<int> reads_when(homebody& h, event& may) {
+task<int> reads_when(homebody& h, event& may, int& ended) {
     co_await may.wait();
+    ++ended;
     co_return h.value;
 }
 task<> stops_soon(stop_source& stop) {
     co_await yield();
     stop.request_stop();
 }
-/// The call goes on at home; who asked does not wait for it.
+/// The call goes on at home, and the object stays owned until it has ended; who asked does not wait for it.
 task<> waits_no_longer_than_it_may() {
     foreign_ptr<homebody> here = make_foreign<homebody>(7);
     event may;
-    const auto reads = [&may](homebody& h) { return reads_when(h, may); };
+    int ended = 0;
+    const auto reads = [&may, &ended](homebody& h) { return reads_when(h, may, ended); };
     auto late = here.invoke(reads, {.deadline = reactor::current().now() + std::chrono::milliseconds{1}});
     const auto timed = co_await as_result(late);
     BOOST_CHECK(!timed && timed.error() == std::errc::timed_out);
@@ -90,6 +92,7 @@ task<> waits_no_longer_than_it_may() {
     auto in_time = here.invoke(reads);
     const auto value = co_await as_result(in_time);
     BOOST_CHECK(value && *value == 7);
+    while (ended != 3) co_await yield();
 }
 task<> sleeps_with(foreign_ptr<homebody>) {
     event never_set;
