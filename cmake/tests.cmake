@@ -147,7 +147,8 @@ foreach(folder IN LISTS folders)
 endforeach()
 
 # What tests/fuzz plays of its corpora, libFuzzer goes on from: each target for 20 seconds, in the release build alone (the fuzzer is a
-# build of its own, build/fuzz). Without clang 19 they say SKIPPED. A new target begins with a corpus of one input.
+# build of its own, build/fuzz, by two jobs at a time). Without clang 19 and its libFuzzer they say SKIPPED. A new target begins with a
+# corpus of one input.
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT COREWIRE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(fuzz "${CMAKE_SOURCE_DIR}/tools/fuzz")
     add_test(NAME "${COREWIRE_TEST_PREFIX}fuzz/libfuzzer/build" COMMAND "${COREWIRE_RUN_TEST}" "${fuzz}" --build)
