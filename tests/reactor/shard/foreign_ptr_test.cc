@@ -76,8 +76,8 @@ task<> stops_soon(stop_source& stop) {
 task<> waits_no_longer_than_it_may() {
     foreign_ptr<homebody> here = make_foreign<homebody>(7);
     event may;
-    int ended = 0;
-    const auto reads = [&may, &ended](homebody& h) { return reads_when(h, may, ended); };
+    int finished = 0;
+    const auto reads = [&may, &finished](homebody& h) { return reads_when(h, may, finished); };
     auto late = here.invoke(reads, {.deadline = reactor::current().now() + std::chrono::milliseconds{1}});
     const auto timed = co_await as_result(late);
     BOOST_CHECK(!timed && timed.error() == std::errc::timed_out);
@@ -92,7 +92,7 @@ task<> waits_no_longer_than_it_may() {
     auto in_time = here.invoke(reads);
     const auto value = co_await as_result(in_time);
     BOOST_CHECK(value && *value == 7);
-    while (ended != 3) co_await yield();
+    while (finished != 3) co_await yield();
 }
 task<> sleeps_with(foreign_ptr<homebody>) {
     event never_set;
