@@ -156,7 +156,7 @@ outcome calls::receive_locked(access& a, const std::shared_ptr<stream_socket>& s
     const std::uint64_t enough = (flags & MSG_WAITALL) != 0 ? size : std::min<std::uint64_t>(size, s->settings().receive_low_water);
     std::vector<iovec> rest(into.begin(), into.end());
     std::uint64_t taken = 0;
-    const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
+    const bool may_wait = !s->non_blocking() && (flags & (MSG_DONTWAIT | MSG_OOB)) == 0; // Linux: urgent data is never waited for
     const outcome r = until(a, may_wait, deadline_after(s->settings().receive_timeout), [&]() -> outcome {
         const outcome n = s->receive(rest, flags);
         if (n <= 0) return n;

@@ -203,15 +203,10 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
     }
     if ((flags & MSG_OOB) != 0) return take_urgent(*c, into, (flags & MSG_PEEK) != 0);
     const std::uint64_t wanted = total_size(into);
-    if ((flags & MSG_PEEK) != 0) {
-        std::uint32_t offset = 0;
-        for (const iovec& v : into) {
-            offset += c->tcb.peek(offset, {static_cast<std::byte*>(v.iov_base), v.iov_len});
-        }
-        if (offset != 0 || wanted == 0) return offset;
-    }
     std::uint64_t taken = 0;
-    if ((flags & MSG_PEEK) == 0) {
+    if ((flags & MSG_PEEK) != 0) {
+        taken = look_ahead(*c, into);
+    } else {
         for (const iovec& v : into) {
             auto* at = static_cast<std::byte*>(v.iov_base);
             for (std::size_t left = v.iov_len; left != 0 && c->tcb.readable() != 0;) {
@@ -235,10 +230,27 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         }
     }
     if (taken != 0 || wanted == 0) return static_cast<outcome>(taken);
-    if (c->tcb.at_end()) return 0;
+    if (c->tcb.at_end() || (tcp::at_or_after_fin(c->tcb.state()) && c->tcb.readable() == 1 && skips_mark(*c))) return 0;
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (reading_shut_ || c->tcb.state() == tcp::tcp_state::closed) return 0;
     return -EAGAIN;
+}
+
+std::uint32_t stream_socket::look_ahead(const tcp_connection& c, std::span<const iovec> into) const {
+    const std::uint32_t ahead = c.tcb.urgent_ahead();
+    const std::uint32_t start = skips_mark(c) ? 1 : 0;
+    const std::uint32_t end = ahead > 1 ? ahead - 1 : c.tcb.readable();
+    std::uint32_t at = start;
+    for (const iovec& v : into) {
+        if (at >= end) break;
+        at += c.tcb.peek(at, {static_cast<std::byte*>(v.iov_base), std::min<std::size_t>(v.iov_len, end - at)});
+    }
+    return at - start;
+}
+
+std::uint32_t stream_socket::before_mark(const tcp_connection& c) const {
+    const std::uint32_t here = c.tcb.readable(), ahead = c.tcb.urgent_ahead();
+    return settings_.inline_urgent || ahead == 0 || ahead > here ? here : ahead - 1;
 }
 
 bool stream_socket::at_mark(const tcp_connection& c) const { return c.tcb.urgent_ahead() == 1; }
@@ -249,7 +261,10 @@ outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> int
     const std::uint32_t here = c.tcb.readable();
     const std::uint64_t mark = c.tcb.info().bytes_received - here + ahead;
     if (mark == urgent_taken_) return -EINVAL;
-    if (here < ahead) return tcp::at_or_after_fin(c.tcb.state()) || c.tcb.state() == tcp::tcp_state::closed ? 0 : -EAGAIN;
+    if (here < ahead) {
+        const bool over = reading_shut_ || tcp::at_or_after_fin(c.tcb.state()) || c.tcb.state() == tcp::tcp_state::closed;
+        return over ? 0 : -EAGAIN;
+    }
     if (!peek) urgent_taken_ = mark;
     for (const iovec& v : into)
         if (v.iov_len != 0) return static_cast<outcome>(c.tcb.peek(ahead - 1, {static_cast<std::byte*>(v.iov_base), 1}));
@@ -398,7 +413,7 @@ outcome stream_socket::ioctl(unsigned long request, int* value) {
     switch (request) {
     case SIOCINQ:
         *value = 0;
-        if (c != nullptr && !in_handshake()) *value = static_cast<int>(c->tcb.readable());
+        if (c != nullptr && !in_handshake()) *value = static_cast<int>(before_mark(*c));
         return 0;
     case SIOCOUTQ: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(c->tcb.queued()); return 0;
     case SIOCATMARK: *value = c != nullptr && !in_handshake() && at_mark(*c) ? 1 : 0; return 0;

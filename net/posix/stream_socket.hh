@@ -84,6 +84,10 @@ private:
     outcome set_ip_option(int name, const void* value, socklen_t size);
     outcome get_tcp_option(int name, void* value, socklen_t* size);
     std::uint32_t unsent() const;
+    /// MSG_PEEK: what one read would give, which ends before the mark (tcp(7)). Bytes.
+    std::uint32_t look_ahead(const tcp_connection& c, std::span<const iovec> into) const;
+    /// SIOCINQ: bytes to read, those before the mark alone if that is among them and out of line.
+    std::uint32_t before_mark(const tcp_connection& c) const;
     /// recv(MSG_OOB): the marked byte, once.
     outcome take_urgent(tcp_connection& c, std::span<const iovec> into, bool peek);
     /// The next byte to be read is the marked one, which reads skip unless SO_OOBINLINE is set.
