@@ -9,6 +9,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <optional>
 #include <string>
 
 namespace corewire::test {
@@ -25,6 +26,11 @@ task<std::errc> failure_of(Awaitable&& work) {
         co_return static_cast<std::errc>(e.code().value());
     }
     co_return std::errc{};
+}
+
+inline task<std::optional<rdma::message>> next_of(rdma::rc_channel& from, wait_limits limits = {}) {
+    auto m = co_await from.receive(limits);
+    co_return m;
 }
 
 template <typename Fabric>

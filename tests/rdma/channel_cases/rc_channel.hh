@@ -1,9 +1,8 @@
-// rdma::rc_channel between two real devices: messages, remote memory, the ends of connections, and peers that misbehave.
+// rdma::rc_channel: messages, remote memory, and the ends of connections. Peers that misbehave are in rc_hostile.hh.
 // Cases for whichever fabric `channel_world` stands on: the program that includes this says which.
 #pragma once
 
 #include "tests/rdma/channel_world.hh"
-
 
 using namespace corewire;
 using namespace corewire::test;
@@ -32,11 +31,6 @@ task<> keep(rdma::rc_channel& from, std::vector<rdma::message>& into, unsigned c
         BOOST_REQUIRE(m.has_value());
         into.push_back(std::move(*m));
     }
-}
-
-task<std::optional<rdma::message>> next_of(rdma::rc_channel& from) {
-    auto m = co_await from.receive();
-    co_return m;
 }
 
 template <typename Operation>

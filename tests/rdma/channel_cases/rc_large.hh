@@ -18,11 +18,6 @@ std::string text_of_size(std::size_t size) {
     return out;
 }
 
-task<std::optional<rdma::message>> next_of(rdma::rc_channel& from, wait_limits limits = {}) {
-    auto m = co_await from.receive(limits);
-    co_return m;
-}
-
 task<std::string> text_from(rdma::rc_channel& from) {
     const auto m = co_await from.receive();
     BOOST_REQUIRE(m.has_value());

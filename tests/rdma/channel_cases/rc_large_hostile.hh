@@ -166,11 +166,7 @@ BOOST_AUTO_TEST_CASE(a_goodbye_before_what_was_announced_is_fetched_ends_the_con
     });
     auto victim = w.run(w.listening.accept());
     peer.go();
-    const auto one = [](rdma::rc_channel& on) -> task<std::optional<rdma::message>> {
-        auto m = co_await on.receive();
-        co_return m;
-    };
-    const auto kept = w.run(one(victim));
+    const auto kept = w.run(next_of(victim));
     BOOST_TEST((w.run(failure_of(victim.receive())) == std::errc::protocol_error));
     w.until([&] { return peer.done(); });
 }
@@ -260,11 +256,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_never_answers_what_we_fetch_from_it_loses_the_c
     });
     auto victim = w.run(w.listening.accept());
     peer.go();
-    const auto one = [](rdma::rc_channel& on) -> task<std::optional<rdma::message>> {
-        auto m = co_await on.receive();
-        co_return m;
-    };
-    auto kept = w.run(one(victim));
+    auto kept = w.run(next_of(victim));
     w.until([&] { return vanished.load() && victim.statistics().large_received == 2; });
     kept.reset();
     BOOST_TEST((w.run(failure_of(victim.receive())) == std::errc::timed_out));
