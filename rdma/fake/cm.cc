@@ -164,6 +164,7 @@ void part(cm_id& id) {
     peer->peer = nullptr;
     if (id.base.qp != nullptr && pair_of(id.base.qp).mute) return;
     if (id.now == cm_id::phase::connected) {
+        peer->now = cm_id::phase::over;
         tell(*peer, RDMA_CM_EVENT_DISCONNECTED);
     } else if (id.now == cm_id::phase::asked) {
         peer->now = cm_id::phase::over;
@@ -387,8 +388,10 @@ int disconnect(rdma_cm_id* base) {
     ibv_qp_attr a{};
     a.qp_state = IBV_QPS_ERR;
     if (base->qp != nullptr) modify_qp(base->qp, &a, IBV_QP_STATE);
+    if (id.now == cm_id::phase::over) return 0; // it has been told
     if (id.now != cm_id::phase::connected) return fail(EINVAL);
     part(id);
+    id.now = cm_id::phase::over;
     tell(id, RDMA_CM_EVENT_DISCONNECTED);
     return 0;
 }

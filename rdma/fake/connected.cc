@@ -225,7 +225,7 @@ window* state::window_of(std::uint32_t key) noexcept {
     return w != nullptr && w->bound_to != nullptr && w->key == key ? w : nullptr;
 }
 
-std::optional<ibv_wc_status> state::send_connected(queue_pair& from, const ibv_send_wr& wr, byte_span bytes) {
+std::optional<ibv_wc_status> state::send_connected(queue_pair& from, const ibv_send_wr& wr, byte_span bytes, bool& done) {
     if (wr.opcode == IBV_WR_BIND_MW) return bind_window(*this, from, wr);
     if (wr.opcode == IBV_WR_LOCAL_INV) return withdraw(*this, from, wr.invalidate_rkey);
     queue_pair* const to = peer_of(*this, from);
@@ -233,7 +233,11 @@ std::optional<ibv_wc_status> state::send_connected(queue_pair& from, const ibv_s
     const auto outcome = ask(*this, from, *to, wr, bytes);
     if (outcome == IBV_WC_SUCCESS) {
         ++counts.requests_served;
-        if (lost_acknowledgements != 0) return --lost_acknowledgements, IBV_WC_RETRY_EXC_ERR;
+        if (lost_acknowledgements != 0) {
+            --lost_acknowledgements;
+            done = true;
+            return IBV_WC_RETRY_EXC_ERR;
+        }
     }
     return outcome;
 }
@@ -247,9 +251,12 @@ time_point state::end_of_patience(const queue_pair& pair) const {
 /// What waits for a receive of the other end, or for an answer: tried again, in order, as often as the queue pair is to (7: for ever).
 void state::retry(queue_pair& pair) {
     while (!pair.waiting.empty()) {
-        waiting_send& first = pair.waiting.front();
+        auto line = std::exchange(pair.waiting, {}); // the other end may be this very pair, and flush what waits
+        waiting_send& first = line.front();
         first.wr.sg_list = first.pieces.data();
-        const auto outcome = send_connected(pair, first.wr, first.bytes);
+        std::optional<ibv_wc_status> outcome = IBV_WC_RETRY_EXC_ERR;
+        if (!first.done) outcome = send_connected(pair, first.wr, first.bytes, first.done);
+        pair.waiting.swap(line);
         if (!outcome && (pair.attributes.rnr_retry == 7 || first.tries++ < pair.attributes.rnr_retry)) return;
         if (outcome == IBV_WC_RETRY_EXC_ERR && options.clock && options.clock() < first.give_up) return;
         accepted_send done = first.about;

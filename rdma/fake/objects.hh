@@ -118,7 +118,7 @@ struct address {
     domain* in = nullptr;
 };
 
-/// A send that was accepted; its effect is done at once, its completion may come later.
+/// A send that was accepted; its effect is done at once or when it waits no more (waiting_send), its completion may come later.
 struct accepted_send {
     std::uint64_t id = 0;
     std::uint64_t index = 0;
@@ -136,6 +136,7 @@ struct waiting_send {
     accepted_send about;
     unsigned tries = 0;
     time_point give_up = never;             ///< when nobody answers
+    bool done = false;                      ///< by the other end, whose answer was lost: it is not asked again
 };
 
 struct queue_pair {
@@ -228,8 +229,8 @@ struct state {
     /// `about`: flags and sender of what has come.
     ibv_wc_status fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, const ibv_wc& about);
     ibv_wc_status send_datagram(queue_pair& from, const ibv_send_wr& wr, byte_span payload);
-    /// Nothing: the other end has no receive for it.
-    std::optional<ibv_wc_status> send_connected(queue_pair& from, const ibv_send_wr& wr, byte_span bytes);
+    /// Nothing: the other end has no receive for it. `done`: it has done it, and its answer was lost.
+    std::optional<ibv_wc_status> send_connected(queue_pair& from, const ibv_send_wr& wr, byte_span bytes, bool& done);
     void retry(queue_pair& pair);
     time_point end_of_patience(const queue_pair& pair) const;
     window* window_at(std::uint32_t key) noexcept; ///< whose key it is or was

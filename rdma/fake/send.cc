@@ -152,7 +152,8 @@ int accept_send(state& s, queue_pair& pair, const ibv_send_wr& wr) {
     if (send.status == IBV_WC_SUCCESS && pair.made_with.qp_type == IBV_QPT_RAW_PACKET) send.status = send_raw(s, wr, bytes);
     if (send.status == IBV_WC_SUCCESS && pair.made_with.qp_type == IBV_QPT_UD) send.status = s.send_datagram(pair, wr, bytes);
     if (send.status == IBV_WC_SUCCESS && pair.made_with.qp_type == IBV_QPT_RC) {
-        const auto outcome = pair.waiting.empty() ? s.send_connected(pair, wr, bytes) : std::nullopt;
+        bool done = false;
+        const auto outcome = pair.waiting.empty() ? s.send_connected(pair, wr, bytes, done) : std::nullopt;
         if (!outcome || (outcome == IBV_WC_RETRY_EXC_ERR && s.options.clock)) {
             waiting_send& later = pair.waiting.emplace_back();
             later.wr = wr;
@@ -160,6 +161,7 @@ int accept_send(state& s, queue_pair& pair, const ibv_send_wr& wr) {
             later.bytes = bytes;
             later.about = send;
             later.give_up = s.end_of_patience(pair);
+            later.done = done;
             if (pair.waiting.size() == 1 && !outcome && pair.attributes.rnr_retry == 0) s.retry(pair); // at once too late
             return 0;
         }

@@ -15,8 +15,9 @@ struct how {
 
 /// A NIC with one RC queue pair.
 struct connected_end {
-    connected_end(const std::string& name, ipv4 ours, bool windows = true)
-        : nic({.name = name, .mac = mac_address(0x02'00'00'00'00'00 | ours.value()), .addresses = {ours}, .windows = windows}),
+    connected_end(const std::string& name, ipv4 ours, bool windows = true, std::function<time_point()> clock = {})
+        : nic({.name = name, .mac = mac_address(0x02'00'00'00'00'00 | ours.value()), .addresses = {ours}, .windows = windows,
+               .clock = std::move(clock)}),
           device(verbs::device::open(name, fake::api())), address(device.address_for(ours)), domain(device), memory(16384),
           region(domain, memory, static_cast<verbs::access>(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | everything)),
           queue(device, {.entries = 64}), pair(domain, {.type = verbs::transport::reliable_connection, .sends = &queue,
@@ -397,6 +398,41 @@ BOOST_AUTO_TEST_CASE(an_acknowledgement_that_is_lost_leaves_what_was_done) {
     BOOST_TEST(w.a.status() == IBV_WC_RETRY_EXC_ERR);
     BOOST_TEST(std::memcmp(w.b.memory.data() + 4096, w.a.memory.data(), 64) == 0);
     BOOST_TEST(*w.b.pair.state() == IBV_QPS_RTS);
+}
+
+BOOST_AUTO_TEST_CASE(with_a_clock_what_was_done_and_whose_acknowledgement_is_lost_is_done_once_and_given_up_in_time) {
+    time_point now{};
+    connected_end a("fake_a", ipv4(192, 0, 2, 1), true, [&] { return now; }), b("fake_b", ipv4(192, 0, 2, 2));
+    a.connect(b);
+    b.connect(a);
+    for (int i = 0; i < 3; ++i) b.receive(8192, 100);
+    a.nic.lose_acknowledgements(1);
+    a.send(10);
+    a.send(20); // waits behind it
+    for (int i = 0; i < 3; ++i) BOOST_TEST(a.poll().empty());
+    BOOST_TEST(b.next().byte_len == 10u);
+    now += std::chrono::hours{1};
+    const auto done = a.poll();
+    BOOST_REQUIRE(done.size() == 2u);
+    BOOST_TEST(done[0].status == IBV_WC_RETRY_EXC_ERR);
+    BOOST_TEST(done[1].status == IBV_WC_WR_FLUSH_ERR);
+    BOOST_TEST(b.poll().empty());
+    BOOST_TEST(a.nic.statistics().requests_served == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_queue_pair_connected_to_itself_that_refuses_its_own_message_fails_once) {
+    connected_end a("fake_a", ipv4(192, 0, 2, 1));
+    a.connect(a, {.not_ready_retries = 7});
+    a.send(100);
+    a.send(10);
+    BOOST_TEST(a.poll().empty());
+    a.receive(8192, 50); // too short for the first
+    const auto done = a.poll();
+    BOOST_REQUIRE(done.size() == 3u);
+    BOOST_TEST(done[0].status == IBV_WC_LOC_LEN_ERR);
+    BOOST_TEST(done[1].status == IBV_WC_REM_INV_REQ_ERR);
+    BOOST_TEST(done[2].status == IBV_WC_WR_FLUSH_ERR);
+    BOOST_TEST(*a.pair.state() == IBV_QPS_ERR);
 }
 
 BOOST_AUTO_TEST_CASE(a_window_opens_its_stretch_to_one_queue_pair_until_it_is_withdrawn) {

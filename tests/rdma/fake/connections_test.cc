@@ -120,6 +120,12 @@ BOOST_FIXTURE_TEST_CASE(a_request_brings_its_data_and_both_ends_hear_that_they_a
     BOOST_TEST(passive.asking->qp->state == IBV_QPS_RTS); // its owner's affair
     BOOST_TEST(active.next(RDMA_CM_EVENT_DISCONNECTED));
     BOOST_TEST(passive.next(RDMA_CM_EVENT_DISCONNECTED));
+    for (int i = 0; i < 2; ++i) { // the other end does so, too: each has been told already
+        BOOST_TEST(passive.cm.disconnect(passive.asking) == 0);
+        BOOST_TEST(active.cm.disconnect(active.id) == 0);
+    }
+    BOOST_TEST(passive.asking->qp->state == IBV_QPS_ERR);
+    BOOST_TEST(passive.quiet());
     BOOST_TEST(active.quiet());
 }
 
