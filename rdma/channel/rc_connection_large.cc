@@ -135,6 +135,7 @@ bool rc_connection::announce(rc_operation& op) noexcept {
         wr.bind_mw = {key.by.handle, key.by.key, {key.block->region().get(), at, stretches[i].size, IBV_ACCESS_REMOTE_READ}};
     }
     o.now = rendezvous::outgoing::state::announced;
+    o.since = context_.owner().now();
     if (large_.announced++ == 0) got_on(large_.last_fetched);
     post_announcement(slot, what);
     if (copied) {
@@ -162,7 +163,11 @@ void rc_connection::post_announcement(std::uint32_t slot, const rc_announcement&
 /// The peer has it all, and by that we are through with its slot as soon as its keys open nothing any more.
 void rc_connection::heard_fetched(const rc_header& header) noexcept {
     if (header.slot >= large_.out.size() || large_.out[header.slot].now != rendezvous::outgoing::state::announced) return violated();
-    got_on(large_.last_fetched);
+    // In their order: who confirms later ones, and never this, does not get on.
+    const auto older = [since = large_.out[header.slot].since](const rendezvous::outgoing& o) {
+        return o.now == rendezvous::outgoing::state::announced && o.since < since;
+    };
+    if (std::ranges::none_of(large_.out, older)) got_on(large_.last_fetched);
     withdraw(header.slot, {});
 }
 

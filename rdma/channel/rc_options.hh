@@ -19,8 +19,10 @@ struct rc_options {
     unsigned inline_bytes = 128;  ///< messages this short go with their work request; the device may give less
     unsigned reads = 4;           ///< READs and atomics at a time, each way; the device may give less
     unsigned accept_backlog = 64; ///< listeners: connections that are being made, or wait for accept()
-    duration fetch_within = std::chrono::minutes{1}; ///< a connection ends (ETIMEDOUT) when nothing of what is announced, or of what this
-                        ///< end fetches, gets on for so long: the memory of either is not held for ever (0: it is)
+    duration fetch_within = std::chrono::minutes{1}; ///< a connection ends (ETIMEDOUT) when nothing comes for so long of what this end
+                        ///< fetches, or when the peer leaves the oldest message announced to it unfetched for so long, counted from when
+                        ///< it became the oldest: each is fetched whole within that time, however large it is and however slow the way,
+                        ///< as this end sees only the end of a fetch. So the memory of either is not held for ever (0: it is)
     duration silence{}; ///< for how long at least the peer's device may leave what was sent unacknowledged (0: as rdma_cm has it), and
                         ///< nothing may come before it is asked whether it is there (0: usual_silence)
 };

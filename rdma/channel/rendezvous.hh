@@ -8,8 +8,8 @@
 //
 // The receiver reads: no peer ever gets to write to its memory, and it reads when it has room. The sender shows its peer these bytes,
 // for reading, until it hears that they have been fetched. Both ends bound it: `large_messages` announced and not fetched, each way;
-// as many fetched and not let go of; `largest_message` bytes each; and `fetch_within` the time in which nothing of it gets on. Belongs
-// to its connection.
+// as many fetched and not let go of; `largest_message` bytes each; and `fetch_within` the time in which the oldest announced one is not
+// fetched, or nothing comes of what is being fetched. Belongs to its connection.
 #pragma once
 
 #include <corewire/rdma/channel/rc_options.hh>
@@ -70,6 +70,7 @@ struct rendezvous {
         state now = state::idle;
         rc_operation* op = nullptr;       ///< who waits, if anyone still does
         std::errc result{};
+        time_point since{};               ///< when it was announced
         std::array<opened, most_regions> keys;
         std::uint32_t count = 0;          ///< of `keys`
         std::uint32_t posted = 0;         ///< of them, those whose withdrawal was
@@ -92,7 +93,8 @@ struct rendezvous {
     std::vector<std::uint32_t> order;     ///< slots of `in` that are announced or being fetched, oldest first
     unsigned announced = 0;               ///< of `out`, not idle
     unsigned to_withdraw = 0, to_tell = 0;
-    time_point last_fetched{}, last_piece{}; ///< when what is announced, and what is being fetched, has got on last
+    time_point last_fetched{}; ///< when the oldest of `out` became the oldest: what goes past it is no progress
+    time_point last_piece{};   ///< when what is being fetched has got on last
     unsigned kept = 0;                    ///< blocks that are being filled, or hold messages that nobody has let go of
 
     bool anything_to_do() const noexcept { return to_withdraw != 0 || to_tell != 0 || !order.empty(); }

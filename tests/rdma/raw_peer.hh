@@ -74,10 +74,10 @@ public:
         }
         return true;
     }
-    /// Waits for the next message of the other end; gives its immediate data.
+    /// Waits for the next message of the other end; gives its immediate data. Nothing: the connection is over.
     std::optional<std::uint32_t> receive() {
         ibv_wc wc{};
-        if (await([&] { return ::ibv_poll_cq(receives_, 1, &wc) != 0; }))
+        if (await([&] { return comes_to(receives_, wc); }))
             return wc.status == IBV_WC_SUCCESS ? std::optional(ntohl(wc.imm_data)) : std::nullopt;
         stuck_ = true;
         return std::nullopt;
@@ -134,16 +134,17 @@ private:
         std::optional<rdma_cm_event_type> came;
         return await([&] { return (came = next_event()).has_value(); }) && *came == what;
     }
-    /// Of the one signalled send. Who ends the connection may do so before its device has acknowledged what made it do so: then no
-    /// acknowledgement comes, only the word of rdma_cm, upon which the queue pair is made to give back what it holds.
+    /// Who ends the connection may do so before its device has acknowledged what made it do so: then no acknowledgement comes, nor a
+    /// message, only the word of rdma_cm, upon which the queue pair is made to give back what it holds.
+    bool comes_to(ibv_cq* queue, ibv_wc& wc) {
+        if (::ibv_poll_cq(queue, 1, &wc) != 0) return true;
+        if (next_event() == RDMA_CM_EVENT_DISCONNECTED) move_to(IBV_QPS_ERR);
+        return false;
+    }
+    /// Of the one signalled send.
     ibv_wc_status completion() {
         ibv_wc wc{};
-        const auto came = [&] {
-            if (::ibv_poll_cq(sends_, 1, &wc) != 0) return true;
-            if (next_event() == RDMA_CM_EVENT_DISCONNECTED) move_to(IBV_QPS_ERR);
-            return false;
-        };
-        if (await(came)) return wc.status;
+        if (await([&] { return comes_to(sends_, wc); })) return wc.status;
         stuck_ = true;
         return IBV_WC_RESP_TIMEOUT_ERR;
     }

@@ -238,6 +238,27 @@ BOOST_AUTO_TEST_CASE(a_peer_that_fetches_nothing_loses_the_connection_in_time_an
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_that_confirms_all_but_the_oldest_loses_the_connection_in_time) {
+    rdma::rc_options impatient;
+    impatient.fetch_within = 500ms;
+    channel_world w({}, impatient);
+    raw_peer peer(w, raw_peer::good_hello(), [](raw_peer& p) {
+        while (const auto header = p.receive())
+            if (const std::uint32_t slot = *header & 0x0fff'0000; slot != 0) p.send(0, raw_peer::fetched_header | slot);
+    });
+    auto victim = w.run(w.listening.accept());
+    peer.go();
+    const std::string text(10'000, 't');
+    int sent = 0;
+    for (; sent < 20 && victim.statistics().overdue == 0; ++sent) {
+        BOOST_TEST((w.run(failure_of(victim.send(bytes_of(text)))) == std::errc{}));
+        BOOST_TEST((w.run(failure_of(victim.receive(w.within(50ms)))) == std::errc::timed_out)); // of the wait, or of the channel
+    }
+    BOOST_TEST(victim.statistics().overdue == 1u);
+    BOOST_TEST(sent > 2); // one slot was confirmed and used again
+    w.until([&] { return peer.done(); });
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_never_answers_what_we_fetch_from_it_loses_the_connection_in_time) {
     rdma::rc_options impatient;
     impatient.fetch_within = 300ms;
