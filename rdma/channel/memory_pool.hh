@@ -8,7 +8,8 @@
 // memory that has got another owner. A buffer that is destroyed on another shard comes back by a list that its owner empties.
 //
 // Copies of messages that are being sent have chunks of their own, of half the limit at most: they go when a peer has fetched them, which
-// may wait for the very memory into which that peer's messages are fetched. So the other half never waits for a peer.
+// may wait for the very memory into which that peer's messages are fetched. So what is fetched into the other half waits for no copy. It
+// may wait for what else is there: connections' buffers, messages that nobody has let go of, memory that users allocated.
 //
 // Belongs to one shard and one device; outlives its blocks. Bounds: `limit` bytes mapped (beyond: ENOBUFS), of which `kept` stay mapped
 // while they are empty. Counted: statistics().

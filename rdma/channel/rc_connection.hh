@@ -199,6 +199,7 @@ private:
     }
     // large messages (rc_connection_large.cc)
     rc_hello hello() const noexcept;
+    std::size_t room_to_fetch() const noexcept;
     void agree_on_large() noexcept;
     bool is_large(const rc_request& r) const noexcept {
         return (r.what == rc_request::kind::send && r.size > copied_size_) ||

@@ -14,10 +14,21 @@ namespace corewire::rdma {
 
 rc_hello rc_connection::hello() const noexcept {
     rc_hello h{options_.receive_depth, options_.message_size};
-    if (options_.reads == 0) return h; // the device fetches nothing
+    if (options_.reads == 0 || options_.largest_message == 0) return h; // the device fetches nothing, or there is no room
     h.large_messages = static_cast<std::uint16_t>(options_.large_messages);
-    h.largest_message = static_cast<std::uint32_t>(std::min<std::size_t>(options_.largest_message, device_->memory().limit()));
+    h.largest_message = options_.largest_message;
     return h;
+}
+
+/// The longest message that fits into the pool beside our own buffers and all the copies that may be there: a longer one could wait for
+/// ever, with the peer's waiting for ours.
+std::size_t rc_connection::room_to_fetch() const noexcept {
+    const auto round_up = [](std::size_t n, std::size_t to) { return (n + to - 1) / to * to; };
+    const memory_pool& pool = device_->memory();
+    const std::size_t ours = round_up(memory_.size(), memory_pool::chunk_size);
+    const std::size_t behind = ours - round_up(memory_.size(), mapped_memory::page); // in their own chunk
+    const std::size_t beside = pool.limit() - pool.limit(memory_use::copies);
+    return std::max(behind, beside > ours ? beside - ours : 0);
 }
 
 /// When it is known what the peer has said, and how many READs there may be.

@@ -60,6 +60,8 @@ void rc_connection::make_queue_pair() {
     stride_ = round_up(std::max<std::size_t>(options_.message_size, rc_announcement::largest_wire), 64);
     send_stride_ = stride_; // longer messages go from memory of their own
     memory_ = registered_buffer(*device_, stride_ * receives() + send_stride_ * options_.send_depth);
+    const std::size_t longest = std::min<std::size_t>(options_.largest_message, room_to_fetch());
+    options_.largest_message = longest > options_.message_size ? static_cast<unsigned>(longest) : 0;
     chain_ = std::make_unique<verbs::send_chain>(options_.send_depth, most_regions);
     refill_ = std::make_unique<verbs::receive_chain>(receives(), memory_.local_key());
     for (std::uint32_t i = 0; i < receives(); ++i)

@@ -12,7 +12,8 @@ namespace corewire::rdma {
 
 struct rc_options {
     unsigned message_size = 4096; ///< bytes: of a receive buffer; a longer message is fetched by this end (rendezvous.hh)
-    unsigned largest_message = 16u << 20; ///< bytes: the longest of those (1 GiB at most); what is not more than message_size: none
+    unsigned largest_message = 16u << 20; ///< bytes: the longest of those (1 GiB at most); what is not more than message_size: none;
+                                  ///< less where the pool has no room for it beside copies and this connection's buffers
     unsigned large_messages = 4;  ///< of them under way at a time, each way, and as many kept by the receiver (0..64; 0: none)
     unsigned receive_depth = 64;  ///< messages the peer may send before it hears that one was consumed (2..4096)
     unsigned send_depth = 64;     ///< work requests of ours that may be outstanding (8..4096)

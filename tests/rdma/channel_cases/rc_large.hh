@@ -32,6 +32,28 @@ task<> send_in_place(rdma::rc_channel& to, rdma::local_region what, std::errc& h
     how = co_await failure_of(to.send_in_place(what));
 }
 
+/// Both ends send it so many times while they receive; gives how many have come whole.
+int exchanged_whole(channel_world& w, const std::string& text, int count) {
+    const auto send_all = [](rdma::rc_channel& to, std::string_view what, int n) -> task<> {
+        for (int i = 0; i < n; ++i) co_await to.send(bytes_of(what));
+    };
+    const auto receive_all = [](rdma::rc_channel& from, std::string_view what, int n, int& whole) -> task<> {
+        for (int i = 0; i < n; ++i) {
+            const auto m = co_await from.receive();
+            BOOST_REQUIRE(m.has_value());
+            whole += text_of(m->bytes()) == what;
+        }
+    };
+    int whole = 0;
+    std::vector<task<>> all;
+    for (rdma::rc_channel* const end : {&w.client, &w.server}) {
+        all.push_back(send_all(*end, text, count));
+        all.push_back(receive_all(*end, text, count, whole));
+    }
+    w.run(when_all(std::move(all)));
+    return whole;
+}
+
 rdma::registered_buffer holding(rdma::rc_channel& of, std::string_view text) {
     auto b = of.allocate(text.size());
     std::memcpy(b.data(), text.data(), text.size());
@@ -291,28 +313,36 @@ BOOST_AUTO_TEST_CASE(two_ends_that_only_send_leave_each_other_memory_to_fetch_in
     rdma::context_options bounded;
     bounded.memory.limit = std::size_t{8} << 20; // four copies of these, if they were let, and nothing else
     channel_world w(small, small, bounded);
-    const std::string text = text_of_size(1'100'000);
-    const auto send_all = [](rdma::rc_channel& to, std::string_view what) -> task<> {
-        for (int i = 0; i < 4; ++i) co_await to.send(bytes_of(what));
-    };
-    const auto receive_all = [](rdma::rc_channel& from, std::string_view what, int& whole) -> task<> {
-        for (int i = 0; i < 4; ++i) {
-            const auto m = co_await from.receive();
-            BOOST_REQUIRE(m.has_value());
-            whole += text_of(m->bytes()) == what;
-        }
-    };
-    int at_server = 0, at_client = 0;
-    std::vector<task<>> all;
-    all.push_back(send_all(w.client, text));
-    all.push_back(send_all(w.server, text));
-    all.push_back(receive_all(w.server, text, at_server));
-    all.push_back(receive_all(w.client, text, at_client));
-    w.run(when_all(std::move(all)));
-    BOOST_TEST(at_server == 4);
-    BOOST_TEST(at_client == 4);
+    BOOST_TEST(w.client.largest_message() == 2u << 20); // buffers 2 MiB, copies 4
+    BOOST_TEST((w.run(failure_of(w.client.send(bytes_of(text_of_size(3 << 20))))) == std::errc::message_size));
+    BOOST_TEST(exchanged_whole(w, text_of_size(1'100'000), 4) == 8);
+    BOOST_TEST(exchanged_whole(w, text_of_size(2 << 20), 2) == 4);
     BOOST_TEST(w.client.statistics().waits_for_memory > 0u);
-    BOOST_TEST((w.run(failure_of(w.client.send(bytes_of(text_of_size((4 << 20) + 1))))) == std::errc::no_buffer_space));
+}
+
+BOOST_AUTO_TEST_CASE(a_pool_without_room_for_copies_refuses_them_and_takes_and_sends_from_registered_memory) {
+    rdma::context_options least;
+    least.memory.limit = std::size_t{2} << 20;
+    channel_world w({}, {}, least);
+    const std::string text = text_of_size(500'000);
+    BOOST_TEST((w.run(failure_of(w.client.send(bytes_of(text)))) == std::errc::no_buffer_space));
+    const auto memory = holding(w.client, text);
+    std::errc how{};
+    w.r.root_group().spawn(send_in_place(w.client, memory.all(), how));
+    BOOST_TEST((w.run(text_from(w.server)) == text));
+}
+
+BOOST_AUTO_TEST_CASE(a_channel_takes_nothing_longer_than_what_the_pool_has_beside_its_buffers) {
+    rdma::context_options least;
+    least.memory.limit = std::size_t{2} << 20;
+    for (const unsigned depth : {220u, 252u}) { // beside the buffers are 256 KiB, or nothing
+        rdma::rc_options wide;
+        wide.receive_depth = wide.send_depth = depth;
+        channel_world w(wide, wide, least);
+        const std::uint32_t largest = depth == 220 ? 256u << 10 : 4096;
+        BOOST_TEST(w.client.largest_message() == largest);
+        BOOST_TEST((w.run(failure_of(w.client.send(bytes_of(text_of_size(largest + 1))))) == std::errc::message_size));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(without_memory_windows_who_waits_for_a_slot_or_for_memory_goes_on_as_soon_as_it_comes_free) {

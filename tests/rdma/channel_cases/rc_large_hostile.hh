@@ -30,11 +30,15 @@ struct outcome {
     std::vector<std::size_t> sizes;
 };
 
+rdma::rc_options of_a_megabyte() {
+    rdma::rc_options o;
+    o.largest_message = 1u << 20;
+    return o;
+}
+
 /// Accepts a peer that does `work`, receives, and says how it ended.
-outcome play(std::function<void(raw_peer&)> work) {
-    rdma::rc_options at_most;
-    at_most.largest_message = 1u << 20;
-    channel_world w({}, at_most);
+outcome play(std::function<void(raw_peer&)> work, rdma::rc_options at_most = of_a_megabyte(), rdma::context_options of_both = {}) {
+    channel_world w({}, at_most, of_both);
     raw_peer peer(w, raw_peer::good_hello(), std::move(work));
     auto victim = w.run(w.listening.accept());
     peer.go();
@@ -100,6 +104,17 @@ BOOST_AUTO_TEST_CASE(a_size_beyond_what_we_take_ends_the_connection_before_there
         for (std::uint32_t i = 0; i < 4; ++i) put_stretch(p, i, address_of(p.memory()), p.key(), 0xffff'ffff);
         p.send(68, raw_peer::announcement_header);
     }));
+}
+
+BOOST_AUTO_TEST_CASE(a_size_beyond_what_our_pool_let_us_say_we_take_ends_the_connection) {
+    rdma::context_options bounded;
+    bounded.memory.limit = std::size_t{6} << 20;
+    for (const std::uint32_t size : {(2u << 20) + 1, 10u << 20}) {
+        expect_violation(play([size](raw_peer& p) {
+            put_stretch(p, 0, address_of(p.memory()), p.key(), size);
+            p.send(20, raw_peer::announcement_header);
+        }, {}, bounded));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(an_announcement_that_is_none_ends_the_connection) {
