@@ -342,6 +342,46 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_copy_reads_and_writes_where_the_kernel_will_not,
     BOOST_TEST(world.run(error_of(copied(world.directory / "a", world.directory / "b"))) == EIO);
 }
 
+/// Where no room can be made beforehand, the writes find out themselves.
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_direct_copy_makes_room_first_and_writes_nothing_where_there_is_none, Backend, both_backends) {
+    file_world_over<Backend> world;
+    if (!world.run(direct_works(world.directory / "probe"))) {
+        std::cout << "SKIPPED: no O_DIRECT on this file system\n";
+        return;
+    }
+    const std::string text = pattern(300'001);
+    put(world.directory / "a", text);
+    int refusal = 0;
+    unsigned asked = 0, writes = 0;
+    faults disk(world, [&](const io_arguments& a) {
+        writes += a.opcode == io_opcode::write ? 1 : 0;
+        if (a.opcode != io_opcode::allocate) return io_fault{};
+        ++asked;
+        BOOST_TEST(a.offset == 0u);
+        BOOST_TEST(a.length == text.size());
+        return io_fault{.fail_with = refusal};
+    });
+    const auto copied = [](std::string from, std::string to) -> task<> {
+        file source = co_await file::open(from);
+        file target = co_await file::open(to, {.write = true, .create = true, .direct = true});
+        co_await copy(source, target, {.chunk = 64 * 1024});
+    };
+    for (const int full : {ENOSPC, EDQUOT, EIO}) {
+        refusal = full;
+        BOOST_TEST(world.run(error_of(copied(world.directory / "a", world.directory / "b"))) == full);
+    }
+    BOOST_TEST(asked == 3u);
+    BOOST_TEST(writes == 0u);
+    for (const int impossible : {EOPNOTSUPP, ENODEV, ESPIPE}) { // fallocate(2)
+        refusal = impossible;
+        const std::string to = world.directory / std::to_string(impossible);
+        BOOST_TEST(world.run(error_of(copied(world.directory / "a", to))) == 0);
+        BOOST_TEST((contents(to) == text));
+    }
+    BOOST_TEST(asked == 6u);
+    BOOST_TEST(writes != 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_helper_that_copies_stops_after_the_piece_in_which_nobody_wants_it_any_more) {
     const temporary_directory directory;
     const unique_fd from(::open((directory / "a").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
