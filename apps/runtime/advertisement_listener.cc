@@ -2,6 +2,7 @@
 
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/metrics/registry.hh>
 
 #include <array>
 #include <cerrno>
@@ -81,6 +82,7 @@ advertisement_listener::advertisement_listener(reactor& loop, unsigned interface
 }
 
 advertisement_listener::~advertisement_listener() {
+    ending_ = true;
     ring_.cancel(news_);
     ring_.wait(news_);
 }
@@ -90,9 +92,16 @@ void advertisement_listener::wait_for_news() noexcept {
 }
 
 void advertisement_listener::on_news(int result, unsigned) noexcept {
-    if (result < 0) return; // we are ending
+    if (ending_ || result == -ECANCELED) return; // it may have completed before it was cancelled
     for (unsigned i = 0; i < most_at_once && take_one(); ++i) {}
     wait_for_news();
+}
+
+void advertisement_listener::register_metrics(metric_group& group) const {
+    group.counter("corewire_router_advertisements_heard_total", "Router advertisements that the kernel handed over copies of (xdp).",
+                  statistics_.heard);
+    group.counter("corewire_router_advertisements_dropped_total", "Such copies that found no frame, or none long enough.",
+                  statistics_.dropped);
 }
 
 /// False: none is left. That the interface is down is said once, and it is heard again when it is up.

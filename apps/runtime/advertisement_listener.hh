@@ -5,6 +5,7 @@
 //                                     \--packet(7), filtered: ICMPv6, type 134--> advertisement_listener --> network_stack
 //
 // One shard's, over its io_uring; each shard has one, so that nobody passes anything on. Must go before the stack and the reactor.
+// The copies come in behind the port: its wrappers (--pcap, --trace, --faults) never see them.
 // Bounds: the socket's buffer (a flood is the kernel's to drop), and most_at_once frames a turn.
 #pragma once
 
@@ -16,6 +17,7 @@
 
 namespace corewire {
 
+class metric_group;
 class network_stack;
 class reactor;
 
@@ -35,6 +37,8 @@ public:
     advertisement_listener& operator=(const advertisement_listener&) = delete;
 
     const listener_statistics& statistics() const noexcept { return statistics_; }
+    /// The group goes before this does.
+    void register_metrics(metric_group& group) const;
 
 private:
     void wait_for_news() noexcept;
@@ -46,6 +50,7 @@ private:
     network_stack& stack_;
     unique_fd socket_;
     listener_statistics statistics_;
+    bool ending_ = false;
     bound_operation<advertisement_listener, &advertisement_listener::on_news> news_{*this};
 };
 

@@ -200,7 +200,9 @@ void add_network_options(command_line& to, network_options& o) {
     add_for_both(group, "--address", o.address, o.address6, "an address and the length of its network, like 192.0.2.2/24",
                  "Our address and the length of its network (192.0.2.2/24, 2001:db8::2/64; once for each family); dhcp: as a server says",
                  "ADDRESS/LENGTH|dhcp", &o.dhcp);
-    group.add_flag("--slaac", o.slaac, "verbs, xdp, tap: IPv6 addresses and routers as router advertisements say (RFC 4862)");
+    group.add_flag("--slaac", o.slaac,
+                   "verbs, xdp, tap: IPv6 addresses and routers as router advertisements say (RFC 4862; on xdp those are copies from the "
+                   "kernel, which --pcap, --trace and --faults do not see)");
     add_for_both(group, "--gateway", o.gateway, o.gateway6, "an IP address, like 192.0.2.1",
                  "Next hop to other networks (once for each family)", "ADDRESS");
     group

@@ -73,6 +73,8 @@ public:
     const network_options& options() const noexcept { return options_; }
     port* device(unsigned shard, bool far = false) const noexcept;
     network_stack* stack(unsigned shard, bool far = false) const noexcept;
+    /// Null but for --slaac over xdp.
+    const advertisement_listener* advertisements(unsigned shard) const noexcept { return parts_[shard].advertisements.get(); }
 
     /// A wire's addresses: 10.99.0.1 is shard 0 (or the near end), 10.99.0.2 shard 1 (or the far end).
     static ip_prefix wire_address(unsigned end) noexcept;

@@ -61,6 +61,7 @@ kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const 
 }
 
 kernel_mirror::~kernel_mirror() {
+    ending_ = true;
     ring_.cancel(news_);
     ring_.wait(news_);
 }
@@ -70,7 +71,7 @@ void kernel_mirror::wait_for_news() noexcept {
 }
 
 void kernel_mirror::on_news(int result, unsigned) noexcept {
-    if (result == -ECANCELED) return;
+    if (ending_ || result == -ECANCELED) return; // it may have completed before it was cancelled
     try {
         static_cast<void>(drain());
         if (overflowed_) {

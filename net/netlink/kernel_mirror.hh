@@ -86,6 +86,7 @@ private:
     std::vector<netlink::route_change> routes_;
     bool routes_changed_ = false;
     bool overflowed_ = false;
+    bool ending_ = false;
     std::uint32_t sequence_ = 0;
     struct question {
         std::uint32_t sequence = 0;

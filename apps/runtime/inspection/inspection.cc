@@ -1,5 +1,6 @@
 #include <corewire/apps/runtime/inspection/inspection.hh>
 
+#include <corewire/apps/runtime/advertisement_listener.hh>
 #include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
 #include <corewire/apps/runtime/network_setup.hh>
@@ -153,6 +154,7 @@ void inspection::set_up(unsigned shard) {
     parts_[shard] = std::make_unique<shard_part>(page_, shard);
     shard_part& mine = *parts_[shard];
     if (port* device = network_.device(shard)) mine.near.emplace(mine, *device, network_.stack(shard));
+    if (const advertisement_listener* heard = network_.advertisements(shard)) heard->register_metrics(mine.group);
     if (port* device = network_.device(shard, true)) mine.far.emplace(mine, *device, network_.stack(shard, true));
     if (network_.kind() == network_kind::kernel)
         mine.kernel.emplace(mine, dynamic_cast<const kernel_provider&>(socket_provider::current()));
