@@ -83,9 +83,15 @@ void ipv6_routes::demote_router(const ipv6& address) noexcept {
 void ipv6_routes::set_routes(std::span<const ipv6_route> routes) noexcept {
     prefix_count_ = router_count_ = route_count_ = 0;
     redirects_.clear();
-    for (const bool over_gateways : {false, true}) // a gateway must be on the link
+    const auto will_be_on_link = [&](const ipv6& gateway) {
+        return gateway.is_link_local() ||
+               std::ranges::any_of(routes, [&](const ipv6_route& r) { return r.gateway.is_any() && r.destination.contains(gateway); });
+    };
+    enum turn { everywhere, on_the_link, over_gateways }; // a gateway must be on the link; and no full table costs the default route
+    for (const turn now : {everywhere, on_the_link, over_gateways})
         for (const ipv6_route& r : routes) {
-            if (r.gateway.is_any() == over_gateways || (over_gateways && !on_link(r.gateway))) continue;
+            if (now != (r.destination.length() == 0 ? everywhere : r.gateway.is_any() ? on_the_link : over_gateways)) continue;
+            if (!r.gateway.is_any() && !(now == everywhere ? will_be_on_link(r.gateway) : on_link(r.gateway))) continue;
             if (route_count_ == max_routes) {
                 ++refused_;
                 continue;

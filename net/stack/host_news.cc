@@ -5,6 +5,8 @@ namespace corewire {
 
 void network_stack::follow_routes(std::span<const route> routes, std::span<const ipv6_route> routes6) noexcept {
     output_.routes() = route_table(config_.address);
+    for (const route& r : routes) // no full table costs the default route; one whose gateway is not on the link yet is tried again
+        if (r.destination.length() == 0) static_cast<void>(output_.routes().add(r.destination, r.gateway));
     for (const bool over_gateways : {false, true}) // a gateway must be on the link
         for (const route& r : routes)
             if (r.gateway.is_any() != over_gateways) static_cast<void>(output_.routes().add(r.destination, r.gateway));

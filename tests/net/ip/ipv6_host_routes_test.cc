@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 using namespace corewire;
@@ -53,6 +54,22 @@ BOOST_AUTO_TEST_CASE(routes_beyond_the_limit_are_refused_and_counted) {
     ipv6_routes r;
     r.set_routes(many);
     BOOST_TEST(r.refused() == 5u);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_table_does_not_cost_the_default_route) {
+    for (const char* gateway : {"fe80::1", "2001:db8:7::1", "2001:db8:9::1"}) {
+        std::vector<ipv6_route> many{to("2001:db8:7::/64")};
+        for (std::uint64_t i = 0; i < ipv6_routes::max_routes; ++i)
+            many.push_back({ipv6_prefix(wire::with_identifier(a6("2001:db8::"), i), 128), ipv6::any()});
+        many.push_back(to("::/0", gateway));
+        ipv6_routes r;
+        r.set_routes(many);
+        const bool on_link = std::string_view(gateway) != "2001:db8:9::1";
+        BOOST_TEST((r.find(a6("2001:db8:ffff::1")).kind == (on_link ? hop_kind::unicast : hop_kind::unreachable)), gateway);
+        if (on_link) BOOST_TEST((r.find(a6("2001:db8:ffff::1")) == unicast(gateway)));
+        BOOST_TEST((r.find(a6("2001:db8:7::9")) == unicast("2001:db8:7::9")));
+        BOOST_TEST(r.refused() == (on_link ? 2u : 1u));
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -188,6 +188,16 @@ BOOST_FIXTURE_TEST_CASE(connections_follow_the_hosts_routes, shared_world) {
     }(*this, stale_gateway, to_server));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_table_full_of_the_hosts_routes_keeps_the_default_route, shared_world) {
+    std::vector<route> many;
+    for (std::uint8_t i = 0; i < route_table::max_routes; ++i) many.push_back({ip_prefix(ipv4(172, 16, 0, i), 32), ipv4::any()});
+    many.push_back({ip_prefix(ipv4::any(), 0), second});
+    server_.follow_routes(many);
+    BOOST_TEST((server_.ip().routes().find(ipv4(198, 51, 100, 1)) == next_hop{hop_kind::unicast, second}));
+    BOOST_TEST((server_.ip().routes().find(ipv4(172, 16, 0, 1)) == next_hop{hop_kind::unicast, ipv4(172, 16, 0, 1)}));
+    BOOST_TEST(server_.ip().routes().refused() == 2u); // it has the link's own besides
+}
+
 BOOST_FIXTURE_TEST_CASE(a_neighbor_that_changes_its_mac_is_followed_at_once, shared_world) {
     run([](shared_world& w) -> task<> {
         socket_suite::ends both = co_await socket_suite::connected(w);
