@@ -158,17 +158,9 @@ std::optional<std::uint64_t> network_setup::link_identifier() const {
 
 /// The kernel's addresses: those that --address names, or its first one of each family on the interface (of IPv6 no link-local one).
 void network_setup::share_addresses() {
-    const std::vector<netlink::prefix> known = kernel_addresses(xdp_->info().index);
-    const auto find = [&](bool four, const std::optional<net_address>& wanted) -> std::optional<netlink::prefix> {
-        const auto found = std::ranges::find_if(known, [&](const netlink::prefix& each) {
-            if (wanted) return each.address == *wanted;
-            return each.is_v4() == four && (four || !each.address.v6().is_link_local());
-        });
-        if (found != known.end()) return *found;
-        if (wanted)
-            throw setup_error(fmt::format("--shared: the kernel does not have {} on {}: leave --address out, or --shared",
-                                          to_string(*wanted), options_.interface));
-        return std::nullopt;
+    const std::vector<netlink::address_change> known = kernel_addresses(xdp_->info().index);
+    const auto find = [&](bool four, const std::optional<net_address>& wanted) {
+        return wanted ? std::optional(named_address(known, *wanted, options_.interface)) : first_address(known, four);
     };
     const bool named = options_.address || options_.address6;
     std::vector<net_address> ours;

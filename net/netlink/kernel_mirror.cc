@@ -136,7 +136,7 @@ void kernel_mirror::take(const netlink::change& news) {
     if (const auto* n = std::get_if<netlink::neighbor_change>(&news)) {
         if (n->interface == interface_) follower_.on_neighbor(*n);
     } else if (const auto* r = std::get_if<netlink::route_change>(&news)) {
-        if (r->interface == interface_) take_route(*r);
+        take_route(*r);
     } else if (const auto& a = std::get<netlink::address_change>(news); a.interface == interface_) {
         for (followed_address& each : addresses_) {
             if (a.address.address != each.address) continue;
@@ -148,17 +148,21 @@ void kernel_mirror::take(const netlink::change& news) {
 }
 
 void kernel_mirror::take_route(const netlink::route_change& r) {
-    const auto same = std::ranges::find_if(routes_, [&](const auto& known) { return known.same_route(r); });
+    const bool ours = r.interface == interface_;
+    const auto same = [&](const netlink::route_change& known) { return known.same_route(r); };
+    if (!ours && (r.gone || !r.replaces || r.destination.is_v4())) return;
     routes_changed_ = true;
     if (r.gone) {
-        if (same != routes_.end()) routes_.erase(same);
-    } else if (same == routes_.end()) {
-        // A replaced route is told as a new one alone: it takes the place of what had its destination and metric.
-        if (r.replaces)
-            std::erase_if(routes_, [&](const auto& known) { return known.destination == r.destination && known.metric == r.metric; });
-        if (routes_.size() < max_routes) routes_.push_back(r);
-        else ++statistics_.routes_refused;
+        std::erase_if(routes_, same);
+        return;
     }
+    // A replaced route is told as a new one alone: it takes the place of all ways that had its destination and metric, itself perhaps
+    // among them.
+    if (r.replaces)
+        std::erase_if(routes_, [&](const auto& known) { return known.destination == r.destination && known.metric == r.metric; });
+    if (!ours || std::ranges::any_of(routes_, same)) return;
+    if (routes_.size() < max_routes) routes_.push_back(r);
+    else ++statistics_.routes_refused;
 }
 
 bool kernel_mirror::send_about(std::uint16_t type, std::uint16_t flags, const net_address& neighbor) noexcept {
@@ -197,10 +201,10 @@ void kernel_mirror::answered(std::uint32_t sequence, const netlink::neighbor_cha
     if (!send_about(RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_CREATE, neighbor)) ++statistics_.asks_dropped;
 }
 
-std::vector<netlink::prefix> kernel_addresses(unsigned interface) {
+std::vector<netlink::address_change> kernel_addresses(unsigned interface) {
     const unique_fd fd = open_socket(0);
     ask_for_dump(fd.get(), RTM_GETADDR, 1);
-    std::vector<netlink::prefix> out;
+    std::vector<netlink::address_change> out;
     alignas(8) std::array<std::byte, 32768> datagram;
     for (;;) {
         wait_readable(fd.get());
@@ -211,7 +215,7 @@ std::vector<netlink::prefix> kernel_addresses(unsigned interface) {
         for (auto v = messages.next(news); v != message_reader::verdict::end; v = messages.next(news)) {
             if (v == message_reader::verdict::done) return out;
             const auto* a = v == message_reader::verdict::told ? std::get_if<netlink::address_change>(&news) : nullptr;
-            if (a != nullptr && a->interface == interface && a->usable && (a->address.is_v4() || !a->secondary)) out.push_back(a->address);
+            if (a != nullptr && a->interface == interface) out.push_back(*a);
         }
     }
 }

@@ -98,7 +98,7 @@ private:
     bound_operation<kernel_mirror, &kernel_mirror::on_news> news_{*this};
 };
 
-/// The kernel's addresses on an interface that it uses, of both families, its first one first. Throws std::system_error.
-std::vector<netlink::prefix> kernel_addresses(unsigned interface);
+/// The kernel's addresses on an interface, of both families, its first one first, whatever they may be used for. Throws std::system_error.
+std::vector<netlink::address_change> kernel_addresses(unsigned interface);
 
 } // namespace corewire

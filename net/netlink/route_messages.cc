@@ -87,40 +87,23 @@ verdict read_address(byte_span payload, bool gone, change& out) noexcept {
     // On a point-to-point link IFA_ADDRESS is the other end; IFA_LOCAL is always ours.
     if (!all.load(all.has(IFA_LOCAL) ? IFA_LOCAL : IFA_ADDRESS, address) || !all.load(IFA_FLAGS, flags)) return verdict::malformed;
     if (fixed.ifa_prefixlen > bits_of(fixed.ifa_family) || address.is_any()) return verdict::malformed;
-    constexpr std::uint32_t not_now = IFA_F_TENTATIVE | IFA_F_DADFAILED | IFA_F_DEPRECATED;
+    const auto lacks = [&](std::uint32_t none_of) { return (flags & none_of) == 0 || (flags & IFA_F_OPTIMISTIC) != 0; };
+    constexpr std::uint32_t perhaps_anothers = IFA_F_TENTATIVE | IFA_F_DADFAILED;
     out = address_change{gone, fixed.ifa_index, prefix(address, fixed.ifa_prefixlen), (flags & IFA_F_SECONDARY) != 0,
-                         (flags & not_now) == 0 || (flags & IFA_F_OPTIMISTIC) != 0};
+                         lacks(perhaps_anothers | IFA_F_DEPRECATED), lacks(perhaps_anothers)};
     return verdict::told;
 }
 
-/// The first of several ways on: its interface, and its gateway if it has one.
-bool first_way(byte_span ways, std::uint32_t& interface, net_address& gateway) noexcept {
+/// The first of several ways on: its interface, and its gateway if it has one. `ways` is what stands behind it.
+bool take_way(byte_span& ways, std::uint32_t& interface, net_address& gateway) noexcept {
     rtnexthop hop;
-    if (ways.size() < sizeof hop) return false;
-    std::memcpy(&hop, ways.data(), sizeof hop);
-    if (hop.rtnh_len < sizeof hop || hop.rtnh_len > ways.size()) return false;
+    const byte_span all = std::exchange(ways, {});
+    if (all.size() < sizeof hop) return false;
+    std::memcpy(&hop, all.data(), sizeof hop);
+    if (hop.rtnh_len < sizeof hop || hop.rtnh_len > all.size()) return false;
     interface = static_cast<std::uint32_t>(hop.rtnh_ifindex);
-    return attributes<RTA_MAX>(ways.subspan(sizeof hop, hop.rtnh_len - sizeof hop)).load(RTA_GATEWAY, gateway);
-}
-
-verdict read_route(byte_span payload, std::uint16_t header_flags, bool gone, change& out) noexcept {
-    rtmsg fixed;
-    byte_span rest;
-    if (!split(payload, fixed, rest)) return verdict::malformed;
-    if (!is_ip(fixed.rtm_family) || fixed.rtm_type != RTN_UNICAST || fixed.rtm_tos != 0) return verdict::ignored;
-    if ((fixed.rtm_flags & RTM_F_CLONED) != 0 || fixed.rtm_src_len != 0) return verdict::ignored; // of one flow, or one source
-    const attributes<RTA_MAX> all(rest);
-    std::uint32_t table = fixed.rtm_table, interface = 0, metric = 0;
-    net_address destination = any_of(fixed.rtm_family), gateway = destination;
-    if (!all.load(RTA_TABLE, table) || !all.load(RTA_OIF, interface) || !all.load(RTA_PRIORITY, metric) ||
-        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, gateway) || fixed.rtm_dst_len > bits_of(fixed.rtm_family))
-        return verdict::malformed;
-    if (table != RT_TABLE_MAIN) return verdict::ignored;
-    if (all.has(RTA_MULTIPATH) && !first_way(all.bytes(RTA_MULTIPATH), interface, gateway)) return verdict::malformed;
-    // Of IPv4 one route has a destination and metric; of IPv6 several may (two routers, say), unless the kernel says otherwise.
-    const bool replaces = fixed.rtm_family == AF_INET || (header_flags & NLM_F_REPLACE) != 0;
-    out = route_change{gone, interface, prefix(destination, fixed.rtm_dst_len).network(), gateway, metric, replaces};
-    return verdict::told;
+    ways = all.subspan(std::min<std::size_t>(RTNH_ALIGN(std::size_t{hop.rtnh_len}), all.size()));
+    return attributes<RTA_MAX>(all.subspan(sizeof hop, hop.rtnh_len - sizeof hop)).load(RTA_GATEWAY, gateway);
 }
 
 neighbor_word word_for(std::uint16_t state) noexcept {
@@ -148,7 +131,48 @@ verdict read_neighbor(byte_span payload, bool gone, change& out) noexcept {
     return verdict::told;
 }
 
-verdict read_message(const nlmsghdr& header, byte_span payload, change& out) noexcept {
+} // namespace
+
+verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags, bool gone, change& out) noexcept {
+    rtmsg fixed;
+    byte_span rest;
+    if (!split(payload, fixed, rest)) return verdict::malformed;
+    if (!is_ip(fixed.rtm_family) || fixed.rtm_type != RTN_UNICAST || fixed.rtm_tos != 0) return verdict::ignored;
+    if ((fixed.rtm_flags & RTM_F_CLONED) != 0 || fixed.rtm_src_len != 0) return verdict::ignored; // of one flow, or one source
+    const attributes<RTA_MAX> all(rest);
+    std::uint32_t table = fixed.rtm_table, interface = 0, metric = 0;
+    net_address destination = any_of(fixed.rtm_family), gateway = destination;
+    if (!all.load(RTA_TABLE, table) || !all.load(RTA_OIF, interface) || !all.load(RTA_PRIORITY, metric) ||
+        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, gateway) || fixed.rtm_dst_len > bits_of(fixed.rtm_family))
+        return verdict::malformed;
+    if (table != RT_TABLE_MAIN) return verdict::ignored;
+    byte_span ways = all.bytes(RTA_MULTIPATH);
+    if (all.has(RTA_MULTIPATH) && !take_way(ways, interface, gateway)) return verdict::malformed;
+    // Of IPv4 one route has a destination and metric; of IPv6 several may (two routers, say), unless the kernel says otherwise.
+    const bool replaces = fixed.rtm_family == AF_INET || (header_flags & NLM_F_REPLACE) != 0;
+    const route_change told{gone, interface, prefix(destination, fixed.rtm_dst_len).network(), gateway, metric, replaces};
+    if (fixed.rtm_family == AF_INET6) {
+        ways_ = ways;
+        of_ways_ = told;
+    }
+    out = told;
+    return verdict::told;
+}
+
+/// Each way ends at a length that was checked, so that they end.
+verdict message_reader::next_way(change& out) noexcept {
+    route_change told = of_ways_;
+    told.replaces = false; // or it would take the place of those before it
+    told.gateway = ipv6::any();
+    if (!take_way(ways_, told.interface, told.gateway)) {
+        ways_ = {};
+        return verdict::malformed;
+    }
+    out = told;
+    return verdict::told;
+}
+
+verdict message_reader::read_message(const nlmsghdr& header, byte_span payload, change& out) noexcept {
     switch (header.nlmsg_type) {
     case RTM_NEWADDR:
     case RTM_DELADDR: return read_address(payload, header.nlmsg_type == RTM_DELADDR, out);
@@ -161,10 +185,9 @@ verdict read_message(const nlmsghdr& header, byte_span payload, change& out) noe
     }
 }
 
-} // namespace
-
 verdict message_reader::next(change& out) noexcept {
     nlmsghdr header;
+    if (!ways_.empty()) return next_way(out);
     if (rest_.size() < sizeof header) return std::exchange(rest_, {}).empty() ? verdict::end : verdict::malformed;
     CW_DEBUG_ASSERT(reinterpret_cast<std::uintptr_t>(rest_.data()) % MNL_ALIGNTO == 0, "netlink messages are aligned to four bytes");
     std::memcpy(&header, rest_.data(), sizeof header);

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <variant>
 
+struct nlmsghdr;
+
 namespace corewire::netlink {
 
 /// An address of either family, and how many of its own bits name the network.
@@ -37,16 +39,18 @@ struct address_change {
     prefix address;
     bool secondary = false; ///< IPv4: not the first one of its network; IPv6: a temporary one (RFC 8981)
     bool usable = true;     ///< IPv6: nobody else has it (RFC 4862), and new connections may have it
+    bool proven = true;     ///< IPv6: nobody else has it: what is sent there is received, deprecated or not (RFC 4862 5.5.4)
 };
 
-/// Of the main table, by unicast, with one way on (of several ways, the first).
+/// Of the main table, by unicast, with one way on. Of several ways IPv4's first is told, and each of IPv6's as a change of its own: there
+/// they come and go one by one, and as one route.
 struct route_change {
     bool gone = false;
     unsigned interface = 0; ///< 0: the route says none (blackholes and the like)
     prefix destination;
     net_address gateway = ipv4::any(); ///< any of the destination's family: on the link
     std::uint32_t metric = 0;          ///< the smaller one wins
-    bool replaces = false;             ///< what had its destination and metric is no more
+    bool replaces = false;             ///< what had its destination and metric is no more (IPv6: whatever its interface)
     bool same_route(const route_change& o) const noexcept {
         return interface == o.interface && destination == o.destination && gateway == o.gateway && metric == o.metric;
     }
@@ -88,7 +92,13 @@ public:
     bool interrupted() const noexcept { return interrupted_; }
 
 private:
+    verdict read_message(const nlmsghdr& header, byte_span payload, change& out) noexcept;
+    verdict read_route(byte_span payload, std::uint16_t header_flags, bool gone, change& out) noexcept;
+    verdict next_way(change& out) noexcept;
+
     byte_span rest_;
+    byte_span ways_; ///< of the route that was told last: those that have not been
+    route_change of_ways_;
     int error_ = 0;
     std::uint32_t sequence_ = 0;
     bool interrupted_ = false;

@@ -34,7 +34,7 @@ inline std::size_t messages(byte_span bytes) {
     for (netlink::change told;; ++count) {
         const auto verdict = reader.next(told);
         if (verdict == message_reader::verdict::end) return count;
-        CW_ASSERT(count <= bytes.size() / 16, "more messages than headers fit");
+        CW_ASSERT(count <= bytes.size() / 8, "more messages than headers, and ways of a route, fit");
         CW_ASSERT(reader.error() >= 0 && reader.error() < 4096, "an error that is none");
         if (verdict == message_reader::verdict::told) check(told);
     }

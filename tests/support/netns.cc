@@ -96,7 +96,7 @@ veth_pair::veth_pair(const network_namespace& a, const std::string& address_a, c
     const std::string shape = " mtu " + std::to_string(options.mtu) + " numtxqueues " + queues + " numrxqueues " + queues;
     a.check("ip link add " + first_ + shape + " type veth peer name " + second_ + shape + " netns " + b.path());
     const auto bring_up = [](const network_namespace& ns, const std::string& name, const std::string& address) {
-        ns.check("sysctl -qw net.ipv6.conf." + name + ".disable_ipv6=1");
+        ns.check("sysctl -eqw net.ipv6.conf." + name + ".disable_ipv6=1"); // -e: the kernel may have none
         if (!address.empty()) ns.check("ip address add " + address + " dev " + name);
         ns.check("ip link set " + name + " up");
     };

@@ -4,6 +4,7 @@
 #include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/bytes.hh>
 
+#include <cstring>
 #include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
@@ -48,6 +49,28 @@ inline std::vector<std::byte> route(std::uint16_t type, std::uint8_t length, con
         if (!gateway.is_any()) put(h, RTA_GATEWAY, gateway);
         mnl_attr_put_u32(h, RTA_OIF, interface);
         if (metric != 0) mnl_attr_put_u32(h, RTA_PRIORITY, metric);
+    });
+}
+
+struct way {
+    int interface;
+    net_address gateway; ///< of IPv6
+};
+
+/// IPv6's default route over several gateways, as one route.
+inline std::vector<std::byte> several_ways(std::uint16_t type, const std::vector<way>& ways, std::uint16_t flags = 0) {
+    const rtmsg fixed{.rtm_family = AF_INET6, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
+    return message(type, fixed, [&](nlmsghdr* h) {
+        h->nlmsg_flags = flags;
+        mnl_attr_put_u32(h, RTA_PRIORITY, 1024);
+        nlattr* const all = mnl_attr_nest_start(h, RTA_MULTIPATH);
+        for (const way& each : ways) {
+            const rtnexthop hop{.rtnh_len = sizeof hop + 20, .rtnh_flags = 0, .rtnh_hops = 0, .rtnh_ifindex = each.interface};
+            std::memcpy(mnl_nlmsg_get_payload_tail(h), &hop, sizeof hop);
+            h->nlmsg_len += static_cast<std::uint32_t>(sizeof hop);
+            put(h, RTA_GATEWAY, each.gateway);
+        }
+        mnl_attr_nest_end(h, all);
     });
 }
 

@@ -87,14 +87,55 @@ BOOST_AUTO_TEST_CASE(ipv6_is_told_as_ipv4_is) {
                                                     {IFA_F_DEPRECATED, false}, {IFA_F_TENTATIVE | IFA_F_OPTIMISTIC, true},
                                                     {IFA_F_PERMANENT | IFA_F_STABLE_PRIVACY, true}};
     for (const auto& [flags, usable] : kinds) {
+        const bool proven = usable || flags == IFA_F_DEPRECATED; // what is sent there is still received
         BOOST_REQUIRE((read(netlink_test::address(RTM_NEWADDR, 64, us6, us6, 4, flags), out) == verdict::told));
         BOOST_TEST((std::get<address_change>(out).address == prefix(us6, 64)));
         BOOST_TEST(std::get<address_change>(out).usable == usable);
+        BOOST_TEST(std::get<address_change>(out).proven == proven);
     }
     BOOST_TEST((read(netlink_test::address(RTM_NEWADDR, 129, us6, us6, 4), out) == verdict::malformed));
 }
 
-BOOST_AUTO_TEST_CASE(of_several_ways_the_first_is_told) {
+BOOST_AUTO_TEST_CASE(each_way_of_a_route_of_ipv6_is_told) {
+    const net_address one = *ipv6::parse("fe80::11"), two = *ipv6::parse("fe80::22"), three = *ipv6::parse("fe80::33");
+    const prefix everywhere(ipv6::any(), 0);
+    for (const bool gone : {false, true}) {
+        auto bytes = netlink_test::several_ways(gone ? RTM_DELROUTE : RTM_NEWROUTE, {{3, one}, {4, two}, {3, three}}, NLM_F_REPLACE);
+        const auto next_one = netlink_test::address(RTM_NEWADDR, 24, host, host, 3);
+        bytes.insert(bytes.end(), next_one.begin(), next_one.end());
+        message_reader reader{byte_span(bytes)};
+        change out;
+        for (const auto& [interface, to] : {std::pair{3u, one}, {4u, two}, {3u, three}}) {
+            BOOST_REQUIRE((reader.next(out) == verdict::told));
+            const auto r = std::get<route_change>(out);
+            BOOST_TEST((r.gone == gone && r.interface == interface && r.gateway == to && r.destination == everywhere && r.metric == 1024u));
+            BOOST_TEST(r.replaces == (to == one)); // the others stand beside it
+        }
+        BOOST_REQUIRE((reader.next(out) == verdict::told));
+        BOOST_TEST(std::holds_alternative<address_change>(out));
+        BOOST_TEST((reader.next(out) == verdict::end));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_way_whose_length_lies_ends_the_route_and_not_the_datagram) {
+    const net_address one = *ipv6::parse("fe80::11"), two = *ipv6::parse("fe80::22");
+    const auto good = netlink_test::several_ways(RTM_NEWROUTE, {{3, one}, {3, two}});
+    const std::size_t second = good.size() - 28; // where its length stands
+    for (const std::uint16_t length : {0, 7, 11, 29, 0xffff}) {
+        std::vector<std::byte> bytes = good;
+        std::memcpy(bytes.data() + second, &length, sizeof length);
+        bytes.insert(bytes.end(), good.begin(), good.end());
+        message_reader reader{byte_span(bytes)};
+        change out;
+        BOOST_TEST((reader.next(out) == verdict::told));
+        BOOST_TEST((reader.next(out) == (length == 11 ? verdict::told : verdict::malformed))); // 11: one without a gateway, and a rest
+        if (length == 11) BOOST_TEST((reader.next(out) == verdict::malformed));
+        for (int i = 0; i < 2; ++i) BOOST_TEST((reader.next(out) == verdict::told));
+        BOOST_TEST((reader.next(out) == verdict::end));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(of_several_ways_of_ipv4_the_first_is_told) {
     const rtmsg fixed{.rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
     change out;
     for (const std::uint16_t cut : {0, 1, 8, 15}) {
@@ -202,7 +243,8 @@ BOOST_AUTO_TEST_CASE(any_bytes_are_read_to_their_end) {
     constexpr std::uint64_t seed = 20'261'121;
     BOOST_TEST_MESSAGE("seed " << seed);
     random_generator random(seed);
-    const auto points = ordinary();
+    auto points = ordinary();
+    points.push_back(netlink_test::several_ways(RTM_NEWROUTE, {{3, *ipv6::parse("fe80::11")}, {3, *ipv6::parse("fe80::22")}}));
     for (int i = 0; i < 100'000; ++i) {
         std::vector<std::byte> bytes;
         for (std::uint64_t n = 1 + random.below(3); n > 0; --n) {
