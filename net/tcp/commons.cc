@@ -30,16 +30,21 @@ parameter_set* commons::find_set(const parameters& p) {
 }
 
 congestion_controller* commons::find_controller(congestion_factory how, std::uint32_t mss) {
-    for (const fresh_controller& c : controllers_) {
-        if (c.how == how && c.mss == mss) return c.made.get();
+    auto found = std::find_if(controllers_.begin(), controllers_.end(), [&](const auto& c) { return c.how == how && c.mss == mss; });
+    if (found == controllers_.end() && controllers_.size() >= controller_limit) {
+        found = std::find_if(controllers_.begin(), controllers_.end(), [](const auto& c) { return c.made->users() == 0; });
+        if (found == controllers_.end()) {
+            ++refused_;
+            return nullptr;
+        }
+        *found = {how, mss, std::unique_ptr<congestion_controller>(how(mss))};
     }
-    if (controllers_.size() >= controller_limit) {
-        ++refused_;
-        return nullptr;
+    if (found == controllers_.end()) {
+        controllers_.push_back({how, mss, std::unique_ptr<congestion_controller>(how(mss))});
+        found = controllers_.end() - 1;
     }
-    controllers_.push_back({how, mss, std::unique_ptr<congestion_controller>(how(mss))});
-    controllers_.back().made->share();
-    return controllers_.back().made.get();
+    found->made->join();
+    return found->made.get();
 }
 
 parameter_set* shared_parameters::take(const parameters& p) {

@@ -34,7 +34,8 @@ public:
 
     /// The set that equals `p`, for one user more. Null: there is no room for another. O(set_limit), once a connection.
     parameter_set* find_set(const parameters& p);
-    /// A controller as `how` makes it for segments of `mss` bytes, for everybody to look at. Null: there is no room for another.
+    /// A controller as `how` makes it for segments of `mss` bytes, to look at, for one user more, which says leave() or part() in the end.
+    /// Null: there is no room for another.
     congestion_controller* find_controller(congestion_factory how, std::uint32_t mss);
 
     std::size_t sets() const noexcept { return sets_.size(); }
@@ -48,7 +49,7 @@ private:
         std::unique_ptr<congestion_controller> made;
     };
     std::vector<std::unique_ptr<parameter_set>> sets_; ///< the one found last first; those without users give way to others
-    std::vector<fresh_controller> controllers_;
+    std::vector<fresh_controller> controllers_; ///< those without users give way, for peers may choose odd sizes
     std::uint64_t refused_ = 0;
 };
 

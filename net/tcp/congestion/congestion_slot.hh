@@ -38,14 +38,16 @@ public:
 
     // ---- to tell it something: from now on it is this connection's ----
     congestion_controller& own() {
-        if (at_->shared()) [[unlikely]] at_ = at_->another();
+        if (at_->shared()) [[unlikely]] at_ = at_->part();
         return *at_;
     }
 
 private:
     void drop() noexcept {
-        if (at_ != nullptr && !at_->shared()) delete at_;
-        at_ = nullptr;
+        congestion_controller* const was = std::exchange(at_, nullptr);
+        if (was == nullptr) return;
+        if (was->shared()) was->leave();
+        else delete was;
     }
     congestion_controller* at_ = nullptr;
 };

@@ -2,6 +2,12 @@
 
 namespace corewire::tcp {
 
+congestion_controller* congestion_controller::part() {
+    congestion_controller* const own = another();
+    leave();
+    return own;
+}
+
 void congestion_controller::undo(time_point) noexcept {
     cwnd_ = std::max(cwnd_, prior_cwnd_);
     ssthresh_ = prior_ssthresh_;

@@ -105,9 +105,13 @@ public:
         prior_cwnd_ = r.prior_cwnd;
         prior_ssthresh_ = r.prior_ssthresh;
     }
-    /// Many connections look at it, so nobody may tell it anything.
-    bool shared() const noexcept { return shared_; }
-    void share() noexcept { shared_ = true; }
+    /// Connections look at it (commons.hh), so nobody may tell it anything.
+    bool shared() const noexcept { return users_ != 0; }
+    std::uint32_t users() const noexcept { return users_; }
+    void join() noexcept { ++users_; }
+    void leave() noexcept { --users_; }
+    /// For a user that leaves, one of its own: another().
+    congestion_controller* part();
     /// The path's segment size has changed (path MTU).
     void set_mss(std::uint32_t mss) noexcept {
         mss_ = mss;
@@ -131,7 +135,7 @@ protected:
     bool wants_exact_marks_ = false;
     bool samples_rate_ = false;
     bool holds_back_ = false;
-    bool shared_ = false;
+    std::uint32_t users_ = 0; ///< of one that is shared; 0: it is a connection's own, or nobody's
     std::uint64_t pacing_rate_ = not_paced;
 };
 

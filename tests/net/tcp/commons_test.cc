@@ -6,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 using namespace corewire;
@@ -125,6 +126,48 @@ BOOST_AUTO_TEST_CASE(beyond_the_limit_connections_have_their_own_controllers) {
     BOOST_TEST(s.block().info().cwnd == tcp::initial_window(1'000));
     s.block().set_congestion(tcp::reno_congestion);
     BOOST_TEST(s.block().congestion() == "reno");
+}
+
+BOOST_AUTO_TEST_CASE(controllers_for_odd_segment_sizes_give_way_when_their_connections_are_gone) {
+    tcp::commons common;
+    std::vector<std::unique_ptr<tcp_script>> odd;
+    for (std::size_t i = 0; i <= tcp::commons::controller_limit; ++i) {
+        odd.push_back(std::make_unique<tcp_script>(with(common)));
+        odd.back()->connect("SA 0:0 ack 1 win 65535 mss " + std::to_string(601 + 2 * i) + " sackok");
+        BOOST_TEST(odd.back()->block().shares_controller() == (i < tcp::commons::controller_limit));
+    }
+    const std::uint64_t refused = common.refused();
+    BOOST_TEST(refused != 0u);
+    odd.clear();
+    tcp_script one(with(common)), other(with(common));
+    one.connect();
+    other.connect();
+    BOOST_TEST((one.block().shares_controller() && other.block().shares_controller()));
+    BOOST_TEST(one.block().info().cwnd == tcp::initial_window(1'000));
+    BOOST_TEST(common.controllers() == tcp::commons::controller_limit);
+    BOOST_TEST(common.refused() == refused);
+}
+
+BOOST_AUTO_TEST_CASE(a_controller_knows_who_looks_at_it) {
+    tcp::commons common;
+    const auto* looked_at = common.find_controller(tcp::cubic_congestion, 1'000); // by the test itself, too
+    {
+        tcp_script first(with(common)), second(with(common));
+        first.connect();
+        second.connect();
+        BOOST_TEST(looked_at->users() == 3u);
+        first.block().set_congestion(tcp::reno_congestion);
+        BOOST_TEST(looked_at->users() == 2u);
+        second.write(3'000);
+        second.drain();
+        for (int i = 0; i < 3; ++i) { // a tail loss probe, then time-outs
+            second.advance(2s);
+            second.drain();
+        }
+        BOOST_TEST(!second.block().shares_controller());
+        BOOST_TEST(looked_at->users() == 1u);
+    }
+    BOOST_TEST(looked_at->users() == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
