@@ -99,27 +99,28 @@ void autoconfiguration::on_prefix(time_point now, byte_span option) noexcept {
         if (valid_until > a.valid_until || valid_until - now > two_hours) a.valid_until = valid_until;
         else if (a.valid_until - now > two_hours) a.valid_until = now + two_hours;
     }
-    if (!known && valid != 0) make_address(now, network, 0, preferred_until, valid_until);
+    if (!known && valid != 0) static_cast<void>(make_address(now, network, 0, preferred_until, valid_until));
 }
 
-void autoconfiguration::make_address(time_point now, const ipv6& prefix, std::uint8_t counter, time_point preferred_until,
-                                     time_point valid_until) noexcept {
+const own_ipv6_address* autoconfiguration::make_address(time_point now, const ipv6& prefix, std::uint8_t counter,
+                                                        time_point preferred_until, time_point valid_until) noexcept {
     const ipv6 address = wire::with_identifier(prefix, stable_identifier(prefix, mac_, counter, secret_));
     own_ipv6_address* const a = addresses_.add(now, address, 64, ipv6_address_origin::autoconfigured, counter);
-    if (a == nullptr) return;
+    if (a == nullptr) return nullptr;
     a->preferred_until = preferred_until;
     a->valid_until = valid_until;
+    return a;
 }
 
-void autoconfiguration::on_duplicate(time_point now, const own_ipv6_address& lost) noexcept {
+const own_ipv6_address* autoconfiguration::on_duplicate(time_point now, const own_ipv6_address& lost) noexcept {
     if (lost.duplicates + 1 >= max_duplicates) {
         ++statistics_.given_up;
-        return;
+        return nullptr;
     }
     const own_ipv6_address old = lost;
     addresses_.remove(old.address);
-    make_address(now, ipv6_prefix(old.address, 64).network(), static_cast<std::uint8_t>(old.duplicates + 1),
-                 old.preferred_until, old.valid_until);
+    return make_address(now, ipv6_prefix(old.address, 64).network(), static_cast<std::uint8_t>(old.duplicates + 1), old.preferred_until,
+                        old.valid_until);
 }
 
 } // namespace corewire

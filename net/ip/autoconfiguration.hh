@@ -27,8 +27,9 @@ public:
     void start(time_point now, random_generator& random) noexcept;
     /// A valid advertisement of `router`'s, which is a link-local address.
     void on_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra) noexcept;
-    /// Duplicate address detection has failed for an address that was made here: tries another, three times (RFC 7217 6).
-    void on_duplicate(time_point now, const own_ipv6_address& lost) noexcept;
+    /// Duplicate address detection has failed for an address that was made here: tries another, three times (RFC 7217 6), which is
+    /// returned. Null: none was made.
+    const own_ipv6_address* on_duplicate(time_point now, const own_ipv6_address& lost) noexcept;
 
     time_point next_timeout() const noexcept { return solicit_at_; }
     /// A router is to be asked for now.
@@ -43,8 +44,8 @@ public:
 
 private:
     void on_prefix(time_point now, byte_span option) noexcept;
-    void make_address(time_point now, const ipv6& prefix, std::uint8_t counter, time_point preferred_until,
-                      time_point valid_until) noexcept;
+    const own_ipv6_address* make_address(time_point now, const ipv6& prefix, std::uint8_t counter, time_point preferred_until,
+                                         time_point valid_until) noexcept;
 
     mac_address mac_;
     siphash_key secret_;

@@ -238,10 +238,8 @@ void ipv6_output::lost(time_point now, const ipv6& address) noexcept {
     log_message(address_taken, address);
     const own_ipv6_address* a = addresses_.find(address);
     if (automatic_ && a->origin == ipv6_address_origin::autoconfigured) {
-        automatic_->on_duplicate(now, *a);
-        const own_ipv6_address& last = addresses_.all().back();
-        const bool another = last.origin == ipv6_address_origin::autoconfigured && last.phase != ipv6_address_phase::duplicate;
-        if (announces_ && another) log_message(address_made, last.address);
+        const own_ipv6_address* const another = automatic_->on_duplicate(now, *a);
+        if (announces_ && another != nullptr) log_message(address_made, another->address);
     } else if (dhcp_ && a->origin == ipv6_address_origin::leased) {
         dhcp_->on_duplicate(now, address);
         after_dhcp(now);

@@ -4,6 +4,8 @@
 #include <corewire/net/ip/autoconfiguration.hh>
 #include <corewire/net/stack/group_reports.hh>
 
+#include "tests/reactor/log/log_fixture.hh"
+
 #include <algorithm>
 
 using namespace corewire;
@@ -209,6 +211,37 @@ BOOST_AUTO_TEST_CASE(a_duplicate_gets_another_identifier) { // RFC 7217 6
                                            w.prefix, autoconfiguration::stable_identifier(w.prefix, w.stack->device().mac(), 1, {1, 2}))));
     w.pass(3s);
     BOOST_TEST(w.made()[0].usable());
+}
+
+BOOST_AUTO_TEST_CASE(an_address_is_told_when_it_is_made_and_not_when_none_is_left_to_try) {
+    kept_log log(2);
+    routed_link w(1);
+    shard_log ours(log.writer, log.writer.ring(1), w.loop);
+    const auto told = [&] {
+        std::vector<std::string> made;
+        for (const std::string& line : log.messages()) {
+            const auto before = line.find("prefix gives us "), at = before + 16;
+            if (before != line.npos) made.push_back(line.substr(at, line.find(',', at) - at));
+        }
+        return made;
+    };
+    const auto somebody_has = [&](const ipv6& address) {
+        const wire::neighbor_advertisement taken{false, false, true, address, w.end->mac()};
+        w.send(w.message(taken, address, ipv6::all_nodes()), address, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+    };
+    w.advertise(1800, {{.prefix = w.prefix}});
+    for (int i = 0; i < 3; ++i) {
+        BOOST_REQUIRE(w.made().size() == 1u);
+        const ipv6 address = w.made()[0].address;
+        BOOST_TEST(told() == std::vector{to_string(address)}, boost::test_tools::per_element());
+        if (i < 2) somebody_has(address);
+    }
+    w.advertise(1800, {{.prefix = w.a6("2001:db8:2::")}}); // another prefix, whose address is nobody's
+    BOOST_REQUIRE(w.made().size() == 2u);
+    BOOST_TEST(told() == std::vector{to_string(w.made()[1].address)}, boost::test_tools::per_element());
+    somebody_has(w.made()[0].address); // the third of the first prefix
+    BOOST_TEST(told().empty());
+    BOOST_TEST(w.six().automatic()->statistics().given_up == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(identifiers_are_stable_on_a_network_and_differ_between_networks) { // RFC 7217 5
