@@ -93,6 +93,9 @@ network_setup::network_setup(const network_options& options, network_plan plan)
         const unsigned index = xdp_ ? xdp_->info().index : options.interface.empty() ? 0 : query_interface(options.interface).index;
         groups_ = std::make_unique<group_host>(xdp_, verbs_ ? verbs_->shared_device() : nullptr, index);
     }
+    if (groups_ && plan_.ports_only && options.address6) // no stack tells of it
+        for (const ipv6& each : {options.address6->address(), options.address6->address().solicited_node()})
+            if (!groups_->on_join(each)) throw setup_error(fmt::format("--address: {} cannot be steered to us", to_string(each)));
     if ((options.dhcp || options.slaac) && !plan_.ports_only)
         dhcp_ = std::make_unique<dhcp_host>(plan_.shards, xdp_, verbs_ ? verbs_->shared_device() : nullptr,
                                             [this](unsigned shard) { return stack(shard); });

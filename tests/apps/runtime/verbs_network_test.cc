@@ -196,6 +196,33 @@ BOOST_AUTO_TEST_CASE(an_address_that_a_router_says_is_steered_to_us_while_it_liv
     BOOST_TEST(nic.violations().empty());
 }
 
+BOOST_AUTO_TEST_CASE(an_ipv6_address_is_steered_to_a_program_without_a_stack_too) {
+    fake::nic nic;
+    virtual_clock clock;
+    reactor loop({.clock = &clock});
+    network_options options = verbs_options();
+    const ipv6 us = *ipv6::parse("2001:db8::7"), peer = *ipv6::parse("2001:db8::9");
+    options.address6 = ipv6_prefix(us, 64);
+    {
+        const reactor::scope here(loop);
+        network_setup setup(options, plan_for(1, true));
+        setup.set_up(0);
+        BOOST_TEST(setup.stack(0) == nullptr);
+        const auto reaches_us = [&](mac_address mac, const ipv6& to) {
+            packet got;
+            nic.deliver(test::udp_frame(mac, peer, 7, to, 7));
+            return setup.device(0)->receive({&got, 1}) == 1;
+        };
+        const mac_address mac = setup.device(0)->mac();
+        BOOST_TEST(reaches_us(mac, us));
+        BOOST_TEST(reaches_us(wire::multicast_mac(us.solicited_node()), us.solicited_node())); // or nobody finds it
+        BOOST_TEST(!reaches_us(mac, *ipv6::parse("2001:db8::8")));
+        setup.tear_down(0);
+    }
+    BOOST_TEST(nic.live_objects() == 0u);
+    BOOST_TEST(nic.violations().empty());
+}
+
 BOOST_AUTO_TEST_CASE(what_a_device_lacks_is_said) {
     fake::nic single({.name = "fake0", .spreading = false});
     BOOST_CHECK_EXCEPTION(network_setup(verbs_options(), plan_for(2)), setup_error,
