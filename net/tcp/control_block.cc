@@ -42,7 +42,7 @@ void predict(control_block& c) noexcept {
                              s.settled_at() == never && s.rto.backoff() == 0 && !s.fin_queued && !s.probe_out();
     const bool marked = any_mark_ahead(c);
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
-    if (s.corked || s.paced) {
+    if (s.corked || s.paced || c.options->like_linux()) { // habits are followed on the general way
         c.predictable = false;
         return;
     }
@@ -73,6 +73,7 @@ void control_block::check_invariants() const {
               "the fast path does nothing urgent");
     CW_ASSERT(!predictable || (receiving.ahead.empty() && !receiving.has_duplicate && sending.rto.backoff() == 0),
               "the fast path knows nothing of gaps and back-off");
+    CW_ASSERT(!predictable || !options->like_linux(), "the fast path follows no habits");
     CW_ASSERT(!predictable || (sending.attempts == 0 && keepalives_out == 0), "the fast path resets no count of attempts");
 }
 

@@ -41,7 +41,7 @@ template <disturbance d>
     } else {
         const scoreboard::send_times sent = s.board.acknowledge_quietly(ack);
         rtt = now - sent.last;
-        take_rtt(c, now - sent.first, now);
+        take_rtt<d>(c, now - sent.first, now);
     }
     s.una = ack;
     s.progress = now;

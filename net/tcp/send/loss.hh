@@ -31,7 +31,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept;
 event on_window_probe_timeout(control_block& c, time_point now) noexcept;
 
 /// Whether losses, duplicates or probes may be about. `none`: control_block::predictable says that they are not, and that
-/// the retransmission timer has not backed off.
+/// the retransmission timer has not backed off, and that Linux's habits are not to be followed.
 enum class disturbance : bool { none, possible };
 
 /// (Re)starts the retransmission timer for what is in flight: patience with reordering or a tail loss probe come first where
@@ -66,8 +66,10 @@ void arm_retransmission(control_block& c, time_point now) noexcept;
 /// and one ready, if the shard has something left (as Linux's tcp_sndbuf_expand()).
 void grow_send_buffer(control_block& c) noexcept;
 /// A round trip was measured.
+template <disturbance d = disturbance::possible>
 [[gnu::always_inline]] inline void take_rtt(control_block& c, duration rtt, time_point now) noexcept {
-    c.sending.rto.sample(rtt, *c.options);
+    if constexpr (d == disturbance::none) c.sending.rto.sample_plainly(rtt, *c.options);
+    else c.sending.rto.sample(rtt, *c.options);
     c.sending.least_rtt.take(rtt, now);
     c.sending.probe_after = std::max(2 * c.sending.rto.srtt(), c.options->min_probe);
 }

@@ -15,9 +15,9 @@ namespace corewire::tcp {
 class least_round_trip {
 public:
     void take(duration rtt, time_point now) noexcept {
-        if (rtt <= least_ || now - at_ > memory) {
+        if (rtt <= least_ || now > until_) {
             least_ = rtt;
-            at_ = now;
+            until_ = now + memory;
         }
     }
     duration get() const noexcept { return least_; } ///< duration::max(): none was measured
@@ -25,7 +25,7 @@ public:
 private:
     static constexpr duration memory = std::chrono::seconds{300};
     duration least_ = duration::max();
-    time_point at_{}; ///< when it was measured
+    time_point until_{}; ///< when it is forgotten
 };
 
 class rack {

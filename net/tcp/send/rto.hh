@@ -15,6 +15,12 @@ public:
 
     /// RFC 6298 2.2, 2.3. Never from a retransmitted segment (Karn, 3), unless by timestamps (RFC 7323 4.1). Linux: min_rto bounds RTTVAR.
     [[gnu::always_inline]] void sample(duration rtt, const parameters& p) noexcept {
+        sample_plainly(rtt, p);
+        if (p.like_linux()) [[unlikely]] base_ = std::min(srtt_ + std::max(4 * rttvar_, p.min_rto), p.max_rto);
+        backoff_ = 0;
+    }
+    /// The same where the timer has not backed off and Linux's habits are not followed.
+    [[gnu::always_inline]] void sample_plainly(duration rtt, const parameters& p) noexcept {
         if (rtt < duration{1}) rtt = duration{1};
         if (srtt_ == duration{0}) [[unlikely]] {
             srtt_ = rtt;
@@ -28,8 +34,6 @@ public:
         }
         const duration wanted = srtt_ + 4 * rttvar_; // clamped by value: std::clamp()'s references go through memory
         base_ = wanted < p.min_rto ? p.min_rto : wanted > p.max_rto ? p.max_rto : wanted;
-        if (p.like_linux()) [[unlikely]] base_ = std::min(srtt_ + std::max(4 * rttvar_, p.min_rto), p.max_rto);
-        backoff_ = 0;
     }
     /// The time-out now, back-off included, at most the maximum (RFC 6298 2.5).
     duration current(const parameters& p) const noexcept {
