@@ -59,6 +59,11 @@ class SharedIpv6(unittest.TestCase):
         self.assertTrue(kernel.refused(lambda: kernel.connect(ECHO)), "the port is the kernel's again")
         self.assertFalse(self.world.attached_programs())
 
+    def test_serves_on_a_deprecated_address_that_is_named(self):
+        self.world.at_ours("ip", "address", "add", "2001:db8::9/128", "dev", "cw0", "nodad", "preferred_lft", "0")
+        self.start_echo("--address=2001:db8::9/128")
+        self.assert_echoes(("2001:db8::9", 7))
+
     def test_follows_routes_and_neighbours(self):
         shell("ip", "address", "add", f"{FAR}/128", "dev", "lo", "nodad")
         echo = self.start_echo(f"--address={US}/64")  # of this family alone
