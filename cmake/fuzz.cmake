@@ -13,7 +13,7 @@ list(TRANSFORM reached REPLACE "^${CMAKE_SOURCE_DIR}/" "")
 list(FILTER reached EXCLUDE REGEX "kernel_mirror|resolver\\.cc|connect_by_name|ud_(device|port|transmit|metrics)|handle_cache|_metrics\\.cc")
 list(FILTER reached EXCLUDE REGEX "tcp_census|shard_steering|text_exposition|publisher")
 list(APPEND reached net/port/joined_segments.cc net/port/super_frame.cc reactor/topology/placement.cc reactor/topology/ranges.cc
-     reactor/topology/xml_check.cc apps/runtime/inspection/http_request.cc rdma/channel/rendezvous.cc rdma/verbs/api.cc
+     reactor/topology/xml_check.cc apps/runtime/inspection/http_request.cc rdma/channel/introduction.cc rdma/channel/rendezvous.cc rdma/verbs/api.cc
      rdma/verbs/device.cc rdma/verbs/error.cc rdma/verbs/handle.cc)
 add_library(fuzzed STATIC EXCLUDE_FROM_ALL ${reached})
 target_include_directories(fuzzed PUBLIC "${COREWIRE_INCLUDE_TREE}" "${CMAKE_SOURCE_DIR}")

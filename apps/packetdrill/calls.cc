@@ -15,9 +15,11 @@ using posix::stream_socket;
 
 namespace {
 
-ipv4 destination_of(byte_span ip_packet) noexcept {
-    const bool is_v4 = ip_packet.size() >= 20 && load_u8(ip_packet.data()) >> 4 == 4;
-    return is_v4 ? ipv4(load_be32(ip_packet.data() + 16)) : ipv4::any();
+net_address destination_of(byte_span ip_packet) noexcept {
+    const unsigned version = ip_packet.empty() ? 0 : load_u8(ip_packet.data()) >> 4;
+    if (version == 4 && ip_packet.size() >= wire::ipv4_header::min_size) return ipv4(load_be32(ip_packet.data() + 16));
+    if (version == 6 && ip_packet.size() >= wire::ipv6_header::size) return ipv6::load(ip_packet.data() + 24);
+    return {};
 }
 
 /// What is left of `rest` behind its first `n` bytes; there are as many.
@@ -91,6 +93,7 @@ outcome calls::bind(int fd, const sockaddr* name, socklen_t size) {
     return on_stream(fd, [&](stream_socket& s) -> outcome {
         socket_address at;
         if (const outcome r = posix::read_name(name, size, s.family(), at); r < 0) return r;
+        if (!at.is_v4() && at.net().is_unicast()) host_.adopt(at.net().v6());
         return s.bind(at);
     });
 }
@@ -156,7 +159,7 @@ outcome calls::receive_locked(access& a, const std::shared_ptr<stream_socket>& s
     const std::uint64_t enough = (flags & MSG_WAITALL) != 0 ? size : std::min<std::uint64_t>(size, s->settings().receive_low_water);
     std::vector<iovec> rest(into.begin(), into.end());
     std::uint64_t taken = 0;
-    const bool may_wait = !s->non_blocking() && (flags & (MSG_DONTWAIT | MSG_OOB)) == 0; // Linux: urgent data is never waited for
+    const bool may_wait = !s->non_blocking() && (flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)) == 0; // as Linux
     const outcome r = until(a, may_wait, deadline_after(s->settings().receive_timeout), [&]() -> outcome {
         const outcome n = s->receive(rest, flags);
         if (n <= 0) return n;

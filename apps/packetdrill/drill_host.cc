@@ -12,23 +12,39 @@ drill_host::~drill_host() {
     stack_.reset();
 }
 
-network_stack& drill_host::stack(ipv4 hint) {
+network_stack& drill_host::stack(const net_address& hint) {
     if (stack_ != nullptr) return *stack_;
-    const ipv4 own = hint.is_unicast() ? hint : habits_.address;
+    const ipv4 own = hint.is_v4() && hint.is_unicast() ? hint.v4() : habits_.address;
     // The gateway is the other host of the smallest network that has two: whatever a script calls remote lies beyond it.
     const std::uint32_t last = own.value() & 3;
     const ipv4 gateway(last == 1 ? own.value() + 1 : last == 2 ? own.value() - 1 : own.value() ^ 4);
     stack_config config = habits_.stack;
     config.address = ip_prefix(own, last == 1 || last == 2 ? 30 : 28);
     config.gateway = gateway;
-    auto device = std::make_unique<raw_ip_port>(habits_.mtu);
+    auto device = std::make_unique<raw_ip_port>(habits_.link_mtu());
+    const ipv6 gateway6 = wire::link_local_address(raw_ip_port::peer_mac);
+    const ipv6 own6 = !hint.is_v4() && hint.is_unicast() ? hint.v6() : habits_.address6;
+    // Nobody else is on the link: no duplicate is looked for, and all the world lies beyond the gateway.
+    if (device->mtu() >= path_mtu_cache::ipv6_minimum) {
+        config.ipv6 = ipv6_config{.address = ipv6_prefix(own6, 128), .gateway = gateway6, .duplicate_probes = 0};
+    }
     port_ = device.get();
     port_->set_time(clock_.time);
     stack_ = std::make_unique<network_stack>(*loop_, std::move(device), config);
-    stack_->ip().neighbors().set_permanent(gateway, raw_ip_port::peer_mac);
+    stack_->follow_permanent_neighbor(gateway, raw_ip_port::peer_mac);
+    stack_->follow_permanent_neighbor(gateway6, raw_ip_port::peer_mac);
     apply_settings();
     settle();
     return *stack_;
+}
+
+void drill_host::adopt(const ipv6& address) {
+    network_stack& s = stack(address);
+    if (s.ip().six() == nullptr || s.ip().six()->addresses().is_claimed(address)) return;
+    dhcp6_lease lease; // the one way of a stack's to more addresses
+    lease.addresses.push({.address = address});
+    s.follow_lease6(lease);
+    settle();
 }
 
 void drill_host::apply_settings() noexcept {

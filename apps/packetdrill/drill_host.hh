@@ -48,8 +48,10 @@ public:
     /// now(), for a script. Who looks at the clock `spin_limit` times and does nothing else is spinning: it moves a microsecond.
     time_point look(access& a);
 
-    /// The stack; made on first use, when its address is known: bound to by a script, or sent to. `hint` is that address.
-    network_stack& stack(ipv4 hint = ipv4::any());
+    /// The stack; made on first use. `hint`: an address that has turned out to be ours; any: the habits'.
+    network_stack& stack(const net_address& hint = {});
+    /// A script binds to this IPv6 address: it is ours from now on, as the habits' own is.
+    void adopt(const ipv6& address);
     raw_ip_port& wire() noexcept { return *port_; }
 
     /// Lets the stack do what is to be done at this moment, and tells who waits.

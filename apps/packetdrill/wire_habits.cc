@@ -76,7 +76,10 @@ void apply(std::string_view word, wire_habits& h) {
     if (name == "freebsd") h.stack.tcp.habits = tcp::personality::freebsd;
     if (name == "default") h.stack.tcp.habits = tcp::personality::standard;
     if (name == "settings") h.reads_settings = value != "none";
-    if (name == "mtu") h.mtu = std::min(std::max(number_of<std::uint32_t>(value, h.mtu), 576u), 65'535u);
+    if (name == "mtu") {
+        h.mtu = std::min(std::max(number_of<std::uint32_t>(value, h.mtu), 576u), 65'535u);
+        h.mtu_named = true;
+    }
     if (name == "seed") h.stack.seed = number_of<std::uint64_t>(value, 1);
     if (name == "mtu_probing") h.probing = number_of<unsigned>(value, h.probing);
     if (name == "ecn") choose_ecn(number_of<unsigned>(value, 2), h.stream);
@@ -156,7 +159,8 @@ void wire_habits::choose_probing() noexcept {
 }
 
 tcp_tuning wire_habits::connection_tuning() const {
-    return [host = stack.tcp](tcp::parameters& p) {
+    return [host = stack.tcp, largest = static_cast<std::uint16_t>(mtu - 40)](tcp::parameters& p) {
+        p.mss = std::min(p.mss, largest);
         p.sack = host.sack;
         p.timestamps = host.timestamps;
         p.window_scaling = host.window_scaling;

@@ -19,9 +19,12 @@
 namespace corewire::packetdrill {
 
 struct wire_habits {
-    stack_config stack{};                 ///< but address and gateway
+    stack_config stack{};                 ///< but addresses and gateways
     ipv4 address{192, 168, 0, 1};         ///< packetdrill's default
-    std::uint32_t mtu = 1500;             ///< bytes
+    /// fd3d:0a0b:17d6::1, packetdrill's as well.
+    ipv6 address6{ipv6::octet_array{0xfd, 0x3d, 0x0a, 0x0b, 0x17, 0xd6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+    std::uint32_t mtu = 1500;             ///< bytes, of IPv4's packets
+    bool mtu_named = false;               ///< and of IPv6's; else those have 20 more, so that segments are as large in both families
     bool reads_settings = true;           ///< settings=none: as if the host had those that Linux comes with
     unsigned probing = ~0u;               ///< net.ipv4.tcp_mtu_probing; all ones: as the personality has it
     posix::stream_settings stream{};      ///< what sockets begin with
@@ -33,6 +36,7 @@ struct wire_habits {
     /// Reads /proc/sys/net/ipv4 again. Scripts write there, before they start and between two connections.
     void read_settings();
     void choose_probing() noexcept; ///< what `probing` says
+    std::uint32_t link_mtu() const noexcept { return mtu_named ? mtu : mtu + 20; }
     /// What each connection is told, as the settings are now.
     tcp_tuning connection_tuning() const;
 };

@@ -67,10 +67,11 @@ void check_foreign_options(const network_options& o) {
     only_for(o.gateway.has_value() || o.gateway6.has_value(), "--gateway", {verbs, verbs_ud, xdp, tap});
     only_for(o.vlan != 0, "--vlan", {verbs, xdp, tap});
     only_for(o.host_address.has_value() || o.host_address6.has_value(), "--host-address", {tap});
-    only_for(o.slaac, "--slaac", {verbs, xdp, tap});
+    only_for(o.slaac, "--slaac", {verbs, verbs_ud, xdp, tap});
     refuse_unless(!o.slaac || !o.shared, "--slaac: with --shared the addresses are the kernel's: leave one of them out");
     only_for(o.mtu.has_value(), "--mtu", {wire, tap});
-    only_for(o.shared, "--shared", {xdp});
+    only_for(o.shared, "--shared", {verbs, xdp});
+    only_for(o.moderation_us != 0, "--moderation-us", {verbs});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
     only_for(o.pieces != xdp_pieces::automatic, "--xdp-pieces", {xdp});
     if (o.net == kernel) {
@@ -201,8 +202,8 @@ void add_network_options(command_line& to, network_options& o) {
                  "Our address and the length of its network (192.0.2.2/24, 2001:db8::2/64; once for each family); dhcp: as a server says",
                  "ADDRESS/LENGTH|dhcp", &o.dhcp);
     group.add_flag("--slaac", o.slaac,
-                   "verbs, xdp, tap: IPv6 addresses and routers as router advertisements say (RFC 4862; on xdp those are copies from the "
-                   "kernel, which --pcap, --trace and --faults do not see)");
+                   "verbs, verbs-ud, xdp, tap: IPv6 addresses and routers as router advertisements say (RFC 4862; on xdp those are copies "
+                   "from the kernel, which --pcap, --trace and --faults do not see)");
     add_for_both(group, "--gateway", o.gateway, o.gateway6, "an IP address, like 192.0.2.1",
                  "Next hop to other networks (once for each family)", "ADDRESS");
     group
@@ -231,7 +232,13 @@ void add_network_options(command_line& to, network_options& o) {
     choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
     choice("--xdp-pieces", o.pieces, pieces,
            "xdp: frames of a local kernel that are longer than the MTU: auto (when they come), on or off (default auto)");
-    group.add_flag("--shared", o.shared, "xdp: use the kernel's own address, and take only our own flows from it");
+    group.add_flag("--shared", o.shared, "verbs, xdp: use the kernel's own address, and take only our own flows from it");
+    group
+        .add_option_function<unsigned>(
+            "--moderation-us", [&o](unsigned us) { o.moderation_us = static_cast<std::uint16_t>(us); },
+            "verbs: a sleeping core is woken so many microseconds after a frame came, or by 64 frames (default 0: at once)")
+        .check_range(0u, 4095u)
+        .type_name("N");
     group.add_option_function<std::uint64_t>(
              "--spin-us", [&o](std::uint64_t us) { o.spin = std::chrono::microseconds{us}; },
              "Microseconds that an idle core spins before it sleeps")

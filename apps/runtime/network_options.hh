@@ -47,7 +47,7 @@ struct network_options {
     std::uint16_t vlan = 0;                    ///< 1 to 4094: frames carry this VLAN's tag; 0: none
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
     std::optional<ipv6_prefix> host_address6{};
-    bool slaac = false;                        ///< verbs, xdp, tap: IPv6 addresses and routers as router advertisements say
+    bool slaac = false;                        ///< verbs, verbs-ud, xdp, tap: IPv6 addresses and routers as router advertisements say
     bool wire_ipv6 = false;                    ///< wire: its ends have IPv6 addresses, too
     bool has_ipv6() const noexcept { return address6.has_value() || slaac; }
     bool has_address() const noexcept { return address.has_value() || dhcp || has_ipv6(); }
@@ -56,7 +56,8 @@ struct network_options {
     std::vector<std::string> shards{};         ///< the same, one by one: "pu:33,numa:1,queue:0"
     xdp_mode mode = xdp_mode::automatic;
     xdp_pieces pieces = xdp_pieces::automatic;
-    bool shared = false;                       ///< xdp: use the kernel's own address, take only our flows
+    bool shared = false;                       ///< verbs, xdp: use the kernel's own address, take only our flows
+    std::uint16_t moderation_us = 0;           ///< verbs: a sleeping core is woken so long after a frame came, or by 64; 0: at once
     std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default
     congestion_algorithm congestion = congestion_algorithm::standard; ///< of connections that do not choose
     ecn_mode ecn = ecn_mode::off;              ///< our stack: offered, and agreed to

@@ -3,6 +3,7 @@
 #include <corewire/apps/runtime/advertisement_listener.hh>
 #include <corewire/apps/runtime/dhcp_host.hh>
 #include <corewire/apps/runtime/group_host.hh>
+#include <corewire/apps/runtime/icmp_error_listener.hh>
 #include <corewire/apps/runtime/kernel_address.hh>
 #include <corewire/apps/runtime/port_wrappers.hh>
 #include <corewire/apps/runtime/setup_error.hh>
@@ -68,11 +69,13 @@ void require_kernels_congestion(congestion_algorithm how) try {
 } // namespace
 
 network_setup::network_setup(const network_options& options, network_plan plan)
-    : options_(options), plan_(std::move(plan)), slaac_secret_(machine_secret()), parts_(plan_.shards) {
+    : options_(options), plan_(std::move(plan)), slaac_secret_(plan_.secret ? *plan_.secret : machine_secret()), parts_(plan_.shards) {
     if (!options.shared && !plan_.ports_only && plan_.kind != network_kind::kernel) {
         if (options.address) refuse_address_of_kernel(options.address->address());
         if (options.address6) refuse_address_of_kernel(options.address6->address());
     }
+    if (options.shared && plan_.ports_only)
+        throw setup_error("--shared takes TCP and UDP flows only: leave it out for bare frames");
     switch (plan_.kind) {
     case network_kind::tap: open_tap(options); break;
     case network_kind::wire: open_wire(); break;
@@ -89,10 +92,9 @@ network_setup::network_setup(const network_options& options, network_plan plan)
         break;
     case network_kind::automatic: CW_ASSERT(false, "choose_network() comes first");
     }
-    if ((xdp_ && !options.shared) || verbs_) {
-        const unsigned index = xdp_ ? xdp_->info().index : options.interface.empty() ? 0 : query_interface(options.interface).index;
-        groups_ = std::make_unique<group_host>(xdp_, verbs_ ? verbs_->shared_device() : nullptr, index);
-    }
+    if (options.shared && (xdp_ || verbs_)) share_addresses();
+    else if (xdp_ || verbs_)
+        groups_ = std::make_unique<group_host>(xdp_, verbs_ ? verbs_->shared_device() : nullptr, host_interface().index);
     if (groups_ && plan_.ports_only && options.address6) // no stack tells of it
         for (const ipv6& each : {options.address6->address(), options.address6->address().solicited_node()})
             if (!groups_->on_join(each)) throw setup_error(fmt::format("--address: {} cannot be steered to us", to_string(each)));
@@ -130,8 +132,6 @@ void network_setup::open_wire() {
 }
 
 void network_setup::open_xdp(const network_options& options) {
-    if (options.shared && plan_.ports_only)
-        throw setup_error("--shared takes TCP and UDP flows only: leave it out for bare frames");
     xdp_ = std::make_shared<xdp_device>(
         xdp_device_options{.interface = options.interface,
                            .mode = options.mode,
@@ -144,26 +144,39 @@ void network_setup::open_xdp(const network_options& options) {
                                       options.interface, xdp_->info().queues, xdp_->info().queues == 1 ? "" : "s",
                                       plan_.shards, xdp_->info().queues));
     deal_queues();
-    if (options.shared) share_addresses();
-    else if (options.address) xdp_->own(options.address->address()); // of IPv6's the stacks tell as they come and go (group_host)
+    if (options.address && !options.shared) xdp_->own(options.address->address()); // of IPv6's the stacks tell (group_host)
 }
 
-/// Link-local addresses are the MAC's, unless the MAC is the kernel's, too: then one made from it and our own address, or (--slaac
-/// alone) from what this machine is known by to itself.
+/// Link-local addresses are the MAC's, unless the MAC is the kernel's, too, or new at every start (verbs-ud; what stays is the port's
+/// GID): then one made from it and our own address, or (--slaac without one) from what this machine is known by to itself.
 std::optional<std::uint64_t> network_setup::link_identifier() const {
-    if ((!xdp_ && !verbs_) || !options_.has_ipv6() || options_.shared) return std::nullopt;
+    if ((!xdp_ && !verbs_ && !ud_) || !options_.has_ipv6() || options_.shared) return std::nullopt;
     unsigned char bytes[22];
-    store_be64(reinterpret_cast<std::byte*>(bytes), (xdp_ ? xdp_->info().mac : verbs_->device().mac()).value() << 16);
+    const mac_address lasting = xdp_ ? xdp_->info().mac : ud_ ? link_address{0, ud_->device().address().gid}.mac() : verbs_->device().mac();
+    store_be64(reinterpret_cast<std::byte*>(bytes), lasting.value() << 16);
     const ipv6 own = options_.address6 ? options_.address6->address() : ipv6::any();
     std::memcpy(bytes + 6, own.octets().data(), 16);
+    if (ud_ && options_.address && !options_.address6) // several programs may have one GID
+        store_be32(reinterpret_cast<std::byte*>(bytes) + 18, options_.address->address().value());
     return siphash(options_.address6 ? siphash_key{0x6c696e6b, 0x6c6f63616c} : slaac_secret_, bytes);
+}
+
+/// The kernel's, in front of our device. Index 0: there is none.
+owned_ports::interface network_setup::host_interface() const {
+    const std::string& name = xdp_ ? xdp_->interface() : verbs_->device().options().interface;
+    return {name.empty() ? 0 : query_interface(name).index, name};
 }
 
 /// The kernel's addresses: those that --address names, or its first one of each family on the interface (of IPv6 no link-local one).
 void network_setup::share_addresses() {
-    const std::vector<netlink::address_change> known = kernel_addresses(xdp_->info().index);
+    const owned_ports::interface on = host_interface();
+    if (on.index == 0)
+        throw setup_error(fmt::format("--shared: {} has no network interface of the kernel's (`rdma link` shows them): name it with "
+                                      "--interface, or give --address A.B.C.D/LENGTH instead of --shared",
+                                      options_.device));
+    const std::vector<netlink::address_change> known = kernel_addresses(on.index);
     const auto find = [&](bool four, const std::optional<net_address>& wanted) {
-        return wanted ? std::optional(named_address(known, *wanted, options_.interface)) : first_address(known, four);
+        return wanted ? std::optional(named_address(known, *wanted, on.name)) : first_address(known, four);
     };
     const bool named = options_.address || options_.address6;
     std::vector<net_address> ours;
@@ -177,8 +190,10 @@ void network_setup::share_addresses() {
     }
     if (ours.empty())
         throw setup_error(fmt::format("--shared: the kernel has no address on {0} (`ip address add ADDRESS/LENGTH dev {0}`)",
-                                      options_.interface));
-    owned_ports_ = std::make_unique<owned_ports>(xdp_, std::move(ours));
+                                      on.name));
+    std::shared_ptr<flow_owner> steering = xdp_;
+    if (verbs_) steering = verbs_->shared_device();
+    owned_ports_ = std::make_unique<owned_ports>(std::move(steering), on, std::move(ours));
     for (shard_part& each : parts_) each.share = std::make_unique<shared_host>(*owned_ports_);
 }
 
@@ -294,6 +309,8 @@ void network_setup::set_up(unsigned shard) {
     if (mine.far.device) finish(mine.far, shard, true, plan_.ports_only ? stack_config{} : config_for(shard, true));
     if (mine.steering) mine.near.stack->set_steering(std::move(mine.steering));
     if (mine.share) mine.share->follow(*mine.near.stack);
+    if (mine.share && verbs_)
+        mine.icmp_errors = std::make_unique<icmp_error_listener>(reactor::current(), owned_ports_->on().index, *mine.near.stack);
     if (xdp_ && options_.slaac && mine.near.stack)
         mine.advertisements =
             std::make_unique<advertisement_listener>(reactor::current(), xdp_->info().index, options_.vlan, *mine.near.stack);
@@ -353,6 +370,7 @@ void network_setup::tear_down(unsigned shard) noexcept {
     reactor::current().attached(reactor::attachment::network) = nullptr;
     if (mine.share) mine.share->stop();
     mine.advertisements.reset();
+    mine.icmp_errors.reset();
     if (mine.near.stack) mine.near.stack->release_lease();
     mine.far = {};
     mine.near = {};

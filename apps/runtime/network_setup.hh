@@ -8,6 +8,7 @@
 #pragma once
 
 #include <corewire/apps/runtime/network_options.hh>
+#include <corewire/net/port/owned_ports.hh>
 #include <corewire/net/port/port.hh>
 #include <corewire/net/socket/orderly_stop.hh>
 #include <corewire/net/stack/config.hh>
@@ -25,13 +26,13 @@ namespace corewire {
 class advertisement_listener;
 class dhcp_host;
 class group_host;
+class icmp_error_listener;
 class network_stack;
 class verbs_network;
 class ud_network;
 namespace verbs {
 struct verbs_api;
 }
-class owned_ports;
 class shard_steering;
 class shared_host;
 class socket_provider;
@@ -46,6 +47,7 @@ struct network_plan {
     duration grace = std::chrono::seconds{2}; ///< after a stop was asked for, for sessions whose peers go on talking
     port_wrapper wrap{};        ///< the program's own; goes round the port, inside tracer and pcap writer
     const verbs::verbs_api* verbs = nullptr; ///< tests: instead of libibverbs
+    std::optional<siphash_key> secret{};     ///< tests: instead of the machine's, of which --slaac makes addresses
     placement place{};          ///< xdp: which queues are whose; none named: dealt out in turn
 };
 
@@ -73,6 +75,10 @@ public:
     const network_options& options() const noexcept { return options_; }
     port* device(unsigned shard, bool far = false) const noexcept;
     network_stack* stack(unsigned shard, bool far = false) const noexcept;
+    /// Null but for --shared.
+    const shared_host* share(unsigned shard) const noexcept { return parts_[shard].share.get(); }
+    /// Null but for --shared over verbs.
+    const icmp_error_listener* icmp_errors(unsigned shard) const noexcept { return parts_[shard].icmp_errors.get(); }
     /// Null but for --slaac over xdp.
     const advertisement_listener* advertisements(unsigned shard) const noexcept { return parts_[shard].advertisements.get(); }
 
@@ -96,6 +102,7 @@ private:
         std::unique_ptr<orderly_stop> kernel_stop;
         std::unique_ptr<shared_host> share;
         std::unique_ptr<advertisement_listener> advertisements; ///< xdp, with --slaac
+        std::unique_ptr<icmp_error_listener> icmp_errors;       ///< verbs, with --shared
         std::vector<unsigned> queues; ///< xdp
     };
     task<> after_lease(unsigned shard);
@@ -104,6 +111,7 @@ private:
     void open_wire();
     void open_xdp(const network_options& options);
     std::optional<std::uint64_t> link_identifier() const;
+    owned_ports::interface host_interface() const;
     void share_addresses();
     void deal_queues();
     std::unique_ptr<port> open_xdp_port(unsigned shard);

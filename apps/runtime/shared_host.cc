@@ -3,6 +3,7 @@
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/metrics/registry.hh>
 
 #include <algorithm>
 #include <vector>
@@ -20,7 +21,7 @@ bool concerns(const net_address& at, const net_address& address) noexcept {
     return at.is_any_of_both() || at.is_v4() == address.is_v4();
 }
 
-xdp_flow steered(const flow_name& flow) noexcept {
+steered_flow steered(const flow_name& flow) noexcept {
     return {.protocol = static_cast<std::uint8_t>(wire::ip_protocol::tcp),
             .local = flow.local,
             .local_port = flow.local_port,
@@ -33,7 +34,7 @@ xdp_flow steered(const flow_name& flow) noexcept {
 void shared_host::follow(network_stack& stack) {
     stack_ = &stack;
     kernel_follower& us = *this;
-    mirror_ = std::make_unique<kernel_mirror>(reactor::current(), ports_.device().info().index, ports_.addresses(), us);
+    mirror_ = std::make_unique<kernel_mirror>(reactor::current(), ports_.on().index, ports_.addresses(), us);
 }
 
 void shared_host::claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) {
@@ -43,8 +44,10 @@ void shared_host::claim(wire::ip_protocol protocol, const net_address& address, 
             ports_.claim(protocol, address, port);
         } catch (...) {
             claims_.erase(claim);
+            ++statistics_.ports_refused;
             throw;
         }
+        ++statistics_.ports;
     }
     ++claim->second;
 }
@@ -53,6 +56,7 @@ void shared_host::release(wire::ip_protocol protocol, const net_address& address
     const auto claim = claims_.find(owned_ports::key_of(protocol, address, port));
     if (claim == claims_.end() || --claim->second != 0) return;
     claims_.erase(claim);
+    --statistics_.ports;
     ports_.release(protocol, address, port);
 }
 
@@ -75,8 +79,16 @@ void shared_host::release_port(wire::ip_protocol protocol, const net_address& at
         if (concerns(at, each)) release(protocol, each, port);
 }
 
-bool shared_host::claim_flow(const flow_name& flow) noexcept { return ports_.device().own(steered(flow)); }
-void shared_host::release_flow(const flow_name& flow) noexcept { ports_.device().disown(steered(flow)); }
+bool shared_host::claim_flow(const flow_name& flow) noexcept {
+    const bool ours = ports_.steering().own_flow(steered(flow)) == 0;
+    ++(ours ? statistics_.flows : statistics_.flows_refused);
+    return ours;
+}
+
+void shared_host::release_flow(const flow_name& flow) noexcept {
+    --statistics_.flows;
+    ports_.steering().disown_flow(steered(flow));
+}
 
 void shared_host::resolve(const net_address& neighbor) noexcept {
     if (mirror_ != nullptr) mirror_->ask(neighbor);
@@ -110,7 +122,15 @@ void shared_host::on_neighbor(const netlink::neighbor_change& n) {
 }
 
 void shared_host::on_address_gone(const net_address& address) {
-    log_message(address_gone, ports_.device().interface(), to_string(address));
+    log_message(address_gone, ports_.on().name, to_string(address));
+}
+
+void shared_host::register_metrics(metric_group& group) const {
+    const char* const refused = "Ports and connections that could not be taken away from the kernel (--shared).";
+    group.gauge("corewire_shared_ports", "Ports of the kernel's addresses that are ours (--shared).", statistics_.ports);
+    group.gauge("corewire_shared_flows", "Connections opened here that are steered to us one by one (--shared).", statistics_.flows);
+    group.counter("corewire_shared_refused_total", refused, statistics_.ports_refused, metric_label("what", "port"));
+    group.counter("corewire_shared_refused_total", refused, statistics_.flows_refused, metric_label("what", "flow"));
 }
 
 } // namespace corewire

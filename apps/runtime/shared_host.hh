@@ -1,13 +1,13 @@
-// --shared: one shard's stack on the kernel's own addresses. Puts together who owns what (owned_ports, the XDP program's flows)
-// and what the kernel knows (kernel_mirror), so that the stack knows neither.
+// --shared: one shard's stack on the kernel's own addresses. Puts together who owns what (owned_ports; flows in the XDP program's map,
+// or rules of the NIC) and what the kernel knows (kernel_mirror), so that the stack knows neither.
 //
-//     stack --claim, release--> owned_ports, xdp_device         stack --resolve--> kernel_mirror --routes, neighbours--> stack
+//     stack --claim, release--> owned_ports, flow_owner         stack --resolve--> kernel_mirror --routes, neighbours--> stack
 //
 // Made before its shard's stack and destroyed after it; follow() when the stack stands, stop() before it goes.
 #pragma once
 
 #include <corewire/net/netlink/kernel_mirror.hh>
-#include <corewire/net/port/xdp/owned_ports.hh>
+#include <corewire/net/port/owned_ports.hh>
 #include <corewire/net/stack/host_share.hh>
 
 #include <memory>
@@ -15,7 +15,14 @@
 
 namespace corewire {
 
+class metric_group;
 class network_stack;
+
+struct shared_statistics {
+    std::uint64_t ports = 0, flows = 0; ///< that are ours now: each port once, however many connections it has
+    std::uint64_t ports_refused = 0;    ///< a program of the kernel's has it, or the table is full
+    std::uint64_t flows_refused = 0;    ///< the table is full
+};
 
 class shared_host final : public host_share, private kernel_follower {
 public:
@@ -31,6 +38,10 @@ public:
     void release_flow(const flow_name& flow) noexcept override;
     void resolve(const net_address& neighbor) noexcept override;
 
+    const shared_statistics& statistics() const noexcept { return statistics_; }
+    /// The group goes before this does.
+    void register_metrics(metric_group& group) const;
+
 private:
     void on_routes(std::span<const netlink::route_change> routes) override;
     void on_neighbor(const netlink::neighbor_change& neighbor) override;
@@ -42,6 +53,7 @@ private:
     owned_ports& ports_;
     network_stack* stack_ = nullptr;
     std::unordered_map<std::uint32_t, unsigned> claims_; ///< this shard's, by owned_ports::key_of(): one of them stands in ports_
+    shared_statistics statistics_;
     std::unique_ptr<kernel_mirror> mirror_;
 };
 

@@ -26,9 +26,11 @@ ud_device_options options_for(const network_options& o, unsigned shards, const v
 ud_network::ud_network(const network_options& o, unsigned shards, const verbs::verbs_api& api)
     : device_(std::make_shared<ud_device>(options_for(o, shards, api))) {
     constexpr std::uint32_t least = 1280; // RFC 8200 5
-    if (o.address6 && device_->mtu() < least)
+    if (o.slaac && !o.address && !o.address6 && device_->ethernet())
+        throw setup_error("--slaac: over RoCE the hosts of a network find each other by its address: give --address ADDRESS/LENGTH, too");
+    if (o.has_ipv6() && device_->mtu() < least)
         throw setup_error(fmt::format("--address: IPv6 needs packets of {} bytes, and {} carries {}: give its network interface a larger "
-                                      "MTU (`ip link set IFNAME mtu 2200`), or leave the IPv6 address out",
+                                      "MTU (`ip link set IFNAME mtu 2200`), or leave IPv6 out",
                                       least, device_->device().name(), device_->mtu()));
 }
 

@@ -15,6 +15,7 @@ constexpr log_event<log_text<200>> device_event{"port", "device_event", log_leve
 
 verbs_device_options options_for(const network_options& o, unsigned shards, const verbs::verbs_api& api) {
     verbs_device_options device{.device = o.device, .interface = o.interface, .queues = shards};
+    if (o.shared) device.steering = verbs_steering::flows;
     device.vlan = o.vlan;
     device.api = &api;
     return device;
@@ -29,13 +30,12 @@ unsigned verbs_network::most_shards(const network_options& o, const verbs::verbs
     return spreads ? std::max(1u, can.max_rwq_indirection_table_size) : 1;
 }
 
-verbs_network::verbs_network(const network_options& o, unsigned shards, const verbs::verbs_api& api) {
-    if (o.shared)
-        throw setup_error("--shared is not available yet: give --address A.B.C.D/LENGTH, an address that the kernel does not have");
+verbs_network::verbs_network(const network_options& o, unsigned shards, const verbs::verbs_api& api) : moderation_us_(o.moderation_us) {
     if (shards > 1 && shards > most_shards(o, api))
         throw setup_error(fmt::format("this device spreads packets over {} receive queues, and --cores asks for {} shards: choose "
                                       "--cores={}", most_shards(o, api), shards, most_shards(o, api)));
     device_ = std::make_shared<verbs_device>(options_for(o, shards, api));
+    if (o.shared) return; // the addresses are the kernel's: what is ours of them the stacks tell (shared_host)
     if (o.address) device_->own(o.address->address());
     if (o.has_ipv6()) device_->own(ipv6::all_nodes()); // of which the kernel hears copies; our own addresses the stacks tell (group_host)
 }
@@ -48,7 +48,7 @@ std::unique_ptr<port> verbs_network::open_port(unsigned shard) {
             device_->handle(e);
             log_message(device_event, verbs::to_string(e, device_->device().name()));
         });
-    return std::make_unique<verbs_port>(device_, shard);
+    return std::make_unique<verbs_port>(device_, shard, verbs_port_options{.moderate_us = moderation_us_});
 }
 
 void verbs_network::tear_down(unsigned shard) noexcept {

@@ -28,6 +28,7 @@ public:
     static unsigned most_shards(const network_options& options, const verbs::verbs_api& api = verbs::system_api());
 
 private:
+    std::uint16_t moderation_us_;
     std::shared_ptr<verbs_device> device_;
     std::unique_ptr<verbs::async_events> events_;
 };

@@ -9,8 +9,10 @@
 
 namespace corewire {
 
-/// Room kept before received and allocated payload: Ethernet (14) + VLAN (4) + IPv6 (40) + TCP with options (60), rounded up.
-inline constexpr std::uint32_t frame_headroom = 128;
+/// Room kept before received and allocated payload: Ethernet (14) + VLAN (4) + IPv6 (40) + TCP with options (60), and 64 more, so that
+/// no frame starts in the first 64 bytes of its page. Kernels copy what AF_XDP sends to byte 64 of a page, with REP MOVSB, which takes
+/// twenty times as long on AMD's processors where the source starts a few bytes before that (docs/BENCHMARKS.md).
+inline constexpr std::uint32_t frame_headroom = 192;
 
 class frame_pool : public frame_owner {
 public:

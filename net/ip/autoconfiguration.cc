@@ -12,7 +12,7 @@ namespace {
 constexpr duration solicitation_delay = std::chrono::seconds{1};
 constexpr duration solicitation_interval = std::chrono::seconds{4};
 constexpr unsigned max_solicitations = 3;
-constexpr std::uint8_t max_duplicates = 3;                    // RFC 7217 6, IDGEN_RETRIES
+constexpr std::uint8_t max_duplicates = 3;                    // RFC 7217 6: at least IDGEN_RETRIES addresses, and not without end
 constexpr duration two_hours = std::chrono::hours{2};         // RFC 4862 5.5.3 (e)
 constexpr duration ten_years = std::chrono::hours{87'600};    // what stands for "for ever": a later advertisement can still end it
 constexpr std::uint32_t least_mtu = 1280;
@@ -21,12 +21,11 @@ time_point after(time_point now, std::uint32_t seconds) noexcept {
     return now + (seconds == UINT32_MAX ? ten_years : duration{std::chrono::seconds{seconds}});
 }
 
-/// RFC 5453: identifiers that stand for something else.
-bool is_reserved(std::uint64_t identifier) noexcept {
-    return identifier == 0 || identifier >> 8 == 0xfdffffffffffff || (identifier & 0xffffffffff000000) == 0x02005efffe000000;
-}
-
 } // namespace
+
+bool autoconfiguration::is_reserved(std::uint64_t identifier) noexcept {
+    return identifier == 0 || (identifier | 0x7f) == 0xfdffffffffffffff || (identifier & 0xffffffffff000000) == 0x02005efffe000000;
+}
 
 std::uint64_t autoconfiguration::stable_identifier(const ipv6& prefix, mac_address mac, std::uint8_t counter,
                                                    const siphash_key& secret) noexcept {
@@ -34,10 +33,10 @@ std::uint64_t autoconfiguration::stable_identifier(const ipv6& prefix, mac_addre
     std::memcpy(bytes, prefix.octets().data(), 8);
     std::memcpy(bytes + 8, mac.octets().data(), 6);
     bytes[14] = counter;
-    for (bytes[15] = 0;; ++bytes[15]) {
-        const std::uint64_t identifier = siphash(secret, bytes);
-        if (!is_reserved(identifier)) return identifier;
-    }
+    return first_unreserved([&](std::uint8_t i) {
+        bytes[15] = i;
+        return siphash(secret, bytes);
+    });
 }
 
 void autoconfiguration::start(time_point now, random_generator& random) noexcept {
@@ -59,13 +58,15 @@ void autoconfiguration::on_advertisement(time_point now, const ipv6& router, con
     } else {
         routes_.end_router(now, router);
     }
-    if (ra.hop_limit != 0) hop_limit_ = ra.hop_limit;
+    if (ra.hop_limit >= least_hop_limit) hop_limit_ = ra.hop_limit;
+    else if (ra.hop_limit != 0) ++statistics_.hop_limits_refused;
     wire::nd_option_cursor cursor(ra.options);
     for (wire::nd_option option; cursor.next(option);) {
         if (option.type == wire::nd_option_type::prefix_information && option.data.size() == 30) on_prefix(now, option.data);
         if (option.type == wire::nd_option_type::mtu && option.data.size() == 6) {
             const std::uint32_t mtu = load_be32(option.data.data() + 2);
             if (mtu >= least_mtu) mtu_ = mtu;
+            else ++statistics_.mtus_refused;
         }
     }
 }

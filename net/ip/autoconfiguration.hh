@@ -15,6 +15,8 @@ namespace corewire {
 struct autoconfiguration_statistics {
     std::uint64_t solicitations_sent = 0, advertisements = 0;
     std::uint64_t prefixes_ignored = 0; ///< that RFC 4862 5.5.3 wants ignored, or that no address can be made of
+    std::uint64_t hop_limits_refused = 0; ///< below least_hop_limit
+    std::uint64_t mtus_refused = 0;       ///< below 1,280 bytes
     std::uint64_t given_up = 0;         ///< prefixes of which every address we made was somebody else's
 };
 
@@ -37,10 +39,22 @@ public:
 
     std::uint32_t mtu() const noexcept { return mtu_; }             ///< bytes, that a router said; UINT32_MAX: none did
     std::uint8_t hop_limit() const noexcept { return hop_limit_; }  ///< that a router said; 0: none did
+    /// A smaller one is not believed: by a single forged advertisement nothing of ours would get beyond the first routers (RFC 3756
+    /// 4.2.7).
+    static constexpr std::uint8_t least_hop_limit = 32;
     const autoconfiguration_statistics& statistics() const noexcept { return statistics_; }
 
     /// RFC 7217 5: F(prefix, interface, counter, secret).
     static std::uint64_t stable_identifier(const ipv6& prefix, mac_address mac, std::uint8_t counter, const siphash_key& secret) noexcept;
+
+    /// An identifier that stands for something else on every link (RFC 5453): the routers' anycast address, and IANA's.
+    static bool is_reserved(std::uint64_t identifier) noexcept;
+    /// The first of `make`(0), `make`(1), ... that is not reserved.
+    template <typename Make>
+    static std::uint64_t first_unreserved(Make&& make) noexcept {
+        for (std::uint8_t i = 0;; ++i)
+            if (const std::uint64_t identifier = make(i); !is_reserved(identifier)) return identifier;
+    }
 
 private:
     void on_prefix(time_point now, byte_span option) noexcept;

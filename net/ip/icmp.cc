@@ -202,7 +202,7 @@ bool icmp_layer::make_error(time_point now, const wire::icmp_header& error, byte
     const byte_span quote = offending.first(std::min<std::size_t>({offending.size(), ip.total_length(), max_error_size - headers}));
     const auto size = static_cast<std::uint32_t>(headers + quote.size());
     std::byte* at = head.append(size);
-    // RFC 1812 4.3.2.5: precedence as of the offending datagram; RFC 6864: never fragmented, so any identification.
+    // RFC 1812 4.3.2.5: the class of service is the offending datagram's; RFC 6864: never fragmented, so any identification.
     wire::ipv4_header{.total_length = static_cast<std::uint16_t>(size),
                       .dscp = ip.dscp(),
                       .ttl = options_.ttl,

@@ -41,6 +41,9 @@ public:
     bool make_error(time_point now, const icmpv6_error& error, byte_span offending, wire::ip_protocol protocol, std::uint32_t transport,
                     const ipv6& from, bool group, packet& out) noexcept;
 
+    /// Of what is sent from now on.
+    void set_hop_limit(std::uint8_t hops) noexcept { options_.ttl = hops; }
+
     const icmp_statistics& statistics() const noexcept { return statistics_; }
     void count_malformed() noexcept { ++statistics_.malformed; }
     void count_bad_checksum() noexcept { ++statistics_.bad_checksum; }

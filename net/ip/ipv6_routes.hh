@@ -64,6 +64,8 @@ public:
     time_point next_timeout() const noexcept;
     /// Forgets what has ended. True: something has.
     bool on_timer(time_point now) noexcept;
+    /// What flows keep besides their next hop (the hop limit, the link's MTU) has changed: they look again.
+    void touch() noexcept { ++generation_; }
     /// Grows with every change: who keeps a next hop compares it.
     std::uint32_t generation() const noexcept { return generation_; }
     std::uint64_t refused() const noexcept { return refused_; }

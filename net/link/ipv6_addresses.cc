@@ -51,6 +51,7 @@ own_ipv6_address* ipv6_addresses::add(time_point now, const ipv6& address, std::
     a.duplicates = duplicates;
     if (how_.probes == 0) {
         a.phase = phase::preferred;
+        ++generation_;
     } else {
         a.due = now + duration{delay};
     }
@@ -62,6 +63,7 @@ void ipv6_addresses::remove(const ipv6& address) noexcept {
     if (a == nullptr) return;
     const auto i = static_cast<std::size_t>(a - addresses_.data());
     --count_;
+    ++generation_;
     addresses_[i] = addresses_[count_];
     probe_[i] = probe_[count_];
 }
@@ -114,6 +116,7 @@ void ipv6_addresses::on_timer(time_point now) noexcept {
         if (a.phase == phase::tentative && a.due <= now) {
             if (a.probes_sent == how_.probes) { // RFC 4862 5.4: nobody has answered for RetransTimer after the last
                 a.phase = phase::preferred;
+                ++generation_;
             } else {
                 ++a.probes_sent;
                 a.due = now + how_.retransmit_time;

@@ -48,6 +48,9 @@ public:
     };
     ipv6_addresses(options how, std::uint64_t seed) noexcept : how_(how), random_(seed) {}
 
+    /// RetransTimer, that a router said (RFC 4862 5.4 waits for it): from the next probe on.
+    void set_retransmit_time(duration t) noexcept { how_.retransmit_time = t; }
+
     /// Null: the table is full. One that is there already stays as it is.
     own_ipv6_address* add(time_point now, const ipv6& address, std::uint8_t prefix_length, ipv6_address_origin origin,
                           std::uint8_t duplicates = 0) noexcept;
@@ -58,6 +61,8 @@ public:
     bool is_ours(const ipv6& address) const noexcept;
     /// Ours, or to become so.
     bool is_claimed(const ipv6& address) const noexcept;
+    /// Grows whenever is_ours() may say something else than before.
+    std::uint32_t generation() const noexcept { return generation_; }
     /// Duplicate address detection is under way.
     bool any_tentative() const noexcept;
     /// The solicited-node group of an address of ours.
@@ -85,6 +90,7 @@ private:
     random_generator random_;
     std::array<own_ipv6_address, max_addresses> addresses_{};
     std::size_t count_ = 0;
+    std::uint32_t generation_ = 1;
     std::array<bool, max_addresses> probe_{};
     std::uint64_t conflicts_ = 0;
     std::uint64_t refused_ = 0;

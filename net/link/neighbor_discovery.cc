@@ -1,5 +1,6 @@
 #include <corewire/net/link/neighbor_discovery.hh>
 
+#include <algorithm>
 #include <utility>
 
 namespace corewire {
@@ -12,10 +13,41 @@ neighbor_options without_lock(neighbor_options o) noexcept {
     return o;
 }
 
+constexpr duration redraw_interval = std::chrono::hours{2}; ///< RFC 4861 6.3.2: "every few hours"
+
 } // namespace
 
 neighbor_discovery::neighbor_discovery(neighbor_options options, std::uint64_t seed)
-    : neighbor_table(without_lock(options), seed) {}
+    : neighbor_table(without_lock(options), seed), base_reachable_(options.reachable_time) {
+    set_reachable_time(drawn());
+}
+
+/// RFC 4861 6.3.2: uniform, so that the hosts of a link do not probe at the same time (MIN_RANDOM_FACTOR 0.5, MAX_RANDOM_FACTOR 1.5).
+duration neighbor_discovery::drawn() noexcept {
+    const auto range = static_cast<std::uint64_t>(base_reachable_.count());
+    return base_reachable_ / 2 + duration{static_cast<std::int64_t>(random_.below(range + 1))};
+}
+
+void neighbor_discovery::on_times(time_point now, duration reachable, duration retransmit) noexcept {
+    if (reachable > duration{0}) {
+        const duration base = std::clamp(reachable, least_reachable, most_reachable);
+        if (base != base_reachable_) { // the same one again is no reason to draw again
+            base_reachable_ = base;
+            set_reachable_time(drawn());
+            draw_again_ = now + redraw_interval;
+        }
+    }
+    if (retransmit > duration{0}) set_retransmit_time(std::clamp(retransmit, least_retransmit, most_retransmit));
+}
+
+/// Drawing has no timer of its own: where no entry has anything to do, the time is not used either.
+void neighbor_discovery::on_timer(time_point now) noexcept {
+    if (now >= draw_again_) {
+        if (draw_again_ != time_point{}) set_reachable_time(drawn());
+        draw_again_ = now + redraw_interval;
+    }
+    age(now);
+}
 
 void neighbor_discovery::on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns) noexcept {
     if (source.is_any()) { // RFC 4861 7.2.4: unsolicited then, and to all

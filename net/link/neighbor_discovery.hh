@@ -38,18 +38,31 @@ public:
     bool on_advertisement(time_point now, const wire::neighbor_advertisement& na) noexcept;
     /// A router advertisement, or another message that carries its sender's MAC (RFC 4861 6.3.4).
     void on_sender(time_point now, const ipv6& source, mac_address mac, bool router) noexcept;
+    /// What a router advertisement says of the link's times (RFC 4861 6.3.4); 0: nothing. What lies outside of the bounds counts as
+    /// the nearest: an advertisement cannot have us flood the link, or wait for ever.
+    void on_times(time_point now, duration reachable, duration retransmit) noexcept;
+    static constexpr duration least_reachable = std::chrono::seconds{1};
+    static constexpr duration most_reachable = std::chrono::hours{1}; ///< RFC 4861 6.2.1: no router may say more
+    static constexpr duration least_retransmit = std::chrono::milliseconds{100};
+    static constexpr duration most_retransmit = std::chrono::seconds{10};
+    duration reachable_time() const noexcept { return options_.reachable_time; }   ///< drawn: 0.5 to 1.5 times what was said
+    duration retransmit_time() const noexcept { return options_.retransmit_time; }
+
     /// Tells everybody of an address of ours (RFC 4861 7.2.6).
     void announce(const ipv6& own) noexcept;
 
     time_point next_timeout() const noexcept { return next_change(); }
-    void on_timer(time_point now) noexcept { age(now); }
+    void on_timer(time_point now) noexcept;
     bool poll_transmit(nd_message& out) noexcept { return outbox_.take(out); }
 
 private:
     void ask(const neighbor& n) noexcept override;
     bool outbox_full() const noexcept override { return outbox_.full(); }
     bool say(const nd_message& m) noexcept;
+    duration drawn() noexcept;
 
+    duration base_reachable_; ///< BaseReachableTime
+    time_point draw_again_{}; ///< {}: no timer has run yet
     outbox<nd_message> outbox_;
 };
 

@@ -98,6 +98,13 @@ void neighbor_table::check_invariants() const {
         CW_ASSERT(!n.valid() || n.mac_.is_unicast(), "a valid neighbour has a MAC");
     }
     for (std::uint16_t i = released_first_; i != no_slot; i = slots_[i].next) ++waiting;
+    for (const state_list& list : lists_) {
+        time_point before{};
+        const_cast<state_list&>(list).for_each([&](const neighbor& n) {
+            CW_ASSERT(n.deadline_ >= before, "each state's list is in order of deadlines");
+            before = n.deadline_;
+        });
+    }
     CW_ASSERT(known == size_, "size() counts the entries in use");
     CW_ASSERT(waiting == waiting_total_ && waiting <= options_.max_waiting_total, "waiting_packets() counts them");
 }

@@ -40,6 +40,22 @@ time_point neighbor_table::next_change() const noexcept {
     return first;
 }
 
+/// All of a state by the same distance: the list stays in order.
+void neighbor_table::shift_deadlines(neighbor_state s, duration by) noexcept {
+    list_of(s).for_each([by](neighbor& n) { n.deadline_ += by; });
+}
+
+void neighbor_table::set_reachable_time(duration t) noexcept {
+    shift_deadlines(reachable, t - options_.reachable_time);
+    options_.reachable_time = t;
+}
+
+void neighbor_table::set_retransmit_time(duration t) noexcept {
+    shift_deadlines(incomplete, t - options_.retransmit_time);
+    shift_deadlines(probe, t - options_.retransmit_time);
+    options_.retransmit_time = t;
+}
+
 void neighbor_table::age(time_point now) noexcept {
     for (neighbor_state s : timed) {
         state_list& list = list_of(s);

@@ -104,6 +104,9 @@ protected:
     void learn(time_point now, neighbor& n, mac_address mac, bool solicited) noexcept;
     void enter(time_point now, neighbor& n, neighbor_state s) noexcept;
     time_point next_change() const noexcept;
+    /// Other times from now on, for entries that are in the state already, too. Each is in (0, 90 min].
+    void set_reachable_time(duration t) noexcept;
+    void set_retransmit_time(duration t) noexcept;
     /// Asks, probes, ages; stops when the outbox is full.
     void age(time_point now) noexcept;
 
@@ -126,6 +129,7 @@ private:
     void question(neighbor& n) noexcept;
     void fail(time_point now, neighbor& n) noexcept;
     void expire(time_point now, neighbor& n) noexcept;
+    void shift_deadlines(neighbor_state s, duration by) noexcept;
 
     void enqueue(neighbor& n, packet&& p) noexcept;
     packet dequeue(neighbor& n) noexcept;

@@ -53,25 +53,14 @@ void wait_readable(int fd) {
 } // namespace
 
 kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const net_address> addresses, kernel_follower& follower)
-    : ring_(loop.io()), interface_(interface), follower_(follower),
+    : interface_(interface), follower_(follower),
       socket_(open_socket(RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE)) {
     for (const net_address& each : addresses) addresses_.push_back({each});
     resync();
-    wait_for_news();
+    news_.begin(loop.io(), socket_.get());
 }
 
-kernel_mirror::~kernel_mirror() {
-    ending_ = true;
-    ring_.cancel(news_);
-    ring_.wait(news_);
-}
-
-void kernel_mirror::wait_for_news() noexcept {
-    ring_.start(news_, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, socket_.get(), POLLIN); });
-}
-
-void kernel_mirror::on_news(int result, unsigned) noexcept {
-    if (ending_ || result == -ECANCELED) return; // it may have completed before it was cancelled
+void kernel_mirror::on_news() noexcept {
     try {
         static_cast<void>(drain());
         if (overflowed_) {
@@ -81,7 +70,6 @@ void kernel_mirror::on_news(int result, unsigned) noexcept {
     } catch (const std::exception&) {
         ++statistics_.malformed; // out of memory, or of patience: what is known stays as it is
     }
-    wait_for_news();
 }
 
 /// Everything anew; what was and is no more goes.
@@ -147,21 +135,27 @@ void kernel_mirror::take(const netlink::change& news) {
     }
 }
 
+/// As the kernel does it (fib_table_insert(), fib6_add_rt2node()). A route that moves to another interface is told as one of that
+/// interface, which replaces it.
 void kernel_mirror::take_route(const netlink::route_change& r) {
     const bool ours = r.interface == interface_;
     const auto same = [&](const netlink::route_change& known) { return known.same_route(r); };
-    if (!ours && (r.gone || !r.replaces || r.destination.is_v4())) return;
-    routes_changed_ = true;
+    const auto rival = [&](const netlink::route_change& known) { return known.destination == r.destination && known.metric == r.metric; };
     if (r.gone) {
-        std::erase_if(routes_, same);
+        if (ours && std::erase_if(routes_, same) != 0) routes_changed_ = true;
         return;
     }
-    // A replaced route is told as a new one alone: it takes the place of all ways that had its destination and metric, itself perhaps
-    // among them.
-    if (r.replaces)
-        std::erase_if(routes_, [&](const auto& known) { return known.destination == r.destination && known.metric == r.metric; });
+    auto at = std::ranges::find_if(routes_, rival);
+    if (r.replaces && at != routes_.end()) {
+        routes_changed_ = true;
+        if (r.destination.is_v4()) at = routes_.erase(at);
+        else std::erase_if(routes_, rival), at = routes_.end();
+    } else if (!r.goes_first) {
+        at = routes_.end();
+    }
     if (!ours || std::ranges::any_of(routes_, same)) return;
-    if (routes_.size() < max_routes) routes_.push_back(r);
+    routes_changed_ = true;
+    if (routes_.size() < max_routes) routes_.insert(at, r);
     else ++statistics_.routes_refused;
 }
 

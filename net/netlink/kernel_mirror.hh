@@ -14,8 +14,7 @@
 
 #include <corewire/net/netlink/route_messages.hh>
 #include <corewire/reactor/base/unique_fd.hh>
-#include <corewire/reactor/file/uring.hh>
-#include <corewire/reactor/file/uring_operation.hh>
+#include <corewire/reactor/file/readable_watch.hh>
 
 #include <array>
 #include <span>
@@ -29,7 +28,8 @@ class reactor;
 /// Who wants to know.
 class kernel_follower {
 public:
-    /// All routes over the interface, of both families, in no order: several may have one destination.
+    /// All routes over the interface, of both families: several may have one destination. Of IPv4's with one destination and metric the
+    /// first is the kernel's choice; otherwise they come in no order.
     virtual void on_routes(std::span<const netlink::route_change> routes) = 0;
     virtual void on_neighbor(const netlink::neighbor_change& neighbor) = 0;
     /// The kernel has given up an address of those that are followed.
@@ -53,7 +53,6 @@ public:
     /// Follows interface number `interface` of the calling thread's network namespace, on which the kernel has `addresses`.
     /// Tells `follower` what there is before it returns. Throws std::system_error.
     kernel_mirror(reactor& loop, unsigned interface, std::span<const net_address> addresses, kernel_follower& follower);
-    ~kernel_mirror();
     kernel_mirror(const kernel_mirror&) = delete;
     kernel_mirror& operator=(const kernel_mirror&) = delete;
 
@@ -62,8 +61,7 @@ public:
     const mirror_statistics& statistics() const noexcept { return statistics_; }
 
 private:
-    void wait_for_news() noexcept;
-    void on_news(int result, unsigned flags) noexcept;
+    void on_news() noexcept;
     /// Takes in what waits. True if a dump came to its end.
     bool drain();
     void take(const netlink::change& news);
@@ -73,7 +71,6 @@ private:
     bool send_about(std::uint16_t type, std::uint16_t flags, const net_address& neighbor) noexcept;
     void answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept;
 
-    uring& ring_;
     unsigned interface_;
     struct followed_address {
         net_address address;
@@ -86,7 +83,6 @@ private:
     std::vector<netlink::route_change> routes_;
     bool routes_changed_ = false;
     bool overflowed_ = false;
-    bool ending_ = false;
     std::uint32_t sequence_ = 0;
     struct question {
         std::uint32_t sequence = 0;
@@ -95,7 +91,7 @@ private:
     std::array<question, 64> questions_{}; ///< the last ones, by sequence
     mirror_statistics statistics_;
     alignas(8) std::array<std::byte, 32768> datagram_;
-    bound_operation<kernel_mirror, &kernel_mirror::on_news> news_{*this};
+    readable_watch<kernel_mirror, &kernel_mirror::on_news> news_{*this};
 };
 
 /// The kernel's addresses on an interface, of both families, its first one first, whatever they may be used for. Throws std::system_error.

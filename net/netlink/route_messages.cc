@@ -137,7 +137,9 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
     rtmsg fixed;
     byte_span rest;
     if (!split(payload, fixed, rest)) return verdict::malformed;
-    if (!is_ip(fixed.rtm_family) || fixed.rtm_type != RTN_UNICAST || fixed.rtm_tos != 0) return verdict::ignored;
+    if (!is_ip(fixed.rtm_family) || fixed.rtm_tos != 0) return verdict::ignored;
+    const bool leads_somewhere = fixed.rtm_type == RTN_UNICAST, replaces = !gone && (header_flags & NLM_F_REPLACE) != 0;
+    if (!leads_somewhere && !replaces) return verdict::ignored;
     if ((fixed.rtm_flags & RTM_F_CLONED) != 0 || fixed.rtm_src_len != 0) return verdict::ignored; // of one flow, or one source
     const attributes<RTA_MAX> all(rest);
     std::uint32_t table = fixed.rtm_table, interface = 0, metric = 0;
@@ -146,11 +148,13 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
         !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, gateway) || fixed.rtm_dst_len > bits_of(fixed.rtm_family))
         return verdict::malformed;
     if (table != RT_TABLE_MAIN) return verdict::ignored;
+    if (!leads_somewhere) interface = 0; // but what it replaces leads nowhere from now on
     byte_span ways = all.bytes(RTA_MULTIPATH);
     if (all.has(RTA_MULTIPATH) && !take_way(ways, interface, gateway)) return verdict::malformed;
-    // Of IPv4 one route has a destination and metric; of IPv6 several may (two routers, say), unless the kernel says otherwise.
-    const bool replaces = fixed.rtm_family == AF_INET || (header_flags & NLM_F_REPLACE) != 0;
-    const route_change told{gone, interface, prefix(destination, fixed.rtm_dst_len).network(), gateway, metric, replaces};
+    // Routes of a dump come in their order. One that is made goes first (`ip route prepend`) unless it is appended; `ip route add` makes
+    // none where one is.
+    const bool goes_first = fixed.rtm_family == AF_INET && !replaces && (header_flags & (NLM_F_CREATE | NLM_F_APPEND)) == NLM_F_CREATE;
+    const route_change told{gone, interface, prefix(destination, fixed.rtm_dst_len).network(), gateway, metric, replaces, goes_first};
     if (fixed.rtm_family == AF_INET6) {
         ways_ = ways;
         of_ways_ = told;

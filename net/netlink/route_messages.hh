@@ -50,7 +50,10 @@ struct route_change {
     prefix destination;
     net_address gateway = ipv4::any(); ///< any of the destination's family: on the link
     std::uint32_t metric = 0;          ///< the smaller one wins
-    bool replaces = false;             ///< what had its destination and metric is no more (IPv6: whatever its interface)
+    /// It takes the place of what had its destination and metric, whatever interface that was of: of IPv4 the first of them, of IPv6 all.
+    /// Also told of a blackhole and the like, with no interface.
+    bool replaces = false;
+    bool goes_first = false; ///< IPv4: before those with its destination and metric, of which the kernel uses the first; else behind them
     bool same_route(const route_change& o) const noexcept {
         return interface == o.interface && destination == o.destination && gateway == o.gateway && metric == o.metric;
     }

@@ -1,8 +1,8 @@
 // The other way of super_frame.hh: TCP segments of one flow that go out one behind the other, handed to a local kernel as one frame
 // of up to 64 KiB, which it cuts again where it must (a segmentation offload: struct virtio_net_hdr, gso_size).
 //
-//     [ Ethernet IPv4 TCP | payload ][ Ethernet IPv4 TCP | payload ][ Ethernet IPv4 TCP | payload ]     segments of a burst
-//     [ Ethernet IPv4 TCP | payload   payload   payload ]                                               as handed over, by reference
+//     [ Ethernet IP TCP | payload ][ Ethernet IP TCP | payload ][ Ethernet IP TCP | payload ]     segments of a burst
+//     [ Ethernet IP TCP | payload   payload   payload ]                                           as handed over, by reference
 //
 // Belongs to the port that sends, for the length of a call: it refers to the packets' bytes. Bounded: 64 segments.
 #pragma once
@@ -22,8 +22,8 @@ public:
     static constexpr std::size_t most_segments = 64;
     static constexpr std::uint32_t largest = 65'535; ///< bytes of IP packet
 
-    /// Begins with `p`, whose TCP checksum is left to the port. False if nothing can be joined to it: not TCP over IPv4 without IP options,
-    /// without payload, or with flags other than ACK and PSH.
+    /// Begins with `p`, whose TCP checksum is left to the port. False if nothing can be joined to it: not TCP right behind the header of
+    /// IPv4 or IPv6, without payload, or with flags other than ACK and PSH.
     bool begin(const packet& p) noexcept;
     /// Joins `p` behind what is there. False, and nothing has changed: it is not the next segment of the same flow with the same
     /// acknowledgment, window and options, or there is no room.
@@ -36,14 +36,16 @@ public:
     std::uint32_t header_size() const noexcept { return header_size_; }
     std::uint16_t segment_size() const noexcept { return static_cast<std::uint16_t>(segment_size_); } ///< payload of all but the last
     std::uint16_t tcp_offset() const noexcept { return static_cast<std::uint16_t>(tcp_); }
+    bool over_ipv6() const noexcept { return ip_size_ != 20; }
 
 private:
-    static constexpr std::uint32_t max_headers = 18 + 20 + 60;
+    static constexpr std::uint32_t max_headers = 18 + 40 + 60;
     bool same_flow(const std::byte* headers) const noexcept;
     void take_payload(const packet& p) noexcept;
 
     std::array<std::byte, max_headers> headers_;
     std::uint32_t tcp_ = 0;          ///< offset of the TCP header
+    std::uint32_t ip_size_ = 20;     ///< 20 or 40 bytes
     std::uint32_t header_size_ = 0;  ///< bytes up to the payload
     std::uint32_t segment_size_ = 0;
     std::uint32_t payload_ = 0;

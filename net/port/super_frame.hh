@@ -17,11 +17,11 @@ namespace corewire {
 
 class super_frame {
 public:
-    /// Headers that are copied: Ethernet, VLAN tag, IPv4 and TCP, both with all their options.
+    /// Headers that are copied: Ethernet, VLAN tag, IPv4 (which may be longer than IPv6's 40 bytes) and TCP, both with all their options.
     static constexpr std::uint32_t max_headers = 18 + 60 + 60;
 
-    /// Takes the piece with the headers, of a packet that goes on in others, and makes it a segment of its own. False if
-    /// it is not TCP over IPv4, unfragmented: such a packet can't be cut, and all of its pieces must be dropped.
+    /// Takes the piece with the headers, of a packet that goes on in others, and makes it a segment of its own. False if it is not TCP,
+    /// unfragmented, over IPv4 or right behind the header of IPv6: such a packet can't be cut, and all of its pieces must be dropped.
     bool begin(buffer& first) noexcept;
     /// Puts headers before a further piece; it has max_headers of headroom. `last`: this is where the FIN and PSH belong.
     /// AE, CWR and ECE are in every piece: to AccECN they are one counter, which a piece without CWR would change (RFC 9768 3.2.2). Who
@@ -33,10 +33,11 @@ private:
 
     std::array<std::byte, max_headers> headers_;
     std::uint32_t size_ = 0;      ///< of the headers
-    std::uint32_t ip_ = 0;        ///< offset of the IPv4 header
+    std::uint32_t ip_ = 0;        ///< offset of the IP header
     std::uint32_t tcp_ = 0;       ///< offset of the TCP header
     std::uint32_t sequence_ = 0;  ///< of the next piece
     std::uint16_t id_ = 0;        ///< IPv4 identification of the next piece
+    bool ipv6_ = false;
     std::uint8_t flags_ = 0;      ///< as the sender set them
 };
 

@@ -11,14 +11,23 @@ std::uint32_t microseconds(duration d) noexcept {
     return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(d).count());
 }
 
-std::uint32_t segments(std::uint64_t bytes, std::uint32_t size) noexcept {
-    return static_cast<std::uint32_t>((bytes + size - 1) / size);
+/// Since then; 0 if it never was.
+std::uint32_t milliseconds_since(time_point then, time_point now) noexcept {
+    if (then == time_point{} || then >= now) return 0;
+    return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - then).count());
+}
+
+/// The SYN counts, as does what was SACKed.
+std::uint32_t delivered(const tcp::connection_info& i, std::uint32_t mss) noexcept {
+    if (i.state == tcp::tcp_state::syn_sent || i.state == tcp::tcp_state::syn_received) return 0;
+    return 1 + (i.bytes_acked + mss - 1) / mss + i.sacked_segments;
 }
 
 /// enum tcp_ca_state.
 std::uint8_t recovery_state(const tcp::connection_info& i) noexcept {
     if (i.timed_out) return TCP_CA_Loss;
     if (i.recovering) return TCP_CA_Recovery;
+    if (i.reduced) return TCP_CA_CWR;
     return i.disordered ? TCP_CA_Disorder : TCP_CA_Open;
 }
 
@@ -42,7 +51,7 @@ std::uint8_t linux_state(tcp::tcp_state s) noexcept {
     return 7;
 }
 
-tcp_info linux_tcp_info(const tcp::tcb& block, time_point) noexcept {
+tcp_info linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header) noexcept {
     const tcp::connection_info i = block.info();
     const tcp::counters& n = block.statistics();
     const std::uint32_t mss = std::max(i.segment_payload, 1u);
@@ -50,12 +59,14 @@ tcp_info linux_tcp_info(const tcp::tcb& block, time_point) noexcept {
     std::memset(&t, 0, sizeof t);
     t.tcpi_state = linux_state(i.state);
     t.tcpi_ca_state = recovery_state(i);
-    t.tcpi_retransmits = static_cast<std::uint8_t>(std::min(i.backoff, 255u));
+    t.tcpi_retransmits = static_cast<std::uint8_t>(std::min(i.attempts, 255u));
     t.tcpi_probes = static_cast<std::uint8_t>(i.probes);
     t.tcpi_backoff = static_cast<std::uint8_t>(std::min(i.backoff, 255u));
     if (i.timestamps) t.tcpi_options |= TCPI_OPT_TIMESTAMPS;
     if (i.sack) t.tcpi_options |= TCPI_OPT_SACK;
     if (i.scaling) t.tcpi_options |= TCPI_OPT_WSCALE;
+    if (i.ecn) t.tcpi_options |= TCPI_OPT_ECN;
+    if (i.ecn_seen) t.tcpi_options |= TCPI_OPT_ECN_SEEN;
     if (i.data_in_syn) t.tcpi_options |= TCPI_OPT_SYN_DATA;
     t.tcpi_snd_wscale = i.send_scale & 15;
     t.tcpi_rcv_wscale = i.receive_scale & 15;
@@ -63,17 +74,24 @@ tcp_info linux_tcp_info(const tcp::tcb& block, time_point) noexcept {
     t.tcpi_ato = microseconds(block.options().delayed_ack);
     t.tcpi_snd_mss = mss;
     t.tcpi_rcv_mss = i.received_segment;
-    t.tcpi_unacked = segments(i.unacknowledged, mss);
-    t.tcpi_sacked = segments(i.sacked, mss);
-    t.tcpi_lost = segments(i.lost, mss);
-    t.tcpi_retrans = segments(i.resent, mss);
-    t.tcpi_pmtu = static_cast<std::uint32_t>(block.options().mss) + 40;
+    t.tcpi_unacked = i.unacknowledged_segments;
+    t.tcpi_sacked = i.sacked_segments;
+    t.tcpi_lost = i.lost_segments;
+    t.tcpi_retrans = i.resent_segments;
+    t.tcpi_last_data_sent = milliseconds_since(i.last_sent, now);
+    t.tcpi_last_data_recv = milliseconds_since(i.last_payload, now);
+    t.tcpi_last_ack_recv = milliseconds_since(block.last_heard(), now);
+    t.tcpi_pmtu = i.packet_size - 20 + ip_header;
     t.tcpi_rtt = microseconds(i.srtt);
     t.tcpi_rttvar = microseconds(i.rttvar);
     t.tcpi_snd_ssthresh = i.ssthresh >= 0x3fff'ffff ? 0x7fff'ffff : i.ssthresh / mss;
     t.tcpi_snd_cwnd = i.cwnd / mss;
     t.tcpi_advmss = block.options().mss;
-    t.tcpi_reordering = 3;
+    t.tcpi_reordering = std::min(i.reordering, 300u); // net.ipv4.tcp_max_reordering
+    t.tcpi_reord_seen = static_cast<std::uint32_t>(n.reorderings);
+    t.tcpi_dsack_dups = static_cast<std::uint32_t>(n.duplicates_reported);
+    t.tcpi_bytes_sent = i.bytes_sent;
+    t.tcpi_bytes_retrans = n.retransmitted_bytes;
     t.tcpi_rcv_space = i.receive_window;
     t.tcpi_rcv_ssthresh = i.receive_window;
     t.tcpi_total_retrans = static_cast<std::uint32_t>(n.retransmitted_segments);
@@ -83,7 +101,7 @@ tcp_info linux_tcp_info(const tcp::tcb& block, time_point) noexcept {
     t.tcpi_bytes_received = i.bytes_received;
     t.tcpi_notsent_bytes = i.unsent;
     t.tcpi_min_rtt = i.min_rtt == duration{0} ? ~std::uint32_t{0} : microseconds(i.min_rtt);
-    t.tcpi_delivered = static_cast<std::uint32_t>(i.bytes_acked / mss);
+    t.tcpi_delivered = delivered(i, mss);
     t.tcpi_rcv_ooopack = static_cast<std::uint32_t>(n.out_of_order);
     t.tcpi_snd_wnd = i.send_window;
     return t;

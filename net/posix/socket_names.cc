@@ -17,13 +17,11 @@ sockaddr_in as_v4(const socket_address& a) noexcept {
     return in;
 }
 
-sockaddr_in6 as_mapped(const socket_address& a) noexcept {
+sockaddr_in6 as_v6(const socket_address& a) noexcept {
     sockaddr_in6 in{};
     in.sin6_family = AF_INET6;
     in.sin6_port = htons(a.port);
-    in.sin6_addr.s6_addr[10] = in.sin6_addr.s6_addr[11] = 0xff;
-    const std::uint32_t v4 = htonl(a.v4().value());
-    std::memcpy(&in.sin6_addr.s6_addr[12], &v4, sizeof v4);
+    a.net().v6().store(reinterpret_cast<std::byte*>(in.sin6_addr.s6_addr)); // IPv4's in the mapped form
     return in;
 }
 
@@ -45,25 +43,18 @@ outcome read_name(const sockaddr* name, socklen_t size, int family, socket_addre
     sockaddr_in6 in;
     if (size < sizeof in) return -EINVAL;
     std::memcpy(&in, name, sizeof in);
-    if (IN6_IS_ADDR_UNSPECIFIED(&in.sin6_addr)) {
-        out = {ipv4::any(), ntohs(in.sin6_port)};
-        return 0;
-    }
-    if (!IN6_IS_ADDR_V4MAPPED(&in.sin6_addr)) return -EADDRNOTAVAIL;
-    std::uint32_t v4;
-    std::memcpy(&v4, &in.sin6_addr.s6_addr[12], sizeof v4);
-    out = {ipv4(ntohl(v4)), ntohs(in.sin6_port)};
+    out = {net_address(ipv6::load(reinterpret_cast<const std::byte*>(in.sin6_addr.s6_addr))), ntohs(in.sin6_port)};
     return 0;
 }
 
 void write_name(const socket_address& address, int family, sockaddr* name, socklen_t* size) noexcept {
     if (size == nullptr) return;
-    const sockaddr_in in = as_v4(address);
-    const sockaddr_in6 in6 = as_mapped(address);
-    const void* from = family == AF_INET6 ? static_cast<const void*>(&in6) : &in;
-    const socklen_t whole = family == AF_INET6 ? sizeof in6 : sizeof in;
-    if (name != nullptr) std::memcpy(name, from, std::min(whole, *size));
-    *size = whole;
+    const auto put = [&](const auto& whole) {
+        if (name != nullptr) std::memcpy(name, &whole, std::min<socklen_t>(sizeof whole, *size));
+        *size = sizeof whole;
+    };
+    if (family == AF_INET6) put(as_v6(address));
+    else put(as_v4(address));
 }
 
 } // namespace corewire::posix

@@ -2,6 +2,7 @@
 // here is ENOPROTOOPT; a value that is out of its range is EINVAL.
 #include <corewire/net/posix/linux_tcp_info.hh>
 #include <corewire/net/posix/stream_socket.hh>
+#include <corewire/net/tcp/receive/timestamps.hh>
 
 #include <algorithm>
 #include <array>
@@ -61,6 +62,13 @@ outcome give_time(duration d, void* value, socklen_t* size) noexcept {
     return give(&t, sizeof t, value, size);
 }
 
+/// TCP_DEFER_ACCEPT counts in time-outs of a SYN-ACK, which double: 1, 3, 7, 15... seconds. The least that is enough.
+int whole_time_outs(int seconds) noexcept {
+    int sum = 0;
+    for (int step = 1, n = 0; sum < seconds && n < 255; step = std::min(2 * step, 120), ++n) sum += step;
+    return sum;
+}
+
 bool in_range(int n, int least, int most) noexcept { return n >= least && n <= most; }
 
 } // namespace
@@ -70,7 +78,8 @@ outcome stream_socket::set_option(int level, int name, const void* value, sockle
     if (static_cast<std::int32_t>(size) < 0) return -EINVAL;
     if (level == SOL_SOCKET) r = set_socket_option(name, value, size);
     if (level == IPPROTO_TCP) r = set_tcp_option(name, value, size);
-    if (level == IPPROTO_IP || level == IPPROTO_IPV6) r = set_ip_option(name, value, size);
+    if (level == IPPROTO_IP) r = set_ip_option(name, value, size);
+    if (level == IPPROTO_IPV6 && family_ == AF_INET6) r = set_ipv6_option(name, value, size);
     if (r == 0) apply_settings();
     return r;
 }
@@ -161,10 +170,10 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         s.syn_count = *n;
         return 0;
     case TCP_LINGER2: s.fin_wait_2 = *n < 0 ? -1 : *n == 0 ? 60 : std::min(*n, 120); return 0;
-    case TCP_DEFER_ACCEPT: s.defer_accept = std::max(*n, 0); return 0;
+    case TCP_DEFER_ACCEPT: s.defer_accept = whole_time_outs(*n); return 0;
     case TCP_WINDOW_CLAMP:
         if (*n == 0 && connection_ != nullptr) return -EINVAL;
-        s.window_clamp = static_cast<std::uint32_t>(std::max(*n, 0));
+        s.window_clamp = *n == 0 ? 0 : std::max(static_cast<std::uint32_t>(*n), least_receive_buffer / 2); // as Linux
         return 0;
     case TCP_USER_TIMEOUT:
         if (*n < 0) return -EINVAL;
@@ -199,6 +208,7 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         return 0;
     case TCP_THIN_LINEAR_TIMEOUTS:
     case TCP_THIN_DUPACK: return in_range(*n, 0, 1) ? 0 : -EINVAL;
+    case TCP_TIMESTAMP: return -EPERM; // but while repairing, which there is none of here
     default: return -ENOPROTOOPT;
     }
 }
@@ -232,21 +242,83 @@ outcome stream_socket::set_ip_option(int name, const void* value, socklen_t size
         return -EINVAL;
     }
     switch (name) {
-    case IP_TOS:
-    case IPV6_TCLASS: settings_.type_of_service = n & 0xff; return 0;
+    case IP_TOS: settings_.type_of_service = n & 0xfc; return 0; // ECN's bits are the connection's
     case IP_TTL:
         if (n != -1 && !in_range(n, 1, 255)) return -EINVAL;
-        settings_.time_to_live = n == -1 ? 64 : n;
+        settings_.time_to_live = n;
         return 0;
     case IP_MTU_DISCOVER:
         if (!in_range(n, 0, 5)) return -EINVAL;
         settings_.path_mtu_discovery = n;
         return 0;
-    case IP_RECVERR:
+    case IP_RECVERR: settings_.receive_errors = n != 0; return 0;
     case IP_RECVTOS:
     case IP_FREEBIND:
-    case IP_BIND_ADDRESS_NO_PORT:
-    case IPV6_V6ONLY: return 0;
+    case IP_BIND_ADDRESS_NO_PORT: return 0;
+    default: return -ENOPROTOOPT;
+    }
+}
+
+/// ipv6(7), RFC 3493, RFC 3542.
+outcome stream_socket::set_ipv6_option(int name, const void* value, socklen_t size) {
+    const std::optional<int> n = int_of(value, size);
+    if (!n) return -EINVAL;
+    switch (name) {
+    case IPV6_V6ONLY:
+        if (is_bound_ || connection_ != nullptr || listener_ != nullptr) return -EINVAL;
+        settings_.ipv6_only = *n != 0;
+        return 0;
+    case IPV6_TCLASS:
+        if (!in_range(*n, -1, 255)) return -EINVAL;
+        settings_.traffic_class = *n == -1 ? 0 : *n & 0xfc;
+        return 0;
+    case IPV6_UNICAST_HOPS:
+        if (!in_range(*n, -1, 255)) return -EINVAL;
+        settings_.hop_limit = *n;
+        return 0;
+    case IPV6_MTU_DISCOVER:
+        if (!in_range(*n, 0, 5)) return -EINVAL;
+        settings_.path_mtu_discovery6 = *n;
+        return 0;
+    case IPV6_RECVERR: settings_.receive_errors6 = *n != 0; return 0;
+    case IPV6_RECVTCLASS:
+    case IPV6_RECVHOPLIMIT:
+    case IPV6_RECVPKTINFO:
+    case IPV6_FREEBIND:
+    case IPV6_AUTOFLOWLABEL:
+    case IPV6_DONTFRAG:
+    case IPV6_ADDR_PREFERENCES: return 0; // nothing here that they would change
+    default: return -ENOPROTOOPT;
+    }
+}
+
+outcome stream_socket::give_path_mtu(void* value, socklen_t* size) const {
+    const tcp_connection* const c = connection();
+    if (c == nullptr) return -ENOTCONN;
+    return give_int(static_cast<int>(c->tcb.packet_size() + (c->six == nullptr ? 0 : 20)), value, size);
+}
+
+outcome stream_socket::get_ip_option(int name, void* value, socklen_t* size) const {
+    const stream_settings& s = settings_;
+    switch (name) {
+    case IP_TOS: return give_int(s.type_of_service, value, size);
+    case IP_TTL: return give_int(s.time_to_live == -1 ? 64 : s.time_to_live, value, size);
+    case IP_MTU_DISCOVER: return give_int(s.path_mtu_discovery, value, size);
+    case IP_RECVERR: return give_int(s.receive_errors, value, size);
+    case IP_MTU: return give_path_mtu(value, size);
+    default: return -ENOPROTOOPT;
+    }
+}
+
+outcome stream_socket::get_ipv6_option(int name, void* value, socklen_t* size) const {
+    const stream_settings& s = settings_;
+    switch (name) {
+    case IPV6_V6ONLY: return give_int(s.ipv6_only, value, size);
+    case IPV6_TCLASS: return give_int(s.traffic_class, value, size);
+    case IPV6_UNICAST_HOPS: return give_int(s.hop_limit == -1 ? 64 : s.hop_limit, value, size);
+    case IPV6_MTU_DISCOVER: return give_int(s.path_mtu_discovery6, value, size);
+    case IPV6_RECVERR: return give_int(s.receive_errors6, value, size);
+    case IPV6_MTU: return give_path_mtu(value, size);
     default: return -ENOPROTOOPT;
     }
 }
@@ -255,19 +327,8 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     const stream_settings& s = settings_;
     if (size == nullptr) return -EFAULT;
     if (level == IPPROTO_TCP) return get_tcp_option(name, value, size);
-    if (level == IPPROTO_IP || level == IPPROTO_IPV6) {
-        switch (name) {
-        case IP_TOS:
-        case IPV6_TCLASS: return give_int(s.type_of_service, value, size);
-        case IP_TTL: return give_int(s.time_to_live, value, size);
-        case IP_MTU_DISCOVER: return give_int(s.path_mtu_discovery, value, size);
-        case IP_MTU:
-            if (connection_ == nullptr) return -ENOTCONN;
-            return give_int(static_cast<int>(stack_.ip().path_mtu_to(stack_.tcp().now(),
-                                                                     connection_->peer_address().v4())), value, size);
-        default: return -ENOPROTOOPT;
-        }
-    }
+    if (level == IPPROTO_IP) return get_ip_option(name, value, size);
+    if (level == IPPROTO_IPV6 && family_ == AF_INET6) return get_ipv6_option(name, value, size);
     if (level != SOL_SOCKET) return -ENOPROTOOPT;
     switch (name) {
     case SO_ERROR: return give_int(static_cast<int>(take_error()), value, size);
@@ -321,6 +382,11 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_FASTOPEN_NO_COOKIE: return give_int(s.fast_open_without_cookie, value, size);
     case TCP_FASTOPEN_KEY: return get_fast_open_key(value, size);
     case TCP_INQ: return give_int(s.inquire, value, size);
+    case TCP_TIMESTAMP: { // what a segment sent now would say
+        const std::uint32_t offset = c != nullptr ? c->tcb.options().timestamp_offset : 0;
+        return give_int(static_cast<int>(tcp::timestamp_echo::clock(stack_.tcp().now(), offset)), value, size);
+    }
+    case TCP_CC_INFO: return give("", 0, value, size); // as Linux's CUBIC and Reno: nothing
     case TCP_THIN_LINEAR_TIMEOUTS:
     case TCP_THIN_DUPACK: return give_int(0, value, size);
     case TCP_CONGESTION: {
@@ -331,7 +397,7 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_INFO: {
         tcp_info info{};
         if (c != nullptr) {
-            info = linux_tcp_info(c->tcb, stack_.tcp().now());
+            info = linux_tcp_info(c->tcb, stack_.tcp().now(), c->six == nullptr ? 20 : 40);
         } else {
             info.tcpi_state = linux_state(listener_ != nullptr ? tcp::tcp_state::listen : tcp::tcp_state::closed);
         }

@@ -8,6 +8,7 @@ tcp_options_set stream_settings::for_backend() const {
     tcp_options_set o;
     o.no_delay = no_delay;
     o.receive_buffer = std::max(receive_buffer / 2, 1024u);
+    if (window_clamp != 0) o.receive_buffer = std::min(o.receive_buffer, window_clamp);
     o.send_buffer = std::max(send_buffer / 2, 2048u);
     o.keepalive = keepalive;
     o.user_timeout = std::chrono::milliseconds{user_timeout};
@@ -24,6 +25,11 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     if (max_segment != 0) p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.mss, max_segment));
     // Half of a buffer is window, the other half what keeping it costs (tcp_adv_win_scale = 1).
     p.receive_growth_limit = receive_buffer_set ? 0 : receive_buffer_most / 2;
+    if (window_clamp != 0) {
+        p.receive_buffer = std::min(p.receive_buffer, window_clamp); // it may have been set after listen()
+        p.receive_growth_limit = std::min(p.receive_growth_limit, window_clamp);
+        p.receive_buffer_limit = std::min(p.receive_buffer_limit, window_clamp); // of which the window's scale is made
+    }
     p.send_growth_limit = send_buffer_set ? 0 : send_buffer_most / 2;
     p.fast_open_without_cookie = fast_open_without_cookie || (fast_open_allowed & 4) != 0;
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
@@ -34,6 +40,12 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     p.ecn = opened_here ? ecn_offered : ecn_accepted;
     p.accurate_ecn = opened_here ? accurate_ecn_offered : accurate_ecn_accepted;
     p.cork = cork;
+    p.type_of_service = static_cast<std::uint8_t>(type_of_service);
+    p.traffic_class = static_cast<std::uint8_t>(traffic_class);
+    p.time_to_live = time_to_live_or_host();
+    p.hop_limit = hop_limit_or_host();
+    p.heeds_path_reports = heeds_reports(path_mtu_discovery);
+    p.heeds_path_reports6 = heeds_reports(path_mtu_discovery6);
 }
 
 } // namespace corewire::posix

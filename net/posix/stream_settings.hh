@@ -34,8 +34,8 @@ struct stream_settings {
     int keepalive_idle = 7200, keepalive_interval = 75, keepalive_probes = 9; ///< seconds, seconds, number
     int syn_count = 0;                      ///< 0: the host's
     int fin_wait_2 = 60;                    ///< seconds (TCP_LINGER2); -1: not at all
-    int defer_accept = 0;                   ///< seconds
-    std::uint32_t window_clamp = 0;
+    int defer_accept = 0;                   ///< seconds that a connection without data waits before it may be accepted
+    std::uint32_t window_clamp = 0;         ///< bytes: no larger window is announced; 0: none
     std::uint32_t user_timeout = 0;         ///< milliseconds
     std::uint32_t unsent_low_water = ~std::uint32_t{0}; ///< TCP_NOTSENT_LOWAT, bytes
     int fast_open = 0;                      ///< length of the queue; its listener takes data in SYNs (RFC 7413)
@@ -57,15 +57,21 @@ struct stream_settings {
     bool ecn_accepted = true;               ///< when the peer does
     bool accurate_ecn_offered = false;      ///< RFC 9768 in its place
     bool accurate_ecn_accepted = false;
-    // IPPROTO_IP
-    int type_of_service = 0;
-    int time_to_live = 64;
-    int path_mtu_discovery = 1;             ///< IP_PMTUDISC_WANT
+    // IPPROTO_IP, for connections over IPv4; and IPPROTO_IPV6
+    int type_of_service = 0, traffic_class = 0;
+    int time_to_live = -1, hop_limit = -1;  ///< -1: the host's
+    int path_mtu_discovery = 1, path_mtu_discovery6 = 1; ///< IP_PMTUDISC_WANT, IPV6_PMTUDISC_WANT
+    bool ipv6_only = false;                 ///< IPV6_V6ONLY: no peers over IPv4
+    bool receive_errors = false, receive_errors6 = false; ///< IP_RECVERR, IPV6_RECVERR
 
     /// Never 0, which would be the stack's.
     duration fin_wait_2_duration() const noexcept {
         return fin_wait_2 < 0 ? duration{-1} : std::max<duration>(std::chrono::seconds{fin_wait_2}, duration{1});
     }
+    std::uint8_t time_to_live_or_host() const noexcept { return static_cast<std::uint8_t>(std::max(time_to_live, 0)); }
+    std::uint8_t hop_limit_or_host() const noexcept { return static_cast<std::uint8_t>(std::max(hop_limit, 0)); }
+    /// IP_PMTUDISC_INTERFACE and _OMIT: ICMP is not heeded. TCP never sends what routers may cut, so that the others are one.
+    static bool heeds_reports(int discovery) noexcept { return discovery < 4; }
     /// For connections to come: those that are opened from here, or those that a listener accepts.
     void apply(tcp::parameters& p, bool opened_here) const;
     tcp_options_set for_backend() const;

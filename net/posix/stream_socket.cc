@@ -1,5 +1,8 @@
 #include <corewire/net/posix/stream_socket.hh>
 
+#include <corewire/reactor/loop/reactor.hh>
+
+#include <algorithm>
 #include <cstring>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -23,7 +26,9 @@ std::uint64_t total_size(std::span<const iovec> parts) noexcept {
 } // namespace
 
 stream_socket::stream_socket(network_stack& stack, int family, const stream_settings& settings, tcp_tuning base)
-    : stack_(stack), family_(family), settings_(settings), base_(std::move(base)) {}
+    : stack_(stack), family_(family), settings_(settings), base_(std::move(base)) {
+    if (family == AF_INET6) bound_ = socket_address(ipv6::any(), 0);
+}
 
 stream_socket::stream_socket(network_stack& stack, const stream_socket& listener, std::unique_ptr<stack_tcp_socket> made)
     : stack_(stack), family_(listener.family_), settings_(listener.settings_), base_(listener.base_), told_connected_(true),
@@ -31,7 +36,7 @@ stream_socket::stream_socket(network_stack& stack, const stream_socket& listener
     apply_settings();
 }
 
-stream_socket::~stream_socket() = default;
+stream_socket::~stream_socket() { stop_listening(); }
 
 tcp_tuning stream_socket::tuning(bool opened_here) const {
     return [base = base_, own = settings_, opened_here](tcp::parameters& p) {
@@ -45,6 +50,10 @@ void stream_socket::apply_settings() {
     tcp_connection* const c = connection();
     if (c == nullptr) return;
     connection_->set_options(settings_.for_backend());
+    c->tcb.set_marking(static_cast<std::uint8_t>(settings_.type_of_service), static_cast<std::uint8_t>(settings_.traffic_class),
+                       settings_.time_to_live_or_host(), settings_.hop_limit_or_host());
+    c->tcb.heed_path_reports(settings_.heeds_reports(settings_.path_mtu_discovery), settings_.heeds_reports(settings_.path_mtu_discovery6));
+    stack_.tcp().on_marking_changed(*c);
     c->tcb.set_cork(settings_.cork);
     c->tcb.fix_buffers(settings_.receive_buffer_set, settings_.send_buffer_set);
 }
@@ -53,11 +62,27 @@ void stream_socket::apply_settings() {
 
 outcome stream_socket::bind(const socket_address& at) {
     if (is_bound_ || connection_ != nullptr || listener_ != nullptr) return -EINVAL;
-    if (!at.v4().is_any() && at.v4() != stack_.address()) return -EADDRNOTAVAIL;
+    if (settings_.ipv6_only && at.is_v4()) return -EINVAL;
+    if (!may_be_local(at.net())) return -EADDRNOTAVAIL;
     bound_ = at;
     if (bound_.port == 0) bound_.port = stack_.tcp().choose_listen_port(0);
     is_bound_ = true;
     return 0;
+}
+
+bool stream_socket::may_be_local(const net_address& at) const {
+    if (at.is_any()) return true;
+    if (at.is_v4()) return at.v4() == stack_.address();
+    const ipv6_output* const six = stack_.ip().six();
+    return six != nullptr && six->addresses().is_claimed(at.v6());
+}
+
+net_address stream_socket::source_for(const net_address& remote) const {
+    const net_address own = bound_.net();
+    if (remote.is_v4()) return settings_.ipv6_only || !(own.is_v4() || own.is_any()) ? net_address() : net_address(stack_.address());
+    if (!own.is_any()) return own.is_v4() ? net_address() : own;
+    const ipv6_output* const six = stack_.ip().six();
+    return six == nullptr ? net_address() : net_address(six->source_for(remote.v6()));
 }
 
 outcome stream_socket::listen(int backlog) {
@@ -68,12 +93,12 @@ outcome stream_socket::listen(int backlog) {
         return 0;
     }
     if (!is_bound_) {
-        if (const outcome r = bind({ipv4::any(), 0}); r < 0) return r;
+        if (const outcome r = bind(bound_); r < 0) return r;
     }
+    const socket_address at = bound_.is_v4() ? socket_address(stack_.address(), bound_.port) : bound_; // at :: for both families
     try {
         listener_ = std::make_unique<tcp_listen_socket>(
-            stack_.tcp(), socket_address(stack_.address(), bound_.port),
-            listen_options{.backlog = limit, .stream = settings_.for_backend()});
+            stack_.tcp(), at, listen_options{.backlog = limit, .stream = settings_.for_backend()}, settings_.ipv6_only);
     } catch (const std::system_error& e) {
         return -e.code().value();
     }
@@ -145,9 +170,10 @@ bool stream_socket::deferred() const {
 outcome stream_socket::begin_to_connect(const socket_address& to, bool fast) {
     tcp_options_set options = settings_.for_backend();
     options.fast_open = fast;
+    const net_address from = source_for(to.net());
+    if (from.is_any()) return -ENETUNREACH;
     try {
-        tcp_connection& c = stack_.tcp().open(stack_.address(), is_bound_ ? bound_.port : std::uint16_t{0}, to.v4(), to.port,
-                                              options, tuning(true));
+        tcp_connection& c = stack_.tcp().open({from, to.net(), is_bound_ ? bound_.port : std::uint16_t{0}, to.port}, options, tuning(true));
         connection_ = std::make_unique<stack_tcp_socket>(c);
     } catch (const std::system_error& e) {
         return -e.code().value();
@@ -161,8 +187,47 @@ bool stream_socket::in_handshake() const {
     return c->tcb.state() == tcp::tcp_state::syn_sent || c->tcb.state() == tcp::tcp_state::syn_received;
 }
 
+bool stream_socket::may_be_accepted(const parked& p) const {
+    const tcp::tcb& t = p.connection->connection().tcb;
+    return t.readable() != 0 || tcp::at_or_after_fin(t.state()) || t.state() == tcp::tcp_state::closed || stack_.tcp().now() >= p.until;
+}
+
+void stream_socket::park_arrivals() const {
+    if (settings_.defer_accept == 0) return;
+    const time_point until = stack_.tcp().now() + std::chrono::seconds{settings_.defer_accept};
+    while (parked_.size() < listener_->options().backlog && listener_->ready() != 0) {
+        accept_now op;
+        static_cast<void>(listener_->start_accept(op)); // one is ready
+        if (op.error != std::errc{}) return;
+        parked_.push_back({std::unique_ptr<stack_tcp_socket>(static_cast<stack_tcp_socket*>(op.accepted.release())), until});
+    }
+    time_point next = never;
+    for (const parked& p : parked_)
+        if (!may_be_accepted(p)) next = std::min(next, p.until);
+    if (next != never) reactor::current().timers().arm(parking_ends_, next);
+}
+
+std::size_t stream_socket::acceptable() const {
+    park_arrivals();
+    return static_cast<std::size_t>(std::count_if(parked_.begin(), parked_.end(), [&](const parked& p) { return may_be_accepted(p); }));
+}
+
+void stream_socket::stop_listening() {
+    listener_.reset();
+    for (parked& p : parked_) p.connection->abort(); // as what was never accepted
+    parked_.clear();
+}
+
 outcome stream_socket::accept(std::unique_ptr<stream_socket>& accepted) {
     if (listener_ == nullptr) return -EINVAL;
+    park_arrivals();
+    const auto first = std::find_if(parked_.begin(), parked_.end(), [&](const parked& p) { return may_be_accepted(p); });
+    if (first != parked_.end()) {
+        accepted.reset(new stream_socket(stack_, *this, std::move(first->connection)));
+        parked_.erase(first);
+        return 0;
+    }
+    if (settings_.defer_accept != 0) return -EAGAIN;
     accept_now op;
     if (!listener_->start_accept(op)) {
         listener_->cancel(op);
@@ -192,6 +257,7 @@ std::errc stream_socket::take_error() {
 // ---- data ----
 
 outcome stream_socket::receive(std::span<const iovec> into, int flags) {
+    if ((flags & MSG_ERRQUEUE) != 0) return -EAGAIN; // nothing is ever queued there
     tcp_connection* const c = connection();
     if (c == nullptr) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
@@ -311,7 +377,7 @@ outcome stream_socket::shutdown(int how) {
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
     if (listener_ != nullptr) {
         if (how == SHUT_WR) return 0;
-        listener_.reset();
+        stop_listening();
         return 0;
     }
     tcp_connection* const c = connection();
@@ -347,7 +413,10 @@ std::uint32_t stream_socket::grown(std::uint32_t asked, std::uint32_t tcp::conne
 }
 
 unsigned stream_socket::events() const {
-    if (listener_ != nullptr) return listener_->ready() != 0 ? POLLIN | POLLRDNORM : 0u;
+    if (listener_ != nullptr) {
+        const std::size_t waiting = acceptable(); // first: it parks what is ready
+        return waiting != 0 || (settings_.defer_accept == 0 && listener_->ready() != 0) ? POLLIN | POLLRDNORM : 0u;
+    }
     const tcp_connection* const c = connection();
     if (c == nullptr) return POLLOUT | POLLWRNORM | POLLHUP | (pending_error_ != std::errc{} ? POLLERR : 0u);
     if (deferred()) return POLLOUT | POLLWRNORM;
@@ -379,7 +448,10 @@ unsigned stream_socket::events() const {
 }
 
 std::uint64_t stream_socket::edges() const {
-    if (listener_ != nullptr) return listener_->arrivals();
+    if (listener_ != nullptr) {
+        const std::size_t waiting = acceptable();
+        return listener_->arrivals() - (settings_.defer_accept == 0 ? 0 : listener_->ready()) - (parked_.size() - waiting);
+    }
     const tcp_connection* const c = connection();
     if (c == nullptr) return 0;
     static_cast<void>(events()); // notices that there is room again

@@ -12,17 +12,19 @@
 #include <corewire/net/posix/stream_settings.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/stack/stack_sockets.hh>
+#include <corewire/reactor/loop/timer.hh>
 
 #include <memory>
 #include <span>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <vector>
 
 namespace corewire::posix {
 
 class stream_socket final : public descriptor {
 public:
-    /// `family`: AF_INET, or AF_INET6 for a dual-stack socket whose peers are IPv4 (RFC 4291 2.5.5.2 addresses).
+    /// `family`: AF_INET, or AF_INET6 for a dual-stack socket (RFC 3493): its peers over IPv4 have mapped addresses.
     /// `base`: what the host decides for each connection, before the socket's own settings.
     stream_socket(network_stack& stack, int family, const stream_settings& settings, tcp_tuning base);
     ~stream_socket() override;
@@ -82,6 +84,14 @@ private:
     outcome set_fast_open_key(const void* value, socklen_t size);
     outcome get_fast_open_key(void* value, socklen_t* size) const;
     outcome set_ip_option(int name, const void* value, socklen_t size);
+    outcome set_ipv6_option(int name, const void* value, socklen_t size);
+    outcome get_ip_option(int name, void* value, socklen_t* size) const;
+    outcome get_ipv6_option(int name, void* value, socklen_t* size) const;
+    /// The largest packet on the connection's path. Bytes.
+    outcome give_path_mtu(void* value, socklen_t* size) const;
+    bool may_be_local(const net_address& at) const;
+    /// Where connections to `remote` come from; `::`: nothing of ours can reach it.
+    net_address source_for(const net_address& remote) const;
     outcome get_tcp_option(int name, void* value, socklen_t* size);
     std::uint32_t unsent() const;
     /// MSG_PEEK: what one read would give, which ends before the mark (tcp(7)). Bytes.
@@ -95,6 +105,20 @@ private:
     bool skips_mark(const tcp_connection& c) const { return !settings_.inline_urgent && at_mark(c); }
     /// A buffer as SO_RCVBUF and SO_SNDBUF report it: what was asked for, or what it has grown to.
     std::uint32_t grown(std::uint32_t asked, std::uint32_t tcp::connection_info::*buffer) const;
+
+    // TCP_DEFER_ACCEPT: connections whose handshake is done and that have brought nothing yet. They are the listener's no more; as many
+    // as its backlog.
+    struct parked {
+        std::unique_ptr<stack_tcp_socket> connection;
+        time_point until;
+    };
+    struct alarm final : timer { ///< has who waits for a connection look again
+        alarm() noexcept : timer([](timer&) noexcept {}) {}
+    };
+    bool may_be_accepted(const parked& p) const;
+    void park_arrivals() const;
+    std::size_t acceptable() const; ///< of parked_
+    void stop_listening();
 
     network_stack& stack_;
     int family_;
@@ -112,6 +136,8 @@ private:
     std::uint64_t urgent_taken_ = 0; ///< the mark whose byte recv(MSG_OOB) has given: how many bytes of the stream end with it
     std::errc pending_error_{};   ///< of a connection that is gone
     std::unique_ptr<tcp_listen_socket> listener_;
+    mutable std::vector<parked> parked_;
+    mutable alarm parking_ends_;
     std::unique_ptr<stack_tcp_socket> connection_;
 };
 

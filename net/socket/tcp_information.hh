@@ -19,7 +19,7 @@ using tcp::tcp_state;
 enum class tcp_repair : std::uint8_t {
     open,     ///< nothing is wrong
     disorder, ///< duplicate ACKs or SACKs, and no loss found yet
-    reduced,  ///< the window is reduced because of congestion marks (kernel only: ours reduces at once)
+    reduced,  ///< the window is reduced because of congestion marks
     recovery, ///< fast recovery
     loss,     ///< after a retransmission time-out
 };
@@ -66,16 +66,18 @@ struct tcp_information {
 
     duration since_received{0};          ///< since the last segment came (the kernel: the last ACK), in its milliseconds
 
-    // ---- what only the kernel's sockets keep ----
-    std::optional<std::uint64_t> bytes_sent, bytes_retransmitted; ///< payload; bytes_sent with its repetitions
+    std::optional<std::uint64_t> bytes_sent, bytes_retransmitted; ///< payload; bytes_sent with its repetitions (our own stack: as above)
+    std::optional<std::uint64_t> duplicates_reported; ///< by D-SACK (RFC 2883)
+    std::optional<std::uint64_t> reorderings;        ///< times that segments were seen to overtake others
+    std::optional<std::uint64_t> reordering_segments; ///< how far one may be overtaken; our own stack: was, at least three
+    std::optional<duration> since_data_sent;         ///< empty: none was
+    std::optional<duration> since_data_received;     ///< our own stack: with Linux's habits only, for it would be a store a segment
+
+    // ---- what only the kernel's sockets keep: our own stack would pay for each of them with every segment ----
     std::optional<std::uint64_t> segments_sent, segments_received, data_segments_sent, data_segments_received;
     std::optional<std::uint64_t> segments_delivered, segments_delivered_marked; ///< acknowledged; and of those, with ECE
     std::optional<std::uint64_t> delivery_rate;      ///< bytes a second, the last that was measured
-    std::optional<std::uint64_t> duplicates_reported; ///< by D-SACK (RFC 2883)
-    std::optional<std::uint64_t> reorderings;        ///< times that segments were seen to overtake others
-    std::optional<std::uint64_t> reordering_segments; ///< how far one may be overtaken before it counts as lost
     std::optional<duration> busy, limited_by_receiver, limited_by_send_buffer; ///< how long data was outstanding, and held back by what
-    std::optional<duration> since_data_sent, since_data_received;
     std::optional<duration> receive_rtt;             ///< estimated by the receiver of data
 };
 

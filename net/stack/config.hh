@@ -64,7 +64,7 @@ struct stack_config {
     std::uint32_t largest_receive_buffer = 8u << 20;
     std::uint32_t largest_send_buffer = 8u << 20;
     std::uint64_t buffer_growth = 0;
-    std::size_t max_connections = 65'536; ///< in any state, TIME-WAIT included
+    std::size_t max_connections = 65'536; ///< in any state, TIME-WAIT included; those in it make room when the table is full
     udp_demux_options udp{};
     icmp_options icmp{};
     /// Room for the SYNs of many connections that are opened before the first ARP reply.
@@ -101,7 +101,11 @@ struct stack_statistics {
     std::uint64_t handed_over = 0;            ///< packets that another shard's flow owns, passed on
     std::uint64_t tcp_resets_sent = 0, tcp_no_connection = 0, tcp_backlog_full = 0, tcp_cookies_sent = 0;
     std::uint64_t tcp_cookies_accepted = 0, tcp_cookies_rejected = 0, tcp_connection_limit = 0;
-    std::uint64_t tcp_segments_in = 0, tcp_segments_out = 0;
+    std::uint64_t tcp_time_wait_ended = 0;    ///< connections in TIME-WAIT that made room for others before their time
+    std::uint64_t tcp_general_in = 0, tcp_general_out = 0; ///< segments that went through all layers
+    std::uint64_t tcp_plain_in = 0, tcp_plain_out = 0;     ///< segments that took the shorter way (plain_frame.hh)
+    std::uint64_t tcp_segments_in() const noexcept { return tcp_general_in + tcp_plain_in; }
+    std::uint64_t tcp_segments_out() const noexcept { return tcp_general_out + tcp_plain_out; }
     std::uint64_t tcp_fast_open_accepted = 0, tcp_fast_open_bad_cookie = 0, tcp_fast_open_full = 0, tcp_fast_open_asked = 0;
 };
 

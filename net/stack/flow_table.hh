@@ -8,6 +8,7 @@
 #include <corewire/reactor/base/random.hh>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -30,8 +31,19 @@ struct flow_key {
 /// The same as a received header has it, in the network's order: remote and local address, remote and local port.
 struct wire_flow {
     std::uint64_t addresses = 0;
-    std::uint32_t ports = 0;
+    std::uint64_t ports = std::uint64_t{1} << 32; ///< 32 bits of a frame; more than that: no frame's
     bool operator==(const wire_flow& other) const noexcept { return addresses == other.addresses && ports == other.ports; }
+};
+
+/// The same of an IPv6 header: remote and local address, remote and local port, which stand side by side there.
+struct ipv6_wire_flow {
+    std::array<std::uint64_t, 4> addresses{};
+    std::uint64_t ports = std::uint64_t{1} << 32;
+    bool operator==(const ipv6_wire_flow& other) const noexcept {
+        std::uint64_t differ = ports ^ other.ports;
+        for (std::size_t i = 0; i < addresses.size(); ++i) differ |= addresses[i] ^ other.addresses[i];
+        return differ == 0;
+    }
 };
 
 /// A keyed 64x64->128 multiply, folded: a handful of instructions.

@@ -26,8 +26,10 @@ public:
     // ---- for flows that keep a path ----
     /// Fills in everything but the neighbour's MAC. False if nothing leads there (counted).
     bool prepare(output_path& path, ipv4 source, ipv4 destination, wire::ip_protocol protocol) noexcept;
-    /// The path's headers may be stamped now. If not, send_unresolved() takes the packet.
-    bool ready(time_point now, output_path& path) noexcept { return path.via.current() || refresh(now, path); }
+    /// The path's headers may be stamped now.
+    bool current(const output_path& path) const noexcept { return path.via.current(); }
+    /// The same, after looking the next hop up if need be. If not, send_unresolved() takes the packet.
+    bool ready(time_point now, output_path& path) noexcept { return current(path) || refresh(now, path); }
     /// `p.head` has room for link_and_ip_size bytes in front, already prepended, and `l4_size` bytes of segment behind.
     /// Queues it behind its neighbour, or drops and counts it. `p` is left empty.
     bool send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size) noexcept;

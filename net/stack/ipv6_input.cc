@@ -258,7 +258,7 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
         if (message.type() == wire::icmpv6_type::router_solicitation) return; // for routers
         wire::neighbor_redirect better;
         if (from.is_link_local() && wire::neighbor_redirect::parse(message, better) == wire::parse_error::none) {
-            if (out_.on_redirect(now, from, better)) udp_.on_routes_changed(); // connections notice by themselves
+            static_cast<void>(out_.on_redirect(now, from, better));
             return;
         }
         if (wire::router_advertisement ra; wire::router_advertisement::parse(message, ra) == wire::parse_error::none) {
@@ -266,7 +266,11 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
             wire::nd_option_cursor cursor(ra.options);
             for (wire::nd_option option; cursor.next(option);)
                 if (option.type == wire::nd_option_type::source_link_layer) mac = option.mac();
-            if (from.is_link_local()) return out_.on_router_advertisement(now, from, ra, mac); // RFC 4861 6.1.2
+            if (from.is_link_local()) { // RFC 4861 6.1.2
+                out_.on_router_advertisement(now, from, ra, mac);
+                if (out_.automatic() != nullptr && out_.automatic()->hop_limit() != 0) icmp_.set_hop_limit(out_.hop_limit());
+                return;
+            }
         }
     }
     ++statistics_.ipv6_discovery_invalid;

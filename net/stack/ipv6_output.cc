@@ -48,7 +48,9 @@ ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, c
     if (share_ != nullptr) return; // follow_routes() tells
     if (config_.autoconfigure) {
         const siphash_key secret = config_.secret ? *config_.secret : config.seed ? siphash_key{*config.seed, 7217} : siphash_key::random();
-        automatic_.emplace(device.mac(), secret, addresses_, routes_);
+        // RFC 7217 5, Net_Iface: where an identifier was given, it may outlive the MAC.
+        const mac_address interface = config_.identifier ? mac_address(*config_.identifier & 0xffff'ffff'ffff) : device.mac();
+        automatic_.emplace(interface, secret, addresses_, routes_);
         if (config.announce) dhcp_.emplace(device.mac(), config_.dhcp, seed_of(config, 0x64686370));
     }
     if (config_.address) static_cast<void>(routes_.add_prefix(*config_.address));
@@ -87,6 +89,7 @@ bool ipv6_output::prepare(ipv6_path& path, const flow_name& flow, wire::ip_proto
     path.hop = route(destination);
     path.routes = routes_.generation();
     path.via = {};
+    path.fits = 0;
     wire::ethernet_header{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv6}.emit(path.headers);
     // RFC 6437 3: a flow has a label of its own, that nobody outside can guess.
     unsigned char ports[4];
@@ -96,7 +99,7 @@ bool ipv6_output::prepare(ipv6_path& path, const flow_name& flow, wire::ip_proto
     wire::ipv6_header{.flow_label = static_cast<std::uint32_t>(label & 0xfffff),
                       .payload_length = 0,
                       .next_header = protocol,
-                      .hop_limit = automatic_ && automatic_->hop_limit() != 0 ? automatic_->hop_limit() : config_.hop_limit,
+                      .hop_limit = hop_limit(),
                       .source = source,
                       .destination = destination}
         .emit(mutable_byte_span(path.headers).subspan(wire::ethernet_header::size));
@@ -111,6 +114,7 @@ bool ipv6_output::refresh(time_point now, ipv6_path& path) noexcept {
     if (path.routes != routes_.generation()) {
         path.hop = route(ipv6::load(path.headers.data() + wire::ethernet_header::size + 24));
         path.routes = routes_.generation();
+        if (path.own_hop_limit == 0) store_u8(path.headers.data() + wire::ethernet_header::size + 7, hop_limit());
     }
     path.via = {};
     if (path.hop.kind != hop_kind::unicast) return false;
@@ -253,7 +257,11 @@ void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, co
     if (!automatic_) return;
     if (mac) neighbors_.on_sender(now, router, *mac, true);
     const std::size_t before = addresses_.all().size();
+    const std::pair link{hop_limit(), mtu()};
     automatic_->on_advertisement(now, router, ra);
+    if (link != std::pair{hop_limit(), mtu()}) routes_.touch();
+    neighbors_.on_times(now, std::chrono::milliseconds{ra.reachable_time}, std::chrono::milliseconds{ra.retransmit_time});
+    addresses_.set_retransmit_time(neighbors_.retransmit_time());
     if (announces_)
         for (const own_ipv6_address& made : addresses_.all().subspan(before)) log_message(address_made, made.address);
     if (dhcp_) {

@@ -33,10 +33,10 @@ public:
     // ---- for flows that keep a path ----
     /// Fills in everything but the neighbour's MAC. False if nothing leads there (counted).
     bool prepare(ipv6_path& path, const flow_name& flow, wire::ip_protocol protocol) noexcept;
-    /// The path's headers may be stamped now. If not, send_unresolved() takes the packet.
-    bool ready(time_point now, ipv6_path& path) noexcept {
-        return (path.via.current() && path.routes == routes_.generation()) || refresh(now, path);
-    }
+    /// The path's headers may be stamped now.
+    bool current(const ipv6_path& path) const noexcept { return path.via.current() && path.routes == routes_.generation(); }
+    /// The same, after looking the next hop up if need be. If not, send_unresolved() takes the packet.
+    bool ready(time_point now, ipv6_path& path) noexcept { return current(path) || refresh(now, path); }
     /// As ip_output's: `p.head` has room for link_and_ipv6_size bytes in front, already prepended. `p` is left empty.
     bool send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size) noexcept;
 
@@ -90,6 +90,10 @@ public:
     ipv6_routes& routes() noexcept { return routes_; }
     /// Null unless it was asked for.
     const autoconfiguration* automatic() const noexcept { return automatic_ ? &*automatic_ : nullptr; }
+    /// CurHopLimit: what a router says, else the configured one.
+    std::uint8_t hop_limit() const noexcept {
+        return automatic_ && automatic_->hop_limit() != 0 ? automatic_->hop_limit() : config_.hop_limit;
+    }
     /// The port's, or what a router says if that is less.
     std::uint32_t mtu() const noexcept { return automatic_ ? std::min(device_.mtu(), automatic_->mtu()) : device_.mtu(); }
 

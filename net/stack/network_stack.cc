@@ -144,7 +144,7 @@ void network_stack::arm_timer() noexcept {
     packet* const end = received_.data() + n;
     for (packet* next = received_.data(); next != end; ++next) {
         packet& p = *next;
-        if (tcp_.take_expected(now, p, ours)) [[likely]] continue;
+        if (tcp_.take_expected<ipv4_frame>(now, p, ours)) [[likely]] continue;
         link_input(now, p, false);
         p.head.clear();
         p.body.clear();
@@ -187,6 +187,7 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
 [[gnu::noinline]] void network_stack::not_ipv4(time_point now, packet& p, wire::ether_type type, bool link_group,
                                                  bool handed_over) {
     if (type == wire::ether_type::ipv6 && six_ != nullptr) {
+        if (tcp_.take_expected<ipv6_frame>(now, p, device_->mac())) return;
         ipv6_arrives(now, p, link_group, handed_over);
     } else if (type == wire::ether_type::arp) {
         if (steering_ != nullptr && !handed_over) steering_->share_with_all(p);
@@ -488,7 +489,10 @@ void network_stack::follow_lease6(const dhcp6_lease& lease) {
 
 /// A DHCPv6 client may have got something.
 void network_stack::after_ipv6() {
-    if (output_.six() == nullptr || !output_.six()->lease_changed()) return;
+    if (output_.six() == nullptr) return;
+    if (std::exchange(ipv6_ways_, output_.six()->routes().generation()) != output_.six()->routes().generation())
+        udp_.on_routes_changed(); // connections notice by themselves
+    if (!output_.six()->lease_changed()) return;
     follow_lease6(output_.six()->dhcp()->lease());
     if (config_.leases != nullptr) config_.leases->on_lease6(output_.six()->dhcp()->lease());
 }

@@ -144,6 +144,7 @@ private:
     tcp_layer tcp_;
     udp_layer udp_;
     std::unique_ptr<ipv6_input> six_;
+    std::uint32_t ipv6_ways_ = 0; ///< ipv6_routes::generation() that UDP's sockets were last told of
     std::unique_ptr<flow_steering> steering_;
     std::unique_ptr<dhcp_link> dhcp_;
     learned_names names4_, names6_; ///< as DHCP and DHCPv6 say

@@ -20,6 +20,7 @@ namespace corewire {
 inline constexpr std::uint32_t link_and_ip_size = wire::ethernet_header::size + wire::ipv4_header::min_size;
 
 struct output_path {
+    static constexpr std::uint32_t transport_at = link_and_ip_size;
     neighbor_ref via;  ///< current while the Ethernet header below is right
     next_hop hop;
     /// Ethernet and IPv4, with total length and checksum as fit() left them; behind them what TCP keeps there (plain_frame.hh).
@@ -38,6 +39,15 @@ struct output_path {
         store_be16(ip + 2, static_cast<std::uint16_t>(total));
         store_be16(ip + wire::ipv4_header::checksum_offset, static_cast<std::uint16_t>(~folded(checksum_base + total)));
         pseudo_sum = folded(pseudo_base + l4_size);
+    }
+    /// Other marks than ip_output::prepare() gave. `type_of_service`: ECN's bits zero. `time_to_live`: 0: as it is.
+    void set_marks(std::uint8_t type_of_service, std::uint8_t time_to_live) noexcept {
+        std::byte* const ip = headers.data() + wire::ethernet_header::size;
+        checksum_base -= std::uint32_t{load_be16(ip)} + load_be16(ip + 8);
+        store_u8(ip + 1, type_of_service);
+        if (time_to_live != 0) store_u8(ip + 8, time_to_live);
+        checksum_base += std::uint32_t{load_be16(ip)} + load_be16(ip + 8);
+        fits = 0;
     }
     /// Puts the headers at `at`, in front of a segment of `l4_size` bytes that starts at `at` + link_and_ip_size.
     void stamp(std::byte* at, std::uint32_t l4_size) noexcept {

@@ -141,8 +141,12 @@ void register_udp(metric_group& group, const udp_demux& demux) {
 }
 
 void register_tcp(metric_group& group, const stack_statistics& s) {
-    group.counter("corewire_tcp_segments_received_total", "TCP segments received.", s.tcp_segments_in);
-    group.counter("corewire_tcp_segments_sent_total", "TCP segments sent.", s.tcp_segments_out);
+    group.counter("corewire_tcp_segments_received_total", "TCP segments received.",
+                  [](const void* of) noexcept { return static_cast<const stack_statistics*>(of)->tcp_segments_in(); }, &s);
+    group.counter("corewire_tcp_segments_sent_total", "TCP segments sent.",
+                  [](const void* of) noexcept { return static_cast<const stack_statistics*>(of)->tcp_segments_out(); }, &s);
+    group.counter("corewire_tcp_plain_segments_received_total", "Of these, segments that were just what was expected.", s.tcp_plain_in);
+    group.counter("corewire_tcp_plain_segments_sent_total", "Of these, segments with a prepared header.", s.tcp_plain_out);
     group.counter("corewire_tcp_resets_sent_total", "Resets sent for segments of no connection.", s.tcp_resets_sent);
     group.counter("corewire_tcp_cookies_total", "SYN cookies, by what became of them.", s.tcp_cookies_sent,
                   metric_label("outcome", "sent"));
@@ -150,6 +154,8 @@ void register_tcp(metric_group& group, const stack_statistics& s) {
                   metric_label("outcome", "accepted"));
     group.counter("corewire_tcp_cookies_total", "SYN cookies, by what became of them.", s.tcp_cookies_rejected,
                   metric_label("outcome", "rejected"));
+    group.counter("corewire_tcp_time_wait_ended_total", "Connections in TIME-WAIT that made room for others before their time.",
+                  s.tcp_time_wait_ended);
     constexpr const char* fast_open = "SYNs with Fast Open (RFC 7413), by what became of them.";
     group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_accepted, metric_label("outcome", "accepted"));
     group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_asked, metric_label("outcome", "cookie_given"));

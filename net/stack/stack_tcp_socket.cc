@@ -56,9 +56,10 @@ tcp_information stack_tcp_socket::info() const {
     i.state = t.state;
     i.repair = t.timed_out    ? tcp_repair::loss
                : t.recovering ? tcp_repair::recovery
+               : t.reduced    ? tcp_repair::reduced
                : t.disordered ? tcp_repair::disorder
                               : tcp_repair::open;
-    i.timeouts = t.backoff;
+    i.timeouts = t.attempts;
     i.window_probes = t.probes;
     i.timestamps = t.timestamps;
     i.sack = t.sack;
@@ -75,7 +76,7 @@ tcp_information stack_tcp_socket::info() const {
     i.send_segment = t.segment_payload;
     i.received_segment = t.received_segment;
     i.announced_segment = p.mss;
-    i.path_mtu = std::uint32_t{p.mss} + (connection_.six == nullptr ? 40 : 60);
+    i.path_mtu = t.packet_size + (connection_.six == nullptr ? 0 : 20);
     i.congestion_window = t.cwnd;
     if (t.ssthresh < no_threshold) i.slow_start_threshold = t.ssthresh;
     i.unacknowledged = t.unacknowledged;
@@ -90,7 +91,15 @@ tcp_information stack_tcp_socket::info() const {
     i.segments_retransmitted = tcb.statistics().retransmitted_segments;
     i.segments_out_of_order = tcb.statistics().out_of_order;
     if (t.paced) i.pacing_rate = t.pacing_rate;
-    i.since_received = connection_.layer().now() - tcb.last_heard();
+    const time_point now = connection_.layer().now();
+    i.since_received = now - tcb.last_heard();
+    if (t.last_sent != time_point{}) i.since_data_sent = now - t.last_sent;
+    if (t.last_payload != time_point{}) i.since_data_received = now - t.last_payload;
+    i.bytes_sent = t.bytes_sent;
+    i.bytes_retransmitted = tcb.statistics().retransmitted_bytes;
+    i.duplicates_reported = tcb.statistics().duplicates_reported;
+    i.reorderings = tcb.statistics().reorderings;
+    i.reordering_segments = t.reordering;
     return i;
 }
 

@@ -47,6 +47,11 @@ constexpr std::array descriptions{
                 "corewire_tcp_path_reports_deferred_total", "ICMP reports of a smaller MTU that had to wait for a time-out (RFC 5927)."},
     description{&tcp::counters::data_after_orphan, "corewire_tcp_data_after_close_total", "Segments with data that nobody will read."},
     description{&tcp::counters::handshake_repeats, "corewire_tcp_handshake_repeats_total", "SYN or SYN-ACK that came again."},
+    description{&tcp::counters::retransmitted_bytes, "corewire_tcp_retransmitted_bytes_total", "Payload sent again."},
+    description{&tcp::counters::reorderings, "corewire_tcp_reorderings_total",
+                "Acknowledgments that told of a segment which others had overtaken."},
+    description{&tcp::counters::duplicates_reported, "corewire_tcp_duplicates_reported_total",
+                "Segments that peers report to have had twice (RFC 2883)."},
 };
 
 } // namespace

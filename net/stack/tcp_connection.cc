@@ -1,7 +1,6 @@
 #include <corewire/net/stack/tcp_connection.hh>
 
 #include <corewire/net/socket/orderly_stop.hh>
-#include <corewire/net/stack/plain_frame.hh>
 #include <corewire/net/stack/tcp_layer.hh>
 #include <corewire/net/tcp/fast_path.hh>
 
@@ -26,13 +25,17 @@ bool tcp_connection::start_read(read_operation& op) noexcept {
         read_now(op);
         return true;
     }
-    if (tcb.at_end()) return true;
-    if (const std::errc why = failure(); why != std::errc{}) {
-        op.error = why;
-        return true;
-    }
-    if (tcb.waits_for_data()) [[unlikely]] hurry(); // nothing is written: the SYN goes without
+    if (!tcb.flows() && nothing_will_come(op)) [[unlikely]] return true;
     reader_ = &op;
+    return false;
+}
+
+/// Of a connection whose handshake is not done yet, or which the peer, the user or the network has ended.
+[[gnu::noinline]] bool tcp_connection::nothing_will_come(read_operation& op) noexcept {
+    if (tcb.at_end()) return true;
+    op.error = failure();
+    if (op.error != std::errc{}) return true;
+    if (tcb.waits_for_data()) hurry(); // nothing is written: the SYN goes without
     return false;
 }
 
@@ -84,15 +87,14 @@ void tcp_connection::hurry() noexcept {
 
 bool tcp_connection::start_write(write_operation& op) noexcept {
     CW_ASSERT(writer_ == nullptr, "one writer at a time: another coroutine is writing this stream");
-    if (shut_down_) [[unlikely]] {
-        op.error = std::errc::broken_pipe;
-        return true;
-    }
-    if (const std::errc why = failure(); why != std::errc{}) [[unlikely]] {
-        op.error = why;
-        return true;
-    }
+    if (!tcb.flows() && nothing_will_go(op)) [[unlikely]] return true;
     return take_write(op);
+}
+
+/// The same of a write.
+[[gnu::noinline]] bool tcp_connection::nothing_will_go(write_operation& op) const noexcept {
+    op.error = shut_down_ ? std::errc::broken_pipe : failure();
+    return op.error != std::errc{};
 }
 
 bool tcp_connection::start_connected(plain_operation& op) noexcept {
@@ -215,7 +217,6 @@ void tcp_connection::orphan() noexcept {
 // ---- events ----
 
 void tcp_connection::take_expected(time_point now, const tcp::plain_arrival& seg, packet& p) noexcept {
-    p.head.remove_prefix(plain_frame::header_size);
     react(tcb.on_expected(now, seg, p.head, p.body));
     p.head.clear();
     p.body.clear();

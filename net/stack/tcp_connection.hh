@@ -52,7 +52,7 @@ public:
     std::uint32_t room() noexcept {
         if (full_) return 0;
         const std::uint32_t free = tcb.writable();
-        full_ = free == 0;
+        if (free == 0) [[unlikely]] full_ = true;
         return free;
     }
     /// What the tcb reported: wakes whoever waited for it.
@@ -64,9 +64,10 @@ public:
         if ((events | everyday) != everyday || waits_ != nullptr) [[unlikely]] react_to_the_rest(events);
     }
     // A segment that the tcb expects() arrived (header_prediction.hh), with or without a reader who waits for its payload.
-    // `p` is empty afterwards.
+    // `p` is empty afterwards; without a reader it starts at the payload.
     read_operation* reader_of(std::uint32_t size, const packet& p) const noexcept;
-    void take_expected(time_point now, const tcp::plain_arrival& seg, packet& p, read_operation& reader) noexcept;
+    void take_expected(time_point now, const tcp::plain_arrival& seg, packet& p, std::uint32_t header_size,
+                       read_operation& reader) noexcept;
     void take_expected(time_point now, const tcp::plain_arrival& seg, packet& p) noexcept;
     /// The user let go of the stream: close gracefully, without an owner (RFC 9293 3.6, RFC 1122 4.2.2.13).
     void orphan() noexcept;
@@ -90,6 +91,8 @@ private:
     friend class tcp_listen_socket;
     enum class wait : std::uint8_t { connected, drained, readable, writable };
     void hurry() noexcept;
+    bool nothing_will_come(read_operation& op) noexcept;
+    bool nothing_will_go(write_operation& op) const noexcept;
     void settle_read() noexcept;
     void react_to_the_rest(tcp::event events) noexcept;
     bool take_write(write_operation& op) noexcept;

@@ -96,34 +96,18 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
     on_segment(now, c, bare, p);
 }
 
-/// RFC 9293 3.6.1, RFC 6191: a new incarnation; the listener answers it.
-void tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
-    const flow_name flow = c.name();
-    on_closed(c);
-    bury();
-    no_connection(now, flow, s, p);
-}
-
-/// For a port that does not vouch for a frame of plain_frame's form. What is found good is marked so.
-[[gnu::noinline]] bool tcp_layer::checksums_hold(packet& p) noexcept {
-    const byte_span ip = p.head.bytes().subspan(wire::ethernet_header::size, wire::ipv4_header::min_size);
-    const byte_span tcp = p.head.bytes().subspan(link_and_ip_size);
-    const flow_key key = plain_frame(p.head.data()).key();
-    if (!wire::checksum_ok(ip)) return false;
-    const bool good = wire::pseudo_header_sum(ipv4(key.remote_address), ipv4(key.local_address), wire::ip_protocol::tcp,
-                                              tcp.size() + p.body.size())
-                          .add(tcp)
-                          .add(p.body.bytes())
-                          .verifies();
-    if (good) p.flags = p.flags | offload::ipv4_checksum_good | offload::l4_checksum_good;
-    return good;
+/// The addresses of the host have changed since something last came to the flow.
+[[gnu::noinline]] bool tcp_layer::look_at_addresses(ipv6_flow& flow, const ipv6_addresses& ours) noexcept {
+    if (!ours.is_ours(flow.name.local.v6()) || ours.is_ours(flow.name.remote.v6())) return false;
+    flow.addresses = ours.generation();
+    return true;
 }
 
 /// The header of the segment that p.head starts with, which is removed. False: damaged or malformed, and counted.
 template <typename Address>
 [[gnu::always_inline]] inline bool tcp_layer::take_header(packet& p, const Address& source, const Address& destination, tcp::segment& s,
                                                           header_ports& ports) {
-    ++statistics_.tcp_segments_in;
+    ++statistics_.tcp_general_in;
     const std::uint32_t l4_size = p.size();
     wire::tcp_view view;
     if (wire::tcp_view::parse(p.head.bytes(), view) != wire::parse_error::none) [[unlikely]] {
@@ -189,7 +173,7 @@ tcp_listen_socket* tcp_layer::listener_for(const flow_name& flow) const noexcept
     return found->second;
 }
 
-void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p) {
+void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p, const tcp::seq_number* floor) {
     if (tcp_listen_socket* const found = listener_for(flow)) {
         tcp_listen_socket& listener = *found;
         switch (tcp::on_listen(s)) {
@@ -198,7 +182,7 @@ void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::
             if (!s.has(tcp_flags::syn) && (on_cookie(now, listener, flow, s, p) || listener.cookie_is_out(now))) break;
             send_reset(flow, s);
             break;
-        case tcp::listen_verdict::open: on_syn(now, listener, flow, s, p); break;
+        case tcp::listen_verdict::open: on_syn(now, listener, flow, s, p, floor); break;
         }
         return;
     }
@@ -206,18 +190,22 @@ void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::
     send_reset(flow, s);
 }
 
-void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p) {
+void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p,
+                       const tcp::seq_number* floor) {
     // A SYN from an address that many hosts share can't open anything (RFC 9293 3.9.2.3, MUST-63).
     if (!flow.remote.is_unicast() || flow.remote_port == 0) return;
-    if (!listener.room_for_half_open() || !listener.room_for_ready() || connections() >= table_.limit() * 3 / 4) {
+    // In the place of a connection in TIME-WAIT it takes no more room in the table, and its peer is known to be there (reincarnate()).
+    const bool full = !listener.room_for_half_open() || !listener.room_for_ready() || connections() >= table_.limit() * 3 / 4;
+    if (full && floor == nullptr) {
         ++statistics_.tcp_backlog_full;
         answer_with_cookie(now, listener, flow, s);
         return;
     }
     // A SYN that was answered with a cookie may come again and find room: both answers must have the same number.
     const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536};
-    const tcp::seq_number iss = listener.cookie_is_out(now) ? tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss)
-                                                            : tcp::initial_sequence_number(isn_key_, now, tuple_of(flow));
+    tcp::seq_number iss = listener.cookie_is_out(now) ? tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss)
+                                                      : tcp::initial_sequence_number(isn_key_, now, tuple_of(flow));
+    if (floor != nullptr) iss = later(tcp::initial_sequence_number(isn_key_, now, tuple_of(flow)), *floor + incarnation_gap);
     const tcp::fast_open_answer fast_open = judge_fast_open(now, listener, flow, s);
     tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s, fast_open},
                                                         parameters_for(listener.options().stream, flow.remote, listener.tuning())));
@@ -264,7 +252,7 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
 
 /// The ACK of a handshake that we kept nothing of. True if it was one, and a connection has been made of it.
 bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p) {
-    if (statistics_.tcp_cookies_sent == 0) return false;
+    if (!listener.cookies_live(now)) return false;
     const tcp::seq_number irs = s.seq - 1;
     const tcp::seq_number cookie = s.ack - 1;
     const auto mss = tcp::check_cookie(cookie_key_, now, tuple_of(flow), irs, cookie);
@@ -298,6 +286,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
 
 tcp_connection* tcp_layer::add_connection(const flow_name& flow, tcp::tcb&& block) {
     auto c = std::make_unique<tcp_connection>(*this, flow, std::move(block));
+    if (connections() >= table_.limit()) [[unlikely]] end_a_time_wait();
     if (connections() >= table_.limit() || !(flow.is_v4() ? table_.insert(c->key, *c) : table6_.insert(flow, *c))) {
         ++statistics_.tcp_connection_limit;
         return nullptr;
@@ -307,12 +296,16 @@ tcp_connection* tcp_layer::add_connection(const flow_name& flow, tcp::tcb&& bloc
 }
 
 void tcp_layer::prepare_path(tcp_connection& c) noexcept {
+    const tcp::parameters& p = c.tcb.options();
     if (c.six != nullptr) {
         out_.six()->prepare(c.six->path, c.six->name, wire::ip_protocol::tcp);
+        c.six->path.set_marks(p.traffic_class, p.hop_limit);
+        ipv6_frame::prepare(c.six->path, c.key);
         return;
     }
     out_.prepare(c.path, ipv4(c.key.local_address), ipv4(c.key.remote_address), wire::ip_protocol::tcp);
-    plain_frame::prepare(c.path, c.key);
+    c.path.set_marks(p.type_of_service, p.time_to_live);
+    ipv4_frame::prepare(c.path, c.key);
 }
 
 tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const net_address& remote,
@@ -408,10 +401,11 @@ void tcp_layer::on_address_gone(ipv4 address) {
     release_claim(c);
     if (c.six == nullptr) {
         table_.erase(c.key);
+        if (last4_.connection == &c) last4_ = {};
     } else {
         table6_.erase(c.six->name);
+        if (last6_.connection == &c) last6_ = {};
     }
-    if (last_found_ == &c) last_found_ = nullptr;
     c.timer::cancel();
     if (c.early_listener_ != nullptr) {
         if (c.tcb.error() == std::errc::connection_reset) c.early_listener_->on_early_reset(now());
@@ -477,7 +471,7 @@ void tcp_layer::share_path_mtu(time_point now, const tcp_connection& c) noexcept
 
 void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq) {
     tcp_connection* c = find(flow);
-    if (c == nullptr) return;
+    if (c == nullptr || !(flow.is_v4() ? c->tcb.options().heeds_path_reports : c->tcb.options().heeds_path_reports6)) return;
     // The tcb takes 40 bytes off for the headers of IPv4 and TCP; IPv6's are longer by 20.
     const tcp::event events = c->tcb.on_path_mtu(now, flow.is_v4() ? mtu : mtu - 20, seq);
     if (has(events, tcp::event::path_mtu_fell)) share_path_mtu(now, *c);
@@ -544,11 +538,11 @@ void tcp_layer::explain_bad_checksum(const net_address& source, tcp_flags flags)
     log_message(every_syn_is_wrong, out_.device().name(), to_string(source));
 }
 
-/// At `::` for both families.
+/// At `::` for both families, unless it is for IPv6 alone.
 void tcp_layer::add_listener(tcp_listen_socket& listener) {
     const std::uint16_t port = listener.local_address().port;
     const net_address at = listener.local_address().net();
-    const bool four = at.is_v4() || at.is_any_of_both(), six = !at.is_v4();
+    const bool four = at.is_v4() || (at.is_any_of_both() && !listener.ipv6_only()), six = !at.is_v4();
     if ((four && listeners_.contains(port)) || (six && listeners6_.contains(port))) {
         throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind port " + std::to_string(port));
     }

@@ -28,7 +28,7 @@
 namespace corewire {
 
 class ip_output;
-class plain_frame;
+class ipv6_addresses;
 class reactor;
 
 class tcp_layer {
@@ -43,7 +43,8 @@ public:
     /// The same over IPv6.
     void input(time_point now, packet& p, const net_address& source, const net_address& destination, wire::ecn_codepoint ecn);
     /// Header prediction: takes a frame that is just what its connection expected next, and says so. Else nothing has
-    /// changed, and the frame goes up the layers to input(). `p.head` starts at the Ethernet header.
+    /// changed, and the frame goes up the layers to input(). `p.head` starts at the Ethernet header. `Frame`: plain_frame.hh.
+    template <typename Frame>
     bool take_expected(time_point now, packet& p, mac_address mac);
     bool anything_to_send() const noexcept { return !dirty_.empty(); }
     bool anything_to_do() const noexcept { return !dirty_.empty() || !starved_.empty() || !dead_.empty(); }
@@ -122,6 +123,8 @@ public:
     const tcp::counters& closed_counters() const noexcept { return closed_counters_; }
     /// Which local ports this shard may open flows from, so that replies come home (RSS); empty: any.
     void set_home_predicate(std::function<bool(const flow_name&)> is_home) { is_home_ = std::move(is_home); }
+    /// Its parameters say other marks for its packets.
+    void on_marking_changed(tcp_connection& c) noexcept { prepare_path(c); }
     /// Routes are others: every connection looks for its way anew.
     void on_routes_changed() noexcept;
     /// A segment that starts at `seq` may be on its way (RFC 5927 4.1).
@@ -135,14 +138,34 @@ private:
     void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
-    void no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p);
-    void on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p);
+    /// `floor`: not null in the place of a connection in TIME-WAIT, whose numbers end there.
+    void no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p, const tcp::seq_number* floor = nullptr);
+    void on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p,
+                const tcp::seq_number* floor);
+    void end_a_time_wait();
+    /// From the last number of a connection in TIME-WAIT to the first of the one that takes its place: beyond any window without a scale.
+    static constexpr std::uint32_t incarnation_gap = 65'537;
     tcp::fast_open_answer judge_fast_open(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
     tcp::fast_open_request request_fast_open(time_point now, const net_address& server, const tcp::parameters& p);
     void open_early(tcp_listen_socket& listener, tcp_connection& c, packet& p);
     bool on_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p);
     void answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
-    tcp_connection* find(const plain_frame& frame) noexcept;
+    /// What owner_of() has found last. When it has left the table `flow` is no frame's.
+    template <typename Flow>
+    struct found_last {
+        Flow flow;
+        tcp_connection* connection = nullptr;
+    };
+    found_last<wire_flow>& last_of(const wire_flow&) noexcept { return last4_; }
+    found_last<ipv6_wire_flow>& last_of(const ipv6_wire_flow&) noexcept { return last6_; }
+    const flow_table<tcp_connection>& table_of(const wire_flow&) const noexcept { return table_; }
+    const flow_table<tcp_connection, flow_name>& table_of(const ipv6_wire_flow&) const noexcept { return table6_; }
+    template <typename Frame>
+    tcp_connection* owner_of(const Frame& frame) noexcept;
+    template <typename Frame>
+    tcp_connection* look_up(Frame frame) noexcept;
+    bool still_for_us(tcp_connection& c) const noexcept;
+    static bool look_at_addresses(ipv6_flow& flow, const ipv6_addresses& ours) noexcept;
     tcp_connection* add_connection(const flow_name& flow, tcp::tcb&& block);
     void send_reset(const flow_name& flow, const tcp::segment& s);
     tcp_connection* find(const flow_name& flow) const noexcept {
@@ -156,18 +179,25 @@ private:
     };
     template <typename Address>
     bool take_header(packet& p, const Address& source, const Address& destination, tcp::segment& s, header_ports& ports);
+    template <typename Frame>
     bool checksums_hold(packet& p) noexcept;
-    bool emit_all(time_point now, tcp_connection& c);
     bool send_dirty(time_point now);
-    bool emit_plain(time_point now, tcp_connection& c);
-    bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
-    bool emit_over_ipv6(time_point now, tcp_connection& c, const tcp::outgoing_segment& s);
+    bool emit_all(time_point now, tcp_connection& c);
+    bool emit_all_over_ipv6(time_point now, tcp_connection& c);
+    // `Path` is output_path or ipv6_path, `Output` what keeps it right: ip_output or ipv6_output.
+    template <typename Path, typename Output>
+    bool emit_each(time_point now, tcp_connection& c, Path& path, Output& out);
+    template <typename Path, typename Output>
+    bool emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s, Path& path, Output& out);
+    template <typename Frame, typename Output>
+    bool emit_plain(time_point now, tcp_connection& c, typename Frame::path& path, Output& out);
     std::byte* place_payload(tcp_connection& c, const tcp::outgoing_segment& s, packet& p, std::uint32_t header_size);
     std::byte* place_chunk(const buffer& chunk, std::uint32_t offset, std::uint32_t size, packet& p, std::uint32_t header_size);
-    void finish_checksum(packet& p, std::byte* at, const output_path& path);
-    void finish_checksum_over_ipv6(packet& p, std::byte* at, std::uint16_t pseudo_sum);
-    void send_bare_over_ipv6(const flow_name& flow, packet& p, std::uint32_t tcp_size);
+    template <typename Path>
+    void finish_checksum(packet& p, std::byte* at, const Path& path);
     void send_bare(const flow_name& flow, const tcp::outgoing_segment& s);
+    template <typename Path, typename Output>
+    void send_bare(packet& p, std::uint32_t tcp_size, Path& path, Output& out);
     void rearm(tcp_connection& c) noexcept;
     void retry_starved() noexcept;
     void doom(tcp_connection& c) noexcept;
@@ -190,12 +220,13 @@ private:
     flow_table<tcp_connection> table_;
     flow_table<tcp_connection, flow_name> table6_;
     static constexpr std::size_t ipv6_slots = std::size_t{1} << 40; ///< visit_connections() counts table6_'s slots from here
-    wire_flow last_flow_;                  ///< what find() found last,
-    tcp_connection* last_found_ = nullptr; ///< under that name; null when it has left the table
+    found_last<wire_flow> last4_;
+    found_last<ipv6_wire_flow> last6_;
     intrusive_list<dirty_hook> dirty_;
     using listeners = std::unordered_map<std::uint16_t, tcp_listen_socket*>;
     listeners listeners_;
     listeners listeners6_; ///< one that listens at `::` is in both
+    std::size_t looked_at_ = 0; ///< where end_a_time_wait() goes on, as visit_connections() counts
     std::vector<tcp_connection*> starved_;
     std::vector<tcp_connection*> dead_;
     std::function<bool(const flow_name&)> is_home_;

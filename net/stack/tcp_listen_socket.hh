@@ -6,6 +6,7 @@
 #include <corewire/net/socket/provider.hh>
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_tuning.hh>
+#include <corewire/net/tcp/open/syn_cookies.hh>
 
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace corewire {
 
 class tcp_listen_socket final : public listener_backend {
 public:
-    tcp_listen_socket(tcp_layer& layer, const socket_address& at, const listen_options& options);
+    /// `ipv6_only`: at `::`, for IPv6 alone (RFC 3493 5.3).
+    tcp_listen_socket(tcp_layer& layer, const socket_address& at, const listen_options& options, bool ipv6_only = false);
     ~tcp_listen_socket() override;
 
     bool start_accept(accept_operation& op) noexcept override;
@@ -22,12 +24,15 @@ public:
     void close() noexcept override;
 
     const listen_options& options() const noexcept { return options_; }
+    bool ipv6_only() const noexcept { return ipv6_only_; }
     /// What connections that are accepted from now on are told beyond options().
     void set_tuning(tcp_tuning tuning) { tuning_ = std::move(tuning); }
     const tcp_tuning& tuning() const noexcept { return tuning_; }
     /// How many may wait, half-open and ready each, from now on.
     void set_backlog(unsigned backlog) noexcept { options_.backlog = backlog; }
     bool room_for_half_open() const noexcept { return half_open_ < options_.backlog; }
+    /// For one in the place of a connection in TIME-WAIT, which has no cookie to fall back on: as many again.
+    bool room_for_incarnation() const noexcept { return half_open_ / 2 < options_.backlog; }
     bool room_for_ready() const noexcept { return ready_count_ < options_.backlog; }
     // ---- Fast Open (RFC 7413): connections that a SYN's cookie has opened, and whose handshake is not done ----
     void set_fast_open(unsigned limit, bool without_cookie = false) noexcept {
@@ -42,7 +47,12 @@ public:
     void on_early_reset(time_point now) { early_resets_.push_back(now + early_reset_counts); }
     /// For a while after a cookie the rest of a first flight may come before, or without, the segment that proves it good: to
     /// be dropped, not reset; the peer sends it again.
-    void gave_cookie(time_point now) noexcept { cookie_until_ = now + cookie_patience; }
+    void gave_cookie(time_point now) noexcept {
+        cookie_until_ = now + cookie_patience;
+        cookies_live_until_ = now + tcp::cookie_lifetime;
+    }
+    /// While one may come home. Else what claims to be one is a guess, of which one in 2^24 is right.
+    bool cookies_live(time_point now) const noexcept { return now < cookies_live_until_; }
     bool cookie_is_out(time_point now) const noexcept { return now < cookie_until_; }
     void count_half_open(int change) noexcept { half_open_ += static_cast<unsigned>(change); }
     /// A connection of ours is established: hands it to a waiting accept, or queues it. False when the queue is full.
@@ -62,8 +72,10 @@ private:
     tcp_tuning tuning_;
     static constexpr duration cookie_patience = std::chrono::seconds{10}; ///< three retransmissions of the peer
     time_point cookie_until_{};
+    time_point cookies_live_until_{};
     static constexpr duration early_reset_counts = std::chrono::seconds{60};
     bool without_cookie_ = false;
+    const bool ipv6_only_;
     unsigned half_open_ = 0;
     unsigned early_ = 0;
     std::vector<time_point> early_resets_; ///< until when each counts; at most the limit

@@ -1,13 +1,14 @@
 // The sending half of tcp_layer: from "this connection has something to say" to packets in egress.
 //
-//     frame:  [ headroom ... | Ethernet | IPv4 | TCP + options | payload ]
+//     frame:  [ headroom ... | Ethernet | IPv4 or IPv6 | TCP + options | payload ]
 //
 // Payload travels in one of three ways, the first that is possible:
 //   in place   the chunk is ours alone and what stands before it is dead: the headers go into its own headroom;
 //   copied     small (up to copy_limit bytes), or not in one piece: into the frame that holds the headers;
 //   by reference   the headers get a frame, the payload is packet::body (ports without gather copy it themselves).
 //
-// Two ways lead here: emit_plain() for the everyday segment, emit_all() and emit() for everything.
+// Two ways lead here: emit_plain() for the everyday segment, emit_all() and emit() for everything. What they need to know of the family
+// is in the connection's path and in what keeps that right (ip_output, ipv6_output).
 #include <corewire/net/stack/ip_output.hh>
 #include <corewire/net/stack/plain_frame.hh>
 #include <corewire/net/stack/tcp_layer.hh>
@@ -110,12 +111,13 @@ namespace {
 
 /// The TCP checksum over pseudo-header, header and payload; or what an offloading port wants in its place. The frame begins
 /// at `at`, and `path` has been made to fit it.
-[[gnu::always_inline]] inline void tcp_layer::finish_checksum(packet& p, std::byte* at, const output_path& path) {
-    std::byte* const tcp = at + link_and_ip_size;
+template <typename Path>
+[[gnu::always_inline]] inline void tcp_layer::finish_checksum(packet& p, std::byte* at, const Path& path) {
+    std::byte* const tcp = at + Path::transport_at;
     if (port_.transmit_checksum) {
         store_be16(tcp + wire::tcp_header::checksum_offset, path.pseudo_sum);
         p.flags = offload::l4_checksum_needed;
-        p.l4_offset = link_and_ip_size;
+        p.l4_offset = Path::transport_at;
         p.l4_checksum_offset = wire::tcp_header::checksum_offset;
         return;
     }
@@ -123,94 +125,73 @@ namespace {
     compute_checksum(p, tcp, path.pseudo_sum);
 }
 
-void tcp_layer::finish_checksum_over_ipv6(packet& p, std::byte* at, std::uint16_t pseudo_sum) {
-    std::byte* const tcp = at + link_and_ipv6_size;
-    if (port_.transmit_checksum) {
-        store_be16(tcp + wire::tcp_header::checksum_offset, pseudo_sum);
-        p.flags = offload::l4_checksum_needed;
-        p.l4_offset = link_and_ipv6_size;
-        p.l4_checksum_offset = wire::tcp_header::checksum_offset;
-        return;
-    }
-    p.flags = offload::none;
-    compute_checksum(p, tcp, pseudo_sum);
-}
-
-[[gnu::always_inline]] inline bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s) {
+template <typename Path, typename Output>
+[[gnu::always_inline]] inline bool tcp_layer::emit(time_point now, tcp_connection& c, const tcp::outgoing_segment& s, Path& path,
+                                                   Output& out) {
     const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
     packet& p = egress_.slot();
-    std::byte* at = place_payload(c, s, p, link_and_ip_size + tcp_size);
+    std::byte* at = place_payload(c, s, p, Path::transport_at + tcp_size);
     if (at == nullptr) [[unlikely]] {
         ++statistics_.no_frame; // counts as lost on the wire: the tcb retransmits
         return false;
     }
-    std::byte* tcp = at + link_and_ip_size;
-    write_header(tcp, c.key, s);
+    write_header(at + Path::transport_at, c.key, s);
     const std::uint32_t l4_size = tcp_size + s.payload_size;
-    c.path.fit(l4_size);
-    finish_checksum(p, at, c.path);
-    ++statistics_.tcp_segments_out;
-    if (out_.ready(now, c.path)) [[likely]] {
-        c.path.stamp(at, l4_size);
-        if (s.ecn_capable) [[unlikely]] output_path::mark_ecn_capable(at);
+    path.fit(l4_size);
+    finish_checksum(p, at, path);
+    ++statistics_.tcp_general_out;
+    if (out.ready(now, path)) [[likely]] {
+        path.stamp(at, l4_size);
+        if (s.ecn_capable) [[unlikely]] Path::mark_ecn_capable(at);
         egress_.commit();
         return true;
     }
-    return out_.send_unresolved(now, c.path, p, l4_size);
+    return out.send_unresolved(now, path, p, l4_size);
 }
 
-/// The same over IPv6; the everyday segment comes this way, too.
-[[gnu::noinline]] bool tcp_layer::emit_over_ipv6(time_point now, tcp_connection& c, const tcp::outgoing_segment& s) {
-    const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
-    packet& p = egress_.slot();
-    std::byte* const at = place_payload(c, s, p, link_and_ipv6_size + tcp_size);
-    if (at == nullptr) [[unlikely]] {
-        ++statistics_.no_frame; // counts as lost on the wire: the tcb retransmits
-        return false;
-    }
-    write_header(at + link_and_ipv6_size, c.key, s);
-    const std::uint32_t l4_size = tcp_size + s.payload_size;
-    finish_checksum_over_ipv6(p, at, c.six->path.pseudo_sum(l4_size));
-    ++statistics_.tcp_segments_out;
-    if (out_.six()->ready(now, c.six->path)) [[likely]] {
-        c.six->path.stamp(at, l4_size);
-        if (s.ecn_capable) [[unlikely]] ipv6_path::mark_ecn_capable(at);
-        egress_.commit();
-        return true;
-    }
-    return out_.six()->send_unresolved(now, c.six->path, p, l4_size);
-}
-
-/// Apart from flush(), which is small and quick without it.
-[[gnu::noinline]] bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
+template <typename Path, typename Output>
+[[gnu::always_inline]] inline bool tcp_layer::emit_each(time_point now, tcp_connection& c, Path& path, Output& out) {
     bool any = false;
     tcp::outgoing_segment s;
     while (c.tcb.wants_output() && !egress_.full() && pool_.free_count != 0) {
         if (!c.tcb.next_segment(now, s)) break;
-        any |= c.six == nullptr ? emit(now, c, s) : emit_over_ipv6(now, c, s);
+        any |= emit(now, c, s, path, out);
     }
     return any;
 }
 
 /// The everyday segment. False: nothing has changed; it is not one, or it can't be sent now.
-[[gnu::always_inline]] inline bool tcp_layer::emit_plain(time_point now, tcp_connection& c) {
-    if (pool_.free_count == 0 || !c.path.via.current()) [[unlikely]] return false;
+template <typename Frame, typename Output>
+[[gnu::always_inline]] inline bool tcp_layer::emit_plain(time_point now, tcp_connection& c, typename Frame::path& path, Output& out) {
+    if (pool_.free_count == 0 || !out.current(path)) [[unlikely]] return false;
     tcp::plain_output s;
     if (!c.tcb.next_plain(now, s)) return false;
     packet& p = egress_.slot();
-    std::byte* const at = place_chunk(*s.chunk, s.chunk_offset, s.payload_size, p, plain_frame::header_size);
-    plain_frame::write(at, c.path, s);
-    finish_checksum(p, at, c.path);
-    ++statistics_.tcp_segments_out;
+    std::byte* const at = place_chunk(*s.chunk, s.chunk_offset, s.payload_size, p, Frame::header_size);
+    Frame::write(at, path, s);
+    finish_checksum(p, at, path);
+    ++statistics_.tcp_plain_out;
     egress_.commit();
     return true;
+}
+
+/// Apart from flush(), which is small and quick without it. An IPv6 connection's `path` is never current, so that all of its segments
+/// come here.
+[[gnu::noinline]] bool tcp_layer::emit_all(time_point now, tcp_connection& c) {
+    return c.six == nullptr ? emit_each(now, c, c.path, out_) : emit_all_over_ipv6(now, c);
+}
+
+[[gnu::noinline]] bool tcp_layer::emit_all_over_ipv6(time_point now, tcp_connection& c) {
+    ipv6_path& path = c.six->path;
+    ipv6_output& out = *out_.six();
+    return emit_plain<ipv6_frame>(now, c, path, out) || emit_each(now, c, path, out);
 }
 
 [[gnu::always_inline]] inline bool tcp_layer::send_dirty(time_point now) {
     bool any = false;
     while (!dirty_.empty() && !egress_.full()) {
         auto& c = static_cast<tcp_connection&>(dirty_.front());
-        if (emit_plain(now, c)) [[likely]] { // which only one that is established does
+        if (emit_plain<ipv4_frame>(now, c, c.path, out_)) [[likely]] { // which only one that is established does
             any = true;
             dirty_.pop_front();
             rearm(c);
@@ -256,30 +237,25 @@ void tcp_layer::send_bare(const flow_name& flow, const tcp::outgoing_segment& s)
     }
     const std::uint32_t tcp_size = wire::tcp_header::min_size + s.option_size;
     write_header(p.head.append(tcp_size), flow.key(), s);
-    if (!flow.is_v4()) return send_bare_over_ipv6(flow, p, tcp_size);
-    output_path path;
-    if (!out_.prepare(path, flow.local.v4(), flow.remote.v4(), wire::ip_protocol::tcp)) return;
-    std::byte* at = p.head.prepend(link_and_ip_size);
-    path.fit(tcp_size);
-    finish_checksum(p, at, path);
-    if (out_.ready(reactor_.now(), path)) {
-        path.stamp(at, tcp_size);
-        egress_.push(std::move(p));
+    if (flow.is_v4()) {
+        output_path path;
+        if (out_.prepare(path, flow.local.v4(), flow.remote.v4(), wire::ip_protocol::tcp)) send_bare(p, tcp_size, path, out_);
     } else {
-        out_.send_unresolved(reactor_.now(), path, p, tcp_size);
+        ipv6_path path;
+        if (out_.six()->prepare(path, flow, wire::ip_protocol::tcp)) send_bare(p, tcp_size, path, *out_.six());
     }
 }
 
-void tcp_layer::send_bare_over_ipv6(const flow_name& flow, packet& p, std::uint32_t tcp_size) {
-    ipv6_path path;
-    if (!out_.six()->prepare(path, flow, wire::ip_protocol::tcp)) return;
-    std::byte* const at = p.head.prepend(link_and_ipv6_size);
-    finish_checksum_over_ipv6(p, at, path.pseudo_sum(tcp_size));
-    if (out_.six()->ready(reactor_.now(), path)) {
+template <typename Path, typename Output>
+void tcp_layer::send_bare(packet& p, std::uint32_t tcp_size, Path& path, Output& out) {
+    std::byte* const at = p.head.prepend(Path::transport_at);
+    path.fit(tcp_size);
+    finish_checksum(p, at, path);
+    if (out.ready(reactor_.now(), path)) {
         path.stamp(at, tcp_size);
         egress_.push(std::move(p));
     } else {
-        out_.six()->send_unresolved(reactor_.now(), path, p, tcp_size);
+        out.send_unresolved(reactor_.now(), path, p, tcp_size);
     }
 }
 

@@ -81,6 +81,10 @@ net_address udp_layer::source_for(const udp_address& local, const net_address& t
     return out_.six() == nullptr ? ipv6::any() : out_.six()->source_for(to.v6());
 }
 
+std::uint8_t udp_layer::hops_to(const net_address& to) const noexcept {
+    return to.is_v4() || out_.six() == nullptr ? 64 : out_.six()->hop_limit();
+}
+
 // ---- socket ----
 
 stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, const udp_options& options)
@@ -230,13 +234,17 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
     const time_point now = layer_.reactor_.now();
     const std::size_t size = op.owned.size() + op.borrowed.size();
     const std::size_t ip_total = size + (to.address.is_v4() ? 28 : 48);
-    if (ip_total > layer_.out_.mtu() || !(to == aimed_at_ && via_.current())) [[unlikely]] {
+    if (!way_takes(ip_total) || !(to == aimed_at_ && via_.current())) [[unlikely]] {
+        if (to.port == 0) { // RFC 768: who sent from there wants no reply. As the kernel says it
+            op.error = std::errc::invalid_argument;
+            return true;
+        }
         const bool aimed = aim(now, to);
         if (hop_ == hop_kind::unreachable || hop_ == hop_kind::local) {
             op.error = std::errc::network_unreachable;
             return true;
         }
-        if (!aimed || ip_total > layer_.out_.path_mtu_to(now, to.address)) {
+        if (!aimed || ip_total > way_mtu_) {
             op.error = send_large(op, to);
             return true;
         }
@@ -252,6 +260,11 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
     }
     layer_.egress_.commit();
     return true;
+}
+
+/// What a connection finds out of the path's MTU meanwhile, or a router says, counts for datagrams, too.
+bool stack_udp_socket::way_takes(std::size_t ip_total) const noexcept {
+    return ip_total <= way_mtu_ && way_mtu_heard_ == layer_.out_.path_mtus().generation();
 }
 
 /// Makes headers_ right for a destination. False when its neighbour is not resolved (or it is no single neighbour).
@@ -273,7 +286,9 @@ bool stack_udp_socket::aim(time_point now, const udp_address& to) noexcept {
         hop_ = hop.kind;
         if (hop.kind == hop_kind::unicast) n = six->use(now, hop.address, from.v6());
     }
-    headers_ = udp_headers({from, endpoint_.local().port}, to);
+    way_mtu_ = layer_.out_.path_mtu_to(now, to.address);
+    way_mtu_heard_ = layer_.out_.path_mtus().generation();
+    headers_ = udp_headers({from, endpoint_.local().port}, to, layer_.hops_to(to.address));
     if (n == nullptr) return false;
     headers_.set_link(layer_.out_.device().mac(), n->mac());
     via_ = neighbor_ref(*n);
@@ -291,7 +306,7 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     const bool fragments =
         size + (four ? 28 : 48) > (four ? layer_.out_.mtu() : layer_.out_.path_mtu_to(layer_.reactor_.now(), to.address));
     const bool group = to.address.is_multicast();
-    const udp_headers headers(from, to, group ? multicast_.hops : 64, !fragments);
+    const udp_headers headers(from, to, group ? multicast_.hops : layer_.hops_to(to.address), !fragments);
     const std::uint16_t id =
         four ? layer_.out_.identifications().next(from.address.v4(), to.address.v4(), wire::ip_protocol::udp) : std::uint16_t{0};
     packet p;

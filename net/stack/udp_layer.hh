@@ -57,6 +57,7 @@ private:
     /// True when finished (sent, or failed: op.error); false when egress is full.
     bool try_send(send_operation& op) noexcept;
     std::errc send_large(send_operation& op, const udp_address& to) noexcept;
+    bool way_takes(std::size_t ip_total) const noexcept;
     bool aim(time_point now, const udp_address& to) noexcept;
 
     udp_layer& layer_;
@@ -68,6 +69,8 @@ private:
     // The headers of the last destination, and the neighbour they are right for.
     udp_headers headers_;
     hop_kind hop_ = hop_kind::unreachable;
+    std::uint32_t way_mtu_ = 0;        ///< bytes, to the last destination
+    std::uint32_t way_mtu_heard_ = 0;  ///< path_mtu_cache::generation() that it is right for
     neighbor_ref via_;
     udp_address aimed_at_;
     multicast_options multicast_;
@@ -114,6 +117,7 @@ private:
     friend class stack_udp_socket;
     static udp_verdict tell(const udp_delivery& delivery) noexcept;
     net_address source_for(const udp_address& local, const net_address& to) const noexcept;
+    std::uint8_t hops_to(const net_address& to) const noexcept;
     std::errc join(const net_address& group) noexcept;
     void leave(const net_address& group) noexcept;
     bool is_ours(const net_address& address) const noexcept;

@@ -201,6 +201,7 @@ void note_repeated_answer(control_block& c, const segment& syn_ack) noexcept {
 void count_arrival(control_block& c, const arrival& a) noexcept {
     accurate_ecn& e = *c.ecn.accurate;
     const std::uint32_t bytes = a.seg.payload_size;
+    if (a.seg.ecn != ecn_codepoint::not_ect) c.ecn.seen = true;
     switch (a.seg.ecn) {
     case ecn_codepoint::not_ect: break;
     case ecn_codepoint::ect_0: e.received.e0b += bytes; break;

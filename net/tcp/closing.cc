@@ -9,14 +9,14 @@ void tcb::shutdown_send() noexcept {
     if (c_.sending.fin_queued || c_.state == tcp_state::closed) return;
     c_.sending.fin_queued = true;
     c_.output_wanted = true;
-    c_.predictable = false;
+    c_.predictable = prediction::none;
     // During the handshake the FIN waits; establish() makes the move (RFC 9293 3.10.4).
     if (is_synchronized(c_.state)) c_.move(transition::fin_sent);
 }
 
 void tcb::orphan(time_point now) noexcept {
     c_.orphaned = true;
-    c_.predictable = false;
+    c_.predictable = prediction::none;
     if (c_.state == tcp_state::syn_sent) { // RFC 9293 3.10.4: delete the TCB
         die(c_, std::errc::connection_aborted, event::none);
     } else if (c_.state == tcp_state::fin_wait_2) {
@@ -59,7 +59,7 @@ void tcb::set_urgent() noexcept {
     if (c_.sending.queue.size() == 0 || c_.state == tcp_state::closed) return;
     c_.urgent.sending = true;
     c_.urgent.send_end = c_.sending.queue.end();
-    c_.predictable = false;
+    c_.predictable = prediction::none;
     c_.output_wanted = true;
     if (is_synchronized(c_.state) && c_.sending.usable_window() <= 0) c_.receiving.acks.acknowledge_now();
 }
@@ -95,13 +95,13 @@ void tcb::set_max_pacing_rate(std::uint64_t rate) noexcept {
 
 void tcb::pace() noexcept {
     c_.sending.set_pace(*c_.options);
-    c_.predictable = false; // asked for again after the next segment
+    c_.predictable = prediction::none; // asked for again after the next segment
     c_.output_wanted = true;
 }
 
 void tcb::set_cork(bool on) noexcept {
     c_.sending.corked = on;
-    if (on) c_.predictable = false; // asked for again after the next segment
+    if (on) c_.predictable = prediction::none; // asked for again after the next segment
     c_.output_wanted = true;
 }
 
@@ -139,6 +139,12 @@ void tcb::fix_buffers(bool receive, bool send) noexcept {
         c_.options.set(&parameters::send_growth_limit, 0);
         c_.sending.queue.set_limit(c_.options->send_buffer);
     }
+}
+
+event tcb::end_time_wait() noexcept {
+    if (c_.state != tcp_state::time_wait) return event::none;
+    c_.move(transition::expired);
+    return die(c_, std::errc{}, event::none);
 }
 
 bool tcb::may_reuse(const segment& syn) const noexcept {

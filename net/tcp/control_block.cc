@@ -5,7 +5,7 @@ namespace corewire::tcp {
 event die(control_block& c, std::errc why, event how) noexcept {
     c.state = tcp_state::closed;
     c.error = why;
-    c.predictable = false;
+    c.predictable = prediction::none;
     c.syn_wanted = c.probe_wanted = c.keepalive_wanted = false;
     c.timers.disarm_all();
     c.sending.queue.clear();
@@ -43,12 +43,13 @@ void predict(control_block& c) noexcept {
     const bool marked = any_mark_ahead(c);
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
     if (s.corked || s.paced || c.options->like_linux()) { // habits are followed on the general way
-        c.predictable = false;
+        c.predictable = prediction::none;
         return;
     }
     const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted;
-    c.predictable = c.options->fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !urgent &&
-                    !marked && !c.orphaned;
+    const bool calm = c.options->fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !urgent &&
+                      !marked && !c.orphaned;
+    c.predictable = !calm ? prediction::none : c.timestamps ? prediction::stamped : prediction::unstamped;
 }
 
 void control_block::check_invariants() const {
@@ -67,14 +68,19 @@ void control_block::check_invariants() const {
               "an ACK is delayed for ever");
     CW_ASSERT(state != tcp_state::time_wait || timers.armed(timer_slot::life), "TIME-WAIT without an end");
     CW_ASSERT(!receiving.fin_received || state >= tcp_state::close_wait, "a FIN was received and the state is unmoved");
-    CW_ASSERT(!predictable || state == tcp_state::established, "the fast path is for ESTABLISHED");
-    CW_ASSERT(!predictable || (!sending.repairing() && sending.next == sending.max), "the fast path repairs nothing");
-    CW_ASSERT(!predictable || !(reset.wanted || syn_wanted || probe_wanted || keepalive_wanted || sending.fin_queued),
+    CW_ASSERT(!sending.fin_queued || state != tcp_state::established, "a FIN is queued and the state is unmoved");
+    CW_ASSERT(error == std::errc{}, "a connection that lives has failed");
+    CW_ASSERT(state != tcp_state::established || !fast_open.get().waits_for_data, "a SYN waits for data that was acknowledged");
+    const bool general = predictable == prediction::none;
+    CW_ASSERT(general || state == tcp_state::established, "the fast path is for ESTABLISHED");
+    CW_ASSERT(general || (!sending.repairing() && sending.next == sending.max), "the fast path repairs nothing");
+    CW_ASSERT(general || !(reset.wanted || syn_wanted || probe_wanted || keepalive_wanted || sending.fin_queued),
               "the fast path does nothing urgent");
-    CW_ASSERT(!predictable || (receiving.ahead.empty() && !receiving.has_duplicate && sending.rto.backoff() == 0),
+    CW_ASSERT(general || (receiving.ahead.empty() && !receiving.has_duplicate && sending.rto.backoff() == 0),
               "the fast path knows nothing of gaps and back-off");
-    CW_ASSERT(!predictable || !options->like_linux(), "the fast path follows no habits");
-    CW_ASSERT(!predictable || (sending.attempts == 0 && keepalives_out == 0), "the fast path resets no count of attempts");
+    CW_ASSERT(general || timestamps == (predictable == prediction::stamped), "the fast path knows whether segments are stamped");
+    CW_ASSERT(general || !options->like_linux(), "the fast path follows no habits");
+    CW_ASSERT(general || (sending.attempts == 0 && keepalives_out == 0), "the fast path resets no count of attempts");
 }
 
 } // namespace corewire::tcp

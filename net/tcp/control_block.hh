@@ -30,6 +30,10 @@ struct pending_reset {
     seq_number ack;
 };
 
+/// Whether the fast paths may be tried, in and out: the connection is established and nothing is out of the ordinary. If so, what all
+/// its segments carry.
+enum class prediction : std::uint8_t { none, unstamped, stamped };
+
 /// Fast Open (RFC 7413) in the handshake of one connection. Nothing of it counts afterwards, but to those who ask how it went.
 struct fast_open_state {
     bool asked = false;           ///< our SYN has the option, with `cookie` or without
@@ -60,7 +64,7 @@ struct control_block {
 
     tcp_state state = tcp_state::closed;
     bool output_wanted = false;   ///< next_segment() may have something
-    bool predictable = false;     ///< the fast paths may be tried, in and out: established and nothing out of the ordinary
+    prediction predictable = prediction::none;
     bool syn_wanted = false;      ///< SYN or SYN-ACK is to be sent (again)
     bool passive = false;         ///< opened by the peer
     bool timestamps = false;      ///< agreed on (RFC 7323)

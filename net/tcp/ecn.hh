@@ -17,6 +17,7 @@ namespace corewire::tcp {
 struct ecn_state {
     bool offered : 1 = false;           ///< our SYN said ECE and CWR
     bool offered_accurate : 1 = false;  ///< our SYN said AE, ECE and CWR
+    bool seen : 1 = false;              ///< something came with ECT or CE
     bool handshake_settled = false;     ///< the segment at hand was the handshake's ACK: its ACE is no counter
     bool on = false;           ///< agreed on, in whichever form
     bool exact = false;        ///< DCTCP: ECE tells of each segment, and CWR is not waited for

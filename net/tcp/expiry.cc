@@ -48,7 +48,7 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     if (c.keepalives_out != 0xff) ++c.keepalives_out;
     ++c.count->keepalive_probes;
     c.keepalive_wanted = c.output_wanted = true;
-    c.predictable = false;
+    c.predictable = prediction::none;
     c.timers.arm(timer_slot::keepalive, now + interval);
     return event::none;
 }
@@ -59,10 +59,18 @@ event on_end_of_life(control_block& c) noexcept {
     return die(c, std::errc{}, event::none);
 }
 
+/// Marks of the sender that are passed: 2 GiB later they would seem to lie ahead. Here, where a connection that carries data comes once a
+/// time-out, since the fast paths look at one of them and know nothing of the other.
+void forget_passed_marks(sender& s) noexcept {
+    if (s.una >= s.limited_until) s.limited_until = s.una;
+    if (s.size_acknowledged()) s.largest_acked = true;
+}
+
 } // namespace
 
 event on_expiry(control_block& c, time_point now) noexcept {
     event events = event::none;
+    forget_passed_marks(c.sending);
     if (c.timers.take(timer_slot::delayed_ack, now)) on_delayed_ack(c);
     if (c.timers.take(timer_slot::retransmit, now)) events |= on_retransmit(c, now);
     if (c.timers.take(timer_slot::keepalive, now)) events |= on_keepalive(c, now);

@@ -39,6 +39,9 @@ struct counters {
     std::uint64_t path_reports_deferred = 0;   ///< ICMP's word on the MTU, to be proved by a time-out (RFC 5927 7.2)
     std::uint64_t data_after_orphan = 0;       ///< data that nobody will read
     std::uint64_t handshake_repeats = 0;       ///< SYN or SYN-ACK that came again
+    std::uint64_t retransmitted_bytes = 0;     ///< payload of retransmitted_segments
+    std::uint64_t reorderings = 0;             ///< ACKs that told of a segment which others had overtaken
+    std::uint64_t duplicates_reported = 0;     ///< by the peer, in D-SACKs (RFC 2883)
 };
 
 /// The same as a list: for sums over connections.
@@ -57,6 +60,7 @@ struct connection_info {
     duration rttvar{0};
     duration rto{0};
     unsigned backoff = 0;
+    unsigned attempts = 0;         ///< retransmissions by time-out in a row, without an answer
     std::uint32_t cwnd = 0;
     std::uint32_t ssthresh = 0;
     std::uint32_t in_flight = 0;
@@ -80,11 +84,20 @@ struct connection_info {
     bool data_in_syn = false;      ///< a SYN took data along, ours or the peer's, and it was taken (RFC 7413)
     bool recovering = false;       ///< fast recovery, or repair after a time-out
     bool timed_out = false;        ///< repair after a time-out
+    bool reduced = false;          ///< the window was reduced because of marks, and what was in flight then still is (RFC 3168 6.1.2)
+    bool ecn_seen = false;         ///< the peer's data has come with ECT or CE
     bool disordered = false;       ///< SACKed bytes or duplicate ACKs, and no loss found yet
     unsigned probes = 0;           ///< window probes without an answer
     std::uint32_t sacked = 0;      ///< bytes in flight that the peer has beyond a gap
     std::uint32_t lost = 0;        ///< bytes held for lost and not resent
     std::uint32_t resent = 0;      ///< bytes in flight that were sent again
+    /// The same four in segments, as far as the scoreboard tells them apart: what left at one moment counts in full ones.
+    std::uint32_t unacknowledged_segments = 0, sacked_segments = 0, lost_segments = 0, resent_segments = 0;
+    std::uint32_t reordering = 3;  ///< segments: how far one was overtaken, at least DupThresh
+    std::uint32_t packet_size = 0; ///< the largest IP packet for which segments are made, if its header has 20 bytes
+    std::uint64_t bytes_sent = 0;  ///< payload, repetitions included; of the first transmissions modulo 2^32
+    time_point last_sent{};        ///< when payload was last sent; none: never
+    time_point last_payload{};     ///< when payload last came, or the handshake ended; none: not known (kept with Linux's habits only)
     std::uint32_t received_segment = 0; ///< the largest segment that has come, at least 536
     std::uint32_t bytes_acked = 0; ///< payload, since the beginning, modulo 2^32
     std::uint64_t pacing_rate = ~std::uint64_t{0}; ///< bytes a second, followed or not; all ones: not known yet

@@ -4,6 +4,8 @@
 #include <corewire/net/tcp/tcb.hh>
 #include <corewire/net/tcp/user_timeout.hh>
 
+#include <utility>
+
 namespace corewire::tcp {
 
 namespace {
@@ -100,6 +102,7 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     if (c.timestamps) c.receiving.timestamps.enable(theirs.timestamp_value, now);
     c.usual_options = c.timestamps ? wire::tcp_option_set::timestamps : wire::tcp_option_set::none;
     c.sending.sack = c.receiving.sack = p.sack && theirs.has_sack_permitted();
+    c.sending.probes_tail = c.sending.sack && p.tail_loss_probe;
     c.scaling = p.window_scaling && theirs.has_window_scale();
     c.sending.shift = c.scaling ? theirs.window_scale : 0;
     c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.largest_window()) : 0);
@@ -116,7 +119,7 @@ void heed_user_timeout(control_block& c, std::uint16_t field) noexcept {
 
 void tell_user_timeout(control_block& c) noexcept {
     c.user_timeout_untold = c.keepalive_wanted = c.output_wanted = true;
-    c.predictable = false;
+    c.predictable = prediction::none;
 }
 
 void begin_ecn(control_block& c) noexcept {
@@ -148,26 +151,41 @@ void settle_syn_data(control_block& c, arrival& a) noexcept {
     s.board.start(s.una);
 }
 
+/// Which of several SYNs (or SYN-ACKs) was answered says only its echo (RFC 7323 4.1). That of the first may also stand in an answer to
+/// a later one, when the first answer was lost, and the peer's own repetitions echo what it heard long ago: time-outs are measured as
+/// well then. Linux puts up with that; else such a time has to be shorter than any time-out of a SYN.
+void take_echoed_rtt(control_block& c, const arrival& a) noexcept {
+    if (!c.timestamps || !a.seg.options.has_timestamps()) return;
+    const std::uint32_t age = timestamp_echo::clock(a.now, c.options->timestamp_offset) - a.seg.options.timestamp_echo;
+    const duration rtt = std::chrono::milliseconds{std::max(age, 1u)};
+    const duration since_first = a.now - c.sending.progress - std::chrono::milliseconds{1}; // the clock's grain
+    const bool plausible = rtt <= since_first && rtt < c.options->initial_rto;
+    if (age < 1u << 24 && (c.options->like_linux() || plausible)) take_rtt(c, rtt, a.now);
+}
+
 } // namespace
 
 void establish(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     s.una = s.una + 1;
     settle_syn_data(c, a);
-    s.attempts = 0;
+    const unsigned repeats = std::exchange(s.attempts, std::uint16_t{0}); // by our timer; a SYN that the peer repeats tells of nothing lost
     s.waiting_for = awaited::nothing;
     c.timers.disarm(timer_slot::retransmit);
     c.syn_wanted = false;
     if (s.timing) take_rtt(c, a.now - s.progress, a.now);
+    else if (c.syn_resent) take_echoed_rtt(c, a);
     s.timing = false;
-    if (c.syn_resent) {
-        s.rto.restart_after_syn_loss(std::chrono::seconds{3});        // RFC 6298 5.7
-        s.congestion.own().on_timeout(a.now, 0, false); // RFC 5681 3.1: the initial window is one segment then
-    }
+    if (repeats != 0) s.rto.restart_after_syn_loss(std::chrono::seconds{3}); // RFC 6298 5.7, unless the round trip is known by now
+    // RFC 5681 3.1: the initial window is one segment then. RFC 6928 2: but not for one repetition, which may have been haste.
+    if (repeats > 1) s.congestion.own().on_timeout(a.now, 0, false);
     s.rto.reset_back_off();
     if (s.paced) s.set_pace(*c.options); // the round trip is known now
     s.progress = a.now;
-    if (c.options->like_linux()) s.begin_window_use(a.now);
+    if (c.options->like_linux()) {
+        s.begin_window_use(a.now);
+        s.seldom->use.payload_at = a.now;
+    }
     if (s.anything_outstanding()) arm_retransmission(c, a.now);
     c.move(transition::handshake_done);
     if (s.fin_queued) c.move(transition::fin_sent);

@@ -54,6 +54,10 @@ struct parameters {
     bool pacing = false;         ///< data leaves at the pace of the window, not in bursts of it (send/pacer.hh)
     std::uint64_t max_pacing_rate = congestion_controller::not_paced; ///< bytes a second; a cap paces too (SO_MAX_PACING_RATE)
     personality habits = personality::standard;
+    // What the IP headers say; the stack writes them. Of IPv4 and of IPv6, for a listener may serve both.
+    std::uint8_t type_of_service = 0, traffic_class = 0; ///< RFC 2474; ECN's two bits are the connection's own, and 0 here
+    std::uint8_t time_to_live = 0, hop_limit = 0;        ///< 0: the host's
+    bool heeds_path_reports = true, heeds_path_reports6 = true; ///< ICMP's word on the path's MTU; else it is nothing to us
 
     path_probing mtu_probing = path_probing::on_black_hole;
     std::uint16_t mtu_probing_base = 1024;     ///< payload beside timestamps: what nearly every path carries (RFC 4821 7.2)

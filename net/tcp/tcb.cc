@@ -66,15 +66,37 @@ bool tcb::payload_contiguous(std::uint32_t offset, std::uint32_t size, const buf
     return true;
 }
 
+namespace {
+
+/// Of what is outstanding. What the scoreboard has not (SYN, FIN) is one more.
+scoreboard::tally count_segments(const sender& s) noexcept {
+    scoreboard::tally t = s.board.segments(std::max(s.payload_limit, 1u));
+    if (t.all == 0 && s.max != s.una) t.all = 1;
+    return t;
+}
+
+/// Segments, by the ends of the overtaken one and of those beyond it. Three are DupThresh.
+std::uint32_t reordering_of(const sender& s) noexcept {
+    const rack& r = s.known().losses;
+    if (!r.reordering_seen()) return scoreboard::duplicate_threshold;
+    const std::uint32_t size = std::max(s.payload_limit, 1u);
+    return std::max(scoreboard::duplicate_threshold, (r.overtaken_by() + size - 1) / size);
+}
+
+} // namespace
+
 connection_info tcb::info() const noexcept {
     const sender& s = c_.sending;
     const receiver& r = c_.receiving;
+    const scoreboard::tally segments = count_segments(s);
+    const bool open = s.repair.phase == recovery_phase::open;
     return {
         .state = c_.state,
         .srtt = s.rto.srtt(),
         .rttvar = s.rto.rttvar(),
         .rto = s.rto.current(*c_.options),
         .backoff = s.rto.backoff(),
+        .attempts = s.waiting_for == awaited::window_probe ? 0u : s.attempts,
         .cwnd = s.congestion->cwnd(),
         .ssthresh = s.congestion->ssthresh(),
         .in_flight = s.in_flight(),
@@ -96,13 +118,24 @@ connection_info tcb::info() const noexcept {
         .accurate_ecn = c_.ecn.accurate != nullptr,
         .scaling = c_.scaling,
         .data_in_syn = c_.fast_open.get().data_acked,
-        .recovering = s.repair.phase != recovery_phase::open,
+        .recovering = !open,
         .timed_out = s.repair.phase == recovery_phase::timeout,
+        .reduced = open && c_.ecn.on && s.una < c_.ecn.reduced_until && c_.ecn.reduced_until <= s.max,
+        .ecn_seen = c_.ecn.seen,
         .disordered = s.board.sacked() != 0 || s.repair.duplicates != 0,
         .probes = s.waiting_for == awaited::window_probe ? s.attempts : 0u,
         .sacked = s.board.sacked(),
         .lost = s.board.lost(),
         .resent = s.board.resent_in_flight(),
+        .unacknowledged_segments = segments.all,
+        .sacked_segments = segments.sacked,
+        .lost_segments = segments.lost,
+        .resent_segments = segments.resent,
+        .reordering = reordering_of(s),
+        .packet_size = packet_size(),
+        .bytes_sent = s.bytes_sent() + c_.count.get().retransmitted_bytes,
+        .last_sent = s.last_sent,
+        .last_payload = s.known().use.payload_at,
         .received_segment = r.acks.largest_segment(),
         .bytes_acked = s.bytes_acked(),
         .pacing_rate = s.pacing() ? s.known().pace.rate() : window_rate(*s.congestion, s.in_flight(), s.rto.srtt()),

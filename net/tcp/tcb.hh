@@ -154,6 +154,8 @@ public:
     seq_number expected() const noexcept { return c_.receiving.next; }        ///< RCV.NXT
     seq_number acknowledged() const noexcept { return c_.sending.una; } ///< SND.UNA
     tcp_state state() const noexcept { return c_.state; }
+    /// ESTABLISHED: bytes may come and go; there is no error(), at_end() is false and nothing waits_for_data().
+    bool flows() const noexcept { return c_.state == tcp_state::established; }
     /// Timestamps were agreed on (RFC 7323): every segment carries them.
     bool uses_timestamps() const noexcept { return c_.timestamps; }
     /// Why it died: connection_refused, connection_reset, connection_aborted, timed_out, host_unreachable...; {} if it
@@ -194,11 +196,24 @@ public:
     void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;
     /// The buffers keep (or go back to) the size that they were given.
     void fix_buffers(bool receive, bool send) noexcept;
+    /// parameters::type_of_service and its neighbours. Who writes the headers is to be told.
+    void set_marking(std::uint8_t type_of_service, std::uint8_t traffic_class, std::uint8_t time_to_live, std::uint8_t hop_limit) noexcept {
+        c_.options.set(&parameters::type_of_service, type_of_service);
+        c_.options.set(&parameters::traffic_class, traffic_class);
+        c_.options.set(&parameters::time_to_live, time_to_live);
+        c_.options.set(&parameters::hop_limit, hop_limit);
+    }
+    void heed_path_reports(bool over_ipv4, bool over_ipv6) noexcept {
+        c_.options.set(&parameters::heeds_path_reports, over_ipv4);
+        c_.options.set(&parameters::heeds_path_reports6, over_ipv6);
+    }
     const parameters& options() const noexcept { return *c_.options; }
 
     /// In TIME-WAIT: whether this SYN may open a new connection on the same 4-tuple (RFC 9293 3.6.1, RFC 6191). If so,
     /// delete this tcb and give the SYN to the listener, with an ISN beyond time_wait_floor().
     bool may_reuse(const segment& syn) const noexcept;
+    /// In TIME-WAIT: it is over, before its time.
+    event end_time_wait() noexcept;
     seq_number time_wait_floor() const noexcept { return c_.sending.max; }
 
     connection_info info() const noexcept;
@@ -206,6 +221,7 @@ public:
     void check_invariants() const;
 
 private:
+    bool takes_more() const noexcept;
     void pace() noexcept;
     void pass_urgent() noexcept;
     void has_read() noexcept;
@@ -215,14 +231,17 @@ private:
 
 // ---- once a message: inline ----
 
+/// False: the sending side is shut. A FIN that is queued has moved ESTABLISHED on.
+inline bool tcb::takes_more() const noexcept { return flows() || (!c_.sending.fin_queued && c_.state != tcp_state::closed); }
+
 inline void tcb::write(buffer&& data) noexcept {
-    if (data.empty() || c_.sending.fin_queued || c_.state == tcp_state::closed) return;
+    if (data.empty() || !takes_more()) return;
     c_.sending.queue.push(std::move(data));
     c_.output_wanted = true;
 }
 
 inline std::uint32_t tcb::append_copy(byte_span data) noexcept {
-    if (data.empty() || c_.sending.fin_queued || c_.state == tcp_state::closed) return 0;
+    if (c_.sending.queue.chunks() == 0 || data.empty() || !takes_more()) return 0;
     const std::uint32_t taken = c_.sending.queue.append_copy(data);
     if (taken != 0) c_.output_wanted = true;
     return taken;

@@ -1,5 +1,6 @@
 #include <corewire/rdma/channel/adapter.hh>
 
+#include <corewire/rdma/channel/context.hh>
 #include <corewire/rdma/channel/rc_connection.hh>
 #include <corewire/rdma/channel/ud_endpoint.hh>
 
@@ -8,11 +9,15 @@
 
 namespace corewire::rdma {
 
-adapter::adapter(ibv_context* opened, reactor& on, unsigned completions, const memory_pool_options& memory,
-                 const verbs::verbs_api& api)
-    : device_(verbs::device::borrowed(opened, api)), domain_(device_), memory_(domain_, on, memory), channel_(device_),
-      queue_(device_, {.entries = completions, .channel = &channel_}) {
-    on.add_poller(*this);
+adapter::adapter(context& in, verbs::device on, const context_options& options, owned_cm_id held)
+    : context_(in), held_(std::move(held)), device_(std::move(on)), domain_(device_),
+      memory_(domain_, in.owner(), options.memory), channel_(device_),
+      queue_(device_, {.entries = options.completions, .channel = &channel_}),
+      news_(device_, in.owner(), [this](const verbs::device_event& e) {
+          if (e.device_gone()) fail();
+      }) {
+    if (held_.get() != nullptr) held_->context = static_cast<cm_handler*>(this);
+    in.owner().add_poller(*this); // behind news_, which goes with it
 }
 
 adapter::~adapter() { CW_ASSERT(used_ == 0, "an RDMA context is destroyed before its channels"); }
@@ -43,14 +48,16 @@ void adapter::leave(std::uint64_t base) noexcept {
     p = {nullptr, nullptr, nullptr, p.use, 0};
 }
 
+void adapter::fail() noexcept {
+    if (std::exchange(failed_, true)) return;
+    for (std::size_t i = 0; i < places_.size(); ++i) // the list may change on the way
+        if (places_[i].source != nullptr) places_[i].source->device_failed();
+}
+
 bool adapter::take_burst() noexcept {
     std::array<ibv_wc, burst> done;
     const int n = queue_.poll(done);
-    if (n < 0 && !failed_) {
-        failed_ = true;
-        for (std::size_t i = 0; i < places_.size(); ++i) // the list may change on the way
-            if (places_[i].source != nullptr) places_[i].source->device_failed();
-    }
+    if (n < 0) fail();
     if (n <= 0) return false;
     ++counts_.bursts;
     counts_.completions += static_cast<unsigned>(n);
@@ -71,7 +78,9 @@ bool adapter::take_burst() noexcept {
 
 bool adapter::poll(time_point) {
     const bool returned = memory_.take_returned();
-    return take_burst() || returned;
+    if (take_burst()) return true;
+    if (failed_ && used_ == 0 && memory_.statistics().blocks == 0) [[unlikely]] context_.drop(*this); // a poller may go in its own turn
+    return returned;
 }
 
 bool adapter::flush(time_point) {
@@ -83,8 +92,10 @@ bool adapter::flush(time_point) {
 bool adapter::prepare_sleep() {
     if (memory_.any_returned()) return false;
     if (failed_) return true;
-    if (queue_.arm() != 0) return false;
-    return !take_burst(); // what came before the queue was armed
+    if (queue_.arm() == 0) return !take_burst(); // what came before the queue was armed
+    // Only a device that has gone refuses. Nobody else may say so: a driver of a removed device has no completions, and no error.
+    fail();
+    return false;
 }
 
 } // namespace corewire::rdma

@@ -5,10 +5,15 @@
 //
 // Belongs to its shard; outlives what is made on it. Bounds: the entries of the queue, of which every channel reserves what
 // it may use, so that the queue can't overrun; and 65536 channels.
+//
+// A device that goes says so in one of three ways: by its events, by rdma_cm's, or by refusing to wake us. Then everything on it ends
+// with ENODEV, the shard sleeps without it, and the adapter goes when nothing stands on it any more.
 #pragma once
 
 #include <corewire/reactor/loop/reactor.hh>
+#include <corewire/rdma/channel/cm_events.hh>
 #include <corewire/rdma/channel/memory_pool.hh>
+#include <corewire/rdma/verbs/async_events.hh>
 #include <corewire/rdma/verbs/completion_queue.hh>
 #include <corewire/rdma/verbs/protection_domain.hh>
 
@@ -17,8 +22,10 @@
 
 namespace corewire::rdma {
 
+class context;
 class rc_connection;
 class ud_endpoint;
+struct context_options;
 
 /// What has work requests that wait for the end of the turn.
 class work_source : public list_hook {
@@ -48,14 +55,20 @@ struct adapter_statistics {
     std::uint64_t bursts = 0; ///< polls that found something
 };
 
-class adapter final : public poller {
+class adapter final : public poller, public cm_handler {
 public:
     static constexpr unsigned burst = 32;
 
-    adapter(ibv_context* opened, reactor& on, unsigned completions, const memory_pool_options& memory = {},
-            const verbs::verbs_api& api = verbs::system_api());
+    /// `held`: of a borrowed device an id of rdma_cm that stands on it: as long as there is one, librdmacm keeps it open, though it be
+    /// removed.
+    adapter(context& in, verbs::device on, const context_options& options, owned_cm_id held);
     ~adapter();
     adapter(const adapter&) = delete;
+
+    /// The device has gone: nothing can be made on it any more.
+    bool failed() const noexcept { return failed_; }
+    /// For who sees its work flushed: has the device gone? What it has said is heard at once.
+    [[gnu::cold]] void look_for_trouble() noexcept { news_.drain(); }
 
     const verbs::device& device() const noexcept { return device_; }
     verbs::protection_domain& domain() noexcept { return domain_; }
@@ -74,7 +87,10 @@ public:
 
     bool poll(time_point now) override;
     bool flush(time_point now) override;
-    int wake_fd() const override { return channel_.fd(); }
+    int wake_fd() const override { return failed_ ? -1 : channel_.fd(); }
+    void on_cm_event(const cm_event& e) noexcept override {
+        if (e.what == RDMA_CM_EVENT_DEVICE_REMOVAL) fail();
+    }
 
 private:
     struct place {
@@ -87,12 +103,16 @@ private:
     bool prepare_sleep() override;
     void finish_sleep() override { channel_.drain(); }
     bool take_burst() noexcept;
+    [[gnu::cold]] void fail() noexcept;
 
+    context& context_;
+    owned_cm_id held_; ///< goes last
     verbs::device device_;
     verbs::protection_domain domain_;
     memory_pool memory_;
     verbs::completion_channel channel_;
     verbs::completion_queue queue_;
+    verbs::async_events news_;
     std::vector<place> places_;
     intrusive_list<work_source> working_;
     unsigned reserved_ = 0;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 
 namespace corewire::rdma {
 
@@ -29,6 +30,24 @@ public:
 
 protected:
     ~cm_handler() = default;
+};
+
+/// An rdma_cm_id of ours, destroyed with this.
+class owned_cm_id {
+public:
+    owned_cm_id() noexcept = default;
+    owned_cm_id(rdma_cm_id* id, const verbs::cm_api& api) noexcept : id_(id), api_(&api) {}
+    owned_cm_id(owned_cm_id&& other) noexcept : id_(std::exchange(other.id_, nullptr)), api_(other.api_) {}
+    owned_cm_id& operator=(owned_cm_id&&) = delete;
+    ~owned_cm_id() {
+        if (id_ != nullptr) api_->destroy_id(id_);
+    }
+    rdma_cm_id* get() const noexcept { return id_; }
+    rdma_cm_id* operator->() const noexcept { return id_; }
+
+private:
+    rdma_cm_id* id_ = nullptr;
+    const verbs::cm_api* api_ = nullptr;
 };
 
 class cm_events final : public poller {

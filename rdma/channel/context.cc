@@ -8,23 +8,62 @@
 
 namespace corewire::rdma {
 
-adapter& context::adapter_of(ibv_context* opened) {
-    const auto known = std::ranges::find_if(adapters_, [&](const auto& a) { return a->device().context() == opened; });
-    if (known != adapters_.end()) return **known;
-    return *adapters_.emplace_back(std::make_unique<adapter>(opened, reactor_, options_.completions, options_.memory, *options_.verbs));
+cm_events& context::events() {
+    if (!events_) events_ = std::make_unique<cm_events>(reactor_, *options_.cm);
+    return *events_;
+}
+
+adapter& context::adapter_on(std::string_view device) {
+    const auto there = std::ranges::find_if(adapters_, [&](const auto& a) { return a->device().name() == device && !a->failed(); });
+    if (there != adapters_.end()) return **there;
+    return make(verbs::device::open(device, *options_.verbs), {});
+}
+
+adapter* context::known(const ibv_context* opened) const {
+    const auto found = std::ranges::find_if(adapters_, [&](const auto& a) { return a->device().context() == opened; });
+    if (found == adapters_.end()) return nullptr;
+    if ((*found)->failed()) verbs::fail(verbs::operation::open_device, ENODEV, "use " + (*found)->device().name() + ", which has gone");
+    return found->get();
+}
+
+adapter& context::make(verbs::device on, owned_cm_id held) {
+    return *adapters_.emplace_back(std::make_unique<adapter>(*this, std::move(on), options_, std::move(held)));
+}
+
+/// An id that stands on the device of an address of ours.
+owned_cm_id context::bound_to(sockaddr& ours) {
+    rdma_cm_id* id = nullptr;
+    if (cm().create_id(events().get(), &id, nullptr, RDMA_PS_TCP) != 0)
+        verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
+    owned_cm_id out(id, cm());
+    const int error = cm().bind_addr(id, &ours) == 0 ? 0 : errno;
+    if (error != 0 || id->verbs == nullptr)
+        verbs::fail(verbs::operation::manage_connection, error == 0 ? ENODEV : error, "find the RDMA device of an address");
+    return out;
+}
+
+/// librdmacm closes a device that was removed when no id stands on it and it looks for another one. So the adapter has one of its own.
+adapter& context::adapter_of(const rdma_cm_id& id) {
+    if (adapter* const there = known(id.verbs); there != nullptr) return *there;
+    sockaddr_storage ours = id.route.addr.src_storage;
+    auto* const name = reinterpret_cast<sockaddr*>(&ours);
+    if (name->sa_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(name)->sin6_port = 0; // any
+    else reinterpret_cast<sockaddr_in*>(name)->sin_port = 0;
+    owned_cm_id held = bound_to(*name);
+    if (held->verbs != id.verbs) verbs::fail(verbs::operation::manage_connection, ENODEV, "hold the RDMA device of a connection");
+    return make(verbs::device::borrowed(id.verbs, *options_.verbs), std::move(held));
 }
 
 adapter& context::adapter_for(ipv4 ours) {
-    rdma_cm_id* id = nullptr;
-    if (cm().create_id(events_.get(), &id, nullptr, RDMA_PS_TCP) != 0)
-        verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
     socket_name name(socket_address(ours, 0));
-    const int error = cm().bind_addr(id, &name.any) == 0 ? 0 : errno;
-    ibv_context* const opened = id->verbs; // librdmacm keeps it open
-    cm().destroy_id(id);
-    if (error != 0 || opened == nullptr)
-        verbs::fail(verbs::operation::manage_connection, error == 0 ? ENODEV : error, "find the RDMA device of an address");
-    return adapter_of(opened);
+    owned_cm_id held = bound_to(name.any);
+    if (adapter* const there = known(held->verbs); there != nullptr) return *there;
+    verbs::device on = verbs::device::borrowed(held->verbs, *options_.verbs);
+    return make(std::move(on), std::move(held));
+}
+
+void context::drop(const adapter& gone) noexcept {
+    std::erase_if(adapters_, [&](const auto& a) { return a.get() == &gone; });
 }
 
 socket_name::socket_name(const socket_address& a) noexcept {

@@ -7,6 +7,7 @@
 #include <corewire/net/socket/address.hh>
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 namespace corewire::rdma {
@@ -20,24 +21,35 @@ struct context_options {
 
 class context {
 public:
-    /// On the running reactor. Throws std::system_error with a sentence when the kernel has no rdma_cm.
-    explicit context(context_options options = {})
-        : options_(options), reactor_(reactor::current()), events_(reactor_, *options.cm) {}
+    /// On the running reactor.
+    explicit context(context_options options = {}) : options_(options), reactor_(reactor::current()) {}
     context(const context&) = delete;
 
-    cm_events& events() noexcept { return events_; }
+    /// Throws std::system_error with a sentence when the kernel has no rdma_cm.
+    cm_events& events();
     reactor& owner() noexcept { return reactor_; }
     const verbs::cm_api& cm() const noexcept { return *options_.cm; }
-    /// The adapter of a device that rdma_cm has opened; made when it is asked for first.
-    adapter& adapter_of(ibv_context* opened);
+    const verbs::verbs_api& verbs() const noexcept { return *options_.verbs; }
+    /// The adapter of the device on which an id of rdma_cm stands; made when it is asked for first. Throws std::system_error ENODEV when
+    /// the device has gone.
+    adapter& adapter_of(const rdma_cm_id& id);
+    /// That of a device by its name, for those who do without rdma_cm: opened here, if it is not known yet. (One that rdma_cm opens later
+    /// gets another adapter, with a pool of its own.)
+    adapter& adapter_on(std::string_view device);
     /// The one that carries an address of this host. Throws std::system_error ENODEV if none does.
     adapter& adapter_for(ipv4 ours);
+    /// By an adapter whose device has gone, and on which nothing stands.
+    void drop(const adapter& gone) noexcept;
 
 private:
+    adapter* known(const ibv_context* opened) const;
+    owned_cm_id bound_to(sockaddr& ours);
+    adapter& make(verbs::device on, owned_cm_id held);
+
     context_options options_;
     reactor& reactor_;
-    cm_events events_;
-    std::vector<std::unique_ptr<adapter>> adapters_;
+    std::unique_ptr<cm_events> events_; ///< from when they are asked for first
+    std::vector<std::unique_ptr<adapter>> adapters_; ///< before what they stand on
 };
 
 /// As the system calls want it.

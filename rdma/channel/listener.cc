@@ -1,4 +1,4 @@
-#include <corewire/rdma/channel/listener.hh>
+#include <corewire/rdma/channel/listener_core.hh>
 
 #include <corewire/rdma/verbs/error.hh>
 
@@ -7,9 +7,11 @@
 
 namespace corewire::rdma {
 
-class listener::core final : public cm_handler, public rc_parent {
+namespace {
+
+class cm_listener final : public listener::core, public cm_handler, public rc_parent {
 public:
-    core(context& in, const socket_address& at, const rc_options& options) : context_(in), options_(options) {
+    cm_listener(context& in, const socket_address& at, const rc_options& options) : context_(in), options_(options) {
         if (in.cm().create_id(in.events().get(), &id_, static_cast<cm_handler*>(this), RDMA_PS_TCP) != 0)
             verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
         socket_name name(at);
@@ -19,18 +21,18 @@ public:
         in.cm().destroy_id(id_);
         verbs::fail(verbs::operation::manage_connection, error, "listen for RDMA connections at " + at.to_string());
     }
-    core(const core&) = delete;
-    ~core() {
+    cm_listener(const cm_listener&) = delete;
+    ~cm_listener() override {
         context_.cm().destroy_id(id_);
         for (rc_connection* c : children_) c->shut_down();
     }
 
     void on_cm_event(const cm_event& e) noexcept override {
+        if (e.what == RDMA_CM_EVENT_DEVICE_REMOVAL) return device_gone_ = true, changed.set();
         if (e.what != RDMA_CM_EVENT_CONNECT_REQUEST) return;
         reap();
         const auto peer = rc_hello::from_wire(e.private_data);
-        const bool for_ever = e.retries > retries || e.not_ready_retries != not_ready_retries; // we would send, and never hear
-        if (!peer || for_ever) return ++counts.rejected_foreign, reject(e.id);
+        if (!peer || !may_be_asked(e.retries, e.not_ready_retries)) return ++counts.rejected_foreign, reject(e.id);
         if (children_.size() >= options_.accept_backlog) return ++counts.rejected_full, reject(e.id);
         rc_connection* made = nullptr;
         try {
@@ -47,21 +49,18 @@ public:
     }
     void child_changed() noexcept override { changed.set(); }
 
-    /// The oldest that is made, if there is one.
-    rc_connection* take() noexcept {
+    std::optional<rc_channel> take() override {
         reap();
         const auto made = std::ranges::find_if(children_, [](rc_connection* c) { return c->phase() != rc_connection::state::connecting; });
-        if (made == children_.end()) return nullptr;
+        if (made == children_.end() && device_gone_)
+            throw std::system_error(std::make_error_code(std::errc::no_such_device), "rdma accept: the device of the listener's address");
+        if (made == children_.end()) return std::nullopt;
         rc_connection* const out = *made;
         children_.erase(made);
         out->adopt();
-        ++counts.accepted;
-        return out;
+        return rc_channel(*out);
     }
-    std::uint16_t port() const noexcept { return host_to_be(context_.cm().get_src_port(id_)); }
-
-    event changed;
-    listener_statistics counts;
+    std::uint16_t port() const noexcept override { return host_to_be(context_.cm().get_src_port(id_)); }
 
 private:
     void reject(rdma_cm_id* id) const noexcept {
@@ -81,7 +80,10 @@ private:
     rc_options options_;
     rdma_cm_id* id_ = nullptr;
     std::vector<rc_connection*> children_; ///< in the order of their requests
+    bool device_gone_ = false;             ///< of an address; who listens at all of them goes on with the others
 };
+
+} // namespace
 
 listener::listener(std::unique_ptr<core> c) noexcept : core_(std::move(c)) {}
 listener::listener(listener&&) noexcept = default;
@@ -89,12 +91,20 @@ listener& listener::operator=(listener&&) noexcept = default;
 listener::~listener() = default;
 
 listener listener::bind(context& in, socket_address at, rc_options options) {
-    return listener(std::make_unique<core>(in, at, options));
+    return listener(std::make_unique<cm_listener>(in, at, options));
+}
+
+listener listener::over(context& in, tcp_listener streams, over_options options) {
+    return listener(listen_over(in, std::move(streams), std::move(options)));
 }
 
 task<rc_channel> listener::accept(wait_limits limits) {
     for (;;) {
-        if (rc_connection* const made = core_->take(); made != nullptr) co_return rc_channel(*made);
+        std::optional<rc_channel> made = core_->take();
+        if (made) {
+            ++core_->counts.accepted;
+            co_return std::move(*made);
+        }
         core_->changed.reset();
         co_await core_->changed.wait(limits);
     }

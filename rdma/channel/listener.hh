@@ -1,12 +1,14 @@
-// rdma::listener: takes in connections by rdma_cm at an address and port. rdma::connector: makes them.
-// Both belong to the shard of their context.
+// rdma::listener: takes in connections, by rdma_cm at an address and port, or over the streams of a TCP listener of ours.
+// rdma::connector: makes them, by rdma_cm; over a stream: connect_over() (over_stream.hh). All belong to the shard of their context.
 //
-//     request --> listener: a peer of ours? room in the backlog? --> rc_connection --accept, established--> accept()
+//     request, or introduction --> listener: a peer of ours? room in the backlog? --> rc_connection --established--> accept()
 //
 // Bound: rc_options::accept_backlog connections that are half made or wait for accept(); what is beyond is rejected. What
 // a peer sends with its request is checked before anything is made for it. Counted: statistics().
 #pragma once
 
+#include <corewire/net/socket/tcp_listener.hh>
+#include <corewire/rdma/channel/over_stream.hh>
 #include <corewire/rdma/channel/rc_channel.hh>
 
 #include <memory>
@@ -26,17 +28,21 @@ class listener {
 public:
     /// Address 0.0.0.0: every device. Port 0: any. Throws std::system_error with a sentence: EADDRINUSE, EADDRNOTAVAIL, ENODEV.
     static listener bind(context& in, socket_address at, rc_options options = {});
+    /// Without rdma_cm: each stream that `streams` accepts becomes a channel, several at a time.
+    static listener over(context& in, tcp_listener streams, over_options options = {});
     listener(listener&&) noexcept;
     listener& operator=(listener&&) noexcept;
     ~listener(); ///< what waits for accept() is ended
 
-    /// The next connection. Throws ETIMEDOUT or ECANCELED by its limits.
+    /// The next connection. Throws ETIMEDOUT or ECANCELED by its limits, ENODEV when the device of its address has gone; over streams also
+    /// what the TCP listener ended with, and once what kept it from accepting (EMFILE, ENOBUFS, ENOMEM): the next call tries again.
     task<rc_channel> accept(wait_limits limits = {});
     std::uint16_t port() const noexcept;
     const listener_statistics& statistics() const noexcept;
 
+    class core; ///< what both kinds have in common (listener_core.hh)
+
 private:
-    class core;
     explicit listener(std::unique_ptr<core> c) noexcept;
     std::unique_ptr<core> core_;
 };

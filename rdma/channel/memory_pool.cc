@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 namespace corewire::rdma {
 
@@ -22,7 +23,7 @@ memory_pool::memory_pool(const verbs::protection_domain& in, reactor& owner, mem
     // What can be had in full chunks, so that a size within the limit is one that comes free some day.
     options_.limit = std::max(options_.limit - options_.limit % chunk_size, std::size_t{chunk_size});
     ibv_device_attr_ex limits{};
-    constexpr unsigned any = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+    constexpr unsigned any = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B; // those of type 1 are no use here
     windows_ = options_.windows && in.api().query_device(in.context(), &limits) == 0 && (limits.orig_attr.device_cap_flags & any) != 0;
 }
 
@@ -35,27 +36,30 @@ memory_block* memory_pool::allocate(std::size_t size, memory_use of) {
     take_returned();
     const std::size_t align = size >= 2048 ? mapped_memory::page : 64;
     const std::size_t wanted = round_up(std::max<std::size_t>(size, 1), 64);
+    const bool lasting = of == memory_use::buffers;
+    if (lasting) of = memory_use::general;
     for (const auto& chunk : chunks_) {
         if (chunk->use != of) continue;
-        if (memory_block* const found = cut(*chunk, wanted, align); found != nullptr) return found;
+        if (memory_block* const found = cut(*chunk, wanted, align, lasting); found != nullptr) return found;
     }
-    return cut(grow(wanted, of), wanted, align);
+    return cut(grow(wanted, of), wanted, align, lasting);
 }
 
 /// The first free stretch that is long enough; null if there is none.
-memory_block* memory_pool::cut(memory_chunk& from, std::size_t size, std::size_t align) {
+memory_block* memory_pool::cut(memory_chunk& from, std::size_t size, std::size_t align, bool lasting) {
     for (auto it = from.free.begin(); it != from.free.end(); ++it) {
         std::byte* const begin = it->first;
         const std::size_t before = round_up(number(begin), align) - number(begin);
         if (it->second < before + size) continue;
         const std::size_t after = it->second - before - size;
         std::byte* const at = begin + before;
-        auto made = std::make_unique<memory_block>(memory_block{.data = at, .size = size, .chunk = &from});
+        auto made = std::make_unique<memory_block>(memory_block{.data = at, .size = size, .chunk = &from, .lasting = lasting});
         if (after != 0) from.free.emplace(at + size, after); // the last thing that can throw
         if (before == 0) from.free.erase(it);
         else it->second = before;
         if (from.used == 0) empty_ -= from.memory.bytes().size();
         from.used += size;
+        if (lasting && std::exchange(from.lasting, from.lasting + size) == 0) counts_.lasting += from.memory.bytes().size();
         counts_.used += size;
         ++counts_.blocks;
         return made.release();
@@ -125,6 +129,7 @@ void memory_pool::put_back(memory_block* block) noexcept {
     std::byte* begin = block->data;
     std::size_t size = block->size;
     chunk.used -= size;
+    if (block->lasting && (chunk.lasting -= size) == 0) counts_.lasting -= chunk.memory.bytes().size();
     counts_.used -= size;
     --counts_.blocks;
     delete block;

@@ -40,6 +40,7 @@ struct memory_block {
     std::byte* data = nullptr;
     std::size_t size = 0; ///< as it was cut: at least what was asked for
     memory_chunk* chunk = nullptr;
+    bool lasting = false; ///< memory_use::buffers
     unsigned holds = 1;
     memory_block* next = nullptr; ///< of those that came back from another shard
 
@@ -56,6 +57,7 @@ struct memory_block {
 enum class memory_use : std::uint8_t {
     general,
     copies, ///< of messages that are being sent
+    buffers, ///< of connections: there as long as they are; in the same regions as the general
 };
 
 struct memory_pool_options {
@@ -68,6 +70,7 @@ struct memory_pool_options {
 struct memory_pool_statistics {
     std::uint64_t mapped = 0, most_mapped = 0; ///< bytes, now and at most
     std::uint64_t for_copies = 0;              ///< of those that are mapped now
+    std::uint64_t lasting = 0;                 ///< likewise: in regions with connections' buffers
     std::uint64_t used = 0;                    ///< bytes in blocks
     std::uint64_t huge = 0, transparent = 0, small = 0; ///< bytes mapped, by the pages they are on (page_kind)
     std::uint64_t blocks = 0;
@@ -112,13 +115,18 @@ public:
     /// Whether windows can be bound to its blocks.
     bool has_windows() const noexcept { return windows_; }
     std::size_t limit(memory_use of = memory_use::general) const noexcept {
-        return of == memory_use::general ? options_.limit : options_.limit / 2 / chunk_size * chunk_size;
+        return of != memory_use::copies ? options_.limit : options_.limit / 2 / chunk_size * chunk_size;
+    }
+    /// Whether a copy of this size finds room some day, if all goes that does not stay as long as the connections that there are.
+    bool could_copy(std::size_t size) const noexcept {
+        const std::size_t whole = (size + chunk_size - 1) / chunk_size * chunk_size;
+        return size <= limit(memory_use::copies) && counts_.lasting + whole <= options_.limit;
     }
     const memory_pool_statistics& statistics() const noexcept { return counts_; }
 
 private:
     friend struct memory_block;
-    memory_block* cut(memory_chunk& from, std::size_t size, std::size_t align);
+    memory_block* cut(memory_chunk& from, std::size_t size, std::size_t align, bool lasting);
     memory_chunk& grow(std::size_t size, memory_use of);
     bool over(std::size_t size, memory_use of) const noexcept;
     void put_back(memory_block* block) noexcept;
@@ -150,6 +158,7 @@ struct memory_chunk {
     verbs::memory_region region;
     std::map<std::byte*, std::size_t> free; ///< by address; no two touch
     std::size_t used = 0;
+    std::size_t lasting = 0; ///< of it
 };
 
 inline std::uint32_t memory_block::local_key() const noexcept { return chunk->region.local_key(); }

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <fmt/format.h>
+#include <memory>
 
 namespace corewire::rdma {
 
@@ -105,14 +106,17 @@ task<exposed_region> rc_channel::expose(const registered_buffer& memory, std::si
     out.what_ = {reinterpret_cast<std::uintptr_t>(ours.data), size, 0};
     adapter& device = connection_->device();
     out.hold(ours.block);
-    if (device.memory().has_windows()) out.window_ = ::ibv_alloc_mw(connection_->id()->qp->pd, IBV_MW_TYPE_2);
-    if (out.window_ == nullptr) {
+    auto window = std::make_unique<exposed_window>();
+    if (device.memory().has_windows()) window->handle = ::ibv_alloc_mw(connection_->pair()->pd, IBV_MW_TYPE_2);
+    if (window->handle == nullptr) {
         const mutable_byte_span stretch(ours.data, size);
         out.region_ = verbs::memory_region(device.domain(), stretch, allowed | verbs::access::local_write);
         out.what_.key = out.region_.remote_key();
         co_return out;
     }
-    out.what_.key = ::ibv_inc_rkey(out.window_->rkey);
+    out.window_ = window.release();
+    connection_->keep(*out.window_);
+    out.what_.key = ::ibv_inc_rkey(out.window_->handle->rkey);
     rc_request r;
     r.what = rc_request::kind::bind_window;
     r.data = ours.data;
@@ -134,13 +138,6 @@ task<> rc_channel::close(wait_limits limits) {
     const std::errc failed = c.phase() == rc_connection::state::broken ? c.why() : std::errc{};
     c.finish_close();
     if (failed != std::errc{}) throw std::system_error(std::make_error_code(failed), "rdma close");
-}
-
-socket_address rc_channel::peer_address() const {
-    const sockaddr* const name = ::rdma_get_peer_addr(connection_->id());
-    if (name->sa_family != AF_INET) return {};
-    const auto* const four = reinterpret_cast<const sockaddr_in*>(name);
-    return {ipv4(host_to_be(four->sin_addr.s_addr)), host_to_be(four->sin_port)};
 }
 
 } // namespace corewire::rdma

@@ -20,8 +20,7 @@
 namespace corewire::rdma {
 
 /// Memory of ours that the peer of one channel may use until this is destroyed; by nobody else's queue pair, where the device has
-/// memory windows. It may outlive the buffer, whose memory has no other owner before;
-/// and goes before the channel, whose queue pair it holds fast.
+/// memory windows. It may outlive the buffer, whose memory has no other owner before, and the channel, with which it opens nothing more.
 class exposed_region {
 public:
     exposed_region() noexcept = default;
@@ -36,7 +35,7 @@ public:
         return *this;
     }
     ~exposed_region() {
-        if (window_ != nullptr) ::ibv_dealloc_mw(window_);
+        if (window_ != nullptr) window_->let_go();
         region_ = {}; // before the memory
         if (block_ != nullptr) block_->release();
     }
@@ -49,7 +48,7 @@ private:
         block->hold();
         block_ = block;
     }
-    ibv_mw* window_ = nullptr;
+    exposed_window* window_ = nullptr;
     verbs::memory_region region_; ///< without windows: registered a second time, with this access
     memory_block* block_ = nullptr;
     remote_region what_{};
@@ -112,8 +111,8 @@ public:
     /// That the peer takes, bytes; longer than buffered_message() they are fetched.
     std::uint32_t largest_message() const noexcept { return connection_->peer_largest_message(); }
     std::uint32_t buffered_message() const noexcept { return connection_->peer_message_size(); }
-    /// By rdma_cm.
-    socket_address peer_address() const;
+    /// By rdma_cm, or that of the stream by which it was made.
+    socket_address peer_address() const { return connection_->peer_address(); }
     const rc_statistics& statistics() const noexcept { return connection_->statistics(); }
     const rc_connection& connection() const noexcept { return *connection_; }
 

@@ -56,6 +56,13 @@ bool rc_connection::start(rc_operation& op) noexcept {
     return post(op);
 }
 
+/// Cut short. What the first one waits for those behind it may not need.
+void rc_connection::leave_line(rc_operation& op) noexcept {
+    const bool first = &line_.front() == &op;
+    op.unlink();
+    if (first && !line_.empty()) serve_soon();
+}
+
 void rc_connection::serve() noexcept {
     // First: without windows a withdrawal is over at once, and its slot is what the next in line waits for.
     if (large_.to_withdraw != 0 && pair_ && state_ < state::closed) [[unlikely]] post_withdrawals();
@@ -85,6 +92,10 @@ bool rc_connection::post(rc_operation& op) noexcept {
     s.reads = takes_read(r.what);
     hold(s, r.block);
     for (const local_region& each : r.regions) hold(s, each.block);
+    if (r.window != nullptr) [[unlikely]] {
+        s.binds = r.window;
+        r.window->under_way = true;
+    }
     if (awaited) op.posted_at(sequence);
     else op.finish({});
     return !awaited;
@@ -142,7 +153,7 @@ void rc_connection::fill(ibv_send_wr& wr, const rc_request& r) noexcept {
     case rc_request::kind::bind_window:
         wr.opcode = IBV_WR_BIND_MW;
         wr.imm_data = 0; // the driver refuses what an earlier use has left there (rdma_rxe)
-        wr.bind_mw = {r.window, r.window_key, {r.region, reinterpret_cast<std::uintptr_t>(r.data), r.size, r.access}};
+        wr.bind_mw = {r.window->handle, r.window_key, {r.region, reinterpret_cast<std::uintptr_t>(r.data), r.size, r.access}};
         return;
     }
     if (r.what == rc_request::kind::write || r.what == rc_request::kind::write_with_immediate || r.what == rc_request::kind::read)
@@ -179,8 +190,8 @@ std::byte* rc_connection::slot(std::uint32_t sequence) noexcept {
 /// Receives first: what is told as owed has been posted.
 void rc_connection::post_work() noexcept {
     if (!pair_ || state_ == state::broken || state_ == state::closed) return;
-    if (large_.anything_to_do() || memory_wanted_) [[unlikely]] {
-        memory_wanted_ = false;
+    if (large_.anything_to_do() || serve_wanted_) [[unlikely]] {
+        serve_wanted_ = false;
         serve();
         if (state_ == state::broken || state_ == state::closed) return;
     }
@@ -193,7 +204,7 @@ void rc_connection::flush_sends() noexcept {
     const auto filled = refill_->post([&](auto* first, auto** bad) { return pair_->post_receive(first, bad); });
     if (filled.error != 0) return break_down(static_cast<std::errc>(filled.error));
     unlink();
-    if (memory_wanted_) device_->has_work(*this); // came free on the way
+    if (serve_wanted_) device_->has_work(*this); // since then
     if (chain_->empty()) return;
     ++counts_.doorbells;
     const auto sent = chain_->post(*pair_);
@@ -236,7 +247,10 @@ void rc_connection::send_completed(const ibv_wc& wc) noexcept {
         }
     }
     if (badly_announced) return violated();
-    if (wc.status != IBV_WC_SUCCESS) return break_down(why);
+    if (wc.status != IBV_WC_SUCCESS) {
+        if (wc.status == IBV_WC_WR_FLUSH_ERR && state_ < state::closed) device_->look_for_trouble();
+        return break_down(why);
+    }
     if (goodbye_posted_ && retired_ - goodbye_at_ - 1 < 0x8000'0000u) all_sent_.set();
     if (!line_.empty() || goodbye_wanted_ || large_.anything_to_do()) serve();
 }
@@ -245,8 +259,9 @@ void rc_connection::received(const ibv_wc& wc) noexcept {
     if (state_ >= state::closed) return;
     if (wc.status != IBV_WC_SUCCESS) {
         if (wc.status == IBV_WC_WR_FLUSH_ERR) { // the cause comes with another completion, or from rdma_cm
-            if (state_ == state::open) break_down(std::errc::connection_reset);
-            return;
+            if (state_ != state::open) return;
+            device_->look_for_trouble();
+            return break_down(std::errc::connection_reset);
         }
         return wc.status == IBV_WC_LOC_LEN_ERR ? violated() : break_down(meaning(wc.status));
     }
@@ -383,8 +398,21 @@ void rc_connection::begin_close() noexcept {
 void rc_connection::finish_close() noexcept {
     if (state_ == state::broken || state_ == state::closed) return;
     state_ = state::closed;
-    if (id_ != nullptr) context_.cm().disconnect(id_);
+    disconnect();
     wake_receivers();
+}
+
+/// The queue pair fails; the peer is told.
+void rc_connection::disconnect() noexcept {
+    if (!pair_) return;
+    if (id_ != nullptr) {
+        context_.cm().disconnect(id_);
+        return;
+    }
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_ERR;
+    pair_->try_modify(a, IBV_QP_STATE);
+    if (tether_) tether_->part();
 }
 
 void rc_connection::break_down(std::errc why) noexcept {
@@ -396,7 +424,7 @@ void rc_connection::break_down(std::errc why) noexcept {
     why_ = why;
     keepalive_.cancel();
     fetch_timer_.cancel();
-    if (id_ != nullptr && pair_) context_.cm().disconnect(id_); // the queue pair fails; the peer is told
+    disconnect();
     for (sending& s : sends_)
         if (rc_operation* const op = std::exchange(s.op, nullptr); op != nullptr) op->finish(why);
     end_operations(why);
@@ -423,13 +451,20 @@ void rc_connection::shut_down() noexcept {
     keepalive_.cancel();
     fetch_timer_.cancel();
     drop_keys();
-    if (pair_) context_.cm().destroy_qp(id_);
+    drop_windows();
+    if (pair_ && id_ != nullptr) context_.cm().destroy_qp(id_);
     pair_.reset();
+    tether_.reset();
     for (sending& s : sends_) let_go(s); // the device has let go of it all
     if (entered_) device_->leave(work_base_);
     entered_ = false;
     if (id_ != nullptr) context_.cm().destroy_id(std::exchange(id_, nullptr));
     release();
+}
+
+/// Of which some may be bound: as in drop_keys(). What an exposed_region has of them opens nothing from here on.
+void rc_connection::drop_windows() noexcept {
+    while (!windows_.empty()) windows_.pop_front().free();
 }
 
 void rc_connection::release() noexcept {

@@ -17,7 +17,10 @@
 // Bounds: send_depth and receive_depth; operations in line are as many as coroutines that wait. Counted: statistics().
 #pragma once
 
+#include <corewire/net/socket/address.hh>
 #include <corewire/rdma/channel/cm_events.hh>
+#include <corewire/rdma/channel/exposed_window.hh>
+#include <corewire/rdma/channel/introduction.hh>
 #include <corewire/rdma/channel/rc_operation.hh>
 #include <corewire/rdma/channel/rc_options.hh>
 #include <corewire/rdma/channel/registered_buffer.hh>
@@ -25,6 +28,7 @@
 #include <corewire/rdma/verbs/work_chain.hh>
 #include <corewire/reactor/task/event.hh>
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -58,6 +62,15 @@ protected:
     ~rc_parent() = default;
 };
 
+/// By what the ends of a connection that rdma_cm has not made hear that the other one leaves.
+class rc_tether {
+public:
+    virtual ~rc_tether() = default;
+    /// This end leaves.
+    virtual void part() noexcept = 0;
+    virtual socket_address peer_address() const = 0;
+};
+
 class rc_connection final : public work_source, public cm_handler {
 public:
     enum class state : std::uint8_t { connecting, open, closing, peer_closed, closed, broken };
@@ -77,6 +90,17 @@ public:
     /// Throws why it is not open.
     void throw_if_not_open() const;
 
+    // ---- the same without rdma_cm (rc_connection_over.cc) ----
+    /// A queue pair in INIT, with its receives posted. Throws.
+    void prepare_over(adapter& on, const verbs::connection_parameters& way);
+    /// What the peer is to be told; afterwards what both have agreed on.
+    rc_introduction introduction(const verbs::port_address& ours, const ibv_port_attr& port, const verbs::connection_parameters& way) const;
+    /// To RTS, as the peer has said. What it sends is taken in from now on; nothing is sent before open_over(). Throws.
+    void meet(const rc_introduction& peer, verbs::connection_parameters& way);
+    void open_over(std::unique_ptr<rc_tether> tether) noexcept { tether_ = std::move(tether), opened(peer_, reads_limit_); }
+    /// By the tether: the peer has left, or (`spoke`) says what it must not.
+    void peer_left(bool spoke) noexcept;
+
     // ---- who holds it: the channel, and every message ----
     void hold() noexcept { ++references_; }
     void release() noexcept;
@@ -86,8 +110,11 @@ public:
     // ---- operations ----
     bool start(rc_operation& op) noexcept;   ///< true: it is over already
     void stand_in_line(rc_operation& op) noexcept { line_.push_back(op); }
+    void leave_line(rc_operation& op) noexcept;
     void forget(std::uint32_t sequence) noexcept { sends_[sequence % options_.send_depth].op = nullptr; }
     void forget_announced(std::uint32_t slot) noexcept { large_.out[slot].op = nullptr; }
+    /// A window that is to be bound here: it goes before the queue pair does.
+    void keep(exposed_window& w) noexcept { windows_.push_back(w); }
     /// Operations in line that can be posted now are.
     void serve() noexcept;
 
@@ -130,7 +157,8 @@ public:
     /// The longest of all, fetched by the peer or not.
     std::uint32_t peer_largest_message() const noexcept { return large_.out.empty() ? peer_.message_size : peer_.largest_message; }
     std::uint32_t credits() const noexcept { return credits_; }
-    rdma_cm_id* id() const noexcept { return id_; }
+    /// By rdma_cm, or by the stream.
+    socket_address peer_address() const;
     adapter& device() noexcept { return *device_; }
     ibv_qp* pair() const noexcept { return pair_->get(); }
     /// Asserts what must hold between any two calls.
@@ -145,19 +173,24 @@ private:
         bool reads = false;         ///< holds one of the READs
         std::uint8_t fetches = 0;   ///< slot + 1 of the large message of the peer's that it is a piece of
         std::uint8_t withdraws = 0; ///< slot + 1 of that of ours whose last key goes by it
+        exposed_window* binds = nullptr; ///< with the memory in `held`
     };
     struct memory_wait final : memory_waiter {
         explicit memory_wait(rc_connection& c) noexcept : connection(c) {}
         void memory_came_free() noexcept override {
-            connection.memory_wanted_ = true;
-            connection.device_->has_work(connection);
+            connection.serve_soon();
         }
         rc_connection& connection;
     };
     ~rc_connection() = default;
     // set-up
+    void use(adapter& on);
+    unsigned stretches() const noexcept { return std::min(most_regions, static_cast<unsigned>(device_->device().limits().max_sge)); }
     void make_queue_pair();
+    void lend_buffers();
+    static std::uint8_t patience(duration silence) noexcept;
     void set_patience();
+    void disconnect() noexcept;
     rdma_conn_param parameters(const std::array<std::byte, rc_hello::wire_size>& hello) const noexcept;
     void opened(const rc_hello& peer, unsigned reads) noexcept;
     // sending
@@ -167,6 +200,10 @@ private:
     bool post(rc_operation& op) noexcept; ///< true: it is over already
     void fill(ibv_send_wr& wr, const rc_request& r) noexcept;
     void post_control(rc_header::kind what, std::uint32_t slot = 0) noexcept;
+    void serve_soon() noexcept {
+        serve_wanted_ = true;
+        device_->has_work(*this);
+    }
     std::uint32_t take_owed() noexcept;
     void flush_sends() noexcept;
     std::byte* slot(std::uint32_t sequence) noexcept;
@@ -195,6 +232,7 @@ private:
         s.held[s.held_count++] = block;
     }
     static void let_go(sending& s) noexcept {
+        if (exposed_window* const w = std::exchange(s.binds, nullptr); w != nullptr) w->over();
         while (s.held_count != 0) s.held[--s.held_count]->release();
     }
     // large messages (rc_connection_large.cc)
@@ -225,6 +263,7 @@ private:
     void drop_unfetched() noexcept;
     void end_announced(std::errc why) noexcept;
     void drop_keys() noexcept;
+    void drop_windows() noexcept;
     void forsake_large() noexcept;
     void got_on(time_point& at) noexcept;
     void look_for_progress() noexcept;
@@ -240,7 +279,8 @@ private:
     context& context_;
     rc_options options_;
     adapter* device_ = nullptr;
-    rdma_cm_id* id_ = nullptr;
+    rdma_cm_id* id_ = nullptr;         ///< rdma_cm's, or none:
+    std::unique_ptr<rc_tether> tether_;
     rc_parent* listener_ = nullptr;    ///< until it is accepted
     unsigned references_ = 1;
     state state_ = state::connecting;
@@ -262,14 +302,14 @@ private:
 
     registered_buffer memory_;          ///< receive_depth + control_receives buffers, then send_depth slots
     std::size_t stride_ = 0, send_stride_ = 0;
-    std::optional<verbs::queue_pair> pair_; ///< the id's
+    std::optional<verbs::queue_pair> pair_; ///< the id's, or without one our own
     std::uint64_t work_base_ = 0;
     std::unique_ptr<verbs::send_chain> chain_;
     std::unique_ptr<verbs::receive_chain> refill_;
     std::vector<sending> sends_;        ///< ring, by sequence number
     std::uint32_t posted_ = 0, retired_ = 0, unsignalled_ = 0;
     bool entered_ = false;
-    bool memory_wanted_ = false;        ///< something waits for the pool
+    bool serve_wanted_ = false;         ///< there is memory again, or who stood first in line has left
     bool goodbye_wanted_ = false, goodbye_posted_ = false, goodbye_heard_ = false;
     std::uint32_t goodbye_at_ = 0;
 
@@ -280,6 +320,7 @@ private:
     std::vector<arrival> arrived_;      ///< ring of receive_depth
     std::uint32_t arrived_first_ = 0, arrived_count_ = 0;
     intrusive_list<waiter> receivers_;  ///< of receive_awaiter
+    intrusive_list<exposed_window> windows_;
     rc_statistics counts_;
 };
 

@@ -44,7 +44,7 @@ void rc_connection::agree_on_large() noexcept {
 
 std::errc rc_connection::large_refused(const rc_request& r) const noexcept {
     if (large_.out.empty() || r.size > peer_.largest_message) return std::errc::message_size;
-    if (r.what == rc_request::kind::send && r.size > device_->memory().limit(memory_use::copies)) return std::errc::no_buffer_space;
+    if (r.what == rc_request::kind::send && !device_->memory().could_copy(r.size)) return std::errc::no_buffer_space;
     return {};
 }
 
@@ -69,6 +69,8 @@ memory_block* rc_connection::allocate_or_wait(std::uint64_t size, memory_use of,
     } catch (const std::bad_alloc&) {
         failed = std::errc::not_enough_memory;
     }
+    // Connections may have been made since it was taken into the line, and last.
+    if (of == memory_use::copies && !pool.could_copy(size)) failed = std::errc::no_buffer_space;
     if (failed == std::errc{}) {
         ++counts_.waits_for_memory;
         pool.wait(of == memory_use::copies ? copy_wait_ : fetch_wait_);
@@ -86,7 +88,7 @@ void rc_connection::open_key(rendezvous::outgoing& o, std::byte* data, std::uint
         key.by = large_.spare.back();
         large_.spare.pop_back();
     } else {
-        key.by.handle = ::ibv_alloc_mw(id_->qp->pd, IBV_MW_TYPE_2);
+        key.by.handle = ::ibv_alloc_mw(pair()->pd, IBV_MW_TYPE_2);
         if (key.by.handle == nullptr) verbs::fail(verbs::operation::register_memory, errno, "make a memory window");
         key.by.key = key.by.handle->rkey;
     }

@@ -34,32 +34,38 @@ rc_connection::rc_connection(context& in, const rc_options& options)
     sends_.resize(options_.send_depth);
 }
 
-void rc_connection::make_queue_pair() {
-    device_ = &context_.adapter_of(id_->verbs);
-    const ibv_device_attr& limits = device_->device().limits();
+void rc_connection::use(adapter& on) {
+    device_ = &on;
+    const ibv_device_attr& limits = on.device().limits();
     options_.reads = std::min({options_.reads, static_cast<unsigned>(limits.max_qp_rd_atom),
                                static_cast<unsigned>(limits.max_qp_init_rd_atom), 255u});
-    work_base_ = device_->enter(this, nullptr, *this, options_.send_depth + receives());
+    work_base_ = on.enter(this, nullptr, *this, options_.send_depth + receives());
     entered_ = true;
+}
 
+void rc_connection::make_queue_pair() {
+    use(context_.adapter_of(*id_));
     ibv_qp_init_attr a{};
     a.send_cq = a.recv_cq = device_->queue().get();
     a.qp_type = IBV_QPT_RC;
-    const unsigned regions = std::min(most_regions, static_cast<unsigned>(limits.max_sge));
-    a.cap = {options_.send_depth, receives(), regions, 1, options_.inline_bytes};
+    a.cap = {options_.send_depth, receives(), stretches(), 1, options_.inline_bytes};
     int failed = context_.cm().create_qp(id_, device_->domain().get(), &a);
     if (failed != 0 && errno == EINVAL && options_.inline_bytes != 0) { // more than the device sends inline
-        a.cap = {options_.send_depth, receives(), regions, 1, 0};
+        a.cap = {options_.send_depth, receives(), stretches(), 1, 0};
         failed = context_.cm().create_qp(id_, device_->domain().get(), &a);
     }
     if (failed != 0)
         verbs::fail(verbs::operation::create_queue_pair, errno, "make a queue pair for a connection on " + device_->device().name());
     pair_ = verbs::queue_pair::borrowed(id_->qp, a.cap, verbs::transport::reliable_connection, device_->device().name(),
                                         device_->device().api());
+    lend_buffers();
+}
 
+/// To a queue pair in INIT.
+void rc_connection::lend_buffers() {
     stride_ = round_up(std::max<std::size_t>(options_.message_size, rc_announcement::largest_wire), 64);
     send_stride_ = stride_; // longer messages go from memory of their own
-    memory_ = registered_buffer(*device_, stride_ * receives() + send_stride_ * options_.send_depth);
+    memory_ = registered_buffer(*device_, stride_ * receives() + send_stride_ * options_.send_depth, memory_use::buffers);
     const std::size_t longest = std::min<std::size_t>(options_.largest_message, room_to_fetch());
     options_.largest_message = longest > options_.message_size ? static_cast<unsigned>(longest) : 0;
     chain_ = std::make_unique<verbs::send_chain>(options_.send_depth, most_regions);
@@ -80,12 +86,18 @@ rdma_conn_param rc_connection::parameters(const std::array<std::byte, rc_hello::
     return p;
 }
 
-/// The device gives up after `retries` + 1 times 4.096 us x 2^n, or somewhat later; before connect or accept.
-void rc_connection::set_patience() {
-    if (options_.silence <= duration::zero()) return;
+/// The device gives up after `retries` + 1 times 4.096 us x 2^n, or somewhat later.
+std::uint8_t rc_connection::patience(duration silence) noexcept {
     constexpr duration unit{4096};
     std::uint8_t n = 1;
-    while (n < 31 && (retries + 1) * unit * (1u << n) < options_.silence) ++n;
+    while (n < 31 && (retries + 1) * unit * (1u << n) < silence) ++n;
+    return n;
+}
+
+/// Before connect or accept.
+void rc_connection::set_patience() {
+    if (options_.silence <= duration::zero()) return;
+    std::uint8_t n = patience(options_.silence);
     if (context_.cm().set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &n, sizeof n) != 0)
         verbs::fail(verbs::operation::manage_connection, errno, "set how long the peer's device may be silent");
 }
@@ -117,7 +129,7 @@ void rc_connection::opened(const rc_hello& peer, unsigned reads) noexcept {
     peer_ = peer;
     reads_limit_ = reads;
     agree_on_large();
-    if (state_ == state::connecting) state_ = state::open;
+    if (state_ == state::connecting) state_ = goodbye_heard_ ? state::peer_closed : state::open;
     context_.owner().timers().arm(keepalive_, context_.owner().now() + silence());
     if (large_.anything_to_do()) device_->has_work(*this); // announced before rdma_cm has said that it is open
     made_.set();
@@ -152,14 +164,13 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
             return opened(*peer, std::min(options_.reads, e.reads_as_initiator));
         }
         case RDMA_CM_EVENT_ADDR_ERROR:
-        case RDMA_CM_EVENT_ROUTE_ERROR: return break_down(std::errc::host_unreachable);
+        case RDMA_CM_EVENT_ROUTE_ERROR:
+            verbs::fail(verbs::operation::manage_connection, e.status < 0 ? -e.status : EHOSTUNREACH,
+                        "find a way to " + peer_address().to_string());
         case RDMA_CM_EVENT_UNREACHABLE: return break_down(std::errc::timed_out);
         case RDMA_CM_EVENT_CONNECT_ERROR: return break_down(std::errc::connection_aborted);
         case RDMA_CM_EVENT_REJECTED: return break_down(std::errc::connection_refused);
-        case RDMA_CM_EVENT_DISCONNECTED:
-            // What came before it is in the completion queue still.
-            while (device_ != nullptr && device_->poll({})) {}
-            return break_down(std::errc::connection_reset);
+        case RDMA_CM_EVENT_DISCONNECTED: return peer_left(false);
         case RDMA_CM_EVENT_DEVICE_REMOVAL: return break_down(std::errc::no_such_device);
         default: return;
         }
@@ -170,6 +181,25 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
         setup_failure_ = std::current_exception();
         break_down(std::errc::not_enough_memory);
     }
+}
+
+void rc_connection::peer_left(bool spoke) noexcept {
+    if (spoke) return violated();
+    // What came before it is in the completion queue still.
+    while (device_ != nullptr && device_->poll({})) {}
+    break_down(std::errc::connection_reset);
+}
+
+socket_address rc_connection::peer_address() const {
+    if (id_ == nullptr) return tether_ ? tether_->peer_address() : socket_address{};
+    const sockaddr* const name = ::rdma_get_peer_addr(id_);
+    if (name->sa_family == AF_INET6) {
+        const auto* const six = reinterpret_cast<const sockaddr_in6*>(name);
+        return {ipv6::load(reinterpret_cast<const std::byte*>(&six->sin6_addr)), host_to_be(six->sin6_port)};
+    }
+    if (name->sa_family != AF_INET) return {};
+    const auto* const four = reinterpret_cast<const sockaddr_in*>(name);
+    return {ipv4(host_to_be(four->sin_addr.s_addr)), host_to_be(four->sin_port)};
 }
 
 } // namespace corewire::rdma

@@ -49,7 +49,7 @@ void rc_operation::check() const {
 
 /// Its memory may still be the device's when it was posted.
 void rc_operation::leave() noexcept {
-    if (place_ == place::in_line) unlink();
+    if (place_ == place::in_line) connection_->leave_line(*this);
     if (place_ == place::posted) connection_->forget(sequence_);
     if (place_ == place::announced) connection_->forget_announced(sequence_);
     place_ = place::nowhere;

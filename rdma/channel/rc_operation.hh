@@ -17,6 +17,7 @@
 namespace corewire::rdma {
 
 class rc_connection;
+struct exposed_window;
 struct local_region;
 struct memory_block;
 
@@ -43,7 +44,7 @@ struct rc_request {
     std::uint32_t immediate = 0;
     std::uint64_t operand = 0;         ///< what to add, or to compare with
     std::uint64_t swap = 0;
-    ibv_mw* window = nullptr;          ///< to bind: `data`, `size` and these
+    exposed_window* window = nullptr;  ///< to bind: `data`, `size` and these
     ibv_mr* region = nullptr;
     unsigned access = 0;
     std::uint32_t window_key = 0;

@@ -24,8 +24,8 @@ struct rc_options {
                         ///< fetches, or when the peer leaves the oldest message announced to it unfetched for so long, counted from when
                         ///< it became the oldest: each is fetched whole within that time, however large it is and however slow the way,
                         ///< as this end sees only the end of a fetch. So the memory of either is not held for ever (0: it is)
-    duration silence{}; ///< for how long at least the peer's device may leave what was sent unacknowledged (0: as rdma_cm has it), and
-                        ///< nothing may come before it is asked whether it is there (0: usual_silence)
+    duration silence{}; ///< for how long at least the peer's device may leave what was sent unacknowledged (0: as rdma_cm has it, and
+                        ///< without it usual_silence), and nothing may come before it is asked whether it is there (0: usual_silence)
 };
 
 /// Buffers beyond receive_depth: for what needs no credit (credits themselves, and the goodbye). Credits are told when half of
@@ -48,6 +48,10 @@ constexpr duration usual_silence = std::chrono::seconds{15};
 constexpr unsigned retries = 6;
 /// Credits see to it that a receive is always posted. Each end says it for the other.
 constexpr unsigned not_ready_retries = 0;
+/// Whether a peer may ask that of this end: else it would send, and never hear that nobody is there.
+constexpr bool may_be_asked(unsigned unacknowledged, unsigned not_ready) noexcept {
+    return unacknowledged <= retries && not_ready == not_ready_retries;
+}
 
 /// Sent with the request and with its acceptance, 20 bytes, big-endian: "CWRC", version, large messages at a time, receive depth, size
 /// of a receive buffer, largest message.

@@ -4,7 +4,8 @@
 
 namespace corewire::rdma {
 
-registered_buffer::registered_buffer(adapter& on, std::size_t size) : block_(on.memory().allocate(size)), size_(size) {
+registered_buffer::registered_buffer(adapter& on, std::size_t size, memory_use of)
+    : block_(on.memory().allocate(size, of)), size_(size) {
     std::memset(block_->data, 0, block_->size); // another owner's bytes are nobody's business
 }
 

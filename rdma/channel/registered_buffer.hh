@@ -19,7 +19,7 @@ class registered_buffer {
 public:
     registered_buffer() noexcept = default;
     /// `size` bytes, zeroed. Throws std::system_error with a sentence: ENOBUFS at the bound of context_options::memory.
-    registered_buffer(adapter& on, std::size_t size);
+    registered_buffer(adapter& on, std::size_t size, memory_use of = memory_use::general);
     registered_buffer(registered_buffer&& other) noexcept
         : block_(std::exchange(other.block_, nullptr)), size_(std::exchange(other.size_, 0)) {}
     registered_buffer& operator=(registered_buffer&& other) noexcept {

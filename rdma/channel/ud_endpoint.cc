@@ -10,25 +10,32 @@ namespace corewire::rdma {
 
 ud_endpoint::ud_endpoint(adapter& on, ipv4 ours, const ud_options& options)
     : device_(on), options_(options), address_(on.device().address_for(ours)), mtu_(verbs::bytes_of(on.device().port().active_mtu)),
-      work_base_(on.enter(nullptr, this, *this, options.send_depth + options.receive_depth)),
-      stride_((mtu_ + header + 63) / 64 * 64), memory_(on, stride_ * (options.receive_depth + options.send_depth)),
-      pair_(on.domain(), {.type = verbs::transport::unreliable_datagram, .sends = &on.queue(), .receives = &on.queue(),
-                          .max_sends = options.send_depth, .max_receives = options.receive_depth, .send_pieces = 1,
-                          .inline_bytes = options.inline_bytes}),
-      chain_(options.send_depth, 1), refill_(options.receive_depth, memory_.local_key()), arrived_(options.receive_depth) {
-    pair_.activate(verbs::datagram_parameters{.key = key});
+      stride_((mtu_ + header + 63) / 64 * 64), memory_(on, stride_ * (options.receive_depth + options.send_depth), memory_use::buffers),
+      pair_(std::in_place, on.domain(),
+            verbs::queue_pair_options{.type = verbs::transport::unreliable_datagram, .sends = &on.queue(), .receives = &on.queue(),
+                                      .max_sends = options.send_depth, .max_receives = options.receive_depth, .send_pieces = 1,
+                                      .inline_bytes = options.inline_bytes}),
+      chain_(options.send_depth, 1), refill_(options.receive_depth, memory_.local_key()), lent_(options.receive_depth),
+      arrived_(options.receive_depth) {
+    pair_->activate(verbs::datagram_parameters{.key = key});
+    handles_.reserve(options_.max_handles);
+    work_base_ = on.enter(nullptr, this, *this, options.send_depth + options.receive_depth); // when nothing can fail any more
     for (std::uint32_t i = 0; i < options_.receive_depth; ++i) give_back(i);
     post_work();
-    handles_.reserve(options_.max_handles);
 }
 
-ud_endpoint::~ud_endpoint() {
+void ud_endpoint::shut_down() noexcept {
     fail(std::errc::operation_canceled);
+    unlink();
+    handles_.clear();
+    pair_.reset();
     device_.leave(work_base_);
+    release();
 }
 
 void ud_endpoint::fail(std::errc why) noexcept {
-    failed_ = why;
+    if (failed_ == std::errc{}) failed_ = why;
+    why = failed_;
     while (!senders.empty()) static_cast<ud_operation&>(senders.pop_front()).finish(why);
     wake();
 }
@@ -98,7 +105,7 @@ void ud_endpoint::post(ud_operation& op) noexcept {
     wr.wr_id = work_base_ | posted_++;
     wr.opcode = IBV_WR_SEND;
     wr.send_flags = signalled ? IBV_SEND_SIGNALED : 0;
-    if (size <= pair_.capacity().max_inline_data) wr.send_flags |= IBV_SEND_INLINE;
+    if (size <= pair_->capacity().max_inline_data) wr.send_flags |= IBV_SEND_INLINE;
     wr.sg_list[0] = {reinterpret_cast<std::uintptr_t>(copy), size, memory_.local_key()};
     wr.num_sge = size == 0 ? 0 : 1;
     wr.wr.ud = {handle, op.to.queue_pair, op.to.key};
@@ -110,12 +117,54 @@ void ud_endpoint::post(ud_operation& op) noexcept {
 void ud_endpoint::post_work() noexcept {
     unlink();
     if (failed_ != std::errc{}) return;
-    const auto filled = refill_.post([&](auto* first, auto** bad) { return pair_.post_receive(first, bad); });
+    if (restart_wanted_) [[unlikely]] start_again();
+    ring();
+}
+
+/// Receives, and sends with one doorbell.
+void ud_endpoint::ring() noexcept {
+    if (failed_ != std::errc{}) return;
+    const auto filled = refill_.post([&](auto* first, auto** bad) { return pair_->post_receive(first, bad); });
     if (filled.error != 0) return fail(static_cast<std::errc>(filled.error));
     if (chain_.empty()) return;
     ++counts.doorbells;
-    const auto sent = chain_.post(pair_);
+    const auto sent = chain_.post(*pair_);
     if (sent.error != 0) fail(static_cast<std::errc>(sent.error));
+}
+
+// ---- errors --------------------------------------------------------------------------------------------------------
+
+/// A completion with an error. Flushed ones say nothing by themselves: the device may have gone.
+void ud_endpoint::start_again_soon(const ibv_wc& wc) noexcept {
+    if (wc.status == IBV_WC_WR_FLUSH_ERR) device_.look_for_trouble();
+    if (failed_ != std::errc{}) return;
+    restart_wanted_ = true;
+    device_.has_work(*this);
+}
+
+/// With another place at the adapter: what the old one has in the completion queue still is nobody's.
+void ud_endpoint::start_again() noexcept {
+    restart_wanted_ = false;
+    if (++restarts_in_a_row_ > most_restarts) return fail(std::errc::io_error);
+    ++counts.restarts;
+    try {
+        pair_->to_reset();
+        device_.leave(work_base_);
+        work_base_ = device_.enter(nullptr, this, *this, completions()); // the room that has just been left
+        pair_->activate(verbs::datagram_parameters{.key = key});
+        chain_ = verbs::send_chain(options_.send_depth, 1); // what waited in them names the old place
+        refill_ = verbs::receive_chain(options_.receive_depth, memory_.local_key());
+    } catch (const std::system_error& e) {
+        return fail(static_cast<std::errc>(e.code().value()));
+    } catch (const std::bad_alloc&) {
+        return fail(std::errc::not_enough_memory);
+    }
+    retired_ = posted_;
+    unsignalled_ = 0;
+    for (std::uint32_t i = 0; i < options_.receive_depth; ++i)
+        if (lent_[i]) lend(i);
+    while (!senders.empty() && has_room()) post(static_cast<ud_operation&>(senders.pop_front()));
+    unlink(); // ring() comes next
 }
 
 // ---- completions, receiving ----------------------------------------------------------------------------------------
@@ -124,18 +173,18 @@ void ud_endpoint::completed(const ibv_wc& wc) noexcept {
     if ((wc.wr_id & work_id::receive) == 0) {
         const auto sequence = static_cast<std::uint32_t>(wc.wr_id);
         if (sequence - retired_ < posted_ - retired_) retired_ = sequence + 1;
-        if (wc.status != IBV_WC_SUCCESS) {
+        if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
             ++counts.failed_sends;
-            return fail(std::errc::io_error);
+            return start_again_soon(wc);
         }
+        restarts_in_a_row_ = 0;
         while (!senders.empty() && has_room() && failed_ == std::errc{}) post(static_cast<ud_operation&>(senders.pop_front()));
         return;
     }
     const auto buffer = static_cast<std::uint32_t>(wc.wr_id);
-    if (wc.status != IBV_WC_SUCCESS) {
-        if (wc.status != IBV_WC_WR_FLUSH_ERR) fail(std::errc::io_error);
-        return;
-    }
+    if (wc.status != IBV_WC_SUCCESS) [[unlikely]] return start_again_soon(wc); // its buffer counts as lent, and is lent again
+    lent_[buffer] = false;
+    restarts_in_a_row_ = 0;
     if ((wc.wc_flags & IBV_WC_GRH) == 0 || wc.byte_len < header) {
         ++counts.malformed;
         return give_back(buffer);
@@ -171,6 +220,11 @@ void ud_endpoint::put_back(const arrival& a) noexcept {
 
 void ud_endpoint::give_back(std::uint32_t buffer) noexcept {
     if (failed_ != std::errc{}) return;
+    lent_[buffer] = true;
+    if (!restart_wanted_) lend(buffer);
+}
+
+void ud_endpoint::lend(std::uint32_t buffer) noexcept {
     refill_.add(work_base_ | work_id::receive | buffer, memory_.data() + stride_ * buffer, mtu_ + header);
     device_.has_work(*this);
 }

@@ -1,5 +1,9 @@
 // One UD queue pair, its buffers, and the address handles it has made: what ud_socket stands on. Datagrams get lost, and come
-// in any order. Belongs to one shard. Bounds: the depths; `max_handles` address handles, of which the oldest goes.
+// in any order. Belongs to one shard; held by its socket and by each datagram that somebody has received, whose buffer is in it.
+// Bounds: the depths; `max_handles` address handles, of which the oldest goes.
+//
+// A queue pair in error is started again: what was under way is lost, as datagrams may be. After `most_restarts` in a row, without
+// anything sent or received between them, the socket ends with EIO.
 #pragma once
 
 #include <corewire/rdma/channel/registered_buffer.hh>
@@ -40,6 +44,7 @@ struct ud_statistics {
     std::uint64_t sent = 0, received = 0, doorbells = 0;
     std::uint64_t malformed = 0;      ///< without the header that every datagram has
     std::uint64_t failed_sends = 0;   ///< completions with an error
+    std::uint64_t restarts = 0;       ///< times the queue pair was put back to its beginning
     std::uint64_t waits_for_room = 0;
     std::uint64_t handles_made = 0, handles_dropped = 0;
 };
@@ -52,8 +57,14 @@ public:
     static constexpr std::uint32_t header = 40; ///< the GRH, or on RoCE its place
 
     ud_endpoint(adapter& on, ipv4 ours, const ud_options& options);
-    ~ud_endpoint();
     ud_endpoint(const ud_endpoint&) = delete;
+
+    void hold() noexcept { ++references_; }
+    void release() noexcept {
+        if (--references_ == 0) delete this;
+    }
+    /// The socket has gone, and the queue pair with it: waits end with ECANCELED. Datagrams keep their bytes.
+    void shut_down() noexcept;
 
     struct arrival {
         std::uint32_t buffer = 0, size = 0, from_pair = 0;
@@ -70,10 +81,10 @@ public:
     void device_failed() noexcept override { fail(std::errc::no_such_device); }
 
     std::uint32_t largest_datagram() const noexcept { return mtu_; }
-    ud_address address() const noexcept { return {address_.gid, pair_.number(), key}; }
+    ud_address address() const noexcept { return {address_.gid, pair_->number(), key}; }
     std::errc failed() const noexcept { return failed_; }
     joined_group join(const ibv_gid& group) {
-        return {verbs::group_membership(address_, group), {device_.domain().api(), pair_.get(), group}};
+        return {verbs::group_membership(address_, group), {device_.domain().api(), pair_->get(), group}};
     }
 
     intrusive_list<waiter> senders, receivers;
@@ -81,17 +92,25 @@ public:
 
 private:
     static constexpr std::uint32_t key = 0x11111111;
+    static constexpr unsigned most_restarts = 16;
     struct known {
         ibv_gid gid{};
         verbs::address_handle handle;
         std::uint32_t last_send = 0; ///< sequence number behind its last use
     };
+    ~ud_endpoint() = default;
+    unsigned completions() const noexcept { return options_.send_depth + options_.receive_depth; }
     void fail(std::errc why) noexcept;
+    [[gnu::cold]] void start_again_soon(const ibv_wc& wc) noexcept;
+    [[gnu::cold]] void start_again() noexcept;
+    void lend(std::uint32_t buffer) noexcept;
+    void ring() noexcept;
     void wake() noexcept;
     void post(ud_operation& op) noexcept;
     bool has_room() const noexcept { return posted_ - retired_ < options_.send_depth; }
     ibv_ah* handle_for(const ibv_gid& gid); ///< throws
 
+    unsigned references_ = 1;
     adapter& device_;
     ud_options options_;
     verbs::port_address address_;
@@ -99,12 +118,15 @@ private:
     std::uint64_t work_base_ = 0;
     std::size_t stride_;
     registered_buffer memory_; ///< receive_depth buffers, then send_depth; outlives the queue pair, which writes to it
-    verbs::queue_pair pair_;
+    std::optional<verbs::queue_pair> pair_;
     verbs::send_chain chain_;
     verbs::receive_chain refill_;
     std::vector<known> handles_;
     std::size_t oldest_ = 0;
     std::uint32_t posted_ = 0, retired_ = 0, unsignalled_ = 0;
+    std::vector<bool> lent_; ///< buffers that the device has, or is to get
+    unsigned restarts_in_a_row_ = 0;
+    bool restart_wanted_ = false;
     std::vector<arrival> arrived_;
     std::uint32_t arrived_first_ = 0, arrived_count_ = 0;
     std::errc failed_{};

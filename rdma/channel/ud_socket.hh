@@ -7,10 +7,11 @@
 
 namespace corewire::rdma {
 
-/// Zero-copy: its buffer goes back to the device when it is destroyed. Must go before its socket.
+/// Zero-copy: its buffer goes back to the device when it is destroyed. It may outlive its socket, and not the context.
 class ud_datagram {
 public:
     ud_datagram() noexcept = default;
+    /// Takes over a reference to the endpoint.
     ud_datagram(ud_endpoint& in, const ud_endpoint::arrival& what) noexcept : endpoint_(&in), what_(what) {}
     ud_datagram(ud_datagram&& other) noexcept : endpoint_(std::exchange(other.endpoint_, nullptr)), what_(other.what_) {}
     ud_datagram& operator=(ud_datagram&& other) noexcept {
@@ -19,7 +20,9 @@ public:
         return *this;
     }
     ~ud_datagram() {
-        if (endpoint_ != nullptr) endpoint_->give_back(what_.buffer);
+        if (endpoint_ == nullptr) return;
+        endpoint_->give_back(what_.buffer);
+        endpoint_->release();
     }
     byte_span bytes() const noexcept { return endpoint_->bytes_of(what_); }
     /// Where an answer goes.
@@ -65,12 +68,14 @@ class ud_receive_awaiter final : public bounded_waiter {
 public:
     ud_receive_awaiter(ud_endpoint& on, const wait_limits& limits) noexcept : bounded_waiter(limits), endpoint_(on) {}
     ~ud_receive_awaiter() {
-        if (got_) endpoint_.put_back(*got_);
+        if (!got_) return;
+        endpoint_.put_back(*got_); // woken, and destroyed before it ran: the datagram goes to the next one
+        endpoint_.release();
     }
     bool await_ready() noexcept {
         if (!endpoint_.receivers.empty()) return false;
-        got_ = endpoint_.take_arrival();
-        if (!got_) why_ = endpoint_.failed();
+        if (const auto next = endpoint_.take_arrival()) take(*next);
+        else why_ = endpoint_.failed();
         return got_ || why_ != std::errc{};
     }
     bool await_suspend(std::coroutine_handle<> h) noexcept {
@@ -91,7 +96,7 @@ public:
     }
     // For the endpoint.
     void give(const ud_endpoint::arrival& what) noexcept {
-        got_ = what;
+        take(what);
         disarm_limits();
         reactor::make_ready(*this);
     }
@@ -102,8 +107,12 @@ public:
     }
 
 private:
+    void take(const ud_endpoint::arrival& what) noexcept {
+        got_ = what;
+        endpoint_.hold();
+    }
     ud_endpoint& endpoint_;
-    std::optional<ud_endpoint::arrival> got_;
+    std::optional<ud_endpoint::arrival> got_; ///< with a reference to the endpoint
     std::errc why_{};
 };
 
@@ -111,7 +120,15 @@ class ud_socket {
 public:
     /// On the device that carries `ours`. Throws std::system_error with a sentence.
     static ud_socket bind(context& in, ipv4 ours, ud_options options = {}) {
-        return ud_socket(std::make_unique<ud_endpoint>(in.adapter_for(ours), ours, options));
+        return ud_socket(*new ud_endpoint(in.adapter_for(ours), ours, options));
+    }
+    ud_socket(ud_socket&& other) noexcept : endpoint_(std::exchange(other.endpoint_, nullptr)) {}
+    ud_socket& operator=(ud_socket&& other) noexcept {
+        std::swap(endpoint_, other.endpoint_);
+        return *this;
+    }
+    ~ud_socket() {
+        if (endpoint_ != nullptr) endpoint_->shut_down();
     }
     /// Copies, and returns when there is room. Throws EMSGSIZE, and what resolving the address throws.
     ud_operation send_to(byte_span bytes, const ud_address& to, wait_limits limits = {}) noexcept {
@@ -127,8 +144,9 @@ public:
     const ud_statistics& statistics() const noexcept { return endpoint_->counts; }
 
 private:
-    explicit ud_socket(std::unique_ptr<ud_endpoint> e) noexcept : endpoint_(std::move(e)) {}
-    std::unique_ptr<ud_endpoint> endpoint_;
+    /// Takes over the first reference to the endpoint.
+    explicit ud_socket(ud_endpoint& e) noexcept : endpoint_(&e) {}
+    ud_endpoint* endpoint_;
 };
 
 } // namespace corewire::rdma

@@ -4,12 +4,15 @@
 //             <- REJECTED: nobody listens, refused, the listener or the request destroyed     at both ends
 //     disconnect, or an id destroyed: its queue pair to ERR; DISCONNECTED at both ends
 //
+// On InfiniBand it also joins ports to multicast groups, as the subnet's administrator would (port space IPOIB).
+//
 // Each step is done at once and its event waits in the channel of its id, whose descriptor is readable as long. An id destroyed takes
 // its events along; with one that was taken and not acknowledged, rdma_destroy_id(3) would wait for ever: an assertion here.
 #include <corewire/rdma/fake/setup.hh>
 
 #include <cstring>
 #include <memory>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -28,6 +31,7 @@ struct cm_id {
     rdma_conn_param asked_with{}; ///< of the active end
     std::uint8_t patience = 17;   ///< 4.096 us x 2^17: about half a second, a try
     unsigned events_taken = 0;
+    std::set<std::array<std::uint8_t, 16>> groups; ///< that its port is in by this
 
     cm_channel& channel() noexcept { return *reinterpret_cast<cm_channel*>(base.channel); }
     sockaddr_in& ours() noexcept { return base.route.addr.src_sin; }
@@ -64,9 +68,21 @@ state* nic_with(in_addr_t address) {
 
 state* nic_of(const cm_id& id) noexcept { return id.base.verbs == nullptr ? nullptr : &state_of(id.base.verbs); }
 
+/// As librdmacm does when it looks for a device that it does not know yet: those that were removed, and have no id, are closed.
+void close_removed(cm_channel& channel) {
+    for (auto& [nic, context] : channel.opened) {
+        const auto stands_on = [on = context](const cm_id* id) { return id->base.verbs == on; };
+        if (!nic->removed || context == nullptr || std::ranges::any_of(all_ids, stands_on)) continue;
+        close_device(std::exchange(context, nullptr));
+    }
+}
+
 bool use_device(cm_id& id, state& nic) {
     ibv_context*& context = id.channel().opened[&nic];
-    if (context == nullptr) context = open_device(&nic.device);
+    if (context == nullptr) {
+        close_removed(id.channel());
+        context = open_device(&nic.device);
+    }
     id.base.verbs = context;
     id.base.port_num = 1;
     return context != nullptr;
@@ -147,7 +163,8 @@ int ack_cm_event(rdma_cm_event* base) {
 
 int create_id(rdma_event_channel* channel, rdma_cm_id** out, void* context, rdma_port_space space) {
     const std::lock_guard guard(lock());
-    if (channel == nullptr || space != RDMA_PS_TCP) return fail(EOPNOTSUPP); // neither calls that wait, nor datagrams
+    // Neither calls that wait, nor datagrams.
+    if (channel == nullptr || (space != RDMA_PS_TCP && space != RDMA_PS_IPOIB)) return fail(EOPNOTSUPP);
     auto* id = new cm_id;
     id->base.channel = channel;
     id->base.context = context;
@@ -162,7 +179,7 @@ void part(cm_id& id) {
     cm_id* const peer = std::exchange(id.peer, nullptr);
     if (peer == nullptr) return;
     peer->peer = nullptr;
-    if (id.base.qp != nullptr && pair_of(id.base.qp).mute) return;
+    if ((id.base.qp != nullptr && pair_of(id.base.qp).mute) || (nic_of(id) != nullptr && nic_of(id)->removed)) return;
     if (id.now == cm_id::phase::connected) {
         peer->now = cm_id::phase::over;
         tell(*peer, RDMA_CM_EVENT_DISCONNECTED);
@@ -179,6 +196,7 @@ int destroy_id(rdma_cm_id* base) {
     CW_ASSERT(id.events_taken == 0, "destroying this rdma_cm_id would wait for ever: acknowledge its events");
     if (base->qp != nullptr) return fail(EBUSY);
     part(id);
+    for (const auto& group : id.groups) nic_of(id)->leave_group(group);
     if (id.now == cm_id::phase::listening) { // requests that nobody has taken are refused
         auto waiting = std::exchange(id.channel().waiting, {});
         for (auto& each : waiting) {
@@ -396,6 +414,54 @@ int disconnect(rdma_cm_id* base) {
     return 0;
 }
 
+// ---- groups ----
+
+int join_multicast(rdma_cm_id* base, sockaddr* name, void*) {
+    const std::lock_guard guard(lock());
+    cm_id& id = of(base);
+    state* const nic = nic_of(id);
+    if (base->ps != RDMA_PS_IPOIB || id.now != cm_id::phase::bound || nic == nullptr) return fail(EINVAL);
+    if (nic->options.ethernet) return fail(EOPNOTSUPP);
+    sockaddr_ib group;
+    std::memcpy(&group, name, sizeof group);
+    std::array<std::uint8_t, 16> raw;
+    std::memcpy(raw.data(), &group.sib_addr, raw.size());
+    auto e = std::make_unique<event>();
+    e->base.id = base;
+    e->base.event = RDMA_CM_EVENT_MULTICAST_JOIN;
+    if (const int error = nic->fault("join_multicast"); error != 0) {
+        e->base.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+        e->base.status = -error;
+    } else {
+        if (!id.groups.insert(raw).second) return fail(EADDRINUSE);
+        nic->join_group(raw);
+        rdma_ud_param& ud = e->base.param.ud;
+        ud.qp_num = 0xffffff;
+        ud.qkey = nic->options.fabric.key;
+        ud.ah_attr.dlid = nic->options.fabric.lid;
+        ud.ah_attr.sl = nic->options.fabric.service_level;
+        ud.ah_attr.is_global = 1;
+        std::memcpy(ud.ah_attr.grh.dgid.raw, raw.data(), raw.size());
+    }
+    if (!nic->options.fabric.answers) return 0;
+    const std::uint64_t one = 1;
+    id.channel().waiting.push_back(std::move(e));
+    static_cast<void>(!::write(base->channel->fd, &one, sizeof one));
+    return 0;
+}
+
+int leave_multicast(rdma_cm_id* base, sockaddr* name) {
+    const std::lock_guard guard(lock());
+    cm_id& id = of(base);
+    sockaddr_ib group;
+    std::memcpy(&group, name, sizeof group);
+    std::array<std::uint8_t, 16> raw;
+    std::memcpy(raw.data(), &group.sib_addr, raw.size());
+    if (id.groups.erase(raw) == 0) return fail(EADDRNOTAVAIL);
+    nic_of(id)->leave_group(raw);
+    return 0;
+}
+
 constexpr verbs::cm_api table{
     .create_event_channel = create_event_channel,
     .destroy_event_channel = destroy_event_channel,
@@ -415,6 +481,8 @@ constexpr verbs::cm_api table{
     .accept = accept,
     .reject = reject,
     .disconnect = disconnect,
+    .join_multicast = join_multicast,
+    .leave_multicast = leave_multicast,
 };
 
 } // namespace

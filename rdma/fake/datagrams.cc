@@ -98,11 +98,16 @@ ibv_wc_status state::send_datagram(queue_pair& from, const ibv_send_wr& wr, byte
         about.imm_data = wr.imm_data;
     }
 
+    // A subnet carries what goes to a group as its administrator has said, from members to members.
+    const fabric_options& said = options.fabric;
+    const bool as_said = to.attributes.dlid == said.lid && to.attributes.sl == said.service_level;
+    const bool carried = options.ethernet || !group || (as_said && joined.contains(std::to_array(theirs.raw)));
     bool heard = false;
     for (state* nic : detail::all_nics()) {
         if (nic->options.ethernet != options.ethernet) continue;
         bool addressed = !global && nic->lid == to.attributes.dlid;
         for (std::size_t i = 0; global && i <= nic->options.addresses.size(); ++i) addressed |= same(nic->gid_at(i), theirs);
+        if (group && (!carried || (!options.ethernet && !nic->joined.contains(std::to_array(theirs.raw))))) continue;
         if (!addressed && !group) continue;
         for (queue_pair* pair : std::vector(nic->pairs.begin(), nic->pairs.end())) {
             const bool meant = group ? pair->groups.contains(std::to_array(theirs.raw)) &&

@@ -54,10 +54,11 @@ std::byte* state::reach(const ibv_sge& piece, const domain* in, unsigned access)
 }
 
 void state::raise(const ibv_async_event& event) {
-    if (open.empty()) return;
-    async.push_back(event);
     const std::uint64_t one = 1;
-    static_cast<void>(!::write((*open.begin())->base.async_fd, &one, sizeof one));
+    for (context* each : open) {
+        each->async.push_back(event);
+        static_cast<void>(!::write(each->base.async_fd, &one, sizeof one));
+    }
 }
 
 nic::nic(nic_options options, std::unique_ptr<port> wire) : state_(std::make_unique<state>(std::move(options), std::move(wire))) {
@@ -124,6 +125,15 @@ void nic::mute_queue_pair(std::uint32_t number) {
 
 void nic::lose_acknowledgements(unsigned count) { state_->lost_acknowledgements = count; }
 void nic::slow_refill(bool on) { state_->slow = on; }
+
+void nic::forget_groups() {
+    const std::lock_guard guard(lock());
+    state_->joined.clear();
+    ibv_async_event event{};
+    event.event_type = IBV_EVENT_CLIENT_REREGISTER;
+    event.element.port_num = 1;
+    state_->raise(event);
+}
 
 void nic::break_queue_pair(std::uint32_t number) {
     const std::lock_guard guard(lock());

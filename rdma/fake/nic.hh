@@ -24,9 +24,18 @@
 
 namespace corewire::fake {
 
+/// What the administrator of an InfiniBand subnet says of every group.
+struct fabric_options {
+    std::uint32_t key = 0x0b1b;
+    std::uint16_t lid = 0xc001;
+    std::uint8_t service_level = 0;
+    bool answers = true;                   ///< false: there is none
+};
+
 struct nic_options {
     std::string name = "fake0";
     mac_address mac{0x02'00'00'00'00'01};
+    unsigned interface = 0;                ///< the kernel's network interface that it says it is behind; 0: none
     std::vector<ipv4> addresses{};         ///< in the table of GIDs, behind the link-local one
     bool ethernet = true;                  ///< false: an InfiniBand link, without raw packets
     bool may_send_raw = true;              ///< false: as without CAP_NET_RAW
@@ -36,6 +45,10 @@ struct nic_options {
     bool extended_sends = true;            ///< ibv_wr_*
     bool extended_completions = true;      ///< ibv_create_cq_ex
     bool thread_domains = true;
+    bool loopback = true;                  ///< with two users, a frame to its own MAC comes back, as mlx5 has it
+    bool keeps_tags = true;                ///< of VLANs in received frames
+    bool moderation = true;                ///< of completion events
+    bool spread_verdicts = false;          ///< checksums are judged for receive work queues, too: of spread flows mlx5 says nothing
     bool windows = true;                   ///< memory windows of type 2
     unsigned max_work_requests = 8192;     ///< of a queue
     unsigned max_pieces = 4;               ///< scatter/gather elements of a work request
@@ -44,6 +57,7 @@ struct nic_options {
     unsigned max_rules = 1024;
     /// Time for what nobody answers: given up after its queue pair's retries. Without: at once.
     std::function<time_point()> clock{};
+    fabric_options fabric{};               ///< InfiniBand: only ports that have joined a group, by rdma_cm, send to it or hear it
     unsigned mtu = 1500;                   ///< bytes of IP packet: longer frames are not sent
 };
 
@@ -60,6 +74,7 @@ struct nic_statistics {
     std::uint64_t requests_served = 0;     ///< of connected queue pairs, by the other end: messages, WRITEs, READs, atomics
     std::uint64_t lost_on_wire = 0;        ///< the link was down, or the wire took no more
     std::uint64_t completions = 0, events = 0;
+    std::uint64_t moderated_us = 0;        ///< that a completion queue was last told to wait; of time the fake knows nothing
 };
 
 struct state; // objects.hh
@@ -109,6 +124,8 @@ public:
     void lose_acknowledgements(unsigned count);
     /// Posted receives are seen by the device one pump later each: as a slow refill.
     void slow_refill(bool on);
+    /// The subnet's administrator forgets which groups the port has joined, and says so (IBV_EVENT_CLIENT_REREGISTER).
+    void forget_groups();
     /// Every queue pair goes to ERR with everything flushed, and says so (IBV_EVENT_QP_FATAL).
     void break_queue_pairs();
     void break_queue_pair(std::uint32_t number);

@@ -24,6 +24,7 @@ std::recursive_mutex& lock() noexcept;
 struct context {
     ibv_context base{};
     fake::state* state = nullptr;
+    std::deque<ibv_async_event> async; ///< each hears of everything
 };
 
 struct domain {
@@ -89,6 +90,7 @@ struct completion_queue {
     unsigned users = 0;
     unsigned events_given = 0, events_acknowledged = 0;
     bool armed = false, armed_for_solicited = false;
+    unsigned moderate_count = 1, since_event = 0; ///< completions that an event waits for; that have come since it was armed
     bool failed = false;
     std::optional<completion> current;      ///< of an extended poll
 };
@@ -203,7 +205,6 @@ struct state {
     std::uint64_t clock = 0;                ///< ticks once a completion
 
     std::set<context*> open;
-    std::deque<ibv_async_event> async;
 
     bool up = true, removed = false;
     bool hold = false, slow = false, wire_asleep = false, pumping = false;
@@ -211,6 +212,7 @@ struct state {
     std::pair<ibv_wc_status, unsigned> bad_sends{IBV_WC_SUCCESS, 0}, bad_receives{IBV_WC_SUCCESS, 0};
     unsigned lost_events = 0, lost_datagrams = 0, lost_acknowledgements = 0;
     std::uint16_t lid = 0;                  ///< of InfiniBand links: all fakes are on one
+    std::map<std::array<std::uint8_t, 16>, unsigned> joined; ///< groups of InfiniBand links, by how many ids
 
     // ---- what the parts of the fake ask of each other ----
     /// The errno that a call has to fail with, or 0.
@@ -236,6 +238,11 @@ struct state {
     window* window_at(std::uint32_t key) noexcept; ///< whose key it is or was
     window* window_of(std::uint32_t key) noexcept; ///< null: it opens nothing
     address* handle_of(const ibv_ah* handle) const noexcept;
+    void join_group(const std::array<std::uint8_t, 16>& group) { ++joined[group]; }
+    void leave_group(const std::array<std::uint8_t, 16>& group) noexcept {
+        const auto found = joined.find(group);
+        if (found != joined.end() && --found->second == 0) joined.erase(found);
+    }
     ibv_gid gid_at(std::size_t index) const noexcept;
     std::uint32_t path_mtu() const noexcept { return options.mtu >= 4200 ? 4096 : options.mtu >= 2200 ? 2048 : 1024; }
     void send_frame(byte_span frame);

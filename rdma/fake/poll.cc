@@ -39,6 +39,7 @@ void state::complete(completion_queue& to, const completion& c) {
     ++counts.completions;
     if (!to.armed || to.wakes == nullptr) return;
     if (to.armed_for_solicited && c.wc.status == IBV_WC_SUCCESS) return;
+    if (++to.since_event < to.moderate_count && c.wc.status == IBV_WC_SUCCESS) return; // more may come, says who moderates
     to.armed = false;
     if (lost_events != 0) {
         --lost_events;
@@ -121,6 +122,7 @@ int request_notification(ibv_cq* of, int solicited_only) {
     state& s = state_of(of->context);
     if (s.removed) return EIO;
     queue.armed = true;
+    queue.since_event = 0;
     queue.armed_for_solicited = solicited_only != 0;
     // The wire is asked to wake the sleeper; what waits on it already is taken in, and wakes it at once.
     if (s.wire != nullptr && queue.wakes != nullptr) {

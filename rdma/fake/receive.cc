@@ -178,14 +178,23 @@ void state::take_in(byte_span frame) {
     ibv_wc about{};
     about.wc_flags = options.checksums && checksums_are_good(frame) ? unsigned{IBV_WC_IP_CSUM_OK} : 0u;
     bool goes_on = true;
+    std::vector<std::byte> plain;
+    byte_span filled = frame;
+    if (!options.keeps_tags && frame.size() >= 18 && load_be16(frame.data() + 12) == 0x8100) {
+        plain.assign(frame.begin(), frame.end());
+        plain.erase(plain.begin() + 12, plain.begin() + 16);
+        filled = plain;
+    }
     for (flow* rule : flows) {
         if (!matches(*rule, frame, f)) continue;
         queue_pair& pair = *rule->to;
         if (pair.receives_alone()) {
             work_queue& queue = spread_over(pair, f);
-            if (queue.base.state == IBV_WQS_RDY) fill(pair, queue.queue, queue_of(queue.base.cq), frame, about);
+            ibv_wc told = about;
+            if (!options.spread_verdicts) told.wc_flags &= ~unsigned{IBV_WC_IP_CSUM_OK};
+            if (queue.base.state == IBV_WQS_RDY) fill(pair, queue.queue, queue_of(queue.base.cq), filled, told);
         } else if (pair.qp().state == IBV_QPS_RTR || pair.qp().state == IBV_QPS_RTS || pair.qp().state == IBV_QPS_SQE) {
-            fill(pair, pair.receives(), queue_of(pair.qp().recv_cq), frame, about);
+            fill(pair, pair.receives(), queue_of(pair.qp().recv_cq), filled, about);
         }
         goes_on = (rule->attributes().flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP) != 0;
         if (!goes_on) break;

@@ -186,6 +186,7 @@ void state::send_frame(byte_span frame) {
         return;
     }
     ++counts.frames_sent;
+    if (options.loopback && open.size() > 1 && frame.size() >= 14 && mac_address::load(frame.data()) == options.mac) return take_in(frame);
     if (wire == nullptr) return;
     packet p;
     p.head = wire->pool().allocate_buffer();

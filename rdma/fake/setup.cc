@@ -114,7 +114,7 @@ int query_device(ibv_context* base, ibv_device_attr_ex* out) {
         out->completion_timestamp_mask = ~0ull;
         out->hca_core_clock = 1'000'000;
     }
-    out->cq_mod_caps = {65535, 4095};
+    if (o.moderation) out->cq_mod_caps = {65535, 4095};
     out->phys_port_cnt_ex = 1;
     return 0;
 }
@@ -150,6 +150,7 @@ std::ptrdiff_t query_gid_table(ibv_context* base, ibv_gid_entry* out, std::size_
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i].gid_index = static_cast<std::uint32_t>(i);
         all[i].port_num = 1;
+        all[i].ndev_ifindex = s.options.interface;
         all[i].gid_type = s.options.ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
         all[i].gid = s.gid_at(i);
     }
@@ -298,9 +299,14 @@ ibv_cq_ex* create_cq_ex(ibv_context* on, ibv_cq_init_attr_ex* a) {
     return &q->base;
 }
 
-int modify_cq(ibv_cq* base, ibv_modify_cq_attr*) {
+int modify_cq(ibv_cq* base, ibv_modify_cq_attr* a) {
     const std::lock_guard guard(lock());
-    return state_of(base->context).fault("modify_cq");
+    state& s = state_of(base->context);
+    if (const int error = s.fault("modify_cq"); error != 0) return error;
+    if (!s.options.moderation || (a->attr_mask & ~unsigned{IBV_CQ_ATTR_MODERATE}) != 0) return EOPNOTSUPP;
+    queue_of(base).moderate_count = a->moderate.cq_count;
+    s.counts.moderated_us = a->moderate.cq_period;
+    return 0;
 }
 
 int destroy_cq(ibv_cq* base) {
@@ -344,11 +350,12 @@ void ack_cq_events(ibv_cq* base, unsigned count) {
 int get_async_event(ibv_context* base, ibv_async_event* out) {
     const std::lock_guard guard(lock());
     state& s = state_of(base);
-    if (s.async.empty()) return errno = s.removed ? EIO : EAGAIN, -1;
+    auto& waiting = reinterpret_cast<context*>(base)->async;
+    if (waiting.empty()) return errno = s.removed ? EIO : EAGAIN, -1;
     std::uint64_t one;
     static_cast<void>(!::read(base->async_fd, &one, sizeof one));
-    *out = s.async.front();
-    s.async.pop_front();
+    *out = waiting.front();
+    waiting.pop_front();
     return 0;
 }
 

@@ -2,7 +2,9 @@
 #include <corewire/rdma/fake/setup.hh>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 namespace corewire::fake {
 
@@ -67,9 +69,39 @@ bool well_formed(const ibv_flow_attr& a) {
     return at == end && a.num_of_specs != 0;
 }
 
-bool same_match(const flow& a, const ibv_flow_attr& b) {
-    return a.attributes().priority == b.priority && a.attributes().size == b.size &&
-           std::memcmp(a.rule.data() + sizeof b, reinterpret_cast<const std::byte*>(&b) + sizeof b, b.size - sizeof b) == 0;
+template <typename Spec>
+void zero_between(std::byte* spec) {
+    const auto clear = [spec](std::size_t from, std::size_t to) { std::memset(spec + from, 0, to - from); };
+    clear(offsetof(Spec, size) + sizeof Spec::size, offsetof(Spec, val));
+    clear(offsetof(Spec, mask) + sizeof Spec::mask, sizeof(Spec));
+    if constexpr (std::is_same_v<Spec, ibv_flow_spec_ipv6>) {
+        constexpr std::size_t used = offsetof(ibv_flow_ipv6_filter, hop_limit) + 1;
+        clear(offsetof(Spec, val) + used, offsetof(Spec, val) + sizeof Spec::val);
+        clear(offsetof(Spec, mask) + used, offsetof(Spec, mask) + sizeof Spec::mask);
+    }
+}
+
+/// A well-formed rule as it is kept: what lies between its fields means nothing and is zero, so that bytes can be compared.
+std::vector<std::byte> kept(const ibv_flow_attr& a) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&a);
+    std::vector<std::byte> rule(bytes, bytes + a.size);
+    for (std::size_t at = sizeof a; at < rule.size();) {
+        decltype(ibv_flow_spec::hdr) header;
+        std::memcpy(&header, rule.data() + at, sizeof header);
+        switch (header.type) {
+        case IBV_FLOW_SPEC_ETH: zero_between<ibv_flow_spec_eth>(rule.data() + at); break;
+        case IBV_FLOW_SPEC_IPV4: zero_between<ibv_flow_spec_ipv4>(rule.data() + at); break;
+        case IBV_FLOW_SPEC_IPV6: zero_between<ibv_flow_spec_ipv6>(rule.data() + at); break;
+        default: zero_between<ibv_flow_spec_tcp_udp>(rule.data() + at);
+        }
+        at += header.size;
+    }
+    return rule;
+}
+
+bool same_match(const flow& a, const ibv_flow_attr& b, const std::vector<std::byte>& rule) {
+    return a.attributes().priority == b.priority &&
+           std::equal(a.rule.begin() + sizeof b, a.rule.end(), rule.begin() + sizeof b, rule.end());
 }
 
 } // namespace
@@ -85,14 +117,14 @@ ibv_flow* create_flow(ibv_qp* base, ibv_flow_attr* a) {
         return refuse(EINVAL);
     }
     if (s.flows.size() == s.options.max_rules) return refuse(ENOMEM);
+    std::vector<std::byte> rule = kept(*a);
     for (const flow* each : s.flows)
-        if (same_match(*each, *a)) return refuse(EEXIST);
+        if (same_match(*each, *a, rule)) return refuse(EEXIST);
     auto* f = new flow;
     f->base.context = base->context;
     f->to = &pair_of(base);
     ++f->to->rules;
-    const auto* bytes = reinterpret_cast<const std::byte*>(a);
-    f->rule.assign(bytes, bytes + a->size);
+    f->rule = std::move(rule);
     f->order = s.next_order++;
     s.flows.push_back(f);
     std::stable_sort(s.flows.begin(), s.flows.end(),

@@ -1,6 +1,7 @@
 #include <corewire/rdma/port/queue_port.hh>
 
 #include <corewire/rdma/verbs/error.hh>
+#include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +11,7 @@
 namespace corewire {
 
 queue_port::queue_port(port_queue& queue, queue_port_statistics& counts, const queue_port_layout& l)
-    : queue_(queue), frames_(l.frames != 0 ? l.frames : 2 * (l.receive_depth + l.send_depth),
+    : device_in_use_(l.device), queue_(queue), frames_(l.frames != 0 ? l.frames : 2 * (l.receive_depth + l.send_depth),
                              std::max(frame_pool::default_frame_size, std::bit_ceil(l.longest + frame_headroom))),
       region_(queue.domain, {frames_.region(), frames_.region_size()}, verbs::access::local_write), key_(region_.local_key()),
       inline_limit_(std::min(queue.pair.capacity().max_inline_data, l.inline_bytes)), link_up_(l.link_up),
@@ -170,12 +171,12 @@ void queue_port::finish_sleep() {
 void queue_port::look_into_trouble() noexcept {
     const std::uint32_t what = queue_.trouble.exchange(0, std::memory_order_relaxed);
     if ((what & port_queue::link_changed) != 0) {
-        link_up_ = device_link_up();
+        link_up_ = usable() && device_link_up();
         ++counts_.link_changes;
     }
-    if (!usable()) return;
+    if (state_ == condition::unusable) return;
     if ((what & (port_queue::device_gone | port_queue::lost)) != 0) give_up();
-    else if ((what & port_queue::pair_failed) != 0) restart();
+    else if ((what & port_queue::pair_failed) != 0 && usable()) restart();
 }
 
 void queue_port::send_refused(int error) noexcept {
@@ -185,10 +186,12 @@ void queue_port::send_refused(int error) noexcept {
 
 /// The queue pair is in error: everything posted is flushed. Takes all frames back and begins again.
 void queue_port::restart() noexcept {
-    if (++restarts_in_a_row_ > most_restarts) return give_up();
+    if (restarts_in_a_row_ == 0) next_rest_ = first_rest;
+    if (restarts_in_a_row_ >= most_restarts) return rest();
+    ++restarts_in_a_row_;
     ++counts_.restarts;
     reap(); // what was sent before the error, and how the rest ended
-    if (restart_queue() != 0) return give_up();
+    if (const int error = restart_queue(); error != 0) return error == EIO || error == ENODEV ? give_up() : rest();
     forget_completions();
     stashed_ = 0;
     let_go_all();
@@ -196,12 +199,36 @@ void queue_port::restart() noexcept {
     while (wants_refill() && frames_.free_count >= refill_from && !troubled()) refill();
 }
 
+/// Restarts do not help, or fail: perhaps later. Meanwhile the link counts as down.
+void queue_port::rest() noexcept {
+    reactor* const here = reactor::current_or_null();
+    if (here == nullptr) return give_up();
+    ++counts_.rests;
+    stop(condition::rests);
+    here->timers().arm(rest_timer_, here->now() + next_rest_);
+    next_rest_ = std::min(2 * next_rest_, longest_rest);
+}
+
+/// One more restart; when that does not help it rests again.
+void queue_port::rested() noexcept {
+    state_ = condition::works;
+    link_up_ = device_link_up();
+    restarts_in_a_row_ = most_restarts - 1;
+    restart();
+}
+
 /// Nothing can be received or sent any more. The process lives on, without this port.
 void queue_port::give_up() noexcept {
-    state_ = condition::unusable;
+    rest_timer_.cancel();
+    stop(condition::unusable);
+}
+
+void queue_port::stop(condition as) noexcept {
+    state_ = as;
     link_up_ = false;
     stashed_ = 0;
     restart_queue(); // so that a device which is still there lets go of our memory
+    forget_completions();
     let_go_all();
 }
 

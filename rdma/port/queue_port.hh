@@ -6,12 +6,17 @@
 //
 // The derived port says how a completion becomes a packet and a packet a work request. A queue pair in error is started again; a link
 // that is down, or a device that is gone, costs packets and is counted, and no more. One shard's.
+//
+//     works --error--> started again --error, 16 times in a row--> rests 10 ms --> started once --error--> rests 20 ms ... 1 s
+//       `--removed, overrun--> given up         (on no reactor there is nothing to wait by: given up instead of rests)
 #pragma once
 
 #include <corewire/net/port/port.hh>
 #include <corewire/rdma/port/port_queue.hh>
 #include <corewire/rdma/verbs/memory_region.hh>
 #include <corewire/rdma/verbs/work_chain.hh>
+#include <corewire/reactor/base/time.hh>
+#include <corewire/reactor/loop/timer.hh>
 
 #include <array>
 #include <memory>
@@ -25,6 +30,7 @@ struct queue_port_statistics {
     std::uint64_t inlined = 0, copied = 0; ///< packets sent inline; frames of somebody else's memory
     std::uint64_t failed_receives = 0, failed_sends = 0; ///< completions with an error, flushed ones included
     std::uint64_t restarts = 0;          ///< times the queue pair was put back to its beginning
+    std::uint64_t rests = 0;             ///< times it was left alone for a while, as that did not help
     std::uint64_t link_changes = 0;
 };
 
@@ -36,6 +42,7 @@ struct queue_port_layout {
     unsigned inline_bytes = 0;
     unsigned send_pieces = 0;      ///< that a work request may gather
     bool link_up = true;
+    std::shared_ptr<const void> device{}; ///< kept until everything of the port has gone: it owns the queue
 };
 
 class queue_port : public port {
@@ -44,7 +51,7 @@ public:
     void finish_sleep() override;
     int wake_fd() const override { return usable() ? queue_.channel.fd() : -1; }
 
-    /// False once the device has gone or failed for good: nothing comes and everything sent is dropped.
+    /// False while the queue pair rests, and once the device has gone: nothing comes and everything sent is dropped.
     bool usable() const noexcept { return state_ == condition::works; }
     bool link_up() const noexcept { return link_up_; }
     std::uint32_t inline_limit() const noexcept { return inline_limit_; }
@@ -56,8 +63,10 @@ protected:
     static constexpr std::size_t burst_size = 32;    ///< packets a doorbell; the last one asks for a completion
     static constexpr std::uint32_t refill_from = 32; ///< buffers that are posted at a time
     static constexpr std::uint32_t reap_from = 64;   ///< unsent frames from which looking for completions pays
-    static constexpr unsigned most_restarts = 16;    ///< in a row, without anything received or sent between them
-    enum class condition : std::uint8_t { works, unusable };
+    static constexpr unsigned most_restarts = 16;    ///< in a row, without anything received or sent between them; then it rests
+    static constexpr duration first_rest = std::chrono::milliseconds{10}; ///< twice as long each time that one more restart did not help
+    static constexpr duration longest_rest = std::chrono::seconds{1};
+    enum class condition : std::uint8_t { works, rests, unusable };
     /// A send's frames, of our own pool, until it has completed; null where there is none, or it went inline.
     struct sent {
         frame* head;
@@ -92,6 +101,7 @@ protected:
     [[gnu::cold]] std::size_t drop(std::span<packet> burst) noexcept;
     static void let_go(sent& s) noexcept;
 
+    std::shared_ptr<const void> device_in_use_; ///< goes last
     port_queue& queue_;
     frame_pool frames_;
     verbs::memory_region region_;
@@ -99,7 +109,7 @@ protected:
     std::uint32_t inline_limit_;
     bool link_up_;
     condition state_ = condition::works;
-    unsigned restarts_in_a_row_ = 0;
+    unsigned restarts_in_a_row_ = 0; ///< 0 again with each success
 
     // Receives complete in the order of their posting: rings of frames, by counters that run over.
     std::unique_ptr<frame*[]> posted_;
@@ -116,11 +126,21 @@ private:
     void forget_completions() noexcept;
     void let_go_all() noexcept;
     [[gnu::cold]] void restart() noexcept;
+    [[gnu::cold]] void stop(condition as) noexcept;
+    [[gnu::cold]] void rest() noexcept;
+    [[gnu::cold]] void rested() noexcept;
+    struct rest_timer final : timer {
+        explicit rest_timer(queue_port& p) noexcept
+            : timer([](timer& t) noexcept { static_cast<rest_timer&>(t).rests.rested(); }), rests(p) {}
+        queue_port& rests;
+    };
 
     queue_port_statistics& counts_;
     std::uint32_t landing_ = 0, room_ = 0;
     verbs::receive_chain refills_;
     bool armed_ = false;
+    rest_timer rest_timer_{*this};
+    duration next_rest_ = first_rest;
 };
 
 } // namespace corewire

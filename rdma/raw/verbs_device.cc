@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <net/if.h>
+#include <system_error>
 
 namespace corewire {
 
@@ -89,10 +89,7 @@ void verbs_device::learn() {
                     fmt::format("send Ethernet frames on port {} of {}, an InfiniBand link", options_.port, device_.name()));
     link_up_ = port.state == IBV_PORT_ACTIVE;
     const auto addresses = device_.addresses(options_.port);
-    char name[IF_NAMESIZE] = {};
-    for (const verbs::port_address& each : addresses)
-        if (options_.interface.empty() && each.interface != 0 && ::if_indextoname(each.interface, name) != nullptr)
-            options_.interface = name;
+    if (options_.interface.empty()) options_.interface = device_.interface_of(options_.port);
     if (!options_.interface.empty()) {
         const interface_info info = query_interface(options_.interface);
         mac_ = info.mac;
@@ -196,29 +193,48 @@ void verbs_device::disown(const net_address& address) noexcept {
     addresses_.erase({address.high(), address.low()});
 }
 
-bool verbs_device::own(const verbs_flow& flow) noexcept {
+verbs_device::rules verbs_device::rules_for(const steered_flow& flow) {
+    const bool both = flow.local.is_any_of_both() && flow.remote.is_any();
+    const net_address& of = flow.local.is_any() ? flow.remote : flow.local; // whose family it is
+    rules all;
+    for (const bool six : {false, true}) {
+        if (!both && six == (of.is_v4() || of.is_any())) continue;
+        verbs::flow_match match{.destination_mac = mac_, .over_ipv6 = six, .protocol = flow.protocol, .destination_port = flow.local_port};
+        if (!flow.local.is_any()) match.destination = flow.local;
+        if (!flow.remote.is_any()) match.source = flow.remote;
+        if (flow.remote_port != 0) match.source_port = flow.remote_port;
+        all.push_back(rule(pair_for(flow.protocol, six), match));
+    }
+    return all;
+}
+
+int verbs_device::own_flow(const steered_flow& flow) noexcept {
     const std::lock_guard one_at_a_time(set_up_);
-    if (options_.steering == verbs_steering::everything || flows_.contains(flow)) return true;
-    const bool six = flow.of_ipv6();
-    verbs::flow_match match{.destination_mac = mac_, .over_ipv6 = six, .protocol = flow.protocol, .destination_port = flow.local_port};
-    if (!flow.local.is_any()) match.destination = flow.local;
-    if (!flow.remote.is_any()) match.source = flow.remote;
-    if (flow.remote_port != 0) match.source_port = flow.remote_port;
     try {
-        flows_.emplace(flow, rule(pair_for(flow.protocol, six), match));
-        return true;
-    } catch (const std::exception&) {
-        return false; // the table is full, or somebody else's: the flow is the kernel's
+        if (options_.steering != verbs_steering::everything && !flows_.contains(flow)) flows_.emplace(flow, rules_for(flow));
+        return 0;
+    } catch (const std::system_error& e) {
+        switch (const int error = e.code().value()) {
+        case ENOMEM:
+        case ENOSPC: return ENOBUFS;
+        case EEXIST:
+        case EBUSY: return EADDRINUSE;
+        case EIO: return ENODEV;
+        default: return error;
+        }
+    } catch (const std::exception&) { // no memory of ours
+        return ENOBUFS;
     }
 }
 
-void verbs_device::disown(const verbs_flow& flow) noexcept {
+void verbs_device::disown_flow(const steered_flow& flow) noexcept {
     const std::lock_guard one_at_a_time(set_up_);
     flows_.erase(flow);
 }
 
 void verbs_device::handle(const verbs::device_event& event) noexcept {
-    if (event.what == IBV_EVENT_PORT_ERR || event.what == IBV_EVENT_PORT_ACTIVE) {
+    const bool of_link = event.what == IBV_EVENT_PORT_ERR || event.what == IBV_EVENT_PORT_ACTIVE;
+    if (of_link) {
         if (event.port != options_.port) return;
         link_up_ = event.what == IBV_EVENT_PORT_ACTIVE;
     }
@@ -227,7 +243,7 @@ void verbs_device::handle(const verbs::device_event& event) noexcept {
         else if (event.pair != nullptr && q->concerns(event.pair)) q->tell(verbs_queue::pair_failed);
         else if (event.receives != nullptr && q->concerns(event.receives)) q->tell(verbs_queue::pair_failed);
         else if (event.completions != nullptr && q->concerns(event.completions)) q->tell(verbs_queue::lost);
-        else if (event.port == options_.port) q->tell(verbs_queue::link_changed);
+        else if (of_link) q->tell(verbs_queue::link_changed);
     }
 }
 

@@ -5,10 +5,11 @@
 //                              -- yes, one shard ------> its queue pair           -> verbs_port of shard 0
 //                              -- yes, several: Toeplitz hash -> table -> queues  -> verbs_port of shard 0, 1, ...
 //
-// Made by main(); own() and disown() from any thread (a mutex: set-up only); handle() on the shard that hears the device's
-// events. Bounds: the device's rules; a full table is said to the caller.
+// Made by main(); own(), disown(), own_flow() and disown_flow() from any thread (a mutex: set-up only); handle() on the shard that hears
+// the device's events. Bounds: the device's rules; a full table is said to the caller.
 #pragma once
 
+#include <corewire/net/port/flow_owner.hh>
 #include <corewire/rdma/raw/verbs_queue.hh>
 #include <corewire/rdma/verbs/async_events.hh>
 #include <corewire/rdma/verbs/flow_rule.hh>
@@ -16,7 +17,6 @@
 #include <array>
 #include <map>
 #include <mutex>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,37 +45,20 @@ struct verbs_device_options {
     const verbs::verbs_api* api = &verbs::system_api();
 };
 
-/// A connection, or (remote any) a port of ours, on one address or (local any) on all of IPv4's, or IPv6's if the remote end is.
-struct verbs_flow {
-    std::uint8_t protocol = 6; ///< 6 TCP, 17 UDP
-    net_address local = ipv4::any();
-    std::uint16_t local_port = 0;
-    net_address remote = ipv4::any();
-    std::uint16_t remote_port = 0;
-    bool of_ipv6() const noexcept { return !local.is_v4() || !remote.is_v4(); }
-    /// By any order: for a map.
-    friend bool operator<(const verbs_flow& a, const verbs_flow& b) noexcept {
-        const auto fields = [](const verbs_flow& f) {
-            return std::tuple(f.protocol, f.local.high(), f.local.low(), f.local_port, f.remote.high(), f.remote.low(), f.remote_port);
-        };
-        return fields(a) < fields(b);
-    }
-};
-
-class verbs_device {
+class verbs_device final : public flow_owner {
 public:
     /// Throws std::system_error with a sentence that says what is missing and what to do.
     explicit verbs_device(verbs_device_options options);
-    ~verbs_device();
+    ~verbs_device() override;
     verbs_device(const verbs_device&) = delete;
     verbs_device& operator=(const verbs_device&) = delete;
 
     /// Steer what is sent to this address (unicast, or a multicast group: of that a copy) to us. Throws if the device refuses.
     void own(const net_address& address);
     void disown(const net_address& address) noexcept;
-    /// Steer a flow or port to us. False if the device refuses: the caller leaves the flow to the kernel.
-    [[nodiscard]] bool own(const verbs_flow& flow) noexcept;
-    void disown(const verbs_flow& flow) noexcept;
+    /// A flow or port by a rule each, to the queue pair of its protocol: with several queues its hash finds the shard.
+    int own_flow(const steered_flow& flow) noexcept override;
+    void disown_flow(const steered_flow& flow) noexcept override;
 
     /// What the device tells: give it to the async_events of one shard.
     void handle(const verbs::device_event& event) noexcept;
@@ -104,6 +87,7 @@ private:
     void take_common();
     ibv_qp* pair_for(std::uint8_t protocol, bool six = false) const noexcept;
     rules rules_for(const net_address& address);
+    rules rules_for(const steered_flow& flow);
     verbs::flow_rule rule(ibv_qp* to, verbs::flow_match match, std::uint16_t priority = 0, bool copy = false);
 
     verbs_device_options options_;
@@ -120,7 +104,7 @@ private:
     std::mutex set_up_;
     rules common_;
     std::map<std::pair<std::uint64_t, std::uint64_t>, rules> addresses_; ///< by net_address
-    std::map<verbs_flow, verbs::flow_rule> flows_;
+    std::map<steered_flow, rules> flows_;
     std::atomic<bool> link_up_{true};
 };
 

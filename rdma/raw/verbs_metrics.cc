@@ -13,9 +13,12 @@ void register_verbs_metrics(metric_group& group, const verbs_port& device) {
     group.counter("corewire_verbs_frames_sent_total", sent, s.inlined, metric_label("way", "inline"));
     group.counter("corewire_verbs_frames_sent_total", sent, s.copied, metric_label("way", "copied"));
     group.counter("corewire_verbs_frames_sent_total", sent, s.segmented, metric_label("way", "segmented"));
+    group.counter("corewire_verbs_checksums_judged_total",
+                  "Received frames whose checksums the device vouches for; the stack checks those of the others.", s.judged);
     group.counter("corewire_verbs_failed_receives_total", "Completions of receives with an error.", s.failed_receives);
     group.counter("corewire_verbs_failed_sends_total", "Completions of sends with an error.", s.failed_sends);
     group.counter("corewire_verbs_restarts_total", "Times the queue pair was put back to its beginning.", s.restarts);
+    group.counter("corewire_verbs_rests_total", "Times it was left alone for a while, as that did not help.", s.rests);
     group.counter("corewire_verbs_link_changes_total", "Times the link went up or down.", s.link_changes);
 }
 

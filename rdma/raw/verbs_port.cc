@@ -1,7 +1,10 @@
 // The verbs port but for its sending (verbs_transmit.cc): making and receiving.
 #include <corewire/rdma/raw/verbs_port.hh>
 
+#include <corewire/rdma/verbs/error.hh>
+
 #include <algorithm>
+#include <cerrno>
 
 namespace corewire {
 
@@ -10,7 +13,8 @@ namespace {
 constexpr std::uint32_t ethernet_and_vlan = 18;
 constexpr std::uint32_t ethernet_header = 14;
 
-queue_port_layout layout_of(const verbs_device& device, unsigned number, const verbs_port_options& options) {
+queue_port_layout layout_of(const std::shared_ptr<verbs_device>& shared, unsigned number, const verbs_port_options& options) {
+    const verbs_device& device = *shared;
     return {.kind = "verbs",
             .name = "verbs:" + device.device().name() + "/" + std::to_string(number),
             .frames = options.frames,
@@ -19,13 +23,14 @@ queue_port_layout layout_of(const verbs_device& device, unsigned number, const v
             .send_depth = device.options().send_depth,
             .inline_bytes = device.options().inline_bytes,
             .send_pieces = 2,
-            .link_up = device.link_up()};
+            .link_up = device.link_up(),
+            .device = shared};
 }
 
 } // namespace
 
 verbs_port::verbs_port(std::shared_ptr<verbs_device> device, unsigned queue, const verbs_port_options& options)
-    : queue_port(*device->queues_.at(queue), counts_, layout_of(*device, queue, options)), device_(std::move(device)),
+    : queue_port(*device->queues_.at(queue), counts_, layout_of(device, queue, options)), device_(std::move(device)),
       mine_(*device_->queues_[queue]), longest_(device_->mtu() + ethernet_and_vlan), size_range_(longest_ - smallest_frame) {
     mac_ = device_->mac();
     mtu_ = device_->mtu();
@@ -34,8 +39,8 @@ verbs_port::verbs_port(std::shared_ptr<verbs_device> device, unsigned queue, con
         capabilities_.segmentation = true;
         capabilities_.max_segmented = device_->largest_segmented();
     }
-    if (options.moderate_us != 0)
-        queue_.receives.moderate(std::max(options.moderate_count, std::uint16_t{1}), options.moderate_us);
+    if (options.moderate_us != 0 && !queue_.receives.moderate(std::max(options.moderate_count, std::uint16_t{1}), options.moderate_us))
+        verbs::fail(verbs::operation::moderate_events, errno, "have " + name_ + " wait for more frames before it wakes a sleeping core");
     begin(frame_headroom, frames_.frame_size() - frame_headroom);
 }
 
@@ -70,7 +75,7 @@ std::size_t verbs_port::take_stashed(std::span<packet> out) noexcept {
 std::size_t verbs_port::take(std::span<packet> out, std::span<const ibv_wc> done) noexcept {
     static constexpr offload judged[2] = {offload::none, offload::l4_checksum_good | offload::ipv4_checksum_good};
     std::size_t taken = 0;
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0, vouched_for = 0;
     bool failed = false;
     for (const ibv_wc& c : done) {
         frame& f = *posted_[posted_head_++ & posted_mask_];
@@ -83,11 +88,14 @@ std::size_t verbs_port::take(std::span<packet> out, std::span<const ibv_wc> done
         packet& p = out[taken++];
         p.head.fill(f, f.bytes + frame_headroom, c.byte_len);
         p.body.clear();
-        p.flags = judged[(c.wc_flags & IBV_WC_IP_CSUM_OK) >> IBV_WC_IP_CSUM_OK_SHIFT];
+        const unsigned good = (c.wc_flags & IBV_WC_IP_CSUM_OK) >> IBV_WC_IP_CSUM_OK_SHIFT;
+        p.flags = judged[good];
+        vouched_for += good;
         bytes += c.byte_len;
     }
     statistics_.received_packets += taken;
     statistics_.received_bytes += bytes;
+    counts_.judged += vouched_for;
     if (failed) [[unlikely]] queue_.tell(verbs_queue::pair_failed);
     else restarts_in_a_row_ = 0;
     return taken;

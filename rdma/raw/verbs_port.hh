@@ -19,11 +19,12 @@ namespace corewire {
 
 struct verbs_port_options {
     std::uint32_t frames = 0;            ///< in the pool; 0: both queues' depths and as many again
-    std::uint16_t moderate_count = 0;    ///< a sleeping shard is woken after so many completions
-    std::uint16_t moderate_us = 0;       ///< or microseconds, whichever is first; 0: at once
+    std::uint16_t moderate_us = 0;       ///< a sleeping shard is woken so many microseconds after a frame has come; 0: at once
+    std::uint16_t moderate_count = 64;   ///< or by so many frames, whichever is first
 };
 
 struct verbs_port_statistics : queue_port_statistics {
+    std::uint64_t judged = 0;    ///< received frames whose checksums the device vouches for; the stack checks the others itself
     std::uint64_t signalled = 0; ///< sends that asked for a completion
     std::uint64_t segmented = 0; ///< packets that the device cut into frames
 };

@@ -1,6 +1,11 @@
 // The address handles of one port, by MAC. Making one asks the kernel, which may ask the network: so they are kept, and a
 // destination for which none could be made is not tried again for a while.
 //
+// A handle is made anew when its peer is heard of again, and when the device says that addresses have changed: at once if the peer has
+// another LID, else if the handle is older than `retry_after` (on RoCE the MAC behind the peer's GID is in the handle alone, and nobody
+// tells us that it is another one: but a neighbour that does not answer is asked for again, by the group). Sends that name the old one
+// keep it until they are over.
+//
 // One shard's. Bounded: `capacity`, in sets of four; the least recently used of a set makes room, unless a send that names it has
 // not completed: then the new one has to wait, and its packets are lost.
 #pragma once
@@ -17,6 +22,7 @@ namespace corewire {
 
 struct handle_statistics {
     std::uint64_t made = 0, evicted = 0;
+    std::uint64_t refreshed = 0;     ///< made anew for a peer that was heard of again
     std::uint64_t unknown_peer = 0;  ///< packets to a MAC that no ARP has told of, or whose peer has been forgotten
     std::uint64_t unreachable = 0;   ///< packets to a peer for which the device makes no handle
     std::uint64_t no_room = 0;       ///< packets that found all handles of their set in use
@@ -39,7 +45,7 @@ public:
     /// For a send that will be number `position`; everything before `completed` has completed. Both count up and run over.
     destination find(mac_address to, std::uint32_t position, std::uint32_t completed) noexcept {
         entry* e = last_;
-        if (e == nullptr || e->mac != to.value()) [[unlikely]] e = look_up(to.value(), position, completed);
+        if (e == nullptr || e->mac != to.value() || seen_ != peers_.generation()) [[unlikely]] e = look_up(to.value(), position, completed);
         if (e == nullptr) [[unlikely]] return {};
         e->last_send = position + 1;
         return {e->handle.get(), e->queue_pair};
@@ -55,14 +61,20 @@ private:
     struct entry {
         std::uint64_t mac = 0; ///< 0: free
         verbs::address_handle handle; ///< empty: the device made none
+        verbs::address_handle before; ///< what it has replaced, while sends that name it are under way
+        std::uint32_t before_until = 0; ///< the position behind the last of those
+        std::uint32_t told = 0;       ///< link_peer's, when it was made
+        std::uint16_t lid = 0;
         std::uint32_t queue_pair = 0;
         std::uint32_t last_send = 0; ///< the position behind the last one that names it
         bool busy = false;           ///< last_send says something
         std::uint64_t used = 0;
-        std::chrono::steady_clock::time_point retry{};
+        std::chrono::steady_clock::time_point retry{}; ///< with no handle: not before; else: old enough to be made anew
     };
     [[gnu::noinline]] entry* look_up(std::uint64_t mac, std::uint32_t position, std::uint32_t completed) noexcept;
     entry* fill(entry& e, std::uint64_t mac) noexcept;
+    bool refresh(entry& e, std::uint32_t completed) noexcept;
+    verbs::address_handle make(const link_peer& peer);
     entry* room_in(std::span<entry, ways> set, std::uint32_t completed) noexcept;
 
     const verbs::protection_domain& in_;
@@ -71,6 +83,7 @@ private:
     std::chrono::milliseconds retry_after_;
     std::vector<entry> entries_;
     entry* last_ = nullptr;
+    std::uint32_t seen_ = 0; ///< the generation of peers_ that last_ was looked up in
     std::uint64_t clock_ = 0; ///< counts look-ups
     std::size_t count_ = 0;
     handle_statistics counts_;

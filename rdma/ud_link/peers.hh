@@ -6,6 +6,7 @@
 #include <corewire/rdma/ud_link/link_address.hh>
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -16,6 +17,7 @@ namespace corewire {
 struct link_peer {
     link_address address;
     std::uint16_t lid = 0; ///< InfiniBand only: of the way back
+    std::uint32_t told = 0; ///< by link_peers: grows each time it is heard of
 };
 
 class link_peers {
@@ -25,6 +27,10 @@ public:
     /// From any shard's thread.
     void learn(const link_peer& who) noexcept;
     std::optional<link_peer> find(mac_address mac) const noexcept;
+    /// Grows whenever somebody is heard of: then the way to a peer may be another one.
+    std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_relaxed); }
+    /// As if all of them had been heard of: the subnet, or our own address in it, has changed.
+    void doubt_all() noexcept;
 
     std::uint64_t evicted() const noexcept;
     /// Times a MAC was found to stand for another address than before: see link_address.
@@ -41,6 +47,7 @@ private:
         unsigned next = 0;
     };
     mutable std::mutex one_at_a_time_;
+    std::atomic<std::uint32_t> generation_{0};
     std::vector<set> sets_{capacity / ways};
     std::uint64_t evicted_ = 0, collisions_ = 0;
 };

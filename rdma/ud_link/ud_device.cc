@@ -80,6 +80,7 @@ ud_device::ud_device(ud_device_options options) : options_(std::move(options)), 
     mtu_ = verbs::bytes_of(port.active_mtu) - 4;
     choose_address();
     choose_group();
+    if (!ethernet_ && options_.group_lid == 0) join_fabric();
     for (unsigned i = 0; i < options_.queues; ++i) {
         queues_.push_back(std::make_unique<ud_queue>(device_, options_));
         numbers_.push_back(queues_.back()->pair.number());
@@ -110,12 +111,29 @@ void ud_device::choose_group() {
     else group_ = infiniband_group(device_.partition(0, options_.port));
 }
 
+void ud_device::join_fabric() {
+    if (options_.beside == ipv4{}) {
+        const auto found = verbs::find_ipoib(device_, options_.port);
+        if (!found)
+            verbs::fail(verbs::operation::join_multicast, ENODEV,
+                        fmt::format("find the kernel's IPoIB interface on port {} of {}, beside which the group is joined: give it an IPv4 "
+                                    "address (`modprobe ib_ipoib`, `ip address add`)", options_.port, device_.name()));
+        options_.beside = found->address;
+        mtu_ = std::min(mtu_, found->mtu);
+    }
+    fabric_ = verbs::fabric_membership(options_.beside, group_, std::chrono::seconds{5}, *options_.cm);
+    options_.key = fabric_.group().key;
+    options_.group_lid = fabric_.group().lid;
+    options_.service_level = fabric_.group().service_level;
+}
+
 /// Shard 0 hears the group; every shard sends to it.
 void ud_device::join_group() {
     membership_ = verbs::group_membership(gid_, group_);
     for (const auto& q : queues_)
         q->to_group = verbs::address_handle(q->domain, {.gid = group_, .lid = options_.group_lid, .port = options_.port,
-                                                        .gid_index = static_cast<std::uint8_t>(gid_.index)});
+                                                        .gid_index = static_cast<std::uint8_t>(gid_.index),
+                                                        .service_level = options_.service_level});
     attached_.emplace(device_.api(), queues_.front()->pair.get(), group_, options_.group_lid);
 }
 
@@ -128,6 +146,8 @@ void ud_device::handle(const verbs::device_event& event) noexcept {
     const bool about_port = event.port == options_.port &&
                             (event.what == IBV_EVENT_PORT_ERR || event.what == IBV_EVENT_PORT_ACTIVE);
     if (about_port) link_up_ = event.what == IBV_EVENT_PORT_ACTIVE;
+    if (event.port == options_.port && !about_port) peers_.doubt_all(); // our LID, our GIDs, the subnet's manager, partitions
+    if (event.what == IBV_EVENT_CLIENT_REREGISTER || event.what == IBV_EVENT_SM_CHANGE) fabric_.renew();
     for (const auto& q : queues_) {
         if (event.device_gone()) q->tell(ud_queue::device_gone);
         else if (event.pair != nullptr && q->concerns(event.pair)) q->tell(ud_queue::pair_failed);

@@ -6,7 +6,8 @@
 //     each shard sends from a queue pair of its own                      over what is another's (net/stack/shard_steering.hh)
 //
 // The group. On InfiniBand: ff12:401b:P_Key::ffff:ffff (RFC 4391 4). RoCE has no such thing: each IP network there has an IPv4 group,
-// 239.192.0.0/14 (RFC 2365) and 18 bits of a hash of it; the kernel is asked to join that (IGMP) on the interface.
+// 239.192.0.0/14 (RFC 2365) and 18 bits of a hash of it; the kernel is asked to join that (IGMP) on the interface. On InfiniBand rdma_cm is
+// asked to join, and says Q_Key, LID and service level; again when the subnet's administrator wants to hear of everything again.
 // Made by main(); handle() on the shard that hears the device's events. Bounds: the queues' depths; link_peers.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <corewire/rdma/ud_link/peers.hh>
 #include <corewire/rdma/verbs/address_handle.hh>
 #include <corewire/rdma/verbs/async_events.hh>
+#include <corewire/rdma/verbs/fabric_membership.hh>
 
 #include <atomic>
 #include <memory>
@@ -30,12 +32,15 @@ struct ud_device_options {
     std::optional<ipv6_prefix> network6{};   ///< RoCE: instead of an IPv4 network, where there is none
     std::optional<unsigned> gid_index{};     ///< which of the port's addresses is ours; unset: its first of RoCE version 2 and IPv4
     std::optional<ibv_gid> group{};          ///< instead of the one that the network has
-    std::uint16_t group_lid = 0;             ///< InfiniBand: the group's LID
-    std::uint32_t key = 0x0b1b;              ///< Q_Key of all who are on the link; this one is opensm's and Linux's
+    std::uint16_t group_lid = 0;             ///< InfiniBand: the group's LID, of one that somebody else joins. 0: asked of the fabric, with
+    std::uint32_t key = 0x0b1b;              ///< the Q_Key of all who are on the link (this one is opensm's and Linux's), and with
+    std::uint8_t service_level = 0;          ///< the service level
+    ipv4 beside{};                           ///< for that, an address of the kernel's IPoIB interface; unset: looked for
     unsigned receive_depth = 1024;           ///< buffers lent to the device, for each queue
     unsigned send_depth = 1024;
     unsigned inline_bytes = 128;             ///< datagrams up to this size are copied into the work request; 0: none
     const verbs::verbs_api* api = &verbs::system_api();
+    const verbs::cm_api* cm = &verbs::system_cm();
 };
 
 /// What one port has: a UD queue pair, and the group that stands for everybody.
@@ -75,6 +80,7 @@ private:
     friend class ud_port;
     void choose_address();
     void choose_group();
+    void join_fabric();
     void join_group();
 
     ud_device_options options_;
@@ -88,7 +94,8 @@ private:
     std::vector<std::unique_ptr<ud_queue>> queues_;
     std::vector<std::uint32_t> numbers_; ///< of their queue pairs
     std::optional<verbs::multicast_attachment> attached_;
-    verbs::group_membership membership_;
+    verbs::group_membership membership_; ///< RoCE's
+    verbs::fabric_membership fabric_;    ///< InfiniBand's
     std::atomic<bool> link_up_{true};
 };
 

@@ -18,6 +18,7 @@ void register_ud_metrics(metric_group& group, const ud_port& device) {
     group.counter("corewire_verbs_ud_own_echoes_total", "What was sent to the group and heard again.", s.own_echoes);
     group.counter("corewire_verbs_ud_bad_arp_total", "ARP for another kind of link, or from what can't be a host.", s.bad_arp);
     group.counter("corewire_verbs_ud_handles_made_total", "Address handles made.", h.made);
+    group.counter("corewire_verbs_ud_handles_refreshed_total", "Address handles made anew for peers heard of again.", h.refreshed);
     group.counter("corewire_verbs_ud_handles_evicted_total", "Address handles that made room for others.", h.evicted);
     group.counter("corewire_verbs_ud_not_sent_total", lost, s.too_long, metric_label("reason", "too_long"));
     group.counter("corewire_verbs_ud_not_sent_total", lost, h.unknown_peer, metric_label("reason", "unknown_peer"));
@@ -26,6 +27,7 @@ void register_ud_metrics(metric_group& group, const ud_port& device) {
     group.counter("corewire_verbs_ud_failed_receives_total", "Completions of receives with an error.", s.failed_receives);
     group.counter("corewire_verbs_ud_failed_sends_total", "Completions of sends with an error.", s.failed_sends);
     group.counter("corewire_verbs_ud_restarts_total", "Times the queue pair was put back to its beginning.", s.restarts);
+    group.counter("corewire_verbs_ud_rests_total", "Times it was left alone for a while, as that did not help.", s.rests);
     group.counter("corewire_verbs_ud_link_changes_total", "Times the link went up or down.", s.link_changes);
 }
 

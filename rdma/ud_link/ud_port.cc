@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::uint32_t ethernet_size = wire::ethernet_header::size;
 
-queue_port_layout layout_of(const ud_device& device, unsigned number, const ud_port_options& options) {
+queue_port_layout layout_of(const std::shared_ptr<ud_device>& shared, unsigned number, const ud_port_options& options) {
+    const ud_device& device = *shared;
     return {.kind = "verbs-ud",
             .name = "verbs-ud:" + device.device().name() + "/" + std::to_string(number),
             .frames = options.frames,
@@ -18,13 +19,14 @@ queue_port_layout layout_of(const ud_device& device, unsigned number, const ud_p
             .send_depth = device.options().send_depth,
             .inline_bytes = device.options().inline_bytes,
             .send_pieces = 3,
-            .link_up = device.link_up()};
+            .link_up = device.link_up(),
+            .device = shared};
 }
 
 } // namespace
 
 ud_port::ud_port(std::shared_ptr<ud_device> device, unsigned queue, const ud_port_options& options)
-    : queue_port(*device->queues_.at(queue), counts_, layout_of(*device, queue, options)), device_(std::move(device)),
+    : queue_port(*device->queues_.at(queue), counts_, layout_of(device, queue, options)), device_(std::move(device)),
       mine_(*device_->queues_[queue]),
       handles_(queue_.domain, device_->peers(), device_->options().port, static_cast<std::uint8_t>(device_->gid_.index),
                options.retry_after),

@@ -66,8 +66,10 @@ bool async_events::drain() {
     while (!gone_) {
         errno = 0;
         if (api_.get_async_event(context_, &event) != 0) {
-            gone_ = errno == EIO || errno == ENODEV; // what a removed device answers when all is said
-            return any;
+            if (errno != EIO && errno != ENODEV) return any;
+            gone_ = true; // what a removed device answers when all is said: to us, or to somebody else who hears its events
+            tell_({.what = IBV_EVENT_DEVICE_FATAL});
+            return true;
         }
         any = true;
         const device_event what = plain(event);

@@ -3,8 +3,8 @@
 //
 //     kernel -> the context's descriptor -> async_events (a poller) -> listener, on the shard of the reactor
 //
-// One for each opened device. The listener must not destroy what the event is about before it returns: an object's
-// destruction waits until its events are acknowledged.
+// One for each opened device; of several that share a context one hears each event, and all of them that the device has gone. The
+// listener must not destroy what the event is about before it returns: an object's destruction waits until its events are acknowledged.
 #pragma once
 
 #include <corewire/reactor/loop/reactor.hh>

@@ -23,6 +23,8 @@ constexpr cm_api librdmacm{
     .accept = ::rdma_accept,
     .reject = ::rdma_reject,
     .disconnect = ::rdma_disconnect,
+    .join_multicast = ::rdma_join_multicast,
+    .leave_multicast = ::rdma_leave_multicast,
 };
 
 } // namespace

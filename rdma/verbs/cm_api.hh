@@ -30,6 +30,9 @@ struct cm_api {
     int (*accept)(rdma_cm_id* id, rdma_conn_param* parameters);
     int (*reject)(rdma_cm_id* id, const void* data, std::uint8_t size);
     int (*disconnect)(rdma_cm_id* id);
+
+    int (*join_multicast)(rdma_cm_id* id, sockaddr* group, void* context);
+    int (*leave_multicast)(rdma_cm_id* id, sockaddr* group);
 };
 
 /// librdmacm itself.

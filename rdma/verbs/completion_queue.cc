@@ -70,7 +70,9 @@ bool completion_queue::moderate(std::uint16_t count, std::uint16_t microseconds)
     ibv_modify_cq_attr attributes{};
     attributes.attr_mask = IBV_CQ_ATTR_MODERATE;
     attributes.moderate = {count, microseconds};
-    return queue_.api().modify_cq(queue_.get(), &attributes) == 0;
+    const int error = queue_.api().modify_cq(queue_.get(), &attributes);
+    if (error > 0) errno = error;
+    return error == 0;
 }
 
 } // namespace corewire::verbs

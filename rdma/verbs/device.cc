@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <fmt/format.h>
 #include <memory>
 #include <net/if.h>
@@ -79,7 +80,8 @@ device device::borrowed(ibv_context* context, const verbs_api& api) { return {{}
 
 device::found device::find_by_interface(const std::string& interface, const verbs_api& api) {
     const unsigned index = ::if_nametoindex(interface.c_str());
-    for (const std::string& name : device_names(api)) {
+    std::exception_ptr refused; // what may not be opened may be another one's
+    for (const std::string& name : device_names(api)) try {
         const device candidate = open(name, api);
         for (std::uint8_t port = 1; port <= candidate.limits().phys_port_cnt; ++port) {
             for (const port_address& each : candidate.addresses(port))
@@ -89,7 +91,10 @@ device::found device::find_by_interface(const std::string& interface, const verb
         std::error_code none;
         const std::filesystem::path folder = candidate.context()->device->ibdev_path;
         if (std::filesystem::exists(folder / "device" / "net" / interface, none)) return {name, 1};
+    } catch (const std::system_error&) {
+        if (!refused) refused = std::current_exception();
     }
+    if (refused) std::rethrow_exception(refused);
     fail(operation::open_device, ENODEV,
          fmt::format("find an RDMA device behind the network interface '{}' (there are: {})", interface, all_names(api)));
 }
@@ -113,6 +118,21 @@ std::vector<port_address> device::addresses(std::uint8_t port) const {
         if (e.port_num == port)
             all.push_back({e.gid, e.gid_index, static_cast<ibv_gid_type>(e.gid_type), e.ndev_ifindex});
     return all;
+}
+
+std::string device::interface_of(std::uint8_t port) const {
+    char name[IF_NAMESIZE] = {};
+    for (const port_address& each : addresses(port))
+        if (each.interface != 0 && ::if_indextoname(each.interface, name) != nullptr) return name;
+    // One that is down has no addresses yet, but the device's folder names it, and that names the port.
+    std::error_code none;
+    const std::filesystem::path folder = std::filesystem::path(context_->device->ibdev_path) / "device" / "net";
+    for (const auto& each : std::filesystem::directory_iterator(folder, none)) {
+        int number = 0;
+        std::ifstream(each.path() / "dev_port") >> number;
+        if (number + 1 == port) return each.path().filename();
+    }
+    return {};
 }
 
 port_address device::address_for(ipv4 ours, std::uint8_t port) const {

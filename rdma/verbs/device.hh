@@ -55,6 +55,8 @@ public:
     /// Asked now. Ports count from 1.
     ibv_port_attr port(std::uint8_t number = 1) const;
     std::vector<port_address> addresses(std::uint8_t port = 1) const;
+    /// The kernel's network interface in front of a port ("eth0"), up or down; empty: there is none.
+    std::string interface_of(std::uint8_t port = 1) const;
     /// The address by which peers of an IPv4 network reach us: RoCE version 2 where there is a choice. Throws with the list of
     /// those there are.
     port_address address_for(ipv4 ours, std::uint8_t port = 1) const;

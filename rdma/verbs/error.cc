@@ -39,6 +39,7 @@ constexpr advice known[] = {
      "the driver has no extended completion queues: ask for no timestamps"},
     {operation::create_completion_queue, ENOMEM,
      "too little locked memory is allowed (raise `ulimit -l`), or the device's max_cq is reached"},
+    {operation::moderate_events, 0, "the device moderates no events, or not so long: leave --moderation-us out, or lower it"},
     {operation::create_queue_pair, EINVAL,
      "more work requests, scatter elements or inline bytes than the device has (`ibv_devinfo -v`)"},
     {operation::create_queue_pair, ENOMEM,
@@ -69,6 +70,7 @@ constexpr advice known[] = {
      "the destination's address was not resolved: does it answer `ping`?"},
     {operation::create_address_handle, ENETUNREACH,
      "no route to the destination from this GID: choose the GID index of the right network"},
+    {operation::join_multicast, ETIMEDOUT, "the subnet's administrator does not answer: does a subnet manager (opensm) run?"},
     {operation::join_multicast, EINVAL, "the group is no multicast GID, or the queue pair is not UD"},
     {operation::create_flow, EPERM, "steering packets needs CAP_NET_RAW: run as root"},
     {operation::create_flow, ENOMEM,
@@ -84,6 +86,8 @@ constexpr advice known[] = {
     {operation::manage_connection, EADDRINUSE, "another program listens on this port"},
     {operation::manage_connection, EADDRNOTAVAIL, "no interface of this host has the address"},
     {operation::manage_connection, ECONNREFUSED, "nobody listens there"},
+    {operation::manage_connection, ETIMEDOUT, "nobody answers there: is the host up, and does it answer `ping`?"},
+    {operation::manage_connection, EHOSTUNREACH, "no route leads there from an RDMA device: `ip route get` shows the way"},
 };
 
 } // namespace

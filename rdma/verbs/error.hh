@@ -15,6 +15,7 @@ enum class operation {
     allocate_domain,
     register_memory,
     create_completion_queue,
+    moderate_events,
     create_queue_pair,
     create_raw_queue_pair,
     move_queue_pair,

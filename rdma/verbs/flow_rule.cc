@@ -40,11 +40,9 @@ private:
     std::size_t used_ = 0;
 };
 
-/// With its padding: rules are compared byte by byte.
 template <typename Spec>
 Spec blank(ibv_flow_spec_type type) {
-    Spec s;
-    std::memset(&s, 0, sizeof s);
+    Spec s{};
     s.type = type;
     s.size = sizeof s;
     return s;

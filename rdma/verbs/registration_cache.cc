@@ -6,6 +6,9 @@
 #include <corewire/reactor/base/unique_fd.hh>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/userfaultfd.h>
@@ -16,6 +19,7 @@
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace corewire::verbs {
@@ -91,9 +95,28 @@ void registration_cache::state::forget(std::uintptr_t begin, std::uintptr_t end)
     }
 }
 
+/// Whether all that is mapped there is private and of no file. Pages of what is shared may also go by a hole or a truncation of the file
+/// behind it, or by shmdt(2), of which userfaultfd does not tell.
+static bool private_and_anonymous(std::uintptr_t begin, std::uintptr_t end) noexcept {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"), std::fclose);
+    if (!maps) return false;
+    std::array<char, 512> line;
+    bool first_piece = true;
+    while (std::fgets(line.data(), line.size(), maps.get()) != nullptr) {
+        const bool whole_line = std::strchr(line.data(), '\n') != nullptr;
+        if (!std::exchange(first_piece, whole_line)) continue; // the rest of a long name
+        std::uintptr_t from = 0, to = 0;
+        unsigned long inode = 0;
+        char rights[5] = {};
+        if (std::sscanf(line.data(), "%lx-%lx %4s %*x %*x:%*x %lu", &from, &to, rights, &inode) != 4) return false;
+        if (to > begin && from < end && (rights[3] != 'p' || inode != 0)) return false;
+    }
+    return true;
+}
+
 /// Asks to be told of the range; write-protect mode, in which nothing ever faults, since nothing is protected.
 bool registration_cache::state::cover(entry& e) noexcept {
-    if (!faults) return false;
+    if (!faults || !private_and_anonymous(e.begin, e.end)) return false;
     uffdio_register range{};
     range.range = {e.begin, e.end - e.begin};
     range.mode = UFFDIO_REGISTER_MODE_WP;
@@ -144,6 +167,7 @@ bool registration_cache::keeps() const noexcept {
 }
 
 registration_cache_statistics registration_cache::statistics() const {
+    if (state_->generation != process_generation()) return {}; // in a forked child: the lock may be a thread's of the parent
     const std::lock_guard guard(state_->lock);
     return state_->counts;
 }
@@ -170,7 +194,7 @@ registration_cache::lease registration_cache::get(mutable_byte_span bytes) {
     auto fresh = std::make_unique<entry>();
     fresh->begin = begin;
     fresh->end = end;
-    // Watched before it is registered: an munmap() between the two is heard of.
+    // From here on its memory stays mapped: what is unmapped before it stands in `entries` nobody marks.
     fresh->watched = s.cover(*fresh);
     fresh->region = memory_region(s.domain, {reinterpret_cast<std::byte*>(begin), end - begin}, s.options.allowed);
     fresh->leases = 1;

@@ -6,7 +6,7 @@
 // The kernel tells of unmapped memory through userfaultfd(2): the thread that unmaps waits until the cache's watcher thread has
 // taken the news, so a get() afterwards can't miss it. No allocator is hooked. Where userfaultfd may not be used (neither
 // root nor vm.unprivileged_userfaultfd), nothing is kept: every lease registers, and its end deregisters; and so it is for
-// memory that userfaultfd cannot watch (files). In a forked child the cache is empty and keeps nothing.
+// memory of which it does not tell all: files, shared memory, huge pages. In a forked child the cache is empty and keeps nothing.
 //
 // One shard's, but for the watcher thread. Bounds: `max_regions` leased and kept together, `max_bytes` kept.
 #pragma once

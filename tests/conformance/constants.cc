@@ -26,6 +26,9 @@ std::int64_t constant(const std::string& text) {
         NAME(TCP_MAXSEG), NAME(TCP_KEEPIDLE), NAME(TCP_KEEPINTVL), NAME(TCP_KEEPCNT), NAME(TCP_USER_TIMEOUT), NAME(TCP_QUICKACK),
         NAME(TCP_DEFER_ACCEPT), NAME(TCP_INFO), NAME(TCP_NOTSENT_LOWAT), NAME(TCP_SYNCNT), NAME(TCP_LINGER2), NAME(TCP_INQ),
         NAME(TCP_FASTOPEN), NAME(TCP_FASTOPEN_CONNECT), NAME(MSG_FASTOPEN), NAME(EOPNOTSUPP),
+        NAME(SOL_IPV6), NAME(IP_TOS), NAME(IP_TTL), NAME(IP_MTU), NAME(IP_MTU_DISCOVER), NAME(IP_PMTUDISC_OMIT), NAME(IPV6_TCLASS),
+        NAME(IPV6_UNICAST_HOPS), NAME(IPV6_MTU), NAME(IPV6_MTU_DISCOVER), NAME(IPV6_PMTUDISC_OMIT), NAME(MSG_ERRQUEUE), NAME(EPERM),
+        NAME(TCP_TIMESTAMP), NAME(TCP_CC_INFO),
         NAME(TCP_CONGESTION), NAME(TCP_WINDOW_CLAMP), NAME(SHUT_RD), NAME(SHUT_WR), NAME(SHUT_RDWR),
         NAME(F_GETFL), NAME(F_SETFL), NAME(O_RDWR),
         NAME(O_NONBLOCK), NAME(MSG_DONTWAIT), NAME(MSG_PEEK), NAME(MSG_WAITALL), NAME(MSG_TRUNC), NAME(MSG_MORE), NAME(MSG_OOB),
@@ -91,6 +94,10 @@ std::int64_t info_field(const tcp_info& i, const std::string& name) {
     FIELD(tcpi_data_segs_out);
     FIELD(tcpi_delivered);
     FIELD(tcpi_dsack_dups);
+    FIELD(tcpi_reord_seen);
+    FIELD(tcpi_last_data_sent);
+    FIELD(tcpi_last_data_recv);
+    FIELD(tcpi_last_ack_recv);
     FIELD(tcpi_busy_time);
     FIELD(tcpi_rwnd_limited);
     FIELD(tcpi_sndbuf_limited);

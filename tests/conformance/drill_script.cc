@@ -146,8 +146,12 @@ packet_step parse_packet(line_reader& in, bool inbound) {
     packet_step p;
     p.inbound = inbound;
     if (in.take("[")) {
-        const std::string ecn = in.until("]");
-        p.ecn = ecn == "ce" ? 3 : ecn == "ect0" ? 2 : ecn == "ect1" ? 1 : 0;
+        for (const std::string& mark : split_arguments(in.until("]"))) {
+            const std::string value = mark.substr(std::min(mark.find(' ') + 1, mark.size()));
+            if (mark.starts_with("tos ")) p.type_of_service = static_cast<unsigned>(std::stoul(value, nullptr, 0));
+            else if (mark.starts_with("ttl ")) p.hops = static_cast<unsigned>(std::stoul(value));
+            else p.ecn = mark == "ce" ? 3 : mark == "ect0" ? 2 : mark == "ect1" ? 1 : 0;
+        }
     }
     p.flags = in.word(".");
     if (p.flags.empty()) in.fail("expected flags");
@@ -245,12 +249,25 @@ step parse_step(const std::string& text, int line) {
 
 } // namespace
 
-std::string flags_of_script(const std::string& text, const std::string& otherwise) {
-    constexpr std::string_view mark = "// flags: ";
+namespace {
+
+/// What stands behind `mark`, to the end of the line.
+std::string header_line(const std::string& text, std::string_view mark, const std::string& otherwise) {
     const std::size_t at = text.find(mark);
     if (at == text.npos) return otherwise;
     const std::size_t from = at + mark.size();
     return text.substr(from, text.find('\n', from) - from);
+}
+
+} // namespace
+
+std::string flags_of_script(const std::string& text, const std::string& otherwise) { return header_line(text, "// flags: ", otherwise); }
+
+bool is_for_mode(const std::string& text, const std::string& mode) {
+    std::istringstream all(header_line(text, "// only: ", mode));
+    for (std::string one; all >> one;)
+        if (one == mode) return true;
+    return false;
 }
 
 std::vector<step> parse_script(const std::string& text) {

@@ -38,6 +38,8 @@ struct packet_step {
     std::vector<tcp_option_text> options;
     bool any_options = false;          ///< `<...>`
     unsigned ecn = 0;                  ///< 0 not capable, 1 ect1, 2 ect0, 3 ce
+    unsigned type_of_service = 0;      ///< `[tos 0x20]`, of IPv6 the traffic class; outbound
+    unsigned hops = 64;                ///< `[ttl 7]`, of IPv6 the hop limit; outbound
 };
 
 struct icmp_step {
@@ -72,5 +74,7 @@ struct step {
 std::vector<step> parse_script(const std::string& text);
 /// What the library is to be told: of a line `// flags: ...`, or `otherwise`.
 std::string flags_of_script(const std::string& text, const std::string& otherwise);
+/// Whether it can be played in this mode (ipv4, mapped, ipv6): a line `// only: ...` names those that it is for.
+bool is_for_mode(const std::string& text, const std::string& mode);
 
 } // namespace corewire::conformance

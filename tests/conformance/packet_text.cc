@@ -68,18 +68,29 @@ void write_option(bytes_out& o, const tcp_option_text& t, const connection_text&
     }
 }
 
-std::vector<std::byte> ip_packet(std::uint8_t protocol, std::uint32_t from, std::uint32_t to, unsigned ecn,
-                                 const std::vector<std::byte>& payload) {
+void write_address(bytes_out& o, const net_address& a) {
+    const auto octets = a.v6().octets();
+    for (std::size_t i = a.is_v4() ? 12 : 0; i < octets.size(); ++i) o.u8(octets[i]);
+}
+
+/// `said_size`: of the payload, by the header.
+std::vector<std::byte> ip_packet(wire::ip_protocol protocol, const net_address& from, const net_address& to, unsigned ecn,
+                                 const std::vector<std::byte>& payload, std::size_t said_size) {
     bytes_out o;
-    o.u8(0x45), o.u8(ecn), o.u16(20 + payload.size()), o.u16(0), o.u16(0x4000), o.u8(64), o.u8(protocol), o.u16(0);
-    o.u32(from), o.u32(to);
-    store_be16(o.out.data() + 10, wire::internet_sum().add(o.out).checksum());
+    if (from.is_v4()) {
+        o.u8(0x45), o.u8(ecn), o.u16(20 + said_size), o.u16(0), o.u16(0x4000);
+        o.u8(64), o.u8(static_cast<std::uint8_t>(protocol)), o.u16(0);
+    } else {
+        o.u16(0x6000 | ecn << 4), o.u16(0), o.u16(said_size), o.u8(static_cast<std::uint8_t>(protocol)), o.u8(64);
+    }
+    write_address(o, from), write_address(o, to);
+    if (from.is_v4()) store_be16(o.out.data() + 10, wire::internet_sum().add(o.out).checksum());
     o.out.insert(o.out.end(), payload.begin(), payload.end());
     return std::move(o.out);
 }
 
-std::uint16_t tcp_checksum(std::uint32_t from, std::uint32_t to, std::span<const std::byte> segment) {
-    return wire::pseudo_header_sum(ipv4(from), ipv4(to), wire::ip_protocol::tcp, segment.size()).add(segment).checksum();
+std::uint16_t checksum(wire::ip_protocol protocol, const net_address& from, const net_address& to, std::span<const std::byte> segment) {
+    return wire::pseudo_header_sum(from, to, protocol, segment.size()).add(segment).checksum();
 }
 
 std::vector<tcp_option_text> read_options(std::span<const std::byte> o) {
@@ -138,41 +149,68 @@ std::vector<std::byte> build(const packet_step& p, const connection_text& c) {
     o.u16(0), o.u16(static_cast<std::uint64_t>(p.urgent.value_or(0)));
     o.out.insert(o.out.end(), options.out.begin(), options.out.end());
     for (std::size_t i = 0; i < size; ++i) o.u8(static_cast<std::uint64_t>(p.first) + i);
-    store_be16(o.out.data() + 16, tcp_checksum(c.remote, c.local, o.out));
-    return ip_packet(6, c.remote, c.local, p.ecn, std::move(o.out));
+    store_be16(o.out.data() + 16, checksum(wire::ip_protocol::tcp, c.remote, c.local, o.out));
+    return ip_packet(wire::ip_protocol::tcp, c.remote, c.local, p.ecn, o.out, o.out.size());
 }
 
 std::vector<std::byte> build(const icmp_step& p, const connection_text& c) {
-    const unsigned code = p.kind == "net_unreachable" ? 0 : p.kind == "host_unreachable" ? 1 : p.kind == "port_unreachable" ? 3 : 4;
+    const bool six = !c.local.is_v4(), too_big = p.kind == "frag_needed";
     bytes_out o;
-    o.u8(3), o.u8(code), o.u16(0), o.u16(0), o.u16(p.mtu);
-    bytes_out quoted; // the first 8 bytes of TCP: ports and sequence number
+    if (six) { // RFC 4443 3.1, 3.2
+        const unsigned code = p.kind == "net_unreachable" || too_big ? 0 : p.kind == "host_unreachable" ? 3 : 4;
+        o.u8(too_big ? 2 : 1), o.u8(code), o.u16(0), o.u32(too_big ? p.mtu + 20 : 0);
+    } else {
+        const unsigned code = p.kind == "net_unreachable" ? 0 : p.kind == "host_unreachable" ? 1 : p.kind == "port_unreachable" ? 3 : 4;
+        o.u8(3), o.u8(code), o.u16(0), o.u16(0), o.u16(p.mtu);
+    }
+    bytes_out quoted; // the first 8 bytes of TCP: ports and sequence number; IPv6's routers quote all that they can
     quoted.u16(c.local_port), quoted.u16(c.remote_port), quoted.u32(static_cast<std::uint64_t>(p.first) + c.local_isn);
-    const std::vector<std::byte> quote = ip_packet(6, c.local, c.remote, 0, quoted.out);
-    const std::size_t at = o.out.size();
+    if (six) quoted.u32(0), quoted.u16(0x5010), quoted.u16(0), quoted.u32(0);
+    const auto said_size = 20 + static_cast<std::size_t>(p.end - p.first); // the quoted header says how long the packet was
+    const std::vector<std::byte> quote = ip_packet(wire::ip_protocol::tcp, c.local, c.remote, 0, quoted.out, said_size);
     o.out.insert(o.out.end(), quote.begin(), quote.end());
-    // The quoted header says how long the packet was.
-    std::byte* ip = o.out.data() + at;
-    store_be16(ip + 2, static_cast<std::uint16_t>(40 + (p.end - p.first)));
-    store_be16(ip + 10, 0);
-    store_be16(ip + 10, wire::internet_sum().add({ip, 20}).checksum());
-    store_be16(o.out.data() + 2, wire::internet_sum().add(o.out).checksum());
-    return ip_packet(1, c.remote, c.local, 0, std::move(o.out));
+    const wire::ip_protocol protocol = six ? wire::ip_protocol::icmpv6 : wire::ip_protocol::icmp;
+    store_be16(o.out.data() + 2, six ? checksum(protocol, c.remote, c.local, o.out) : wire::internet_sum().add(o.out).checksum());
+    return ip_packet(protocol, c.remote, c.local, 0, o.out, o.out.size());
 }
 
+namespace {
+
+/// The IP header of `b`; what is behind it.
+std::span<const std::byte> read_ip(std::span<const std::byte> b, live_packet& p) {
+    const unsigned version = b.empty() ? 0 : load_u8(b.data()) >> 4;
+    const std::size_t header = version == 6 ? 40 : 20;
+    if (b.size() < header || (version != 6 && load_u8(b.data()) != 0x45)) throw std::runtime_error("no packet ever left");
+    const unsigned octet = version == 6 ? load_be16(b.data()) >> 4 & 0xff : load_u8(b.data() + 1);
+    p.type_of_service = octet & 0xfc;
+    p.ecn = octet & 3;
+    if (version == 6) {
+        p.source = ipv6::load(b.data() + 8);
+        p.destination = ipv6::load(b.data() + 24);
+        p.hops = load_u8(b.data() + 7);
+        p.is_tcp = load_u8(b.data() + 6) == 6;
+        p.checksums_good = true;
+    } else {
+        p.source = ipv4::load(b.data() + 12);
+        p.destination = ipv4::load(b.data() + 16);
+        p.hops = load_u8(b.data() + 8);
+        p.dont_fragment = (load_u8(b.data() + 6) & 0x40) != 0;
+        p.is_tcp = load_u8(b.data() + 9) == 6;
+        p.checksums_good = wire::internet_sum().add(b.first(20)).verifies();
+    }
+    const std::size_t size = version == 6 ? load_be16(b.data() + 4) + header : load_be16(b.data() + 2);
+    if (size != b.size()) throw std::runtime_error("the IP header's length is not the packet's");
+    return b.subspan(header);
+}
+
+} // namespace
+
 live_packet parse_packet(std::span<const std::byte> b) {
-    if (b.size() < 20 || load_u8(b.data()) != 0x45) throw std::runtime_error("no packet ever left (or none of IPv4)");
     live_packet p;
-    p.type_of_service = load_u8(b.data() + 1) & 0xfc;
-    p.ecn = load_u8(b.data() + 1) & 3;
-    p.source = load_be32(b.data() + 12);
-    p.destination = load_be32(b.data() + 16);
-    if (load_be16(b.data() + 2) != b.size()) throw std::runtime_error("the IP header's length is not the packet's");
-    p.checksums_good = wire::internet_sum().add(b.first(20)).verifies();
-    p.is_tcp = load_u8(b.data() + 9) == 6;
+    const std::span<const std::byte> t = read_ip(b, p);
     if (!p.is_tcp) return p;
-    const std::span<const std::byte> t = b.subspan(20);
-    p.checksums_good &= wire::pseudo_header_sum(ipv4(p.source), ipv4(p.destination), wire::ip_protocol::tcp, t.size()).add(t).verifies();
+    if (t.size() < 20) throw std::runtime_error("no whole TCP header");
+    p.checksums_good &= wire::pseudo_header_sum(p.source, p.destination, wire::ip_protocol::tcp, t.size()).add(t).verifies();
     p.source_port = load_be16(t.data());
     p.destination_port = load_be16(t.data() + 2);
     p.sequence = load_be32(t.data() + 4);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
@@ -38,8 +39,8 @@ std::string text_of(const std::string& name) {
     return text.str();
 }
 
-void play(const std::string& text, const char* flags = "linux settings=none") {
-    player p(flags);
+void play(const std::string& text, const char* flags = "linux settings=none", family_mode mode = family_mode::ipv4) {
+    player p(flags, mode);
     try {
         p.play(text);
     } catch (const std::exception& e) {
@@ -51,13 +52,27 @@ void play(const std::string& text, const char* flags = "linux settings=none") {
 
 BOOST_AUTO_TEST_SUITE(packetdrill)
 
-BOOST_AUTO_TEST_CASE(every_script_of_the_folder_plays_as_written) {
+/// TFO_COOKIE is what Linux makes of a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4 and the addresses of the family.
+std::string with_cookie(std::string text, family_mode mode) {
+    constexpr std::string_view name = "TFO_COOKIE";
+    for (std::size_t at = 0; (at = text.find(name, at)) != text.npos;)
+        text.replace(at, name.size(), mode == family_mode::ipv6 ? "c1d1e9742a47a9bc" : "3021b9d889017eeb");
+    return text;
+}
+
+/// In each of packetdrill's three modes.
+void play_every_script(family_mode mode, const char* mode_name) {
     BOOST_TEST(scripts().size() >= 3u);
     for (const std::string& name : scripts()) {
-        const std::string text = text_of(name);
-        BOOST_TEST_CONTEXT(name) { play(text, flags_of_script(text, "linux settings=none").c_str()); }
+        const std::string text = with_cookie(text_of(name), mode);
+        if (!is_for_mode(text, mode_name)) continue;
+        BOOST_TEST_CONTEXT(name) { play(text, flags_of_script(text, "linux settings=none").c_str(), mode); }
     }
 }
+
+BOOST_AUTO_TEST_CASE(every_script_of_the_folder_plays_as_written) { play_every_script(family_mode::ipv4, "ipv4"); }
+BOOST_AUTO_TEST_CASE(every_script_plays_over_ipv6) { play_every_script(family_mode::ipv6, "ipv6"); }
+BOOST_AUTO_TEST_CASE(every_script_plays_with_ipv6_sockets_over_ipv4) { play_every_script(family_mode::mapped, "mapped"); }
 
 BOOST_AUTO_TEST_CASE(a_script_that_expects_what_never_leaves_fails_and_does_not_hang) {
     player p("linux");
@@ -168,6 +183,101 @@ BOOST_AUTO_TEST_CASE(calls_on_what_is_no_socket_of_ours_fail_with_the_errno_of_p
     BOOST_TEST(i.netdev_send(i.userdata, rubbish, sizeof rubbish) == -1);
     BOOST_TEST(i.close(i.userdata, fd) == 0);
     BOOST_TEST(i.close(i.userdata, fd) == -1);
+}
+
+namespace {
+
+sockaddr_in6 at6(const char* address, std::uint16_t port) {
+    sockaddr_in6 name{};
+    name.sin6_family = AF_INET6;
+    name.sin6_port = htons(port);
+    ::inet_pton(AF_INET6, address, &name.sin6_addr);
+    return name;
+}
+
+/// What bind() or connect() says: 0, or errno.
+int by_name(int (*call)(void*, int, const sockaddr*, socklen_t), void* u, int fd, const sockaddr_in6& name) {
+    return call(u, fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 ? 0 : errno;
+}
+
+/// The flags that a SYN from there to our port 8080 is answered with.
+std::string answer_to_syn(packetdrill_interface& i, const char* local, const char* remote) {
+    const auto address = [](const char* text) -> corewire::net_address {
+        if (const auto v4 = corewire::ipv4::parse(text)) return *v4;
+        return *corewire::ipv6::parse(text);
+    };
+    const connection_text c{.local = address(local), .remote = address(remote)};
+    const std::vector<std::byte> syn = build(packet_step{.inbound = true, .flags = "S"}, c);
+    BOOST_TEST(i.netdev_send(i.userdata, syn.data(), syn.size()) == 0);
+    std::array<std::byte, 2000> room;
+    std::size_t size = room.size();
+    long long when = 0;
+    BOOST_TEST(i.netdev_receive(i.userdata, room.data(), &size, &when) == 0);
+    return parse_packet({room.data(), size}).flags;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_socket_at_any_ipv6_address_takes_both_families_unless_it_is_told_not_to) {
+    for (const bool ipv6_only : {false, true}) {
+        player p("linux settings=none");
+        packetdrill_interface& i = p.table();
+        const int fd = i.socket(i.userdata, AF_INET6, SOCK_STREAM, 0);
+        int on = ipv6_only;
+        BOOST_TEST(i.setsockopt(i.userdata, fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0);
+        socklen_t size = sizeof on;
+        BOOST_TEST(i.getsockopt(i.userdata, fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, &size) == 0);
+        BOOST_TEST(on == int{ipv6_only});
+        BOOST_TEST(by_name(i.bind, i.userdata, fd, at6("::", 8080)) == 0);
+        BOOST_TEST(i.setsockopt(i.userdata, fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == -1); // too late
+        BOOST_TEST(errno == EINVAL);
+        BOOST_TEST(i.listen(i.userdata, fd, 1) == 0);
+        BOOST_TEST(answer_to_syn(i, "fd3d:0a0b:17d6::1", "fd3d:fa7b:d17d::1") == "S.");
+        BOOST_TEST(answer_to_syn(i, "192.168.0.1", "192.0.2.1") == (ipv6_only ? "R." : "S."));
+        i.close(i.userdata, fd);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(names_of_the_wrong_family_and_addresses_of_others_are_refused) {
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    const int six = i.socket(i.userdata, AF_INET6, SOCK_STREAM, 0), four = i.socket(i.userdata, AF_INET, SOCK_STREAM, 0);
+    int on = 1;
+    BOOST_TEST(by_name(i.bind, i.userdata, four, at6("::1", 80)) == EAFNOSUPPORT);
+    BOOST_TEST(i.setsockopt(i.userdata, four, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == -1);
+    BOOST_TEST(errno == ENOPROTOOPT);
+    const sockaddr_in v4{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+    BOOST_TEST(i.bind(i.userdata, six, reinterpret_cast<const sockaddr*>(&v4), sizeof v4) == -1);
+    BOOST_TEST(errno == EAFNOSUPPORT);
+    const sockaddr_in6 whole = at6("fd3d::1", 80);
+    BOOST_TEST(i.bind(i.userdata, six, reinterpret_cast<const sockaddr*>(&whole), sizeof whole - 8) == -1);
+    BOOST_TEST(errno == EINVAL);
+    BOOST_TEST(by_name(i.bind, i.userdata, six, at6("ff02::1", 80)) == EADDRNOTAVAIL);
+    BOOST_TEST(by_name(i.bind, i.userdata, six, at6("::ffff:10.0.0.1", 80)) == EADDRNOTAVAIL);
+    BOOST_TEST(i.setsockopt(i.userdata, six, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0);
+    BOOST_TEST(by_name(i.bind, i.userdata, six, at6("::ffff:192.168.0.1", 80)) == EINVAL);
+    BOOST_TEST(by_name(i.connect, i.userdata, six, at6("::ffff:192.0.2.1", 80)) == ENETUNREACH);
+    for (const int fd : {six, four}) i.close(i.userdata, fd);
+}
+
+BOOST_AUTO_TEST_CASE(any_ipv6_address_that_a_script_binds_to_is_ours) {
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    const int fd = i.socket(i.userdata, AF_INET6, SOCK_STREAM, 0);
+    BOOST_TEST(by_name(i.bind, i.userdata, fd, at6("2001:db8::7", 8080)) == 0);
+    BOOST_TEST(i.listen(i.userdata, fd, 1) == 0);
+    BOOST_TEST(answer_to_syn(i, "2001:db8::7", "fd3d:fa7b:d17d::1") == "S.");
+    BOOST_TEST(answer_to_syn(i, "fd3d:0a0b:17d6::1", "fd3d:fa7b:d17d::1") == "R.");
+    i.close(i.userdata, fd);
+}
+
+BOOST_AUTO_TEST_CASE(the_mtu_is_20_bytes_more_over_ipv6_unless_it_is_named) {
+    const std::string syn = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n"
+                            "+0 < S 0:0(0) win 32792 <mss 1000>\n";
+    play(syn + "+0 > S. 0:0(0) ack 1 <mss 1460>\n", "linux settings=none", family_mode::ipv6);
+    play(syn + "+0 > S. 0:0(0) ack 1 <mss 1440>\n", "linux settings=none mtu=1500", family_mode::ipv6);
+    play(syn + "+0 > S. 0:0(0) ack 1 <mss 1460>\n", "linux settings=none mtu=1520", family_mode::ipv6);
+    play(syn + "+0 > S. 0:0(0) ack 1 <mss 1480>\n", "linux settings=none mtu=1520");
 }
 
 BOOST_AUTO_TEST_CASE(bytes_go_from_a_pipe_into_a_socket_and_back) {

@@ -28,7 +28,11 @@ void (*load_library())(const char*, packetdrill_interface*) {
     return reinterpret_cast<void (*)(const char*, packetdrill_interface*)>(symbol);
 }
 
-player::player(const char* flags) {
+player::player(const char* flags, family_mode mode) : mode_(mode) {
+    if (mode == family_mode::ipv6) { // as packetdrill's suites have them
+        connection_.local = *ipv6::parse("fd3d:0a0b:17d6::1");
+        connection_.remote = *ipv6::parse("fd3d:fa7b:d17d::1");
+    }
     load_library()(flags, &i_);
     start_ = now();
     second_ = std::thread([this] { second_thread(); });
@@ -143,6 +147,7 @@ void player::outbound(const step& s, const packet_step& p) {
         fail(e.what());
     }
     if (!live.is_tcp) fail("a packet that is not TCP");
+    if (live.source != connection_.local || live.destination != connection_.remote) fail("a packet to or from somebody else");
     if (live.flags.find('S') != live.flags.npos) {
         connection_.local_isn = live.sequence;
         connection_.local_port = live.source_port;
@@ -158,6 +163,9 @@ void player::outbound(const step& s, const packet_step& p) {
     if (p.window && live.window != *p.window) fail(got);
     if (live.urgent != p.urgent.value_or(0)) fail(got);
     if (live.ecn != p.ecn) fail(got + " with ECN bits " + std::to_string(live.ecn));
+    if (live.type_of_service != p.type_of_service) fail(got + " with type of service " + std::to_string(live.type_of_service));
+    if (live.hops != p.hops) fail(got + " with time to live " + std::to_string(live.hops));
+    if (!live.dont_fragment) fail(got + " that may be fragmented");
     if (!p.any_options) compare_options(p, live);
     take_time(s, when, got.c_str());
 }

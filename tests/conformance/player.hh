@@ -23,6 +23,9 @@ struct script_failed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+/// As packetdrill's --ip_version: which sockets the script has, and what is on its wire.
+enum class family_mode { ipv4, mapped, ipv6 };
+
 /// Whatever the library exports under this name, or null.
 void* library_symbol(const char* name);
 /// The loaded library; one a process.
@@ -32,7 +35,7 @@ class player {
 public:
     static constexpr script_time tolerance = 4'000;
 
-    explicit player(const char* flags);
+    explicit player(const char* flags, family_mode mode = family_mode::ipv4);
     ~player();
     player(const player&) = delete;
 
@@ -69,7 +72,10 @@ private:
     int live_fd(const std::string& script_fd) const;
     [[noreturn]] void fail(const std::string& why) const;
 
+    int domain() const noexcept { return mode_ == family_mode::ipv4 ? AF_INET : AF_INET6; }
+
     packetdrill_interface i_{};
+    const family_mode mode_;
     connection_text connection_;
     std::map<int, int> fds_;              ///< the script's to the live ones
     int last_fd_ = -1;                    ///< of the connection: for checks

@@ -27,12 +27,32 @@ std::string field(const std::string& text, const std::string& name, const std::s
     return first == value.npos ? otherwise : value.substr(first);
 }
 
-sockaddr_in name_of(std::uint32_t address, std::uint16_t port) {
-    sockaddr_in in{};
-    in.sin_family = AF_INET;
-    in.sin_addr.s_addr = htonl(address);
-    in.sin_port = htons(port);
-    return in;
+/// A sockaddr of either family.
+struct any_name {
+    sockaddr_storage bytes{};
+    socklen_t size = 0;
+    const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&bytes); }
+};
+
+/// `domain`: the socket's; AF_INET6 has IPv4's addresses in the mapped form.
+any_name name_of(int domain, const net_address& address, std::uint16_t port) {
+    any_name n;
+    if (domain == AF_INET) {
+        sockaddr_in in{};
+        in.sin_family = AF_INET;
+        in.sin_addr.s_addr = htonl(address.v4().value());
+        in.sin_port = htons(port);
+        n.size = sizeof in;
+        std::memcpy(&n.bytes, &in, sizeof in);
+    } else {
+        sockaddr_in6 in{};
+        in.sin6_family = AF_INET6;
+        std::memcpy(&in.sin6_addr, address.v6().octets().data(), sizeof in.sin6_addr);
+        in.sin6_port = htons(port);
+        n.size = sizeof in;
+        std::memcpy(&n.bytes, &in, sizeof in);
+    }
+    return n;
 }
 
 } // namespace
@@ -48,21 +68,24 @@ std::int64_t player::make_call(const call_step& c) {
     const auto as_int = [&](std::size_t n) { return static_cast<int>(number(n)); };
     const auto fd = [&] { return live_fd(c.arguments.at(0)); };
     const std::string& name = c.name;
-    if (name == "socket") return i_.socket(u, AF_INET, as_int(1), as_int(2));
+    if (name == "socket") return i_.socket(u, domain(), as_int(1), as_int(2));
     if (name == "bind") {
-        const sockaddr_in at = name_of(connection_.local, connection_.local_port);
-        return i_.bind(u, fd(), reinterpret_cast<const sockaddr*>(&at), sizeof at);
+        const any_name at = name_of(domain(), connection_.local, connection_.local_port);
+        return i_.bind(u, fd(), at.get(), at.size);
     }
     if (name == "listen") return i_.listen(u, fd(), as_int(1));
     if (name == "accept") {
-        sockaddr_in peer{};
-        socklen_t size = sizeof peer;
-        return i_.accept(u, fd(), reinterpret_cast<sockaddr*>(&peer), &size);
+        any_name peer{.size = sizeof peer.bytes};
+        const int r = i_.accept(u, fd(), reinterpret_cast<sockaddr*>(&peer.bytes), &peer.size);
+        const any_name wanted = name_of(domain(), connection_.remote, connection_.remote_port);
+        const bool same = peer.size == wanted.size && std::memcmp(&peer.bytes, &wanted.bytes, wanted.size) == 0;
+        if (r >= 0 && !same) fail("accept() names another peer");
+        return r;
     }
     if (name == "connect") {
         connection_.stamps_known = false;
-        const sockaddr_in to = name_of(connection_.remote, 8080);
-        return i_.connect(u, fd(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+        const any_name to = name_of(domain(), connection_.remote, 8080);
+        return i_.connect(u, fd(), to.get(), to.size);
     }
     if (name == "close") {
         const int live = fd();
@@ -88,9 +111,9 @@ std::int64_t player::make_call(const call_step& c) {
     if (name == "write") return i_.write(u, fd(), bytes.data(), size);
     if (name == "recv") return i_.recv(u, fd(), bytes.data(), size, flags);
     if (name == "sendto") {
-        const sockaddr_in to = name_of(connection_.remote, 8080);
+        const any_name to = name_of(domain(), connection_.remote, 8080);
         connection_.stamps_known = false;
-        return i_.sendto(u, fd(), bytes.data(), size, flags, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+        return i_.sendto(u, fd(), bytes.data(), size, flags, to.get(), to.size);
     }
     if (name == "send") return i_.send(u, fd(), bytes.data(), size, flags);
     fail("unknown call " + name);

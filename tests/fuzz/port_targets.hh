@@ -10,6 +10,7 @@
 #include <corewire/net/port/wrap/packet_text.hh>
 #include <corewire/net/port/xdp/partial_checksum.hh>
 #include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/ipv6.hh>
 #include <corewire/net/wire/tcp.hh>
 
 #include "decisions.hh"
@@ -29,8 +30,15 @@ inline void text(byte_span frame) {
 
 /// Of a piece with headers: its TCP segment.
 inline wire::tcp_view segment_of(const buffer& piece, std::uint32_t ip_at) {
-    wire::ipv4_view ip;
     wire::tcp_view tcp;
+    if (load_be16(piece.data() + ip_at - 2) == 0x86dd) {
+        wire::ipv6_view ip;
+        CW_ASSERT(wire::ipv6_view::parse(piece.bytes().subspan(ip_at), ip) == wire::parse_error::none, "a piece without IPv6");
+        CW_ASSERT(ip.payload().size() == piece.size() - ip_at - 40, "a piece of another length than it says");
+        CW_ASSERT(wire::tcp_view::parse(ip.payload(), tcp) == wire::parse_error::none, "a piece without TCP");
+        return tcp;
+    }
+    wire::ipv4_view ip;
     CW_ASSERT(wire::ipv4_view::parse(piece.bytes().subspan(ip_at), ip) == wire::parse_error::none && ip.checksum_ok(),
               "a piece without IPv4");
     CW_ASSERT(ip.total_length() == piece.size() - ip_at, "a piece of another length than it says");

@@ -1,11 +1,12 @@
-// What RDMA peers send: the hello of a channel, the header of a message, announcements of large ones, the key of a region; and datagrams of
-// IP over InfiniBand (ARP and neighbour discovery with link addresses of 20 bytes).
+// What RDMA peers send: the hello of a channel, its introduction over a stream, the header of a message, announcements of large ones, the
+// key of a region; and datagrams of IP over InfiniBand (ARP and neighbour discovery with link addresses of 20 bytes).
 //
 // What must hold: what was taken is within its bounds and survives the wire; rewritten messages have right lengths and sums.
 #pragma once
 
 #include <corewire/net/wire/icmpv6.hh>
 #include <corewire/net/wire/ipv6.hh>
+#include <corewire/rdma/channel/introduction.hh>
 #include <corewire/rdma/channel/remote_region.hh>
 #include <corewire/rdma/channel/rendezvous.hh>
 #include <corewire/rdma/ud_link/discovery.hh>
@@ -37,6 +38,22 @@ inline void channel(byte_span bytes) {
         const std::uint32_t size = told->to_wire(wire);
         CW_ASSERT(size == bytes.size() && std::memcmp(wire, bytes.data(), size) == 0, "an announcement that changed");
         CW_ASSERT(told->count <= most_regions && told->size() >= told->count, "an announcement of nothing");
+    }
+    if (const auto frame = rc_frame::from_wire(bytes)) {
+        CW_ASSERT(frame->what != rc_frame::kind::refusal || frame->size <= rc_frame::longest_sentence, "a sentence without an end");
+        const auto wire = frame->to_wire();
+        CW_ASSERT(std::memcmp(wire.data(), bytes.data(), wire.size()) == 0, "a frame that changed");
+        bytes = bytes.subspan(rc_frame::wire_size);
+    }
+    if (const auto said = rc_introduction::from_wire(bytes)) {
+        const auto wire = said->to_wire();
+        CW_ASSERT(std::memcmp(wire.data(), bytes.data(), wire.size()) == 0, "an introduction that changed");
+        const verbs::remote_end& end = said->end;
+        CW_ASSERT(end.queue_pair > 1 && end.queue_pair < 0xff'ffff && end.first_sequence <= 0xff'ffff && end.gid.raw[0] != 0xff &&
+                      end.lid < 0xc000 && said->path_mtu >= IBV_MTU_256 && said->path_mtu <= IBV_MTU_4096,
+                  "an introduction out of bounds");
+        CW_ASSERT(said->refused_by(*said).empty() == (may_be_asked(said->retries, said->not_ready_retries) && said->partition >> 15 != 0),
+                  "who is like us, and refused");
     }
     if (bytes.size() < 4) return;
     const std::uint32_t immediate = load_be32(bytes.data());

@@ -20,7 +20,6 @@ class Ipv6World(World):
         super().__init__(KIND)
         if KIND != "tap":
             shell("ip", "address", "add", f"{THEM}/64", "dev", "cw1", "nodad")
-            shell("ethtool", "-K", "cw1", "tso", "off", "gso", "off")
 
     def network(self):
         options = [f"--address={US}/64"]

@@ -75,6 +75,17 @@ class KernelCalls(unittest.TestCase):
             self.assertEqual(kernel.receive_exactly(s, len(sent)), sent)
             self.assertEqual(s.recv(1), b"", "and then the end")
 
+    def test_has_urgent_bytes_in_line(self):
+        with kernel.connect(ECHO) as s:  # RFC 6093 6: a mark in the stream, that takes no byte out of it
+            s.sendall(b"before")
+            s.send(b"!", socket.MSG_OOB)
+            s.sendall(b"after")
+            s.send(b"several", socket.MSG_OOB)
+            s.shutdown(socket.SHUT_WR)
+            everything = b"before!afterseveral"
+            self.assertEqual(kernel.receive_exactly(s, len(everything)), everything)
+            self.assertEqual(s.recv(1), b"", "and then the end")
+
     def test_goes_on_after_resets_in_the_middle(self):
         for _ in range(20):
             s = kernel.connect(ECHO)

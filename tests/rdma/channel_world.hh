@@ -1,11 +1,10 @@
 // Two connected channels on one reactor: `client` on the one device of a fabric, `server` on the other.
 #pragma once
 
-#include <corewire/rdma/channel/listener.hh>
 #include <corewire/reactor/task/when_all.hh>
 #include <corewire/reactor/task/with_deadline.hh>
 
-#include "tests/rdma/fabric.hh"
+#include "tests/rdma/ways.hh"
 
 #include <boost/test/unit_test.hpp>
 
@@ -33,10 +32,10 @@ inline task<std::optional<rdma::message>> next_of(rdma::rc_channel& from, wait_l
     co_return m;
 }
 
-template <typename Fabric>
+template <typename Fabric, typename Way = by_rdma_cm>
 struct basic_channel_world : Fabric {
     explicit basic_channel_world(rdma::rc_options of_client = {}, rdma::rc_options of_server = {}, rdma::context_options of_both = {})
-        : r(this->loop()), here(r), in(completed(of_both)), listening(rdma::listener::bind(in, {address_of_server, 0}, of_server)) {
+        : r(this->loop()), here(r), way(r), in(completed(of_both)), listening(way.listen(in, of_server)) {
         run(connect(of_client));
     }
     ~basic_channel_world() override {
@@ -60,10 +59,13 @@ struct basic_channel_world : Fabric {
             BOOST_REQUIRE_MESSAGE(r.read_clock() < end, "it does not come about");
         }
     }
+    /// One more, from the client's device; `port` 0: to the listener.
+    task<rdma::rc_channel> dial(std::uint16_t port = 0, rdma::rc_options options = {}) {
+        return way.dial(in, options, port != 0 ? port : listening.port());
+    }
     task<> connect(rdma::rc_options options) {
-        rdma::connector from(in, options);
         auto accepted = listening.accept();
-        auto made = from.connect({address_of_server, listening.port()}, {}, {address_of_client, 0});
+        auto made = dial(0, options);
         auto [a, b] = co_await when_all(std::move(accepted), std::move(made));
         server = std::move(a);
         client = std::move(b);
@@ -71,6 +73,7 @@ struct basic_channel_world : Fabric {
     wait_limits within(duration d) { return {.deadline = r.read_clock() + d}; }
     reactor& r;
     reactor::scope here;
+    Way way;
     rdma::context in;
     rdma::listener listening;
     rdma::rc_channel client, server;

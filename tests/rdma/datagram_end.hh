@@ -4,6 +4,7 @@
 #include <corewire/rdma/verbs/address_handle.hh>
 
 #include "tests/rdma/support.hh"
+#include "tests/rdma/work_requests.hh"
 
 namespace corewire::test {
 
@@ -28,33 +29,14 @@ struct datagram_end {
         return send_as_it_is(to.get(), number, size, with);
     }
     int send_as_it_is(ibv_ah* to, std::uint32_t number, std::uint32_t size, std::uint32_t with = key) {
-        ibv_sge piece{reinterpret_cast<std::uintptr_t>(memory.data()), size, region.local_key()};
-        ibv_send_wr wr{};
-        wr.sg_list = &piece;
-        wr.num_sge = 1;
-        wr.opcode = IBV_WR_SEND;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        wr.wr.ud = {to, number, with};
-        ibv_send_wr* bad = nullptr;
-        return pair.post_send(&wr, &bad);
+        const ibv_sge piece{reinterpret_cast<std::uintptr_t>(memory.data()), size, region.local_key()};
+        return post_send(pair, piece, [&](ibv_send_wr& wr) { wr.wr.ud = {to, number, with}; });
     }
     int receive(std::uint32_t size = 2048) {
-        ibv_sge piece{reinterpret_cast<std::uintptr_t>(memory.data() + 8192), size, region.local_key()};
-        ibv_recv_wr wr{5, nullptr, &piece, 1};
-        ibv_recv_wr* bad = nullptr;
-        return pair.post_receive(&wr, &bad);
+        return post_receive(pair, {reinterpret_cast<std::uintptr_t>(received()), size, region.local_key()}, 5);
     }
-    std::vector<ibv_wc> poll() {
-        std::array<ibv_wc, 64> out;
-        const int n = queue.poll(out);
-        BOOST_REQUIRE(n >= 0);
-        return {out.begin(), out.begin() + n};
-    }
-    ibv_wc next() {
-        const auto all = poll();
-        BOOST_REQUIRE(all.size() == 1u);
-        return all[0];
-    }
+    std::vector<ibv_wc> poll() { return completions(queue); }
+    ibv_wc next() { return only_completion(queue); }
     const std::byte* received() const { return memory.data() + 8192; }
 
     fake::nic nic;

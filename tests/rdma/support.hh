@@ -84,13 +84,27 @@ std::string sentence_of(Call call) {
 
 inline bool mentions(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
+/// The Ethernet header of a frame that carries `packet` bytes of `type`, and room for them.
+inline std::vector<std::byte> frame_for(mac_address to, std::uint16_t type, std::size_t packet) {
+    std::vector<std::byte> f(14 + packet);
+    to.store(f.data());
+    mac_address(0x02'00'00'00'00'77).store(f.data() + 6);
+    store_be16(f.data() + 12, type);
+    return f;
+}
+
+/// A UDP header without a checksum, and `payload` bytes behind it.
+inline void emit_datagram(std::byte* at, std::uint16_t source_port, std::uint16_t destination_port, std::uint32_t payload) {
+    store_be16(at, source_port);
+    store_be16(at + 2, destination_port);
+    store_be16(at + 4, static_cast<std::uint16_t>(8 + payload));
+    for (std::uint32_t i = 0; i < payload; ++i) at[8 + i] = static_cast<std::byte>(i);
+}
+
 /// A UDP datagram over IPv4 with its Ethernet header; checksums zero.
 inline std::vector<std::byte> udp_frame(mac_address to, ipv4 source, std::uint16_t source_port, ipv4 destination,
                                         std::uint16_t destination_port, std::uint32_t payload = 18) {
-    std::vector<std::byte> f(14 + 20 + 8 + payload);
-    to.store(f.data());
-    mac_address(0x02'00'00'00'00'77).store(f.data() + 6);
-    store_be16(f.data() + 12, 0x0800);
+    std::vector<std::byte> f = frame_for(to, 0x0800, 28 + payload);
     std::byte* ip = f.data() + 14;
     ip[0] = std::byte{0x45};
     store_be16(ip + 2, static_cast<std::uint16_t>(28 + payload));
@@ -98,20 +112,14 @@ inline std::vector<std::byte> udp_frame(mac_address to, ipv4 source, std::uint16
     ip[9] = std::byte{17};
     store_be32(ip + 12, source.value());
     store_be32(ip + 16, destination.value());
-    store_be16(ip + 20, source_port);
-    store_be16(ip + 22, destination_port);
-    store_be16(ip + 24, static_cast<std::uint16_t>(8 + payload));
-    for (std::uint32_t i = 0; i < payload; ++i) ip[28 + i] = static_cast<std::byte>(i);
+    emit_datagram(ip + 20, source_port, destination_port, payload);
     return f;
 }
 
 /// The same over IPv6.
 inline std::vector<std::byte> udp_frame(mac_address to, const ipv6& source, std::uint16_t source_port, const ipv6& destination,
                                         std::uint16_t destination_port, std::uint32_t payload = 18) {
-    std::vector<std::byte> f(14 + 40 + 8 + payload);
-    to.store(f.data());
-    mac_address(0x02'00'00'00'00'77).store(f.data() + 6);
-    store_be16(f.data() + 12, 0x86dd);
+    std::vector<std::byte> f = frame_for(to, 0x86dd, 48 + payload);
     std::byte* ip = f.data() + 14;
     ip[0] = std::byte{0x60};
     store_be16(ip + 4, static_cast<std::uint16_t>(8 + payload));
@@ -119,10 +127,7 @@ inline std::vector<std::byte> udp_frame(mac_address to, const ipv6& source, std:
     ip[7] = std::byte{64};
     source.store(ip + 8);
     destination.store(ip + 24);
-    store_be16(ip + 40, source_port);
-    store_be16(ip + 42, destination_port);
-    store_be16(ip + 44, static_cast<std::uint16_t>(8 + payload));
-    for (std::uint32_t i = 0; i < payload; ++i) ip[48 + i] = static_cast<std::byte>(i);
+    emit_datagram(ip + 40, source_port, destination_port, payload);
     return f;
 }
 

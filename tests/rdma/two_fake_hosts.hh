@@ -49,6 +49,7 @@ public:
     }
 
 protected:
+    Host& host(unsigned which) noexcept { return which == 0 ? a_ : b_; }
     /// Each gives a host on the reactor.
     template <typename MakeFirst, typename MakeSecond>
     two_fake_hosts(MakeFirst make_first, MakeSecond make_second)

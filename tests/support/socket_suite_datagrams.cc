@@ -65,6 +65,8 @@ task<> datagram_errors_are_told(world& w) {
     BOOST_TEST(too_large == std::errc::message_size);
     const std::errc no_peer = co_await error_of([&] { return client.send(byte_span{large}.first(10)); });
     BOOST_TEST(no_peer == std::errc::destination_address_required);
+    const std::errc no_port = co_await error_of([&] { return client.send_to(byte_span{large}.first(10), at_server(w, 0)); });
+    BOOST_TEST(no_port == std::errc::invalid_argument);
 }
 
 task<> cancelled_and_expired_receives_leave(world& w) {

@@ -276,6 +276,11 @@ task<> a_connection_tells_about_itself(world& w) {
     BOOST_TEST(i.unacknowledged == 0u);
     BOOST_TEST(i.sacked + i.lost + i.retransmitted == 0u);
     BOOST_TEST(i.segments_retransmitted == 0u);
+    BOOST_TEST(i.bytes_sent.value_or(0) >= text.size());
+    BOOST_TEST(i.bytes_retransmitted.value_or(1) == 0u);
+    BOOST_TEST(i.reordering_segments.value_or(0) >= 3u);
+    BOOST_TEST(i.duplicates_reported.value_or(1) + i.reorderings.value_or(1) == 0u);
+    BOOST_TEST(i.since_data_sent.value_or(1h).count() < duration(10s).count());
     BOOST_TEST(both.server.info().bytes_received == text.size());
     both.client.shutdown();
     buffer end = co_await both.server.read();

@@ -3,7 +3,7 @@
 # ctest: only=release
 set -euo pipefail
 cd "$COREWIRE_SOURCE_DIR"
-page=$(sed -n '/^```cpp$/,/^```$/p' docs/RDMA.md | sed '1d;$d')
+page=$(sed -n '/^```cpp$/,${p;/^```$/q}' docs/RDMA.md | sed '1d;$d') # its first piece of code
 code=$(sed -n '/^\/\/ --- docs\/RDMA.md$/,/^\/\/ --- docs\/RDMA.md$/p' tests/vm/guest/rdma_service_test.cc | sed '1d;$d')
 diff <(echo "$page") <(echo "$code")
 lines=$(echo "$page" | wc -l)

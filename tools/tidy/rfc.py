@@ -5,15 +5,19 @@
     tools/tidy/rfc.py --check    says what is named and is not there, and fails
 
 In a page, the last column of a table names tests: `suite` or `folder/suite` (tests/folder/suite_test.cc), a folder of tests, a script, or
-the name of a test case."""
+the name of a test case, also one that several suites run (tests/support/socket_suite.hh). Each row names one, or says "none: why". A page
+without a table says on which page its RFC is."""
 import argparse
 import pathlib
 import re
 import sys
 import tempfile
 
-CASE = re.compile(r"\b(?:BOOST_\w+_TEST_CASE\w*|CASE)\(\s*(\w+)")  # CASE: of the socket suite (tests/support/socket_suite.hh)
+CASE = re.compile(r"\bBOOST_\w+_TEST_CASE\w*\(\s*(\w+)")
+LIST = re.compile(r"#define\s+\w+_SUITE\(X\)((?:.*\\\n)*.*)")  # cases that are compiled once for each port, and declared in one list
+LISTED = re.compile(r"\bX\(\s*(\w+)\s*\)")
 NAMED = re.compile(r"`([^`]+)`")
+TESTS = re.compile(r"^(?:test|script)")  # the head of a column that names tests; a page may have several tables
 LONG_WORD = re.compile(r"(?<![\w`/.])[a-z0-9]+(?:_[a-z0-9]+){2,}(?![\w`/.])")
 
 
@@ -31,6 +35,11 @@ class Tests:
                 self.add(inside)
                 self.add(inside.removesuffix("_test.cc").removesuffix(".cc"))
                 self.cases |= set(CASE.findall(path.read_text()))
+            elif path.suffix == ".hh":
+                text = path.read_text()
+                self.cases |= set(CASE.findall(text))
+                for cases in LIST.findall(text):
+                    self.cases |= set(LISTED.findall(cases))
 
     def add(self, inside):
         """By every ending of its path: net/tcp/closing is also tcp/closing and closing."""
@@ -46,6 +55,7 @@ class Page:
     def __init__(self, path):
         self.number = path.stem
         lines = path.read_text().splitlines()
+        self.refers = any(line.startswith("On the page of ") for line in lines)
         self.title = lines[0].partition(":")[2].strip() or lines[0].lstrip("# ")
         cells = [[c.strip() for c in line.strip().strip("|").split("|")] for line in lines if line.startswith("|")]
         self.rows = [c for c in cells if not set("".join(c)) <= set("-: ")]
@@ -53,14 +63,24 @@ class Page:
 
     def named(self):
         """(row, what it names as a test) of every row, where the table has a column of tests."""
-        if not self.header or "test" not in self.header[-1]:
+        if not self.header or not TESTS.search(self.header[-1]):
             return
         for row in self.rows:
-            cell = row[-1]
-            for name in NAMED.findall(cell):
+            for name in self.names_in(row):
                 yield row, name
-            for name in LONG_WORD.findall(NAMED.sub("", cell)):
-                yield row, name
+
+    @staticmethod
+    def names_in(row):
+        cell = row[-1]
+        return NAMED.findall(cell) + LONG_WORD.findall(NAMED.sub("", cell))
+
+    def unnamed(self):
+        """The rows that name no test and do not say why; and the page itself, if its table has no column of tests."""
+        if not self.header:
+            return [] if self.refers else [["the page"]]
+        if not TESTS.search(self.header[-1]):
+            return [["the table"]]
+        return [row for row in self.rows if not TESTS.search(row[-1]) and not row[-1].startswith("none: ") and not self.names_in(row)]
 
 
 def self_test():
@@ -68,12 +88,18 @@ def self_test():
         root = pathlib.Path(folder)
         (root / "tests/net").mkdir(parents=True)
         (root / "tests/net/way_test.cc").write_text("BOOST_AUTO_TEST_CASE(it_is_as_it_is)")
-        row = "| 1 | `net/way`, it_is_as_it_is, `gone`, it_is_not_there |"
-        (root / "page.md").write_text(f"# RFC 1: x\n| section | test |\n| --- | --- |\n{row}\n")
+        cases = "#define CW_WAY_SUITE(X) \\\n  X(it_is_so_everywhere) \\\n  X(it_ends)\n#define Y X(no_case_of_it)\n"
+        (root / "tests/net/ways.hh").write_text(cases)
+        row = "| 1 | `net/way`, it_is_as_it_is, `gone`, it_is_so_everywhere, it_is_not_there, no_case_of_it |"
+        rows = f"{row}\n| 2 | it is as it is |\n| 3 | none: nobody can |\n"
+        (root / "page.md").write_text(f"# RFC 1: x\n| section | test |\n| --- | --- |\n{rows}")
+        (root / "bare.md").write_text("# RFC 2: y\n| section | where |\n| --- | --- |\n| 1 | here |\n")
+        (root / "refers.md").write_text("# RFC 3\nOn the page of [RFC 1](page.md).\n")
         tests = Tests(root)
         missing = [name for _, name in Page(root / "page.md").named() if not tests.has(name)]
-    if missing != ["gone", "it_is_not_there"]:
-        print(f"self-test: found {missing}")
+        unnamed = [row[0] for page in ("page", "bare", "refers") for row in Page(root / f"{page}.md").unnamed()]
+    if missing != ["gone", "it_is_not_there", "no_case_of_it"] or unnamed != ["2", "the table"]:
+        print(f"self-test: found {missing} and {unnamed}")
         return 1
     return 0
 
@@ -90,11 +116,15 @@ def main():
     folder = options.root / "docs" / "rfc"
     pages = [Page(path) for pattern in ("[0-9]*.md", "draft-*.md") for path in sorted(folder.glob(pattern))]
     missing = [(p.number, row[0], name) for p in pages for row, name in p.named() if not tests.has(name)]
+    unnamed = [(p.number, row[0]) for p in pages for row in p.unnamed()]
     if options.check:
         for number, row, name in missing:
             print(f"docs/rfc/{number}.md: '{row}' names {name}, which is no test")
-        print(f"docs/rfc: {len(pages)} pages, {sum(len(p.rows) for p in pages)} rows, {len(missing)} tests that are not there")
-        return 1 if missing or not pages else 0
+        for number, row in unnamed:
+            print(f"docs/rfc/{number}.md: '{row}' names no test")
+        rows = sum(len(p.rows) for p in pages)
+        print(f"docs/rfc: {len(pages)} pages, {rows} rows, {len(missing)} tests that are not there, {len(unnamed)} rows without any")
+        return 1 if missing or unnamed or not pages else 0
     print("| RFC | title | rows | tests |\n| --- | --- | --- | --- |")
     for p in pages:
         named = sorted({name for _, name in p.named() if "_" not in name or "/" in name})

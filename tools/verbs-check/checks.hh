@@ -1,4 +1,5 @@
-// The checks of cw-verbs-check: each tries one thing that the verbs port relies on, and says in a sentence how it went.
+// The checks of cw-verbs-check: each tries one thing that the verbs port relies on, and says in a sentence how it went. First what the
+// device agrees to, then what frames prove that go out and come back (traffic.hh).
 // Plain functions over an opened device; they change nothing on the host and leave nothing behind.
 #pragma once
 
@@ -9,7 +10,12 @@
 
 namespace corewire::verbs_check {
 
-enum class verdict { works, lacking, fails }; ///< lacking: the port does without it, slower
+enum class verdict {
+    works,
+    lacking,  ///< the port does without it, slower
+    unproved, ///< it can't be told on this host alone
+    fails,
+};
 
 struct finding {
     std::string what;

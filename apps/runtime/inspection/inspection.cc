@@ -2,9 +2,11 @@
 
 #include <corewire/apps/runtime/advertisement_listener.hh>
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/apps/runtime/icmp_error_listener.hh>
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/setup_error.hh>
+#include <corewire/apps/runtime/shared_host.hh>
 #include <corewire/net/kernel/kernel_metrics.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/stack/network_stack.hh>
@@ -155,6 +157,8 @@ void inspection::set_up(unsigned shard) {
     shard_part& mine = *parts_[shard];
     if (port* device = network_.device(shard)) mine.near.emplace(mine, *device, network_.stack(shard));
     if (const advertisement_listener* heard = network_.advertisements(shard)) heard->register_metrics(mine.group);
+    if (const icmp_error_listener* heard = network_.icmp_errors(shard)) heard->register_metrics(mine.group);
+    if (const shared_host* shared = network_.share(shard)) shared->register_metrics(mine.group);
     if (port* device = network_.device(shard, true)) mine.far.emplace(mine, *device, network_.stack(shard, true));
     if (network_.kind() == network_kind::kernel)
         mine.kernel.emplace(mine, dynamic_cast<const kernel_provider&>(socket_provider::current()));

@@ -20,7 +20,7 @@ struct tap_port::virtio_header {
 
     static constexpr std::uint8_t needs_checksum = 1;
     static constexpr std::uint8_t data_valid = 2;
-    static constexpr std::uint8_t tcp_v4 = 1;
+    static constexpr std::uint8_t tcp_v4 = 1, tcp_v6 = 4;
 };
 
 namespace {
@@ -147,7 +147,7 @@ std::size_t tap_port::join(std::span<packet> burst) noexcept {
 bool tap_port::write_joined() {
     virtio_header header;
     header.flags = virtio_header::needs_checksum;
-    header.segment_type = virtio_header::tcp_v4;
+    header.segment_type = joined_.over_ipv6() ? virtio_header::tcp_v6 : virtio_header::tcp_v4;
     header.segment_size = joined_.segment_size();
     header.header_size = static_cast<std::uint16_t>(joined_.header_size());
     header.checksum_start = joined_.tcp_offset();
@@ -182,7 +182,8 @@ bool tap_port::write_one(packet& p) {
             header.checksum_offset = p.l4_checksum_offset;
         }
         if (has(p.flags, offload::segment)) {
-            header.segment_type = virtio_header::tcp_v4;
+            const bool over_ipv6 = load_be16(p.head.data() + ip_offset(p.head.bytes()) - 2) == 0x86dd;
+            header.segment_type = over_ipv6 ? virtio_header::tcp_v6 : virtio_header::tcp_v4;
             header.segment_size = p.segment_size;
             header.header_size = static_cast<std::uint16_t>(p.l4_offset + (load_u8(p.head.data() + p.l4_offset + 12) >> 4) * 4);
         }

@@ -54,7 +54,7 @@ std::string attach(int fd, const std::string& name, const tap_options& options) 
     if (options.offloads) {
         int size = virtio_header_size;
         if (::ioctl(fd, TUNSETVNETHDRSZ, &size) != 0) fail(errno, "the kernel's tap interface takes no offload headers");
-        if (::ioctl(fd, TUNSETOFFLOAD, static_cast<unsigned long>(TUN_F_CSUM | TUN_F_TSO4)) != 0) {
+        if (::ioctl(fd, TUNSETOFFLOAD, static_cast<unsigned long>(TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6)) != 0) {
             fail(errno, "the kernel's tap interface takes no offloads");
         }
     }

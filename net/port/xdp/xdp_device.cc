@@ -44,7 +44,7 @@ bool kernel_takes_pieces() {
 
 int quiet(libbpf_print_level, const char*, va_list) { return 0; }
 
-cw_flow_key key_of(const xdp_flow& flow) {
+cw_flow_key key_of(const steered_flow& flow) {
     cw_flow_key key{};
     const auto set = [](cw_ipv6_key& to, const net_address& address) {
         if (address.is_any()) return;
@@ -175,22 +175,23 @@ void xdp_device::own(const ipv6& address) {
     }
 }
 
-bool xdp_device::own(const xdp_flow& flow) noexcept {
+int xdp_device::own_flow(const steered_flow& flow) noexcept {
     const cw_flow_key key = key_of(flow);
-    return ::bpf_map_update_elem(bpf_map__fd(program_->maps.flows), &key, &present, BPF_ANY) == 0;
+    if (::bpf_map_update_elem(bpf_map__fd(program_->maps.flows), &key, &present, BPF_ANY) == 0) return 0;
+    return errno == E2BIG || errno == ENOMEM ? ENOBUFS : errno;
 }
 
 namespace {
 
 /// As steer.bpf.c looks for it: in the place of the local address stands the number.
-xdp_flow dhcp_answers(std::uint32_t transaction) noexcept {
+steered_flow dhcp_answers(std::uint32_t transaction) noexcept {
     return {.protocol = 17, .local = ipv4(transaction), .local_port = 68, .remote_port = 67};
 }
 
 } // namespace
 
-bool xdp_device::own_dhcp(std::uint32_t transaction) noexcept { return own(dhcp_answers(transaction)); }
-void xdp_device::disown_dhcp(std::uint32_t transaction) noexcept { disown(dhcp_answers(transaction)); }
+bool xdp_device::own_dhcp(std::uint32_t transaction) noexcept { return own_flow(dhcp_answers(transaction)) == 0; }
+void xdp_device::disown_dhcp(std::uint32_t transaction) noexcept { disown_flow(dhcp_answers(transaction)); }
 
 void xdp_device::disown(ipv4 address) noexcept {
     const std::uint32_t key = host_to_be(address.value());
@@ -201,7 +202,7 @@ void xdp_device::disown(const ipv6& address) noexcept {
     ::bpf_map_delete_elem(bpf_map__fd(program_->maps.addresses_v6), address.octets().data());
 }
 
-void xdp_device::disown(const xdp_flow& flow) noexcept {
+void xdp_device::disown_flow(const steered_flow& flow) noexcept {
     const cw_flow_key key = key_of(flow);
     ::bpf_map_delete_elem(bpf_map__fd(program_->maps.flows), &key);
 }

@@ -9,6 +9,7 @@
 // Bounds: 256 queues, 256 addresses, 65,536 flows (steer_maps.h).
 #pragma once
 
+#include <corewire/net/port/flow_owner.hh>
 #include <corewire/net/port/xdp/interface.hh>
 #include <corewire/net/wire/net_address.hh>
 
@@ -50,20 +51,11 @@ struct xdp_device_options {
     std::uint16_t vlan = 0; ///< only frames with this VLAN's tag are ours; 0: only those of none (IEEE 802.1Q)
 };
 
-/// A connection, or (remote any, port 0) a port of ours, on one address or (local any) on all of both families.
-struct xdp_flow {
-    std::uint8_t protocol = 6; ///< 6 TCP, 17 UDP
-    net_address local{};
-    std::uint16_t local_port = 0;
-    net_address remote{};
-    std::uint16_t remote_port = 0;
-};
-
-class xdp_device {
+class xdp_device final : public flow_owner {
 public:
     /// Loads and attaches. Throws std::system_error with a sentence that says what is missing and what to do.
     explicit xdp_device(xdp_device_options options);
-    ~xdp_device();
+    ~xdp_device() override;
     xdp_device(const xdp_device&) = delete;
     xdp_device& operator=(const xdp_device&) = delete;
 
@@ -71,15 +63,14 @@ public:
     void own(ipv4 address);
     void own(const ipv6& address);
     void own(const net_address& address) { address.is_v4() ? own(address.v4()) : own(address.v6()); }
-    /// Steer a flow or port to us. Returns false if the map is full: the caller leaves the flow to the kernel.
-    [[nodiscard]] bool own(const xdp_flow& flow) noexcept;
+    int own_flow(const steered_flow& flow) noexcept override;
+    void disown_flow(const steered_flow& flow) noexcept override;
     /// DHCP servers' answers that carry this number, whoever they are sent to: we may have no address yet. Not with xdp_steering::flows.
     [[nodiscard]] bool own_dhcp(std::uint32_t transaction) noexcept;
     void disown_dhcp(std::uint32_t transaction) noexcept;
     void disown(ipv4 address) noexcept;
     void disown(const ipv6& address) noexcept;
     void disown(const net_address& address) noexcept { address.is_v4() ? disown(address.v4()) : disown(address.v6()); }
-    void disown(const xdp_flow& flow) noexcept;
 
     const std::string& interface() const noexcept { return options_.interface; }
     const interface_info& info() const noexcept { return info_; }

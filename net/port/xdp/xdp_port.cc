@@ -20,6 +20,9 @@ constexpr std::uint32_t reap_from = 16;     ///< unsent frames from which lookin
 constexpr std::uint32_t refill_from = 16;   ///< frames lent to the kernel at a time: two cache lines of its ring
 constexpr int kicks_in_a_row = 4;           ///< the kernel sends 32 frames a call unless it takes a larger budget
 
+/// What our stack sends starts in no frame's first 64 bytes: the copy that the kernel makes of it would be slow (frame_pool.hh).
+static_assert(frame_headroom >= 64 + 18 + 40 + 60); // Ethernet with a tag, IPv6, TCP with all its options
+
 } // namespace
 
 std::size_t xdp_port::receive(std::span<packet> out) {

@@ -45,12 +45,8 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
         ++c.count->paws_rejected;
         return verdict::finished;
     }
-    const std::uint32_t value = a.seg.options.timestamp_value;
-    if (!r.timestamps.too_early(value, a.now)) {
-        r.timestamps.update(value, a.seg.seq, r.acks.last_sent(), a.now);
-        return verdict::go_on;
-    }
-    if (a.seg.has(tcp_flags::rst)) return verdict::go_on;
+    // RFC 7323 3.2: a reset is not judged by its timestamps.
+    if (!r.timestamps.too_early(a.seg.options.timestamp_value, a.now) || a.seg.has(tcp_flags::rst)) return verdict::go_on;
     ++c.count->paws_rejected;
     if (may_answer_again(c, a)) {
         if (a.size != 0) r.note_duplicate(a.seq, a.seq + a.size);

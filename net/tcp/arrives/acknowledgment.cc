@@ -33,6 +33,14 @@ verdict check_range(control_block& c, arrival& a) noexcept {
     return verdict::go_on;
 }
 
+/// RFC 7323 5.3 R3, 4.3 (2): the segment is the peer's, as far as sequence number and ACK field can tell; before, a guess would do to set
+/// the clock by which all others are judged.
+void take_timestamp(control_block& c, const arrival& a) noexcept {
+    if (!c.timestamps || !a.seg.options.has_timestamps()) return;
+    receiver& r = c.receiving;
+    r.timestamps.update(a.seg.options.timestamp_value, a.seg.seq, r.acks.last_sent(), a.now);
+}
+
 /// RFC 9293 3.10.7.4: only a segment that is newer than the last one that set the window may set it.
 bool update_window(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
@@ -122,6 +130,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::finished;
     if (complete_handshake(c, a) == verdict::finished) return verdict::finished;
     if (check_range(c, a) == verdict::finished) return verdict::finished;
+    take_timestamp(c, a);
     if (a.seg.options.has_user_timeout()) [[unlikely]] heed_user_timeout(c, a.seg.options.user_timeout);
     sender& s = c.sending;
     delivery arrived = expected_delivery(c, a.now);

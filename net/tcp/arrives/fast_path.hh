@@ -21,8 +21,9 @@ inline bool is_plain(const control_block& c, const segment& seg) noexcept {
 inline bool is_expected(const control_block& c, time_point now, const plain_arrival& seg) noexcept {
     const receiver& r = c.receiving;
     const sender& s = c.sending;
-    return c.predictable && seg.seq == r.next && seg.payload_size <= r.room() && seg.window != 0 &&
-           seg.ack - s.una <= s.max - s.una && (seg.payload_size | (seg.ack - s.una)) != 0 && seg.stamped == c.timestamps &&
+    return c.predictable == (seg.stamped ? prediction::stamped : prediction::unstamped) && seg.seq == r.next &&
+           seg.payload_size <= r.room() && seg.window != 0 && seg.ack - s.una <= s.max - s.una &&
+           (seg.payload_size | (seg.ack - s.una)) != 0 &&
            (!seg.stamped || !r.timestamps.too_early(seg.timestamp_value, now));
 }
 

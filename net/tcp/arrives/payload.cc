@@ -27,6 +27,7 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
 void take_mark(control_block& c, const segment& seg) noexcept {
     ecn_state& e = c.ecn;
     receiver& r = c.receiving;
+    if (seg.ecn != wire::ecn_codepoint::not_ect) e.seen = true;
     if (e.exact) {
         if (seg.congestion_seen() == e.echo) return;
         if (r.acks.pending() && !r.acks.now()) {
@@ -77,6 +78,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (a.size == 0) return verdict::go_on;
     receiver& r = c.receiving;
     c.output_wanted = true;
+    if (c.options->like_linux()) c.sending.need().use.payload_at = a.now;
     if (c.ecn.on && c.ecn.accurate == nullptr) take_mark(c, a.seg);
     if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;

@@ -16,7 +16,7 @@ void on_synchronized(control_block& c, arrival& a) noexcept;
 
 // ---- the steps of 3.10.7.4, in order ----
 
-/// First: check sequence number; and PAWS before it (RFC 7323 5.3).
+/// First: check sequence number; and PAWS before it (RFC 7323 5.3 R1). R3 comes with the fifth step, when the segment is known to be good.
 verdict check_timestamp(control_block& c, arrival& a) noexcept;
 verdict check_sequence(control_block& c, arrival& a) noexcept;
 /// Keeps only what lies inside the window.

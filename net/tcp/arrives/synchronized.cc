@@ -31,6 +31,11 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
             a.events |= die(c, std::errc::connection_reset, event::reset);
             return verdict::finished;
         }
+        timestamp_echo& clock = c.receiving.timestamps; // RFC 7323 5.3 R3: so that the peer learns which SYN was answered
+        const bool stamped = c.timestamps && a.seg.options.has_timestamps() && !c.options->like_linux();
+        if (stamped && !clock.too_early(a.seg.options.timestamp_value, a.now)) {
+            clock.update(a.seg.options.timestamp_value, a.seg.seq, c.receiving.next, a.now);
+        }
         c.syn_wanted = c.syn_resent = c.output_wanted = true;
         return verdict::finished;
     }

@@ -40,6 +40,7 @@ struct ack_sample {
     seq_number next{};        ///< SND.NXT
     std::uint32_t marked = 0; ///< of `acked`, bytes that met congestion (ECN)
     bool limited = true;      ///< cwnd held data back: it may grow
+    std::uint32_t most = ~std::uint32_t{0}; ///< of `acked`, slow start opens by no more than this
 };
 
 class congestion_controller {
@@ -53,6 +54,7 @@ public:
     /// ECN: congestion was met and nothing lost (RFC 3168 6.1.2). Once a window.
     virtual void on_mark(time_point now, std::uint32_t in_flight) noexcept;
     virtual void on_recovered(time_point now) noexcept = 0;
+    /// `in_flight`: FlightSize (RFC 5681 2), all that is not cumulatively acknowledged.
     virtual void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept = 0;
     /// The recovery since remember() was needless: gives back what it took.
     virtual void undo(time_point now) noexcept;
@@ -120,6 +122,9 @@ public:
     }
 
 protected:
+    /// What a time-out is to reduce: FlightSize (RFC 5681 (4)), but no more than the window that a recovery had in mind already, since the
+    /// loss of a retransmission is a second sign of congestion (4.3). cwnd_ says little then: it follows what was delivered.
+    std::uint32_t timed_out_flight(std::uint32_t in_flight) const noexcept { return std::min(in_flight, std::max(cwnd_, ssthresh_)); }
     /// What ssthresh is to be when cwnd is lowered without a loss: slow start leads back to three quarters.
     void remember_window() noexcept { ssthresh_ = std::max(ssthresh_, cwnd_ / 4 * 3); }
     explicit congestion_controller(std::uint32_t mss) noexcept : mss_(mss) {}

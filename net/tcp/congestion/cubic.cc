@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace corewire::tcp {
 
@@ -21,13 +22,14 @@ float seconds(duration d) noexcept { return std::chrono::duration<float>(d).coun
 void cubic::on_ack(const ack_sample& sample) noexcept {
     if (cwnd_ >= largest_window) return;
     if (!in_slow_start()) return grow_slowly(sample);
-    // HyStart++ is for the first slow start; after a time-out ssthresh is known.
-    if (now_.top == 0 && !opens_fully_ && start_.on_ack(sample.una, sample.next, sample.rtt)) {
-        ssthresh_ = cwnd_;
-        return;
+    std::uint32_t growth = std::min(sample.acked, sample.most);
+    bool over = false;
+    if (now_.top == 0 && !opens_fully_) { // HyStart++ is for the first slow start; after a time-out ssthresh is known.
+        growth = start_.growth(sample.acked, mss_); // RFC 9406 4.2: the window grows first, then the delay is looked at
+        over = start_.on_ack(sample.una, sample.next, sample.rtt);
     }
-    const std::uint32_t growth = now_.top == 0 && !opens_fully_ ? start_.growth(sample.acked, mss_) : sample.acked;
     cwnd_ = std::min(cwnd_ + growth, std::max(ssthresh_, cwnd_ + mss_));
+    if (over) ssthresh_ = cwnd_;
 }
 
 /// 4.2: the curve begins at the window of this moment.
@@ -35,16 +37,24 @@ void cubic::begin_epoch(time_point now) noexcept {
     now_.epoch = now;
     const float size = segments();
     now_.reno = size;
-    if (size < now_.top) {
+    if (size < now_.top && !now_.anew) {
         now_.k = std::cbrt((now_.top - size) / scale);
     } else { // after a time-out, or slow start left by HyStart++ (4.8)
         now_.k = 0;
         now_.top = size;
     }
+    now_.anew = false;
+}
+
+/// 5.8: t does not count how long cwnd was not the limit. Then nobody tells of acknowledgements, which else come every round trip.
+void cubic::stop_clock(const ack_sample& sample) noexcept {
+    const duration silence = sample.now - std::exchange(grew_, sample.now);
+    if (silence > 2 * sample.srtt && now_.epoch != time_point{}) [[unlikely]] now_.epoch += silence - sample.srtt;
 }
 
 /// 4.2 to 4.5: the concave, the convex and the Reno-friendly region.
 void cubic::grow_slowly(const ack_sample& sample) noexcept {
+    stop_clock(sample);
     if (now_.epoch == time_point{}) begin_epoch(sample.now);
     const float size = segments();
     const float acked = static_cast<float>(sample.acked) / static_cast<float>(mss_);
@@ -66,19 +76,19 @@ void cubic::grow_slowly(const ack_sample& sample) noexcept {
 }
 
 /// 4.6, 4.7: multiplicative decrease, and making room for newcomers (fast convergence).
-void cubic::shrink(std::uint32_t in_flight) noexcept {
+void cubic::shrink(std::uint32_t flight) noexcept {
     prior_ = now_;
     const float size = segments();
     now_.before = size;
     now_.top = size < now_.top ? size * (1 + beta) / 2 : size;
     now_.epoch = {};
+    now_.anew = false;
     fraction_ = 0;
-    const float flight = static_cast<float>(std::min(in_flight, cwnd_));
-    ssthresh_ = std::max(static_cast<std::uint32_t>(flight * beta + 0.5F), 2 * mss_);
+    ssthresh_ = std::max(static_cast<std::uint32_t>(static_cast<float>(flight) * beta + 0.5F), 2 * mss_);
 }
 
 void cubic::on_loss(time_point, std::uint32_t in_flight) noexcept {
-    shrink(in_flight);
+    shrink(std::min(in_flight, cwnd_));
     cwnd_ = ssthresh_;
 }
 
@@ -86,9 +96,10 @@ void cubic::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * 
 
 void cubic::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_segment) noexcept {
     // RFC 5681 3.1: ssthresh is not lowered again when the same segment times out once more.
-    if (first_of_this_segment) shrink(in_flight);
+    if (first_of_this_segment) shrink(timed_out_flight(in_flight));
     cwnd_ = mss_; // the loss window
     now_.epoch = {};
+    now_.anew = true;
 }
 
 /// The clock of the curve must not run while nothing is sent (5.8).

@@ -35,15 +35,18 @@ private:
         float reno = 0;        ///< W_est, segments
         float k = 0;           ///< K, seconds until `top` is reached again
         time_point epoch{};    ///< the start of this stretch of congestion avoidance; {}: it has not begun
+        bool anew = false;     ///< a time-out came before it: `top` is where it begins, whatever was before (4.8)
     };
     void grow_slowly(const ack_sample& sample) noexcept;
-    void shrink(std::uint32_t in_flight) noexcept;
+    void shrink(std::uint32_t flight) noexcept;
+    void stop_clock(const ack_sample& sample) noexcept;
     void begin_epoch(time_point now) noexcept;
     float segments() const noexcept { return static_cast<float>(cwnd_) / static_cast<float>(mss_); }
 
     curve now_;
     curve prior_; ///< for undo()
     hystart start_;
+    time_point grew_{};  ///< when it was last told that the window is the limit
     float fraction_ = 0; ///< growth below one byte
 };
 

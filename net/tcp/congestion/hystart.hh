@@ -16,30 +16,15 @@ namespace corewire::tcp {
 
 class hystart {
 public:
-    /// An ACK during slow start. `rtt`: 0 if it measured none. True: slow start is over.
+    /// An ACK during slow start. `rtt`: 0 if it measured none. True: slow start is over. What it measured counts in the round that
+    /// it may end: it is looked at in the order of 4.2, first as an arriving ACK, then as the end of the round.
     bool on_ack(seq_number una, seq_number next, duration rtt) noexcept {
-        if (!begun_ || una >= round_end_) {
-            if (careful_ && begun_ && ++careful_rounds_ >= careful_rounds) return true;
+        if (!begun_) {
             begun_ = true;
             round_end_ = next;
-            last_least_ = least_;
-            least_ = unknown;
-            samples_ = 0;
         }
-        if (rtt <= duration{0}) return false;
-        least_ = std::min(least_, rtt);
-        if (samples_ < enough_samples && ++samples_ < enough_samples) return false;
-        if (careful_) {
-            if (least_ < baseline_) careful_ = false; // 4.2: it was not the queue
-        } else if (last_least_ != unknown) {
-            const duration longer = std::clamp(last_least_ / 8, least_threshold, most_threshold);
-            if (least_ >= last_least_ + longer) {
-                careful_ = true;
-                careful_rounds_ = 0;
-                baseline_ = least_;
-            }
-        }
-        return false;
+        if (rtt > duration{0}) sample(rtt);
+        return una >= round_end_ && end_round(next);
     }
     /// How much the window grows for `acked` bytes (4.3: at most 8 segments an ACK, a quarter of it when careful).
     std::uint32_t growth(std::uint32_t acked, std::uint32_t mss) const noexcept {
@@ -49,6 +34,29 @@ public:
     bool careful() const noexcept { return careful_; }
 
 private:
+    void sample(duration rtt) noexcept {
+        least_ = std::min(least_, rtt);
+        if (samples_ < enough_samples && ++samples_ < enough_samples) return;
+        if (careful_) {
+            if (least_ < baseline_) careful_ = false; // it was not the queue
+        } else if (last_least_ != unknown) {
+            const duration longer = std::clamp(last_least_ / 8, least_threshold, most_threshold);
+            if (least_ >= last_least_ + longer) {
+                careful_ = true;
+                careful_rounds_ = 0;
+                baseline_ = least_;
+            }
+        }
+    }
+    /// windowEnd is acknowledged. A round that was careful in part counts among CSS_ROUNDS.
+    bool end_round(seq_number next) noexcept {
+        round_end_ = next;
+        last_least_ = least_;
+        least_ = unknown;
+        samples_ = 0;
+        return careful_ && ++careful_rounds_ >= careful_rounds;
+    }
+
     static constexpr duration unknown = duration::max();
     static constexpr duration least_threshold = std::chrono::milliseconds{4};
     static constexpr duration most_threshold = std::chrono::milliseconds{16};

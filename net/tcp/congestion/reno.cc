@@ -9,9 +9,9 @@ namespace corewire::tcp {
 void reno::on_ack(const ack_sample& sample) noexcept {
     if (cwnd_ >= largest_window) return;
     if (in_slow_start()) {
-        // RFC 3465 2.2 counts bytes; without its limit L, since a receiver that acknowledges a burst at once is no
-        // reason to open slowly. Growth stops at ssthresh.
-        cwnd_ = std::min(cwnd_ + sample.acked, std::max(ssthresh_, cwnd_ + mss_));
+        // RFC 3465 2.2 counts bytes; without its limit L but behind a time-out (2.3), since a receiver that acknowledges a burst at once is
+        // no reason to open slowly. Growth stops at ssthresh.
+        cwnd_ = std::min(cwnd_ + std::min(sample.acked, sample.most), std::max(ssthresh_, cwnd_ + mss_));
         return;
     }
     gathered_ += sample.acked; // RFC 5681 3.1: one segment a window
@@ -22,13 +22,8 @@ void reno::on_ack(const ack_sample& sample) noexcept {
     }
 }
 
-/// RFC 5681 (4): half of what is in flight, at least two segments.
-std::uint32_t reno::halved(std::uint32_t in_flight) const noexcept {
-    return std::max(std::min(in_flight, cwnd_) / 2, 2 * mss_);
-}
-
 void reno::on_loss(time_point, std::uint32_t in_flight) noexcept {
-    ssthresh_ = halved(in_flight);
+    ssthresh_ = halved(std::min(in_flight, cwnd_));
     cwnd_ = ssthresh_;
     gathered_ = 0;
 }
@@ -37,7 +32,7 @@ void reno::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * m
 
 void reno::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_segment) noexcept {
     // RFC 5681 3.1: ssthresh is not lowered again when the same segment times out once more.
-    if (first_of_this_segment) ssthresh_ = halved(in_flight);
+    if (first_of_this_segment) ssthresh_ = halved(timed_out_flight(in_flight));
     cwnd_ = mss_; // the loss window
     gathered_ = 0;
 }

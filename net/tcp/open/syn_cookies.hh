@@ -25,6 +25,9 @@ struct cookie_terms {
     std::uint8_t window_scale = no_window_scale;
 };
 
+/// No cookie is good for longer.
+inline constexpr duration cookie_lifetime = std::chrono::seconds{128};
+
 namespace detail {
 
 inline constexpr std::array<std::uint16_t, 8> cookie_mss = {216, 536, 1'220, 1'300, 1'360, 1'440, 1'460, 8'960};

@@ -16,18 +16,18 @@ public:
         last_sent_ = next;
         quick_ = quick_acks;
         eager_ = eager;
-        enough_ = eager ? largest_ + 1 : 2 * largest_;
+        settle();
     }
 
     /// `bytes` arrived in order, and RCV.NXT is now `next`. True: the delayed-ACK timer should run.
     /// An ACK goes at once for every second full-sized segment (SHLD-18), where "full-sized" is the largest the peer has
     /// sent; and for each of the first segments, while the peer's window is opening and nothing flows back.
     bool on_data(seq_number next, std::uint32_t bytes) noexcept {
-        if (bytes > largest_) {
+        if (bytes > largest_) [[unlikely]] {
             largest_ = bytes;
-            enough_ = eager_ ? bytes + 1 : 2 * bytes;
+            settle();
         }
-        if (next - last_sent_ >= enough_ || quick_ != 0) {
+        if (next - last_sent_ >= enough_) {
             now_ = true;
             asked_ = true;
             return false;
@@ -46,11 +46,15 @@ public:
         last_sent_ = next;
         now_ = false;
         pending_ = false;
-        if (quick_ != 0) quick_ = with_data && asked_ ? 0 : static_cast<std::uint8_t>(quick_ - 1);
+        if (quick_ != 0) [[unlikely]] {
+            quick_ = with_data && asked_ ? 0 : static_cast<std::uint8_t>(quick_ - 1);
+            if (quick_ == 0) settle();
+        }
     }
     /// Linux's TCP_QUICKACK: on, so many segments more are acknowledged at once, and what waits too; off: none.
     void set_quick(std::uint8_t count) noexcept {
         quick_ = count;
+        settle();
         if (count != 0 && pending_) now_ = true;
     }
     bool quick() const noexcept { return quick_ != 0; }
@@ -58,8 +62,9 @@ public:
     seq_number last_sent() const noexcept { return last_sent_; } ///< RFC 7323's Last.ACK.sent
 
 private:
+    void settle() noexcept { enough_ = quick_ != 0 ? 0 : eager_ ? largest_ + 1 : 2 * largest_; }
     seq_number last_sent_;
-    std::uint32_t enough_ = 1072; ///< bytes: so many unacknowledged ask for an ACK at once
+    std::uint32_t enough_ = 1072; ///< bytes: so many unacknowledged ask for an ACK at once; 0 while ACKs are quick
     std::uint32_t largest_ = 536; ///< bytes: the largest segment seen, at least the default MSS
     bool now_ = false;
     bool pending_ = false;

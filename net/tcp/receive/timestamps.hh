@@ -27,7 +27,8 @@ public:
     bool too_early(std::uint32_t value, time_point now) const noexcept {
         return static_cast<std::int32_t>(value - recent_) < 0 && now - updated_ <= too_old;
     }
-    /// RFC 7323 4.3 (2): the segment that covers Last.ACK.sent sets TS.Recent. The caller has checked too_early().
+    /// RFC 7323 4.3 (2): the segment that covers Last.ACK.sent sets TS.Recent. Not for one
+    /// that too_early() or its numbers condemn, nor for a reset: whoever guesses a 4-tuple could set a clock that the peer never reaches.
     void update(std::uint32_t value, seq_number seq, seq_number last_ack_sent, time_point now) noexcept {
         if (seq <= last_ack_sent) {
             recent_ = value;

@@ -20,6 +20,13 @@ inline void measure(control_block& c, const segment& seg, const delivery& d) noe
     }
 }
 
+/// How far one ACK opens slow start. Behind a time-out it may cover what came long before it, so it counts as one segment (RFC 3465 2.3);
+/// for Linux as what it tells of anew.
+inline std::uint32_t most_growth(const control_block& c, const delivery& d) noexcept {
+    if (c.sending.repair.phase != recovery_phase::timeout) return ~std::uint32_t{0};
+    return c.options->like_linux() ? d.bytes : c.sending.payload_limit;
+}
+
 /// Moves SND.UNA to `ack`, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
 /// window and the timer, and says what the application may want to know. `seg`: the segment it came in, and
 /// `arrived`: what SACK blocks of it delivered already; both null without a disturbance.
@@ -59,7 +66,8 @@ template <disturbance d>
     const bool exact = d == disturbance::possible && c.ecn.exact;
     if ((limited || exact) && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
         s.congestion.own().on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
-                               .una = s.una, .next = s.next, .marked = s.marked, .limited = limited});
+                               .una = s.una, .next = s.next, .marked = s.marked, .limited = limited,
+                               .most = d == disturbance::possible ? most_growth(c, *arrived) : ~std::uint32_t{0}});
         s.marked = 0;
     }
     if (repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);

@@ -19,6 +19,12 @@ bool reports_duplicate(const segment& seg) noexcept {
     return second.left <= first.left && first.right <= second.right;
 }
 
+/// RFC 8985 6.2 steps 2 and 3.
+void take_delivery(control_block& c, const delivery& d) noexcept {
+    c.sending.need().losses.take(d);
+    if (d.reordered) ++c.count->reorderings;
+}
+
 /// RFC 8985 6.2 step 4, and one resent piece less that could have been needed (RFC 3708).
 void on_dsack(sender& s, sack_block twice) noexcept {
     if (twice.left >= twice.right || twice.right > s.max) return;
@@ -182,6 +188,14 @@ event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
     return s.attempts == c.options->trouble_after ? event::delivery_trouble : event::none;
 }
 
+/// An orphan whose peer answers window probes and takes nothing. RFC 9293 3.8.6.1 (MUST-37) lets a connection live while its probes are
+/// answered, but nobody waits for this one (RFC 6429): as many probes as R2 allows, or, Linux's habit, until they come no less often.
+bool outstays(const control_block& c) noexcept {
+    const rto_estimator& rto = c.sending.rto;
+    if (!c.orphaned) return false;
+    return c.options->like_linux() ? rto.current(*c.options) >= c.options->max_rto : rto.backoff() >= c.options->retries;
+}
+
 /// When to try again: after the backed-off time-out, or when the user's patience ends.
 time_point next_attempt(const control_block& c, time_point now) noexcept {
     const time_point at = now + c.sending.rto.current(*c.options);
@@ -210,7 +224,10 @@ void arm_retransmission(control_block& c, time_point now) noexcept { arm_retrans
 bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcept {
     sender& s = c.sending;
     if (!s.sack || !seg.options.has_sack()) return false;
-    if (reports_duplicate(seg)) [[unlikely]] on_dsack(s, block_of(seg.options.sack[0]));
+    if (reports_duplicate(seg)) [[unlikely]] {
+        ++c.count->duplicates_reported;
+        on_dsack(s, block_of(seg.options.sack[0]));
+    }
     bool news = false;
     for (std::uint32_t i = 0; i < seg.options.sack_count; ++i) {
         if (s.board.sack(block_of(seg.options.sack[i]), d)) news = true;
@@ -223,7 +240,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     c.output_wanted = true;
     if (s.repair.probe_out && s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.probe_out = false;
     if (s.sack && !news) return settle_needless_repair(c, seg, d.now); // RFC 6675 2: a duplicate ACK has SACK news
-    s.need().losses.take(d);
+    take_delivery(c, d);
     ++s.repair.duplicates;
     if (!s.sack && s.repair.phase != recovery_phase::timeout) {
         s.repair.left = std::min(s.repair.left + s.payload_limit, s.next - s.una);
@@ -232,7 +249,8 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     const bool lost_before = s.board.has_lost();
     const bool lost = find_losses(c, d.now);
     if (s.repair.phase == recovery_phase::open) {
-        if (lost || s.repair.duplicates >= scoreboard::duplicate_threshold) enter_fast_recovery(c, d, 0);
+        // With SACK it is RACK's to say: three count for it only while no reordering was seen (RFC 8985 6.2 step 4).
+        if (lost || (!s.sack && s.repair.duplicates >= scoreboard::duplicate_threshold)) enter_fast_recovery(c, d, 0);
     } else if (s.repair.phase == recovery_phase::fast) {
         reduce(s, d.bytes, false);
     }
@@ -243,7 +261,7 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
     sender& s = c.sending;
     c.output_wanted = true;
     settle_tail_probe(c, seg, d.now, acked);
-    s.need().losses.take(d);
+    take_delivery(c, d);
     s.repair.duplicates = 0;
     if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now);
     const std::uint32_t lost_before = s.board.lost();
@@ -274,7 +292,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
     if (s.board.rate() != nullptr) tell_losses(c, now);
     arm_retransmission(c, now);
     c.output_wanted = true;
-    c.predictable = false;
+    c.predictable = prediction::none;
 }
 
 event on_retransmission_timeout(control_block& c, time_point now) noexcept {
@@ -291,22 +309,27 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         if (has(e, event::timed_out)) return e;
         path = suspect_path(c, now, doubts_path(c, now));
         if (c.ecn.accurate != nullptr) suspect_options(c);
-        const bool first = s.repair.phase != recovery_phase::timeout;
+        const bool linux_habits = c.options->like_linux();
+        // Linux has reduced its window for this loss already, and takes back both or none.
+        const bool reduced = linux_habits && s.repair.phase == recovery_phase::fast;
+        const bool first = s.repair.phase != recovery_phase::timeout && !reduced;
         if (first) s.congestion.own().remember();
-        s.congestion.own().on_timeout(now, c.options->like_linux() ? s.congestion->cwnd() : s.in_flight(), s.attempts == 1);
-        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .doubting = first};
+        s.congestion.own().on_timeout(now, linux_habits ? s.congestion->cwnd() : s.max - s.una, s.attempts == 1 && !reduced);
+        // RFC 6298 5.4: the earliest segment goes, whatever flies still.
+        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true, .doubting = first};
         s.need().reduction = {};
         if (first) s.need().undo = {.possible = true, .from = s.una};
         s.next = s.max; // a window probe's byte is repeated like any other
-        if (s.sack) {
-            s.board.lose_sent_before(now - patience(c), s.payload_limit);
+        if (s.sack) { // RFC 8985 6.3. RACK.rtt is as old as the last repair
+            s.board.lose_sent_before(now - std::max(patience(c), s.rto.srtt()), s.payload_limit);
         } else {
             s.board.lose_everything(false);
         }
+        if (linux_habits && !s.congestion->repairs_itself()) s.congestion.own().limit(s.in_flight() + s.payload_limit);
         if (s.board.rate() != nullptr) sample_timeout(c, now);
         s.settle_at(never);
     }
-    c.predictable = false;
+    c.predictable = prediction::none;
     s.timing = false; // Karn
     const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options->syn_linear_timeouts;
     if (!linear) s.rto.back_off();
@@ -321,7 +344,7 @@ void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
     ++c.count->tail_loss_probes;
     if (s.repair.phase == recovery_phase::open) {
         c.probe_wanted = true;
-        c.predictable = false;
+        c.predictable = prediction::none;
     } else { // nothing was heard of the retransmission: once more, whatever cwnd says, then the RTO
         s.board.forget_first_resend();
         s.repair.resend_at_once = true;
@@ -335,10 +358,14 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     const event e = count_attempt(c, now, retry_limit(c));
     if (has(e, event::timed_out)) return e;
+    if (outstays(c)) {
+        if (!c.options->like_linux()) c.reset = {.wanted = true, .with_ack = true, .seq = s.next, .ack = c.receiving.next};
+        return die(c, std::errc::timed_out, event::timed_out);
+    }
     ++c.count->window_probes;
     s.rto.back_off();
     c.probe_wanted = true;
-    c.predictable = false;
+    c.predictable = prediction::none;
     c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
     c.output_wanted = true;
     return e;

@@ -45,13 +45,16 @@ template <disturbance d>
         return;
     }
     const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current(*c.options);
+    const bool linux_habits = d == disturbance::possible && c.options->like_linux();
     const bool calm = d == disturbance::none ||
-                      (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout && s.rto.backoff() == 0);
-    if (calm && s.sack && s.probe_after != duration{0} && c.options->tail_loss_probe) {
-        s.probe_is_patient = s.max - s.una <= s.payload_limit;
+                      (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout && s.rto.backoff() == 0 &&
+                       !(linux_habits && (s.repair.phase != recovery_phase::open || s.board.sacked() != 0))); // RFC 8985 7.2
+    if (calm && s.probes_tail && (d == disturbance::none || s.probe_after != sender::unknown)) { // none: it is no less than `rto` then
+        // A peer need not acknowledge two small segments either (RFC 5681 4.2). Linux counts segments, as RFC 8985 7.2 does.
+        s.probe_is_patient = linux_habits ? s.last_start <= s.una : s.max - s.una <= s.payload_limit;
         const duration wait = s.probe_is_patient ? s.probe_after + c.options->peer_delayed_ack : s.probe_after;
         // RFC 8985 7.2: a probe due after the time-out goes in its place. Linux does so; we let the time-out have it.
-        if (wait < rto || (d == disturbance::possible && c.options->like_linux())) {
+        if (wait < rto || linux_habits) {
             s.waiting_for = awaited::tail_probe;
             c.timers.arm(timer_slot::retransmit, now + std::min(wait, rto));
             return;

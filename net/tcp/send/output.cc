@@ -118,6 +118,7 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
     }
     if (again) [[unlikely]] {
         ++c.count->retransmitted_segments;
+        c.count->retransmitted_bytes += size;
         if (s.searching) probe_is_inconclusive(c);
     }
 }
@@ -151,7 +152,7 @@ CW_RARE void begin_window_probes(control_block& c, time_point now) noexcept {
     if (s.next != s.una || s.waiting_for != awaited::nothing) return;
     s.waiting_for = awaited::window_probe;
     s.need().stalled_at = c.options->like_linux() ? never : now; // the user's patience counts: from now, or from the first probe
-    c.predictable = false;
+    c.predictable = prediction::none;
     c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
 }
 
@@ -237,11 +238,11 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     return true;
 }
 
-/// RFC 8985 7.3: new data if there is some, else the last segment once more.
+/// RFC 8985 7.3: new data if there is some, whatever cwnd says, else the last segment once more.
 CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (!s.anything_outstanding()) return false;
-    const portion p = next_portion(s, payload_limit(c), true);
+    const portion p = probing_portion(s, payload_limit(c));
     const bool fresh = p.why == hold::no;
     if (s.board.rate() != nullptr) note_transmission(c, now, fresh ? p.size : 0);
     if (fresh) {
@@ -284,7 +285,7 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
 bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.probe_wanted) return false;
     c.probe_wanted = false;
-    c.predictable = false; // SND.NXT may be behind SND.MAX, or a tail probe unanswered
+    c.predictable = prediction::none; // SND.NXT may be behind SND.MAX, or a tail probe unanswered
     return c.sending.waiting_for == awaited::window_probe ? emit_window_probe(c, now, out)
                                                           : emit_tail_probe(c, now, out);
 }

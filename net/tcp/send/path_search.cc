@@ -49,7 +49,8 @@ void resend_without_blame(control_block& c, time_point now) noexcept {
     if (s.board.rate() != nullptr) s.board.rate()->fresh_losses().clear();
     s.settle_at(never);
     s.timing = false;
-    c.probe_wanted = c.predictable = false;
+    c.probe_wanted = false;
+    c.predictable = prediction::none;
     c.output_wanted = true;
     arm_retransmission(c, now);
 }
@@ -132,7 +133,7 @@ void probe_sent(control_block& c, seq_number start, seq_number end) noexcept {
     p.start = start;
     p.end = end;
     p.probe = p.wanted;
-    c.predictable = false;
+    c.predictable = prediction::none;
     ++c.count->path_probes;
 }
 
@@ -185,7 +186,7 @@ event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_
     p.report = p.report_waits && p.report_seq >= s.una ? std::min(p.report, size) : size;
     p.report_seq = p.report_waits && p.report_seq >= s.una ? earlier(p.report_seq, seq) : seq;
     p.report_waits = true;
-    c.predictable = false; // until what it speaks of has been acknowledged
+    c.predictable = prediction::none; // until what it speaks of has been acknowledged
     return event::none;
 }
 

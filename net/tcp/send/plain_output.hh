@@ -12,7 +12,7 @@ namespace corewire::tcp {
 [[gnu::always_inline]] inline bool may_send_all(const control_block& c, std::uint32_t size) noexcept {
     const sender& s = c.sending;
     const std::uint32_t flight = s.next - s.una;
-    return c.predictable && c.timestamps && size - 1 < s.payload_limit && flight + size <= s.window &&
+    return c.predictable == prediction::stamped && size - 1 < s.payload_limit && flight + size <= s.window &&
            (flight == 0 || (flight + size <= s.congestion->cwnd() &&
                             (c.options->no_delay || size == s.payload_limit || s.small_end <= s.una)));
 }

@@ -31,6 +31,9 @@ private:
 class rack {
 public:
     seq_number farthest() const noexcept { return farthest_; }
+    bool reordering_seen() const noexcept { return reordering_seen_; }
+    /// How far beyond the end of a segment the others were that had overtaken it, at most. Bytes.
+    std::uint32_t overtaken_by() const noexcept { return overtaken_by_; }
     void start(seq_number una) noexcept {
         farthest_ = newest_end_ = round_ = una;
         newest_sent_ = {};
@@ -40,6 +43,7 @@ public:
     /// Steps 2 and 3: what was delivered, and whether the network reorders.
     void take(const delivery& d) noexcept {
         if (d.reordered) reordering_seen_ = true;
+        if (d.overtaken_by > overtaken_by_) overtaken_by_ = d.overtaken_by;
         if (!d.newest_known) return;
         farthest_ = later(farthest_, d.newest_end);
         if (!sent_after(d.newest_sent, d.newest_end, newest_sent_, newest_end_)) return;
@@ -79,6 +83,7 @@ private:
     std::uint8_t multiplier_ = 1;      ///< RACK.reo_wnd_mult
     std::uint8_t recoveries_left_ = 0; ///< RACK.reo_wnd_persist
     bool reordering_seen_ = false;
+    std::uint32_t overtaken_by_ = 0;
 };
 
 } // namespace corewire::tcp

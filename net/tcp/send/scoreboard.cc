@@ -10,7 +10,10 @@ void delivery::take(seq_number end, time_point sent, bool again) noexcept {
         if (!timed || sent > last_sent) last_sent = sent;
         timed = true;
         if (end <= point) original = true;
-        if (end < farthest) reordered = true;
+        if (end < farthest) {
+            reordered = true;
+            overtaken_by = std::max<std::uint32_t>(overtaken_by, farthest - end);
+        }
     } else {
         resent = true;
         if (now - sent < least_rtt) return; // RFC 8985 6.2 step 2: an ACK of the first transmission, most likely
@@ -46,6 +49,19 @@ std::uint32_t scoreboard::resent_in_flight() const noexcept {
         if (ranges_[i].again && ranges_[i].what == fate::flying) bytes += ranges_[i].size();
     }
     return bytes;
+}
+
+scoreboard::tally scoreboard::segments(std::uint32_t size) const noexcept {
+    tally t;
+    for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
+        const range& r = ranges_[i];
+        const std::uint32_t n = (r.size() + size - 1) / size;
+        t.all += n;
+        if (r.what == fate::sacked) t.sacked += n;
+        if (r.what == fate::lost) t.lost += n;
+        if (r.what == fate::flying && r.again) t.resent += n;
+    }
+    return t;
 }
 
 /// The first range that ends behind `at`.

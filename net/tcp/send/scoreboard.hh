@@ -44,6 +44,7 @@ struct delivery {
     bool original = false;               ///< bytes up to `point` that were never resent
     bool resent = false;                 ///< bytes that were
     bool reordered = false;              ///< bytes below `farthest` that were never resent
+    std::uint32_t overtaken_by = 0;      ///< and how far below it they end, at most
 
     void take(seq_number end, time_point sent, bool again) noexcept;
 };
@@ -68,6 +69,11 @@ public:
     /// Bytes in flight that were sent more than once. O(ranges); for those who only look.
     std::uint32_t resent_in_flight() const noexcept;
     bool has_lost() const noexcept { return lost_ != 0; }
+    /// Segments of `size` bytes by their fate, a range's last one being perhaps shorter. O(ranges); for those who only look.
+    struct tally {
+        std::uint32_t all = 0, sacked = 0, lost = 0, resent = 0;
+    };
+    tally segments(std::uint32_t size) const noexcept;
     seq_number end() const noexcept { return end_; }
 
     /// New bytes up to `end` leave now. Bytes that are in here already stay as they are.

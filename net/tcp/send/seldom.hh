@@ -17,6 +17,7 @@ struct window_use {
     std::uint32_t round_flight = 0;
     time_point used_at{};          ///< when cwnd was last the limit, or was lowered for not being
     std::uint32_t flight = 0;      ///< the most in flight since
+    time_point payload_at{};       ///< when payload last came, or the handshake ended; for tcpi_last_data_recv
 };
 
 /// The search for the path's MTU: send/path_search.hh. Sizes as sender::mss.

@@ -18,6 +18,8 @@ namespace corewire::tcp {
 enum class awaited : std::uint8_t { nothing, timeout, tail_probe, window_probe, reordering };
 
 struct sender {
+    static constexpr duration unknown = duration::max() / 2;
+
     seq_number iss;               ///< our initial number
     seq_number una;               ///< SND.UNA
     seq_number next;              ///< SND.NXT: below `max` only after a window probe
@@ -31,6 +33,7 @@ struct sender {
     std::uint16_t attempts = 0;   ///< retransmissions or probes in a row without an answer
     std::uint8_t shift = 0;       ///< Snd.Wind.Shift
     bool sack = false;            ///< SACK was agreed on: the peer may send blocks
+    bool probes_tail = false;     ///< so a tail loss probe may go before a time-out (RFC 8985 7.1), and is not switched off
     bool fin_queued = false;      ///< FIN stands behind the queue's end
     bool corked = false;          ///< only full segments leave (parameters::cork, or more is about to be written)
     bool timing = false;          ///< the round trip of our SYN is being measured: it left at `progress`
@@ -47,7 +50,7 @@ struct sender {
     seq_number last_start;        ///< start of the last segment of new data
     time_point last_sent{};       ///< when data was last sent
     time_point progress{};        ///< when SND.UNA last moved, or the first unacknowledged byte was sent
-    duration probe_after{0};      ///< 2 * SRTT, at least min_probe; 0 before the first sample
+    duration probe_after = unknown; ///< 2 * SRTT, at least min_probe; beyond any time-out before the first sample
     send_queue queue;
     rto_estimator rto;
     scoreboard board;
@@ -95,6 +98,8 @@ struct sender {
     seq_number final_end() const noexcept { return queue.end() + (fin_queued ? 1u : 0u); }
     /// Payload bytes that the peer has acknowledged since the beginning, modulo 2^32.
     std::uint32_t bytes_acked() const noexcept { return queue.first() - (iss + 1); }
+    /// Payload bytes that were sent, each once, modulo 2^32.
+    std::uint32_t bytes_sent() const noexcept { return max == iss ? 0 : max - (iss + 1) - (fin_sent() ? 1 : 0); }
     bool all_acknowledged() const noexcept { return una == final_end(); }
     bool anything_outstanding() const noexcept { return una != max; }
     /// Losses, duplicates or probes are about.

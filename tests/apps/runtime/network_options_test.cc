@@ -114,11 +114,19 @@ BOOST_AUTO_TEST_CASE(a_vlan_has_a_number_and_goes_with_the_stacks_of_an_interfac
     for (const char* none : {"0", "4095", "-1", "seven"})
         BOOST_TEST(parse(std::string("--net tap --vlan ") + none).refusal.starts_with("--vlan"));
     CHECK_REFUSED("--net wire --vlan 7", "--vlan is for --net=verbs and --net=xdp and --net=tap: leave it out with --net=wire");
+    BOOST_TEST(parse("--net verbs --device mlx5_0 --shared").refusal == "");
+    BOOST_TEST(parse("--net verbs --device mlx5_0 --shared --vlan 7").refusal.starts_with("--vlan"));
     CHECK_REFUSED("--net xdp --interface cw0 --shared --vlan 7",
                   "--vlan: the kernel's own address is on its VLAN interface, which --shared does not reach: give --address "
                   "A.B.C.D/LENGTH instead of --shared");
     BOOST_TEST(parse("--net tap --address 192.0.2.2/24 --host-address 192.0.2.1/24 --vlan 7").refusal.starts_with("--host-address is"));
     BOOST_TEST(parse("--net xdp --interface cw0 --vlan 7", true).refusal.starts_with("--raw"));
+}
+
+BOOST_AUTO_TEST_CASE(events_are_moderated_where_a_device_can) {
+    BOOST_TEST(parse("--net verbs --device mlx5_0 --address 192.0.2.2/24 --moderation-us 20").options.moderation_us == 20u);
+    BOOST_TEST(parse("--net verbs --device mlx5_0 --moderation-us 5000").refusal.starts_with("--moderation-us"));
+    CHECK_REFUSED("--net wire --moderation-us 20", "--moderation-us is for --net=verbs: leave it out with --net=wire");
 }
 
 BOOST_AUTO_TEST_CASE(the_mtu_is_chosen_where_the_port_is_ours_to_make) {
@@ -231,7 +239,7 @@ BOOST_AUTO_TEST_CASE(what_a_network_would_ignore_is_refused) {
     CHECK_REFUSED("--net=xdp --interface=cw0 --address=192.0.2.2/24 --host-address=192.0.2.1/24",
                   "--host-address is for --net=tap: leave it out with --net=xdp");
     CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --xdp-mode=native", "--xdp-mode is for --net=xdp: leave it out with --net=tap");
-    CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --shared", "--shared is for --net=xdp: leave it out with --net=tap");
+    CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --shared", "--shared is for --net=verbs and --net=xdp: leave it out with --net=tap");
     BOOST_TEST(parse("--net=kernel --trace").refusal != "");
 }
 
@@ -261,7 +269,7 @@ BOOST_AUTO_TEST_CASE(ipv6_stands_alone_or_beside_ipv4) {
     BOOST_TEST(parse("--net=xdp --interface cw0 --address=2001:db8::2/64").refusal == "");
     const parsed automatic = parse("--net=tap --slaac");
     BOOST_TEST((automatic.refusal == "" && automatic.options.slaac && !automatic.options.address));
-    for (const char* over : {"--net=xdp --interface cw0", "--net=verbs --device=mlx5_0"}) {
+    for (const char* over : {"--net=xdp --interface cw0", "--net=verbs --device=mlx5_0", "--net=verbs-ud --device=mlx5_0"}) {
         const parsed routed = parse(std::string(over) + " --slaac");
         BOOST_TEST((routed.refusal == "" && routed.options.slaac));
     }

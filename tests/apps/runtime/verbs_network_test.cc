@@ -141,6 +141,83 @@ BOOST_AUTO_TEST_CASE(over_ipv6_two_shards_receive_the_flows_that_they_own_and_al
     BOOST_TEST(nic.violations().empty());
 }
 
+BOOST_AUTO_TEST_CASE(in_a_vlan_two_shards_receive_the_flows_that_they_own) { // --vlan
+    fake::nic nic;
+    virtual_clock clock;
+    reactor loops[2]{reactor({.clock = &clock, .shard = 0}), reactor({.clock = &clock, .shard = 1})};
+    network_options options = verbs_options();
+    options.vlan = 7;
+    network_setup setup(options, plan_for(2));
+    for (unsigned i = 0; i < 2; ++i) {
+        const reactor::scope here(loops[i]);
+        setup.set_up(i);
+    }
+    const auto tagged = [](std::vector<std::byte> frame, std::uint16_t vlan) {
+        const std::byte tag[4] = {std::byte{0x81}, std::byte{0}, static_cast<std::byte>(vlan >> 8), static_cast<std::byte>(vlan)};
+        frame.insert(frame.begin() + 12, tag, tag + 4);
+        return frame;
+    };
+    const auto frames = [&](unsigned shard) { return setup.device(shard)->statistics().received_packets; };
+    const auto turn = [&] {
+        for (reactor& loop : loops) loop.poll_once();
+    };
+    turn();
+    const auto steering = shard_steering::make(2, 16);
+    const ipv4 peer(10, 0, 0, 2), host(10, 0, 0, 1);
+    unsigned counts[2] = {};
+    for (std::uint16_t port = 1; port <= 100; ++port) {
+        const std::uint64_t before[2] = {frames(0), frames(1)};
+        nic.deliver(tagged(test::udp_frame(setup.device(0)->mac(), peer, port, host, 7), 7));
+        turn();
+        const unsigned owner = steering[0]->owner(
+            {.local_address = host.value(), .remote_address = peer.value(), .local_port = 7, .remote_port = port});
+        BOOST_REQUIRE(frames(owner) == before[owner] + 1);
+        BOOST_REQUIRE(frames(1 - owner) == before[1 - owner]);
+        ++counts[owner];
+    }
+    BOOST_TEST((counts[0] > 20u && counts[1] > 20u));
+    const std::uint64_t heard = frames(0) + frames(1), kernels = nic.statistics().to_kernel;
+    nic.deliver(test::udp_frame(setup.device(0)->mac(), peer, 1, host, 7));
+    nic.deliver(tagged(test::udp_frame(setup.device(0)->mac(), peer, 1, host, 7), 8));
+    std::vector<std::byte> request(60, std::byte{0xff});
+    store_be16(request.data() + 12, 0x0806);
+    nic.deliver(request); // another network's
+    turn();
+    BOOST_TEST(frames(0) + frames(1) == heard);
+    BOOST_TEST(nic.statistics().to_kernel == kernels + 3);
+    nic.deliver(tagged(request, 7));
+    turn();
+    BOOST_TEST(frames(0) == heard - frames(1) + 1);
+    BOOST_TEST(nic.statistics().to_kernel == kernels + 4); // a copy
+    for (unsigned i = 0; i < 2; ++i) {
+        const reactor::scope here(loops[i]);
+        setup.tear_down(i);
+    }
+    BOOST_TEST(nic.violations().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_sleeping_core_is_woken_by_so_many_frames_at_a_time_if_that_is_wanted) { // --moderation-us
+    fake::nic nic;
+    virtual_clock clock;
+    reactor loop({.clock = &clock});
+    network_options options = verbs_options();
+    options.moderation_us = 20;
+    {
+        const reactor::scope here(loop);
+        {
+            network_setup setup(options, plan_for(1));
+            setup.set_up(0);
+            BOOST_TEST(nic.statistics().moderated_us == 20u);
+            setup.tear_down(0);
+        }
+        nic.fail_calls("modify_cq", EOPNOTSUPP);
+        network_setup refused(options, plan_for(1));
+        BOOST_TEST(test::mentions(test::sentence_of([&] { refused.set_up(0); }), "leave --moderation-us out"));
+        refused.tear_down(0);
+    }
+    BOOST_TEST(nic.live_objects() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(an_address_that_a_router_says_is_steered_to_us_while_it_lives) { // --slaac
     fake::nic nic;
     virtual_clock clock;
@@ -227,9 +304,6 @@ BOOST_AUTO_TEST_CASE(what_a_device_lacks_is_said) {
     fake::nic single({.name = "fake0", .spreading = false});
     BOOST_CHECK_EXCEPTION(network_setup(verbs_options(), plan_for(2)), setup_error,
                           [](const setup_error& e) { return std::string(e.what()).find("--cores=1") != std::string::npos; });
-    network_options shared = verbs_options();
-    shared.shared = true;
-    BOOST_CHECK_THROW(network_setup(shared, plan_for(1)), setup_error);
     fake::nic forbidden({.name = "fake1", .may_send_raw = false});
     network_options o = verbs_options();
     o.device = "fake1";

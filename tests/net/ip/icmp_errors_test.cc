@@ -195,6 +195,22 @@ BOOST_AUTO_TEST_CASE(an_error_quotes_the_datagram_up_to_576_bytes) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(an_error_and_a_reply_have_the_class_of_service_of_what_they_answer) { // RFC 1812 4.3.2.5
+    bench b;
+    for (const std::uint8_t dscp : std::initializer_list<std::uint8_t>{0, 10, 46}) {
+        const packet offending =
+            datagram(b.pool, {.dscp = dscp, .ecn = 2, .protocol = wire::ip_protocol::udp, .source = peer, .destination = us},
+                     pattern(8));
+        BOOST_TEST(b.icmp.make_error(at(0s), port_unreachable, offending.head.bytes(), {}, b.out));
+        BOOST_TEST(view(b.out).dscp() == dscp);
+        BOOST_TEST(view(b.out).ecn() == 0); // that is of the one packet
+        packet request = datagram(b.pool, {.dscp = dscp, .protocol = wire::ip_protocol::icmp, .source = peer, .destination = us},
+                                  message(wire::icmp_header::echo_request(1, 1), pattern(8)));
+        BOOST_TEST((b.input(std::move(request)) == icmp_verdict::reply));
+        BOOST_TEST(view(b.out).dscp() == dscp);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(no_error_is_ever_sent_where_rfc_1122_forbids_it) {
     bench b;
     const auto forbidden = [&](wire::ipv4_header h, byte_span payload, arrival how = {}) {
@@ -282,6 +298,15 @@ BOOST_AUTO_TEST_CASE(each_kind_of_error_becomes_its_report) {
         BOOST_TEST(b.report.sequence == 0xdeadbeef);
         BOOST_TEST(b.report.quoted_length == 1500);
         BOOST_TEST(b.report.mtu == (r.kind == fragmentation_needed ? 1400 : 0));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(questions_that_rfc_6918_deprecates_are_not_answered) { // timestamp, information, address mask
+    for (const std::uint8_t type : std::initializer_list<std::uint8_t>{13, 15, 17}) {
+        bench b;
+        packet p = b.carry(message(wire::icmp_header{static_cast<wire::icmp_type>(type), 0, 0x12340007}, pattern(12)));
+        BOOST_TEST((b.input(std::move(p)) == icmp_verdict::nothing));
+        BOOST_TEST(b.icmp.statistics().ignored == 1u);
     }
 }
 

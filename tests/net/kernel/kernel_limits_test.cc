@@ -234,6 +234,34 @@ int in_child(Body body) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
+/// A peer that uses MSG_OOB, written without our sockets.
+void say_with_urgency(int fd) {
+    for (const auto& [text, flags] : {std::pair{"a", 0}, std::pair{"!", int{MSG_OOB}}, std::pair{"b", 0}})
+        BOOST_REQUIRE(::send(fd, text, 1, flags) == 1);
+}
+
+task<> urgent_in_line(kernel_world& w) { // RFC 6093 6
+    std::array<std::byte, 3> got{};
+    tcp_listener listener = tcp_listener::bind({ipv4::loopback(), 0});
+    const unique_fd caller{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const system_address there(listener.local_address());
+    BOOST_REQUIRE(::connect(caller.get(), &there.generic, there.size) == 0);
+    tcp_stream accepted = co_await listener.accept();
+    say_with_urgency(caller.get());
+    co_await accepted.read_exactly(got);
+    BOOST_TEST(std::memcmp(got.data(), "a!b", 3) == 0);
+
+    const unique_fd host{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    BOOST_REQUIRE(::listen(host.get(), 1) == 0);
+    const socket_address hosted(w.server_address(), local_address_of(host.get()).port);
+    tcp_stream made = co_await tcp_stream::connect(hosted);
+    const unique_fd called{::accept(host.get(), nullptr, nullptr)};
+    say_with_urgency(called.get());
+    got = {};
+    co_await made.read_exactly(got);
+    BOOST_TEST(std::memcmp(got.data(), "a!b", 3) == 0);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(kernel_limits)
@@ -247,6 +275,8 @@ BOOST_FIXTURE_TEST_CASE(what_write_has_taken_is_sent_after_the_stream_is_gone, k
 BOOST_FIXTURE_TEST_CASE(fin_comes_behind_bytes_that_wait, kernel_world) { run(fin_behind_bytes(*this)); }
 BOOST_FIXTURE_TEST_CASE(what_was_accepted_for_nobody_ends_with_the_listener, kernel_world) { run(accepted_for_nobody(*this)); }
 BOOST_FIXTURE_TEST_CASE(the_answers_of_a_turn_go_together, kernel_world) { run(answers_together(*this)); }
+
+BOOST_FIXTURE_TEST_CASE(urgent_bytes_stay_in_line_at_both_ends, kernel_world) { run(urgent_in_line(*this)); }
 
 BOOST_AUTO_TEST_CASE(a_provider_takes_everything_back_before_it_goes) {
     const std::size_t before = open_descriptors();

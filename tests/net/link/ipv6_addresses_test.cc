@@ -66,6 +66,29 @@ BOOST_AUTO_TEST_CASE(another_shard_asks_and_this_one_waits_as_long) {
     BOOST_TEST(addresses.is_ours(a6("2001:db8::1")));
 }
 
+BOOST_AUTO_TEST_CASE(a_generation_tells_when_another_address_is_ours_or_one_is_no_more) {
+    corewire::ipv6_addresses addresses({}, 3);
+    const std::uint32_t first = addresses.generation();
+    own_ipv6_address* a = addresses.add(at(0s), a6("2001:db8::1"), 64, origin::autoconfigured);
+    a->preferred_until = at(10s);
+    a->valid_until = at(20s);
+    BOOST_TEST(addresses.generation() == first); // tentative
+    probes_until(addresses, 3s);
+    const std::uint32_t ours = addresses.generation();
+    BOOST_TEST(ours != first);
+    probes_until(addresses, 10s);
+    BOOST_TEST(addresses.generation() == ours); // deprecated, and ours
+    probes_until(addresses, 20s);
+    const std::uint32_t gone = addresses.generation();
+    BOOST_TEST(gone != ours);
+    corewire::ipv6_addresses unasked({.probes = 0}, 3);
+    unasked.add(at(0s), a6("2001:db8::1"), 64, origin::configured);
+    const std::uint32_t there = unasked.generation();
+    BOOST_TEST(there != first);
+    unasked.remove(a6("2001:db8::1"));
+    BOOST_TEST(unasked.generation() != there);
+}
+
 BOOST_AUTO_TEST_CASE(life_times_end) { // RFC 4862 5.5.4
     corewire::ipv6_addresses addresses({.probes = 0}, 3);
     own_ipv6_address* a = addresses.add(at(0s), a6("2001:db8::1"), 64, origin::autoconfigured);

@@ -95,10 +95,10 @@ BOOST_AUTO_TEST_CASE(three_questions_a_second_apart_and_then_it_is_unreachable) 
 BOOST_AUTO_TEST_CASE(a_neighbour_that_is_probed_is_asked_alone) { // RFC 4861 7.3.3
     world w;
     w.reach();
-    BOOST_TEST(w.until(30s).empty());
+    BOOST_TEST(w.until(45s).empty()); // 30 s, drawn from 15 to 45 (6.3.2)
     BOOST_TEST((w.state() == stale));
-    BOOST_TEST((w.send(31s) == resolution::ready));
-    const auto probes = w.until(36s);
+    BOOST_TEST((w.send(46s) == resolution::ready));
+    const auto probes = w.until(51s);
     BOOST_REQUIRE(probes.size() == 1u);
     BOOST_TEST((probes[0].destination == peer && probes[0].destination_mac == peer_mac));
 }
@@ -126,11 +126,11 @@ BOOST_AUTO_TEST_CASE(advertisements_change_what_their_flags_allow) { // RFC 4861
     for (const row& r : rows) {
         world w;
         w.reach();
-        if (r.from == stale) w.until(30s);
+        if (r.from == stale) w.until(45s);
         BOOST_REQUIRE((w.state() == r.from));
         std::optional<mac_address> mac;
         if (r.with_mac) mac = r.same_mac ? peer_mac : other_mac;
-        w.advertise(31s, mac, {.solicited = r.solicited, .override = r.override});
+        w.advertise(r.from == stale ? 46s : 1s, mac, {.solicited = r.solicited, .override = r.override});
         BOOST_TEST(to_string(w.state()) == to_string(r.to), "row " << (&r - rows) << ": " << to_string(w.state()));
         BOOST_TEST((w.cache.find(peer)->mac() == (r.changed ? other_mac : peer_mac)), "row " << (&r - rows));
     }
@@ -179,6 +179,85 @@ BOOST_AUTO_TEST_CASE(a_router_that_says_it_is_none_any_more_is_told) { // RFC 48
     BOOST_TEST(w.cache.find(peer)->is_router());
     BOOST_TEST(w.advertise(1s, peer_mac, {.solicited = true, .override = true, .router = false}));
     BOOST_TEST(!w.cache.find(peer)->is_router());
+}
+
+BOOST_AUTO_TEST_CASE(how_long_a_neighbour_counts_as_reachable_is_drawn) { // RFC 4861 6.3.2
+    duration least = 1h, most = 0s;
+    for (std::uint64_t seed = 1; seed <= 64; ++seed) {
+        corewire::neighbor_discovery cache({}, seed);
+        least = std::min(least, cache.reachable_time());
+        most = std::max(most, cache.reachable_time());
+    }
+    BOOST_TEST((least >= 15s && least < 18s));
+    BOOST_TEST((most <= 45s && most > 42s));
+}
+
+BOOST_AUTO_TEST_CASE(routers_say_how_long_a_neighbour_counts_as_reachable) { // RFC 4861 6.3.4
+    world w;
+    w.cache.on_times(at(0s), 4s, 0s);
+    const duration drawn = w.cache.reachable_time();
+    BOOST_TEST((drawn >= 2s && drawn <= 6s));
+    w.reach();
+    w.until(drawn - 1ms);
+    BOOST_TEST((w.state() == reachable));
+    w.until(drawn);
+    BOOST_TEST((w.state() == stale));
+    // The same value again draws nothing, and neither does none; another one does, once.
+    w.cache.on_times(at(7s), 4s, 0s);
+    w.cache.on_times(at(7s), 0s, 0s);
+    BOOST_TEST((w.cache.reachable_time() == drawn));
+    w.cache.on_times(at(7s), 100s, 0s);
+    BOOST_TEST((w.cache.reachable_time() >= 50s && w.cache.reachable_time() <= 150s));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_reachable_already_is_so_for_the_new_time) {
+    world w;
+    w.cache.on_times(at(0s), 1000s, 0s);
+    w.reach();
+    const ipv6 second = *ipv6::parse("2001:db8::3");
+    w.cache.on_solicitation(at(1s), second, {us, other_mac});
+    w.said();
+    w.cache.on_advertisement(at(1s), {false, true, true, second, other_mac});
+    w.cache.on_times(at(2s), 2s, 0s); // 1 to 3 s
+    w.cache.check_invariants();
+    w.until(4s);
+    BOOST_TEST((w.state() == stale));
+    BOOST_TEST((w.cache.find(second)->state() == stale));
+}
+
+BOOST_AUTO_TEST_CASE(the_time_is_drawn_again_every_few_hours) { // RFC 4861 6.3.2
+    world w;
+    w.reach();
+    w.until(45s);
+    const duration first = w.cache.reachable_time();
+    w.cache.on_timer(at(119min));
+    BOOST_TEST((w.cache.reachable_time() == first));
+    w.cache.on_timer(at(121min));
+    BOOST_TEST((w.cache.reachable_time() != first));
+    BOOST_TEST((w.cache.reachable_time() >= 15s && w.cache.reachable_time() <= 45s));
+}
+
+BOOST_AUTO_TEST_CASE(routers_say_how_long_an_answer_is_waited_for) { // RFC 4861 6.3.4
+    world w;
+    w.send(0s);
+    BOOST_TEST(w.said().size() == 1u);
+    w.cache.on_times(at(0s), 0s, 200ms); // for the question that is out already, too
+    BOOST_TEST(w.until(199ms).empty());
+    BOOST_TEST(w.until(200ms).size() == 1u);
+    BOOST_TEST(w.until(400ms).size() == 1u);
+    BOOST_TEST(w.until(600ms).empty());
+    BOOST_TEST((w.state() == failed));
+}
+
+BOOST_AUTO_TEST_CASE(no_router_can_have_us_ask_without_pause_or_believe_for_ever) {
+    world w;
+    w.cache.on_times(at(0s), 1ms, 1ms);
+    BOOST_TEST((w.cache.reachable_time() >= 500ms && w.cache.reachable_time() <= 1500ms));
+    BOOST_TEST((w.cache.retransmit_time() == 100ms));
+    constexpr duration longest = std::chrono::milliseconds{UINT32_MAX}; // 49 days
+    w.cache.on_times(at(0s), longest, longest);
+    BOOST_TEST((w.cache.reachable_time() >= 30min && w.cache.reachable_time() <= 90min));
+    BOOST_TEST((w.cache.retransmit_time() == 10s));
 }
 
 BOOST_AUTO_TEST_CASE(strangers_that_ask_do_not_push_out_neighbours_in_use) {

@@ -132,6 +132,52 @@ BOOST_AUTO_TEST_CASE(routes_come_change_and_go) {
     BOOST_TEST(f.told.to(ip_prefix(ipv4(203, 0, 113, 0), 24)) == nullptr);
 }
 
+BOOST_AUTO_TEST_CASE(a_route_of_ipv4_that_moves_to_another_interface_or_nowhere_is_gone) {
+    if (!have_root()) return;
+    followed f;
+    const prefix far(ip_prefix(ipv4(198, 51, 100, 0), 24));
+    const auto there = [&] { return f.told.to(far) != nullptr; };
+    for (const char* elsewhere : {"198.51.100.0/24 dev lo", "blackhole 198.51.100.0/24"}) {
+        f.ip("route add 198.51.100.0/24 via 10.9.0.2");
+        f.ip("route add 198.51.100.0/24 via 10.9.0.99 metric 7"); // another route
+        BOOST_TEST(f.eventually([&] { return std::ranges::count(f.told.routes, far, &route_change::destination) == 2; }));
+        f.ip(std::string("route replace ") + elsewhere);
+        BOOST_TEST(f.eventually([&] { return there() && f.told.to(far)->metric == 7; }));
+        f.ip("route replace 198.51.100.0/24 via 10.9.0.2"); // and back
+        BOOST_TEST(f.eventually([&] { return std::ranges::count(f.told.routes, far, &route_change::destination) == 2; }));
+        f.ip("route del 198.51.100.0/24 metric 7");
+        f.ip("route del 198.51.100.0/24");
+        BOOST_TEST(f.eventually([&] { return !there(); }));
+    }
+    BOOST_TEST(f.mirror.statistics().resyncs == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(of_routes_of_ipv4_with_one_destination_and_metric_the_kernels_choice_comes_first) {
+    if (!have_root()) return;
+    followed f;
+    const prefix far(ip_prefix(ipv4(198, 51, 100, 0), 24));
+    const auto last_octets = [&](const notes& told) {
+        std::string out;
+        for (const route_change& r : told.routes)
+            if (r.destination == far) out += ' ' + std::to_string(r.gateway.v4().value() & 255);
+        return out;
+    };
+    const auto become = [&](const char* what, const std::string& wanted) {
+        f.ip(std::string("route ") + what);
+        BOOST_TEST(f.eventually([&] { return last_octets(f.told) == wanted; }), what << ":" << last_octets(f.told));
+        notes later; // who comes now is told the same
+        const corewire::kernel_mirror another(f.loop, f.interface, f.addresses, later);
+        BOOST_TEST(last_octets(later) == wanted);
+    };
+    become("add 198.51.100.0/24 via 10.9.0.2", " 2");
+    become("append 198.51.100.0/24 via 10.9.0.3", " 2 3");
+    become("prepend 198.51.100.0/24 via 10.9.0.4", " 4 2 3");
+    become("replace 198.51.100.0/24 via 10.9.0.5", " 5 2 3");
+    become("del 198.51.100.0/24 via 10.9.0.2", " 5 3");
+    become("replace 198.51.100.0/24 dev lo", " 3");
+    become("del 198.51.100.0/24 via 10.9.0.3", "");
+}
+
 BOOST_AUTO_TEST_CASE(a_neighbor_that_is_asked_for_is_resolved_by_the_kernel) {
     if (!have_root()) return;
     followed f;

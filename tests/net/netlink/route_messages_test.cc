@@ -77,8 +77,6 @@ BOOST_AUTO_TEST_CASE(ipv6_is_told_as_ipv4_is) {
     BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 0, {}, router, 3, 1024, NLM_F_REPLACE), out) == verdict::told));
     r = std::get<route_change>(out);
     BOOST_TEST((r.destination == prefix(ipv6::any(), 0) && r.replaces));
-    BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 0, {}, gateway, 3), out) == verdict::told));
-    BOOST_TEST(std::get<route_change>(out).replaces); // of IPv4 there is one
     BOOST_TEST((read(netlink_test::route(RTM_NEWROUTE, 129, far, router, 3), out) == verdict::malformed));
     BOOST_REQUIRE((read(netlink_test::neighbor(RTM_NEWNEIGH, us6, mac, NUD_STALE, 3), out) == verdict::told));
     BOOST_TEST((std::get<neighbor_change>(out).address == us6 && std::get<neighbor_change>(out).word == neighbor_word::usable));
@@ -96,6 +94,40 @@ BOOST_AUTO_TEST_CASE(ipv6_is_told_as_ipv4_is) {
     BOOST_TEST((read(netlink_test::address(RTM_NEWADDR, 129, us6, us6, 4), out) == verdict::malformed));
 }
 
+BOOST_AUTO_TEST_CASE(where_a_route_of_ipv4_stands_among_its_rivals_is_told) { // fib_table_insert()
+    struct row {
+        unsigned flags;
+        bool replaces, goes_first;
+    };
+    for (const row& r : {row{0, false, false} /* of a dump */, row{NLM_F_CREATE, false, true},
+                         row{NLM_F_CREATE | NLM_F_APPEND, false, false}, row{NLM_F_CREATE | NLM_F_REPLACE, true, false},
+                         row{NLM_F_REPLACE, true, false}}) {
+        change out;
+        const auto flags = static_cast<std::uint16_t>(r.flags);
+        BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 24, host, gateway, 3, 0, flags), out) == verdict::told));
+        BOOST_TEST(std::get<route_change>(out).replaces == r.replaces);
+        BOOST_TEST(std::get<route_change>(out).goes_first == r.goes_first);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_takes_a_routes_place_and_leads_nowhere_is_told) {
+    for (const std::uint8_t type : {RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT}) {
+        for (const bool replaces : {false, true}) {
+            const rtmsg fixed{.rtm_family = AF_INET, .rtm_dst_len = 32, .rtm_table = RT_TABLE_MAIN, .rtm_type = type};
+            const auto bytes = netlink_test::message(RTM_NEWROUTE, fixed, [&](nlmsghdr* h) {
+                if (replaces) h->nlmsg_flags = NLM_F_REPLACE;
+                netlink_test::put(h, RTA_DST, host);
+                mnl_attr_put_u32(h, RTA_OIF, 3); // IPv6 says the loopback interface
+            });
+            change out;
+            BOOST_REQUIRE((read(bytes, out) == (replaces ? verdict::told : verdict::ignored)));
+            if (!replaces) continue;
+            const auto r = std::get<route_change>(out);
+            BOOST_TEST((r.replaces && r.interface == 0u && r.destination == prefix(host, 32)));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(each_way_of_a_route_of_ipv6_is_told) {
     const net_address one = *ipv6::parse("fe80::11"), two = *ipv6::parse("fe80::22"), three = *ipv6::parse("fe80::33");
     const prefix everywhere(ipv6::any(), 0);
@@ -109,7 +141,7 @@ BOOST_AUTO_TEST_CASE(each_way_of_a_route_of_ipv6_is_told) {
             BOOST_REQUIRE((reader.next(out) == verdict::told));
             const auto r = std::get<route_change>(out);
             BOOST_TEST((r.gone == gone && r.interface == interface && r.gateway == to && r.destination == everywhere && r.metric == 1024u));
-            BOOST_TEST(r.replaces == (to == one)); // the others stand beside it
+            BOOST_TEST(r.replaces == (to == one && !gone)); // the others stand beside it
         }
         BOOST_REQUIRE((reader.next(out) == verdict::told));
         BOOST_TEST(std::holds_alternative<address_change>(out));

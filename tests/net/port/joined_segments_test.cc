@@ -2,6 +2,7 @@
 #include <corewire/net/frame/frame_pool.hh>
 #include <corewire/net/port/joined_segments.hh>
 #include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/ipv6.hh>
 #include <corewire/net/wire/tcp.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -124,6 +125,82 @@ BOOST_AUTO_TEST_CASE(what_is_not_the_next_of_the_same_flow_does_not_join) {
         BOOST_TEST(!joins([&](packet&, std::byte* at) { store_u8(at + tcp_at + 13, static_cast<std::uint8_t>(flags)); }));
     BOOST_TEST(!joins([](packet& p, std::byte*) { p.flags = offload::none; }));                                  // a finished checksum
     BOOST_TEST(!joins([](packet& p, std::byte*) { p.head.remove_suffix(1000); }));                               // no payload
+}
+
+/// Two segments of 1,000 bytes over IPv6, behind a VLAN's tag; `change` makes of the second what it likes.
+struct ipv6_burst {
+    static constexpr std::uint32_t ip_at = 18, tcp_at = ip_at + 40, header_size = tcp_at + 20;
+    const ipv6 source = *ipv6::parse("2001:db8::1"), destination = *ipv6::parse("2001:db8::2");
+    burst b;
+    void push(std::uint32_t seq) {
+        packet p;
+        p.head = b.pool.allocate_buffer();
+        std::byte* at = p.head.append(header_size + 1000);
+        std::memset(at, 0, header_size);
+        store_be16(at + 12, 0x8100);
+        store_be16(at + 16, 0x86dd);
+        wire::ipv6_header{.payload_length = 1020,
+                          .next_header = wire::ip_protocol::tcp,
+                          .hop_limit = 64,
+                          .source = source,
+                          .destination = destination}
+            .emit({at + ip_at, 40});
+        const auto sum = wire::pseudo_header_sum(source, destination, wire::ip_protocol::tcp, 1020).folded();
+        const wire::tcp_header tcp{.source_port = 1,
+                                   .destination_port = 2,
+                                   .sequence = seq,
+                                   .acknowledgment = 77,
+                                   .flags = tcp_flags::ack,
+                                   .window = 500,
+                                   .checksum = sum};
+        tcp.emit({at + tcp_at, 20}, 0);
+        b.fill(at + header_size, 1000);
+        p.flags = offload::l4_checksum_needed;
+        p.l4_offset = tcp_at;
+        p.l4_checksum_offset = 16;
+        b.packets.push_back(std::move(p));
+    }
+    ipv6_burst() {
+        push(1000);
+        push(2000);
+    }
+    std::byte* second() { return b.packets[1].head.mutable_data(); }
+};
+
+BOOST_AUTO_TEST_CASE(segments_over_ipv6_join_too) {
+    ipv6_burst six;
+    corewire::joined_segments joined;
+    BOOST_TEST(six.b.join(joined) == 2u);
+    BOOST_TEST(joined.over_ipv6());
+    const std::vector<std::byte> all = bytes_of(joined.finish());
+    BOOST_REQUIRE(all.size() == ipv6_burst::header_size + 2000u);
+    wire::ipv6_view ip;
+    wire::tcp_view tcp;
+    BOOST_REQUIRE((wire::ipv6_view::parse(byte_span(all).subspan(ipv6_burst::ip_at), ip) == wire::parse_error::none));
+    BOOST_REQUIRE((wire::tcp_view::parse(ip.payload(), tcp) == wire::parse_error::none));
+    BOOST_TEST(ip.payload().size() == 2020u);
+    BOOST_TEST(tcp.checksum() == wire::pseudo_header_sum(six.source, six.destination, wire::ip_protocol::tcp, 2020).folded());
+    for (std::size_t i = 0; i < 2000; ++i) BOOST_REQUIRE(tcp.payload()[i] == static_cast<std::byte>(i));
+}
+
+BOOST_AUTO_TEST_CASE(over_ipv6_what_is_of_another_flow_or_not_tcp_at_once_does_not_join) {
+    const auto joins = [](std::uint32_t at, std::uint8_t value) {
+        ipv6_burst six;
+        store_u8(six.second() + ipv6_burst::ip_at + at, value);
+        corewire::joined_segments joined;
+        return six.b.join(joined) == 2;
+    };
+    BOOST_TEST(joins(0, 0x60));
+    BOOST_TEST(!joins(1, 0x20)); // ECN
+    BOOST_TEST(!joins(3, 1));    // another flow label
+    BOOST_TEST(!joins(7, 63));   // another hop limit
+    BOOST_TEST(!joins(23, 9));   // another source
+    BOOST_TEST(!joins(39, 9));   // another destination
+    for (const auto& [at, value] : {std::pair{0u, 0x40u}, std::pair{6u, 0u}, std::pair{6u, 44u}, std::pair{6u, 17u}}) {
+        ipv6_burst six;
+        store_u8(six.b.packets[0].head.mutable_data() + ipv6_burst::ip_at + at, static_cast<std::uint8_t>(value));
+        BOOST_TEST(!corewire::joined_segments{}.begin(six.b.packets[0]));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(nothing_joins_behind_a_short_segment_nor_a_longer_one) {

@@ -4,6 +4,7 @@
 #include <corewire/net/port/xdp/kick_policy.hh>
 #include <corewire/net/port/xdp/partial_checksum.hh>
 #include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/ipv6.hh>
 #include <corewire/net/wire/tcp.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -49,19 +50,28 @@ struct segment {
     }
 };
 
+/// A frame in three pieces, of 500, 1,000 and 7 bytes of text; cut() makes them segments.
+struct three_pieces {
+    frame_pool pool{8};
+    buffer first = tcp_frame(pool, 500), second = pool.allocate_buffer(256), last = pool.allocate_buffer(256);
+    three_pieces() {
+        second.append(1000);
+        last.append(7);
+    }
+    void cut() {
+        corewire::super_frame cutter;
+        BOOST_REQUIRE(cutter.begin(first));
+        cutter.go_on(second, false);
+        cutter.go_on(last, true);
+    }
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(super_frame)
 
-BOOST_AUTO_TEST_CASE(pieces_become_segments_that_follow_each_other) {
-    frame_pool pool(8);
-    buffer first = tcp_frame(pool, 500), second = pool.allocate_buffer(256), last = pool.allocate_buffer(256);
-    second.append(1000);
-    last.append(7);
-    corewire::super_frame cutter;
-    BOOST_REQUIRE(cutter.begin(first));
-    cutter.go_on(second, false);
-    cutter.go_on(last, true);
+BOOST_FIXTURE_TEST_CASE(pieces_become_segments_that_follow_each_other, three_pieces) {
+    cut();
     const segment a(first), b(second), c(last);
     BOOST_TEST(a.tcp.payload().size() == 500u);
     BOOST_TEST(b.tcp.payload().size() == 1000u);
@@ -75,23 +85,71 @@ BOOST_AUTO_TEST_CASE(pieces_become_segments_that_follow_each_other) {
     BOOST_TEST((a.ip.checksum_ok() && b.ip.checksum_ok() && c.ip.checksum_ok()));
 }
 
-BOOST_AUTO_TEST_CASE(every_piece_has_the_same_counter_of_accurate_ecn) {
-    for (unsigned counter = 0; counter < 8; ++counter) { // RFC 9768 3.2: AE, CWR, ECE
-        frame_pool pool(8);
-        buffer first = tcp_frame(pool, 500), second = pool.allocate_buffer(256), last = pool.allocate_buffer(256);
-        const unsigned flags = (counter & 4) << 6 | (counter & 3) << 6 | 0x10;
-        store_be16(first.mutable_data() + 46, static_cast<std::uint16_t>(0x5000 | flags));
-        second.append(1000);
-        last.append(7);
-        corewire::super_frame cutter;
-        BOOST_REQUIRE(cutter.begin(first));
-        cutter.go_on(second, false);
-        cutter.go_on(last, true);
-        for (const buffer* piece : {&first, &second, &last}) BOOST_TEST(static_cast<unsigned>(segment(*piece).tcp.flags()) == flags);
+/// Makes the IPv4 header of the first piece one of IPv6, from 2001:db8::1 to ::2.
+void make_ipv6(buffer& first) {
+    std::byte tcp[20 + 500];
+    std::memcpy(tcp, first.data() + 34, sizeof tcp);
+    first.append(20);
+    std::byte* at = first.mutable_data();
+    store_be16(at + 12, 0x86dd);
+    wire::ipv6_header{.payload_length = 60'000, // as if it were whole
+                      .next_header = wire::ip_protocol::tcp,
+                      .hop_limit = 64,
+                      .source = *ipv6::parse("2001:db8::1"),
+                      .destination = *ipv6::parse("2001:db8::2")}
+        .emit({at + 14, 40});
+    std::memcpy(at + 54, tcp, sizeof tcp);
+}
+
+BOOST_FIXTURE_TEST_CASE(pieces_over_ipv6_become_segments_too, three_pieces) {
+    make_ipv6(first);
+    cut();
+    std::uint32_t next = 0xffffff00;
+    const std::uint32_t sizes[] = {500, 1000, 7};
+    const buffer* pieces[] = {&first, &second, &last};
+    for (int i = 0; i < 3; ++i) {
+        wire::ipv6_view ip;
+        wire::tcp_view tcp;
+        BOOST_REQUIRE((wire::ipv6_view::parse(pieces[i]->bytes().subspan(14), ip) == wire::parse_error::none));
+        BOOST_REQUIRE((wire::tcp_view::parse(ip.payload(), tcp) == wire::parse_error::none));
+        BOOST_TEST(pieces[i]->size() == 74 + sizes[i]);
+        BOOST_TEST(tcp.payload().size() == sizes[i]);
+        BOOST_TEST(tcp.sequence() == next);
+        BOOST_TEST(static_cast<unsigned>(tcp.flags()) == (i == 2 ? fin_psh_ack : 0x10u));
+        BOOST_TEST((ip.destination() == *ipv6::parse("2001:db8::2")));
+        next += sizes[i];
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_whole_tcp_over_ipv4_is_not_cut) {
+BOOST_AUTO_TEST_CASE(what_has_more_headers_than_ipv6_and_tcp_is_not_cut) {
+    frame_pool pool(8);
+    corewire::super_frame cutter;
+    for (const auto& [at, value] :
+         {std::pair{14u, 0x45u}, std::pair{20u, 0u}, std::pair{20u, 44u}, std::pair{20u, 17u}, std::pair{66u, 0x40u}}) {
+        buffer b = tcp_frame(pool, 500);
+        make_ipv6(b);
+        store_u8(b.mutable_data() + at, static_cast<std::uint8_t>(value));
+        BOOST_TEST(!cutter.begin(b), "byte " << at << " = " << value);
+    }
+    for (std::uint32_t size = 0; size < 74; ++size) {
+        buffer b = tcp_frame(pool, 500);
+        make_ipv6(b);
+        b.truncate(size);
+        BOOST_TEST(!cutter.begin(b), size);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_piece_has_the_same_counter_of_accurate_ecn) {
+    for (unsigned counter = 0; counter < 8; ++counter) { // RFC 9768 3.2: AE, CWR, ECE
+        three_pieces p;
+        const unsigned flags = (counter & 4) << 6 | (counter & 3) << 6 | 0x10;
+        store_be16(p.first.mutable_data() + 46, static_cast<std::uint16_t>(0x5000 | flags));
+        p.cut();
+        for (const buffer* piece : {&p.first, &p.second, &p.last}) BOOST_TEST(static_cast<unsigned>(segment(*piece).tcp.flags()) == flags);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_whole_tcp_is_not_cut) {
     frame_pool pool(8);
     corewire::super_frame cutter;
     const auto refuses = [&](std::size_t at, unsigned value) {
@@ -99,7 +157,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_whole_tcp_over_ipv4_is_not_cut) {
         store_u8(b.mutable_data() + at, static_cast<std::uint8_t>(value));
         BOOST_TEST(!cutter.begin(b), "byte " << at << " = " << value);
     };
-    refuses(12, 0x86);         // not IPv4
+    refuses(12, 0x86);         // no such type
     refuses(14, 0x65);         // version 6
     refuses(14, 0x44);         // IHL below 20
     refuses(14 + 9, 17);       // UDP

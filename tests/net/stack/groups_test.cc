@@ -36,22 +36,12 @@ struct group_link : told, ipv6_link {
     group_link() : ipv6_link(0, with(follower)) {
         loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
         follower.said.clear(); // the stack's own IPv6 addresses, and their groups
-        all();
+        frames();
     }
-    /// Every frame that has come from the stack since the last call.
-    std::vector<bytes> all() {
-        std::vector<bytes> out;
-        for (packet got; end->receive({&got, 1}) != 0; got = {}) {
-            bytes whole(got.head.bytes().begin(), got.head.bytes().end());
-            whole.insert(whole.end(), got.body.bytes().begin(), got.body.bytes().end());
-            out.push_back(whole);
-        }
-        return out;
-    }
-    /// IPv4 packets of a protocol among them, the header included.
+    /// IPv4 packets of a protocol that have come from the stack, the header included.
     std::vector<bytes> packets(wire::ip_protocol protocol) {
         std::vector<bytes> out;
-        for (const bytes& f : all())
+        for (const bytes& f : frames())
             if (load_be16(f.data() + 12) == 0x0800 && load_u8(f.data() + 14 + 9) == static_cast<std::uint8_t>(protocol))
                 out.emplace_back(f.begin() + 14, f.end());
         return out;
@@ -169,7 +159,7 @@ BOOST_FIXTURE_TEST_CASE(a_datagram_to_a_group_has_the_hops_that_were_chosen_and_
         loop.root_group().spawn(sending(s, text));
         pass(2ms);
         int ttl = -1;
-        for (const bytes& f : all()) {
+        for (const bytes& f : frames()) {
             if (load_be16(f.data() + 12) != 0x0800 || load_u8(f.data() + 23) != 17) continue;
             BOOST_TEST((mac_address::load(f.data()) == mac_address::of_multicast(feed)));
             ttl = load_u8(f.data() + 22);

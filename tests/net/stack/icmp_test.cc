@@ -11,15 +11,16 @@ BOOST_AUTO_TEST_SUITE(icmp)
 namespace {
 
 /// An ICMP message in a frame for the server, as if it had arrived.
-void inject(stack_world& w, byte_span message, ipv4 from = stack_world::second) {
+void inject(stack_world& w, byte_span message, ipv4 from = stack_world::second, byte_span options = {}) {
     packet p;
     p.head = w.server().device().pool().allocate_buffer();
     std::memcpy(p.head.append(static_cast<std::uint32_t>(message.size())), message.data(), message.size());
-    const wire::ipv4_header ip{.total_length = static_cast<std::uint16_t>(20 + message.size()),
+    const auto header_size = static_cast<std::uint32_t>(wire::ipv4_header::min_size + options.size());
+    const wire::ipv4_header ip{.total_length = static_cast<std::uint16_t>(header_size + message.size()),
                                .protocol = wire::ip_protocol::icmp,
                                .source = from,
                                .destination = stack_world::first};
-    ip.emit({p.head.prepend(wire::ipv4_header::min_size), wire::ipv4_header::min_size});
+    ip.emit({p.head.prepend(header_size), header_size}, options);
     const wire::ethernet_header link{
         .destination = w.server().device().mac(), .source = w.client().device().mac(), .type = wire::ether_type::ipv4};
     link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
@@ -61,6 +62,29 @@ BOOST_FIXTURE_TEST_CASE(an_echo_request_is_answered, stack_world) {
     store_be16(ping.data() + 2, wire::internet_checksum(ping));
     const auto before = client_.device().statistics().received_packets;
     inject(*this, ping);
+    for (int i = 0; i < 20; ++i) turn();
+    BOOST_TEST(client_.device().statistics().received_packets > before);
+}
+
+BOOST_FIXTURE_TEST_CASE(datagrams_with_a_source_route_are_dropped, stack_world) { // RFC 1122 3.2.1.8, RFC 7126 4.3, 4.4
+    reactor::scope here(loop_);
+    std::array<std::byte, 16> ping{};
+    ping[0] = std::byte{8};
+    store_be16(ping.data() + 2, wire::internet_checksum(ping));
+    std::array<std::byte, 8> option{}; // one hop, which is over: for us, were it not for the option
+    option[1] = std::byte{7};
+    option[2] = std::byte{8};
+    for (int i = 0; i < 20; ++i) turn(); // the announcements of a start
+    const auto before = client_.device().statistics().received_packets;
+    for (const auto type : {wire::ipv4_option_type::loose_source_route, wire::ipv4_option_type::strict_source_route}) {
+        option[0] = static_cast<std::byte>(type);
+        inject(*this, ping, second, option);
+    }
+    for (int i = 0; i < 20; ++i) turn();
+    BOOST_TEST(client_.device().statistics().received_packets == before);
+    BOOST_TEST(server_.statistics().source_routed == 2u);
+    option[0] = static_cast<std::byte>(wire::ipv4_option_type::record_route); // another option does no harm
+    inject(*this, ping, second, option);
     for (int i = 0; i < 20; ++i) turn();
     BOOST_TEST(client_.device().statistics().received_packets > before);
 }

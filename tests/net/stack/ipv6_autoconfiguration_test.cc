@@ -2,7 +2,11 @@
 #include "ipv6_link.hh"
 
 #include <corewire/net/ip/autoconfiguration.hh>
+#include <corewire/net/socket/tcp_listener.hh>
+#include <corewire/net/socket/udp_socket.hh>
 #include <corewire/net/stack/group_reports.hh>
+#include <corewire/net/wire/tcp.hh>
+#include <corewire/reactor/task/task_group.hh>
 
 #include "tests/reactor/log/log_fixture.hh"
 
@@ -32,7 +36,9 @@ struct routed_link : ipv6_link {
         std::uint32_t valid = 86'400, preferred = 14'400;
         std::uint8_t length = 64, flags = 0xc0;
     };
-    bytes advertisement(std::uint16_t lifetime, const std::vector<prefix_option>& prefixes, std::uint32_t mtu = 0) const {
+    /// `more_of_it`: what its header says besides.
+    bytes advertisement(std::uint16_t lifetime, const std::vector<prefix_option>& prefixes, std::uint32_t mtu = 0,
+                        wire::router_advertisement more_of_it = {}) const {
         bytes options;
         for (const prefix_option& p : prefixes) {
             bytes o(32);
@@ -58,11 +64,16 @@ struct routed_link : ipv6_link {
             options.insert(options.end(), o.begin(), o.end());
         }
         bytes out(16 + options.size());
-        wire::router_advertisement{.lifetime = lifetime, .options = options}.emit(out, router, ipv6::all_nodes());
+        more_of_it.lifetime = lifetime;
+        more_of_it.options = options;
+        more_of_it.emit(out, router, ipv6::all_nodes());
         return out;
     }
     void advertise(std::uint16_t lifetime, const std::vector<prefix_option>& prefixes = {}, std::uint32_t mtu = 0) {
         send(advertisement(lifetime, prefixes, mtu), router, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+    }
+    void advertise(const wire::router_advertisement& header) {
+        send(advertisement(1800, {}, 0, header), router, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
     }
     ipv6_output& six() { return *stack->ip().six(); }
     std::vector<own_ipv6_address> made() {
@@ -199,6 +210,126 @@ BOOST_FIXTURE_TEST_CASE(a_router_says_what_the_link_takes, routed_link) { // RFC
     BOOST_TEST(six().mtu() == 1500u);
 }
 
+/// A neighbour on the link that the stack knows, and sockets of the stack's.
+struct spoken_to : routed_link {
+    explicit spoken_to(unsigned probes = 0) : routed_link(probes) {
+        loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
+        socket = udp_socket::bind({ipv6::any(), 7});
+        send(message(wire::neighbor_solicitation{own, end->mac()}, near, own.solicited_node()), near, own.solicited_node(),
+             ip_protocol::icmpv6, 255);
+        heard();
+    }
+    ~spoken_to() { group.destroy_all(); }
+    static task<> send_out(spoken_to& w, ipv6 where, std::size_t size) {
+        const std::vector<std::byte> data(size, std::byte{'x'});
+        const socket_address to(where, 4000);
+        try {
+            co_await w.socket.send_to(byte_span{data}, to);
+        } catch (const std::system_error& e) {
+            w.error = e.code();
+        }
+    }
+    /// The packets that come of a datagram of ours.
+    std::vector<bytes> say(std::size_t size, const ipv6& where) {
+        group.spawn(send_out(*this, where, size));
+        pass(1ms);
+        return heard();
+    }
+    const ipv6 own = a6("2001:db8:aaaa::77"), near = a6("2001:db8:aaaa::5");
+    task_group group{"autoconfiguration"};
+    udp_socket socket;
+    std::error_code error;
+};
+
+BOOST_FIXTURE_TEST_CASE(what_a_router_says_of_the_link_counts_for_datagrams_that_are_under_way_already, spoken_to) { // RFC 4861 6.3.4
+    BOOST_TEST(say(1400, near).size() == 1u);
+    advertise(1800, {}, 1400);
+    BOOST_TEST(say(1400, near).size() == 2u); // in fragments
+    advertise(1800, {}, 1500);
+    BOOST_TEST(say(1400, near).size() == 1u);
+    BOOST_TEST(six().automatic()->statistics().mtus_refused == 0u);
+    advertise(1800, {}, 1279);
+    BOOST_TEST(six().automatic()->statistics().mtus_refused == 1u);
+    BOOST_TEST(six().mtu() == 1500u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_router_that_ends_is_sent_no_more_datagrams, spoken_to) { // RFC 4861 6.3.4, 6.3.5
+    const ipv6 far = a6("2001:db8:ffff::1");
+    advertise(1800);
+    BOOST_TEST(say(100, far).size() == 1u);
+    advertise(0);
+    BOOST_TEST(say(100, far).empty());
+    BOOST_TEST((error == std::errc::network_unreachable));
+    advertise(2); // its time runs out
+    BOOST_TEST(say(100, far).size() == 1u);
+    pass(2s);
+    heard();
+    error = {};
+    BOOST_TEST(say(100, far).empty());
+    BOOST_TEST((error == std::errc::network_unreachable));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_router_says_how_many_hops_packets_may_take, spoken_to) { // RFC 4861 6.3.4: CurHopLimit
+    tcp_listener listener = tcp_listener::bind({ipv6::any(), 9});
+    bytes syn(20);
+    wire::tcp_header{.source_port = 10, .destination_port = 9, .sequence = 5, .flags = wire::tcp_flags::syn, .window = 65'535}.emit(syn);
+    wire::store_tcp_checksum(syn, near, own);
+    send(syn, near, own, ip_protocol::tcp);
+    const auto hops = [&](const std::vector<bytes>& packets) { return packets.size() == 1 ? view(packets[0]).hop_limit() : 0; };
+    const auto echo = [&] {
+        send(icmp(wire::icmpv6_header::echo_request(7, 9), near, own), near, own, ip_protocol::icmpv6);
+        return heard();
+    };
+    BOOST_TEST(hops(heard()) == 64);
+    BOOST_TEST(hops(say(100, near)) == 64);
+    BOOST_TEST(hops(echo()) == 64);
+    advertise({.hop_limit = 99});
+    BOOST_TEST(hops(say(100, near)) == 99);
+    BOOST_TEST(hops(echo()) == 99);
+    pass(1s);
+    BOOST_TEST(hops(heard()) == 99); // the SYN-ACK of a connection from before, once more
+    advertise({.hop_limit = 0});     // it does not say
+    advertise({.hop_limit = 1});     // no host would get far
+    BOOST_TEST(hops(say(100, near)) == 99);
+    BOOST_TEST(six().automatic()->statistics().hop_limits_refused == 1u);
+    advertise({.hop_limit = 32});
+    BOOST_TEST(hops(say(100, near)) == 32);
+}
+
+BOOST_FIXTURE_TEST_CASE(the_hops_that_a_socket_asked_for_outlive_what_routers_say, spoken_to) {
+    ipv6_path path;
+    BOOST_REQUIRE(six().prepare(path, flow_name(own, near, 1, 2), ip_protocol::tcp));
+    const auto hops_after = [&](std::uint8_t said) {
+        advertise({.hop_limit = said});
+        static_cast<void>(six().ready(clock.now(), path));
+        return static_cast<unsigned>(load_u8(path.headers.data() + 14 + 7));
+    };
+    BOOST_TEST(hops_after(99) == 99u);
+    path.set_marks(0, 7);
+    BOOST_TEST(hops_after(98) == 7u);
+    path.set_marks(0, 0);
+    BOOST_TEST(hops_after(97) == 97u);
+}
+
+BOOST_AUTO_TEST_CASE(a_router_says_the_times_of_neighbour_discovery) { // RFC 4861 6.3.4, RFC 4862 5.4
+    routed_link w(1);
+    w.pass(3s);
+    w.heard();
+    w.advertise({.reachable_time = 4000, .retransmit_time = 200});
+    BOOST_TEST((w.six().neighbors().reachable_time() >= 2s && w.six().neighbors().reachable_time() <= 6s));
+    const ipv6 own = w.a6("2001:db8:aaaa::77"), stranger = w.a6("2001:db8:aaaa::5");
+    w.send(w.icmp(wire::icmpv6_header::echo_request(7, 9), stranger, own), stranger, own, ip_protocol::icmpv6);
+    w.pass(450ms);
+    BOOST_TEST(w.heard().size() == 3u); // who is it? Three times, 200 ms apart
+    w.advertise(1800, {{.prefix = w.prefix}});
+    BOOST_REQUIRE(w.made().size() == 1u);
+    const duration until_the_question = w.made()[0].due - w.clock.now();
+    w.pass(until_the_question + 190ms);
+    BOOST_TEST(!w.made()[0].usable());
+    w.pass(20ms);
+    BOOST_TEST(w.made()[0].usable());
+}
+
 BOOST_AUTO_TEST_CASE(a_duplicate_gets_another_identifier) { // RFC 7217 6
     routed_link w(1);
     w.pass(3s);
@@ -209,8 +340,23 @@ BOOST_AUTO_TEST_CASE(a_duplicate_gets_another_identifier) { // RFC 7217 6
     BOOST_REQUIRE(w.made().size() == 1u);
     BOOST_TEST((w.made()[0].address == wire::with_identifier(
                                            w.prefix, autoconfiguration::stable_identifier(w.prefix, w.stack->device().mac(), 1, {1, 2}))));
+    // Not at the same moment as the other, if that does likewise (IDGEN_DELAY).
+    const duration wait = w.made()[0].due - w.clock.now();
+    BOOST_TEST((wait > 0s && wait <= 1s));
     w.pass(3s);
     BOOST_TEST(w.made()[0].usable());
+}
+
+BOOST_AUTO_TEST_CASE(reserved_identifiers_are_passed_over) { // RFC 7217 5 (2), RFC 5453
+    const auto reserved = [](std::uint64_t i) { return autoconfiguration::is_reserved(i); };
+    for (const std::uint64_t i : {0x0ul, 0x0200'5eff'fe00'0000ul, 0x0200'5eff'fe00'5213ul, 0x0200'5eff'feff'fffful, 0xfdff'ffff'ffff'ff80ul,
+                                  0xfdff'ffff'ffff'fffful})
+        BOOST_TEST(reserved(i));
+    for (const std::uint64_t i : {0x1ul, 0x0200'5eff'fdff'fffful, 0x0200'5eff'ff00'0000ul, 0xfdff'ffff'ffff'ff7ful,
+                                  0xfe00'0000'0000'0000ul})
+        BOOST_TEST(!reserved(i));
+    const std::uint64_t tries[] = {0, 0xfdff'ffff'ffff'ff80, 0x0200'5eff'fe00'5213, 7, 8};
+    BOOST_TEST(autoconfiguration::first_unreserved([&](std::uint8_t i) { return tries[i]; }) == 7u);
 }
 
 BOOST_AUTO_TEST_CASE(an_address_is_told_when_it_is_made_and_not_when_none_is_left_to_try) {

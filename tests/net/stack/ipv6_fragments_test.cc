@@ -176,4 +176,20 @@ BOOST_FIXTURE_TEST_CASE(a_long_datagram_leaves_in_fragments_that_fit, fragment_l
     BOOST_TEST(wire::pseudo_header_sum(us, peer, ip_protocol::udp, whole.size()).add(whole).verifies());
 }
 
+BOOST_FIXTURE_TEST_CASE(what_a_connection_finds_of_the_path_counts_for_datagrams, fragment_link) { // RFC 8201 5.2
+    group.spawn(send_out(*this, 1400));
+    pass(1ms);
+    BOOST_TEST(heard().size() == 1u); // the socket knows the way now
+    stack->ip().path_mtus().lower(clock.now(), peer, 1300);
+    group.spawn(send_out(*this, 1400));
+    pass(1ms);
+    BOOST_TEST(heard().size() == 2u);
+    clock.advance(10min);
+    pass(1ms);
+    introduce();
+    group.spawn(send_out(*this, 1400));
+    pass(1ms);
+    BOOST_TEST(heard().size() == 1u); // forgotten (RFC 8201 5.3)
+}
+
 BOOST_AUTO_TEST_SUITE_END()

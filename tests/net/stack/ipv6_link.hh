@@ -74,14 +74,22 @@ struct ipv6_link {
         }
         net.advance_to(net.now() + std::chrono::milliseconds{1});
     }
-    /// The IPv6 packets that have come from the stack since the last call, without Ethernet; reports of groups only if asked for.
-    std::vector<bytes> heard(bool reports = false) {
+    /// Every frame that has come from the stack since the last call.
+    std::vector<bytes> frames() {
         std::vector<bytes> out;
-        for (packet got; end->receive({&got, 1}) != 0;) {
+        for (packet got; end->receive({&got, 1}) != 0; got = {}) {
             bytes whole(got.head.bytes().begin(), got.head.bytes().end());
             whole.insert(whole.end(), got.body.bytes().begin(), got.body.bytes().end());
-            const bool report = load_u8(whole.data() + 20) == 0; // behind hop-by-hop options
-            if (load_be16(whole.data() + 12) == 0x86dd && (reports || !report)) out.emplace_back(whole.begin() + 14, whole.end());
+            out.push_back(std::move(whole));
+        }
+        return out;
+    }
+    /// The IPv6 packets among them, without Ethernet; reports of groups only if asked for.
+    std::vector<bytes> heard(bool reports = false) {
+        std::vector<bytes> out;
+        for (const bytes& f : frames()) {
+            const bool report = load_u8(f.data() + 20) == 0; // behind hop-by-hop options
+            if (load_be16(f.data() + 12) == 0x86dd && (reports || !report)) out.emplace_back(f.begin() + 14, f.end());
         }
         return out;
     }

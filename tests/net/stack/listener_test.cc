@@ -163,4 +163,106 @@ BOOST_AUTO_TEST_CASE(the_limit_on_connections_is_an_error_with_a_name) {
     w.run(reach_the_limit(w));
 }
 
+namespace {
+
+task<> close_first(flooded_world& w, int times) {
+    tcp_listener listener = listen(w, 7);
+    for (int i = 0; i < times; ++i) {
+        tcp_stream mine = co_await dial(w, at_server(w, 7));
+        tcp_stream theirs = co_await listener.accept();
+        theirs.shutdown();
+        BOOST_REQUIRE(!co_await mine.read());
+        co_await mine.close();
+    }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(connections_in_time_wait_make_room_for_others) { // docs/rfc/9293.md: sooner than MUST-13 has it
+    stack_config few;
+    few.max_connections = 50;
+    flooded_world w(wire_options{}, few);
+    w.run(close_first(w, 200));
+    BOOST_TEST(w.server().statistics().tcp_time_wait_ended >= 100u);
+    BOOST_TEST(w.server().statistics().tcp_connection_limit == 0u);
+}
+
+namespace {
+
+/// What was said to strangers waits for their link addresses, for which nobody answers.
+task<> until_strangers_are_forgotten(task<> work) {
+    co_await std::move(work);
+    co_await sleep_for(std::chrono::seconds{10});
+}
+
+task<> guess_cookies(flooded_world& w) {
+    tcp_listener listener = listen(w, 7, {.backlog = 8});
+    const stack_statistics& s = w.server().statistics();
+    const auto guess = [&w](std::uint32_t i) { w.inject(w.stranger(i), 3'000, 7, i, wire::tcp_flags::ack); };
+    guess(1);
+    BOOST_TEST(s.tcp_cookies_rejected == 0u); // none was sent
+    for (std::uint32_t i = 0; i < 9; ++i) w.inject(w.stranger(i), 2'000, 7, i, wire::tcp_flags::syn);
+    BOOST_TEST(s.tcp_cookies_sent == 1u);
+    co_await sleep_for(std::chrono::seconds{100});
+    guess(2);
+    BOOST_TEST(s.tcp_cookies_rejected == 1u);
+    co_await sleep_for(std::chrono::seconds{30});
+    const std::uint64_t resets = s.tcp_resets_sent;
+    guess(3);
+    BOOST_TEST(s.tcp_cookies_rejected == 1u); // it is not even looked at
+    BOOST_TEST(s.tcp_resets_sent == resets + 1);
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_guessed_cookie_is_looked_at_while_one_can_be_out_and_no_longer, flooded_world) {
+    run(until_strangers_are_forgotten(guess_cookies(*this)));
+}
+
+namespace {
+
+const tcp_connection* on_port(flooded_world& w, std::uint16_t remote_port, tcp::tcp_state state) {
+    const tcp_connection* found = nullptr;
+    w.server().tcp().for_each_connection([&](const tcp_connection& c) {
+        if (c.key.remote_port == remote_port && c.tcb.state() == state) found = &c;
+    });
+    return found;
+}
+
+/// The server has sent two megabytes and closed first; then a SYN comes on the same 4-tuple.
+task<> come_again(flooded_world& w, unsigned backlog_left) {
+    tcp_listener listener = listen(w, 7, {.backlog = 8});
+    tcp_stream mine = co_await dial(w, at_server(w, 7));
+    tcp_stream theirs = co_await listener.accept();
+    const std::uint16_t port = theirs.peer_address().port;
+    const std::string much(500'000, 'x');
+    for (int i = 0; i < 4; ++i) {
+        co_await theirs.write(std::string_view{much});
+        for (std::size_t got = 0; got < much.size();) {
+            buffer piece = co_await mine.read();
+            got += piece.size();
+        }
+    }
+    theirs.shutdown();
+    BOOST_REQUIRE(!co_await mine.read());
+    co_await mine.close();
+    co_await sleep_for(std::chrono::milliseconds{1});
+    const tcp_connection* const old = on_port(w, port, tcp::tcp_state::time_wait);
+    BOOST_REQUIRE(old != nullptr);
+    const tcp::seq_number floor = old->tcb.time_wait_floor();
+    for (std::uint32_t i = 0; i < 8 - backlog_left; ++i) w.inject(w.stranger(i), 2'000, 7, i, wire::tcp_flags::syn);
+    w.inject(w.second, port, 7, (old->tcb.expected() + 1'000).value, wire::tcp_flags::syn);
+    const tcp_connection* const fresh = on_port(w, port, tcp::tcp_state::syn_received);
+    BOOST_REQUIRE(fresh != nullptr);
+    BOOST_TEST(static_cast<std::int32_t>(fresh->tcb.info().snd_una - floor) >= 65'537);
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_new_incarnation_begins_beyond_the_numbers_of_the_old_one, flooded_world) { // RFC 9293 3.6.1 MAY-2
+    run(until_strangers_are_forgotten(come_again(*this, 8)));
+}
+
+BOOST_FIXTURE_TEST_CASE(and_it_does_so_when_others_get_cookies, flooded_world) { run(until_strangers_are_forgotten(come_again(*this, 0))); }
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -56,15 +56,6 @@ struct routed : ipv6_link {
         }
         return std::nullopt;
     }
-    std::vector<bytes> frames() {
-        std::vector<bytes> out;
-        for (packet got; end->receive({&got, 1}) != 0; got = {}) {
-            bytes whole(got.head.bytes().begin(), got.head.bytes().end());
-            whole.insert(whole.end(), got.body.bytes().begin(), got.body.bytes().end());
-            out.push_back(whole);
-        }
-        return out;
-    }
     /// A redirect over IPv6; `change` makes of its bytes what it likes (and the checksum is right afterwards).
     void redirect(const wire::neighbor_redirect& r, std::optional<ipv6> from = {}, std::uint8_t hop_limit = 255,
                   const std::function<void(bytes&)>& change = {}) {

@@ -166,7 +166,20 @@ BOOST_AUTO_TEST_CASE(an_old_timestamp_is_rejected_and_answered) { // RFC 7323 5.
     BOOST_TEST(s.block().statistics().paws_rejected == 1u);
     BOOST_TEST(s.block().readable() == 10u);
     s.receive("A 11:21 ack 1 nots"); // RFC 7323 3.2: dropped
+    BOOST_TEST(s.block().statistics().paws_rejected == 2u);
     BOOST_TEST(s.block().readable() == 10u);
+}
+
+BOOST_AUTO_TEST_CASE(a_segment_without_the_timestamps_that_were_agreed_on_is_taken) { // as Linux does; RFC 7323 3.2: SHOULD drop it
+    auto p = tcp_script::plain();
+    p.timestamps = true;
+    p.habits = tcp::personality::linux_;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 77 0 ws 0");
+    s.receive("A 1:101 ack 1 ts 78 0");
+    s.receive("A 101:201 ack 1 nots");
+    BOOST_TEST(s.block().readable() == 200u);
+    BOOST_TEST(s.block().statistics().paws_rejected == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(the_echo_is_of_the_segment_that_moved_the_ack) { // RFC 7323 4.3
@@ -178,6 +191,26 @@ BOOST_AUTO_TEST_CASE(the_echo_is_of_the_segment_that_moved_the_ack) { // RFC 732
     s.expect("A 1:1 ack 1 ts 0 100");
     s.receive("A 1:989 ack 1 ts 101 0");
     s.expect("A 1:1 ack 1977 ts 0 101");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_acceptable_says_nothing_of_the_peers_clock) { // RFC 7323 5.3: R2 before R3; 3.2: never a reset
+    for (const char* forged : {"A -5000:-4000 ack 1 ts 900000 0", "A -5:-5 ack 1 ts 900000 0", "- -5:-5 ts 900000 0", "R -5:-5 ts 900000 0",
+                               "S 0:0 ts 900000 0", "S 1:1 ts 900000 0", "- 1:1 ts 900000 0", "A 1:11 ack 9999 ts 900000 0"}) {
+        for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+            BOOST_TEST_CONTEXT(forged) {
+                auto p = tcp_script::plain();
+                p.timestamps = true;
+                p.habits = habits;
+                tcp_script s(p);
+                s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 5000 0 ws 0");
+                s.receive(forged);
+                s.drain();
+                s.receive("A 1:11 ack 1 ts 5010 0"); // the true peer
+                BOOST_TEST(s.block().readable() == 10u);
+                BOOST_TEST(s.block().statistics().paws_rejected == 0u);
+            }
+        }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(after_24_days_of_silence_paws_forgets) { // RFC 7323 5.5

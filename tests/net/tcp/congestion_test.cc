@@ -39,6 +39,19 @@ struct path {
     }
 };
 
+/// HyStart++ alone, with ten segments in flight: the first round is ten acknowledgements, each later one nine.
+struct ten_in_flight {
+    hystart h;
+    seq_number una{};
+
+    bool ack(duration rtt) { return una = una + mss, h.on_ack(una, una + 9 * mss, rtt); }
+    bool acks(int count, duration rtt) {
+        bool over = false;
+        for (int i = 0; i < count; ++i) over = ack(rtt);
+        return over;
+    }
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(congestion)
@@ -112,6 +125,35 @@ BOOST_AUTO_TEST_CASE(a_second_loss_below_the_top_makes_room_for_others) { // RFC
     BOOST_TEST(other.cwnd() < second * 13 / 10);
 }
 
+BOOST_AUTO_TEST_CASE(after_a_time_out_the_curve_begins_where_slow_start_ends) { // RFC 9438 4.8: K is 0, and W_max the window then
+    cubic c(mss);
+    path p{c};
+    while (c.cwnd() < 640'000) p.round();
+    c.remember();
+    c.on_timeout(p.now, c.cwnd(), true);
+    while (c.in_slow_start()) p.round();
+    const double begin = c.cwnd() / 1000.0;
+    for (int i = 1; i <= 60; ++i) {
+        p.round();
+        const double curve = begin + 0.4 * std::pow(0.1 * i, 3), reno = begin + 0.53 * (i + 1); // 4.3
+        BOOST_TEST(c.cwnd() / 1000.0 < std::max(curve, reno) + 12);
+        BOOST_TEST(c.cwnd() / 1000.0 > std::max(curve, reno) - 12);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_curve_waits_while_the_window_is_not_used) { // RFC 9438 5.8: t does not count it
+    cubic c(mss);
+    path p{c};
+    while (c.cwnd() < 640'000) p.round();
+    p.lose();
+    for (int i = 0; i < 10; ++i) p.round();
+    cubic steady = c;
+    path same{steady, p.rtt, p.now, p.una};
+    p.now += 60s; // something is sent now and then, and cwnd is not the limit: nobody tells the controller
+    for (int i = 0; i < 10; ++i) p.round(), same.round();
+    BOOST_TEST(std::abs(double(c.cwnd()) - double(steady.cwnd())) <= 2.0 * mss);
+}
+
 BOOST_AUTO_TEST_CASE(undo_gives_back_window_and_curve) { // RFC 9438 4.9
     cubic c(mss);
     path p{c};
@@ -151,17 +193,36 @@ BOOST_AUTO_TEST_CASE(hystart_leaves_slow_start_when_the_queue_grows) { // RFC 94
 }
 
 BOOST_AUTO_TEST_CASE(hystart_goes_back_when_it_was_only_jitter) { // RFC 9406 4.2
-    hystart h;
-    seq_number una{}, next = una + 10'000;
-    const auto round = [&](duration rtt) {
-        for (int i = 0; i < 10; ++i) h.on_ack(una, next, rtt), una = una + 1000;
-        next = una + 10'000;
-    };
-    round(100ms), round(120ms);
-    BOOST_TEST(h.careful());
-    round(101ms);
-    BOOST_TEST(!h.careful());
-    BOOST_TEST(h.growth(100'000, mss) == 8000u);
+    ten_in_flight p;
+    p.acks(10, 100ms), p.acks(9, 120ms);
+    BOOST_TEST(p.h.careful());
+    p.acks(9, 101ms);
+    BOOST_TEST(!p.h.careful());
+    BOOST_TEST(p.h.growth(100'000, mss) == 8000u);
+}
+
+BOOST_AUTO_TEST_CASE(the_acknowledgement_that_ends_a_round_is_a_sample_of_that_round) { // RFC 9406 4.2
+    ten_in_flight p;
+    p.acks(10, 100ms); // the tenth ends the round, and does not make the next one look quick
+    p.acks(7, 120ms);
+    BOOST_TEST(!p.h.careful());
+    p.ack(120ms);
+    BOOST_TEST(p.h.careful());
+
+    ten_in_flight q;
+    q.acks(9, 150ms), q.ack(100ms); // the quickest of its round is the last: what the next one is compared with
+    q.acks(9, 120ms);
+    BOOST_TEST(q.h.careful());
+}
+
+BOOST_AUTO_TEST_CASE(slow_start_ends_after_five_careful_rounds_the_begun_one_included) { // RFC 9406 4.2: CSS_ROUNDS
+    ten_in_flight p;
+    p.acks(10, 100ms), p.acks(8, 120ms);
+    BOOST_TEST(p.h.careful());
+    BOOST_TEST(!p.ack(120ms));
+    BOOST_TEST(!p.acks(3 * 9, 120ms));
+    BOOST_TEST(!p.acks(8, 120ms));
+    BOOST_TEST(p.ack(120ms));
 }
 
 BOOST_AUTO_TEST_CASE(no_window_grows_without_bound) {

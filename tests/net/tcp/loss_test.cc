@@ -47,6 +47,108 @@ BOOST_AUTO_TEST_CASE(a_time_out_resends_the_first_segment_and_doubles) { // RFC 
     BOOST_TEST(s.block().info().backoff == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_time_out_resends_the_first_segment_whatever_was_sent_just_before) { // RFC 6298 5.4
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        auto p = no_probe();
+        p.habits = habits;
+        tcp_script s(p);
+        s.open();
+        s.drain();
+        s.advance(100ms);
+        s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+        s.drain();
+        s.write(2000);
+        BOOST_TEST(s.drain() == 2);
+        s.advance(100ms);
+        s.receive("A 1:1 ack 1 sack 1001-2001"); // from here on RACK knows the round trip
+        s.receive("A 1:1 ack 2001");
+        s.write(1000);
+        s.expect("PA 2001:3001"); // lost
+        s.expect_nothing();
+        s.advance(s.block().info().rto - 10ms);
+        s.write(1000);
+        s.expect("PA 3001:4001"); // too young to be held for lost
+        s.expect_nothing();
+        s.advance(10ms);
+        BOOST_TEST(s.expect("A 2001:3001").retransmission);
+        s.expect_nothing();
+        BOOST_TEST(s.block().info().lost == 0u);
+        BOOST_TEST(s.block().info().cwnd == (habits == tcp::personality::linux_ ? 2000u : 1000u)); // tcp_enter_loss(): flight and one more
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_time_out_holds_nothing_for_lost_that_was_sent_within_a_round_trip) { // RFC 8985 6.3
+    tcp_script s(no_probe()); // nothing was ever overtaken, so RACK has measured nothing
+    s.open();
+    s.drain();
+    s.advance(100ms);
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    s.drain();
+    s.write(1000);
+    s.expect("PA 1:1001");
+    s.advance(s.block().info().rto - 60ms);
+    s.write(1000);
+    s.expect("PA 1001:2001");
+    s.expect_nothing();
+    s.advance(60ms);
+    BOOST_TEST(s.expect("A 1:1001").retransmission);
+    BOOST_TEST(s.block().info().lost == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_time_out_in_recovery_counts_all_that_is_not_acknowledged) { // RFC 5681 (4): FlightSize; 4.3: lowered twice
+    tcp_script s(no_probe());
+    s.connect();
+    send_ten(s);
+    s.receive("A 1:1 ack 1 sack 1001-9001"); // the flight thins out
+    BOOST_TEST(s.expect("A 1:1001").retransmission); // lost as well
+    s.drain();
+    BOOST_TEST(s.block().info().ssthresh == 4'950u);
+    s.advance(200ms);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 1u);
+    BOOST_TEST(s.block().info().ssthresh == 2'475u);
+    BOOST_TEST(s.block().info().cwnd == 1'000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_second_time_out_counts_all_that_is_not_acknowledged) { // RFC 5681 (4), 4.3
+    tcp_script s(no_probe());
+    s.connect();
+    send_ten(s);
+    s.advance(200ms);
+    BOOST_TEST(s.drain() == 1);
+    BOOST_TEST(s.block().info().ssthresh == 4'950u);
+    s.receive("A 1:1 ack 1001");
+    BOOST_TEST(s.drain() == 2); // lost as well
+    s.advance(200ms);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 2u);
+    BOOST_TEST(s.block().info().ssthresh == 2'475u); // not what is left of the flight, two segments
+}
+
+BOOST_AUTO_TEST_CASE(behind_a_time_out_one_ack_opens_the_window_by_one_segment) { // RFC 3465 2.3
+    tcp_script s(no_probe());
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000");
+    send_ten(s);
+    s.advance(200ms);
+    s.expect("A 1:1001");
+    s.expect_nothing();
+    s.receive("A 1:1 ack 9901"); // the rest was there all along
+    BOOST_TEST(s.block().info().cwnd == 2'000u);
+}
+
+BOOST_AUTO_TEST_CASE(linux_reduces_once_for_a_loss_and_the_time_out_in_its_recovery) { // tcp_enter_loss()
+    auto p = no_probe();
+    p.habits = tcp::personality::linux_;
+    tcp_script s(p);
+    s.connect();
+    send_ten(s);
+    s.receive("A 1:1 ack 1 sack 1001-9001");
+    BOOST_TEST(s.expect("A 1:1001").retransmission);
+    s.drain();
+    const auto ssthresh = s.block().info().ssthresh;
+    s.advance(300ms);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 1u);
+    BOOST_TEST(s.block().info().ssthresh == ssthresh);
+}
+
 BOOST_AUTO_TEST_CASE(a_retransmitted_segment_is_not_timed) { // Karn, RFC 6298 3
     tcp_script s(no_probe());
     s.connect();
@@ -232,6 +334,66 @@ BOOST_AUTO_TEST_CASE(the_last_segment_lost_is_probed_long_before_the_time_out) {
     s.receive("A 1:1 ack 9901");
     BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
     BOOST_TEST(s.block().statistics().tail_loss_probes == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_takes_new_data_along_though_the_window_is_full) { // RFC 8985 7.3
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        auto p = tcp_script::plain();
+        p.habits = habits;
+        tcp_script s(p);
+        s.connect();
+        s.write(20'000);
+        BOOST_TEST(s.drain() == 10);
+        s.advance(1s);
+        BOOST_TEST(s.block().statistics().tail_loss_probes == 1u);
+        BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+        BOOST_TEST(!s.expect("A 10001:11001").retransmission);
+        s.expect_nothing();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_repeats_the_last_segment_where_the_peer_has_no_room_for_more) { // RFC 8985 7.3
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 10000 mss 1000 sackok ws 0");
+    s.write(20'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(1s);
+    BOOST_TEST(s.expect("A 9001:10001").retransmission);
+    s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(linux_probes_neither_in_recovery_nor_beside_sacked_data) { // RFC 8985 7.2, tcp_schedule_loss_probe()
+    auto p = tcp_script::plain();
+    p.habits = tcp::personality::linux_;
+    tcp_script s(p);
+    s.connect();
+    send_ten(s);
+    s.receive("A 1:1 ack 1 sack 1001-9001");
+    BOOST_TEST(s.expect("A 1:1001").retransmission); // lost as well
+    s.drain();
+    s.advance(s.block().info().rto - 1us);
+    s.expect_nothing();
+    BOOST_TEST(s.block().statistics().tail_loss_probes == 0u);
+    s.advance(2us);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(linux_allows_for_a_delayed_ack_of_one_segment_and_not_of_two_small_ones) { // RFC 8985 7.2
+    auto p = tcp_script::plain();
+    p.habits = tcp::personality::linux_;
+    p.no_delay = true;
+    p.peer_delayed_ack = 100ms;
+    for (const int segments : {1, 2}) {
+        tcp_script s(p);
+        s.open();
+        s.drain();
+        s.advance(20ms);
+        s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+        s.drain();
+        for (int i = 0; i < segments; ++i) s.write(10), s.drain();
+        s.advance(50ms); // twice the round trip, and a little
+        BOOST_TEST(s.block().statistics().tail_loss_probes == (segments == 2 ? 1u : 0u));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_probe_that_is_sacked_reveals_the_lost_tail) { // RFC 8985 7

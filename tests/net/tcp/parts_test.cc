@@ -9,6 +9,7 @@
 #include <corewire/net/tcp/receive/reassembler.hh>
 #include <corewire/net/tcp/send/rto.hh>
 #include <corewire/net/tcp/send/send_queue.hh>
+#include <corewire/net/tcp/send/sender.hh>
 #include <corewire/reactor/base/random.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -42,6 +43,16 @@ BOOST_AUTO_TEST_CASE(sequence_numbers_compare_across_the_wrap) { // RFC 9293 3.4
     BOOST_TEST((at(5) - at(0xffff'fff0)) == 21u);
     BOOST_TEST((later(at(0xffff'fff0), at(5)) == at(5)));
     BOOST_TEST((at(7) <= at(7)));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_sent_is_told_beyond_half_of_all_numbers) { // TCP_INFO's tcpi_bytes_sent
+    sender s;
+    s.iss = s.max = at(0xffff'0000);
+    BOOST_TEST(s.bytes_sent() == 0u);
+    for (const std::uint32_t sent : {0u, 1u, 0x7fff'ffffu, 3'000'000'000u}) {
+        s.max = s.iss + 1 + sent; // behind the SYN
+        BOOST_TEST(s.bytes_sent() == sent);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(the_reassembler_puts_random_overlapping_pieces_together) {

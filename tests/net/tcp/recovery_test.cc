@@ -102,6 +102,29 @@ BOOST_AUTO_TEST_CASE(once_reordering_was_seen_three_sacks_are_no_proof) { // RFC
     BOOST_TEST(s.expect("A 3101:4101").retransmission);
 }
 
+BOOST_AUTO_TEST_CASE(nor_are_three_duplicate_acks_with_sacks) { // RFC 8985 6.2 step 4: DupThresh counts while no reordering was seen
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s, 20'000);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-2101");
+    s.drain();
+    s.receive("A 1:1 ack 2101"); // it was only late
+    s.drain();
+    s.advance(100ms);
+    const auto cwnd = s.block().info().cwnd;
+    for (std::uint32_t end = 4101; end <= 7101; end += 1000) {
+        s.receive("A 1:1 ack 2101 sack 3101-" + std::to_string(end));
+        s.drain();
+    }
+    s.advance(5ms);
+    s.receive("A 1:1 ack 7101"); // late once more
+    s.drain();
+    BOOST_TEST(s.block().statistics().retransmitted_segments == 0u);
+    BOOST_TEST(s.block().statistics().fast_recoveries == 0u);
+    BOOST_TEST(s.block().info().cwnd >= cwnd);
+}
+
 BOOST_AUTO_TEST_CASE(the_window_shrinks_in_proportion_to_what_is_delivered) { // RFC 9937
     tcp_script s(no_probe());
     connect(s);

@@ -53,12 +53,13 @@ struct world : tcp_script {
         }
         return at;
     }
-    /// The same of segments that are sent and acknowledged.
+    /// The same of segments that are sent and acknowledged; time passes, so that timers run.
     std::int64_t wind_sender(std::int64_t at) {
         for (const std::int64_t end = at + half_of_all + 2 * step; at < end; at += step) {
             block().write(whole.share(0, step));
             if (take_all() != 1) BOOST_FAIL("not one segment");
             acknowledge(at + step);
+            if (at / step % 4096 == 0) advance(5s);
         }
         return at;
     }
@@ -121,6 +122,30 @@ BOOST_AUTO_TEST_CASE(a_small_segment_that_was_acknowledged_holds_no_other_back) 
     BOOST_TEST(w.take_all() == 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_window_that_held_data_back_long_ago_does_not_grow_unused) { // RFC 7661 4.4
+    auto p = of_large_segments();
+    p.restart_after_idle = false; // or each pause would make it smaller
+    world w(p);
+    w.block().write(w.whole.share(0, step));
+    int sent = w.take_all();
+    w.acknowledge(1 + sent * step); // and a window that is scaled
+    const std::uint32_t before = w.block().info().cwnd;
+    for (std::uint32_t queued = 0; queued <= before; queued += step) w.block().write(w.whole.share(0, step));
+    sent += w.take_all();
+    w.acknowledge(1 + sent * step);
+    BOOST_TEST(w.block().info().cwnd > before); // it was the limit
+    for (int more = w.take_all(); more != 0; more = w.take_all()) {
+        sent += more;
+        w.acknowledge(1 + sent * step);
+    }
+    const std::int64_t at = w.wind_sender(1 + std::int64_t{sent} * step);
+    const std::uint32_t then = w.block().info().cwnd;
+    w.block().write(w.whole.share(0, step));
+    BOOST_TEST(w.take_all() == 1);
+    w.acknowledge(at + step);
+    BOOST_TEST(w.block().info().cwnd == then);
+}
+
 BOOST_AUTO_TEST_CASE(congestion_that_was_answered_hides_no_other) { // RFC 3168 6.1.2
     world w(with_ecn());
     w.block().write(w.whole.share(0, step));
@@ -150,6 +175,12 @@ BOOST_AUTO_TEST_CASE(a_report_on_what_was_acknowledged_is_forgotten) { // RFC 59
     w.advance(5s); // time-outs
     BOOST_TEST(w.block().statistics().retransmission_timeouts != 0u);
     BOOST_TEST(w.block().segment_payload() == step);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_sent_is_counted_beyond_2_gib) {
+    world w;
+    const std::int64_t next = w.wind_sender(1);
+    BOOST_TEST(w.block().info().bytes_sent == static_cast<std::uint32_t>(next - 1));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -203,6 +203,28 @@ BOOST_AUTO_TEST_CASE(an_orphan_is_given_up_earlier) {
     BOOST_TEST(tcp::has(s.advance(800ms), event::timed_out));
 }
 
+BOOST_AUTO_TEST_CASE(an_orphan_whose_peer_answers_and_takes_nothing_is_given_up) { // RFC 6429: MUST-37 is no reason to keep it for ever
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        for (const bool held : {false, true}) {
+            tcp::parameters p = patient_for(0s);
+            p.habits = habits;
+            p.retries = 5;
+            p.max_rto = 5s;
+            tcp_script s(p);
+            s.connect("SA 0:0 ack 1 win 0 mss 1000");
+            s.write(1000);
+            s.shutdown();
+            if (!held) s.orphan();
+            s.drain();
+            for (int i = 0; i < 100 && s.block().state() != tcp_state::closed; ++i) {
+                s.advance(1s);
+                if (s.drain() != 0) s.receive("A 1:1 ack 1 win 0");
+            }
+            s.expect_state(held ? tcp_state::fin_wait_1 : tcp_state::closed); // MUST-37: as long as somebody waits for it
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_orphan_without_patience_resets_instead_of_waiting_for_the_peers_fin) { // tcp(7), TCP_LINGER2
     tcp::parameters p = tcp_script::plain();
     p.fin_wait_2 = -1s;

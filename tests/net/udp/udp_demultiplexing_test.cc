@@ -55,6 +55,17 @@ BOOST_AUTO_TEST_CASE(a_datagram_arrives_with_its_payload_and_addresses_in_the_fr
     BOOST_TEST(!e.readable());
 }
 
+BOOST_AUTO_TEST_CASE(a_datagram_that_wants_no_reply_is_passed_on_with_its_port_of_zero) { // RFC 768, Fields
+    bench b;
+    udp_endpoint e(16);
+    BOOST_TEST(b.bind(e, {ipv4::any(), 7}));
+    BOOST_TEST((b.from({peer, 0}, {us, 7}, pattern(4)).verdict == udp_verdict::delivered));
+    const udp_datagram got = e.receive();
+    BOOST_TEST((got.source == udp_address{peer, 0}));
+    BOOST_TEST(got.data.size() == 4u);
+    BOOST_TEST((b.from(sender, {us, 0}).verdict == udp_verdict::no_port)); // to it nothing can be sent
+}
+
 BOOST_AUTO_TEST_CASE(an_ethernet_header_before_and_padding_behind_do_no_harm) {
     bench b;
     udp_endpoint e(16);

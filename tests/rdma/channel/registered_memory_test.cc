@@ -37,6 +37,14 @@ struct counting_waiter final : rdma::memory_waiter {
 
 std::size_t place_of(const memory_block* b) { return reinterpret_cast<std::uintptr_t>(b->data); }
 
+/// As a device has them that knows windows of type 1 alone.
+int only_windows_of_type_1(ibv_context* on, ibv_device_attr_ex* out) {
+    const int error = fake::api().query_device(on, out);
+    out->orig_attr.device_cap_flags &= ~static_cast<unsigned>(IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+    out->orig_attr.device_cap_flags |= IBV_DEVICE_MEM_WINDOW;
+    return error;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(registered_memory)
@@ -56,6 +64,16 @@ BOOST_AUTO_TEST_CASE(memory_is_on_the_best_pages_that_there_are_and_says_on_whic
     BOOST_TEST(small.bytes().size() == 8192u);
     BOOST_TEST((small.pages() == page_kind::small));
     BOOST_TEST(mapped_memory(0).bytes().size() == 4096u);
+}
+
+BOOST_AUTO_TEST_CASE(windows_of_type_1_are_none) {
+    pool_world w;
+    BOOST_TEST(w.pool.has_windows());
+    verbs::verbs_api older = fake::api();
+    older.query_device = only_windows_of_type_1;
+    const verbs::device device = verbs::device::open("fake0", older);
+    const verbs::protection_domain domain(device);
+    BOOST_TEST(!rdma::memory_pool(domain, w.r).has_windows());
 }
 
 BOOST_AUTO_TEST_CASE(small_pages_are_said_in_the_statistics) {

@@ -1,4 +1,6 @@
-// What the two ends of an rc_channel tell each other: the hello, the header of each message, the announcement of a large one.
+// What the two ends of an rc_channel tell each other: the hello, the introduction over a stream, the header of each message, the
+// announcement of a large one.
+#include <corewire/rdma/channel/introduction.hh>
 #include <corewire/rdma/channel/rendezvous.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -67,6 +69,77 @@ BOOST_AUTO_TEST_CASE(an_announcement_survives_the_wire_and_its_bounds_are_checke
     BOOST_TEST(refused(0, 4096, 10));
     BOOST_TEST(refused(5, 4096, 10));
     BOOST_TEST(refused(0xffff'ffff, 4096, 10));
+}
+
+BOOST_AUTO_TEST_CASE(an_introduction_survives_the_wire_and_its_bounds_are_checked) {
+    rc_introduction good;
+    good.end = {.queue_pair = 0x12'3456, .first_sequence = 0xab'cdef, .gid = {}, .lid = 0};
+    good.end.gid.raw[0] = 0xfe, good.end.gid.raw[1] = 0x80, good.end.gid.raw[15] = 7;
+    good.reads_as_responder = 4, good.reads_as_initiator = 3;
+    good.hello = {64, 4096, 1u << 20, 4};
+    const auto heard = rc_introduction::from_wire(good.to_wire());
+    BOOST_REQUIRE(heard.has_value());
+    BOOST_TEST((heard->to_wire() == good.to_wire()));
+    BOOST_TEST(heard->end.queue_pair == 0x12'3456u);
+    BOOST_TEST(heard->reads_as_initiator == 3u);
+    BOOST_TEST(heard->hello.receive_depth == 64u);
+    BOOST_TEST(heard->refused_by(good) == "");
+    BOOST_TEST(!rc_introduction::from_wire(byte_span(good.to_wire()).first(55)).has_value());
+
+    const auto refused = [&](auto change) {
+        rc_introduction bad = good;
+        change(bad);
+        return !rc_introduction::from_wire(bad.to_wire()).has_value();
+    };
+    for (const std::uint32_t number : {0u, 1u, 0xff'ffffu, 0x100'0000u}) BOOST_TEST(refused([=](auto& i) { i.end.queue_pair = number; }));
+    BOOST_TEST(refused([](auto& i) { i.end.first_sequence = 0x100'0000; }));
+    BOOST_TEST(refused([](auto& i) { i.end.gid = {}; }));
+    BOOST_TEST(refused([](auto& i) { i.end.gid.raw[0] = 0xff; }));
+    BOOST_TEST(refused([](auto& i) { // 239.1.1.1
+        i.end.gid = {};
+        for (const int at : {10, 11}) i.end.gid.raw[at] = 0xff;
+        i.end.gid.raw[12] = 239;
+    }));
+    BOOST_TEST(refused([](auto& i) { i.link = 3; }));
+    BOOST_TEST(refused([](auto& i) { i.end.lid = 9; })); // on Ethernet
+    for (const unsigned lid : {0u, 0xc000u})
+        BOOST_TEST(refused([=](auto& i) { i.link = IBV_LINK_LAYER_INFINIBAND, i.end.lid = static_cast<std::uint16_t>(lid); }));
+    BOOST_TEST(!refused([](auto& i) { i.link = IBV_LINK_LAYER_INFINIBAND, i.end.lid = 0xbfff; }));
+    for (const unsigned mtu : {0u, 6u}) BOOST_TEST(refused([=](auto& i) { i.path_mtu = static_cast<std::uint8_t>(mtu); }));
+    BOOST_TEST(refused([](auto& i) { i.port = 0; }));
+    BOOST_TEST(refused([](auto& i) { i.retries = 8; }));
+    BOOST_TEST(refused([](auto& i) { i.not_ready_retries = 8; }));
+    BOOST_TEST(refused([](auto& i) { i.hello.receive_depth = 0; }));
+    auto reserved = good.to_wire();
+    reserved[35] = std::byte{1};
+    BOOST_TEST(!rc_introduction::from_wire(reserved).has_value());
+
+    rc_introduction limited = good; // two limited members of a partition do not hear each other
+    limited.partition = 0x7fff;
+    BOOST_TEST(limited.refused_by(good) == "");
+    BOOST_TEST(limited.refused_by(limited) != "");
+    limited.retries = 7;
+    BOOST_TEST(limited.refused_by(good) != "");
+}
+
+BOOST_AUTO_TEST_CASE(a_frame_survives_the_wire_and_of_other_versions_only_refusals_are_known) {
+    using kind = rc_frame::kind;
+    for (const rc_frame said : {rc_frame{kind::introduction, 56}, rc_frame{kind::ready, 0}, rc_frame{kind::refusal, 240},
+                                rc_frame{kind::refusal, 0}, rc_frame{kind::refusal, 5, 9}}) {
+        const auto heard = rc_frame::from_wire(said.to_wire());
+        BOOST_REQUIRE(heard.has_value());
+        BOOST_TEST(heard->is_known());
+        BOOST_TEST((heard->to_wire() == said.to_wire()));
+    }
+    const auto later = rc_frame::from_wire(rc_frame{kind::introduction, 99, 2}.to_wire());
+    BOOST_REQUIRE(later.has_value());
+    BOOST_TEST(!later->is_known());
+    for (const rc_frame bad : {rc_frame{kind::introduction, 55}, rc_frame{kind::ready, 1}, rc_frame{kind::refusal, 241},
+                               rc_frame{kind{4}, 0}, rc_frame{kind{0}, 0}, rc_frame{kind::refusal, 241, 9}})
+        BOOST_TEST(!rc_frame::from_wire(bad.to_wire()).has_value());
+    auto other_magic = rc_frame{}.to_wire();
+    other_magic[0] = std::byte{'c'};
+    BOOST_TEST(!rc_frame::from_wire(other_magic).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -145,6 +145,27 @@ BOOST_AUTO_TEST_CASE(who_keeps_messages_stops_its_peer_until_it_lets_go) {
     BOOST_TEST(text_of(kept[0].bytes()) == "0"); // what was cut short in line was never sent
 }
 
+BOOST_AUTO_TEST_CASE(who_gives_up_at_the_head_of_the_line_lets_those_behind_go) {
+    rdma::rc_options few;
+    few.receive_depth = 2;
+    channel_world w({}, few);
+    auto theirs = w.server.allocate(4096);
+    auto ours = w.client.allocate(4096);
+    const auto window = w.run(w.server.expose(theirs, 0, 4096, everything));
+    w.run(send_some(w.client, 2)); // no credit is left
+    const auto send_in_vain = [](channel_world& x) -> task<std::errc> {
+        const std::errc how = co_await failure_of(x.client.send(bytes_of("third"), x.within(50ms)));
+        co_return how;
+    };
+    const auto begun = w.r.read_clock();
+    auto send = send_in_vain(w);
+    auto read = read_some(w.client, ours.at(0, 64), window.region(), 0);
+    const auto [how_sent, how_read] = w.run(when_all(std::move(send), std::move(read)));
+    BOOST_TEST((how_sent == std::errc::timed_out));
+    BOOST_TEST((how_read == std::errc{}));
+    BOOST_TEST((w.r.read_clock() - begun < 5s)); // and not when a keepalive's completion comes by
+}
+
 BOOST_AUTO_TEST_CASE(remote_memory_is_written_read_and_changed_atomically) {
     channel_world w;
     auto theirs = w.server.allocate(65536);
@@ -262,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_peer_whose_device_acknowledges_no_more_is_noticed_at_eith
         channel_world w(soon, soon);
         rdma::rc_channel& here = of_client ? w.client : w.server;
         const rdma::rc_channel& there = of_client ? w.server : w.client;
-        w.silence(there.connection().id()->qp);
+        w.silence(there.connection().pair());
         BOOST_TEST((w.run(failure_of(here.receive(w.within(50ms)))) == std::errc::timed_out));
         BOOST_TEST((here.connection().phase() == rdma::rc_connection::state::open)); // who sends nothing hears of nothing
         w.run(send_some(here, 1));
@@ -281,7 +302,7 @@ BOOST_AUTO_TEST_CASE(who_only_receives_notices_a_peer_that_has_lost_its_power_an
     BOOST_TEST((w.server.connection().phase() == rdma::rc_connection::state::open));
     w.run(send_some(w.client, 1));
     BOOST_TEST(text_of(w.run(next_of(w.server))->bytes()) == "0");
-    w.silence(w.client.connection().id()->qp);
+    w.silence(w.client.connection().pair());
     BOOST_TEST((w.run(failure_of(w.server.receive(w.within(20s)))) == std::errc::timed_out));
     BOOST_TEST((w.server.connection().phase() == rdma::rc_connection::state::broken)); // and not by its deadline
     BOOST_TEST((w.server.connection().why() == std::errc::timed_out));
@@ -301,13 +322,12 @@ BOOST_AUTO_TEST_CASE(waits_end_by_deadline_by_stop_and_with_the_channel) {
 
 BOOST_AUTO_TEST_CASE(a_key_of_a_closed_channel_or_of_another_one_opens_nothing) {
     channel_world w;
-    rdma::connector from(w.in);
     auto theirs = w.server.allocate(4096);
     auto window = w.run(w.server.expose(theirs, 0, 4096, everything));
     const rdma::remote_region told = window.region();
 
     // Another peer that has heard of the key: its own connection ends, and nothing is written.
-    auto second = w.run(from.connect({address_of_server, w.listening.port()}, {}, {address_of_client, 0}));
+    auto second = w.run(w.dial());
     const auto second_server = w.run(w.listening.accept());
     auto ours = second.allocate(64);
     ours.data()[0] = std::byte{0x55};
@@ -322,23 +342,50 @@ BOOST_AUTO_TEST_CASE(a_key_of_a_closed_channel_or_of_another_one_opens_nothing) 
     BOOST_TEST((w.run(failure_of(w.client.send(bytes_of("x")))) != std::errc{}));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_exposed_and_cut_short_is_bound_once_and_gone_without_harm) {
+    channel_world w;
+    auto theirs = w.server.allocate(4096);
+    stop_source stop;
+    stop.request_stop();
+    BOOST_TEST((w.run(failure_of(w.server.expose(theirs, 0, 4096, everything, {.stop = stop.token()}))) == std::errc::operation_canceled));
+    { // its coroutine goes while the work request waits for the end of the turn
+        const auto cut = w.server.expose(theirs, 0, 4096, everything);
+        cut.handle().resume();
+    }
+    w.run(send_some(w.server, 1)); // posted behind both
+    BOOST_TEST(text_of(w.run(next_of(w.client))->bytes()) == "0");
+    const auto window = w.run(w.server.expose(theirs, 0, 4096, everything));
+    auto ours = w.client.allocate(64);
+    BOOST_TEST((w.run(failure_of(w.client.write(ours.at(0, 64), window.region()))) == std::errc{}));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_exposed_may_outlive_its_channel_and_opens_nothing_more) {
+    channel_world w;
+    auto theirs = w.server.allocate(4096);
+    auto window = w.run(w.server.expose(theirs, 0, 4096, everything));
+    auto bound = w.server.expose(theirs, 0, 64, everything);
+    bound.handle().resume(); // under way when the channel goes
+    theirs = {};
+    w.server = {};
+    BOOST_TEST((w.run(end_of(w.client)) == std::errc::connection_reset));
+    BOOST_TEST((w.run(failure_of(std::move(bound))) == std::errc::operation_canceled));
+    window = {};
+}
+
 BOOST_AUTO_TEST_CASE(a_connection_that_nobody_takes_is_refused) {
     channel_world w;
-    rdma::connector from(w.in);
-    BOOST_TEST((w.run(failure_of(from.connect({address_of_server, 9}, {}, {address_of_client, 0}))) == std::errc::connection_refused));
+    BOOST_TEST((w.run(failure_of(w.dial(9))) == std::errc::connection_refused));
 }
 
 BOOST_AUTO_TEST_CASE(a_full_backlog_refuses_and_makes_room_again) {
     rdma::rc_options one;
     one.accept_backlog = 1;
     channel_world w({}, one);
-    rdma::connector from(w.in);
-    const socket_address there(address_of_server, w.listening.port()), here(address_of_client, 0);
-    auto first = w.run(from.connect(there, {}, here));
-    BOOST_TEST((w.run(failure_of(from.connect(there, {}, here))) == std::errc::connection_refused));
+    auto first = w.run(w.dial());
+    BOOST_TEST((w.run(failure_of(w.dial())) == std::errc::connection_refused));
     BOOST_TEST(w.listening.statistics().rejected_full == 1u);
     auto taken = w.run(w.listening.accept());
-    auto third = w.run(from.connect(there, {}, here));
+    auto third = w.run(w.dial());
     BOOST_TEST(static_cast<bool>(third));
 }
 

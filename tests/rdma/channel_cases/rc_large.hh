@@ -345,6 +345,32 @@ BOOST_AUTO_TEST_CASE(a_channel_takes_nothing_longer_than_what_the_pool_has_besid
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_copy_for_which_connections_buffers_leave_no_room_is_refused_and_not_kept_waiting) {
+    rdma::context_options small;
+    small.memory.limit = std::size_t{6} << 20;
+    rdma::rc_options wide; // buffers of 4.4 MiB: three regions of 2 MiB
+    wide.message_size = 32768;
+    channel_world w(wide, {}, small);
+    BOOST_TEST(w.client.largest_message() >= 100'000u);
+    BOOST_TEST(pool_of(w, true).statistics().lasting == 6u << 20);
+    BOOST_TEST((w.run(failure_of(w.client.send(bytes_of(text_of_size(100'000)), w.within(1s)))) == std::errc::no_buffer_space));
+    w.run(send_text(w.client, "what fits into a buffer goes"));
+    BOOST_TEST(w.run(text_from(w.server)) == "what fits into a buffer goes");
+
+    // Whom they leave room waits for the rest.
+    rdma::rc_options middling;
+    middling.message_size = 16384; // two regions
+    channel_world v(middling, {}, small);
+    auto all_of_it = v.client.allocate(2 << 20);
+    BOOST_TEST((v.run(failure_of(v.client.send(bytes_of(text_of_size(100'000)), v.within(20ms)))) == std::errc::timed_out));
+    v.r.root_group().spawn(send_text(v.client, text_of_size(100'000)));
+    all_of_it = {};
+    BOOST_TEST((v.run(text_from(v.server)) == text_of_size(100'000)));
+    v.client = {};
+    v.server = {};
+    BOOST_TEST(pool_of(v, true).statistics().lasting == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(without_memory_windows_who_waits_for_a_slot_or_for_memory_goes_on_as_soon_as_it_comes_free) {
     for (const unsigned slots : {1u, 4u}) {
         rdma::context_options bounded;

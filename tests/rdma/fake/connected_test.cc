@@ -1,5 +1,6 @@
 // RC queue pairs of the fake: what two of them do to each other, and what a device refuses, each with the status that belongs to it.
 #include "tests/rdma/support.hh"
+#include "tests/rdma/work_requests.hh"
 
 using namespace corewire;
 using namespace corewire::test;
@@ -36,21 +37,14 @@ struct connected_end {
     }
     std::uint64_t at(std::size_t offset) const { return reinterpret_cast<std::uintptr_t>(memory.data() + offset); }
     int receive(std::size_t offset, std::uint32_t size, std::uint64_t id = 5) {
-        ibv_sge one = piece(offset, size);
-        ibv_recv_wr wr{id, nullptr, &one, 1};
-        ibv_recv_wr* bad = nullptr;
-        return pair.post_receive(&wr, &bad);
+        return test::post_receive(pair, piece(offset, size), id);
     }
     template <typename Patch>
     int post(ibv_sge one, ibv_wr_opcode what, Patch patch) {
-        ibv_send_wr wr{};
-        wr.sg_list = &one;
-        wr.num_sge = 1;
-        wr.opcode = what;
-        wr.send_flags = IBV_SEND_SIGNALED;
-        patch(wr);
-        ibv_send_wr* bad = nullptr;
-        return pair.post_send(&wr, &bad);
+        return test::post_send(pair, one, [&](ibv_send_wr& wr) {
+            wr.opcode = what;
+            patch(wr);
+        });
     }
     int send(std::uint32_t size) {
         return post(piece(0, size), IBV_WR_SEND, [](ibv_send_wr&) {});
@@ -73,17 +67,8 @@ struct connected_end {
             wr.invalidate_rkey = key;
         });
     }
-    std::vector<ibv_wc> poll() {
-        std::array<ibv_wc, 64> out;
-        const int n = queue.poll(out);
-        BOOST_REQUIRE(n >= 0);
-        return {out.begin(), out.begin() + n};
-    }
-    ibv_wc next() {
-        const auto all = poll();
-        BOOST_REQUIRE(all.size() == 1u);
-        return all[0];
-    }
+    std::vector<ibv_wc> poll() { return test::completions(queue); }
+    ibv_wc next() { return test::only_completion(queue); }
     ibv_wc_status status() { return next().status; }
 
     fake::nic nic;

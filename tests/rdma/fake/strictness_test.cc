@@ -166,7 +166,50 @@ BOOST_AUTO_TEST_CASE(rules_of_ipv6_take_ipv6_alone_and_both_families_in_one_hash
     w.nic.deliver(udp_frame(ours, peer, 1, host, 2));
     BOOST_TEST(w.poll().size() == 1u);
     BOOST_TEST(w.nic.statistics().to_kernel == 4u);
-    BOOST_TEST(mentions(verbs::to_string(exact), "UDP from [2001:db8::2]:1 to [2001:db8::1]:2"));
+    const std::string again = sentence_of([&] { verbs::flow_rule(fake::api(), w.pair.get(), exact); });
+    BOOST_TEST(mentions(again, "UDP from [2001:db8::2]:1 to [2001:db8::1]:2"));
+    BOOST_TEST(w.nic.violations().empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_between_the_fields_of_a_rule_means_nothing) {
+    raw_world w;
+    w.receive(2048);
+    struct {
+        ibv_flow_attr rule;
+        ibv_flow_spec_eth ethernet;
+        ibv_flow_spec_ipv6 ip;
+    } made;
+    const ipv6 six_host = *ipv6::parse("2001:db8::1"), six_peer = *ipv6::parse("2001:db8::2");
+    const auto make = [&](int between) {
+        std::memset(&made, between, sizeof made);
+        made.rule.comp_mask = made.rule.flags = 0;
+        made.rule.type = IBV_FLOW_ATTR_NORMAL;
+        made.rule.size = sizeof made;
+        made.rule.priority = 0;
+        made.rule.num_of_specs = 2;
+        made.rule.port = 1;
+        made.ethernet.type = IBV_FLOW_SPEC_ETH;
+        made.ethernet.size = sizeof made.ethernet;
+        made.ethernet.val = made.ethernet.mask = {};
+        made.ip.type = IBV_FLOW_SPEC_IPV6;
+        made.ip.size = sizeof made.ip;
+        for (auto* part : {&made.ip.val, &made.ip.mask}) {
+            std::memset(part->src_ip, 0, sizeof part->src_ip);
+            std::memset(part->dst_ip, 0, sizeof part->dst_ip);
+            part->flow_label = 0;
+            part->next_hdr = part->traffic_class = part->hop_limit = 0;
+        }
+        six_host.store(reinterpret_cast<std::byte*>(made.ip.val.dst_ip));
+        std::memset(made.ip.mask.dst_ip, 0xff, sizeof made.ip.mask.dst_ip);
+        return fake::api().create_flow(w.pair.get(), &made.rule);
+    };
+    ibv_flow* const one = make(0xa5);
+    BOOST_REQUIRE(one != nullptr);
+    BOOST_TEST(make(0x3c) == nullptr);
+    BOOST_TEST(errno == EEXIST);
+    w.nic.deliver(udp_frame(ours, six_peer, 1, six_host, 2));
+    BOOST_TEST(w.poll().size() == 1u);
+    BOOST_TEST(fake::api().destroy_flow(one) == 0);
     BOOST_TEST(w.nic.violations().empty());
 }
 

@@ -1,6 +1,10 @@
 // The verbs port over the fake NIC: frames both ways, how they are sent, and what trouble does.
 #include "verbs_world.hh"
 
+#include <corewire/rdma/fake/offload.hh>
+
+#include "tests/support/virtual_clock.hh"
+
 #include <poll.h>
 
 using namespace corewire;
@@ -129,6 +133,7 @@ BOOST_AUTO_TEST_CASE(checksums_are_left_to_the_device_and_believed) {
         BOOST_REQUIRE(w.port->receive(in) == 1u);
         BOOST_TEST(has(in[0].flags, offload::l4_checksum_good) == !damaged);
     }
+    BOOST_TEST(w.port->verbs_statistics().judged == 1u);
     // Over IPv6 the device completes them, too, and says nothing of those that arrive (as mlx5).
     const ipv6 a = *ipv6::parse("2001:db8::1"), b = *ipv6::parse("2001:db8::2");
     const auto six = udp_frame(w.far->mac(), a, 1, b, 2, 200);
@@ -150,6 +155,26 @@ BOOST_AUTO_TEST_CASE(checksums_are_left_to_the_device_and_believed) {
     verbs_world without({.name = "plain0", .checksums = false});
     BOOST_TEST(!without.port->capabilities().transmit_checksum);
     BOOST_TEST(!without.port->capabilities().receive_checksum);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_judges_no_spread_flows_leaves_their_checksums_to_the_stack) { // as mlx5
+    for (const bool judges : {false, true}) {
+        fake::nic nic({.spread_verdicts = judges});
+        const auto device = std::make_shared<verbs_device>(
+            verbs_device_options{.device = "fake0", .queues = 2, .steering = verbs_steering::everything, .api = &fake::api()});
+        corewire::verbs_port ports[2]{corewire::verbs_port(device, 0), corewire::verbs_port(device, 1)};
+        auto frame = udp_frame(device->mac(), ipv4(10, 0, 0, 1), 1, ipv4(10, 0, 0, 2), 2, 200);
+        fake::complete_checksums(frame);
+        nic.deliver(frame);
+        std::uint64_t judged = 0;
+        for (corewire::verbs_port& each : ports) {
+            std::array<packet, 4> in;
+            const std::size_t n = each.receive(in);
+            if (n != 0) BOOST_TEST(has(in[0].flags, offload::l4_checksum_good) == judges);
+            judged += each.verbs_statistics().judged;
+        }
+        BOOST_TEST(judged == (judges ? 1u : 0u));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_large_segment_is_cut_by_the_device) {
@@ -269,6 +294,23 @@ BOOST_AUTO_TEST_CASE(a_lost_event_delays_a_frame_to_the_next_turn_and_no_longer)
     w.port->finish_sleep();
 }
 
+BOOST_AUTO_TEST_CASE(a_port_that_moderates_is_woken_by_so_many_frames) {
+    verbs_world w({}, verbs_world::everything(), {.moderate_us = 20, .moderate_count = 4});
+    BOOST_TEST(w.nic.statistics().moderated_us == 20u);
+    BOOST_TEST(w.port->prepare_sleep());
+    for (int i = 1; i <= 4; ++i) {
+        BOOST_TEST(!readable(w.port->wake_fd()));
+        w.nic.deliver(std::vector<std::byte>(64));
+    }
+    BOOST_TEST(readable(w.port->wake_fd()));
+    w.port->finish_sleep();
+    BOOST_TEST(receive_all(*w.port).size() == 4u);
+    fake::nic plain({.name = "plain0", .moderation = false});
+    const auto device = std::make_shared<verbs_device>(verbs_device_options{.device = "plain0", .api = &fake::api()});
+    BOOST_TEST(mentions(sentence_of([&] { corewire::verbs_port(device, 0, {.moderate_us = 20}); }), "moderates no events"));
+    corewire::verbs_port(device, 0); // not asked for it
+}
+
 BOOST_AUTO_TEST_CASE(a_failed_send_starts_the_pair_again) {
     verbs_world w;
     auto burst = burst_of(w, 8);
@@ -329,6 +371,64 @@ BOOST_AUTO_TEST_CASE(errors_without_end_are_not_answered_with_restarts_without_e
     }
     BOOST_TEST(!w.port->usable());
     BOOST_TEST(w.port->verbs_statistics().restarts <= 16u);
+}
+
+BOOST_AUTO_TEST_CASE(when_restarts_do_not_help_the_pair_rests_and_is_tried_again) {
+    virtual_clock clock;
+    reactor loop({.clock = &clock});
+    const reactor::scope here(loop);
+    verbs_world w;
+    const auto wait = [&](int milliseconds) {
+        clock.advance(std::chrono::milliseconds{milliseconds});
+        loop.poll_once();
+    };
+    const auto try_in_vain = [&] {
+        w.nic.fail_sends(IBV_WC_LOC_QP_OP_ERR);
+        static_cast<void>(send(*w.port, w.outgoing(1)));
+        w.settle();
+    };
+    for (int i = 0; i < 100; ++i) try_in_vain();
+    BOOST_TEST(!w.port->usable());
+    BOOST_TEST(w.port->verbs_statistics().restarts == 16u);
+    BOOST_TEST(w.port->verbs_statistics().rests == 1u);
+    BOOST_TEST(w.port->pool().free_count == all_frames(w));
+    BOOST_TEST(w.port->wake_fd() == -1); // the timer wakes
+    for (const int rest : {10, 20, 40, 80, 160, 320, 640, 1000, 1000}) {
+        wait(rest - 1);
+        BOOST_TEST(!w.port->usable());
+        wait(2);
+        BOOST_TEST(w.port->usable());
+        try_in_vain();
+        BOOST_TEST(!w.port->usable());
+    }
+    w.nic.fail_sends(IBV_WC_SUCCESS, 0);
+    wait(1001);
+    BOOST_TEST(send(*w.port, w.outgoing(99)));
+    BOOST_TEST(receive_numbers(*w.far) == std::vector{99u});
+    BOOST_TEST(w.arrives(5));
+    w.settle();
+    BOOST_TEST(w.port->pool().free_count + w.port->posted() == all_frames(w));
+    try_in_vain(); // after a success all restarts are there again
+    BOOST_TEST(w.port->usable());
+
+    w.nic.fail_calls("modify_qp", ENOMEM, 1000); // nor does a restart that fails end it
+    w.device->pretend_failure();
+    w.settle();
+    BOOST_TEST(!w.port->usable());
+    w.nic.remove(); // while it rests
+    w.hear_events();
+    w.settle();
+    wait(10'000);
+    BOOST_TEST(!w.port->usable());
+    BOOST_TEST(w.port->pool().free_count == all_frames(w));
+}
+
+BOOST_AUTO_TEST_CASE(a_port_may_be_the_last_owner_of_its_device) {
+    verbs_world w;
+    w.device.reset();
+    BOOST_TEST(w.arrives(1));
+    w.port.reset();
+    BOOST_TEST(w.nic.live_objects() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(an_overrun_completion_queue_ends_the_port_and_not_the_process) {

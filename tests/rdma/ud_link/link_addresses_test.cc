@@ -83,4 +83,65 @@ BOOST_AUTO_TEST_CASE(handles_are_kept_bounded_and_never_taken_from_a_send_under_
     BOOST_TEST(busy.statistics().no_room == refused);
 }
 
+BOOST_AUTO_TEST_CASE(after_a_restart_the_handle_that_was_used_last_is_no_less_in_use_than_others) {
+    datagram_end end("fake_a", ipv4(192, 0, 2, 1));
+    link_peers peers;
+    handle_cache cache(end.domain, peers, 1, 1, std::chrono::milliseconds{1000});
+    std::vector<mac_address> same_set;
+    const auto set_of = [](mac_address mac) { return mac.value() % (handle_cache::capacity / 4); };
+    for (std::uint32_t i = 1; same_set.size() < 5; ++i) {
+        const link_address who = host(network + i);
+        if (set_of(who.mac()) != set_of(host(network + 1).mac())) continue;
+        peers.learn({who});
+        same_set.push_back(who.mac());
+    }
+    static_cast<void>(cache.find(same_set[0], 0, 0));
+    cache.all_completed();
+    std::uint32_t position = 0; // of the queue that was started again; nothing completes
+    for (std::size_t i = 0; i < 4; ++i) BOOST_TEST((cache.find(same_set[i], position++, 0).handle != nullptr));
+    BOOST_TEST((cache.find(same_set[4], position, 0).handle == nullptr));
+    BOOST_TEST(cache.statistics().evicted == 0u);
+    BOOST_TEST(cache.statistics().no_room == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_heard_of_again_gets_a_new_handle_and_sends_under_way_keep_the_old_one) {
+    datagram_end end("fake_a", ipv4(192, 0, 2, 1));
+    link_peers peers;
+    const link_address who = host(network + 1);
+    peers.learn({who, 7});
+    const unsigned base = end.nic.live_objects();
+    handle_cache calm(end.domain, peers, 1, 1, std::chrono::hours{1});
+    ibv_ah* const first = calm.find(who.mac(), 0, 0).handle;
+    peers.learn({who, 7});
+    BOOST_TEST((calm.find(who.mac(), 1, 0).handle == first)); // made a moment ago
+    peers.learn({who, 8});
+    BOOST_TEST((calm.find(who.mac(), 2, 0).handle != first)); // another LID: at once
+    BOOST_TEST(calm.statistics().refreshed == 1u);
+    BOOST_TEST(end.nic.live_objects() == base + 2); // the first two sends are under way
+    peers.learn({who, 9});
+    static_cast<void>(calm.find(who.mac(), 3, 1));
+    BOOST_TEST(calm.statistics().refreshed == 1u); // one at a time
+    peers.learn({who, 9});
+    static_cast<void>(calm.find(who.mac(), 4, 2));
+    BOOST_TEST(calm.statistics().refreshed == 2u);
+    BOOST_TEST(end.nic.live_objects() == base + 2); // the first has gone, the second is under way
+    calm.all_completed();
+    BOOST_TEST(end.nic.live_objects() == base + 1);
+    end.nic.fail_calls("create_ah", ETIMEDOUT);
+    peers.learn({who, 10});
+    BOOST_TEST((calm.find(who.mac(), 5, 5).handle != nullptr)); // better the old one than none
+    BOOST_TEST(calm.statistics().refreshed == 2u);
+    peers.learn({who, 10});
+    static_cast<void>(calm.find(who.mac(), 6, 6));
+    BOOST_TEST(calm.statistics().refreshed == 3u);
+    // What had to wait is not forgotten, though nobody says it again.
+    peers.learn({who, 11});
+    static_cast<void>(calm.find(who.mac(), 7, 6));
+    peers.learn({who, 12});
+    static_cast<void>(calm.find(who.mac(), 8, 6));
+    BOOST_TEST(calm.statistics().refreshed == 4u);
+    static_cast<void>(calm.find(who.mac(), 9, 9));
+    BOOST_TEST(calm.statistics().refreshed == 5u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -282,6 +282,88 @@ BOOST_AUTO_TEST_CASE(on_infiniband_the_group_is_that_of_the_rfc_and_a_datagram_m
     fake::api().destroy_ah(way);
 }
 
+BOOST_AUTO_TEST_CASE(handles_are_made_anew_when_the_device_says_that_addresses_have_changed) {
+    ud_world w({}, {}, {.retry_after = {}});
+    w.meet();
+    const auto sends = [&](std::uint32_t number) {
+        BOOST_TEST(w.a.sends(w.a.datagram(w.b.port->mac(), 100, number)));
+        BOOST_TEST((receive_numbers(*w.b.port) == std::vector{number}));
+        BOOST_TEST(w.a.all_home()); // so that no send names a handle any more
+        return w.a.port->handles().statistics().refreshed;
+    };
+    BOOST_TEST(sends(1) == 0u);
+    BOOST_TEST(sends(2) == 0u);
+    std::uint64_t refreshed = 0;
+    for (const ibv_event_type what : {IBV_EVENT_GID_CHANGE, IBV_EVENT_LID_CHANGE, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_SM_CHANGE}) {
+        verbs::device_event event;
+        event.what = what;
+        event.port = 1;
+        w.a.device->handle(event);
+        BOOST_TEST(sends(3) == ++refreshed);
+        BOOST_TEST(sends(4) == refreshed);
+    }
+    w.meet(); // the peer is heard of again
+    BOOST_TEST(sends(5) > refreshed);
+    BOOST_TEST(w.a.port->ud_statistics().link_changes == 0u);
+    BOOST_TEST(w.a.all_home());
+}
+
+BOOST_AUTO_TEST_CASE(a_port_may_be_the_last_owner_of_its_device) {
+    ud_host a("fake_a", 1);
+    a.device.reset();
+    a.port.reset();
+    BOOST_TEST(a.nic.live_objects() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(on_infiniband_the_group_is_joined_and_what_the_fabric_says_of_it_is_used) {
+    const fake::nic_options other_fabric{.ethernet = false, .fabric = {.key = 0x4711, .lid = 0xc123, .service_level = 3}};
+    ud_world w(other_fabric);
+    BOOST_TEST(w.a.device->options().key == 0x4711u);
+    BOOST_TEST(w.a.device->options().group_lid == 0xc123u);
+    BOOST_TEST(w.a.device->options().service_level == 3u);
+    w.meet();
+    const auto arrives = [&](std::uint32_t number) {
+        BOOST_TEST(w.a.sends(w.a.datagram(mac_address::broadcast(), 100, number)));
+        return receive_numbers(*w.b.port) == std::vector{number};
+    };
+    BOOST_TEST(arrives(1));
+    w.b.nic.forget_groups(); // a subnet manager that has begun anew
+    BOOST_TEST(!arrives(2));
+    w.b.hear_events();
+    BOOST_TEST(arrives(3));
+    w.b.nic.forget_groups();
+    w.b.hear_events(); // what was heard of the join before is taken out of the way
+    BOOST_TEST(arrives(4));
+
+    // Known by hand: nothing is asked, nor joined.
+    const ud_host told("fake_c", 3, other_fabric, {.group_lid = 0xc123, .key = 0x4711});
+    BOOST_TEST(told.device->options().group_lid == 0xc123u);
+    BOOST_TEST(w.a.sends(w.a.datagram(mac_address::broadcast(), 100, 5)));
+    BOOST_TEST(receive_numbers(*told.port).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_fabric_that_refuses_or_does_not_answer_is_an_error_with_a_sentence) {
+    const auto sentence = [](const fake::nic_options& o, std::string_view failing, ipv4 beside) {
+        fake::nic nic(o);
+        if (!failing.empty()) nic.fail_calls(failing, EINVAL);
+        ud_device_options d{.device = "fake_c", .beside = beside, .api = &fake::api(), .cm = &fake::cm()};
+        std::string said = sentence_of([&] { ud_device{d}; });
+        BOOST_TEST(nic.live_objects() == 0u);
+        return said;
+    };
+    const ipv4 ours(192, 0, 2, 3);
+    fake::nic_options o{.name = "fake_c", .addresses = {ours}, .ethernet = false};
+    BOOST_TEST(mentions(sentence(o, "join_multicast", ours), "join the InfiniBand group ff12:401b:ffff::ffff:ffff"));
+    BOOST_TEST(mentions(sentence(o, {}, ipv4(192, 0, 2, 77)), "no interface of this host has the address"));
+    BOOST_TEST(mentions(sentence(o, {}, {}), "find the kernel's IPoIB interface on port 1 of fake_c"));
+    o.fabric.answers = false;
+    const std::string nobody = sentence_of([&] {
+        const fake::nic nic(o);
+        verbs::fabric_membership(ours, {}, std::chrono::milliseconds{1}, fake::cm());
+    });
+    BOOST_TEST(mentions(nobody, "does a subnet manager (opensm) run?"));
+}
+
 BOOST_AUTO_TEST_CASE(networks_have_groups_of_their_own) {
     ud_host a("fake_a", 1);
     ud_device_options other{.device = "fake_a", .network = ip_prefix(ipv4(10, 0, 1, 0), 24), .receive_depth = 64, .api = &fake::api()};

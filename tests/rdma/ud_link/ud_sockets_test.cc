@@ -1,4 +1,4 @@
-// The socket API over our own stack over the `verbs-ud` port, on two fake NICs: a part of the suite that the other ports pass. ARP
+// The socket API over our own stack over the `verbs-ud` port, on two fake NICs: the suite that the other ports pass. ARP
 // finds the other host; nothing but datagrams crosses.
 #include <corewire/rdma/ud_link/ud_port.hh>
 
@@ -61,19 +61,11 @@ BOOST_AUTO_TEST_SUITE(ud_sockets)
 
 #define CASE(name)                                                                                                     \
     BOOST_FIXTURE_TEST_CASE(name, ud_sockets_world) { run(socket_suite::name(*this)); }
-CASE(one_connection_echoes)
-CASE(a_hundred_connections_echo)
-CASE(bulk_arrives_unchanged_both_ways)
-CASE(a_slow_reader_gets_everything)
-CASE(an_allocated_buffer_is_sent)
-CASE(a_gather_write_keeps_the_order)
-CASE(datagrams_echo)
+CW_SOCKET_SUITE(CASE)
 
 #undef CASE
 #define CASE(name)                                                                                                     \
     BOOST_FIXTURE_TEST_CASE(name##_over_ipv6, ud_ipv6_world) { run(socket_suite::name(*this)); }
-CASE(one_connection_echoes)
-CASE(bulk_arrives_unchanged_both_ways)
-CASE(datagrams_echo)
+CW_SOCKET_SUITE(CASE)
 
 BOOST_AUTO_TEST_SUITE_END()

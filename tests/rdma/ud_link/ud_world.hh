@@ -15,6 +15,8 @@ struct ud_host {
         d.device = name;
         d.network = ip_prefix(ipv4(10, 0, 0, 0), 24);
         d.api = &fake::api();
+        d.cm = &fake::cm();
+        d.beside = ipv4(192, 0, 2, number);
         d.receive_depth = d.send_depth = 128;
         device = std::make_shared<ud_device>(d);
         port = std::make_unique<ud_port>(device, 0, p);

@@ -5,6 +5,7 @@
 
 #include "tests/rdma/support.hh"
 
+#include <net/if.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,14 @@ BOOST_AUTO_TEST_CASE(an_unknown_device_is_named_together_with_those_there_are) {
     BOOST_TEST(mentions(said, "ibv_devices"));
     a.fail_calls("open_device", EACCES);
     BOOST_TEST(mentions(sentence_of([] { verbs::device::open("fake_a", fake::api()); }), "/dev/infiniband"));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_may_not_be_opened_hides_no_other_one) {
+    const unsigned loopback = ::if_nametoindex("lo");
+    fake::nic a({.name = "fake_a"}), b({.name = "fake_b", .interface = loopback});
+    a.fail_calls("open_device", EACCES, 2);
+    BOOST_TEST(verbs::device::find_by_interface("lo", fake::api()).name == "fake_b");
+    BOOST_TEST(mentions(sentence_of([] { verbs::device::find_by_interface("nothere0", fake::api()); }), "/dev/infiniband")); // perhaps it
 }
 
 BOOST_AUTO_TEST_CASE(an_interface_without_a_device_is_named) {

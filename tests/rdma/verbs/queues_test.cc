@@ -257,4 +257,22 @@ BOOST_AUTO_TEST_CASE(a_removed_device_is_told_once_and_wakes_nobody_for_ever) {
     BOOST_TEST(w.send(60) == EIO);
 }
 
+BOOST_AUTO_TEST_CASE(all_who_hear_one_context_are_told_that_its_device_has_gone) {
+    raw_world w;
+    virtual_clock clock;
+    reactor loop({.clock = &clock});
+    const reactor::scope here(loop);
+    int first = 0, second = 0;
+    const verbs::async_events one(w.device, loop, [&](const verbs::device_event& e) { first += e.device_gone(); });
+    const verbs::async_events other(w.device, loop, [&](const verbs::device_event& e) { second += e.device_gone(); });
+    w.nic.remove();
+    for (int i = 0; i < 5; ++i) {
+        clock.advance(std::chrono::milliseconds{1});
+        loop.poll_once();
+    }
+    BOOST_TEST(first == 1);
+    BOOST_TEST(second == 1); // though the event itself went to the other one
+    BOOST_TEST(other.wake_fd() == -1);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

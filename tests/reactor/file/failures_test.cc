@@ -105,7 +105,7 @@ constexpr int works = 0;
 
 BOOST_AUTO_TEST_SUITE(failures)
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(the_other_operations_can_fail_too_and_say_so, Backend, both_backends) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_operation_can_fail_and_says_so, Backend, both_backends) {
     file_world_over<Backend> world;
     put(world.directory / "a", "x");
     file f = world.run(file::open(world.directory / "a", {.write = true}));
@@ -119,9 +119,18 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_other_operations_can_fail_too_and_say_so, Back
     const std::string b = world.directory / "b";
     std::array<char, 4> bytes{};
     const std::array<iovec, 1> pieces{iovec{bytes.data(), bytes.size()}};
+    const mutable_byte_span whole = std::as_writable_bytes(std::span{bytes});
+    failing(io_opcode::read, await([&] { return f.read(whole, 0); }));
+    failing(io_opcode::write, await([&] { return f.write("y", 0); }));
     failing(io_opcode::read_vectored, await([&] { return f.read_vectored(pieces, 0); }));
     failing(io_opcode::write_vectored, await([&] { return f.write_vectored(pieces, 0); }));
+    failing(io_opcode::sync, await([&] { return f.sync(); }));
     failing(io_opcode::sync, await([&] { return f.sync_data(); }));
+    failing(io_opcode::allocate, await([&] { return f.allocate(0, 1); }));
+    failing(io_opcode::truncate, await([&] { return f.truncate(0); }));
+    failing(io_opcode::advise, await([&] { return f.advise(0); }));
+    failing(io_opcode::stat, await([&] { return f.status(); }));
+    failing(io_opcode::open, ignore(file::open(a)));
     failing(io_opcode::rename, fs::rename(a, b));
     failing(io_opcode::unlink, fs::unlink(a));
     failing(io_opcode::unlink, fs::remove_directory(a));
@@ -136,7 +145,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_other_operations_can_fail_too_and_say_so, Back
     victim = io_opcode::count;
     BOOST_TEST(contents(a) == "x"); // nothing has happened to it
     BOOST_TEST(!std::filesystem::exists(b));
-    world.run(f.close());
+    faults late(world, [](const io_arguments& x) { return x.opcode == io_opcode::close ? io_fault{.report = EIO} : io_fault{}; });
+    BOOST_TEST(world.run(error_of(f.close())) == EIO);
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(messages_of_paths_name_them, Backend, both_backends) {

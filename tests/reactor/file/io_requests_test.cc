@@ -302,30 +302,6 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_interrupted_operation_is_done_again, Backend, b
     BOOST_TEST(world.engine().statistics().interrupted == 3u);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(every_operation_can_fail_and_says_so, Backend, both_backends) {
-    file_world_over<Backend> world;
-    put(world.directory / "a", "x");
-    file f = world.run(file::open(world.directory / "a", {.write = true}));
-    io_opcode victim = io_opcode::count;
-    faults fail(world, [&victim](const io_arguments& a) { return a.opcode == victim ? io_fault{.fail_with = EIO} : io_fault{}; });
-    const auto failing = [&](io_opcode which, task<> t) {
-        victim = which;
-        BOOST_TEST(world.run(error_of(std::move(t))) == EIO, name_of(which));
-    };
-    using F = file&;
-    failing(io_opcode::read, [](F x) -> task<> { std::array<std::byte, 4> b; co_await x.read(mutable_byte_span{b}, 0); }(f));
-    failing(io_opcode::write, [](F x) -> task<> { co_await x.write("x", 0); }(f));
-    failing(io_opcode::sync, [](F x) -> task<> { co_await x.sync(); }(f));
-    failing(io_opcode::allocate, [](F x) -> task<> { co_await x.allocate(0, 1); }(f));
-    failing(io_opcode::truncate, [](F x) -> task<> { co_await x.truncate(0); }(f));
-    failing(io_opcode::advise, [](F x) -> task<> { co_await x.advise(0); }(f));
-    failing(io_opcode::stat, [](F x) -> task<> { co_await x.status(); }(f));
-    failing(io_opcode::open, [](std::string p) -> task<> { co_await file::open(p); }(world.directory / "a"));
-    victim = io_opcode::count;
-    faults late(world, [](const io_arguments& a) { return a.opcode == io_opcode::close ? io_fault{.report = EIO} : io_fault{}; });
-    BOOST_TEST(world.run(error_of(f.close())) == EIO);
-}
-
 BOOST_AUTO_TEST_CASE(a_full_ring_refuses_nobody) {
     file_world world(io_options{.in_flight = 100'000});
     std::vector<std::unique_ptr<probe>> all;

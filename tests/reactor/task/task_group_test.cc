@@ -39,6 +39,18 @@ task<> counts(int& runs) {
     co_return;
 }
 
+/// A group with one task, which waits for `e`, and somebody outside who joins it.
+struct joined : driven {
+    event e;
+    corewire::task_group group{"test"}, outside{"outside"};
+    std::errc outcome{};
+    bool done = false;
+    joined() { group.spawn(waits(e)); }
+    void join(wait_limits limits = {}) {
+        outside.spawn(record([this, limits] { return group.join(limits); }, outcome, done));
+    }
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(task_group)
@@ -82,33 +94,21 @@ BOOST_AUTO_TEST_CASE(join_of_an_empty_group_does_not_wait) {
     BOOST_CHECK(done);
 }
 
-BOOST_AUTO_TEST_CASE(join_gives_up_at_its_deadline_and_the_tasks_live_on) {
-    driven d;
-    event e;
-    corewire::task_group group{"test"}, outside{"outside"};
-    group.spawn(waits(e));
-    std::errc outcome{};
-    bool done = false;
-    outside.spawn(record([&] { return group.join({.deadline = d.loop.now() + 1ms}); }, outcome, done));
-    d.advance(999'999ns);
+BOOST_FIXTURE_TEST_CASE(join_gives_up_at_its_deadline_and_the_tasks_live_on, joined) {
+    join({.deadline = loop.now() + 1ms});
+    advance(999'999ns);
     BOOST_CHECK(!done);
-    d.advance(1ns);
+    advance(1ns);
     BOOST_CHECK(done);
     BOOST_CHECK(outcome == std::errc::timed_out);
     BOOST_CHECK_EQUAL(group.size(), 1u);
 }
 
-BOOST_AUTO_TEST_CASE(join_ends_with_its_token_and_the_group_goes_on) {
-    driven d;
-    event e;
+BOOST_FIXTURE_TEST_CASE(join_ends_with_its_token_and_the_group_goes_on, joined) {
     stop_source stop;
-    corewire::task_group group{"test"}, outside{"outside"};
-    group.spawn(waits(e));
-    std::errc outcome{};
-    bool done = false;
-    outside.spawn(record([&] { return group.join({.stop = stop.token()}); }, outcome, done));
+    join({.stop = stop.token()});
     stop.request_stop();
-    d.settle();
+    settle();
     BOOST_CHECK(done);
     BOOST_CHECK(outcome == std::errc::operation_canceled);
     BOOST_CHECK_EQUAL(group.size(), 1u);
@@ -132,16 +132,10 @@ BOOST_AUTO_TEST_CASE(all_who_join_go_on_in_the_order_they_came_and_one_that_was_
     BOOST_CHECK((order == std::vector{1, 3}));
 }
 
-BOOST_AUTO_TEST_CASE(who_joins_goes_on_when_the_tasks_are_destroyed) {
-    driven d;
-    event e;
-    corewire::task_group group{"test"}, outside{"outside"};
-    group.spawn(waits(e));
-    std::errc outcome{};
-    bool done = false;
-    outside.spawn(record([&] { return group.join(); }, outcome, done));
+BOOST_FIXTURE_TEST_CASE(who_joins_goes_on_when_the_tasks_are_destroyed, joined) {
+    join();
     group.destroy_all();
-    d.settle();
+    settle();
     BOOST_CHECK(done);
     BOOST_CHECK(outcome == std::errc{});
 }

@@ -5,6 +5,7 @@
 #include <corewire/rdma/verbs/memory_region.hh>
 #include <corewire/rdma/verbs/queue_pair.hh>
 
+#include "tests/rdma/work_requests.hh"
 #include "tests/vm/guest/stacks_on_quit.hh"
 
 #include <boost/test/unit_test.hpp>
@@ -30,25 +31,6 @@ inline sockaddr_in name_of(ipv4 address, std::uint16_t port = 0) {
     a.sin_port = htons(port);
     a.sin_addr.s_addr = htonl(address.value());
     return a;
-}
-
-inline int post_receive(verbs::queue_pair& to, ibv_sge at, std::uint64_t id = 0) {
-    ibv_recv_wr wr{id, nullptr, &at, 1};
-    ibv_recv_wr* bad = nullptr;
-    return to.post_receive(&wr, &bad);
-}
-
-/// `patch(wr)` turns a signalled SEND into what is wanted.
-template <typename Patch>
-int post_send(verbs::queue_pair& to, ibv_sge at, Patch patch) {
-    ibv_send_wr wr{};
-    wr.sg_list = &at;
-    wr.num_sge = 1;
-    wr.opcode = IBV_WR_SEND;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    patch(wr);
-    ibv_send_wr* bad = nullptr;
-    return to.post_send(&wr, &bad);
 }
 
 /// One device and what stands on it.

@@ -1,4 +1,4 @@
-#include <corewire/net/port/xdp/owned_ports.hh>
+#include <corewire/net/port/owned_ports.hh>
 
 #include <cerrno>
 #include <linux/filter.h>
@@ -17,11 +17,24 @@ void take_nothing(int fd) noexcept {
     ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
+std::string name_of(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) {
+    return std::string(protocol == wire::ip_protocol::tcp ? "TCP" : "UDP") + " port " + std::to_string(port) + " of " + to_string(address);
+}
+
+std::string why_not_steered(int error) {
+    switch (error) {
+    case ENOBUFS: return "no more ports and flows can be steered away from the kernel (the table is full)";
+    case EADDRINUSE: return "another program has steered it away from the kernel";
+    case ENODEV: return "the device has gone";
+    default: return "it cannot be steered away from the kernel";
+    }
+}
+
 } // namespace
 
 unique_fd owned_ports::reserve(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) const {
     const bool tcp = protocol == wire::ip_protocol::tcp;
-    const std::string what = std::string(tcp ? "TCP" : "UDP") + " port " + std::to_string(port) + " of " + to_string(address);
+    const std::string what = name_of(protocol, address, port);
     unique_fd fd(::socket(address.is_v4() ? AF_INET : AF_INET6, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0));
     if (!fd) throw std::system_error(errno, std::generic_category(), "cannot reserve " + what + " in the kernel");
     take_nothing(fd.get());
@@ -31,7 +44,7 @@ unique_fd owned_ports::reserve(wire::ip_protocol protocol, const net_address& ad
     sockaddr_in6 six{};
     six.sin6_family = AF_INET6;
     six.sin6_port = host_to_be(port);
-    six.sin6_scope_id = device_->info().index; // of a link-local address
+    six.sin6_scope_id = interface_.index; // of a link-local address
     const bool is_four = address.is_v4();
     if (is_four) address.v4().store(reinterpret_cast<std::byte*>(&four.sin_addr));
     else address.v6().store(reinterpret_cast<std::byte*>(&six.sin6_addr));
@@ -51,8 +64,8 @@ void owned_ports::claim(wire::ip_protocol protocol, const net_address& address, 
         return;
     }
     unique_fd placeholder = reserve(protocol, address, port);
-    if (!device_->own(flow_of(protocol, address, port)))
-        throw std::system_error(ENOBUFS, std::generic_category(), "too many ports and flows are steered away from the kernel");
+    if (const int error = steering_->own_flow(flow_of(protocol, address, port)); error != 0)
+        throw std::system_error(error, std::generic_category(), name_of(protocol, address, port) + ": " + why_not_steered(error));
     ports_.emplace(key_of(protocol, address, port), held{1, std::move(placeholder)});
 }
 
@@ -60,7 +73,7 @@ void owned_ports::release(wire::ip_protocol protocol, const net_address& address
     const std::lock_guard lock(mutex_);
     const auto found = ports_.find(key_of(protocol, address, port));
     if (found == ports_.end() || --found->second.claims != 0) return;
-    device_->disown(flow_of(protocol, address, port));
+    steering_->disown_flow(flow_of(protocol, address, port));
     ports_.erase(found);
 }
 

@@ -1,0 +1,63 @@
+// The ports of the kernel's own addresses that are ours (shared mode): steered to us by an XDP program or a NIC's flow rules, and held in
+// the kernel by a socket that is bound and never listens, so that nobody else there gets them.
+//
+//     claim(7) --> [kernel: bound socket] --> flow_owner::own_flow(port 7)         release(7), the last one --> both gone
+//
+// One a process, for all shards; any thread (a mutex: nothing here is on the data path). Sockets, program and rules go with the
+// process, however it ends. Bounded by the process's descriptors and by the table of the flow_owner: what is refused is said.
+#pragma once
+
+#include <corewire/net/port/flow_owner.hh>
+#include <corewire/net/wire/ip_protocol.hh>
+#include <corewire/reactor/base/unique_fd.hh>
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace corewire {
+
+class owned_ports {
+public:
+    /// The network interface that the kernel has the addresses on.
+    struct interface {
+        unsigned index = 0;
+        std::string name{};
+    };
+    /// `addresses`: one of each family, or one.
+    owned_ports(std::shared_ptr<flow_owner> steering, interface on, std::vector<net_address> addresses)
+        : steering_(std::move(steering)), interface_(std::move(on)), addresses_(std::move(addresses)) {}
+
+    /// `address` is one of addresses(). Throws std::system_error: EADDRINUSE when a socket of the kernel's has the port, or another program
+    /// has steered it to itself; ENOBUFS when the table is full.
+    void claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port);
+    void release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
+    flow_owner& steering() noexcept { return *steering_; }
+    const interface& on() const noexcept { return interface_; }
+    std::span<const net_address> addresses() const noexcept { return addresses_; }
+    /// What stands for a port of an address here and in shared_host: the two families do not meet.
+    static constexpr std::uint32_t key_of(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
+        return (address.is_v4() ? 0u : 1u << 24) | static_cast<std::uint32_t>(protocol) << 16 | port;
+    }
+
+private:
+    struct held {
+        unsigned claims = 0;
+        unique_fd placeholder;
+    };
+    unique_fd reserve(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) const;
+    static steered_flow flow_of(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
+        return {.protocol = static_cast<std::uint8_t>(protocol), .local = address, .local_port = port};
+    }
+
+    std::shared_ptr<flow_owner> steering_;
+    interface interface_;
+    std::vector<net_address> addresses_;
+    std::mutex mutex_;
+    std::unordered_map<std::uint32_t, held> ports_; ///< by key_of()
+};
+
+} // namespace corewire
