@@ -99,6 +99,9 @@ inline sim_host_options draw_host(random_generator& r) {
     t.reassembly_pieces = one_of(r, std::array{4u, 32u, 1024u});
     t.send_chunks = one_of(r, std::array{8u, 64u, 4096u});
     t.keepalive_idle = 60s;
+    // Attempts enough that bad luck alone ends nothing, with two frames of five lost.
+    t.syn_retries = t.syn_ack_retries = t.retries = t.orphan_retries = 30;
+    t.time_wait = 4min; // RFC 9293's 2 MSL: a minute is no longer than the longest RTO, after which a FIN may come again
     return h;
 }
 
@@ -111,7 +114,7 @@ inline tcp_options_set draw_options(random_generator& r) {
     o.keepalive = true; // or who waits for a host that has crashed waits for ever
     o.keepalive_idle = 60s;
     o.keepalive_interval = 20s;
-    o.keepalive_probes = 8;
+    o.keepalive_probes = 16;
     return o;
 }
 
