@@ -34,7 +34,10 @@ void queue_port::begin(std::uint32_t landing, std::uint32_t room) noexcept {
 }
 
 void queue_port::end() noexcept {
-    restart_queue();
+    rest_timer_.cancel();
+    // What cannot be taken from the device is taken from its reach: with the region goes the device's right to the memory (and if that
+    // is refused as well, the kernel keeps the pages for it: nobody else gets them).
+    if (!device_let_go(reset_queue())) region_ = {};
     forget_completions();
     let_go_all();
 }
@@ -181,7 +184,7 @@ void queue_port::look_into_trouble() noexcept {
 
 void queue_port::send_refused(int error) noexcept {
     if (error == ENOMEM) return; // its queue is full, though we thought otherwise: later
-    queue_.tell(error == EIO || error == ENODEV ? port_queue::device_gone : port_queue::pair_failed);
+    queue_.tell(device_gone(error) ? port_queue::device_gone : port_queue::pair_failed);
 }
 
 /// The queue pair is in error: everything posted is flushed. Takes all frames back and begins again.
@@ -191,10 +194,11 @@ void queue_port::restart() noexcept {
     ++restarts_in_a_row_;
     ++counts_.restarts;
     reap(); // what was sent before the error, and how the rest ended
-    if (const int error = restart_queue(); error != 0) return error == EIO || error == ENODEV ? give_up() : rest();
+    if (const int error = reset_queue(); error != 0) return device_gone(error) ? give_up() : rest();
     forget_completions();
     stashed_ = 0;
     let_go_all();
+    if (const int error = start_queue(); error != 0) return device_gone(error) ? give_up() : rest();
     queue_.trouble.fetch_and(~std::uint32_t{port_queue::pair_failed}, std::memory_order_relaxed);
     while (wants_refill() && frames_.free_count >= refill_from && !troubled()) refill();
 }
@@ -226,10 +230,21 @@ void queue_port::give_up() noexcept {
 void queue_port::stop(condition as) noexcept {
     state_ = as;
     link_up_ = false;
-    stashed_ = 0;
-    restart_queue(); // so that a device which is still there lets go of our memory
+    for (; stashed_ != 0; --stashed_) release(*posted_[posted_head_++ & posted_mask_]);
+    if (!device_let_go(reset_queue())) return take_completed(); // the rest is the device's, until a reset succeeds
     forget_completions();
     let_go_all();
+}
+
+/// Frames of which the device itself says that it has done with them, while it cannot be made to let go of all. In error it flushes.
+void queue_port::take_completed() noexcept {
+    ibv_qp_attr error{};
+    error.qp_state = IBV_QPS_ERR;
+    queue_.pair.try_modify(error, IBV_QP_STATE);
+    std::array<ibv_wc, burst_size> done;
+    for (int n; (n = queue_.receives.poll(done)) > 0;)
+        for (int i = 0; i < n && posted() != 0; ++i) release(*posted_[posted_head_++ & posted_mask_]);
+    for (int n; (n = queue_.sends.poll(done)) > 0;) take_back(static_cast<std::uint32_t>(done[static_cast<std::size_t>(n) - 1].wr_id));
 }
 
 /// What a driver has not forgotten by itself.

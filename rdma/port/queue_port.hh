@@ -9,6 +9,9 @@
 //
 //     works --error--> started again --error, 16 times in a row--> rests 10 ms --> started once --error--> rests 20 ms ... 1 s
 //       `--removed, overrun--> given up         (on no reactor there is nothing to wait by: given up instead of rests)
+//
+// A device that refuses to put the queue pair back may write into what was posted, and send it, still: those frames stay its own until
+// it says otherwise, by completions or a later reset that succeeds.
 #pragma once
 
 #include <corewire/net/port/port.hh>
@@ -19,6 +22,7 @@
 #include <corewire/reactor/loop/timer.hh>
 
 #include <array>
+#include <cerrno>
 #include <memory>
 #include <string>
 
@@ -55,7 +59,8 @@ public:
     bool usable() const noexcept { return state_ == condition::works; }
     bool link_up() const noexcept { return link_up_; }
     std::uint32_t inline_limit() const noexcept { return inline_limit_; }
-    /// Frames that the device holds: to receive into, and to send from.
+    /// Frames that the device holds: to receive into, and to send from. Of a port that is not usable, those of which it can't be known
+    /// that the device has done with them.
     std::uint32_t posted() const noexcept { return posted_tail_ - posted_head_; }
     std::uint32_t unsent() const noexcept { return sent_tail_ - sent_head_; }
 
@@ -81,8 +86,13 @@ protected:
     void end() noexcept;
 
     virtual int post_receives(ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept = 0;
-    /// Puts the queue back to its beginning, with nothing posted. An errno.
-    virtual int restart_queue() noexcept = 0;
+    /// Puts the queue back to its beginning, with nothing posted. An errno: see device_let_go().
+    virtual int reset_queue() noexcept = 0;
+    /// After that: to where it receives and sends. An errno.
+    virtual int start_queue() noexcept = 0;
+    /// Whether the device touches nothing of what was posted any more, by what reset_queue() has answered.
+    static bool device_let_go(int error) noexcept { return error == 0 || device_gone(error); }
+    static bool device_gone(int error) noexcept { return error == EIO || error == ENODEV; }
     virtual bool device_link_up() const noexcept = 0;
 
     bool troubled() const noexcept { return queue_.trouble.load(std::memory_order_relaxed) != 0; }
@@ -123,6 +133,7 @@ protected:
 
 private:
     void take_back(std::uint32_t up_to) noexcept;
+    void take_completed() noexcept;
     void forget_completions() noexcept;
     void let_go_all() noexcept;
     [[gnu::cold]] void restart() noexcept;

@@ -57,15 +57,21 @@ verbs_queue::verbs_queue(const verbs::device& on, unsigned receive_depth, unsign
     pair.activate_raw(port);
 }
 
-int verbs_queue::restart(std::uint8_t port) noexcept {
+int verbs_queue::reset() noexcept {
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_RESET;
+    const int error = pair.try_modify(a, IBV_QP_STATE);
+    return error == 0 && work ? work->reset() : error;
+}
+
+int verbs_queue::start(std::uint8_t port) noexcept {
     const auto to = [this](ibv_qp_state state, int mask, std::uint8_t on) {
         ibv_qp_attr a{};
         a.qp_state = state;
         a.port_num = on;
         return pair.try_modify(a, IBV_QP_STATE | mask);
     };
-    int error = to(IBV_QPS_RESET, 0, 0);
-    if (error == 0 && work) error = work->restart();
+    int error = work ? work->start() : 0;
     if (error == 0) error = to(IBV_QPS_INIT, IBV_QP_PORT, port);
     if (error == 0) error = to(IBV_QPS_RTR, 0, 0);
     if (error == 0) error = to(IBV_QPS_RTS, 0, 0);

@@ -47,7 +47,8 @@ private:
     enum class way : std::uint8_t { plain, inlined, segmented, unfit, no_frame }; ///< the last two: not at all, not now
 
     int post_receives(ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept override { return mine_.post_receives(chain, bad); }
-    int restart_queue() noexcept override { return mine_.restart(device_->options().port); }
+    int reset_queue() noexcept override { return mine_.reset(); }
+    int start_queue() noexcept override { return mine_.start(device_->options().port); }
     bool device_link_up() const noexcept override { return device_->link_up(); }
 
     std::size_t take(std::span<packet> out, std::span<const ibv_wc> done) noexcept;
@@ -68,7 +69,8 @@ private:
     progress post(std::span<packet> burst) noexcept;
     [[gnu::cold]] progress stopped(std::span<packet> burst, std::size_t ready) noexcept;
     void let_go_inlined(std::span<packet> burst) noexcept;
-    progress sent_off(std::span<packet> burst, std::uint32_t inlined, std::uint64_t bytes, outcome result) noexcept;
+    progress sent_off(std::span<packet> burst, std::uint32_t inlined, std::uint32_t segmented, std::uint64_t bytes,
+                      outcome result) noexcept;
     [[gnu::cold]] std::size_t refused(int error, std::span<packet> rest) noexcept;
 
     std::shared_ptr<verbs_device> device_;

@@ -13,7 +13,9 @@ struct verbs_queue : port_queue {
     verbs_queue(const verbs::device& on, unsigned receive_depth, unsigned send_depth, unsigned inline_bytes, bool spread,
                 bool extended, std::uint8_t port);
     /// Puts both directions back to their beginning, with nothing posted. An errno.
-    int restart(std::uint8_t port) noexcept;
+    int reset() noexcept;
+    /// After that: to where it receives and sends. An errno.
+    int start(std::uint8_t port) noexcept;
     int post_receives(ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept {
         return work ? work->post(chain, bad) : pair.post_receive(chain, bad);
     }

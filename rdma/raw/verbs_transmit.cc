@@ -76,6 +76,7 @@ struct verbs_port::by_chain {
     verbs_port& port;
     ibv_send_wr* next;
     ibv_send_wr* last = nullptr;
+    std::uint32_t segmented = 0;
     explicit by_chain(verbs_port& p) noexcept : port(p), next(p.sends_.first()) {}
     [[gnu::always_inline]] void add(packet& p, way how, std::uint32_t position, bool) noexcept {
         last = next;
@@ -84,7 +85,7 @@ struct verbs_port::by_chain {
         w.wr_id = position;
         w.send_flags = flags_of(p);
         if (how == way::segmented) [[unlikely]] {
-            ++port.counts_.segmented;
+            ++segmented;
             const std::uint32_t headers = headers_of(p);
             w.opcode = IBV_WR_TSO;
             w.tso.hdr = p.head.mutable_data();
@@ -110,12 +111,13 @@ struct verbs_port::by_calls {
     verbs_port& port;
     ibv_qp_ex* q;
     std::uint32_t key;
+    std::uint32_t segmented = 0;
     explicit by_calls(verbs_port& p) noexcept : port(p), q(p.queue_.pair.extended()), key(p.key_) { ::ibv_wr_start(q); }
     [[gnu::always_inline]] void add(packet& p, way how, std::uint32_t position, bool last) noexcept {
         q->wr_id = position;
         q->wr_flags = flags_of(p) | (last ? unsigned{IBV_SEND_SIGNALED} : 0u);
         if (how == way::segmented) [[unlikely]] {
-            ++port.counts_.segmented;
+            ++segmented;
             const std::uint32_t headers = headers_of(p);
             ::ibv_wr_send_tso(q, p.head.mutable_data(), static_cast<std::uint16_t>(headers), p.segment_size);
             set_pieces(p, headers);
@@ -170,7 +172,8 @@ template <typename Poster>
         poster.cut_short();
         return stopped(burst, ready);
     }
-    return sent_off(burst, inlined, bytes, poster.finish(static_cast<unsigned>(ready)));
+    const outcome result = poster.finish(static_cast<unsigned>(ready));
+    return sent_off(burst, inlined, poster.segmented, bytes, result);
 }
 
 /// The burst has a frame that cannot be sent, or not now: what is in front of it goes, and it is dropped or stays.
@@ -185,20 +188,27 @@ verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t re
 
 /// What was posted is ours now, until a completion comes; of what went inline the caller's frames are free at once.
 [[gnu::always_inline]] inline verbs_port::progress verbs_port::sent_off(std::span<packet> burst, std::uint32_t inlined,
-                                                                        std::uint64_t bytes, outcome result) noexcept {
+                                                                        std::uint32_t segmented, std::uint64_t bytes,
+                                                                        outcome result) noexcept {
     if (inlined != 0) let_go_inlined(burst.first(result.posted));
     else for (packet& p : burst.first(result.posted)) {
         p.head.detach();
         p.body.detach();
     }
     counts_.inlined += inlined;
+    counts_.segmented += segmented;
     sent_tail_ += result.posted;
     ++counts_.doorbells;
     ++counts_.signalled;
     statistics_.transmitted_packets += result.posted;
     statistics_.transmitted_bytes += bytes;
     if (result.error == 0) [[likely]] return {result.posted, false};
-    for (const packet& p : burst.subspan(result.posted)) statistics_.transmitted_bytes -= p.size();
+    std::uint32_t at = sent_tail_;
+    for (const packet& p : burst.subspan(result.posted)) {
+        statistics_.transmitted_bytes -= p.size();
+        counts_.inlined -= sent_[at++ & sent_mask_].head == nullptr;
+        counts_.segmented -= p.size() > longest_;
+    }
     return {result.posted + refused(result.error, burst.subspan(result.posted)), true};
 }
 

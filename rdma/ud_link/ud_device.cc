@@ -58,7 +58,13 @@ ud_queue::ud_queue(const verbs::device& on, const ud_device_options& o)
     pair.activate(parameters(o));
 }
 
-int ud_queue::restart(const ud_device_options& o) noexcept {
+int ud_queue::reset() noexcept {
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_RESET;
+    return pair.try_modify(a, IBV_QP_STATE);
+}
+
+int ud_queue::start(const ud_device_options& o) noexcept {
     ibv_qp_attr a{};
     a.port_num = o.port;
     a.qkey = o.key;
@@ -66,8 +72,7 @@ int ud_queue::restart(const ud_device_options& o) noexcept {
         a.qp_state = state;
         return pair.try_modify(a, IBV_QP_STATE | mask);
     };
-    int error = to(IBV_QPS_RESET, 0);
-    if (error == 0) error = to(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    int error = to(IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
     if (error == 0) error = to(IBV_QPS_RTR, 0);
     if (error == 0) error = to(IBV_QPS_RTS, IBV_QP_SQ_PSN);
     return error;

@@ -47,7 +47,9 @@ struct ud_device_options {
 struct ud_queue : port_queue {
     ud_queue(const verbs::device& on, const ud_device_options& options);
     /// Puts it back to its beginning, with nothing posted. An errno.
-    int restart(const ud_device_options& options) noexcept;
+    int reset() noexcept;
+    /// After that: to where it receives and sends. An errno.
+    int start(const ud_device_options& options) noexcept;
 
     verbs::address_handle to_group;
 };

@@ -40,9 +40,10 @@ ud_port::ud_port(std::shared_ptr<ud_device> device, unsigned queue, const ud_por
 
 ud_port::~ud_port() { end(); }
 
-int ud_port::restart_queue() noexcept {
-    handles_.all_completed(); // nothing that uses them is left on the queue
-    return mine_.restart(device_->options());
+int ud_port::reset_queue() noexcept {
+    const int error = mine_.reset();
+    if (device_let_go(error)) handles_.all_completed(); // nothing that uses them is left on the queue
+    return error;
 }
 
 std::size_t ud_port::receive(std::span<packet> out) {

@@ -53,7 +53,8 @@ private:
     enum class verdict : std::uint8_t { goes, lost, later };
 
     int post_receives(ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept override { return queue_.pair.post_receive(chain, bad); }
-    int restart_queue() noexcept override;
+    int reset_queue() noexcept override;
+    int start_queue() noexcept override { return mine_.start(device_->options()); }
     bool device_link_up() const noexcept override { return device_->link_up(); }
 
     std::size_t take(std::span<packet> out, std::span<const ibv_wc> done) noexcept;

@@ -20,7 +20,7 @@ receive_work_queue::receive_work_queue(const protection_domain& in, completion_q
     ibv_wq* made = in.api().create_wq(in.context(), &attributes);
     if (made == nullptr) fail(operation::create_receive_queue, errno, what);
     queue_ = {in.api(), made};
-    if (const int error = move_to(IBV_WQS_RDY); error != 0) fail(operation::create_receive_queue, error, what);
+    if (const int error = start(); error != 0) fail(operation::create_receive_queue, error, what);
 }
 
 int receive_work_queue::move_to(ibv_wq_state state) noexcept {
@@ -28,11 +28,6 @@ int receive_work_queue::move_to(ibv_wq_state state) noexcept {
     attributes.attr_mask = IBV_WQ_ATTR_STATE;
     attributes.wq_state = state;
     return queue_.api().modify_wq(queue_.get(), &attributes);
-}
-
-int receive_work_queue::restart() noexcept {
-    const int error = move_to(IBV_WQS_RESET);
-    return error != 0 ? error : move_to(IBV_WQS_RDY);
 }
 
 spread::spread(const device& on, std::span<receive_work_queue* const> queues, unsigned slots) : slots_(std::bit_ceil(slots)) {

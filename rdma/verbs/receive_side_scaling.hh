@@ -18,8 +18,10 @@ public:
     /// In RDY: receives may be posted. Throws std::system_error with a sentence.
     receive_work_queue(const protection_domain& in, completion_queue& completions, unsigned max_receives, unsigned pieces = 1);
     int post(ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept { return ::ibv_post_wq_recv(queue_.get(), chain, bad); }
-    /// Forgets all receives that are posted, and is ready again. An errno.
-    int restart() noexcept;
+    /// Forgets all receives that are posted, and takes none. An errno.
+    int reset() noexcept { return move_to(IBV_WQS_RESET); }
+    /// After that: receives may be posted again. An errno.
+    int start() noexcept { return move_to(IBV_WQS_RDY); }
     ibv_wq* get() const noexcept { return queue_.get(); }
 
 private:

@@ -23,6 +23,23 @@ std::vector<packet> burst_of(verbs_world& w, std::uint32_t count, std::uint32_t 
     return burst;
 }
 
+/// A TCP segment of 2,500 bytes that the device is to cut into pieces of 1,000.
+packet large_segment(verbs_world& w) {
+    packet p;
+    auto headers = udp_frame(w.far->mac(), ipv4(10, 0, 0, 1), 1, ipv4(10, 0, 0, 2), 2, 12);
+    headers[14 + 9] = std::byte{6};
+    headers[46] = std::byte{0x50};
+    p.head = w.port->pool().allocate_buffer();
+    std::memcpy(p.head.append(54), headers.data(), 54);
+    std::memset(p.head.append(1000), 1, 1000);
+    p.body = w.port->pool().allocate_buffer();
+    std::memset(p.body.append(1500), 2, 1500);
+    p.flags = offload::segment | offload::l4_checksum_needed;
+    p.l4_offset = 34;
+    p.segment_size = 1000;
+    return p;
+}
+
 std::uint32_t all_frames(const verbs_world& w) { return w.port->pool().count(); }
 
 } // namespace
@@ -183,18 +200,7 @@ BOOST_AUTO_TEST_CASE(a_large_segment_is_cut_by_the_device) {
         options.extended = extended;
         verbs_world w({}, options);
         BOOST_TEST(w.port->capabilities().segmentation);
-        packet p;
-        auto headers = udp_frame(w.far->mac(), ipv4(10, 0, 0, 1), 1, ipv4(10, 0, 0, 2), 2, 12);
-        headers[14 + 9] = std::byte{6};
-        headers[46] = std::byte{0x50};
-        p.head = w.port->pool().allocate_buffer();
-        std::memcpy(p.head.append(54), headers.data(), 54);
-        std::memset(p.head.append(1000), 1, 1000);
-        p.body = w.port->pool().allocate_buffer();
-        std::memset(p.body.append(1500), 2, 1500);
-        p.flags = offload::segment | offload::l4_checksum_needed;
-        p.l4_offset = 34;
-        p.segment_size = 1000;
+        packet p = large_segment(w);
         BOOST_TEST(send(*w.port, std::move(p)));
         const auto got = receive_all(*w.far);
         BOOST_REQUIRE(got.size() == 3u);
@@ -203,6 +209,24 @@ BOOST_AUTO_TEST_CASE(a_large_segment_is_cut_by_the_device) {
         w.settle();
         BOOST_TEST(w.port->unsent() == 0u);
         BOOST_TEST(w.nic.violations().empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_large_segment_in_front_of_what_cannot_be_sent_is_counted_once) {
+    for (const bool extended : {true, false}) {
+        verbs_device_options options = verbs_world::everything();
+        options.extended = extended;
+        verbs_world w({}, options);
+        std::vector<packet> burst(2);
+        burst[0] = large_segment(w);
+        burst[1] = w.outgoing(1);
+        burst[1].head.truncate(10);
+        BOOST_TEST(w.port->transmit(burst) == 2u);
+        BOOST_TEST(w.port->verbs_statistics().segmented == 1u);
+        w.nic.remove(); // nor is one counted that the driver does not take
+        burst[0] = large_segment(w);
+        BOOST_TEST(w.port->transmit(std::span(burst).first(1)) == 1u);
+        BOOST_TEST(w.port->verbs_statistics().segmented == 1u);
     }
 }
 
@@ -360,6 +384,79 @@ BOOST_AUTO_TEST_CASE(a_pair_that_cannot_be_started_again_is_given_up_and_no_fram
     BOOST_TEST(send(*w.port, w.outgoing(1))); // taken, and dropped
     BOOST_TEST(w.port->statistics().transmit_dropped == 1u);
     BOOST_TEST(w.port->prepare_sleep());
+}
+
+BOOST_AUTO_TEST_CASE(what_the_device_does_not_let_go_of_stays_its_own_until_it_does) {
+    virtual_clock clock;
+    reactor loop({.clock = &clock});
+    const reactor::scope here(loop);
+    verbs_world w;
+    std::array<packet, 4> held; // the application has one, and the stash another
+    BOOST_REQUIRE(send(*w.far, numbered_frame(*w.far, w.port->mac(), 1)));
+    BOOST_REQUIRE(w.port->receive(held) == 1u);
+    const std::uint32_t posted = w.port->posted();
+    const auto own = [&] { return all_frames(w) - w.port->posted() - w.port->unsent(); };
+    const auto fill = [&](frame& f) { std::memset(f.bytes, 0x77, f.capacity); };
+    w.nic.hold_completions();
+    BOOST_REQUIRE(send(*w.port, w.outgoing(1))); // under way all the while
+    w.nic.fail_calls("modify_qp", ETIMEDOUT, 1000);
+    w.device->pretend_failure();
+    w.settle();
+    BOOST_TEST(!w.port->usable());
+    BOOST_TEST(w.port->posted() == posted);
+    BOOST_TEST(w.port->unsent() == 1u);
+    BOOST_TEST(w.port->pool().free_count + 1 == own());
+    for (frame* f = w.port->pool().free_list; f != nullptr; f = f->next_free) fill(*f);
+    for (std::uint32_t i = 0; i < 300; ++i) w.nic.deliver(std::vector<std::byte>(200, std::byte{0x11})); // the device goes on
+    bool untouched = true;
+    for (frame* f = w.port->pool().free_list; f != nullptr; f = f->next_free)
+        untouched = untouched && std::all_of(f->bytes, f->bytes + f->capacity, [](std::byte b) { return b == std::byte{0x77}; });
+    BOOST_TEST(untouched);
+    BOOST_TEST(number_of({held[0].head.data(), held[0].head.data() + held[0].head.size()}) == 1u);
+    // It is tried again; what it has completed meanwhile comes home.
+    clock.advance(std::chrono::milliseconds{11});
+    loop.poll_once();
+    BOOST_TEST(w.port->posted() == posted - 300);
+    BOOST_TEST(w.port->pool().free_count + 1 == own());
+    w.nic.fail_calls("modify_qp", 0, 0);
+    w.nic.release_completions();
+    clock.advance(std::chrono::milliseconds{21});
+    loop.poll_once();
+    BOOST_TEST(w.port->usable());
+    BOOST_TEST(w.arrives(5));
+    BOOST_TEST(w.port->unsent() == 0u);
+    held[0].head.clear();
+    w.settle();
+    BOOST_TEST(w.port->pool().free_count + w.port->posted() == all_frames(w));
+    BOOST_TEST(w.nic.violations().empty());
+    // A device that can still be told to flush gives all of them back.
+    w.nic.fail_calls("modify_qp", ETIMEDOUT, 2);
+    w.device->pretend_failure();
+    w.settle();
+    BOOST_TEST(!w.port->usable());
+    BOOST_TEST(w.port->pool().free_count == all_frames(w));
+    clock.advance(std::chrono::milliseconds{11});
+    loop.poll_once();
+    BOOST_TEST(w.arrives(6));
+    // A port that ends while the device has frames takes the right to its memory away.
+    w.nic.fail_calls("modify_qp", ETIMEDOUT, 1000);
+    w.port.reset();
+    w.nic.deliver(std::vector<std::byte>(200));
+    BOOST_TEST(w.nic.violations().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_queue_of_spread_flows_that_cannot_be_put_back_keeps_its_frames) {
+    fake::nic nic;
+    const auto device = std::make_shared<verbs_device>(
+        verbs_device_options{.device = "fake0", .queues = 2, .steering = verbs_steering::everything, .api = &fake::api()});
+    corewire::verbs_port port(device, 0);
+    const std::uint32_t posted = port.posted();
+    nic.fail_calls("modify_wq", ETIMEDOUT, 1000);
+    device->pretend_failure();
+    static_cast<void>(receive_all(port));
+    BOOST_TEST(!port.usable());
+    BOOST_TEST(port.posted() == posted);
+    BOOST_TEST(port.pool().free_count + posted == port.pool().count());
 }
 
 BOOST_AUTO_TEST_CASE(errors_without_end_are_not_answered_with_restarts_without_end) {
