@@ -19,7 +19,7 @@ struct rc_frame {
     enum class kind : std::uint8_t { introduction = 1, ready = 2, refusal = 3 };
     static constexpr std::size_t wire_size = 8;
     static constexpr std::uint32_t magic = 0x43575258;
-    static constexpr std::uint16_t version = 1;
+    static constexpr std::uint16_t version = 2; ///< from 2 on an introduction says the kind of its GID
     static constexpr std::size_t longest_sentence = 240;
 
     kind what = kind::ready;
@@ -44,11 +44,15 @@ struct rc_introduction {
     std::uint8_t not_ready_retries = rdma::not_ready_retries; ///< and what finds no receive posted
     std::uint8_t reads_as_responder = 0;   ///< READs and atomics at a time that it serves,
     std::uint8_t reads_as_initiator = 0;   ///< and that it has under way
+    std::uint8_t gid_type = IBV_GID_TYPE_ROCE_V2; ///< IBV_GID_TYPE_...: of `end.gid`; on InfiniBand IBV_GID_TYPE_IB
     rc_hello hello{};
 
     std::array<std::byte, wire_size> to_wire() const noexcept;
     /// Nothing if a field is out of its bounds.
     static std::optional<rc_introduction> from_wire(byte_span bytes) noexcept;
+    /// Whether packets from an address of the type `type` reach this end's, and the other way round: of one version of RoCE and one family
+    /// of addresses, or of one InfiniBand subnet (no router is asked for).
+    bool is_reached_from(const ibv_gid& gid, std::uint8_t type) const noexcept;
     /// Why one end, which says `ours`, cannot be connected to the other; empty if it can.
     std::string refused_by(const rc_introduction& ours) const;
 };

@@ -21,6 +21,8 @@ bool same(const ibv_gid& gid, const net_address& address) noexcept {
     return load_be64(bytes) == address.high() && load_be64(bytes + 8) == address.low();
 }
 
+bool is_link_local(const ibv_gid& gid) noexcept { return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80; }
+
 /// Sequence numbers that nobody guesses.
 std::uint32_t first_sequence() {
     unsigned char bytes[3];
@@ -34,11 +36,15 @@ std::string printable(std::string text) {
     return text;
 }
 
-verbs::port_address choose_address(const verbs::device& device, const over_options& o, const net_address& ours) {
+/// `theirs`: the peer's introduction, where it has been heard already.
+verbs::port_address choose_address(const verbs::device& device, const over_options& o, const net_address& ours,
+                                   const rc_introduction* theirs) {
     const std::vector<verbs::port_address> all = device.addresses(o.port);
     const auto rank = [&](const verbs::port_address& a) {
         const bool v2 = a.type == IBV_GID_TYPE_ROCE_V2;
-        return 4 * (v2 && same(a.gid, ours)) + 2 * (v2 && a.is_ipv4()) + v2;
+        const bool reaches = theirs != nullptr && theirs->is_reached_from(a.gid, static_cast<std::uint8_t>(a.type));
+        const bool alike = reaches && is_link_local(a.gid) == is_link_local(theirs->end.gid);
+        return 32 * reaches + 16 * alike + 8 * (v2 && same(a.gid, ours)) + 4 * same(a.gid, ours) + 2 * (v2 && a.is_ipv4()) + v2;
     };
     if (o.gid_index) {
         const auto wanted = std::ranges::find(all, *o.gid_index, &verbs::port_address::index);
@@ -107,7 +113,7 @@ public:
     }
 
     task<rc_channel> ask() {
-        rc_channel made = begin();
+        rc_channel made = begin(nullptr);
         co_await introduce();
         const rc_introduction theirs = co_await hear_introduction();
         connection_->meet(theirs, way_);
@@ -117,7 +123,7 @@ public:
     }
     task<rc_channel> answer() {
         const rc_introduction theirs = co_await hear_introduction();
-        rc_channel made = begin();
+        rc_channel made = begin(&theirs);
         judge(theirs);
         connection_->meet(theirs, way_);
         co_await introduce();
@@ -141,11 +147,11 @@ public:
     }
 
 private:
-    rc_channel begin() {
+    rc_channel begin(const rc_introduction* theirs) {
         const net_address ours = stream_.local_address().net();
         adapter& on = in_.adapter_on(choose_device(in_.verbs(), options_, ours));
         port_ = on.device().port(options_.port);
-        address_ = choose_address(on.device(), options_, ours);
+        address_ = choose_address(on.device(), options_, ours, theirs);
         way_.port = options_.port;
         way_.gid_index = static_cast<std::uint8_t>(address_.index);
         way_.first_sequence = first_sequence();

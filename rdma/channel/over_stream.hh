@@ -48,7 +48,8 @@ struct over_options {
     rc_options channel{};
     device_name device{};                 ///< "mlx5_0"; empty: the one that has the stream's own address, or the only one there is
     std::uint8_t port = 1;                ///< of the device
-    std::optional<unsigned> gid_index{};  ///< unset: the stream's own address, if the port has it, else one of RoCE version 2
+    std::optional<unsigned> gid_index{};  ///< unset: the stream's own address, if the port has it, else one of RoCE version 2;
+                                          ///< who accepts takes one of the peer's version and family first
     duration within = std::chrono::seconds{5}; ///< for the exchange, at most
 };
 

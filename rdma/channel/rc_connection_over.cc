@@ -28,6 +28,7 @@ rc_introduction rc_connection::introduction(const verbs::port_address& ours, con
     i.link = port.link_layer == IBV_LINK_LAYER_ETHERNET ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
     const auto lid = i.link == IBV_LINK_LAYER_INFINIBAND ? port.lid : std::uint16_t{0};
     i.end = {pair_->number(), way.first_sequence, ours.gid, lid};
+    i.gid_type = static_cast<std::uint8_t>(i.link == IBV_LINK_LAYER_INFINIBAND ? IBV_GID_TYPE_IB : ours.type);
     i.partition = device_->device().partition(way.partition_index, way.port);
     i.path_mtu = static_cast<std::uint8_t>(way.path_mtu);
     i.port = way.port;

@@ -15,27 +15,22 @@ namespace corewire::fake {
 
 namespace {
 
-bool same(const ibv_gid& a, const ibv_gid& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
-
-bool has_gid(const state& nic, const ibv_gid& gid) {
-    for (std::size_t i = 0; i <= nic.options.addresses.size(); ++i)
-        if (same(nic.gid_at(i), gid)) return true;
-    return false;
-}
-
 bool answers(ibv_qp_state s) { return s == IBV_QPS_RTR || s == IBV_QPS_RTS || s == IBV_QPS_SQD; }
 
 /// The queue pair at the other end, if a packet to it would be answered.
 queue_pair* peer_of(state& ours, const queue_pair& from) {
     if (!ours.up || from.mute) return nullptr;
     const ibv_qp_attr& to = from.attributes;
+    const ibv_gid_type version = ours.gid_type_at(to.ah_attr.grh.sgid_index); // a port drops packets of the other one
     for (state* nic : detail::all_nics()) {
-        if (!nic->up || nic->removed || nic->options.ethernet != ours.options.ethernet || !has_gid(*nic, to.ah_attr.grh.dgid)) continue;
+        if (!nic->up || nic->removed || nic->options.ethernet != ours.options.ethernet ||
+            !nic->has_gid(to.ah_attr.grh.dgid, version))
+            continue;
         for (queue_pair* pair : nic->pairs) {
             if (pair->qp().qp_num != to.dest_qp_num || pair->made_with.qp_type != IBV_QPT_RC) continue;
             if (pair->mute || !answers(pair->qp().state)) continue;
             const bool knows_us = pair->attributes.dest_qp_num == const_cast<queue_pair&>(from).qp().qp_num;
-            return knows_us && has_gid(ours, pair->attributes.ah_attr.grh.dgid) ? pair : nullptr;
+            return knows_us && ours.has_gid(pair->attributes.ah_attr.grh.dgid, version) ? pair : nullptr;
         }
     }
     return nullptr;

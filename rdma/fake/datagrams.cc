@@ -17,8 +17,6 @@ constexpr std::size_t header_size = 40;
 constexpr std::uint32_t group_pair = 0xffffff; ///< the number that datagrams to a group name
 constexpr std::uint32_t own_key = 0x80000000;  ///< a work request with this bit sends its queue pair's own Q_Key
 
-bool same(const ibv_gid& a, const ibv_gid& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
-bool is_mapped(const ibv_gid& g) { return g.raw[0] == 0 && g.raw[10] == 0xff && g.raw[11] == 0xff; }
 
 /// What stands in front of a payload: the GRH, or, over IPv4, its header in the last 20 bytes (RoCE v2, annex A17.4.5).
 void write_header(std::byte* out, const ibv_gid& from, const ibv_gid& to, std::size_t payload, std::uint8_t hops) {
@@ -83,6 +81,7 @@ ibv_wc_status state::send_datagram(queue_pair& from, const ibv_send_wr& wr, byte
     const ibv_gid ours = gid_at(to.attributes.grh.sgid_index), theirs = to.attributes.grh.dgid;
     const bool global = to.attributes.is_global != 0, group = global && is_group(theirs);
     if (group != (wr.wr.ud.remote_qpn == group_pair)) complain("0xffffff is the number of a group's queue pairs, and of no other");
+    const ibv_gid_type version = gid_type_at(to.attributes.grh.sgid_index);
     const std::uint32_t key = (wr.wr.ud.remote_qkey & own_key) != 0 ? from.attributes.qkey : wr.wr.ud.remote_qkey;
 
     std::vector<std::byte> whole(header_size + payload.size());
@@ -106,7 +105,7 @@ ibv_wc_status state::send_datagram(queue_pair& from, const ibv_send_wr& wr, byte
     for (state* nic : detail::all_nics()) {
         if (nic->options.ethernet != options.ethernet) continue;
         bool addressed = !global && nic->lid == to.attributes.dlid;
-        for (std::size_t i = 0; global && i <= nic->options.addresses.size(); ++i) addressed |= same(nic->gid_at(i), theirs);
+        addressed |= global && nic->has_gid(theirs, version);
         if (group && (!carried || (!options.ethernet && !nic->joined.contains(std::to_array(theirs.raw))))) continue;
         if (!addressed && !group) continue;
         for (queue_pair* pair : std::vector(nic->pairs.begin(), nic->pairs.end())) {

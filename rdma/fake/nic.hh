@@ -32,11 +32,18 @@ struct fabric_options {
     bool answers = true;                   ///< false: there is none
 };
 
+/// An address of the table of GIDs.
+struct nic_gid {
+    ibv_gid gid{};
+    ibv_gid_type type = IBV_GID_TYPE_ROCE_V2;
+};
+
 struct nic_options {
     std::string name = "fake0";
     mac_address mac{0x02'00'00'00'00'01};
     unsigned interface = 0;                ///< the kernel's network interface that it says it is behind; 0: none
     std::vector<ipv4> addresses{};         ///< in the table of GIDs, behind the link-local one
+    std::vector<nic_gid> more_gids{};      ///< behind those: of IPv6, of RoCE version 1
     bool ethernet = true;                  ///< false: an InfiniBand link, without raw packets
     bool may_send_raw = true;              ///< false: as without CAP_NET_RAW
     bool checksums = true;                 ///< offloads: what a NIC of this kind can do

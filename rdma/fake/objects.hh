@@ -243,7 +243,12 @@ struct state {
         const auto found = joined.find(group);
         if (found != joined.end() && --found->second == 0) joined.erase(found);
     }
+    std::size_t gid_count() const noexcept { return 1 + options.addresses.size() + options.more_gids.size(); }
     ibv_gid gid_at(std::size_t index) const noexcept;
+    ibv_gid_type gid_type_at(std::size_t index) const noexcept;
+    bool has_gid(const ibv_gid& gid, ibv_gid_type type) const noexcept;
+    /// An errno for a way that leads nowhere: a wrong index, or addresses of two families (as the kernel has it).
+    int refuses_way(const ibv_ah_attr& way) const noexcept;
     std::uint32_t path_mtu() const noexcept { return options.mtu >= 4200 ? 4096 : options.mtu >= 2200 ? 2048 : 1024; }
     void send_frame(byte_span frame);
     void pump();

@@ -128,7 +128,7 @@ int query_port(ibv_context* base, std::uint8_t number, ibv_port_attr* out) {
     out->state = s.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     out->max_mtu = IBV_MTU_4096;
     out->active_mtu = static_cast<ibv_mtu>(std::countr_zero(s.path_mtu()) - 7);
-    out->gid_tbl_len = static_cast<int>(1 + s.options.addresses.size());
+    out->gid_tbl_len = static_cast<int>(s.gid_count());
     out->pkey_tbl_len = 1;
     out->max_msg_sz = 1u << 30;
     out->link_layer = s.options.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
@@ -146,12 +146,12 @@ std::ptrdiff_t query_gid_table(ibv_context* base, ibv_gid_entry* out, std::size_
     const std::lock_guard guard(lock());
     state& s = state_of(base);
     if (const int error = s.fault("query_gid_table"); error != 0) return -error;
-    std::vector<ibv_gid_entry> all(1 + s.options.addresses.size());
+    std::vector<ibv_gid_entry> all(s.gid_count());
     for (std::size_t i = 0; i < all.size(); ++i) {
         all[i].gid_index = static_cast<std::uint32_t>(i);
         all[i].port_num = 1;
         all[i].ndev_ifindex = s.options.interface;
-        all[i].gid_type = s.options.ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+        all[i].gid_type = s.gid_type_at(i);
         all[i].gid = s.gid_at(i);
     }
     if (all.size() > room) return -EINVAL;
@@ -425,11 +425,35 @@ ibv_gid state::gid_at(std::size_t index) const noexcept {
         gid.raw[0] = 0xfe;
         gid.raw[1] = 0x80;
         std::memcpy(gid.raw + 8, &guid, 8);
-    } else {
+    } else if (index <= options.addresses.size()) {
         gid.raw[10] = gid.raw[11] = 0xff;
         store_be32(reinterpret_cast<std::byte*>(gid.raw + 12), options.addresses[index - 1].value());
+    } else {
+        gid = options.more_gids[index - 1 - options.addresses.size()].gid;
     }
     return gid;
+}
+
+ibv_gid_type state::gid_type_at(std::size_t index) const noexcept {
+    if (!options.ethernet) return IBV_GID_TYPE_IB;
+    return index <= options.addresses.size() ? IBV_GID_TYPE_ROCE_V2 : options.more_gids[index - 1 - options.addresses.size()].type;
+}
+
+bool state::has_gid(const ibv_gid& gid, ibv_gid_type type) const noexcept {
+    for (std::size_t i = 0; i < gid_count(); ++i) {
+        const ibv_gid each = gid_at(i);
+        if (gid_type_at(i) == type && std::memcmp(&each, &gid, sizeof gid) == 0) return true;
+    }
+    return false;
+}
+
+int state::refuses_way(const ibv_ah_attr& way) const noexcept {
+    if (way.is_global == 0) return options.ethernet ? EINVAL : 0; // Ethernet knows GIDs only
+    const auto& to = way.grh.dgid.raw;
+    if (way.port_num != 1 || way.grh.sgid_index >= gid_count()) return EINVAL;
+    if (std::all_of(std::begin(to), std::end(to), [](std::uint8_t b) { return b == 0; })) return EINVAL;
+    const bool asks = options.ethernet && !is_group(way.grh.dgid);
+    return asks && is_mapped(gid_at(way.grh.sgid_index)) != is_mapped(way.grh.dgid) ? EINVAL : 0;
 }
 
 } // namespace corewire::fake

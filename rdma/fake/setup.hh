@@ -19,11 +19,13 @@ inline std::nullptr_t refuse(int error) noexcept {
     return nullptr;
 }
 
-/// ff00::/8, or an IPv4 group (RoCE).
-inline bool is_group(const ibv_gid& g) noexcept {
+/// ::ffff:a.b.c.d
+inline bool is_mapped(const ibv_gid& g) noexcept {
     constexpr std::uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return g.raw[0] == 0xff || (std::equal(mapped, mapped + 12, g.raw) && g.raw[12] >> 4 == 0xe);
+    return std::equal(mapped, mapped + 12, g.raw);
 }
+/// ff00::/8, or an IPv4 group (RoCE).
+inline bool is_group(const ibv_gid& g) noexcept { return g.raw[0] == 0xff || (is_mapped(g) && g.raw[12] >> 4 == 0xe); }
 
 // setup_queues.cc
 ibv_srq* create_srq(ibv_pd* in, ibv_srq_init_attr* attributes);

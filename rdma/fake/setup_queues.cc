@@ -192,7 +192,8 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* a, int mask) {
     }
     if ((mask & IBV_QP_PORT) != 0 && a->port_num != 1) return EINVAL;
     if ((mask & IBV_QP_PKEY_INDEX) != 0 && a->pkey_index != 0) return EINVAL;
-    if ((mask & IBV_QP_AV) != 0 && a->ah_attr.grh.sgid_index > s.options.addresses.size()) return EINVAL;
+    if ((mask & IBV_QP_AV) != 0)
+        if (const int error = s.refuses_way(a->ah_attr); error != 0) return error;
     take_over(pair.attributes, *a, mask);
     if (a->qp_state == IBV_QPS_ERR) {
         s.fail_pair(pair, IBV_QPS_ERR);
@@ -313,10 +314,7 @@ ibv_ah* create_ah(ibv_pd* in, ibv_ah_attr* a) {
     const std::lock_guard guard(lock());
     state& s = state_of(in->context);
     if (const int error = s.fault("create_ah"); error != 0) return refuse(error);
-    if (a->port_num != 1 || a->grh.sgid_index > s.options.addresses.size()) return refuse(EINVAL);
-    const auto& to = a->grh.dgid.raw;
-    const bool nowhere = std::all_of(std::begin(to), std::end(to), [](std::uint8_t b) { return b == 0; });
-    if (a->is_global != 0 ? nowhere : s.options.ethernet) return refuse(EINVAL); // Ethernet knows GIDs only
+    if (const int error = s.refuses_way(*a); error != 0) return refuse(error);
     auto* h = new address;
     h->base.context = in->context;
     h->base.pd = in;
@@ -344,7 +342,7 @@ int init_ah_from_wc(ibv_context* on, std::uint8_t port, ibv_wc* completion, ibv_
         std::memcpy(ours.raw + 12, bytes + 36, 4);
     }
     out->grh.hop_limit = 64;
-    for (std::size_t i = 0; i <= s.options.addresses.size(); ++i) {
+    for (std::size_t i = 0; i < s.gid_count(); ++i) {
         const ibv_gid each = s.gid_at(i);
         if (std::memcmp(&each, &ours, sizeof each) == 0) out->grh.sgid_index = static_cast<std::uint8_t>(i);
     }

@@ -92,8 +92,16 @@ private:
         whose turn_ = whose::test;
         std::thread thread_;
     };
+    static ibv_gid verbs_gid(ipv4 address) {
+        ibv_gid gid{};
+        gid.raw[10] = gid.raw[11] = 0xff;
+        store_be32(reinterpret_cast<std::byte*>(gid.raw + 12), address.value());
+        return gid;
+    }
     fake::nic_options options_of(const char* name, mac_address mac, ipv4 address) {
-        return {.name = name, .mac = mac, .addresses = {address}, .clock = [this] { return clock_.now(); }};
+        // Each address stands in the table in both versions of RoCE, as that of a NIC has it.
+        const fake::nic_gid first_version{verbs_gid(address), IBV_GID_TYPE_ROCE_V1};
+        return {.name = name, .mac = mac, .addresses = {address}, .more_gids = {first_version}, .clock = [this] { return clock_.now(); }};
     }
     void step() {
         for (std::size_t i = 0; i < companions_.size(); ++i) companions_[i]->step();

@@ -79,6 +79,14 @@ task<std::string> say_and_hear(tcp_stream stream, std::vector<std::byte> bytes) 
     co_return heard;
 }
 
+task<std::pair<made, made>> connected(stream_world& w, rdma::over_options of_client, rdma::over_options of_server) {
+    auto both = co_await streams(w.way);
+    auto [client, server] = co_await when_all(outcome(rdma::connect_over(w.in, std::move(both.client), of_client)),
+                                              outcome(rdma::accept_over(w.in, std::move(both.server), of_server)));
+    std::pair<made, made> ends{std::move(client), std::move(server)};
+    co_return ends;
+}
+
 struct answer {
     made end;
     std::string heard; ///< by who spoke
@@ -150,21 +158,39 @@ BOOST_AUTO_TEST_CASE(device_port_and_address_are_chosen_by_name_or_refused_with_
     BOOST_TEST(mentions(connect({.device = "fake_a", .port = 2}).sentence, "port 2"));
     BOOST_TEST(mentions(connect({.gid_index = 7}).sentence, "find GID index 7 on port 1 of fake_a"));
 
-    auto both = w.run(streams(w.way)); // across: the one of the other's, and its link-local address
-    auto ends = when_all(outcome(rdma::connect_over(w.in, std::move(both.client), {.device = "fake_b", .gid_index = 0})),
-                         outcome(rdma::accept_over(w.in, std::move(both.server), {.device = "fake_a"})));
-    const auto joined = [](auto all) -> task<made> {
-        auto [a, b] = co_await std::move(all);
-        BOOST_TEST(a.sentence == "");
-        BOOST_TEST(b.sentence == "");
-        b.channel = {};
-        co_return std::move(a);
+    auto across = w.run(connected(w, {.device = "fake_b"}, {.device = "fake_a"}));
+    BOOST_TEST(across.first.sentence == "");
+    BOOST_TEST(across.second.sentence == "");
+}
+
+BOOST_AUTO_TEST_CASE(who_accepts_takes_an_address_that_the_peers_reaches_and_two_that_cannot_talk_are_refused) {
+    stream_world w;
+    const auto index_of = [&](const made& end) {
+        ibv_qp_attr a{};
+        ibv_qp_init_attr made_with{};
+        BOOST_REQUIRE(w.verbs().query_qp(end.channel.connection().pair(), &a, IBV_QP_AV, &made_with) == 0);
+        return unsigned{a.ah_attr.grh.sgid_index};
     };
-    const made end = w.run(joined(std::move(ends)));
-    ibv_qp_attr a{};
-    ibv_qp_init_attr made_with{};
-    BOOST_REQUIRE(w.verbs().query_qp(end.channel.connection().pair(), &a, IBV_QP_AV, &made_with) == 0);
-    BOOST_TEST(a.ah_attr.grh.sgid_index == 0u);
+    for (const unsigned chosen : {0u, 1u, 2u}) { // IPv6, IPv4, and that of RoCE version 1
+        auto [client, server] = w.run(connected(w, {.gid_index = chosen}, {}));
+        BOOST_REQUIRE(static_cast<bool>(client.channel));
+        BOOST_REQUIRE(static_cast<bool>(server.channel));
+        BOOST_TEST(index_of(client) == chosen);
+        BOOST_TEST(index_of(server) == chosen);
+        BOOST_TEST((w.run(failure_of(client.channel.send(bytes_of("there")))) == std::errc{}));
+        const auto got = w.run(next_of(server.channel));
+        BOOST_TEST(text_of(got->bytes()) == "there");
+    }
+    for (const auto& [ours, theirs, said] : {std::tuple{0u, 1u, "IPv6"}, {2u, 1u, "version 1"}, {1u, 2u, "version 2"}, {1u, 0u, "IPv4"}}) {
+        const auto [client, server] = w.run(connected(w, {.gid_index = ours}, {.gid_index = theirs}));
+        BOOST_TEST((client.code == std::errc::connection_refused));
+        BOOST_TEST((server.code == std::errc::protocol_error));
+        for (const std::string& sentence : {client.sentence, server.sentence}) {
+            BOOST_TEST(mentions(sentence, "the addresses of the two ports do not reach each other"), sentence);
+            BOOST_TEST(mentions(sentence, said), sentence);
+            BOOST_TEST(mentions(sentence, "over_options::gid_index chooses"), sentence);
+        }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_peer_of_ours_or_out_of_bounds_is_refused_with_a_sentence) {
@@ -179,6 +205,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_peer_of_ours_or_out_of_bounds_is_refused_with_a_
     auto infiniband = plausible();
     infiniband.link = IBV_LINK_LAYER_INFINIBAND;
     infiniband.end.lid = 5;
+    infiniband.gid_type = IBV_GID_TYPE_IB;
     expect_refusal(w, introduced(infiniband), "the peer's port is on InfiniBand, ours on Ethernet");
     auto elsewhere = plausible();
     elsewhere.partition = 0x8001;
@@ -193,7 +220,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_peer_of_ours_or_out_of_bounds_is_refused_with_a_
 BOOST_AUTO_TEST_CASE(another_version_is_refused_and_a_refusal_of_another_version_is_understood) {
     stream_world w;
     const auto later = frame_of(kind::introduction, std::vector<std::byte>(77), 9);
-    expect_refusal(w, later, "version 9 of the exchange over a stream, this end version 1");
+    expect_refusal(w, later, "version 9 of the exchange over a stream, this end version 2");
     for (const bool connects : {true, false}) {
         const answer a = after(w, frame_of(kind::refusal, bytes_of("too old for \x1b[2Jme"), 9), connects);
         BOOST_TEST((a.end.code == std::errc::connection_refused));

@@ -103,16 +103,20 @@ BOOST_AUTO_TEST_CASE(an_introduction_survives_the_wire_and_its_bounds_are_checke
     BOOST_TEST(refused([](auto& i) { i.link = 3; }));
     BOOST_TEST(refused([](auto& i) { i.end.lid = 9; })); // on Ethernet
     for (const unsigned lid : {0u, 0xc000u})
-        BOOST_TEST(refused([=](auto& i) { i.link = IBV_LINK_LAYER_INFINIBAND, i.end.lid = static_cast<std::uint16_t>(lid); }));
-    BOOST_TEST(!refused([](auto& i) { i.link = IBV_LINK_LAYER_INFINIBAND, i.end.lid = 0xbfff; }));
+        BOOST_TEST(refused([=](auto& i) {
+            i.link = IBV_LINK_LAYER_INFINIBAND, i.gid_type = IBV_GID_TYPE_IB, i.end.lid = static_cast<std::uint16_t>(lid);
+        }));
+    const auto of_infiniband = [](auto& i) { i.link = IBV_LINK_LAYER_INFINIBAND, i.gid_type = IBV_GID_TYPE_IB, i.end.lid = 0xbfff; };
+    BOOST_TEST(!refused(of_infiniband));
+    for (const std::uint8_t type : {IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2})
+        BOOST_TEST(refused([=](auto& i) { of_infiniband(i), i.gid_type = type; }));
+    BOOST_TEST(!refused([](auto& i) { i.gid_type = IBV_GID_TYPE_ROCE_V1; }));
+    for (const unsigned type : {0u, 3u, 255u}) BOOST_TEST(refused([=](auto& i) { i.gid_type = static_cast<std::uint8_t>(type); }));
     for (const unsigned mtu : {0u, 6u}) BOOST_TEST(refused([=](auto& i) { i.path_mtu = static_cast<std::uint8_t>(mtu); }));
     BOOST_TEST(refused([](auto& i) { i.port = 0; }));
     BOOST_TEST(refused([](auto& i) { i.retries = 8; }));
     BOOST_TEST(refused([](auto& i) { i.not_ready_retries = 8; }));
     BOOST_TEST(refused([](auto& i) { i.hello.receive_depth = 0; }));
-    auto reserved = good.to_wire();
-    reserved[35] = std::byte{1};
-    BOOST_TEST(!rc_introduction::from_wire(reserved).has_value());
 
     rc_introduction limited = good; // two limited members of a partition do not hear each other
     limited.partition = 0x7fff;
@@ -120,6 +124,23 @@ BOOST_AUTO_TEST_CASE(an_introduction_survives_the_wire_and_its_bounds_are_checke
     BOOST_TEST(limited.refused_by(limited) != "");
     limited.retries = 7;
     BOOST_TEST(limited.refused_by(good) != "");
+
+    rc_introduction other = good; // of RoCE version 1, of IPv4, of another subnet
+    other.gid_type = IBV_GID_TYPE_ROCE_V1;
+    const std::string why = "the peer's fe80::7 is of RoCE version 1 and IPv6, ours fe80::7 is of RoCE version 2 and IPv6";
+    BOOST_TEST(other.refused_by(good).find(why) != std::string::npos);
+    BOOST_TEST(other.refused_by(other) == "");
+    other = good;
+    other.end.gid = {};
+    other.end.gid.raw[10] = other.end.gid.raw[11] = 0xff, other.end.gid.raw[12] = 10;
+    BOOST_TEST(other.refused_by(good) != "");
+    BOOST_TEST(good.refused_by(other) != "");
+    of_infiniband(good);
+    other = good;
+    other.end.gid.raw[15] = 8;
+    BOOST_TEST(other.refused_by(good) == "");
+    other.end.gid.raw[7] = 1;
+    BOOST_TEST(other.refused_by(good) != "");
 }
 
 BOOST_AUTO_TEST_CASE(a_frame_survives_the_wire_and_of_other_versions_only_refusals_are_known) {
@@ -131,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_frame_survives_the_wire_and_of_other_versions_only_refusa
         BOOST_TEST(heard->is_known());
         BOOST_TEST((heard->to_wire() == said.to_wire()));
     }
-    const auto later = rc_frame::from_wire(rc_frame{kind::introduction, 99, 2}.to_wire());
+    const auto later = rc_frame::from_wire(rc_frame{kind::introduction, 99, 3}.to_wire());
     BOOST_REQUIRE(later.has_value());
     BOOST_TEST(!later->is_known());
     for (const rc_frame bad : {rc_frame{kind::introduction, 55}, rc_frame{kind::ready, 1}, rc_frame{kind::refusal, 241},
