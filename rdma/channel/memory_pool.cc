@@ -16,6 +16,11 @@ namespace {
 constexpr std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
 std::uintptr_t number(const std::byte* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
+free_stretches::node_type new_place() {
+    free_stretches alone{{nullptr, 0}};
+    return alone.extract(alone.begin());
+}
+
 } // namespace
 
 memory_pool::memory_pool(const verbs::protection_domain& in, reactor& owner, memory_pool_options options)
@@ -54,8 +59,9 @@ memory_block* memory_pool::cut(memory_chunk& from, std::size_t size, std::size_t
         const std::size_t after = it->second - before - size;
         std::byte* const at = begin + before;
         auto made = std::make_unique<memory_block>(memory_block{.data = at, .size = size, .chunk = &from, .lasting = lasting});
+        if (before != 0) made->place = new_place();
         if (after != 0) from.free.emplace(at + size, after); // the last thing that can throw
-        if (before == 0) from.free.erase(it);
+        if (before == 0) made->place = from.free.extract(it);
         else it->second = before;
         if (from.used == 0) empty_ -= from.memory.bytes().size();
         from.used += size;
@@ -132,6 +138,7 @@ void memory_pool::put_back(memory_block* block) noexcept {
     if (block->lasting && (chunk.lasting -= size) == 0) counts_.lasting -= chunk.memory.bytes().size();
     counts_.used -= size;
     --counts_.blocks;
+    free_stretches::node_type place = std::move(block->place);
     delete block;
     const auto behind = chunk.free.lower_bound(begin);
     if (behind != chunk.free.begin()) {
@@ -146,7 +153,9 @@ void memory_pool::put_back(memory_block* block) noexcept {
         size += behind->second;
         chunk.free.erase(behind);
     }
-    chunk.free.emplace(begin, size);
+    place.key() = begin;
+    place.mapped() = size;
+    chunk.free.insert(std::move(place));
     if (chunk.used == 0) {
         empty_ += chunk.memory.bytes().size();
         if (empty_ > options_.kept) drop(&chunk);

@@ -35,6 +35,9 @@ namespace corewire::rdma {
 class memory_pool;
 struct memory_chunk;
 
+/// By address: bytes.
+using free_stretches = std::map<std::byte*, std::size_t>;
+
 /// A stretch of a chunk in use. Held once by its owner, and once by each work request that names it.
 struct memory_block {
     std::byte* data = nullptr;
@@ -43,6 +46,7 @@ struct memory_block {
     bool lasting = false; ///< memory_use::buffers
     unsigned holds = 1;
     memory_block* next = nullptr; ///< of those that came back from another shard
+    free_stretches::node_type place{}; ///< among the free ones, from its beginning on: coming free allocates nothing
 
     void hold() noexcept { ++holds; }
     /// On the owner's shard.
@@ -156,7 +160,7 @@ struct memory_chunk {
     const memory_use use;
     mapped_memory memory; // outlives the region
     verbs::memory_region region;
-    std::map<std::byte*, std::size_t> free; ///< by address; no two touch
+    free_stretches free; ///< no two touch
     std::size_t used = 0;
     std::size_t lasting = 0; ///< of it
 };

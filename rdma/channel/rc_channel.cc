@@ -106,16 +106,23 @@ task<exposed_region> rc_channel::expose(const registered_buffer& memory, std::si
     out.what_ = {reinterpret_cast<std::uintptr_t>(ours.data), size, 0};
     adapter& device = connection_->device();
     out.hold(ours.block);
+    if (const std::errc refused = connection_->refused(); refused != std::errc{}) // it would not be withdrawn any more
+        throw std::system_error(std::make_error_code(refused), "rdma expose");
     auto window = std::make_unique<exposed_window>();
-    if (device.memory().has_windows()) window->handle = ::ibv_alloc_mw(connection_->pair()->pd, IBV_MW_TYPE_2);
-    if (window->handle == nullptr) {
+    const bool windows = device.memory().has_windows();
+    if (!windows) {
         const mutable_byte_span stretch(ours.data, size);
-        out.region_ = verbs::memory_region(device.domain(), stretch, allowed | verbs::access::local_write);
-        out.what_.key = out.region_.remote_key();
-        co_return out;
+        window->region = verbs::memory_region(device.domain(), stretch, allowed | verbs::access::local_write);
+    } else {
+        window->handle = ::ibv_alloc_mw(connection_->pair()->pd, IBV_MW_TYPE_2);
+        if (window->handle == nullptr) verbs::fail(verbs::operation::register_memory, errno, "make a memory window");
     }
     out.window_ = window.release();
     connection_->keep(*out.window_);
+    if (!windows) {
+        out.what_.key = out.window_->region.remote_key();
+        co_return out;
+    }
     out.what_.key = ::ibv_inc_rkey(out.window_->handle->rkey);
     rc_request r;
     r.what = rc_request::kind::bind_window;

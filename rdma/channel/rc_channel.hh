@@ -25,18 +25,16 @@ class exposed_region {
 public:
     exposed_region() noexcept = default;
     exposed_region(exposed_region&& other) noexcept
-        : window_(std::exchange(other.window_, nullptr)), region_(std::move(other.region_)), block_(std::exchange(other.block_, nullptr)),
+        : window_(std::exchange(other.window_, nullptr)), block_(std::exchange(other.block_, nullptr)),
           what_(std::exchange(other.what_, {})) {}
     exposed_region& operator=(exposed_region&& other) noexcept {
         std::swap(window_, other.window_);
-        std::swap(region_, other.region_);
         std::swap(block_, other.block_);
         std::swap(what_, other.what_);
         return *this;
     }
     ~exposed_region() {
-        if (window_ != nullptr) window_->let_go();
-        region_ = {}; // before the memory
+        if (window_ != nullptr) window_->let_go(); // before the memory
         if (block_ != nullptr) block_->release();
     }
     /// To be told to the peer.
@@ -49,7 +47,6 @@ private:
         block_ = block;
     }
     exposed_window* window_ = nullptr;
-    verbs::memory_region region_; ///< without windows: registered a second time, with this access
     memory_block* block_ = nullptr;
     remote_region what_{};
 };
@@ -97,7 +94,8 @@ public:
     // ---- our memory ----
     /// Memory that this channel's device may use.
     registered_buffer allocate(std::size_t size) { return {connection_->device(), size}; }
-    /// Lets the peer use a stretch of a buffer of allocate(). Throws EOPNOTSUPP and what registering throws.
+    /// Lets the peer use a stretch of a buffer of allocate(), as long as what this gives exists and the channel is open. Throws what making
+    /// a memory window throws (ENOMEM: the device has no more of them); on a device that has none at all, what registering throws.
     task<exposed_region> expose(const registered_buffer& memory, std::size_t offset, std::size_t size, verbs::access allowed,
                                 wait_limits limits = {});
 

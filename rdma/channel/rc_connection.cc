@@ -39,9 +39,7 @@ bool rc_connection::may_post(const rc_request& r) noexcept {
 bool rc_connection::start(rc_operation& op) noexcept {
     const rc_request& r = op.request;
     std::errc refused = r.refused;
-    if (state_ == state::broken) refused = why_;
-    else if (state_ == state::connecting) refused = std::errc::not_connected;
-    else if (state_ != state::open) refused = std::errc::broken_pipe;
+    if (state_ != state::open) refused = this->refused();
     else if (is_large(r) && large_refused(r) != std::errc{}) refused = large_refused(r);
     else if (r.regions.size() > std::min(most_regions, pair_->capacity().max_send_sge)) refused = std::errc::invalid_argument;
     else if (takes_read(r.what) && reads_limit_ == 0) refused = std::errc::operation_not_supported;
@@ -399,6 +397,7 @@ void rc_connection::finish_close() noexcept {
     if (state_ == state::broken || state_ == state::closed) return;
     state_ = state::closed;
     disconnect();
+    shut_regions();
     wake_receivers();
 }
 
@@ -429,6 +428,7 @@ void rc_connection::break_down(std::errc why) noexcept {
         if (rc_operation* const op = std::exchange(s.op, nullptr); op != nullptr) op->finish(why);
     end_operations(why);
     end_announced(why);
+    shut_regions();
     drop_unfetched();
     wake_receivers();
     all_sent_.set();
@@ -460,6 +460,13 @@ void rc_connection::shut_down() noexcept {
     entered_ = false;
     if (id_ != nullptr) context_.cm().destroy_id(std::exchange(id_, nullptr));
     release();
+}
+
+/// Without windows a key would serve other queue pairs still.
+void rc_connection::shut_regions() noexcept {
+    for (rendezvous::outgoing& o : large_.out)
+        for (rendezvous::outgoing::opened& key : o.keys) key.region = {};
+    windows_.for_each([](exposed_window& w) { w.region = {}; });
 }
 
 /// Of which some may be bound: as in drop_keys(). What an exposed_region has of them opens nothing from here on.

@@ -113,7 +113,13 @@ public:
     void leave_line(rc_operation& op) noexcept;
     void forget(std::uint32_t sequence) noexcept { sends_[sequence % options_.send_depth].op = nullptr; }
     void forget_announced(std::uint32_t slot) noexcept { large_.out[slot].op = nullptr; }
-    /// A window that is to be bound here: it goes before the queue pair does.
+    /// Why nothing can be asked of it; nothing: it is open.
+    std::errc refused() const noexcept {
+        if (state_ == state::broken) return why_;
+        if (state_ == state::connecting) return std::errc::not_connected;
+        return state_ == state::open ? std::errc{} : std::errc::broken_pipe;
+    }
+    /// A window that is to be bound here, or what stands for one: it goes before the queue pair does.
     void keep(exposed_window& w) noexcept { windows_.push_back(w); }
     /// Operations in line that can be posted now are.
     void serve() noexcept;
@@ -262,6 +268,7 @@ private:
     void piece_fetched(std::uint32_t slot) noexcept;
     void drop_unfetched() noexcept;
     void end_announced(std::errc why) noexcept;
+    void shut_regions() noexcept;
     void drop_keys() noexcept;
     void drop_windows() noexcept;
     void forsake_large() noexcept;

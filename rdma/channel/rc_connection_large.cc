@@ -250,11 +250,9 @@ void rc_connection::forsake_large() noexcept {
 
 /// The connection is over. Windows open nothing, as the queue pair serves nobody; they go with it.
 void rc_connection::end_announced(std::errc why) noexcept {
-    for (rendezvous::outgoing& o : large_.out) {
+    for (rendezvous::outgoing& o : large_.out)
         if (rc_operation* const op = std::exchange(o.op, nullptr); op != nullptr)
             op->finish(o.now == rendezvous::outgoing::state::announced ? why : o.result);
-        for (rendezvous::outgoing::opened& key : o.keys) key.region = {}; // without windows it would serve other queue pairs still
-    }
 }
 
 // ---- the limit in time ---------------------------------------------------------------------------------------------

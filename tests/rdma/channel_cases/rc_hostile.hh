@@ -157,4 +157,42 @@ BOOST_AUTO_TEST_CASE(a_key_that_was_made_up_opens_nothing) {
     BOOST_TEST((w.run(failure_of(w.client.write(memory.at(0, 8), made_up))) == std::errc::permission_denied));
 }
 
+BOOST_AUTO_TEST_CASE(without_memory_windows_too_what_a_channel_exposed_is_shut_when_it_ends_however_it_ends) {
+    enum class end : std::uint8_t { destroyed, closed, broken };
+    for (const end how : {end::destroyed, end::closed, end::broken}) {
+        rdma::context_options no_windows;
+        no_windows.memory.windows = false;
+        channel_world w({}, {}, no_windows);
+        ibv_wc_status before = IBV_WC_GENERAL_ERR, after = IBV_WC_SUCCESS;
+        rdma::remote_region told;
+        std::atomic<bool> read{false};
+        raw_peer first(w, raw_peer::good_hello(), [&](raw_peer& p) {
+            before = p.read(told.address, told.key, 64);
+            read = true;
+            if (how == end::broken) p.send(10, 0); // garbage
+            else p.receive(); // the goodbye, or nothing
+        });
+        auto victim = w.run(w.listening.accept());
+        auto memory = victim.allocate(4096);
+        const auto readable = verbs::access::remote_read;
+        const rdma::exposed_region kept = w.run(victim.expose(memory, 0, 4096, readable));
+        told = kept.region();
+        first.go();
+        w.until([&] { return read.load(); });
+        if (how == end::destroyed) victim = {};
+        else if (how == end::closed) w.run(victim.close());
+        else BOOST_TEST((w.run(failure_of(victim.receive())) == std::errc::protocol_error));
+        w.until([&] { return first.done(); });
+        raw_peer second(w, raw_peer::good_hello(), [&](raw_peer& p) { after = p.read(told.address, told.key, 64); });
+        const auto other = w.run(w.listening.accept());
+        second.go();
+        w.until([&] { return second.done(); });
+        BOOST_TEST((before == IBV_WC_SUCCESS));
+        BOOST_TEST((after == IBV_WC_REM_ACCESS_ERR));
+        if (how == end::destroyed) continue;
+        const std::errc late = w.run(failure_of(victim.expose(memory, 0, 4096, readable))); // what would never be shut again
+        BOOST_TEST((late == (how == end::closed ? std::errc::broken_pipe : std::errc::protocol_error)));
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
