@@ -21,6 +21,7 @@ struct run {
     std::uint64_t count = 0;       ///< to be begun; 0: until `end`
     time_point end{};
     std::uint64_t begun = 0, done = 0;
+    std::uint64_t added = 0;       ///< by atomics, to the first 8 bytes
 
     bool more() const noexcept { return count != 0 ? begun < count : reactor::current().read_clock() < end; }
 };
@@ -28,12 +29,22 @@ struct run {
 task<> lane(run& r, unsigned number) {
     const std::uint32_t size = r.load.size;
     const rdma::local_region mine = r.ours.at(r.load.what == operation::read ? std::size_t{number} * size : 0, size);
+    std::uint64_t expected = 0;    // of a compare and swap: what the last one has found, or left behind
     while (r.more()) {
         ++r.begun;
         switch (r.load.what) {
         case operation::write: co_await r.peer.write(mine, r.theirs); break;
         case operation::read: co_await r.peer.read(mine, r.theirs); break;
-        case operation::fetch_and_add: static_cast<void>(co_await r.peer.fetch_and_add(r.theirs, 0, 1)); break;
+        case operation::fetch_and_add:
+            static_cast<void>(co_await r.peer.fetch_and_add(r.theirs, 0, 1));
+            ++r.added;
+            break;
+        case operation::compare_and_swap: {
+            const std::uint64_t found = co_await r.peer.compare_and_swap(r.theirs, 0, expected, expected + 1);
+            if (found == expected) ++r.added;
+            expected = found == expected ? expected + 1 : found;
+            break;
+        }
         }
         ++r.done;
     }
@@ -48,7 +59,7 @@ task<> all_lanes(run& r) {
 /// What the run should have left behind.
 task<std::uint64_t> wrong(run& r, std::uint64_t first_sum, std::uint64_t added) {
     std::uint64_t errors = 0;
-    if (r.load.what == operation::fetch_and_add) {
+    if (is_atomic(r.load.what)) {
         const std::uint64_t sum = co_await r.peer.fetch_and_add(r.theirs, 0, 0);
         co_return sum - first_sum == added ? 0 : 1;
     }
@@ -74,7 +85,7 @@ task<rdma::remote_region> memory_of(rdma::rc_channel& peer) {
 } // namespace
 
 task<outcome> measure(rdma::context& in, workload load) {
-    if (load.what == operation::fetch_and_add) load.size = 8;
+    if (is_atomic(load.what)) load.size = 8;
     rdma::rc_options options;
     options.send_depth = load.depth + 8; // all lanes at once, and what the channel keeps back
     options.reads = std::min(load.depth, 255u);
@@ -89,7 +100,7 @@ task<outcome> measure(rdma::context& in, workload load) {
     if (load.what == operation::write)
         for (std::size_t i = 0; i < load.size; ++i) ours.data()[i] = ~pattern(i);
     std::uint64_t first_sum = 0;
-    if (load.what == operation::fetch_and_add) first_sum = co_await peer.fetch_and_add(theirs, 0, 0);
+    if (is_atomic(load.what)) first_sum = co_await peer.fetch_and_add(theirs, 0, 0);
 
     run warm{load, peer, ours, theirs, load.warmup};
     if (load.warmup != 0) co_await all_lanes(warm);
@@ -99,14 +110,14 @@ task<outcome> measure(rdma::context& in, workload load) {
     outcome result;
     result.seconds = std::chrono::duration<double>(reactor::current().read_clock() - began).count();
     result.operations = measured.done;
-    result.errors = co_await wrong(measured, first_sum, warm.done + measured.done);
+    result.errors = co_await wrong(measured, first_sum, warm.added + measured.added);
     co_await peer.close({.deadline = reactor::current().now() + patience});
     co_return result;
 }
 
 std::string to_json(const workload& load, const outcome& o) {
     const double rate = o.seconds > 0 ? static_cast<double>(o.operations) / o.seconds : 0;
-    const std::uint32_t size = load.what == operation::fetch_and_add ? 8 : load.size;
+    const std::uint32_t size = is_atomic(load.what) ? 8 : load.size;
     nlohmann::ordered_json out;
     out["net"] = "rdma";
     out["operation"] = name_of(load.what);
@@ -122,7 +133,7 @@ std::string to_json(const workload& load, const outcome& o) {
 
 std::string to_table(const workload& load, const outcome& o) {
     const double rate = o.seconds > 0 ? static_cast<double>(o.operations) / o.seconds : 0;
-    const std::uint32_t size = load.what == operation::fetch_and_add ? 8 : load.size;
+    const std::uint32_t size = is_atomic(load.what) ? 8 : load.size;
     return fmt::format("RDMA {}, {} bytes, {} at a time\n\n  operations   {:>16}\n  seconds      {:>16.3f}\n  a second     {:>16.0f}\n"
                        "  MB/s         {:>16.1f}\n  errors       {:>16}",
                        name_of(load.what), size, load.depth, o.operations, o.seconds, rate, rate * size / 1e6, o.errors);

@@ -3,6 +3,8 @@
 #include <corewire/apps/rdma-program/program.hh>
 #include <corewire/apps/runtime/command_line.hh>
 
+#include <algorithm>
+
 namespace cw = corewire;
 namespace pf = corewire::rdma_perf;
 namespace program = corewire::rdma_program;
@@ -23,15 +25,13 @@ int main(int argc, char** argv) {
     pf::workload load;
     std::string operation = "write";
     s.add_to(app, load);
-    app.add_option("--operation", operation, "client").check_one_of({"write", "read", "fetch-add"}).capture_default_str();
+    app.add_option("--operation", operation, "client").check_one_of({"write", "read", "fetch-add", "compare-swap"}).capture_default_str();
     app.add_option("--size", load.size, "client: bytes of a write or read").check_range(1u, pf::largest).capture_default_str();
     app.add_option("--depth", load.depth, "client: operations at a time").check_range(1u, pf::deepest).capture_default_str();
     if (const auto status = app.parse(argc, argv)) return *status;
     return program::guarded("cw-rdma-perf", [&] {
         s.complete(load);
-        load.what = operation == "write"  ? pf::operation::write
-                    : operation == "read" ? pf::operation::read
-                                          : pf::operation::fetch_and_add;
+        load.what = static_cast<pf::operation>(std::ranges::find(pf::operation_names, operation) - pf::operation_names.begin());
         if (!s.is_server()) return program::run_client(s, load, pf::outcome{});
         program::run(s, [&](cw::rdma::context& in) { return serve(in, s); });
         return 0;

@@ -52,7 +52,7 @@ cw-rdma-perf --address 192.0.2.2 --events >perf.log 2>&1 &
 memory=$!
 await "server of cw-rdma-perf" says perf.log 'listening at'
 perf="cw-rdma-perf --connect 192.0.2.2:7474 --from 192.0.2.1 --events"
-for operation in write read fetch-add; do run 30 $perf --operation $operation --size 8192 --count 200 --json; done
+for operation in write read fetch-add compare-swap; do run 30 $perf --operation $operation --size 8192 --count 200 --json; done
 kill -9 $memory
 
 # Our stack over UD datagrams: addresses that this kernel knows nothing of, ARP and all of TCP between two processes.

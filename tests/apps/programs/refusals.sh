@@ -37,6 +37,19 @@ refuses '--mtu' "$bin/cw-pingpong" --net=wire --mtu 575
 refuses '--duration|--count' "$bin/cw-pingpong" --net=wire --count 5 --duration 1
 refuses '--same-core' "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:7 --same-core
 
+for program in cw-rdma-perf cw-rdma-pingpong; do
+    refuses "$program: .*--frobnicate" "$bin/$program" --frobnicate
+    refuses "$program: .*--address.*--connect" "$bin/$program"
+    refuses "$program: .*--address.*--connect" "$bin/$program" --address 127.0.0.1 --connect 127.0.0.1:7
+    refuses "$program: .*198.51.100.300" "$bin/$program" --address 198.51.100.300
+    refuses "$program: .*--size" "$bin/$program" --connect 127.0.0.1:7 --size 99999999
+    run "$bin/$program" --help
+    [[ $status == 0 ]] || fail "$program --help exited with $status"
+done
+refuses '--operation' "$bin/cw-rdma-perf" --connect 127.0.0.1:7 --operation add
+refuses '--protocol' "$bin/cw-rdma-pingpong" --connect 127.0.0.1:7 --protocol uc
+refuses '--from' "$bin/cw-rdma-pingpong" --connect 127.0.0.1:7 --protocol ud
+
 if [[ $(id -u) == 0 ]]; then # as a user who may not make devices
     nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all)
     chmod 755 "$work"
