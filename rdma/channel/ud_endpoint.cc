@@ -9,7 +9,8 @@
 namespace corewire::rdma {
 
 ud_endpoint::ud_endpoint(adapter& on, ipv4 ours, const ud_options& options)
-    : device_(on), options_(options), address_(on.device().address_for(ours)), mtu_(verbs::bytes_of(on.device().port().active_mtu)),
+    : device_(on), options_(options), address_(on.device().address_for(ours)),
+      ethernet_(address_.type != IBV_GID_TYPE_IB), mtu_(verbs::bytes_of(on.device().port().active_mtu)),
       stride_((mtu_ + header + 63) / 64 * 64), memory_(on, stride_ * (options.receive_depth + options.send_depth), memory_use::buffers),
       pair_(std::in_place, on.domain(),
             verbs::queue_pair_options{.type = verbs::transport::unreliable_datagram, .sends = &on.queue(), .receives = &on.queue(),
@@ -185,19 +186,14 @@ void ud_endpoint::completed(const ibv_wc& wc) noexcept {
     if (wc.status != IBV_WC_SUCCESS) [[unlikely]] return start_again_soon(wc); // its buffer counts as lent, and is lent again
     lent_[buffer] = false;
     restarts_in_a_row_ = 0;
-    if ((wc.wc_flags & IBV_WC_GRH) == 0 || wc.byte_len < header) {
+    const bool whole = (wc.wc_flags & IBV_WC_GRH) != 0 && wc.byte_len >= header;
+    const auto from_to = whole ? verbs::datagram_header::load(memory_.data() + stride_ * buffer, ethernet_) : std::nullopt;
+    if (!from_to) {
         ++counts.malformed;
         return give_back(buffer);
     }
     ++counts.received;
-    arrival a{buffer, wc.byte_len - header, wc.src_qp, {}};
-    const std::byte* const grh = memory_.data() + stride_ * buffer;
-    if (std::to_integer<unsigned>(grh[20]) >> 4 == 4) { // RoCE over IPv4: its header stands in the last 20 bytes
-        a.from.raw[10] = a.from.raw[11] = 0xff;
-        std::memcpy(a.from.raw + 12, grh + 32, 4);
-    } else {
-        std::memcpy(a.from.raw, grh + 8, 16);
-    }
+    const arrival a{buffer, wc.byte_len - header, wc.src_qp, from_to->from};
     arrived_[(arrived_first_ + arrived_count_) % arrived_.size()] = a;
     ++arrived_count_;
     wake();

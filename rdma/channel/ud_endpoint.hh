@@ -8,6 +8,7 @@
 
 #include <corewire/rdma/channel/registered_buffer.hh>
 #include <corewire/rdma/verbs/address_handle.hh>
+#include <corewire/rdma/verbs/datagram_header.hh>
 #include <corewire/rdma/verbs/work_chain.hh>
 #include <corewire/reactor/task/waiter.hh>
 
@@ -54,7 +55,7 @@ class ud_receive_awaiter;
 
 class ud_endpoint final : public work_source {
 public:
-    static constexpr std::uint32_t header = 40; ///< the GRH, or on RoCE its place
+    static constexpr std::uint32_t header = verbs::datagram_header::size;
 
     ud_endpoint(adapter& on, ipv4 ours, const ud_options& options);
     ud_endpoint(const ud_endpoint&) = delete;
@@ -114,6 +115,7 @@ private:
     adapter& device_;
     ud_options options_;
     verbs::port_address address_;
+    bool ethernet_;
     std::uint32_t mtu_;
     std::uint64_t work_base_ = 0;
     std::size_t stride_;

@@ -5,6 +5,7 @@
 //                                                             state, Q_Key, a posted buffer -> completion
 //
 // What does not fit at the receiver is lost without a word, as on any network; what is wrong at the sender fails the send.
+#include <corewire/net/wire/checksum.hh>
 #include <corewire/rdma/fake/setup.hh>
 
 #include <cstring>
@@ -18,10 +19,12 @@ constexpr std::uint32_t group_pair = 0xffffff; ///< the number that datagrams to
 constexpr std::uint32_t own_key = 0x80000000;  ///< a work request with this bit sends its queue pair's own Q_Key
 
 
-/// What stands in front of a payload: the GRH, or, over IPv4, its header in the last 20 bytes (RoCE v2, annex A17.4.5).
-void write_header(std::byte* out, const ibv_gid& from, const ibv_gid& to, std::size_t payload, std::uint8_t hops) {
+/// What stands in front of a payload: the GRH, or, over IPv4, its header in the last 20 bytes (RoCE v2, annex A17.4.5). What is before that
+/// is nobody's: it looks like the beginning of another header here.
+void write_header(std::byte* out, ibv_gid_type type, const ibv_gid& from, const ibv_gid& to, std::size_t payload, std::uint8_t hops) {
     std::memset(out, 0, header_size);
-    if (is_mapped(from) && is_mapped(to)) {
+    if (type == IBV_GID_TYPE_ROCE_V2 && is_mapped(from) && is_mapped(to)) {
+        std::memset(out, 0x6a, 20);
         std::byte* const ip = out + 20;
         ip[0] = std::byte{0x45};
         store_be16(ip + 2, static_cast<std::uint16_t>(payload + 52)); // IPv4, UDP, BTH, DETH, ICRC
@@ -29,6 +32,7 @@ void write_header(std::byte* out, const ibv_gid& from, const ibv_gid& to, std::s
         ip[9] = std::byte{17};
         std::memcpy(ip + 12, from.raw + 12, 4);
         std::memcpy(ip + 16, to.raw + 12, 4);
+        store_be16(ip + 10, wire::internet_checksum({ip, 20}));
         return;
     }
     out[0] = std::byte{0x60};
@@ -85,7 +89,7 @@ ibv_wc_status state::send_datagram(queue_pair& from, const ibv_send_wr& wr, byte
     const std::uint32_t key = (wr.wr.ud.remote_qkey & own_key) != 0 ? from.attributes.qkey : wr.wr.ud.remote_qkey;
 
     std::vector<std::byte> whole(header_size + payload.size());
-    if (global) write_header(whole.data(), ours, theirs, payload.size(), to.attributes.grh.hop_limit);
+    if (global) write_header(whole.data(), version, ours, theirs, payload.size(), to.attributes.grh.hop_limit);
     else std::memset(whole.data(), 0xa5, header_size); // nobody promises what stands there
     if (!payload.empty()) std::memcpy(whole.data() + header_size, payload.data(), payload.size());
     ibv_wc about{};

@@ -1,5 +1,6 @@
 // Queue pairs and receive queues: making, moving through their states, unmaking.
 #include <corewire/rdma/fake/setup.hh>
+#include <corewire/rdma/verbs/datagram_header.hh>
 
 #include <algorithm>
 #include <bit>
@@ -332,15 +333,10 @@ int init_ah_from_wc(ibv_context* on, std::uint8_t port, ibv_wc* completion, ibv_
     out->dlid = completion->slid;
     if ((completion->wc_flags & IBV_WC_GRH) == 0) return s.options.ethernet ? EINVAL : 0;
     out->is_global = 1;
-    ibv_gid ours = header->dgid;
-    out->grh.dgid = header->sgid;
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(header);
-    if (bytes[20] == 0x45) { // RoCE over IPv4: its header is in the last 20 bytes
-        out->grh.dgid = ours = ibv_gid{};
-        for (ibv_gid* each : {&out->grh.dgid, &ours}) each->raw[10] = each->raw[11] = 0xff;
-        std::memcpy(out->grh.dgid.raw + 12, bytes + 32, 4);
-        std::memcpy(ours.raw + 12, bytes + 36, 4);
-    }
+    const auto said = verbs::datagram_header::load(reinterpret_cast<const std::byte*>(header), s.options.ethernet);
+    if (!said) return EINVAL;
+    const ibv_gid ours = said->to;
+    out->grh.dgid = said->from;
     out->grh.hop_limit = 64;
     for (std::size_t i = 0; i < s.gid_count(); ++i) {
         const ibv_gid each = s.gid_at(i);

@@ -9,10 +9,11 @@
 #include <corewire/net/wire/arp.hh>
 #include <corewire/net/wire/ethernet.hh>
 #include <corewire/rdma/ud_link/link_address.hh>
+#include <corewire/rdma/verbs/datagram_header.hh>
 
 namespace corewire {
 
-inline constexpr std::uint32_t grh_size = 40;
+inline constexpr std::uint32_t grh_size = verbs::datagram_header::size;
 inline constexpr std::uint32_t encapsulation_size = 4;
 
 /// ARP over InfiniBand (RFC 4391 9.1.1): hardware type 32, addresses of 20 and 4 bytes.
@@ -42,23 +43,6 @@ struct link_arp {
         sender_ip.store(p + 28);
         target.store(p + 32);
         target_ip.store(p + 52);
-    }
-};
-
-/// Who a datagram is from and to, of its 40 bytes; the IPv4 header of RoCE version 2 is in the last 20 (annex A17.4.5).
-struct datagram_header {
-    ibv_gid from, to;
-
-    static datagram_header load(const std::byte* p) noexcept {
-        datagram_header h;
-        if (std::to_integer<unsigned>(p[20]) >> 4 == 4 && std::to_integer<unsigned>(p[0]) >> 4 != 6) {
-            h.from = mapped(ipv4::load(p + 32));
-            h.to = mapped(ipv4::load(p + 36));
-        } else {
-            std::memcpy(h.from.raw, p + 8, sizeof h.from.raw);
-            std::memcpy(h.to.raw, p + 24, sizeof h.to.raw);
-        }
-        return h;
     }
 };
 

@@ -97,14 +97,18 @@ bool ud_port::take_in(frame& f, const ibv_wc& c, packet& out) noexcept {
         return false;
     }
     std::byte* const at = f.bytes + landing;
-    datagram_header from_to{};
     const bool global = (c.wc_flags & IBV_WC_GRH) != 0;
-    if (global) from_to = datagram_header::load(at);
-    else store_be16(reinterpret_cast<std::byte*>(from_to.from.raw), c.slid); // within an InfiniBand subnet: all there is
-    const bool to_group = global && is_group(from_to.to);
+    std::optional<verbs::datagram_header> from_to(std::in_place);
+    if (global) from_to = verbs::datagram_header::load(at, device_->ethernet());
+    else store_be16(reinterpret_cast<std::byte*>(from_to->from.raw), c.slid); // within an InfiniBand subnet: all there is
+    if (!from_to) [[unlikely]] {
+        ++statistics_.receive_malformed;
+        return false;
+    }
+    const bool to_group = global && is_group(from_to->to);
     if (to_group) {
         ++counts_.from_group;
-        if (device_->is_ours(from_to.from, c.src_qp)) {
+        if (device_->is_ours(from_to->from, c.src_qp)) {
             ++counts_.own_echoes;
             return false;
         }
@@ -117,7 +121,7 @@ bool ud_port::take_in(frame& f, const ibv_wc& c, packet& out) noexcept {
         size = shrink_discovery({payload, size}, device_->peers(), c.slid);
     std::byte* const ethernet = payload - ethernet_size;
     (to_group ? mac_address::broadcast() : mac_).store(ethernet);
-    link_address{c.src_qp, from_to.from}.mac().store(ethernet + 6);
+    link_address{c.src_qp, from_to->from}.mac().store(ethernet + 6);
     store_be16(ethernet + 12, type);
     out.head.fill(f, ethernet, size + ethernet_size);
     out.body.clear();

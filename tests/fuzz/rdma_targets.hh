@@ -120,8 +120,10 @@ inline void link(byte_span bytes) {
     link_arp_packet(bytes);
     discovery(bytes);
     if (bytes.size() < grh_size) return;
-    const datagram_header h = datagram_header::load(bytes.data());
-    static_cast<void>(is_group(h.to));
+    const auto of_roce = verbs::datagram_header::load(bytes.data(), true);
+    const auto of_infiniband = verbs::datagram_header::load(bytes.data(), false);
+    CW_ASSERT(of_infiniband && std::memcmp(of_infiniband->from.raw, bytes.data() + 8, 16) == 0, "InfiniBand has GRHs only");
+    CW_ASSERT(of_roce || (load_u8(bytes.data()) >> 4 != 6 && load_u8(bytes.data() + 20) >> 4 != 4), "a header that was not read");
 }
 
 } // namespace rdma_fuzz

@@ -61,11 +61,12 @@ BOOST_AUTO_TEST_CASE(each_step_of_the_walk_is_named_when_it_fails) {
 BOOST_AUTO_TEST_CASE(a_reliable_connection_needs_all_of_its_attributes_and_a_gid_that_there_is) {
     raw_world w;
     verbs::queue_pair rc(w.domain, {.sends = &w.queue, .receives = &w.queue});
-    rc.activate({.queue_pair = 0x123}, {});
+    const ibv_gid peer = w.device.addresses().front().gid;
+    rc.activate({.queue_pair = 0x123, .gid = peer}, {});
     BOOST_TEST(*rc.state() == IBV_QPS_RTS);
     BOOST_TEST(w.nic.violations().empty());
     rc.to_reset();
-    const std::string said = sentence_of([&] { rc.activate({.queue_pair = 0x123}, {.gid_index = 7}); });
+    const std::string said = sentence_of([&] { rc.activate({.queue_pair = 0x123, .gid = peer}, {.gid_index = 7}); });
     BOOST_TEST(mentions(said, "INIT to RTR"));
     BOOST_TEST(mentions(said, "GID index 7"));
     ibv_qp_attr a{};
