@@ -56,6 +56,7 @@ struct nic_options {
     bool keeps_tags = true;                ///< of VLANs in received frames
     bool moderation = true;                ///< of completion events
     bool spread_verdicts = false;          ///< checksums are judged for receive work queues, too: of spread flows mlx5 says nothing
+    bool forgetful = false;                ///< a raw-packet queue pair's rules lead nowhere after its RESET
     bool windows = true;                   ///< memory windows of type 2
     unsigned max_work_requests = 8192;     ///< of a queue
     unsigned max_pieces = 4;               ///< scatter/gather elements of a work request

@@ -177,6 +177,7 @@ struct flow {
     queue_pair* to = nullptr;
     std::vector<std::byte> rule;            ///< the ibv_flow_attr with its specifications
     std::uint64_t order = 0;
+    bool forgotten = false;                 ///< nic_options::forgetful
     const ibv_flow_attr& attributes() const noexcept { return *reinterpret_cast<const ibv_flow_attr*>(rule.data()); }
 };
 

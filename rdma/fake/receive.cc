@@ -186,7 +186,7 @@ void state::take_in(byte_span frame) {
         filled = plain;
     }
     for (flow* rule : flows) {
-        if (!matches(*rule, frame, f)) continue;
+        if (rule->forgotten || !matches(*rule, frame, f)) continue;
         queue_pair& pair = *rule->to;
         if (pair.receives_alone()) {
             work_queue& queue = spread_over(pair, f);

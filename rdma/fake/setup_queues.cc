@@ -200,6 +200,8 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* a, int mask) {
         s.fail_pair(pair, IBV_QPS_ERR);
     } else {
         if (a->qp_state == IBV_QPS_RESET) forget_work(pair);
+        if (a->qp_state == IBV_QPS_RESET && s.options.forgetful)
+            for (flow* each : s.flows) each->forgotten = each->forgotten || each->to == &pair;
         base->state = a->qp_state;
     }
     return 0;

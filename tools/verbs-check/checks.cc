@@ -4,9 +4,11 @@
 #include <corewire/net/port/rss.hh>
 #include <corewire/rdma/raw/verbs_port.hh>
 #include <corewire/rdma/verbs/address_handle.hh>
+#include <corewire/rdma/verbs/error.hh>
 #include <corewire/rdma/verbs/shared_receive_queue.hh>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fmt/format.h>
@@ -24,6 +26,10 @@ class examiner {
 public:
     examiner(std::string name, std::uint8_t port, const verbs::verbs_api& api)
         : api_(api), device_(verbs::device::open(name, api)), port_(port) {
+        const unsigned ports = device_.limits().phys_port_cnt;
+        if (port == 0 || port > ports)
+            verbs::fail(verbs::operation::query, EINVAL,
+                        fmt::format("examine port {} of {}: its ports are 1{}", port, name, ports > 1 ? fmt::format(" to {}", ports) : ""));
         report_.device = std::move(name);
     }
 
@@ -74,6 +80,7 @@ private:
         prove("checksums of what arrives judged", &traffic::checksums_judged, verdict::lacking);
         prove("a large segment cut (TSO)", &traffic::large_segment, verdict::lacking);
         prove("an address's packets ours, another's not", &traffic::only_what_is_ours);
+        prove("flow rules kept while a queue pair is put back to its beginning", &traffic::rules_outlive_a_reset);
         prove("a connection's and a port's packets ours, others not (--shared)", &traffic::one_flow, verdict::lacking);
         prove("a VLAN's frames ours, others not (--vlan)", &traffic::one_vlan, verdict::lacking);
         prove("flows spread over two queues by their hash", &traffic::spread_by_hash, verdict::lacking);

@@ -329,4 +329,17 @@ std::string traffic::spread_by_hash() {
                        judged == 64 ? "their checksums judged" : "their checksums not judged: the stack checks them");
 }
 
+std::string traffic::rules_outlive_a_reset() {
+    receiver to = open();
+    to.device->own(here);
+    const auto frame = datagram(here, 7);
+    needs(send(frame) && sent_to(to, 1, soon).size() == 1, "it does not even arrive before the reset");
+    to.device->pretend_failure();
+    static_cast<void>(sent_to(to, 1, quiet));
+    needs(to.ports[0]->usable() && to.ports[0]->verbs_statistics().restarts == 1, "the walk through RESET failed");
+    needs(send(frame) && sent_to(to, 1, soon).size() == 1,
+          "the device forgets its flow rules with RESET: after an error the port hears nothing, until the program is started again");
+    return "";
+}
+
 } // namespace corewire::verbs_check

@@ -41,6 +41,7 @@ public:
     std::string one_flow();
     std::string one_vlan();
     std::string spread_by_hash();
+    std::string rules_outlive_a_reset(); ///< a queue pair that is put back and started again hears what its rules took before
 
 private:
     using frames = std::vector<std::vector<std::byte>>;

@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(a_nic_that_can_everything_passes_and_nothing_is_left) {
     fake::nic nic({.addresses = {ipv4(10, 0, 0, 1)}});
     const auto r = checks::examine("fake0", 1, fake::api());
     BOOST_TEST(r.usable());
-    BOOST_TEST(r.findings.size() == 30u);
+    BOOST_TEST(r.findings.size() == 31u);
     BOOST_TEST_MESSAGE(checks::as_text(r));
     BOOST_TEST(count(r, verdict::works) == r.findings.size());
     BOOST_TEST(test::mentions(checks::as_text(r), "Everything that --net=verbs needs works here."));
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(where_no_frame_comes_back_it_is_said_what_is_not_proved) {
     const fake::nic nic({.loopback = false});
     const auto r = checks::examine("fake0", 1, fake::api());
     BOOST_TEST(r.usable());
-    BOOST_TEST(count(r, verdict::unproved) == 10u);
+    BOOST_TEST(count(r, verdict::unproved) == 11u);
     BOOST_TEST(test::mentions(of(r, "a frame of our own").detail, "between two hosts only"));
     BOOST_TEST(test::mentions(checks::as_text(r), "not all of it is proved"));
     BOOST_TEST(test::mentions(checks::as_json(r), "\"unproved\""));
@@ -99,6 +99,19 @@ BOOST_AUTO_TEST_CASE(a_missing_right_is_a_failure_that_says_what_to_do) {
     const auto r = checks::examine("fake0", 1, fake::api());
     BOOST_TEST(!r.usable());
     BOOST_TEST(test::mentions(checks::as_text(r), "CAP_NET_RAW"));
+}
+
+BOOST_AUTO_TEST_CASE(a_port_that_the_device_does_not_have_is_refused) {
+    fake::nic nic;
+    for (const std::uint8_t port : {0, 2})
+        BOOST_TEST(test::mentions(test::sentence_of([&] { checks::examine("fake0", port, fake::api()); }),
+                                  "examine port " + std::to_string(port) + " of fake0: its ports are 1"));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_that_forgets_its_rules_with_a_reset_is_found) {
+    const checks::finding f = found({.forgetful = true}, "flow rules kept");
+    BOOST_TEST((f.how == verdict::fails));
+    BOOST_TEST(test::mentions(f.detail, "forgets its flow rules"));
 }
 
 BOOST_AUTO_TEST_CASE(failing_sends_and_a_link_that_is_down_are_found) {
