@@ -90,7 +90,11 @@ xdp_port::xdp_port(std::shared_ptr<xdp_device> device, const xdp_port_options& o
     }
 }
 
-xdp_port::~xdp_port() { close_sockets(); }
+/// What waits for more frames to share a call with is sent first: it may be the last that is said of a lease or a connection.
+xdp_port::~xdp_port() {
+    for (int tries = 0; tries < 16 && kicks_.pending() != 0; ++tries) kick(false);
+    close_sockets();
+}
 
 void xdp_port::close_sockets() noexcept {
     for (auto& q : queues_) {
