@@ -8,8 +8,9 @@
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/task_group.hh>
 
-
+#include <atomic>
 #include <cstdio>
+#include <string>
 
 namespace cw = corewire;
 
@@ -31,24 +32,28 @@ cw::task<> until_stopped() {
     }
 }
 
-/// Says once, when the first core serves, what is served: tools wait for this line.
+/// Called by each core when it serves; the last one says what is served: who has read this line is refused by none of them.
 void announce(const cw::app& app, const std::string& what) {
-    if (cw::this_shard::id() != 0) return;
+    static std::atomic<unsigned> serving{0};
+    if (++serving != cw::this_shard::count()) return;
     std::printf("cw-echo: %s over %s\n", what.c_str(), std::string(cw::name_of(app.chosen())).c_str());
     std::fflush(stdout);
 }
 
+/// Of the device that all cores share: a port's name without its queue.
+std::string shared_name(const cw::port& port) { return port.name().substr(0, port.name().rfind('/')); }
+
 cw::task<> bounce_frames(cw::app& app) {
     cw::raw::echo echo(*app.device());
     cw::reactor::current().add_poller(echo);
-    announce(app, "raw frames on " + app.device()->name());
+    announce(app, "raw frames on " + shared_name(*app.device()));
     co_await until_stopped();
 }
 
 cw::task<> swallow_frames(cw::app& app) {
     cw::raw::sink sink(*app.device());
     cw::reactor::current().add_poller(sink);
-    announce(app, "raw frames, counted, on " + app.device()->name());
+    announce(app, "raw frames, counted, on " + shared_name(*app.device()));
     co_await until_stopped();
 }
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ctest: timeout=120 root=yes resource_lock=network_namespaces processors=2
+# ctest: timeout=240 root=yes resource_lock=network_namespaces processors=2
 # Our stack and the kernel over IPv6, over a tap device and over AF_XDP.
 source "${0%/*}/common.sh"
 if [[ ! -e /proc/sys/net/ipv6 ]]; then

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ctest: timeout=180 root=yes resource_lock=network_namespaces processors=2
+# ctest: timeout=400 root=yes resource_lock=network_namespaces processors=2
 # Our stack on the kernel's own address (--shared), over AF_XDP in both modes.
 source "${0%/*}/common.sh"
 for link in generic native; do COREWIRE_LINK=$link play shared_address; done

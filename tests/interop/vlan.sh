@@ -1,5 +1,5 @@
 #!/bin/bash
-# ctest: timeout=120 root=yes resource_lock=network_namespaces processors=2
+# ctest: timeout=240 root=yes resource_lock=network_namespaces processors=2
 # Our stack in a VLAN, over a tap device and over AF_XDP in both modes: every byte of the tag, what is left to the kernel, our
 # own client.
 source "${0%/*}/common.sh"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ctest: timeout=120 root=yes resource_lock=network_namespaces processors=2
+# ctest: timeout=240 root=yes resource_lock=network_namespaces processors=2
 # Our stack in a VLAN and the kernel's VLAN interface, over a tap device and over AF_XDP in both modes.
 source "${0%/*}/common.sh"
 if ! unshare --net bash -c 'ip link add a type veth peer name b && ip link add link a name a.7 type vlan id 7' 2>/dev/null; then

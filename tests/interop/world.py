@@ -54,6 +54,13 @@ def _enter(namespace):
         raise OSError(ctypes.get_errno(), "setns")
 
 
+def without_address_detection(device):
+    """The kernel's end of a cable has its IPv6 addresses at once, and answers from them. Before the device is up; in this namespace."""
+    for setting in ("accept_dad", "dad_transmits"):
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/sys/net/ipv6/conf/{device}/{setting}", "w") as file:
+            file.write("0")
+
+
 class World:
     """One cable: kind is `tap`, `generic` or `native`. Use it from the main thread."""
 
@@ -67,6 +74,7 @@ class World:
         shape = ["numrxqueues", str(queues), "numtxqueues", str(queues)]
         shell("ip", "link", "add", "cw1", *shape, "type", "veth", "peer", "name", "cw0", *shape, "netns", path)
         shell("ip", "address", "add", f"{PEER}/24", "dev", "cw1")
+        without_address_detection("cw1")
         shell("ip", "link", "set", "cw1", "up")
         self.at_ours("ip", "address", "add", f"{BEYOND}/24", "dev", "cw0")
         self.at_ours("ip", "link", "set", "cw0", "up")
