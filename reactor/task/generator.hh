@@ -7,6 +7,7 @@
 //
 // Lazy: it runs only inside next(), up to its next co_yield, so it is never ahead of who asks and holds one value at most. The
 // pointer is good until the next next(); what it points at may be moved away. An exception that leaves the body is thrown by next().
+// Who gives up asking loses nothing: the body goes on waiting for what it waits for, and what it yields is kept for the next who asks.
 // What the body waits for takes limits of its own; destroying the generator destroys the body where it stands. One shard's;
 // one coroutine asks at a time.
 #pragma once
@@ -30,6 +31,9 @@ class [[nodiscard]] generator {
 public:
     class promise_type {
     public:
+        /// Where the body is suspended: at the answer to the last who asked, at one that nobody has had yet, or in a wait of its own.
+        enum class place : unsigned char { at_an_answer, at_a_fresh_answer, in_a_wait };
+
         static void* operator new(std::size_t size) { return frame_allocator::allocate(size); }
         static void operator delete(void* p, std::size_t size) noexcept { frame_allocator::deallocate(p, size); }
 
@@ -42,7 +46,12 @@ public:
         struct hand_over {
             bool await_ready() noexcept { return false; }
             std::coroutine_handle<> await_suspend(std::coroutine_handle<promise_type> self) noexcept {
-                if (auto asked = std::exchange(self.promise().asking, nullptr)) return asked;
+                promise_type& p = self.promise();
+                if (auto asked = std::exchange(p.asking, nullptr)) {
+                    p.stands = place::at_an_answer;
+                    return asked;
+                }
+                p.stands = place::at_a_fresh_answer;
                 return std::noop_coroutine();
             }
             void await_resume() noexcept {}
@@ -65,6 +74,7 @@ public:
         void unhandled_exception() noexcept { failure = std::current_exception(); }
 
         T* value = nullptr; ///< set while suspended at a co_yield
+        place stands = place::at_an_answer;
         std::coroutine_handle<> asking;
         std::exception_ptr failure;
     };
@@ -87,19 +97,23 @@ public:
         }
         next_awaiter(const next_awaiter&) = delete;
         next_awaiter& operator=(const next_awaiter&) = delete;
-        bool await_ready() const noexcept { return frame_.done(); }
+        bool await_ready() const noexcept { return frame_.done() || frame_.promise().stands == promise_type::place::at_a_fresh_answer; }
         /// Runs the body inside the call; when it yields at once nobody is suspended, and loops use no stack.
         bool await_suspend(std::coroutine_handle<> asked) {
             promise_type& p = frame_.promise();
-            p.value = nullptr;
-            frame_.resume();
-            if (p.value != nullptr || frame_.done()) return false;
+            if (p.stands == promise_type::place::at_an_answer) {
+                p.value = nullptr;
+                p.stands = promise_type::place::in_a_wait;
+                frame_.resume();
+                if (p.stands != promise_type::place::in_a_wait) return false;
+            }
             p.asking = asked;
             return waits_ = true;
         }
         T* await_resume() {
             waits_ = false;
             promise_type& p = frame_.promise();
+            p.stands = promise_type::place::at_an_answer;
             if (p.failure) [[unlikely]] std::rethrow_exception(std::exchange(p.failure, nullptr));
             return p.value;
         }

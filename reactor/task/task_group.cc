@@ -68,8 +68,8 @@ void task_group::on_task_done(detail::task_listener& listener, detail::task_prom
     auto& self = static_cast<task_group&>(listener);
     if (finished.failure) self.note_failure(finished.failure);
     finished.unlink();
-    std::coroutine_handle<>::from_address(finished.self).destroy();
     if (--self.count_ == 0) self.wake_joiners();
+    std::coroutine_handle<>::from_address(finished.self).destroy(); // last: the group may go with what the task held
 }
 
 void task_group::wake_joiners() noexcept {

@@ -97,23 +97,26 @@ int spawning::run(void* opaque) noexcept {
     }
 }
 
+/// Not 0, 1 or 2, which the child's dup2 would step on: they are free where a daemon has closed them.
+unique_fd above_standard_ones(unique_fd fd, const char* what) {
+    if (fd.get() > 2) return fd;
+    unique_fd higher{::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3)};
+    if (!higher) throw std::system_error(errno, std::generic_category(), what);
+    return higher;
+}
+
 unique_fd null_device(int flags) {
     unique_fd fd{::open("/dev/null", flags | O_CLOEXEC)};
     if (!fd) throw std::system_error(errno, std::generic_category(), "/dev/null");
-    return fd;
+    return above_standard_ones(std::move(fd), "/dev/null");
 }
 
-/// A pipe, our end first. Neither end is 0, 1 or 2, which the child's dup2 would step on.
+/// A pipe, our end first.
 std::pair<unique_fd, unique_fd> pipe_for_child(bool we_write) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe to a child");
     std::array<unique_fd, 2> all{unique_fd{ends[0]}, unique_fd{ends[1]}};
-    for (unique_fd& each : all) {
-        if (each.get() > 2) continue;
-        unique_fd higher{::fcntl(each.get(), F_DUPFD_CLOEXEC, 3)};
-        if (!higher) throw std::system_error(errno, std::generic_category(), "pipe to a child");
-        each = std::move(higher);
-    }
+    for (unique_fd& each : all) each = above_standard_ones(std::move(each), "pipe to a child");
     if (we_write) std::swap(all[0], all[1]);
     return {std::move(all[0]), std::move(all[1])};
 }

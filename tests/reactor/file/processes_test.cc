@@ -182,6 +182,28 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_childs_end_is_told, Backend, both_backends) {
     }());
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(streams_do_not_cross_where_our_own_input_is_closed, Backend, both_backends) {
+    file_world_over<Backend> world;
+    const int kept = ::fcntl(0, F_DUPFD_CLOEXEC, 10);
+    ::close(0); // as a daemon does: what is opened next is 0
+    std::string heard;
+    exit_status status;
+    world.run([](std::string& text, exit_status& how_it_ended) -> task<> {
+        child_process child = co_await child_process::spawn(command("sh", "-c", "cat >&2; echo nobody hears this"),
+                                                            {.input = stdio::pipe, .output = stdio::null, .error = stdio::pipe});
+        co_await child.input().write("hello");
+        child.input().close();
+        text = co_await child.error().read_all();
+        how_it_ended = co_await child.wait();
+    }(heard, status));
+    if (kept >= 0) {
+        ::dup2(kept, 0);
+        ::close(kept);
+    }
+    BOOST_TEST(heard == "hello");
+    BOOST_TEST(status.success());
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(surroundings_are_as_asked, Backend, both_backends) {
     const blocked_signals blocked({SIGTERM}); // which no child inherits
     file_world_over<Backend> world;

@@ -4,6 +4,7 @@
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/generator.hh>
 #include <corewire/reactor/task/run_until_complete.hh>
+#include <corewire/reactor/task/semaphore.hh>
 #include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/task/with_deadline.hh>
 
@@ -56,6 +57,11 @@ corewire::generator<int> waits_for(event& e, int& alive) {
     } here(alive);
     co_yield 1;
     co_await e.wait();
+    co_yield 2;
+}
+corewire::generator<int> takes_a_unit(semaphore& units) {
+    const auto held = co_await units.acquire();
+    co_yield static_cast<int>(held.count());
     co_yield 2;
 }
 corewire::generator<int> doubled(corewire::generator<int> inner) {
@@ -184,7 +190,33 @@ BOOST_AUTO_TEST_CASE(one_who_gives_up_asking_leaves_the_generator_usable) {
     e.set(); // the body gets to its next value while nobody waits for it
     d.settle();
     run_until_complete(d.loop, asks_once(numbers, got));
-    BOOST_CHECK_EQUAL(got.back(), -1); // the value that the deadline took is gone
+    BOOST_CHECK_EQUAL(got.back(), 2); // it is kept for who asks next
+    run_until_complete(d.loop, asks_once(numbers, got));
+    BOOST_CHECK_EQUAL(got.back(), -1);
+}
+
+BOOST_AUTO_TEST_CASE(asking_again_does_not_disturb_the_wait_of_the_body) {
+    driven d;
+    semaphore units(1);
+    std::vector<int> got;
+    auto numbers = takes_a_unit(units);
+    auto held = units.try_acquire();
+    BOOST_REQUIRE_EQUAL(held.count(), 1u);
+    for (int i = 0; i < 2; ++i) { // two ask and give up, while the body stands in the semaphore's line
+        auto asking = asks_once(numbers, got);
+        asking.handle().resume();
+        d.settle();
+    }
+    auto last = asks_once(numbers, got);
+    last.handle().resume();
+    d.settle();
+    BOOST_CHECK(got.empty());
+    BOOST_CHECK_EQUAL(units.held(), 1u);
+    held.release();
+    d.settle();
+    BOOST_CHECK_EQUAL(got.size(), 1u);
+    BOOST_CHECK_EQUAL(got.back(), 1);
+    BOOST_CHECK_EQUAL(units.held(), 1u); // the body's now
 }
 
 BOOST_AUTO_TEST_CASE(asking_while_another_waits_is_a_mistake_that_aborts) {

@@ -227,6 +227,28 @@ BOOST_AUTO_TEST_CASE(a_group_that_dies_takes_its_tasks_with_it) {
     BOOST_CHECK_EQUAL(d.loop.frames().frames_held(), held + 10); // cached
 }
 
+/// It is left alone then: AddressSanitizer sees it otherwise.
+BOOST_AUTO_TEST_CASE(a_group_may_go_with_what_its_last_task_holds) {
+    driven d;
+    struct session {
+        explicit session(bool& gone) : flag(gone) {}
+        session(const session&) = delete;
+        ~session() { flag = true; }
+        bool& flag;
+        corewire::task_group tasks{"session"};
+    };
+    const auto holds = [](std::shared_ptr<session>, event& e) -> task<> { co_await e.wait(); };
+    bool gone = false;
+    event e;
+    {
+        auto mine = std::make_shared<session>(gone);
+        mine->tasks.spawn(holds(mine, e));
+    }
+    e.set();
+    d.settle();
+    BOOST_CHECK(gone);
+}
+
 BOOST_AUTO_TEST_CASE(a_reactor_destroys_what_its_root_group_still_holds) {
     event e;
     {
