@@ -38,7 +38,8 @@ owned_cm_id context::bound_to(sockaddr& ours) {
     owned_cm_id out(id, cm());
     const int error = cm().bind_addr(id, &ours) == 0 ? 0 : errno;
     if (error != 0 || id->verbs == nullptr)
-        verbs::fail(verbs::operation::manage_connection, error == 0 ? ENODEV : error, "find the RDMA device of an address");
+        verbs::fail(verbs::operation::manage_connection, error == 0 ? ENODEV : error,
+                    "find the RDMA device of " + to_string(address_in(ours).net()));
     return out;
 }
 
@@ -50,7 +51,8 @@ adapter& context::adapter_of(const rdma_cm_id& id) {
     if (name->sa_family == AF_INET6) reinterpret_cast<sockaddr_in6*>(name)->sin6_port = 0; // any
     else reinterpret_cast<sockaddr_in*>(name)->sin_port = 0;
     owned_cm_id held = bound_to(*name);
-    if (held->verbs != id.verbs) verbs::fail(verbs::operation::manage_connection, ENODEV, "hold the RDMA device of a connection");
+    if (held->verbs != id.verbs)
+        verbs::fail(verbs::operation::manage_connection, ENODEV, "hold the RDMA device of " + to_string(address_in(*name).net()));
     return make(verbs::device::borrowed(id.verbs, *options_.verbs), std::move(held));
 }
 
@@ -77,6 +79,16 @@ socket_name::socket_name(const socket_address& a) noexcept {
         v6.sin6_port = host_to_be(a.port);
         std::get<ipv6>(a.address).store(reinterpret_cast<std::byte*>(&v6.sin6_addr));
     }
+}
+
+socket_address address_in(const sockaddr& name) noexcept {
+    if (name.sa_family == AF_INET6) {
+        const auto& six = reinterpret_cast<const sockaddr_in6&>(name);
+        return {ipv6::load(reinterpret_cast<const std::byte*>(&six.sin6_addr)), host_to_be(six.sin6_port)};
+    }
+    if (name.sa_family != AF_INET) return {};
+    const auto& four = reinterpret_cast<const sockaddr_in&>(name);
+    return {ipv4(host_to_be(four.sin_addr.s_addr)), host_to_be(four.sin_port)};
 }
 
 } // namespace corewire::rdma

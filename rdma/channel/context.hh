@@ -60,4 +60,7 @@ union socket_name {
     explicit socket_name(const socket_address& a) noexcept;
 };
 
+/// The other way; of another family than IP's: unspecified.
+socket_address address_in(const sockaddr& name) noexcept;
+
 } // namespace corewire::rdma

@@ -266,7 +266,7 @@ void rc_connection::received(const ibv_wc& wc) noexcept {
     const std::uint32_t buffer = static_cast<std::uint32_t>(wc.wr_id);
     if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
         repost(buffer); // nothing is in it
-        if (outstanding_ + owed_ >= options_.receive_depth) return violated();
+        if (outstanding_ + owed_ >= options_.receive_depth || goodbye_heard_) return violated();
         ++outstanding_;
         return deliver({arrival::no_buffer, wc.byte_len, host_to_be(wc.imm_data)});
     }
@@ -276,17 +276,19 @@ void rc_connection::received(const ibv_wc& wc) noexcept {
     credits_ += header->credits;
     switch (header->what) {
     case rc_header::kind::data:
-        if (outstanding_ + owed_ >= options_.receive_depth || state_ == state::peer_closed) return violated();
+        if (outstanding_ + owed_ >= options_.receive_depth || goodbye_heard_) return violated();
         ++outstanding_;
         ++counts_.messages_received;
         deliver({buffer, wc.byte_len, 0});
         break;
     case rc_header::kind::credits:
-        if (wc.byte_len != 0) return violated();
+        // Each costs its sender what it tells of, so that there is an end to them: of nothing they could come for ever.
+        if (wc.byte_len != 0 || header->credits == 0) return violated();
         repost(buffer);
         break;
     case rc_header::kind::goodbye:
-        if (wc.byte_len != 0 || (!large_.order.empty() && !goodbye_posted_)) return violated(); // announced, and not waited for
+        if (wc.byte_len != 0 || goodbye_heard_) return violated();
+        if (!large_.order.empty() && !goodbye_posted_) return violated(); // announced, and not waited for
         goodbye_heard_ = true;
         if (state_ == state::open) state_ = state::peer_closed;
         end_operations(std::errc::broken_pipe);
@@ -294,7 +296,7 @@ void rc_connection::received(const ibv_wc& wc) noexcept {
         wake_receivers();
         return;
     case rc_header::kind::announcement:
-        if (outstanding_ + owed_ >= options_.receive_depth || state_ == state::peer_closed) return violated();
+        if (outstanding_ + owed_ >= options_.receive_depth || goodbye_heard_) return violated();
         announced(*header, {memory_.data() + stride_ * buffer, wc.byte_len});
         repost(buffer);
         break;

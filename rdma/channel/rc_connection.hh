@@ -196,6 +196,7 @@ private:
     void lend_buffers();
     static std::uint8_t patience(duration silence) noexcept;
     void set_patience();
+    [[noreturn]] void not_connected(std::errc why) const;
     void disconnect() noexcept;
     rdma_conn_param parameters(const std::array<std::byte, rc_hello::wire_size>& hello) const noexcept;
     void opened(const rc_hello& peer, unsigned reads) noexcept;

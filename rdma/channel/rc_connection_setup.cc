@@ -12,6 +12,7 @@ namespace corewire::rdma {
 namespace {
 
 constexpr int resolve_milliseconds = 2000;
+constexpr int refused_by_program = 28; ///< the reason of a rejection (IB_CM_REJ_CONSUMER_DEFINED): not that nobody listens
 constexpr std::size_t round_up(std::size_t n, std::size_t to) noexcept { return (n + to - 1) / to * to; }
 
 void check(const rc_options& o) {
@@ -106,7 +107,9 @@ void rc_connection::start_connecting(const sockaddr* from, const sockaddr* to) {
     if (context_.cm().create_id(context_.events().get(), &id_, static_cast<cm_handler*>(this), RDMA_PS_TCP) != 0)
         verbs::fail(verbs::operation::manage_connection, errno, "make an rdma_cm id");
     if (context_.cm().resolve_addr(id_, const_cast<sockaddr*>(from), const_cast<sockaddr*>(to), resolve_milliseconds) != 0)
-        verbs::fail(verbs::operation::manage_connection, errno, "resolve the address to connect to");
+        verbs::fail(verbs::operation::manage_connection, errno,
+                    "look for a way to " + address_in(*to).to_string() +
+                        (from == nullptr ? "" : " from " + to_string(address_in(*from).net())));
 }
 
 void rc_connection::accept(const cm_event& request, const rc_hello& peer, rc_parent& listener) {
@@ -121,7 +124,8 @@ void rc_connection::accept(const cm_event& request, const rc_hello& peer, rc_par
     const auto told = hello().to_wire();
     rdma_conn_param p = parameters(told);
     set_patience();
-    if (context_.cm().accept(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "accept a connection");
+    if (context_.cm().accept(id_, &p) != 0)
+        verbs::fail(verbs::operation::manage_connection, errno, "accept the connection of " + peer_address().to_string());
     listener_ = &listener;
 }
 
@@ -138,7 +142,12 @@ void rc_connection::opened(const rc_hello& peer, unsigned reads) noexcept {
 
 void rc_connection::throw_if_not_open() const {
     if (setup_failure_) std::rethrow_exception(setup_failure_);
-    if (state_ == state::broken) throw std::system_error(std::make_error_code(why_), "connecting over RDMA");
+    if (state_ == state::broken)
+        throw std::system_error(std::make_error_code(why_), "connecting over RDMA to " + peer_address().to_string());
+}
+
+void rc_connection::not_connected(std::errc why) const {
+    verbs::fail(verbs::operation::manage_connection, static_cast<int>(why), "connect over RDMA to " + peer_address().to_string());
 }
 
 void rc_connection::on_cm_event(const cm_event& e) noexcept {
@@ -147,19 +156,22 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
         case RDMA_CM_EVENT_ADDR_RESOLVED:
             make_queue_pair();
             if (context_.cm().resolve_route(id_, resolve_milliseconds) != 0)
-                verbs::fail(verbs::operation::manage_connection, errno, "resolve the route to connect by");
+                verbs::fail(verbs::operation::manage_connection, errno, "look for a route to " + peer_address().to_string());
             return;
         case RDMA_CM_EVENT_ROUTE_RESOLVED: {
             const auto told = hello().to_wire();
             rdma_conn_param p = parameters(told);
             set_patience();
-            if (context_.cm().connect(id_, &p) != 0) verbs::fail(verbs::operation::manage_connection, errno, "connect");
+            if (context_.cm().connect(id_, &p) != 0)
+                verbs::fail(verbs::operation::manage_connection, errno, "connect to " + peer_address().to_string());
             return;
         }
         case RDMA_CM_EVENT_ESTABLISHED: {
             if (listener_ != nullptr || peer_.receive_depth != 0) return opened(peer_, reads_limit_); // passive: the request had it all
             const auto peer = rc_hello::from_wire(e.private_data);
-            if (!peer || e.not_ready_retries != not_ready_retries) return break_down(std::errc::protocol_error);
+            if (!peer || e.not_ready_retries != not_ready_retries)
+                throw std::system_error(std::make_error_code(std::errc::protocol_error),
+                                        "what accepts at " + peer_address().to_string() + " is no peer of ours, or of another version");
             credits_ = peer->receive_depth;
             return opened(*peer, std::min(options_.reads, e.reads_as_initiator));
         }
@@ -167,9 +179,14 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
         case RDMA_CM_EVENT_ROUTE_ERROR:
             verbs::fail(verbs::operation::manage_connection, e.status < 0 ? -e.status : EHOSTUNREACH,
                         "find a way to " + peer_address().to_string());
-        case RDMA_CM_EVENT_UNREACHABLE: return break_down(std::errc::timed_out);
-        case RDMA_CM_EVENT_CONNECT_ERROR: return break_down(std::errc::connection_aborted);
-        case RDMA_CM_EVENT_REJECTED: return break_down(std::errc::connection_refused);
+        case RDMA_CM_EVENT_UNREACHABLE: not_connected(std::errc::timed_out);
+        case RDMA_CM_EVENT_CONNECT_ERROR: not_connected(std::errc::connection_aborted);
+        case RDMA_CM_EVENT_REJECTED:
+            if (e.status == refused_by_program)
+                throw std::system_error(std::make_error_code(std::errc::connection_refused),
+                                        "the RDMA listener at " + peer_address().to_string() +
+                                            " refuses: its backlog is full, it is short of memory, or no peer of ours");
+            not_connected(std::errc::connection_refused);
         case RDMA_CM_EVENT_DISCONNECTED: return peer_left(false);
         case RDMA_CM_EVENT_DEVICE_REMOVAL: return break_down(std::errc::no_such_device);
         default: return;
@@ -192,14 +209,7 @@ void rc_connection::peer_left(bool spoke) noexcept {
 
 socket_address rc_connection::peer_address() const {
     if (id_ == nullptr) return tether_ ? tether_->peer_address() : socket_address{};
-    const sockaddr* const name = ::rdma_get_peer_addr(id_);
-    if (name->sa_family == AF_INET6) {
-        const auto* const six = reinterpret_cast<const sockaddr_in6*>(name);
-        return {ipv6::load(reinterpret_cast<const std::byte*>(&six->sin6_addr)), host_to_be(six->sin6_port)};
-    }
-    if (name->sa_family != AF_INET) return {};
-    const auto* const four = reinterpret_cast<const sockaddr_in*>(name);
-    return {ipv4(host_to_be(four->sin_addr.s_addr)), host_to_be(four->sin_port)};
+    return address_in(*::rdma_get_peer_addr(id_));
 }
 
 } // namespace corewire::rdma

@@ -41,6 +41,7 @@ group_membership::group_membership(const port_address& ours, const ibv_gid& grou
     const port_address as_address{.gid = group};
     if (ours.interface == 0 || ours.type == IBV_GID_TYPE_IB || !as_address.is_ipv4()) return;
     socket_.reset(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (socket_.get() < 0) fail(operation::join_multicast, errno, fmt::format("open a socket to join the group {} by", to_string(group)));
     ip_mreqn wish{};
     std::memcpy(&wish.imr_multiaddr, group.raw + 12, sizeof wish.imr_multiaddr);
     wish.imr_ifindex = static_cast<int>(ours.interface);

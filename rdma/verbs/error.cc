@@ -71,6 +71,7 @@ constexpr advice known[] = {
     {operation::create_address_handle, ENETUNREACH,
      "no route to the destination from this GID: choose the GID index of the right network"},
     {operation::join_multicast, ETIMEDOUT, "the subnet's administrator does not answer: does a subnet manager (opensm) run?"},
+    {operation::join_multicast, EMFILE, "too many open files: raise `ulimit -n`"},
     {operation::join_multicast, EINVAL, "the group is no multicast GID, or the queue pair is not UD"},
     {operation::create_flow, EPERM, "steering packets needs CAP_NET_RAW: run as root"},
     {operation::create_flow, ENOMEM,
@@ -86,6 +87,7 @@ constexpr advice known[] = {
     {operation::manage_connection, EADDRINUSE, "another program listens on this port"},
     {operation::manage_connection, EADDRNOTAVAIL, "no interface of this host has the address"},
     {operation::manage_connection, ECONNREFUSED, "nobody listens there"},
+    {operation::manage_connection, ECONNABORTED, "the peer left while the connection was being made: try again"},
     {operation::manage_connection, ETIMEDOUT, "nobody answers there: is the host up, and does it answer `ping`?"},
     {operation::manage_connection, EHOSTUNREACH, "no route leads there from an RDMA device: `ip route get` shows the way"},
 };

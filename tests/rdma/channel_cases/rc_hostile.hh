@@ -106,6 +106,29 @@ BOOST_AUTO_TEST_CASE(credits_for_what_was_never_sent_end_the_connection) {
     BOOST_TEST((w.play([](raw_peer& p) { p.send(0, raw_peer::credits_header | 1); }) == std::errc::protocol_error));
 }
 
+BOOST_AUTO_TEST_CASE(credits_of_nothing_which_could_come_for_ever_end_the_connection) {
+    hostile_world w;
+    BOOST_TEST((w.play([](raw_peer& p) { p.pour(60, 0, raw_peer::credits_header); }) == std::errc::protocol_error));
+    BOOST_TEST(w.violations == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_behind_a_goodbye_is_against_the_rules) {
+    for (const int what : {0, 1, 2}) {
+        hostile_world w;
+        raw_peer peer(w, raw_peer::good_hello(), [what](raw_peer& p) {
+            p.send(0, raw_peer::goodbye_header);
+            if (what == 0) p.send(0, raw_peer::goodbye_header);
+            else if (what == 1) p.send(0, 0xcafe, IBV_WR_RDMA_WRITE_WITH_IMM);
+            else p.send(1, raw_peer::data_header);
+        });
+        const auto victim = w.run(w.listening.accept());
+        peer.go();
+        w.until([&] { return victim.statistics().violations == 1; });
+        w.run(hostile_world::exchange(w));
+        w.until([&] { return peer.done(); });
+    }
+}
+
 BOOST_AUTO_TEST_CASE(credits_with_a_body_end_the_connection) {
     hostile_world w;
     BOOST_TEST((w.play([](raw_peer& p) { p.send(10, raw_peer::credits_header); }) == std::errc::protocol_error));

@@ -6,6 +6,7 @@
 #include "tests/rdma/support.hh"
 
 #include <net/if.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,6 +131,20 @@ BOOST_AUTO_TEST_CASE(a_forked_child_leaves_its_parents_objects_alone) {
     BOOST_TEST(status == 0);
     r = {};
     BOOST_TEST(a.live_objects() == before - 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_group_that_cannot_be_joined_for_want_of_descriptors_says_so) {
+    verbs::port_address ours{.type = IBV_GID_TYPE_ROCE_V2, .interface = 1};
+    ibv_gid group{};
+    group.raw[10] = group.raw[11] = 0xff, group.raw[12] = 239, group.raw[15] = 9;
+    rlimit before{}, none{};
+    BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    none.rlim_max = before.rlim_max;
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const std::string said = sentence_of([&] { verbs::group_membership(ours, group); });
+    ::setrlimit(RLIMIT_NOFILE, &before);
+    BOOST_TEST(mentions(said, "open a socket to join the group ::ffff:239.0.0.9"));
+    BOOST_TEST(mentions(said, "ulimit -n"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
