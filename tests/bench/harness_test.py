@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.environ["COREWIRE_SOURCE_DIR"], "tools"))
 
-from benchmarks import command, counting, output, suites  # noqa: E402
+from benchmarks import command, counting, output, rdma_vm, suites  # noqa: E402
 from benchmarks.measure import measure  # noqa: E402
 from benchmarks.rows import Figure, Leg, Row, Target, Unmeasurable, median  # noqa: E402
 
@@ -33,6 +33,25 @@ def ratio_row(bound=2.0):
 
 def result_of(row, *legs, rounds=1):
     return measure([row], {leg.name: leg for leg in legs}, rounds)[0]
+
+
+class VirtualMachine(unittest.TestCase):
+    def test_runs_of_perftest_without_a_figure_are_left_out_and_told(self):
+        ours = '{"errors": 0, "rtt_ns": {"p50": 50000}, "bytes_per_second": 1e9}'
+        lines = []
+        for run in range(rdma_vm.RUNS):
+            typical = "inf" if run < 2 else "25.0"
+            lines += [f"ours rc-send {ours}", f"ours tcp {ours}", f"theirs RC 64 1000 1 2 {typical} 3 4 5 6", f"ours ud {ours}",
+                      "theirs UD 64 1000 1 2 25.0 3 4 5 6"]
+        for run in range(rdma_vm.WRITE_RUNS):
+            lines += [f"ours write {ours}", "theirs write 65536 500 100 90 0"]
+        sample = rdma_vm.parse("\n".join(lines))
+        self.assertEqual(sample["theirs-rc"], [50000.0] * 13)
+        self.assertEqual(rdma_vm.told_of("rc", sample),
+                         "15 runs of ours, 13 of perftest; left out, as they gave no figure: 2 of perftest's")
+        self.assertEqual(rdma_vm.told_of("write", sample), "7 runs of ours, 7 of perftest")
+        with self.assertRaisesRegex(Unmeasurable, "too few runs"):
+            rdma_vm.parse("\n".join(lines).replace("25.0", "inf"))
 
 
 class Rows(unittest.TestCase):

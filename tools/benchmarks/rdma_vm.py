@@ -10,9 +10,9 @@ import tempfile
 
 from .rows import Unmeasurable
 
-RUNS = 15    # a round trip differs by a half from process to process: it depends on which processor is emulated where
+RUNS = 15    # in place of five: a round trip differs by a half from process to process, by which processor is emulated where
 WRITE_RUNS = 7
-FEWEST = 5   # perftest sometimes can't measure the emulated processor's clock, and says inf: such a run is left out
+FEWEST = 5   # perftest sometimes can't measure the emulated processor's clock, and says inf: such a run is left out, and told
 COUNT = 1000
 SIZE = 64
 WRITES = 500
@@ -106,3 +106,12 @@ def parse(output):
     if any(len(values) < FEWEST for values in found.values()):
         raise Unmeasurable(f"too few runs gave a figure: { {k: len(v) for k, v in found.items()} }")
     return found
+
+
+def told_of(kind, sample):
+    """How many runs a row compares; perftest's that gave no figure are said to be missing."""
+    wanted = WRITE_RUNS if kind == "write" else RUNS
+    ours, theirs = len(sample[f"ours-{kind}"]), len(sample[f"theirs-{kind}"])
+    text = f"{ours} runs of ours, {theirs} of perftest"
+    missing = [f"{wanted - got} of {whose}" for whose, got in (("ours", ours), ("perftest's", theirs)) if got < wanted]
+    return f"{text}; left out, as they gave no figure: {' and '.join(missing)}" if missing else text

@@ -48,7 +48,8 @@ def against_perftest(kind):
         sample = samples["rdma-vm"][0]
         ours, theirs = sample[f"ours-{kind}"], sample[f"theirs-{kind}"]
         tool = "ib_write_bw" if kind == "write" else "ib_send_lat"
-        return Figure(statistics.median(ours), statistics.median(theirs), f"{tool}, in turn in the same machine", samples=ours)
+        return Figure(statistics.median(ours), statistics.median(theirs), f"{tool}, in turn in the same machine", samples=ours,
+                      note=rdma_vm.told_of(kind, sample))
     return compute
 
 
