@@ -16,6 +16,7 @@
 #include <corewire/reactor/base/assert.hh>
 #include <corewire/reactor/shard/block.hh>
 #include <corewire/reactor/shard/mailbox.hh>
+#include <corewire/reactor/shard/outlives_mail.hh>
 #include <corewire/reactor/shard/remote_call.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/this_shard.hh>
@@ -35,34 +36,25 @@
 
 namespace corewire {
 
+namespace detail {
+
+/// What shards share of a shard_channel. Where the channel goes at shutdown, before it was closed, this stays until no mail is left: values
+/// may be on their way, and senders of other shards stand in its lines.
 template <typename T>
-class shard_channel {
+class shard_channel_core final : public outlives_mail {
 public:
-    /// `each`: values that one shard may have on the way or unread, at least one. Room for all shards' is taken here, which
-    /// becomes its home.
-    explicit shard_channel(std::size_t each)
+    explicit shard_channel_core(std::size_t each)
         : home_(this_shard::id()), each_(each), sides_(new side[this_shard::count()]), returns_(new credit_return[this_shard::count()]),
           values_(each * this_shard::count()) {
-        for (unsigned shard = 0; shard < this_shard::count(); ++shard) sides_[shard].credits.resize(each);
+        for (unsigned shard = 0; shard < shards_; ++shard) sides_[shard].credits.resize(each);
     }
-    shard_channel(const shard_channel&) = delete;
-    shard_channel& operator=(const shard_channel&) = delete;
-    /// At home, after close(). It may also have been abandoned at shutdown: what other shards may still use is left as it is then.
-    ~shard_channel() {
-        CW_ASSERT(quiet_ || this_shard::stopping().stop_requested(), "a shard_channel is destroyed before its close() has ended");
-        if (!quiet_) {
-            static_cast<void>(sides_.release());
-            return;
-        }
-        for (unsigned shard = 0; shard < this_shard::count(); ++shard) {
+    ~shard_channel_core() override {
+        for (unsigned shard = 0; shard < shards_; ++shard) {
             semaphore& credits = sides_[shard].credits;
             credits.adopt(credits.held()).release(); // of values that nobody has read
         }
     }
-
-    /// From any shard: waits for a credit, and for room in the ring. Throws EPIPE when the channel is closed, before or meanwhile;
-    /// ETIMEDOUT or ECANCELED by its limits. A value that was not sent is destroyed.
-    task<> send(T value, wait_limits limits = {}) {
+    task<> send(T value, wait_limits limits) {
         side& mine = sides_[this_shard::id()];
         if (mine.closed) throw std::system_error(std::make_error_code(std::errc::broken_pipe), "sending to a shard_channel");
         const presence here(mine);
@@ -81,23 +73,19 @@ public:
         }
         credit->detach(); // it comes back when the value has been received
     }
-    /// At home: the oldest value; nothing once the channel is closed and empty. Throws ETIMEDOUT or ECANCELED by its limits.
-    task<std::optional<T>> receive(wait_limits limits = {}) {
+    task<std::optional<T>> receive(wait_limits limits) {
         std::optional<received> next = co_await values_.receive(limits);
         if (!next) co_return std::nullopt;
         give_credit(next->from);
         co_return std::move(next->value);
     }
-    /// At home: a value if one is there for the taking.
     std::optional<T> try_receive() noexcept {
         std::optional<received> next = values_.try_receive();
         if (!next) return std::nullopt;
         give_credit(next->from);
         return std::move(next->value);
     }
-    /// At home: ends all sending (EPIPE) and waits until nothing is on the way. What has come can still be received. Throws ETIMEDOUT or
-    /// ECANCELED by its limits: what has ended has ended, and close() is to be called again.
-    task<> close(wait_limits limits = {}) {
+    task<> close(wait_limits limits) {
         if (quiet_) co_return;
         closing_ = true;
         for (unsigned shard = 0; shard < this_shard::count(); ++shard)
@@ -107,8 +95,14 @@ public:
     }
 
     unsigned home() const noexcept { return home_; }
-    /// At home: values that have come and were not received.
     std::size_t size() const noexcept { return values_.size(); }
+    bool quiet() const noexcept { return quiet_; }
+    /// Nobody will receive: what has come and what still comes is destroyed here.
+    void abandon() noexcept {
+        abandoned_ = closing_ = true;
+        while (values_.try_receive()) {}
+        values_.close();
+    }
 
 private:
     /// A shard's end; touched by that shard only while the channel is open.
@@ -135,14 +129,14 @@ private:
         unsigned from;
     };
     struct sent {
-        shard_channel* channel;
+        shard_channel_core* channel;
         T value;
     };
 
     /// A value on its way into the ring to the home, in its sender's frame.
     class outgoing final : public remote_call_base {
     public:
-        outgoing(shard_channel& c, T&& value, const wait_limits& limits)
+        outgoing(shard_channel_core& c, T&& value, const wait_limits& limits)
             : remote_call_base(limits), channel_(c), loaded_(sent{&c, std::move(value)}) {}
         bool await_ready() noexcept {
             mailbox& here = this_shard::mail();
@@ -174,7 +168,7 @@ private:
             this->disarm_limits();
             reactor::make_ready(*this);
         }
-        shard_channel& channel_;
+        shard_channel_core& channel_;
         detail::carrier<sent> loaded_;
     };
 
@@ -182,7 +176,7 @@ private:
     class credit_return final : public remote_call_base {
     public:
         credit_return() noexcept : remote_call_base(wait_limits{}) {}
-        void add(shard_channel& c, unsigned to) noexcept {
+        void add(shard_channel_core& c, unsigned to) noexcept {
             side_ = &c.sides_[to];
             if (++owed_ < std::max<std::size_t>(1, c.each_ / 2) || this->linked()) return;
             mailbox& here = this_shard::mail();
@@ -220,6 +214,10 @@ private:
         }
     }
     void arrived(unsigned from, T&& value) noexcept {
+        if (abandoned_) [[unlikely]] {
+            const T gone(std::move(value));
+            return;
+        }
         const bool had_room = values_.try_send(received{std::move(value), from});
         CW_ASSERT(had_room, "a shard has sent more to a shard_channel than it had credits for");
     }
@@ -237,6 +235,46 @@ private:
     channel<received> values_;
     bool closing_ = false;
     bool quiet_ = false; ///< closed, and nothing is on the way in either direction
+    bool abandoned_ = false;
+    unsigned shards_ = this_shard::count();
+};
+
+} // namespace detail
+
+template <typename T>
+class shard_channel {
+public:
+    /// `each`: values that one shard may have on the way or unread, at least one. Room for all shards' is taken here, which
+    /// becomes its home.
+    explicit shard_channel(std::size_t each) : core_(new detail::shard_channel_core<T>(each)) {}
+    shard_channel(const shard_channel&) = delete;
+    shard_channel& operator=(const shard_channel&) = delete;
+    /// At home, after close(). At shutdown it may also go as it is: what other shards have on the way is destroyed here when it comes. (A
+    /// call of send() that begins later is a use of what is gone, as with any object.)
+    ~shard_channel() {
+        if (core_->quiet()) return;
+        CW_ASSERT(this_shard::stopping().stop_requested(), "a shard_channel is destroyed before its close() has ended");
+        core_->abandon();
+        detail::keep_until_no_mail(std::move(core_));
+    }
+
+    /// From any shard: waits for a credit, and for room in the ring. Throws EPIPE when the channel is closed, before or meanwhile;
+    /// ETIMEDOUT or ECANCELED by its limits. A value that was not sent is destroyed.
+    task<> send(T value, wait_limits limits = {}) { return core_->send(std::move(value), limits); }
+    /// At home: the oldest value; nothing once the channel is closed and empty. Throws ETIMEDOUT or ECANCELED by its limits.
+    task<std::optional<T>> receive(wait_limits limits = {}) { return core_->receive(limits); }
+    /// At home: a value if one is there for the taking.
+    std::optional<T> try_receive() noexcept { return core_->try_receive(); }
+    /// At home: ends all sending (EPIPE) and waits until nothing is on the way. What has come can still be received. Throws ETIMEDOUT or
+    /// ECANCELED by its limits: what has ended has ended, and close() is to be called again.
+    task<> close(wait_limits limits = {}) { return core_->close(limits); }
+
+    unsigned home() const noexcept { return core_->home(); }
+    /// At home: values that have come and were not received.
+    std::size_t size() const noexcept { return core_->size(); }
+
+private:
+    std::unique_ptr<detail::shard_channel_core<T>> core_;
 };
 
 } // namespace corewire

@@ -55,4 +55,10 @@ stop_token stopping() noexcept { return shard_context::current().stop.token(); }
 
 } // namespace this_shard
 
+void detail::keep_until_no_mail(std::unique_ptr<outlives_mail> what) noexcept {
+    kept_until_no_mail& kept = shard_context::current().kept;
+    what->next_ = std::move(kept.first);
+    kept.first = std::move(what);
+}
+
 } // namespace corewire

@@ -4,6 +4,7 @@
 
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/shard/mailbox.hh>
+#include <corewire/reactor/shard/outlives_mail.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/shard_local_table.hh>
 #include <corewire/reactor/task/stop.hh>
@@ -45,6 +46,7 @@ struct shard_context {
     unsigned shard;
     reactor loop;
     std::optional<reactor::scope> current_here{std::in_place, loop}; ///< a driver of many reactors ends it at once
+    detail::kept_until_no_mail kept;
     mailbox mail;
     stop_source stop;    ///< the user's
     stop_source give_up; ///< the drain deadline has passed

@@ -9,6 +9,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <system_error>
@@ -91,6 +93,25 @@ task<> goes_under_waiters() {
     BOOST_CHECK(outcome == std::errc::operation_canceled);
 }
 
+task<int> many_arrive(barrier& meet) {
+    std::array<std::errc, 8> outcomes{};
+    task_group group("arriving");
+    for (std::errc& each : outcomes) group.spawn(arrives(meet, each)); // more than the ring has places
+    co_await group.join();
+    co_return static_cast<int>(std::ranges::count(outcomes, std::errc::operation_canceled));
+}
+/// At shutdown: those who have arrived, and those whose call is still on its way.
+task<> goes_at_shutdown(runtime& all) {
+    auto meet = std::make_unique<barrier>(100);
+    auto call = submit_to(1, [&] { return many_arrive(*meet); });
+    while (meet->arrived() == 0) co_await yield();
+    all.request_stop();
+    while (!this_shard::stopping().stop_requested()) co_await yield();
+    meet.reset();
+    const int canceled = co_await call;
+    BOOST_CHECK_EQUAL(canceled, 8);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(barrier)
@@ -100,6 +121,16 @@ BOOST_AUTO_TEST_CASE(nobody_goes_on_before_everybody_has_come) { run_on_first(al
 BOOST_AUTO_TEST_CASE(one_that_gives_up_has_arrived_nevertheless) {
     run_on_first(gives_up_by_its_deadline);
     run_on_first(gives_up_by_its_token);
+}
+
+BOOST_AUTO_TEST_CASE(at_shutdown_those_on_their_way_are_cancelled_too) {
+    corewire::runtime_options options = shard_test::shards(2);
+    options.mail.ring_slots = 2;
+    corewire::runtime all(options);
+    all.run([&all]() -> task<> {
+        const auto nothing = []() -> task<> { co_return; };
+        return this_shard::id() == 0 ? goes_at_shutdown(all) : nothing();
+    });
 }
 
 BOOST_AUTO_TEST_CASE(destroying_it_cancels_those_who_wait) { run_on_first(goes_under_waiters); }

@@ -228,6 +228,28 @@ task<> closes_behind_a_sender_with_a_credit() {
     BOOST_CHECK(second && second->number == 2);
     co_await senders.join();
 }
+/// Sends without end, through what stays when the channel goes: the frame of one send() after another.
+task<> sends_until_it_ends(line& c, std::atomic<int>& begun) {
+    task_group senders("senders"); // more than there are credits and places in the ring
+    for (int i = 0; i < 12; ++i) senders.spawn(sends_one(c, i));
+    ++begun;
+    co_await senders.join();
+}
+/// At shutdown it goes with values unread, on their way, and in every line.
+task<> goes_at_shutdown(runtime& all) {
+    auto c = std::make_unique<line>(8);
+    std::atomic<int> begun{0};
+    task_group calls("calls");
+    const auto call = [](line& to, unsigned shard, std::atomic<int>& count) -> task<> {
+        co_await submit_to(shard, [&to, &count] { return sends_until_it_ends(to, count); });
+    };
+    for (unsigned shard = 1; shard < this_shard::count(); ++shard) calls.spawn(call(*c, shard, begun));
+    while (begun != 2) co_await yield();
+    all.request_stop();
+    while (!this_shard::stopping().stop_requested()) co_await yield();
+    c.reset();
+    calls.destroy_all();
+}
 task<> closes_by_a_deadline() {
     line c(8);
     const time_point past = reactor::current().now();
@@ -268,6 +290,17 @@ BOOST_AUTO_TEST_CASE(a_sender_that_is_destroyed_in_the_line_for_the_ring_is_not_
 
 BOOST_AUTO_TEST_CASE(what_has_its_credit_when_the_channel_is_closed_still_arrives) {
     run_on_first(closes_behind_a_sender_with_a_credit, 1);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_goes_at_shutdown_is_there_for_what_is_on_its_way) {
+    corewire::runtime_options options = shard_test::shards(3);
+    options.mail.ring_slots = 2;
+    options.drain = 1ms; // the senders wait for credits that nobody gives any more
+    corewire::runtime all(options);
+    all.run([&all]() -> task<> {
+        const auto nothing = []() -> task<> { co_return; };
+        return this_shard::id() == 0 ? goes_at_shutdown(all) : nothing();
+    });
 }
 
 BOOST_AUTO_TEST_CASE(a_close_that_is_cut_short_is_called_again) { run_on_first(closes_by_a_deadline); }
