@@ -56,12 +56,15 @@ adapter& context::adapter_of(const rdma_cm_id& id) {
     return make(verbs::device::borrowed(id.verbs, *options_.verbs), std::move(held));
 }
 
-adapter& context::adapter_for(ipv4 ours) {
-    socket_name name(socket_address(ours, 0));
+context::place context::place_of(const ip_address& ours) {
+    socket_address at;
+    at.address = ours;
+    socket_name name(at);
     owned_cm_id held = bound_to(name.any);
-    if (adapter* const there = known(held->verbs); there != nullptr) return *there;
+    const std::uint8_t port = held->port_num;
+    if (adapter* const there = known(held->verbs); there != nullptr) return {*there, port};
     verbs::device on = verbs::device::borrowed(held->verbs, *options_.verbs);
-    return make(std::move(on), std::move(held));
+    return {make(std::move(on), std::move(held)), port};
 }
 
 void context::drop(const adapter& gone) noexcept {

@@ -36,8 +36,13 @@ public:
     /// That of a device by its name, for those who do without rdma_cm: opened here, if it is not known yet. (One that rdma_cm opens later
     /// gets another adapter, with a pool of its own.)
     adapter& adapter_on(std::string_view device);
-    /// The one that carries an address of this host. Throws std::system_error ENODEV if none does.
-    adapter& adapter_for(ipv4 ours);
+    /// The one that carries an address of this host, and by which of its ports. Throws std::system_error ENODEV if none does.
+    struct place {
+        adapter& on;
+        std::uint8_t port;
+    };
+    place place_of(const ip_address& ours);
+    adapter& adapter_for(const ip_address& ours) { return place_of(ours).on; }
     /// By an adapter whose device has gone, and on which nothing stands.
     void drop(const adapter& gone) noexcept;
 

@@ -101,10 +101,10 @@ atomic_operation rc_channel::compare_and_swap(const remote_region& at, std::uint
 
 task<exposed_region> rc_channel::expose(const registered_buffer& memory, std::size_t offset, std::size_t size, verbs::access allowed,
                                         wait_limits limits) {
+    adapter& device = open().device();
     const local_region ours = memory.at(offset, size);
     exposed_region out;
     out.what_ = {reinterpret_cast<std::uintptr_t>(ours.data), size, 0};
-    adapter& device = connection_->device();
     out.hold(ours.block);
     if (const std::errc refused = connection_->refused(); refused != std::errc{}) // it would not be withdrawn any more
         throw std::system_error(std::make_error_code(refused), "rdma expose");

@@ -9,7 +9,8 @@
 // Requests happen in the order in which they are made. Each wait takes {.deadline = , .stop = }. Errors of co_await:
 // EMSGSIZE (longer than the peer receives), EPIPE (the peer has said goodbye), ECONNRESET (it left without), ETIMEDOUT (it
 // answers no more, or the deadline), EACCES (its memory, and not for that; the connection ends by it), EPROTO (it breaks the
-// rules), ENODEV (the device has gone), ERANGE (beyond the remote region), EBADF (no channel).
+// rules), ENODEV (the device has gone), ERANGE (beyond the remote region), EBADF (an empty channel, or one moved from; so do the
+// calls that give no task; close() of it does nothing).
 #pragma once
 
 #include <corewire/rdma/channel/context.hh>
@@ -93,7 +94,7 @@ public:
 
     // ---- our memory ----
     /// Memory that this channel's device may use.
-    registered_buffer allocate(std::size_t size) { return {connection_->device(), size}; }
+    registered_buffer allocate(std::size_t size) { return {open().device(), size}; }
     /// Lets the peer use a stretch of a buffer of allocate(), as long as what this gives exists and the channel is open. Throws what making
     /// a memory window throws (ENOMEM: the device has no more of them); on a device that has none at all, what registering throws.
     task<exposed_region> expose(const registered_buffer& memory, std::size_t offset, std::size_t size, verbs::access allowed,
@@ -107,14 +108,18 @@ public:
     void abort() noexcept { rc_channel(std::move(*this)); }
 
     /// That the peer takes, bytes; longer than buffered_message() they are fetched.
-    std::uint32_t largest_message() const noexcept { return connection_->peer_largest_message(); }
-    std::uint32_t buffered_message() const noexcept { return connection_->peer_message_size(); }
+    std::uint32_t largest_message() const { return open().peer_largest_message(); }
+    std::uint32_t buffered_message() const { return open().peer_message_size(); }
     /// By rdma_cm, or that of the stream by which it was made.
-    socket_address peer_address() const { return connection_->peer_address(); }
-    const rc_statistics& statistics() const noexcept { return connection_->statistics(); }
-    const rc_connection& connection() const noexcept { return *connection_; }
+    socket_address peer_address() const { return open().peer_address(); }
+    const rc_statistics& statistics() const { return open().statistics(); }
+    const rc_connection& connection() const { return open(); }
 
 private:
+    rc_connection& open() const {
+        if (connection_ == nullptr) throw std::system_error(EBADF, std::generic_category(), "rdma: this rc_channel is empty");
+        return *connection_;
+    }
     rc_connection* connection_ = nullptr;
 };
 

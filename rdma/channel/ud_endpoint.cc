@@ -4,13 +4,30 @@
 #include <corewire/rdma/verbs/error.hh>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <fmt/format.h>
 
 namespace corewire::rdma {
 
-ud_endpoint::ud_endpoint(adapter& on, ipv4 ours, const ud_options& options)
-    : device_(on), options_(options), address_(on.device().address_for(ours)),
-      ethernet_(address_.type != IBV_GID_TYPE_IB), mtu_(verbs::bytes_of(on.device().port().active_mtu)),
+namespace {
+
+/// InfiniBand's would need LIDs in addresses, datagrams without a GRH, and the fabric's word for each group.
+verbs::port_address roce_address(const verbs::device& on, std::uint8_t port, const net_address& ours) {
+    if (on.port(port).link_layer == IBV_LINK_LAYER_INFINIBAND)
+        verbs::fail(verbs::operation::create_address_handle, EOPNOTSUPP,
+                    fmt::format("send datagrams from {}: port {} of {} is InfiniBand's, and ud_socket is for RoCE (rc_channel knows both)",
+                                wire::to_string(ours), port, on.name()));
+    return on.address_for(ours, port);
+}
+
+bool same(const ibv_gid& a, const ibv_gid& b) noexcept { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+} // namespace
+
+ud_endpoint::ud_endpoint(adapter& on, std::uint8_t port, const net_address& ours, const ud_options& options)
+    : device_(on), options_(options), port_(port), address_(roce_address(on.device(), port, ours)),
+      mtu_(verbs::bytes_of(on.device().port(port).active_mtu)),
       stride_((mtu_ + header + 63) / 64 * 64), memory_(on, stride_ * (options.receive_depth + options.send_depth), memory_use::buffers),
       pair_(std::in_place, on.domain(),
             verbs::queue_pair_options{.type = verbs::transport::unreliable_datagram, .sends = &on.queue(), .receives = &on.queue(),
@@ -18,7 +35,7 @@ ud_endpoint::ud_endpoint(adapter& on, ipv4 ours, const ud_options& options)
                                       .inline_bytes = options.inline_bytes}),
       chain_(options.send_depth, 1), refill_(options.receive_depth, memory_.local_key()), lent_(options.receive_depth),
       arrived_(options.receive_depth) {
-    pair_->activate(verbs::datagram_parameters{.key = key});
+    pair_->activate(verbs::datagram_parameters{.port = port_, .key = key});
     handles_.reserve(options_.max_handles);
     work_base_ = on.enter(nullptr, this, *this, options.send_depth + options.receive_depth); // when nothing can fail any more
     for (std::uint32_t i = 0; i < options_.receive_depth; ++i) give_back(i);
@@ -29,6 +46,7 @@ void ud_endpoint::shut_down() noexcept {
     fail(std::errc::operation_canceled);
     unlink();
     handles_.clear();
+    groups_.clear();
     pair_.reset();
     device_.leave(work_base_);
     release();
@@ -49,15 +67,52 @@ void ud_endpoint::wake() noexcept {
     }
 }
 
+// ---- groups --------------------------------------------------------------------------------------------------------
+
+ibv_gid ud_address::gid_of(const net_address& ip) noexcept {
+    ibv_gid out{};
+    ip.v6().store(reinterpret_cast<std::byte*>(out.raw));
+    return out;
+}
+
+joined_group::joined_group(ud_endpoint& in, const ibv_gid& group) noexcept : endpoint_(&in), group_(group) { in.hold(); }
+
+joined_group::~joined_group() {
+    if (endpoint_ == nullptr) return;
+    endpoint_->leave(group_);
+    endpoint_->release();
+}
+
+joined_group ud_endpoint::join(const ibv_gid& group) {
+    if (failed_ != std::errc{}) throw std::system_error(std::make_error_code(failed_), "rdma join");
+    const net_address wanted = verbs::port_address{.gid = group}.as_ip();
+    const auto refuse = [&](int error, const char* why) {
+        verbs::fail(verbs::operation::join_multicast, error, fmt::format("join {} with {}: {}", wire::to_string(wanted),
+                                                                         wire::to_string(address_.as_ip()), why));
+    };
+    if (!wanted.is_multicast()) refuse(EINVAL, "it is no group");
+    if (address_.type == IBV_GID_TYPE_ROCE_V2 && wanted.is_v4() != address_.is_ipv4()) refuse(EAFNOSUPPORT, "they are of two families");
+    const auto joined = std::ranges::find_if(groups_, [&](const membership& m) { return same(m.group, group); });
+    if (joined != groups_.end()) ++joined->handles;
+    else groups_.push_back({group, 1, {address_, group}, {device_.domain().api(), pair_->get(), group}});
+    return {*this, group};
+}
+
+/// What the socket has left by its end is no longer there.
+void ud_endpoint::leave(const ibv_gid& group) noexcept {
+    const auto joined = std::ranges::find_if(groups_, [&](const membership& m) { return same(m.group, group); });
+    if (joined != groups_.end() && --joined->handles == 0) groups_.erase(joined);
+}
+
 // ---- sending -------------------------------------------------------------------------------------------------------
 
 ibv_ah* ud_endpoint::handle_for(const ibv_gid& gid) {
     for (known& k : handles_)
-        if (std::memcmp(&k.gid, &gid, sizeof gid) == 0) {
+        if (same(k.gid, gid)) {
             k.last_send = posted_ + 1;
             return k.handle.get();
         }
-    verbs::address_handle made(device_.domain(), {.gid = gid, .gid_index = static_cast<std::uint8_t>(address_.index)});
+    verbs::address_handle made(device_.domain(), {.gid = gid, .port = port_, .gid_index = static_cast<std::uint8_t>(address_.index)});
     ++counts.handles_made;
     if (handles_.size() < options_.max_handles) {
         handles_.push_back({gid, std::move(made), posted_ + 1});
@@ -152,7 +207,7 @@ void ud_endpoint::start_again() noexcept {
         pair_->to_reset();
         device_.leave(work_base_);
         work_base_ = device_.enter(nullptr, this, *this, completions()); // the room that has just been left
-        pair_->activate(verbs::datagram_parameters{.key = key});
+        pair_->activate(verbs::datagram_parameters{.port = port_, .key = key});
         chain_ = verbs::send_chain(options_.send_depth, 1); // what waited in them names the old place
         refill_ = verbs::receive_chain(options_.receive_depth, memory_.local_key());
     } catch (const std::system_error& e) {
@@ -187,7 +242,7 @@ void ud_endpoint::completed(const ibv_wc& wc) noexcept {
     lent_[buffer] = false;
     restarts_in_a_row_ = 0;
     const bool whole = (wc.wc_flags & IBV_WC_GRH) != 0 && wc.byte_len >= header;
-    const auto from_to = whole ? verbs::datagram_header::load(memory_.data() + stride_ * buffer, ethernet_) : std::nullopt;
+    const auto from_to = whole ? verbs::datagram_header::load(memory_.data() + stride_ * buffer, true) : std::nullopt;
     if (!from_to) {
         ++counts.malformed;
         return give_back(buffer);

@@ -12,6 +12,7 @@
 #include <corewire/rdma/verbs/work_chain.hh>
 #include <corewire/reactor/task/waiter.hh>
 
+#include <list>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,12 +27,30 @@ struct ud_address {
 
     /// All sockets that have joined it.
     static ud_address of_group(const ibv_gid& group) noexcept { return {group, 0xffffff}; }
+    static ud_address of_group(const net_address& group) noexcept { return of_group(gid_of(group)); }
+    /// An IP address as RoCE has it.
+    static ibv_gid gid_of(const net_address& ip) noexcept;
 };
 
-/// What makes a socket hear a group.
-struct joined_group {
-    verbs::group_membership member;
-    verbs::multicast_attachment attached;
+class ud_endpoint;
+
+/// Lets a socket hear a group, until this is destroyed, or the socket is. It may outlive the socket, and not the context.
+class joined_group {
+public:
+    joined_group() noexcept = default;
+    joined_group(joined_group&& other) noexcept : endpoint_(std::exchange(other.endpoint_, nullptr)), group_(other.group_) {}
+    joined_group& operator=(joined_group&& other) noexcept {
+        std::swap(endpoint_, other.endpoint_);
+        std::swap(group_, other.group_);
+        return *this;
+    }
+    ~joined_group();
+
+private:
+    friend class ud_endpoint;
+    joined_group(ud_endpoint& in, const ibv_gid& group) noexcept;
+    ud_endpoint* endpoint_ = nullptr;
+    ibv_gid group_{};
 };
 
 struct ud_options {
@@ -57,7 +76,8 @@ class ud_endpoint final : public work_source {
 public:
     static constexpr std::uint32_t header = verbs::datagram_header::size;
 
-    ud_endpoint(adapter& on, ipv4 ours, const ud_options& options);
+    /// `ours`: an address of this port of the device. Throws std::system_error with a sentence.
+    ud_endpoint(adapter& on, std::uint8_t port, const net_address& ours, const ud_options& options);
     ud_endpoint(const ud_endpoint&) = delete;
 
     void hold() noexcept { ++references_; }
@@ -84,9 +104,8 @@ public:
     std::uint32_t largest_datagram() const noexcept { return mtu_; }
     ud_address address() const noexcept { return {address_.gid, pair_->number(), key}; }
     std::errc failed() const noexcept { return failed_; }
-    joined_group join(const ibv_gid& group) {
-        return {verbs::group_membership(address_, group), {device_.domain().api(), pair_->get(), group}};
-    }
+    joined_group join(const ibv_gid& group); ///< throws
+    void leave(const ibv_gid& group) noexcept;
 
     intrusive_list<waiter> senders, receivers;
     ud_statistics counts;
@@ -98,6 +117,13 @@ private:
         ibv_gid gid{};
         verbs::address_handle handle;
         std::uint32_t last_send = 0; ///< sequence number behind its last use
+    };
+    /// The queue pair's attachment to a group, which goes before it does.
+    struct membership {
+        ibv_gid group{};
+        unsigned handles = 0; ///< joined_groups that name it
+        verbs::group_membership member;
+        verbs::multicast_attachment attached;
     };
     ~ud_endpoint() = default;
     unsigned completions() const noexcept { return options_.send_depth + options_.receive_depth; }
@@ -114,13 +140,14 @@ private:
     unsigned references_ = 1;
     adapter& device_;
     ud_options options_;
+    std::uint8_t port_;
     verbs::port_address address_;
-    bool ethernet_;
     std::uint32_t mtu_;
     std::uint64_t work_base_ = 0;
     std::size_t stride_;
     registered_buffer memory_; ///< receive_depth buffers, then send_depth; outlives the queue pair, which writes to it
     std::optional<verbs::queue_pair> pair_;
+    std::list<membership> groups_;
     verbs::send_chain chain_;
     verbs::receive_chain refill_;
     std::vector<known> handles_;

@@ -1,5 +1,7 @@
 // ud_socket: datagrams of up to the path's MTU between UD queue pairs, for coroutines: unconnected, unordered, and lost when the
 // receiver has no buffer. Belongs to the shard that made it; move-only. Addresses (ud_address) are told by other means.
+// RoCE only. Errors of co_await: EMSGSIZE (longer than the path's MTU), ENODEV (the device has gone), EIO (its queue pair fails again
+// and again), EBADF (no socket), ETIMEDOUT and ECANCELED (the wait's limits; the socket's end).
 #pragma once
 
 #include <corewire/rdma/channel/context.hh>
@@ -36,9 +38,13 @@ private:
 /// Waits only for room in the send queue.
 class ud_operation final : public bounded_waiter {
 public:
-    ud_operation(ud_endpoint& on, byte_span data, const ud_address& where, const wait_limits& limits) noexcept
+    ud_operation(ud_endpoint* on, byte_span data, const ud_address& where, const wait_limits& limits) noexcept
         : bounded_waiter(limits), bytes(data), to(where), endpoint_(on) {}
-    bool await_ready() noexcept { return endpoint_.start(*this); }
+    bool await_ready() noexcept {
+        if (endpoint_ != nullptr) return endpoint_->start(*this);
+        error_ = std::errc::bad_file_descriptor;
+        return true;
+    }
     bool await_suspend(std::coroutine_handle<> h) noexcept {
         if (!arm_limits()) return unlink(), false;
         handle = h;
@@ -60,28 +66,32 @@ public:
     const ud_address to;
 
 private:
-    ud_endpoint& endpoint_;
+    ud_endpoint* endpoint_;
     std::errc error_{};
 };
 
 class ud_receive_awaiter final : public bounded_waiter {
 public:
-    ud_receive_awaiter(ud_endpoint& on, const wait_limits& limits) noexcept : bounded_waiter(limits), endpoint_(on) {}
+    ud_receive_awaiter(ud_endpoint* on, const wait_limits& limits) noexcept : bounded_waiter(limits), endpoint_(on) {}
     ~ud_receive_awaiter() {
         if (!got_) return;
-        endpoint_.put_back(*got_); // woken, and destroyed before it ran: the datagram goes to the next one
-        endpoint_.release();
+        endpoint_->put_back(*got_); // woken, and destroyed before it ran: the datagram goes to the next one
+        endpoint_->release();
     }
     bool await_ready() noexcept {
-        if (!endpoint_.receivers.empty()) return false;
-        if (const auto next = endpoint_.take_arrival()) take(*next);
-        else why_ = endpoint_.failed();
+        if (endpoint_ == nullptr) {
+            why_ = std::errc::bad_file_descriptor;
+            return true;
+        }
+        if (!endpoint_->receivers.empty()) return false;
+        if (const auto next = endpoint_->take_arrival()) take(*next);
+        else why_ = endpoint_->failed();
         return got_ || why_ != std::errc{};
     }
     bool await_suspend(std::coroutine_handle<> h) noexcept {
         if (!arm_limits()) return false;
         handle = h;
-        endpoint_.receivers.push_back(*this);
+        endpoint_->receivers.push_back(*this);
         return true;
     }
     std::error_code failure_code() const noexcept {
@@ -92,7 +102,7 @@ public:
         if (!got_) throw std::system_error(std::make_error_code(why_), "rdma receive_from");
         const ud_endpoint::arrival what = *got_;
         got_.reset();
-        return {endpoint_, what};
+        return {*endpoint_, what};
     }
     // For the endpoint.
     void give(const ud_endpoint::arrival& what) noexcept {
@@ -109,18 +119,21 @@ public:
 private:
     void take(const ud_endpoint::arrival& what) noexcept {
         got_ = what;
-        endpoint_.hold();
+        endpoint_->hold();
     }
-    ud_endpoint& endpoint_;
+    ud_endpoint* endpoint_;
     std::optional<ud_endpoint::arrival> got_; ///< with a reference to the endpoint
     std::errc why_{};
 };
 
 class ud_socket {
 public:
-    /// On the device that carries `ours`. Throws std::system_error with a sentence.
-    static ud_socket bind(context& in, ipv4 ours, ud_options options = {}) {
-        return ud_socket(*new ud_endpoint(in.adapter_for(ours), ours, options));
+    /// On the device, and its port, that carries `ours`, an address of a network interface: IPv4's, or IPv6's that is not link-local.
+    /// Throws std::system_error with a sentence: ENODEV if no device does, EOPNOTSUPP if it is InfiniBand's.
+    static ud_socket bind(context& in, const ip_address& ours, ud_options options = {}) {
+        const context::place at = in.place_of(ours);
+        const net_address address = std::visit([](const auto& a) { return net_address(a); }, ours);
+        return ud_socket(*new ud_endpoint(at.on, at.port, address, options));
     }
     ud_socket(ud_socket&& other) noexcept : endpoint_(std::exchange(other.endpoint_, nullptr)) {}
     ud_socket& operator=(ud_socket&& other) noexcept {
@@ -132,18 +145,25 @@ public:
     }
     /// Copies, and returns when there is room. Throws EMSGSIZE, and what resolving the address throws.
     ud_operation send_to(byte_span bytes, const ud_address& to, wait_limits limits = {}) noexcept {
-        return {*endpoint_, bytes, to, limits};
+        return {endpoint_, bytes, to, limits};
     }
-    ud_receive_awaiter receive_from(wait_limits limits = {}) noexcept { return {*endpoint_, limits}; }
-    /// Receives what is sent to a multicast group as well (by others, and by this socket), until what this gives is destroyed.
-    /// Whoever knows the group may send to it: send_to(bytes, ud_address::of_group(group)). Throws std::system_error.
-    joined_group join(const ibv_gid& group) { return endpoint_->join(group); }
+    ud_receive_awaiter receive_from(wait_limits limits = {}) noexcept { return {endpoint_, limits}; }
+    /// Receives what is sent to a multicast group as well (by others, and by this socket), until what this gives is destroyed, or this is.
+    /// Of the family of the socket's address: 239.1.2.3, ff0e::1. Whoever knows the group may send to it: send_to(bytes,
+    /// ud_address::of_group(group)). Throws std::system_error with a sentence.
+    joined_group join(const net_address& group) { return join(ud_address::gid_of(group)); }
+    joined_group join(const ibv_gid& group) { return open().join(group); }
 
-    ud_address local_address() const noexcept { return endpoint_->address(); }
-    std::uint32_t largest_datagram() const noexcept { return endpoint_->largest_datagram(); }
-    const ud_statistics& statistics() const noexcept { return endpoint_->counts; }
+    ud_address local_address() const { return open().address(); }
+    std::uint32_t largest_datagram() const { return open().largest_datagram(); }
+    const ud_statistics& statistics() const { return open().counts; }
+    explicit operator bool() const noexcept { return endpoint_ != nullptr; }
 
 private:
+    ud_endpoint& open() const {
+        if (endpoint_ == nullptr) throw std::system_error(EBADF, std::generic_category(), "rdma: this ud_socket has been moved from");
+        return *endpoint_;
+    }
     /// Takes over the first reference to the endpoint.
     explicit ud_socket(ud_endpoint& e) noexcept : endpoint_(&e) {}
     ud_endpoint* endpoint_;

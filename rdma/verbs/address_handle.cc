@@ -39,13 +39,19 @@ address_handle::address_handle(const protection_domain& in, ibv_wc& received, ib
 
 group_membership::group_membership(const port_address& ours, const ibv_gid& group) {
     const port_address as_address{.gid = group};
-    if (ours.interface == 0 || ours.type == IBV_GID_TYPE_IB || !as_address.is_ipv4()) return;
-    socket_.reset(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (socket_.get() < 0) fail(operation::join_multicast, errno, fmt::format("open a socket to join the group {} by", to_string(group)));
+    if (ours.interface == 0 || ours.type == IBV_GID_TYPE_IB) return;
+    const bool four = as_address.is_ipv4();
+    socket_.reset(::socket(four ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (!socket_) fail(operation::join_multicast, errno, fmt::format("open a socket to join the group {} by", to_string(group)));
     ip_mreqn wish{};
     std::memcpy(&wish.imr_multiaddr, group.raw + 12, sizeof wish.imr_multiaddr);
     wish.imr_ifindex = static_cast<int>(ours.interface);
-    if (::setsockopt(socket_.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wish, sizeof wish) != 0)
+    ipv6_mreq wish6{};
+    std::memcpy(&wish6.ipv6mr_multiaddr, group.raw, sizeof wish6.ipv6mr_multiaddr);
+    wish6.ipv6mr_interface = ours.interface;
+    const int joined = four ? ::setsockopt(socket_.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &wish, sizeof wish)
+                            : ::setsockopt(socket_.get(), IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &wish6, sizeof wish6);
+    if (joined != 0)
         fail(operation::join_multicast, errno,
              fmt::format("join the group {} on the network interface of {}", to_string(group), to_string(ours.gid)));
 }

@@ -31,8 +31,8 @@ private:
     handle<ibv_ah, &verbs_api::destroy_ah> handle_;
 };
 
-/// RoCE, groups that are IPv4's (::ffff:239.1.2.3): has the kernel join on the network interface behind an address of ours (IGMP),
-/// so that interface and switches let the group's datagrams through. For other groups and links it does nothing.
+/// RoCE, groups of IPv4 (::ffff:239.1.2.3) and of IPv6 (ff0e::1): has the kernel join on the network interface behind an
+/// address of ours (IGMP, MLD), so that interface and switches let the group's datagrams through. On InfiniBand it does nothing.
 class group_membership {
 public:
     group_membership() noexcept = default;

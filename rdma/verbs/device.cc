@@ -52,6 +52,8 @@ bool port_address::is_ipv4() const noexcept {
 
 ipv4 port_address::as_ipv4() const noexcept { return ipv4(gid.raw[12], gid.raw[13], gid.raw[14], gid.raw[15]); }
 
+net_address port_address::as_ip() const noexcept { return ipv6::load(reinterpret_cast<const std::byte*>(gid.raw)); }
+
 std::string to_string(const ibv_gid& gid) {
     char text[INET6_ADDRSTRLEN] = {};
     ::inet_ntop(AF_INET6, gid.raw, text, sizeof text);
@@ -135,11 +137,11 @@ std::string device::interface_of(std::uint8_t port) const {
     return {};
 }
 
-port_address device::address_for(ipv4 ours, std::uint8_t port) const {
+port_address device::address_for(const net_address& ours, std::uint8_t port) const {
     const std::vector<port_address> all = addresses(port);
     const port_address* best = nullptr;
     for (const port_address& each : all)
-        if (each.is_ipv4() && each.as_ipv4() == ours && (best == nullptr || each.type == IBV_GID_TYPE_ROCE_V2)) best = &each;
+        if (each.as_ip() == ours && (best == nullptr || each.type == IBV_GID_TYPE_ROCE_V2)) best = &each;
     if (best != nullptr) return *best;
     std::string list;
     for (const port_address& each : all) list += fmt::format("{}{}: {}", list.empty() ? "" : ", ", each.index, to_string(each.gid));

@@ -5,7 +5,7 @@
 // It outlives everything made from it.
 #pragma once
 
-#include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/rdma/verbs/handle.hh>
 
 #include <cstdint>
@@ -28,6 +28,7 @@ struct port_address {
 
     bool is_ipv4() const noexcept; ///< ::ffff:a.b.c.d
     ipv4 as_ipv4() const noexcept;
+    net_address as_ip() const noexcept; ///< of either family
 };
 /// "fe80::1", "::ffff:192.0.2.1".
 std::string to_string(const ibv_gid& gid);
@@ -57,9 +58,9 @@ public:
     std::vector<port_address> addresses(std::uint8_t port = 1) const;
     /// The kernel's network interface in front of a port ("eth0"), up or down; empty: there is none.
     std::string interface_of(std::uint8_t port = 1) const;
-    /// The address by which peers of an IPv4 network reach us: RoCE version 2 where there is a choice. Throws with the list of
+    /// The address by which peers of an IP network reach us: RoCE version 2 where there is a choice. Throws with the list of
     /// those there are.
-    port_address address_for(ipv4 ours, std::uint8_t port = 1) const;
+    port_address address_for(const net_address& ours, std::uint8_t port = 1) const;
     /// Where a partition stands in the port's table; InfiniBand only (Ethernet has 0xffff at 0).
     std::uint16_t partition(unsigned index, std::uint8_t port = 1) const;
 

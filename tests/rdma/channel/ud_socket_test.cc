@@ -5,6 +5,7 @@
 
 #include "tests/rdma/channel_world.hh"
 #include "tests/rdma/fake_fabric.hh"
+#include "tests/rdma/support.hh"
 
 using namespace corewire;
 using namespace corewire::test;
@@ -50,6 +51,14 @@ task<std::errc> end_of(rdma::ud_socket& at) {
     const std::errc how = co_await failure_of(at.receive_from());
     co_return how;
 }
+
+const net_address the_group = ipv4(239, 1, 2, 3);
+
+task<> send_to_group(rdma::ud_socket& from, std::string what) {
+    co_await from.send_to(bytes_of(what), rdma::ud_address::of_group(the_group));
+}
+
+bool is_bad_descriptor(const std::system_error& e) { return e.code() == std::errc::bad_file_descriptor; }
 
 } // namespace
 
@@ -135,6 +144,130 @@ BOOST_AUTO_TEST_CASE(waits_end_with_the_socket) {
     w.turns(2);
     BOOST_REQUIRE(waiting.done());
     BOOST_TEST((waiting.handle().promise().take() == std::errc::operation_canceled));
+}
+
+// ---- groups ----
+
+BOOST_AUTO_TEST_CASE(a_group_is_heard_by_each_that_has_joined_it_until_it_leaves) {
+    datagram_world w;
+    rdma::ud_socket c = rdma::ud_socket::bind(w.in, address_of_server);
+    const auto group = rdma::ud_address::of_group(the_group);
+    {
+        const rdma::joined_group one = w.b.join(the_group);
+        const rdma::joined_group two = c.join(the_group);
+        w.run(send_to_group(w.a, "to all"));
+        for (rdma::ud_socket* each : {&w.b, &c}) {
+            const auto got = w.run(next_of(*each));
+            BOOST_TEST(text_of(got.bytes()) == "to all");
+            BOOST_TEST(got.from().queue_pair == w.a.local_address().queue_pair);
+        }
+    }
+    w.run(send_some(w.a, group, 1));
+    w.run(send_some(w.a, w.b.local_address(), 2));
+    w.run(send_some(w.a, c.local_address(), 2));
+    for (rdma::ud_socket* each : {&w.b, &c})
+        for (const char* text : {"0", "1"}) BOOST_TEST(text_of(w.run(next_of(*each)).bytes()) == text); // and nothing before
+    BOOST_TEST(w.first().statistics().datagrams_lost == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_group_joined_twice_is_heard_once_and_until_the_last_one_leaves) {
+    datagram_world w;
+    auto one = w.b.join(the_group);
+    const auto two = w.b.join(the_group);
+    one = {};
+    w.run(send_to_group(w.a, "once"));
+    BOOST_TEST(text_of(w.run(next_of(w.b)).bytes()) == "once");
+    BOOST_TEST(w.run(pass(w.a, w.b, "next")) == "next");
+}
+
+BOOST_AUTO_TEST_CASE(a_joined_group_may_outlive_its_socket) {
+    datagram_world w;
+    auto kept = w.b.join(the_group);
+    const auto before = w.second().live_objects();
+    { const rdma::ud_socket gone = std::move(w.b); }
+    BOOST_TEST(w.second().live_objects() < before); // the queue pair has gone
+    w.run(send_to_group(w.a, "to nobody"));
+    w.turns(5);
+    BOOST_TEST(w.first().statistics().datagrams_lost == 1u);
+    auto moved = std::move(kept);
+    moved = {};
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_whose_device_has_gone_may_be_destroyed_before_or_after_its_group) {
+    for (const bool socket_first : {true, false}) {
+        datagram_world w;
+        std::optional<rdma::joined_group> kept = w.b.join(the_group);
+        w.second().remove();
+        w.turns(5);
+        BOOST_TEST((w.run(failure_of(w.b.receive_from())) == std::errc::no_such_device));
+        BOOST_CHECK_THROW(w.b.join(the_group), std::system_error);
+        if (socket_first) {
+            const rdma::ud_socket gone = std::move(w.b);
+        }
+        kept.reset();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_that_was_started_again_hears_its_groups_still) {
+    datagram_world w;
+    const auto member = w.b.join(the_group);
+    w.second().fail_receives(IBV_WC_LOC_PROT_ERR);
+    w.run(send_some(w.a, w.b.local_address(), 1));
+    w.turns(5);
+    BOOST_TEST(w.b.statistics().restarts == 1u);
+    w.run(send_to_group(w.a, "after"));
+    BOOST_TEST(text_of(w.run(next_of(w.b)).bytes()) == "after");
+}
+
+BOOST_AUTO_TEST_CASE(a_group_that_cannot_be_joined_says_why) {
+    datagram_world w;
+    w.second().fail_calls("attach_mcast", ENOMEM);
+    const std::string full = sentence_of([&] { static_cast<void>(w.b.join(the_group)); });
+    BOOST_TEST(mentions(full, "239.1.2.3"));
+    BOOST_TEST(mentions(full, "attach queue pair"));
+    const auto member = w.b.join(the_group); // nothing of the first one is left
+    w.run(send_to_group(w.a, "heard"));
+    BOOST_TEST(text_of(w.run(next_of(w.b)).bytes()) == "heard");
+    BOOST_TEST(mentions(sentence_of([&] { static_cast<void>(w.b.join(address_of_client)); }), "no group"));
+    BOOST_TEST(mentions(sentence_of([&] { static_cast<void>(w.b.join(*ipv6::parse("ff0e::1"))); }), "families"));
+}
+
+// ---- where it stands ----
+
+BOOST_AUTO_TEST_CASE(the_port_is_the_one_that_rdma_cm_names) {
+    datagram_world w;
+    verbs::cm_api by_second_port = fake::cm();
+    by_second_port.bind_addr = [](rdma_cm_id* id, sockaddr* at) {
+        const int how = fake::cm().bind_addr(id, at);
+        id->port_num = 2;
+        return how;
+    };
+    rdma::context in({.verbs = &fake::api(), .cm = &by_second_port});
+    const std::string said = sentence_of([&] { static_cast<void>(rdma::ud_socket::bind(in, address_of_client)); });
+    BOOST_TEST(mentions(said, "port 2")); // which the fake has not
+}
+
+BOOST_AUTO_TEST_CASE(an_infiniband_port_is_refused_with_a_sentence) {
+    const ipv4 another(192, 0, 2, 77);
+    const fake::nic other({.name = "fake_ib", .addresses = {another}, .ethernet = false});
+    datagram_world w;
+    const std::string said = sentence_of([&] { static_cast<void>(rdma::ud_socket::bind(w.in, another)); });
+    BOOST_TEST(mentions(said, "InfiniBand"));
+    BOOST_TEST(mentions(said, "192.0.2.77"));
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_that_was_moved_from_is_a_bad_descriptor) {
+    datagram_world w;
+    const rdma::ud_address there = w.b.local_address();
+    const rdma::ud_socket moved = std::move(w.a);
+    rdma::ud_socket& empty = w.a;
+    BOOST_TEST(!empty);
+    BOOST_TEST((w.run(failure_of(empty.send_to(bytes_of("x"), there))) == std::errc::bad_file_descriptor));
+    BOOST_TEST((w.run(failure_of(empty.receive_from())) == std::errc::bad_file_descriptor));
+    BOOST_CHECK_EXCEPTION(empty.join(the_group), std::system_error, is_bad_descriptor);
+    BOOST_CHECK_EXCEPTION(empty.local_address(), std::system_error, is_bad_descriptor);
+    BOOST_CHECK_EXCEPTION(empty.largest_datagram(), std::system_error, is_bad_descriptor);
+    BOOST_CHECK_EXCEPTION(empty.statistics(), std::system_error, is_bad_descriptor);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

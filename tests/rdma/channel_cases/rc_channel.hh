@@ -372,6 +372,27 @@ BOOST_AUTO_TEST_CASE(what_is_exposed_may_outlive_its_channel_and_opens_nothing_m
     window = {};
 }
 
+BOOST_AUTO_TEST_CASE(a_channel_that_was_moved_from_is_a_bad_descriptor) {
+    channel_world w;
+    auto memory = w.client.allocate(64);
+    rdma::rc_channel moved = std::move(w.client);
+    rdma::rc_channel& empty = w.client;
+    const auto is_bad = [](const std::system_error& e) { return e.code() == std::errc::bad_file_descriptor; };
+    BOOST_TEST(!empty);
+    for (const std::errc how : {w.run(failure_of(empty.send(bytes_of("x")))), w.run(failure_of(empty.send_in_place(memory.all()))),
+                                w.run(failure_of(empty.receive())), w.run(failure_of(empty.write(memory.all(), {0, 64, 0}))),
+                                w.run(failure_of(empty.fetch_and_add({0, 64, 0}, 0, 1))),
+                                w.run(failure_of(empty.expose(memory, 0, 64, everything)))})
+        BOOST_TEST((how == std::errc::bad_file_descriptor));
+    BOOST_TEST((w.run(failure_of(empty.close())) == std::errc{}));
+    BOOST_CHECK_EXCEPTION(empty.allocate(64), std::system_error, is_bad);
+    BOOST_CHECK_EXCEPTION(empty.largest_message(), std::system_error, is_bad);
+    BOOST_CHECK_EXCEPTION(empty.peer_address(), std::system_error, is_bad);
+    BOOST_CHECK_EXCEPTION(empty.statistics(), std::system_error, is_bad);
+    w.client = std::move(moved);
+    w.run(send_some(w.client, 1));
+}
+
 BOOST_AUTO_TEST_CASE(a_connection_that_nobody_takes_is_refused) {
     channel_world w;
     BOOST_TEST((w.run(failure_of(w.dial(9))) == std::errc::connection_refused));
