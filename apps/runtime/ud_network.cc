@@ -37,16 +37,22 @@ ud_network::ud_network(const network_options& o, unsigned shards, const verbs::v
 ud_network::~ud_network() = default;
 
 std::unique_ptr<port> ud_network::open_port(unsigned shard) {
-    if (shard == 0)
+    if (shard == 0) {
+        fabric_ = std::make_unique<fabric_follower>(device_, reactor::current(),
+                                                    [](const std::string& what) { log_message(ud_device_event, what); });
         events_ = std::make_unique<verbs::async_events>(device_->device(), reactor::current(), [this](const verbs::device_event& e) {
             device_->handle(e);
+            fabric_->handle(e);
             log_message(ud_device_event, verbs::to_string(e, device_->device().name()));
         });
+    }
     return std::make_unique<ud_port>(device_, shard);
 }
 
 void ud_network::tear_down(unsigned shard) noexcept {
-    if (shard == 0) events_.reset();
+    if (shard != 0) return;
+    events_.reset();
+    fabric_.reset();
 }
 
 } // namespace corewire

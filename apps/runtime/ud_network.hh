@@ -4,7 +4,7 @@
 
 #include <corewire/apps/runtime/network_options.hh>
 #include <corewire/net/port/port.hh>
-#include <corewire/rdma/ud_link/ud_device.hh>
+#include <corewire/rdma/ud_link/fabric_follower.hh>
 
 #include <memory>
 
@@ -25,6 +25,7 @@ public:
 
 private:
     std::shared_ptr<ud_device> device_;
+    std::unique_ptr<fabric_follower> fabric_; ///< of shard 0, like
     std::unique_ptr<verbs::async_events> events_;
 };
 

@@ -126,6 +126,11 @@ void nic::mute_queue_pair(std::uint32_t number) {
 void nic::lose_acknowledgements(unsigned count) { state_->lost_acknowledgements = count; }
 void nic::slow_refill(bool on) { state_->slow = on; }
 
+void nic::set_fabric(const fabric_options& fabric) {
+    const std::lock_guard guard(lock());
+    state_->options.fabric = fabric;
+}
+
 void nic::forget_groups() {
     const std::lock_guard guard(lock());
     state_->joined.clear();

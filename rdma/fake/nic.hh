@@ -132,6 +132,8 @@ public:
     void lose_acknowledgements(unsigned count);
     /// Posted receives are seen by the device one pump later each: as a slow refill.
     void slow_refill(bool on);
+    /// The subnet's administrator says other things of every group from now on.
+    void set_fabric(const fabric_options& fabric);
     /// The subnet's administrator forgets which groups the port has joined, and says so (IBV_EVENT_CLIENT_REREGISTER).
     void forget_groups();
     /// Every queue pair goes to ERR with everything flushed, and says so (IBV_EVENT_QP_FATAL).

@@ -16,6 +16,7 @@ struct port_queue {
         pair_failed = 2,  ///< the queue pair or receive queue is in error: start it again
         lost = 4,         ///< a completion queue overran: nothing can be received or sent any more
         device_gone = 8,
+        group_changed = 16, ///< the link's broadcast group is another: look at the device (verbs-ud)
     };
     /// A queue pair as `options` say, on completion queues of these depths. Throws as they do.
     port_queue(const verbs::device& on, unsigned receive_depth, unsigned send_depth, verbs::queue_pair_options options)

@@ -178,6 +178,7 @@ void queue_port::look_into_trouble() noexcept {
         ++counts_.link_changes;
     }
     if (state_ == condition::unusable) return;
+    if ((what & port_queue::group_changed) != 0) follow_group();
     if ((what & (port_queue::device_gone | port_queue::lost)) != 0) give_up();
     else if ((what & port_queue::pair_failed) != 0 && usable()) restart();
 }

@@ -90,6 +90,8 @@ protected:
     virtual int reset_queue() noexcept = 0;
     /// After that: to where it receives and sends. An errno.
     virtual int start_queue() noexcept = 0;
+    /// The device has other parameters of the link's group.
+    virtual void follow_group() noexcept {}
     /// Whether the device touches nothing of what was posted any more, by what reset_queue() has answered.
     static bool device_let_go(int error) noexcept { return error == 0 || device_gone(error); }
     static bool device_gone(int error) noexcept { return error == EIO || error == ENODEV; }

@@ -24,6 +24,10 @@ verbs::device open(ud_device_options& o) {
     return opened;
 }
 
+verbs::fabric_membership::parameters group_parameters_of(const ud_device_options& o) {
+    return {.key = o.key, .lid = o.group_lid, .service_level = o.service_level};
+}
+
 verbs::datagram_parameters parameters(const ud_device_options& o) { return {.port = o.port, .key = o.key}; }
 
 /// 239.192.0.0/14 and a hash of the network. Two networks with one group hear each other's ARP, and ignore it.
@@ -56,6 +60,12 @@ ud_queue::ud_queue(const verbs::device& on, const ud_device_options& o)
                  {.type = verbs::transport::unreliable_datagram, .max_sends = o.send_depth, .max_receives = o.receive_depth,
                   .send_pieces = 3, .inline_bytes = o.inline_bytes}) {
     pair.activate(parameters(o));
+    group = group_parameters_of(o);
+}
+
+verbs::address_handle ud_queue::handle_of_group(const ud_device& d, const verbs::fabric_membership::parameters& as) const {
+    return {domain, {.gid = d.group_, .lid = as.lid, .port = d.options_.port, .gid_index = static_cast<std::uint8_t>(d.gid_.index),
+                     .service_level = as.service_level}};
 }
 
 int ud_queue::reset() noexcept {
@@ -67,7 +77,7 @@ int ud_queue::reset() noexcept {
 int ud_queue::start(const ud_device_options& o) noexcept {
     ibv_qp_attr a{};
     a.port_num = o.port;
-    a.qkey = o.key;
+    a.qkey = group.key;
     const auto to = [&](ibv_qp_state state, int mask) {
         a.qp_state = state;
         return pair.try_modify(a, IBV_QP_STATE | mask);
@@ -135,11 +145,39 @@ void ud_device::join_fabric() {
 /// Shard 0 hears the group; every shard sends to it.
 void ud_device::join_group() {
     membership_ = verbs::group_membership(gid_, group_);
-    for (const auto& q : queues_)
-        q->to_group = verbs::address_handle(q->domain, {.gid = group_, .lid = options_.group_lid, .port = options_.port,
-                                                        .gid_index = static_cast<std::uint8_t>(gid_.index),
-                                                        .service_level = options_.service_level});
-    attached_.emplace(device_.api(), queues_.front()->pair.get(), group_, options_.group_lid);
+    said_ = group_parameters_of(options_);
+    for (const auto& q : queues_) q->to_group = q->handle_of_group(*this, said_);
+    attach(said_.lid);
+}
+
+/// Shard 0's queue pair hears what is sent to the group.
+void ud_device::attach(std::uint16_t lid) {
+    attached_.reset();
+    attached_.emplace(device_.api(), queues_.front()->pair.get(), group_, lid);
+    attached_lid_ = lid;
+}
+
+std::optional<int> ud_device::membership_news() noexcept {
+    const std::optional<int> heard = fabric_.heard();
+    if (heard != 0) return heard;
+    const verbs::fabric_membership::parameters& now = fabric_.group();
+    try {
+        if (!attached_ || attached_lid_ != now.lid) attach(now.lid);
+    } catch (const std::system_error& e) {
+        return e.code().value();
+    }
+    {
+        const std::lock_guard one_at_a_time(saying_);
+        if (now == said_) return 0;
+        said_ = now;
+    }
+    for (const auto& q : queues_) q->tell(ud_queue::group_changed);
+    return 0;
+}
+
+verbs::fabric_membership::parameters ud_device::group_parameters() const {
+    const std::lock_guard one_at_a_time(saying_);
+    return said_;
 }
 
 bool ud_device::is_ours(const ibv_gid& gid, std::uint32_t queue_pair) const noexcept {
@@ -152,7 +190,6 @@ void ud_device::handle(const verbs::device_event& event) noexcept {
                             (event.what == IBV_EVENT_PORT_ERR || event.what == IBV_EVENT_PORT_ACTIVE);
     if (about_port) link_up_ = event.what == IBV_EVENT_PORT_ACTIVE;
     if (event.port == options_.port && !about_port) peers_.doubt_all(); // our LID, our GIDs, the subnet's manager, partitions
-    if (event.what == IBV_EVENT_CLIENT_REREGISTER || event.what == IBV_EVENT_SM_CHANGE) fabric_.renew();
     for (const auto& q : queues_) {
         if (event.device_gone()) q->tell(ud_queue::device_gone);
         else if (event.pair != nullptr && q->concerns(event.pair)) q->tell(ud_queue::pair_failed);

@@ -20,6 +20,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 namespace corewire {
 
@@ -43,6 +45,8 @@ struct ud_device_options {
     const verbs::cm_api* cm = &verbs::system_cm();
 };
 
+class ud_device;
+
 /// What one port has: a UD queue pair, and the group that stands for everybody.
 struct ud_queue : port_queue {
     ud_queue(const verbs::device& on, const ud_device_options& options);
@@ -50,8 +54,10 @@ struct ud_queue : port_queue {
     int reset() noexcept;
     /// After that: to where it receives and sends. An errno.
     int start(const ud_device_options& options) noexcept;
+    verbs::address_handle handle_of_group(const ud_device& device, const verbs::fabric_membership::parameters& as) const;
 
     verbs::address_handle to_group;
+    verbs::fabric_membership::parameters group; ///< as which it is used, on its port's shard
 };
 
 class ud_device {
@@ -61,6 +67,16 @@ public:
     ~ud_device();
     ud_device(const ud_device&) = delete;
     ud_device& operator=(const ud_device&) = delete;
+
+    // InfiniBand: the fabric is asked again to let us into the group, and answers (fabric_follower.hh, on the shard that hears events).
+    bool asks_fabric() const noexcept { return static_cast<bool>(fabric_); }
+    int renew_membership() noexcept { return fabric_.renew(); }
+    /// As fabric_membership::heard(). What is other than before, the ports are told.
+    std::optional<int> membership_news() noexcept;
+    void count_refused_join() noexcept { ++joins_refused_; }
+    const std::uint64_t& joins_refused() const noexcept { return joins_refused_; }
+    /// What the ports follow. Any thread.
+    verbs::fabric_membership::parameters group_parameters() const;
 
     /// What the device tells: give it to the async_events of one shard.
     void handle(const verbs::device_event& event) noexcept;
@@ -80,10 +96,12 @@ public:
 
 private:
     friend class ud_port;
+    friend struct ud_queue;
     void choose_address();
     void choose_group();
     void join_fabric();
     void join_group();
+    void attach(std::uint16_t lid);
 
     ud_device_options options_;
     verbs::device device_;
@@ -96,8 +114,12 @@ private:
     std::vector<std::unique_ptr<ud_queue>> queues_;
     std::vector<std::uint32_t> numbers_; ///< of their queue pairs
     std::optional<verbs::multicast_attachment> attached_;
+    std::uint16_t attached_lid_ = 0;
     verbs::group_membership membership_; ///< RoCE's
     verbs::fabric_membership fabric_;    ///< InfiniBand's
+    mutable std::mutex saying_;
+    verbs::fabric_membership::parameters said_; ///< of the group; guarded by `saying_`
+    std::uint64_t joins_refused_ = 0;
     std::atomic<bool> link_up_{true};
 };
 

@@ -29,6 +29,10 @@ void register_ud_metrics(metric_group& group, const ud_port& device) {
     group.counter("corewire_verbs_ud_restarts_total", "Times the queue pair was put back to its beginning.", s.restarts);
     group.counter("corewire_verbs_ud_rests_total", "Times it was left alone for a while, as that did not help.", s.rests);
     group.counter("corewire_verbs_ud_link_changes_total", "Times the link went up or down.", s.link_changes);
+    if (device.hears_group())
+        group.counter("corewire_verbs_ud_group_joins_refused_total",
+                      "InfiniBand: times that the fabric did not let us into the group again, or did not answer.",
+                      device.device().joins_refused());
 }
 
 } // namespace corewire

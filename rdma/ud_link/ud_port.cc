@@ -46,6 +46,41 @@ int ud_port::reset_queue() noexcept {
     return error;
 }
 
+int ud_port::start_queue() noexcept {
+    const int error = take_group();
+    return error != 0 ? error : mine_.start(device_->options());
+}
+
+/// What the fabric says of the group. Sends that are under way keep the handle that they name. An errno: all is as it was.
+int ud_port::take_group() noexcept {
+    std::erase_if(former_groups_, [this](const former_group& f) { return static_cast<std::int32_t>(f.until - sent_head_) <= 0; });
+    const verbs::fabric_membership::parameters now = device_->group_parameters();
+    try {
+        if (now.lid != mine_.group.lid || now.service_level != mine_.group.service_level) {
+            verbs::address_handle fresh = mine_.handle_of_group(*device_, now);
+            former_groups_.push_back({{}, sent_tail_});
+            former_groups_.back().handle = std::exchange(mine_.to_group, std::move(fresh));
+        }
+    } catch (const std::system_error& e) {
+        return e.code().value();
+    } catch (const std::exception&) {
+        return ENOMEM;
+    }
+    mine_.group = now;
+    return 0;
+}
+
+/// What can't be done while the queue pair is in use is done by starting it again.
+void ud_port::follow_group() noexcept {
+    const std::uint32_t before = mine_.group.key;
+    if (take_group() != 0) return queue_.tell(ud_queue::pair_failed);
+    if (mine_.group.key == before || !usable()) return;
+    ibv_qp_attr a{};
+    a.qp_state = IBV_QPS_RTS;
+    a.qkey = mine_.group.key;
+    if (queue_.pair.try_modify(a, IBV_QP_STATE | IBV_QP_QKEY) != 0) queue_.tell(ud_queue::pair_failed);
+}
+
 std::size_t ud_port::receive(std::span<packet> out) {
     if (troubled()) [[unlikely]] look_into_trouble();
     if (!usable() || out.empty()) [[unlikely]] return 0;

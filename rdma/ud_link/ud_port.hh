@@ -19,6 +19,7 @@
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 namespace corewire {
 
@@ -46,6 +47,8 @@ public:
     const ud_port_statistics& ud_statistics() const noexcept { return counts_; }
     const handle_cache& handles() const noexcept { return handles_; }
     const ud_device& device() const noexcept { return *device_; }
+    /// Of shard 0: the others' groups are handed over to them.
+    bool hears_group() const noexcept { return &mine_ == device_->queues_.front().get(); }
 
 private:
     /// Where the device writes: so that the Ethernet header that takes the place of encapsulation and GRH stands behind the headroom.
@@ -54,8 +57,10 @@ private:
 
     int post_receives(ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept override { return queue_.pair.post_receive(chain, bad); }
     int reset_queue() noexcept override;
-    int start_queue() noexcept override { return mine_.start(device_->options()); }
+    int start_queue() noexcept override;
     bool device_link_up() const noexcept override { return device_->link_up(); }
+    void follow_group() noexcept override;
+    int take_group() noexcept;
 
     std::size_t take(std::span<packet> out, std::span<const ibv_wc> done) noexcept;
     bool take_in(frame& f, const ibv_wc& c, packet& out) noexcept;
@@ -71,6 +76,11 @@ private:
     std::shared_ptr<ud_device> device_;
     ud_queue& mine_;
     handle_cache handles_;
+    struct former_group {
+        verbs::address_handle handle;
+        std::uint32_t until; ///< the position behind the last send that may name it
+    };
+    std::vector<former_group> former_groups_;
     buffer constants_; ///< the encapsulations of IPv4, ARP and IPv6, four bytes each
     ud_port_statistics counts_;
 };

@@ -99,7 +99,7 @@ ud_port::verdict ud_port::prepare(packet& p, ibv_send_wr& wr, std::uint32_t posi
     wr.opcode = IBV_WR_SEND;
     wr.send_flags = inlined ? unsigned{IBV_SEND_INLINE} : 0u;
     wr.wr_id = position + 1;
-    wr.wr.ud = {to.handle, to.queue_pair, device_->options().key};
+    wr.wr.ud = {to.handle, to.queue_pair, mine_.group.key};
     counts_.inlined += inlined;
     ++statistics_.transmitted_packets;
     statistics_.transmitted_bytes += p.size() - skip + ethernet_size;

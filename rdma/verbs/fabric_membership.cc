@@ -81,28 +81,35 @@ int fabric_membership::ask() noexcept { return api_->join_multicast(id_, reinter
 /// Throws the errno alone.
 void fabric_membership::hear(std::chrono::milliseconds within) {
     const auto give_up = [](int error) { throw std::system_error(error, std::generic_category()); };
-    rdma_cm_event* event = nullptr;
     const auto deadline = std::chrono::steady_clock::now() + within;
-    while (api_->get_cm_event(channel_, &event) != 0) {
-        if (errno != EAGAIN && errno != EINTR) give_up(errno);
+    for (;;) {
+        const std::optional<int> said = heard();
+        if (said == 0) return;
+        if (said) give_up(*said);
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         if (left.count() <= 0) give_up(ETIMEDOUT);
         pollfd waited{channel_->fd, POLLIN, 0};
         ::poll(&waited, 1, static_cast<int>(left.count())); // a signal, or nothing yet: it is looked again
     }
-    const rdma_cm_event_type what = event->event;
-    const int status = event->status;
-    group_ = {event->param.ud.qkey, event->param.ud.ah_attr.dlid, event->param.ud.ah_attr.sl};
-    api_->ack_cm_event(event);
-    if (what != RDMA_CM_EVENT_MULTICAST_JOIN || status != 0) give_up(status < 0 ? -status : EINVAL);
 }
 
-void fabric_membership::renew() noexcept {
-    if (id_ == nullptr) return;
+std::optional<int> fabric_membership::heard() noexcept {
+    rdma_cm_event* event = nullptr;
+    if (id_ == nullptr) return std::nullopt;
+    if (api_->get_cm_event(channel_, &event) != 0) return errno == EAGAIN || errno == EINTR ? std::nullopt : std::optional(errno);
+    const int status = event->status;
+    const bool joined = event->event == RDMA_CM_EVENT_MULTICAST_JOIN && status == 0;
+    if (joined) group_ = {event->param.ud.qkey, event->param.ud.ah_attr.dlid, event->param.ud.ah_attr.sl};
+    api_->ack_cm_event(event);
+    return joined ? 0 : status < 0 ? -status : EINVAL;
+}
+
+int fabric_membership::renew() noexcept {
+    if (id_ == nullptr) return 0;
     rdma_cm_event* event = nullptr;
     while (api_->get_cm_event(channel_, &event) == 0) api_->ack_cm_event(event);
     api_->leave_multicast(id_, reinterpret_cast<sockaddr*>(&name_));
-    ask();
+    return ask() == 0 ? 0 : errno;
 }
 
 fabric_membership& fabric_membership::operator=(fabric_membership&& other) noexcept {

@@ -2,7 +2,7 @@
 // Q_Key, LID, service level. As the kernel's IPoIB does it (port space RDMA_PS_IPOIB), beside its interface on that port, by whose IPv4
 // address rdma_cm finds the port. The administrator gives a group that is made by this what the broadcast group of that interface has.
 //
-// Made by main(), which it lets wait; renew() does not wait. Left when it is destroyed.
+// Made by main(), which it lets wait; renew() and heard() do not wait. Left when it is destroyed.
 #pragma once
 
 #include <corewire/net/wire/address.hh>
@@ -29,6 +29,7 @@ public:
         std::uint32_t key = 0; ///< Q_Key
         std::uint16_t lid = 0;
         std::uint8_t service_level = 0;
+        friend bool operator==(const parameters&, const parameters&) = default;
     };
 
     fabric_membership() noexcept = default;
@@ -41,8 +42,11 @@ public:
 
     explicit operator bool() const noexcept { return id_ != nullptr; }
     const parameters& group() const noexcept { return group_; }
-    /// The administrator may have forgotten us (it has changed, or wants to hear of everything again): asks once more, without waiting.
-    void renew() noexcept;
+    /// The administrator may have forgotten us (it has changed, or wants to hear of everything again): asks once more, without waiting;
+    /// heard() has the answer when it comes. An errno: it can't even be asked.
+    int renew() noexcept;
+    /// Nothing: no answer yet. 0: a member, as group() says from now on. Else why not, an errno.
+    std::optional<int> heard() noexcept;
 
 private:
     int ask() noexcept;

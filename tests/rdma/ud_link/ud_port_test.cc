@@ -1,6 +1,7 @@
 // The verbs-ud port on two fake NICs: what crosses, how addresses are told, and what happens when something breaks.
 #include "tests/rdma/datagram_end.hh"
 #include "tests/rdma/ud_link/ud_world.hh"
+#include "tests/support/virtual_clock.hh"
 
 using namespace corewire;
 using namespace corewire::test;
@@ -317,7 +318,11 @@ BOOST_AUTO_TEST_CASE(a_port_may_be_the_last_owner_of_its_device) {
 
 BOOST_AUTO_TEST_CASE(on_infiniband_the_group_is_joined_and_what_the_fabric_says_of_it_is_used) {
     const fake::nic_options other_fabric{.ethernet = false, .fabric = {.key = 0x4711, .lid = 0xc123, .service_level = 3}};
+    virtual_clock clock;
+    reactor loop({.clock = &clock});
+    const reactor::scope here(loop);
     ud_world w(other_fabric);
+    w.b.follow_fabric(loop);
     BOOST_TEST(w.a.device->options().key == 0x4711u);
     BOOST_TEST(w.a.device->options().group_lid == 0xc123u);
     BOOST_TEST(w.a.device->options().service_level == 3u);
@@ -340,6 +345,77 @@ BOOST_AUTO_TEST_CASE(on_infiniband_the_group_is_joined_and_what_the_fabric_says_
     BOOST_TEST(told.device->options().group_lid == 0xc123u);
     BOOST_TEST(w.a.sends(w.a.datagram(mac_address::broadcast(), 100, 5)));
     BOOST_TEST(receive_numbers(*told.port).empty());
+}
+
+BOOST_AUTO_TEST_CASE(another_subnet_manager_may_say_other_things_of_the_group_and_refuse_at_first) {
+    virtual_clock clock;
+    reactor loop({.clock = &clock});
+    const reactor::scope here(loop);
+    ud_world w({.ethernet = false, .fabric = {.key = 0x4711, .lid = 0xc123, .service_level = 3}});
+    const auto both = [&](auto what) {
+        for (ud_host* each : {&w.a, &w.b}) what(*each);
+    };
+    both([&](ud_host& h) { h.follow_fabric(loop); });
+    w.meet();
+    std::uint32_t number = 0;
+    const auto arrives = [&](mac_address to) {
+        both([](ud_host& h) { receive_all(*h.port); }); // what they have been told they do in their turn
+        BOOST_TEST(w.a.sends(w.a.datagram(to, 100, ++number)));
+        return receive_numbers(*w.b.port) == std::vector{number};
+    };
+    const auto all_arrive = [&] { return arrives(mac_address::broadcast()) && arrives(w.b.port->mac()); };
+    const auto begin_anew = [&](const fake::fabric_options& said) {
+        both([&](ud_host& h) { h.nic.set_fabric(said); });
+        both([&](ud_host& h) { h.nic.forget_groups(); });
+        both([](ud_host& h) { h.hear_events(); });
+    };
+    const auto wait = [&](int milliseconds) {
+        clock.advance(std::chrono::milliseconds{milliseconds});
+        loop.poll_once();
+    };
+    BOOST_TEST(all_arrive());
+    w.a.nic.hold_completions();
+    BOOST_TEST(arrives(mac_address::broadcast())); // names the handle of before
+    begin_anew({.key = 0x4712, .lid = 0xc124, .service_level = 5});
+    BOOST_TEST(all_arrive());
+    w.a.nic.release_completions();
+    begin_anew({.key = 0x4712, .lid = 0xc124, .service_level = 6});
+    BOOST_TEST(all_arrive());
+    BOOST_TEST(w.a.all_home());
+    BOOST_TEST(w.a.port->ud_statistics().restarts == 0u);
+    w.a.device->handle({}); // of nothing: a restart has the same key
+    w.a.nic.break_queue_pairs();
+    w.a.hear_events();
+    receive_all(*w.a.port);
+    BOOST_TEST(all_arrive());
+    BOOST_TEST(w.a.port->ud_statistics().restarts == 1u);
+
+    // Refused twice: asked again after one second, then after two.
+    w.b.nic.fail_calls("join_multicast", EPERM, 2);
+    begin_anew({.key = 0x4713, .lid = 0xc124, .service_level = 6});
+    BOOST_TEST(w.b.device->joins_refused() == 1u);
+    BOOST_TEST(!arrives(mac_address::broadcast()));
+    wait(999);
+    BOOST_TEST(w.b.device->joins_refused() == 1u);
+    wait(2);
+    BOOST_TEST(w.b.device->joins_refused() == 2u);
+    wait(2001);
+    BOOST_TEST(all_arrive());
+    BOOST_TEST(w.b.device->joins_refused() == 2u);
+    BOOST_REQUIRE(w.b.told.size() == 2u);
+    BOOST_TEST(mentions(w.b.told[0], "not a member of the InfiniBand group ff12:401b:ffff::ffff:ffff any more"));
+    BOOST_TEST(mentions(w.b.told[1], "again"));
+
+    // Nobody answers: the same after five seconds.
+    begin_anew({.key = 0x4713, .lid = 0xc124, .service_level = 6, .answers = false});
+    for (int i = 0; i < 49; ++i) wait(100);
+    BOOST_TEST(w.b.device->joins_refused() == 2u);
+    for (int i = 0; i < 2; ++i) wait(100);
+    BOOST_TEST(w.b.device->joins_refused() == 3u);
+    both([&](ud_host& h) { h.nic.set_fabric({.key = 0x4714, .lid = 0xc125}); });
+    wait(1001);
+    BOOST_TEST(all_arrive());
+    BOOST_TEST(w.b.nic.violations().empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_fabric_that_refuses_or_does_not_answer_is_an_error_with_a_sentence) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <corewire/rdma/fake/nic.hh>
+#include <corewire/rdma/ud_link/fabric_follower.hh>
 #include <corewire/rdma/ud_link/ud_port.hh>
 
 #include "tests/rdma/support.hh"
@@ -31,7 +32,12 @@ struct ud_host {
             else if (e.event_type == IBV_EVENT_CQ_ERR) plain.completions = e.element.cq;
             else if (e.event_type != IBV_EVENT_DEVICE_FATAL) plain.port = static_cast<std::uint8_t>(e.element.port_num);
             device->handle(plain);
+            if (follower) follower->handle(plain);
         }
+    }
+    /// InfiniBand: from now on hear_events() has the group joined again.
+    void follow_fabric(reactor& on) {
+        follower = std::make_unique<fabric_follower>(device, on, [this](const std::string& what) { told.push_back(what); });
     }
     /// An IPv4 packet of `size` bytes, as far as a port can tell, in an Ethernet frame.
     packet datagram(mac_address to, std::uint32_t size, std::uint32_t number = 0) {
@@ -58,6 +64,8 @@ struct ud_host {
     fake::nic nic;
     std::shared_ptr<ud_device> device;
     std::unique_ptr<ud_port> port;
+    std::unique_ptr<fabric_follower> follower;
+    std::vector<std::string> told;
 
 private:
     static fake::nic_options options(const std::string& name, std::uint8_t number, fake::nic_options o) {
