@@ -16,6 +16,8 @@ constexpr log_event<log_text<32>, log_text<48>> address_gone{
     "runtime", "address_gone", log_level::error,
     "{}: the kernel no longer has {}: nobody can reach us there (start again on another address)"};
 
+constexpr log_event<log_text<64>, log_text<96>> not_steered{"runtime", "not_steered", log_level::warn, "connect to {}: {}"};
+
 /// A socket bound to `at` is reached at `address`.
 bool concerns(const net_address& at, const net_address& address) noexcept {
     return at.is_any_of_both() || at.is_v4() == address.is_v4();
@@ -33,6 +35,9 @@ steered_flow steered(const flow_name& flow) noexcept {
 
 void shared_host::follow(network_stack& stack) {
     stack_ = &stack;
+    if (ports_.steering()->keeps_waiting() && reactor::current().attached(reactor::attachment::shard) != nullptr)
+        flows_ = std::make_unique<flow_claims>(ports_.steering(),
+                                               [this](const steered_flow& flow, int error) { on_claimed(flow, error); });
     kernel_follower& us = *this;
     mirror_ = std::make_unique<kernel_mirror>(reactor::current(), ports_.on().index, ports_.addresses(), us);
 }
@@ -79,15 +84,31 @@ void shared_host::release_port(wire::ip_protocol protocol, const net_address& at
         if (concerns(at, each)) release(protocol, each, port);
 }
 
-bool shared_host::claim_flow(const flow_name& flow) noexcept {
-    const bool ours = ports_.steering().own_flow(steered(flow)) == 0;
-    ++(ours ? statistics_.flows : statistics_.flows_refused);
-    return ours;
+int shared_host::claim_flow(const flow_name& flow) noexcept {
+    const int error = flows_ != nullptr ? flows_->claim(steered(flow)) : ports_.steering()->own_flow(steered(flow));
+    if (error != EINPROGRESS) ++(error == 0 ? statistics_.flows : statistics_.flows_refused);
+    return error;
+}
+
+void shared_host::on_claimed(const steered_flow& flow, int error) noexcept {
+    ++(error == 0 ? statistics_.flows : statistics_.flows_refused);
+    const flow_name name(flow.local, flow.remote, flow.local_port, flow.remote_port);
+    if (error != 0) log_message(not_steered, socket_address(flow.remote, flow.remote_port).to_string(), why_not_steered(error));
+    stack_->tcp().follow_claim(name, error);
 }
 
 void shared_host::release_flow(const flow_name& flow) noexcept {
+    if (flows_ != nullptr) {
+        statistics_.flows -= flows_->release(steered(flow));
+        return;
+    }
     --statistics_.flows;
-    ports_.steering().disown_flow(steered(flow));
+    ports_.steering()->disown_flow(steered(flow));
+}
+
+void shared_host::stop() noexcept {
+    mirror_.reset();
+    flows_.reset();
 }
 
 void shared_host::resolve(const net_address& neighbor) noexcept {

@@ -1,11 +1,12 @@
 // --shared: one shard's stack on the kernel's own addresses. Puts together who owns what (owned_ports; flows in the XDP program's map,
 // or rules of the NIC) and what the kernel knows (kernel_mirror), so that the stack knows neither.
 //
-//     stack --claim, release--> owned_ports, flow_owner         stack --resolve--> kernel_mirror --routes, neighbours--> stack
+//     stack --claim, release--> owned_ports, flow_claims --> flow_owner    stack --resolve--> kernel_mirror --routes, neighbours--> stack
 //
 // Made before its shard's stack and destroyed after it; follow() when the stack stands, stop() before it goes.
 #pragma once
 
+#include <corewire/apps/runtime/flow_claims.hh>
 #include <corewire/net/netlink/kernel_mirror.hh>
 #include <corewire/net/port/owned_ports.hh>
 #include <corewire/net/stack/host_share.hh>
@@ -21,7 +22,7 @@ class network_stack;
 struct shared_statistics {
     std::uint64_t ports = 0, flows = 0; ///< that are ours now: each port once, however many connections it has
     std::uint64_t ports_refused = 0;    ///< a program of the kernel's has it, or the table is full
-    std::uint64_t flows_refused = 0;    ///< the table is full
+    std::uint64_t flows_refused = 0;    ///< the table is full, or another program has it
 };
 
 class shared_host final : public host_share, private kernel_follower {
@@ -30,11 +31,11 @@ public:
 
     /// Tells `stack` the kernel's routes and neighbours, now and from now on. Throws std::system_error.
     void follow(network_stack& stack);
-    void stop() noexcept { mirror_.reset(); }
+    void stop() noexcept;
 
     void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) override;
     void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept override;
-    bool claim_flow(const flow_name& flow) noexcept override;
+    int claim_flow(const flow_name& flow) noexcept override;
     void release_flow(const flow_name& flow) noexcept override;
     void resolve(const net_address& neighbor) noexcept override;
 
@@ -46,6 +47,7 @@ private:
     void on_routes(std::span<const netlink::route_change> routes) override;
     void on_neighbor(const netlink::neighbor_change& neighbor) override;
     void on_address_gone(const net_address& address) override;
+    void on_claimed(const steered_flow& flow, int error) noexcept;
 
     void claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port);
     void release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
@@ -55,6 +57,7 @@ private:
     std::unordered_map<std::uint32_t, unsigned> claims_; ///< this shard's, by owned_ports::key_of(): one of them stands in ports_
     shared_statistics statistics_;
     std::unique_ptr<kernel_mirror> mirror_;
+    std::unique_ptr<flow_claims> flows_; ///< where claiming keeps its caller waiting, and there are helpers
 };
 
 } // namespace corewire

@@ -6,6 +6,7 @@
 
 #include <corewire/net/wire/net_address.hh>
 
+#include <cerrno>
 #include <cstdint>
 #include <tuple>
 
@@ -35,6 +36,19 @@ public:
     /// has gone. Then it stays the kernel's.
     [[nodiscard]] virtual int own_flow(const steered_flow& flow) noexcept = 0;
     virtual void disown_flow(const steered_flow& flow) noexcept = 0;
+    /// Both may keep their caller waiting, for commands to a device: who may not wait has a helper call them.
+    virtual bool keeps_waiting() const noexcept { return false; }
 };
+
+/// What own_flow()'s errno means, as a sentence goes on.
+constexpr const char* why_not_steered(int error) noexcept {
+    switch (error) {
+    case ENOBUFS: return "no more ports and flows can be steered away from the kernel (the table is full)";
+    case EADDRINUSE: return "another program has steered it away from the kernel";
+    case ENODEV: return "the device has gone";
+    case EPERM: return "steering it away from the kernel is not permitted (CAP_NET_RAW)";
+    default: return "it cannot be steered away from the kernel";
+    }
+}
 
 } // namespace corewire

@@ -21,15 +21,6 @@ std::string name_of(wire::ip_protocol protocol, const net_address& address, std:
     return std::string(protocol == wire::ip_protocol::tcp ? "TCP" : "UDP") + " port " + std::to_string(port) + " of " + to_string(address);
 }
 
-std::string why_not_steered(int error) {
-    switch (error) {
-    case ENOBUFS: return "no more ports and flows can be steered away from the kernel (the table is full)";
-    case EADDRINUSE: return "another program has steered it away from the kernel";
-    case ENODEV: return "the device has gone";
-    default: return "it cannot be steered away from the kernel";
-    }
-}
-
 } // namespace
 
 unique_fd owned_ports::reserve(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) const {

@@ -35,7 +35,7 @@ public:
     /// has steered it to itself; ENOBUFS when the table is full.
     void claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port);
     void release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
-    flow_owner& steering() noexcept { return *steering_; }
+    const std::shared_ptr<flow_owner>& steering() const noexcept { return steering_; }
     const interface& on() const noexcept { return interface_; }
     std::span<const net_address> addresses() const noexcept { return addresses_; }
     /// What stands for a port of an address here and in shared_host: the two families do not meet.

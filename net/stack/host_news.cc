@@ -1,4 +1,4 @@
-// What the host says of its routes and neighbours in shared mode (host_share.hh), as part of network_stack.
+// What the host says of its routes, neighbours and flows in shared mode (host_share.hh), as part of network_stack and tcp_layer.
 #include <corewire/net/stack/network_stack.hh>
 
 namespace corewire {
@@ -42,6 +42,18 @@ void network_stack::follow_permanent_neighbor(const net_address& address, mac_ad
 
 void network_stack::follow_unknown_neighbor(const net_address& address) noexcept {
     if (neighbor_table* const all = neighbors_of(address)) all->told_unknown(address);
+}
+
+void tcp_layer::follow_claim(const flow_name& flow, int error) {
+    tcp_connection* const c = find(flow);
+    if (c == nullptr || c->claim_ != tcp_connection::claim::in_progress) return;
+    static_cast<dirty_hook&>(*c).unlink();
+    c->claim_ = error == 0 ? tcp_connection::claim::flow : tcp_connection::claim::none;
+    if (error != 0) {
+        c->tcb.abort(); // nothing has been sent, and nothing is
+        c->fail_all(static_cast<std::errc>(error));
+    }
+    mark_dirty(*c);
 }
 
 } // namespace corewire

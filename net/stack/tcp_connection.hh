@@ -111,7 +111,7 @@ private:
     bool shut_down_ : 1 = false;   ///< the user has closed the sending side
     bool has_user_ = false;
     bool full_ = false;            ///< room() was 0, and event::writable has not come yet
-    enum class claim : std::uint8_t { none, port, flow } claim_ = claim::none; ///< what it holds of a host_share
+    enum class claim : std::uint8_t { none, port, flow, in_progress } claim_ = claim::none; ///< what it holds of a host_share
     tcp::seq_number confirmed_at_; ///< SND.UNA at the last confirm_neighbor()
     tcp_layer& layer_;
     tcp_listen_socket* listener_ = nullptr; ///< whose backlog it counts in, until accepted

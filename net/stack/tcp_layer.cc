@@ -1,5 +1,6 @@
 #include <corewire/net/stack/tcp_layer.hh>
 
+#include <corewire/net/port/flow_owner.hh>
 #include <corewire/net/stack/host_share.hh>
 #include <corewire/net/stack/ip_output.hh>
 #include <corewire/net/stack/plain_frame.hh>
@@ -12,6 +13,8 @@
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
+#include <cerrno>
+#include <string>
 
 namespace corewire {
 
@@ -374,7 +377,7 @@ void tcp_layer::release_claim(tcp_connection& c) noexcept {
     using claim = tcp_connection::claim;
     const claim had = std::exchange(c.claim_, claim::none);
     if (had == claim::port) config_.share->release_port(wire::ip_protocol::tcp, c.name().local, c.key.local_port);
-    if (had == claim::flow) config_.share->release_flow(c.name());
+    if (had == claim::flow || had == claim::in_progress) config_.share->release_flow(c.name());
 }
 
 void tcp_layer::on_routes_changed() noexcept {
@@ -510,9 +513,15 @@ tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& 
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     c->opened_here_ = true;
     if (config_.share != nullptr) {
-        if (!config_.share->claim_flow(c->name())) {
+        const int error = config_.share->claim_flow(c->name());
+        if (error == EINPROGRESS) {
+            c->claim_ = tcp_connection::claim::in_progress;
+            claiming_.push_back(*c);
+            return *c;
+        }
+        if (error != 0) {
             on_closed(*c);
-            fail(std::errc::no_buffer_space, "connect: no more flows can be steered away from the kernel");
+            throw std::system_error(error, std::generic_category(), std::string("connect: ") + why_not_steered(error));
         }
         c->claim_ = tcp_connection::claim::flow;
     }

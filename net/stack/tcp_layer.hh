@@ -129,6 +129,8 @@ public:
     void on_routes_changed() noexcept;
     /// A segment that starts at `seq` may be on its way (RFC 5927 4.1).
     bool has_in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept;
+    /// What became of a claim that was in progress (host_share::claim_flow): 0, or an errno with which the connection ends.
+    void follow_claim(const flow_name& flow, int error);
     /// The address is not ours any more: its connections end with ECONNABORTED.
     void on_address_gone(ipv4 address);
     void check_invariants() const;
@@ -223,6 +225,7 @@ private:
     found_last<wire_flow> last4_;
     found_last<ipv6_wire_flow> last6_;
     intrusive_list<dirty_hook> dirty_;
+    intrusive_list<dirty_hook> claiming_; ///< dirty, and nothing may be sent before their claim has been granted
     using listeners = std::unordered_map<std::uint16_t, tcp_listen_socket*>;
     listeners listeners_;
     listeners listeners6_; ///< one that listens at `::` is in both

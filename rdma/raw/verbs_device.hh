@@ -59,6 +59,7 @@ public:
     /// A flow or port by a rule each, to the queue pair of its protocol: with several queues its hash finds the shard.
     int own_flow(const steered_flow& flow) noexcept override;
     void disown_flow(const steered_flow& flow) noexcept override;
+    bool keeps_waiting() const noexcept override { return true; } ///< rules are commands to the NIC's firmware
 
     /// What the device tells: give it to the async_events of one shard.
     void handle(const verbs::device_event& event) noexcept;

@@ -47,8 +47,8 @@ void fabric_follower::refused(int error) noexcept {
     asked_ = false;
     device_->count_refused_join();
     if (!std::exchange(out_, true))
-        tell_(fmt::format("not a member of the InfiniBand group {} any more: {} (does a subnet manager run?); it is asked again every {} s at most",
-                          verbs::to_string(device_->group()), std::generic_category().message(error),
+        tell_(fmt::format("not a member of the InfiniBand group {} any more: {} (does a subnet manager run?); it is asked again, "
+                          "every {} s in the end", verbs::to_string(device_->group()), std::generic_category().message(error),
                           std::chrono::duration_cast<std::chrono::seconds>(longest_pause).count()));
     reactor_.timers().arm(next_, reactor_.now() + pause_);
     pause_ = std::min(2 * pause_, longest_pause);

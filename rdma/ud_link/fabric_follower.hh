@@ -1,5 +1,5 @@
-// InfiniBand: keeps a ud_device in its link's group. When the subnet's administrator has changed or wants to hear of everything again, it is
-// asked once more; what it says of the group then the ports follow, and as long as it refuses or is silent it is asked again.
+// InfiniBand: keeps a ud_device in its link's group. When the subnet's administrator has changed or wants to hear of everything again, it
+// is asked once more; what it says of the group then the ports follow, and as long as it refuses or is silent it is asked again.
 //
 //     device event --> ask --> looked after from 10 ms on --member--> (ports told of another Q_Key, LID, service level)
 //                       ^            `--refused, or silent for 5 s--> counted, told --1 s, 2 s ... 30 s--.

@@ -22,11 +22,11 @@ public:
         --ports[{protocol, port}];
         released_at.push_back(at);
     }
-    bool claim_flow(const flow_name& flow) noexcept override {
-        if (flows == room_for_flows) return false;
+    int claim_flow(const flow_name& flow) noexcept override {
+        if (flows == room_for_flows) return refusal;
         ++flows;
         last_flow = flow;
-        return true;
+        return slow ? EINPROGRESS : 0;
     }
     void release_flow(const flow_name&) noexcept override { --flows; }
     void resolve(const net_address& neighbor) noexcept override { asked.push_back(neighbor); }
@@ -37,7 +37,8 @@ public:
     }
 
     std::map<std::pair<wire::ip_protocol, std::uint16_t>, int> ports;
-    int flows = 0, room_for_flows = 1000;
+    int flows = 0, room_for_flows = 1000, refusal = ENOBUFS;
+    bool slow = false; ///< follow_claim() is up to the test
     std::uint16_t forbidden = 0;
     std::vector<net_address> asked, claimed_at, released_at;
     flow_name last_flow;
@@ -151,6 +152,66 @@ BOOST_FIXTURE_TEST_CASE(a_flow_that_finds_no_room_is_refused, shared_world) {
         tcp_listener listener = socket_suite::listen(w, 7);
         const std::errc why = co_await socket_suite::error_of([&] { return socket_suite::dial(w, listener.local_address()); });
         BOOST_TEST(why == std::errc::no_buffer_space);
+    }(*this));
+    BOOST_TEST(of_client().flows == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_refused_flow_says_why, shared_world) {
+    of_client().room_for_flows = 0;
+    run([](shared_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        for (const auto& [error, why] : {std::pair{ENOBUFS, "table is full"}, {EADDRINUSE, "another program"}, {ENODEV, "device has gone"},
+                                         {EPERM, "CAP_NET_RAW"}}) {
+            w.of_client().refusal = error;
+            std::error_code code;
+            std::string sentence;
+            try {
+                tcp_stream never = co_await socket_suite::dial(w, listener.local_address());
+            } catch (const std::system_error& e) {
+                code = e.code();
+                sentence = e.what();
+            }
+            BOOST_TEST(code.value() == error);
+            BOOST_TEST(sentence.find(why) != std::string::npos, sentence);
+        }
+    }(*this));
+}
+
+BOOST_FIXTURE_TEST_CASE(nothing_is_sent_before_a_slow_claim_is_granted, shared_world) {
+    of_client().slow = true;
+    run([](shared_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        auto& layer = static_cast<network_stack&>(w.client()).tcp();
+        const std::uint64_t before = w.server().device().statistics().received_packets;
+        task_group calls{"call"};
+        std::errc outcome{};
+        const auto call = [](shared_world& here, socket_address to, std::errc& became) -> task<> {
+            became = co_await socket_suite::error_of([&] { return socket_suite::dial(here, to); });
+        };
+        calls.spawn(call(w, listener.local_address(), outcome));
+        co_await sleep_for(std::chrono::seconds{2}); // its timer is not armed either
+        BOOST_TEST(w.server().device().statistics().received_packets == before);
+        BOOST_TEST(calls.size() == 1u);
+        layer.follow_claim(w.of_client().last_flow, 0);
+        tcp_stream peer = co_await listener.accept();
+        co_await calls.join();
+        BOOST_TEST((outcome == std::errc{}));
+        // A refusal that comes late is the connection's error; nobody ever heard of it.
+        const std::uint64_t heard = w.server().device().statistics().received_packets;
+        calls.spawn(call(w, listener.local_address(), outcome));
+        co_await yield();
+        layer.follow_claim(w.of_client().last_flow, EADDRINUSE);
+        --w.of_client().flows;
+        co_await calls.join();
+        BOOST_TEST((outcome == std::errc::address_in_use));
+        // Who gives up before the answer leaves nothing behind when it comes.
+        outcome = co_await socket_suite::error_of(
+            [&] { return socket_suite::dial(w, listener.local_address(), socket_suite::soon(std::chrono::milliseconds{5})); });
+        BOOST_TEST((outcome == std::errc::timed_out));
+        layer.follow_claim(w.of_client().last_flow, 0);
+        co_await sleep_for(std::chrono::milliseconds{5});
+        layer.follow_claim(w.of_client().last_flow, 0); // nobody's any more
+        BOOST_TEST(w.server().device().statistics().received_packets >= heard);
     }(*this));
     BOOST_TEST(of_client().flows == 0);
 }

@@ -4,6 +4,9 @@
 
 #include "tests/rdma/support.hh"
 
+#include <algorithm>
+#include <string_view>
+
 using namespace corewire;
 
 namespace {
@@ -39,50 +42,45 @@ bool reaches_kernel(shared_world& w, std::uint8_t protocol, std::uint16_t port, 
     return w.server_host().kernel.heard != before;
 }
 
+/// What of a case the two kernels may hear: a SYN to a port that nobody has, what is on its way to a connection that has gone.
+unsigned residue_of(std::string_view name) {
+    constexpr std::string_view cut_short[] = {
+        "a_connection_tells_about_itself", "a_connected_socket_hears_its_peer_only", "readable_and_writable_tell_the_truth",
+        "a_cancelled_write_leaves", "a_cancelled_close_leaves", "cancelled_waits_for_readiness_leave", "an_expired_write_leaves",
+        "an_expired_close_leaves", "expired_waits_for_readiness_leave", "a_stop_gives_unacknowledged_bytes_their_time"};
+    if (name == "a_closed_port_refuses") return 1;
+    return std::ranges::count(cut_short, name) != 0 ? 2 : 0;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(verbs_shared_sockets)
 
-#define CASE(name)                                                                                                     \
-    BOOST_FIXTURE_TEST_CASE(name, shared_world) { run(socket_suite::name(*this)); }
-CASE(one_connection_echoes)
-CASE(a_hundred_connections_echo)
-CASE(bulk_arrives_unchanged_both_ways)
-CASE(a_slow_reader_gets_everything)
-CASE(both_ends_agree_on_the_addresses)
-CASE(a_gather_write_keeps_the_order)
-CASE(half_close_lets_the_other_side_finish)
-CASE(a_read_after_a_reset_fails)
-CASE(unread_bytes_at_close_reset_the_peer)
-CASE(abort_fails_who_waits)
-CASE(a_port_is_bound_once)
-CASE(closing_a_listener_cancels_accept)
-CASE(a_connection_nobody_accepted_dies_with_the_listener)
-CASE(a_cancelled_connect_leaves)
-CASE(an_expired_connect_leaves)
-CASE(datagrams_echo)
-CASE(closing_a_datagram_socket_cancels_receive)
-CASE(a_stop_ends_a_hundred_idle_sessions)
-CASE(a_stop_ends_waits_for_readiness_and_handshakes)
+/// Not where the kernel has to answer more than this test's does (errors by ICMP reach us by its raw socket: apps/runtime/verbs_shared),
+/// and groups are the kernel's.
+auto runs(std::string_view name, bool six) {
+    const bool answered = name != "a_datagram_to_a_closed_port_is_refused" && name != "datagram_errors_are_told";
+    const bool refused = !six || name != "a_closed_port_refuses";
+    const bool of_groups = name == "a_member_of_a_group_hears_it_until_it_leaves" || name == "memberships_are_checked_and_bounded" ||
+                           name == "datagrams_to_a_group_loop_back_unless_told_not_to";
+    const bool can = answered && refused && !of_groups;
+    return boost::unit_test::precondition([can](boost::unit_test::test_unit_id) { return boost::test_tools::assertion_result(can); });
+}
 
-/// An ICMP error, and what is on its way to a connection that has gone: those the kernel hears.
-#define CASE_WITH_RESIDUE(name)                                                                                        \
-    BOOST_FIXTURE_TEST_CASE(name, shared_world) {                                                                      \
-        expected = 2;                                                                                                  \
+#define CASE(name)                                                                                                     \
+    BOOST_FIXTURE_TEST_CASE(name, shared_world, *runs(#name, false)) {                                                   \
+        expected = residue_of(#name);                                                                                  \
         run(socket_suite::name(*this));                                                                                \
     }
-CASE_WITH_RESIDUE(a_connection_tells_about_itself)
-CASE_WITH_RESIDUE(a_connected_socket_hears_its_peer_only)
+CW_SOCKET_SUITE(CASE)
 
 #undef CASE
 #define CASE(name)                                                                                                     \
-    BOOST_FIXTURE_TEST_CASE(name##_over_ipv6, shared_ipv6_world) { run(socket_suite::name(*this)); }
-CASE(one_connection_echoes)
-CASE(a_hundred_connections_echo)
-CASE(bulk_arrives_unchanged_both_ways)
-CASE(a_read_after_a_reset_fails)
-CASE(datagrams_echo)
-CASE(a_stop_ends_a_hundred_idle_sessions)
+    BOOST_FIXTURE_TEST_CASE(name##_over_ipv6, shared_ipv6_world, *runs(#name, true)) {                                   \
+        expected = residue_of(#name);                                                                                  \
+        run(socket_suite::name(*this));                                                                                \
+    }
+CW_SOCKET_SUITE(CASE)
 
 BOOST_FIXTURE_TEST_CASE(what_nobody_of_ours_has_the_kernel_refuses, shared_world) {
     expected = 1; // the SYN; the answer is our connection's
@@ -129,10 +127,10 @@ BOOST_FIXTURE_TEST_CASE(a_port_of_both_families_has_a_rule_for_each, shared_ipv6
 BOOST_FIXTURE_TEST_CASE(a_connection_that_finds_no_rule_is_refused_and_the_next_one_is_not, shared_world) {
     run([](shared_world& w) -> task<> {
         tcp_listener listener = socket_suite::listen(w, 7);
-        for (const int error : {ENOMEM, EBUSY}) {
+        for (const auto& [error, told] : {std::pair{ENOMEM, ENOBUFS}, {ENOSPC, ENOBUFS}, {EBUSY, EADDRINUSE}, {EIO, ENODEV}}) {
             w.client_host().nic.fail_calls("create_flow", error);
             const std::errc why = co_await socket_suite::error_of([&] { return socket_suite::dial(w, listener.local_address()); });
-            BOOST_TEST(why == std::errc::no_buffer_space);
+            BOOST_TEST(static_cast<int>(why) == told);
         }
         tcp_stream client = co_await socket_suite::dial(w, listener.local_address());
         tcp_stream server = co_await listener.accept();

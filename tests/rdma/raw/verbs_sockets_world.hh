@@ -40,7 +40,7 @@ struct steered_share final : host_share {
             if (--claims[{protocol, address.is_v4(), port}] == 0) device->disown_flow(port_of(protocol, address, port));
         });
     }
-    bool claim_flow(const flow_name& f) noexcept override { return device->own_flow(flow_of(f)) == 0; }
+    int claim_flow(const flow_name& f) noexcept override { return device->own_flow(flow_of(f)); }
     void release_flow(const flow_name& f) noexcept override { device->disown_flow(flow_of(f)); }
     void resolve(const net_address&) noexcept override {} // the stacks are told of each other at the beginning
 
