@@ -214,10 +214,8 @@ private:
         }
     }
     void arrived(unsigned from, T&& value) noexcept {
-        if (abandoned_) [[unlikely]] {
-            const T gone(std::move(value));
-            return;
-        }
+        if (abandoned_) [[unlikely]]
+            return static_cast<void>(T(std::move(value)));
         const bool had_room = values_.try_send(received{std::move(value), from});
         CW_ASSERT(had_room, "a shard has sent more to a shard_channel than it had credits for");
     }

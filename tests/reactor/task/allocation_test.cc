@@ -1,7 +1,7 @@
 // Waiting allocates nothing: neither from the heap nor, once the frames are warm, from the frame allocator's malloc.
 #include "driven.hh"
+#include "tests/support/counting_new.hh"
 
-#include <corewire/reactor/memory/poison.hh>
 #include <corewire/reactor/shard/future.hh>
 #include <corewire/reactor/task/channel.hh>
 #include <corewire/reactor/task/condition.hh>
@@ -23,29 +23,10 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
 
 using namespace corewire;
 using namespace std::chrono_literals;
 using reactor_test::driven;
-
-namespace {
-
-std::uint64_t allocations = 0;
-
-} // namespace
-
-#ifndef CW_ADDRESS_SANITIZER // which has its own: there only the frames are counted
-void* operator new(std::size_t size) {
-    ++allocations;
-    if (void* p = std::malloc(size)) return p;
-    throw std::bad_alloc();
-}
-// Not inlined: g++ takes the free() for a mistake where it sees a new beside it.
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-#endif
 
 namespace {
 
@@ -156,10 +137,10 @@ BOOST_AUTO_TEST_CASE(waits_of_every_kind_allocate_nothing_in_their_stride) {
         BOOST_REQUIRE_EQUAL(all.rounds, rounds);
     };
     play(10);
-    const std::uint64_t before = allocations;
+    const std::uint64_t before = testing::heap_allocations;
     const std::uint64_t frames_before = d.loop.frames().heap_allocations();
     play(1000);
-    BOOST_CHECK_EQUAL(allocations - before, 0u);
+    BOOST_CHECK_EQUAL(testing::heap_allocations - before, 0u);
     BOOST_CHECK_EQUAL(d.loop.frames().heap_allocations() - frames_before, 0u);
 }
 
