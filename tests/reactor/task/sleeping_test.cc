@@ -1,11 +1,13 @@
 // sleep, yield, maybe_yield: the core is given away for a time, for a turn, or when the turn has been long.
 #include "driven.hh"
 
+#include <corewire/reactor/task/run_until_complete.hh>
 #include <corewire/reactor/task/sleep.hh>
 
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <stdexcept>
 #include <vector>
 
 using namespace corewire;
@@ -105,6 +107,22 @@ BOOST_AUTO_TEST_CASE(maybe_yield_gives_way_once_the_turn_has_lasted_as_long_as_t
     d.loop.poll_once();
     BOOST_CHECK_GE(count - first, 100);
     BOOST_CHECK_LE(count - first, 100 + 16);
+}
+
+BOOST_AUTO_TEST_CASE(sleep_until_complete_gives_what_the_task_gives_and_leaves_the_reactor_as_it_was) {
+    const auto soon = [](int n) -> task<int> {
+        co_await sleep_for(1ms);
+        if (n < 0) throw std::out_of_range("negative");
+        co_return n;
+    };
+    const auto at_once = [](int n) -> task<int> { co_return n; };
+    const auto nothing = []() -> task<> { co_await sleep_for(1us); };
+    reactor r;
+    BOOST_TEST(sleep_until_complete(r, soon(1)) == 1);
+    BOOST_TEST(sleep_until_complete(r, at_once(2)) == 2);
+    BOOST_CHECK_THROW(sleep_until_complete(r, soon(-1)), std::out_of_range);
+    sleep_until_complete(r, nothing());
+    BOOST_TEST(sleep_until_complete(r, soon(3)) == 3);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
