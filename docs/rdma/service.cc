@@ -29,7 +29,7 @@ cw::task<> visit(cw::socket_address server, cw::socket_address from) {
     co_await peer.write(note.at(0, 8), board, 8);
     co_await peer.send(note.bytes());                       // a message: copied, or inside the work request
     const auto echoed = co_await peer.receive();
-    std::printf("%zu bytes came back; %d became %d\n", echoed->size(), static_cast<int>(before), std::to_integer<int>(note.data()[0]));
+    std::printf("%u bytes came back; %d became %d\n", echoed->size(), static_cast<int>(before), std::to_integer<int>(note.data()[0]));
     co_await peer.close();
 }
 

@@ -1,4 +1,4 @@
-// rdma_cm between fake NICs: RC connections by IPv4 address and port.
+// rdma_cm between fake NICs: RC connections by IP address, of either family, and port.
 //
 //     connect -- to a listener's channel: CONNECT_REQUEST, with the caller's data --> accept: both queue pairs to RTS, ESTABLISHED
 //             <- REJECTED: nobody listens, refused, the listener or the request destroyed     at both ends
@@ -8,6 +8,7 @@
 //
 // Each step is done at once and its event waits in the channel of its id, whose descriptor is readable as long. An id destroyed takes
 // its events along; with one that was taken and not acknowledged, rdma_destroy_id(3) would wait for ever: an assertion here.
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/rdma/fake/setup.hh>
 
 #include <cstring>
@@ -34,8 +35,10 @@ struct cm_id {
     std::set<std::array<std::uint8_t, 16>> groups; ///< that its port is in by this
 
     cm_channel& channel() noexcept { return *reinterpret_cast<cm_channel*>(base.channel); }
-    sockaddr_in& ours() noexcept { return base.route.addr.src_sin; }
-    sockaddr_in& theirs() noexcept { return base.route.addr.dst_sin; }
+    sockaddr_storage& ours() noexcept { return base.route.addr.src_storage; }
+    sockaddr_storage& theirs() noexcept { return base.route.addr.dst_storage; }
+    __be16& our_port() noexcept { return base.route.addr.src_sin.sin_port; } // sin6_port stands there, too
+    __be16& their_port() noexcept { return base.route.addr.dst_sin.sin_port; }
 };
 
 struct event {
@@ -59,10 +62,39 @@ constexpr int refused_by_consumer = 28;        ///< IB_CM_REJ_CONSUMER_DEFINED
 cm_id& of(rdma_cm_id* id) noexcept { return *reinterpret_cast<cm_id*>(id); }
 int fail(int error) noexcept { return errno = error, -1; }
 
-state* nic_with(in_addr_t address) {
+net_address address_in(const sockaddr_storage& name) {
+    if (name.ss_family == AF_INET) return ipv4(host_to_be(reinterpret_cast<const sockaddr_in&>(name).sin_addr.s_addr));
+    return ipv6::load(reinterpret_cast<const std::byte*>(&reinterpret_cast<const sockaddr_in6&>(name).sin6_addr));
+}
+
+/// False: a family that this knows not.
+bool copy_name(sockaddr_storage& out, const sockaddr* name) {
+    if (name->sa_family != AF_INET && name->sa_family != AF_INET6) return false;
+    out = {};
+    std::memcpy(&out, name, name->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    return true;
+}
+
+ibv_gid gid_of(const net_address& a) {
+    ibv_gid out;
+    a.v6().store(reinterpret_cast<std::byte*>(out.raw));
+    return out;
+}
+
+/// Where it stands in a NIC's table of GIDs; 0: nowhere.
+std::size_t index_of(const state& nic, const net_address& a) {
+    const ibv_gid wanted = gid_of(a);
+    for (std::size_t i = 1; i < nic.gid_count(); ++i) {
+        const ibv_gid each = nic.gid_at(i);
+        if (nic.options.ethernet && nic.gid_type_at(i) != IBV_GID_TYPE_ROCE_V2) continue;
+        if (std::memcmp(&each, &wanted, sizeof each) == 0) return i;
+    }
+    return 0;
+}
+
+state* nic_with(const net_address& address) {
     for (state* nic : detail::all_nics())
-        for (const ipv4 each : nic->options.addresses)
-            if (host_to_be(each.value()) == address && !nic->removed) return nic;
+        if (!nic->removed && index_of(*nic, address) != 0) return nic;
     return nullptr;
 }
 
@@ -226,17 +258,18 @@ int set_option(rdma_cm_id* base, int level, int name, void* value, std::size_t s
 int bind_addr(rdma_cm_id* base, sockaddr* address) {
     const std::lock_guard guard(lock());
     cm_id& id = of(base);
-    if (id.now != cm_id::phase::idle || address->sa_family != AF_INET) return fail(EINVAL);
-    sockaddr_in at;
-    std::memcpy(&at, address, sizeof at);
-    if (at.sin_port == 0) at.sin_port = host_to_be(next_port++);
+    sockaddr_storage at;
+    if (id.now != cm_id::phase::idle || !copy_name(at, address)) return fail(EINVAL);
+    __be16& port = reinterpret_cast<sockaddr_in&>(at).sin_port;
+    if (port == 0) port = host_to_be(next_port++);
+    const net_address ours = address_in(at);
     for (cm_id* each : all_ids) {
-        const in_addr_t theirs = each->ours().sin_addr.s_addr, ours = at.sin_addr.s_addr;
-        const bool overlaps = theirs == ours || theirs == 0 || ours == 0;
-        if (each->now == cm_id::phase::listening && each->ours().sin_port == at.sin_port && overlaps) return fail(EADDRINUSE);
+        if (each->now != cm_id::phase::listening || each->our_port() != port) continue;
+        const net_address theirs = address_in(each->ours());
+        if (theirs == ours || theirs.is_any() || ours.is_any()) return fail(EADDRINUSE);
     }
-    if (at.sin_addr.s_addr != 0) {
-        state* const nic = nic_with(at.sin_addr.s_addr);
+    if (!ours.is_any()) {
+        state* const nic = nic_with(ours);
         if (nic == nullptr) return fail(EADDRNOTAVAIL);
         if (!use_device(id, *nic)) return -1;
     }
@@ -252,23 +285,22 @@ int listen(rdma_cm_id* base, int) {
     return 0;
 }
 
-__be16 get_src_port(rdma_cm_id* base) { return of(base).ours().sin_port; }
+__be16 get_src_port(rdma_cm_id* base) { return of(base).our_port(); }
 
 int resolve_addr(rdma_cm_id* base, sockaddr* from, sockaddr* to, int) {
     const std::lock_guard guard(lock());
     cm_id& id = of(base);
-    if (id.now != cm_id::phase::idle || to->sa_family != AF_INET) return fail(EINVAL);
-    std::memcpy(&id.theirs(), to, sizeof(sockaddr_in));
-    state* const there = nic_with(id.theirs().sin_addr.s_addr);
+    if (id.now != cm_id::phase::idle || !copy_name(id.theirs(), to)) return fail(EINVAL);
+    state* const there = nic_with(address_in(id.theirs()));
     state* here = there; // an address of one's own stays within the device
     if (from != nullptr) {
-        std::memcpy(&id.ours(), from, sizeof(sockaddr_in));
-        here = nic_with(id.ours().sin_addr.s_addr);
+        if (from->sa_family != to->sa_family || !copy_name(id.ours(), from)) return fail(EINVAL);
+        here = nic_with(address_in(id.ours()));
         if (here == nullptr) return fail(EADDRNOTAVAIL);
     } else {
         id.ours() = id.theirs();
     }
-    id.ours().sin_port = host_to_be(next_port++);
+    id.our_port() = host_to_be(next_port++);
     if (there == nullptr || !here->up) {
         tell(id, RDMA_CM_EVENT_ADDR_ERROR, fabric_full_of_strangers);
         return 0;
@@ -322,15 +354,14 @@ int connect(rdma_cm_id* base, rdma_conn_param* parameters) {
     cm_id& id = of(base);
     if (id.now != cm_id::phase::routed || base->qp == nullptr || parameters->private_data_len > 56) return fail(EINVAL);
     id.asked_with = *parameters;
-    state* const there = nic_with(id.theirs().sin_addr.s_addr);
+    const net_address wanted = address_in(id.theirs());
+    state* const there = nic_with(wanted);
     if (there == nullptr || !there->up || !nic_of(id)->up) {
         tell(id, RDMA_CM_EVENT_UNREACHABLE, fabric_full_of_strangers);
         return 0;
     }
     const auto listens = [&](cm_id* each) {
-        const in_addr_t at = each->ours().sin_addr.s_addr;
-        return each->now == cm_id::phase::listening && each->ours().sin_port == id.theirs().sin_port &&
-               (at == id.theirs().sin_addr.s_addr || at == 0);
+        return each->now == cm_id::phase::listening && each->our_port() == id.their_port() && address_in(each->ours()).covers(wanted);
     };
     const auto listener = std::ranges::find_if(all_ids, listens);
     if (listener == all_ids.end()) {
@@ -363,9 +394,8 @@ void activate(cm_id& id, const cm_id& peer, unsigned reads_served, unsigned read
     a.max_dest_rd_atomic = static_cast<std::uint8_t>(reads_served);
     a.ah_attr.is_global = 1;
     a.ah_attr.port_num = 1;
-    a.ah_attr.grh.sgid_index = 1;
-    a.ah_attr.grh.dgid.raw[10] = a.ah_attr.grh.dgid.raw[11] = 0xff;
-    std::memcpy(a.ah_attr.grh.dgid.raw + 12, &id.theirs().sin_addr, 4);
+    a.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(index_of(*nic_of(id), address_in(id.ours())));
+    a.ah_attr.grh.dgid = gid_of(address_in(id.theirs()));
     a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     modify_qp(id.base.qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
                                   IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS);

@@ -150,7 +150,7 @@ private:
 
 /// The set-up calls of all fake NICs; their devices are listed by name.
 const verbs::verbs_api& api() noexcept;
-/// rdma_cm between them: RC connections, by their IPv4 addresses.
+/// rdma_cm between them: RC connections, by their IP addresses.
 const verbs::cm_api& cm() noexcept;
 
 } // namespace corewire::fake

@@ -12,6 +12,8 @@ namespace corewire::test {
 
 constexpr ipv4 address_of_client{192, 0, 2, 1}; ///< of the one device
 constexpr ipv4 address_of_server{192, 0, 2, 2}; ///< of the other
+inline ipv6 address6_of_client() { return *ipv6::parse("2001:db8:1::1"); }
+inline ipv6 address6_of_server() { return *ipv6::parse("2001:db8:1::2"); }
 
 /// Something that goes on beside the test, on a stack of its own. Destroyed, it is waited for.
 class companion {

@@ -98,18 +98,21 @@ private:
         store_be32(reinterpret_cast<std::byte*>(gid.raw + 12), address.value());
         return gid;
     }
-    fake::nic_options options_of(const char* name, mac_address mac, ipv4 address) {
+    fake::nic_options options_of(const char* name, mac_address mac, ipv4 address, const ipv6& second) {
         // Each address stands in the table in both versions of RoCE, as that of a NIC has it.
         const fake::nic_gid first_version{verbs_gid(address), IBV_GID_TYPE_ROCE_V1};
-        return {.name = name, .mac = mac, .addresses = {address}, .more_gids = {first_version}, .clock = [this] { return clock_.now(); }};
+        fake::nic_gid six;
+        second.store(reinterpret_cast<std::byte*>(six.gid.raw));
+        return {.name = name, .mac = mac, .addresses = {address}, .more_gids = {first_version, six},
+                .clock = [this] { return clock_.now(); }};
     }
     void step() {
         for (std::size_t i = 0; i < companions_.size(); ++i) companions_[i]->step();
     }
 
     virtual_clock clock_;
-    fake::nic first_{options_of("fake_a", mac_address(0x02'00'00'00'00'0a), address_of_client)};
-    fake::nic second_{options_of("fake_b", mac_address(0x02'00'00'00'00'0b), address_of_server)};
+    fake::nic first_{options_of("fake_a", mac_address(0x02'00'00'00'00'0a), address_of_client, address6_of_client())};
+    fake::nic second_{options_of("fake_b", mac_address(0x02'00'00'00'00'0b), address_of_server, address6_of_server())};
     reactor loop_{{.clock = &clock_}};
     std::vector<in_turn*> companions_;
 };
