@@ -4,6 +4,7 @@
 #
 # A comment line in the file sets the entry's properties, e.g.
 #     // ctest: timeout=300 processors=2 root=yes resource_lock=network only=release
+# (serial=yes for what is judged by the time that it takes: nothing else runs beside it, however many cores there are)
 # and tests/<folder>/options.cmake may set the same for all of the folder (TEST_TIMEOUT, TEST_PROCESSORS,
 # TEST_RESOURCE_LOCK, TEST_ROOT, TEST_LIBRARIES; TEST_ENTRIES OFF: no entries, somebody else runs the program). A test
 # that cannot run here prints a line `SKIPPED: why` and succeeds; cmake/run_test.sh turns that into CTest's "skipped", and
@@ -22,10 +23,11 @@ function(corewire_test_properties test file)
     set(processors "${TEST_PROCESSORS}")
     set(resource_lock "${TEST_RESOURCE_LOCK}")
     set(root "${TEST_ROOT}")
+    set(serial "")
     file(STRINGS "${file}" line REGEX "^(//|#) ctest: " LIMIT_COUNT 1)
     string(REGEX MATCHALL "[a-z_]+=[^ ]+" settings "${line}")
     foreach(setting IN LISTS settings)
-        if(NOT setting MATCHES "^(timeout|processors|resource_lock|root|only)=(.+)$")
+        if(NOT setting MATCHES "^(timeout|processors|serial|resource_lock|root|only)=(.+)$")
             message(FATAL_ERROR "${file}: unknown test setting '${setting}'")
         endif()
         set(${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
@@ -38,6 +40,9 @@ function(corewire_test_properties test file)
                          WORKING_DIRECTORY "${CMAKE_BINARY_DIR}" ENVIRONMENT "${environment}")
     if(processors)
         set_tests_properties("${test}" PROPERTIES PROCESSORS "${processors}")
+    endif()
+    if(serial STREQUAL "yes")
+        set_tests_properties("${test}" PROPERTIES RUN_SERIAL TRUE)
     endif()
     if(resource_lock)
         set_tests_properties("${test}" PROPERTIES RESOURCE_LOCK "${resource_lock}")

@@ -1,6 +1,7 @@
 """We are in VLAN 7. The other end is, in turn: a socket that sees and makes every byte of a frame, the kernel's VLAN
 interface (where the kernel has such a thing), and our own client."""
 import fcntl
+import itertools
 import json
 import os
 import socket
@@ -16,6 +17,7 @@ KIND = os.environ["COREWIRE_LINK"]
 ECHO = (OURS, 7)
 FAR = "cw0" if KIND == "tap" else "cw1"  # the kernel's end of the cable
 OUTGOING, SOL_PACKET, PACKET_AUXDATA, VLAN_VALID = 4, 263, 8, 1 << 4
+ASKERS = itertools.count()
 SILENCE = 0.3  # seconds in which an answer would have come: it takes 0.0002
 
 
@@ -33,6 +35,7 @@ class Wire:
         name = struct.pack("256s", interface.encode())
         self.mac = fcntl.ioctl(self._socket, 0x8927, name)[18:24]  # SIOCGIFHWADDR
         self.peer = b"\xff" * 6
+        self.us = PEER  # whom they know
 
     def close(self):
         self._socket.close()
@@ -74,17 +77,21 @@ class Wire:
         return None
 
     def ask(self, tags, address=OURS, seconds=SILENCE):
-        """Who has that address? The reply's tag and frame, or None."""
-        self.send(tags, 0x0806, struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + self.mac + socket.inet_aton(PEER) + bytes(6) +
+        """Who has that address? The reply's tag and frame, or None. Each question is somebody else's, so that no late answer is another's."""
+        asker = f"192.0.2.{10 + next(ASKERS) % 200}"
+        self.send(tags, 0x0806, struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + self.mac + socket.inet_aton(asker) + bytes(6) +
                   socket.inet_aton(address))
-        return self.answers(lambda kind, payload: kind == 0x0806 and payload[6:8] == b"\0\2" and
-                            payload[14:18] == socket.inet_aton(address), seconds)
+        answer = self.answers(lambda kind, payload: kind == 0x0806 and payload[6:8] == b"\0\2" and
+                              payload[14:18] == socket.inet_aton(address) and payload[24:28] == socket.inet_aton(asker), seconds)
+        if answer is not None:
+            self.us = asker
+        return answer
 
     def echo(self, tags, data, seconds=SILENCE):
         """A UDP datagram to our echo; the reply's tag and frame, or None."""
         udp = struct.pack("!HHHH", 40000, 7, 8 + len(data), 0) + data
         head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, 17, 0)
-        addresses = socket.inet_aton(PEER) + socket.inet_aton(OURS)
+        addresses = socket.inet_aton(self.us) + socket.inet_aton(OURS)
         total = struct.pack("!H", kernel.internet_checksum(head + addresses))
         self.send(tags, 0x0800, head[:10] + total + addresses + udp)
         return self.answers(lambda kind, ip: kind == 0x0800 and ip[9] == 17 and ip[28:28 + len(data)] == data, seconds)
@@ -125,7 +132,7 @@ class TaggedFrames(InVlan7):
             if len(frame) > 64:
                 self.assertEqual(len(frame), 14 + 28 + size)
         for other in (b"", tag(0), tag(8)):
-            self.assertIsNone(self.wire.echo(other, b"elsewhere"), other)
+            self.assertIsNone(self.wire.echo(other, b"elsewhere: " + other.hex().encode()), other)
 
     def test_leaves_the_kernel_what_is_not_of_its_vlan(self):
         if KIND == "tap":

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ctest: timeout=240 root=yes resource_lock=network_namespaces processors=2
+# ctest: timeout=240 root=yes resource_lock=network_namespaces processors=2 serial=yes
 # Our stack and the kernel over AF_XDP in native mode on a veth pair, each in turn as the server.
 source "${0%/*}/common.sh"
 COREWIRE_LINK=native play kernel_calls we_call

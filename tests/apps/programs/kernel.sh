@@ -11,7 +11,7 @@ serves() {
     port=$((port + 1))
     # Not what the last server said: the one to come empties the file only when it runs.
     : >"$work/server"
-    "$bin/cw-echo" --net=kernel --cores=1 --port $port "$@" >"$work/server" 2>"$work/server.err" &
+    "$bin/cw-echo" --net=kernel --cores=1 --stall-ms=0 --port $port "$@" >"$work/server" 2>"$work/server.err" &
     server=$!
     for _ in $(seq 200); do
         [[ ! -s $work/server ]] || return 0
@@ -56,15 +56,21 @@ if : 2>/dev/null >/dev/shm/corewire-test-$$; then
     exec {connection}<>/dev/tcp/127.0.0.1/$port
     echo hello >&$connection
     read -r -t 20 -u $connection answer && [[ $answer == hello ]] || fail "no echo"
-    for _ in $(seq 200); do # it publishes once a second
+    # shows PATTERN...: all of them on one page of cw-stat's. It publishes now and then: a page may have the connection before its bytes.
+    shows() {
+        local pattern
         run "$bin/cw-stat" $server
-        ! grep -q 'connections: ESTABLISHED 1$' "$work/out" || break
+        for pattern in "$@"; do
+            grep -Eq "$pattern" "$work/out" || { missing=$pattern; return 1; }
+        done
+    }
+    seen='^ +0 .* 1 +1 +6 +6 +- '
+    for _ in $(seq 200); do
+        ! shows 'connections: ESTABLISHED 1$' '^ +shard .* reads +sends +bytes in +bytes out' "$seen" \
+            "127.0.0.1:$port +127.0.0.1:[0-9]+ ESTABLISHED +[1-9]" || { missing=; break; }
         sleep 0.05
     done
-    grep -q 'connections: ESTABLISHED 1$' "$work/out" || fail "cw-stat does not see the connection"
-    grep -Eq '^ +shard .* reads +sends +bytes in +bytes out' "$work/out" || fail "cw-stat's columns"
-    grep -Eq '^ +0 .* 1 +1 +6 +6 +- ' "$work/out" || fail "cw-stat does not see the bytes"
-    grep -Eq "127.0.0.1:$port +127.0.0.1:[0-9]+ ESTABLISHED +[1-9]" "$work/out" || fail "cw-stat has no row of the connection"
+    [[ -z $missing ]] || fail "cw-stat does not show '$missing'"
     exec {connection}>&-
     ends
 fi
@@ -75,7 +81,7 @@ for i in $(seq 100); do exec {connection}<>/dev/tcp/127.0.0.1/$port; done
 began=$(date +%s%N)
 ends
 took=$((($(date +%s%N) - began) / 1000000))
-[[ $took -lt 1500 ]] || fail "with 100 idle connections cw-echo took $took ms to end"
+[[ $took -lt 4000 ]] || fail "with 100 idle connections cw-echo took $took ms to end"
 [[ ! -s $work/server.err ]] || fail "cw-echo said at its end: $(cat "$work/server.err")"
 for fd in /proc/$$/fd/*; do fd=${fd##*/}; [[ $fd -le 9 || $fd == 255 ]] || eval "exec $fd>&-"; done
 

@@ -1,5 +1,5 @@
 // The suite of all providers, over the kernel's sockets.
-// ctest: timeout=300
+// ctest: timeout=300 processors=2 serial=yes
 #include "kernel_world.hh"
 
 namespace corewire {

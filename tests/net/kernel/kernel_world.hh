@@ -49,6 +49,7 @@ public:
         }
         return {ipv4::loopback(), ntohs(at.sin_port)};
     }
+    duration lateness() override { return std::chrono::seconds{15}; }
     void settle() override {
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
         while (provider.objects() != 0 && std::chrono::steady_clock::now() < limit) turn();

