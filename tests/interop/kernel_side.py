@@ -100,16 +100,21 @@ def ping(address, size=56):
     return False
 
 
-def ping6(address, size=56):
-    """One echo request (the kernel computes the checksum, and checks the reply's); true if the same bytes come back."""
+def ping6(address, size=56, seconds=SECONDS):
+    """One echo request (the kernel computes the checksum, and checks the reply's); true if the same bytes come back in time."""
     with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as s:
-        s.settimeout(SECONDS)
         wanted = struct.pack("!HH", os.getpid() & 0xffff, 1) + os.urandom(size)
         s.sendto(struct.pack("!BBH", 128, 0, 0) + wanted, (address, 0))
-        while True:
-            packet, _ = s.recvfrom(1 << 16)
+        give_up = time.monotonic() + seconds
+        while (left := give_up - time.monotonic()) > 0:
+            s.settimeout(left)
+            try:
+                packet, _ = s.recvfrom(1 << 16)
+            except TimeoutError:
+                break
             if packet[0] == 129 and packet[4:] == wanted:
                 return True
+    return False
 
 
 def refused(action):
@@ -119,7 +124,8 @@ def refused(action):
     except OSError as e:
         if e.errno == errno.ECONNREFUSED:
             return True
-        raise
+        if not isinstance(e, TimeoutError):
+            raise
     return False
 
 

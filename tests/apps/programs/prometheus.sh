@@ -34,9 +34,9 @@ within() {
 "$bin/cw-pingpong" --net=wire --connections 3 --duration 100 --metrics-port $metrics --spin-us 50 >"$work/out" 2>"$work/err" &
 service=$!
 answers() { curl -sf -m 5 "http://127.0.0.1:$metrics/metrics" >"$work/page"; }
-within 10 "the endpoint answers" answers
+within 30 "the endpoint answers" answers
 established() { answers && [[ $(grep -Ec '^corewire_tcp_connections\{.*state="ESTABLISHED"\} 3$' "$work/page") == 2 ]]; }
-within 10 "three connections on both shards" established
+within 30 "three connections on both shards" established
 
 promtool check metrics <"$work/page" >"$work/promtool" 2>&1 || fail "promtool: $(cat "$work/promtool")"
 [[ ! -s $work/promtool ]] || fail "promtool has something to say: $(cat "$work/promtool")"
@@ -69,7 +69,8 @@ query() {
 }
 up() { [[ $(query 'up{job="corewire"}') == 1 ]]; }
 within 60 "Prometheus has scraped it: $(cat "$work/prometheus.log")" up
-[[ $(query 'sum(corewire_tcp_connections{state="ESTABLISHED"})') == 6 ]] || fail "Prometheus does not know of six ends of connections"
+six() { [[ $(query 'sum(corewire_tcp_connections{state="ESTABLISHED"})') == 6 ]]; }
+within 30 "Prometheus knows of six ends of connections" six
 moving() { [[ $(query 'rate(corewire_tcp_segments_received_total{shard="0"}[10s]) > bool 0') == 1 ]]; }
 within 30 "Prometheus sees a rate of segments" moving
 scraped() { [[ $(query 'corewire_scrapes_total') -ge 4 ]]; }

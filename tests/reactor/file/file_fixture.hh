@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 #include <iterator>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 namespace corewire::testing {
@@ -56,10 +58,14 @@ struct file_world {
     T run(task<T> t) {
         return run_until_complete(loop, std::move(t));
     }
-    /// Turns without sleeping until `done()`, a bounded number of them.
+    /// Turns without sleeping until `done()`, for a minute at most: who does the work has the processor now and then.
     template <typename Done>
     void turn_until(Done done) {
-        for (int i = 0; i < 5'000'000 && !done(); ++i) loop.poll_once();
+        const auto enough = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+        for (int i = 1; !done() && std::chrono::steady_clock::now() < enough; ++i) {
+            loop.poll_once();
+            if (i % 1000 == 0) std::this_thread::yield();
+        }
         BOOST_REQUIRE(done());
     }
     void turn(int times = 100) {

