@@ -1,7 +1,7 @@
 #!/bin/bash
 # The echo server of README.md, and a program with options, metrics, messages and a thread of its own, build outside the tree against
 # the installed copy, by find_package and by pkg-config, and work.
-# ctest: timeout=300 only=release
+# ctest: timeout=900 processors=2 only=release
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,5 +1,5 @@
 // The kernel's routes and neighbours followed live, in a namespace of the test's own.
-// ctest: root=yes resource_lock=network_namespaces timeout=60
+// ctest: root=yes resource_lock=network_namespaces timeout=60 processors=2
 #include <corewire/net/netlink/kernel_mirror.hh>
 #include <corewire/net/port/xdp/interface.hh>
 #include <corewire/reactor/loop/reactor.hh>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # cw-topo's command line: this machine, drawings, JSON, check, a plan that an app starts from, hostile files; every refusal is one line.
-# ctest: timeout=120
+# ctest: timeout=120 processors=2
 set -euo pipefail
 . "$COREWIRE_SOURCE_DIR/tests/apps/programs/common.sh"
 topo=$bin/cw-topo

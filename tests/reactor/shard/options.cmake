@@ -1,0 +1,2 @@
+# Two shards, or threads beside one.
+set(TEST_PROCESSORS 2)

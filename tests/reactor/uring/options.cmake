@@ -1,0 +1,2 @@
+# The kernel completes requests beside us.
+set(TEST_PROCESSORS 2)
