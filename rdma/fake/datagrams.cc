@@ -105,13 +105,14 @@ ibv_wc_status state::send_datagram(queue_pair& from, const ibv_send_wr& wr, byte
     const fabric_options& said = options.fabric;
     const bool as_said = to.attributes.dlid == said.lid && to.attributes.sl == said.service_level;
     const bool carried = options.ethernet || !group || (as_said && joined.contains(std::to_array(theirs.raw)));
+    const bool level = options.ethernet || to.attributes.sl == said.service_level; // its switches drop what has another
     bool heard = false;
     for (state* nic : detail::all_nics()) {
         if (nic->options.ethernet != options.ethernet) continue;
         bool addressed = !global && nic->lid == to.attributes.dlid;
         addressed |= global && nic->has_gid(theirs, version);
         if (group && (!carried || (!options.ethernet && !nic->joined.contains(std::to_array(theirs.raw))))) continue;
-        if (!addressed && !group) continue;
+        if ((!addressed && !group) || !level) continue;
         for (queue_pair* pair : std::vector(nic->pairs.begin(), nic->pairs.end())) {
             const bool meant = group ? pair->groups.contains(std::to_array(theirs.raw)) &&
                                            (pair != &from || (pair->made_with.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) == 0)

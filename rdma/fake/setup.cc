@@ -361,7 +361,7 @@ int get_async_event(ibv_context* base, ibv_async_event* out) {
 
 void ack_async_event(ibv_async_event*) {}
 
-int fork_init() { return 0; }
+ibv_fork_status is_fork_initialized() { return IBV_FORK_UNNEEDED; }
 
 constexpr verbs::verbs_api table{
     .get_device_list = get_device_list,
@@ -410,7 +410,7 @@ constexpr verbs::verbs_api table{
     .detach_mcast = detach_mcast,
     .get_async_event = get_async_event,
     .ack_async_event = ack_async_event,
-    .fork_init = fork_init,
+    .is_fork_initialized = is_fork_initialized,
 };
 
 } // namespace

@@ -7,8 +7,20 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <sys/mman.h>
 
 namespace corewire {
+
+namespace {
+
+/// A child of fork(2) has nothing to do with frames, which are the device's too: it gets no copies of them, and kernels that give the copy
+/// to the parent's side (before 5.12) cannot pull a page from under the device. The pool has whole huge pages to itself.
+void keep_from_children(const frame_pool& pool) noexcept {
+    constexpr std::uint64_t page = 2u << 20;
+    ::madvise(pool.region(), (pool.region_size() + page - 1) / page * page, MADV_DONTFORK);
+}
+
+} // namespace
 
 queue_port::queue_port(port_queue& queue, queue_port_statistics& counts, const queue_port_layout& l)
     : device_in_use_(l.device), queue_(queue), frames_(l.frames != 0 ? l.frames : 2 * (l.receive_depth + l.send_depth),
@@ -18,6 +30,7 @@ queue_port::queue_port(port_queue& queue, queue_port_statistics& counts, const q
       posted_(std::make_unique<frame*[]>(l.receive_depth)), posted_mask_(l.receive_depth - 1),
       sent_(std::make_unique<sent[]>(l.send_depth)), sent_mask_(l.send_depth - 1), sends_(burst_size, l.send_pieces, key_),
       counts_(counts), refills_(refill_from, key_) {
+    keep_from_children(frames_);
     if (frames_.count() < l.receive_depth + 256)
         verbs::fail(verbs::operation::register_memory, EINVAL,
                     "open a " + l.kind + " port with too few frames: it needs some to send with beside the " +

@@ -86,7 +86,8 @@ handle_cache::entry* handle_cache::fill(entry& e, std::uint64_t mac) noexcept {
 }
 
 verbs::address_handle handle_cache::make(const link_peer& peer) {
-    return verbs::address_handle(in_, {.gid = peer.address.gid, .lid = peer.lid, .port = port_, .gid_index = gid_index_});
+    return verbs::address_handle(in_, {.gid = peer.address.gid, .lid = peer.lid, .port = port_, .gid_index = gid_index_,
+                                       .service_level = service_level_});
 }
 
 /// Of one that is there: anew, if its peer has been heard of since it was made. What can't be made anew stays as it was. False: it is

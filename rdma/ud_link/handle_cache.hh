@@ -50,6 +50,8 @@ public:
         e->last_send = position + 1;
         return {e->handle.get(), e->queue_pair};
     }
+    /// InfiniBand: handles that are made from now on have this service level, those that there are when they are made anew.
+    void use_service_level(std::uint8_t level) noexcept { service_level_ = level; }
     /// Nothing that was sent is with the device any more.
     void all_completed() noexcept;
 
@@ -79,7 +81,7 @@ private:
 
     const verbs::protection_domain& in_;
     const link_peers& peers_;
-    std::uint8_t port_, gid_index_;
+    std::uint8_t port_, gid_index_, service_level_ = 0;
     std::chrono::milliseconds retry_after_;
     std::vector<entry> entries_;
     entry* last_ = nullptr;

@@ -31,6 +31,7 @@ ud_port::ud_port(std::shared_ptr<ud_device> device, unsigned queue, const ud_por
       handles_(queue_.domain, device_->peers(), device_->options().port, static_cast<std::uint8_t>(device_->gid_.index),
                options.retry_after),
       constants_(frames_.allocate_buffer()) {
+    handles_.use_service_level(mine_.group.service_level);
     mac_ = device_->address().mac();
     mtu_ = device_->mtu();
     for (const wire::ether_type type : {wire::ether_type::ipv4, wire::ether_type::arp, wire::ether_type::ipv6})
@@ -67,6 +68,7 @@ int ud_port::take_group() noexcept {
         return ENOMEM;
     }
     mine_.group = now;
+    handles_.use_service_level(now.service_level);
     return 0;
 }
 

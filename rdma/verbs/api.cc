@@ -67,7 +67,7 @@ constexpr verbs_api libibverbs{
     .detach_mcast = ::ibv_detach_mcast,
     .get_async_event = ::ibv_get_async_event,
     .ack_async_event = ::ibv_ack_async_event,
-    .fork_init = ::ibv_fork_init,
+    .is_fork_initialized = ::ibv_is_fork_initialized,
 };
 
 } // namespace

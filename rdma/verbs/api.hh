@@ -69,7 +69,7 @@ struct verbs_api {
 
     int (*get_async_event)(ibv_context* context, ibv_async_event* out);
     void (*ack_async_event)(ibv_async_event* event);
-    int (*fork_init)();
+    ibv_fork_status (*is_fork_initialized)();
 };
 
 /// libibverbs itself.

@@ -122,6 +122,10 @@ private:
                                    a.orig_attr.max_cqe));
         fact("capability flags", fmt::format("{:#x}, raw packets {:#x}, extended {:#x}", a.orig_attr.device_cap_flags, a.raw_packet_caps,
                                              a.device_cap_flags_ex));
+        const ibv_fork_status forks = api_.is_fork_initialized();
+        fact("fork", forks == IBV_FORK_UNNEEDED ? "safe (the kernel copies for the child)"
+                     : forks == IBV_FORK_ENABLED ? "safe (IBV_FORK_SAFE)"
+                                                 : "set IBV_FORK_SAFE=1 for a program that forks and goes on in both processes");
         fact("TSO", fmt::format("{} bytes", a.tso_caps.max_tso));
         fact("RSS", fmt::format("{} slots, fields {:#x}", a.rss_caps.max_rwq_indirection_table_size, a.rss_caps.rx_hash_fields_mask));
         std::string addresses;

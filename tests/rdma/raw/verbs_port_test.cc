@@ -5,7 +5,10 @@
 
 #include "tests/support/virtual_clock.hh"
 
+#include <cstdio>
+#include <fstream>
 #include <poll.h>
+#include <string>
 
 using namespace corewire;
 using namespace corewire::test;
@@ -591,6 +594,23 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_port_that_is_closed_in_the_middle) {
     w.port.reset();
     w.device.reset();
     BOOST_TEST(nic->live_objects() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_forked_child_does_not_have_the_frames) {
+    const verbs_world w;
+    const auto at = reinterpret_cast<std::uintptr_t>(w.port->pool().region());
+    const auto last = at + w.port->pool().region_size() - 1;
+    std::ifstream maps("/proc/self/smaps");
+    unsigned kept = 0;
+    bool ours = false;
+    for (std::string line; std::getline(maps, line);) {
+        std::uintptr_t from = 0, to = 0;
+        if (std::sscanf(line.c_str(), "%zx-%zx ", &from, &to) == 2) ours = (from <= at && at < to) || (from <= last && last < to);
+        if (!ours || !line.starts_with("VmFlags:")) continue;
+        BOOST_TEST(mentions(line, " dc"), line);
+        ++kept;
+    }
+    BOOST_TEST(kept != 0u);
 }
 
 BOOST_AUTO_TEST_CASE(too_few_frames_are_refused_with_a_sentence) {

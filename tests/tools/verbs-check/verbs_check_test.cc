@@ -44,6 +44,7 @@ BOOST_AUTO_TEST_CASE(a_nic_that_can_everything_passes_and_nothing_is_left) {
     BOOST_TEST(nic.violations().empty());
     BOOST_TEST(test::mentions(of(r, "checksums of what is sent").detail, "IPv4 and IPv6"));
     BOOST_TEST(test::mentions(of(r, "a large segment").detail, "3 segments"));
+    BOOST_TEST(test::mentions(checks::as_text(r), "fork               safe"));
     BOOST_TEST(test::mentions(of(r, "flows spread").detail, "not judged")); // as on mlx5
 }
 
