@@ -81,6 +81,17 @@ struct world {
     }
 };
 
+task<> leave_in_the_middle(std::shared_ptr<slow_device> device) {
+    auto claims = std::make_unique<flow_claims>(device, [](const steered_flow&, int) {});
+    BOOST_TEST(claims->claim(flow(1)) == EINPROGRESS); // a helper is at it, and goes on
+    while (!device->begun()) co_await sleep_for(std::chrono::milliseconds{1});
+    static_cast<void>(claims->claim(flow(2)));
+    claims->release(flow(2));
+    claims.reset();
+    BOOST_TEST(device->said() == "-2 ");
+    device->let(true);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(flow_claims)
@@ -140,17 +151,7 @@ BOOST_AUTO_TEST_CASE(where_all_helpers_are_busy_it_waits_for_one) {
 
 BOOST_AUTO_TEST_CASE(at_the_end_everything_is_given_back_that_waits_for_it) {
     auto device = std::make_shared<slow_device>();
-    shard_test::run_on_first([device]() -> task<> {
-        auto claims = std::make_unique<corewire::flow_claims>(device, [](const steered_flow&, int) {});
-        BOOST_TEST(claims->claim(flow(1)) == EINPROGRESS); // a helper is at it, and goes on
-        while (!device->begun()) co_await sleep_for(std::chrono::milliseconds{1});
-        static_cast<void>(claims->claim(flow(2)));
-        claims->release(flow(2));
-        claims.reset();
-        BOOST_TEST(device->said() == "-2 ");
-        device->let(true);
-        co_return;
-    }, 1);
+    shard_test::run_on_first([&device] { return leave_in_the_middle(device); }, 1);
     BOOST_TEST(device->said() == "-2 +1 ");
     BOOST_TEST(device.use_count() == 1);
 }

@@ -15,6 +15,7 @@
 #include <corewire/rdma/fake/nic.hh>
 #include <corewire/reactor/task/task_group.hh>
 
+#include "tests/reactor/shard/some_shards.hh"
 #include "tests/rdma/support.hh"
 #include "tests/support/netns.hh"
 #include "tests/support/virtual_clock.hh"
@@ -52,7 +53,7 @@ struct shared_run {
         o.shared = true;
         if (by_interface) o.interface = link.first();
         else o.device = "fake0";
-        network_plan plan{.kind = network_kind::verbs, .shards = shards};
+        network_plan plan{.kind = network_kind::verbs, .shards = std::max(1u, shards)};
         plan.verbs = &fake::api();
         loops.reserve(shards);
         for (unsigned i = 0; i < shards; ++i) loops.push_back(std::make_unique<reactor>(reactor_options{.clock = &clock, .shard = i}));
@@ -132,6 +133,36 @@ std::string refused(const network_options& o, unsigned shards = 1, bool ports_on
     return {};
 }
 
+/// On a shard of a runtime, where there are helpers: a rule that is refused, and one that is made, and destroyed.
+task<> call_by_helper(fake::nic& nic, network_setup& setup) {
+    const socket_address nobody{ipv4(10, 9, 0, 9), 7};
+    const unsigned objects = nic.live_objects();
+    nic.fail_calls("create_flow", EBUSY);
+    std::errc why{};
+    try {
+        tcp_stream never = co_await tcp_stream::connect(nobody);
+    } catch (const std::system_error& e) {
+        why = static_cast<std::errc>(e.code().value());
+    }
+    BOOST_TEST((why == std::errc::address_in_use));
+    BOOST_TEST(nic.statistics().frames_sent == 0u);
+    BOOST_TEST(setup.share(0)->statistics().flows_refused == 1u);
+    task_group group{"call"};
+    group.spawn([](socket_address to, stop_token stop) -> task<> {
+        try {
+            tcp_stream never = co_await tcp_stream::connect(to, {}, {.stop = stop});
+        } catch (const std::system_error&) {
+        }
+    }(nobody, group.token()));
+    while (nic.statistics().frames_sent == 0) co_await sleep_for(std::chrono::milliseconds{1});
+    BOOST_TEST(nic.live_objects() == objects + 1);
+    BOOST_TEST(setup.share(0)->statistics().flows == 1u);
+    group.request_stop();
+    co_await group.join();
+    while (nic.live_objects() != objects) co_await sleep_for(std::chrono::milliseconds{1});
+    BOOST_TEST(setup.share(0)->statistics().flows == 0u);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(verbs_shared)
@@ -203,6 +234,18 @@ BOOST_AUTO_TEST_CASE(a_connection_of_ours_has_a_rule_that_leads_home_and_the_ker
     BOOST_TEST(group.size() == 0u);
     BOOST_TEST(w.nic->live_objects() == w.objects);
     BOOST_TEST(w.setup->share(1)->statistics().flows == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(on_a_runtime_a_helper_makes_the_rules_of_connections) {
+    if (!test::have_root()) return;
+    shared_run w(0); // the rest of it is the runtime's
+    runtime one(shard_test::shards(1));
+    one.run([&w] { return call_by_helper(*w.nic, *w.setup); },
+            {.set_up = [&w](unsigned shard) {
+                 const test::network_namespace::scope inside(w.ns);
+                 w.setup->set_up(shard);
+             },
+             .tear_down = [&w](unsigned shard) { w.setup->tear_down(shard); }});
 }
 
 BOOST_AUTO_TEST_CASE(icmp_errors_about_what_we_sent_are_the_kernels_and_told_to_us) {
