@@ -1,5 +1,6 @@
 #include <corewire/apps/rdma-perf/perf.hh>
 
+#include <corewire/apps/rdma-program/program.hh>
 #include <corewire/reactor/task/when_all.hh>
 
 #include <cstring>
@@ -91,7 +92,7 @@ task<outcome> measure(rdma::context& in, workload load) {
     options.reads = std::min(load.depth, 255u);
     options.message_size = 64;
     rdma::connector out(in, options);
-    const socket_address from = load.from == ipv4::any() ? socket_address{} : socket_address(load.from, 0);
+    const socket_address from = rdma_program::from_address(load.from);
     const wait_limits soon{.deadline = reactor::current().now() + patience};
     auto peer = co_await out.connect(load.server, soon, from);
     const rdma::remote_region theirs = co_await memory_of(peer);

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -32,7 +33,7 @@ struct workload {
     duration length = std::chrono::seconds{3};
     std::uint64_t warmup = 64;   ///< operations that do not count
     socket_address server;
-    ipv4 from = ipv4::any();
+    std::optional<ip_address> from{};
 };
 
 struct outcome {

@@ -1,6 +1,7 @@
 #include <corewire/apps/rdma-pingpong/client.hh>
 
 #include <corewire/apps/rdma-pingpong/server.hh>
+#include <corewire/apps/rdma-program/program.hh>
 
 #include <algorithm>
 #include <cstring>
@@ -101,7 +102,7 @@ task<> by_writes(rdma::rc_channel& peer, opening mine, account& a) {
     }
 }
 
-task<> by_datagrams(rdma::context& in, rdma::rc_channel& peer, ipv4 from, opening mine, account& a) {
+task<> by_datagrams(rdma::context& in, rdma::rc_channel& peer, ip_address from, opening mine, account& a) {
     auto socket = rdma::ud_socket::bind(in, from);
     mine.datagrams = socket.local_address();
     const opening theirs = co_await open_with(peer, mine);
@@ -124,7 +125,7 @@ task<> by_datagrams(rdma::context& in, rdma::rc_channel& peer, ipv4 from, openin
 
 task<outcome> measure(rdma::context& in, workload load) {
     rdma::connector out(in, options_for(load.size));
-    const socket_address from = load.from == ipv4::any() ? socket_address{} : socket_address(load.from, 0);
+    const socket_address from = rdma_program::from_address(load.from);
     const wait_limits soon{.deadline = reactor::current().now() + patience};
     auto peer = co_await out.connect(load.server, soon, from);
     account a(load);
@@ -133,7 +134,7 @@ task<outcome> measure(rdma::context& in, workload load) {
     mine.size = load.size;
     if (load.what == mode::rc_send) co_await by_messages(peer, mine, a);
     else if (load.what == mode::rc_write) co_await by_writes(peer, mine, a);
-    else co_await by_datagrams(in, peer, load.from, mine, a);
+    else co_await by_datagrams(in, peer, load.from.value(), mine, a);
     co_await peer.close({.deadline = reactor::current().now() + patience});
     co_return a.close();
 }

@@ -6,6 +6,7 @@
 #include <corewire/rdma/channel/listener.hh>
 #include <corewire/reactor/metrics/histogram.hh>
 
+#include <optional>
 #include <string>
 
 namespace corewire::rdma_pingpong {
@@ -17,7 +18,7 @@ struct workload {
     duration length = std::chrono::seconds{3};
     std::uint64_t warmup = 100;    ///< round trips that do not count
     socket_address server;
-    ipv4 from = ipv4::any();
+    std::optional<ip_address> from{};
 };
 
 struct outcome {

@@ -33,7 +33,7 @@ task<> echo_datagrams(rdma::ud_socket& socket) {
     }
 }
 
-task<> session(rdma::context& in, rdma::rc_channel peer, ipv4 ours) {
+task<> session(rdma::context& in, rdma::rc_channel peer, ip_address ours) {
     try {
         auto first = co_await peer.receive();
         const auto theirs = first ? opening::from_wire(first->bytes()) : std::nullopt;
@@ -70,7 +70,7 @@ rdma::rc_options options_for(std::uint32_t size) noexcept {
     return o;
 }
 
-task<> serve(rdma::context& in, rdma::listener& at, ipv4 ours, bool once) {
+task<> serve(rdma::context& in, rdma::listener& at, ip_address ours, bool once) {
     do {
         auto peer = co_await at.accept();
         if (once) co_await session(in, std::move(peer), ours);

@@ -7,7 +7,7 @@
 namespace corewire::rdma_pingpong {
 
 /// Serves until cancelled; a session that fails is reported and ends alone. With `once`, returns after the first one.
-task<> serve(rdma::context& in, rdma::listener& at, ipv4 ours, bool once);
+task<> serve(rdma::context& in, rdma::listener& at, ip_address ours, bool once);
 
 /// Large enough for one message of `size`, and for an opening.
 rdma::rc_options options_for(std::uint32_t size) noexcept;

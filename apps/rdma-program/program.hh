@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -24,11 +25,21 @@ inline constexpr int errors_in_the_run = 1; ///< exit code: what came back was w
 inline constexpr int failed = 2;            ///< exit code: no run
 
 /// Throws std::invalid_argument.
-inline ipv4 parse_address(const std::string& text) {
-    const auto a = ipv4::parse(text);
-    if (!a) throw std::invalid_argument("'" + text + "' is no IPv4 address");
-    return *a;
+inline ip_address parse_address(const std::string& text) {
+    if (const auto four = ipv4::parse(text)) return *four;
+    if (const auto six = ipv6::parse(text)) return *six;
+    throw std::invalid_argument("'" + text + "' is no IP address");
 }
+
+inline socket_address at_port(const ip_address& host, std::uint16_t port) noexcept {
+    socket_address a;
+    a.address = host;
+    a.port = port;
+    return a;
+}
+
+/// A client's own address, at any port; without one, what rdma_cm finds.
+inline socket_address from_address(const std::optional<ip_address>& ours) noexcept { return ours ? at_port(*ours, 0) : socket_address{}; }
 
 /// What the user said of both ends.
 struct settings {
@@ -65,8 +76,8 @@ struct settings {
 
     /// Listens as --address and --port say, and says so. Throws std::system_error.
     rdma::listener listen(rdma::context& in, const rdma::rc_options& o = {}) const {
-        auto at = rdma::listener::bind(in, {parse_address(address), port}, o);
-        std::fprintf(stderr, "listening at %s:%u\n", address.c_str(), at.port());
+        auto at = rdma::listener::bind(in, at_port(parse_address(address), port), o);
+        std::fprintf(stderr, "listening at %s\n", at_port(parse_address(address), at.port()).to_string().c_str());
         return at;
     }
 };

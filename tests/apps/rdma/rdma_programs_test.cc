@@ -4,6 +4,7 @@
 #include <corewire/apps/rdma-perf/perf.hh>
 #include <corewire/apps/rdma-pingpong/client.hh>
 #include <corewire/apps/rdma-pingpong/server.hh>
+#include <corewire/apps/rdma-program/program.hh>
 
 #include "tests/rdma/channel_world.hh"
 #include "tests/rdma/fake_fabric.hh"
@@ -39,16 +40,16 @@ rdma_perf::outcome run_perf(rdma_perf::workload load) {
     return result;
 }
 
-rdma_pingpong::outcome run_pingpong(rdma_pingpong::mode what) {
+rdma_pingpong::outcome run_pingpong(rdma_pingpong::mode what, const ip_address& server, const ip_address& client) {
     world w;
-    rdma::listener at = rdma::listener::bind(w.in, {address_of_server, 0}, rdma_pingpong::options_for(64));
+    rdma::listener at = rdma::listener::bind(w.in, rdma_program::at_port(server, 0), rdma_pingpong::options_for(64));
     rdma_pingpong::workload load;
     load.what = what;
     load.size = 64;
     load.count = 50;
-    load.server = {address_of_server, at.port()};
-    load.from = address_of_client;
-    auto serving = rdma_pingpong::serve(w.in, at, address_of_server, true);
+    load.server = rdma_program::at_port(server, at.port());
+    load.from = client;
+    auto serving = rdma_pingpong::serve(w.in, at, server, true);
     serving.handle().resume();
     const rdma_pingpong::outcome result = w.run(rdma_pingpong::measure(w.in, load));
     w.until([&] { return serving.done(); });
@@ -79,7 +80,7 @@ BOOST_AUTO_TEST_CASE(every_operation_is_measured_and_what_it_has_moved_is_checke
 BOOST_AUTO_TEST_CASE(the_json_of_round_trips_over_rdma_has_the_members_of_those_over_ip) {
     const std::string over_ip = pingpong::to_json({.net = "wire", .load = {}, .result = {}, .port = {}}, false);
     for (const auto what : {rdma_pingpong::mode::rc_send, rdma_pingpong::mode::rc_write, rdma_pingpong::mode::ud}) {
-        const rdma_pingpong::outcome result = run_pingpong(what);
+        const rdma_pingpong::outcome result = run_pingpong(what, address_of_server, address_of_client);
         BOOST_TEST(result.round_trips == 50u);
         BOOST_TEST(result.errors == 0u);
         rdma_pingpong::workload load;
@@ -87,6 +88,16 @@ BOOST_AUTO_TEST_CASE(the_json_of_round_trips_over_rdma_has_the_members_of_those_
         const auto over_rdma = nlohmann::ordered_json::parse(rdma_pingpong::to_json(load, result));
         BOOST_TEST(members(over_rdma) == members(nlohmann::ordered_json::parse(over_ip)), boost::test_tools::per_element());
     }
+}
+
+BOOST_AUTO_TEST_CASE(round_trips_go_between_addresses_of_ipv6_too) {
+    for (const auto what : {rdma_pingpong::mode::rc_send, rdma_pingpong::mode::ud}) {
+        const rdma_pingpong::outcome result = run_pingpong(what, address6_of_server(), address6_of_client());
+        BOOST_TEST(result.round_trips == 50u);
+        BOOST_TEST(result.errors == 0u);
+    }
+    BOOST_TEST((rdma_program::parse_address("2001:db8::1") == ip_address(*ipv6::parse("2001:db8::1"))));
+    BOOST_CHECK_THROW(rdma_program::parse_address("2001:db8::x"), std::invalid_argument);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
