@@ -6,6 +6,7 @@
 #include <corewire/reactor/metrics/registry.hh>
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 namespace corewire {
@@ -93,7 +94,12 @@ int shared_host::claim_flow(const flow_name& flow) noexcept {
 void shared_host::on_claimed(const steered_flow& flow, int error) noexcept {
     ++(error == 0 ? statistics_.flows : statistics_.flows_refused);
     const flow_name name(flow.local, flow.remote, flow.local_port, flow.remote_port);
-    if (error != 0) log_message(not_steered, socket_address(flow.remote, flow.remote_port).to_string(), why_not_steered(error));
+    if (error != 0) {
+        try {
+            log_message(not_steered, socket_address(flow.remote, flow.remote_port).to_string(), why_not_steered(error));
+        } catch (const std::bad_alloc&) { // the connection is told, and the statistics count it
+        }
+    }
     stack_->tcp().follow_claim(name, error);
 }
 
@@ -102,7 +108,7 @@ void shared_host::release_flow(const flow_name& flow) noexcept {
         statistics_.flows -= flows_->release(steered(flow));
         return;
     }
-    --statistics_.flows;
+    if (statistics_.flows != 0) --statistics_.flows; // behind stop() one may be given back that nobody has counted
     ports_.steering()->disown_flow(steered(flow));
 }
 

@@ -1,21 +1,21 @@
 #include <corewire/rdma/channel/listener.hh>
 #include <corewire/reactor/task/run_until_complete.hh>
-#include <corewire/reactor/task/spawn.hh>
+#include <corewire/reactor/task/task_group.hh>
 #include <cstdio>
 namespace cw = corewire;
 using cw::verbs::access;
 cw::task<> serve(cw::rdma::rc_channel client) {
     auto board = client.allocate(4096);                     // registered memory of ours
     const auto window = co_await client.expose(board, 0, 4096, access::remote_read | access::remote_write | access::remote_atomic);
-    const auto told = window.region().to_wire();
-    co_await client.send(told);                             // where it is, and the key: good on this channel only
+    co_await client.send(window.region().to_wire());        // where it is, and the key: good on this channel only
     while (auto message = co_await client.receive()) co_await client.send(message->bytes()); // a view; none after a goodbye
 }
 
 cw::task<> listen(cw::socket_address at) {
     cw::rdma::context here;                                 // one a shard
     auto listener = cw::rdma::listener::bind(here, at);
-    while (auto client = co_await listener.accept()) cw::spawn(serve(std::move(client)));
+    cw::task_group sessions("sessions");                   // which end before `here` does
+    while (auto client = co_await listener.accept()) sessions.spawn(serve(std::move(client)));
 }
 
 cw::task<> visit(cw::socket_address server, cw::socket_address from) {

@@ -29,13 +29,23 @@ void fabric_follower::ask() noexcept {
     look();
 }
 
+/// What cannot be said for want of memory is counted nevertheless.
+template <typename Sentence>
+void fabric_follower::tell(Sentence sentence) noexcept {
+    try {
+        tell_(sentence());
+    } catch (const std::exception&) {
+    }
+}
+
 void fabric_follower::look() noexcept {
     const std::optional<int> heard = device_->membership_news();
     const time_point now = reactor_.now();
     if (heard == 0) {
         asked_ = false;
         pause_ = first_pause;
-        if (std::exchange(out_, false)) tell_(fmt::format("a member of the InfiniBand group {} again", verbs::to_string(device_->group())));
+        if (std::exchange(out_, false))
+            tell([this] { return fmt::format("a member of the InfiniBand group {} again", verbs::to_string(device_->group())); });
         return;
     }
     if (heard || now >= give_up_) return refused(heard.value_or(ETIMEDOUT));
@@ -47,9 +57,12 @@ void fabric_follower::refused(int error) noexcept {
     asked_ = false;
     device_->count_refused_join();
     if (!std::exchange(out_, true))
-        tell_(fmt::format("not a member of the InfiniBand group {} any more: {} (does a subnet manager run?); it is asked again, "
-                          "every {} s in the end", verbs::to_string(device_->group()), std::generic_category().message(error),
-                          std::chrono::duration_cast<std::chrono::seconds>(longest_pause).count()));
+        tell([this, error] {
+            return fmt::format("not a member of the InfiniBand group {} any more: {} (does a subnet manager run?); it is asked again, "
+                               "every {} s in the end",
+                               verbs::to_string(device_->group()), std::generic_category().message(error),
+                               std::chrono::duration_cast<std::chrono::seconds>(longest_pause).count());
+        });
     reactor_.timers().arm(next_, reactor_.now() + pause_);
     pause_ = std::min(2 * pause_, longest_pause);
 }

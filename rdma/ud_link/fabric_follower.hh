@@ -37,6 +37,8 @@ private:
     void ask() noexcept;
     void look() noexcept;
     void refused(int error) noexcept;
+    template <typename Sentence>
+    void tell(Sentence sentence) noexcept;
 
     struct next_step final : timer {
         explicit next_step(fabric_follower& f) noexcept
