@@ -2,7 +2,11 @@
 
 #include <corewire/net/posix/socket_names.hh>
 
+#include <algorithm>
 #include <cstring>
+#include <ctime>
+#include <linux/errqueue.h>
+#include <linux/net_tstamp.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,6 +26,86 @@ net_address destination_of(byte_span ip_packet) noexcept {
     return {};
 }
 
+/// connect(), sendto() with a name that says to forget the one there was.
+bool is_unspecified(const sockaddr* name, socklen_t size) noexcept {
+    sa_family_t family = AF_INET;
+    if (name != nullptr && size >= sizeof family) std::memcpy(&family, name, sizeof family);
+    return family == AF_UNSPEC;
+}
+
+/// Control messages of a msghdr, one after another, as far as there is room.
+class control_writer {
+public:
+    explicit control_writer(msghdr& m) noexcept
+        : message_(m), room_(m.msg_control == nullptr ? 0 : m.msg_controllen), at_(static_cast<char*>(m.msg_control)) {
+        m.msg_controllen = 0;
+    }
+    template <typename Value>
+    void put(int level, int type, const Value& value) noexcept {
+        if (room_ < CMSG_SPACE(sizeof value)) {
+            message_.msg_flags |= MSG_CTRUNC;
+            return;
+        }
+        cmsghdr head{};
+        head.cmsg_level = level;
+        head.cmsg_type = type;
+        head.cmsg_len = CMSG_LEN(sizeof value);
+        std::memcpy(at_, &head, sizeof head);
+        std::memcpy(at_ + CMSG_LEN(0), &value, sizeof value);
+        at_ += CMSG_SPACE(sizeof value);
+        room_ -= CMSG_SPACE(sizeof value);
+        message_.msg_controllen += CMSG_SPACE(sizeof value);
+    }
+
+private:
+    msghdr& message_;
+    std::size_t room_;
+    char* at_;
+};
+
+timespec timespec_of(time_point at) noexcept {
+    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count();
+    return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
+}
+
+/// Software's; the two others are a device's.
+scm_timestamping stamps_of(time_point at) noexcept { return {{timespec_of(at), {}, {}}}; }
+
+/// recvmsg(MSG_ERRQUEUE): what ip(7) calls an extended error, of whose offender nothing is known.
+outcome receive_notice(stream_socket& s, msghdr& message) {
+    stream_socket::notice n;
+    if (!s.take_notice(n)) return -EAGAIN;
+    const sock_extended_err& what = n.what;
+    message.msg_flags = MSG_ERRQUEUE;
+    message.msg_namelen = 0;
+    std::size_t copied = 0; // of the packet that is spoken of: its bytes are not kept
+    for (std::size_t i = 0; i < message.msg_iovlen && copied < n.size; ++i) {
+        const iovec& v = message.msg_iov[i];
+        const std::size_t part = std::min<std::size_t>(v.iov_len, n.size - copied);
+        if (part != 0) std::memset(v.iov_base, 0, part);
+        copied += part;
+    }
+    if (copied < n.size) message.msg_flags |= MSG_TRUNC;
+    control_writer control(message);
+    if (n.at != time_point{} && (s.settings().timestamping & SOF_TIMESTAMPING_SOFTWARE) != 0) {
+        control.put(SOL_SOCKET, SCM_TIMESTAMPING, stamps_of(n.at));
+    }
+    if (s.family() == AF_INET) {
+        const struct {
+            sock_extended_err what;
+            sockaddr_in offender;
+        } told{what, {}};
+        control.put(SOL_IP, IP_RECVERR, told);
+    } else {
+        const struct {
+            sock_extended_err what;
+            sockaddr_in6 offender;
+        } told{what, {}};
+        control.put(SOL_IPV6, IPV6_RECVERR, told);
+    }
+    return static_cast<outcome>(copied);
+}
+
 /// What is left of `rest` behind its first `n` bytes; there are as many.
 void skip(std::vector<iovec>& rest, std::uint64_t n) {
     while (n != 0) {
@@ -36,8 +120,17 @@ void skip(std::vector<iovec>& rest, std::uint64_t n) {
 
 } // namespace
 
+calls::calls(std::string_view flags) : host_(wire_habits::of(flags)) {
+    host_.set_follow_up([this] {
+        fds_.for_each([this](int, posix::descriptor& d) {
+            if (auto* const s = dynamic_cast<stream_socket*>(&d)) s->follow_up(host_.now());
+        });
+    });
+}
+
 calls::~calls() {
     access a(host_);
+    host_.set_follow_up({});
     host_.end_waits(a);
     fds_ = {}; // sockets go before their stack; their real fds are whoever's who has closed them
 }
@@ -93,9 +186,24 @@ outcome calls::bind(int fd, const sockaddr* name, socklen_t size) {
     return on_stream(fd, [&](stream_socket& s) -> outcome {
         socket_address at;
         if (const outcome r = posix::read_name(name, size, s.family(), at); r < 0) return r;
+        if (at.port != 0 && in_use(s, at)) return -EADDRINUSE;
         if (!at.is_v4() && at.net().is_unicast()) host_.adopt(at.net().v6());
         return s.bind(at);
     });
+}
+
+/// bind(2): another socket has the port, at an address that this one would share, and they have not both agreed to that.
+bool calls::in_use(stream_socket& s, const socket_address& at) const {
+    bool taken = false;
+    fds_.for_each([&](int, posix::descriptor& d) {
+        auto* const other = dynamic_cast<stream_socket*>(&d);
+        if (other == nullptr || other == &s) return;
+        const socket_address has = other->local_address();
+        const bool same = has.port == at.port && (has.net().is_any() || at.net().is_any() || has.net() == at.net());
+        const bool agreed = s.settings().reuse_address && other->settings().reuse_address && !other->listening();
+        if (same && !agreed && !(s.settings().reuse_port && other->settings().reuse_port)) taken = true;
+    });
+    return taken;
 }
 
 outcome calls::listen(int fd, int backlog) {
@@ -122,6 +230,11 @@ outcome calls::connect(int fd, const sockaddr* name, socklen_t size) {
     access a(host_);
     const auto s = stream(fd);
     if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+    if (is_unspecified(name, size)) {
+        const outcome r = s->dissolve();
+        host_.settle();
+        return r;
+    }
     socket_address to;
     if (const outcome r = posix::read_name(name, size, s->family(), to); r < 0) return r;
     outcome r = s->connect(to);
@@ -182,32 +295,30 @@ outcome calls::receive_message(int fd, msghdr* message, int flags) {
     access a(host_);
     const auto s = stream(fd);
     if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+    if ((flags & MSG_ERRQUEUE) != 0) return receive_notice(*s, *message);
     const outcome r = receive_locked(a, s, {message->msg_iov, message->msg_iovlen}, flags);
     if (r < 0) return r;
     message->msg_flags = 0;
     message->msg_namelen = 0;
-    const std::size_t room = message->msg_control == nullptr ? 0 : message->msg_controllen;
-    message->msg_controllen = 0;
-    if (!s->settings().inquire) return r;
-    // tcp(7), TCP_INQ: how much more there is; 1 at the end of the stream, so that it is read.
-    const int left = s->inquire();
-    if (room < CMSG_SPACE(sizeof left)) {
-        message->msg_flags |= MSG_CTRUNC;
-        return r;
+    control_writer control(*message);
+    const posix::stream_settings& set = s->settings();
+    if (const tcp_connection* const c = s->connection(); c != nullptr && r > 0) { // when the last of it came
+        const time_point at = c->tcb.info().last_payload;
+        const timespec t = timespec_of(at);
+        if (set.receive_stamps == SO_TIMESTAMP) control.put(SOL_SOCKET, SCM_TIMESTAMP, timeval{t.tv_sec, t.tv_nsec / 1000});
+        if (set.receive_stamps == SO_TIMESTAMPNS) control.put(SOL_SOCKET, SCM_TIMESTAMPNS, t);
+        constexpr unsigned wanted = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
+        if ((set.timestamping & wanted) == wanted) control.put(SOL_SOCKET, SCM_TIMESTAMPING, stamps_of(at));
     }
-    message->msg_controllen = CMSG_SPACE(sizeof left);
-    cmsghdr* const c = CMSG_FIRSTHDR(message);
-    c->cmsg_level = IPPROTO_TCP;
-    c->cmsg_type = TCP_INQ;
-    c->cmsg_len = CMSG_LEN(sizeof left);
-    std::memcpy(CMSG_DATA(c), &left, sizeof left);
+    // tcp(7), TCP_INQ: how much more there is; 1 at the end of the stream, so that it is read.
+    if (set.inquire) control.put(IPPROTO_TCP, TCP_INQ, s->inquire());
     return r;
 }
 
 outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags) {
     std::uint64_t size = 0;
     for (const iovec& v : from) size += v.iov_len;
-    if (s->deferred()) return finish_fast(a, s, from, flags, s->send_with_syn(from));
+    if (s->deferred()) return finish_fast(a, s, from, flags, s->send_with_syn(from, flags));
     std::vector<iovec> rest(from.begin(), from.end());
     std::uint64_t taken = 0;
     const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
@@ -240,9 +351,10 @@ outcome calls::send_fast(int fd, std::span<const iovec> from, int flags, const s
     access a(host_);
     const auto s = stream(fd);
     if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+    if (is_unspecified(name, size)) return -EOPNOTSUPP;
     socket_address to;
     if (const outcome r = posix::read_name(name, size, s->family(), to); r < 0) return r;
-    return finish_fast(a, s, from, flags, s->connect_and_send(to, from));
+    return finish_fast(a, s, from, flags, s->connect_and_send(to, from, flags));
 }
 
 outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, outcome went_along) {

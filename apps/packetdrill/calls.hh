@@ -21,7 +21,7 @@ using posix::outcome;
 
 class calls {
 public:
-    explicit calls(std::string_view flags) : host_(wire_habits::of(flags)) {}
+    explicit calls(std::string_view flags);
     ~calls();
 
     outcome socket(int domain, int type, int protocol);
@@ -61,6 +61,7 @@ private:
     outcome until(access& a, bool may_wait, time_point deadline, Attempt&& attempt);
     template <typename Attempt>
     outcome on_stream(int fd, Attempt&& attempt);
+    bool in_use(posix::stream_socket& s, const socket_address& at) const;
     std::shared_ptr<posix::stream_socket> stream(int fd) const { return fds_.find_as<posix::stream_socket>(fd); }
     outcome receive_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> into, int flags);
     /// What is left to do when the SYN has taken `went_along`: who blocks waits for the handshake, and sends the rest.

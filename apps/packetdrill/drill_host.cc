@@ -62,6 +62,8 @@ void drill_host::settle() {
     looks_ = 0;
     if (stack_ != nullptr) {
         while (loop_->poll_once()) {}
+        if (follow_up_) follow_up_();
+        while (loop_->poll_once()) {}
     }
     ++changes_;
     changed_.notify_all();

@@ -16,6 +16,7 @@
 #include <corewire/net/stack/network_stack.hh>
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -54,6 +55,8 @@ public:
     void adopt(const ipv6& address);
     raw_ip_port& wire() noexcept { return *port_; }
 
+    /// Done when the stack has done what was to be done at a moment; what it gives the stack to do is done as well.
+    void set_follow_up(std::function<void()> what) { follow_up_ = std::move(what); }
     /// Lets the stack do what is to be done at this moment, and tells who waits.
     void settle();
     /// Moves the clock to `target`; timers on the way run at their times.
@@ -80,6 +83,7 @@ private:
     bool is_driver() const noexcept { return std::this_thread::get_id() == driver_; }
 
     wire_habits habits_;
+    std::function<void()> follow_up_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::uint64_t changes_ = 0;

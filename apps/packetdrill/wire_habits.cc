@@ -36,6 +36,19 @@ void read_number(const char* name, Number& into) {
     if (const auto n = setting(name); !n.empty()) into = static_cast<Number>(std::min<std::uint64_t>(n[0], 255));
 }
 
+void read_int(const char* name, int& into) {
+    if (const auto n = setting(name); !n.empty()) into = static_cast<int>(std::min<std::uint64_t>(n[0], INT32_MAX));
+}
+
+void read_bytes(const char* name, std::uint32_t& into) {
+    if (const auto n = setting(name); !n.empty()) into = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[0], UINT32_MAX));
+}
+
+template <typename Unit>
+void read_time(const char* name, duration& into) {
+    if (const auto n = setting(name); !n.empty()) into = Unit{static_cast<std::int64_t>(std::min<std::uint64_t>(n[0], INT32_MAX))};
+}
+
 /// "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4", and perhaps the older key behind a comma. Each group is a number in the host's order.
 std::optional<tcp::fast_open_keys> keys_of(std::string_view text) {
     std::array<std::byte, 32> bytes{};
@@ -103,6 +116,8 @@ wire_habits wire_habits::of(std::string_view flags) {
         flags.remove_prefix(end == std::string_view::npos ? flags.size() : end + 1);
     }
     if (h.stack.tcp.like_linux()) {
+        h.stack.tcp.least_segment = 48;
+        h.stack.tcp.max_rto = std::chrono::seconds{120};
         h.stack.tcp.peer_delayed_ack = std::chrono::milliseconds{200};
         h.stack.tcp.syn_retries = 6;
         h.stack.tcp.mtu_probing = tcp::path_probing::off;
@@ -125,6 +140,22 @@ void wire_habits::read_settings() {
     read_number("tcp_syn_linear_timeouts", p.syn_linear_timeouts);
     read_number("tcp_synack_retries", p.syn_ack_retries);
     read_number("tcp_retries2", p.retries);
+    read_number("tcp_retries1", p.trouble_after);
+    if (const auto n = setting("tcp_orphan_retries"); !n.empty() && n[0] != 0) read_number("tcp_orphan_retries", p.orphan_retries);
+    if (const auto n = setting("tcp_frto"); !n.empty()) p.forward_rto = n[0] != 0;
+    read_flag("tcp_dsack", p.duplicate_sack);
+    read_time<std::chrono::microseconds>("tcp_rto_min_us", p.min_rto);
+    read_time<std::chrono::milliseconds>("tcp_rto_max_ms", p.max_rto);
+    read_time<std::chrono::milliseconds>("tcp_invalid_ratelimit", p.answer_pause);
+    read_int("tcp_keepalive_time", stream.keepalive_idle);
+    read_int("tcp_keepalive_intvl", stream.keepalive_interval);
+    read_int("tcp_keepalive_probes", stream.keepalive_probes);
+    read_int("ip_default_ttl", stream.default_time_to_live);
+    read_int("../core/somaxconn", stream.largest_backlog);
+    read_flag("tcp_moderate_rcvbuf", stream.receive_buffer_grows);
+    read_bytes("tcp_notsent_lowat", stream.unsent_low_water);
+    read_bytes("../core/rmem_max", stream.receive_buffer_cap);
+    read_bytes("../core/wmem_max", stream.send_buffer_cap);
     if (const auto n = setting("tcp_rmem"); n.size() == 3) {
         stream.receive_buffer = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[1], 1u << 30));
         p.receive_buffer_limit = stream.receive_buffer_most = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[2], 1u << 30));
@@ -136,6 +167,7 @@ void wire_habits::read_settings() {
     const auto read_size = [](const char* name, std::uint16_t& into) {
         if (const auto n = setting(name); !n.empty()) into = static_cast<std::uint16_t>(std::min<std::uint64_t>(n[0], 65'000));
     };
+    read_size("tcp_min_snd_mss", p.least_segment);
     read_size("tcp_base_mss", p.mtu_probing_base);
     read_size("tcp_mtu_probe_floor", p.mtu_probing_floor);
     read_size("tcp_probe_threshold", p.mtu_probing_threshold);
@@ -178,6 +210,14 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.receive_buffer_limit = host.receive_buffer_limit;
         p.peer_delayed_ack = host.peer_delayed_ack;
         p.syn_linear_timeouts = host.syn_linear_timeouts;
+        p.forward_rto = host.forward_rto;
+        p.duplicate_sack = host.duplicate_sack;
+        p.least_segment = host.least_segment;
+        p.min_rto = host.min_rto;
+        p.max_rto = host.max_rto;
+        p.answer_pause = host.answer_pause;
+        p.trouble_after = host.trouble_after;
+        p.orphan_retries = host.orphan_retries;
         p.fast_path = false; // habits are followed on the general way
     };
 }

@@ -141,6 +141,7 @@ bool icmp_layer::copy_reply(const wire::ipv4_view& ip, const packet& p, packet& 
 bool icmp_layer::report_error(const wire::ipv4_view& ip, const wire::icmp_view& message, icmp_report& report) noexcept {
     report = {};
     report.kind = kind_of(message);
+    report.code = message.code();
     if (report.kind == icmp_error_kind::none) {
         ++statistics_.ignored;
         return false;

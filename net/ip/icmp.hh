@@ -34,6 +34,7 @@ enum class icmp_error_kind : std::uint8_t {
 /// one it has in flight, RFC 5927 4.1) before it believes anything.
 struct icmp_report {
     icmp_error_kind kind = icmp_error_kind::none;
+    std::uint8_t code = 0;           ///< as it came
     std::uint16_t mtu = 0;           ///< fragmentation_needed: the next hop's, 0 if the router did not say
     std::uint16_t quoted_length = 0; ///< bytes of IP datagram that was too long, header included
     wire::ip_protocol protocol{};

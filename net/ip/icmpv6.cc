@@ -137,6 +137,7 @@ bool quoted_ipv6_flow(byte_span message, icmp_report& report) noexcept {
 bool icmpv6_layer::report_error(const wire::ipv6_view& ip, const wire::icmpv6_view& message, icmp_report& report) noexcept {
     report = {};
     report.kind = kind_of(message);
+    report.code = message.code();
     if (report.kind == icmp_error_kind::none) {
         ++statistics_.ignored;
         return false;

@@ -17,10 +17,11 @@ std::uint32_t milliseconds_since(time_point then, time_point now) noexcept {
     return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - then).count());
 }
 
-/// The SYN counts, as does what was SACKed.
+/// The SYN counts, as does what was SACKed. With Linux's habits the rest was counted.
 std::uint32_t delivered(const tcp::connection_info& i, std::uint32_t mss) noexcept {
     if (i.state == tcp::tcp_state::syn_sent || i.state == tcp::tcp_state::syn_received) return 0;
-    return 1 + (i.bytes_acked + mss - 1) / mss + i.sacked_segments;
+    const std::uint32_t data = i.counted ? i.tally.delivered : (i.bytes_acked + mss - 1) / mss;
+    return 1 + data + i.sacked_segments;
 }
 
 /// enum tcp_ca_state.
@@ -51,11 +52,11 @@ std::uint8_t linux_state(tcp::tcp_state s) noexcept {
     return 7;
 }
 
-tcp_info linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header) noexcept {
+linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header) noexcept {
     const tcp::connection_info i = block.info();
     const tcp::counters& n = block.statistics();
     const std::uint32_t mss = std::max(i.segment_payload, 1u);
-    tcp_info t;
+    linux_tcp_info_fields t;
     std::memset(&t, 0, sizeof t);
     t.tcpi_state = linux_state(i.state);
     t.tcpi_ca_state = recovery_state(i);
@@ -68,17 +69,19 @@ tcp_info linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_heade
     if (i.ecn) t.tcpi_options |= TCPI_OPT_ECN;
     if (i.ecn_seen) t.tcpi_options |= TCPI_OPT_ECN_SEEN;
     if (i.data_in_syn) t.tcpi_options |= TCPI_OPT_SYN_DATA;
+    constexpr std::uint8_t fast_open_child = 128; // TCPI_OPT_TFO_CHILD
+    if (i.data_in_syn && i.passive) t.tcpi_options |= fast_open_child;
     t.tcpi_snd_wscale = i.send_scale & 15;
     t.tcpi_rcv_wscale = i.receive_scale & 15;
     t.tcpi_rto = microseconds(i.rto);
-    t.tcpi_ato = microseconds(block.options().delayed_ack);
+    t.tcpi_ato = i.counted ? microseconds(i.ack_time_out) : microseconds(block.options().delayed_ack);
     t.tcpi_snd_mss = mss;
     t.tcpi_rcv_mss = i.received_segment;
     t.tcpi_unacked = i.unacknowledged_segments;
     t.tcpi_sacked = i.sacked_segments;
     t.tcpi_lost = i.lost_segments;
     t.tcpi_retrans = i.resent_segments;
-    t.tcpi_last_data_sent = milliseconds_since(i.last_sent, now);
+    t.tcpi_last_data_sent = milliseconds_since(i.last_sent != time_point{} ? i.last_sent : i.established_at, now);
     t.tcpi_last_data_recv = milliseconds_since(i.last_payload, now);
     t.tcpi_last_ack_recv = milliseconds_since(block.last_heard(), now);
     t.tcpi_pmtu = i.packet_size - 20 + ip_header;
@@ -92,18 +95,51 @@ tcp_info linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_heade
     t.tcpi_dsack_dups = static_cast<std::uint32_t>(n.duplicates_reported);
     t.tcpi_bytes_sent = i.bytes_sent;
     t.tcpi_bytes_retrans = n.retransmitted_bytes;
-    t.tcpi_rcv_space = i.receive_window;
+    t.tcpi_rcv_space = i.receive_space != 0 ? i.receive_space : std::min(i.receive_window, 10u * block.options().mss);
     t.tcpi_rcv_ssthresh = i.receive_window;
+    t.tcpi_rcv_wnd = i.receive_window;
     t.tcpi_total_retrans = static_cast<std::uint32_t>(n.retransmitted_segments);
     t.tcpi_pacing_rate = i.pacing_rate;
     t.tcpi_max_pacing_rate = i.max_pacing_rate;
-    t.tcpi_bytes_acked = i.bytes_acked;
+    t.tcpi_bytes_acked = i.numbers_acked;
     t.tcpi_bytes_received = i.bytes_received;
     t.tcpi_notsent_bytes = i.unsent;
     t.tcpi_min_rtt = i.min_rtt == duration{0} ? ~std::uint32_t{0} : microseconds(i.min_rtt);
     t.tcpi_delivered = delivered(i, mss);
     t.tcpi_rcv_ooopack = static_cast<std::uint32_t>(n.out_of_order);
     t.tcpi_snd_wnd = i.send_window;
+    using work = tcp::segment_tally::work;
+    const auto spent = [&](work w) {
+        const duration so_far = i.tally.spent[static_cast<unsigned>(w)] + (i.tally.now == w ? now - i.tally.since : duration{0});
+        return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(so_far).count());
+    };
+    t.tcpi_rwnd_limited = spent(work::window);
+    t.tcpi_sndbuf_limited = spent(work::buffer);
+    t.tcpi_busy_time = spent(work::busy) + t.tcpi_rwnd_limited + t.tcpi_sndbuf_limited;
+    t.tcpi_segs_in = i.tally.in;
+    t.tcpi_segs_out = i.tally.out;
+    t.tcpi_data_segs_in = i.tally.data_in;
+    t.tcpi_data_segs_out = i.tally.data_out;
+    t.tcpi_delivered_ce = i.tally.delivered_marked;
+    t.tcpi_total_rto = static_cast<std::uint16_t>(std::min<std::uint64_t>(n.retransmission_timeouts, 0xffff));
+    t.tcpi_total_rto_recoveries = static_cast<std::uint16_t>(std::min(i.tally.time_out_rows, 0xffffu));
+    return t;
+}
+
+linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t waiting, std::uint32_t backlog) noexcept {
+    linux_tcp_info_fields t;
+    std::memset(&t, 0, sizeof t);
+    t.tcpi_state = linux_state(s);
+    t.tcpi_unacked = waiting;
+    t.tcpi_sacked = backlog;
+    t.tcpi_rto = 1'000'000;
+    t.tcpi_snd_mss = 536;
+    t.tcpi_rttvar = 250'000;
+    t.tcpi_snd_ssthresh = 0x7fff'ffff;
+    t.tcpi_snd_cwnd = 10;
+    t.tcpi_reordering = 3;
+    t.tcpi_min_rtt = ~std::uint32_t{0};
+    t.tcpi_pacing_rate = t.tcpi_max_pacing_rate = ~std::uint64_t{0};
     return t;
 }
 

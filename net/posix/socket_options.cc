@@ -18,6 +18,8 @@ namespace {
 
 constexpr int so_max_pacing_rate = 47;
 constexpr int so_zerocopy = 60;
+constexpr int so_timestamping_new = 65;
+constexpr int tcp_rto_max_ms = 44, tcp_rto_min_us = 45, tcp_delack_max_us = 46; ///< newer than many a header
 constexpr std::uint32_t least_receive_buffer = 2304; ///< SOCK_MIN_RCVBUF
 constexpr std::uint32_t least_send_buffer = 4608;    ///< SOCK_MIN_SNDBUF
 constexpr std::uint32_t largest_buffer = 1u << 30;
@@ -46,6 +48,11 @@ std::uint32_t doubled(int asked, std::uint32_t least) noexcept {
     return std::max(2 * n, least);
 }
 
+/// As an unsigned number, which a negative one is a large one of (socket(7)).
+int within(int asked, std::uint32_t cap) noexcept {
+    return static_cast<int>(std::min({static_cast<std::uint32_t>(asked), cap, std::uint32_t{INT32_MAX}}));
+}
+
 /// A time of 0 is for ever (socket(7), SO_RCVTIMEO).
 outcome take_time(const void* value, socklen_t size, duration& into) noexcept {
     timeval t;
@@ -71,6 +78,52 @@ int whole_time_outs(int seconds) noexcept {
 
 bool in_range(int n, int least, int most) noexcept { return n >= least && n <= most; }
 
+/// Options that are told again as they were set, and change nothing here.
+bool is_kept(int level, int name) noexcept {
+    switch (level) {
+    case SOL_SOCKET:
+        switch (name) {
+        case SO_DONTROUTE:
+        case SO_MARK:
+        case SO_BUSY_POLL:
+        case SO_BROADCAST:
+        case SO_INCOMING_CPU:
+        case SO_PASSCRED:
+        case SO_PEEK_OFF: return true;
+        default: return false;
+        }
+    case IPPROTO_IP:
+        switch (name) {
+        case IP_RECVTOS:
+        case IP_RECVTTL:
+        case IP_PKTINFO:
+        case IP_FREEBIND:
+        case IP_TRANSPARENT:
+        case IP_BIND_ADDRESS_NO_PORT: return true;
+        default: return false;
+        }
+    case IPPROTO_IPV6:
+        switch (name) {
+        case IPV6_RECVTCLASS:
+        case IPV6_RECVHOPLIMIT:
+        case IPV6_RECVPKTINFO:
+        case IPV6_FREEBIND:
+        case IPV6_TRANSPARENT:
+        case IPV6_AUTOFLOWLABEL:
+        case IPV6_DONTFRAG:
+        case IPV6_ADDR_PREFERENCES: return true;
+        default: return false;
+        }
+    default: return false;
+    }
+}
+
+/// Those of them that are numbers; the others are flags.
+bool is_number(int level, int name) noexcept {
+    if (level == SOL_SOCKET) return name == SO_MARK || name == SO_BUSY_POLL || name == SO_INCOMING_CPU || name == SO_PEEK_OFF;
+    return level == IPPROTO_IPV6 && name == IPV6_ADDR_PREFERENCES;
+}
+
 } // namespace
 
 outcome stream_socket::set_option(int level, int name, const void* value, socklen_t size) {
@@ -78,6 +131,13 @@ outcome stream_socket::set_option(int level, int name, const void* value, sockle
     if (static_cast<std::int32_t>(size) < 0) return -EINVAL;
     if (level == SOL_SOCKET) r = set_socket_option(name, value, size);
     if (level == IPPROTO_TCP) r = set_tcp_option(name, value, size);
+    if (is_kept(level, name) && (level != IPPROTO_IPV6 || family_ == AF_INET6)) {
+        const bool byte = level == IPPROTO_IP && size >= 1 && size < sizeof(int);
+        const std::optional<int> n = byte ? int{*static_cast<const unsigned char*>(value)} : int_of(value, size);
+        if (!n) return -EINVAL;
+        kept_[{level, name}] = is_number(level, name) ? *n : *n != 0;
+        return 0;
+    }
     if (level == IPPROTO_IP) r = set_ip_option(name, value, size);
     if (level == IPPROTO_IPV6 && family_ == AF_INET6) r = set_ipv6_option(name, value, size);
     if (r == 0) apply_settings();
@@ -109,26 +169,27 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
     case SO_OOBINLINE: s.inline_urgent = *n != 0; return 0;
     case SO_RCVBUF:
     case SO_RCVBUFFORCE:
-        s.receive_buffer = doubled(*n, least_receive_buffer);
+        s.receive_buffer = doubled(name == SO_RCVBUF ? within(*n, s.receive_buffer_cap) : *n, least_receive_buffer);
         s.receive_buffer_set = true;
         return 0;
     case SO_SNDBUF:
     case SO_SNDBUFFORCE:
-        s.send_buffer = doubled(*n, least_send_buffer);
+        s.send_buffer = doubled(name == SO_SNDBUF ? within(*n, s.send_buffer_cap) : *n, least_send_buffer);
         s.send_buffer_set = true;
         return 0;
     case SO_RCVLOWAT: s.receive_low_water = static_cast<std::uint32_t>(*n < 0 ? INT32_MAX : *n == 0 ? 1 : *n); return 0;
     case SO_PRIORITY: s.priority = *n; return 0;
+    case SO_TIMESTAMPING:
+    case so_timestamping_new: return set_timestamping(*n);
+    case SO_TIMESTAMP:
+    case SO_TIMESTAMPNS:
+        s.receive_stamps = *n != 0 ? name : 0;
+        return 0;
     case so_max_pacing_rate: s.pacing_rate = *n == -1 ? ~std::uint64_t{0} : static_cast<std::uint32_t>(*n); return 0;
     case so_zerocopy:
         if (!in_range(*n, 0, 1)) return -EINVAL;
         s.zero_copy = *n != 0;
         return 0;
-    case SO_DONTROUTE:
-    case SO_MARK:
-    case SO_BUSY_POLL:
-    case SO_TIMESTAMP:
-    case SO_BROADCAST: return 0; // nothing here that they would change
     default: return -ENOPROTOOPT;
     }
 }
@@ -141,14 +202,30 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         const std::string wanted(text, ::strnlen(text, std::min<socklen_t>(size, 15)));
         if (wanted != "cubic" && wanted != "reno" && wanted != "dctcp" && wanted != "bbr") return -ENOENT;
         s.congestion = wanted;
+        if (tcp_connection* const c = connection(); c != nullptr && c->tcb.congestion() != wanted) {
+            c->tcb.set_congestion(s.congestion_controller());
+            stack_.tcp().mark_dirty(*c);
+        }
         return 0;
     }
     if (name == TCP_FASTOPEN_KEY) return set_fast_open_key(value, size);
     const std::optional<int> n = int_of(value, size);
     if (!n) return -EINVAL;
     switch (name) {
-    case TCP_NODELAY: s.no_delay = *n != 0; return 0;
-    case TCP_CORK: s.cork = *n != 0; return 0;
+    case TCP_NODELAY:
+        s.no_delay = *n != 0;
+        if (tcp_connection* const c = connection(); c != nullptr && s.no_delay && held_) { // pushes what there is past a cork, too
+            c->tcb.set_cork(false);
+            uncorked_ = true;
+        }
+        return 0;
+    case TCP_CORK:
+        s.cork = held_ = *n != 0;
+        if (tcp_connection* const c = connection(); c != nullptr) {
+            c->tcb.set_cork(s.cork);
+            stack_.tcp().mark_dirty(*c);
+        }
+        return 0;
     case TCP_MAXSEG:
         if (*n != 0 && !in_range(*n, 88, 32'767)) return -EINVAL;
         s.max_segment = static_cast<std::uint32_t>(*n);
@@ -208,6 +285,18 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         return 0;
     case TCP_THIN_LINEAR_TIMEOUTS:
     case TCP_THIN_DUPACK: return in_range(*n, 0, 1) ? 0 : -EINVAL;
+    case tcp_rto_max_ms:
+        if (!in_range(*n, 1000, 120'000)) return -EINVAL;
+        s.rto_max_ms = *n;
+        return 0;
+    case tcp_rto_min_us:
+        if (*n <= 0 || *n > 200'000) return -EINVAL;
+        s.rto_min_us = *n;
+        return 0;
+    case tcp_delack_max_us:
+        if (*n <= 0 || *n > 200'000) return -EINVAL;
+        s.delayed_ack_most_us = *n;
+        return 0;
     case TCP_TIMESTAMP: return -EPERM; // but while repairing, which there is none of here
     default: return -ENOPROTOOPT;
     }
@@ -252,9 +341,6 @@ outcome stream_socket::set_ip_option(int name, const void* value, socklen_t size
         settings_.path_mtu_discovery = n;
         return 0;
     case IP_RECVERR: settings_.receive_errors = n != 0; return 0;
-    case IP_RECVTOS:
-    case IP_FREEBIND:
-    case IP_BIND_ADDRESS_NO_PORT: return 0;
     default: return -ENOPROTOOPT;
     }
 }
@@ -281,13 +367,6 @@ outcome stream_socket::set_ipv6_option(int name, const void* value, socklen_t si
         settings_.path_mtu_discovery6 = *n;
         return 0;
     case IPV6_RECVERR: settings_.receive_errors6 = *n != 0; return 0;
-    case IPV6_RECVTCLASS:
-    case IPV6_RECVHOPLIMIT:
-    case IPV6_RECVPKTINFO:
-    case IPV6_FREEBIND:
-    case IPV6_AUTOFLOWLABEL:
-    case IPV6_DONTFRAG:
-    case IPV6_ADDR_PREFERENCES: return 0; // nothing here that they would change
     default: return -ENOPROTOOPT;
     }
 }
@@ -302,7 +381,7 @@ outcome stream_socket::get_ip_option(int name, void* value, socklen_t* size) con
     const stream_settings& s = settings_;
     switch (name) {
     case IP_TOS: return give_int(s.type_of_service, value, size);
-    case IP_TTL: return give_int(s.time_to_live == -1 ? 64 : s.time_to_live, value, size);
+    case IP_TTL: return give_int(s.time_to_live_or_host(), value, size);
     case IP_MTU_DISCOVER: return give_int(s.path_mtu_discovery, value, size);
     case IP_RECVERR: return give_int(s.receive_errors, value, size);
     case IP_MTU: return give_path_mtu(value, size);
@@ -327,11 +406,23 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     const stream_settings& s = settings_;
     if (size == nullptr) return -EFAULT;
     if (level == IPPROTO_TCP) return get_tcp_option(name, value, size);
+    if (is_kept(level, name) && (level != IPPROTO_IPV6 || family_ == AF_INET6)) {
+        const auto found = kept_.find({level, name});
+        return give_int(found == kept_.end() ? 0 : found->second, value, size);
+    }
     if (level == IPPROTO_IP) return get_ip_option(name, value, size);
     if (level == IPPROTO_IPV6 && family_ == AF_INET6) return get_ipv6_option(name, value, size);
     if (level != SOL_SOCKET) return -ENOPROTOOPT;
     switch (name) {
-    case SO_ERROR: return give_int(static_cast<int>(take_error()), value, size);
+    case SO_ERROR: {
+        std::errc why = take_error();
+        // Else what ICMP said, and the connection has outlived so far (RFC 9293 MUST-55).
+        if (tcp_connection* const c = connection(); why == std::errc{} && c != nullptr && c->tcb.error() == std::errc{}) {
+            why = c->tcb.take_soft_error();
+        }
+        return give_int(static_cast<int>(why), value, size);
+    }
+    case SO_SNDLOWAT: return give_int(1, value, size);
     case SO_TYPE: return give_int(SOCK_STREAM, value, size);
     case SO_PROTOCOL: return give_int(IPPROTO_TCP, value, size);
     case SO_DOMAIN: return give_int(family_, value, size);
@@ -344,6 +435,10 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     case SO_SNDBUF: return give_int(static_cast<int>(grown(s.send_buffer, &tcp::connection_info::send_buffer)), value, size);
     case SO_RCVLOWAT: return give_int(static_cast<int>(s.receive_low_water), value, size);
     case SO_PRIORITY: return give_int(s.priority, value, size);
+    case SO_TIMESTAMPING:
+    case so_timestamping_new: return give_int(static_cast<int>(s.timestamping), value, size);
+    case SO_TIMESTAMP:
+    case SO_TIMESTAMPNS: return give_int(s.receive_stamps == name, value, size);
     case SO_RCVTIMEO: return give_time(s.receive_timeout, value, size);
     case SO_SNDTIMEO: return give_time(s.send_timeout, value, size);
     case so_zerocopy: return give_int(s.zero_copy, value, size);
@@ -386,6 +481,13 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
         const std::uint32_t offset = c != nullptr ? c->tcb.options().timestamp_offset : 0;
         return give_int(static_cast<int>(tcp::timestamp_echo::clock(stack_.tcp().now(), offset)), value, size);
     }
+    case tcp_rto_max_ms:
+        if (s.rto_max_ms != 0) return give_int(s.rto_max_ms, value, size);
+        return give_int(static_cast<int>(host_times().max_rto / std::chrono::milliseconds{1}), value, size);
+    case tcp_rto_min_us:
+        if (s.rto_min_us != 0) return give_int(s.rto_min_us, value, size);
+        return give_int(static_cast<int>(host_times().min_rto / std::chrono::microseconds{1}), value, size);
+    case tcp_delack_max_us: return give_int(s.delayed_ack_most_us != 0 ? s.delayed_ack_most_us : 200'000, value, size);
     case TCP_CC_INFO: return give("", 0, value, size); // as Linux's CUBIC and Reno: nothing
     case TCP_THIN_LINEAR_TIMEOUTS:
     case TCP_THIN_DUPACK: return give_int(0, value, size);
@@ -395,11 +497,14 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
         return give(text, sizeof text, value, size);
     }
     case TCP_INFO: {
-        tcp_info info{};
+        linux_tcp_info_fields info{};
         if (c != nullptr) {
             info = linux_tcp_info(c->tcb, stack_.tcp().now(), c->six == nullptr ? 20 : 40);
+        } else if (listener_ != nullptr) {
+            info = linux_unconnected_info(tcp::tcp_state::listen, static_cast<std::uint32_t>(listener_->ready() + parked_.size()),
+                                          listener_->options().backlog - 1);
         } else {
-            info.tcpi_state = linux_state(listener_ != nullptr ? tcp::tcp_state::listen : tcp::tcp_state::closed);
+            info = linux_unconnected_info(tcp::tcp_state::closed, 0, 0);
         }
         return give(&info, sizeof info, value, size);
     }

@@ -21,10 +21,18 @@ tcp_options_set stream_settings::for_backend() const {
     return o;
 }
 
+tcp::congestion_factory stream_settings::congestion_controller() const noexcept {
+    return congestion == "reno"    ? tcp::reno_congestion
+           : congestion == "dctcp" ? tcp::dctcp_congestion
+           : congestion == "bbr"   ? tcp::bbr_congestion
+                                   : tcp::cubic_congestion;
+}
+
 void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     if (max_segment != 0) p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.mss, max_segment));
     // Half of a buffer is window, the other half what keeping it costs (tcp_adv_win_scale = 1).
-    p.receive_growth_limit = receive_buffer_set ? 0 : receive_buffer_most / 2;
+    p.receive_growth_limit = receive_buffer_set || !receive_buffer_grows ? 0 : receive_buffer_most / 2;
+    if (receive_buffer_set) p.receive_buffer_limit = std::min(p.receive_buffer_limit, p.receive_buffer); // for the scale
     if (window_clamp != 0) {
         p.receive_buffer = std::min(p.receive_buffer, window_clamp); // it may have been set after listen()
         p.receive_growth_limit = std::min(p.receive_growth_limit, window_clamp);
@@ -33,10 +41,10 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     p.send_growth_limit = send_buffer_set ? 0 : send_buffer_most / 2;
     p.fast_open_without_cookie = fast_open_without_cookie || (fast_open_allowed & 4) != 0;
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
-    p.congestion = congestion == "reno"    ? tcp::reno_congestion
-                   : congestion == "dctcp" ? tcp::dctcp_congestion
-                   : congestion == "bbr"   ? tcp::bbr_congestion
-                                           : tcp::cubic_congestion;
+    p.congestion = congestion_controller();
+    if (rto_min_us != 0) p.min_rto = std::chrono::microseconds{rto_min_us};
+    if (rto_max_ms != 0) p.max_rto = std::chrono::milliseconds{rto_max_ms};
+    if (delayed_ack_most_us != 0) p.delayed_ack = std::min<duration>(p.delayed_ack, std::chrono::microseconds{delayed_ack_most_us});
     p.ecn = opened_here ? ecn_offered : ecn_accepted;
     p.accurate_ecn = opened_here ? accurate_ecn_offered : accurate_ecn_accepted;
     p.cork = cork;

@@ -18,6 +18,10 @@ struct stream_settings {
     std::uint32_t send_buffer = 4u << 20;
     std::uint32_t receive_buffer_most = 6'291'456; ///< tcp_rmem[2]: so far it grows, unless SO_RCVBUF was set
     std::uint32_t send_buffer_most = 0;     ///< tcp_wmem[2]
+    std::uint32_t receive_buffer_cap = 212'992; ///< net.core.rmem_max: SO_RCVBUF may ask for no more
+    std::uint32_t send_buffer_cap = 212'992;    ///< net.core.wmem_max
+    bool receive_buffer_grows = true;       ///< net.ipv4.tcp_moderate_rcvbuf
+    int largest_backlog = 4096;             ///< net.core.somaxconn
     bool receive_buffer_set = false;        ///< by SO_RCVBUF: it does not grow any more
     bool send_buffer_set = false;
     bool reuse_address = false, reuse_port = false, keepalive = false, linger = false, inline_urgent = false;
@@ -28,6 +32,8 @@ struct stream_settings {
     int priority = 0;
     std::uint64_t pacing_rate = ~std::uint64_t{0}; ///< bytes a second; all ones: no cap
     bool zero_copy = false;
+    unsigned timestamping = 0;              ///< SO_TIMESTAMPING: SOF_TIMESTAMPING_*
+    int receive_stamps = 0;                 ///< SO_TIMESTAMP, SO_TIMESTAMPNS or 0
     // IPPROTO_TCP
     bool no_delay = false, cork = false;
     std::uint32_t max_segment = 0;          ///< 0: as the path allows
@@ -60,6 +66,7 @@ struct stream_settings {
     // IPPROTO_IP, for connections over IPv4; and IPPROTO_IPV6
     int type_of_service = 0, traffic_class = 0;
     int time_to_live = -1, hop_limit = -1;  ///< -1: the host's
+    int default_time_to_live = 64;          ///< net.ipv4.ip_default_ttl
     int path_mtu_discovery = 1, path_mtu_discovery6 = 1; ///< IP_PMTUDISC_WANT, IPV6_PMTUDISC_WANT
     bool ipv6_only = false;                 ///< IPV6_V6ONLY: no peers over IPv4
     bool receive_errors = false, receive_errors6 = false; ///< IP_RECVERR, IPV6_RECVERR
@@ -68,10 +75,16 @@ struct stream_settings {
     duration fin_wait_2_duration() const noexcept {
         return fin_wait_2 < 0 ? duration{-1} : std::max<duration>(std::chrono::seconds{fin_wait_2}, duration{1});
     }
-    std::uint8_t time_to_live_or_host() const noexcept { return static_cast<std::uint8_t>(std::max(time_to_live, 0)); }
+    std::uint8_t time_to_live_or_host() const noexcept {
+        return static_cast<std::uint8_t>(time_to_live > 0 ? time_to_live : default_time_to_live);
+    }
     std::uint8_t hop_limit_or_host() const noexcept { return static_cast<std::uint8_t>(std::max(hop_limit, 0)); }
     /// IP_PMTUDISC_INTERFACE and _OMIT: ICMP is not heeded. TCP never sends what routers may cut, so that the others are one.
     static bool heeds_reports(int discovery) noexcept { return discovery < 4; }
+    /// net.ipv4.tcp_congestion_control's names; `congestion` is one of them.
+    tcp::congestion_factory congestion_controller() const noexcept;
+    int rto_min_us = 0, rto_max_ms = 0;     ///< TCP_RTO_MIN_US, TCP_RTO_MAX_MS; 0: the host's
+    int delayed_ack_most_us = 0;            ///< TCP_DELACK_MAX_US; 0: the host's
     /// For connections to come: those that are opened from here, or those that a listener accepts.
     void apply(tcp::parameters& p, bool opened_here) const;
     tcp_options_set for_backend() const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <linux/net_tstamp.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <utility>
@@ -54,7 +55,6 @@ void stream_socket::apply_settings() {
                        settings_.time_to_live_or_host(), settings_.hop_limit_or_host());
     c->tcb.heed_path_reports(settings_.heeds_reports(settings_.path_mtu_discovery), settings_.heeds_reports(settings_.path_mtu_discovery6));
     stack_.tcp().on_marking_changed(*c);
-    c->tcb.set_cork(settings_.cork);
     c->tcb.fix_buffers(settings_.receive_buffer_set, settings_.send_buffer_set);
 }
 
@@ -87,7 +87,7 @@ net_address stream_socket::source_for(const net_address& remote) const {
 
 outcome stream_socket::listen(int backlog) {
     if (connection_ != nullptr) return -EINVAL;
-    const unsigned limit = static_cast<unsigned>(std::min(std::max(backlog, 0), 4096)) + 1; // Linux lets in one more
+    const unsigned limit = static_cast<unsigned>(std::min(std::max(backlog, 0), settings_.largest_backlog)) + 1; // Linux lets in one more
     if (listener_ != nullptr) {
         listener_->set_backlog(limit);
         return 0;
@@ -113,7 +113,7 @@ outcome stream_socket::connect(const socket_address& to) {
         if (told_connected_) return -EISCONN;
         return in_handshake() ? -EALREADY : handshake_result();
     }
-    if (pending_error_ != std::errc{}) return failed(std::exchange(pending_error_, std::errc{}));
+    pending_error_ = {};
     const bool fast = settings_.fast_open_connect && settings_.may_open_fast();
     const outcome r = begin_to_connect(to, fast);
     if (r != -EINPROGRESS || !deferred()) return r;
@@ -121,7 +121,23 @@ outcome stream_socket::connect(const socket_address& to) {
     return 0;
 }
 
-outcome stream_socket::connect_and_send(const socket_address& to, std::span<const iovec> from) {
+outcome stream_socket::dissolve() {
+    if (listener_ != nullptr) stop_listening();
+    if (connection_ != nullptr) {
+        const tcp::tcp_state s = connection()->tcb.state();
+        const bool over = s == tcp::tcp_state::closed || s == tcp::tcp_state::time_wait;
+        connection_->abort();
+        connection_.reset();
+        if (!over) pending_error_ = std::errc::connection_reset;
+    }
+    told_connected_ = error_told_ = reading_shut_ = writing_shut_ = held_ = no_space_ = false;
+    lent_.clear();
+    stamped_.clear();
+    written_ = 0;
+    return 0;
+}
+
+outcome stream_socket::connect_and_send(const socket_address& to, std::span<const iovec> from, int flags) {
     if (!settings_.may_open_fast()) return -EOPNOTSUPP;
     if (listener_ != nullptr) return -EISCONN;
     if (connection_ != nullptr && !deferred()) return told_connected_ ? -EISCONN : connect(to);
@@ -129,7 +145,7 @@ outcome stream_socket::connect_and_send(const socket_address& to, std::span<cons
         const outcome r = begin_to_connect(to, true);
         if (r != -EINPROGRESS || !deferred()) return r;
     }
-    return send_with_syn(from);
+    return send_with_syn(from, flags);
 }
 
 outcome stream_socket::handshake_result() {
@@ -144,7 +160,7 @@ outcome stream_socket::handshake_result() {
     return failed(why != std::errc{} ? why : std::errc::connection_aborted);
 }
 
-outcome stream_socket::send_with_syn(std::span<const iovec> from) {
+outcome stream_socket::send_with_syn(std::span<const iovec> from, int flags) {
     tcp_connection& c = *connection();
     const std::uint32_t most = c.tcb.fast_open_room(); // what does not go along is the caller's still
     std::uint64_t taken = 0;
@@ -158,6 +174,8 @@ outcome stream_socket::send_with_syn(std::span<const iovec> from) {
         taken += wanted - op.borrowed.size();
     }
     c.tcb.hurry_syn();
+    written_ += taken;
+    if (settings_.zero_copy && (flags & MSG_ZEROCOPY) != 0) lend(taken);
     stack_.tcp().mark_dirty(c);
     return taken != 0 ? static_cast<outcome>(taken) : -EINPROGRESS;
 }
@@ -241,16 +259,27 @@ outcome stream_socket::accept(std::unique_ptr<stream_socket>& accepted) {
 
 // ---- errors ----
 
+bool stream_socket::hears_soft_errors() const {
+    const tcp_connection* const c = connection();
+    return c != nullptr && (c->six == nullptr ? settings_.receive_errors : settings_.receive_errors6);
+}
+
 std::errc stream_socket::peek_error() const {
     if (pending_error_ != std::errc{}) return pending_error_;
     const tcp_connection* const c = connection();
-    return c == nullptr || error_told_ ? std::errc{} : c->tcb.error();
+    if (c == nullptr || error_told_) return {};
+    if (c->tcb.error() != std::errc{} || !hears_soft_errors()) return c->tcb.error();
+    return c->tcb.soft_error();
 }
 
 std::errc stream_socket::take_error() {
     const std::errc why = peek_error();
     pending_error_ = {};
-    if (why != std::errc{}) error_told_ = true;
+    if (why == std::errc{}) return why;
+    tcp_connection* const c = connection();
+    if (c == nullptr) return why;
+    if (c->tcb.error() == std::errc{}) c->tcb.take_soft_error();
+    else error_told_ = true;
     return why;
 }
 
@@ -294,6 +323,10 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
                 taken += op.data.size();
             }
         }
+    }
+    if (taken != 0 && (flags & MSG_PEEK) == 0) {
+        c->tcb.acknowledge_read();
+        stack_.tcp().mark_dirty(*c);
     }
     if (taken != 0 || wanted == 0) return static_cast<outcome>(taken);
     if (c->tcb.at_end() || (tcp::at_or_after_fin(c->tcb.state()) && c->tcb.readable() == 1 && skips_mark(*c))) return 0;
@@ -343,7 +376,7 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
         return -EPIPE;
     }
-    if (deferred()) return send_with_syn(from);
+    if (deferred()) return send_with_syn(from, flags);
     if (in_handshake()) return -EAGAIN;
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (writing_shut_ || c->tcb.state() == tcp::tcp_state::closed) return -EPIPE;
@@ -352,19 +385,42 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
         c->tcb.set_cork(hold);
         stack_.tcp().mark_dirty(*c);
     }
+    const bool lends = settings_.zero_copy && (flags & MSG_ZEROCOPY) != 0;
+    if (lends && lent_.size() >= most_lent) return -ENOBUFS;
     std::uint64_t taken = 0;
-    for (const iovec& v : from) {
-        if (v.iov_len == 0) continue;
-        write_now op;
-        op.borrowed = {static_cast<const std::byte*>(v.iov_base), v.iov_len};
-        const bool all = connection_->start_write(op);
-        if (!all) connection_->cancel(op);
-        if (op.error != std::errc{}) return taken != 0 ? static_cast<outcome>(taken) : failed(op.error);
-        taken += v.iov_len - op.borrowed.size();
-        if (all) continue;
-        no_space_ = true;
-        break;
+    std::errc why{};
+    bool full = false;
+    constexpr std::size_t most_pieces = 17; // MAX_SKB_FRAGS: so many pages are one buffer of Linux's queue, and a segment ends with it
+    for (std::size_t i = 0; i < from.size() && !full && why == std::errc{}; ++i) {
+        if (lends && i != 0 && i % most_pieces == 0) c->tcb.end_record();
+        const auto* at = static_cast<const std::byte*>(from[i].iov_base);
+        for (std::size_t left = from[i].iov_len; left != 0 && !full && why == std::errc{};) {
+            const std::size_t step = std::min<std::uint64_t>(left, room_below_mark());
+            write_now op;
+            op.borrowed = {at, step};
+            full = step == 0 || !connection_->start_write(op);
+            if (full && step != 0) connection_->cancel(op);
+            const std::size_t n = step - op.borrowed.size();
+            why = op.error;
+            at += n;
+            left -= n;
+            taken += n;
+        }
     }
+    written_ += taken;
+    if (lends) lend(taken);
+    constexpr unsigned stamps = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
+    if (taken != 0 && (settings_.timestamping & stamps) != 0 && stamped_.size() < most_lent) {
+        stamped_.push_back({written_, settings_.timestamping, false});
+    }
+    more_until_ = held_ && !settings_.cork ? acknowledged() : ~std::uint64_t{0};
+    if (why != std::errc{}) return taken != 0 ? static_cast<outcome>(taken) : failed(why);
+    if (full) {
+        no_space_ = true;
+        c->tcb.note_no_space(true);
+        stack_.tcp().mark_dirty(*c);
+    }
+    if ((flags & MSG_EOR) != 0 && taken != 0) c->tcb.end_record();
     if ((flags & MSG_OOB) != 0 && taken != 0) {
         c->tcb.set_urgent();
         stack_.tcp().mark_dirty(*c);
@@ -387,7 +443,10 @@ outcome stream_socket::shutdown(int how) {
         connection_.reset();
         return 0;
     }
-    if (how != SHUT_WR) reading_shut_ = true;
+    if (how != SHUT_WR) {
+        reading_shut_ = true;
+        c->tcb.shutdown_receive();
+    }
     if (how != SHUT_RD && !writing_shut_) {
         writing_shut_ = true;
         connection_->shutdown();
@@ -412,6 +471,15 @@ std::uint32_t stream_socket::grown(std::uint32_t asked, std::uint32_t tcp::conne
     return connection() == nullptr ? asked : std::max(asked, 2 * (connection()->tcb.info().*buffer));
 }
 
+std::uint64_t stream_socket::room_below_mark() const {
+    constexpr std::uint32_t most = 65'536; // what one buffer of Linux's queue takes: it is filled before the mark is looked at again
+    if (settings_.unsent_low_water == ~std::uint32_t{0}) return ~std::uint64_t{0};
+    const tcp::connection_info i = connection()->tcb.info();
+    if (i.unsent >= settings_.unsent_low_water) return 0;
+    const std::uint32_t segment = std::max(i.segment_payload, 1u);
+    return std::max(std::min(most, i.largest_send_window / 2) / segment, 1u) * segment;
+}
+
 unsigned stream_socket::events() const {
     if (listener_ != nullptr) {
         const std::size_t waiting = acceptable(); // first: it parks what is ready
@@ -426,7 +494,8 @@ unsigned stream_socket::events() const {
     const bool reading_over = dead || reading_shut_ || tcp::at_or_after_fin(t.state());
     const bool writing_over = dead || writing_shut_;
     unsigned e = 0;
-    if (peek_error() != std::errc{}) e |= POLLERR;
+    settle_lent();
+    if (peek_error() != std::errc{} || !notices_.empty()) e |= POLLERR;
     if (reading_over && writing_over) e |= POLLHUP;
     if (reading_over) e |= POLLIN | POLLRDNORM | POLLRDHUP;
     if (t.readable() >= settings_.receive_low_water + skips_mark(*c)) e |= POLLIN | POLLRDNORM;
@@ -437,11 +506,13 @@ unsigned stream_socket::events() const {
     const std::uint32_t limit = t.options().send_buffer;
     const std::uint32_t free = t.writable();
     const bool room = free != 0 && free >= (limit - std::min(free, limit)) / 2;
-    if (writing_over || (room && (settings_.unsent_low_water == ~std::uint32_t{0} || unsent() < settings_.unsent_low_water))) {
+    const bool little = settings_.unsent_low_water == ~std::uint32_t{0} || 2 * std::uint64_t{unsent()} < settings_.unsent_low_water;
+    if (writing_over || (room && little)) {
         e |= POLLOUT | POLLWRNORM;
     }
     if ((e & POLLOUT) != 0 && no_space_) {
         no_space_ = false;
+        connection()->tcb.note_no_space(false);
         ++space_edges_;
     }
     return e;
@@ -457,7 +528,7 @@ std::uint64_t stream_socket::edges() const {
     static_cast<void>(events()); // notices that there is room again
     const tcp::connection_info i = c->tcb.info();
     return i.bytes_received * 64 + space_edges_ * 1024 + static_cast<std::uint64_t>(i.state) +
-           (c->tcb.error() != std::errc{} ? 32u : 0u) + (reading_shut_ ? 16u : 0u);
+           notice_edges_ * (std::uint64_t{1} << 40) + (c->tcb.error() != std::errc{} ? 32u : 0u) + (reading_shut_ ? 16u : 0u);
 }
 
 socket_address stream_socket::local_address() const {
@@ -487,9 +558,9 @@ outcome stream_socket::ioctl(unsigned long request, int* value) {
         *value = 0;
         if (c != nullptr && !in_handshake()) *value = static_cast<int>(before_mark(*c));
         return 0;
-    case SIOCOUTQ: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(c->tcb.queued()); return 0;
+    case SIOCOUTQ: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(c->tcb.queued_numbers()); return 0;
     case SIOCATMARK: *value = c != nullptr && !in_handshake() && at_mark(*c) ? 1 : 0; return 0;
-    case SIOCOUTQNSD: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(unsent()); return 0;
+    case SIOCOUTQNSD: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(unsent() + c->tcb.fin_unsent()); return 0;
     default: return -ENOTTY;
     }
 }

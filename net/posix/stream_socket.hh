@@ -14,8 +14,12 @@
 #include <corewire/net/stack/stack_sockets.hh>
 #include <corewire/reactor/loop/timer.hh>
 
+#include <deque>
+#include <linux/errqueue.h>
+#include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <vector>
@@ -32,14 +36,26 @@ public:
     outcome bind(const socket_address& at);
     outcome listen(int backlog);
     outcome connect(const socket_address& to);
+    /// connect() to AF_UNSPEC: the connection is reset, or the listener closed, and the socket is as new (connect(2)).
+    outcome dissolve();
     /// MSG_FASTOPEN (RFC 7413): connect() and send() in one. Bytes of `from` that went along in the SYN, or are taken for later; else
     /// -EINPROGRESS: the SYN asks for a cookie, and takes nothing.
-    outcome connect_and_send(const socket_address& to, std::span<const iovec> from);
+    outcome connect_and_send(const socket_address& to, std::span<const iovec> from, int flags = 0);
     /// A connection whose handshake is done; -EAGAIN, -EINVAL if not listening.
     outcome accept(std::unique_ptr<stream_socket>& accepted);
     outcome receive(std::span<const iovec> into, int flags);
     outcome send(std::span<const iovec> from, int flags);
     outcome shutdown(int how);
+    /// One message of the error queue.
+    struct notice {
+        sock_extended_err what{};
+        time_point at{};         ///< SCM_TIMESTAMPING's; none: it is no stamp
+        std::uint32_t size = 0;  ///< bytes of packet that come with it
+    };
+    /// recvmsg(MSG_ERRQUEUE): the next message; false: there is none.
+    bool take_notice(notice& out);
+    /// The stack has done what there was to do at this moment: stamps what has left or was acknowledged, and ends what lasts until then.
+    void follow_up(time_point now);
     /// SO_LINGER with time 0 makes the close a reset.
     outcome set_option(int level, int name, const void* value, socklen_t size);
     outcome get_option(int level, int name, void* value, socklen_t* size);
@@ -56,7 +72,7 @@ public:
     /// How its handshake ended: 0, or why it failed, told once; -EAGAIN: it has not.
     outcome handshake_result();
     /// deferred(): the SYN goes now, and takes of `from` what it returns; or -EINPROGRESS.
-    outcome send_with_syn(std::span<const iovec> from);
+    outcome send_with_syn(std::span<const iovec> from, int flags = 0);
     /// Its SYN waits for the first write.
     bool deferred() const;
     bool connecting() const noexcept { return connection_ != nullptr && !told_connected_; }
@@ -76,6 +92,8 @@ private:
     /// SO_ERROR: what the connection died of, told once.
     std::errc take_error();
     std::errc peek_error() const;
+    /// IP_RECVERR: what ICMP said is an error of the connection at once (ip(7)).
+    bool hears_soft_errors() const;
     tcp_tuning tuning(bool opened_here) const;
     void apply_settings();
     outcome set_socket_option(int name, const void* value, socklen_t size);
@@ -93,7 +111,15 @@ private:
     /// Where connections to `remote` come from; `::`: nothing of ours can reach it.
     net_address source_for(const net_address& remote) const;
     outcome get_tcp_option(int name, void* value, socklen_t* size);
+    /// What the host tells its connections of time-outs.
+    tcp::parameters host_times() const {
+        tcp::parameters p;
+        if (base_) base_(p);
+        return p;
+    }
     std::uint32_t unsent() const;
+    /// TCP_NOTSENT_LOWAT: how much one step of a write may take; 0: it waits. Bytes.
+    std::uint64_t room_below_mark() const;
     /// MSG_PEEK: what one read would give, which ends before the mark (tcp(7)). Bytes.
     std::uint32_t look_ahead(const tcp_connection& c, std::span<const iovec> into) const;
     /// SIOCINQ: bytes to read, those before the mark alone if that is among them and out of line.
@@ -126,6 +152,7 @@ private:
     tcp_tuning base_;
     socket_address bound_{};
     bool is_bound_ = false;
+    std::map<std::pair<int, int>, int> kept_; ///< options that are told again and change nothing here: by level and name
     bool told_connected_ = false; ///< connect() has returned 0
     bool error_told_ = false;
     bool reading_shut_ = false;
@@ -135,6 +162,34 @@ private:
     mutable std::uint64_t space_edges_ = 0;
     std::uint64_t urgent_taken_ = 0; ///< the mark whose byte recv(MSG_OOB) has given: how many bytes of the stream end with it
     std::errc pending_error_{};   ///< of a connection that is gone
+    /// MSG_ZEROCOPY: sends whose bytes are not acknowledged all, and ranges of those that are, which nobody has been told of yet. What was
+    /// sent is copied here as through any device that cannot do without (msg_zerocopy.rst).
+    struct lent {
+        std::uint32_t id = 0;
+        std::uint64_t end = 0;    ///< bytes sent from the beginning
+    };
+    /// SO_TIMESTAMPING: a write whose last byte is to be stamped.
+    struct stamped_write {
+        std::uint64_t end = 0;
+        unsigned flags = 0;
+        bool left = false;
+    };
+    static constexpr std::size_t most_lent = 4096; ///< of more the bytes are not spoken of: ENOBUFS
+    void settle_lent() const;
+    outcome set_timestamping(int flags);
+    void lend(std::uint64_t taken);
+    void add_stamp(unsigned kind, const stamped_write& w, time_point now, std::uint32_t size);
+    std::uint64_t acknowledged() const { return written_ - connection()->tcb.queued(); }
+    mutable std::deque<lent> lent_;
+    mutable std::deque<notice> notices_;
+    std::deque<stamped_write> stamped_;
+    std::uint64_t stamp_base_ = 0; ///< SOF_TIMESTAMPING_OPT_ID counts bytes from here
+    bool uncorked_ = false;       ///< for this moment, by TCP_NODELAY (tcp(7))
+    /// MSG_MORE holds until an ACK: what had been acknowledged when it came; all ones: it does not.
+    std::uint64_t more_until_ = ~std::uint64_t{0};
+    mutable std::uint64_t notice_edges_ = 0;
+    std::uint32_t next_lent_ = 0;
+    std::uint64_t written_ = 0;   ///< bytes
     std::unique_ptr<tcp_listen_socket> listener_;
     mutable std::vector<parked> parked_;
     mutable alarm parking_ends_;

@@ -3,6 +3,7 @@
 #include <corewire/net/port/wrap/vlan_port.hh>
 #include <corewire/net/stack/dhcp_link.hh>
 #include <corewire/net/stack/header_prediction.hh>
+#include <corewire/net/stack/linux_errors.hh>
 #include <corewire/net/stack/quoted_flow.hh>
 #include <corewire/net/stack/stack_sockets.hh>
 #include <corewire/net/stack/tcp_listen_socket.hh>
@@ -376,6 +377,15 @@ void network_stack::on_report(time_point now, const icmp_report& report) {
     if (report.protocol != wire::ip_protocol::tcp) return;
     const flow_name key(report.local, report.remote, report.local_port, report.remote_port);
     const tcp::seq_number seq{report.sequence};
+    const bool linux_habits = config_.tcp.like_linux();
+    const bool no_route = report.code <= 1 || (report.code == 3 && !report.local.is_v4()); // of ICMPv6 an address that nobody has
+    if (no_route && (report.kind == icmp_error_kind::network_unreachable || report.kind == icmp_error_kind::host_unreachable)) {
+        tcp_.on_no_route(now, key, seq); // RFC 6069 3
+    }
+    if (linux_habits && report.kind != icmp_error_kind::fragmentation_needed) {
+        const bool hard = report.kind == icmp_error_kind::port_unreachable || report.kind == icmp_error_kind::protocol_unreachable;
+        return tcp_.on_icmp_error(key, linux_error_of(report), hard, seq);
+    }
     switch (report.kind) {
     case icmp_error_kind::fragmentation_needed:
         // RFC 5927 7: believed only when it quotes bytes that are in flight, and perhaps later. Then others hear of it, too.

@@ -81,6 +81,14 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
         reincarnate(now, c, s, p);
         return;
     }
+    if (c.half_open_ && config_.tcp.like_linux()) [[unlikely]] {
+        // Linux's full backlog: the handshake is not completed, and the SYN-ACK will be repeated (listen(2)).
+        const bool completes = s.has(tcp_flags::ack) && !s.has(tcp_flags::syn) && !s.has(tcp_flags::rst);
+        if (completes && !c.listener_->room_for_ready()) {
+            ++statistics_.tcp_backlog_full;
+            return;
+        }
+    }
     const bool affordable = s.payload_size == 0 || !frames_are_scarce() || (c.reader_ != nullptr && s.seq == c.tcb.expected());
     if (!affordable) [[unlikely]] return take_without_payload(now, c, s, p);
     const tcp::event events = c.tcb.on_segment(now, s, p.head, p.body);
@@ -122,7 +130,8 @@ template <typename Address>
         explain_bad_checksum(source, view.flags());
         return false;
     }
-    if (wire::tcp_options::parse(view.options(), s.options) != wire::parse_error::none) [[unlikely]] {
+    // Linux takes what stands before.
+    if (wire::tcp_options::parse(view.options(), s.options) != wire::parse_error::none && !config_.tcp.like_linux()) [[unlikely]] {
         ++statistics_.malformed_tcp; // RFC 9293 3.1 (MUST-7): an illegal option length is handled without failing
         return false;
     }
@@ -198,6 +207,10 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
     // A SYN from an address that many hosts share can't open anything (RFC 9293 3.9.2.3, MUST-63).
     if (!flow.remote.is_unicast() || flow.remote_port == 0) return;
     // In the place of a connection in TIME-WAIT it takes no more room in the table, and its peer is known to be there (reincarnate()).
+    if (config_.tcp.like_linux() && !listener.room_for_ready() && floor == nullptr) { // Linux: it may find room when it comes again
+        ++statistics_.tcp_backlog_full;
+        return;
+    }
     const bool full = !listener.room_for_half_open() || !listener.room_for_ready() || connections() >= table_.limit() * 3 / 4;
     if (full && floor == nullptr) {
         ++statistics_.tcp_backlog_full;
@@ -462,22 +475,6 @@ void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, 
     tcp_connection* c = find(flow);
     if (c == nullptr) return;
     const tcp::event events = c->tcb.on_icmp_error(what, hard, seq);
-    mark_dirty(*c);
-    if (events != tcp::event::none) c->react(events);
-}
-
-/// Other connections and UDP are told what a connection has found to be true.
-void tcp_layer::share_path_mtu(time_point now, const tcp_connection& c) noexcept {
-    const flow_name flow = c.name();
-    out_.path_mtus().lower(now, flow.remote, c.tcb.packet_size() + (flow.is_v4() ? 0 : 20));
-}
-
-void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq) {
-    tcp_connection* c = find(flow);
-    if (c == nullptr || !(flow.is_v4() ? c->tcb.options().heeds_path_reports : c->tcb.options().heeds_path_reports6)) return;
-    // The tcb takes 40 bytes off for the headers of IPv4 and TCP; IPv6's are longer by 20.
-    const tcp::event events = c->tcb.on_path_mtu(now, flow.is_v4() ? mtu : mtu - 20, seq);
-    if (has(events, tcp::event::path_mtu_fell)) share_path_mtu(now, *c);
     mark_dirty(*c);
     if (events != tcp::event::none) c->react(events);
 }

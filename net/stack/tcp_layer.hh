@@ -54,6 +54,7 @@ public:
     bool do_chores(time_point now);
     /// An ICMP error about a segment of ours.
     void on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq);
+    void on_no_route(time_point now, const flow_name& flow, tcp::seq_number seq);
     void on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq);
 
     // ---- for sockets ----

@@ -269,4 +269,29 @@ void tcp_layer::send_reset(const flow_name& flow, const tcp::segment& s) {
     send_bare(flow, reset);
 }
 
+// ---- what ICMP says of the paths ----
+
+void tcp_layer::on_no_route(time_point now, const flow_name& flow, tcp::seq_number seq) {
+    tcp_connection* c = find(flow);
+    if (c == nullptr) return;
+    c->tcb.on_no_route(now, seq);
+    mark_dirty(*c); // the timer may have moved
+}
+
+/// Other connections and UDP are told what a connection has found to be true.
+void tcp_layer::share_path_mtu(time_point now, const tcp_connection& c) noexcept {
+    const flow_name flow = c.name();
+    out_.path_mtus().lower(now, flow.remote, c.tcb.packet_size() + (flow.is_v4() ? 0 : 20));
+}
+
+void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq) {
+    tcp_connection* c = find(flow);
+    if (c == nullptr || !(flow.is_v4() ? c->tcb.options().heeds_path_reports : c->tcb.options().heeds_path_reports6)) return;
+    // The tcb takes 40 bytes off for the headers of IPv4 and TCP; IPv6's are longer by 20.
+    const tcp::event events = c->tcb.on_path_mtu(now, flow.is_v4() ? mtu : mtu - 20, seq);
+    if (has(events, tcp::event::path_mtu_fell)) share_path_mtu(now, *c);
+    mark_dirty(*c);
+    if (events != tcp::event::none) c->react(events);
+}
+
 } // namespace corewire

@@ -39,9 +39,19 @@ event tcb::on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept {
     const sender& s = c_.sending;
     // RFC 5927 4.1: it must speak of something that is in flight.
     if (c_.state == tcp_state::closed || !(s.una <= seq && seq < s.max)) return event::none;
-    if (hard && !is_synchronized(c_.state)) return die(c_, what, event::reset);
+    const bool connecting = c_.state == tcp_state::syn_sent && c_.options->like_linux(); // whatever it is, connect() fails
+    if ((hard && !is_synchronized(c_.state)) || connecting) return die(c_, what, event::reset);
     c_.count->soft_error = what;
     return event::none;
+}
+
+void tcb::on_no_route(time_point now, seq_number seq) noexcept {
+    sender& s = c_.sending;
+    if (!is_synchronized(c_.state) || seq != s.una || s.waiting_for != awaited::timeout || s.attempts == 0 || s.rto.backoff() == 0) return;
+    const duration was = s.rto.current(*c_.options);
+    s.rto.take_back_off();
+    const time_point at = c_.timers.at(timer_slot::retransmit) - (was - s.rto.current(*c_.options));
+    c_.timers.arm(timer_slot::retransmit, std::max(at, now));
 }
 
 event tcb::on_path_mtu(time_point now, std::uint32_t mtu, seq_number seq) noexcept {
@@ -106,13 +116,18 @@ void tcb::set_cork(bool on) noexcept {
 }
 
 void tcb::set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept {
+    const parameters& p = *c_.options;
+    const bool begins = on && !p.keepalive;
+    const bool clock_moves = on != p.keepalive || idle != p.keepalive_idle;
     c_.options.set(&parameters::keepalive, on);
     c_.options.set(&parameters::keepalive_idle, idle);
     c_.options.set(&parameters::keepalive_interval, interval);
     c_.options.set(&parameters::keepalive_probes, static_cast<std::uint8_t>(std::min(probes, 255u)));
+    if (!clock_moves) return;
     c_.keepalives_out = 0;
     if (on && is_synchronized(c_.state)) {
-        c_.timers.arm(timer_slot::keepalive, std::max(now, c_.heard + idle));
+        const time_point from = begins && c_.options->like_linux() ? now : c_.heard; // Linux looks only when it was asked to for so long
+        c_.timers.arm(timer_slot::keepalive, std::max(now, from + idle));
     } else if (!on) {
         c_.timers.disarm(timer_slot::keepalive);
     }

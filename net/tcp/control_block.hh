@@ -71,7 +71,8 @@ struct control_block {
     bool scaling = false;         ///< agreed on (RFC 7323)
     bool probe_wanted = false;    ///< the tail loss or window probe is due
     bool keepalive_wanted = false;
-    bool orphaned = false;        ///< nobody will read
+    bool orphaned : 1 = false;    ///< nobody will read
+    bool reading_shut : 1 = false; ///< nor does its user wish to, who holds it still (SHUT_RD)
     bool syn_resent = false;
     bool user_timeout_untold = false; ///< keepalive_wanted is for an ACK with the user timeout option (RFC 5482)
     bool user_timeout_chosen = false; ///< by the application: the peer's wishes don't change it (CHANGEABLE is false)

@@ -1,5 +1,6 @@
 #include <corewire/net/tcp/expiry.hh>
 
+#include <corewire/net/tcp/receive/delayed_acks.hh>
 #include <corewire/net/tcp/send/loss.hh>
 
 namespace corewire::tcp {
@@ -11,6 +12,7 @@ constexpr duration least_keepalive_interval = std::chrono::milliseconds{1};
 
 void on_delayed_ack(control_block& c) noexcept {
     if (!c.receiving.acks.pending()) return; // it went out with data
+    if (c.options->like_linux()) note_missed_ride(c);
     c.receiving.acks.acknowledge_now();
     c.output_wanted = true;
 }
@@ -33,7 +35,9 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     const duration interval = std::max(p.keepalive_interval, least_keepalive_interval);
     const duration silence = now - c.heard;
     if (silence < p.keepalive_idle || c.sending.anything_outstanding()) {
-        const duration left = silence < p.keepalive_idle ? p.keepalive_idle - silence : interval;
+        const duration later = p.like_linux() ? p.keepalive_idle : interval;
+        const bool busy = p.like_linux() && c.sending.anything_outstanding();
+        const duration left = silence < p.keepalive_idle && !busy ? p.keepalive_idle - silence : later;
         c.timers.arm(timer_slot::keepalive, now + left);
         return event::none;
     }

@@ -53,6 +53,19 @@ inline counters& operator+=(counters& sum, const counters& more) noexcept {
     return sum = std::bit_cast<counters>(all);
 }
 
+/// Segments, one by one, which are counted with Linux's habits alone.
+struct segment_tally {
+    std::uint32_t in = 0, out = 0, data_in = 0, data_out = 0;
+    std::uint32_t delivered = 0;   ///< data and FIN, acknowledged
+    std::uint32_t delivered_marked = 0; ///< by ACKs that said ECE
+    std::uint32_t time_out_rows = 0; ///< time-outs that were not the next of a row
+    /// What the sender has been busy with, and for how long: Linux's chronographs (tcp_chrono_start()).
+    enum class work : std::uint8_t { none, busy, window, buffer } now = work::none;
+    bool no_space = false;         ///< a writer waits for room in the send buffer
+    time_point since{};
+    duration spent[4]{};           ///< by `work`; that of `now` lacks what has passed since
+};
+
 /// A snapshot; times in nanoseconds, sizes in bytes.
 struct connection_info {
     tcp_state state = tcp_state::closed;
@@ -65,6 +78,7 @@ struct connection_info {
     std::uint32_t ssthresh = 0;
     std::uint32_t in_flight = 0;
     std::uint32_t send_window = 0;
+    std::uint32_t largest_send_window = 0; ///< so far
     std::uint32_t receive_window = 0;
     std::uint32_t receive_buffer = 0; ///< as it has grown
     std::uint32_t send_buffer = 0;
@@ -99,6 +113,14 @@ struct connection_info {
     time_point last_sent{};        ///< when payload was last sent; none: never
     time_point last_payload{};     ///< when payload last came, or the handshake ended; none: not known (kept with Linux's habits only)
     std::uint32_t received_segment = 0; ///< the largest segment that has come, at least 536
+    bool passive = false;          ///< opened by the peer
+    // With Linux's habits alone, for its TCP_INFO:
+    bool counted = false;          ///< they are followed
+    duration ack_time_out{0};      ///< how long an ACK may wait; 0: no data has come
+    time_point established_at{};   ///< when the handshake ended
+    segment_tally tally{};
+    std::uint32_t receive_space = 0; ///< bytes: the most that was read in a round; 0: nothing was measured
+    std::uint32_t numbers_acked = 0; ///< as bytes_acked, with our FIN, and the SYN if we opened the connection
     std::uint32_t bytes_acked = 0; ///< payload, since the beginning, modulo 2^32
     std::uint64_t pacing_rate = ~std::uint64_t{0}; ///< bytes a second, followed or not; all ones: not known yet
     std::uint64_t max_pacing_rate = ~std::uint64_t{0}; ///< the cap; all ones: none

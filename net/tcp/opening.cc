@@ -184,7 +184,9 @@ void establish(control_block& c, arrival& a) noexcept {
     s.progress = a.now;
     if (c.options->like_linux()) {
         s.begin_window_use(a.now);
-        s.seldom->use.payload_at = a.now;
+        s.seldom->use.payload_at = s.seldom->use.established_at = a.now;
+        if (c.passive) s.max_window = 0; // that of the SYN counts for nothing
+        else s.fit_window(c.timestamps);
     }
     if (s.anything_outstanding()) arm_retransmission(c, a.now);
     c.move(transition::handshake_done);

@@ -36,6 +36,7 @@ struct parameters {
     std::uint32_t receive_growth_limit = 0;   ///< bytes; so far the receive buffer grows by itself as the path needs it; 0: not at all
     std::uint32_t send_growth_limit = 0;      ///< the same of the send buffer
     std::uint32_t send_buffer = 1u << 20;     ///< bytes queued, sent or not, before writable() is 0 (one write may overshoot)
+    std::uint16_t least_segment = 64;         ///< bytes: no smaller ones are made, whatever MSS the peer names
     std::uint32_t send_chunks = 4096;         ///< pieces in the send queue before writable() is 0
     std::uint32_t receive_pieces = 2048;      ///< pieces in the receive queue from which on segments are dropped
     std::uint32_t reassembly_pieces = 1024;   ///< pieces waiting for a gap to close; more are dropped
@@ -49,6 +50,8 @@ struct parameters {
     bool ecn = false;            ///< RFC 3168: offered when we open, agreed to when the peer offers
     bool accurate_ecn = false;   ///< RFC 9768: offered when we open, agreed to (and classic ECN too) when the peer offers
     bool tail_loss_probe = true; ///< RFC 8985 7
+    bool forward_rto = true;     ///< F-RTO (RFC 5682): whether a time-out was spurious is asked
+    bool duplicate_sack = true;  ///< bytes that came twice are reported (RFC 2883)
     bool restart_after_idle = true; ///< cwnd falls back to the initial window after an idle time-out (RFC 5681 4.1)
     bool fast_path = true;       ///< false: every segment goes the general way, in and out; the same happens, more slowly
     bool pacing = false;         ///< data leaves at the pace of the window, not in bursts of it (send/pacer.hh)
@@ -91,6 +94,8 @@ struct parameters {
     std::uint8_t keepalive_probes = 9;
     duration time_wait = std::chrono::seconds{60};  ///< 2 MSL
     duration fin_wait_2 = std::chrono::seconds{60}; ///< an orphan's patience with a peer that does not close; below 0: none, a reset
+    /// Pure segments that are out of place are answered no more often (RFC 5961 7 of one connection; net.ipv4.tcp_invalid_ratelimit).
+    duration answer_pause = std::chrono::milliseconds{500};
     bool reset_on_close = false;       ///< letting go of the connection resets it (SO_LINGER with no time)
     std::uint32_t timestamp_offset = 0;             ///< added to our TSval, so that it does not tell our uptime
 

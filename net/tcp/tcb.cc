@@ -14,6 +14,11 @@ namespace {
     arrival a(now, seg, head, body);
     c.heard = now;
     c.keepalives_out = 0;
+    if (c.options->like_linux()) {
+        segment_tally& tally = c.sending.need().tally;
+        ++tally.in;
+        if (seg.payload_size != 0) ++tally.data_in;
+    }
     if (c.state == tcp_state::syn_sent) {
         on_syn_sent(c, a);
     } else if (c.state != tcp_state::closed) {
@@ -50,6 +55,11 @@ bool tcb::next_segment(time_point now, outgoing_segment& out) noexcept {
     out.urgent = 0;
     if (c_.urgent.sending) [[unlikely]] mark_urgent(c_, out);
     if (c_.ecn.accurate != nullptr) [[unlikely]] finish_accurate(c_, out);
+    if (c_.options->like_linux() && c_.state != tcp_state::syn_received) [[unlikely]] {
+        segment_tally& tally = c_.sending.need().tally;
+        ++tally.out;
+        if (out.payload_size != 0) ++tally.data_out;
+    }
     return true;
 }
 
@@ -71,6 +81,7 @@ namespace {
 /// Of what is outstanding. What the scoreboard has not (SYN, FIN) is one more.
 scoreboard::tally count_segments(const sender& s) noexcept {
     scoreboard::tally t = s.board.segments(std::max(s.payload_limit, 1u));
+    if (!s.known().ends.empty()) t.all = s.segments_to(s.max, true);
     if (t.all == 0 && s.max != s.una) t.all = 1;
     return t;
 }
@@ -90,6 +101,7 @@ connection_info tcb::info() const noexcept {
     const receiver& r = c_.receiving;
     const scoreboard::tally segments = count_segments(s);
     const bool open = s.repair.phase == recovery_phase::open;
+    const bool reduced = open && c_.ecn.on && s.una < c_.ecn.reduced_until && c_.ecn.reduced_until <= s.max;
     return {
         .state = c_.state,
         .srtt = s.rto.srtt(),
@@ -101,6 +113,7 @@ connection_info tcb::info() const noexcept {
         .ssthresh = s.congestion->ssthresh(),
         .in_flight = s.in_flight(),
         .send_window = s.window,
+        .largest_send_window = s.max_window,
         .receive_window = r.room(),
         .receive_buffer = r.window.buffer(),
         .send_buffer = s.queue.limit(),
@@ -120,7 +133,7 @@ connection_info tcb::info() const noexcept {
         .data_in_syn = c_.fast_open.get().data_acked,
         .recovering = !open,
         .timed_out = s.repair.phase == recovery_phase::timeout,
-        .reduced = open && c_.ecn.on && s.una < c_.ecn.reduced_until && c_.ecn.reduced_until <= s.max,
+        .reduced = c_.options->like_linux() ? s.repair.reducing : reduced,
         .ecn_seen = c_.ecn.seen,
         .disordered = s.board.sacked() != 0 || s.repair.duplicates != 0,
         .probes = s.waiting_for == awaited::window_probe ? s.attempts : 0u,
@@ -137,6 +150,13 @@ connection_info tcb::info() const noexcept {
         .last_sent = s.last_sent,
         .last_payload = s.known().use.payload_at,
         .received_segment = r.acks.largest_segment(),
+        .passive = c_.passive,
+        .counted = c_.options->like_linux(),
+        .ack_time_out = s.known().acks.time_out,
+        .established_at = s.known().use.established_at,
+        .tally = s.known().tally,
+        .receive_space = r.sizing.space(),
+        .numbers_acked = s.una == s.iss ? 0 : s.una - s.iss - (c_.passive && !c_.fast_open.get().data_acked ? 1u : 0u),
         .bytes_acked = s.bytes_acked(),
         .pacing_rate = s.pacing() ? s.known().pace.rate() : window_rate(*s.congestion, s.in_flight(), s.rto.srtt()),
         .max_pacing_rate = c_.options->max_pacing_rate,

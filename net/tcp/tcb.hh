@@ -86,6 +86,16 @@ public:
     /// (SYN-SENT, SYN-RECEIVED) and is soft afterwards (RFC 5927 4.2); a soft one is remembered and becomes error() if
     /// the connection times out (RFC 9293 MUST-55).
     event on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept;
+    /// ICMP says that no router knew the way for the segment at SND.UNA: time-outs that came of that were no sign of congestion, so one
+    /// back-off is taken back (RFC 6069).
+    void on_no_route(time_point now, seq_number seq) noexcept;
+    /// What ICMP said last of a segment that was in flight, and the connection lives on; {}: nothing, or it was taken.
+    std::errc soft_error() const noexcept { return c_.count.get().soft_error; }
+    std::errc take_soft_error() noexcept {
+        const std::errc what = soft_error();
+        if (what != std::errc{}) c_.count->soft_error = {};
+        return what;
+    }
 
     /// The payload of a SYN with a good Fast Open cookie (passive_open::fast_open.take_data). Call at once, also when there is none:
     /// from now on the connection sends and receives, before its handshake is done.
@@ -124,6 +134,12 @@ public:
     }
     /// Bytes that were written and are not acknowledged, sent or not.
     std::uint32_t queued() const noexcept { return c_.sending.queue.size(); }
+    /// The same in sequence numbers, of which a FIN has one.
+    std::uint32_t queued_numbers() const noexcept {
+        return queued() + (c_.sending.fin_queued && c_.state != tcp_state::closed && !c_.sending.fin_acknowledged() ? 1u : 0u);
+    }
+    /// The FIN is to be sent still.
+    bool fin_unsent() const noexcept { return c_.sending.fin_queued && c_.state != tcp_state::closed && !c_.sending.fin_sent(); }
     /// Everything the peer sent before its FIN has been read.
     bool at_end() const noexcept { return c_.receiving.fin_received && c_.receiving.queue.size() == 0; }
     /// What has been written so far is urgent, its last byte being the mark (RFC 9293 3.8.5). The peer is told at once, even when its
@@ -133,6 +149,11 @@ public:
     std::uint32_t urgent_ahead() const noexcept;
     /// FIN after what was written (half-close). Harmless the second time.
     void shutdown_send() noexcept;
+    /// Nobody will read any more. Once the sending side is shut too, text that comes is answered with RST (RFC 9293 3.6.1 SHLD-3).
+    void shutdown_receive() noexcept {
+        c_.reading_shut = true;
+        c_.predictable = prediction::none;
+    }
     /// Nobody will read or write any more (after shutdown_send()): data that still arrives is answered with RST
     /// (RFC 9293 3.6.1 SHLD-3, RFC 2525 2.17), and FIN-WAIT-2 ends after parameters::fin_wait_2.
     void orphan(time_point now) noexcept;
@@ -174,6 +195,23 @@ public:
         if (c_.receiving.acks.now()) c_.output_wanted = true;
     }
     bool quick_acks() const noexcept { return c_.receiving.acks.quick(); }
+    /// Linux's habit: the reader has taken something, and if it was all there was, an ACK for the end of a write need not wait.
+    void acknowledge_read() noexcept {
+        const receiver& r = c_.receiving;
+        if (!c_.options->like_linux() || r.queue.size() != 0 || !r.acks.due_when_read(r.next)) return;
+        c_.receiving.acks.acknowledge_now();
+        c_.output_wanted = true;
+    }
+    /// A writer waits for room in the send buffer, or does no more. For TCP_INFO with Linux's habits.
+    void note_no_space(bool waits) {
+        if (c_.options->like_linux()) c_.sending.need().tally.no_space = waits;
+    }
+    /// With Linux's habits: nothing that is written later goes into one segment with what has been written (MSG_EOR).
+    void end_record() {
+        ring<seq_number>& records = c_.sending.need().records;
+        if (!c_.options->like_linux() || records.size() >= seldom_needed::most_ends || c_.sending.queue.size() == 0) return;
+        if (records.empty() || records.back() != c_.sending.queue.end()) records.push_back() = c_.sending.queue.end();
+    }
     /// From now on; the windows stay as they are.
     void set_congestion(congestion_factory how) noexcept;
     std::string_view congestion() const noexcept { return c_.sending.congestion->name(); }

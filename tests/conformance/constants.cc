@@ -1,5 +1,7 @@
 #include "constants.hh"
 
+#include <corewire/net/posix/linux_tcp_info.hh>
+
 #include <cerrno>
 #include <fcntl.h>
 #include <linux/tcp.h>
@@ -29,7 +31,12 @@ std::int64_t constant(const std::string& text) {
         NAME(SOL_IPV6), NAME(IP_TOS), NAME(IP_TTL), NAME(IP_MTU), NAME(IP_MTU_DISCOVER), NAME(IP_PMTUDISC_OMIT), NAME(IPV6_TCLASS),
         NAME(IPV6_UNICAST_HOPS), NAME(IPV6_MTU), NAME(IPV6_MTU_DISCOVER), NAME(IPV6_PMTUDISC_OMIT), NAME(MSG_ERRQUEUE), NAME(EPERM),
         NAME(TCP_TIMESTAMP), NAME(TCP_CC_INFO),
-        NAME(TCP_CONGESTION), NAME(TCP_WINDOW_CLAMP), NAME(SHUT_RD), NAME(SHUT_WR), NAME(SHUT_RDWR),
+        NAME(TCP_CONGESTION), NAME(MSG_EOR), NAME(MSG_ZEROCOPY), NAME(SO_ZEROCOPY), NAME(SO_TIMESTAMPING),
+        {"SOF_TIMESTAMPING_TX_SCHED", 1 << 8}, {"SOF_TIMESTAMPING_TX_SOFTWARE", 1 << 1}, {"SOF_TIMESTAMPING_TX_ACK", 1 << 9},
+        {"SOF_TIMESTAMPING_SOFTWARE", 1 << 4}, {"SOF_TIMESTAMPING_OPT_ID", 1 << 7}, NAME(IP_RECVERR), NAME(SO_RCVBUFFORCE),
+        NAME(SO_SNDBUFFORCE),
+        NAME(SO_MARK), NAME(SO_BROADCAST), NAME(IP_RECVTOS), NAME(EACCES), NAME(EPROTO), NAME(EHOSTDOWN), NAME(AF_UNSPEC),
+        {"TCP_RTO_MAX_MS", 44}, {"TCP_RTO_MIN_US", 45}, NAME(TCP_WINDOW_CLAMP), NAME(SHUT_RD), NAME(SHUT_WR), NAME(SHUT_RDWR),
         NAME(F_GETFL), NAME(F_SETFL), NAME(O_RDWR),
         NAME(O_NONBLOCK), NAME(MSG_DONTWAIT), NAME(MSG_PEEK), NAME(MSG_WAITALL), NAME(MSG_TRUNC), NAME(MSG_MORE), NAME(MSG_OOB),
         NAME(SIOCINQ), NAME(SIOCATMARK), NAME(SO_OOBINLINE), NAME(SIOCOUTQ), NAME(SIOCOUTQNSD), NAME(POLLPRI), NAME(POLLIN), NAME(POLLOUT),
@@ -59,7 +66,7 @@ std::int64_t constant(const std::string& text) {
 
 #undef NAME
 
-std::int64_t info_field(const tcp_info& i, const std::string& name) {
+std::int64_t info_field(const posix::linux_tcp_info_fields& i, const std::string& name) {
 #define FIELD(n) if (name == #n) return static_cast<std::int64_t>(i.n)
     FIELD(tcpi_state);
     FIELD(tcpi_ca_state);
@@ -103,6 +110,12 @@ std::int64_t info_field(const tcp_info& i, const std::string& name) {
     FIELD(tcpi_sndbuf_limited);
     FIELD(tcpi_pacing_rate);
     FIELD(tcpi_max_pacing_rate);
+    FIELD(tcpi_ato);
+    FIELD(tcpi_delivered_ce);
+    FIELD(tcpi_rcv_wnd);
+    FIELD(tcpi_rcv_space);
+    FIELD(tcpi_total_rto);
+    FIELD(tcpi_total_rto_recoveries);
 #undef FIELD
     throw std::runtime_error("unknown field " + name);
 }

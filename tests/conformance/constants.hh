@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <string>
 
-struct tcp_info;
+namespace corewire::posix {
+struct linux_tcp_info_fields;
+}
 
 namespace corewire::conformance {
 
 /// A number, or names joined by |. Throws std::runtime_error for a name that is not known.
 std::int64_t constant(const std::string& text);
-std::int64_t info_field(const tcp_info& info, const std::string& name);
+std::int64_t info_field(const posix::linux_tcp_info_fields& info, const std::string& name);
 
 } // namespace corewire::conformance

@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 #include <cstring>
+#include <ctime>
+#include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <vector>
 
@@ -83,6 +85,10 @@ std::int64_t player::make_call(const call_step& c) {
         return r;
     }
     if (name == "connect") {
+        if (c.arguments.at(1) == "AF_UNSPEC") {
+            const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+            return i_.connect(u, fd(), &nobody, sizeof nobody);
+        }
         connection_.stamps_known = false;
         const any_name to = name_of(domain(), connection_.remote, 8080);
         return i_.connect(u, fd(), to.get(), to.size);
@@ -102,6 +108,7 @@ std::int64_t player::make_call(const call_step& c) {
         return r;
     }
     if (name == "poll") return poll_call(c);
+    if (name == "recvmsg") return error_queue_call(c);
     if (name.starts_with("epoll")) return epoll_call(c);
     const auto size = static_cast<std::size_t>(number(2));
     if (name == "splice") return i_.splice(u, fd(), nullptr, live_fd(c.arguments.at(2)), nullptr, static_cast<std::size_t>(number(4)), 0);
@@ -144,6 +151,45 @@ std::int64_t player::option_call(const call_step& c, bool set) {
     socklen_t size = sizeof value;
     const int r = i_.getsockopt(i_.userdata, fd, level, name, &value, &size);
     if (r == 0 && value != wanted) fail("the value is " + std::to_string(value));
+    return r;
+}
+
+/// recvmsg(fd, {lo: N, hi: N}, MSG_ERRQUEUE): the ids of the sends with MSG_ZEROCOPY that are over. {stamp: KIND, id: N, when: T}: of
+/// SO_TIMESTAMPING, microseconds since the script began.
+std::int64_t player::error_queue_call(const call_step& c) {
+    alignas(cmsghdr) char room[256] = {};
+    msghdr m{};
+    m.msg_control = room;
+    m.msg_controllen = sizeof room;
+    const auto r = i_.recvmsg(i_.userdata, live_fd(c.arguments.at(0)), &m, static_cast<int>(constant(c.arguments.at(2))));
+    if (r < 0) return r;
+    const cmsghdr* head = CMSG_FIRSTHDR(&m);
+    const std::string& wanted = c.arguments.at(1);
+    const bool stamped = wanted.find("stamp") != wanted.npos;
+    if (stamped) {
+        if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_TIMESTAMPING) fail("no stamp");
+        scm_timestamping when;
+        std::memcpy(&when, CMSG_DATA(head), sizeof when);
+        const std::int64_t at = when.ts[0].tv_sec * std::int64_t{1'000'000} + when.ts[0].tv_nsec / 1000 - start_;
+        if (at != constant(field(wanted, "when"))) fail("the stamp says " + std::to_string(at));
+        head = CMSG_NXTHDR(&m, const_cast<cmsghdr*>(head));
+    }
+    const bool six = domain() == AF_INET6;
+    if (head == nullptr || head->cmsg_level != (six ? SOL_IPV6 : SOL_IP) || head->cmsg_type != (six ? IPV6_RECVERR : IP_RECVERR)) {
+        fail("no extended error");
+    }
+    if ((m.msg_flags & MSG_ERRQUEUE) == 0) fail("no MSG_ERRQUEUE in msg_flags");
+    sock_extended_err e;
+    std::memcpy(&e, CMSG_DATA(head), sizeof e);
+    if (stamped) {
+        const bool right = e.ee_errno == ENOMSG && e.ee_origin == SO_EE_ORIGIN_TIMESTAMPING &&
+                           e.ee_info == constant(field(wanted, "stamp")) && e.ee_data == constant(field(wanted, "id"));
+        if (!right) fail("the stamp is " + std::to_string(e.ee_info) + " of " + std::to_string(e.ee_data));
+        return r;
+    }
+    const bool same = e.ee_errno == 0 && e.ee_origin == SO_EE_ORIGIN_ZEROCOPY && e.ee_info == constant(field(wanted, "lo")) &&
+                      e.ee_data == constant(field(wanted, "hi"));
+    if (!same) fail("the sends are " + std::to_string(e.ee_info) + " to " + std::to_string(e.ee_data));
     return r;
 }
 

@@ -1,5 +1,6 @@
 // The steps that decide whether a segment belongs to this connection here and now: PAWS, sequence number, RST, SYN.
 #include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/receive/delayed_acks.hh>
 
 namespace corewire::tcp {
 
@@ -16,17 +17,47 @@ bool acceptable(seq_number seq, std::uint32_t length, seq_number next, std::uint
 /// Pure ACKs outside the window are answered twice a second at most: two ends that both think the other is wrong would
 /// otherwise keep telling each other for ever.
 bool may_answer_again(control_block& c, const arrival& a) noexcept {
-    constexpr duration pause = std::chrono::milliseconds{500};
-    if (a.length() != 0) return true;
-    time_point& last = c.count->challenged;
-    if (last != time_point{} && a.now - last < pause) return false;
-    last = a.now;
-    return true;
+    const bool speaks = c.options->like_linux() ? a.length() != 0 && !a.syn : a.length() != 0;
+    return speaks || pause_is_over(c, a.now);
+}
+
+/// PAWS as Linux has it: one tick of disorder is none, a clock at 0 was never set, and a pure ACK that changes nothing and is not older
+/// than a time-out is harmless.
+bool linux_accepts_stamp(const control_block& c, const arrival& a) noexcept {
+    const std::uint32_t recent = c.receiving.timestamps.recent();
+    const auto age = static_cast<std::int32_t>(recent - a.seg.options.timestamp_value);
+    if (age <= 1 || recent == 0) return true;
+    const sender& s = c.sending;
+    const std::uint32_t window = std::uint32_t{a.seg.window} << s.shift;
+    const bool opens = a.seg.ack > s.una || s.wl1 < a.seg.seq || (a.seg.seq == s.wl1 && window > s.window);
+    const auto grace = std::chrono::duration_cast<std::chrono::milliseconds>(s.rto.current(*c.options)).count();
+    return a.length() == 0 && a.seg.has(tcp_flags::ack) && a.seg.seq == c.receiving.next && a.seg.ack == s.una && !opens && age <= grace;
+}
+
+/// A reset that is as good as one at RCV.NXT: Linux's habit.
+bool linux_accepts_reset(const control_block& c, const arrival& a, bool in_window) noexcept {
+    if (!c.options->like_linux()) return false;
+    const bool ending = c.state == tcp_state::close_wait || c.state == tcp_state::last_ack || c.state == tcp_state::closing;
+    if (ending && a.seg.seq + 1 == c.receiving.next) return true; // a peer that did not count its FIN
+    if (!in_window) return false;
+    if (c.state == tcp_state::syn_received && c.passive && !c.fast_open.get().serving) return true;
+    return c.receiving.sack && !c.receiving.ahead.empty() && a.seg.seq == c.receiving.ahead.end();
 }
 
 } // namespace
 
+bool pause_is_over(control_block& c, time_point now) noexcept {
+    time_point& last = c.count->challenged;
+    if (last != time_point{} && now - last < c.options->answer_pause) return false;
+    last = now;
+    return true;
+}
+
 void challenge(control_block& c, time_point now) noexcept {
+    if (c.options->like_linux() && !pause_is_over(c, now)) {
+        ++c.count->challenge_acks_withheld;
+        return;
+    }
     if (c.options->challenges != nullptr && !c.options->challenges->allow(now)) {
         ++c.count->challenge_acks_withheld;
         return;
@@ -47,9 +78,10 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
     }
     // RFC 7323 3.2: a reset is not judged by its timestamps.
     if (!r.timestamps.too_early(a.seg.options.timestamp_value, a.now) || a.seg.has(tcp_flags::rst)) return verdict::go_on;
+    if (c.options->like_linux() && linux_accepts_stamp(c, a)) return verdict::go_on;
     ++c.count->paws_rejected;
     if (may_answer_again(c, a)) {
-        if (a.size != 0) r.note_duplicate(a.seq, a.seq + a.size);
+        if (a.seq < r.next) r.note_duplicate(a.seq, earlier(a.seq + a.size, r.next)); // what lies beyond has not come
         r.acks.acknowledge_now();
         c.output_wanted = true;
     }
@@ -63,6 +95,7 @@ verdict check_sequence(control_block& c, arrival& a) noexcept {
     if (r.room() == 0 && a.seq == r.next) return verdict::go_on;
     ++c.count->unacceptable_segments;
     if (a.seg.has(tcp_flags::rst)) {
+        if (linux_accepts_reset(c, a, false)) return verdict::go_on;
         ++c.count->resets_ignored;
         return verdict::finished;
     }
@@ -71,6 +104,7 @@ verdict check_sequence(control_block& c, arrival& a) noexcept {
     if (a.size != 0 && a.seq + a.size <= r.next) {
         ++c.count->duplicates;
         r.note_duplicate(a.seq, a.seq + a.size);
+        if (c.options->like_linux()) hurry_acks(c, 16);
     }
     if (a.syn && a.seg.has(tcp_flags::ack) && a.seg.seq == c.irs && c.ecn.accurate != nullptr && !c.passive) note_repeated_answer(c, a.seg);
     if (may_answer_again(c, a)) {
@@ -110,7 +144,7 @@ verdict trim_to_window(control_block& c, arrival& a) noexcept {
 
 verdict check_reset(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::rst)) return verdict::go_on;
-    if (a.seg.seq != c.receiving.next) {
+    if (a.seg.seq != c.receiving.next && !linux_accepts_reset(c, a, a.seg.seq - c.receiving.next < c.receiving.room())) {
         ++c.count->resets_ignored;
         // RFC 5961 3.2: in the window, but not where the peer knows we are (2); outside, though its text reaches in (1).
         if (a.seg.seq - c.receiving.next < c.receiving.room()) challenge(c, a.now);
@@ -122,8 +156,16 @@ verdict check_reset(control_block& c, arrival& a) noexcept {
         break;
     case tcp_state::closing:
     case tcp_state::last_ack:
+        if (c.options->like_linux() && !c.orphaned) {
+            a.events |= die(c, std::errc::connection_reset, event::reset);
+            break;
+        }
+        [[fallthrough]];
     case tcp_state::time_wait: // everything was said already
         a.events |= die(c, std::errc{}, event::none);
+        break;
+    case tcp_state::close_wait: // Linux's word for it: the peer will not read what is written now
+        a.events |= die(c, c.options->like_linux() ? std::errc::broken_pipe : std::errc::connection_reset, event::reset);
         break;
     default: a.events |= die(c, std::errc::connection_reset, event::reset); break;
     }

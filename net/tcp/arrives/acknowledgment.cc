@@ -27,7 +27,9 @@ verdict check_range(control_block& c, arrival& a) noexcept {
     const sender& s = c.sending;
     if (a.seg.ack > s.max || a.seg.ack < s.una - s.max_window) {
         ++c.count->bad_acks;
-        challenge(c, a.now);
+        // Linux is silent in ESTABLISHED about what it has never sent.
+        const bool silent = c.options->like_linux() && c.state == tcp_state::established && a.seg.ack > s.max;
+        if (!silent) challenge(c, a.now);
         return verdict::finished;
     }
     return verdict::go_on;
@@ -38,6 +40,7 @@ verdict check_range(control_block& c, arrival& a) noexcept {
 void take_timestamp(control_block& c, const arrival& a) noexcept {
     if (!c.timestamps || !a.seg.options.has_timestamps()) return;
     receiver& r = c.receiving;
+    if (c.options->like_linux() && r.timestamps.too_early(a.seg.options.timestamp_value, a.now) && r.timestamps.recent() != 0) return;
     r.timestamps.update(a.seg.options.timestamp_value, a.seg.seq, r.acks.last_sent(), a.now);
 }
 
@@ -45,16 +48,18 @@ void take_timestamp(control_block& c, const arrival& a) noexcept {
 bool update_window(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
     if (!(s.wl1 < a.seg.seq || (s.wl1 == a.seg.seq && s.wl2 <= a.seg.ack))) return false;
-    const std::uint32_t old = s.window;
+    const std::uint32_t old = s.window, largest = s.max_window;
     const unsigned shift = a.seg.has(tcp_flags::syn) ? 0 : s.shift; // RFC 7323 2.2
     s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);
     if (s.window != old) c.output_wanted = true;
+    if (s.max_window != largest && c.options->like_linux()) s.fit_window(c.timestamps);
     if (s.waiting_for == awaited::window_probe) {
         s.attempts = 0; // the peer lives and is merely slow (RFC 9293 3.8.6.1, MUST-37), which the user's patience need not bear
         if (s.window != 0 && s.next == s.una) {
             c.timers.disarm(timer_slot::retransmit);
             s.waiting_for = awaited::nothing;
             s.rto.reset_back_off();
+            c.output_wanted = true; // what a cork holds waits for a timer of its own
         } else if (c.options->like_linux()) { // the next probe counts from the answer to this one
             const time_point stalled_at = s.known().stalled_at;
             const bool impatient = c.options->user_timeout > duration{0} && stalled_at != never;
@@ -115,10 +120,31 @@ bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept 
     if (reduced || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return false;
     ++c.count->mark_reductions;
     s.congestion.own().remember();
-    s.congestion.own().on_mark(now, s.next - s.una);
+    const std::uint32_t before = s.congestion->cwnd();
+    s.congestion.own().on_mark(now, c.options->like_linux() ? before : s.next - s.una);
     c.ecn.reduced_until = s.next;
+    if (c.options->like_linux() && !c.ecn.exact && !s.congestion->repairs_itself()) {
+        s.repair.reducing = true;
+        s.need().reduction.start(before);
+    }
     return true;
 }
+
+namespace {
+
+/// Linux's way down: not at once, which would be silence for a part of a round trip, but as a recovery does it (RFC 9937), until something
+/// above what was in flight then is acknowledged.
+void go_on_reducing(control_block& c, const delivery& d, bool advanced) noexcept {
+    sender& s = c.sending;
+    if (s.repair.phase != recovery_phase::open || s.una > c.ecn.reduced_until) {
+        if (s.repair.phase == recovery_phase::open) s.congestion.own().limit(s.congestion->ssthresh());
+        s.repair.reducing = false;
+        return;
+    }
+    s.congestion.own().limit(s.need().reduction.window(s.in_flight(), s.congestion->ssthresh(), d.bytes, advanced, s.payload_limit));
+}
+
+} // namespace
 
 void reduce_for_mark(control_block& c, time_point now) noexcept {
     ++c.count->mark_reductions;
@@ -140,6 +166,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         update_window(c, a);
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
+        if (s.repair.reducing) [[unlikely]] go_on_reducing(c, arrived, true);
         c.output_wanted = true;
         if (s.fin_acknowledged()) after_our_fin(c, a);
         return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;

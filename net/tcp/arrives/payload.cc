@@ -1,5 +1,6 @@
 // The sixth to eighth steps of RFC 9293 3.10.7.4: the URG bit, the segment text and the FIN bit.
 #include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/receive/delayed_acks.hh>
 #include <corewire/net/tcp/receive/deliver.hh>
 
 namespace corewire::tcp {
@@ -41,15 +42,24 @@ void take_mark(control_block& c, const segment& seg) noexcept {
     }
     if (seg.has(tcp_flags::cwr)) e.echo = false;
     if (!seg.congestion_seen()) return;
+    if (c.options->like_linux() && !e.echo) hurry_acks(c, 2);
     e.echo = true;
     r.acks.acknowledge_now();
+}
+
+/// Both directions were shut, which is a close, and text comes that nobody will read (RFC 9293 3.6.1, SHLD-3).
+bool refuses_text(const control_block& c, const arrival& a) noexcept {
+    const bool closed = c.state == tcp_state::fin_wait_1 || c.state == tcp_state::fin_wait_2;
+    return closed && a.seq + a.size > c.receiving.next;
 }
 
 /// In order: deliver it, and whatever it joins up with.
 void deliver(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     const bool fills_gap = !r.ahead.empty();
+    if (c.options->like_linux()) note_arrival(c, a);
     deliver_in_order(c, a.now, a.head, a.body, a.size);
+    if (c.options->like_linux()) delay_ack(c, a.now);
     if (fills_gap) {
         const seq_number before = r.next;
         r.next = r.ahead.drain(r.next, r.queue);
@@ -78,13 +88,17 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (a.size == 0) return verdict::go_on;
     receiver& r = c.receiving;
     c.output_wanted = true;
-    if (c.options->like_linux()) c.sending.need().use.payload_at = a.now;
     if (c.ecn.on && c.ecn.accurate == nullptr) take_mark(c, a.seg);
     if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
         c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};
         if (c.options->like_linux()) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         a.events |= die(c, std::errc::connection_aborted, event::reset);
+        return verdict::finished;
+    }
+    if (c.reading_shut && refuses_text(c, a)) {
+        c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        a.events |= die(c, std::errc::connection_reset, event::reset);
         return verdict::finished;
     }
     if (!may_receive(c.state)) return verdict::finished; // behind the peer's FIN: ignored (3.10.7.4, seventh)

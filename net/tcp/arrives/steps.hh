@@ -38,6 +38,8 @@ verdict check_fin(control_block& c, arrival& a) noexcept;
 
 /// Answers with an ACK that says where we stand, if the limiters let it (RFC 5961 7).
 void challenge(control_block& c, time_point now) noexcept;
+/// Whether something out of place may be answered again: twice a second at most (parameters::answer_pause). Then it counts as answered.
+bool pause_is_over(control_block& c, time_point now) noexcept;
 /// Options and window of the peer's SYN: what the connection has agreed on.
 void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_point now) noexcept;
 /// The peer tells of its user timeout; the option's field (RFC 5482 3.1).

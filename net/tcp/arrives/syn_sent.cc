@@ -6,12 +6,25 @@ namespace corewire::tcp {
 
 namespace {
 
+/// Linux's habit: a SYN-ACK that echoes a time at which none of our SYNs can have left answers something else.
+bool echoes_another_time(const control_block& c, const arrival& a) noexcept {
+    if (!c.options->like_linux() || !a.seg.options.has_timestamps() || a.seg.options.timestamp_echo == 0) return false;
+    const std::uint32_t offset = c.options->timestamp_offset;
+    const std::uint32_t first = timestamp_echo::clock(c.sending.progress, offset);
+    return a.seg.options.timestamp_echo - first > timestamp_echo::clock(a.now, offset) - first;
+}
+
 /// First: an ACK for something else than our SYN is answered with a reset.
 verdict check_ack_of_syn(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::go_on;
     // Whatever of a SYN's data was taken (RFC 7413 4.2.1).
-    if (c.sending.una < a.seg.ack && a.seg.ack <= c.sending.max) return verdict::go_on;
+    const bool known = c.sending.una < a.seg.ack && a.seg.ack <= c.sending.max;
+    if (known && !echoes_another_time(c, a)) return verdict::go_on;
     ++c.count->bad_acks;
+    if (!known && c.options->like_linux() && c.sending.attempts == 0) { // the answer to something older; ours has made no impression
+        constexpr duration soon = std::chrono::milliseconds{2};
+        c.timers.arm(timer_slot::retransmit, a.now + soon);
+    }
     if (!a.seg.has(tcp_flags::rst)) {
         c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         c.output_wanted = true;
@@ -41,7 +54,7 @@ verdict take_syn(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) {
         c.move(transition::syn_received);
         c.syn_wanted = c.output_wanted = true; // SYN-ACK
-        if (c.options->accurate_ecn) answer_ecn_offer(c, a.seg); // RFC 9768 3.1.2: simultaneous open
+        answer_ecn_offer(c, a.seg); // simultaneous open (RFC 3168 6.1.1, RFC 9768 3.1.2)
         return verdict::finished;
     }
     take_ecn_answer(c, a.seg);

@@ -36,6 +36,7 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
         if (stamped && !clock.too_early(a.seg.options.timestamp_value, a.now)) {
             clock.update(a.seg.options.timestamp_value, a.seg.seq, c.receiving.next, a.now);
         }
+        if (c.options->like_linux() && !pause_is_over(c, a.now)) return verdict::finished;
         c.syn_wanted = c.syn_resent = c.output_wanted = true;
         return verdict::finished;
     }

@@ -20,7 +20,7 @@ void congestion_controller::on_idle(time_point, duration idle, duration rto) noe
         return;
     }
     remember_window();
-    for (idle -= rto; idle > duration{0} && cwnd_ > least; idle -= rto) cwnd_ /= 2;
+    for (idle -= rto; idle > duration{0} && cwnd_ > least; idle -= rto) cwnd_ = counted(cwnd_ / 2);
     cwnd_ = std::max(cwnd_, least);
 }
 
@@ -28,7 +28,7 @@ void congestion_controller::on_unused(std::uint32_t used) noexcept {
     used = std::max(used, initial_window(mss_));
     if (used >= cwnd_) return;
     remember_window();
-    cwnd_ = (cwnd_ + used) / 2;
+    cwnd_ = counted((cwnd_ + used) / 2);
 }
 
 void congestion_controller::on_mark(time_point now, std::uint32_t in_flight) noexcept {

@@ -43,6 +43,12 @@ struct ack_sample {
     std::uint32_t most = ~std::uint32_t{0}; ///< of `acked`, slow start opens by no more than this
 };
 
+/// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).
+constexpr std::uint32_t initial_window(std::uint32_t mss) noexcept {
+    const std::uint32_t bound = 2 * mss > 14600 ? 2 * mss : 14600;
+    return 10 * mss < bound ? 10 * mss : bound;
+}
+
 class congestion_controller {
 public:
     static constexpr std::uint64_t not_paced = std::numeric_limits<std::uint64_t>::max();
@@ -89,7 +95,11 @@ public:
     /// DCTCP: the receiver's ECE tells of each segment, and on_ack() is called for every ACK.
     bool wants_exact_marks() const noexcept { return wants_exact_marks_; }
     /// Linux's habit: slow start opens by all that was acknowledged, until a loss ends it.
-    void follow_linux() noexcept { opens_fully_ = true; }
+    /// And windows are whole segments: ten at first, and what is taken away is rounded up.
+    void follow_linux() noexcept {
+        opens_fully_ = true;
+        if (cwnd_ == initial_window(mss_)) cwnd_ = 10 * mss_;
+    }
     /// It keeps its own window during recovery: no proportional rate reduction.
     bool repairs_itself() const noexcept { return repairs_itself_; }
     /// It is told of rates: on_sample() and its like. Such a one names a pace, too.
@@ -114,6 +124,12 @@ public:
     void leave() noexcept { --users_; }
     /// For a user that leaves, one of its own: another().
     congestion_controller* part();
+    /// Segments are of this size from now on, and the windows count as many of them: Linux's habit.
+    void resize(std::uint32_t mss) noexcept {
+        cwnd_ = cwnd_ / mss_ * mss;
+        if (ssthresh_ < std::numeric_limits<std::uint32_t>::max() / 4) ssthresh_ = ssthresh_ / mss_ * mss;
+        mss_ = mss;
+    }
     /// The path's segment size has changed (path MTU).
     void set_mss(std::uint32_t mss) noexcept {
         mss_ = mss;
@@ -126,7 +142,12 @@ protected:
     /// loss of a retransmission is a second sign of congestion (4.3). cwnd_ says little then: it follows what was delivered.
     std::uint32_t timed_out_flight(std::uint32_t in_flight) const noexcept { return std::min(in_flight, std::max(cwnd_, ssthresh_)); }
     /// What ssthresh is to be when cwnd is lowered without a loss: slow start leads back to three quarters.
-    void remember_window() noexcept { ssthresh_ = std::max(ssthresh_, cwnd_ / 4 * 3); }
+    void remember_window() noexcept {
+        const std::uint32_t n = cwnd_ / mss_;
+        ssthresh_ = std::max(ssthresh_, opens_fully_ ? (n / 2 + n / 4) * mss_ : cwnd_ / 4 * 3);
+    }
+    /// A window of so many bytes, as this one counts.
+    std::uint32_t counted(std::uint32_t bytes) const noexcept { return opens_fully_ ? bytes - bytes % mss_ : bytes; }
     explicit congestion_controller(std::uint32_t mss) noexcept : mss_(mss) {}
     congestion_controller(const congestion_controller&) noexcept = default;
 
@@ -151,11 +172,5 @@ congestion_controller* reno_congestion(std::uint32_t mss);
 congestion_controller* dctcp_congestion(std::uint32_t mss);
 congestion_controller* cubic_congestion(std::uint32_t mss);
 congestion_controller* bbr_congestion(std::uint32_t mss);
-
-/// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).
-constexpr std::uint32_t initial_window(std::uint32_t mss) noexcept {
-    const std::uint32_t bound = 2 * mss > 14600 ? 2 * mss : 14600;
-    return 10 * mss < bound ? 10 * mss : bound;
-}
 
 } // namespace corewire::tcp

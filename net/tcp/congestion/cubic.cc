@@ -29,7 +29,30 @@ void cubic::on_ack(const ack_sample& sample) noexcept {
         over = start_.on_ack(sample.una, sample.next, sample.rtt);
     }
     cwnd_ = std::min(cwnd_ + growth, std::max(ssthresh_, cwnd_ + mss_));
+    if (opens_fully_ && in_slow_start() && linux_would_leave(sample)) over = true;
     if (over) ssthresh_ = cwnd_;
+}
+
+bool cubic::linux_would_leave(const ack_sample& sample) noexcept {
+    using namespace std::chrono_literals;
+    if (train_.found || sample.rtt <= duration{0}) return false;
+    train_.least = train_.least == duration{0} ? sample.rtt : std::min(train_.least, sample.rtt);
+    if (!train_.begun || sample.una > train_.round_end) {
+        train_.begun = true;
+        train_.round_began = train_.last_ack = sample.now;
+        train_.round_end = sample.next;
+        train_.least_here = duration::max();
+        train_.samples = 0;
+    }
+    if (cwnd_ < 16 * mss_) return false;
+    if (sample.now - train_.last_ack <= 2ms) {
+        train_.last_ack = sample.now;
+        if (sample.now - train_.round_began > train_.least / 2) train_.found = true;
+    }
+    train_.least_here = std::min(train_.least_here, sample.rtt);
+    if (train_.samples < 8) ++train_.samples;
+    else if (train_.least_here > train_.least + std::clamp<duration>(train_.least / 8, 4ms, 16ms)) train_.found = true;
+    return train_.found;
 }
 
 /// 4.2: the curve begins at the window of this moment.
@@ -84,7 +107,7 @@ void cubic::shrink(std::uint32_t flight) noexcept {
     now_.epoch = {};
     now_.anew = false;
     fraction_ = 0;
-    ssthresh_ = std::max(static_cast<std::uint32_t>(static_cast<float>(flight) * beta + 0.5F), 2 * mss_);
+    ssthresh_ = std::max(counted(static_cast<std::uint32_t>(static_cast<float>(flight) * beta + 0.5F)), 2 * mss_);
 }
 
 void cubic::on_loss(time_point, std::uint32_t in_flight) noexcept {
@@ -100,6 +123,7 @@ void cubic::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_s
     cwnd_ = mss_; // the loss window
     now_.epoch = {};
     now_.anew = true;
+    train_.begun = train_.found = false;
 }
 
 /// The clock of the curve must not run while nothing is sent (5.8).

@@ -20,7 +20,7 @@ public:
 protected:
     static constexpr std::uint32_t largest_window = 1u << 30; ///< RFC 7323 2.3: no window is larger
     /// RFC 5681 (4): half of what is in flight, at least two segments.
-    std::uint32_t halved(std::uint32_t in_flight) const noexcept { return std::max(in_flight / 2, 2 * mss_); }
+    std::uint32_t halved(std::uint32_t in_flight) const noexcept { return std::max(counted(in_flight / 2), 2 * mss_); }
     std::uint32_t gathered_ = 0; ///< bytes acknowledged towards the next increase by one segment
 };
 

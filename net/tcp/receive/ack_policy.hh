@@ -16,6 +16,7 @@ public:
         last_sent_ = next;
         quick_ = quick_acks;
         eager_ = eager;
+        if (eager) quick_ = 0; // they begin with the first data
         settle();
     }
 
@@ -43,26 +44,52 @@ public:
     /// A segment with this ACK leaves. One that carries data ends the quick ACKs, if data has come before it: then this is an
     /// answer, and the ACKs have something to ride on.
     void on_sent(seq_number next, bool with_data) noexcept {
+        if (quick_ != 0) [[unlikely]] use_quick(with_data);
         last_sent_ = next;
         now_ = false;
         pending_ = false;
-        if (quick_ != 0) [[unlikely]] {
-            quick_ = with_data && asked_ ? 0 : static_cast<std::uint8_t>(quick_ - 1);
-            if (quick_ == 0) settle();
-        }
     }
     /// Linux's TCP_QUICKACK: on, so many segments more are acknowledged at once, and what waits too; off: none.
     void set_quick(std::uint8_t count) noexcept {
-        quick_ = count;
+        if (eager_) interactive_ = count == 0;
+        else quick_ = count;
         settle();
         if (count != 0 && pending_) now_ = true;
     }
-    bool quick() const noexcept { return quick_ != 0; }
+    bool quick() const noexcept { return eager_ ? !interactive_ : quick_ != 0; }
+
+    // ---- Linux's habits (delayed_acks.cc): quick ACKs are counted, and suspended while data flows both ways ----
+    void set_interactive(bool on) noexcept {
+        interactive_ = on;
+        settle();
+    }
+    bool interactive() const noexcept { return interactive_; }
+    /// So many more at once, unless there are as many already.
+    void add_quick(std::uint8_t count) noexcept {
+        quick_ = std::max(quick_, count);
+        settle();
+    }
+    /// A segment came that ends a write of the peer's, before it is noted as data. Twice: nothing more is to be waited for.
+    void note_end_of_write() noexcept { pushed_ = static_cast<std::uint8_t>(pending_ ? std::min(pushed_ + 1, 2) : 1); }
+    void forget_ends_of_writes() noexcept {
+        if (!pending_) pushed_ = 0;
+    }
+    bool waits_for_reader() const noexcept { return pushed_ != 0; }
+    /// The reader has taken everything: whether the ACK that waits goes now.
+    bool due_when_read(seq_number next) const noexcept {
+        return pending_ && !now_ && (next - last_sent_ > largest_ || pushed_ == 2 || (pushed_ == 1 && !interactive_));
+    }
     std::uint32_t largest_segment() const noexcept { return largest_; }
     seq_number last_sent() const noexcept { return last_sent_; } ///< RFC 7323's Last.ACK.sent
 
 private:
-    void settle() noexcept { enough_ = quick_ != 0 ? 0 : eager_ ? largest_ + 1 : 2 * largest_; }
+    /// Linux counts those that acknowledge something; others are used up by all that leaves, and end with the first answer.
+    void use_quick(bool with_data) noexcept {
+        if (eager_) quick_ = static_cast<std::uint8_t>(quick_ - (pending_ || now_ ? 1 : 0));
+        else quick_ = with_data && asked_ ? 0 : static_cast<std::uint8_t>(quick_ - 1);
+        if (quick_ == 0) settle();
+    }
+    void settle() noexcept { enough_ = quick_ != 0 && !interactive_ ? 0 : eager_ ? largest_ + 1 : 2 * largest_; }
     seq_number last_sent_;
     std::uint32_t enough_ = 1072; ///< bytes: so many unacknowledged ask for an ACK at once; 0 while ACKs are quick
     std::uint32_t largest_ = 536; ///< bytes: the largest segment seen, at least the default MSS
@@ -71,6 +98,8 @@ private:
     bool eager_ = false;
     bool asked_ = false;           ///< data came while ACKs were quick
     std::uint8_t quick_ = 0;
+    bool interactive_ = false;     ///< Linux's: data flows back, and ACKs may ride on it
+    std::uint8_t pushed_ = 0;      ///< Linux's: ends of writes among what waits for an ACK, at most two
 };
 
 } // namespace corewire::tcp

@@ -25,6 +25,8 @@ public:
     bool empty() const noexcept { return size_ == 0; }
     std::uint32_t pieces() const noexcept { return held_ != nullptr ? held_->pieces.size() : 0; }
     std::uint32_t ranges() const noexcept { return held_ != nullptr ? held_->ranges.size() : 0; }
+    /// Behind the last byte held. Not of an empty one.
+    seq_number end() const noexcept { return held_->pieces.back().end(); }
     /// Bytes held.
     std::uint32_t size() const noexcept { return size_; }
 

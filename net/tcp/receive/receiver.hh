@@ -22,7 +22,8 @@ struct receiver {
     reassembler ahead;           ///< what arrived beyond a gap
     sack_block duplicate;        ///< bytes that came twice, to be reported once (D-SACK, RFC 2883)
     bool has_duplicate = false;
-    bool sack = false;           ///< SACK was agreed on: we may send blocks
+    bool sack : 1 = false;       ///< SACK was agreed on: we may send blocks
+    bool reports_duplicates : 1 = true; ///< and D-SACK ones among them
     bool fin_received = false;   ///< in order: RCV.NXT is behind the FIN
     bool fin_ahead = false;      ///< the FIN has arrived beyond a gap, at `fin_at`
     seq_number fin_at;
@@ -34,12 +35,13 @@ struct receiver {
     void start(seq_number first, const parameters& p) noexcept {
         next = first;
         window.start(first, p.receive_buffer, p.mss);
+        reports_duplicates = p.duplicate_sack;
         acks.start(first, p.quick_acks, p.like_linux());
         if (p.receive_growth_limit > p.receive_buffer) sizing.start();
     }
     void note_duplicate(seq_number left, seq_number right) noexcept {
         duplicate = {left, right};
-        has_duplicate = sack;
+        has_duplicate = sack && reports_duplicates;
     }
     void check_invariants() const;
 };

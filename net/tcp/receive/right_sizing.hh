@@ -21,6 +21,7 @@ public:
     bool due(time_point now) const noexcept { return now >= due_; }
     bool on() const noexcept { return due_ != never; }
     void start() noexcept { due_ = time_point::min(); }
+    std::uint32_t space() const noexcept { return space_; } ///< the most that was read in a round, bytes
     void stop() noexcept { due_ = never; }
 
     /// The reader has everything before `read`; segments carry up to `mss`; a round trip takes `rtt`. Returns the buffer that the

@@ -27,6 +27,15 @@ inline std::uint32_t most_growth(const control_block& c, const delivery& d) noex
     return c.options->like_linux() ? d.bytes : c.sending.payload_limit;
 }
 
+/// Linux's TCP_INFO counts segments.
+inline void tally_delivery(control_block& c, seq_number ack, const segment& seg) noexcept {
+    const std::uint32_t n = c.sending.segments_to(ack, false);
+    c.sending.forget_ends(ack);
+    segment_tally& tally = c.sending.need().tally;
+    tally.delivered += n;
+    if (seg.has(tcp_flags::ece)) tally.delivered_marked += n;
+}
+
 /// Moves SND.UNA to `ack`, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
 /// window and the timer, and says what the application may want to know. `seg`: the segment it came in, and
 /// `arrived`: what SACK blocks of it delivered already; both null without a disturbance.
@@ -42,6 +51,7 @@ template <disturbance d>
     const bool repairing = d == disturbance::possible && s.repairing();
     duration rtt;
     if constexpr (d == disturbance::possible) {
+        if (c.options->like_linux()) tally_delivery(c, ack, *seg);
         s.board.acknowledge(ack, *arrived);
         measure(c, *seg, *arrived);
         rtt = arrived->timed ? now - arrived->first_sent : duration{0};
@@ -64,7 +74,7 @@ template <disturbance d>
         grow_send_buffer(c);
     }
     const bool exact = d == disturbance::possible && c.ecn.exact;
-    if ((limited || exact) && (d == disturbance::none || s.repair.phase != recovery_phase::fast)) {
+    if ((limited || exact) && (d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing))) {
         s.congestion.own().on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
                                .una = s.una, .next = s.next, .marked = s.marked, .limited = limited,
                                .most = d == disturbance::possible ? most_growth(c, *arrived) : ~std::uint32_t{0}});

@@ -3,6 +3,8 @@
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/sampling.hh>
 
+#include <utility>
+
 namespace corewire::tcp {
 
 namespace {
@@ -63,6 +65,11 @@ void reduce(sender& s, std::uint32_t news, bool safe) noexcept {
     s.congestion.own().limit(s.need().reduction.window(s.in_flight(), s.congestion->ssthresh(), news, safe, s.payload_limit));
 }
 
+/// RFC 3168 6.1.2: whatever the window was reduced for, the first new data says CWR. AccECN has no such thing.
+void note_reduction(control_block& c) noexcept {
+    if (c.ecn.on && c.ecn.accurate == nullptr) c.ecn.tell_reduced = true;
+}
+
 /// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says. What was in flight
 /// counts as it was before this ACK, of which it acknowledged `acked` bytes: else an ACK for a burst would take half of it away.
 void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
@@ -74,9 +81,13 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     s.repair.probe_out = false;
     ++c.count->fast_recoveries;
     begin_doubt(s);
-    s.congestion.own().on_loss(d.now, c.options->like_linux() ? s.congestion->cwnd() : flight);
+    const bool reduced = std::exchange(s.repair.reducing, false); // Linux: for a mark, in this window
+    if (!reduced) {
+        note_reduction(c);
+        s.congestion.own().on_loss(d.now, c.options->like_linux() ? s.congestion->cwnd() : flight);
+    }
     if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
-    s.need().reduction.start(s.board.pipe() + s.board.lost() + d.bytes);
+    if (!reduced) s.need().reduction.start(s.board.pipe() + s.board.lost() + d.bytes);
     s.repair.resend_at_once = true;
     reduce(s, d.bytes, false);
     c.probe_wanted = false;
@@ -100,6 +111,7 @@ void undo(control_block& c, time_point now) noexcept {
     s.need().undo.possible = false;
     if (s.repair.phase != recovery_phase::open) leave_recovery(c, now);
     s.congestion.own().undo(now);
+    c.ecn.tell_reduced = false; // nothing was reduced after all
     s.board.forgive();
     c.output_wanted = true;
 }
@@ -138,6 +150,7 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now, std
         s.repair.probe_out = false;
     } else if (seg.ack > s.repair.probe_end) { // the probe itself repaired a loss
         s.repair.probe_out = false;
+        note_reduction(c);
         s.congestion.own().on_loss(now, s.next - s.una + acked);
     }
 }
@@ -299,6 +312,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     event path = event::none;
     ++c.count->retransmission_timeouts;
+    if (s.attempts == 0 && c.options->like_linux()) ++s.need().tally.time_out_rows;
     begin_stall(c);
     if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
         const event e = count_attempt(c, now, c.passive ? c.options->syn_ack_retries : c.options->syn_retries);
@@ -314,9 +328,11 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         const bool reduced = linux_habits && s.repair.phase == recovery_phase::fast;
         const bool first = s.repair.phase != recovery_phase::timeout && !reduced;
         if (first) s.congestion.own().remember();
+        note_reduction(c);
         s.congestion.own().on_timeout(now, linux_habits ? s.congestion->cwnd() : s.max - s.una, s.attempts == 1 && !reduced);
         // RFC 6298 5.4: the earliest segment goes, whatever flies still.
-        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true, .doubting = first};
+        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true,
+                             .doubting = first && c.options->forward_rto};
         s.need().reduction = {};
         if (first) s.need().undo = {.possible = true, .from = s.una};
         s.next = s.max; // a window probe's byte is repeated like any other

@@ -1,5 +1,6 @@
 #include <corewire/net/tcp/send/output.hh>
 
+#include <corewire/net/tcp/receive/delayed_acks.hh>
 #include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/new_data.hh>
 #include <corewire/net/tcp/send/path_search.hh>
@@ -63,6 +64,7 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     no_payload(out);
     if (s.max == s.una) take_along(c, out);
     out.retransmission = c.syn_resent;
+    if (c.syn_resent && s.max != s.una) ++c.count->retransmitted_segments;
     out.ecn_capable = false; // RFC 3168 6.1.1
     if (s.max == s.una) {
         s.timing = true;
@@ -94,6 +96,19 @@ CW_RARE void mark(control_block& c, outgoing_segment& out, bool new_data) noexce
     c.ecn.tell_reduced = false;
 }
 
+/// With Linux's habits a segment keeps its end and its PSH flag when it is sent again, and all are counted.
+CW_RARE void follow_habits(control_block& c, time_point now, seq_number seq, seq_number end, bool again, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    if (!again) {
+        if (out.payload_size != 0 && s.ends_record(end)) out.flags |= tcp_flags::psh;
+        s.note_end(seq, end, wire::has(out.flags, tcp_flags::psh) || end > s.queue.end());
+    } else if (out.payload_size != 0) {
+        out.flags = out.flags & ~tcp_flags::psh;
+        if (s.pushed(seq, end)) out.flags |= tcp_flags::psh;
+    }
+    if (out.payload_size != 0) note_answer(c, now);
+}
+
 /// A segment of the numbers [seq, end): payload, and FIN if end lies behind the queue.
 CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_number end, bool again,
                 outgoing_segment& out) noexcept {
@@ -121,6 +136,7 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
         c.count->retransmitted_bytes += size;
         if (s.searching) probe_is_inconclusive(c);
     }
+    if (c.options->like_linux()) [[unlikely]] follow_habits(c, now, seq, end, again, out);
 }
 
 /// A paced connection: `size` bytes are about to leave.
@@ -176,24 +192,40 @@ CW_RARE hold emit_path_probe(control_block& c, time_point now, outgoing_segment&
     return hold::no;
 }
 
+/// MSG_EOR: what is unsent of a record goes without what was written behind it. True: `limit` ends where it does, and not behind all.
+CW_RARE bool ends_record(sender& s, std::uint32_t& limit) noexcept {
+    const std::uint32_t unsent = s.queue.end() > s.next ? s.queue.end() - s.next : 0;
+    const std::uint32_t within = s.within_record(limit);
+    if (within >= limit || within >= unsent) return false;
+    limit = within;
+    return true;
+}
+
 CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (s.searching) [[unlikely]] {
         const hold probe = emit_path_probe(c, now, out);
         if (probe != hold::nothing) return probe;
     }
-    const portion p = next_portion(s, payload_limit(c), c.options->no_delay);
+    std::uint32_t limit = payload_limit(c);
+    bool no_delay = c.options->no_delay;
+    if (c.options->like_linux()) [[unlikely]] no_delay = ends_record(s, limit) || no_delay;
+    const portion p = next_portion(s, limit, no_delay);
     switch (p.why) {
     case hold::no:
         if (s.pacing()) [[unlikely]] {
             if (held_by_pace(c, now)) return hold::pacing;
             note_pace(c, now, p.size);
         }
+        if (s.waiting_for == awaited::window_probe && s.next == s.una) [[unlikely]] s.waiting_for = awaited::nothing; // a cork's
         emit_new(c, now, p.size, p.fin, out);
         break;
     case hold::congestion: s.limited_until = s.next + 1; break;
     case hold::window: begin_window_probes(c, now); break;
     case hold::nagle:
+        // Linux's ceiling for a cork: 200 ms, or the time-out, and what it holds leaves as a window probe would (tcp(7)).
+        if (s.corked && c.options->like_linux()) begin_window_probes(c, now);
+        [[fallthrough]];
     case hold::nothing:
         if (s.board.rate() != nullptr) [[unlikely]] note_lack_of_data(c);
         break;
@@ -216,7 +248,8 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         }
         s.repair.new_first = 0;
     }
-    const sack_block lost = s.board.next_lost(payload_limit(c));
+    sack_block lost = s.board.next_lost(payload_limit(c));
+    if (c.options->like_linux()) lost = s.whole_segments(lost, payload_limit(c));
     if (lost.size() == 0) return false;
     const std::uint32_t flight = s.in_flight();
     if (!s.repair.resend_at_once && flight != 0 && flight + lost.size() > s.congestion->cwnd()) {
@@ -268,6 +301,10 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
     if (room > 0) {
         const std::uint32_t fits = std::min({s.queue.end() - s.next, payload_limit(c), static_cast<std::uint32_t>(room)});
         s.waiting_for = awaited::nothing;
+        if (c.options->like_linux()) { // it is no probe any more
+            s.attempts = 0;
+            s.rto.reset_back_off();
+        }
         emit_new(c, now, fits, fits == 0, out);
         return true;
     }
@@ -348,6 +385,7 @@ CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out
 } // namespace
 
 bool next_output(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    bool window_held = false;
     const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted ||
                         !c.sending.board.quiet();
     if (urgent && emit_urgent(c, now, out)) return true;
@@ -356,10 +394,15 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
         if (why == hold::no) [[likely]] {
             // What was sent carried the ACK, so what is left is data or something urgent.
             c.output_wanted = urgent || c.sending.next != c.sending.final_end() || !c.sending.board.quiet();
+            if (!c.output_wanted && c.options->like_linux()) [[unlikely]] c.sending.account(now, false);
             return true;
         }
+        window_held = why == hold::window;
     }
-    if (c.sending.burst_open && c.options->like_linux()) [[unlikely]] validate(c, now);
+    if (c.options->like_linux()) [[unlikely]] {
+        if (c.sending.burst_open) validate(c, now);
+        if (is_synchronized(c.state)) c.sending.account(now, window_held);
+    }
     c.output_wanted = false;
     return c.state >= tcp_state::syn_received && emit_ack(c, now, out);
 }

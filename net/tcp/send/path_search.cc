@@ -36,8 +36,10 @@ path_search& search_of(sender& s) {
 }
 
 void use_size(control_block& c, std::uint16_t size) noexcept {
-    c.sending.set_mss(size, c.timestamps);
-    c.sending.congestion.own().set_mss(c.sending.mss);
+    c.sending.set_mss(std::max(size, c.options->least_segment), c.timestamps);
+    const bool linux_habits = c.options->like_linux();
+    c.sending.congestion.own().set_mss(linux_habits ? c.sending.payload_limit : c.sending.mss);
+    if (linux_habits) c.sending.fit_window(c.timestamps);
 }
 
 /// What is marked lost is resent at once; the network was not congested.

@@ -50,6 +50,7 @@ struct undo_state {
 
 struct recovery {
     recovery_phase phase = recovery_phase::open;
+    bool reducing = false;         ///< Linux's habit: the window shrinks for a mark, one segment for each two or so that are acknowledged
     seq_number point;              ///< RecoveryPoint: SND.MAX when it began
     std::uint32_t duplicates = 0;  ///< duplicate ACKs since SND.UNA moved
     std::uint32_t left = 0;        ///< without SACK: bytes that duplicate ACKs say have left the network

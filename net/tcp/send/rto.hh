@@ -44,6 +44,9 @@ public:
     void back_off() noexcept {
         if (backoff_ != 0xff) ++backoff_;
     }
+    void take_back_off() noexcept {
+        if (backoff_ != 0) --backoff_;
+    }
     void reset_back_off() noexcept { backoff_ = 0; }
     /// RFC 6298 5.7: the SYN was retransmitted, so data starts with a cautious time-out of 3 s.
     void restart_after_syn_loss(duration cautious) noexcept {

@@ -3,6 +3,8 @@
 // Owned by one sender.
 #pragma once
 
+#include <corewire/net/tcp/info.hh>
+#include <corewire/net/tcp/ring.hh>
 #include <corewire/net/tcp/send/pacer.hh>
 #include <corewire/net/tcp/send/rack.hh>
 #include <corewire/net/tcp/send/recovery.hh>
@@ -18,6 +20,20 @@ struct window_use {
     time_point used_at{};          ///< when cwnd was last the limit, or was lowered for not being
     std::uint32_t flight = 0;      ///< the most in flight since
     time_point payload_at{};       ///< when payload last came, or the handshake ended; for tcpi_last_data_recv
+    time_point established_at{};   ///< when the handshake ended
+};
+
+/// Linux's habit: how long an ACK may wait, by how often data comes (receive/delayed_acks.cc).
+struct ack_habits {
+    static constexpr duration least = std::chrono::milliseconds{40};
+    duration time_out{0};          ///< icsk_ack.ato; 0: no data has come
+};
+
+/// Linux's habit: segments keep their ends and their PSH flag when they are sent again, and are counted one by one. The ends of those
+/// that carry PSH or are not full, in flight.
+struct sent_end {
+    seq_number end;
+    bool push = false;
 };
 
 /// The search for the path's MTU: send/path_search.hh. Sizes as sender::mss.
@@ -45,6 +61,11 @@ struct seldom_needed {
     pacer pace;
     window_use use;
     std::unique_ptr<path_search> path; ///< made by the first search, or report
+    ack_habits acks;
+    segment_tally tally;
+    static constexpr std::uint32_t most_ends = 1024; ///< of more the first are forgotten
+    ring<sent_end> ends;           ///< in order, behind SND.UNA
+    ring<seq_number> records;      ///< MSG_EOR: the same, of writes that nothing is to be joined to; sent or not
 };
 
 } // namespace corewire::tcp

@@ -35,16 +35,15 @@ void sender::set_pace(const parameters& p) noexcept {
 }
 
 void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p, time_point now) noexcept {
-    set_mss(std::min(peer_mss, p.mss), timestamps);
+    set_mss(std::max(std::min(peer_mss, p.mss), p.least_segment), timestamps);
     begin_path_search(*this, p, timestamps, now);
-    congestion.make(p, mss);
+    congestion.make(p, p.like_linux() ? payload_limit : mss); // Linux's window counts segments, whose options are no part of them
     if (p.like_linux()) congestion.own().follow_linux();
     set_pace(p);
 }
 
 void sender::set_mss(std::uint16_t size, bool timestamps) noexcept {
-    // A peer that asks for less than 64 bytes a segment asks for nothing but work: hold the line there.
-    mss = std::max<std::uint16_t>(size, 64);
+    mss = std::max<std::uint16_t>(size, 48); // options always leave room for something
     payload_limit = mss - (timestamps ? 12u : 0u);
 }
 

@@ -136,6 +136,24 @@ struct sender {
         need().use.used_at = now;
         seldom->use.flight = 0;
     }
+    // ---- Linux's habits: segments keep their ends (seldom.hh, habits.cc) ----
+    /// The segment [seq, end) of new data, or FIN, was sent.
+    void note_end(seq_number seq, seq_number end, bool push);
+    /// Of the lost [left, right) what goes in one segment of at most `limit` bytes: whole segments as they were sent, if the first fits.
+    sack_block whole_segments(sack_block lost, std::uint32_t limit) const noexcept;
+    /// A segment of [seq, end) that went out with PSH.
+    bool pushed(seq_number seq, seq_number end) const noexcept;
+    /// How many segments [SND.UNA, end) went out in; a last one that is not whole counts if `part`.
+    std::uint32_t segments_to(seq_number end, bool part) const noexcept;
+    /// SND.UNA moves to `ack`: what was noted of segments before it is forgotten.
+    void forget_ends(seq_number ack) noexcept;
+    bool ends_record(seq_number end) const noexcept;
+    /// `size` bytes from SND.NXT, but not beyond the end of a record (MSG_EOR).
+    std::uint32_t within_record(std::uint32_t size) noexcept;
+    /// What holds the sender back from now on, if anything is under way: the peer's window, or a send buffer that is too small for more.
+    void account(time_point now, bool window_held);
+    /// Linux makes no segments larger than half the largest window that the peer has offered (tcp_bound_to_half_wnd()).
+    void fit_window(bool timestamps) noexcept;
     void check_invariants() const;
 
 private:

@@ -110,6 +110,39 @@ BOOST_FIXTURE_TEST_CASE(with_half_open_connections_at_the_limit_a_cookie_opens_o
     BOOST_TEST(server_.statistics().tcp_cookies_accepted >= 3u);
 }
 
+namespace {
+
+task<> knock_while_nobody_accepts(flooded_world& w) {
+    tcp_listener listener = listen(w, 7, {.backlog = 2});
+    const stack_statistics& s = w.server().statistics();
+    w.inject(w.stranger(1), 2'000, 7, 1, wire::tcp_flags::syn); // half-open
+    tcp_stream one = co_await dial(w, at_server(w, 7));
+    co_await sleep_for(std::chrono::milliseconds{10}); // the last ACK has come
+    tcp_stream two = co_await dial(w, at_server(w, 7));
+    co_await sleep_for(std::chrono::milliseconds{10});
+    const auto before = w.server().tcp().connections();
+    w.inject(w.stranger(1), 2'000, 7, 2, wire::tcp_flags::ack);
+    BOOST_TEST(s.tcp_backlog_full == 1u);
+    BOOST_TEST(s.tcp_resets_sent == 0u);
+    BOOST_TEST(w.server().tcp().connections() == before);
+    w.inject(w.stranger(2), 2'000, 7, 1, wire::tcp_flags::syn);
+    BOOST_TEST(s.tcp_backlog_full == 2u);
+    BOOST_TEST(s.tcp_cookies_sent == 0u);
+    BOOST_TEST(w.server().tcp().connections() == before);
+    tcp_stream first = co_await listener.accept();
+    tcp_stream second = co_await listener.accept();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(linux_leaves_the_handshake_open_while_nobody_accepts) {
+    stack_config config;
+    config.tcp.habits = tcp::personality::linux_;
+    config.tcp.fast_path = false;
+    flooded_world w(wire_options{}, config);
+    w.run(knock_while_nobody_accepts(w));
+}
+
 BOOST_FIXTURE_TEST_CASE(an_ack_out_of_the_blue_is_reset_and_opens_nothing, flooded_world) {
     reactor::scope here(loop_);
     tcp_listener listener = listen(*this, 7);

@@ -1,0 +1,75 @@
+#include <corewire/net/tcp/receive/delayed_acks.hh>
+
+namespace corewire::tcp {
+
+namespace {
+
+constexpr std::uint8_t most_quick = 16; ///< TCP_MAX_QUICKACKS
+
+/// As many as half the window has segments. tcp_incr_quickack().
+void more_quick(control_block& c, std::uint8_t most) noexcept {
+    const std::uint32_t useful = c.receiving.room() / (2 * c.receiving.acks.largest_segment());
+    c.receiving.acks.add_quick(static_cast<std::uint8_t>(std::min<std::uint32_t>(useful != 0 ? useful : 2, most)));
+}
+
+} // namespace
+
+void note_arrival(control_block& c, const arrival& a) noexcept {
+    seldom_needed& known = c.sending.need();
+    ack_policy& acks = c.receiving.acks;
+    acks.forget_ends_of_writes();
+    if (a.size < acks.largest_segment() || a.seg.has(tcp_flags::psh)) acks.note_end_of_write();
+    duration& time_out = known.acks.time_out;
+    if (time_out == duration{0}) {
+        more_quick(c, most_quick);
+        time_out = ack_habits::least;
+    } else {
+        const duration gap = a.now - known.use.payload_at;
+        const duration rto = c.sending.rto.current(*c.options);
+        if (gap <= ack_habits::least / 2) time_out = time_out / 2 + ack_habits::least / 2;
+        else if (gap < time_out) time_out = std::min(time_out / 2 + gap, rto);
+        else if (gap > rto) more_quick(c, most_quick); // the peer begins anew
+    }
+    known.use.payload_at = a.now;
+}
+
+void delay_ack(control_block& c, time_point now) noexcept {
+    const ack_policy& acks = c.receiving.acks;
+    if (!acks.pending() || acks.now()) return;
+    duration wait = c.sending.known().acks.time_out;
+    if (wait > ack_habits::least) {
+        duration most = acks.interactive() || acks.waits_for_reader() ? std::chrono::milliseconds{200} : std::chrono::milliseconds{500};
+        if (c.sending.rto.srtt() != duration{0}) most = std::min(most, std::max(c.sending.rto.srtt(), ack_habits::least));
+        wait = std::min(wait, most);
+    }
+    const time_point usual = now + c.options->delayed_ack;
+    const time_point armed = c.timers.at(timer_slot::delayed_ack);
+    if (armed == usual) return c.timers.arm(timer_slot::delayed_ack, now + wait); // it begins to wait
+    if (armed <= now + wait / 4) { // it would go soon in any case
+        c.receiving.acks.acknowledge_now();
+        c.output_wanted = true;
+    }
+}
+
+void note_answer(control_block& c, time_point now) noexcept {
+    const seldom_needed& known = c.sending.known();
+    if (now - known.use.payload_at < known.acks.time_out && !c.receiving.acks.interactive()) c.receiving.acks.set_interactive(true);
+}
+
+void note_missed_ride(control_block& c) noexcept {
+    duration& time_out = c.sending.need().acks.time_out;
+    if (c.receiving.acks.interactive()) {
+        c.receiving.acks.set_interactive(false);
+        time_out = ack_habits::least;
+    } else {
+        time_out = std::min(2 * time_out, c.sending.rto.current(*c.options));
+    }
+}
+
+void hurry_acks(control_block& c, std::uint8_t count) noexcept {
+    more_quick(c, count);
+    c.receiving.acks.set_interactive(false);
+    c.sending.need().acks.time_out = ack_habits::least;
+}
+
+} // namespace corewire::tcp

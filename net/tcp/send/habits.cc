@@ -1,0 +1,84 @@
+// What a sender does for those who expect Linux: see sender.hh. Off the usual path.
+#include <corewire/net/tcp/send/sender.hh>
+
+namespace corewire::tcp {
+
+void sender::note_end(seq_number seq, seq_number end, bool push) {
+    if (!push && end - seq >= payload_limit) return;
+    seldom_needed& known = need();
+    if (known.ends.size() >= seldom_needed::most_ends) known.ends.drop_front();
+    known.ends.push_back() = {end, push};
+}
+
+sack_block sender::whole_segments(sack_block lost, std::uint32_t limit) const noexcept {
+    if (lost.size() < limit) return lost; // all that is lost here
+    const ring<sent_end>& ends = known().ends;
+    seq_number last = lost.left;
+    for (std::uint32_t i = 0; i < ends.size() && ends[i].end <= lost.right; ++i) last = later(last, ends[i].end);
+    return {lost.left, last == lost.left ? lost.right : last};
+}
+
+bool sender::pushed(seq_number seq, seq_number end) const noexcept {
+    const ring<sent_end>& ends = known().ends;
+    for (std::uint32_t i = 0; i < ends.size() && ends[i].end <= end; ++i)
+        if (ends[i].push && ends[i].end > seq) return true;
+    return false;
+}
+
+std::uint32_t sender::segments_to(seq_number end, bool part) const noexcept {
+    const ring<sent_end>& ends = known().ends;
+    seq_number at = una;
+    std::uint32_t n = 0;
+    for (std::uint32_t i = 0; i < ends.size() && ends[i].end <= end; ++i) {
+        if (ends[i].end > at) n += (ends[i].end - at + payload_limit - 1) / payload_limit;
+        at = later(at, ends[i].end);
+    }
+    return n + (end - at + (part ? payload_limit - 1 : 0)) / payload_limit;
+}
+
+void sender::forget_ends(seq_number ack) noexcept {
+    seldom_needed& known = need();
+    while (!known.ends.empty() && known.ends.front().end <= ack) known.ends.drop_front();
+    while (!known.records.empty() && known.records.front() <= ack) known.records.drop_front();
+}
+
+bool sender::ends_record(seq_number end) const noexcept {
+    const ring<seq_number>& records = known().records;
+    for (std::uint32_t i = 0; i < records.size(); ++i)
+        if (records[i] == end) return true;
+    return false;
+}
+
+std::uint32_t sender::within_record(std::uint32_t size) noexcept {
+    const ring<seq_number>& records = known().records;
+    for (std::uint32_t i = 0; i < records.size(); ++i)
+        if (records[i] > next) return std::min(size, records[i] - next);
+    return size;
+}
+
+void sender::account(time_point now, bool window_held) {
+    using work = segment_tally::work;
+    segment_tally& t = need().tally;
+    const bool unsent = final_end() > next;
+    work what = una == max && !unsent ? work::none : work::busy;
+    if (what == work::busy && window_held) what = work::window;
+    if (what == work::busy && !unsent && t.no_space && in_flight() + payload_limit <= congestion->cwnd()) what = work::buffer;
+    if (what == work::busy && t.now == work::buffer && t.no_space) what = work::buffer; // until the writer has room
+    if (what == t.now) return;
+    t.spent[static_cast<unsigned>(t.now)] += now - t.since;
+    t.now = what;
+    t.since = now;
+}
+
+void sender::fit_window(bool timestamps) noexcept {
+    constexpr std::uint32_t tiny = 536;
+    const std::uint32_t options = timestamps ? 12u : 0u;
+    const std::uint32_t half = max_window > tiny ? max_window / 2 : max_window;
+    std::uint32_t fits = mss - options;
+    if (half != 0) fits = std::min(fits, std::max(half, 48 - options));
+    if (fits == payload_limit) return;
+    payload_limit = fits;
+    congestion.own().resize(fits);
+}
+
+} // namespace corewire::tcp
