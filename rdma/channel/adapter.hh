@@ -70,6 +70,7 @@ public:
     /// For who sees its work flushed: has the device gone? What it has said is heard at once.
     [[gnu::cold]] void look_for_trouble() noexcept { news_.drain(); }
 
+    context& owner() const noexcept { return context_; }
     const verbs::device& device() const noexcept { return device_; }
     verbs::protection_domain& domain() noexcept { return domain_; }
     verbs::completion_queue& queue() noexcept { return queue_; }

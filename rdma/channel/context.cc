@@ -13,6 +13,18 @@ cm_events& context::events() {
     return *events_;
 }
 
+context::~context() {
+    if (waits_) waits_->finish_all(); // what was left while it waited goes now
+}
+
+verbs::waiting_calls& context::waits() {
+    if (!waits_) {
+        waits_ = std::make_unique<verbs::waiting_calls>();
+        reactor_.add_poller(*waits_);
+    }
+    return *waits_;
+}
+
 adapter& context::adapter_on(std::string_view device) {
     const auto there = std::ranges::find_if(adapters_, [&](const auto& a) { return a->device().name() == device && !a->failed(); });
     if (there != adapters_.end()) return **there;

@@ -4,6 +4,7 @@
 
 #include <corewire/rdma/channel/adapter.hh>
 #include <corewire/rdma/channel/cm_events.hh>
+#include <corewire/rdma/verbs/waiting_calls.hh>
 #include <corewire/net/socket/address.hh>
 
 #include <memory>
@@ -23,6 +24,7 @@ class context {
 public:
     /// On the running reactor.
     explicit context(context_options options = {}) : options_(options), reactor_(reactor::current()) {}
+    ~context(); ///< waits for calls that wait for the network
     context(const context&) = delete;
 
     /// Throws std::system_error with a sentence when the kernel has no rdma_cm.
@@ -30,6 +32,8 @@ public:
     reactor& owner() noexcept { return reactor_; }
     const verbs::cm_api& cm() const noexcept { return *options_.cm; }
     const verbs::verbs_api& verbs() const noexcept { return *options_.verbs; }
+    /// Where to make what needs the network's answer about a peer's GID.
+    verbs::waiting_calls& waits();
     /// The adapter of the device on which an id of rdma_cm stands; made when it is asked for first. Throws std::system_error ENODEV when
     /// the device has gone.
     adapter& adapter_of(const rdma_cm_id& id);
@@ -54,6 +58,7 @@ private:
     context_options options_;
     reactor& reactor_;
     std::unique_ptr<cm_events> events_; ///< from when they are asked for first
+    std::unique_ptr<verbs::waiting_calls> waits_; ///< likewise
     std::vector<std::unique_ptr<adapter>> adapters_; ///< before what they stand on
 };
 

@@ -116,7 +116,7 @@ public:
         rc_channel made = begin(nullptr);
         co_await introduce();
         const rc_introduction theirs = co_await hear_introduction();
-        connection_->meet(theirs, way_);
+        co_await connection_->meet(theirs, way_, limits_);
         co_await say(rc_frame::kind::ready, byte_span{});
         open();
         co_return made;
@@ -125,7 +125,7 @@ public:
         const rc_introduction theirs = co_await hear_introduction();
         rc_channel made = begin(&theirs);
         judge(theirs);
-        connection_->meet(theirs, way_);
+        co_await connection_->meet(theirs, way_, limits_);
         co_await introduce();
         const rc_frame ready = co_await hear();
         if (ready.what != rc_frame::kind::ready) fail(std::errc::protocol_error, "the RDMA peer says who it is twice");

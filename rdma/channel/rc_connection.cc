@@ -405,7 +405,7 @@ void rc_connection::finish_close() noexcept {
 
 /// The queue pair fails; the peer is told.
 void rc_connection::disconnect() noexcept {
-    if (!pair_) return;
+    if (!pair_ || walking_) return;
     if (id_ != nullptr) {
         context_.cm().disconnect(id_);
         return;
@@ -440,6 +440,10 @@ void rc_connection::break_down(std::errc why) noexcept {
 
 void rc_connection::shut_down() noexcept {
     break_down(std::errc::operation_canceled);
+    if (walking_) {
+        goes_after_walk_ = true;
+        return;
+    }
     if (state_ == state::closed) {
         for (sending& s : sends_)
             if (rc_operation* const op = std::exchange(s.op, nullptr); op != nullptr) op->finish(std::errc::operation_canceled);

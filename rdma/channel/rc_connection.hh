@@ -95,8 +95,9 @@ public:
     void prepare_over(adapter& on, const verbs::connection_parameters& way);
     /// What the peer is to be told; afterwards what both have agreed on.
     rc_introduction introduction(const verbs::port_address& ours, const ibv_port_attr& port, const verbs::connection_parameters& way) const;
-    /// To RTS, as the peer has said. What it sends is taken in from now on; nothing is sent before open_over(). Throws.
-    void meet(const rc_introduction& peer, verbs::connection_parameters& way);
+    /// To RTS, as the peer has said; the shard goes on while the kernel asks for the peer's GID. What it sends is taken in from now on;
+    /// nothing is sent before open_over(). Throws.
+    task<> meet(const rc_introduction& peer, verbs::connection_parameters& way, wait_limits limits);
     void open_over(std::unique_ptr<rc_tether> tether) noexcept { tether_ = std::move(tether), opened(peer_, reads_limit_); }
     /// By the tether: the peer has left, or (`spoke`) says what it must not.
     void peer_left(bool spoke) noexcept;
@@ -242,6 +243,11 @@ private:
         if (exposed_window* const w = std::exchange(s.binds, nullptr); w != nullptr) w->over();
         while (s.held_count != 0) s.held[--s.held_count]->release();
     }
+    /// meet(), by another thread. It holds the connection, whose queue pair stays until it is over.
+    struct walk;
+    bool walking_ = false, goes_after_walk_ = false;
+    std::exception_ptr walk_failure_;
+    event walked_;
     // large messages (rc_connection_large.cc)
     rc_hello hello() const noexcept;
     std::size_t room_to_fetch() const noexcept;

@@ -6,6 +6,7 @@
 #include <corewire/rdma/verbs/error.hh>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace corewire::rdma {
 
@@ -37,7 +38,34 @@ rc_introduction rc_connection::introduction(const verbs::port_address& ours, con
     return i;
 }
 
-void rc_connection::meet(const rc_introduction& peer, verbs::connection_parameters& way) {
+struct rc_connection::walk final : verbs::waiting_call {
+    walk(rc_connection& c, const verbs::remote_end& to, const verbs::connection_parameters& by) : connection(c), peer(to), way(by) {
+        connection.hold();
+        connection.walking_ = true;
+    }
+    void execute() noexcept override {
+        try {
+            connection.pair_->to_ready_to_receive(peer, way);
+            connection.pair_->to_ready_to_send(way);
+            failure = nullptr;
+        } catch (...) {
+            failure = std::current_exception();
+        }
+    }
+    void finished() noexcept override {
+        connection.walking_ = false;
+        connection.walk_failure_ = std::move(failure);
+        connection.walked_.set();
+        if (connection.goes_after_walk_) connection.shut_down();
+        connection.release();
+    }
+    rc_connection& connection;
+    const verbs::remote_end peer;
+    const verbs::connection_parameters way;
+    std::exception_ptr failure = std::make_exception_ptr(std::system_error(ECANCELED, std::generic_category(), "connecting over RDMA"));
+};
+
+task<> rc_connection::meet(const rc_introduction& peer, verbs::connection_parameters& way, wait_limits limits) {
     options_.reads = std::min<unsigned>({options_.reads, peer.reads_as_responder, peer.reads_as_initiator});
     peer_ = peer.hello;
     credits_ = peer.hello.receive_depth;
@@ -48,8 +76,18 @@ void rc_connection::meet(const rc_introduction& peer, verbs::connection_paramete
     way.timeout = patience(silence());
     way.retries = peer.retries;
     way.receiver_not_ready_retries = peer.not_ready_retries;
-    pair_->to_ready_to_receive(peer.end, way);
-    pair_->to_ready_to_send(way);
+    if (peer.link != IBV_LINK_LAYER_ETHERNET || !device_->device().api().waits_for(device_->device().context(), &peer.end.gid)) {
+        pair_->to_ready_to_receive(peer.end, way);
+        pair_->to_ready_to_send(way);
+        co_return;
+    }
+    std::unique_ptr<verbs::waiting_call> call = std::make_unique<walk>(*this, peer.end, way);
+    if (!context_.waits().start(call)) {
+        static_cast<walk&>(*call).finished();
+        throw std::system_error(EAGAIN, std::generic_category(), "too many connections over RDMA are being made at once");
+    }
+    co_await walked_.wait(limits);
+    if (walk_failure_) std::rethrow_exception(walk_failure_);
 }
 
 } // namespace corewire::rdma

@@ -1,5 +1,6 @@
 #include <corewire/rdma/channel/ud_endpoint.hh>
 
+#include <corewire/rdma/channel/context.hh>
 #include <corewire/rdma/channel/ud_socket.hh>
 #include <corewire/rdma/verbs/error.hh>
 
@@ -22,6 +23,11 @@ verbs::port_address roce_address(const verbs::device& on, std::uint8_t port, con
 }
 
 bool same(const ibv_gid& a, const ibv_gid& b) noexcept { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+verbs::address_handle make_handle(const verbs::protection_domain& in, const ibv_gid& to, std::uint8_t port,
+                                  const verbs::port_address& ours) {
+    return verbs::address_handle(in, {.gid = to, .port = port, .gid_index = static_cast<std::uint8_t>(ours.index)});
+}
 
 } // namespace
 
@@ -48,6 +54,8 @@ void ud_endpoint::shut_down() noexcept {
     handles_.clear();
     groups_.clear();
     pair_.reset();
+    gone_ = true;
+    if (resolving_ != 0) return; // the adapter, and its device, stay until nobody makes a handle there any more: resolved()
     device_.leave(work_base_);
     release();
 }
@@ -56,6 +64,8 @@ void ud_endpoint::fail(std::errc why) noexcept {
     if (failed_ == std::errc{}) failed_ = why;
     why = failed_;
     while (!senders.empty()) static_cast<ud_operation&>(senders.pop_front()).finish(why);
+    for (const auto& each : resolutions_)
+        while (!each->waiting.empty()) static_cast<ud_operation&>(each->waiting.pop_front()).finish(why);
     wake();
 }
 
@@ -112,7 +122,19 @@ ibv_ah* ud_endpoint::handle_for(const ibv_gid& gid) {
             k.last_send = posted_ + 1;
             return k.handle.get();
         }
-    verbs::address_handle made(device_.domain(), {.gid = gid, .port = port_, .gid_index = static_cast<std::uint8_t>(address_.index)});
+    for (const refusal& each : refusals_)
+        if (each.why && device_.owner().owner().now() < each.until && same(each.gid, gid))
+            std::rethrow_exception(each.why);
+    if (device_.domain().api().waits_for(device_.device().context(), &gid)) return nullptr;
+    try {
+        return keep(gid, make_handle(device_.domain(), gid, port_, address_));
+    } catch (const std::system_error&) {
+        refuse(gid, std::current_exception());
+        throw;
+    }
+}
+
+ibv_ah* ud_endpoint::keep(const ibv_gid& gid, verbs::address_handle made) {
     ++counts.handles_made;
     if (handles_.size() < options_.max_handles) {
         handles_.push_back({gid, std::move(made), posted_ + 1});
@@ -139,18 +161,29 @@ bool ud_endpoint::start(ud_operation& op) noexcept {
         senders.push_back(op);
         return false;
     }
-    post(op);
-    return true;
+    return post(op);
 }
 
-void ud_endpoint::post(ud_operation& op) noexcept {
+void ud_endpoint::post_or_line_up(ud_operation& op) noexcept {
+    if (senders.empty() && has_room()) {
+        post(op);
+        return;
+    }
+    ++counts.waits_for_room;
+    senders.push_back(op);
+}
+
+bool ud_endpoint::post(ud_operation& op) noexcept {
     ibv_ah* handle = nullptr;
     try {
         handle = handle_for(op.to.gid);
-    } catch (const std::system_error& e) {
-        return op.finish(static_cast<std::errc>(e.code().value()));
-    } catch (const std::bad_alloc&) {
-        return op.finish(std::errc::not_enough_memory);
+        if (handle == nullptr) {
+            stand_for_way(op);
+            return false;
+        }
+    } catch (...) {
+        op.fail(std::current_exception());
+        return true;
     }
     std::byte* const copy = memory_.data() + stride_ * (options_.receive_depth + posted_ % options_.send_depth);
     const auto size = static_cast<std::uint32_t>(op.bytes.size());
@@ -168,6 +201,99 @@ void ud_endpoint::post(ud_operation& op) noexcept {
     ++counts.sent;
     device_.has_work(*this);
     op.finish({});
+    return true;
+}
+
+// ---- ways to new destinations --------------------------------------------------------------------------------------
+
+struct ud_endpoint::resolving_call final : verbs::waiting_call {
+    resolving_call(ud_endpoint& e, const ibv_gid& to) : endpoint(e), domain(e.device_.domain()), port(e.port_), ours(e.address_), gid(to) {}
+    void execute() noexcept override {
+        try {
+            made = make_handle(domain, gid, port, ours);
+            why = nullptr;
+        } catch (...) {
+            why = std::current_exception();
+        }
+    }
+    void finished() noexcept override { endpoint.resolved(gid, std::move(made), std::move(why)); }
+
+    ud_endpoint& endpoint; ///< the owner's
+    const verbs::protection_domain& domain;
+    const std::uint8_t port;
+    const verbs::port_address ours;
+    const ibv_gid gid;
+    verbs::address_handle made;
+    std::exception_ptr why = std::make_exception_ptr(std::system_error(ECANCELED, std::generic_category(), "rdma send_to"));
+};
+
+/// Throws where it can't be waited for.
+void ud_endpoint::stand_for_way(ud_operation& op) {
+    const auto is_it = [&](const auto& r) { return same(r->gid, op.to.gid); };
+    auto at = std::ranges::find_if(resolutions_, is_it);
+    if (at == resolutions_.end()) {
+        resolutions_.push_back(std::make_unique<resolution>(op.to.gid));
+        at = std::prev(resolutions_.end());
+        if (resolving_ < most_resolved && !resolve(**at)) {
+            resolutions_.pop_back();
+            throw std::system_error(EAGAIN, std::generic_category(), "rdma send_to: there is no thread to look for the destination");
+        }
+    }
+    ++counts.waits_for_way;
+    (*at)->waiting.push_back(op);
+}
+
+bool ud_endpoint::resolve(resolution& r) noexcept {
+    try {
+        std::unique_ptr<verbs::waiting_call> call = std::make_unique<resolving_call>(*this, r.gid);
+        if (!device_.owner().waits().start(call)) return false;
+    } catch (const std::exception&) {
+        return false;
+    }
+    hold();
+    ++resolving_;
+    return r.begun = true;
+}
+
+/// Those that had to stand back; whose senders have all given up are forgotten.
+void ud_endpoint::resolve_more() noexcept {
+    std::erase_if(resolutions_, [](const auto& r) { return !r->begun && r->waiting.empty(); });
+    for (const auto& each : resolutions_) {
+        if (resolving_ == most_resolved) return;
+        if (each->begun || resolve(*each)) continue;
+        if (resolving_ == 0) end(*each, std::make_exception_ptr(std::system_error(EAGAIN, std::generic_category(), "rdma send_to")));
+    }
+}
+
+void ud_endpoint::resolved(const ibv_gid& gid, verbs::address_handle made, std::exception_ptr why) noexcept {
+    --resolving_;
+    if (gone_) {
+        made = {};
+        if (resolving_ == 0) device_.leave(work_base_), --references_; // the socket's
+        return release();
+    }
+    if (why) refuse(gid, why);
+    try {
+        if (!why) keep(gid, std::move(made));
+    } catch (...) {
+        why = std::current_exception();
+    }
+    const auto at = std::ranges::find_if(resolutions_, [&](const auto& r) { return same(r->gid, gid); });
+    const std::unique_ptr<resolution> over = std::move(*at);
+    resolutions_.erase(at);
+    if (why) end(*over, why);
+    while (!over->waiting.empty()) post_or_line_up(static_cast<ud_operation&>(over->waiting.pop_front()));
+    resolve_more();
+    release();
+}
+
+void ud_endpoint::end(resolution& r, const std::exception_ptr& why) noexcept {
+    while (!r.waiting.empty()) static_cast<ud_operation&>(r.waiting.pop_front()).fail(why);
+}
+
+void ud_endpoint::refuse(const ibv_gid& gid, std::exception_ptr why) noexcept {
+    ++counts.unreachable;
+    refusals_[next_refusal_++ % remembered] = {gid, device_.owner().owner().now() + retry_after, std::move(why)};
 }
 
 void ud_endpoint::post_work() noexcept {

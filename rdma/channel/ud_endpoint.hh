@@ -1,6 +1,9 @@
 // One UD queue pair, its buffers, and the address handles it has made: what ud_socket stands on. Datagrams get lost, and come
 // in any order. Belongs to one shard; held by its socket and by each datagram that somebody has received, whose buffer is in it.
-// Bounds: the depths; `max_handles` address handles, of which the oldest goes.
+// Bounds: the depths; `max_handles` address handles, of which the oldest goes; `most_resolved` GIDs that the kernel is asked for at a time.
+//
+// A new destination's handle is made by another thread (verbs::waiting_calls), as its GID may be nobody's and the kernel asks for a second:
+// meanwhile sends to it stand in a line of their own, and all others go on. Who was not found is not asked for again for `retry_after`.
 //
 // A queue pair in error is started again: what was under way is lost, as datagrams may be. After `most_restarts` in a row, without
 // anything sent or received between them, the socket ends with EIO.
@@ -12,6 +15,8 @@
 #include <corewire/rdma/verbs/work_chain.hh>
 #include <corewire/reactor/task/waiter.hh>
 
+#include <array>
+#include <exception>
 #include <list>
 #include <memory>
 #include <optional>
@@ -67,6 +72,8 @@ struct ud_statistics {
     std::uint64_t restarts = 0;       ///< times the queue pair was put back to its beginning
     std::uint64_t waits_for_room = 0;
     std::uint64_t handles_made = 0, handles_dropped = 0;
+    std::uint64_t waits_for_way = 0;  ///< sends to a GID that the kernel was being asked for
+    std::uint64_t unreachable = 0;    ///< GIDs for which no handle could be made
 };
 
 class ud_operation;
@@ -113,6 +120,21 @@ public:
 private:
     static constexpr std::uint32_t key = 0x11111111;
     static constexpr unsigned most_restarts = 16;
+    static constexpr unsigned most_resolved = 4;
+    static constexpr std::size_t remembered = 16;
+    static constexpr duration retry_after = std::chrono::seconds{1};
+    /// A GID whose handle is being made, or will be, and the sends to it.
+    struct resolution {
+        ibv_gid gid{};
+        bool begun = false;
+        intrusive_list<waiter> waiting{};
+    };
+    struct resolving_call;
+    struct refusal {
+        ibv_gid gid{};
+        time_point until{};
+        std::exception_ptr why;
+    };
     struct known {
         ibv_gid gid{};
         verbs::address_handle handle;
@@ -133,9 +155,17 @@ private:
     void lend(std::uint32_t buffer) noexcept;
     void ring() noexcept;
     void wake() noexcept;
-    void post(ud_operation& op) noexcept;
+    bool post(ud_operation& op) noexcept; ///< true: it is over
+    void post_or_line_up(ud_operation& op) noexcept;
+    void stand_for_way(ud_operation& op);
+    bool resolve(resolution& r) noexcept;
+    void resolve_more() noexcept;
+    void resolved(const ibv_gid& gid, verbs::address_handle made, std::exception_ptr why) noexcept;
+    void end(resolution& r, const std::exception_ptr& why) noexcept;
+    void refuse(const ibv_gid& gid, std::exception_ptr why) noexcept;
     bool has_room() const noexcept { return posted_ - retired_ < options_.send_depth; }
-    ibv_ah* handle_for(const ibv_gid& gid); ///< throws
+    ibv_ah* handle_for(const ibv_gid& gid); ///< null: it is to be waited for. Throws
+    ibv_ah* keep(const ibv_gid& gid, verbs::address_handle made); ///< throws
 
     unsigned references_ = 1;
     adapter& device_;
@@ -151,6 +181,11 @@ private:
     verbs::send_chain chain_;
     verbs::receive_chain refill_;
     std::vector<known> handles_;
+    std::vector<std::unique_ptr<resolution>> resolutions_; ///< the oldest first
+    unsigned resolving_ = 0;                 ///< of them, those that have begun, and those whose socket has gone since
+    std::array<refusal, remembered> refusals_;
+    std::size_t next_refusal_ = 0;
+    bool gone_ = false;                      ///< the socket
     std::size_t oldest_ = 0;
     std::uint32_t posted_ = 0, retired_ = 0, unsignalled_ = 0;
     std::vector<bool> lent_; ///< buffers that the device has, or is to get

@@ -35,7 +35,7 @@ private:
     ud_endpoint::arrival what_{};
 };
 
-/// Waits only for room in the send queue.
+/// Waits for room in the send queue, and for the way to a new destination.
 class ud_operation final : public bounded_waiter {
 public:
     ud_operation(ud_endpoint* on, byte_span data, const ud_address& where, const wait_limits& limits) noexcept
@@ -53,6 +53,7 @@ public:
     std::error_code failure_code() const noexcept { return std::make_error_code(failure() != std::errc{} ? failure() : error_); }
     void await_resume() const {
         throw_if_failed("rdma send_to");
+        if (why_) std::rethrow_exception(why_);
         if (error_ != std::errc{}) throw std::system_error(std::make_error_code(error_), "rdma send_to");
     }
     /// For the endpoint.
@@ -62,12 +63,24 @@ public:
         disarm_limits();
         reactor::make_ready(*this);
     }
+    /// With a sentence.
+    void fail(const std::exception_ptr& why) noexcept {
+        why_ = why;
+        try {
+            std::rethrow_exception(why);
+        } catch (const std::system_error& e) {
+            finish(static_cast<std::errc>(e.code().value()));
+        } catch (...) {
+            finish(std::errc::not_enough_memory);
+        }
+    }
     const byte_span bytes;
     const ud_address to;
 
 private:
     ud_endpoint* endpoint_;
     std::errc error_{};
+    std::exception_ptr why_;
 };
 
 class ud_receive_awaiter final : public bounded_waiter {
@@ -143,7 +156,9 @@ public:
     ~ud_socket() {
         if (endpoint_ != nullptr) endpoint_->shut_down();
     }
-    /// Copies, and returns when there is room. Throws EMSGSIZE, and what resolving the address throws.
+    /// Copies, and returns when there is room, and, for a new destination, when the device has a way to it: up to a second where nobody
+    /// answers for its GID, in which other sends go on. Who answers strangers one after the other gives a deadline, or each a task.
+    /// Throws EMSGSIZE, and what resolving the address throws (with a sentence), for a second without asking again.
     ud_operation send_to(byte_span bytes, const ud_address& to, wait_limits limits = {}) noexcept {
         return {endpoint_, bytes, to, limits};
     }

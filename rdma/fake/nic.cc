@@ -37,6 +37,22 @@ int state::fault(std::string_view call) {
     return error;
 }
 
+bool state::holds_way(const ibv_gid& to) const {
+    const std::lock_guard guard(ways_mutex);
+    return held_ways.contains(std::to_array(to.raw));
+}
+
+int state::await_way(const ibv_gid& to) {
+    std::unique_lock guard(ways_mutex);
+    const auto way = std::to_array(to.raw);
+    if (!held_ways.contains(way)) return 0;
+    ++ways_awaited;
+    ways_changed.wait(guard, [&] { return !held_ways.contains(way); });
+    --ways_awaited;
+    ways_changed.notify_all();
+    return way_error;
+}
+
 region* state::region_of(std::uint32_t key) noexcept {
     const std::size_t index = key >> 8;
     if (index >= regions.size() || regions[index] == nullptr || regions[index]->base.lkey != key) return nullptr;
@@ -121,6 +137,24 @@ void nic::mute_queue_pair(std::uint32_t number) {
     const std::lock_guard guard(lock());
     for (queue_pair* pair : state_->pairs)
         if (pair->qp().qp_num == number) pair->mute = true;
+}
+
+void nic::hold_way_to(const ibv_gid& gid) {
+    const std::lock_guard guard(state_->ways_mutex);
+    state_->held_ways.insert(std::to_array(gid.raw));
+}
+
+void nic::release_ways(int error) {
+    std::unique_lock guard(state_->ways_mutex);
+    state_->held_ways.clear();
+    state_->way_error = error;
+    state_->ways_changed.notify_all();
+    state_->ways_changed.wait(guard, [this] { return state_->ways_awaited == 0; });
+}
+
+unsigned nic::ways_awaited() const {
+    const std::lock_guard guard(state_->ways_mutex);
+    return state_->ways_awaited;
 }
 
 void nic::lose_acknowledgements(unsigned count) { state_->lost_acknowledgements = count; }

@@ -15,6 +15,7 @@
 #include <corewire/rdma/verbs/cm_api.hh>
 #include <corewire/reactor/base/time.hh>
 
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <memory>
@@ -130,6 +131,11 @@ public:
     void mute_queue_pair(std::uint32_t number);
     /// The next `count` requests of connected queue pairs are done, and their senders never hear of it.
     void lose_acknowledgements(unsigned count);
+    /// Nobody answers for this GID: calls of the set-up that look for a way to it (an address handle, a queue pair in RTR) wait, until
+    /// release_ways() has all of them go on (0), or fail. `ways_awaited`: how many wait now.
+    void hold_way_to(const ibv_gid& gid);
+    void release_ways(int error = ETIMEDOUT);
+    unsigned ways_awaited() const;
     /// Posted receives are seen by the device one pump later each: as a slow refill.
     void slow_refill(bool on);
     /// The subnet's administrator says other things of every group from now on.

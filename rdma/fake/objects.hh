@@ -7,6 +7,7 @@
 #include <corewire/reactor/base/unique_fd.hh>
 
 #include <array>
+#include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -206,6 +207,15 @@ struct state {
     std::uint64_t clock = 0;                ///< ticks once a completion
 
     std::set<context*> open;
+
+    // Of ways that are held: beside the one lock, which nobody keeps while he waits.
+    mutable std::mutex ways_mutex;
+    std::condition_variable ways_changed;
+    std::set<std::array<std::uint8_t, 16>> held_ways;
+    unsigned ways_awaited = 0;
+    int way_error = 0;                      ///< of those that were let go last
+    bool holds_way(const ibv_gid& to) const;
+    int await_way(const ibv_gid& to);       ///< an errno
 
     bool up = true, removed = false;
     bool hold = false, slow = false, wire_asleep = false, pumping = false;

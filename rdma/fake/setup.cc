@@ -406,6 +406,7 @@ constexpr verbs::verbs_api table{
     .create_ah = create_ah,
     .init_ah_from_wc = init_ah_from_wc,
     .destroy_ah = destroy_ah,
+    .waits_for = [](ibv_context* on, const ibv_gid* to) { return state_of(on).holds_way(*to); },
     .attach_mcast = attach_mcast,
     .detach_mcast = detach_mcast,
     .get_async_event = get_async_event,

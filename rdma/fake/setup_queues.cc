@@ -180,6 +180,8 @@ ibv_qp_ex* qp_to_qp_ex(ibv_qp* base) {
 }
 
 int modify_qp(ibv_qp* base, ibv_qp_attr* a, int mask) {
+    if ((mask & IBV_QP_AV) != 0)
+        if (const int error = state_of(base->context).await_way(a->ah_attr.grh.dgid); error != 0) return error;
     const std::lock_guard guard(lock());
     queue_pair& pair = pair_of(base);
     state& s = state_of(base->context);
@@ -314,6 +316,7 @@ int destroy_table(ibv_rwq_ind_table* base) {
 }
 
 ibv_ah* create_ah(ibv_pd* in, ibv_ah_attr* a) {
+    if (const int error = state_of(in->context).await_way(a->grh.dgid); error != 0) return refuse(error);
     const std::lock_guard guard(lock());
     state& s = state_of(in->context);
     if (const int error = s.fault("create_ah"); error != 0) return refuse(error);

@@ -20,6 +20,8 @@ void register_ud_metrics(metric_group& group, const ud_port& device) {
     group.counter("corewire_verbs_ud_handles_made_total", "Address handles made.", h.made);
     group.counter("corewire_verbs_ud_handles_refreshed_total", "Address handles made anew for peers heard of again.", h.refreshed);
     group.counter("corewire_verbs_ud_handles_evicted_total", "Address handles that made room for others.", h.evicted);
+    group.counter("corewire_verbs_ud_held_total", "Packets that waited until an address handle was made.", h.held);
+    group.counter("corewire_verbs_ud_not_sent_total", lost, h.held_lost, metric_label("reason", "no_room_to_wait"));
     group.counter("corewire_verbs_ud_not_sent_total", lost, s.too_long, metric_label("reason", "too_long"));
     group.counter("corewire_verbs_ud_not_sent_total", lost, h.unknown_peer, metric_label("reason", "unknown_peer"));
     group.counter("corewire_verbs_ud_not_sent_total", lost, h.unreachable, metric_label("reason", "unreachable"));

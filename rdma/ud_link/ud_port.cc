@@ -28,8 +28,9 @@ queue_port_layout layout_of(const std::shared_ptr<ud_device>& shared, unsigned n
 ud_port::ud_port(std::shared_ptr<ud_device> device, unsigned queue, const ud_port_options& options)
     : queue_port(*device->queues_.at(queue), counts_, layout_of(device, queue, options)), device_(std::move(device)),
       mine_(*device_->queues_[queue]),
-      handles_(queue_.domain, device_->peers(), device_->options().port, static_cast<std::uint8_t>(device_->gid_.index),
-               options.retry_after),
+      handles_(queue_.domain, device_->peers(),
+               {.port = device_->options().port, .gid_index = static_cast<std::uint8_t>(device_->gid_.index),
+                .ethernet = device_->ethernet(), .retry_after = options.retry_after}),
       constants_(frames_.allocate_buffer()) {
     handles_.use_service_level(mine_.group.service_level);
     mac_ = device_->address().mac();
@@ -85,6 +86,7 @@ void ud_port::follow_group() noexcept {
 
 std::size_t ud_port::receive(std::span<packet> out) {
     if (troubled()) [[unlikely]] look_into_trouble();
+    if (handles_.any_being_made()) [[unlikely]] send_held();
     if (!usable() || out.empty()) [[unlikely]] return 0;
     if (stashed_ == 0) {
         const int there = queue_.receives.poll(std::span(completions_).first(std::min(out.size(), burst_size)));

@@ -53,7 +53,7 @@ public:
 private:
     /// Where the device writes: so that the Ethernet header that takes the place of encapsulation and GRH stands behind the headroom.
     static constexpr std::uint32_t landing = frame_headroom + wire::ethernet_header::size - encapsulation_size - grh_size;
-    enum class verdict : std::uint8_t { goes, lost, later };
+    enum class verdict : std::uint8_t { goes, lost, held, later };
 
     int post_receives(ibv_recv_wr* chain, ibv_recv_wr** bad) noexcept override { return queue_.pair.post_receive(chain, bad); }
     int reset_queue() noexcept override;
@@ -71,6 +71,7 @@ private:
     [[gnu::cold]] buffer rewritten_discovery(const packet& p) noexcept;
     const std::byte* encapsulation_for(std::uint16_t type) const noexcept;
     std::size_t post(std::span<packet> burst, bool& stop) noexcept;
+    [[gnu::cold]] void send_held() noexcept;
     void posted_off(std::uint32_t count, std::uint32_t went, int error) noexcept;
 
     std::shared_ptr<ud_device> device_;

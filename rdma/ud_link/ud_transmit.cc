@@ -34,6 +34,16 @@ std::size_t ud_port::transmit(std::span<packet> burst) {
     return done;
 }
 
+/// What has waited for handles that have been made since, or can't be.
+void ud_port::send_held() noexcept {
+    std::array<packet, handle_cache::most_held> held;
+    std::size_t count = 0;
+    while (handles_.next_made(sent_head_, held, count)) {
+        const auto waited = std::span(held).first(count);
+        drop(waited.subspan(transmit(waited))); // the send queue may be full
+    }
+}
+
 /// Posts a burst that the send queue has room for, with one doorbell; returns how many packets of its front are done with.
 std::size_t ud_port::post(std::span<packet> burst, bool& stop) noexcept {
     ibv_send_wr* next = sends_.first();
@@ -47,6 +57,7 @@ std::size_t ud_port::post(std::span<packet> burst, bool& stop) noexcept {
             break;
         }
         ++taken;
+        if (how == verdict::held) [[unlikely]] continue;
         if (how == verdict::lost) [[unlikely]] {
             drop({&p, 1});
             continue;
@@ -75,7 +86,7 @@ ud_port::verdict ud_port::prepare(packet& p, ibv_send_wr& wr, std::uint32_t posi
     const std::byte* const encapsulation = encapsulation_for(type);
     if (encapsulation == nullptr) [[unlikely]] return verdict::lost; // neither IP nor ARP
     const handle_cache::destination to = destination_of(mac_address::load(ethernet), position);
-    if (to.handle == nullptr) [[unlikely]] return verdict::lost;
+    if (to.handle == nullptr) [[unlikely]] return handles_.hold(mac_address::load(ethernet), p) ? verdict::held : verdict::lost;
     std::uint32_t skip = ethernet_size;
     if (type == static_cast<std::uint16_t>(wire::ether_type::arp)) [[unlikely]] {
         buffer arp = rewritten_arp(p);

@@ -1,5 +1,5 @@
-// Where a datagram goes: a destination that the device has resolved. Making one may ask the kernel (ARP) and block for a
-// moment: keep them (a cache is the user's). Belongs to the shard that made it.
+// Where a datagram goes: a destination that the device has resolved. Making one may ask the kernel (ARP) and block for up
+// to a second: keep them (a cache is the user's), and on a shard let waiting_calls.hh make them. Belongs to the shard that made it.
 #pragma once
 
 #include <corewire/reactor/base/unique_fd.hh>

@@ -63,6 +63,7 @@ constexpr verbs_api libibverbs{
     .create_ah = ::ibv_create_ah,
     .init_ah_from_wc = ::ibv_init_ah_from_wc,
     .destroy_ah = ::ibv_destroy_ah,
+    .waits_for = [](ibv_context*, const ibv_gid*) { return true; },
     .attach_mcast = ::ibv_attach_mcast,
     .detach_mcast = ::ibv_detach_mcast,
     .get_async_event = ::ibv_get_async_event,

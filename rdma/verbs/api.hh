@@ -64,6 +64,8 @@ struct verbs_api {
     ibv_ah* (*create_ah)(ibv_pd* domain, ibv_ah_attr* attributes);
     int (*init_ah_from_wc)(ibv_context* context, std::uint8_t port, ibv_wc* completion, ibv_grh* header, ibv_ah_attr* out);
     int (*destroy_ah)(ibv_ah* handle);
+    /// Ours, of a RoCE port: whether create_ah and modify_qp (to RTR) may wait for the network before they have a way to a GID.
+    bool (*waits_for)(ibv_context* context, const ibv_gid* to);
     int (*attach_mcast)(ibv_qp* pair, const ibv_gid* group, std::uint16_t lid);
     int (*detach_mcast)(ibv_qp* pair, const ibv_gid* group, std::uint16_t lid);
 

@@ -4,6 +4,7 @@
 
 #include "tests/rdma/channel_world.hh"
 #include "tests/rdma/fake_fabric.hh"
+#include "tests/rdma/in_real_time.hh"
 
 using namespace corewire;
 using namespace corewire::test;
@@ -311,6 +312,51 @@ BOOST_AUTO_TEST_CASE(a_listener_makes_channels_beside_peers_that_say_nothing_and
     auto made_before = w.run(w.listening.accept());
     w.way.server.close_listeners();
     BOOST_TEST((w.run(failure_of(w.listening.accept())) == std::errc::operation_canceled));
+}
+
+BOOST_AUTO_TEST_CASE(an_introduction_of_nobody_stops_neither_the_channels_of_the_shard_nor_those_that_are_made) {
+    stream_world w;
+    const ways_let_go at_last{w.second()};
+    auto nobody = plausible();
+    nobody.end.gid.raw[15] = 66;
+    w.second().hold_way_to(nobody.end.gid);
+    const auto introduce = [](over_streams& way, std::uint16_t port, std::vector<std::byte> bytes) -> task<tcp_stream> {
+        tcp_stream made = co_await way.stream_to(port);
+        co_await made.write(byte_span(bytes));
+        co_return made;
+    };
+    std::vector<tcp_stream> strangers;
+    for (int i = 0; i < 3; ++i) strangers.push_back(w.run(introduce(w.way, w.listening.port(), introduced(nobody))));
+    in_real_time([&] { w.turn(); }, [&] { return w.second().ways_awaited() == 3; });
+    for (const std::string text : {"one", "two", "three"}) {
+        BOOST_TEST((w.run(failure_of(w.client.send(bytes_of(text)))) == std::errc{}));
+        const auto got = w.run(next_of(w.server));
+        BOOST_TEST(text_of(got->bytes()) == text);
+    }
+    {
+        auto beside = w.run(w.dial());
+        const auto taken = w.run(w.listening.accept());
+        BOOST_TEST(static_cast<bool>(beside));
+    }
+    // Given up in time, though the calls still wait; what stands on the device goes when they have come back.
+    w.until([&] { return w.listening.statistics().died_early == 3; });
+    BOOST_TEST(w.second().ways_awaited() == 3u);
+    const unsigned waiting = w.second().live_objects();
+    w.second().release_ways(ETIMEDOUT);
+    in_real_time([&] { w.turn(); }, [&] { return w.in.waits().under_way() == 0; });
+    BOOST_TEST(w.second().live_objects() <= waiting - 3); // the queue pairs have gone
+
+    // One that waits until there is an answer; and one that is left over when everything goes.
+    w.second().hold_way_to(nobody.end.gid);
+    strangers.push_back(w.run(introduce(w.way, w.listening.port(), introduced(nobody))));
+    in_real_time([&] { w.turn(); }, [&] { return w.second().ways_awaited() == 1; });
+    w.second().release_ways(0);
+    w.until([&] { return w.listening.statistics().died_early == 4; });
+    w.second().hold_way_to(nobody.end.gid);
+    strangers.push_back(w.run(introduce(w.way, w.listening.port(), introduced(nobody))));
+    in_real_time([&] { w.turn(); }, [&] { return w.second().ways_awaited() == 1; });
+    w.until([&] { return w.listening.statistics().died_early == 5; });
+    w.second().release_ways(0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 
 #include "tests/rdma/channel_world.hh"
 #include "tests/rdma/fake_fabric.hh"
+#include "tests/rdma/in_real_time.hh"
 #include "tests/rdma/support.hh"
 
 using namespace corewire;
@@ -268,6 +269,81 @@ BOOST_AUTO_TEST_CASE(a_socket_that_was_moved_from_is_a_bad_descriptor) {
     BOOST_CHECK_EXCEPTION(empty.local_address(), std::system_error, is_bad_descriptor);
     BOOST_CHECK_EXCEPTION(empty.largest_datagram(), std::system_error, is_bad_descriptor);
     BOOST_CHECK_EXCEPTION(empty.statistics(), std::system_error, is_bad_descriptor);
+}
+
+// ---- ways that nobody answers for ----
+
+namespace {
+
+rdma::ud_address nobody(std::uint8_t number) {
+    rdma::ud_address a;
+    a.gid.raw[10] = a.gid.raw[11] = 0xff;
+    a.gid.raw[12] = 192, a.gid.raw[14] = 2, a.gid.raw[15] = number;
+    a.queue_pair = 77;
+    return a;
+}
+
+task<std::string> sentence_of_sending(rdma::ud_socket& from, rdma::ud_address to, wait_limits limits = {}) {
+    try {
+        co_await from.send_to(bytes_of("x"), to, limits);
+    } catch (const std::system_error& e) {
+        co_return e.what();
+    }
+    co_return "none";
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_destination_that_nobody_answers_for_holds_up_no_other_one_and_is_not_asked_for_again_at_once) {
+    datagram_world w;
+    const ways_let_go at_last{w.first()};
+    BOOST_TEST(w.run(pass(w.a, w.b, "before")) == "before");
+    std::vector<task<std::string>> vain;
+    for (std::uint8_t i = 100; i < 106; ++i) {
+        w.first().hold_way_to(nobody(i).gid);
+        vain.push_back(sentence_of_sending(w.a, nobody(i)));
+        vain.back().handle().resume();
+    }
+    auto second = sentence_of_sending(w.a, nobody(100)); // behind the first to it
+    second.handle().resume();
+    const wait_limits soon{.deadline = w.loop().read_clock() + std::chrono::milliseconds{1}};
+    BOOST_TEST((w.run(failure_of(w.a.send_to(bytes_of("x"), nobody(105), soon))) == std::errc::timed_out));
+    in_real_time([&] { w.turn(); }, [&] { return w.first().ways_awaited() == 4; });
+    for (int i = 0; i < 50; ++i) BOOST_TEST(w.run(pass(w.a, w.b, std::to_string(i))) == std::to_string(i));
+    BOOST_TEST(w.first().ways_awaited() == 4u);
+    BOOST_TEST(w.a.statistics().waits_for_way == 8u);
+
+    w.first().release_ways(ETIMEDOUT); // and the two that had to stand back are not held any more
+    in_real_time([&] { w.turn(); }, [&] { return std::ranges::all_of(vain, [](auto& t) { return t.done(); }) && second.done(); });
+    for (std::size_t i = 0; i < vain.size(); ++i) {
+        const std::string sentence = vain[i].handle().promise().take();
+        if (i < 4) BOOST_TEST(sentence.find("does it answer `ping`?") != std::string::npos, sentence);
+        else BOOST_TEST(sentence == "none");
+    }
+    BOOST_TEST(second.handle().promise().take() != "none");
+    w.first().hold_way_to(nobody(100).gid);
+    BOOST_TEST(w.run(sentence_of_sending(w.a, nobody(100))).find("::ffff:192.0.2.100") != std::string::npos); // remembered
+    BOOST_TEST(w.first().ways_awaited() == 0u);
+    BOOST_TEST(w.a.statistics().unreachable == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(a_socket_may_go_while_a_way_is_looked_for) {
+    datagram_world w;
+    const ways_let_go at_last{w.first()};
+    const unsigned before = w.first().live_objects();
+    w.first().hold_way_to(nobody(100).gid);
+    auto vain = sentence_of_sending(w.a, nobody(100));
+    vain.handle().resume();
+    in_real_time([&] { w.turn(); }, [&] { return w.first().ways_awaited() == 1; });
+    { const rdma::ud_socket gone = std::move(w.a); }
+    w.turns(2);
+    BOOST_REQUIRE(vain.done());
+    BOOST_TEST(vain.handle().promise().take().find("canceled") != std::string::npos);
+    w.first().release_ways(0);
+    in_real_time([&] { w.turn(); }, [&] { return w.in.waits().under_way() == 0; });
+    BOOST_TEST(w.first().live_objects() < before);
+    w.a = rdma::ud_socket::bind(w.in, address_of_client);
+    BOOST_TEST(w.run(pass(w.a, w.b, "again")) == "again");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

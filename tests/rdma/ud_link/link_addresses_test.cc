@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(peers_are_bounded_and_the_latest_are_known) {
 BOOST_AUTO_TEST_CASE(handles_are_kept_bounded_and_never_taken_from_a_send_under_way) {
     datagram_end end("fake_a", ipv4(192, 0, 2, 1));
     link_peers peers;
-    handle_cache cache(end.domain, peers, 1, 1, std::chrono::milliseconds{1000});
+    handle_cache cache(end.domain, peers, {.port = 1, .gid_index = 1, .retry_after = std::chrono::milliseconds{1000}});
     constexpr std::uint32_t many = 2000;
     const std::uint32_t first = UINT32_MAX - 10; // positions run over
     std::uint32_t position = first;
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(handles_are_kept_bounded_and_never_taken_from_a_send_under_
     static_cast<void>(cache.find(host(network + many).mac(), position, position));
     BOOST_TEST(cache.statistics().made == made);
 
-    handle_cache busy(end.domain, peers, 1, 1, std::chrono::milliseconds{1000});
+    handle_cache busy(end.domain, peers, {.port = 1, .gid_index = 1, .retry_after = std::chrono::milliseconds{1000}});
     for (std::uint32_t i = 1; i <= many; ++i) { // nothing completes
         peers.learn({host(network + i)});
         static_cast<void>(busy.find(host(network + i).mac(), first + i, first));
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(handles_are_kept_bounded_and_never_taken_from_a_send_under_
 BOOST_AUTO_TEST_CASE(after_a_restart_the_handle_that_was_used_last_is_no_less_in_use_than_others) {
     datagram_end end("fake_a", ipv4(192, 0, 2, 1));
     link_peers peers;
-    handle_cache cache(end.domain, peers, 1, 1, std::chrono::milliseconds{1000});
+    handle_cache cache(end.domain, peers, {.port = 1, .gid_index = 1, .retry_after = std::chrono::milliseconds{1000}});
     std::vector<mac_address> same_set;
     const auto set_of = [](mac_address mac) { return mac.value() % (handle_cache::capacity / 4); };
     for (std::uint32_t i = 1; same_set.size() < 5; ++i) {
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_heard_of_again_gets_a_new_handle_and_sends_u
     const link_address who = host(network + 1);
     peers.learn({who, 7});
     const unsigned base = end.nic.live_objects();
-    handle_cache calm(end.domain, peers, 1, 1, std::chrono::hours{1});
+    handle_cache calm(end.domain, peers, {.port = 1, .gid_index = 1, .retry_after = std::chrono::hours{1}});
     ibv_ah* const first = calm.find(who.mac(), 0, 0).handle;
     peers.learn({who, 7});
     BOOST_TEST((calm.find(who.mac(), 1, 0).handle == first)); // made a moment ago

@@ -1,5 +1,6 @@
 // The verbs-ud port on two fake NICs: what crosses, how addresses are told, and what happens when something breaks.
 #include "tests/rdma/datagram_end.hh"
+#include "tests/rdma/in_real_time.hh"
 #include "tests/rdma/ud_link/ud_world.hh"
 #include "tests/support/virtual_clock.hh"
 
@@ -155,6 +156,80 @@ BOOST_AUTO_TEST_CASE(after_that_while_it_is_tried_again) {
     w.a.nic.fail_calls("create_ah", ETIMEDOUT, 1);
     for (std::uint32_t i = 0; i < 2; ++i) BOOST_TEST(w.a.sends(w.a.datagram(w.b.port->mac(), 100, i)));
     BOOST_TEST((receive_numbers(*w.b.port) == std::vector<std::uint32_t>{1}));
+}
+
+BOOST_AUTO_TEST_CASE(addresses_of_nobody_hold_up_no_other_peer_and_are_asked_for_by_few_at_a_time) {
+    ud_world w;
+    const ways_let_go at_last{w.a.nic};
+    w.meet();
+    std::vector<mac_address> nobodies;
+    for (std::uint8_t i = 0; i < 6; ++i) { // as their ARP requests would have it
+        const link_address nobody{0x100u + i, mapped(ipv4(192, 0, 2, static_cast<std::uint8_t>(100 + i)))};
+        w.a.nic.hold_way_to(nobody.gid);
+        w.a.device->peers().learn({.address = nobody});
+        nobodies.push_back(nobody.mac());
+    }
+    for (const mac_address to : nobodies) BOOST_TEST(w.a.sends(w.a.datagram(to, 100)));
+    BOOST_TEST(w.a.port->handles().statistics().held == handle_cache::most_making);
+    BOOST_TEST(w.a.port->handles().statistics().unreachable == nobodies.size() - handle_cache::most_making);
+    for (std::uint32_t i = 0; i < 20; ++i) { // each within its turn
+        BOOST_TEST(w.a.sends(w.a.datagram(w.b.port->mac(), 100, i)));
+        BOOST_TEST((receive_numbers(*w.b.port) == std::vector{i}));
+        BOOST_TEST(receive_all(*w.a.port).empty());
+    }
+    in_real_time([] {}, [&] { return w.a.nic.ways_awaited() == handle_cache::most_making; });
+    w.a.nic.release_ways(ETIMEDOUT);
+    in_real_time([&] { static_cast<void>(receive_all(*w.a.port)); }, [&] { return !w.a.port->handles().any_being_made(); });
+    const auto unreachable = w.a.port->handles().statistics().unreachable;
+    BOOST_TEST(unreachable == nobodies.size()); // those that have waited, too
+    w.a.nic.hold_way_to(mapped(ipv4(192, 0, 2, 100)));
+    BOOST_TEST(w.a.sends(w.a.datagram(nobodies[0], 100))); // not asked for again so soon
+    BOOST_TEST(w.a.port->handles().statistics().unreachable == unreachable + 1);
+    BOOST_TEST(!w.a.port->handles().any_being_made());
+    BOOST_TEST(w.a.all_home());
+}
+
+BOOST_AUTO_TEST_CASE(the_first_packets_wait_for_their_handle_in_order_and_an_old_one_serves_until_the_new_one_is_there) {
+    ud_world w({}, {}, {.retry_after = {}});
+    const ways_let_go at_last{w.a.nic};
+    w.meet();
+    const link_address there = w.b.device->address();
+    w.a.nic.hold_way_to(there.gid);
+    for (std::uint32_t i = 0; i < 6; ++i) BOOST_TEST(w.a.sends(w.a.datagram(w.b.port->mac(), 100, i)));
+    BOOST_TEST(w.a.port->handles().statistics().held == 4u);
+    BOOST_TEST(w.a.port->handles().statistics().held_lost == 2u);
+    in_real_time([] {}, [&] { return w.a.nic.ways_awaited() == 1; });
+    w.a.nic.release_ways(0);
+    in_real_time([&] { static_cast<void>(receive_all(*w.a.port)); }, [&] { return !w.a.port->handles().any_being_made(); });
+    BOOST_TEST((receive_numbers(*w.b.port) == std::vector<std::uint32_t>{0, 1, 2, 3}));
+    BOOST_TEST(w.a.port->handles().statistics().made == 1u);
+
+    w.a.device->peers().learn({.address = there}); // heard of again
+    w.a.nic.hold_way_to(there.gid);
+    for (std::uint32_t i = 7; i < 10; ++i) {
+        BOOST_TEST(w.a.sends(w.a.datagram(w.b.port->mac(), 100, i)));
+        BOOST_TEST((receive_numbers(*w.b.port) == std::vector{i}));
+    }
+    BOOST_TEST(w.a.port->handles().any_being_made());
+    w.a.nic.release_ways(0);
+    in_real_time([&] { static_cast<void>(receive_all(*w.a.port)); }, [&] { return !w.a.port->handles().any_being_made(); });
+    BOOST_TEST(w.a.port->handles().statistics().refreshed == 1u);
+    BOOST_TEST(w.a.sends(w.a.datagram(w.b.port->mac(), 100, 10)));
+    BOOST_TEST((receive_numbers(*w.b.port) == std::vector<std::uint32_t>{10}));
+    BOOST_TEST(w.a.all_home());
+}
+
+BOOST_AUTO_TEST_CASE(a_port_may_go_while_a_handle_is_being_made) {
+    ud_world w;
+    const ways_let_go at_last{w.a.nic};
+    w.meet();
+    w.a.nic.hold_way_to(w.b.device->address().gid);
+    BOOST_TEST(w.a.sends(w.a.datagram(w.b.port->mac(), 100)));
+    in_real_time([] {}, [&] { return w.a.nic.ways_awaited() == 1; });
+    w.a.nic.release_ways(0);
+    w.a.port.reset();
+    w.a.device.reset();
+    BOOST_TEST(w.a.nic.live_objects() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(arp_of_another_link_or_of_no_host_is_not_believed) {
