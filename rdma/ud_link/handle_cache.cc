@@ -88,6 +88,7 @@ handle_cache::entry* handle_cache::fill(entry& e, std::uint64_t mac) noexcept {
     e.queue_pair = peer->address.queue_pair;
     e.told = peer->told;
     e.lid = peer->lid;
+    e.service_level = service_level_;
     e.retry = std::chrono::steady_clock::now() + options_.retry_after;
     e.being_made = waits;
     if (waits) {
@@ -113,15 +114,15 @@ verbs::address_handle handle_cache::make(const link_peer& peer, std::uint8_t ser
 
 void handle_cache::complain(const std::string& why) noexcept { log_message(no_handle, why); }
 
-/// Of one that is there: anew, if its peer has been heard of since it was made. What can't be made anew stays as it was. False: it is
-/// still to be made anew.
+/// Of one that is there: anew, if its peer has been heard of since it was made, or the service level is another. What can't be made anew
+/// stays as it was. False: it is still to be made anew.
 bool handle_cache::refresh(entry& e, std::uint32_t completed) noexcept {
     if (e.before && !under_way(e.before_until, completed)) e.before = {};
     const auto peer = peers_.find(mac_address(e.mac));
-    if (!peer || peer->told == e.told) return true;
+    if (!peer || (peer->told == e.told && e.service_level == service_level_)) return true;
     if (e.before || making_of(e.mac) != nullptr) return false;
     const auto now = std::chrono::steady_clock::now();
-    if (peer->lid == e.lid && now < e.retry) return false;
+    if (peer->lid == e.lid && e.service_level == service_level_ && now < e.retry) return false;
     e.retry = now + options_.retry_after;
     if (waits_for(*peer)) {
         begin(e.mac, *peer);
@@ -147,6 +148,7 @@ void handle_cache::made_anew(entry& e, verbs::address_handle fresh, const link_p
     e.queue_pair = peer.address.queue_pair;
     e.told = peer.told;
     e.lid = peer.lid;
+    e.service_level = service_level_;
     ++counts_.refreshed;
 }
 

@@ -66,8 +66,11 @@ public:
         e->last_send = position + 1;
         return {e->handle.get(), e->queue_pair};
     }
-    /// InfiniBand: handles that are made from now on have this service level, those that there are when they are made anew.
-    void use_service_level(std::uint8_t level) noexcept { service_level_ = level; }
+    /// InfiniBand: handles that are made from now on have this service level; those that there are are made anew before their next send.
+    void use_service_level(std::uint8_t level) noexcept {
+        if (level != service_level_) last_ = nullptr;
+        service_level_ = level;
+    }
     /// Nothing that was sent is with the device any more.
     void all_completed() noexcept;
     /// Keeps a packet to whom find() has just given nothing, if a handle is being made. False: it stays with the caller.
@@ -88,6 +91,7 @@ private:
         std::uint32_t before_until = 0; ///< the position behind the last of those
         std::uint32_t told = 0;       ///< link_peer's, when it was made
         std::uint16_t lid = 0;
+        std::uint8_t service_level = 0;
         std::uint32_t queue_pair = 0;
         std::uint32_t last_send = 0; ///< the position behind the last one that names it
         bool busy = false;           ///< last_send says something

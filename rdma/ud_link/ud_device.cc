@@ -166,15 +166,12 @@ std::optional<int> ud_device::membership_news() noexcept {
     } catch (const std::system_error& e) {
         return e.code().value();
     }
-    bool other_level = false;
     {
         const std::lock_guard one_at_a_time(saying_);
         if (now == said_) return 0;
-        other_level = now.service_level != said_.service_level;
         said_ = now;
     }
     for (const auto& q : queues_) q->tell(ud_queue::group_changed);
-    if (other_level) peers_.doubt_all(); // the handles have it
     return 0;
 }
 

@@ -426,7 +426,7 @@ BOOST_AUTO_TEST_CASE(another_subnet_manager_may_say_other_things_of_the_group_an
     virtual_clock clock;
     reactor loop({.clock = &clock});
     const reactor::scope here(loop);
-    ud_world w({.ethernet = false, .fabric = {.key = 0x4711, .lid = 0xc123, .service_level = 3}}, {}, {.retry_after = {}});
+    ud_world w({.ethernet = false, .fabric = {.key = 0x4711, .lid = 0xc123, .service_level = 3}});
     const auto both = [&](auto what) {
         for (ud_host* each : {&w.a, &w.b}) what(*each);
     };
