@@ -35,7 +35,8 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     const duration interval = std::max(p.keepalive_interval, least_keepalive_interval);
     const duration silence = now - c.heard;
     if (silence < p.keepalive_idle || c.sending.anything_outstanding()) {
-        const duration later = p.like_linux() ? p.keepalive_idle : interval;
+        // Linux counts in seconds, one at least.
+        const duration later = p.like_linux() ? std::max<duration>(p.keepalive_idle, std::chrono::seconds{1}) : interval;
         const bool busy = p.like_linux() && c.sending.anything_outstanding();
         const duration left = silence < p.keepalive_idle && !busy ? p.keepalive_idle - silence : later;
         c.timers.arm(timer_slot::keepalive, now + left);
