@@ -96,10 +96,11 @@ def main():
             return header, run(["c++", "-fsyntax-only", *lent, "-"], f"#include <{header}>\n")
 
         list(pool.map(precompile, beforehand))
-        wrong = [(header, result) for header, result in pool.map(check, sorted(known)) if result.returncode != 0]
+        ours = [header for header in sorted(known) if header.startswith("corewire/")] # the system's answer for themselves
+        wrong = [(header, result) for header, result in pool.map(check, ours) if result.returncode != 0]
     for header, result in wrong:
         print(f"{result.stderr}does not compile alone: <{header}>")
-    print(f"{len(known)} headers, {len(wrong)} do not compile alone; {len(beforehand)} compiled beforehand for {len(given)}")
+    print(f"{len(ours)} headers, {len(wrong)} do not compile alone; {len(beforehand)} compiled beforehand for {len(given)}")
     return 1 if wrong or not known else 0
 
 
