@@ -52,7 +52,7 @@ struct rc_announcement {
 
 struct rendezvous {
     /// Of one READ, bytes. Devices have a longest message (rdma_rxe: 8 MiB), other work wants its turn, and the answers to one come in
-    /// one burst, of which a software device loses the end when it is long: with 1 MiB rdma_rxe loses some, and waits seconds for each.
+    /// one burst, of which a software device's host drops what its backlog has no room for (docs/HARDWARE.md).
     static constexpr std::uint32_t piece = 64u << 10;
 
     struct window {
