@@ -65,15 +65,16 @@ public:
                                    announcement_header = 4u << 28, fetched_header = 5u << 28;
     static constexpr std::chrono::seconds patience{8}; ///< less than the tests have for it
 
-    struct retry_counts {
+    /// How often the other end is to send again what is not acknowledged, or meets no receive; and what this one posts.
+    struct habits {
         std::uint8_t unacknowledged = 6; ///< 7 is for ever with rdma_rxe
         std::uint8_t not_ready = 0;
+        unsigned receives = 68;
     };
-    /// Connects to the world's listener from the client's device with this hello; after go() does `work` with itself. The counts are
-    /// for the other end.
+    /// Connects to the world's listener from the client's device with this hello; after go() does `work` with itself.
     template <typename World>
-    raw_peer(World& w, std::vector<std::byte> hello, std::function<void(raw_peer&)> work, retry_counts counts)
-        : verbs_(w.verbs()), cm_(w.cm()), counts_(counts), meeting_(meeting_of(w.r, w.way, w.listening.port())),
+    raw_peer(World& w, std::vector<std::byte> hello, std::function<void(raw_peer&)> work, habits has)
+        : verbs_(w.verbs()), cm_(w.cm()), habits_(has), meeting_(meeting_of(w.r, w.way, w.listening.port())),
           beside_(w.start([this, port = w.listening.port(), hello = std::move(hello), work = std::move(work)](companion& self) {
               self_ = &self;
               connected_ = meeting_ ? connect_over(hello) : connect(port, hello);
@@ -86,7 +87,7 @@ public:
           })) {}
     template <typename World>
     raw_peer(World& w, std::vector<std::byte> hello, std::function<void(raw_peer&)> work)
-        : raw_peer(w, std::move(hello), std::move(work), retry_counts{}) {}
+        : raw_peer(w, std::move(hello), std::move(work), habits{}) {}
     ~raw_peer() { go_ = true; }
     raw_peer(const raw_peer&) = delete;
 
@@ -223,8 +224,8 @@ private:
         p.private_data = hello.data();
         p.private_data_len = static_cast<std::uint8_t>(hello.size());
         p.responder_resources = p.initiator_depth = 1;
-        p.retry_count = counts_.unacknowledged;
-        p.rnr_retry_count = counts_.not_ready;
+        p.retry_count = habits_.unacknowledged;
+        p.rnr_retry_count = habits_.not_ready;
         return cm_.connect(id_, &p) == 0 && comes(RDMA_CM_EVENT_ESTABLISHED);
     }
     bool make_queues(ibv_context* on) {
@@ -238,7 +239,7 @@ private:
         ibv_sge at{reinterpret_cast<std::uintptr_t>(memory_.data()) + receive_at, 4096, region_->lkey};
         ibv_recv_wr receive{0, nullptr, &at, 1};
         ibv_recv_wr* bad = nullptr;
-        for (int i = 0; i < 68; ++i) ::ibv_post_recv(pair_, &receive, &bad);
+        for (unsigned i = 0; i < habits_.receives; ++i) ::ibv_post_recv(pair_, &receive, &bad);
     }
     /// Without rdma_cm. The hello stands at the end of the introduction.
     bool connect_over(const std::vector<std::byte>& hello) {
@@ -266,8 +267,8 @@ private:
         post_receives();
         rdma::rc_introduction i;
         i.end = {.queue_pair = pair_->qp_num, .gid = address->gid};
-        i.retries = counts_.unacknowledged;
-        i.not_ready_retries = counts_.not_ready;
+        i.retries = habits_.unacknowledged;
+        i.not_ready_retries = habits_.not_ready;
         i.reads_as_responder = i.reads_as_initiator = 1;
         meeting_->ours = i.to_wire();
         const std::size_t at = meeting_->ours.size() - rdma::rc_hello::wire_size;
@@ -299,7 +300,7 @@ private:
     static constexpr std::size_t receive_at = 8192;
     const verbs::verbs_api& verbs_;
     const verbs::cm_api& cm_;
-    const retry_counts counts_;
+    const habits habits_;
     const std::shared_ptr<raw_meeting> meeting_; ///< null: by rdma_cm
     std::optional<verbs::device> device_;
     ibv_qp *pair_ = nullptr, *own_ = nullptr; ///< own: not rdma_cm's

@@ -340,6 +340,21 @@ BOOST_AUTO_TEST_CASE(a_key_of_a_closed_channel_or_of_another_one_opens_nothing) 
     auto more = w.client.allocate(64);
     BOOST_TEST((w.run(failure_of(w.client.write(more.at(0, 64), told))) == std::errc::permission_denied));
     BOOST_TEST((w.run(failure_of(w.client.send(bytes_of("x")))) != std::errc{}));
+
+    // Closed, with what it exposed still in hand: neither its peer nor another one gets in.
+    auto third = w.run(w.dial());
+    auto third_server = w.run(w.listening.accept());
+    const auto kept = w.run(third_server.expose(theirs, 0, 4096, everything));
+    auto last = third.allocate(64);
+    last.data()[0] = std::byte{0x66};
+    BOOST_TEST((w.run(failure_of(third.write(last.at(0, 64), kept.region(), 64))) == std::errc{}));
+    BOOST_TEST((theirs.data()[64] == std::byte{0x66}));
+    w.run(third_server.close());
+    BOOST_TEST((w.run(failure_of(third.write(last.at(0, 64), kept.region()))) != std::errc{}));
+    auto fourth = w.run(w.dial());
+    const auto fourth_server = w.run(w.listening.accept());
+    BOOST_TEST((w.run(failure_of(fourth.write(last.at(0, 64), kept.region()))) == std::errc::permission_denied));
+    BOOST_TEST((theirs.data()[0] == std::byte{0}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_exposed_and_cut_short_is_bound_once_and_gone_without_harm) {

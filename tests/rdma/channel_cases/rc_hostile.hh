@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_request_that_is_no_peers_of_ours_is_refused_before_anythi
 
 BOOST_AUTO_TEST_CASE(a_request_that_would_have_us_send_for_ever_is_refused) {
     hostile_world w;
-    for (const auto counts : {raw_peer::retry_counts{7, 0}, raw_peer::retry_counts{6, 7}, raw_peer::retry_counts{6, 1}}) {
+    for (const auto counts : {raw_peer::habits{7, 0}, raw_peer::habits{6, 7}, raw_peer::habits{6, 1}}) {
         const auto before = w.listening.statistics().rejected_foreign;
         raw_peer peer(w, raw_peer::good_hello(), [](raw_peer&) {}, counts);
         w.until([&] { return peer.done() && w.listening.statistics().rejected_foreign == before + 1; });
@@ -156,6 +156,23 @@ BOOST_AUTO_TEST_CASE(a_flood_without_credits_ends_the_connection_at_its_bound) {
     w.until([&] { return peer.done(); });
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_that_gives_credits_and_posts_no_receive_ends_its_own_connection) {
+    hostile_world w;
+    std::atomic<bool> over{false};
+    raw_peer peer(w, raw_peer::good_hello(), [&](raw_peer& p) { p.await([&] { return over.load(); }); }, {.receives = 0});
+    auto victim = w.run(w.listening.accept());
+    peer.go();
+    BOOST_TEST((w.run(failure_of(victim.send(bytes_of("into the void")))) == std::errc{})); // posted, which is all that a send says
+    BOOST_TEST((w.run(failure_of(victim.receive())) == std::errc::no_buffer_space));
+    BOOST_TEST((w.run(failure_of(victim.send(bytes_of("more")))) == std::errc::no_buffer_space));
+    BOOST_TEST((w.run(failure_of(victim.close())) == std::errc::no_buffer_space));
+    BOOST_TEST(victim.statistics().violations == 0u);
+    w.run(hostile_world::exchange(w));
+    over = true;
+    w.until([&] { return peer.done(); });
+    w.run(hostile_world::exchange(w));
+}
+
 BOOST_AUTO_TEST_CASE(a_peer_that_dies_in_the_middle_of_a_stream_is_noticed) {
     hostile_world w;
     const std::errc ended = w.play([](raw_peer& p) { p.pour(3, 4096); });
@@ -180,20 +197,25 @@ BOOST_AUTO_TEST_CASE(a_key_that_was_made_up_opens_nothing) {
     BOOST_TEST((w.run(failure_of(w.client.write(memory.at(0, 8), made_up))) == std::errc::permission_denied));
 }
 
-BOOST_AUTO_TEST_CASE(without_memory_windows_too_what_a_channel_exposed_is_shut_when_it_ends_however_it_ends) {
-    enum class end : std::uint8_t { destroyed, closed, broken };
-    for (const end how : {end::destroyed, end::closed, end::broken}) {
-        rdma::context_options no_windows;
-        no_windows.memory.windows = false;
-        channel_world w({}, {}, no_windows);
-        ibv_wc_status before = IBV_WC_GENERAL_ERR, after = IBV_WC_SUCCESS;
+namespace {
+
+enum class ending : std::uint8_t { destroyed, closed, broken };
+
+/// A key that a peer has used is tried again when its channel has ended: by that peer, and by another one.
+void use_a_key_too_late(bool windows, ending how) {
+    BOOST_TEST_CONTEXT((windows ? "memory windows" : "registrations") << ", ending " << static_cast<int>(how)) {
+        rdma::context_options options;
+        options.memory.windows = windows;
+        channel_world w({}, {}, options);
+        ibv_wc_status before = IBV_WC_GENERAL_ERR, after = IBV_WC_SUCCESS, another = IBV_WC_SUCCESS;
         rdma::remote_region told;
-        std::atomic<bool> read{false};
+        std::atomic<bool> read{false}, over{false};
         raw_peer first(w, raw_peer::good_hello(), [&](raw_peer& p) {
             before = p.read(told.address, told.key, 64);
             read = true;
-            if (how == end::broken) p.send(10, 0); // garbage
-            else p.receive(); // the goodbye, or nothing
+            if (how == ending::broken) p.send(10, 0); // garbage
+            p.await([&] { return over.load(); });     // without a look at what rdma_cm says: its queue pair stays as it is
+            after = p.read(told.address, told.key, 64);
         });
         auto victim = w.run(w.listening.accept());
         auto memory = victim.allocate(4096);
@@ -202,20 +224,33 @@ BOOST_AUTO_TEST_CASE(without_memory_windows_too_what_a_channel_exposed_is_shut_w
         told = kept.region();
         first.go();
         w.until([&] { return read.load(); });
-        if (how == end::destroyed) victim = {};
-        else if (how == end::closed) w.run(victim.close());
+        if (how == ending::destroyed) victim = {};
+        else if (how == ending::closed) w.run(victim.close());
         else BOOST_TEST((w.run(failure_of(victim.receive())) == std::errc::protocol_error));
+        over = true;
         w.until([&] { return first.done(); });
-        raw_peer second(w, raw_peer::good_hello(), [&](raw_peer& p) { after = p.read(told.address, told.key, 64); });
+        raw_peer second(w, raw_peer::good_hello(), [&](raw_peer& p) { another = p.read(told.address, told.key, 64); });
         const auto other = w.run(w.listening.accept());
         second.go();
         w.until([&] { return second.done(); });
         BOOST_TEST((before == IBV_WC_SUCCESS));
-        BOOST_TEST((after == IBV_WC_REM_ACCESS_ERR));
-        if (how == end::destroyed) continue;
+        BOOST_TEST((after != IBV_WC_SUCCESS));
+        BOOST_TEST(!first.stuck());
+        BOOST_TEST((another == IBV_WC_REM_ACCESS_ERR));
+        if (how == ending::destroyed) return;
         const std::errc late = w.run(failure_of(victim.expose(memory, 0, 4096, readable))); // what would never be shut again
-        BOOST_TEST((late == (how == end::closed ? std::errc::broken_pipe : std::errc::protocol_error)));
+        BOOST_TEST((late == (how == ending::closed ? std::errc::broken_pipe : std::errc::protocol_error)));
     }
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(what_a_channel_exposed_is_shut_when_it_ends_however_it_ends) {
+    for (const ending how : {ending::destroyed, ending::closed, ending::broken}) use_a_key_too_late(true, how);
+}
+
+BOOST_AUTO_TEST_CASE(without_memory_windows_too_what_a_channel_exposed_is_shut_when_it_ends_however_it_ends) {
+    for (const ending how : {ending::destroyed, ending::closed, ending::broken}) use_a_key_too_late(false, how);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
