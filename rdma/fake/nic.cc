@@ -192,6 +192,19 @@ void nic::break_queue_pairs() {
         break_queue_pair(const_cast<queue_pair*>(pair)->qp().qp_num);
 }
 
+void nic::break_work_queues() {
+    const std::lock_guard guard(lock());
+    for (work_queue* each : state_->work_queues) state_->fail_work_queue(*each);
+}
+
+void nic::shrink_completion_queues(unsigned entries, bool quietly) {
+    const std::lock_guard guard(lock());
+    for (completion_queue* each : state_->queues) {
+        each->shrunk = entries;
+        each->quiet = quietly;
+    }
+}
+
 void nic::set_link(bool up) {
     const std::lock_guard guard(lock());
     state_->up = up;

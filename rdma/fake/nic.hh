@@ -145,6 +145,11 @@ public:
     /// Every queue pair goes to ERR with everything flushed, and says so (IBV_EVENT_QP_FATAL).
     void break_queue_pairs();
     void break_queue_pair(std::uint32_t number);
+    /// The same of every receive work queue (IBV_EVENT_WQ_FATAL).
+    void break_work_queues();
+    /// The completion queues that there are have room for no more than `entries` from now on: what comes on top overruns them
+    /// (IBV_EVENT_CQ_ERR). `quietly`: polls of one that has overrun find nothing, and no error: only the event tells.
+    void shrink_completion_queues(unsigned entries, bool quietly = false);
     /// The port's state, and the event.
     void set_link(bool up);
     /// The device is gone: flushes, one event, and EIO from everything.

@@ -93,6 +93,8 @@ struct completion_queue {
     bool armed = false, armed_for_solicited = false;
     unsigned moderate_count = 1, since_event = 0; ///< completions that an event waits for; that have come since it was armed
     bool failed = false;
+    std::optional<unsigned> shrunk;         ///< by a fault: room for so many
+    bool quiet = false;                     ///< polls do not say that it has failed
     std::optional<completion> current;      ///< of an extended poll
 };
 
@@ -238,6 +240,8 @@ struct state {
     void finish_send(queue_pair& pair, const accepted_send& send);
     void fail_pair(queue_pair& pair, ibv_qp_state to);
     void flush_receives(queue_pair& pair);
+    void flush_receives(work_queue& queue);
+    void fail_work_queue(work_queue& queue);
     void take_in(byte_span frame);
     /// `about`: flags and sender of what has come.
     ibv_wc_status fill(queue_pair& pair, receive_queue& from, completion_queue& to, byte_span frame, const ibv_wc& about);

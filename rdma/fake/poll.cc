@@ -21,12 +21,28 @@ void retire(const completion& c) {
     if (read && c.pair->reads_under_way != 0) --c.pair->reads_under_way;
 }
 
+/// All that is posted completes, and is nobody's any more.
+void flush(state& s, receive_queue& queue, queue_pair* pair, completion_queue& to) {
+    for (std::deque<posted_receive>* list : {&queue.visible, &queue.hidden}) {
+        for (const posted_receive& r : std::exchange(*list, {})) {
+            completion c{};
+            c.pair = pair;
+            c.receives = &queue;
+            c.wc.wr_id = r.id;
+            c.wc.status = IBV_WC_WR_FLUSH_ERR;
+            c.wc.opcode = IBV_WC_RECV;
+            if (pair != nullptr) c.wc.qp_num = pair->qp().qp_num;
+            s.complete(to, c);
+        }
+    }
+}
+
 } // namespace
 
 void state::complete(completion_queue& to, const completion& c) {
     if (to.failed) return;
-    if (to.entries.size() >= static_cast<std::size_t>(to.base.cqe)) {
-        complain("a completion queue overran");
+    if (to.entries.size() >= to.shrunk.value_or(static_cast<unsigned>(to.base.cqe))) {
+        if (!to.shrunk) complain("a completion queue overran");
         to.failed = true;
         ibv_async_event event{};
         event.event_type = IBV_EVENT_CQ_ERR;
@@ -68,19 +84,18 @@ void state::complete_send(queue_pair& pair, const accepted_send& send) {
 
 void state::flush_receives(queue_pair& pair) {
     if (pair.qp().srq != nullptr || pair.receives_alone()) return;
-    for (std::deque<posted_receive>* list : {&pair.own.visible, &pair.own.hidden}) {
-        for (const posted_receive& r : *list) {
-            completion c{};
-            c.pair = &pair;
-            c.receives = &pair.own;
-            c.wc.wr_id = r.id;
-            c.wc.status = IBV_WC_WR_FLUSH_ERR;
-            c.wc.opcode = IBV_WC_RECV;
-            c.wc.qp_num = pair.qp().qp_num;
-            complete(queue_of(pair.qp().recv_cq), c);
-        }
-        list->clear();
-    }
+    flush(*this, pair.own, &pair, queue_of(pair.qp().recv_cq));
+}
+
+void state::flush_receives(work_queue& queue) { flush(*this, queue.queue, nullptr, queue_of(queue.base.cq)); }
+
+void state::fail_work_queue(work_queue& queue) {
+    queue.base.state = IBV_WQS_ERR;
+    flush_receives(queue);
+    ibv_async_event event{};
+    event.event_type = IBV_EVENT_WQ_FATAL;
+    event.element.wq = &queue.base;
+    raise(event);
 }
 
 void state::fail_pair(queue_pair& pair, ibv_qp_state to) {
@@ -106,7 +121,7 @@ int poll_queue(ibv_cq* from, int room, ibv_wc* out) {
     completion_queue& queue = queue_of(from);
     state& s = state_of(from->context);
     s.pump();
-    if (queue.failed) return -1;
+    if (queue.failed) return queue.quiet ? 0 : -1;
     int taken = 0;
     for (; taken < room && !queue.entries.empty(); ++taken) {
         retire(queue.entries.front());
@@ -157,7 +172,7 @@ void add_extended_polling(completion_queue& queue) {
     q.start_poll = [](ibv_cq_ex* at, ibv_poll_cq_attr*) {
         const std::lock_guard guard(lock());
         state_of(at->context).pump();
-        if (queue_of(at).failed) return EIO;
+        if (queue_of(at).failed) return queue_of(at).quiet ? ENOENT : EIO;
         return take_next(queue_of(at)) ? 0 : ENOENT;
     };
     q.next_poll = [](ibv_cq_ex* at) {

@@ -192,7 +192,8 @@ void state::take_in(byte_span frame) {
             work_queue& queue = spread_over(pair, f);
             ibv_wc told = about;
             if (!options.spread_verdicts) told.wc_flags &= ~unsigned{IBV_WC_IP_CSUM_OK};
-            if (queue.base.state == IBV_WQS_RDY) fill(pair, queue.queue, queue_of(queue.base.cq), filled, told);
+            if (queue.base.state == IBV_WQS_RDY && fill(pair, queue.queue, queue_of(queue.base.cq), filled, told) != IBV_WC_SUCCESS)
+                fail_work_queue(queue);
         } else if (pair.qp().state == IBV_QPS_RTR || pair.qp().state == IBV_QPS_RTS || pair.qp().state == IBV_QPS_SQE) {
             fill(pair, pair.receives(), queue_of(pair.qp().recv_cq), filled, about);
         }
@@ -257,7 +258,16 @@ int post_shared_receive(ibv_srq* to, ibv_recv_wr* chain, ibv_recv_wr** bad) {
 
 int post_work_receive(ibv_wq* to, ibv_recv_wr* chain, ibv_recv_wr** bad) {
     const std::lock_guard guard(lock());
-    return post_to(state_of(to->context), reinterpret_cast<work_queue*>(to)->queue, chain, bad);
+    state& s = state_of(to->context);
+    auto& queue = *reinterpret_cast<work_queue*>(to);
+    if (to->state == IBV_WQS_RESET) {
+        s.complain("a receive was posted to a work queue in RESET");
+        *bad = chain;
+        return EINVAL;
+    }
+    const int error = post_to(s, queue.queue, chain, bad);
+    if (to->state == IBV_WQS_ERR) s.flush_receives(queue);
+    return error;
 }
 
 } // namespace corewire::fake

@@ -275,6 +275,7 @@ int modify_wq(ibv_wq* base, ibv_wq_attr* a) {
         std::erase_if(queue_of(base->cq).entries, [q](const completion& c) { return c.receives == &q->queue; });
     }
     base->state = a->wq_state;
+    if (a->wq_state == IBV_WQS_ERR) state_of(base->context).flush_receives(*q);
     return 0;
 }
 

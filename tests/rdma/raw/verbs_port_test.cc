@@ -1,7 +1,9 @@
 // The verbs port over the fake NIC: frames both ways, how they are sent, and what trouble does.
 #include "verbs_world.hh"
 
+#include <corewire/net/port/rss.hh>
 #include <corewire/rdma/fake/offload.hh>
+#include <corewire/rdma/verbs/async_events.hh>
 
 #include "tests/support/virtual_clock.hh"
 
@@ -44,6 +46,42 @@ packet large_segment(verbs_world& w) {
 }
 
 std::uint32_t all_frames(const verbs_world& w) { return w.port->pool().count(); }
+
+/// Two ports that flows are spread over, and the device's events, as a reactor hears them.
+struct two_ports {
+    /// Of a flow that is the port's.
+    std::vector<std::byte> frame_for(unsigned which) const {
+        constexpr ipv4 peer(10, 0, 0, 1), host(10, 0, 0, 2);
+        std::uint16_t from = 1000;
+        while (rss::symmetric.hash(peer, from, host, 2) % 2 != which) ++from; // slots are dealt in turn
+        return udp_frame(device->mac(), peer, from, host, 2);
+    }
+    /// True if its port gets it, and nobody else.
+    bool arrives(unsigned which) {
+        nic.deliver(frame_for(which));
+        const auto got = settle();
+        return got[which] == 1 && got[1 - which] == 0;
+    }
+    /// How many frames each has got.
+    std::array<std::size_t, 2> settle() {
+        std::array<std::size_t, 2> got{};
+        for (int round = 0; round < 2; ++round) // what one has found out the next one mends
+            for (unsigned i = 0; i < 2; ++i) got[i] += receive_all(ports[i]).size();
+        return got;
+    }
+    void hear() {
+        clock.advance(verbs::async_events::interval);
+        loop.poll_once();
+    }
+    virtual_clock clock;
+    reactor loop{{.clock = &clock}};
+    reactor::scope here{loop};
+    fake::nic nic;
+    std::shared_ptr<verbs_device> device = std::make_shared<verbs_device>(
+        verbs_device_options{.device = "fake0", .queues = 2, .steering = verbs_steering::everything, .api = &fake::api()});
+    corewire::verbs_port ports[2]{corewire::verbs_port(device, 0), corewire::verbs_port(device, 1)};
+    verbs::async_events events{device->device(), loop, [this](const verbs::device_event& e) { device->handle(e); }};
+};
 
 } // namespace
 
@@ -532,15 +570,122 @@ BOOST_AUTO_TEST_CASE(a_port_may_be_the_last_owner_of_its_device) {
 }
 
 BOOST_AUTO_TEST_CASE(an_overrun_completion_queue_ends_the_port_and_not_the_process) {
+    for (const bool quietly : {false, true}) { // by what its polls answer, and by its event alone
+        verbs_world w;
+        std::array<packet, 4> held;
+        BOOST_REQUIRE(send(*w.far, numbered_frame(*w.far, w.port->mac(), 1)));
+        BOOST_REQUIRE(w.port->receive(held) == 1u);
+        w.nic.hold_completions();
+        BOOST_REQUIRE(send(*w.port, w.outgoing(2))); // under way all the while
+        w.nic.shrink_completion_queues(8, quietly);
+        for (int i = 0; i < 9; ++i) w.nic.deliver(std::vector<std::byte>(64));
+        if (quietly) {
+            BOOST_TEST(receive_all(*w.port).empty());
+            BOOST_TEST(w.port->usable()); // nobody has told it
+            w.hear_events();
+        }
+        w.settle();
+        BOOST_TEST(!w.port->usable());
+        BOOST_TEST(!w.port->link_up());
+        BOOST_TEST(w.port->posted() == 0u);
+        BOOST_TEST(w.port->unsent() == 0u);
+        BOOST_TEST(w.port->pool().free_count + 1 == all_frames(w));
+        BOOST_TEST(number_of({held[0].head.data(), held[0].head.data() + held[0].head.size()}) == 1u);
+        held[0].head.clear();
+        BOOST_TEST(w.port->pool().free_count == all_frames(w));
+        BOOST_TEST(w.port->wake_fd() == -1);
+        BOOST_TEST(w.port->prepare_sleep());
+        BOOST_TEST(send(*w.port, w.outgoing(3))); // taken, and dropped
+        BOOST_TEST(w.port->statistics().transmit_dropped == 1u);
+        BOOST_TEST(!w.arrives(4));
+        BOOST_TEST(w.port->verbs_statistics().restarts == 0u);
+        BOOST_TEST(w.nic.violations().empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_overrun_queue_of_sends_ends_the_port_too) {
+    for (const bool quietly : {false, true}) {
+        verbs_world w;
+        w.nic.shrink_completion_queues(1, quietly);
+        for (std::uint32_t i = 0; i < 2; ++i) BOOST_REQUIRE(send(*w.port, w.outgoing(i))); // two bursts, a completion each
+        if (quietly) w.hear_events();
+        w.settle();
+        BOOST_TEST(!w.port->usable());
+        BOOST_TEST(w.port->pool().free_count == all_frames(w));
+        BOOST_TEST(w.nic.violations().empty());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_overrun_is_noticed_by_who_is_about_to_sleep) {
     verbs_world w;
-    verbs::device_event event;
-    event.what = IBV_EVENT_CQ_ERR;
-    event.completions = nullptr;
-    w.device->handle(event); // of somebody else
-    BOOST_TEST(w.arrives(1));
-    w.nic.remove();
+    w.nic.shrink_completion_queues(2);
+    for (int i = 0; i < 3; ++i) w.nic.deliver(std::vector<std::byte>(64));
+    BOOST_TEST(!w.port->prepare_sleep()); // there is something to look into
+    BOOST_TEST(w.port->prepare_sleep());
+    BOOST_TEST(!w.port->usable());
+    BOOST_TEST(w.port->wake_fd() == -1);
+}
+
+BOOST_AUTO_TEST_CASE(events_of_queues_that_are_somebody_elses_mean_nothing_to_a_port) {
+    verbs_world w;
+    const verbs::completion_queue other(w.device->device(), {});
+    for (ibv_cq* const each : {other.get(), static_cast<ibv_cq*>(nullptr)}) {
+        verbs::device_event event;
+        event.what = IBV_EVENT_CQ_ERR;
+        event.completions = each;
+        w.device->handle(event);
+        BOOST_TEST(w.arrives(1));
+    }
+    BOOST_TEST(w.port->verbs_statistics().restarts == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(an_overrun_of_one_ports_queue_leaves_the_other_port_alone) {
+    two_ports w;
+    w.nic.shrink_completion_queues(8, true);
+    for (int i = 0; i < 9; ++i) w.nic.deliver(w.frame_for(0));
     w.settle();
-    BOOST_TEST(!w.arrives(2));
+    BOOST_TEST(w.ports[0].usable()); // nobody has told it
+    w.hear();
+    w.settle();
+    BOOST_TEST(!w.ports[0].usable());
+    BOOST_TEST(w.ports[0].pool().free_count == w.ports[0].pool().count());
+    BOOST_TEST(w.ports[1].usable());
+    BOOST_TEST(!w.arrives(0));
+    BOOST_TEST(w.arrives(1));
+    BOOST_TEST(w.ports[1].verbs_statistics().restarts == 0u);
+    BOOST_TEST(w.nic.violations().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_queue_that_fails_is_started_again_and_the_others_go_on) {
+    two_ports w;
+    for (const unsigned which : {0u, 1u}) {
+        w.nic.fail_receives(IBV_WC_LOC_PROT_ERR);
+        BOOST_TEST(!w.arrives(which));
+        BOOST_TEST(w.ports[which].verbs_statistics().restarts == 1u); // by the completions
+        BOOST_TEST(w.ports[1 - which].verbs_statistics().restarts == 2 * which);
+        BOOST_TEST(w.arrives(0));
+        BOOST_TEST(w.arrives(1));
+        w.hear(); // the event of what is over already: once more, and no harm
+        w.settle();
+        BOOST_TEST(w.ports[which].verbs_statistics().restarts == 2u);
+        BOOST_TEST(w.ports[1 - which].verbs_statistics().restarts == 2 * which);
+        BOOST_TEST(w.arrives(which));
+    }
+    w.nic.break_work_queues();
+    w.hear();
+    for (corewire::verbs_port& each : w.ports) {
+        const std::uint64_t failed = each.verbs_statistics().failed_receives;
+        BOOST_TEST(each.prepare_sleep());
+        each.finish_sleep();
+        BOOST_TEST(each.verbs_statistics().restarts == 3u);
+        BOOST_TEST(each.verbs_statistics().failed_receives == failed); // it was the event: no completion has been looked at
+    }
+    for (const unsigned which : {0u, 1u}) {
+        BOOST_TEST(w.arrives(which));
+        BOOST_TEST(w.ports[which].usable());
+        BOOST_TEST(w.ports[which].pool().free_count + w.ports[which].posted() == w.ports[which].pool().count());
+    }
+    BOOST_TEST(w.nic.violations().empty());
 }
 
 BOOST_AUTO_TEST_CASE(while_the_link_is_down_sends_are_dropped_and_counted) {

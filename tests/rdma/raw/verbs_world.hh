@@ -26,6 +26,7 @@ struct verbs_world {
             plain.what = e.event_type;
             if (e.event_type == IBV_EVENT_QP_FATAL) plain.pair = e.element.qp;
             else if (e.event_type == IBV_EVENT_CQ_ERR) plain.completions = e.element.cq;
+            else if (e.event_type == IBV_EVENT_WQ_FATAL) plain.receives = e.element.wq;
             else if (e.event_type != IBV_EVENT_DEVICE_FATAL) plain.port = static_cast<std::uint8_t>(e.element.port_num);
             device->handle(plain);
         }
