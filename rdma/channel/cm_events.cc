@@ -11,7 +11,7 @@
 namespace corewire::rdma {
 
 cm_events::cm_events(reactor& on, const verbs::cm_api& api) : api_(api), channel_(api.create_event_channel()) {
-    if (channel_ == nullptr) verbs::fail(verbs::operation::manage_connection, errno, "make a channel for rdma_cm's events");
+    if (channel_ == nullptr) verbs::fail(verbs::operation::open_connection_manager, errno, "make a channel for rdma_cm's events");
     ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK | O_CLOEXEC);
     on.add_poller(*this);
 }

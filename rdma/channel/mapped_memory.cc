@@ -1,11 +1,13 @@
 #include <corewire/rdma/channel/mapped_memory.hh>
 
+#include <corewire/rdma/verbs/error.hh>
+
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <string_view>
 #include <sys/mman.h>
-#include <system_error>
 #include <unistd.h>
 
 namespace corewire::rdma {
@@ -52,7 +54,7 @@ mapped_memory::mapped_memory(std::size_t size, page_kind best) {
     if (at == MAP_FAILED) {
         std::byte* const begin = large ? map_aligned(whole) : nullptr;
         at = begin != nullptr ? begin : ::mmap(nullptr, whole, access_wanted, shared_with_nobody, -1, 0);
-        if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "map memory for RDMA");
+        if (at == MAP_FAILED) verbs::fail(verbs::operation::map_memory, errno, fmt::format("map {} bytes for RDMA", whole));
         if (begin != nullptr && best != page_kind::small && transparent_pages_allowed() && ::madvise(at, whole, MADV_HUGEPAGE) == 0)
             pages_ = page_kind::transparent;
     }

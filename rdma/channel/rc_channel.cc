@@ -1,8 +1,5 @@
 #include <corewire/rdma/channel/rc_channel.hh>
 
-#include <corewire/rdma/verbs/error.hh>
-
-#include <cerrno>
 #include <fmt/format.h>
 #include <memory>
 
@@ -114,8 +111,7 @@ task<exposed_region> rc_channel::expose(const registered_buffer& memory, std::si
         const mutable_byte_span stretch(ours.data, size);
         window->region = verbs::memory_region(device.domain(), stretch, allowed | verbs::access::local_write);
     } else {
-        window->handle = ::ibv_alloc_mw(connection_->pair()->pd, IBV_MW_TYPE_2);
-        if (window->handle == nullptr) verbs::fail(verbs::operation::register_memory, errno, "make a memory window");
+        window->handle = connection_->make_window();
     }
     out.window_ = window.release();
     connection_->keep(*out.window_);

@@ -120,6 +120,8 @@ public:
         if (state_ == state::connecting) return std::errc::not_connected;
         return state_ == state::open ? std::errc{} : std::errc::broken_pipe;
     }
+    /// For its queue pair; of who asks. Throws std::system_error: ENOMEM when the device has no more of them.
+    ibv_mw* make_window();
     /// A window that is to be bound here, or what stands for one: it goes before the queue pair does.
     void keep(exposed_window& w) noexcept { windows_.push_back(w); }
     /// Operations in line that can be posted now are.

@@ -78,6 +78,12 @@ memory_block* rc_connection::allocate_or_wait(std::uint64_t size, memory_use of,
     return nullptr;
 }
 
+ibv_mw* rc_connection::make_window() {
+    ibv_mw* const made = ::ibv_alloc_mw(pair()->pd, IBV_MW_TYPE_2);
+    if (made == nullptr) verbs::fail(verbs::operation::make_window, errno, "make a memory window on " + device_->device().name());
+    return made;
+}
+
 /// Gets what the key of a stretch is made of; `block` is held already, if there is one. Throws.
 void rc_connection::open_key(rendezvous::outgoing& o, std::byte* data, std::uint32_t size, memory_block* block) {
     rendezvous::outgoing::opened& key = o.keys[o.count++];
@@ -88,8 +94,7 @@ void rc_connection::open_key(rendezvous::outgoing& o, std::byte* data, std::uint
         key.by = large_.spare.back();
         large_.spare.pop_back();
     } else {
-        key.by.handle = ::ibv_alloc_mw(pair()->pd, IBV_MW_TYPE_2);
-        if (key.by.handle == nullptr) verbs::fail(verbs::operation::register_memory, errno, "make a memory window");
+        key.by.handle = make_window();
         key.by.key = key.by.handle->rkey;
     }
 }

@@ -130,9 +130,9 @@ void ud_device::join_fabric() {
     if (options_.beside == ipv4{}) {
         const auto found = verbs::find_ipoib(device_, options_.port);
         if (!found)
-            verbs::fail(verbs::operation::join_multicast, ENODEV,
-                        fmt::format("find the kernel's IPoIB interface on port {} of {}, beside which the group is joined: give it an IPv4 "
-                                    "address (`modprobe ib_ipoib`, `ip address add`)", options_.port, device_.name()));
+            verbs::fail(verbs::operation::find_ipoib, ENODEV,
+                        fmt::format("find an address of the kernel's IPoIB interface on port {} of {}, beside which the group is joined",
+                                    options_.port, device_.name()));
         options_.beside = found->address;
         mtu_ = std::min(mtu_, found->mtu);
     }

@@ -13,7 +13,9 @@ enum class operation {
     open_device,
     query,
     allocate_domain,
+    map_memory,
     register_memory,
+    make_window,
     create_completion_queue,
     moderate_events,
     create_queue_pair,
@@ -21,8 +23,10 @@ enum class operation {
     move_queue_pair,
     create_receive_queue,
     create_address_handle,
+    find_ipoib,
     join_multicast,
     create_flow,
+    open_connection_manager,
     manage_connection,
 };
 

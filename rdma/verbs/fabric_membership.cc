@@ -59,7 +59,7 @@ fabric_membership::fabric_membership(ipv4 ours, const ibv_gid& group, std::chron
     here.sin_family = AF_INET;
     here.sin_addr.s_addr = host_to_be(ours.value());
     channel_ = api.create_event_channel();
-    if (channel_ == nullptr) fail(operation::manage_connection, errno, what);
+    if (channel_ == nullptr) fail(operation::open_connection_manager, errno, what);
     ::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
     if (api.create_id(channel_, &id_, nullptr, RDMA_PS_IPOIB) == 0 && api.bind_addr(id_, reinterpret_cast<sockaddr*>(&here)) == 0 &&
         ask() == 0) {

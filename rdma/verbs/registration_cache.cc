@@ -210,7 +210,8 @@ registration_cache::lease registration_cache::get(mutable_byte_span bytes) {
         }
     }
     if (fresh != nullptr)
-        fail(operation::register_memory, ENOMEM, fmt::format("lease more than {} registrations at a time", s.options.max_regions));
+        throw std::system_error(ENOMEM, std::generic_category(),
+                                fmt::format("cannot lease more than {} registrations at a time", s.options.max_regions));
     return {*this, e};
 }
 

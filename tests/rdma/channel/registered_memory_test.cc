@@ -84,6 +84,9 @@ BOOST_AUTO_TEST_CASE(memory_is_on_the_best_pages_that_there_are_and_says_on_whic
     BOOST_TEST(small.bytes().size() == 8192u);
     BOOST_TEST((small.pages() == page_kind::small));
     BOOST_TEST(mapped_memory(0).bytes().size() == 4096u);
+    const std::string too_much = sentence_of([] { static_cast<void>(mapped_memory(std::size_t{1} << 60)); });
+    BOOST_TEST(mentions(too_much, "map 1152921504606846976 bytes"));
+    BOOST_TEST(mentions(too_much, "overcommit"));
 }
 
 BOOST_AUTO_TEST_CASE(windows_of_type_1_are_none) {

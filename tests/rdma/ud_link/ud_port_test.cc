@@ -506,7 +506,10 @@ BOOST_AUTO_TEST_CASE(a_fabric_that_refuses_or_does_not_answer_is_an_error_with_a
     fake::nic_options o{.name = "fake_c", .addresses = {ours}, .ethernet = false};
     BOOST_TEST(mentions(sentence(o, "join_multicast", ours), "join the InfiniBand group ff12:401b:ffff::ffff:ffff"));
     BOOST_TEST(mentions(sentence(o, {}, ipv4(192, 0, 2, 77)), "no interface of this host has the address"));
-    BOOST_TEST(mentions(sentence(o, {}, {}), "find the kernel's IPoIB interface on port 1 of fake_c"));
+    const std::string no_interface = sentence(o, {}, {});
+    BOOST_TEST(mentions(no_interface, "the kernel's IPoIB interface on port 1 of fake_c"));
+    BOOST_TEST(mentions(no_interface, "modprobe ib_ipoib"));
+    BOOST_TEST(!mentions(no_interface, "dmesg"));
     o.fabric.answers = false;
     const std::string nobody = sentence_of([&] {
         const fake::nic nic(o);

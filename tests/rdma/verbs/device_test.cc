@@ -102,6 +102,18 @@ BOOST_AUTO_TEST_CASE(every_set_up_call_that_fails_says_what_was_asked) {
     BOOST_TEST(verbs::remedy(verbs::operation::query, EIO).find("dmesg") != std::string_view::npos);
 }
 
+BOOST_AUTO_TEST_CASE(each_refusal_has_the_remedy_of_its_own_cause) {
+    const auto advice = [](verbs::operation tried, int error) { return std::string(verbs::remedy(tried, error)); };
+    BOOST_TEST(mentions(advice(verbs::operation::open_connection_manager, EACCES), "/dev/infiniband/rdma_cm"));
+    BOOST_TEST(mentions(advice(verbs::operation::open_connection_manager, ENOENT), "modprobe rdma_ucm"));
+    BOOST_TEST(mentions(advice(verbs::operation::manage_connection, EACCES), "CAP_NET_BIND_SERVICE"));
+    BOOST_TEST(mentions(advice(verbs::operation::join_multicast, ENOBUFS), "igmp_max_memberships"));
+    BOOST_TEST(mentions(advice(verbs::operation::make_window, ENOMEM), "max_mw"));
+    BOOST_TEST(!mentions(advice(verbs::operation::make_window, ENOMEM), "ulimit"));
+    BOOST_TEST(!mentions(advice(verbs::operation::find_ipoib, ENODEV), "dmesg")); // nothing has failed there
+    BOOST_TEST(mentions(advice(verbs::operation::make_window, ENODEV), "dmesg"));
+}
+
 BOOST_AUTO_TEST_CASE(nothing_is_left_when_the_handles_are_gone) {
     fake::nic a;
     {
