@@ -212,6 +212,8 @@ void part(cm_id& id) {
     if (peer == nullptr) return;
     peer->peer = nullptr;
     if ((id.base.qp != nullptr && pair_of(id.base.qp).mute) || (nic_of(id) != nullptr && nic_of(id)->removed)) return;
+    const auto cut_off = [](const cm_id& each) { return nic_of(each) != nullptr && !nic_of(each)->up; };
+    if (cut_off(id) || cut_off(*peer)) return; // the word is lost
     if (id.now == cm_id::phase::connected) {
         peer->now = cm_id::phase::over;
         tell(*peer, RDMA_CM_EVENT_DISCONNECTED);
