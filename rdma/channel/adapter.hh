@@ -7,7 +7,11 @@
 // it may use, so that the queue can't overrun; and 65536 channels.
 //
 // A device that goes says so in one of three ways: by its events, by rdma_cm's, or by refusing to wake us. Then everything on it ends
-// with ENODEV, the shard sleeps without it, and the adapter goes when nothing stands on it any more.
+// with ENODEV, the shard sleeps without it, and the adapter goes when nothing stands on it any more. A completion queue that overruns all
+// the same ends them with EIO, and what is made from then on gets another adapter. A queue pair that fails ends its connection with EIO.
+//
+// Of adapters on one ibv_context (rdma_cm opens one for the whole process) any may hear an event that is about another's queues, on
+// another shard: it is passed on, and told in its owner's next turn.
 #pragma once
 
 #include <corewire/reactor/loop/reactor.hh>
@@ -17,7 +21,9 @@
 #include <corewire/rdma/verbs/completion_queue.hh>
 #include <corewire/rdma/verbs/protection_domain.hh>
 
+#include <atomic>
 #include <cstdint>
+#include <system_error>
 #include <vector>
 
 namespace corewire::rdma {
@@ -31,8 +37,11 @@ struct context_options;
 class work_source : public list_hook {
 public:
     virtual void post_work() noexcept = 0;
-    /// The device has gone.
-    virtual void device_failed() noexcept = 0;
+    /// Nothing completes any more: the device has gone (ENODEV), or the completion queue has failed (EIO).
+    virtual void device_failed(std::errc why) noexcept = 0;
+    virtual bool stands_on(std::uint32_t pair) const noexcept = 0;
+    /// Its queue pair is in error, says the device.
+    virtual void pair_failed() noexcept = 0;
 
 protected:
     ~work_source() = default;
@@ -65,10 +74,12 @@ public:
     ~adapter();
     adapter(const adapter&) = delete;
 
-    /// The device has gone: nothing can be made on it any more.
+    /// Nothing can be made on it any more,
     bool failed() const noexcept { return failed_; }
-    /// For who sees its work flushed: has the device gone? What it has said is heard at once.
-    [[gnu::cold]] void look_for_trouble() noexcept { news_.drain(); }
+    /// nor on another one of this device: it has gone.
+    bool gone() const noexcept { return gone_; }
+    /// For who sees its work flushed: has the device gone, or the queue pair failed? What has been said is heard at once.
+    [[gnu::cold]] void look_for_trouble() noexcept;
 
     context& owner() const noexcept { return context_; }
     const verbs::device& device() const noexcept { return device_; }
@@ -90,7 +101,7 @@ public:
     bool flush(time_point now) override;
     int wake_fd() const override { return failed_ ? -1 : channel_.fd(); }
     void on_cm_event(const cm_event& e) noexcept override {
-        if (e.what == RDMA_CM_EVENT_DEVICE_REMOVAL) fail();
+        if (e.what == RDMA_CM_EVENT_DEVICE_REMOVAL) fail(std::errc::no_such_device);
     }
 
 private:
@@ -104,7 +115,14 @@ private:
     bool prepare_sleep() override;
     void finish_sleep() override { channel_.drain(); }
     bool take_burst() noexcept;
-    [[gnu::cold]] void fail() noexcept;
+    [[gnu::cold]] void fail(std::errc why) noexcept;
+    [[gnu::cold]] void hear(const verbs::device_event& e);
+    [[gnu::cold]] void take_word() noexcept;
+    /// Of an event, by the shard that has heard it.
+    struct word {
+        std::vector<std::uint32_t> failed_pairs{}; ///< by their numbers
+        bool overrun = false;
+    };
 
     context& context_;
     owned_cm_id held_; ///< goes last
@@ -118,8 +136,10 @@ private:
     intrusive_list<work_source> working_;
     unsigned reserved_ = 0;
     unsigned used_ = 0;
-    bool failed_ = false;
+    bool failed_ = false, gone_ = false;
     adapter_statistics counts_;
+    word word_;                       ///< under the lock of all_adapters (adapter.cc)
+    std::atomic<bool> told_{false};   ///< there is a word
 };
 
 } // namespace corewire::rdma

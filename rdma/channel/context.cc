@@ -32,9 +32,10 @@ adapter& context::adapter_on(std::string_view device) {
 }
 
 adapter* context::known(const ibv_context* opened) const {
-    const auto found = std::ranges::find_if(adapters_, [&](const auto& a) { return a->device().context() == opened; });
+    const auto of_it = [&](const auto& a) { return a->device().context() == opened && (!a->failed() || a->gone()); };
+    const auto found = std::ranges::find_if(adapters_, of_it);
     if (found == adapters_.end()) return nullptr;
-    if ((*found)->failed()) verbs::fail(verbs::operation::open_device, ENODEV, "use " + (*found)->device().name() + ", which has gone");
+    if ((*found)->gone()) verbs::fail(verbs::operation::open_device, ENODEV, "use " + (*found)->device().name() + ", which has gone");
     return found->get();
 }
 

@@ -155,7 +155,9 @@ public:
     // ---- the device's side ----
     void completed(const ibv_wc& wc) noexcept;
     void post_work() noexcept override;
-    void device_failed() noexcept override { break_down(std::errc::no_such_device); }
+    void device_failed(std::errc why) noexcept override { break_down(why); }
+    bool stands_on(std::uint32_t pair) const noexcept override { return pair_ && pair_->number() == pair; }
+    void pair_failed() noexcept override { break_down(std::errc::io_error); }
 
     state phase() const noexcept { return state_; }
     std::errc why() const noexcept { return why_; }

@@ -106,7 +106,13 @@ public:
 
     void completed(const ibv_wc& wc) noexcept;
     void post_work() noexcept override;
-    void device_failed() noexcept override { fail(std::errc::no_such_device); }
+    void device_failed(std::errc why) noexcept override { fail(why); }
+    bool stands_on(std::uint32_t pair) const noexcept override { return pair_ && pair_->number() == pair; }
+    void pair_failed() noexcept override {
+        if (failed_ != std::errc{}) return;
+        restart_wanted_ = true;
+        device_.has_work(*this);
+    }
 
     std::uint32_t largest_datagram() const noexcept { return mtu_; }
     ud_address address() const noexcept { return {address_.gid, pair_->number(), key}; }

@@ -1,7 +1,7 @@
 // ud_socket: datagrams of up to the path's MTU between UD queue pairs, for coroutines: unconnected, unordered, and lost when the
 // receiver has no buffer. Belongs to the shard that made it; move-only. Addresses (ud_address) are told by other means.
 // RoCE only. Errors of co_await: EMSGSIZE (longer than the path's MTU), ENODEV (the device has gone), EIO (its queue pair fails again
-// and again), EBADF (no socket), ETIMEDOUT and ECANCELED (the wait's limits; the socket's end).
+// and again, or its completion queue has failed), EBADF (no socket), ETIMEDOUT and ECANCELED (the wait's limits; the socket's end).
 #pragma once
 
 #include <corewire/rdma/channel/context.hh>

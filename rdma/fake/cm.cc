@@ -49,7 +49,8 @@ struct event {
 struct cm_channel {
     rdma_event_channel base{}; ///< first
     std::deque<std::unique_ptr<event>> waiting;
-    std::map<state*, ibv_context*> opened; ///< closed with the channel, as librdmacm closes devices with the process
+    /// As librdmacm, one for all channels; closed with the last of them, as librdmacm closes devices with the process.
+    std::map<state*, std::shared_ptr<ibv_context>> opened;
 };
 
 std::set<cm_id*> all_ids;
@@ -103,19 +104,23 @@ state* nic_of(const cm_id& id) noexcept { return id.base.verbs == nullptr ? null
 /// As librdmacm does when it looks for a device that it does not know yet: those that were removed, and have no id, are closed.
 void close_removed(cm_channel& channel) {
     for (auto& [nic, context] : channel.opened) {
-        const auto stands_on = [on = context](const cm_id* id) { return id->base.verbs == on; };
-        if (!nic->removed || context == nullptr || std::ranges::any_of(all_ids, stands_on)) continue;
-        close_device(std::exchange(context, nullptr));
+        const auto stands_on = [on = context.get()](const cm_id* id) { return id->base.verbs == on; };
+        if (!nic->removed || !context || std::ranges::any_of(all_ids, stands_on)) continue;
+        context.reset();
     }
 }
 
 bool use_device(cm_id& id, state& nic) {
-    ibv_context*& context = id.channel().opened[&nic];
-    if (context == nullptr) {
+    std::shared_ptr<ibv_context>& context = id.channel().opened[&nic];
+    if (!context) {
         close_removed(id.channel());
-        context = open_device(&nic.device);
+        context = nic.opened_by_cm.lock();
     }
-    id.base.verbs = context;
+    if (!context) {
+        if (ibv_context* const made = open_device(&nic.device); made != nullptr) context.reset(made, close_device);
+        nic.opened_by_cm = context;
+    }
+    id.base.verbs = context.get();
     id.base.port_num = 1;
     return context != nullptr;
 }
@@ -165,8 +170,6 @@ void destroy_event_channel(rdma_event_channel* base) {
     const std::lock_guard guard(lock());
     auto* c = reinterpret_cast<cm_channel*>(base);
     for (const cm_id* id : all_ids) CW_ASSERT(id->base.channel != base, "an event channel of rdma_cm goes before its ids");
-    for (const auto& [nic, context] : c->opened)
-        if (context != nullptr) close_device(context);
     ::close(base->fd);
     delete c;
 }

@@ -209,6 +209,7 @@ struct state {
     std::uint64_t clock = 0;                ///< ticks once a completion
 
     std::set<context*> open;
+    std::weak_ptr<ibv_context> opened_by_cm;
 
     // Of ways that are held: beside the one lock, which nobody keeps while he waits.
     mutable std::mutex ways_mutex;
