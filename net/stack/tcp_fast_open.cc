@@ -16,8 +16,9 @@ tcp::fast_open_answer tcp_layer::judge_fast_open(time_point now, tcp_listen_sock
         return {};
     }
     if (anybody) return {.take_data = true, .give_cookie = false, .cookie = {}};
-    const tcp::fast_open_cookie right = fast_open_keys_.cookie_for(flow.remote, flow.local);
-    const auto shown = tcp::fast_open_cookie::of(s.options.fast_open_cookie());
+    const auto shown = tcp::fast_open_cookie::of(s.options);
+    tcp::fast_open_cookie right = fast_open_keys_.cookie_for(flow.remote, flow.local);
+    right.experimental = shown.experimental; // answered in the form that asked
     if (shown.empty()) {
         ++statistics_.tcp_fast_open_asked;
         return {.take_data = false, .give_cookie = true, .cookie = right};
@@ -64,7 +65,10 @@ void tcp_layer::learn_fast_open(tcp_connection& c) noexcept {
     if (!f.asked) return;
     const net_address server = c.name().remote;
     if (f.syn_lost && !f.answered && !f.data_acked) fast_open_servers_.on_lost_syn(now(), server);
-    fast_open_servers_.learn(now(), server, f.answered ? f.cookie : tcp::fast_open_cookie{}, f.peer_mss);
+    if (f.answered) return fast_open_servers_.learn(now(), server, f.cookie, f.peer_mss);
+    // Linux's habit: servers before RFC 7413 know the older form alone.
+    const bool in_vain = c.tcb.options().like_linux() && f.cookie.empty() && !f.syn_lost;
+    fast_open_servers_.learn(now(), server, {.experimental = f.cookie.experimental}, f.peer_mss, in_vain);
 }
 
 bool tcp_layer::knows_fast_open(const net_address& server) const noexcept { return fast_open_servers_.knows(now(), server); }

@@ -19,7 +19,10 @@ enum kind : std::uint8_t {
     kind_fast_open = 34,
     kind_accurate_ecn_0 = 172,
     kind_accurate_ecn_1 = 174,
+    kind_experiment = 254,
 };
+/// RFC 6994: what an experiment calls itself, the first two bytes behind the length.
+constexpr std::uint16_t experiment_fast_open = 0xf989;
 
 /// RFC 9768 3.2.3: whole fields that fit count, whatever the length.
 accurate_ecn_option accurate_ecn_of(std::uint8_t kind, byte_span data) noexcept {
@@ -30,6 +33,12 @@ accurate_ecn_option accurate_ecn_of(std::uint8_t kind, byte_span data) noexcept 
         o.bytes[i] = std::uint32_t{load_be16(at)} << 8 | load_u8(at + 2);
     }
     return o;
+}
+
+/// RFC 7413 4.1.1: empty, or an even number of bytes from 4 to 16; else the option is ignored.
+void take_fast_open(byte_span cookie, bool experimental, tcp_options& out) noexcept {
+    const std::size_t size = cookie.size();
+    if (size == 0 || (size >= 4 && size <= tcp_options::max_cookie_size && size % 2 == 0)) out.set_fast_open(cookie, experimental);
 }
 
 /// One option, `data` being what follows its kind and length. A length that isn't the kind's leaves `out` as it is.
@@ -58,9 +67,9 @@ void take_option(std::uint8_t kind, byte_span data, tcp_options& out) noexcept {
     case kind_user_timeout:
         if (data.size() == 2) out.set_user_timeout(load_be16(p));
         break;
-    case kind_fast_open:
-        // RFC 7413 4.1.1: empty, or an even number of bytes from 4 to 16; else the option is ignored.
-        if (data.empty() || (data.size() >= 4 && data.size() <= 16 && data.size() % 2 == 0)) out.set_fast_open(data);
+    case kind_fast_open: take_fast_open(data, false, out); break;
+    case kind_experiment:
+        if (data.size() >= 2 && load_be16(p) == experiment_fast_open) take_fast_open(data.subspan(2), true, out);
         break;
     case kind_accurate_ecn_0:
     case kind_accurate_ecn_1: out.set_accurate_ecn(accurate_ecn_of(kind, data)); break;
@@ -68,6 +77,8 @@ void take_option(std::uint8_t kind, byte_span data, tcp_options& out) noexcept {
         break; // RFC 9293 3.1 (MUST-6): an option of unknown kind is ignored without error
     }
 }
+
+std::size_t fast_open_size(const tcp_options& o) noexcept { return (o.fast_open_is_experimental ? 4u : 2u) + o.cookie_size; }
 
 /// Appends to the 40 bytes; the callers below never give it more.
 class writer {
@@ -131,8 +142,9 @@ public:
         }
     }
     void fast_open(const tcp_options& o) noexcept {
-        u8(kind_fast_open);
-        u8(2u + o.cookie_size);
+        u8(o.fast_open_is_experimental ? kind_experiment : kind_fast_open);
+        u8(static_cast<unsigned>(fast_open_size(o)));
+        if (o.fast_open_is_experimental) u16(experiment_fast_open);
         bytes(o.fast_open_cookie());
     }
     void accurate_ecn(const tcp_options& o) noexcept { size_ += o.accurate_ecn.emit(out_ + size_); }
@@ -149,7 +161,7 @@ private:
 
 /// Bytes to keep free behind SACK blocks for a cookie and a user timeout, with padding.
 std::size_t reserve_behind_sack(const tcp_options& o) noexcept {
-    return (o.has_fast_open() ? (2u + o.cookie_size + 3u) / 4u * 4u : 0u) + (o.has_user_timeout() ? 4u : 0u);
+    return (o.has_fast_open() ? (fast_open_size(o) + 3u) / 4u * 4u : 0u) + (o.has_user_timeout() ? 4u : 0u);
 }
 
 /// A user timeout goes where there is room for it: nobody needs it.
@@ -217,10 +229,11 @@ std::size_t accurate_ecn_option::emit(std::byte* out) const noexcept {
     return size_of(fields);
 }
 
-void tcp_options::set_fast_open(byte_span bytes) noexcept {
+void tcp_options::set_fast_open(byte_span bytes, bool experimental) noexcept {
     CW_ASSERT(bytes.empty() || (bytes.size() >= 4 && bytes.size() <= max_cookie_size && bytes.size() % 2 == 0),
               "a Fast Open cookie of an impossible size");
     present |= tcp_option_set::fast_open;
+    fast_open_is_experimental = experimental;
     cookie_size = static_cast<std::uint8_t>(bytes.size());
     if (!bytes.empty()) std::memcpy(cookie.data(), bytes.data(), bytes.size());
 }
@@ -264,7 +277,8 @@ bool operator==(const tcp_options& a, const tcp_options& b) noexcept {
                                           std::equal(a.sack.begin(), a.sack.begin() + a.sack_count, b.sack.begin())) &&
            same(tcp_option_set::user_timeout, a.user_timeout == b.user_timeout) &&
            same(tcp_option_set::accurate_ecn, a.accurate_ecn == b.accurate_ecn) &&
-           same(tcp_option_set::fast_open, std::ranges::equal(a.fast_open_cookie(), b.fast_open_cookie()));
+           same(tcp_option_set::fast_open, a.fast_open_is_experimental == b.fast_open_is_experimental &&
+                                               std::ranges::equal(a.fast_open_cookie(), b.fast_open_cookie()));
 }
 
 } // namespace corewire::wire

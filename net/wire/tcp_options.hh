@@ -1,5 +1,6 @@
 // The options of a TCP header: MSS (RFC 9293 3.7.1), window scale and timestamps (RFC 7323), SACK (RFC 2018),
-// the Fast Open cookie (RFC 7413), user timeout (RFC 5482), AccECN's byte counters (RFC 9768).
+// the Fast Open cookie (RFC 7413; before it had a kind of its own, the shared one of RFC 6994), user timeout (RFC 5482), AccECN's
+// byte counters (RFC 9768).
 // A plain value of a fixed size, at most four SACK blocks and one cookie; owned by whoever handles the segment.
 #pragma once
 
@@ -84,6 +85,7 @@ struct tcp_options {
     std::uint32_t timestamp_echo = 0;              ///< TSecr
     std::uint8_t sack_count = 0;                   ///< blocks in `sack`, with tcp_option_set::sack
     std::uint8_t cookie_size = 0;                  ///< bytes; 0 with tcp_option_set::fast_open asks for a cookie
+    bool fast_open_is_experimental = false;        ///< it stands in kind 254 with the identifier 0xf989, as before RFC 7413
     std::uint16_t user_timeout = 0;                ///< as on the wire: the highest bit says minutes, else seconds (RFC 5482 3)
     std::array<sack_block, max_sack_blocks> sack{};
     std::array<std::byte, max_cookie_size> cookie{};
@@ -131,7 +133,7 @@ struct tcp_options {
         accurate_ecn = counters;
     }
     /// An empty cookie asks for one. Asserts an even size of 4 to 16 bytes otherwise (RFC 7413 4.1.1).
-    void set_fast_open(byte_span bytes) noexcept;
+    void set_fast_open(byte_span bytes, bool experimental = false) noexcept;
     void clear() noexcept {
         present = tcp_option_set::none;
         sack_count = 0;

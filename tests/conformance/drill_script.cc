@@ -133,7 +133,7 @@ tcp_option_text parse_option(const std::string& text, const line_reader& where) 
             o.numbers.push_back(std::stoll(w.substr(0, colon)));
             o.numbers.push_back(std::stoll(w.substr(colon + 1)));
         }
-    } else if (o.name == "FO") { // a cookie in hexadecimal; none asks for one
+    } else if (o.name == "FO" || o.name == "FOEXP") { // a cookie in hexadecimal; none asks for one
         in >> w;
         for (std::size_t i = 0; i + 1 < w.size(); i += 2) o.numbers.push_back(std::stoll(w.substr(i, 2), nullptr, 16));
     } else {

@@ -60,6 +60,9 @@ void write_option(bytes_out& o, const tcp_option_text& t, const connection_text&
     } else if (t.name == "FO") {
         o.u8(34), o.u8(2 + t.numbers.size());
         for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u8(value(i));
+    } else if (t.name == "FOEXP") {
+        o.u8(254), o.u8(4 + t.numbers.size()), o.u16(0xf989);
+        for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u8(value(i));
     } else if (t.name == "ACC0" || t.name == "ACC1") {
         o.u8(t.name == "ACC0" ? 172 : 174), o.u8(2 + 3 * t.numbers.size());
         for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u8(value(i) >> 16), o.u16(value(i));
@@ -119,6 +122,11 @@ std::vector<tcp_option_text> read_options(std::span<const std::byte> o) {
         case 34:
             t.name = "FO";
             for (std::size_t n = 0; n < size - 2; ++n) t.numbers.push_back(load_u8(p + n));
+            break;
+        case 254:
+            if (size < 4 || load_be16(p) != 0xf989) throw std::runtime_error("an experimental TCP option that is not Fast Open");
+            t.name = "FOEXP";
+            for (std::size_t n = 2; n < size - 2; ++n) t.numbers.push_back(load_u8(p + n));
             break;
         case 172:
         case 174:

@@ -123,6 +123,35 @@ BOOST_AUTO_TEST_CASE(fast_open_a_client_asks_for_a_cookie_and_uses_it) {
          "linux settings=none");
 }
 
+BOOST_AUTO_TEST_CASE(fast_open_in_the_older_form_is_answered_in_it) {
+    const std::string begin = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n"
+                              "+0 setsockopt(3, SOL_TCP, TCP_FASTOPEN, [4], 4) = 0\n+0 listen(3, 4) = 0\n";
+    play(begin + "+0 < S 0:0(0) win 32792 <mss 1460,sackOK,FOEXP>\n"
+                 "+0 > S. 0:0(0) ack 1 <mss 1460,nop,nop,sackOK,FOEXP 3021b9d889017eeb>\n",
+         fast_server);
+    play(begin + "+0 < S 0:1000(1000) win 32792 <mss 1460,sackOK,FOEXP 3021b9d889017eeb>\n"
+                 "+0 > S. 0:0(0) ack 1001 <mss 1460,nop,nop,sackOK>\n+0 accept(3, ..., ...) = 4\n+0 read(4, ..., 2000) = 1000\n",
+         fast_server);
+}
+
+BOOST_AUTO_TEST_CASE(fast_open_a_client_that_asks_in_vain_tries_the_older_form) {
+    const auto dials = [](int fd, const char* option, const char* answer) {
+        const std::string n = std::to_string(fd), stamp = std::to_string(100 * (fd - 2));
+        return "+.1 socket(..., SOCK_STREAM, IPPROTO_TCP) = " + n + "\n+0 fcntl(" + n + ", F_SETFL, O_RDWR|O_NONBLOCK) = 0\n"
+               "+0 sendto(" + n + ", ..., 1000, MSG_FASTOPEN, ..., ...) = -1 EINPROGRESS\n"
+               "+0 > S 0:0(0) <mss 1460,sackOK,TS val " + stamp + " ecr 0,nop,wscale 7," + option + ">\n"
+               "+.01 < S. 0:0(0) ack 1 win 5840 <mss 1040,nop,nop,sackOK,nop,wscale 6" + answer + ">\n+0 > . 1:1(0) ack 1\n"
+               "+0 close(" + n + ") = 0\n+0 > F. 1:1(0) ack 1\n+.01 < F. 1:1(0) ack 2 win 92\n+0 > . 2:2(0) ack 2\n";
+    };
+    play(dials(3, "FO,nop,nop", "") + dials(4, "FOEXP", ",FOEXP abcd1234") +
+             "+.1 socket(..., SOCK_STREAM, IPPROTO_TCP) = 5\n+0 fcntl(5, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n"
+             "+0 sendto(5, ..., 1000, MSG_FASTOPEN, ..., ...) = 1000\n"
+             "+0 > S 0:1000(1000) <mss 1460,sackOK,TS val 300 ecr 0,nop,wscale 7,FOEXP abcd1234>\n",
+         "linux settings=none");
+    play(dials(3, "FO,nop,nop", "") + dials(4, "FOEXP", "") + dials(5, "FO,nop,nop", ""), "linux settings=none");
+    play(dials(3, "FO,nop,nop", "") + dials(4, "FO,nop,nop", ""), "default settings=none");
+}
+
 BOOST_AUTO_TEST_CASE(the_exported_getsockopt_knows_our_sockets_and_leaves_others_to_libc) {
     player p("linux settings=none");
     packetdrill_interface& i = p.table();

@@ -64,7 +64,7 @@ verdict take_syn(control_block& c, arrival& a) noexcept {
         fast_open_state& fast = c.fast_open.own();
         fast.peer_mss = a.seg.options.has_mss() ? a.seg.options.mss : std::uint16_t{536};
         fast.answered = fast.asked && a.seg.options.has_fast_open() && a.seg.options.cookie_size != 0;
-        if (fast.answered) fast.cookie = fast_open_cookie::of(a.seg.options.fast_open_cookie());
+        if (fast.answered) fast.cookie = fast_open_cookie::of(a.seg.options);
     }
     establish(c, a);
     if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, false);

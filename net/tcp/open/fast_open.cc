@@ -46,6 +46,12 @@ fast_open_cookie fast_open_cookie::of(byte_span bytes) noexcept {
     return c;
 }
 
+fast_open_cookie fast_open_cookie::of(const wire::tcp_options& options) noexcept {
+    fast_open_cookie c = of(options.fast_open_cookie());
+    c.experimental = options.fast_open_is_experimental;
+    return c;
+}
+
 bool operator==(const fast_open_cookie& a, const fast_open_cookie& b) noexcept {
     return a.size == b.size && std::memcmp(a.value.data(), b.value.data(), a.size) == 0;
 }
@@ -95,11 +101,17 @@ fast_open_request fast_open_cache::request_for(time_point now, const net_address
     return {.asked = true, .cookie = e->cookie, .peer_mss = e->mss};
 }
 
-void fast_open_cache::learn(time_point now, const net_address& server, const fast_open_cookie& cookie, std::uint16_t mss) {
-    if (cookie.empty() && find(server) == nullptr) return; // nothing to remember
+void fast_open_cache::learn(time_point now, const net_address& server, const fast_open_cookie& cookie, std::uint16_t mss,
+                            bool in_vain) {
+    if (cookie.empty() && !in_vain && find(server) == nullptr) return; // nothing to remember
     entry& e = make(now, server);
     e.mss = mss;
-    if (cookie.empty()) return;
+    if (cookie.empty()) {
+        if (!in_vain || !e.cookie.empty()) return;
+        e.cookie.experimental = !cookie.experimental && !e.was_asked_otherwise;
+        e.was_asked_otherwise |= cookie.experimental;
+        return;
+    }
     e.cookie = cookie;
     e.losses = 0;
 }

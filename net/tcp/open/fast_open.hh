@@ -29,11 +29,13 @@ using wire::net_address;
 /// 4 to 16 bytes, an even number (RFC 7413 4.1.1); or empty.
 struct fast_open_cookie {
     std::uint8_t size = 0;
+    bool experimental = false; ///< told in the option's older form: no part of the cookie
     std::array<std::byte, wire::tcp_options::max_cookie_size> value{};
 
     byte_span bytes() const noexcept { return byte_span(value).first(size); }
     bool empty() const noexcept { return size == 0; }
     static fast_open_cookie of(byte_span bytes) noexcept;
+    static fast_open_cookie of(const wire::tcp_options& options) noexcept; ///< of those that have one
     friend bool operator==(const fast_open_cookie& a, const fast_open_cookie& b) noexcept;
 };
 
@@ -78,7 +80,9 @@ public:
     /// What a SYN to this server says now.
     fast_open_request request_for(time_point now, const net_address& server) noexcept;
     /// Its SYN-ACK gave a cookie (or not: empty) and this segment size.
-    void learn(time_point now, const net_address& server, const fast_open_cookie& cookie, std::uint16_t mss);
+    /// `in_vain`: it was asked for one, in the form that `cookie` says. Then it is asked in the older form, once; then in this one
+    /// for good.
+    void learn(time_point now, const net_address& server, const fast_open_cookie& cookie, std::uint16_t mss, bool in_vain = false);
     /// A SYN with a cookie or data was not answered, one without them was (RFC 7413 4.1.3, 7.1): for a while none is sent there.
     void on_lost_syn(time_point now, const net_address& server);
     /// It has given a cookie that may be used now.
@@ -92,6 +96,7 @@ private:
         net_address server;
         std::uint16_t mss = 0;
         std::uint8_t losses = 0;
+        bool was_asked_otherwise = false; ///< in the older form, too: neither was answered
         fast_open_cookie cookie;
         time_point used{};
         time_point paused_until{};

@@ -46,7 +46,7 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
         o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer ? c.receiving.timestamps.recent() : 0);
     }
     // A SYN or SYN-ACK that goes unanswered is repeated without: some middleboxes drop what they do not know (RFC 7413 4.2.1, 7.1).
-    if ((answer ? fast.give_cookie : fast.asked) && !c.syn_resent) o.set_fast_open(fast.cookie.bytes());
+    if ((answer ? fast.give_cookie : fast.asked) && !c.syn_resent) o.set_fast_open(fast.cookie.bytes(), fast.cookie.experimental);
     if (answer && c.ecn.accurate != nullptr && !c.syn_resent && !fast.give_cookie) { // RFC 9768 3.2.3.2.1
         o.set_accurate_ecn({.order_1 = p.like_linux(), .fields = 3, .bytes = {1, 0, 1}});
     }

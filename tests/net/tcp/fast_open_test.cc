@@ -293,6 +293,31 @@ BOOST_AUTO_TEST_CASE(the_cache_is_bounded_and_forgets_whom_it_has_not_seen_for_l
     BOOST_TEST(!cache.knows(at(101), host(1))); // not used since its first second
 }
 
+BOOST_AUTO_TEST_CASE(who_asks_in_vain_asks_once_in_the_older_form) {
+    tcp::fast_open_cache cache;
+    const auto server = wire::net_address(ipv4(192, 0, 2, 1));
+    const auto asked = [&](bool experimental) {
+        const tcp::fast_open_request r = cache.request_for(time_point{}, server);
+        BOOST_TEST((r.asked && r.cookie.empty()));
+        BOOST_TEST(r.cookie.experimental == experimental);
+        return r;
+    };
+    const auto in_vain = [&] { cache.learn(time_point{}, server, asked(false).cookie, 1000, true); };
+    in_vain();
+    cache.learn(time_point{}, server, asked(true).cookie, 1000, true);
+    for (int i = 0; i < 3; ++i) in_vain();
+
+    tcp::fast_open_cache other;
+    other.learn(time_point{}, server, {}, 1000, true);
+    tcp::fast_open_cookie given = cookie(7);
+    given.experimental = true;
+    other.learn(time_point{}, server, given, 1000);
+    const tcp::fast_open_request r = other.request_for(time_point{}, server);
+    BOOST_TEST((r.cookie == given && r.cookie.experimental));
+    other.learn(time_point{}, server, {}, 1000, true); // its cookie stays
+    BOOST_TEST((other.request_for(time_point{}, server).cookie == given));
+}
+
 BOOST_AUTO_TEST_CASE(where_syns_with_data_vanish_none_is_sent_for_a_while) { // RFC 7413 4.1.3, 7.1
     tcp::fast_open_cache cache;
     const time_point start = from_ns(1'000'000'000);

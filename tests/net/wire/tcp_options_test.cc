@@ -35,7 +35,7 @@ tcp_options random_options(corewire::random_generator& random) {
     if (random.chance(0.5)) o.set_timestamps(any<std::uint32_t>(random), any<std::uint32_t>(random));
     if (random.chance(0.3)) {
         const byte_vector cookie = random_payload(random, random.chance(0.2) ? 0 : 4 + 2 * random.below(7));
-        o.set_fast_open(cookie);
+        o.set_fast_open(cookie, random.chance(0.5));
     }
     if (random.chance(0.5)) {
         for (std::uint64_t n = 1 + random.below(4); n > 0; --n) {
@@ -102,6 +102,30 @@ BOOST_AUTO_TEST_CASE(each_combination_is_written_as_linux_does) {
     BOOST_TEST(written(o) == "020405b40402080a0000000100000002010303072212"
                              "0102030405060708090a0b0c0d0e0f100101");
     BOOST_TEST(o.size() == tcp_options::max_size);
+}
+
+BOOST_AUTO_TEST_CASE(fast_open_has_an_older_form) { // kind 254, RFC 6994: 0xf989
+    tcp_options o;
+    o.set_fast_open({}, true);
+    BOOST_TEST(written(o) == "fe04f989");
+    o.set_fast_open(hex("0102030405060708"), true);
+    BOOST_TEST(written(o) == "fe0cf9890102030405060708");
+    o = syn_options();
+    o.set_fast_open(hex("0102030405060708090a0b0c0d0e0f10"), true);
+    for (const auto order : {option_order::linux_kernel, option_order::freebsd}) BOOST_TEST(o.size(order) == tcp_options::max_size);
+
+    const auto read = [](std::string_view text) {
+        tcp_options of;
+        BOOST_REQUIRE(tcp_options::parse(hex(text), of) == parse_error::none);
+        return of;
+    };
+    BOOST_TEST((read("fe04f989").has_fast_open() && read("fe04f989").cookie_size == 0));
+    BOOST_TEST((read("fe08f98901020304 0101").fast_open_is_experimental && read("fe08f98901020304").cookie_size == 4));
+    for (const char* const other : {"fe02", "fe03f9", "fe04f988", "fe06f9890102", "fe09f9890102030405",
+                                    "fe16f989000102030405060708090a0b0c0d0e0f1011"})
+        BOOST_TEST(!read(other).has_fast_open());
+    BOOST_TEST(!read("fe04f989 2202").fast_open_is_experimental); // the last one counts
+    BOOST_TEST(!(read("fe04f989") == read("2202")));
 }
 
 BOOST_AUTO_TEST_CASE(sack_blocks_are_written_as_far_as_there_is_room) {
@@ -194,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_known_kind_with_a_strange_length_is_skipped) {
         {"a cookie of 2", "2204 0102"},
         {"a cookie of 5", "2207 0102030405"},
         {"a cookie of 18", "2214 000000000000000000000000000000000000"},
-        {"the experimental kind", "fe04 f989"},
+        {"another experiment", "fe04 f988"},
         {"an unknown kind", "4206 01020304"},
         {"an unknown kind without data", "4202"},
     };
