@@ -9,8 +9,9 @@
 // Requests happen in the order in which they are made. Each wait takes {.deadline = , .stop = }. Errors of co_await:
 // EMSGSIZE (longer than the peer receives), EPIPE (the peer has said goodbye), ECONNRESET (it left without), ETIMEDOUT (it
 // answers no more, or the deadline), EACCES (its memory, and not for that; the connection ends by it), EPROTO (it breaks the
-// rules), ENODEV (the device has gone), EIO (its queues have failed), ERANGE (beyond the remote region), EBADF (an empty channel, or
-// one moved from; so do the calls that give no task; close() of it does nothing).
+// rules), ENOBUFS (it posts no receives for the credits that it gives), ENODEV (the device has gone), EIO (its queues have failed, or a
+// request in them), ERANGE (beyond the remote region), EBADF (an empty channel, or one moved from; so do the calls that give no task;
+// close() of it does nothing).
 #pragma once
 
 #include <corewire/rdma/channel/context.hh>

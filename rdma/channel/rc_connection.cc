@@ -221,6 +221,8 @@ void rc_connection::send_completed(const ibv_wc& wc) noexcept {
     const std::uint32_t sequence = static_cast<std::uint32_t>(wc.wr_id);
     const std::uint32_t unretired = posted_ - retired_;
     if (sequence - retired_ >= unretired) return; // flushed a second time
+    // Why it was flushed the device may have said: what is under way ends with that.
+    if (wc.status == IBV_WC_WR_FLUSH_ERR && state_ < state::closed) [[unlikely]] device_->look_for_trouble();
     const std::errc why = wc.status == IBV_WC_SUCCESS ? std::errc{} : meaning(wc.status);
     bool badly_announced = false;
     while (retired_ != sequence + 1) { // requests complete in the order in which they were posted
@@ -245,10 +247,7 @@ void rc_connection::send_completed(const ibv_wc& wc) noexcept {
         }
     }
     if (badly_announced) return violated();
-    if (wc.status != IBV_WC_SUCCESS) {
-        if (wc.status == IBV_WC_WR_FLUSH_ERR && state_ < state::closed) device_->look_for_trouble();
-        return break_down(why);
-    }
+    if (wc.status != IBV_WC_SUCCESS) return break_down(why);
     if (goodbye_posted_ && retired_ - goodbye_at_ - 1 < 0x8000'0000u) all_sent_.set();
     if (!line_.empty() || goodbye_wanted_ || large_.anything_to_do()) serve();
 }

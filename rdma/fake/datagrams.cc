@@ -8,6 +8,7 @@
 #include <corewire/net/wire/checksum.hh>
 #include <corewire/rdma/fake/setup.hh>
 
+#include <algorithm>
 #include <cstring>
 
 namespace corewire::fake {
@@ -53,7 +54,16 @@ bool deliver(queue_pair& to, std::uint32_t key, byte_span whole, const ibv_wc& a
     state& there = state_of(to.qp().context);
     if (!there.up || there.removed || !hears(to, IBV_QPT_UD) || to.attributes.qkey != key) return false;
     const std::uint64_t before = there.counts.frames_received;
-    there.fill(to, to.receives(), queue_of(to.qp().recv_cq), whole, about);
+    ibv_wc told = about;
+    std::vector<std::byte> spoiled;
+    if (there.spoiled_headers.first != 0) {
+        --there.spoiled_headers.first;
+        spoiled.assign(whole.begin(), whole.end());
+        std::fill_n(spoiled.begin(), header_size, std::byte{0x11});
+        if (there.spoiled_headers.second) told.wc_flags &= ~unsigned{IBV_WC_GRH};
+        whole = spoiled;
+    }
+    there.fill(to, to.receives(), queue_of(to.qp().recv_cq), whole, told);
     there.counts.datagrams_received += there.counts.frames_received - before;
     return true;
 }

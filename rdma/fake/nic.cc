@@ -133,6 +133,11 @@ void nic::release_completions() {
 
 void nic::lose_events(unsigned count) { state_->lost_events = count; }
 void nic::lose_datagrams(unsigned count) { state_->lost_datagrams = count; }
+void nic::spoil_headers(unsigned count, bool told) {
+    const std::lock_guard guard(lock());
+    state_->spoiled_headers = {count, told};
+}
+
 void nic::mute_queue_pair(std::uint32_t number) {
     const std::lock_guard guard(lock());
     for (queue_pair* pair : state_->pairs)

@@ -127,6 +127,8 @@ public:
     void lose_events(unsigned count);
     /// The next `count` datagrams that UD queue pairs send are lost on their way.
     void lose_datagrams(unsigned count);
+    /// The next `count` datagrams that UD queue pairs receive come with 40 bytes that are no header, and (`told`) are said to be none.
+    void spoil_headers(unsigned count, bool told);
     /// A queue pair neither answers nor asks any more, nor does rdma_cm speak for it: its host has lost its power.
     void mute_queue_pair(std::uint32_t number);
     /// The next `count` requests of connected queue pairs are done, and their senders never hear of it.

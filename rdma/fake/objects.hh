@@ -224,6 +224,7 @@ struct state {
     bool hold = false, slow = false, wire_asleep = false, pumping = false;
     std::map<std::string, std::pair<int, unsigned>, std::less<>> failing;
     std::pair<ibv_wc_status, unsigned> bad_sends{IBV_WC_SUCCESS, 0}, bad_receives{IBV_WC_SUCCESS, 0};
+    std::pair<unsigned, bool> spoiled_headers{0, false}; ///< how many more; without IBV_WC_GRH
     unsigned lost_events = 0, lost_datagrams = 0, lost_acknowledgements = 0;
     std::uint16_t lid = 0;                  ///< of InfiniBand links: all fakes are on one
     std::map<std::array<std::uint8_t, 16>, unsigned> joined; ///< groups of InfiniBand links, by how many ids

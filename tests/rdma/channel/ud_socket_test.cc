@@ -4,6 +4,7 @@
 #include <corewire/rdma/channel/ud_socket.hh>
 
 #include "tests/rdma/channel_world.hh"
+#include "tests/rdma/datagram_end.hh"
 #include "tests/rdma/fake_fabric.hh"
 #include "tests/rdma/in_real_time.hh"
 #include "tests/rdma/support.hh"
@@ -37,6 +38,21 @@ task<std::string> pass(rdma::ud_socket& from, rdma::ud_socket& to, std::string w
     co_await from.send_to(bytes_of(what), to.local_address());
     const auto got = co_await to.receive_from();
     co_return text_of(got.bytes());
+}
+
+task<std::string> pass(rdma::rc_channel& from, rdma::rc_channel& to, std::string what) {
+    co_await from.send(bytes_of(what));
+    const auto got = co_await to.receive();
+    co_return got ? text_of(got->bytes()) : "a goodbye";
+}
+
+task<> connect(rdma::context& in, rdma::listener& to, rdma::rc_channel& client, rdma::rc_channel& server) {
+    rdma::connector ours(in);
+    auto accepted = to.accept();
+    auto made = ours.connect({address_of_server, to.port()}, {}, {address_of_client, 0});
+    auto [b, a] = co_await when_all(std::move(accepted), std::move(made));
+    server = std::move(b);
+    client = std::move(a);
 }
 
 task<> send_some(rdma::ud_socket& from, rdma::ud_address to, int count) {
@@ -103,6 +119,75 @@ BOOST_AUTO_TEST_CASE(a_receive_that_fails_is_lost_and_the_socket_goes_on) {
     w.turns(5);
     BOOST_TEST(w.b.statistics().restarts == 1u);
     for (int i = 0; i < 300; ++i) BOOST_TEST(w.run(pass(w.a, w.b, std::to_string(i))) == std::to_string(i));
+}
+
+BOOST_AUTO_TEST_CASE(a_datagram_without_a_header_is_dropped_and_counted_and_its_buffer_serves_again) {
+    rdma::ud_options few;
+    few.receive_depth = 8;
+    datagram_world w(few);
+    auto neighbour = rdma::ud_socket::bind(w.in, address_of_server);
+    std::uint64_t dropped = 0;
+    for (const bool told : {true, false})
+        for (int round = 0; round < 10; ++round) {
+            w.second().spoil_headers(5, told);
+            w.run(send_some(w.a, w.b.local_address(), 5));
+            w.turns(5);
+            dropped += 5;
+            BOOST_TEST(w.b.statistics().malformed == dropped);
+            BOOST_TEST(w.run(pass(w.a, w.b, "whole")) == "whole");
+            BOOST_TEST(w.run(pass(w.a, neighbour, "beside")) == "beside");
+        }
+    BOOST_TEST(w.b.statistics().received == 20u);
+    BOOST_TEST(w.b.statistics().restarts == 0u);
+    BOOST_TEST(neighbour.statistics().malformed == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_at_one_socket_costs_its_own_datagrams_and_no_neighbours) {
+    rdma::ud_options few;
+    few.receive_depth = 8;
+    datagram_world w(few);
+    auto near = rdma::ud_socket::bind(w.in, address_of_client, few);
+    auto far = rdma::ud_socket::bind(w.in, address_of_server, few); // on the flooded device
+    auto listening = rdma::listener::bind(w.in, {address_of_server, 0});
+    rdma::rc_channel client, server;
+    w.run(connect(w.in, listening, client, server));
+    datagram_end stranger("fake_c", ipv4(192, 0, 2, 3));
+    const rdma::ud_address victim = w.b.local_address();
+    const verbs::address_handle way = stranger.way_to(victim.gid);
+    unsigned sent = 0;
+    const auto pour = [&](std::uint32_t with) {
+        for (int i = 0; i < 15; ++i) BOOST_TEST(stranger.send(way, victim.queue_pair, 900, with) == 0);
+        for (const ibv_wc& each : stranger.poll()) BOOST_TEST(each.status == IBV_WC_SUCCESS);
+        sent += 15;
+    };
+    const auto others_go_on = [&](int round) {
+        const std::string text = std::to_string(round);
+        BOOST_TEST(w.run(pass(near, far, text)) == text);
+        BOOST_TEST(w.run(pass(client, server, text)) == text);
+    };
+    for (int round = 0; round < 100; ++round) { // nobody receives
+        pour(victim.key);
+        others_go_on(round);
+    }
+    BOOST_TEST(w.b.statistics().received == 8u); // all that it has buffers for
+    BOOST_TEST(w.second().statistics().no_receive == sent - 8);
+    for (int i = 0; i < 8; ++i) BOOST_TEST(w.run(next_of(w.b)).from().queue_pair == stranger.pair.number());
+    w.turns(2);
+    for (int round = 0; round < 100; ++round) { // somebody does, and gets what it can
+        pour(victim.key);
+        for (int i = 0; i < 8; ++i) BOOST_TEST(w.run(next_of(w.b)).bytes().size() == 900u);
+        others_go_on(round);
+    }
+    const auto before = w.b.statistics().received;
+    for (int round = 0; round < 10; ++round) pour(victim.key + 1); // the device knows better
+    w.turns(5);
+    BOOST_TEST(w.b.statistics().received == before);
+    BOOST_TEST(w.run(pass(w.a, w.b, "after")) == "after");
+    for (const rdma::ud_socket* each : {&w.b, &near, &far}) {
+        BOOST_TEST(each->statistics().restarts == 0u);
+        BOOST_TEST(each->statistics().malformed == 0u);
+    }
+    BOOST_TEST((server.connection().phase() == rdma::rc_connection::state::open));
 }
 
 BOOST_AUTO_TEST_CASE(errors_without_end_end_it) {
