@@ -33,7 +33,7 @@ static_assert(offsetof(linux_tcp_info_fields, tcpi_bytes_acked) == offsetof(tcp_
 static_assert(offsetof(linux_tcp_info_fields, tcpi_delivered) == offsetof(tcp_info, tcpi_delivered));
 
 /// `now`: for the fields that count milliseconds since something. `ip_header`: bytes, 20 or 40.
-/// What nobody counts is 0: tcpi_delivery_rate, _rcv_rtt, _rehash, _total_rto_time.
+/// What nobody counts is 0: tcpi_delivery_rate, _rehash, _total_rto_time.
 /// tcpi_bytes_acked and the first transmissions in tcpi_bytes_sent are modulo 2^32. With Linux's habits segments are counted one by one
 /// (tcp::segment_tally), and tcpi_busy_time and what limited it measured; without, tcpi_segs_in and its like are 0, tcpi_delivered counts
 /// full ones, tcpi_last_data_recv is not known, and what is in flight is counted as the scoreboard tells it apart.

@@ -117,6 +117,7 @@ struct connection_info {
     // With Linux's habits alone, for its TCP_INFO:
     bool counted = false;          ///< they are followed
     duration ack_time_out{0};      ///< how long an ACK may wait; 0: no data has come
+    duration receive_rtt{0};       ///< by what was received; 0: none measured
     time_point established_at{};   ///< when the handshake ended
     segment_tally tally{};
     std::uint32_t receive_space = 0; ///< bytes: the most that was read in a round; 0: nothing was measured

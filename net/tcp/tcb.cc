@@ -153,6 +153,7 @@ connection_info tcb::info() const noexcept {
         .passive = c_.passive,
         .counted = c_.options->like_linux(),
         .ack_time_out = s.known().acks.time_out,
+        .receive_rtt = std::chrono::microseconds{s.known().receive_rtt.eighths / 8},
         .established_at = s.known().use.established_at,
         .tally = s.known().tally,
         .receive_space = r.sizing.space(),

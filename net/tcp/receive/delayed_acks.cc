@@ -12,10 +12,37 @@ void more_quick(control_block& c, std::uint8_t most) noexcept {
     c.receiving.acks.add_quick(static_cast<std::uint8_t>(std::min<std::uint32_t>(useful != 0 ? useful : 2, most)));
 }
 
+/// The one by timestamps is smoothed; of those by windows, each a round trip or more, the least counts.
+void take_round_trip(receive_round_trip& r, std::int64_t ns, bool of_a_window) noexcept {
+    constexpr std::int64_t longest = 500'000'000; // us: eight times as much has 32 bits
+    const auto us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns / 1000, 1, longest));
+    if (r.eighths == 0) r.eighths = 8 * us;
+    else if (of_a_window) r.eighths = std::min(r.eighths, 8 * us);
+    else r.eighths += us - r.eighths / 8;
+}
+
+void measure_round_trip(control_block& c, const arrival& a, receive_round_trip& r) noexcept {
+    const std::uint32_t echo = a.seg.options.timestamp_echo;
+    if (c.timestamps && a.seg.options.has_timestamps() && echo != r.echo) {
+        r.echo = echo;
+        const std::uint32_t ms = timestamp_echo::clock(a.now, c.options->timestamp_offset) - echo;
+        const bool full = a.size >= c.receiving.acks.largest_segment();
+        if (full && ms < 0x8000'0000) take_round_trip(r, std::max<std::int64_t>(ms, 1) * 1'000'000, false);
+    }
+    const seq_number next = c.receiving.next + a.size;
+    if (r.since != never) {
+        if (next < r.end) return;
+        take_round_trip(r, to_ns(a.now) - to_ns(r.since), true);
+    }
+    r.since = a.now;
+    r.end = next + c.receiving.room();
+}
+
 } // namespace
 
 void note_arrival(control_block& c, const arrival& a) noexcept {
     seldom_needed& known = c.sending.need();
+    measure_round_trip(c, a, known.receive_rtt);
     ack_policy& acks = c.receiving.acks;
     acks.forget_ends_of_writes();
     if (a.size < acks.largest_segment() || a.seg.has(tcp_flags::psh)) acks.note_end_of_write();

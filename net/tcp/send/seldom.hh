@@ -29,6 +29,14 @@ struct ack_habits {
     duration time_out{0};          ///< icsk_ack.ato; 0: no data has come
 };
 
+/// Linux's habit: the round trip as one sees it who receives data (tcp_rcv_rtt_measure(), receive/delayed_acks.cc).
+struct receive_round_trip {
+    std::uint32_t eighths = 0;     ///< of a microsecond, smoothed; 0: not known
+    std::uint32_t echo = 0;        ///< TSecr of the last segment
+    seq_number end;                ///< of the window that was open at `since`: what comes behind it was sent a round trip later, or more
+    time_point since = never;
+};
+
 /// Linux's habit: segments keep their ends and their PSH flag when they are sent again, and are counted one by one. The ends of those
 /// that carry PSH or are not full, in flight.
 struct sent_end {
@@ -62,6 +70,7 @@ struct seldom_needed {
     window_use use;
     std::unique_ptr<path_search> path; ///< made by the first search, or report
     ack_habits acks;
+    receive_round_trip receive_rtt;
     segment_tally tally;
     static constexpr std::uint32_t most_ends = 1024; ///< of more the first are forgotten
     ring<sent_end> ends;           ///< in order, behind SND.UNA
