@@ -1,10 +1,13 @@
 // The fake refuses what hardware refuses, in the way that hardware does.
 #include <corewire/rdma/verbs/flow_rule.hh>
 #include <corewire/rdma/verbs/receive_side_scaling.hh>
+#include <corewire/rdma/verbs/shared_receive_queue.hh>
 
 #include "tests/rdma/support.hh"
 
 #include <corewire/net/port/rss.hh>
+
+#include <functional>
 
 using namespace corewire;
 using namespace corewire::test;
@@ -106,6 +109,162 @@ BOOST_AUTO_TEST_CASE(a_completion_queue_that_overruns_fails_and_says_so) {
     ibv_async_event event{};
     BOOST_TEST(fake::api().get_async_event(w.device.context(), &event) == 0);
     BOOST_TEST(event.event_type == IBV_EVENT_CQ_ERR);
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_of_more_pieces_than_its_queue_has_is_refused_at_once) {
+    raw_world w({}, {.receive_pieces = 2});
+    verbs::completion_queue completions(w.device, {});
+    verbs::receive_work_queue work(w.domain, completions, 16, 2);
+    verbs::shared_receive_queue shared(w.domain, {.max_receives = 16, .pieces = 2});
+    const std::function<int(ibv_recv_wr*, ibv_recv_wr**)> posts[] = {
+        [&](ibv_recv_wr* first, ibv_recv_wr** bad) { return w.pair.post_receive(first, bad); },
+        [&](ibv_recv_wr* first, ibv_recv_wr** bad) { return work.post(first, bad); },
+        [&](ibv_recv_wr* first, ibv_recv_wr** bad) { return shared.post(first, bad); }};
+    std::size_t refused = 0;
+    for (const auto& post : posts) {
+        std::array<ibv_sge, 3> pieces;
+        pieces.fill({reinterpret_cast<std::uintptr_t>(w.memory.data()), 20, w.region.local_key()});
+        ibv_recv_wr second{2, nullptr, pieces.data(), 3}, first{1, &second, pieces.data(), 2};
+        ibv_recv_wr* bad = nullptr;
+        BOOST_TEST(post(&first, &bad) == EINVAL);
+        BOOST_TEST(bad == &second); // the first one is posted
+        BOOST_TEST(w.nic.violations().size() == ++refused);
+        second.num_sge = -1;
+        BOOST_TEST(post(&second, &bad) == EINVAL);
+        BOOST_TEST(w.nic.violations().size() == ++refused);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_frame_is_scattered_over_the_pieces_of_its_receive) {
+    raw_world w({}, {.receive_pieces = 2});
+    const verbs::flow_rule rule(fake::api(), w.pair.get(), {.destination_mac = ours});
+    const auto at = [&](std::size_t offset) { return reinterpret_cast<std::uintptr_t>(w.memory.data() + offset); };
+    ibv_sge pieces[] = {{at(1000), 20, w.region.local_key()}, {at(5000), 100, w.region.local_key()}};
+    ibv_recv_wr wr{1, nullptr, pieces, 2};
+    ibv_recv_wr* bad = nullptr;
+    BOOST_TEST(w.pair.post_receive(&wr, &bad) == 0);
+    const auto frame = udp_frame(ours, peer, 1, host, 2);
+    w.nic.deliver(frame);
+    BOOST_TEST(only_status(w) == IBV_WC_SUCCESS);
+    BOOST_TEST(std::memcmp(w.memory.data() + 1000, frame.data(), 20) == 0);
+    BOOST_TEST(std::memcmp(w.memory.data() + 5000, frame.data() + 20, frame.size() - 20) == 0);
+    BOOST_TEST((w.memory[1020] == std::byte{0}));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_receive_queue_refuses_until_a_completion_is_polled) {
+    raw_world w;
+    const verbs::flow_rule rule(fake::api(), w.pair.get(), {.destination_mac = ours});
+    verbs::receive_chain chain(raw_world::depth + 4, w.region.local_key());
+    while (!chain.full()) chain.add(0, w.memory.data() + 8192, 2048);
+    const auto outcome = chain.post([&](auto* first, auto** bad) { return w.pair.post_receive(first, bad); });
+    BOOST_TEST(outcome.error == ENOMEM);
+    BOOST_TEST(outcome.posted == raw_world::depth);
+    w.nic.deliver(udp_frame(ours, peer, 1, host, 2));
+    BOOST_TEST(w.receive(2048) == ENOMEM); // it is filled, but nobody has polled
+    BOOST_TEST(w.poll().size() == 1u);
+    BOOST_TEST(w.receive(2048) == 0);
+    BOOST_TEST(w.receive(2048) == ENOMEM);
+    w.pair.to_reset(); // forgets all of them
+    w.pair.activate_raw();
+    for (unsigned i = 0; i < raw_world::depth; ++i) BOOST_TEST(w.receive(2048) == 0);
+    BOOST_TEST(w.receive(2048) == ENOMEM);
+    BOOST_TEST(w.nic.violations().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_into_what_the_device_may_not_write_fails_the_pair) {
+    for (unsigned wrong = 0; wrong < 5; ++wrong) {
+        raw_world w;
+        const verbs::flow_rule rule(fake::api(), w.pair.get(), {.destination_mac = ours});
+        const verbs::protection_domain other(w.device);
+        const verbs::memory_region theirs(other, w.memory, verbs::access::local_write);
+        const verbs::memory_region unwritable(w.domain, w.memory, verbs::access::local_read);
+        auto brief = std::make_unique<verbs::memory_region>(w.domain, w.memory, verbs::access::local_write);
+        const std::uint32_t keys[] = {w.region.local_key() ^ 1, w.region.local_key(), theirs.local_key(), unwritable.local_key(),
+                                      brief->local_key()};
+        brief.reset();
+        const std::size_t beyond = wrong == 1 ? w.memory.size() - 59 : 0;
+        ibv_sge piece{reinterpret_cast<std::uintptr_t>(w.memory.data() + beyond), 60, keys[wrong]};
+        ibv_recv_wr wr{1, nullptr, &piece, 1};
+        ibv_recv_wr* bad = nullptr;
+        BOOST_TEST(w.pair.post_receive(&wr, &bad) == 0); // the device finds out when it writes
+        BOOST_TEST(w.receive(2048, 2) == 0);
+        const std::vector<std::byte> before = w.memory;
+        w.nic.deliver(udp_frame(ours, peer, 1, host, 2));
+        const auto done = w.poll();
+        BOOST_REQUIRE(done.size() == 2u);
+        BOOST_TEST(done[0].status == IBV_WC_LOC_PROT_ERR);
+        BOOST_TEST(done[0].wr_id == 1u);
+        BOOST_TEST(done[1].status == IBV_WC_WR_FLUSH_ERR);
+        BOOST_TEST(*w.pair.state() == IBV_QPS_ERR);
+        BOOST_TEST((w.memory == before));
+        BOOST_TEST(w.nic.violations().size() == 1u);
+        BOOST_TEST(w.receive(2048, 3) == 0); // a pair in error takes it, and flushes it
+        BOOST_TEST(only_status(w) == IBV_WC_WR_FLUSH_ERR);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_work_queue_fails_alone_flushes_and_says_so) {
+    raw_world w;
+    verbs::completion_queue second(w.device, {});
+    verbs::receive_work_queue a(w.domain, w.queue, 16), b(w.domain, second, 16);
+    verbs::receive_work_queue* const both[] = {&a, &b};
+    const verbs::spread over(w.device, both, 2);
+    verbs::queue_pair hashing = over.pair_for(w.domain, verbs::hashed::udp, rss::symmetric_key);
+    const verbs::flow_rule rule(fake::api(), hashing.get(), {.destination_mac = ours, .destination = host, .protocol = 17});
+    const auto post = [&](verbs::receive_work_queue& to, std::uint32_t key) {
+        ibv_sge piece{reinterpret_cast<std::uintptr_t>(w.memory.data()), 2048, key};
+        ibv_recv_wr wr{1, nullptr, &piece, 1};
+        ibv_recv_wr* bad = nullptr;
+        return to.post(&wr, &bad);
+    };
+    std::uint16_t flow[2] = {1000, 1000};
+    for (const std::uint16_t which : {0, 1})
+        while (rss::symmetric.hash(peer, flow[which], host, 7) % 2 != which) ++flow[which];
+    BOOST_TEST(post(a, w.region.local_key() ^ 1) == 0);
+    BOOST_TEST(post(a, w.region.local_key()) == 0);
+    BOOST_TEST(post(b, w.region.local_key()) == 0);
+    w.nic.deliver(udp_frame(ours, peer, flow[0], host, 7));
+    w.nic.deliver(udp_frame(ours, peer, flow[0], host, 7)); // nobody's
+    w.nic.deliver(udp_frame(ours, peer, flow[1], host, 7));
+    const auto done = w.poll();
+    BOOST_REQUIRE(done.size() == 2u);
+    BOOST_TEST(done[0].status == IBV_WC_LOC_PROT_ERR);
+    BOOST_TEST(done[1].status == IBV_WC_WR_FLUSH_ERR);
+    std::array<ibv_wc, 4> out;
+    BOOST_REQUIRE(second.poll(out) == 1);
+    BOOST_TEST(out[0].status == IBV_WC_SUCCESS);
+    ibv_async_event event{};
+    BOOST_TEST(fake::api().get_async_event(w.device.context(), &event) == 0);
+    BOOST_TEST(event.event_type == IBV_EVENT_WQ_FATAL);
+    BOOST_TEST(event.element.wq == a.get());
+    BOOST_TEST(post(a, w.region.local_key()) == 0); // as a pair in error
+    BOOST_TEST(only_status(w) == IBV_WC_WR_FLUSH_ERR);
+    BOOST_TEST(a.start() == EINVAL); // by RESET alone
+    BOOST_TEST(a.reset() == 0);
+    BOOST_TEST(w.nic.violations().size() == 1u);
+    BOOST_TEST(post(a, w.region.local_key()) == EINVAL);
+    BOOST_TEST(w.nic.violations().size() == 2u);
+    BOOST_TEST(a.start() == 0);
+    BOOST_TEST(post(a, w.region.local_key()) == 0);
+    w.nic.deliver(udp_frame(ours, peer, flow[0], host, 7));
+    BOOST_TEST(only_status(w) == IBV_WC_SUCCESS);
+}
+
+BOOST_AUTO_TEST_CASE(a_completion_queue_that_a_test_has_shrunk_overruns_and_may_keep_silent) {
+    for (const bool quietly : {false, true}) {
+        raw_world w;
+        verbs::completion_queue untouched(w.device, {.entries = 2});
+        w.nic.shrink_completion_queues(2, quietly);
+        for (int i = 0; i < 3; ++i) w.send(60);
+        std::array<ibv_wc, 8> out;
+        BOOST_TEST(w.queue.poll(out) == (quietly ? 0 : -1));
+        ibv_async_event event{};
+        BOOST_TEST(fake::api().get_async_event(w.device.context(), &event) == 0);
+        BOOST_TEST(event.event_type == IBV_EVENT_CQ_ERR);
+        BOOST_TEST(event.element.cq == w.queue.get());
+        BOOST_TEST(untouched.poll(out) == 0);
+        BOOST_TEST(w.nic.violations().empty()); // the test's own doing
+    }
 }
 
 BOOST_AUTO_TEST_CASE(frames_too_short_or_too_long_are_not_sent) {
