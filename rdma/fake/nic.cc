@@ -32,8 +32,10 @@ int state::fault(std::string_view call) {
     if (removed) return EIO;
     const auto found = failing.find(call);
     if (found == failing.end()) return 0;
-    const int error = found->second.first;
-    if (--found->second.second == 0) failing.erase(found);
+    failing_call& f = found->second;
+    if (f.after != 0) return --f.after, 0;
+    const int error = f.error;
+    if (--f.times == 0) failing.erase(found);
     return error;
 }
 
@@ -114,8 +116,8 @@ void nic::pump() {
     state_->pump();
 }
 
-void nic::fail_calls(std::string_view call, int error, unsigned times) {
-    state_->failing.insert_or_assign(std::string(call), std::pair{error, times});
+void nic::fail_calls(std::string_view call, int error, unsigned times, unsigned after) {
+    state_->failing.insert_or_assign(std::string(call), failing_call{error, times, after});
 }
 
 void nic::fail_sends(ibv_wc_status status, unsigned count) { state_->bad_sends = {status, count}; }

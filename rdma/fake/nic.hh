@@ -114,8 +114,8 @@ public:
     void pump();
 
     // ---- faults ----
-    /// The next `times` calls of this name ("reg_mr", "modify_qp") fail with `error`.
-    void fail_calls(std::string_view call, int error, unsigned times = 1);
+    /// The next `times` calls of this name ("reg_mr", "modify_qp") fail with `error`, once `after` of them have gone well.
+    void fail_calls(std::string_view call, int error, unsigned times = 1, unsigned after = 0);
     /// The next `count` sends complete with `status`, and their queue pair fails as it would with that.
     void fail_sends(ibv_wc_status status, unsigned count = 1);
     /// The next `count` receives complete with `status`.

@@ -184,6 +184,11 @@ struct flow {
     const ibv_flow_attr& attributes() const noexcept { return *reinterpret_cast<const ibv_flow_attr*>(rule.data()); }
 };
 
+struct failing_call {
+    int error = 0;
+    unsigned times = 0, after = 0;
+};
+
 struct state {
     explicit state(nic_options o, std::unique_ptr<port> w);
     nic_options options;
@@ -222,7 +227,7 @@ struct state {
 
     bool up = true, removed = false;
     bool hold = false, slow = false, wire_asleep = false, pumping = false;
-    std::map<std::string, std::pair<int, unsigned>, std::less<>> failing;
+    std::map<std::string, failing_call, std::less<>> failing;
     std::pair<ibv_wc_status, unsigned> bad_sends{IBV_WC_SUCCESS, 0}, bad_receives{IBV_WC_SUCCESS, 0};
     std::pair<unsigned, bool> spoiled_headers{0, false}; ///< how many more; without IBV_WC_GRH
     unsigned lost_events = 0, lost_datagrams = 0, lost_acknowledgements = 0;

@@ -64,7 +64,7 @@ device::device(handle<ibv_context, &verbs_api::close_device> owned, ibv_context*
     : api_(&api), owned_(std::move(owned)), context_(context), name_(context->device->name) {
     watch_for_forks();
     if (const int error = api.query_device(context_, &attributes_); error != 0)
-        fail(operation::query, error, fmt::format("ask {} what it can do", name_));
+        fail(operation::query_device, error, fmt::format("ask {} what it can do", name_));
 }
 
 device device::open(std::string_view name, const verbs_api& api) {
@@ -114,7 +114,7 @@ std::vector<port_address> device::addresses(std::uint8_t port) const {
         room += static_cast<std::size_t>(std::max(0, this->port(p).gid_tbl_len));
     std::vector<ibv_gid_entry> entries(room);
     const std::ptrdiff_t count = api_->query_gid_table(context_, entries.data(), room);
-    if (count < 0) fail(operation::query, static_cast<int>(-count), fmt::format("list the addresses (GIDs) of {}", name_));
+    if (count < 0) fail(operation::list_addresses, static_cast<int>(-count), fmt::format("list the addresses (GIDs) of {}", name_));
     std::vector<port_address> all;
     for (const ibv_gid_entry& e : std::span(entries).first(static_cast<std::size_t>(count)))
         if (e.port_num == port)

@@ -11,7 +11,9 @@ namespace corewire::verbs {
 enum class operation {
     list_devices,
     open_device,
+    query_device,
     query,
+    list_addresses,
     allocate_domain,
     map_memory,
     register_memory,
@@ -22,6 +24,8 @@ enum class operation {
     create_raw_queue_pair,
     move_queue_pair,
     create_receive_queue,
+    arm_receive_limit,
+    create_receive_table,
     create_address_handle,
     find_ipoib,
     join_multicast,

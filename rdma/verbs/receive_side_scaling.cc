@@ -37,8 +37,9 @@ spread::spread(const device& on, std::span<receive_work_queue* const> queues, un
     attributes.log_ind_tbl_size = static_cast<std::uint32_t>(std::countr_zero(slots_));
     attributes.ind_tbl = entries.data();
     ibv_rwq_ind_table* made = on.api().create_rwq_ind_table(on.context(), &attributes);
+    const int error = errno;
     if (made == nullptr)
-        fail(operation::create_receive_queue, errno,
+        fail(operation::create_receive_table, error,
              fmt::format("make a table of {} entries that spreads packets over {} queues on {}", slots_, queues.size(), on.name()));
     table_ = {on.api(), made};
 }

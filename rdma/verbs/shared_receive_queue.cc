@@ -15,7 +15,10 @@ shared_receive_queue::shared_receive_queue(const protection_domain& in, const sh
     queue_ = {in.api(), queue};
     max_receives_ = attributes.attr.max_wr;
     if (options.limit == 0) return;
-    if (const int error = arm_limit(options.limit); error != 0) fail(operation::create_receive_queue, error, what);
+    if (const int error = arm_limit(options.limit); error != 0)
+        fail(operation::arm_receive_limit, error,
+             fmt::format("have a shared queue of {} receives on {} tell when fewer than {} are left", options.max_receives,
+                         in.device_name(), options.limit));
 }
 
 int shared_receive_queue::arm_limit(unsigned limit) noexcept {
