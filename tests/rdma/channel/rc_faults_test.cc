@@ -224,6 +224,27 @@ BOOST_AUTO_TEST_CASE(a_queue_pair_that_breaks_ends_its_channel_with_what_was_und
     }
 }
 
+BOOST_AUTO_TEST_CASE(what_is_flushed_ends_with_what_the_device_says_though_nobody_has_listened_yet) {
+    for (const bool removed : {false, true}) {
+        faulty_world w;
+        poller& device = w.in.adapter_for(address_of_client);
+        auto theirs = w.server.allocate(64);
+        auto ours = w.client.allocate(64);
+        const auto window = w.run(w.server.expose(theirs, 0, 64, everything));
+        auto here = begun(end_of(w.client));
+        w.first().set_link(false); // so that it is under way
+        auto writing = begun(write(w.client, ours.all(), window.region()));
+        w.turn();
+        if (removed) w.first().remove();
+        else w.first().break_queue_pair(w.client.connection().pair()->qp_num);
+        static_cast<void>(device.poll(w.r.now())); // before anything else is polled
+        const std::errc why = removed ? std::errc::no_such_device : std::errc::io_error;
+        BOOST_TEST((w.end(writing) == why));
+        BOOST_TEST((w.end(here) == why));
+        w.goes_on(w.apart);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_device_all_of_whose_queue_pairs_break_serves_the_next_channel) {
     faulty_world w;
     auto here = begun(end_of(w.client)), there = begun(end_of(w.server)), neighbour = begun(end_of(w.beside.a));
