@@ -1,91 +1,23 @@
-// Our queue pairs against perftest's ib_send_lat and ib_write_bw, as client and as server. Over TCP each end says in turn, the client
-// first:
-//
-//     version (16 bytes) -> size of a page, of a cache line (4 each) -> MTU (2) -> where it is (108: LID, READs, pair, sequence number,
-//     key, address, GID, SRQ), three times (ib_write_bw: twice) -> again when its queue pair is ready -> messages to and fro, or
-//     the client's writes -> again: done; of ib_write_bw then what was measured (5 numbers of 8 bytes), and again: good-bye
-//     (linux-rdma/perftest, perftest_communication.c)
-#include <corewire/reactor/base/bytes.hh>
-
-#include "tests/vm/guest/child_program.hh"
-#include "tests/vm/guest/loopback_tcp.hh"
+// Our queue pairs against perftest's ib_send_lat and ib_write_bw, as client and as server. Of rdma/channel: channel_interop_test.cc.
+#include "tests/vm/guest/perftest_talk.hh"
 
 #include <algorithm>
 #include <bit>
-#include <cinttypes>
-#include <cstdio>
-#include <cstdlib>
-#include <fmt/format.h>
 
 using namespace corewire;
 using namespace corewire::test;
+using namespace corewire::test::perftest;
 
 namespace {
 
-constexpr unsigned rounds = 50;
-constexpr std::uint32_t size = 64;
-constexpr std::uint32_t our_sequence = 7;
-
-struct talk {
-    unique_fd line;
-    bool first = true; ///< the client
-
-    std::string exchange(const std::string& ours) const {
-        if (first) say(line, ours);
-        const std::string theirs = hear(line, ours.size());
-        if (!first) say(line, ours);
-        return theirs;
-    }
-};
-
-std::string number(std::uint32_t value) {
-    std::string out(4, '\0');
-    store_be32(reinterpret_cast<std::byte*>(out.data()), value);
-    return out;
-}
-
-/// What is told of an end: how to reach it, and the memory that may be written.
 std::string place_of(const rxe_end& end) {
-    std::string out = fmt::format("{:04x}:{:04x}:{:06x}:{:06x}:{:08x}:{:016x}:", 0, 1, end.pair.number(), our_sequence,
-                                  end.region.remote_key(), reinterpret_cast<std::uintptr_t>(end.memory.data()));
-    for (const std::uint8_t byte : end.address.gid.raw) out += fmt::format("{:02x}:", byte);
-    out += fmt::format("{:08x}:", 0);
-    out.push_back('\0');
-    BOOST_REQUIRE(out.size() == 108u);
-    return out;
-}
-
-struct place {
-    verbs::remote_end end;
-    std::uint32_t key = 0;
-    std::uint64_t address = 0;
-};
-
-place place_from(const std::string& text) {
-    unsigned lid = 0, reads = 0;
-    place there;
-    BOOST_REQUIRE(std::sscanf(text.c_str(), "%x:%x:%x:%x:%x:%" SCNx64 ":", &lid, &reads, &there.end.queue_pair, &there.end.first_sequence,
-                              &there.key, &there.address) == 6);
-    for (std::size_t i = 0; i < 16; ++i) {
-        unsigned byte = 0;
-        BOOST_REQUIRE(std::sscanf(text.c_str() + 50 + 3 * i, "%2x", &byte) == 1);
-        there.end.gid.raw[i] = static_cast<std::uint8_t>(byte);
-    }
-    return there;
+    return perftest::place_of(end.address.gid, end.pair.number(), end.region.remote_key(), reinterpret_cast<std::uintptr_t>(end.memory.data()));
 }
 
 /// Until both queue pairs are ready. `places`: how often they say where they are before.
 place meet(const talk& with, rxe_end& end, unsigned places) {
-    std::string version = "6.06";
-    version.resize(16);
-    BOOST_TEST(std::atof(with.exchange(version).c_str()) >= 5.70); // older ones said other things
-    with.exchange(number(4096));
-    with.exchange(number(64));
-    const std::string mtu = with.exchange(std::string("3\0", 2)); // 1,024 bytes
-    BOOST_TEST(mtu[0] == '3');
     const std::string ours = place_of(end);
-    for (unsigned i = 1; i < places; ++i) with.exchange(ours);
-    const place there = place_from(with.exchange(ours));
+    const place there = greet(with, ours, places);
     verbs::connection_parameters p;
     p.gid_index = static_cast<std::uint8_t>(end.address.index);
     p.first_sequence = our_sequence;
@@ -161,13 +93,6 @@ void play_bandwidth(const talk& with) {
     }
     exchange_reports(with, bytes);
     with.exchange(place_of(end)); // good-bye
-}
-
-std::vector<std::string> words(const char* program, std::uint16_t port, std::uint32_t bytes, bool connects) {
-    std::vector<std::string> all{program, "-F", "-d", "rxe1", "-x", "1", "-m", "1024", "-n", std::to_string(rounds), "-s",
-                                 std::to_string(bytes), "-p", std::to_string(port)};
-    if (connects) all.emplace_back("127.0.0.1");
-    return all;
 }
 
 void we_are_the_client(const char* program, std::uint16_t port, std::uint32_t bytes, void (*play)(const talk&)) {

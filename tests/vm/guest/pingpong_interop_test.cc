@@ -1,55 +1,14 @@
 // Our queue pairs against libibverbs' own examples, ibv_rc_pingpong and ibv_ud_pingpong, each as client and as server: they tell
-// each other where they are in a line of text over TCP, and then send one message to and fro.
-//
-//     "LID:QPN:PSN:GID" of the client -> that of the server -> "done" -> ping, pong, ping ... (rdma-core, libibverbs/examples)
+// each other where they are, and then send one message to and fro. Of rdma/channel: channel_interop_test.cc.
 #include <corewire/rdma/verbs/address_handle.hh>
 
-#include "tests/vm/guest/child_program.hh"
-#include "tests/vm/guest/loopback_tcp.hh"
-
-#include <cstdio>
-#include <fmt/format.h>
+#include "tests/vm/guest/pingpong_talk.hh"
 
 using namespace corewire;
 using namespace corewire::test;
+using namespace corewire::test::pingpong;
 
 namespace {
-
-constexpr unsigned rounds = 50;
-constexpr std::uint32_t size = 512;
-constexpr std::uint32_t key = 0x11111111; ///< theirs, of datagrams
-
-struct where {
-    unsigned lid = 0, pair = 0, sequence = 0;
-    ibv_gid gid{};
-};
-
-std::string to_text(const where& w) {
-    std::string text = fmt::format("{:04x}:{:06x}:{:06x}:", w.lid, w.pair, w.sequence);
-    for (const std::uint8_t byte : w.gid.raw) text += fmt::format("{:02x}", byte);
-    text.push_back('\0'); // it is sent as well
-    return text;
-}
-
-where from_text(const std::string& text) {
-    where w;
-    char gid[33] = {};
-    BOOST_REQUIRE(std::sscanf(text.c_str(), "%x:%x:%x:%32s", &w.lid, &w.pair, &w.sequence, gid) == 4);
-    for (unsigned i = 0; i < 16; ++i) {
-        unsigned byte = 0;
-        std::sscanf(gid + 2 * i, "%2x", &byte);
-        w.gid.raw[i] = static_cast<std::uint8_t>(byte);
-    }
-    return w;
-}
-
-/// One of the examples, on rxe1; with `connects` it connects to us.
-child_program example(const std::string& program, std::uint16_t port, bool connects) {
-    std::vector<std::string> words{program, "-d", "rxe1", "-g", "1", "-n", std::to_string(rounds), "-s", std::to_string(size),
-                                   "-p", std::to_string(port)};
-    if (connects) words.emplace_back("127.0.0.1");
-    return child_program(std::move(words));
-}
 
 /// Our end, which knows how to get to theirs once it has heard where that is.
 struct our_end {
