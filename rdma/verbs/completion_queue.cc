@@ -43,7 +43,8 @@ completion_queue::completion_queue(const device& on, const completion_queue_opti
         attributes.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
         attributes.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
     }
-    if (options.timestamps || options.one_thread) {
+    const bool by_cursor = options.extended || options.timestamps;
+    if (by_cursor || options.one_thread) {
         extended_ = api.create_cq_ex(on.context(), &attributes);
         if (extended_ == nullptr && options.one_thread) { // the flag is newer than the call
             attributes.comp_mask = 0;
@@ -53,8 +54,9 @@ completion_queue::completion_queue(const device& on, const completion_queue_opti
     }
     ibv_cq* queue = extended_ == nullptr ? nullptr : ::ibv_cq_ex_to_cq(extended_);
     const std::string what = fmt::format("make a completion queue of {} entries on {}", options.entries, on.name());
-    if (queue == nullptr && options.timestamps) fail(operation::create_completion_queue, errno, what + " with timestamps");
-    if (!options.timestamps) extended_ = nullptr; // poll() and a cursor may not be mixed on one queue
+    if (queue == nullptr && by_cursor)
+        fail(operation::create_completion_queue, errno, what + (options.timestamps ? " with timestamps" : " with ibv_create_cq_ex"));
+    if (!by_cursor) extended_ = nullptr; // poll() and a cursor may not be mixed on one queue
     if (queue == nullptr)
         queue = api.create_cq(on.context(), static_cast<int>(options.entries), events_.get(), channel,
                               static_cast<int>(options.vector));

@@ -32,7 +32,8 @@ struct completion_queue_options {
     unsigned entries = 1024;
     completion_channel* channel = nullptr; ///< outlives the queue; null: polled only
     bool one_thread = true;                ///< the driver may leave out its lock
-    bool timestamps = false;               ///< completions carry the device's clock: poll with completion_cursor
+    bool extended = false;                 ///< polled with completion_cursor, and not with poll()
+    bool timestamps = false;               ///< completions carry the device's clock; extended
     /// Fields that a completion_cursor may read, IBV_WC_EX_WITH_...
     std::uint64_t fields = IBV_WC_EX_WITH_BYTE_LEN;
     unsigned vector = 0;                   ///< which of the device's interrupts wakes us
@@ -53,7 +54,7 @@ public:
     bool moderate(std::uint16_t count, std::uint16_t microseconds) noexcept;
 
     ibv_cq* get() const noexcept { return queue_.get(); }
-    /// Null unless it was made with `timestamps` (or the driver has no extended queues).
+    /// For completion_cursor; null unless it was made `extended` or with `timestamps`.
     ibv_cq_ex* extended() const noexcept { return extended_; }
     /// As the device gave it: at least as many as asked for.
     unsigned entries() const noexcept { return static_cast<unsigned>(queue_->cqe); }

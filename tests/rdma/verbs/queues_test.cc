@@ -207,8 +207,17 @@ BOOST_AUTO_TEST_CASE(an_extended_queue_tells_the_time_of_each_completion) {
     BOOST_TEST(count == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(an_extended_queue_needs_no_timestamps) {
+    raw_world w;
+    verbs::completion_queue plain(w.device, {.entries = 16, .extended = true});
+    BOOST_TEST(plain.extended() != nullptr);
+    const verbs::completion_cursor none(plain);
+    BOOST_TEST(none.error() == ENOENT);
+}
+
 BOOST_AUTO_TEST_CASE(timestamps_that_the_driver_lacks_are_said_to_be_missing) {
     raw_world w({.extended_completions = false});
+    BOOST_TEST(mentions(sentence_of([&] { verbs::completion_queue(w.device, {.extended = true}); }), "ibv_create_cq_ex"));
     BOOST_TEST(mentions(sentence_of([&] { verbs::completion_queue(w.device, {.timestamps = true}); }), "timestamps"));
     BOOST_TEST(w.queue.moderate(16, 10));
     w.nic.fail_calls("modify_cq", EOPNOTSUPP);

@@ -11,7 +11,8 @@ using namespace corewire::test::perftest;
 namespace {
 
 std::string place_of(const rxe_end& end) {
-    return perftest::place_of(end.address.gid, end.pair.number(), end.region.remote_key(), reinterpret_cast<std::uintptr_t>(end.memory.data()));
+    return perftest::place_of(end.address.gid, end.pair.number(), end.region.remote_key(),
+                              reinterpret_cast<std::uintptr_t>(end.memory.data()));
 }
 
 /// Until both queue pairs are ready. `places`: how often they say where they are before.
