@@ -31,7 +31,7 @@ struct all_adapters {
 };
 
 all_adapters& everybody() noexcept {
-    static all_adapters all;
+    static all_adapters& all = *new all_adapters; // outlives every adapter
     return all;
 }
 
@@ -41,7 +41,12 @@ adapter::adapter(context& in, verbs::device on, const context_options& options, 
     : context_(in), held_(std::move(held)), device_(std::move(on)), domain_(device_),
       memory_(domain_, in.owner(), options.memory), channel_(device_),
       queue_(device_, {.entries = options.completions, .channel = &channel_}),
-      news_(device_, in.owner(), [this](const verbs::device_event& e) { hear(e); }) {
+      news_(device_, in.owner(), [this](const verbs::device_event& e) {
+          try {
+              hear(e);
+          } catch (const std::bad_alloc&) { // flushed completions end what has failed, too; the event must be acknowledged
+          }
+      }) {
     if (held_.get() != nullptr) held_->context = static_cast<cm_handler*>(this);
     const std::lock_guard guard(everybody().mutex);
     everybody().list.push_back(this);

@@ -85,7 +85,11 @@ fast_open_cache::entry& fast_open_cache::make(time_point now, const net_address&
     if (e == nullptr && entries_.size() < limit) {
         e = &entries_.emplace_back();
     } else if (e == nullptr) {
-        e = &*std::min_element(entries_.begin(), entries_.end(), [](const entry& a, const entry& b) { return a.used < b.used; });
+        // Who never gave a cookie goes first, unless SYNs vanish there.
+        const auto rank = [now](const entry& each) {
+            return std::pair{!each.cookie.empty() || now < each.paused_until, each.used};
+        };
+        e = &*std::min_element(entries_.begin(), entries_.end(), [&](const entry& a, const entry& b) { return rank(a) < rank(b); });
         *e = {};
     }
     e->server = server;

@@ -70,7 +70,7 @@ struct fast_open_answer {
 };
 
 /// The client's memory of servers: cookie, segment size, and where SYNs with data vanish. Bounded: `limit` servers, the one not used
-/// for longest is forgotten. O(limit) a look-up, once a connection that asks for Fast Open.
+/// for longest is forgotten, and before it one that never gave a cookie. O(limit) a look-up, once a connection that asks for Fast Open.
 class fast_open_cache {
 public:
     static constexpr std::size_t limit = 64;

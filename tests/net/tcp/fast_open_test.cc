@@ -293,6 +293,20 @@ BOOST_AUTO_TEST_CASE(the_cache_is_bounded_and_forgets_whom_it_has_not_seen_for_l
     BOOST_TEST(!cache.knows(at(101), host(1))); // not used since its first second
 }
 
+BOOST_AUTO_TEST_CASE(servers_without_cookies_do_not_drive_out_those_that_gave_one) {
+    tcp::fast_open_cache cache;
+    const auto host = [](unsigned n) -> wire::net_address { return ipv4(0x0a00'0000u + n); };
+    const auto at = [](unsigned n) { return from_ns(1'000'000'000) + std::chrono::seconds{n}; };
+    cache.learn(at(0), host(0), cookie(7), 1000);
+    cache.on_lost_syn(at(0), host(1));
+    for (unsigned n = 0; n < 2 * tcp::fast_open_cache::limit; ++n) {
+        cache.learn(at(1), host(2 + n), {}, 1000, true);
+        BOOST_TEST(cache.size() <= tcp::fast_open_cache::limit);
+    }
+    BOOST_TEST(cache.knows(at(2), host(0)));
+    BOOST_TEST(cache.paused(at(2), host(1)));
+}
+
 BOOST_AUTO_TEST_CASE(who_asks_in_vain_asks_once_in_the_older_form) {
     tcp::fast_open_cache cache;
     const auto server = wire::net_address(ipv4(192, 0, 2, 1));
