@@ -49,11 +49,16 @@ struct rdma_log : kept_log {
     std::string said;
 };
 
+task<std::errc> end_of_send(rdma::rc_channel& by) {
+    const std::errc how = co_await failure_of(by.send(bytes_of("x")));
+    co_return how;
+}
+
 /// More messages in one turn than the other end's completion queue has room for.
 void overwhelm(channel_world& w, rdma::rc_channel& by) {
     std::vector<task<std::errc>> sends;
     for (int i = 0; i < 9; ++i) {
-        sends.push_back(failure_of(by.send(bytes_of("x"))));
+        sends.push_back(end_of_send(by));
         sends.back().handle().resume();
     }
     w.until([&] { return std::ranges::all_of(sends, [](const auto& s) { return s.done(); }); });
