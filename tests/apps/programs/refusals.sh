@@ -1,5 +1,7 @@
 #!/bin/bash
 # A wrong option, address, interface, or a missing privilege: one clear line, exit status 2, nothing left behind.
+# It compares what there is of interfaces and namespaces, which the tests that make some would change.
+# ctest: timeout=120 resource_lock=network_namespaces
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 before=$(traces)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# ctest: timeout=120 processors=2
+# ctest: timeout=120 processors=2 resource_lock=network_namespaces
 # io_uring is forbidden, by a container's seccomp profile or by the kernel's owner: what needs it says so in one line that tells
 # what to do, and what does without works.
 set -euo pipefail
