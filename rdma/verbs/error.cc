@@ -13,6 +13,10 @@ struct advice {
     std::string_view text;
 };
 
+constexpr std::string_view raise_open_files = "too many open files: raise `ulimit -n`";
+constexpr std::string_view load_rdma_cm = "rdma_cm is not loaded: `modprobe rdma_ucm`";
+constexpr std::string_view allow_raw_packets = "raw packets need CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` the program";
+
 constexpr advice known[] = {
     {operation::list_devices, ENOSYS,
      "this kernel has no RDMA support: load ib_uverbs (`modprobe ib_uverbs`), or choose another --net"},
@@ -21,7 +25,7 @@ constexpr advice known[] = {
      "`ibv_devices` lists the devices there are; `rdma link` shows their network interfaces"},
     {operation::open_device, EACCES,
      "the process may not open /dev/infiniband/uverbsN: run as root, or give the user access to it"},
-    {operation::open_device, EMFILE, "too many open files: raise `ulimit -n`"},
+    {operation::open_device, EMFILE, raise_open_files},
     {operation::query_device, 0, "its driver does not answer: see `dmesg`; `ibv_devinfo` should show it"},
     {operation::list_addresses, 0, "the driver does not tell its GIDs: see `dmesg`; `ibv_devinfo -v` should list them"},
     {operation::query, EINVAL, "the device has no such port: `ibv_devinfo` shows its ports"},
@@ -52,8 +56,7 @@ constexpr advice known[] = {
     {operation::create_queue_pair, ENOMEM,
      "too little locked memory is allowed (raise `ulimit -l`), or the device's max_qp is reached"},
     {operation::create_queue_pair, EOPNOTSUPP, "the driver does not know this kind of queue pair"},
-    {operation::create_raw_queue_pair, EPERM,
-     "raw packets need CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` the program"},
+    {operation::create_raw_queue_pair, EPERM, allow_raw_packets},
     {operation::create_raw_queue_pair, EOPNOTSUPP,
      "this device has no raw-packet queue pairs (rdma_rxe, InfiniBand links): choose --net=xdp"},
     {operation::create_raw_queue_pair, EINVAL,
@@ -71,7 +74,7 @@ constexpr advice known[] = {
     {operation::create_receive_queue, EINVAL,
      "more work requests or scatter elements than the device has (`ibv_devinfo -v`)"},
     {operation::create_receive_queue, ENOMEM, "too little locked memory is allowed: raise `ulimit -l`"},
-    {operation::create_receive_queue, EPERM, "raw packets need CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` the program"},
+    {operation::create_receive_queue, EPERM, allow_raw_packets},
     {operation::arm_receive_limit, EINVAL, "the limit is more than the queue has room for"},
     {operation::arm_receive_limit, 0, "the driver tells no limits of shared queues: leave the limit out (0), and look at the queue"},
     {operation::create_receive_table, EOPNOTSUPP, "the driver has no receive work queues (RSS): use one core"},
@@ -87,7 +90,7 @@ constexpr advice known[] = {
     {operation::join_multicast, ENOBUFS,
      "the kernel lets a socket join no more groups: raise net.ipv4.igmp_max_memberships, or net.core.optmem_max (`sysctl`)"},
     {operation::join_multicast, ETIMEDOUT, "the subnet's administrator does not answer: does a subnet manager (opensm) run?"},
-    {operation::join_multicast, EMFILE, "too many open files: raise `ulimit -n`"},
+    {operation::join_multicast, EMFILE, raise_open_files},
     {operation::join_multicast, EINVAL, "the group is no multicast GID, or the queue pair is not UD"},
     {operation::create_flow, EPERM, "steering packets needs CAP_NET_RAW: run as root"},
     {operation::create_flow, ENOMEM,
@@ -99,13 +102,13 @@ constexpr advice known[] = {
     {operation::create_flow, EINVAL, "the device cannot match these fields together"},
     {operation::open_connection_manager, EACCES,
      "the process may not open /dev/infiniband/rdma_cm: run as root, or give the user access to it"},
-    {operation::open_connection_manager, EMFILE, "too many open files: raise `ulimit -n`"},
-    {operation::open_connection_manager, ENOENT, "rdma_cm is not loaded: `modprobe rdma_ucm`"},
+    {operation::open_connection_manager, EMFILE, raise_open_files},
+    {operation::open_connection_manager, ENOENT, load_rdma_cm},
     {operation::open_connection_manager, ENODEV, "there is no RDMA device, or rdma_cm is not loaded (`modprobe rdma_ucm`)"},
     {operation::manage_connection, EACCES, "ports below 1024 need CAP_NET_BIND_SERVICE: run as root, or choose another port"},
     {operation::manage_connection, ENODEV,
      "no RDMA device carries this address, or rdma_cm is not loaded (`modprobe rdma_ucm`)"},
-    {operation::manage_connection, ENOENT, "rdma_cm is not loaded: `modprobe rdma_ucm`"},
+    {operation::manage_connection, ENOENT, load_rdma_cm},
     {operation::manage_connection, EADDRINUSE, "another program listens on this port"},
     {operation::manage_connection, EADDRNOTAVAIL, "no interface of this host has the address"},
     {operation::manage_connection, ECONNREFUSED, "nobody listens there"},

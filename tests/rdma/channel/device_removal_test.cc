@@ -2,11 +2,9 @@
 // another device is used. And what else a device says of itself: of queues that have failed, of its port. And an address to which no
 // device leads.
 // ctest: timeout=60
-#include "tests/rdma/channel_world.hh"
+#include "tests/rdma/ends.hh"
 #include "tests/rdma/fake_fabric.hh"
 #include "tests/reactor/log/log_fixture.hh"
-
-#include <corewire/rdma/channel/ud_socket.hh>
 
 using namespace corewire;
 using namespace corewire::test;
@@ -15,28 +13,6 @@ using namespace std::chrono_literals;
 namespace {
 
 using channel_world = basic_channel_world<fake_fabric>;
-
-/// Of a host whose device goes no peer hears anything: it asks.
-rdma::rc_options soon() {
-    rdma::rc_options o;
-    o.silence = 300ms;
-    return o;
-}
-
-task<std::errc> end_of(rdma::rc_channel& on) {
-    const std::errc how = co_await failure_of(on.receive());
-    co_return how;
-}
-
-task<std::errc> end_of(rdma::ud_socket& on) {
-    const std::errc how = co_await failure_of(on.receive_from());
-    co_return how;
-}
-
-task<std::errc> end_of(rdma::listener& on) {
-    const std::errc how = co_await failure_of(on.accept());
-    co_return how;
-}
 
 /// The lines of the module, of a reactor's log that is kept.
 struct rdma_log : kept_log {

@@ -1,7 +1,7 @@
 // What a failing device does to a channel, on fake NICs and a virtual clock: each fault ends the one it meets, with the code that says what
 // has happened, or costs it time; no other channel of the same context notices.
 // ctest: timeout=60
-#include "tests/rdma/channel_world.hh"
+#include "tests/rdma/ends.hh"
 #include "tests/rdma/fake_fabric.hh"
 
 #include <array>
@@ -19,17 +19,6 @@ using state = rdma::rc_connection::state;
 
 constexpr auto everything = verbs::access::local_write | verbs::access::remote_read | verbs::access::remote_write |
                             verbs::access::remote_atomic;
-
-rdma::rc_options soon() {
-    rdma::rc_options o;
-    o.silence = 300ms;
-    return o;
-}
-
-task<std::errc> end_of(rc_channel& on) {
-    const std::errc how = co_await failure_of(on.receive());
-    co_return how;
-}
 
 task<std::errc> write(rc_channel& by, rdma::local_region ours, rdma::remote_region theirs, std::uint64_t offset = 0) {
     const std::errc how = co_await failure_of(by.write(ours, theirs, offset));

@@ -1,6 +1,6 @@
 // On two fake NICs and a virtual clock: the cases of rdma::rc_channel and of its hostile peers once more, over channels that two stacks of
 // ours have made by an exchange over TCP.
-#include "tests/rdma/channel_world.hh"
+#include "tests/rdma/ends.hh"
 #include "tests/rdma/fake_fabric.hh"
 #include "tests/rdma/raw_peer.hh"
 

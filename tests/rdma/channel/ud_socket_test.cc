@@ -3,8 +3,8 @@
 // ctest: timeout=60
 #include <corewire/rdma/channel/ud_socket.hh>
 
-#include "tests/rdma/channel_world.hh"
 #include "tests/rdma/datagram_end.hh"
+#include "tests/rdma/ends.hh"
 #include "tests/rdma/fake_fabric.hh"
 #include "tests/rdma/in_real_time.hh"
 #include "tests/rdma/support.hh"
@@ -62,11 +62,6 @@ task<> send_some(rdma::ud_socket& from, rdma::ud_address to, int count) {
 task<rdma::ud_datagram> next_of(rdma::ud_socket& at) {
     auto got = co_await at.receive_from();
     co_return got;
-}
-
-task<std::errc> end_of(rdma::ud_socket& at) {
-    const std::errc how = co_await failure_of(at.receive_from());
-    co_return how;
 }
 
 const net_address the_group = ipv4(239, 1, 2, 3);

@@ -2,7 +2,7 @@
 // Cases for whichever fabric `channel_world` stands on: the program that includes this says which.
 #pragma once
 
-#include "tests/rdma/channel_world.hh"
+#include "tests/rdma/ends.hh"
 
 using namespace corewire;
 using namespace corewire::test;
@@ -41,11 +41,6 @@ task<std::uint64_t> value_of(Operation&& work) {
 
 task<std::errc> read_some(rdma::rc_channel& from, rdma::local_region into, rdma::remote_region there, std::uint64_t offset) {
     const std::errc how = co_await failure_of(from.read(into, there, offset));
-    co_return how;
-}
-
-task<std::errc> end_of(rdma::rc_channel& on) {
-    const std::errc how = co_await failure_of(on.receive());
     co_return how;
 }
 

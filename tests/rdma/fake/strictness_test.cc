@@ -23,6 +23,20 @@ ibv_wc_status only_status(raw_world& w) {
     return done[0].status;
 }
 
+/// UDP to us is spread over two work queues; the first completes on the world's own completion queue.
+struct spread_world : raw_world {
+    spread_world(unsigned work_requests, unsigned slots)
+        : second(device, {}), a(domain, queue, work_requests), b(domain, second, work_requests), both{&a, &b}, over(device, both, slots),
+          hashing(over.pair_for(domain, verbs::hashed::udp, rss::symmetric_key)),
+          rule(fake::api(), hashing.get(), {.destination_mac = ours, .destination = host, .protocol = 17}) {}
+    verbs::completion_queue second;
+    verbs::receive_work_queue a, b;
+    std::array<verbs::receive_work_queue*, 2> both;
+    verbs::spread over;
+    verbs::queue_pair hashing;
+    verbs::flow_rule rule;
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(strictness)
@@ -204,13 +218,8 @@ BOOST_AUTO_TEST_CASE(a_receive_into_what_the_device_may_not_write_fails_the_pair
 }
 
 BOOST_AUTO_TEST_CASE(a_work_queue_fails_alone_flushes_and_says_so) {
-    raw_world w;
-    verbs::completion_queue second(w.device, {});
-    verbs::receive_work_queue a(w.domain, w.queue, 16), b(w.domain, second, 16);
-    verbs::receive_work_queue* const both[] = {&a, &b};
-    const verbs::spread over(w.device, both, 2);
-    verbs::queue_pair hashing = over.pair_for(w.domain, verbs::hashed::udp, rss::symmetric_key);
-    const verbs::flow_rule rule(fake::api(), hashing.get(), {.destination_mac = ours, .destination = host, .protocol = 17});
+    spread_world w(16, 2);
+    verbs::receive_work_queue &a = w.a, &b = w.b;
     const auto post = [&](verbs::receive_work_queue& to, std::uint32_t key) {
         ibv_sge piece{reinterpret_cast<std::uintptr_t>(w.memory.data()), 2048, key};
         ibv_recv_wr wr{1, nullptr, &piece, 1};
@@ -231,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_work_queue_fails_alone_flushes_and_says_so) {
     BOOST_TEST(done[0].status == IBV_WC_LOC_PROT_ERR);
     BOOST_TEST(done[1].status == IBV_WC_WR_FLUSH_ERR);
     std::array<ibv_wc, 4> out;
-    BOOST_REQUIRE(second.poll(out) == 1);
+    BOOST_REQUIRE(w.second.poll(out) == 1);
     BOOST_TEST(out[0].status == IBV_WC_SUCCESS);
     ibv_async_event event{};
     BOOST_TEST(fake::api().get_async_event(w.device.context(), &event) == 0);
@@ -415,15 +424,9 @@ BOOST_AUTO_TEST_CASE(checksums_are_completed_on_the_way_out_and_judged_on_the_wa
 }
 
 BOOST_AUTO_TEST_CASE(flows_are_spread_by_the_toeplitz_hash) {
-    raw_world w;
-    verbs::completion_queue second(w.device, {});
-    verbs::receive_work_queue a(w.domain, w.queue, 256), b(w.domain, second, 256);
-    verbs::receive_work_queue* const both[] = {&a, &b};
-    const verbs::spread over(w.device, both, 8);
-    verbs::queue_pair hashing = over.pair_for(w.domain, verbs::hashed::udp, rss::symmetric_key);
-    const verbs::flow_rule rule(fake::api(), hashing.get(), {.destination_mac = ours, .destination = host, .protocol = 17});
+    spread_world w(256, 8);
     std::array<unsigned, 2> expected{};
-    for (verbs::receive_work_queue* q : both) {
+    for (verbs::receive_work_queue* q : {&w.a, &w.b}) {
         verbs::receive_chain chain(128, w.region.local_key());
         while (!chain.full()) chain.add(0, w.memory.data(), 2048);
         BOOST_TEST(chain.post([&](auto* first, auto** bad) { return q->post(first, bad); }).error == 0);
@@ -434,7 +437,7 @@ BOOST_AUTO_TEST_CASE(flows_are_spread_by_the_toeplitz_hash) {
     }
     std::array<ibv_wc, 128> out;
     BOOST_TEST(w.queue.poll(out) == static_cast<int>(expected[0]));
-    BOOST_TEST(second.poll(out) == static_cast<int>(expected[1]));
+    BOOST_TEST(w.second.poll(out) == static_cast<int>(expected[1]));
     BOOST_TEST(expected[0] * expected[1] != 0u);
     BOOST_TEST(w.nic.violations().empty());
 }
