@@ -12,6 +12,10 @@ namespace corewire {
 
 namespace {
 
+/// Bytes of one request to the kernel that copies by itself. After each it stands in line again, and a limit ends it: small enough for
+/// both, and so large that asking is nothing beside doing it (some ten milliseconds).
+constexpr std::uint64_t copied_at_a_time = 32 << 20;
+
 struct copying {
     const file& from;
     const file& to;
@@ -24,9 +28,8 @@ struct copying {
 
 /// The kernel's own way. False: it has none between these two, and nothing was copied.
 task<bool> by_the_kernel(copying& work) {
-    constexpr std::uint64_t at_a_time = 1 << 30; ///< of one request; the limits end it sooner (io_execute.hh)
     while (work.next < work.end) {
-        io_arguments a = work.from.bytes_at(io_opcode::copy, nullptr, at_a_time, work.next, -1);
+        io_arguments a = work.from.bytes_at(io_opcode::copy, nullptr, copied_at_a_time, work.next, -1);
         a.other_fd = work.to.descriptor();
         a.other_offset = work.next;
         const int n = co_await io_attempt(a, work.limits, &work.from.name());

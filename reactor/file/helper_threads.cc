@@ -21,7 +21,6 @@ bool helper_threads::start(io_request& r) noexcept {
         const std::lock_guard lock(workers_.mutex());
         if (!workers_.expect_job()) return false;
         r.begun_ = false;
-        r.give_up_.store(false, std::memory_order_relaxed);
         queue_.push_back(r);
     }
     workers_.job_there();
@@ -30,7 +29,6 @@ bool helper_threads::start(io_request& r) noexcept {
 
 bool helper_threads::withdraw(io_request& r) noexcept {
     const std::lock_guard lock(workers_.mutex());
-    r.give_up_.store(true, std::memory_order_relaxed);
     if (r.begun_) return false;
     r.unlink();
     workers_.job_withdrawn();
@@ -64,7 +62,7 @@ void helper_threads::one_request(std::unique_lock<std::mutex>& lock) noexcept {
     io_request& r = queue_.pop_front();
     r.begun_ = true;
     lock.unlock();
-    const int result = execute(r.arguments, &r.give_up_);
+    const int result = execute(r.arguments);
     lock.lock();
     r.result_ = result;
     done_.push_back(r);

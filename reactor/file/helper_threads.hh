@@ -24,7 +24,7 @@ public:
 
     /// False when not even one thread can be had.
     bool start(io_request& r) noexcept;
-    /// Takes back one that no helper has begun. False: it will complete as usual, a long copy with what it has done so far.
+    /// Takes back one that no helper has begun. False: it will complete as usual.
     bool withdraw(io_request& r) noexcept;
     /// Delivers what is done.
     bool poll() noexcept;

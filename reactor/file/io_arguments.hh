@@ -62,6 +62,15 @@ struct io_arguments {
         return opcode == io_opcode::read || opcode == io_opcode::write || opcode == io_opcode::read_vectored ||
                opcode == io_opcode::write_vectored;
     }
+    /// At most; 0 for what moves none.
+    std::uint64_t bytes_moved() const noexcept {
+        if (opcode == io_opcode::copy) return length;
+        if (!moves_bytes()) return 0;
+        if (opcode == io_opcode::read || opcode == io_opcode::write) return length;
+        std::uint64_t sum = 0;
+        for (std::uint64_t i = 0; i < length; ++i) sum += static_cast<const iovec*>(address)[i].iov_len;
+        return sum;
+    }
 };
 
 } // namespace corewire

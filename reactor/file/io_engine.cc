@@ -30,6 +30,11 @@ std::uint64_t of_engine(const void* of) noexcept {
 
 std::atomic_flag said_why_no_ring; ///< the one message a process
 
+/// One that a helper does and one at hand, so that none idles until the next turn. More would be a queue that knows no groups.
+unsigned most_helped(const io_options& options) noexcept {
+    return std::clamp(options.in_flight, 1u, 2 * std::max(options.helpers, 1u));
+}
+
 } // namespace
 
 void without_ring_was_said() noexcept { said_why_no_ring.test_and_set(); }
@@ -47,8 +52,8 @@ io_engine& reactor::files() {
 }
 
 io_engine::io_engine(reactor& loop)
-    : loop_(loop), operations_(std::max(loop.options().io.in_flight, 1u)), waits_(std::max(loop.options().io.waits, 1u)),
-      helpers_(loop, *this, std::max(loop.options().io.helpers, 1u)) {
+    : loop_(loop), operations_(std::max(loop.options().io.in_flight, 1u)), helped_(most_helped(loop.options().io)),
+      waits_(std::max(loop.options().io.waits, 1u)), helpers_(loop, *this, std::max(loop.options().io.helpers, 1u)) {
     try {
         ring_ = &loop.io();
         for (std::size_t i = 0; i < by_ring_.size(); ++i) by_ring_[i] = ring_->supports(uring_opcode(static_cast<io_opcode>(i)));
@@ -79,8 +84,8 @@ void register_file_metrics(metric_group& group, const reactor& loop) {
 }
 
 io_engine::~io_engine() {
-    CW_ASSERT(operations_.in_flight() == 0 && operations_.waiting() == 0 && waits_.in_flight() == 0 && waits_.waiting() == 0,
-              "an io_engine ended before the requests to it");
+    for (const io_line* line : {&operations_, &helped_, &waits_})
+        CW_ASSERT(line->in_flight() == 0 && line->waiting() == 0, "an io_engine ended before the requests to it");
     if (memory_table_) io_uring_unregister_buffers(&ring_->native());
     if (file_table_) io_uring_unregister_files(&ring_->native());
 }
@@ -92,6 +97,11 @@ std::string io_engine::description() const {
 
 // ---- on the way to the kernel ----------------------------------------------------------------------------------------
 
+io_line& io_engine::line_for(const io_arguments& a) noexcept {
+    if (a.waits) return waits_;
+    return by_ring_[static_cast<std::size_t>(a.opcode)] ? operations_ : helped_;
+}
+
 void io_engine::submit(io_request& r) noexcept {
     CW_ASSERT(!r.active(), "an I/O request was submitted twice");
     ++statistics_.submitted;
@@ -101,7 +111,8 @@ void io_engine::submit(io_request& r) noexcept {
     r.place_ = io_request::place::in_line;
     const unsigned group = r.queue_ != nullptr ? r.queue_->number : 0;
     const unsigned shares = r.queue_ != nullptr ? r.queue_->shares : 1;
-    if (line_of(r).enter(r, group, shares)) [[likely]]
+    r.line_ = &line_for(r.arguments);
+    if (r.line_->enter(r, group, shares)) [[likely]]
         return dispatch(r);
     ++statistics_.waited_in_line;
 }
@@ -199,7 +210,7 @@ void io_engine::finished(io_request& r, int result) noexcept {
     }
     if (r.report_ != 0) [[unlikely]]
         result = -r.report_;
-    io_line& line = line_of(r);
+    io_line& line = *r.line_;
     line.leave();
     end(r, result);
     admit(line);
@@ -222,7 +233,7 @@ void io_engine::admit(io_line& line) noexcept {
 bool io_engine::take_back(io_request& r) noexcept {
     switch (r.place_) {
     case io_request::place::in_line:
-        line_of(r).withdraw(r);
+        r.line_->withdraw(r);
         r.place_ = io_request::place::nowhere;
         return true;
     case io_request::place::held:
@@ -234,7 +245,7 @@ bool io_engine::take_back(io_request& r) noexcept {
     case io_request::place::ring: return false;
     case io_request::place::nowhere: return true;
     }
-    line_of(r).leave();
+    r.line_->leave();
     r.place_ = io_request::place::nowhere;
     return true;
 }
@@ -244,15 +255,17 @@ void io_engine::cancel(io_request& r) noexcept {
     r.cancelled_ = true;
     if (r.place_ == io_request::place::ring) {
         ring_->cancel(r.operation_);
-    } else if (take_back(r)) {
-        end(r, -ECANCELED);
-        admit(line_of(r));
+        return;
     }
+    io_line& line = *r.line_;
+    if (!take_back(r)) return;
+    end(r, -ECANCELED);
+    admit(line);
 }
 
 int io_engine::abandon(io_request& r) noexcept {
     if (!r.active()) return -ECANCELED;
-    io_line& line = line_of(r);
+    io_line& line = *r.line_;
     r.on_complete_ = [](io_request& it, int result) noexcept { it.result_ = result; };
     r.cancelled_ = true;
     if (take_back(r)) {

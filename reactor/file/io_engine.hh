@@ -4,6 +4,7 @@
 //                                                                        +--> helper threads            what it cannot do,
 //                                                                        +--> readiness (waits)         or all, without it
 //
+// A line for each of: operations of the ring; what helpers do; waits, which last as long as somebody else pleases.
 // One a reactor, made by reactor::files() on its own thread, which alone may use it. It falls back to helper threads where
 // io_uring is forbidden, and says so once a process. Bounds: io_options; what waits in line waits in its coroutine.
 #pragma once
@@ -73,6 +74,7 @@ public:
     std::string description() const;
     const io_statistics& statistics() const noexcept { return statistics_; }
     const io_line& operations() const noexcept { return operations_; }
+    const io_line& helped() const noexcept { return helped_; }
     const io_line& waits() const noexcept { return waits_; }
     unsigned helpers() const noexcept { return helpers_.threads(); }
 
@@ -88,7 +90,7 @@ private:
     friend class helper_threads;
     friend class readiness;
 
-    io_line& line_of(const io_request& r) noexcept { return r.arguments.waits ? waits_ : operations_; }
+    io_line& line_for(const io_arguments& a) noexcept;
     void dispatch(io_request& r) noexcept;
     bool disturb(io_request& r) noexcept;
     void issue(io_request& r) noexcept;
@@ -105,7 +107,8 @@ private:
     uring* ring_ = nullptr;
     std::string why_no_ring_;
     std::bitset<static_cast<std::size_t>(io_opcode::count)> by_ring_;
-    io_line operations_;
+    io_line operations_; ///< of the ring
+    io_line helped_;     ///< of the helper threads
     io_line waits_;
     io_fault_source* faults_ = nullptr;
     intrusive_list<io_request> held_;

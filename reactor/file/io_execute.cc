@@ -18,29 +18,19 @@ constexpr std::array<std::string_view, static_cast<std::size_t>(io_opcode::count
     "nop",   "read",   "write", "vectored read", "vectored write", "sync",   "allocate", "truncate",       "advise", "open",
     "close", "status", "rename", "unlink",       "link",           "symlink", "make directory", "poll", "list", "call", "copy"};
 
-constexpr std::uint64_t copied_at_a_time = 32 << 20;
-
 int answer(ssize_t returned) noexcept { return returned < 0 ? -errno : static_cast<int>(returned); }
 
-/// In pieces, one system call each. What was done before a failure, or before somebody gave up, is the answer.
-int copy_range(const io_arguments& a, std::uint64_t bytes, const std::atomic<bool>* give_up) noexcept {
+int copy_range(const io_arguments& a, std::size_t bytes) noexcept {
     auto from = static_cast<off_t>(a.offset);
     auto to = static_cast<off_t>(a.other_offset);
-    std::uint64_t done = 0;
-    do { // at least one: nothing done means that there is no more
-        const int n = answer(::copy_file_range(a.fd, &from, a.other_fd, &to, std::min(bytes - done, copied_at_a_time), 0));
-        if (n < 0 && done == 0) return n;
-        if (n <= 0) break;
-        done += static_cast<std::uint64_t>(n);
-    } while (done < bytes && (give_up == nullptr || !give_up->load(std::memory_order_relaxed)));
-    return static_cast<int>(done);
+    return answer(::copy_file_range(a.fd, &from, a.other_fd, &to, bytes, 0));
 }
 
 } // namespace
 
 std::string_view name_of(io_opcode opcode) noexcept { return names[static_cast<std::size_t>(opcode)]; }
 
-int execute(const io_arguments& a, const std::atomic<bool>* give_up) noexcept {
+int execute(const io_arguments& a) noexcept {
     const auto path = static_cast<const char*>(a.address);
     const auto other_path = static_cast<const char*>(a.other);
     const auto vector = static_cast<const iovec*>(a.address);
@@ -67,7 +57,7 @@ int execute(const io_arguments& a, const std::atomic<bool>* give_up) noexcept {
     case io_opcode::symlink: return answer(::symlinkat(path, a.other_fd, other_path));
     case io_opcode::make_directory: return answer(::mkdirat(a.fd, path, a.mode));
     case io_opcode::list: return answer(::syscall(SYS_getdents64, a.fd, a.address, bytes));
-    case io_opcode::copy: return copy_range(a, bytes, give_up);
+    case io_opcode::copy: return copy_range(a, bytes);
     case io_opcode::call: return a.function(a.address);
     case io_opcode::nop: return 0;
     case io_opcode::poll: // by the readiness set, never by a helper: it may last for ever

@@ -3,13 +3,10 @@
 
 #include <corewire/reactor/file/io_arguments.hh>
 
-#include <atomic>
-
 namespace corewire {
 
 /// What the call returned, or -errno: the same answers as io_uring's.
-/// A copy looks at `give_up` every 32 MiB and then answers with what it has done.
-int execute(const io_arguments& arguments, const std::atomic<bool>* give_up = nullptr) noexcept;
+int execute(const io_arguments& arguments) noexcept;
 
 /// For a stream that poll(2) has just called ready: does what cannot block. A write is shortened to what a pipe has room
 /// for then (pipe(7), PIPE_BUF); -EAGAIN when another process was faster.

@@ -1,9 +1,10 @@
-// Who may ask the kernel next: at most `limit` requests of a shard at a time, the rest in line, a queue for each scheduling
-// group, served in proportion to the groups' shares (start-time fair queueing, by cost).
+// Who may go next, to the kernel or to a helper thread: at most `limit` requests of a shard at a time, the rest in line, a queue for
+// each scheduling group, served in proportion to the groups' shares (start-time fair queueing, by cost).
 //
 //     group 0: [] [] []  --+
-//     group 3: [] []     --+--> the queue whose virtual time is least --> kernel, while in_flight < limit
+//     group 3: [] []     --+--> the queue whose virtual time is least --> while in_flight < limit
 //
+// A request costs one, and one for each 16 KiB that it moves: in one piece, in several, or from file to file.
 // One shard's. Bounds: groups; the line itself is as long as there are waiting coroutines.
 #pragma once
 
@@ -18,7 +19,6 @@ namespace corewire {
 class io_line {
 public:
     static constexpr unsigned groups = 16; ///< fair_scheduler::max_groups
-    /// What moves this many bytes costs one more.
     static constexpr std::uint64_t bytes_a_unit = 16 * 1024;
 
     explicit io_line(unsigned limit) noexcept : limit_(limit) {}
@@ -70,7 +70,7 @@ private:
         unsigned shares = 1;
     };
     static std::uint64_t cost(const io_arguments& a) noexcept {
-        return 1 + (a.opcode == io_opcode::read || a.opcode == io_opcode::write ? a.length / bytes_a_unit : 0);
+        return 1 + std::min<std::uint64_t>(a.bytes_moved(), io_arguments::most_bytes) / bytes_a_unit;
     }
 
     unsigned limit_;

@@ -10,7 +10,7 @@ struct io_options {
     bool sqpoll = false;
     /// Milliseconds without a submission after which that kernel thread sleeps.
     unsigned sqpoll_idle_ms = 100;
-    /// File operations that the kernel (or the helpers) have at a time; the rest wait in line, fairly between groups.
+    /// File operations that the kernel has at a time, and the helpers two each at most; the rest wait in line, fairly between groups.
     unsigned in_flight = 256;
     /// Waits without an end of their own (pipes, timers, signals, children) that the kernel has at a time; the rest in line.
     unsigned waits = 1024;

@@ -7,11 +7,10 @@
 #include <corewire/reactor/file/uring_operation.hh>
 #include <corewire/reactor/task/waiter.hh>
 
-#include <atomic>
-
 namespace corewire {
 
 class io_engine;
+class io_line;
 
 class io_request : public list_hook {
 public:
@@ -45,13 +44,13 @@ private:
 
     completion on_complete_;
     io_engine* engine_ = nullptr;
+    io_line* line_ = nullptr; ///< in which it stands, or has entered
     bound_operation<io_request, &io_request::on_ring> operation_{*this};
     int result_ = 0; ///< what a helper found
     int report_ = 0; ///< what a fault source wants answered
     place place_ = place::nowhere;
     bool cancelled_ = false;
     bool begun_ = false; ///< by a helper
-    std::atomic<bool> give_up_{false}; ///< whoever asked no longer wants it: the helper stops where it can
     std::uint8_t group_ = 0;
     const run_queue* queue_ = detail::running_queue; ///< of the scheduling group in which it was made: it waits in line as that
 };

@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(without_a_thread_to_be_had_an_operation_fails_with_eagain) 
             put(world.directory / "a", "x");
             if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0) {
                 const int error = world.run(error_of(ignore(file::open(world.directory / "a"))));
-                status = error == EAGAIN && world.engine().operations().in_flight() == 0 && world.engine().helpers() == 0 ? 0 : 91;
+                status = error == EAGAIN && world.engine().helped().in_flight() == 0 && world.engine().helpers() == 0 ? 0 : 91;
             }
         } catch (...) {
             status = 92;

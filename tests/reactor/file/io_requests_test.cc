@@ -151,6 +151,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(destroyed_disk_operations_are_waited_for, Backend,
         world.turn(round % 3);
     } // the memory goes with the request under way: the sanitizers look on
     BOOST_TEST(world.engine().operations().in_flight() == 0u);
+    BOOST_TEST(world.engine().helped().in_flight() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(an_open_that_nobody_waits_for_any_more_leaks_no_descriptor, Backend, both_backends) {
@@ -224,25 +225,132 @@ BOOST_AUTO_TEST_CASE(groups_in_line_are_served_by_their_shares) {
     while (line.next() != nullptr) line.leave();
 }
 
-BOOST_AUTO_TEST_CASE(busy_scheduling_groups_share_the_disk_as_they_share_the_core) {
-    file_world world(io_options{.in_flight = 1});
+/// What counts is what is moved, not in how many pieces.
+BOOST_AUTO_TEST_CASE(groups_in_line_are_served_by_bytes) {
+    constexpr std::uint64_t piece = io_line::bytes_a_unit;
+    std::array<iovec, 64> pieces;
+    pieces.fill({nullptr, piece});
+    std::array<io_arguments, 4> kinds;
+    kinds[0].opcode = io_opcode::write;
+    kinds[0].length = 64 * piece;
+    kinds[1].opcode = io_opcode::write_vectored;
+    kinds[1].address = pieces.data();
+    kinds[1].length = pieces.size();
+    kinds[2].opcode = io_opcode::copy;
+    kinds[2].length = 64 * piece;
+    kinds[3].opcode = io_opcode::read;
+    kinds[3].length = piece;
+    io_line line(1);
+    probe first{io_arguments{}};
+    BOOST_TEST(line.enter(first, 0, 1));
+    std::vector<std::unique_ptr<probe>> all;
+    for (int i = 0; i < 1000; ++i)
+        for (unsigned kind = 0; kind < 4; ++kind) {
+            all.push_back(std::make_unique<probe>(kinds[kind], nullptr, kind));
+            BOOST_REQUIRE(!line.enter(*all.back(), kind + 1, 100));
+        }
+    std::array<int, 4> served{};
+    while (served[0] < 20) {
+        line.leave();
+        ++served[static_cast<std::size_t>(static_cast<probe&>(*line.next()).id)];
+    }
+    BOOST_TEST(served[1] >= 19);
+    BOOST_TEST(served[1] <= 20);
+    BOOST_TEST(served[2] >= 19);
+    BOOST_TEST(served[2] <= 20);
+    BOOST_TEST(served[3] >= 600); // at two units, beside 65
+    BOOST_TEST(served[3] <= 660);
+    line.leave();
+    while (line.next() != nullptr) line.leave();
+}
+
+namespace {
+
+/// Two groups that always want more of `what` get it 1 : 3, as their shares are.
+void busy_groups_share(file_world& world, const io_arguments& what) {
     std::array<unsigned, 2> done{};
     bool stop = false;
-    const auto work = [](unsigned& count, const bool& enough) -> task<> {
+    const auto work = [](io_arguments a, unsigned& count, const bool& enough) -> task<> {
         while (!enough) {
-            co_await io_attempt(io_arguments{}, {});
+            co_await io_attempt(a, {});
             ++count;
         }
     };
     const scheduling_group few = world.loop.make_scheduling_group("few", 100);
     const scheduling_group many = world.loop.make_scheduling_group("many", 300);
     for (int i = 0; i < 40; ++i) {
-        spawn(run_in(few, work(done[0], stop)));
-        spawn(run_in(many, work(done[1], stop)));
+        spawn(run_in(few, work(what, done[0], stop)));
+        spawn(run_in(many, work(what, done[1], stop)));
     }
     world.turn_until([&] { return done[0] + done[1] >= 4000; });
     BOOST_TEST(done[0] >= 900u);
     BOOST_TEST(done[0] <= 1100u);
+    stop = true;
+    world.turn_until([&] { return world.loop.root_group().size() == 0; });
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(busy_scheduling_groups_share_the_disk_as_they_share_the_core) {
+    file_world world(io_options{.in_flight = 1});
+    busy_groups_share(world, io_arguments{});
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(busy_scheduling_groups_share_the_helper_threads_too, Backend, both_backends) {
+    file_world_over<Backend> world;
+    io_arguments call;
+    call.opcode = io_opcode::call;
+    call.function = [](void*) noexcept { return 0; };
+    busy_groups_share(world, call);
+    BOOST_TEST(world.engine().statistics().by_helpers == world.engine().statistics().submitted);
+}
+
+BOOST_AUTO_TEST_CASE(busy_scheduling_groups_share_what_there_is_without_a_ring) {
+    file_world_over<over_helpers> world;
+    put(world.directory / "a", "x");
+    file f = world.run(file::open(world.directory / "a"));
+    std::array<std::byte, 1> into;
+    busy_groups_share(world, f.bytes_at(io_opcode::read, into.data(), into.size(), 0, -1));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_listing_is_next_also_where_many_copies_wait, Backend, both_backends) {
+    io_options options = Backend::options();
+    options.helpers = 1;
+    file_world world(options);
+    put(world.directory / "a", pattern(4096));
+    const unique_fd from(::open((world.directory / "a").c_str(), O_RDONLY | O_CLOEXEC));
+    const unique_fd to(::open((world.directory / "b").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const unique_fd names(::open(world.directory.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    io_arguments copy;
+    copy.opcode = io_opcode::copy;
+    copy.fd = from.get();
+    copy.other_fd = to.get();
+    copy.length = 4096;
+    std::array<std::byte, 4096> entries;
+    io_arguments list;
+    list.opcode = io_opcode::list;
+    list.fd = names.get();
+    list.address = entries.data();
+    list.length = entries.size();
+    std::vector<io_opcode> order;
+    faults watch(world, [&order](const io_arguments& a) {
+        order.push_back(a.opcode);
+        return io_fault{};
+    });
+    bool stop = false;
+    const auto copying = [](io_arguments a, const bool& enough) -> task<> {
+        while (!enough) co_await io_attempt(a, {});
+    };
+    const scheduling_group batch = world.loop.make_scheduling_group("batch", 100);
+    for (int i = 0; i < 8; ++i) spawn(run_in(batch, copying(copy, stop)));
+    world.turn_until([&] { return order.size() >= 100 && world.engine().helped().waiting() > 0; });
+    BOOST_TEST(world.engine().helped().in_flight() <= 2u); // one that is done, one at hand
+    const std::size_t before = order.size();
+    probe listing(list);
+    world.engine().submit(listing);
+    world.turn_until([&] { return listing.completions == 1; });
+    BOOST_TEST(listing.result > 0);
+    BOOST_TEST((order.at(before) == io_opcode::list));
     stop = true;
     world.turn_until([&] { return world.loop.root_group().size() == 0; });
 }

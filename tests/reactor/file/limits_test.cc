@@ -42,6 +42,7 @@ void each_limit_ends(file_world& world, const std::function<task<>(wait_limits)>
         BOOST_TEST(world.run(error_of(make({.stop = stop.token()}))) == ECANCELED);
     }
     BOOST_TEST(world.engine().operations().in_flight() == 0u);
+    BOOST_TEST(world.engine().helped().in_flight() == 0u);
     BOOST_TEST(world.engine().waits().in_flight() == 0u);
 }
 

@@ -4,10 +4,8 @@
 #include <corewire/reactor/file/file_copy.hh>
 #include <corewire/reactor/file/file_reader.hh>
 #include <corewire/reactor/file/file_writer.hh>
-#include <corewire/reactor/file/io_execute.hh>
 #include <corewire/reactor/task/task_group.hh>
 
-#include <atomic>
 #include <fcntl.h>
 #include <iostream>
 #include <unistd.h>
@@ -382,29 +380,33 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_direct_copy_makes_room_first_and_writes_nothing_
     BOOST_TEST(writes != 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_helper_that_copies_stops_after_the_piece_in_which_nobody_wants_it_any_more) {
-    const temporary_directory directory;
-    const unique_fd from(::open((directory / "a").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    const unique_fd to(::open((directory / "b").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    BOOST_REQUIRE(::ftruncate(from.get(), 70 << 20) == 0);
-    io_arguments a;
-    a.opcode = io_opcode::copy;
-    a.fd = from.get();
-    a.other_fd = to.get();
-    a.length = 1 << 30;
-    std::atomic<bool> give_up{true};
-    const int n = execute(a, &give_up);
-    if (n == -EXDEV || n == -EOPNOTSUPP || n == -ENOSYS || n == -EINVAL) {
-        std::cout << "SKIPPED: copy_file_range(2) does not work here\n";
-        return;
-    }
-    BOOST_REQUIRE(n > 0); // never 0, which would mean the end of the file
-    BOOST_TEST(n <= 32 << 20); // a piece; the kernel may end it sooner (copy_file_range(2): "this is not an error")
-    a.offset = a.other_offset = static_cast<std::uint64_t>(n);
-    give_up = false;
-    BOOST_TEST(execute(a, &give_up) == (70 << 20) - n); // all that is left, in one request
-    a.offset = a.other_offset = 70 << 20;
-    BOOST_TEST(execute(a, &give_up) == 0);
+/// So that others have their turn between two of them.
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_copy_asks_for_pieces, Backend, both_backends) {
+    file_world_over<Backend> world;
+    constexpr std::uint64_t size = (70 << 20) + 1;
+    std::filesystem::resize_file((put(world.directory / "a", "x"), world.directory / "a"), size);
+    std::uint64_t next = 0;
+    unsigned asked = 0;
+    faults watch(world, [&](const io_arguments& a) {
+        if (a.opcode != io_opcode::copy) return io_fault{};
+        ++asked;
+        BOOST_TEST(a.length <= 32u << 20);
+        BOOST_TEST(a.offset == a.other_offset);
+        BOOST_TEST(a.offset >= next);
+        next = a.offset;
+        return io_fault{};
+    });
+    const auto copied = [](std::string from, std::string to) -> task<std::uint64_t> {
+        file source = co_await file::open(from);
+        file target = co_await file::create(to);
+        const std::uint64_t n = co_await copy(source, target);
+        co_return n;
+    };
+    BOOST_TEST(world.run(copied(world.directory / "a", world.directory / "b")) == size);
+    BOOST_TEST(std::filesystem::file_size(world.directory / "b") == size);
+    BOOST_TEST(std::ifstream(world.directory / "b").get() == 'x');
+    if (next == 0) std::cout << "SKIPPED: copy_file_range(2) does not work here\n";
+    else BOOST_TEST(asked >= 4u); // three pieces, and the one that finds the end
 }
 
 BOOST_AUTO_TEST_CASE(a_copy_that_is_stopped_is_whole_or_says_so) {
