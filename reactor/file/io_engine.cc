@@ -167,12 +167,14 @@ void io_engine::issue(io_request& r) noexcept {
 }
 
 void io_engine::to_ring(io_request& r) noexcept {
-    if (!ring_->make_room()) [[unlikely]] {
-        ++statistics_.refused;
-        r.place_ = io_request::place::refused;
-        refused_.push_back(r);
-        return;
-    }
+    if (refused_.empty() && ring_->make_room()) [[likely]]
+        return start_in_ring(r);
+    ++statistics_.refused;
+    r.place_ = io_request::place::refused;
+    refused_.push_back(r);
+}
+
+void io_engine::start_in_ring(io_request& r) noexcept {
     r.place_ = io_request::place::ring;
     ring_->start(r.operation_, [&r](io_uring_sqe& entry) { prepare(entry, r.arguments); });
 }
@@ -301,9 +303,7 @@ bool io_engine::poll(time_point now) {
 bool io_engine::flush(time_point) {
     if (refused_.empty()) [[likely]]
         return false;
-    intrusive_list<io_request> all;
-    all.splice_back(refused_);
-    while (!all.empty()) to_ring(all.pop_front());
+    while (!refused_.empty() && ring_->make_room()) start_in_ring(refused_.pop_front());
     return true;
 }
 

@@ -95,6 +95,7 @@ private:
     bool disturb(io_request& r) noexcept;
     void issue(io_request& r) noexcept;
     void to_ring(io_request& r) noexcept;
+    void start_in_ring(io_request& r) noexcept;
     void to_helpers(io_request& r) noexcept;
     void to_readiness(io_request& r) noexcept;
     void fail_soon(io_request& r, int result) noexcept;

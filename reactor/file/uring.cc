@@ -37,32 +37,41 @@ uring::uring(const io_options& options) : wake_(::eventfd(0, EFD_NONBLOCK | EFD_
 std::string uring::description() const { return describe_uring(ring_.flags); }
 
 uring::~uring() {
+    forget_what_is_behind();
     if (in_kernel_ != 0) {
-        io_uring_sqe& entry = next_entry();
-        io_uring_prep_cancel64(&entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
-        io_uring_sqe_set_data(&entry, nullptr);
+        io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+        for (; entry == nullptr; entry = io_uring_get_sqe(&ring_)) {
+            submit(0);
+            reap(false);
+        }
+        io_uring_prep_cancel64(entry, 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL);
+        io_uring_sqe_set_data(entry, nullptr);
     }
     while (in_kernel_ != 0) {
-        ++statistics_.enters;
-        if (const int rc = io_uring_submit_and_wait(&ring_, 1); rc < 0 && rc != -EINTR) break;
+        if (const int rc = submit(1); rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) break;
         reap(false);
     }
     io_uring_queue_exit(&ring_);
 }
 
+/// What the kernel has never seen needs no cancelling.
+void uring::forget_what_is_behind() noexcept {
+    for (const io_uring_sqe& entry : behind_)
+        if (auto* op = reinterpret_cast<uring_operation*>(entry.user_data); op != nullptr) {
+            op->in_kernel_ = false;
+            --in_kernel_;
+        }
+    behind_.clear();
+}
+
 io_uring_sqe& uring::next_entry_of_a_full_queue() noexcept {
-    ++statistics_.queue_full;
-    enter();
-    io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-    if (entry == nullptr && (ring_.flags & IORING_SETUP_SQPOLL) != 0) {
-        io_uring_sqring_wait(&ring_); // the kernel's thread is behind
-        entry = io_uring_get_sqe(&ring_);
-    }
-    CW_ASSERT(entry != nullptr, "the kernel takes no io_uring submissions");
-    return *entry;
+    if (make_room()) return *io_uring_get_sqe(&ring_);
+    return behind_.emplace_back();
 }
 
 bool uring::make_room() noexcept {
+    if (!behind_.empty()) [[unlikely]]
+        return false;
     if (io_uring_sq_space_left(&ring_) != 0) [[likely]]
         return true;
     ++statistics_.queue_full;
@@ -82,14 +91,36 @@ bool uring::kernel_has_work() const noexcept {
     return (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
 }
 
-/// Submits what is queued and lets the kernel finish what it has; never blocks. What it refuses for want of memory stays
-/// queued and is submitted again with the next turn.
-void uring::enter() noexcept {
+/// Submits what is queued and lets the kernel finish what it has; blocks for `completions`, unless it refuses. What it refuses stays
+/// queued. Returns how many it took, or -errno.
+int uring::submit(unsigned completions) noexcept {
     ++statistics_.enters;
-    if ((ring_.flags & IORING_SETUP_SQPOLL) != 0 && !kernel_has_work()) {
-        io_uring_submit(&ring_); // a system call only when the kernel's thread sleeps
-    } else {
-        io_uring_submit_and_get_events(&ring_);
+    int taken = -refuse_submission();
+    if (taken == 0) {
+        const bool by_thread = (ring_.flags & IORING_SETUP_SQPOLL) != 0 && !kernel_has_work();
+        taken = completions != 0 ? io_uring_submit_and_wait(&ring_, completions)
+                : by_thread      ? io_uring_submit(&ring_) // a system call only when the kernel's thread sleeps
+                                 : io_uring_submit_and_get_events(&ring_);
+    }
+    if (taken >= 0 || taken == -EINTR) [[likely]]
+        return taken;
+    ++statistics_.refused;
+    io_uring_get_events(&ring_); // it has not come to that: what completes may be what the kernel wants room for
+    return taken;
+}
+
+void uring::enter() noexcept {
+    catch_up();
+    submit(0);
+    catch_up();
+}
+
+void uring::catch_up() noexcept {
+    while (!behind_.empty()) {
+        io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+        if (entry == nullptr) return;
+        *entry = behind_.front();
+        behind_.pop_front();
     }
 }
 
@@ -126,17 +157,17 @@ bool uring::poll(time_point) {
 }
 
 bool uring::flush(time_point) {
-    if (io_uring_sq_ready(&ring_) == 0) return false;
+    if (io_uring_sq_ready(&ring_) == 0 && behind_.empty()) return false;
     enter();
     return true;
 }
 
 bool uring::prepare_sleep() {
-    if (io_uring_sq_ready(&ring_) != 0) enter();
+    if (io_uring_sq_ready(&ring_) != 0 || !behind_.empty()) enter();
     // From now on the kernel signals both completions and work that will bring some; so look for them after this.
     io_uring_cq_eventfd_toggle(&ring_, true);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (io_uring_sq_ready(&ring_) == 0 && io_uring_cq_ready(&ring_) == 0 && !kernel_has_work()) return true;
+    if (io_uring_sq_ready(&ring_) == 0 && behind_.empty() && io_uring_cq_ready(&ring_) == 0 && !kernel_has_work()) return true;
     finish_sleep();
     return false;
 }
@@ -149,9 +180,10 @@ void uring::finish_sleep() {
 
 void uring::wait_any() noexcept {
     if (in_kernel_ == 0) return;
-    if (io_uring_cq_ready(&ring_) == 0 || io_uring_sq_ready(&ring_) != 0) {
-        ++statistics_.enters;
-        io_uring_submit_and_wait(&ring_, 1);
+    if (!behind_.empty()) {
+        enter(); // and not wait: what we wait for may stand behind
+    } else if (io_uring_cq_ready(&ring_) == 0 || io_uring_sq_ready(&ring_) != 0) {
+        submit(1);
     }
     reap(true);
 }

@@ -4,7 +4,9 @@
 //     op's completion <-- completion queue <--poll(): from memory; enters the kernel only when it says it has work --+
 //
 // One a reactor, made by reactor::io() on the reactor's own thread, which alone may use it. Bounds: `entries` requests
-// between two submissions (more submit early, counted); completions in one turn (the rest wait for the next).
+// between two submissions (more submit early, counted); completions in one turn (the rest wait for the next). What the kernel refuses
+// (it has no memory, or more completions than it keeps) is submitted again with each turn; what finds no room meanwhile stands behind
+// it in our memory, as many as there are operations.
 #pragma once
 
 #include <corewire/reactor/base/unique_fd.hh>
@@ -14,6 +16,7 @@
 
 #include <bitset>
 #include <cstdint>
+#include <deque>
 #include <liburing.h>
 #include <string>
 #include <utility>
@@ -25,6 +28,7 @@ struct uring_statistics {
     std::uint64_t started = 0;     ///< requests
     std::uint64_t completions = 0; ///< of requests; a multishot request has many
     std::uint64_t queue_full = 0;  ///< times the submission queue had to be submitted in mid-turn
+    std::uint64_t refused = 0;     ///< submissions that the kernel did not take: tried again next turn
 };
 
 class uring final : public poller {
@@ -52,10 +56,11 @@ public:
         ++statistics_.started;
     }
     /// True when start() has an entry to fill; submits early to get one. False while the kernel takes no submissions (no memory,
-    /// or its submission thread is behind): try again next turn. start() without this asserts then.
+    /// or its submission thread is behind): try again next turn. start() without this takes the request, which then stands behind the
+    /// queue.
     bool make_room() noexcept;
-    /// Asks the kernel to give an operation up. It completes as always, with -ECANCELED unless it was done before.
-    /// Harmless when it is not in the kernel.
+    /// Asks the kernel to give an operation up. It completes as always, with -ECANCELED unless it was done before; where the kernel takes
+    /// no submissions, when it does again. Harmless when it is not in the kernel.
     void cancel(const uring_operation& op) noexcept;
     /// Blocks this thread until the operation has completed for the last time, delivering whatever else completes. For
     /// tearing down; not from inside a completion.
@@ -78,22 +83,26 @@ public:
     /// For registering buffers and files.
     io_uring& native() noexcept { return ring_; }
     const uring_statistics& statistics() const noexcept { return statistics_; }
-    /// Operations that the kernel has.
+    /// Operations that the kernel has, or is to get.
     unsigned in_kernel() const noexcept { return in_kernel_; }
 
 private:
     io_uring_sqe& next_entry() noexcept {
-        io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+        io_uring_sqe* entry = behind_.empty() ? io_uring_get_sqe(&ring_) : nullptr;
         return entry != nullptr ? *entry : next_entry_of_a_full_queue();
     }
     io_uring_sqe& next_entry_of_a_full_queue() noexcept;
     bool kernel_has_work() const noexcept;
+    int submit(unsigned completions) noexcept;
     void enter() noexcept;
+    void catch_up() noexcept;
+    void forget_what_is_behind() noexcept;
     bool reap(bool deliver) noexcept;
 
     io_uring ring_;
     unique_fd wake_; ///< an eventfd that the kernel signals while we sleep: the ring's own is silent about deferred work
     unsigned in_kernel_ = 0;
+    std::deque<io_uring_sqe> behind_; ///< what the queue has no room for, in order
     std::bitset<256> supported_;
     uring_statistics statistics_;
 };

@@ -29,6 +29,8 @@ constexpr std::array<unsigned, 3> sqpoll_modes{
 
 thread_local unsigned refused_flags = 0; ///< for a test
 thread_local int refused_with = 0;
+thread_local std::uint64_t submissions_to_refuse = 0;
+thread_local int submissions_fail_with = 0;
 
 struct ring_request {
     io_uring& ring;
@@ -81,6 +83,20 @@ uring_refusal::uring_refusal(unsigned flags, int error) noexcept {
 }
 
 uring_refusal::~uring_refusal() { refused_flags = 0; }
+
+submissions_refused::submissions_refused(int error, std::uint64_t times) noexcept {
+    submissions_to_refuse = times;
+    submissions_fail_with = error;
+}
+
+submissions_refused::~submissions_refused() { submissions_to_refuse = 0; }
+
+int refuse_submission() noexcept {
+    if (submissions_to_refuse == 0) [[likely]]
+        return 0;
+    --submissions_to_refuse;
+    return submissions_fail_with;
+}
 
 void set_up_uring(io_uring& ring, unsigned entries, unsigned completion_entries, const io_options& options) {
     const ring_request wanted{ring, entries, completion_entries, options};

@@ -5,6 +5,7 @@
 #include <corewire/reactor/file/io_options.hh>
 
 #include <cerrno>
+#include <cstdint>
 #include <liburing.h>
 #include <string>
 
@@ -19,6 +20,18 @@ public:
     uring_refusal(const uring_refusal&) = delete;
     uring_refusal& operator=(const uring_refusal&) = delete;
 };
+
+/// Tests: for its scope the kernel takes no submission of this thread's, as one that is out of memory (EAGAIN) or holds more completions
+/// than it keeps (EBUSY); `times` submissions at most. One at a time.
+class submissions_refused {
+public:
+    explicit submissions_refused(int error, std::uint64_t times = ~std::uint64_t{0}) noexcept;
+    ~submissions_refused();
+    submissions_refused(const submissions_refused&) = delete;
+    submissions_refused& operator=(const submissions_refused&) = delete;
+};
+/// 0, or the errno with which this submission is to fail.
+int refuse_submission() noexcept;
 
 /// Initialises `ring` for one thread that submits and reaps by itself, with the best flags that this kernel takes. Where it wants no
 /// SQPOLL (unknown, not permitted, no memory for it) the ring is one without. Throws std::system_error.

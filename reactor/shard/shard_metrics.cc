@@ -44,6 +44,8 @@ void register_reactor_metrics(metric_group& group, const reactor& loop) {
                   of_ring<&uring_statistics::completions>, &loop);
     group.counter("corewire_uring_queue_full_total", "Times the submission queue was submitted early, being full.",
                   of_ring<&uring_statistics::queue_full>, &loop);
+    group.counter("corewire_uring_refused_total", "Submissions that the kernel did not take, tried again with the next turn.",
+                  of_ring<&uring_statistics::refused>, &loop);
 }
 
 void register_mailbox_metrics(metric_group& group, const mailbox& mail) {
