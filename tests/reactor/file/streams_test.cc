@@ -107,6 +107,50 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_failed_read_comes_at_its_place_and_may_pass, Bac
     }(world.directory / "a", text, broken));
 }
 
+/// What was read ahead is given out; then comes the end, and no error.
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_file_that_is_cut_beneath_its_reader_ends_early, Backend, both_backends) {
+    constexpr file_reader_options ahead{.buffer_size = 1000, .buffers = 3};
+    const std::string text = pattern(20'000);
+    for (const std::size_t cut : {0u, 2'500u, 4'000u, 15'500u}) {
+        file_world_over<Backend> world;
+        const std::string path = world.directory / "a";
+        put(path, text);
+        file f = world.run(file::open(path));
+        file_reader in(f, ahead);
+        std::string got(4'000, '\0');
+        BOOST_TEST(world.run(in.read_exactly(bytes_of(got))) == 4'000u);
+        std::filesystem::resize_file(path, cut);
+        std::string rest(20'000, '\0');
+        rest.resize(world.run(in.read_exactly(bytes_of(rest))));
+        got += rest;
+        BOOST_TEST(got.size() >= std::max<std::size_t>(cut, 4'000));
+        BOOST_TEST(got.size() <= std::max<std::size_t>(cut, 4'000 + 3 * 1'000)); // the buffers were full at most
+        BOOST_TEST((text.compare(0, got.size(), got) == 0));
+        BOOST_TEST(in.position() == got.size());
+        BOOST_TEST(world.run(in.read()).empty()); // and stays
+    }
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_writer_writes_on_into_a_file_that_was_unlinked_beneath, Backend, both_backends) {
+    file_world_over<Backend> world;
+    const std::string path = world.directory / "a";
+    const std::string text = pattern(50'000);
+    std::ifstream beside;
+    world.run([](std::string name, std::string what, std::ifstream& other) -> task<> {
+        file_writer out(co_await file::create(name), small);
+        other.open(name, std::ios::binary);
+        co_await out.write(what.substr(0, 20'000)); // some of it is on its way
+        std::filesystem::remove(name);
+        put(name, "another file");
+        co_await out.write(what.substr(20'000));
+        co_await out.sync();
+        BOOST_TEST(out.written() == what.size());
+        co_await out.close();
+    }(path, text, beside));
+    BOOST_TEST((std::string(std::istreambuf_iterator<char>(beside), {}) == text));
+    BOOST_TEST(contents(path) == "another file");
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(what_a_writer_accepted_is_in_the_file_after_a_flush, Backend, both_backends) {
     file_world_over<Backend> world;
     const std::string text = pattern(50'000);
