@@ -1,5 +1,5 @@
-// The other way of super_frame.hh: TCP segments of one flow that go out one behind the other, handed to a local kernel as one frame
-// of up to 64 KiB, which it cuts again where it must (a segmentation offload: struct virtio_net_hdr, gso_size).
+// The other way of super_frame.hh: TCP segments of one flow that go out one behind the other, handed on as one frame of up to 64 KiB: to a
+// local kernel, which cuts it again where it must (struct virtio_net_hdr, gso_size), or to a NIC, which always does (TSO).
 //
 //     [ Ethernet IP TCP | payload ][ Ethernet IP TCP | payload ][ Ethernet IP TCP | payload ]     segments of a burst
 //     [ Ethernet IP TCP | payload   payload   payload ]                                           as handed over, by reference
@@ -29,6 +29,8 @@ public:
     /// acknowledgment, window and options, or there is no room.
     bool add(const packet& p) noexcept;
     std::size_t segments() const noexcept { return segments_; }
+    /// What finish() will give, but for its first two; a segment more is at most two more.
+    std::size_t pieces() const noexcept { return parts_count_ - 2; }
 
     /// The headers for all of it, made right, then the pieces of payload, in order. `parts[0]` is left to the caller.
     std::span<iovec> finish() noexcept;

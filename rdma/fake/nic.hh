@@ -49,6 +49,7 @@ struct nic_options {
     bool may_send_raw = true;              ///< false: as without CAP_NET_RAW
     bool checksums = true;                 ///< offloads: what a NIC of this kind can do
     bool segmentation = true;
+    std::uint32_t max_segmented = 65536;   ///< bytes of a request that is cut
     bool spreading = true;                 ///< receive work queues and hashing queue pairs
     bool extended_sends = true;            ///< ibv_wr_*
     bool extended_completions = true;      ///< ibv_create_cq_ex

@@ -96,10 +96,11 @@ bool checksums_are_good(byte_span frame) {
 }
 
 bool cut_segments(byte_span headers, byte_span payload, std::uint32_t size, const std::function<void(byte_span)>& emit) {
-    const std::size_t ip = ip_offset(headers);
+    const std::size_t ipv4 = ip_offset(headers);
+    const std::size_t ip = ipv4 != 0 ? ipv4 : ip_offset(headers, ipv6_type);
     if (ip == 0 || size == 0) return false;
-    const std::size_t tcp = ip + (load_u8(headers.data() + ip) & 0xfu) * 4;
-    if (load_u8(headers.data() + ip + 9) != 6 || tcp + 20 > headers.size()) return false;
+    const std::size_t tcp = ip + (ipv4 != 0 ? (load_u8(headers.data() + ip) & 0xfu) * 4 : ipv6_header);
+    if (load_u8(headers.data() + ip + (ipv4 != 0 ? 9 : 6)) != 6 || tcp + 20 > headers.size()) return false;
     const std::uint32_t sequence = load_be32(headers.data() + tcp + 4);
     const std::uint16_t id = load_be16(headers.data() + ip + 4);
     const std::uint8_t flags = load_u8(headers.data() + tcp + 13);
@@ -110,8 +111,12 @@ bool cut_segments(byte_span headers, byte_span payload, std::uint32_t size, cons
         one.assign(headers.begin(), headers.end());
         one.insert(one.end(), payload.begin() + static_cast<std::ptrdiff_t>(at),
                    payload.begin() + static_cast<std::ptrdiff_t>(at + now));
-        store_be16(one.data() + ip + 2, static_cast<std::uint16_t>(one.size() - ip));
-        store_be16(one.data() + ip + 4, static_cast<std::uint16_t>(id + number));
+        if (ipv4 != 0) {
+            store_be16(one.data() + ip + 2, static_cast<std::uint16_t>(one.size() - ip));
+            store_be16(one.data() + ip + 4, static_cast<std::uint16_t>(id + number));
+        } else {
+            store_be16(one.data() + ip + 4, static_cast<std::uint16_t>(one.size() - tcp));
+        }
         store_be32(one.data() + tcp + 4, sequence + static_cast<std::uint32_t>(at));
         const bool last = at + now == payload.size();
         one[tcp + 13] = static_cast<std::byte>(last ? flags : flags & ~0x09u); // FIN and PSH belong to the last one

@@ -15,7 +15,7 @@ namespace corewire::fake {
 void complete_checksums(mutable_byte_span frame);
 /// True if `frame` is IPv4 with TCP or UDP in one piece, and all its checksums are right. Of IPv6 nothing is said, as by mlx5.
 bool checksums_are_good(byte_span frame);
-/// Cuts the payload into segments of `size` bytes behind copies of `headers` (Ethernet, IPv4, TCP), with sequence numbers,
+/// Cuts the payload into segments of `size` bytes behind copies of `headers` (Ethernet, IPv4 or IPv6, TCP), with sequence numbers,
 /// lengths, identifications, flags and checksums as TSO leaves them. False if the headers are no such headers.
 bool cut_segments(byte_span headers, byte_span payload, std::uint32_t size, const std::function<void(byte_span)>& emit);
 

@@ -63,6 +63,12 @@ int check(state& s, queue_pair& pair, const ibv_send_wr& wr, std::uint64_t ahead
         s.complain("a TSO send has no headers, more than its queue pair was made for, or no segment size");
         return EINVAL;
     }
+    if (wr.opcode == IBV_WR_TSO)
+        if (const int error = s.fault("tso"); error != 0) return error;
+    if (wr.opcode == IBV_WR_TSO && wr.tso.hdr_sz + total_size(wr) > s.options.max_segmented) {
+        s.complain("a TSO send is longer than the device cuts");
+        return EINVAL;
+    }
     return 0;
 }
 

@@ -101,7 +101,7 @@ int query_device(ibv_context* base, ibv_device_attr_ex* out) {
     if (o.windows) a.max_mw = 65536;
     if (o.checksums) out->raw_packet_caps |= IBV_RAW_PACKET_CAP_IP_CSUM;
     if (o.ethernet) a.max_raw_ethy_qp = 1024;
-    if (o.segmentation) out->tso_caps = {65536, 1u << IBV_QPT_RAW_PACKET};
+    if (o.segmentation) out->tso_caps = {o.max_segmented, 1u << IBV_QPT_RAW_PACKET};
     if (o.spreading) {
         out->rss_caps.supported_qpts = 1u << IBV_QPT_RAW_PACKET;
         out->rss_caps.max_rwq_indirection_tables = 64;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint16_t arp = 0x0806, ipv4_type = 0x0800, ipv6_type = 0x86dd;
 constexpr std::uint16_t experimental = 0x88b5; ///< IEEE 802 local experimental: bare frames of our own tools
-constexpr std::uint16_t segmentation_header = 128; ///< Ethernet, IPv4 and TCP with all options, rounded
+constexpr std::uint16_t segmentation_header = 128; ///< Ethernet, IP and TCP with all options, rounded
 const mac_address broadcast(0xff'ff'ff'ff'ff'ff);
 
 verbs::device open(verbs_device_options& o) {
@@ -30,13 +30,17 @@ mac_address group_mac(const net_address& group) {
     return group.is_v4() ? mac_address::of_multicast(group.v4()) : wire::multicast_mac(group.v6());
 }
 
-verbs::queue_pair_options pair_options(unsigned receives, unsigned sends, unsigned inline_bytes, bool extended, bool segments) {
+verbs::queue_pair_options pair_options(unsigned receives, unsigned sends, unsigned inline_bytes, bool extended, bool segments,
+                                       unsigned most_pieces) {
     verbs::queue_pair_options o{.type = verbs::transport::raw_packet};
     o.max_sends = sends;
     o.max_receives = receives;
     o.send_pieces = 2;
     o.inline_bytes = inline_bytes;
-    if (segments) o.segmentation_header = segmentation_header;
+    if (segments) {
+        o.segmentation_header = segmentation_header;
+        o.send_pieces = std::clamp(most_pieces, 2u, verbs_device::segmentation_pieces);
+    }
     if (extended) o.send_operations = IBV_QP_EX_WITH_SEND;
     if (extended && segments) o.send_operations |= IBV_QP_EX_WITH_TSO;
     return o;
@@ -52,7 +56,8 @@ bool device_segments(const verbs::device& d) {
 verbs_queue::verbs_queue(const verbs::device& on, unsigned receive_depth, unsigned send_depth, unsigned inline_bytes, bool spread,
                          bool extended, std::uint8_t port)
     : port_queue(on, receive_depth, send_depth,
-                 pair_options(spread ? 0 : receive_depth, send_depth, inline_bytes, extended, device_segments(on))) {
+                 pair_options(spread ? 0 : receive_depth, send_depth, inline_bytes, extended, device_segments(on),
+                              static_cast<unsigned>(on.limits().max_sge))) {
     if (spread) work.emplace(domain, receives, receive_depth);
     pair.activate_raw(port);
 }

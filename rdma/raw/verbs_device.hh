@@ -47,6 +47,9 @@ struct verbs_device_options {
 
 class verbs_device final : public flow_owner {
 public:
+    /// Pieces of memory that a request to be cut may gather, at most: each makes the device's send queues longer.
+    static constexpr std::uint32_t segmentation_pieces = 16;
+
     /// Throws std::system_error with a sentence that says what is missing and what to do.
     explicit verbs_device(verbs_device_options options);
     ~verbs_device() override;

@@ -38,6 +38,8 @@ verbs_port::verbs_port(std::shared_ptr<verbs_device> device, unsigned queue, con
     if (queue_.pair.segments() && device_->largest_segmented() != 0) {
         capabilities_.segmentation = true;
         capabilities_.max_segmented = device_->largest_segmented();
+        const auto pieces = std::min(queue_.pair.capacity().max_send_sge, verbs_device::segmentation_pieces);
+        if (pieces >= 4) joined_pieces_ = pieces; // two whole segments
     }
     if (options.moderate_us != 0 && !queue_.receives.moderate(std::max(options.moderate_count, std::uint16_t{1}), options.moderate_us))
         verbs::fail(verbs::operation::moderate_events, errno, "have " + name_ + " wait for more frames before it wakes a sleeping core");

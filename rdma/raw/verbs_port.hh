@@ -5,11 +5,13 @@
 //                                                                                  -> frames go back to the pool
 //
 // Received bytes stay where the NIC put them; frames of our pool are sent from where they are, headers and payload in two
-// pieces; small ones are copied into the work request (inline). The last send of each burst is signalled, so that frames are
+// pieces; small ones are copied into the work request (inline). Segments of one flow that follow each other in a burst go as one
+// request, which a device that can cuts again (TSO). The last send of each burst is signalled, so that frames are
 // never forgotten. A queue pair in error is started again; a link that is down, or a device that is gone, costs packets and
 // is counted, and no more. Bounds: the pool, the depths of the queues; what does not fit is counted.
 #pragma once
 
+#include <corewire/net/port/joined_segments.hh>
 #include <corewire/rdma/port/queue_port.hh>
 #include <corewire/rdma/raw/verbs_device.hh>
 
@@ -26,7 +28,7 @@ struct verbs_port_options {
 struct verbs_port_statistics : queue_port_statistics {
     std::uint64_t judged = 0;    ///< received frames whose checksums the device vouches for; the stack checks the others itself
     std::uint64_t signalled = 0; ///< sends that asked for a completion
-    std::uint64_t segmented = 0; ///< packets that the device cut into frames
+    std::uint64_t segmented = 0; ///< requests that the device cut into frames: large packets, and segments that went together
 };
 
 class verbs_port final : public queue_port {
@@ -67,7 +69,12 @@ private:
     [[gnu::cold]] way prepare_large(packet& p) noexcept;
     template <typename Poster>
     progress post(std::span<packet> burst) noexcept;
-    [[gnu::cold]] progress stopped(std::span<packet> burst, std::size_t ready) noexcept;
+    progress post_each(std::span<packet> burst) noexcept;
+    bool begins_train(std::span<const packet> burst) const noexcept;
+    std::size_t join(std::span<packet> burst) noexcept;
+    progress post_train(std::span<packet> burst) noexcept;
+    int post_joined(std::uint32_t position) noexcept;
+    progress stopped(std::span<packet> burst, std::size_t ready) noexcept;
     void let_go_inlined(std::span<packet> burst) noexcept;
     progress sent_off(std::span<packet> burst, std::uint32_t inlined, std::uint32_t segmented, std::uint64_t bytes,
                       outcome result) noexcept;
@@ -77,7 +84,9 @@ private:
     verbs_queue& mine_;
     std::uint32_t longest_;    ///< frame, bytes
     std::uint32_t size_range_; ///< from the shortest frame to the longest
+    std::uint32_t joined_pieces_ = 0; ///< that segments which go together may have; 0: each goes alone
     verbs_port_statistics counts_;
+    joined_segments joined_;
 };
 
 } // namespace corewire

@@ -2,6 +2,7 @@
 //
 //     burst -> for each frame: to where the device can read it -> a work request; one doorbell -> keep: what was posted
 //              is remembered by position until a completion says that everything up to it has gone
+//           -> TCP segments that follow each other -> one work request, which the device cuts again
 #include <corewire/rdma/raw/verbs_port.hh>
 
 #include <algorithm>
@@ -29,12 +30,27 @@ std::uint32_t headers_of(const packet& p) noexcept {
     return at + 1;
 }
 
+/// Whether `next` may go together with `p`, at a glance: the same flow, and the bytes behind. joined_segments looks closely.
+[[gnu::always_inline]] inline bool follows(const packet& p, const packet& next) noexcept {
+    if (p.flags != offload::l4_checksum_needed || next.flags != p.flags || next.l4_offset != p.l4_offset) return false;
+    const std::uint32_t headers = headers_of(p);
+    if (headers == 0 || headers_of(next) != headers) return false;
+    const std::byte *a = p.head.data() + p.l4_offset, *b = next.head.data() + p.l4_offset;
+    return load_be32(a) == load_be32(b) && load_be32(b + 4) == load_be32(a + 4) + (p.size() - headers);
+}
+
 /// Both offload::..._needed flags ask for the one thing that devices have.
 unsigned flags_of(const packet& p) noexcept {
     return has(p.flags, offload::l4_checksum_needed | offload::ipv4_checksum_needed) ? unsigned{IBV_SEND_IP_CSUM} : 0u;
 }
 
 } // namespace
+
+/// Whether its first packets are segments that go together. Of small ones, which go inline, this is not asked.
+[[gnu::always_inline]] inline bool verbs_port::begins_train(std::span<const packet> burst) const noexcept {
+    return burst.front().flags == offload::l4_checksum_needed && joined_pieces_ != 0 && burst.size() > 1 &&
+           burst.front().size() > inline_limit_ && follows(burst[0], burst[1]);
+}
 
 std::size_t verbs_port::transmit(std::span<packet> burst) {
     if (burst.empty()) return 0;
@@ -46,8 +62,8 @@ std::size_t verbs_port::transmit(std::span<packet> burst) {
         const std::uint32_t room = sent_mask_ + 1 - unsent();
         const std::size_t now = std::min({burst.size() - done, std::size_t{room}, burst_size});
         if (now == 0) break; // the send queue is full
-        const progress went = queue_.pair.extended() != nullptr ? post<by_calls>(burst.subspan(done, now))
-                                                                 : post<by_chain>(burst.subspan(done, now));
+        const auto next = burst.subspan(done, now);
+        const progress went = begins_train(next) ? post_train(next) : post_each(next);
         done += went.taken;
         if (went.stop) break;
     }
@@ -157,6 +173,7 @@ template <typename Poster>
         const std::uint32_t size = p.size();
         const way how = prepare(p, size);
         if (how >= way::unfit) [[unlikely]] break;
+        if (how == way::plain && ready != 0 && begins_train(burst.subspan(ready))) [[unlikely]] break;
         const std::uint32_t position = sent_tail_ + static_cast<std::uint32_t>(ready);
         sent& s = sent_[position & sent_mask_];
         if (how == way::inlined) {
@@ -176,14 +193,78 @@ template <typename Poster>
     return sent_off(burst, inlined, poster.segmented, bytes, result);
 }
 
-/// The burst has a frame that cannot be sent, or not now: what is in front of it goes, and it is dropped or stays.
+inline verbs_port::progress verbs_port::post_each(std::span<packet> burst) noexcept {
+    return queue_.pair.extended() != nullptr ? post<by_calls>(burst) : post<by_chain>(burst);
+}
+
+/// How many packets from the front go together, which joined_ then holds.
+std::size_t verbs_port::join(std::span<packet> burst) noexcept {
+    const auto within_reach = [this](packet& p) { return reachable(p) || gather(p); };
+    if (burst.front().size() > longest_ || !within_reach(burst.front()) || !joined_.begin(burst.front())) return 1;
+    std::size_t n = 1;
+    while (n < burst.size() && joined_.pieces() + 2 <= joined_pieces_ &&
+           joined_.size() + joined_.segment_size() <= capabilities_.max_segmented && follows(burst[n - 1], burst[n]) &&
+           within_reach(burst[n]) && joined_.add(burst[n]))
+        ++n;
+    return n;
+}
+
+/// One request for several segments: they are remembered one by one, and the last answers for all.
+verbs_port::progress verbs_port::post_train(std::span<packet> burst) noexcept {
+    const std::size_t n = join(burst);
+    if (n == 1) return post_each(burst.first(1));
+    const auto train = burst.first(n);
+    std::uint32_t position = sent_tail_;
+    std::uint64_t bytes = 0;
+    for (const packet& p : train) {
+        sent_[position++ & sent_mask_] = {p.head.underlying_frame(), p.body.underlying_frame()};
+        bytes += p.size();
+    }
+    const int error = post_joined(position);
+    if (error == 0) [[likely]] return sent_off(train, 0, 1, bytes, {0, static_cast<unsigned>(n)});
+    if (error == ENOMEM || device_gone(error)) return {refused(error, train), true};
+    joined_pieces_ = 0; // a driver that does not take them gets none: they go one by one
+    return {0, false};
+}
+
+/// An errno.
+int verbs_port::post_joined(std::uint32_t position) noexcept {
+    std::array<ibv_sge, verbs_device::segmentation_pieces> pieces;
+    const std::span<iovec> parts = joined_.finish().subspan(1);
+    const std::size_t count = parts.size() - 1;
+    for (std::size_t i = 0; i < count; ++i)
+        pieces[i] = {reinterpret_cast<std::uintptr_t>(parts[i + 1].iov_base), static_cast<std::uint32_t>(parts[i + 1].iov_len), key_};
+    constexpr unsigned flags = IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM;
+    const auto header_size = static_cast<std::uint16_t>(joined_.header_size());
+    if (ibv_qp_ex* const q = queue_.pair.extended(); q != nullptr) {
+        ::ibv_wr_start(q);
+        q->wr_id = position;
+        q->wr_flags = flags;
+        ::ibv_wr_send_tso(q, parts[0].iov_base, header_size, joined_.segment_size());
+        ::ibv_wr_set_sge_list(q, count, pieces.data());
+        return ::ibv_wr_complete(q);
+    }
+    ibv_send_wr w{};
+    w.wr_id = position;
+    w.opcode = IBV_WR_TSO;
+    w.send_flags = flags;
+    w.tso.hdr = parts[0].iov_base;
+    w.tso.hdr_sz = header_size;
+    w.tso.mss = joined_.segment_size();
+    w.sg_list = pieces.data();
+    w.num_sge = static_cast<int>(count);
+    ibv_send_wr* bad = nullptr;
+    return queue_.pair.post_send(&w, &bad);
+}
+
+/// What is in front of a frame that cannot be sent, or not now, goes, and it is dropped or stays; what is in front of a train goes.
 verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t ready) noexcept {
-    const bool unfit = prepare(burst[ready], burst[ready].size()) == way::unfit;
+    const way how = prepare(burst[ready], burst[ready].size());
     progress went{0, false};
-    if (ready != 0)
-        went = queue_.pair.extended() != nullptr ? post<by_calls>(burst.first(ready)) : post<by_chain>(burst.first(ready));
+    if (ready != 0) went = post_each(burst.first(ready));
     if (went.stop || went.taken != ready) return {went.taken, true};
-    return unfit ? progress{ready + drop(burst.subspan(ready, 1)), false} : progress{ready, true};
+    if (how == way::unfit) return {ready + drop(burst.subspan(ready, 1)), false};
+    return {ready, how == way::no_frame};
 }
 
 /// What was posted is ours now, until a completion comes; of what went inline the caller's frames are free at once.
