@@ -25,11 +25,12 @@ struct sim_link_options {
     double corrupt = 0;                               ///< one bit is flipped
     double reorder = 0;                               ///< arrives up to `reorder_delay` later than it should
     duration reorder_delay = std::chrono::milliseconds{1};
+    double mark = 0;                                  ///< a packet that is ECN-capable is marked CE (RFC 3168 5)
 };
 
 struct sim_link_statistics {
     std::uint64_t sent = 0, delivered = 0;
-    std::uint64_t lost = 0, duplicated = 0, corrupted = 0, reordered = 0;
+    std::uint64_t lost = 0, duplicated = 0, corrupted = 0, reordered = 0, marked = 0;
     std::uint64_t partitioned = 0, filtered = 0;
     std::uint64_t queue_full = 0, network_full = 0; ///< dropped: no room in the queue, no frame to travel in
 };

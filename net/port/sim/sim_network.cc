@@ -1,4 +1,7 @@
 #include <corewire/net/port/sim/sim_network.hh>
+#include <corewire/net/wire/checksum.hh>
+#include <corewire/net/wire/ethernet.hh>
+#include <corewire/net/wire/ipv4.hh>
 
 #include <algorithm>
 #include <bit>
@@ -91,6 +94,7 @@ void sim_network::send(sim_link::one_way& lane, frame& f, std::uint32_t size) {
 void sim_network::schedule(sim_link::one_way& lane, frame& f, std::uint32_t size, time_point sent) {
     const sim_link_options& o = lane.options;
     time_point at = sent + o.latency;
+    if (o.mark > 0 && lane.random.chance(o.mark)) mark(lane, f, size);
     if (o.corrupt > 0 && lane.random.chance(o.corrupt)) damage(lane, f, size);
     if (o.reorder > 0 && lane.random.chance(o.reorder)) {
         ++lane.counts.reordered;
@@ -104,6 +108,18 @@ void sim_network::damage(sim_link::one_way& lane, frame& f, std::uint32_t size) 
     ++lane.counts.corrupted;
     const std::uint64_t bit = lane.random.below(std::uint64_t{size} * 8);
     f.bytes[bit / 8] ^= std::byte{1} << static_cast<unsigned>(bit % 8);
+}
+
+void sim_network::mark(sim_link::one_way& lane, frame& f, std::uint32_t size) {
+    std::byte* const ip = f.bytes + wire::ethernet_header::size;
+    if (size < wire::ethernet_header::size + wire::ipv4_header::min_size) return;
+    const std::uint16_t before = load_be16(ip);
+    const unsigned version = before >> 12, shift = version == 6 ? 4 : 0; // the traffic class ends in the middle of the second byte
+    const std::uint16_t ce = 3u << shift;
+    if ((version != 4 && version != 6) || (before & ce) == 0 || (before & ce) == ce) return; // not ECN-capable, or marked already
+    ++lane.counts.marked;
+    store_be16(ip, before | ce);
+    if (version == 4) store_be16(ip + 10, wire::update_checksum(load_be16(ip + 10), before, before | ce));
 }
 
 void sim_network::remember(const event& e) noexcept {

@@ -85,6 +85,7 @@ private:
     void schedule(sim_link::one_way& lane, frame& f, std::uint32_t size, time_point sent);
     void remember(const event& e) noexcept;
     void damage(sim_link::one_way& lane, frame& f, std::uint32_t size);
+    static void mark(sim_link::one_way& lane, frame& f, std::uint32_t size);
 
     std::uint64_t seed_;
     frame_pool frames_;

@@ -1,5 +1,8 @@
 // The simulated network: exact times, every fault, and the same run from the same seed.
 #include <corewire/net/port/sim/sim_network.hh>
+#include <corewire/net/wire/checksum.hh>
+#include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/ipv6.hh>
 
 #include "tests/support/test_packets.hh"
 
@@ -108,6 +111,33 @@ BOOST_AUTO_TEST_CASE(corruption_flips_exactly_one_bit) {
         bits += __builtin_popcount(std::to_integer<unsigned>(sent[i] ^ got[0][i]));
     }
     BOOST_TEST(bits == 1);
+}
+
+BOOST_AUTO_TEST_CASE(marks_are_for_packets_that_are_ecn_capable_and_leave_their_checksum_right) { // RFC 3168 5
+    two_hosts h({.mark = 1});
+    const auto carried = [&](std::uint16_t type, std::uint8_t ecn) {
+        packet p = numbered_frame(*h.a, mac_b, 5, 100);
+        std::byte* const ip = p.head.mutable_data() + 14;
+        store_be16(ip - 2, type);
+        if (type == 0x0800) {
+            wire::ipv4_header{.total_length = 86, .dscp = 0x12, .ecn = ecn, .source = ipv4(10, 0, 0, 1), .destination = ipv4(10, 0, 0, 2)}
+                .emit({ip, 20});
+        } else {
+            const auto traffic_class = static_cast<std::uint8_t>(0x48 | ecn);
+            wire::ipv6_header{.traffic_class = traffic_class, .flow_label = 0xfffff, .payload_length = 46}.emit({ip, 40});
+        }
+        send(*h.a, std::move(p));
+        h.net.advance_to(h.net.now() + 1ms);
+        return receive_all(*h.b).at(0);
+    };
+    for (const std::uint8_t ecn : {std::uint8_t{0}, std::uint8_t{1}, std::uint8_t{2}, std::uint8_t{3}}) {
+        const unsigned want = 0x48u | (ecn == 0 ? 0 : 3);
+        const auto four = carried(0x0800, ecn), six = carried(0x86dd, ecn);
+        BOOST_TEST(load_u8(four.data() + 15) == want);
+        BOOST_TEST(wire::checksum_ok(byte_span(four).subspan(14, 20)));
+        BOOST_TEST(load_be32(six.data() + 14) == (0x6000'0000u | want << 20 | 0xfffff));
+    }
+    BOOST_TEST(h.link.statistics(forward).marked == 4u);
 }
 
 BOOST_AUTO_TEST_CASE(faults_happen_about_as_often_as_asked) {
