@@ -21,8 +21,10 @@ struct exchange {
     std::uint32_t write_size = 1000;
     duration start{}, client_pause{}, server_pause{}; ///< before it begins; after each read
     std::uint64_t abort_after = UINT64_MAX;           ///< the client's reader aborts when it has so many bytes
+    bool over_ipv6 = false;
     tcp_options_set options{};
 
+    duration client_ended = duration::max(), server_ended = duration::max(); ///< since the beginning
     std::optional<std::errc> client_error, server_error; ///< set when that end is over; errc{}: all went well
     bool server_began = false;
 };
@@ -33,6 +35,10 @@ struct mishap {
     kind what;
     duration at;
     duration lasts;
+
+    /// It may end connections that do nothing wrong: a crash; more time without a network, or past them, than keepalives and
+    /// retransmissions bear. All else has to be borne.
+    bool violent() const { return what == kind::crash_server || lasts > std::chrono::minutes{1}; }
 };
 
 struct plan {
@@ -42,11 +48,22 @@ struct plan {
     listen_options listening{};
     std::vector<exchange> exchanges;
     std::vector<mishap> mishaps;
-    /// Something may end connections that do nothing wrong: a crash, minutes without a network, a clock that jumps past them.
-    bool violent = false;
+    std::uint32_t hole = UINT32_MAX; ///< longer frames vanish on the way to the server, and nobody says so
 
     static plan draw(std::uint64_t seed);
+    /// May an end of this exchange have failed that was over then?
+    bool excuses(const exchange& e, duration ended) const {
+        using namespace std::chrono_literals;
+        // A listener that answered by a SYN cookie forgets after ten seconds that it did: what reaches it first then, and does not bring
+        // the cookie, is reset (docs/rfc/9293.md, deviations).
+        const bool cookies = listening.backlog == 1;
+        return e.abort_after != UINT64_MAX || std::ranges::any_of(mishaps, [&](const mishap& m) {
+                   return m.at <= ended && (m.violent() || (cookies && m.lasts > 10s));
+               });
+    }
     std::string describe() const;
+    static ipv6 client_address() { return *ipv6::parse("2001:db8::c"); }
+    static ipv6 server_address() { return *ipv6::parse("2001:db8::5"); }
 };
 
 namespace detail {
@@ -68,6 +85,7 @@ inline sim_link_options draw_link(random_generator& r) {
     if (r.chance(.7)) o.loss = one_of(r, std::array{.001, .01, .05, .15});
     if (r.chance(.4)) o.duplicate = one_of(r, std::array{.01, .1, .3});
     if (r.chance(.4)) o.corrupt = one_of(r, std::array{.001, .02, .1});
+    if (r.chance(.5)) o.mark = one_of(r, std::array{.01, .1, .5});
     if (r.chance(.5)) {
         o.reorder = one_of(r, std::array{.01, .1, .5});
         o.reorder_delay = between(r, 1us, o.latency * 4);
@@ -90,10 +108,17 @@ inline sim_host_options draw_host(random_generator& r) {
     t.sack = !r.chance(.2);
     t.window_scaling = !r.chance(.2);
     t.ecn = r.chance(.2);
+    t.accurate_ecn = r.chance(.2);
+    t.habits = r.chance(.3) ? tcp::personality::linux_ : tcp::personality::standard;
+    t.pacing = r.chance(.2);
+    t.mtu_probing = one_of(r, std::array{tcp::path_probing::off, tcp::path_probing::on_black_hole, tcp::path_probing::always});
+    t.fast_open_without_cookie = s.fast_open_without_cookie = r.chance(.3);
+    s.ipv6.emplace().duplicate_probes = 0;
     t.tail_loss_probe = !r.chance(.2);
     t.fast_path = !r.chance(.3);
     t.delayed_ack = one_of(r, std::array<duration, 3>{0ms, 40ms, 200ms});
-    constexpr std::array kinds{&tcp::reno_congestion, &tcp::cubic_congestion, &tcp::cubic_congestion, &tcp::bbr_congestion};
+    constexpr std::array kinds{&tcp::reno_congestion, &tcp::cubic_congestion, &tcp::cubic_congestion, &tcp::bbr_congestion,
+                               &tcp::dctcp_congestion};
     t.congestion = one_of(r, kinds);
     t.receive_pieces = one_of(r, std::array{16u, 64u, 2048u});
     t.reassembly_pieces = one_of(r, std::array{4u, 32u, 1024u});
@@ -111,6 +136,10 @@ inline tcp_options_set draw_options(random_generator& r) {
     o.no_delay = r.chance(.5);
     o.receive_buffer = one_of(r, std::array{4'000u, 16'000u, 60'000u, 1u << 20});
     o.send_buffer = one_of(r, std::array{2'000u, 16'000u, 60'000u, 1u << 20});
+    o.fast_open = r.chance(.4);
+    if (r.chance(.2)) o.max_pacing_rate = one_of<std::uint64_t>(r, std::array<std::uint64_t, 3>{20'000, 1'000'000, 100'000'000});
+    using enum congestion_algorithm;
+    if (r.chance(.2)) o.congestion = one_of(r, std::array{newreno, dctcp, bbr});
     o.keepalive = true; // or who waits for a host that has crashed waits for ever
     o.keepalive_idle = 60s;
     o.keepalive_interval = 20s;
@@ -131,6 +160,7 @@ inline exchange draw_exchange(random_generator& r, std::uint32_t number) {
     if (r.chance(.2)) e.client_pause = between(r, 1us, 20ms);
     if (r.chance(.2)) e.server_pause = between(r, 1us, 20ms);
     if (r.chance(.1)) e.abort_after = r.below(e.down + 1);
+    e.over_ipv6 = r.chance(.4);
     e.options = draw_options(r);
     return e;
 }
@@ -159,10 +189,14 @@ inline plan plan::draw(std::uint64_t seed) {
     p.server = detail::draw_host(r);
     p.listening.backlog = r.chance(.2) ? 1 : 16; // one: SYN cookies
     p.listening.stream = detail::draw_options(r);
+    p.listening.fast_open = r.chance(.5) ? 16 : 0;
+    p.client.stack.ipv6->address = ipv6_prefix(plan::client_address(), 64);
+    p.server.stack.ipv6->address = ipv6_prefix(plan::server_address(), 64);
+    const auto searches = [](const sim_host_options& h) { return h.stack.tcp.mtu_probing != tcp::path_probing::off; };
+    if (searches(p.client) && searches(p.server) && r.chance(.2)) p.hole = detail::one_of(r, std::array{1'300u, 1'400u});
     const std::uint64_t connections = 1 + r.below(4);
     for (std::uint32_t i = 0; i < connections; ++i) p.exchanges.push_back(detail::draw_exchange(r, i));
     for (std::uint64_t n = r.chance(.5) ? 1 + r.below(3) : 0; n > 0; --n) p.mishaps.push_back(detail::draw_mishap(r));
-    for (const mishap& m : p.mishaps) p.violent |= m.what == mishap::kind::crash_server || m.lasts > 1s;
     return p;
 }
 
@@ -171,12 +205,24 @@ inline std::string plan::describe() const {
     const auto link = [&](const sim_link_options& o) {
         return ms(o.latency) + ", " + std::to_string(o.bits_per_second) + " bit/s, queue " + std::to_string(o.queue_bytes) +
                ", loss " + std::to_string(o.loss) + ", duplicate " + std::to_string(o.duplicate) + ", corrupt " +
-               std::to_string(o.corrupt) + ", reorder " + std::to_string(o.reorder);
+               std::to_string(o.corrupt) + ", reorder " + std::to_string(o.reorder) + ", mark " + std::to_string(o.mark);
     };
     std::string out = "seed " + std::to_string(seed) + ": " + link(forward) + " | " + link(backward) + "; frames " +
                       std::to_string(client.nic.frames) + ", " + std::to_string(server.nic.frames);
+    for (const sim_host_options* h : {&client, &server}) {
+        const tcp::parameters& t = h->stack.tcp;
+        out += h == &client ? "; client" : "; server";
+        if (t.like_linux()) out += " linux";
+        if (t.ecn || t.accurate_ecn) out += t.accurate_ecn ? " AccECN" : " ECN";
+        if (t.pacing) out += " paces";
+        if (t.fast_open_without_cookie) out += " needs no cookie";
+        out += " probing " + std::to_string(static_cast<int>(t.mtu_probing));
+    }
+    if (hole != UINT32_MAX) out += "; a hole for frames above " + std::to_string(hole);
     for (const exchange& e : exchanges) {
         out += "; [" + std::to_string(e.number) + "] up " + std::to_string(e.up) + " down " + std::to_string(e.down);
+        if (e.over_ipv6) out += " over IPv6";
+        if (e.options.fast_open) out += " Fast Open";
         if (e.abort_after != UINT64_MAX) out += " aborts after " + std::to_string(e.abort_after);
     }
     for (const mishap& m : mishaps)

@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_SUITE(soak)
 BOOST_AUTO_TEST_CASE(every_byte_arrives_once_and_in_order_or_the_connection_says_why_not) {
     const std::uint64_t first = setting("COREWIRE_SOAK_FIRST", 1);
     const std::uint64_t count = setting("COREWIRE_SOAK_SEEDS", usual_count);
-    std::uint64_t bytes = 0, completed = 0, failed = 0;
+    std::uint64_t bytes = 0, completed = 0, failed = 0, no_frame = 0, over_ipv6 = 0, early = 0;
     tcp::counters counted{};
     unsigned bad = 0;
     for (std::uint64_t seed = first; seed < first + count; ++seed) {
@@ -38,6 +38,7 @@ BOOST_AUTO_TEST_CASE(every_byte_arrives_once_and_in_order_or_the_connection_says
         const soaking::outcome result = soaking::world(plan).live();
         bytes += result.bytes, completed += result.completed, failed += result.failed;
         counted += result.counted;
+        no_frame += result.no_frame, over_ipv6 += result.over_ipv6, early += result.early;
         if (result.problems.empty()) continue;
         std::string text = plan.describe();
         for (const std::string& problem : result.problems) text += "\n  " + problem;
@@ -46,6 +47,9 @@ BOOST_AUTO_TEST_CASE(every_byte_arrives_once_and_in_order_or_the_connection_says
     }
     BOOST_TEST_MESSAGE(count << " seeds from " << first << ": " << completed << " connections complete, " << failed
                              << " ended with an error, " << bytes << " bytes; "
+                             << no_frame << " times without a frame, " << over_ipv6 << " bytes over IPv6, " << early
+                             << " opened by data in a SYN, " << counted.mark_reductions << " reductions for marks, "
+                             << counted.path_probes << " path probes, " << counted.path_black_holes << " black holes, "
                              << counted.retransmitted_segments << " retransmissions, " << counted.retransmission_timeouts
                              << " timeouts, " << counted.fast_recoveries << " recoveries");
     BOOST_TEST(completed > 0u);
@@ -55,6 +59,12 @@ BOOST_AUTO_TEST_CASE(every_byte_arrives_once_and_in_order_or_the_connection_says
     BOOST_TEST(counted.retransmission_timeouts > count);
     BOOST_TEST(counted.fast_recoveries > count / 10);
     BOOST_TEST(counted.receive_queue_full > 0u);
+    BOOST_TEST(no_frame > 0u); // pools ran short
+    BOOST_TEST(over_ipv6 > bytes / 10);
+    BOOST_TEST(early > count / 100);
+    BOOST_TEST(counted.mark_reductions > count / 100);
+    BOOST_TEST(counted.path_probes > count / 100);
+    BOOST_TEST(counted.path_black_holes > 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_seed_lives_the_same_life_twice) {
