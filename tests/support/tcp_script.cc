@@ -143,6 +143,7 @@ tcp::event tcp_script::receive(const std::string& text) {
     buffer head, body;
     const tcp::segment s = build(segment_text::parse(text), head);
     last_window_ = s.window;
+    if (s.has(tcp_flags::syn) && !s.options.has_window_scale()) scale_refused_ = true;
     const tcp::event e = block().on_segment(now_, s, head, body);
     seen_ |= e;
     check();
@@ -155,6 +156,7 @@ tcp::outgoing_segment tcp_script::expect(const std::string& text) {
     if (!block().next_segment(now_, out)) fail("nothing was sent");
     history_.back() += "   (" + describe(out) + ")";
     compare(segment_text::parse(text), out);
+    heed_window(out);
     verify_payload(out);
     check();
     return out;
@@ -172,6 +174,7 @@ int tcp_script::drain() {
     int n = 0;
     for (tcp::outgoing_segment out; block().next_segment(now_, out); ++n) {
         note("sent    " + describe(out));
+        heed_window(out);
         verify_payload(out);
         check();
     }
@@ -339,6 +342,16 @@ void tcp_script::compare(const segment_text& want, const tcp::outgoing_segment& 
                     "SACK block differs");
         }
     }
+}
+
+void tcp_script::heed_window(const tcp::outgoing_segment& s) {
+    if (has(s.flags, tcp_flags::rst)) return;
+    const bool syn = has(s.flags, tcp_flags::syn); // never scaled (RFC 7323 2.2)
+    wire::tcp_options o;
+    if (syn && wire::tcp_options::parse({s.options.data(), s.option_size}, o) == wire::parse_error::none)
+        our_scale_ = o.has_window_scale() ? o.window_scale : 0;
+    const std::int64_t from = has(s.flags, tcp_flags::ack) ? relative(s.ack, irs_) : 1; // our SYN speaks of the peer's first byte
+    edge_ = std::max(edge_, from + (std::int64_t{s.window} << (syn || scale_refused_ ? 0 : our_scale_)));
 }
 
 void tcp_script::verify_payload(const tcp::outgoing_segment& s) {

@@ -91,6 +91,8 @@ public:
 
     tcp::tcb& block() { return *tcb_; }
     time_point now() const { return now_; }
+    /// The right edge of the window as it was promised in what has been sent so far: the first number that we need not take.
+    std::int64_t edge() const { return edge_; }
     tcp::event seen() const { return seen_; } ///< all events so far
     bool saw(tcp::event e) const { return tcp::has(seen_, e); }
     frame_pool& pool() { return pool_; }
@@ -105,6 +107,7 @@ private:
     std::string describe(const tcp::outgoing_segment& s) const;
     void compare(const segment_text& want, const tcp::outgoing_segment& got);
     void verify_payload(const tcp::outgoing_segment& s);
+    void heed_window(const tcp::outgoing_segment& s);
 
     frame_pool pool_;
     std::optional<tcp::tcb> tcb_;
@@ -117,6 +120,9 @@ private:
     std::uint64_t read_ = 0;
     std::uint32_t last_window_ = 65535;
     std::uint32_t our_last_stamp_ = 0;
+    std::int64_t edge_ = 0;
+    unsigned our_scale_ = 0;
+    bool scale_refused_ = false; ///< the peer's SYN had no scale: ours counts for nothing
     std::vector<std::string> history_;
 };
 

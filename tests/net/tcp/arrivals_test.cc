@@ -48,6 +48,8 @@ const row table[] = {
     {established, "S 0:0", "A", established},
     {established, "SA 300:300 ack 1", "A", established},
     {established, "A 1:1 ack 99", "A", established},
+    {established, "A 1:1 ack -65534", "", established}, // RFC 5961 5.2: SND.UNA - MAX.SND.WND, and one less
+    {established, "A 1:1 ack -65535", "A", established},
     {established, "A -100:0 ack 1", "A", established},
     {established, "A 3000000:3000001 ack 1", "A", established},
     {established, "- 1:101", "", established},
