@@ -6,7 +6,10 @@
 
 In a page, the last column of a table names tests: `suite` or `folder/suite` (tests/folder/suite_test.cc), a folder of tests, a script, or
 the name of a test case, also one that several suites run (tests/support/socket_suite.hh). Each row names one, or says "none: why". A page
-without a table says on which page its RFC is."""
+without a table says on which page its RFC is.
+
+RFC 9293 numbers what it demands: a row that claims "MUST-24..28" or "MUST-38, 39" is held to it by tests that say MUST-24, MUST-25 and so on,
+each number by itself, beside what asserts it."""
 import argparse
 import pathlib
 import re
@@ -18,15 +21,30 @@ LIST = re.compile(r"#define\s+\w+_SUITE\(X\)((?:.*\\\n)*.*)")  # cases that are 
 LISTED = re.compile(r"\bX\(\s*(\w+)\s*\)")
 NAMED = re.compile(r"`([^`]+)`")
 TESTS = re.compile(r"^(?:test|script)")  # the head of a column that names tests; a page may have several tables
+CLAIM = re.compile(r"\bMUST-(\d+)((?:(?:\.\.|, | to )\d+\b)*)")
 LONG_WORD = re.compile(r"(?<![\w`/.])[a-z0-9]+(?:_[a-z0-9]+){2,}(?![\w`/.])")
+
+
+def claims(text):
+    """The numbers of what is claimed: "MUST-2..4, 7" is 2, 3, 4 and 7."""
+    numbers = set()
+    for first, more in CLAIM.findall(text):
+        last = int(first)
+        numbers.add(last)
+        for how, number in re.findall(r"(\.\.|, | to )(\d+)", more):
+            numbers |= {int(number)} if how == ", " else set(range(last, int(number) + 1))
+            last = int(number)
+    return numbers
 
 
 class Tests:
     """What there is below tests/: suites, folders, scripts, names of cases."""
 
     def __init__(self, root):
-        self.names, self.cases = set(), set()
+        self.names, self.cases, self.musts = set(), set(), set()
         for path in (root / "tests").rglob("*"):
+            if path.suffix in (".cc", ".hh", ".pkt"):
+                self.musts |= {int(n) for n in re.findall(r"\bMUST-(\d+)\b(?!\.\.)", path.read_text())}
             inside = path.relative_to(root).as_posix()
             if path.is_dir() or path.suffix in (".sh", ".py", ".script", ".pkt"):
                 self.add(inside)
@@ -69,6 +87,10 @@ class Page:
             for name in self.names_in(row):
                 yield row, name
 
+    def claimed(self):
+        """The MUSTs of RFC 9293 that the rows of its table claim, in the column of sections or rules."""
+        return {n for row in self.rows for cell in row[:-1] for n in claims(cell)}
+
     @staticmethod
     def names_in(row):
         cell = row[-1]
@@ -87,19 +109,20 @@ def self_test():
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         (root / "tests/net").mkdir(parents=True)
-        (root / "tests/net/way_test.cc").write_text("BOOST_AUTO_TEST_CASE(it_is_as_it_is)")
+        (root / "tests/net/way_test.cc").write_text("BOOST_AUTO_TEST_CASE(it_is_as_it_is) // MUST-2..5, MUST-3, MUST-8")
         cases = "#define CW_WAY_SUITE(X) \\\n  X(it_is_so_everywhere) \\\n  X(it_ends)\n#define Y X(no_case_of_it)\n"
         (root / "tests/net/ways.hh").write_text(cases)
-        row = "| 1 | `net/way`, it_is_as_it_is, `gone`, it_is_so_everywhere, it_is_not_there, no_case_of_it |"
+        row = "| 1 (MUST-2..4, 8) | `net/way`, it_is_as_it_is, `gone`, it_is_so_everywhere, it_is_not_there, no_case_of_it |"
         rows = f"{row}\n| 2 | it is as it is |\n| 3 | none: nobody can |\n"
         (root / "page.md").write_text(f"# RFC 1: x\n| section | test |\n| --- | --- |\n{rows}")
         (root / "bare.md").write_text("# RFC 2: y\n| section | where |\n| --- | --- |\n| 1 | here |\n")
         (root / "refers.md").write_text("# RFC 3\nOn the page of [RFC 1](page.md).\n")
         tests = Tests(root)
         missing = [name for _, name in Page(root / "page.md").named() if not tests.has(name)]
+        unheld = sorted(Page(root / "page.md").claimed() - tests.musts)
         unnamed = [row[0] for page in ("page", "bare", "refers") for row in Page(root / f"{page}.md").unnamed()]
-    if missing != ["gone", "it_is_not_there", "no_case_of_it"] or unnamed != ["2", "the table"]:
-        print(f"self-test: found {missing} and {unnamed}")
+    if missing != ["gone", "it_is_not_there", "no_case_of_it"] or unnamed != ["2", "the table"] or unheld != [2, 4]:
+        print(f"self-test: found {missing}, {unnamed} and {unheld}")
         return 1
     return 0
 
@@ -117,14 +140,19 @@ def main():
     pages = [Page(path) for pattern in ("[0-9]*.md", "draft-*.md") for path in sorted(folder.glob(pattern))]
     missing = [(p.number, row[0], name) for p in pages for row, name in p.named() if not tests.has(name)]
     unnamed = [(p.number, row[0]) for p in pages for row in p.unnamed()]
+    unheld = [(p.number, n) for p in pages for n in sorted(p.claimed() - tests.musts)]
     if options.check:
+        for number, n in unheld:
+            print(f"docs/rfc/{number}.md: MUST-{n} is claimed, and no test names it")
         for number, row, name in missing:
             print(f"docs/rfc/{number}.md: '{row}' names {name}, which is no test")
         for number, row in unnamed:
             print(f"docs/rfc/{number}.md: '{row}' names no test")
         rows = sum(len(p.rows) for p in pages)
-        print(f"docs/rfc: {len(pages)} pages, {rows} rows, {len(missing)} tests that are not there, {len(unnamed)} rows without any")
-        return 1 if missing or unnamed or not pages else 0
+        held = len(set().union(*(p.claimed() for p in pages)))
+        print(f"docs/rfc: {len(pages)} pages, {rows} rows, {len(missing)} tests that are not there, {len(unnamed)} rows without any; "
+              f"{held} MUSTs, {len(unheld)} of them in no test")
+        return 1 if missing or unnamed or unheld or not pages else 0
     print("| RFC | title | rows | tests |\n| --- | --- | --- | --- |")
     for p in pages:
         named = sorted({name for _, name in p.named() if "_" not in name or "/" in name})
