@@ -416,7 +416,7 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     switch (name) {
     case SO_ERROR: {
         std::errc why = take_error();
-        // Else what ICMP said, and the connection has outlived so far (RFC 9293 MUST-55).
+        // Else what ICMP said, and the connection has outlived so far (RFC 9293 MUST-56).
         if (tcp_connection* const c = connection(); why == std::errc{} && c != nullptr && c->tcb.error() == std::errc{}) {
             why = c->tcb.take_soft_error();
         }

@@ -28,7 +28,7 @@ event on_retransmit(control_block& c, time_point now) noexcept {
     return event::none;
 }
 
-/// RFC 9293 3.8.4 (MUST-25 to 28): only when idle, and one silence is not yet death.
+/// RFC 9293 3.8.4 (MUST-24 to 29): only when idle, and one silence is not yet death.
 event on_keepalive(control_block& c, time_point now) noexcept {
     const parameters& p = *c.options;
     if (!p.keepalive || !is_synchronized(c.state)) return event::none;

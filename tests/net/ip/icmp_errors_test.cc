@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(each_kind_of_error_becomes_its_report) {
         {icmp_type::unreachable, 200, host_unreachable}, {icmp_type::time_exceeded, 0, time_exceeded},
         {icmp_type::time_exceeded, 1, time_exceeded}, {icmp_type::parameter_problem, 0, parameter_problem},
         {icmp_type::redirect, 1, redirect}, {icmp_type::redirect, 4, none},
-        {icmp_type::source_quench, 0, none},
+        {icmp_type::source_quench, 0, none}, // RFC 9293 3.9.2.2: MUST-55; RFC 6633
     };
     for (const row& r : table) {
         bench b;

@@ -104,6 +104,8 @@ public:
     std::function<std::vector<std::vector<std::byte>>(byte_span question)> also_send;
     unsigned asked = 0;
     std::vector<question> seen;
+    /// Of each question by UDP its number, and the port that it came from.
+    std::vector<std::uint16_t> numbers, ports;
 
 private:
     dns_reply reply_to(byte_span q, const std::map<question, dns_reply>& from) {
@@ -127,6 +129,8 @@ private:
         for (;;) {
             const datagram d = co_await socket.receive_from();
             std::vector<std::byte> q(d.data.bytes().begin(), d.data.bytes().end());
+            numbers.push_back(load_be16(q.data()));
+            ports.push_back(d.from.port);
             spawn(answer(socket, std::move(q), d.from));
         }
     }

@@ -6,6 +6,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <set>
+
 using namespace corewire;
 using namespace corewire::test;
 using namespace std::chrono_literals;
@@ -169,6 +171,24 @@ BOOST_FIXTURE_TEST_CASE(a_datagram_from_somebody_else_is_not_seen, lookup_world)
     second_host.spawn([this] { return spray(client.address()); });
     BOOST_TEST((resolve("www.example.com").found == addresses{v4}));
     BOOST_TEST(names().statistics().not_ours == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(numbers_and_ports_are_spread_over_all_there_are, lookup_world) { // RFC 5452 9.2
+    constexpr int questions = 64;
+    for (int i = 0; i < questions; ++i) resolve("host" + std::to_string(i) + ".example");
+    for (const std::vector<std::uint16_t>* drawn : {&first.numbers, &first.ports}) {
+        BOOST_REQUIRE(drawn->size() == questions);
+        std::set<std::uint16_t> different(drawn->begin(), drawn->end()), steps;
+        for (int i = 1; i < questions; ++i) steps.insert(static_cast<std::uint16_t>((*drawn)[i] - (*drawn)[i - 1]));
+        BOOST_TEST(different.size() >= 60u);
+        BOOST_TEST(steps.size() >= 60u); // nor does one follow from the one before
+        const int range = drawn == &first.ports ? 65'536 - 49'152 : 65'536;
+        BOOST_TEST(*different.rbegin() - *different.begin() > range * 3 / 4);
+    }
+    corewire::resolver other(config, 12);
+    const std::uint16_t before = first.numbers.front();
+    world.run(client, [&] { return ask(other, "host0.example", address_family::v4, {}); });
+    BOOST_TEST(first.numbers.back() != before); // another seed, other numbers
 }
 
 BOOST_FIXTURE_TEST_CASE(no_name_and_no_address_are_different_errors, lookup_world) {

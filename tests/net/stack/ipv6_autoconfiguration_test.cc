@@ -269,6 +269,26 @@ BOOST_FIXTURE_TEST_CASE(a_router_that_ends_is_sent_no_more_datagrams, spoken_to)
     BOOST_TEST((error == std::errc::network_unreachable));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_router_that_does_not_answer_comes_last, spoken_to) { // RFC 4861 6.3.6
+    const ipv6 far = a6("2001:db8:ffff::1"), second = a6("fe80::98");
+    for (const ipv6& from : {router, second}) { // without its link-layer address: it is asked for
+        bytes out(wire::router_advertisement::fixed_size);
+        wire::router_advertisement{.lifetime = 1800}.emit(out, from, ipv6::all_nodes());
+        send(out, from, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+    }
+    BOOST_TEST((six().route(far).address == router));
+    say(100, far);
+    pass(5s); // it is asked three times, and given up
+    heard();
+    BOOST_TEST(say(100, far).empty());
+    BOOST_TEST((error == std::errc::host_unreachable));
+    BOOST_TEST((six().route(far).address == second));
+    say(100, far);
+    pass(5s);
+    say(100, far);
+    BOOST_TEST((six().route(far).address == router)); // neither does
+}
+
 BOOST_FIXTURE_TEST_CASE(a_router_says_how_many_hops_packets_may_take, spoken_to) { // RFC 4861 6.3.4: CurHopLimit
     tcp_listener listener = tcp_listener::bind({ipv6::any(), 9});
     bytes syn(20);

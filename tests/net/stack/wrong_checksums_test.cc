@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_host_whose_syns_are_all_wrong_is_named_once) {
     BOOST_TEST(s.stack->statistics().bad_tcp_checksum == 23u);
 }
 
-BOOST_AUTO_TEST_CASE(a_few_damaged_ones_among_good_ones_are_counted_and_not_talked_about) {
+BOOST_AUTO_TEST_CASE(a_few_damaged_ones_among_good_ones_are_counted_and_not_talked_about) { // RFC 9293 MUST-3
     listening_stack s;
     for (int i = 0; i < 30; ++i) {
         s.syn(alice, false);

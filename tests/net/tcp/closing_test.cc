@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(half_closed_fin_wait_2_goes_on_receiving) {
     s.expect_state(tcp_state::fin_wait_2);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_read_before_a_reset_is_still_there) {
+BOOST_AUTO_TEST_CASE(what_was_read_before_a_reset_is_still_there) { // RFC 9293 3.6, MUST-12: and the application hears of the reset
     tcp_script s;
     s.connect();
     s.receive("A 1:101 ack 1");
@@ -216,14 +216,14 @@ BOOST_AUTO_TEST_CASE(what_was_read_before_a_reset_is_still_there) {
     BOOST_TEST(s.read() == 100u);
 }
 
-BOOST_AUTO_TEST_CASE(keepalive_is_off_unless_asked_for) { // RFC 9293 3.8.4, MUST-24, MUST-26
+BOOST_AUTO_TEST_CASE(keepalive_is_off_unless_asked_for) { // RFC 9293 3.8.4, MUST-25
     tcp_script s;
     s.connect();
     s.advance(std::chrono::hours{24});
     s.expect_nothing();
 }
 
-BOOST_AUTO_TEST_CASE(keepalive_probes_an_idle_peer_and_gives_up_after_the_last) { // MUST-25, MUST-27
+BOOST_AUTO_TEST_CASE(keepalive_probes_an_idle_peer_and_gives_up_after_the_last) { // MUST-24, MUST-26, MUST-27, MUST-29
     auto p = tcp_script::plain();
     p.keepalive = true;
     p.keepalive_idle = 10s;
@@ -244,6 +244,18 @@ BOOST_AUTO_TEST_CASE(keepalive_probes_an_idle_peer_and_gives_up_after_the_last) 
         s.expect_nothing();
     }
     BOOST_TEST(tcp::has(s.advance(10s), event::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(keepalive_waits_two_hours_where_nobody_says_how_long) { // MUST-28
+    auto p = tcp_script::plain();
+    p.keepalive = true;
+    tcp_script s(p);
+    s.connect();
+    s.expect_nothing();
+    s.advance(std::chrono::hours{2} - 1us);
+    s.expect_nothing();
+    s.advance(1us);
+    s.expect("A 0:0 ack 1");
 }
 
 BOOST_AUTO_TEST_CASE(a_keepalive_interval_of_nothing_does_not_stop_the_clock) {

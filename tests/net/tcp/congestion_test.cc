@@ -119,10 +119,42 @@ BOOST_AUTO_TEST_CASE(a_second_loss_below_the_top_makes_room_for_others) { // RFC
     p.round();
     const auto second = c.cwnd();
     p.lose();
-    for (int i = 0; i < 60; ++i) p.round();
-    // The plateau lies at 0.85 of the second loss: around it the window hardly moves.
-    cubic other = c;
-    BOOST_TEST(other.cwnd() < second * 13 / 10);
+    const double size = second / 1000.0, top = size * (1 + 0.7) / 2; // the plateau lies at 0.85 of the second loss
+    const double k = std::cbrt((top - size * 0.7) / 0.4);
+    for (int i = 0; i < static_cast<int>(k / 0.1); ++i) p.round();
+    BOOST_TEST(std::abs(c.cwnd() / 1000.0 - top) < 0.05 * top);
+}
+
+BOOST_AUTO_TEST_CASE(a_round_trip_opens_the_window_by_half_at_most) { // RFC 9438 4.2, 4.4, 4.5: the target is 1.5 cwnd at most
+    cubic c(mss);
+    path p{c, 10s}; // the curve rises by 400 segments in the first round trip behind K
+    p.round();
+    p.lose();
+    std::uint32_t most = 0;
+    for (int i = 0; i < 6; ++i) {
+        const std::uint32_t before = c.cwnd();
+        p.round();
+        BOOST_TEST(c.cwnd() <= before + before / 2 + mss);
+        most = std::max(most, c.cwnd() * 10 / before);
+    }
+    BOOST_TEST(most >= 14u); // and it came to that
+}
+
+BOOST_AUTO_TEST_CASE(after_a_pause_the_curve_begins_anew) { // RFC 9438 5.8: t does not count the pause
+    cubic c(mss);
+    path p{c};
+    while (c.cwnd() < 640'000) p.round();
+    p.lose();
+    for (int i = 0; i < 70; ++i) p.round(); // on the plateau
+    p.now += 30s;
+    c.on_idle(p.now, 30s, 300ms);
+    BOOST_TEST(c.cwnd() == 10'000u);
+    while (c.in_slow_start()) p.round();
+    const double begin = c.cwnd() / 1000.0, top = 640.0, k = std::cbrt((top - begin) / 0.4);
+    for (int i = 1; i <= 20; ++i) {
+        p.round();
+        BOOST_TEST(c.cwnd() / 1000.0 < 0.4 * std::pow(0.1 * (i + 1) - k, 3) + top + 0.05 * top);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(after_a_time_out_the_curve_begins_where_slow_start_ends) { // RFC 9438 4.8: K is 0, and W_max the window then

@@ -10,7 +10,7 @@ using tcp::tcp_state;
 
 BOOST_AUTO_TEST_SUITE(handshake)
 
-BOOST_AUTO_TEST_CASE(an_active_open_takes_three_segments) { // RFC 9293 3.5, figure 6
+BOOST_AUTO_TEST_CASE(an_active_open_takes_three_segments) { // RFC 9293 3.5, figure 6; 3.7.1, MUST-14
     tcp_script s;
     s.open();
     s.expect("S 0:0 mss 1000 sackok ws 5 win 65535 nots");
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(both_sides_may_open_at_once) { // RFC 9293 3.5, figure 7, M
     s.expect_state(tcp_state::established);
 }
 
-BOOST_AUTO_TEST_CASE(a_lost_syn_is_repeated_with_back_off_until_three_minutes_are_over) { // RFC 6298, MUST-23
+BOOST_AUTO_TEST_CASE(a_lost_syn_is_repeated_with_back_off_until_three_minutes_are_over) { // RFC 9293 3.8.3, MUST-22, MUST-23
     tcp_script s;
     s.open();
     s.expect("S 0:0");

@@ -27,7 +27,7 @@ void send_ten(tcp_script& s) {
 
 BOOST_AUTO_TEST_SUITE(loss)
 
-BOOST_AUTO_TEST_CASE(a_time_out_resends_the_first_segment_and_doubles) { // RFC 6298 5.4 to 5.6
+BOOST_AUTO_TEST_CASE(a_time_out_resends_the_first_segment_and_doubles) { // RFC 6298 5.4 to 5.6; RFC 9293 MUST-19
     tcp_script s(no_probe());
     s.connect();
     s.write(1000);
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(linux_reduces_once_for_a_loss_and_the_time_out_in_its_recov
     BOOST_TEST(s.block().info().ssthresh == ssthresh);
 }
 
-BOOST_AUTO_TEST_CASE(a_retransmitted_segment_is_not_timed) { // Karn, RFC 6298 3
+BOOST_AUTO_TEST_CASE(a_retransmitted_segment_is_not_timed) { // Karn, RFC 6298 3; RFC 9293 MUST-18
     tcp_script s(no_probe());
     s.connect();
     s.write(1000);
@@ -162,6 +162,29 @@ BOOST_AUTO_TEST_CASE(a_retransmitted_segment_is_not_timed) { // Karn, RFC 6298 3
     s.advance(150ms);
     s.receive("A 1:1 ack 1001");
     BOOST_TEST((s.block().info().srtt == before));
+}
+
+BOOST_AUTO_TEST_CASE(after_a_back_off_the_echo_gives_a_round_trip) { // RFC 7323 4.1: what Karn's rule can not time
+    for (const bool stamps : {true, false}) {
+        auto p = no_probe();
+        p.timestamps = stamps;
+        tcp_script s(p);
+        s.connect(stamps ? "SA 0:0 ack 1 win 65535 mss 1000 sackok ts 5000 0 ws 0" : "SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+        s.write(900);
+        s.expect("PA 1:901");
+        s.expect_nothing();
+        const duration before = s.block().info().srtt;
+        s.advance(200ms);
+        s.expect("PA 1:901");
+        s.expect_nothing();
+        s.advance(150ms);
+        s.receive("A 1:1 ack 901"); // echoes the repeated one
+        if (stamps) {
+            BOOST_TEST((s.block().info().srtt > before && s.block().info().srtt <= 150ms));
+        } else {
+            BOOST_TEST((s.block().info().srtt == before));
+        }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(r1_is_reported_and_r2_ends_the_connection) { // RFC 9293 3.8.3, MUST-20
@@ -196,7 +219,7 @@ BOOST_AUTO_TEST_CASE(the_user_timeout_ends_it_sooner) { // RFC 9293 3.8.3, MUST-
     s.expect_state(tcp_state::closed);
 }
 
-BOOST_AUTO_TEST_CASE(a_soft_icmp_error_names_the_cause_of_the_time_out) { // RFC 9293 MUST-55
+BOOST_AUTO_TEST_CASE(a_soft_icmp_error_names_the_cause_of_the_time_out) { // RFC 9293 3.9.2.2, MUST-54, MUST-56: and does not end it
     auto p = no_probe();
     p.retries = 1;
     tcp_script s(p);
@@ -204,6 +227,7 @@ BOOST_AUTO_TEST_CASE(a_soft_icmp_error_names_the_cause_of_the_time_out) { // RFC
     s.write(1000);
     s.expect("PA 1:1001");
     s.block().on_icmp_error(std::errc::host_unreachable, false, tcp::seq_number(1'000'001));
+    s.expect_state(tcp_state::established);
     for (int i = 0; i < 2; ++i) s.drain(), s.advance(100s);
     BOOST_TEST((s.block().error() == std::errc::host_unreachable));
 }

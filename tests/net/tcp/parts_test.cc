@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(the_time_out_follows_the_rfc) { // RFC 6298 2
     BOOST_TEST((e.current(p) == 60s));
 }
 
-BOOST_AUTO_TEST_CASE(reno_doubles_then_adds_then_halves) { // RFC 5681 3.1
+BOOST_AUTO_TEST_CASE(reno_doubles_then_adds_then_halves) { // RFC 5681 3.1; RFC 9293 3.8.2, MUST-19
     reno r(1000);
     BOOST_TEST(r.cwnd() == 10'000u);
     r.on_ack({time_point{}, 10'000, 10'000, 0ns});
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(the_states_move_as_in_figure_5) { // RFC 9293 3.3.2
     }
 }
 
-BOOST_AUTO_TEST_CASE(initial_numbers_grow_on_one_flow_and_are_unlike_on_others) { // RFC 6528 3
+BOOST_AUTO_TEST_CASE(initial_numbers_grow_on_one_flow_and_are_unlike_on_others) { // RFC 6528 3; RFC 9293 3.4.1, MUST-8
     const siphash_key key{1, 2};
     const four_tuple flow{10, 20, 30, 40};
     const seq_number a = initial_sequence_number(key, from_ns(0), flow);

@@ -10,7 +10,7 @@ using tcp::tcp_flags;
 
 BOOST_AUTO_TEST_SUITE(urgent)
 
-BOOST_AUTO_TEST_CASE(the_pointer_is_that_of_the_byte_behind_the_last_urgent_one) { // RFC 6093 4, RFC 9293 MUST-31
+BOOST_AUTO_TEST_CASE(the_pointer_is_that_of_the_byte_behind_the_last_urgent_one) { // RFC 6093 4, RFC 9293 MUST-30, MUST-31, MUST-62
     auto p = tcp_script::plain();
     p.tail_loss_probe = false;
     tcp_script s(p);

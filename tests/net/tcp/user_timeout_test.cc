@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(it_is_told_in_the_handshake_and_once_more_behind_it) { // R
     s.expect_nothing();
 }
 
-BOOST_AUTO_TEST_CASE(the_listener_tells_it_too_and_heeds_what_comes_later) {
+BOOST_AUTO_TEST_CASE(the_listener_tells_it_too_and_heeds_what_comes_later) { // RFC 9293 MUST-5: options of segments that are no SYN
     tcp_script s(telling(300s));
     s.listen("S 0:0 win 65535 mss 1000 sackok ws 0 uto 200");
     s.expect("SA 0:0 ack 1 uto 300");

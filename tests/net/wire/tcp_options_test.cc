@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(the_other_order_is_that_of_freebsd) {
     BOOST_TEST(written(o, option_order::freebsd) == "0101080a00000001000000020101050a0000000300000004");
 }
 
-BOOST_AUTO_TEST_CASE(good_options_in_any_arrangement_are_read) {
+BOOST_AUTO_TEST_CASE(good_options_in_any_arrangement_are_read) { // RFC 9293 3.1: MUST-4, MUST-64
     const byte_vector bytes = hex("030308 0402 080a 0000000a 0000000b 01 0204 0200 01 01 050a 00000001 00000002 00 ff");
     tcp_options o;
     BOOST_REQUIRE(tcp_options::parse(bytes, o) == parse_error::none);
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(good_options_in_any_arrangement_are_read) {
     BOOST_TEST((o.sack[0] == sack_block{1, 2}));
 }
 
-BOOST_AUTO_TEST_CASE(a_length_that_breaks_the_walk_ends_it_with_an_error) {
+BOOST_AUTO_TEST_CASE(a_length_that_breaks_the_walk_ends_it_with_an_error) { // RFC 9293 3.1: MUST-7
     struct row {
         const char* what;
         const char* bytes;
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_length_that_breaks_the_walk_ends_it_with_an_error) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_known_kind_with_a_strange_length_is_skipped) {
+BOOST_AUTO_TEST_CASE(a_kind_that_is_unknown_or_has_a_strange_length_is_skipped) { // RFC 9293 3.1: MUST-6
     struct row {
         const char* what;
         const char* option; // followed by a good MSS of 512

@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(random_headers_go_both_ways) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(random_segments_verify_over_both_ip_versions_and_damage_is_found) {
+BOOST_AUTO_TEST_CASE(random_segments_verify_over_both_ip_versions_and_damage_is_found) { // RFC 9293 3.1: MUST-2
     corewire::random_generator random(seed());
     const ipv6_address six_a = *ipv6_address::parse("2001:db8::1");
     const ipv6_address six_b = *ipv6_address::parse("2001:db8::2");
