@@ -35,18 +35,21 @@ void fair_scheduler::check_shares(unsigned shares) {
         throw std::invalid_argument(fmt::format("a scheduling group has 1 to {} shares, not {}", max_shares, shares));
 }
 
-run_queue& fair_scheduler::make(std::string name, unsigned shares) {
+run_queue& fair_scheduler::make(std::string name, unsigned shares, group_names* names) {
     check_shares(shares);
     if (name.empty()) throw std::invalid_argument("a scheduling group needs a name");
     for (const run_queue* each : queues_)
         if (each->name == name) throw std::invalid_argument(fmt::format("there is a scheduling group '{}' already", name));
     if (queues_.size() == max_groups)
         throw std::length_error(fmt::format("scheduling group '{}': a reactor has {} groups at most", name, max_groups));
+    const unsigned known_as = names != nullptr ? names->number_of(name) : 0;
     run_queue& made = *made_.emplace_back(std::make_unique<run_queue>());
     made.name = std::move(name);
     made.number = static_cast<unsigned>(queues_.size());
     made.shares = shares;
+    made.known_as = static_cast<unsigned char>(known_as);
     queues_.push_back(&made);
+    if (known_as != 0) known_[known_as] = &made;
     return made;
 }
 
@@ -122,7 +125,7 @@ bool fair_scheduler::run_slice(run_queue& queue, clock_source& clock, unsigned& 
         const time_point after = clock.now();
         const duration on_core = after - now_;
         now_ = after;
-        queue.stretch = on_core.count() / resumed;
+        queue.stretch = std::max(on_core.count() / resumed, queue.stretch - queue.stretch / 4); // a short one does not make the next short
         queue.virtual_runtime += virtual_time(on_core, queue.shares);
         queue.statistics.runtime += on_core;
         queue.statistics.resumed += resumed;

@@ -12,8 +12,10 @@
 // resume_time), looked at after every 16 resumptions, sooner where stretches are long.
 #pragma once
 
+#include <corewire/reactor/loop/group_names.hh>
 #include <corewire/reactor/loop/run_queue.hh>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,8 +31,11 @@ public:
 
     explicit fair_scheduler(run_queue& first) : queues_{&first} {}
 
-    /// Throws std::invalid_argument (no name, one that exists, shares out of 1..1000) or std::length_error (too many groups).
-    run_queue& make(std::string name, unsigned shares);
+    /// `names`: what other shards call it by; null where there are none. Throws std::invalid_argument (no name, one that exists, shares
+    /// out of 1..1000) or std::length_error (too many groups, or names).
+    run_queue& make(std::string name, unsigned shares, group_names* names);
+    /// For what another shard's group of that number wants done here: our group of the same name, else "main".
+    run_queue& queue_known_as(unsigned number) const noexcept { return *(known_[number] != nullptr ? known_[number] : queues_.front()); }
 
     /// One turn's coroutines, of all groups. True if any ran.
     bool run(clock_source& clock, unsigned budget, duration time);
@@ -45,6 +50,7 @@ private:
     bool run_slice(run_queue& queue, clock_source& clock, unsigned& budget, time_point end);
 
     std::vector<run_queue*> queues_; ///< by number
+    std::array<run_queue*, group_names::most> known_{}; ///< by the number of their names
     std::vector<std::unique_ptr<run_queue>> made_;
     std::int64_t least_ = 0; ///< virtual runtime of those that contend; never falls
     std::uint64_t picks_ = 0;

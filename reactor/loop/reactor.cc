@@ -32,7 +32,7 @@ bool reactor::nothing_ready() const noexcept { return fair_ != nullptr ? !fair_-
 
 scheduling_group reactor::make_scheduling_group(std::string name, unsigned shares) {
     auto first = fair_ == nullptr ? std::make_unique<fair_scheduler>(main_) : nullptr;
-    run_queue& made = (first ? *first : *fair_).make(std::move(name), shares);
+    run_queue& made = (first ? *first : *fair_).make(std::move(name), shares, options_.groups);
     if (first) fair_ = std::move(first);
     return scheduling_group{made};
 }
@@ -43,6 +43,8 @@ std::vector<scheduling_group> reactor::scheduling_groups() {
     for (run_queue* each : fair_->queues()) all.emplace_back(*each);
     return all;
 }
+
+run_queue* reactor::line_of_group(unsigned group) const noexcept { return &fair_->queue_known_as(group); }
 
 time_point reactor::read_clock() noexcept { return now_ = clock_->now(); }
 

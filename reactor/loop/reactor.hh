@@ -30,6 +30,7 @@
 namespace corewire {
 
 class fair_scheduler;
+class group_names;
 class io_engine;
 class scheduling_group;
 class stall_detector;
@@ -78,6 +79,8 @@ struct reactor_options {
     unsigned shard = 0;
     /// How it does its I/O through the kernel.
     io_options io{};
+    /// Shared by reactors that call each other. Null: other shards know its groups as "main" only.
+    group_names* groups = nullptr;
 };
 
 class reactor {
@@ -159,10 +162,13 @@ public:
         w.queue->next_turn.push_back(w);
     }
     /// A new scheduling group (scheduling_group.hh), which lives as long as this reactor. Throws std::invalid_argument (no
-    /// name, one that exists, shares out of 1..1000) or std::length_error (fair_scheduler::max_groups).
+    /// name, one that exists, shares out of 1..1000) or std::length_error (fair_scheduler::max_groups, group_names::most).
     scheduling_group make_scheduling_group(std::string name, unsigned shares);
     /// All of them, by number; "main" is the first.
     std::vector<scheduling_group> scheduling_groups();
+    /// Where something stands in line that another shard's group of that number (group_names) wants done. Null while this reactor has
+    /// one group only: nobody is charged then.
+    run_queue* line_of(unsigned group) const noexcept { return fair_ == nullptr ? nullptr : line_of_group(group); }
     /// True when this turn's coroutines have had their `resume_time`. Looks at the clock every 16 calls only.
     bool turn_is_long() noexcept {
         if ((++looks_ & 15) != 0) [[likely]]
@@ -197,6 +203,7 @@ public:
     void*& attached(attachment which) noexcept { return attachments_[static_cast<std::size_t>(which)]; }
 
 private:
+    run_queue* line_of_group(unsigned group) const noexcept;
     bool resume_ready() noexcept;
     bool poll_watchers(time_point now);
     bool nothing_ready() const noexcept;

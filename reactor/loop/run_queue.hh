@@ -24,6 +24,7 @@ struct scheduling_statistics {
 struct run_queue {
     intrusive_list<waiter> ready;
     intrusive_list<waiter> next_turn; ///< gave way in this turn
+    unsigned char known_as = 0;       ///< to other shards (group_names); 0: as "main". Beside the lists: each call to another shard reads it
 
     // ---- fair_scheduler's -------------------------------------------------------------------------------------------
     std::string name = "main";
@@ -33,7 +34,7 @@ struct run_queue {
     std::uint64_t last_picked = 0;    ///< number of the pick
     bool contending = false;          ///< had something ready when it was last looked at
     time_point ready_since{};         ///< while contending and not running
-    std::int64_t stretch = 0;         ///< ns from one resumption to the next, lately
+    std::int64_t stretch = 0;         ///< ns from one resumption to the next, the long ones of lately
     scheduling_statistics statistics;
 
     static constexpr unsigned full_shares = 1000;

@@ -6,7 +6,7 @@
 //
 // When two groups are busy their times on the core are as their shares; what one does not use, the others have. What is
 // started from a group (spawn, when_all, a child that is awaited) belongs to it. Pollers, timers and what they start belong to
-// "main"; so does a call from another shard.
+// "main". A call from another shard belongs to the group of its caller's name, or to "main" if there is none such here.
 // A handle, copied like a pointer; valid on its own shard for as long as the reactor. Groups are made, not destroyed: 16 at most.
 #pragma once
 

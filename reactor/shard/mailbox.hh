@@ -52,6 +52,8 @@ public:
     const mailbox_statistics& statistics() const noexcept { return statistics_; }
     const call_table& calls() const noexcept { return calls_; }
     call_table& calls() noexcept { return calls_; }
+    /// Where a call that has come from that group stands in line; null: it is run at once.
+    run_queue* line_of(unsigned group) const noexcept { return home_.line_of(group); }
     /// At the end, when no loop runs any more and all mailboxes are still there: destroys what has arrived, and sends on what
     /// waits for room. False: there was neither; all are done once that is so for all in the same round.
     bool discard() noexcept;

@@ -1,14 +1,17 @@
 // What travels between two shards: one cache line, with the code to run and room for a small callable or result.
 //
-//     ring slot (64): | sequence 8 | handler 8 | call 8 | payload 40 |
+//     ring slot (64): | sequence 8 | handler 8 | call 8 | payload 40 |           the number of the caller's scheduling group stands
+//                                                                                 in the lowest bits of `call`
 //
 // A request carries a callable, its reply the result. What is larger than 40 bytes goes in a block, and the payload is a
 // pointer to it. A message is built in the ring by its sender and used and destroyed there by its receiver.
 #pragma once
 
 #include <corewire/reactor/base/spsc_ring.hh>
+#include <corewire/reactor/loop/group_names.hh>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace corewire {
 
@@ -16,13 +19,28 @@ class mailbox;
 class remote_call_base;
 struct call_record;
 
+/// A call's record, whose address ends in zeros, and in their place the group that it comes from.
+class call_from {
+public:
+    call_from() = default;
+    call_from(call_record* record, unsigned group = 0) noexcept : bits_(reinterpret_cast<std::uintptr_t>(record) | group) {}
+    call_record& operator*() const noexcept { return *record(); }
+    call_record* operator->() const noexcept { return record(); }
+    unsigned group() const noexcept { return static_cast<unsigned>(bits_ & mask); }
+
+private:
+    static constexpr std::uintptr_t mask = group_names::most - 1;
+    call_record* record() const noexcept { return reinterpret_cast<call_record*>(bits_ & ~mask); }
+    std::uintptr_t bits_;
+};
+
 struct message {
     /// Runs the message on the receiving shard, then destroys its payload. `here` null: destroys it only.
     using handler = void (*)(message& self, mailbox* here, unsigned from) noexcept;
     static constexpr std::size_t payload_size = 40;
 
     handler run;
-    call_record* call; ///< the caller's; null for a message that wants no reply
+    call_from call; ///< the caller's; null for a message that wants no reply
     alignas(8) std::byte payload[payload_size];
 };
 static_assert(sizeof(message) == cache_line - sizeof(std::uint64_t));
@@ -42,6 +60,6 @@ struct alignas(cache_line) call_record {
     alignas(cache_line) message parked;
     call_record* next_parked;
 };
-static_assert(sizeof(call_record) == 2 * cache_line);
+static_assert(sizeof(call_record) == 2 * cache_line && alignof(call_record) >= group_names::most);
 
 } // namespace corewire

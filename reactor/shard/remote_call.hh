@@ -5,6 +5,9 @@
 // The call begins when submit_to() is called, not when it is awaited, so several can be on their way at once. The
 // callable is moved to the other shard, runs there (from its mailbox, or as a task of its own if it returns task<T>) and is
 // destroyed there; its result, or its exception, is moved back. What it refers to must be safe to use over there.
+// It runs there in the scheduling group of its caller's name ("main" if that shard has none such), stands in that group's line, and is
+// charged to it. Calls of one group begin in the order in which they were submitted. A shard with one group has no line: functions run
+// as they are taken from the mailbox.
 // A callable or result of up to 40 bytes that moves without throwing costs one cache line; larger ones get a block.
 //
 // g++ destroys a lambda twice that is written inside a co_await expression and owns something (a string, a unique_ptr).
@@ -22,6 +25,7 @@
 #include <corewire/reactor/task/waiter.hh>
 
 #include <concepts>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <type_traits>
@@ -150,20 +154,47 @@ private:
     call_record* call_;
 };
 
-/// Runs a callable that returns a task, and replies. The callable lives in this frame, so its captures outlast the task.
+/// Stands in the line of a scheduling group once, also where it belongs to it already.
+class in_line final : public waiter {
+public:
+    explicit in_line(run_queue& line) noexcept { queue = &line; }
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) noexcept {
+        handle = h;
+        reactor::make_ready_unlinked(*this);
+    }
+    void await_resume() const noexcept {}
+};
+
+/// Runs a callable that may return a task, and replies. The callable lives in this frame, so its captures outlast the task. `line`: it
+/// and what it starts belong to that group, and are charged to it; null: to the present one, beginning at once.
 template <typename F, typename T>
-task<> serve(F called, reply_to<T> reply) {
+task<> serve(run_queue* line, F called, reply_to<T> reply) {
     std::exception_ptr failure;
+    if (line != nullptr) {
+        in_line place(*line);
+        co_await place;
+    }
     try {
-        task<T> work = called();
-        if constexpr (std::is_void_v<T>) {
-            co_await std::move(work);
-            reply.give({});
+        if constexpr (!remote_traits<std::invoke_result_t<F&>>::is_task) {
+            if constexpr (std::is_void_v<T>) {
+                called();
+                reply.give({});
+            } else {
+                reply.give(called());
+            }
+            co_return;
         } else {
-            T value = co_await std::move(work);
-            reply.give(std::move(value));
+            task<T> work = called();
+            if constexpr (std::is_void_v<T>) {
+                co_await std::move(work);
+                reply.give({});
+            } else {
+                T value = co_await std::move(work);
+                reply.give(std::move(value));
+            }
+            co_return;
         }
-        co_return;
     } catch (...) {
         failure = std::current_exception();
     }
@@ -254,9 +285,14 @@ private:
         detail::carried<F> called(self.payload);
         if (here == nullptr) return;
         call_record& call = *self.call;
-        if constexpr (traits::is_task) {
-            spawn(detail::serve<F, value>(std::move(*called), detail::reply_to<value>(*here, from, call)));
-        } else {
+        run_queue* const line = here->line_of(self.call.group());
+        if (traits::is_task || line != nullptr) {
+            try {
+                spawn(detail::serve<F, value>(line, std::move(*called), detail::reply_to<value>(*here, from, call)));
+            } catch (const std::bad_alloc&) {
+                // No memory for its frame: with it has gone reply_to, which has said so.
+            }
+        } else if constexpr (!traits::is_task) {
             try {
                 if constexpr (std::is_void_v<value>) {
                     (*called)();
@@ -271,7 +307,7 @@ private:
     }
     void fill(message& slot, detail::carrier<F>& loaded) noexcept {
         slot.run = &run_request;
-        slot.call = this->call_;
+        slot.call = {this->call_, this->queue->known_as};
         loaded.emplace(slot.payload);
     }
     void emplace_request(message& slot) noexcept override {
@@ -293,7 +329,7 @@ private:
     void run_here(mailbox& here, G&& called) {
         if constexpr (traits::is_task) {
             if (!begin(here)) return;
-            spawn(detail::serve<F, value>(F(std::forward<G>(called)),
+            spawn(detail::serve<F, value>(nullptr, F(std::forward<G>(called)),
                                           detail::reply_to<value>(here, here.self(), *this->call_)));
         } else {
             try {

@@ -107,6 +107,7 @@ void runtime::shard_main(unsigned shard) {
         if (options_.pin) pinning.emplace(*machine_, options_.cpus[shard], node);
         reactor_options loop = options_.loop;
         loop.shard = shard;
+        loop.groups = &groups_;
         here = std::make_unique<shard_context>(*this, shard, loop, options_.mail);
         remember(*here);
         if (shard == 0 && signals_ != nullptr) here->loop.add_watcher(*signals_);

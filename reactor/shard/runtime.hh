@@ -10,6 +10,7 @@
 // Until the last shard is done every shard keeps serving the calls of the others.
 #pragma once
 
+#include <corewire/reactor/loop/group_names.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/loop/stall_detector.hh>
 #include <corewire/reactor/shard/blocking_pool.hh>
@@ -131,6 +132,7 @@ private:
     void forget(unsigned shard) noexcept;
 
     runtime_options options_;
+    group_names groups_;
     std::function<task<>()> body_;
     hooks hooks_;
     std::unique_ptr<const machine> machine_;

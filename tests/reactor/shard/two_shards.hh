@@ -1,6 +1,7 @@
 // Two shards driven by hand from one thread: every interleaving is the test's own, and nothing waits for real time.
 #pragma once
 
+#include <corewire/reactor/loop/group_names.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/shard/future.hh>
 #include <corewire/reactor/shard/mailbox.hh>
@@ -17,8 +18,9 @@ struct manual_clock final : corewire::clock_source {
 };
 
 struct hand_driven_shard {
-    hand_driven_shard(manual_clock& clock, unsigned number, const corewire::mailbox_options& options)
-        : loop({.clock = &clock, .shard = number}), mail(loop, number, 2, options) {}
+    hand_driven_shard(manual_clock& clock, unsigned number, const corewire::mailbox_options& options,
+                      corewire::group_names* groups = nullptr)
+        : loop({.clock = &clock, .shard = number, .groups = groups}), mail(loop, number, 2, options) {}
     /// Runs `f` as if this were its thread.
     template <typename F>
     void as_here(F&& f) {
@@ -33,7 +35,8 @@ struct hand_driven_shard {
 };
 
 struct two_shards {
-    explicit two_shards(corewire::mailbox_options options = {.ring_slots = 4}) : a(clock, 0, options), b(clock, 1, options) {
+    explicit two_shards(corewire::mailbox_options options = {.ring_slots = 4})
+        : a(clock, 0, options, &groups), b(clock, 1, options, &groups) {
         corewire::mailbox::connect(a.mail, b.mail);
     }
     ~two_shards() { settle(); }
@@ -45,6 +48,7 @@ struct two_shards {
         }
     }
     manual_clock clock;
+    corewire::group_names groups;
     hand_driven_shard a, b;
 };
 
