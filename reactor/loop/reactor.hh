@@ -184,6 +184,17 @@ public:
     static constexpr unsigned watch_every = 16;
     /// Where spawn() puts its tasks; joined at shutdown.
     task_group& root_group() noexcept { return root_group_; }
+    /// Tasks of all groups: walks them. For those who count.
+    std::size_t tasks() noexcept {
+        std::size_t all = 0;
+        tallies_.for_each([&](const task_tally& each) { all += each.tasks; });
+        return all;
+    }
+    /// Tasks of all groups that an exception has left.
+    std::uint64_t tasks_failed() const noexcept { return tasks_failed_; }
+    /// For task_group: its tasks are this reactor's.
+    void count_tasks(task_tally& group) noexcept { tallies_.push_back(group); }
+    void count_failed_task() noexcept { ++tasks_failed_; }
     frame_allocator& frames() noexcept { return *frames_; }
     /// This reactor's io_uring, made on first use by its own thread. Throws std::system_error when it is forbidden.
     uring& io(); // defined beside the ring: reactor/file/uring.cc
@@ -236,6 +247,8 @@ private:
     std::unique_ptr<io_engine, void (*)(io_engine*)> files_{nullptr, [](io_engine*) {}}; ///< likewise; goes before the ring
     std::array<void*, static_cast<std::size_t>(attachment::count)> attachments_{};
     unique_fd wake_;
+    intrusive_list<task_tally> tallies_;
+    std::uint64_t tasks_failed_ = 0;
     task_group root_group_{"root"};
     std::atomic<std::int64_t> turn_began_{0};
     stall_detector* stall_detector_ = nullptr;

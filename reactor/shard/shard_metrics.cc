@@ -30,10 +30,10 @@ void register_reactor_metrics(metric_group& group, const reactor& loop) {
                   [](const void* of) noexcept { return static_cast<std::uint64_t>(loop_of(of).idle_time().count()); }, &loop, {},
                   metric_unit::nanoseconds);
     group.histogram("corewire_reactor_turn_seconds", "Lengths of the turns of the loop that found something to do.", loop.turn_lengths());
-    group.gauge("corewire_reactor_tasks", "Detached tasks in the root group.",
-                [](const void* of) noexcept -> std::uint64_t { return const_cast<reactor&>(loop_of(of)).root_group().size(); }, &loop);
-    group.counter("corewire_reactor_tasks_failed_total", "Detached tasks of the root group that an exception has left.",
-                  [](const void* of) noexcept { return const_cast<reactor&>(loop_of(of)).root_group().failed(); }, &loop);
+    group.gauge("corewire_reactor_tasks", "Tasks that nobody awaits, of all task groups.",
+                [](const void* of) noexcept -> std::uint64_t { return const_cast<reactor&>(loop_of(of)).tasks(); }, &loop);
+    group.counter("corewire_reactor_tasks_failed_total", "Tasks that nobody awaited and that an exception has left.",
+                  [](const void* of) noexcept { return loop_of(of).tasks_failed(); }, &loop);
     group.gauge("corewire_reactor_frames", "Coroutine frames in use or kept for use.",
                 [](const void* of) noexcept { return const_cast<reactor&>(loop_of(of)).frames().frames_held(); }, &loop);
     group.counter("corewire_reactor_frame_allocations_total", "Coroutine frames that came from the heap.",

@@ -32,8 +32,8 @@ void report_leak(const std::string& name, std::size_t left) noexcept {
 task_group::task_group(std::string name) : detail::task_listener{&task_group::on_task_done}, name_(std::move(name)) {}
 
 task_group::~task_group() {
-    if (count_ != 0) [[unlikely]]
-        report_leak(name_, count_);
+    if (size() != 0) [[unlikely]]
+        report_leak(name_, size());
     destroy_tasks();
     while (!joiners_.empty()) static_cast<join_awaiter&>(joiners_.pop_front()).outlive_group();
 }
@@ -45,7 +45,9 @@ void task_group::spawn(task<> t) {
     promise.listener = this;
     promise.self = frame.address();
     tasks_.push_back(promise);
-    ++count_;
+    ++tally_.tasks;
+    if (!tally_.linked()) [[unlikely]]
+        if (reactor* here = reactor::current_or_null()) here->count_tasks(tally_);
     frame.resume();
 }
 
@@ -59,7 +61,7 @@ void task_group::destroy_tasks() noexcept {
     while (!tasks_.empty()) {
         detail::task_promise& promise = tasks_.back();
         promise.unlink();
-        --count_;
+        --tally_.tasks;
         std::coroutine_handle<>::from_address(promise.self).destroy();
     }
 }
@@ -68,7 +70,7 @@ void task_group::on_task_done(detail::task_listener& listener, detail::task_prom
     auto& self = static_cast<task_group&>(listener);
     if (finished.failure) self.note_failure(finished.failure);
     finished.unlink();
-    if (--self.count_ == 0) self.wake_joiners();
+    if (--self.tally_.tasks == 0) self.wake_joiners();
     std::coroutine_handle<>::from_address(finished.self).destroy(); // last: the group may go with what the task held
 }
 
@@ -103,6 +105,7 @@ void task_group::note_failure(const std::exception_ptr& failure) noexcept {
 
 void task_group::report(const char* what) noexcept {
     ++failed_;
+    if (reactor* here = reactor::current_or_null()) here->count_failed_task();
     if (failed_ > reported_one_by_one && !std::has_single_bit(failed_)) return;
     log_message(a_failure, name_, failed_, what);
 }

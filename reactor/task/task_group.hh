@@ -22,6 +22,11 @@
 
 namespace corewire {
 
+/// What a group has, for the reactor that counts its tasks of all groups (reactor::tasks()).
+struct task_tally : list_hook {
+    std::size_t tasks = 0;
+};
+
 class task_group : private detail::task_listener {
 public:
     explicit task_group(std::string name = "tasks");
@@ -32,7 +37,7 @@ public:
 
     /// Starts `t` now, up to its first wait.
     void spawn(task<> t);
-    std::size_t size() const noexcept { return count_; }
+    std::size_t size() const noexcept { return tally_.tasks; }
     std::uint64_t failed() const noexcept { return failed_; } ///< tasks that an exception has left
     const std::string& name() const noexcept { return name_; }
 
@@ -47,7 +52,7 @@ public:
     class join_awaiter final : public bounded_waiter {
     public:
         join_awaiter(task_group& group, const wait_limits& limits) noexcept : bounded_waiter(limits), group_(group) {}
-        bool await_ready() const noexcept { return group_.count_ == 0; }
+        bool await_ready() const noexcept { return group_.size() == 0; }
         bool await_suspend(std::coroutine_handle<> h) noexcept {
             handle = h;
             if (!arm_limits()) return false;
@@ -75,7 +80,7 @@ private:
     intrusive_list<detail::task_promise> tasks_;
     intrusive_list<waiter> joiners_;
     stop_source stop_;
-    std::size_t count_ = 0;
+    task_tally tally_; ///< its reactor's, from the first task on
     std::uint64_t failed_ = 0;
 };
 

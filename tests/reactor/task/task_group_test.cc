@@ -259,4 +259,45 @@ BOOST_AUTO_TEST_CASE(a_reactor_destroys_what_its_root_group_still_holds) {
     e.set();
 }
 
+BOOST_AUTO_TEST_CASE(a_reactor_counts_the_tasks_of_all_its_groups_and_their_failures) {
+    reactor_test::driven d;
+    const auto waits = []() -> corewire::task<> { co_await corewire::sleep_for(std::chrono::hours{1}); };
+    const auto fails = []() -> corewire::task<> {
+        throw std::runtime_error("as agreed");
+        co_return;
+    };
+    BOOST_CHECK_EQUAL(d.loop.tasks(), 0u);
+    corewire::task_group first("first");
+    {
+        corewire::task_group second("second");
+        corewire::spawn(waits());
+        for (int i = 0; i < 2; ++i) first.spawn(waits());
+        for (int i = 0; i < 3; ++i) second.spawn(waits());
+        BOOST_CHECK_EQUAL(d.loop.tasks(), 6u);
+        second.spawn(fails());
+        BOOST_CHECK_EQUAL(d.loop.tasks(), 6u);
+        second.destroy_all();
+        BOOST_CHECK_EQUAL(d.loop.tasks(), 3u);
+        second.spawn(waits());
+        BOOST_CHECK_EQUAL(d.loop.tasks(), 4u);
+        second.destroy_all();
+    }
+    first.spawn(fails());
+    BOOST_CHECK_EQUAL(d.loop.tasks(), 3u);
+    BOOST_CHECK_EQUAL(d.loop.tasks_failed(), 2u); // that of a group that is gone, too
+    first.destroy_all();
+    BOOST_CHECK_EQUAL(d.loop.tasks(), 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_group_may_outlive_the_reactor_that_counts_its_tasks) {
+    corewire::task_group group("stays");
+    for (int i = 0; i < 2; ++i) {
+        reactor_test::driven d;
+        group.spawn([]() -> corewire::task<> { co_await corewire::yield(); }());
+        BOOST_CHECK_EQUAL(d.loop.tasks(), 1u);
+        d.settle();
+        BOOST_CHECK_EQUAL(d.loop.tasks(), 0u);
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
