@@ -73,11 +73,11 @@ public:
 
     /// From a thread of the program's own: runs `called()` on a shard, as a task if it returns task<T>, and gives a std::future of its
     /// result, as runtime::submit_from_thread() does. Also before run(): then it waits until every shard's body has begun.
-    /// Throws std::system_error ECANCELED after the end of run().
+    /// Throws std::system_error ECANCELED after the end of run(), and ETIMEDOUT when the shard has had no room for `patience`.
     template <typename F>
-    auto submit_from_thread(unsigned shard, F called) {
+    auto submit_from_thread(unsigned shard, F called, duration patience = duration::max()) {
         const shards_door::visit shards(door_);
-        return (*shards).submit_from_thread(shard, std::move(called));
+        return (*shards).submit_from_thread(shard, std::move(called), patience);
     }
 
     /// What --net came to; after parse().

@@ -24,7 +24,7 @@ struct scheduling_statistics {
 struct run_queue {
     intrusive_list<waiter> ready;
     intrusive_list<waiter> next_turn; ///< gave way in this turn
-    unsigned char known_as = 0;       ///< to other shards (group_names); 0: as "main". Beside the lists: each call to another shard reads it
+    unsigned char known_as = 0;       ///< to other shards (group_names); 0: as "main". Beside the lists: each call to one of them reads it
 
     // ---- fair_scheduler's -------------------------------------------------------------------------------------------
     std::string name = "main";

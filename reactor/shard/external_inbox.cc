@@ -3,23 +3,31 @@
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <cerrno>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
 namespace corewire {
 
 /// With the mutex held, so that the reactor is still there.
-void external_inbox::push(std::unique_ptr<external_call> call) {
+void external_inbox::push(std::unique_ptr<external_call> call) noexcept {
     queue_.push_back(std::move(call));
     any_.store(true, std::memory_order_release);
     home_->wake_if_asleep();
 }
 
-void external_inbox::put(std::unique_ptr<external_call> call) {
+void external_inbox::put(std::unique_ptr<external_call> call, duration patience) {
+    constexpr duration no_clock_gets_there = std::chrono::hours{24} * 365;
     std::unique_lock lock(mutex_);
-    if (open_ && queue_.size() >= limit_) {
+    if (!has_room()) {
         ++statistics_.waited;
-        room_.wait(lock, [this] { return !open_ || queue_.size() < limit_; });
+        const auto room = [this] { return has_room(); };
+        if (patience >= no_clock_gets_there) {
+            room_.wait(lock, room);
+        } else if (!room_.wait_for(lock, patience, room)) {
+            ++statistics_.refused;
+            throw std::system_error(ETIMEDOUT, std::generic_category(), "submit_from_thread: the shard has had no room for another call");
+        }
     }
     if (!open_) {
         ++statistics_.refused;
@@ -46,14 +54,15 @@ void external_inbox::open(reactor& home) noexcept {
 }
 
 void external_inbox::run_all() noexcept {
-    std::deque<std::unique_ptr<external_call>> taken;
+    external_call_queue taken;
     {
         const std::lock_guard lock(mutex_);
         taken.swap(queue_);
         any_.store(false, std::memory_order_relaxed);
     }
     room_.notify_all();
-    for (auto& call : taken) {
+    while (!taken.empty()) {
+        std::unique_ptr<external_call> call = taken.pop_front();
         external_call& one = *call;
         one.run(std::move(call));
     }
@@ -69,7 +78,7 @@ void external_inbox::close() noexcept {
 
 void external_inbox::end() noexcept {
     close();
-    std::deque<std::unique_ptr<external_call>> left;
+    external_call_queue left;
     const std::lock_guard lock(mutex_);
     home_ = nullptr;
     left.swap(queue_);

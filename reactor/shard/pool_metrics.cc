@@ -24,7 +24,7 @@ void register_pool_metrics(metric_group& group, runtime& of, unsigned shard) {
     group.counter("corewire_thread_calls_total", "Calls of other threads taken in.", of_inbox<&inbox::accepted>, &calls);
     group.counter("corewire_thread_calls_waited_total", "Calls of other threads that found no room at first.", of_inbox<&inbox::waited>,
                   &calls);
-    group.counter("corewire_thread_calls_refused_total", "Calls of other threads before the start or after the end.",
+    group.counter("corewire_thread_calls_refused_total", "Calls of other threads before the start, after the end, or without room in time.",
                   of_inbox<&inbox::refused>, &calls);
     if (shard != 0) return;
     group.counter("corewire_stalls_total", "Turns of a loop that lasted longer than --stall-ms, of all shards.",

@@ -89,15 +89,16 @@ public:
 
     /// From a thread that is no shard's: runs `called()` on a shard, as a task of its own if it returns task<T>, and gives a future of
     /// its result. The callable moves there and is destroyed there. Waits while runtime_options::external_calls of them wait for
-    /// that shard. Throws std::system_error ECANCELED before the loops run and after a stop was asked for or the bodies
-    /// have returned; what was accepted before is run, or its future has that error.
+    /// that shard, not longer than `patience` (a shard that hangs takes none). Throws std::system_error ETIMEDOUT then; ECANCELED before
+    /// the loops run and after a stop was asked for or the bodies have returned; what was accepted before is run, or its future has
+    /// that error.
     template <typename F>
-    auto submit_from_thread(unsigned shard, F called) {
+    auto submit_from_thread(unsigned shard, F called, duration patience = duration::max()) {
         CW_ASSERT(shard < shard_count(), "submit_from_thread() to a shard that does not exist");
         CW_ASSERT(reactor::current_or_null() == nullptr, "submit_from_thread() on a shard: use submit_to()");
         auto call = std::make_unique<detail::thread_call<F>>(std::move(called));
         auto result = call->get_future();
-        inbox(shard).put(std::move(call));
+        inbox(shard).put(std::move(call), patience);
         return result;
     }
     /// Turns that lasted longer than runtime_options::stall, of all shards, since run() began. 0 without a detector.

@@ -3,7 +3,7 @@
 //     cw::generator<std::string> lines(cw::tcp_stream& peer) { ... co_yield std::move(line); ... }
 //
 //     auto all = lines(peer);
-//     while (auto* line = co_await all.next()) use(*line);        // null at the end
+//     while (auto* line = co_await all.next()) use(*line);        // null at the end; next(limits) ends by them, too
 //
 // Lazy: it runs only inside next(), up to its next co_yield, so it is never ahead of who asks and holds one value at most. The
 // pointer is good until the next next(); what it points at may be moved away. An exception that leaves the body is thrown by next().
@@ -13,7 +13,9 @@
 #pragma once
 
 #include <corewire/reactor/base/assert.hh>
+#include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/memory/frame_allocator.hh>
+#include <corewire/reactor/task/waiter.hh>
 
 #include <coroutine>
 #include <cstddef>
@@ -23,6 +25,23 @@
 #include <utility>
 
 namespace corewire {
+
+namespace detail {
+
+/// Waits for a generator's next value within limits: woken by the loop, as by any other primitive.
+class bounded_asking : public bounded_waiter {
+public:
+    using bounded_waiter::bounded_waiter;
+    void answered() noexcept {
+        disarm_limits();
+        reactor::make_ready(*this);
+    }
+
+protected:
+    ~bounded_asking() = default;
+};
+
+} // namespace detail
 
 template <typename T>
 class [[nodiscard]] generator {
@@ -52,6 +71,7 @@ public:
                     return asked;
                 }
                 p.stands = place::at_a_fresh_answer;
+                if (p.asking_within_limits != nullptr) p.asking_within_limits->answered();
                 return std::noop_coroutine();
             }
             void await_resume() noexcept {}
@@ -76,7 +96,23 @@ public:
         T* value = nullptr; ///< set while suspended at a co_yield
         place stands = place::at_an_answer;
         std::coroutine_handle<> asking;
+        detail::bounded_asking* asking_within_limits = nullptr; ///< or this one, until it has its answer
         std::exception_ptr failure;
+
+        /// Runs the body to its next answer if it stands at one that has been had. True if there is an answer now.
+        bool run(std::coroutine_handle<promise_type> self) {
+            if (stands == place::at_an_answer) {
+                value = nullptr;
+                stands = place::in_a_wait;
+                self.resume();
+            }
+            return stands != place::in_a_wait;
+        }
+        T* take() {
+            stands = place::at_an_answer;
+            if (failure) [[unlikely]] std::rethrow_exception(std::exchange(failure, nullptr));
+            return value;
+        }
     };
 
     generator() noexcept = default;
@@ -101,39 +137,68 @@ public:
         /// Runs the body inside the call; when it yields at once nobody is suspended, and loops use no stack.
         bool await_suspend(std::coroutine_handle<> asked) {
             promise_type& p = frame_.promise();
-            if (p.stands == promise_type::place::at_an_answer) {
-                p.value = nullptr;
-                p.stands = promise_type::place::in_a_wait;
-                frame_.resume();
-                if (p.stands != promise_type::place::in_a_wait) return false;
-            }
+            if (p.run(frame_)) return false;
             p.asking = asked;
             return waits_ = true;
         }
         T* await_resume() {
             waits_ = false;
-            promise_type& p = frame_.promise();
-            p.stands = promise_type::place::at_an_answer;
-            if (p.failure) [[unlikely]] std::rethrow_exception(std::exchange(p.failure, nullptr));
-            return p.value;
+            return frame_.promise().take();
         }
 
     private:
         std::coroutine_handle<promise_type> frame_;
         bool waits_ = false;
     };
+    class bounded_next_awaiter final : public detail::bounded_asking {
+    public:
+        bounded_next_awaiter(std::coroutine_handle<promise_type> frame, const wait_limits& limits) noexcept
+            : bounded_asking(limits), frame_(frame) {}
+        ~bounded_next_awaiter() { stop_asking(); }
+        bool await_ready() const noexcept { return next_awaiter(frame_).await_ready(); }
+        bool await_suspend(std::coroutine_handle<> asked) {
+            promise_type& p = frame_.promise();
+            if (p.run(frame_)) return false;
+            handle = asked;
+            if (!arm_limits()) return false;
+            p.asking_within_limits = this;
+            return waits_ = true;
+        }
+        T* await_resume() {
+            stop_asking();
+            throw_if_failed("waiting for a generator's next value");
+            return frame_.promise().take();
+        }
+
+    private:
+        void abandon() noexcept override { stop_asking(); }
+        void stop_asking() noexcept {
+            if (std::exchange(waits_, false)) frame_.promise().asking_within_limits = nullptr;
+        }
+        std::coroutine_handle<promise_type> frame_;
+        bool waits_ = false;
+    };
     /// The next value; null at the end, and ever after. Throws what the body threw, once.
     next_awaiter next() noexcept {
-        CW_ASSERT(frame_, "an empty generator is asked for its next value");
-        CW_ASSERT(!frame_.promise().asking, "a generator is asked for its next value while another still waits for one");
+        check_askable();
         return next_awaiter{frame_};
+    }
+    /// Throws ETIMEDOUT or ECANCELED, too, when the limits come while the body waits for something. It goes on waiting.
+    bounded_next_awaiter next(wait_limits limits) noexcept {
+        check_askable();
+        return bounded_next_awaiter{frame_, limits};
     }
 
 private:
+    void check_askable() const noexcept {
+        CW_ASSERT(frame_, "an empty generator is asked for its next value");
+        CW_ASSERT(!is_asked(), "a generator is asked for its next value while another still waits for one");
+    }
+    bool is_asked() const noexcept { return frame_.promise().asking || frame_.promise().asking_within_limits != nullptr; }
     explicit generator(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}
     void reset() noexcept {
         if (!frame_) return;
-        CW_ASSERT(!frame_.promise().asking, "a generator is destroyed while somebody waits for its next value");
+        CW_ASSERT(!is_asked(), "a generator is destroyed while somebody waits for its next value");
         frame_.destroy();
     }
     std::coroutine_handle<promise_type> frame_;

@@ -2,7 +2,7 @@
 // server that has come back do not all arrive at once.
 //
 //     auto stream = co_await cw::retry({.attempts = 6, .first = 50ms}, [&] { return connect(server); }, {.stop = stopping});
-//
+// A deadline or a stop bounds all of it: the attempt that is under way is destroyed where it stands.
 // back_off is the series of pauses alone, for loops of your own.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/task/task.hh>
+#include <corewire/reactor/task/with_deadline.hh>
 
 #include <algorithm>
 #include <chrono>
@@ -72,8 +73,8 @@ inline bool worth_another_attempt(const std::exception_ptr& failure) noexcept {
 }
 
 /// Gives the result of `make()`, a task, or of one of the further attempts. Throws the last failure when the attempts are
-/// used up, when `again(failure)` says no, or when the next pause would end after the deadline; ECANCELED when the token stops
-/// a pause. The attempts' own waits take limits of their own.
+/// used up, when `again(failure)` says no, or when the next pause would end after the deadline; ETIMEDOUT or ECANCELED when the limits
+/// end an attempt (see with_deadline.hh) or a pause.
 template <std::invocable Make, typename Again = bool (*)(const std::exception_ptr&) noexcept>
 std::invoke_result_t<Make&> retry(retry_policy policy, Make make, wait_limits limits = {}, Again again = &worth_another_attempt) {
     CW_ASSERT(policy.attempts > 0, "a retry without an attempt");
@@ -82,10 +83,12 @@ std::invoke_result_t<Make&> retry(retry_policy policy, Make make, wait_limits li
         std::exception_ptr failure;
         try {
             auto work = std::invoke(make);
+            if (limits.bounded()) work = with_deadline(std::move(work), limits);
             co_return co_await work;
         } catch (...) {
             failure = std::current_exception();
         }
+        if (limits.stop.stop_requested() || limits.deadline <= reactor::current().now()) std::rethrow_exception(failure);
         if (attempt == policy.attempts || !again(failure)) std::rethrow_exception(failure);
         if (!pauses) pauses.emplace(policy);
         const duration pause = pauses->next();

@@ -2,6 +2,9 @@
 //
 //     auto reply = co_await cw::with_deadline(ask(peer), {.deadline = cw::reactor::current().now() + 2s, .stop = stopping});
 //
+// So are several at once, which take no limits of their own: with_deadline(when_any(a(), b()), limits); and when_all(),
+// parallel_for_each(), max_concurrent_for_each() likewise.
+//
 // When its limits come first the task is destroyed where it stands, with its waits, guards and children, and ETIMEDOUT or
 // ECANCELED is thrown. A task that has to end in its own way (say goodbye, write back) takes a stop token instead.
 #pragma once

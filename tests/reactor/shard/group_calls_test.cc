@@ -148,8 +148,9 @@ BOOST_AUTO_TEST_CASE(work_for_other_shards_shares_their_core_as_the_shares_there
         const auto small_there = s.b.loop.make_scheduling_group("small", 100);
         duration had_small{}, had_large{};
         for (int i = 0; i < 40; ++i) {
-            s.spawn_in(s.a, small, tasks ? keeps_calling_tasks(s.a, s.clock, 10us, had_small) : keeps_calling(s.a, s.clock, 10us, had_small));
-            s.spawn_in(s.a, large, tasks ? keeps_calling_tasks(s.a, s.clock, 10us, had_large) : keeps_calling(s.a, s.clock, 10us, had_large));
+            const auto caller = tasks ? &keeps_calling_tasks : &keeps_calling;
+            s.spawn_in(s.a, small, caller(s.a, s.clock, 10us, had_small));
+            s.spawn_in(s.a, large, caller(s.a, s.clock, 10us, had_large));
         }
         s.turn_for(1s);
         BOOST_TEST(ratio(had_large, had_small) == 3.0, boost::test_tools::tolerance(0.1));

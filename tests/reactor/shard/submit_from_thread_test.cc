@@ -128,6 +128,30 @@ BOOST_AUTO_TEST_CASE(a_full_inbox_makes_threads_wait) {
     BOOST_TEST(handed_in == 10);
 }
 
+BOOST_AUTO_TEST_CASE(a_thread_need_not_wait_for_room_for_longer_than_it_likes) {
+    runtime_options options = shards(1);
+    options.external_calls = 2;
+    corewire::runtime r(options);
+    static std::atomic<bool> go, holding;
+    go = holding = false;
+    with_thread(r, [&] {
+        auto holds = r.submit_from_thread(0, [] {
+            holding = true;
+            while (!go) std::this_thread::yield(); // a shard that hangs
+        }, 1h);
+        while (!holding) std::this_thread::yield();
+        std::vector<std::future<void>> pending;
+        for (int i = 0; i < 2; ++i) pending.push_back(r.submit_from_thread(0, [] {}, duration::zero())); // there is room
+        for (const duration patience : {duration::zero(), duration(1ms)})
+            BOOST_CHECK_EXCEPTION(r.submit_from_thread(0, [] {}, patience), std::system_error,
+                                  [](const std::system_error& e) { return e.code() == std::errc::timed_out; });
+        BOOST_TEST(r.inbox(0).statistics().refused == 2u);
+        go = true;
+        for (auto& each : pending) each.get();
+        holds.get();
+    });
+}
+
 BOOST_AUTO_TEST_CASE(calls_before_the_start_and_after_the_end_are_refused_and_none_is_left_without_an_answer) {
     corewire::runtime r(shards(2));
     BOOST_CHECK_EXCEPTION(r.submit_from_thread(0, [] {}), std::system_error, is_cancelled);

@@ -90,6 +90,10 @@ task<> asks_once(corewire::generator<int>& from, std::vector<int>& got) {
     const int* value = co_await from.next();
     got.push_back(value != nullptr ? *value : -1);
 }
+task<> asks_within(corewire::generator<int>& from, wait_limits limits, std::vector<int>& got) {
+    const int* value = co_await from.next(limits);
+    got.push_back(value != nullptr ? *value : -1);
+}
 task<std::string> asks_until_it_fails() {
     auto from = fails_after_one();
     co_await from.next();
@@ -193,6 +197,87 @@ BOOST_AUTO_TEST_CASE(one_who_gives_up_asking_leaves_the_generator_usable) {
     BOOST_CHECK_EQUAL(got.back(), 2); // it is kept for who asks next
     run_until_complete(d.loop, asks_once(numbers, got));
     BOOST_CHECK_EQUAL(got.back(), -1);
+}
+
+struct asked_within_limits : reactor_test::observed {
+    void ask(wait_limits limits) {
+        done = false;
+        group.spawn(record([this, limits] { return asks_within(numbers, limits, got); }, outcome, done));
+    }
+    wait_limits in_a_millisecond() const { return {.deadline = loop.now() + 1ms}; }
+    event e;
+    int alive = 0;
+    std::vector<int> got;
+    corewire::generator<int> numbers = waits_for(e, alive);
+};
+
+BOOST_FIXTURE_TEST_CASE(a_deadline_or_a_stop_ends_the_asking_and_the_value_is_kept_for_the_next, asked_within_limits) {
+    ask({.deadline = loop.now()}); // what is ready at once needs no time
+    BOOST_CHECK(done && outcome == std::errc{});
+    ask(in_a_millisecond());
+    advance(1ms - 1ns);
+    BOOST_CHECK(!done);
+    advance(1ns);
+    BOOST_CHECK(done && outcome == std::errc::timed_out);
+    stop_source stop;
+    ask({.stop = stop.token()});
+    stop.request_stop();
+    settle();
+    BOOST_CHECK(done && outcome == std::errc::operation_canceled);
+    ask({.deadline = loop.now()});
+    BOOST_CHECK(done && outcome == std::errc::timed_out);
+    BOOST_CHECK_EQUAL(alive, 1);
+    e.set();
+    settle(); // the body yields while nobody asks
+    ask({.deadline = loop.now()});
+    BOOST_CHECK(done && outcome == std::errc{});
+    ask(in_a_millisecond());
+    const std::vector<int> expected{1, 2, -1};
+    BOOST_CHECK_EQUAL_COLLECTIONS(got.begin(), got.end(), expected.begin(), expected.end());
+    BOOST_CHECK(loop.timers().next_expiry() == never);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_value_in_time_disarms_the_limits, asked_within_limits) {
+    ask({});
+    stop_source stop;
+    ask({.deadline = loop.now() + 1ms, .stop = stop.token()});
+    e.set();
+    settle();
+    BOOST_CHECK(done && outcome == std::errc{});
+    BOOST_CHECK_EQUAL(got.back(), 2);
+    BOOST_CHECK(loop.timers().next_expiry() == never);
+    stop.request_stop();
+    BOOST_CHECK(!loop.poll_once());
+}
+
+BOOST_FIXTURE_TEST_CASE(one_who_asks_within_limits_and_goes_leaves_the_generator_usable, asked_within_limits) {
+    ask({});
+    ask(in_a_millisecond());
+    group.destroy_all();
+    BOOST_CHECK(loop.timers().next_expiry() == never);
+    ask(in_a_millisecond());
+    e.set();
+    settle();
+    BOOST_CHECK(done && got.back() == 2);
+}
+
+BOOST_AUTO_TEST_CASE(one_who_goes_when_the_value_has_come_leaves_it_to_the_next) {
+    driven d(reactor_options{.resume_budget = 1});
+    event e;
+    int alive = 0;
+    std::vector<int> got;
+    auto numbers = waits_for(e, alive);
+    run_until_complete(d.loop, asks_once(numbers, got));
+    {
+        task_group group("goes");
+        group.spawn(asks_within(numbers, {.deadline = d.loop.now() + 1ms}, got));
+        e.set();
+        d.loop.poll_once(); // the body only: who asks has been woken and not run
+        group.destroy_all();
+    }
+    BOOST_CHECK_EQUAL(got.size(), 1u);
+    run_until_complete(d.loop, asks_once(numbers, got));
+    BOOST_CHECK_EQUAL(got.back(), 2);
 }
 
 BOOST_AUTO_TEST_CASE(asking_again_does_not_disturb_the_wait_of_the_body) {

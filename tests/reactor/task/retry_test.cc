@@ -32,6 +32,16 @@ task<> breaks(int& attempts) {
     throw std::logic_error("as agreed");
     co_return;
 }
+task<> hangs(int& attempts, bool& alive) {
+    ++attempts;
+    struct resident {
+        bool& here;
+        explicit resident(bool& h) : here(h) { here = true; }
+        resident(const resident&) = delete;
+        ~resident() { here = false; }
+    } inside(alive);
+    co_await sleep_for(1h);
+}
 task<> keeps(task<int> work, int& result) { result = co_await work; }
 
 const retry_policy exact{.attempts = 5, .first = 10ms, .longest = 35ms, .jitter = 0};
@@ -134,6 +144,42 @@ BOOST_AUTO_TEST_CASE(a_pause_that_would_end_after_the_deadline_is_not_begun) {
     o.advance(10ms);
     BOOST_CHECK_EQUAL(o.attempts, 2);
     BOOST_CHECK(o.outcome == std::errc::connection_refused); // 15 ms before the deadline, and the next pause is 20 ms
+}
+
+BOOST_AUTO_TEST_CASE(an_attempt_that_hangs_is_ended_by_the_deadline_or_a_stop) {
+    for (const bool by_stop : {false, true}) {
+        observed o;
+        stop_source stop;
+        bool alive = false;
+        o.group.spawn(record(
+            [&] {
+                return corewire::retry(exact, [&] { return hangs(o.attempts, alive); },
+                                       {.deadline = o.loop.now() + 25ms, .stop = stop.token()});
+            },
+            o.outcome, o.done));
+        o.advance(25ms - 1ns);
+        BOOST_CHECK(!o.done && alive);
+        if (by_stop) stop.request_stop();
+        o.advance(1ns);
+        BOOST_CHECK(o.outcome == (by_stop ? std::errc::operation_canceled : std::errc::timed_out));
+        BOOST_CHECK(o.done && !alive);
+        BOOST_CHECK_EQUAL(o.attempts, 1);
+        BOOST_CHECK(o.loop.timers().next_expiry() == never);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_ends_by_the_limits_is_not_tried_again_whatever_the_caller_says) {
+    observed o;
+    stop_source stop;
+    bool alive = false;
+    const auto always = [](const std::exception_ptr&) { return true; };
+    o.group.spawn(record(
+        [&] { return corewire::retry(exact, [&] { return hangs(o.attempts, alive); }, {.stop = stop.token()}, always); },
+        o.outcome, o.done));
+    stop.request_stop();
+    o.settle();
+    BOOST_CHECK(o.outcome == std::errc::operation_canceled);
+    BOOST_CHECK_EQUAL(o.attempts, 1);
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_and_cancellation_are_not_tried_again) {

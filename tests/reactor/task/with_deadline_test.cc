@@ -2,15 +2,19 @@
 #include "driven.hh"
 
 #include <corewire/reactor/task/event.hh>
+#include <corewire/reactor/task/for_each.hh>
 #include <corewire/reactor/task/mutex.hh>
 #include <corewire/reactor/task/run_until_complete.hh>
 #include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/when_all.hh>
+#include <corewire/reactor/task/when_any.hh>
 #include <corewire/reactor/task/with_deadline.hh>
 
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
 #include <stdexcept>
+#include <vector>
 
 using namespace corewire;
 using namespace std::chrono_literals;
@@ -32,6 +36,16 @@ task<int> at_once() { co_return 7; }
 task<int> keeps(task<int> work, int& result) {
     result = co_await work;
     co_return result;
+}
+
+task<> counted_wait(event& e, int& alive) {
+    struct resident {
+        int& count;
+        explicit resident(int& c) : count(c) { ++count; }
+        resident(const resident&) = delete;
+        ~resident() { --count; }
+    } here(alive);
+    co_await e.wait();
 }
 
 struct observed : driven {
@@ -113,6 +127,41 @@ BOOST_AUTO_TEST_CASE(the_task_ending_and_its_deadline_in_the_same_turn_end_the_w
     BOOST_CHECK(o.done);
     BOOST_CHECK(!o.m.locked());
     BOOST_CHECK_EQUAL(o.group.size(), 0u);
+}
+
+/// Ends `several(e, alive)`, of three tasks that wait for ever, by a deadline.
+template <typename Several>
+void bounds(Several several) {
+    observed o;
+    event e;
+    int alive = 0;
+    o.group.spawn(record([&] { return corewire::with_deadline(several(e, alive), {.deadline = o.loop.now() + 1ms}); }, o.outcome, o.done));
+    BOOST_CHECK_EQUAL(alive, 3);
+    o.advance(1ms - 1ns);
+    BOOST_CHECK(!o.done);
+    o.advance(1ns);
+    BOOST_CHECK(o.done && o.outcome == std::errc::timed_out);
+    BOOST_CHECK_EQUAL(alive, 0);
+    e.set();
+    BOOST_CHECK(!o.loop.poll_once());
+}
+
+BOOST_AUTO_TEST_CASE(it_bounds_several_at_once) {
+    bounds([](event& e, int& alive) { return when_any(counted_wait(e, alive), counted_wait(e, alive), counted_wait(e, alive)); });
+    bounds([](event& e, int& alive) { return when_all(counted_wait(e, alive), counted_wait(e, alive), counted_wait(e, alive)); });
+    const auto vector_of = [](event& e, int& alive) {
+        std::vector<task<>> all;
+        for (int i = 0; i < 3; ++i) all.push_back(counted_wait(e, alive));
+        return all;
+    };
+    bounds([&](event& e, int& alive) { return when_any(vector_of(e, alive)); });
+    bounds([&](event& e, int& alive) { return when_all(vector_of(e, alive)); });
+    bounds([](event& e, int& alive) {
+        return parallel_for_each(std::vector<int>(3), [&](int) { return counted_wait(e, alive); });
+    });
+    bounds([](event& e, int& alive) {
+        return max_concurrent_for_each(std::vector<int>(30), 3, [&](int) { return counted_wait(e, alive); });
+    });
 }
 
 BOOST_AUTO_TEST_CASE(the_exception_of_the_task_is_thrown) {
