@@ -19,6 +19,7 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
     if (stored == 0 && r.ahead.dropped() == refused) {
         ++c.count->duplicates;
         r.note_duplicate(a.seq, a.seq + a.size);
+        r.ahead.touch(a.seq); // the block that holds it is reported next (4.2)
     }
     r.acks.acknowledge_now();
 }

@@ -81,6 +81,16 @@ bool reassembler::note(seq_number left, seq_number right) {
     return true;
 }
 
+void reassembler::touch(seq_number at) noexcept {
+    ring<range>& ranges = held_->ranges;
+    for (std::uint32_t i = 0; i < ranges.size(); ++i) {
+        if (ranges[i].bytes.right <= at) continue;
+        CW_ASSERT(ranges[i].bytes.left <= at, "a byte that is held lies in a range");
+        ranges[i].stamp = ++held_->clock;
+        return;
+    }
+}
+
 std::uint32_t reassembler::first_ending_after(seq_number at) const noexcept {
     const ring<piece>& pieces = held_->pieces;
     std::uint32_t low = 0;

@@ -485,6 +485,29 @@ BOOST_AUTO_TEST_CASE(a_duplicate_is_reported_by_dsack) { // RFC 2883 4
     s.expect_nothing();
 }
 
+BOOST_AUTO_TEST_CASE(a_duplicate_inside_a_kept_block_is_followed_by_that_block) { // RFC 2883 4.2
+    tcp_script s;
+    s.connect();
+    s.receive("A 2001:3001 ack 1");
+    s.receive("A 3001:4001 ack 1");
+    s.drain();
+    s.receive("A 5001:6001 ack 1");
+    s.drain();
+    s.receive("A 7001:8001 ack 1");
+    s.expect("A 1:1 ack 1 sack 7001-8001,5001-6001,2001-4001");
+    s.receive("A 3001:4001 ack 1");
+    s.expect("A 1:1 ack 1 sack 3001-4001,2001-4001,7001-8001,5001-6001");
+    s.receive("A 5001:6001 ack 1");
+    s.expect("A 1:1 ack 1 sack 5001-6001,5001-6001,2001-4001,7001-8001");
+    s.receive("A 9001:10001 ack 1");
+    s.expect("A 1:1 ack 1 sack 9001-10001,5001-6001,2001-4001,7001-8001");
+    s.receive("A 1:2001 ack 1");
+    s.expect("A 1:1 ack 4001 sack 9001-10001,5001-6001,7001-8001");
+    s.receive("A 1001:2001 ack 1"); // below the acknowledgment (4.1): the blocks stand as they are
+    s.expect("A 1:1 ack 4001 sack 1001-2001,9001-10001,5001-6001,7001-8001");
+    BOOST_TEST(s.block().statistics().duplicates == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(overlaps_are_trimmed_and_the_first_bytes_stay) {
     tcp_script s;
     s.connect();
