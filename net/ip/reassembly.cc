@@ -66,7 +66,8 @@ struct reassembler::datagram : list_hook {
     std::uint32_t identification = 0;
     wire::ip_protocol protocol{}; ///< IPv6: of the first to come, and not compared (RFC 8200 4.5)
     time_point deadline{};
-    frame* storage = nullptr;
+    frame* storage = nullptr;        ///< null while it is dead
+    bool dead = false;               ///< killed: what comes of it is dropped (RFC 5722 4)
     std::uint32_t received = 0;      ///< bytes of payload, each counted once
     std::uint32_t size = unknown;    ///< of the whole payload, known from the last fragment
     std::uint32_t furthest = 0;      ///< end of the furthest byte received
@@ -118,9 +119,13 @@ reassembler::datagram* reassembler::find(const facts& of) noexcept {
 
 /// Room for a new datagram: a free slot and a frame, or those of the datagram that has waited longest.
 reassembler::datagram* reassembler::begin(time_point now, const facts& of) noexcept {
-    if (free_.empty() || (pool_.free_count == 0 && !busy_.empty())) {
-        ++statistics_.evicted;
-        drop(busy_.front());
+    if (free_.empty()) evict(busy_.front());
+    if (pool_.free_count == 0) {
+        datagram* oldest = nullptr;
+        busy_.for_each([&](datagram& d) {
+            if (oldest == nullptr && !d.dead) oldest = &d;
+        });
+        if (oldest != nullptr) evict(*oldest);
     }
     frame* storage = pool_.allocate();
     if (storage == nullptr) {
@@ -142,9 +147,25 @@ reassembler::datagram* reassembler::begin(time_point now, const facts& of) noexc
     return &d;
 }
 
+void reassembler::evict(datagram& d) noexcept {
+    if (!d.dead) ++statistics_.evicted;
+    drop(d);
+}
+
+/// RFC 5722 4: with all that comes of it later. IPv4's names are too short for that: an honest datagram may have the same within its time.
+void reassembler::kill(datagram& d) noexcept {
+    if (d.source.is_v4()) return drop(d);
+    release(*d.storage);
+    d.storage = nullptr;
+    d.dead = true;
+    ++dead_;
+}
+
 void reassembler::drop(datagram& d) noexcept {
     if (d.storage != nullptr) release(*d.storage);
     d.storage = nullptr;
+    if (d.dead) --dead_;
+    d.dead = false;
     d.unlink();
     free_.push_back(d);
     --size_;
@@ -212,9 +233,13 @@ buffer reassembler::add(time_point now, const facts& of, std::uint32_t payload, 
     if (!acceptable(of, length)) return {};
     datagram* d = find(of);
     if (d != nullptr && d->deadline <= now) { // too late, and expire() has not been called yet
-        ++statistics_.timed_out;
+        if (!d->dead) ++statistics_.timed_out;
         drop(*d);
         d = nullptr;
+    }
+    if (d != nullptr && d->dead) {
+        ++statistics_.posthumous;
+        return {};
     }
     if (d == nullptr) d = begin(now, of);
     if (d == nullptr || !place(*d, of, fragment)) return {};
@@ -233,7 +258,7 @@ bool reassembler::place(datagram& d, const facts& of, const piece& fragment) noe
     // A second end is one or the other: beyond the first, or before what the first has brought.
     if (fragment.end() > d.size || (last && fragment.end() < d.furthest)) {
         ++statistics_.inconsistent;
-        drop(d);
+        kill(d);
         return false;
     }
     if (d.blocks.any(first_block, end_block)) {
@@ -243,7 +268,7 @@ bool reassembler::place(datagram& d, const facts& of, const piece& fragment) noe
             ++statistics_.duplicates;
         } else {
             ++statistics_.overlaps;
-            drop(d);
+            kill(d);
         }
         return false;
     }
@@ -287,6 +312,7 @@ time_point reassembler::next_timeout() const noexcept {
 }
 
 bool reassembler::expire(time_point now, expired_datagram& out) noexcept {
+    while (!busy_.empty() && busy_.front().dead && busy_.front().deadline <= now) drop(busy_.front());
     if (next_timeout() > now) return false;
     datagram& d = busy_.front();
     out.quote = {};
@@ -301,17 +327,19 @@ bool reassembler::expire(time_point now, expired_datagram& out) noexcept {
 
 void reassembler::check_invariants() const {
     auto& self = const_cast<reassembler&>(*this);
-    std::size_t busy = 0;
+    std::size_t busy = 0, dead = 0;
     time_point previous{};
     self.busy_.for_each([&](datagram& d) {
         ++busy;
-        CW_ASSERT(d.storage != nullptr, "a datagram in progress has a frame");
+        dead += d.dead ? 1 : 0;
+        CW_ASSERT((d.storage != nullptr) != d.dead, "a datagram in progress has a frame, and a dead one none");
         CW_ASSERT(d.deadline >= previous, "the oldest datagram stands first");
         CW_ASSERT(d.furthest <= d.size && d.received <= d.furthest, "no byte beyond the end, none counted twice");
-        CW_ASSERT(d.received < d.size || d.header_size == 0, "a complete datagram has been given away");
+        CW_ASSERT(d.dead || d.received < d.size || d.header_size == 0, "a complete datagram has been given away");
         CW_ASSERT(payload_at + d.furthest <= pool_.frame_size(), "inside its frame");
         previous = d.deadline;
     });
+    CW_ASSERT(dead == dead_, "the dead are counted");
     CW_ASSERT(busy == size_ && size_ + self.free_.count() == options_.max_datagrams, "every slot is free or busy");
 }
 

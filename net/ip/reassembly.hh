@@ -7,7 +7,8 @@
 // frames of the pool, 30 s each. Every fragment costs a bounded amount of work, however small it is: nothing is
 // kept per fragment.
 // Overlaps: a fragment that changes or extends bytes received before kills its datagram (RFC 5722 4, for IPv4 as
-// well); one whose bytes are all there already, with the same content, is a harmless duplicate.
+// well); one whose bytes are all there already, with the same content, is a harmless duplicate. Of IPv6, what comes of that datagram
+// afterwards dies too: its name is remembered until its time is over.
 #pragma once
 
 #include <corewire/net/frame/frame_pool.hh>
@@ -40,6 +41,7 @@ struct reassembly_statistics {
     std::uint64_t duplicates = 0;    ///< fragments ignored
     std::uint64_t overlaps = 0;      ///< datagrams killed
     std::uint64_t inconsistent = 0;  ///< datagrams killed: two different ends, or bytes beyond the end
+    std::uint64_t posthumous = 0;    ///< fragments dropped: their datagram was killed before
     std::uint64_t too_long = 0;      ///< fragments that reach beyond 65,535 bytes (ping of death)
     std::uint64_t tiny = 0;          ///< first fragments without a whole transport header, or offsets into one (RFC 1858)
     std::uint64_t malformed = 0;     ///< no payload, or a length that is no multiple of 8 before the last
@@ -76,7 +78,8 @@ public:
     /// Takes one datagram whose time is over. False when there is none (any more).
     bool expire(time_point now, expired_datagram& out) noexcept;
 
-    std::size_t size() const noexcept { return size_; }
+    /// Datagrams of which pieces are missing.
+    std::size_t size() const noexcept { return size_ - dead_; }
     const reassembly_statistics& statistics() const noexcept { return statistics_; }
     void check_invariants() const;
 
@@ -88,6 +91,8 @@ private:
     datagram* find(const facts& of) noexcept;
     datagram* begin(time_point now, const facts& of) noexcept;
     void drop(datagram& d) noexcept;
+    void evict(datagram& d) noexcept;
+    void kill(datagram& d) noexcept;
     bool acceptable(const facts& of, std::uint32_t length) noexcept;
     bool place(datagram& d, const facts& of, const piece& fragment) noexcept;
     static buffer finish(datagram& d) noexcept;
@@ -98,6 +103,7 @@ private:
     intrusive_list<datagram> free_;
     intrusive_list<datagram> busy_; ///< oldest first
     std::size_t size_ = 0;
+    std::size_t dead_ = 0; ///< of those: killed, and remembered
     reassembly_statistics statistics_;
 };
 

@@ -74,6 +74,16 @@ bool ipv6_input::reassemble(time_point now, const arrived& a, const packet& p, f
         ++statistics_.malformed_ip;
         return false;
     }
+    const byte_span in_head = a.bytes(p);
+    if (a.chain.fragment_offset == 0 && !wire::has_all_headers(in_head, a.chain)) {
+        if (in_head.size() < a.size) { // they go on in the second piece: nobody sends so
+            ++statistics_.malformed_ip;
+            return false;
+        }
+        ++statistics_.ipv6_fragments_refused;
+        refuse(now, a, p, icmpv6_error::parameter_problem(3, 0)); // RFC 7112 5
+        return false;
+    }
     packet joined;
     joined.head = fragments_.add(now, a.ip, a.chain, a.ip_at, a.size, p);
     if (joined.head.empty()) return false;
@@ -227,9 +237,13 @@ bool ipv6_input::deliver_icmp(time_point now, const arrived& a, packet& p, flow_
         discover(now, a, p, message);
         return false;
     }
-    if (message.type() == wire::icmpv6_type::group_query && a.ip.hop_limit() == 1 && a.ip.source().is_link_local() && size >= 24) {
+    const bool query = message.type() == wire::icmpv6_type::group_query;
+    if ((query || message.type() == wire::icmpv6_type::group_report_v1) && a.ip.hop_limit() == 1 && a.ip.source().is_link_local() &&
+        in_head.size() >= 24) { // RFC 3810 6.2, RFC 2710 4
         if (steering != nullptr && !a.handed_over) steering->share_with_all(p);
-        out_.on_group_query(now, ipv6::load(message.payload().data()), load_be16(message.message().data() + 4)); // RFC 3810 6.2
+        const ipv6 group = ipv6::load(message.payload().data());
+        if (query) out_.on_group_query(now, group, load_be16(message.message().data() + 4), size);
+        else out_.on_group_report(now, group);
         return false;
     }
     packet out;

@@ -371,7 +371,7 @@ void ipv6_output::on_timer(time_point now) noexcept {
         neighbors_.on_timer(now);
         drain();
     }
-    if (tells_groups()) report_groups(now); // before the probe: its answer is to come through
+    while (tells_groups() && report_groups(now)) {} // before the probe: its answer is to come through
     drain();
     if (automatic_ && automatic_->poll_solicitation(now)) solicit_routers();
 }
@@ -429,37 +429,40 @@ void ipv6_output::solicit_routers() noexcept {
     push_link_message(std::move(p), static_cast<std::uint32_t>(size), source, all, wire::multicast_mac(all));
 }
 
-/// RFC 3810 5: to ff02::16, hop limit 1, with a router alert; from the link-local address, or :: while it is tentative (RFC 3590).
-void ipv6_output::report_groups(time_point now) noexcept {
-    static const ipv6 routers(ipv6::octet_array{0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16});
+/// RFC 3810 5, RFC 2710 3: with hop limit 1 and a router alert; from the link-local address, or :: while it is tentative (RFC 3590). True:
+/// one was told, and there may be another.
+bool ipv6_output::report_groups(time_point now) noexcept {
     constexpr std::uint32_t alert_size = 8;
     constexpr unsigned char alert[alert_size] = {58, 0, 5, 2, 0, 0, 1, 0}; // RFC 2711, PadN
-    if (groups_.next_timeout() > now) return;
+    if (groups_.next_timeout() > now) return false;
     packet p;
     p.head = device_.pool().allocate_buffer();
     if (p.head.tailroom() < ip_size + alert_size + mld_listener::max_report) {
         ++statistics_.no_frame; // asked again at the next timeout
-        return;
+        return false;
     }
     std::byte* const at = p.head.append(ip_size + alert_size + mld_listener::max_report);
     const mutable_byte_span message{at + ip_size + alert_size, mld_listener::max_report};
-    const auto size = static_cast<std::uint32_t>(groups_.poll_report(now, message));
-    const own_ipv6_address* from = addresses_.source_for(routers);
+    const mld_report report = groups_.poll_report(now, message);
+    if (report.size == 0) return false;
+    const auto size = static_cast<std::uint32_t>(report.size);
+    const ipv6 to = report.destination;
+    const own_ipv6_address* from = addresses_.source_for(to);
     const ipv6 source = from == nullptr || !from->address.is_link_local() ? ipv6::any() : from->address;
     std::memcpy(at + ip_size, alert, alert_size);
     store_be16(message.data() + 2,
-               wire::pseudo_header_sum(source, routers, wire::ip_protocol::icmpv6, size).add(message.first(size)).checksum());
+               wire::pseudo_header_sum(source, to, wire::ip_protocol::icmpv6, size).add(message.first(size)).checksum());
     p.head.truncate(ip_size + alert_size + size);
     wire::ipv6_header{.payload_length = static_cast<std::uint16_t>(alert_size + size),
                       .next_header = wire::ip_protocol::hop_by_hop,
                       .hop_limit = 1,
                       .source = source,
-                      .destination = routers}
+                      .destination = to}
         .emit(p.head.mutable_bytes());
-    const wire::ethernet_header link{
-        .destination = wire::multicast_mac(routers), .source = device_.mac(), .type = wire::ether_type::ipv6};
+    const wire::ethernet_header link{.destination = wire::multicast_mac(to), .source = device_.mac(), .type = wire::ether_type::ipv6};
     link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
     if (!egress_.push(std::move(p))) ++statistics_.egress_full;
+    return true;
 }
 
 void ipv6_output::say(const nd_message& m) noexcept {

@@ -58,9 +58,11 @@ public:
                                  const std::optional<mac_address>& mac) noexcept;
     /// True: the next hop to a destination is another one now.
     bool on_redirect(time_point now, const ipv6& router, const wire::neighbor_redirect& redirect) noexcept;
-    void on_group_query(time_point now, const ipv6& group, std::uint16_t response_code) noexcept {
-        groups_.on_query(now, group, mld_response_time(response_code));
+    /// Of `size` bytes: which version asks.
+    void on_group_query(time_point now, const ipv6& group, std::uint16_t response_code, std::uint32_t size) noexcept {
+        groups_.on_query(now, group, response_code, size);
     }
+    void on_group_report(time_point now, const ipv6& group) noexcept { groups_.on_report(now, group); }
 
     /// Groups that sockets here have begun, or ceased, to hear; as many as there is room for, which the caller has asked.
     static constexpr std::size_t max_joined = 16;
@@ -105,7 +107,7 @@ private:
     void say(const nd_message& m) noexcept;
     void probe(const ipv6& target) noexcept;
     void solicit_routers() noexcept;
-    void report_groups(time_point now) noexcept;
+    bool report_groups(time_point now) noexcept;
     void follow_groups(time_point now) noexcept;
     void follow_port() noexcept;
     void push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;

@@ -119,6 +119,7 @@ void register_fragments(metric_group& group, const reassembler& fragments) {
                                         {"duplicate", s.duplicates},
                                         {"overlap", s.overlaps},
                                         {"inconsistent", s.inconsistent},
+                                        {"posthumous", s.posthumous},
                                         {"too_long", s.too_long},
                                         {"tiny", s.tiny},
                                         {"malformed", s.malformed}});

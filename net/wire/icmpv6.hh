@@ -23,6 +23,7 @@ enum class icmpv6_type : std::uint8_t {
     echo_request = 128,
     echo_reply = 129,
     group_query = 130,  ///< MLD (RFC 3810 5.1)
+    group_report_v1 = 131, ///< MLDv1 (RFC 2710)
     group_report = 143, ///< MLDv2 (RFC 3810 5.2)
     router_solicitation = 133,
     router_advertisement = 134,

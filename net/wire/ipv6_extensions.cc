@@ -99,4 +99,30 @@ ipv6_chain walk_extensions(byte_span packet) noexcept {
     }
 }
 
+bool has_all_headers(byte_span packet, const ipv6_chain& first_fragment) noexcept {
+    std::size_t at = first_fragment.offset;
+    ip_protocol kind = first_fragment.protocol;
+    for (unsigned headers = 0; headers < ipv6_chain::max_headers; ++headers) {
+        const std::size_t left = packet.size() > at ? packet.size() - at : 0;
+        std::size_t size = 1; // of what we do not know the beginning at least
+        switch (kind) {
+        case ip_protocol::hop_by_hop:
+        case ip_protocol::ipv6_destination:
+        case ip_protocol::ipv6_routing:
+            if (left < 8) return false;
+            kind = static_cast<ip_protocol>(load_u8(packet.data() + at));
+            at += 8u + 8u * load_u8(packet.data() + at + 1);
+            continue;
+        case ip_protocol::ipv6_no_next: return true;
+        case ip_protocol::tcp: size = left < 20 ? 20 : 4u * (load_u8(packet.data() + at + 12) >> 4); break;
+        case ip_protocol::udp:
+        case ip_protocol::icmpv6:
+        case ip_protocol::ipv6_fragment: size = 8; break;
+        default: break;
+        }
+        return left >= size;
+    }
+    return true;
+}
+
 } // namespace corewire::wire

@@ -46,4 +46,8 @@ struct ipv6_chain {
 /// that reach into a second piece are malformed.
 ipv6_chain walk_extensions(byte_span packet) noexcept;
 
+/// A first fragment, of which walk_extensions() has said so, brings every header of its datagram, the upper layer's whole one included (RFC
+/// 7112 5, RFC 8200 4.5). Headers beyond our bounds are not judged.
+bool has_all_headers(byte_span packet, const ipv6_chain& first_fragment) noexcept;
+
 } // namespace corewire::wire

@@ -34,6 +34,30 @@ struct bench {
     }
 };
 
+/// The same of IPv6.
+struct bench6 : bench {
+    using bench::bench;
+    const ipv6 from = *ipv6::parse("2001:db8::2"), to = *ipv6::parse("2001:db8::1");
+
+    buffer add(byte_span payload, std::uint16_t offset, bool more, std::uint32_t id = 1, duration now = 0s) {
+        packet p;
+        p.head = pool.allocate_buffer();
+        const auto size = static_cast<std::uint32_t>(payload.size());
+        wire::ipv6_header{.payload_length = static_cast<std::uint16_t>(8 + size), .next_header = wire::ip_protocol::ipv6_fragment,
+                          .source = from, .destination = to}
+            .emit({p.head.append(40), 40});
+        std::byte* const header = p.head.append(8);
+        store_be32(header, 17u << 24 | offset | (more ? 1u : 0u));
+        store_be32(header + 4, id);
+        if (size != 0) std::memcpy(p.head.append(size), payload.data(), size);
+        wire::ipv6_view ip;
+        BOOST_REQUIRE((wire::ipv6_view::parse(p.head.bytes(), ip) == wire::parse_error::none));
+        buffer whole = r.add(at(now), ip, wire::walk_extensions(p.head.bytes()), 0, p.head.size(), p);
+        r.check_invariants();
+        return whole;
+    }
+};
+
 byte_span part(const std::vector<std::byte>& v, std::size_t from, std::size_t size) { return byte_span(v).subspan(from, size); }
 
 } // namespace
@@ -176,6 +200,50 @@ BOOST_AUTO_TEST_CASE(any_other_overlap_kills_the_datagram) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(of_ipv6_what_comes_after_an_overlap_dies_too_until_its_time_is_over) { // RFC 5722 4
+    bench6 b;
+    const auto data = pattern(128);
+    b.add(part(data, 0, 64), 0, true);
+    b.add(part(data, 32, 64), 32, true, 1, 10s);
+    BOOST_TEST(b.r.statistics().overlaps == 1u);
+    BOOST_TEST(b.r.size() == 0u);
+    BOOST_TEST(b.large.free_count == 64u); // its name is kept, and nothing else
+    b.add(part(data, 0, 64), 0, true, 1, 11s);
+    BOOST_TEST(b.add(part(data, 64, 64), 64, false, 1, 30s - 1ns).empty());
+    BOOST_TEST(b.r.statistics().posthumous == 2u);
+    b.add(part(data, 0, 64), 0, true, 2, 12s);
+    BOOST_TEST(same(b.add(part(data, 64, 64), 64, false, 2, 12s).bytes().subspan(40), data));
+    BOOST_TEST((b.r.next_timeout() == at(30s)));
+    expired_datagram out;
+    BOOST_TEST(!b.r.expire(at(30s), out)); // silently
+    BOOST_TEST((b.r.next_timeout() == never));
+    BOOST_TEST(b.r.statistics().timed_out == 0u);
+    b.add(part(data, 0, 64), 0, true, 1, 30s);
+    BOOST_TEST(!b.add(part(data, 64, 64), 64, false, 1, 30s).empty());
+
+    b.add(part(data, 64, 64), 64, false, 5, 40s); // two ends: no better
+    b.add(part(data, 8, 32), 8, false, 5, 40s);
+    BOOST_TEST(b.r.statistics().inconsistent == 1u);
+    b.add(part(data, 0, 64), 0, true, 5, 70s); // late, and nobody has called expire()
+    BOOST_TEST(b.r.size() == 1u);
+    BOOST_TEST(b.r.statistics().timed_out == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_of_overlaps_is_bounded_and_the_newest_win) {
+    bench6 b({.max_datagrams = 8}, 2);
+    const auto data = pattern(128);
+    for (std::uint32_t id = 0; id < 100; ++id) {
+        b.add(part(data, 0, 64), 0, true, id);
+        b.add(part(data, 32, 64), 32, true, id);
+        BOOST_TEST(b.large.free_count == 2u);
+    }
+    BOOST_TEST(b.r.statistics().overlaps == 100u);
+    BOOST_TEST(b.r.statistics().evicted == 0u); // nothing of value
+    for (std::uint32_t id = 100; id < 104; ++id) b.add(part(data, 0, 64), 0, true, id);
+    BOOST_TEST(b.r.size() == 2u); // as many as there are frames
+    BOOST_TEST(!b.add(part(data, 64, 64), 64, false, 103).empty());
+}
+
 BOOST_AUTO_TEST_CASE(two_ends_or_bytes_beyond_the_end_kill_the_datagram) {
     const auto data = pattern(256);
     {
@@ -299,15 +367,22 @@ BOOST_AUTO_TEST_CASE(random_fragments_never_break_an_invariant) {
     BOOST_TEST_CONTEXT("seed " << seed) {
         random_generator random(seed);
         bench b({.max_datagrams = 4}, 3);
+        bench6 six({.max_datagrams = 4}, 3);
         const auto data = pattern(2000);
         duration now{0};
         for (int i = 0; i < 20'000; ++i) {
             const auto offset = static_cast<std::uint16_t>(8 * random.below(random.chance(0.1) ? 8192 : 32));
             const std::size_t size = random.chance(0.8) ? 8 * random.below(20) : random.below(1400);
-            b.add(part(data, random.below(3), size), offset, random.chance(0.7), static_cast<std::uint16_t>(random.below(6)), now);
+            const byte_span payload = part(data, random.below(3), size);
+            const bool more = random.chance(0.7);
+            const auto id = static_cast<std::uint16_t>(random.below(6));
+            b.add(payload, offset, more, id, now);
+            six.add(payload, offset, more, id, now);
             now += duration{static_cast<std::int64_t>(random.below(2'000'000'000))};
             for (expired_datagram out; b.r.expire(at(now), out);) b.r.check_invariants();
+            for (expired_datagram out; six.r.expire(at(now), out);) six.r.check_invariants();
         }
+        BOOST_TEST(six.r.statistics().posthumous != 0u);
         BOOST_TEST(b.r.statistics().fragments == 20'000u);
     }
 }

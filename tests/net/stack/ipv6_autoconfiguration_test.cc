@@ -446,4 +446,31 @@ BOOST_FIXTURE_TEST_CASE(groups_are_told_to_routers_who_ask, routed_link) { // RF
     BOOST_TEST(reports == 1);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_router_that_speaks_mld_version_1_hears_of_each_group_by_itself, routed_link) { // RFC 3810 8.2.1
+    pass(2s);
+    heard(true);
+    bytes query(24);
+    query[0] = std::byte{130};
+    store_be16(query.data() + 4, 100); // milliseconds
+    const ipv6 all = ipv6::all_nodes();
+    store_be16(query.data() + 2, wire::pseudo_header_sum(router, all, ip_protocol::icmpv6, query.size()).add(query).checksum());
+    send(query, router, all, ip_protocol::icmpv6, 1);
+    pass(200ms);
+    std::vector<ipv6> told;
+    for (const auto& packet : heard(true)) {
+        const wire::ipv6_view ip = view(packet);
+        if (ip.next_header() != ip_protocol::hop_by_hop) continue;
+        const wire::ipv6_chain chain = wire::walk_extensions(packet);
+        BOOST_REQUIRE((chain.verdict == wire::ipv6_chain_verdict::good && chain.protocol == ip_protocol::icmpv6));
+        const byte_span m = byte_span(packet).subspan(chain.offset);
+        BOOST_REQUIRE(m.size() == 24u);
+        BOOST_TEST(load_u8(m.data()) == 131);
+        BOOST_TEST((ip.hop_limit() == 1 && ip.source().is_link_local()));
+        BOOST_TEST((ip.destination() == ipv6::load(m.data() + 8)));
+        BOOST_TEST(wire::pseudo_header_sum(ip.source(), ip.destination(), ip_protocol::icmpv6, m.size()).add(m).verifies());
+        told.push_back(ip.destination());
+    }
+    BOOST_TEST(told.size() == 2u); // the link-local address's, and the configured one's
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -92,6 +92,67 @@ BOOST_FIXTURE_TEST_CASE(an_overlap_kills_the_datagram, fragment_link) { // RFC 8
     piece(d, 1200, d.size());
     BOOST_TEST(got().empty());
     BOOST_TEST(stack->fragments().statistics().overlaps == 1u);
+    piece(d, 0, 1200); // all of it once more: what comes of that datagram later dies as well
+    piece(d, 1200, d.size());
+    BOOST_TEST(got().empty());
+    BOOST_TEST(stack->fragments().statistics().posthumous == 3u);
+    BOOST_TEST(stack->fragments().size() == 0u);
+    piece(d, 0, 1200, 2);
+    piece(d, 1200, d.size(), 2);
+    BOOST_TEST(got().size() == 1u);
+    pass(31s);
+    for (const auto& packet : heard()) // silently (RFC 5722 4)
+        BOOST_TEST((view(packet).next_header() != ip_protocol::icmpv6 || icmp_of(packet).type() != icmpv6_type::time_exceeded));
+    introduce();
+    piece(d, 0, 1200);
+    piece(d, 1200, d.size());
+    BOOST_TEST(got().size() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_first_fragment_without_all_headers_is_told, fragment_link) { // RFC 7112 5, RFC 8200 4.5
+    const auto first = [&](std::uint8_t next, bytes content) {
+        bytes b(8);
+        b[0] = static_cast<std::byte>(next);
+        store_be16(b.data() + 2, 1); // more follow
+        store_be32(b.data() + 4, 77);
+        b.insert(b.end(), content.begin(), content.end());
+        send(b, peer, us, ip_protocol::ipv6_fragment);
+        const auto said = heard();
+        if (said.empty()) return false;
+        BOOST_REQUIRE(said.size() == 1u);
+        const auto m = icmp_of(said[0]);
+        BOOST_TEST((m.type() == icmpv6_type::parameter_problem && m.code() == 3 && m.pointer() == 0u));
+        return true;
+    };
+    constexpr std::uint8_t tcp = 6, udp = 17, options = 60, icmp = 58, unknown = 200;
+    const auto header = [](std::uint8_t next, std::size_t and_more) {
+        bytes b(8 + and_more);
+        b[0] = static_cast<std::byte>(next);
+        b[2] = std::byte{1}; // PadN fills it
+        b[3] = std::byte{4};
+        return b;
+    };
+    BOOST_TEST(first(udp, {}));
+    BOOST_TEST(first(tcp, bytes(16)));
+    bytes long_header(24);
+    long_header[12] = std::byte{0x80}; // 32 bytes
+    BOOST_TEST(first(tcp, long_header));
+    BOOST_TEST(first(options, header(udp, 0)));
+    BOOST_TEST(first(options, header(tcp, 16)));
+    bytes far = header(udp, 8);
+    far[1] = std::byte{9}; // an extension header that is longer than the fragment
+    BOOST_TEST(first(options, far));
+    BOOST_TEST(first(unknown, {}));
+    BOOST_TEST(stack->statistics().ipv6_fragments_refused == 7u);
+    BOOST_TEST(stack->fragments().statistics().fragments == 0u);
+
+    BOOST_TEST(!first(options, header(udp, 8)));
+    BOOST_TEST(!first(options, header(59, 0)));
+    BOOST_TEST(!first(icmp, bytes(8)));
+    BOOST_TEST(!first(unknown, bytes(8)));
+    long_header.resize(32);
+    BOOST_TEST(!first(tcp, long_header));
+    BOOST_TEST(stack->statistics().ipv6_fragments_refused == 7u);
 }
 
 BOOST_FIXTURE_TEST_CASE(identifications_and_hosts_are_kept_apart, fragment_link) {
