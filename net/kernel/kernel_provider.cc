@@ -133,4 +133,13 @@ std::unique_ptr<udp_backend> kernel_provider::bind_udp(const socket_address& at,
     return std::make_unique<kernel_udp_socket>(*new kernel_datagrams(*this, std::move(fd), options));
 }
 
+/// As getaddrinfo(3) asks: connecting a datagram socket sends nothing, and tells the route and the source.
+std::optional<chosen_source> kernel_provider::source_for(const net_address& destination) const {
+    constexpr std::uint16_t any_port = 9;
+    const system_address to(socket_address(destination, any_port));
+    const unique_fd fd{::socket(to.generic.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    if (!fd || ::connect(fd.get(), &to.generic, to.size) != 0) return {};
+    return chosen_source{.address = local_address_of(fd.get()).net()};
+}
+
 } // namespace corewire

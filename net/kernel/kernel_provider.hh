@@ -43,6 +43,7 @@ public:
     bool start_connected(tcp_backend& backend, plain_operation& op) noexcept override;
     void cancel_connected(tcp_backend& backend, socket_operation& op) noexcept override;
     std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options& options) override;
+    std::optional<chosen_source> source_for(const net_address& destination) const override;
     std::string describe() const override { return "kernel sockets over io_uring"; }
     void end_waits(ended_waits which) noexcept override {
         objects_.for_each([which](kernel_object& object) { object.end_waits(which); });

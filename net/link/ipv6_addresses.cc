@@ -1,5 +1,7 @@
 #include <corewire/net/link/ipv6_addresses.hh>
 
+#include <corewire/net/wire/address_policy.hh>
+
 #include <algorithm>
 
 namespace corewire {
@@ -8,19 +10,15 @@ namespace {
 
 using phase = ipv6_address_phase;
 
-/// RFC 6724 3.1, of what a host has: 2 is the link, 5 the site, 14 the world.
-unsigned scope_of(const ipv6& a) noexcept {
-    if (a.is_multicast()) return a.octets()[1] & 15u;
-    if (a.is_link_local() || a.is_loopback()) return 2;
-    return 14;
-}
-
 /// `a` is a better source than `b` (RFC 6724 5).
 bool better(const own_ipv6_address& a, const own_ipv6_address& b, const ipv6& destination) noexcept {
     if ((a.address == destination) != (b.address == destination)) return a.address == destination; // rule 1
-    const unsigned sa = scope_of(a.address), sb = scope_of(b.address), sd = scope_of(destination);
+    const unsigned sa = wire::scope_of(a.address), sb = wire::scope_of(b.address), sd = wire::scope_of(destination);
     if (sa != sb) return sa < sb ? sa >= sd : sb < sd;                                            // rule 2
     if (a.phase != b.phase) return a.phase == phase::preferred;                                    // rule 3
+    const unsigned label = wire::policy_of(destination).label;
+    const bool fits = wire::policy_of(a.address).label == label;
+    if (fits != (wire::policy_of(b.address).label == label)) return fits;                           // rule 6
     const auto common = [&](const own_ipv6_address& s) {                                           // rule 8
         return std::min<unsigned>(ipv6_prefix::common_prefix(s.address, destination), s.prefix_length);
     };

@@ -76,8 +76,8 @@ public:
     /// The address to ask for now, by a solicitation from ::.
     bool poll_probe(ipv6& target) noexcept;
 
-    /// The address to send from to `destination`: RFC 6724 5, rules 1 to 3 (the address itself, its scope, not deprecated) and 8
-    /// (the longest common prefix). Null: none that may be used.
+    /// The address to send from to `destination`: RFC 6724 5, rules 1 to 3 (the address itself, its scope, not deprecated), 6
+    /// (matching labels) and 8 (the longest common prefix). Null: none that may be used.
     /// `tentative_too`: or will be, it is to be hoped.
     const own_ipv6_address* source_for(const ipv6& destination, bool tentative_too = false) const noexcept;
 

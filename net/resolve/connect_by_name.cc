@@ -1,5 +1,6 @@
 #include <corewire/net/resolve/connect_by_name.hh>
 
+#include <corewire/net/resolve/destination_order.hh>
 #include <corewire/reactor/task/condition.hh>
 #include <corewire/reactor/task/task_group.hh>
 #include <corewire/reactor/task/with_deadline.hh>
@@ -40,7 +41,7 @@ public:
     }
 
 private:
-    /// An answer. IPv6 takes the lead, then they alternate (RFC 8305 4).
+    /// An answer.
     task<> look_up(address_family family) {
         ++looking_up_;
         std::vector<ip_address> all;
@@ -57,12 +58,15 @@ private:
         changed_.notify_all();
     }
 
+    /// RFC 8305 4: in the order of RFC 6724; then the families take turns, beginning with the one that comes first there.
     void merge(std::vector<ip_address> more) {
+        more.insert(more.begin(), found_.begin(), found_.end());
+        sort_destinations(more);
         std::deque<ip_address> v6, v4;
-        for (const ip_address& a : found_) (std::holds_alternative<ipv6>(a) ? v6 : v4).push_back(a);
         for (const ip_address& a : more) (std::holds_alternative<ipv6>(a) ? v6 : v4).push_back(a);
         found_.clear();
-        for (bool six = !last_was_v6_; !v6.empty() || !v4.empty(); six = !six) {
+        const bool six_first = tried_any_ ? !last_was_v6_ : !more.empty() && std::holds_alternative<ipv6>(more.front());
+        for (bool six = six_first; !v6.empty() || !v4.empty(); six = !six) {
             std::deque<ip_address>& from = (six && !v6.empty()) || v4.empty() ? v6 : v4;
             found_.push_back(from.front());
             from.pop_front();

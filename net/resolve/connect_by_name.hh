@@ -3,7 +3,7 @@
 //
 //     cw::tcp_stream peer = co_await cw::connect_by_name(names, "www.example.com", 443);
 //
-//     AAAA, A asked together --> addresses, families in turn --> an attempt every 250 ms --> the first that is there; the rest are dropped
+//     AAAA, A asked together --> addresses (RFC 6724), families in turn --> one every 250 ms --> the first there; the rest are dropped
 //
 // One shard's. Bounded: by the number of addresses, and by its limits.
 #pragma once

@@ -1,5 +1,6 @@
 #include <corewire/net/resolve/resolver.hh>
 
+#include <corewire/net/resolve/destination_order.hh>
 #include <corewire/net/socket/tcp_stream.hh>
 #include <corewire/net/socket/udp_socket.hh>
 #include <corewire/reactor/task/when_all.hh>
@@ -49,11 +50,15 @@ resolver::resolver(resolver_config config, std::uint64_t seed)
 task<std::vector<ip_address>> resolver::resolve(std::string name, address_family family, wait_limits limits) {
     if (auto found = known(name, family)) {
         if (found->empty()) fail(resolve_error::no_address, name);
+        sort_destinations(*found);
         co_return std::move(*found);
     }
     if (name.empty() || name.size() > longest_name) fail(resolve_error::no_such_name, name);
-    if (!limits.bounded()) co_return co_await look_up(std::move(name), family);
-    co_return co_await with_deadline(look_up(std::move(name), family), limits);
+    addresses all;
+    if (limits.bounded()) all = co_await with_deadline(look_up(std::move(name), family), limits);
+    else all = co_await look_up(std::move(name), family);
+    sort_destinations(all);
+    co_return all;
 }
 
 /// What needs no asking. Empty: it is known that there is none of the family.

@@ -43,8 +43,8 @@ class resolver {
 public:
     explicit resolver(resolver_config config = resolver_config::from_system(), std::uint64_t seed = random_seed());
 
-    /// All addresses of `name`, IPv6 first, in the servers' order; an address in text is its own. Short names are tried with
-    /// the search list. "localhost" is never asked for (RFC 6761).
+    /// All addresses of `name`, the likeliest to work first (RFC 6724 6), else as the servers have them; an address in text is its
+    /// own. Short names are tried with the search list. "localhost" is never asked for (RFC 6761).
     task<std::vector<ip_address>> resolve(std::string name, address_family family = address_family::any, wait_limits limits = {});
 
     const resolver_config& config() const noexcept { return config_; }

@@ -17,6 +17,7 @@
 #include <corewire/reactor/task/waiter.hh>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -248,6 +249,13 @@ struct learned_names {
     std::vector<std::string> search{};
 };
 
+/// What a packet to some destination leaves from (RFC 6724 5).
+struct chosen_source {
+    net_address address;
+    unsigned prefix_length = 0; ///< bits of it that are its network's; 0: not known
+    bool deprecated = false;    ///< RFC 4862 5.5.4
+};
+
 /// A maker of sockets; one per shard. The current one is reactor::current().attached(attachment::network).
 class socket_provider {
 public:
@@ -262,6 +270,8 @@ public:
     virtual bool start_connected(tcp_backend&, plain_operation&) noexcept = 0;
     virtual void cancel_connected(tcp_backend&, socket_operation&) noexcept = 0;
     virtual std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options&) = 0;
+    /// Nothing: no route, or no address of ours, leads to this unicast address. Nothing is sent.
+    virtual std::optional<chosen_source> source_for(const net_address& destination) const = 0;
     virtual std::string describe() const = 0;
 
     void remember(listener_backend& listener) noexcept { listeners_.push_back(listener); }

@@ -49,6 +49,7 @@ public:
     bool start_connected(tcp_backend& backend, plain_operation& op) noexcept override;
     void cancel_connected(tcp_backend& backend, socket_operation& op) noexcept override;
     std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options& options) override;
+    std::optional<chosen_source> source_for(const net_address& destination) const override;
     std::string describe() const override;
     void end_waits(ended_waits which) noexcept override;
 

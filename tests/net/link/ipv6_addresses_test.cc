@@ -122,6 +122,9 @@ BOOST_AUTO_TEST_CASE(the_source_fits_the_destination) { // RFC 6724 5
     addresses.add(at(0s), a6("2001:db8:2::2"), 64, origin::configured);
     BOOST_TEST(source("2001:db8:2::9") == "2001:db8:2::2"); // rule 8: the longest prefix
     BOOST_TEST(source("2001:db8:1::9") == "2001:db8:1::1");
+    addresses.add(at(0s), a6("fd00::1"), 64, origin::configured);
+    BOOST_TEST(source("fd77::9") == "fd00::1"); // rule 6: private prefixes have a label of their own
+    BOOST_TEST(source("4000::9") == "2001:db8:1::1");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

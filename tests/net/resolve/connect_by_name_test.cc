@@ -55,6 +55,43 @@ struct race_world : name_world {
     const ip_address unreachable = *ipv6::parse("2001:db8::1");
 };
 
+task<> counting_greeter(ip_address at, unsigned& accepted) {
+    socket_address here;
+    here.address = at;
+    here.port = 80;
+    auto listener = tcp_listener::bind(here);
+    std::vector<tcp_stream> peers;
+    for (;; ++accepted) peers.push_back(co_await listener.accept());
+}
+
+/// A client with both families, a server near it with both, and one with IPv6 behind a cable of its own.
+struct both_families_world : race_world {
+    both_families_world()
+        : client6(add("client6", "2001:db8::1")), near(add("near", "2001:db8::2")), far(add("far", "2001:db8::3")),
+          far_link(world.connect(far, sw, {.latency = 1ms})), near4(near.address()) {
+        for (sim_host* h : {&client6, &near}) world.connect(*h, sw, {.latency = 1ms});
+        near.spawn([this] { return counting_greeter(near4, accepted4); });
+        near.spawn([this] { return counting_greeter(near6, accepted6); });
+        far.spawn([this] { return counting_greeter(far6, accepted6); });
+    }
+    sim_host& add(const char* name, const char* address) {
+        sim_host_options o;
+        o.stack.ipv6.emplace();
+        o.stack.ipv6->address = ipv6_prefix(*ipv6::parse(address), 64);
+        o.stack.ipv6->duplicate_probes = 0;
+        return world.add_host(name, o);
+    }
+    made connect(const std::string& name) {
+        return world.run(client6, [&, name] { return go(names, name, {}, {}); });
+    }
+    unsigned accepted4 = 0, accepted6 = 0;
+    sim_host &client6, &near, &far;
+    sim_link& far_link;
+    const ipv4 near4;
+    const ipv6 near6 = *ipv6::parse("2001:db8::2"), far6 = *ipv6::parse("2001:db8::3");
+    const ipv6 nobody6 = *ipv6::parse("2001:db8::dead"), elsewhere6 = *ipv6::parse("2001:db8:ffff::1");
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(connect_by_name)
@@ -99,6 +136,62 @@ BOOST_FIXTURE_TEST_CASE(a_late_answer_about_ipv6_is_waited_for_a_moment_only, ra
     const made m = connect("www.example.com");
     BOOST_TEST(!m.why, m.why.message());
     BOOST_TEST((m.took >= 50ms && m.took < 100ms), m.took.count());
+}
+
+BOOST_FIXTURE_TEST_CASE(where_ipv6_works_it_comes_first, both_families_world) { // RFC 8305 4, RFC 6724 6
+    serve({.addresses = {near4}}, {.addresses = {near6}});
+    const made m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(net_address(near6), 80)));
+    BOOST_TEST((m.took < 50ms), m.took.count());
+    world.run_for(5s);
+    BOOST_TEST(accepted4 == 0u); // the other family was not bothered
+}
+
+BOOST_FIXTURE_TEST_CASE(where_ipv6_is_broken_it_costs_a_quarter_of_a_second, both_families_world) {
+    serve({.addresses = {near4}}, {.addresses = {nobody6}}); // on our link, and nobody has it
+    const made m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(near4, 80)));
+    BOOST_TEST((m.took >= 250ms && m.took < 300ms), m.took.count());
+    world.run_for(10s);
+    BOOST_TEST(client6.stack().tcp().connections() == 1u); // the winner's, whose peer has not closed; the other attempt was dropped
+}
+
+BOOST_FIXTURE_TEST_CASE(where_no_route_leads_to_ipv6_it_costs_nothing, both_families_world) { // RFC 6724 6, rule 1
+    serve({.addresses = {near4}}, {.addresses = {elsewhere6}});
+    const made m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(near4, 80)));
+    BOOST_TEST((m.took < 50ms), m.took.count());
+    BOOST_TEST(client6.stack().statistics().no_route == 0u); // it was not even tried
+}
+
+BOOST_FIXTURE_TEST_CASE(an_ipv6_that_is_slower_wins_when_it_answers_in_time_and_loses_when_not, both_families_world) { // RFC 8305 5
+    serve({.addresses = {near4}}, {.addresses = {far6}});
+    connect("www.example.com"); // the neighbour is known from now on
+    far_link.configure({.latency = 90ms});
+    made m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(net_address(far6), 80)));
+    far_link.configure({.latency = 200ms});
+    m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(near4, 80)));
+    BOOST_TEST((m.took >= 250ms && m.took < 300ms), m.took.count());
+    world.run_for(10s);
+    BOOST_TEST(accepted6 == 2u);
+    BOOST_TEST(client6.stack().tcp().connections() == 3u); // the winners', whose peers have not closed
+}
+
+BOOST_FIXTURE_TEST_CASE(the_families_take_turns, both_families_world) { // RFC 8305 4
+    const ip_address silent4 = ipv4(10, 0, 200, 1);
+    const auto silent6 = [](int n) { return ip_address(*ipv6::parse("2001:db8::dea" + std::to_string(n))); };
+    serve({.addresses = {silent4, near4}}, {.addresses = {silent6(1), silent6(2), silent6(3)}}); // v6, v4, v6, the good one
+    const made m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(near4, 80)));
+    BOOST_TEST((m.took >= 750ms && m.took < 800ms), m.took.count());
 }
 
 BOOST_FIXTURE_TEST_CASE(when_all_fail_the_last_reason_is_told, race_world) {
