@@ -132,6 +132,7 @@ int app::run(std::function<task<>()> body) {
         } const ends{*this};
         say_what_starts();
         if (!runtime_.stall.report) runtime_.stall.report = [this](const stall_report& stall) { log_->report(stall); };
+        if (!runtime_.blocking.report) runtime_.blocking.report = [this](const blocking_remainder& left) { log_->report(left); };
         network_plan plan{.kind = choice_.kind,
                           .shards = static_cast<unsigned>(runtime_.cpus.size()),
                           .ports_only = ports_only_,
@@ -175,13 +176,13 @@ void app::say_what_starts() {
     if (!choice_.why.empty()) log_->writer().from_thread(network_chosen, name_of(choice_.kind), choice_.why);
     log_->writer().from_thread(starting, name_of(choice_.kind), static_cast<unsigned>(runtime_.cpus.size()),
                                fmt::format("{}", fmt::join(runtime_.cpus, ",")));
-    log_file_io(log_->writer(), runtime_.loop.io);
 }
 
 void app::set_up(unsigned shard) {
     log_->set_up(shard);
     setup_->set_up(shard);
     inspection_->set_up(shard);
+    if (shard == 0) log_file_io(log_->writer(), runtime_.loop.io); // now: what cannot be set up ends with one line
 }
 
 void app::on_stop(unsigned shard) noexcept {

@@ -11,9 +11,7 @@ namespace corewire {
 
 namespace {
 
-constexpr log_event<log_text<160>, unsigned> wanted{"file", "uring", log_level::debug, "{}; at most {} file operations a shard at a time"};
-constexpr log_event<log_text<160>, unsigned> different{"file", "uring", log_level::info,
-                                                       "{}; at most {} file operations a shard at a time"};
+constexpr log_event<log_text<160>, unsigned> found{"file", "uring", log_level::info, "{}; at most {} file operations a shard at a time"};
 constexpr log_event<unsigned, log_text<200>> none{"file", "no_uring", log_level::info,
                                                   "no io_uring: files and pipes go through {} helper threads a shard: {}"};
 
@@ -36,9 +34,7 @@ void add_file_options(command_line& to, io_options& options) {
 
 void log_file_io(log_writer& log, const io_options& options) {
     try {
-        const std::string found = probe_uring(options);
-        const bool expected = !options.sqpoll && found == describe_uring(fastest_uring);
-        log.from_thread(expected ? wanted : different, found, options.in_flight);
+        log.from_thread(found, probe_uring(options), options.in_flight);
     } catch (const std::system_error& why) {
         log.from_thread(none, options.helpers, std::string(why.what()));
         if (log.levels().of("file") <= log_level::info) without_ring_was_said(); // else the first use warns

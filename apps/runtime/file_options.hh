@@ -12,8 +12,8 @@ class log_writer;
 /// Adds --io-in-flight, --io-helpers, --sqpoll and --sqpoll-idle-ms. `options` must outlive `to`; its values are the defaults.
 void add_file_options(command_line& to, io_options& options);
 
-/// Makes an io_uring, logs what it has of what was wanted (or why there is none), and lets it go. At info where that is not the
-/// fastest way or SQPOLL was asked for, else at debug. Where there is none this is the one line about it: the first use is then silent.
+/// Makes an io_uring, logs at info what it has of what was wanted (or why there is none), and lets it go. Where there is none this is the
+/// one line about it: the first use is then silent.
 void log_file_io(log_writer& log, const io_options& options);
 
 } // namespace corewire

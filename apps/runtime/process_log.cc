@@ -4,6 +4,7 @@
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/loop/stall_detector.hh>
+#include <corewire/reactor/shard/blocking_pool.hh>
 
 #include <array>
 #include <cerrno>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr log_event<log_text<200>> levels_read{"log", "levels_read", log_level::info, "levels are now {}"};
 constexpr log_event<log_text<200>> levels_kept{"log", "levels_kept", log_level::warn, "SIGUSR1: {}; the levels stay as they are"};
+constexpr log_event<log_text<200>> calls_still_run{"task", "calls_still_run", log_level::warn, "{}"};
 constexpr log_event<> stalled{"stall", "stalled", log_level::warn, "a task has held its core too long"};
 
 } // namespace
@@ -106,6 +108,8 @@ void process_log::set_up(unsigned shard) {
 }
 
 void process_log::tear_down(unsigned shard) noexcept { shards_[shard].reset(); }
+
+void process_log::report(const blocking_remainder& left) { writer_.from_thread(calls_still_run, to_string(left)); }
 
 void process_log::report(const stall_report& stall) {
     std::istringstream text(to_string(stall));

@@ -18,6 +18,7 @@ namespace corewire {
 
 class command_line;
 
+struct blocking_remainder;
 struct stall_report;
 
 struct log_settings {
@@ -56,6 +57,8 @@ public:
     void tear_down(unsigned shard) noexcept;
     /// On the stall detector's thread.
     void report(const stall_report& stall);
+    /// When no shard runs any more.
+    void report(const blocking_remainder& left);
     log_writer& writer() noexcept { return writer_; }
 
 private:

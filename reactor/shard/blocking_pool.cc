@@ -1,13 +1,24 @@
 #include <corewire/reactor/shard/blocking_pool.hh>
 
 #include <algorithm>
+#include <chrono>
+#include <string>
 #include <utility>
 
 namespace corewire {
 
+std::string to_string(const blocking_remainder& left) {
+    return std::to_string(left.calls) + (left.calls == 1 ? " call" : " calls") + " of run_blocking() still run, the longest for " +
+           std::to_string(left.longest.count() / 1'000'000) + " ms: the program ends when they return, or with a second signal";
+}
+
+struct blocking_pool::running : list_hook {
+    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
+};
+
 blocking_pool::blocking_pool(blocking_options options)
-    : options_(options), workers_("cw-blocking", options.threads, affinity_of_this_thread(),
-                                  [this](std::unique_lock<std::mutex>& lock) { one_job(lock); }) {}
+    : options_(std::move(options)), workers_("cw-blocking", options_.threads, affinity_of_this_thread(),
+                                             [this](std::unique_lock<std::mutex>& lock) { one_job(lock); }) {}
 
 bool blocking_pool::start(std::unique_ptr<blocking_job>& job) {
     {
@@ -51,11 +62,21 @@ void blocking_pool::one_job(std::unique_lock<std::mutex>& lock) noexcept {
     std::unique_ptr<blocking_job> job = std::move(queue_.front());
     queue_.pop_front();
     ++statistics_.begun;
+    running here;
+    running_.push_back(here);
     lock.unlock();
     job->execute();
     external_inbox* home = job->home;
     home->bring_back(std::move(job));
     lock.lock();
+    here.unlink();
+    if (running_.empty()) idle_.notify_all();
+}
+
+blocking_remainder blocking_pool::wait_until_idle(duration at_most) {
+    std::unique_lock lock(workers_.mutex());
+    if (idle_.wait_for(lock, at_most, [this] { return running_.empty(); })) return {};
+    return {running_.count(), std::chrono::steady_clock::now() - running_.front().since};
 }
 
 } // namespace corewire

@@ -8,20 +8,37 @@
 // further one is refused (EAGAIN) and counted.
 #pragma once
 
+#include <corewire/reactor/base/intrusive_list.hh>
+#include <corewire/reactor/base/time.hh>
 #include <corewire/reactor/base/worker_threads.hh>
 #include <corewire/reactor/shard/external_inbox.hh>
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 
 namespace corewire {
+
+/// Calls that helpers are in.
+struct blocking_remainder {
+    std::size_t calls = 0;
+    duration longest{}; ///< since the first of them began
+};
+/// "2 calls of run_blocking() still run, the longest for 1004 ms: ..."
+std::string to_string(const blocking_remainder& left);
 
 struct blocking_options {
     unsigned threads = 4;
     std::size_t queue = 256;
+    /// At its end a runtime waits for what helpers are in, however long. What still runs after this time is reported.
+    duration patience = std::chrono::seconds{1};
+    /// On the thread that has called runtime::run(). Empty: prints to stderr.
+    std::function<void(const blocking_remainder&)> report{};
 };
 
 struct blocking_statistics {
@@ -49,14 +66,19 @@ public:
     /// Takes a job back that no helper has begun, and destroys it. False: it will come back.
     bool withdraw(const blocking_job& job) noexcept;
     blocking_statistics statistics() const;
+    /// Blocks until helpers are in no call, or for so long. What they are in then. From any thread.
+    blocking_remainder wait_until_idle(duration at_most);
 
 private:
+    struct running; ///< one a helper in a call
     bool refuse() noexcept;
     void one_job(std::unique_lock<std::mutex>& lock) noexcept;
 
     const blocking_options options_;
     std::deque<std::unique_ptr<blocking_job>> queue_; ///< guarded, like the statistics, by the workers' mutex
     blocking_statistics statistics_;
+    intrusive_list<running> running_; ///< guarded as well; the longest first
+    std::condition_variable idle_;
     mutable worker_threads workers_; ///< the last member: they end first
 };
 

@@ -29,6 +29,9 @@ namespace {
 constexpr log_event<unsigned, std::size_t, const char*, log_text<80>, std::int64_t> abandoned_tasks{
     "task", "abandoned", log_level::error, "shard {}: {} task{} of group '{}' did not end within {} ms of the stop; abandoned"};
 
+constexpr log_event<log_text<200>> calls_still_run{"task", "calls_still_run", log_level::warn, "{}"};
+constexpr duration look_every = std::chrono::milliseconds{50}; ///< for signals, while calls still run
+
 /// Holds new threads back until all of them exist: a thread that cannot be made must not leave others at a barrier.
 class start_gate {
 public:
@@ -93,9 +96,26 @@ void runtime::run(std::function<task<>()> body, hooks around) {
     shard_main(0);
     threads.clear(); // joins
     stalls_.reset();
-    blocking_.reset(); // waits for what blocks
+    end_blocking_calls();
     for (std::exception_ptr& why : failures_)
         if (why) std::rethrow_exception(std::exchange(why, nullptr));
+}
+
+/// Helpers end when they come back from what they are in. Who watches is told so, and a second signal ends the process here too.
+void runtime::end_blocking_calls() {
+    duration waited{};
+    bool told = false;
+    for (;;) {
+        const blocking_remainder left = blocking_->wait_until_idle(look_every);
+        if (left.calls == 0) break;
+        waited += look_every;
+        if (signals_ != nullptr) signals_->look();
+        if (told || waited < options_.blocking.patience) continue;
+        told = true;
+        if (options_.blocking.report) options_.blocking.report(left);
+        else log_message(calls_still_run, to_string(left));
+    }
+    blocking_.reset();
 }
 
 /// One thread, from its first to its last moment. Every path through it arrives at the barrier the same number of times.

@@ -117,6 +117,7 @@ private:
     enum class phase : int { running, stopping, settling, exiting };
     void advance(phase to) noexcept;
 
+    void end_blocking_calls();
     void prepare(std::function<task<>()> body, hooks around);
     void shard_main(unsigned shard);
     void live(unsigned shard);

@@ -29,6 +29,10 @@ signal_watch::~signal_watch() {
 bool signal_watch::poll(time_point now) {
     if (now < next_look_) return false;
     next_look_ = now + look_every;
+    return look();
+}
+
+bool signal_watch::look() {
     signalfd_siginfo info;
     if (::read(fd_.get(), &info, sizeof info) != sizeof info) return false;
     one_arrived();

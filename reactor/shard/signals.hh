@@ -16,6 +16,9 @@ public:
     explicit signal_watch(std::function<void()> on_first);
     ~signal_watch();
 
+    /// For when no loop runs any more. True if a signal had come.
+    bool look();
+
 private:
     /// A read is a system call, so a busy shard looks once a millisecond; a sleeping one is woken by the descriptor.
     static constexpr duration look_every = std::chrono::milliseconds{1};

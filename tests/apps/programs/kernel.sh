@@ -11,7 +11,7 @@ serves() {
     port=$((port + 1))
     # Not what the last server said: the one to come empties the file only when it runs.
     : >"$work/server"
-    "$bin/cw-echo" --net=kernel --cores=1 --stall-ms=0 --port $port "$@" >"$work/server" 2>"$work/server.err" &
+    "$bin/cw-echo" --net=kernel --cores=1 --stall-ms=0 --log-level=file=warn,info --port $port "$@" >"$work/server" 2>"$work/server.err" &
     server=$!
     for _ in $(seq 200); do
         [[ ! -s $work/server ]] || return 0
@@ -46,7 +46,7 @@ plays --udp --count 500 --connections 2 --pipeline 2
 run "$bin/cw-pingpong" --net=kernel --connect localhost:$port --count 10
 [[ $status == 0 ]] || fail "by name: $(cat "$work/err")"
 ends
-run "$bin/cw-pingpong" --net=kernel --connect 127.0.0.1:$port --count 1
+run "$bin/cw-pingpong" --net=kernel --log-level=file=warn,info --connect 127.0.0.1:$port --count 1
 [[ $status == 1 || $status == 2 ]] && [[ $(wc -l <"$work/err") == 1 ]] || fail "nobody listens: exit status $status"
 
 # cw-stat shows what the kernel's sockets have carried, and what the kernel says about each.

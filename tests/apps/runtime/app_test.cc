@@ -63,8 +63,8 @@ ended run_program(const std::function<int()>& program) {
 
 int run_app(std::vector<std::string> arguments, std::function<task<>()> body) {
     corewire::app program("prog", "A program under test");
-    // What it says is read to the last line: a machine that takes the core away is not to add one.
-    std::vector<char*> argv{const_cast<char*>("prog"), const_cast<char*>("--stall-ms=0")};
+    // What it says is read to the last line: a machine that takes the core away is not to add one, nor what io_uring can do here.
+    std::vector<char*> argv{const_cast<char*>("prog"), const_cast<char*>("--stall-ms=0"), const_cast<char*>("--log-level=file=warn,info")};
     for (std::string& a : arguments) argv.push_back(a.data());
     return program.run_on_every_core(static_cast<int>(argv.size()), argv.data(), std::move(body));
 }
@@ -91,20 +91,23 @@ BOOST_AUTO_TEST_CASE(auto_says_in_one_line_what_it_chose_and_why) {
     BOOST_TEST(e.exit_code == 0);
     BOOST_TEST(e.in_one_line());
     BOOST_TEST(e.said.ends_with("Z info - runtime: --net=auto chose kernel: there is no --interface and no --address\n"), e.said);
-    BOOST_TEST(with_arguments({"--cores=1", "--log-level=runtime=warn,info"}).said == "");
+    BOOST_TEST(with_arguments({"--cores=1", "--log-level=runtime=warn,file=warn,info"}).said == "");
 }
 
 BOOST_AUTO_TEST_CASE(what_io_uring_can_do_is_said_at_the_start) {
-    const ended usual = with_arguments({"--net=kernel", "--cores=1", "--log-level=file=debug", "--io-in-flight=32"});
+    const ended usual = with_arguments({"--net=kernel", "--cores=1", "--log-level=info", "--io-in-flight=32"}); // as without that
     BOOST_TEST(usual.exit_code == 0);
     BOOST_TEST(usual.in_one_line(), usual.said);
-    BOOST_TEST(usual.mentions("file: io_uring"), usual.said);
+    BOOST_TEST(usual.mentions("info - file: io_uring"), usual.said);
     BOOST_TEST(usual.said.ends_with("at most 32 file operations a shard at a time\n"), usual.said);
-    const ended polled = with_arguments({"--net=kernel", "--cores=1", "--sqpoll", "--sqpoll-idle-ms=1"});
+    const ended polled = with_arguments({"--net=kernel", "--cores=1", "--log-level=info", "--sqpoll", "--sqpoll-idle-ms=1"});
     BOOST_TEST(polled.exit_code == 0);
     BOOST_TEST(polled.in_one_line(), polled.said);
-    BOOST_TEST(polled.mentions("info - file: io_uring with"), polled.said); // also without --log-level: it was asked for
+    BOOST_TEST(polled.mentions("info - file: io_uring with"), polled.said);
     BOOST_TEST(polled.mentions("SQPOLL"), polled.said);
+    const ended several = with_arguments({"--net=wire", "--log-level=file=info,warn"});
+    BOOST_TEST(several.exit_code == 0);
+    BOOST_TEST(several.in_one_line(), several.said); // once, and not once a shard
 }
 
 BOOST_AUTO_TEST_CASE(help_ends_with_0_and_lists_the_options) {

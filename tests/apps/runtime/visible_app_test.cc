@@ -24,6 +24,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace corewire;
@@ -166,6 +167,31 @@ task<> keeps_its_levels(fs::path file, fs::path log) {
     if (levels.generation() != before) throw std::runtime_error("the levels have changed");
 }
 
+/// Ends while a helper is in a call that nobody waits for any more, and that returns when the log tells of it; after a minute at most.
+task<> leaves_a_call_behind(fs::path log) {
+    static std::atomic<bool> begun;
+    static fs::path where;
+    where = std::move(log);
+    const auto hangs = [] {
+        begun = true;
+        const auto enough = std::chrono::steady_clock::now() + std::chrono::minutes{1};
+        while (text_of(where).find("of run_blocking()") == std::string::npos && std::chrono::steady_clock::now() < enough)
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    };
+    const auto given_up = [](auto what, stop_token until) -> task<> {
+        auto call = run_blocking(what, {.stop = until});
+        try {
+            co_await call;
+        } catch (const std::system_error&) {
+        }
+    };
+    stop_source stop;
+    spawn(given_up(hangs, stop.token()));
+    while (!begun) co_await yield();
+    stop.request_stop();
+    co_await yield(); // it goes before the source of its stop does
+}
+
 /// Keeps its core until the log says so; ten seconds at most.
 task<> holds_its_core(fs::path log) {
     const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds{10};
@@ -236,6 +262,15 @@ BOOST_AUTO_TEST_CASE(a_task_that_holds_its_core_for_too_long_is_told_in_the_log)
     BOOST_TEST(said.find("warning - stall: shard 0: a task of group 'main' ") != said.npos, said);
 }
 
+BOOST_AUTO_TEST_CASE(a_blocking_call_that_hangs_at_the_end_is_told_in_the_log) {
+    const folder_of_pages folder;
+    const fs::path log = folder.path / "log";
+    const auto body = [log] { return leaves_a_call_behind(log); };
+    BOOST_TEST(run_in_child({}, {"--net=kernel", "--cores=1", "--log-file", log.string()}, body) == 0);
+    const std::string said = text_of(log);
+    BOOST_TEST(said.find("warning - task: 1 call of run_blocking() still run") != said.npos, said);
+}
+
 BOOST_AUTO_TEST_CASE(the_levels_of_its_log_are_read_again_at_SIGUSR1) {
     const folder_of_pages folder;
     const fs::path file = folder.path / "levels", log = folder.path / "log";
@@ -250,7 +285,7 @@ BOOST_AUTO_TEST_CASE(the_levels_of_its_log_are_read_again_at_SIGUSR1) {
 BOOST_AUTO_TEST_CASE(nonsense_in_the_file_of_levels_changes_none_and_is_told) {
     const folder_of_pages folder;
     const fs::path file = folder.path / "levels", log = folder.path / "log";
-    std::ofstream(file) << "info\n";
+    std::ofstream(file) << "file=warn,info\n";
     const auto body = [file, log] { return keeps_its_levels(file, log); }; // which counts the lines of the log
     const std::vector<std::string> arguments{"--net=kernel", "--cores=1", "--stall-ms=0", "--log-level", "@" + file.string(), "--log-file",
                                              log.string()};

@@ -14,6 +14,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 using namespace corewire;
 using namespace std::chrono_literals;
@@ -166,6 +167,39 @@ BOOST_AUTO_TEST_CASE(the_runtime_ends_after_what_its_helpers_do_also_when_nobody
     BOOST_TEST(r.abandoned() == 1u);
     BOOST_TEST(ran == 1);
     later.join();
+}
+
+BOOST_AUTO_TEST_CASE(calls_that_hang_at_the_end_are_reported_once) {
+    runtime_options options = shards(1);
+    options.drain = 10ms;
+    std::vector<blocking_remainder> reports;
+    options.blocking.patience = 10ms;
+    options.blocking.report = [&reports](const blocking_remainder& left) {
+        reports.push_back(left);
+        go = true;
+    };
+    corewire::runtime r(options);
+    start_over();
+    r.run([]() -> task<> {
+        static std::errc outcome[2];
+        for (std::errc& each : outcome) spawn(blocks({}, each));
+        co_await until(begun, 2);
+        corewire::runtime::current().request_stop();
+    });
+    BOOST_TEST(ran == 2);
+    BOOST_REQUIRE(reports.size() == 1u);
+    BOOST_TEST(reports[0].calls == 2u);
+    BOOST_TEST((reports[0].longest >= options.blocking.patience));
+    BOOST_TEST(to_string({.calls = 2, .longest = 1004ms}).starts_with("2 calls of run_blocking() still run, the longest for 1004 ms: "));
+}
+
+BOOST_AUTO_TEST_CASE(an_end_without_hanging_calls_reports_nothing) {
+    runtime_options options = shards(1);
+    bool reported = false;
+    options.blocking.report = [&reported](const blocking_remainder&) { reported = true; };
+    corewire::runtime r(options);
+    r.run([]() -> task<> { co_await corewire::run_blocking([] {}); });
+    BOOST_TEST(!reported);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
