@@ -89,13 +89,7 @@ void app::check_everything() {
     check_network_options(network_, ports_only_);
     if (network_.spin) runtime_.loop.spin = *network_.spin;
     choice_ = choose_network(network_, host_facts::detect(network_));
-    if (choice_.kind == network_kind::kernel) require_uring("--net=kernel", "choose --net=xdp or --net=tap, which do without");
-    if (network_.slaac && choice_.kind == network_kind::xdp)
-        require_uring("--slaac with --net=xdp, which has the kernel hand over copies of router advertisements,",
-                      "leave it out, and give --address ADDRESS/LENGTH");
-    if (network_.shared)
-        require_uring("--shared, which follows the kernel's routes and neighbours,", "leave it out, and give --address A.B.C.D/LENGTH");
-    if (inspection_options_->metrics_port != 0) require_uring("--metrics-port", "leave it out: `cw-stat` shows the same numbers");
+    if (runtime_.loop.io.sqpoll) require_uring("--sqpoll", "leave it out: epoll and helper threads do without");
     placement_ = choose_placement(machine::detect(), network_, given);
     if (!given && !cores_given && network_.cores == "all" && placement_.shards.size() > most_shards())
         placement_.shards.resize(most_shards());

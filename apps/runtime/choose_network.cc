@@ -1,7 +1,5 @@
 #include <corewire/apps/runtime/choose_network.hh>
 
-#include <corewire/apps/runtime/require_uring.hh>
-#include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 
 #include <cstdint>
@@ -48,16 +46,12 @@ host_facts host_facts::detect(const network_options& options) {
     const bool admin = has(CAP_NET_ADMIN);
     return {.may_administer = admin && has(CAP_NET_RAW) && (has(CAP_BPF) || has(CAP_SYS_ADMIN)),
             .may_make_taps = admin && unique_fd(::open("/dev/net/tun", O_RDWR | O_CLOEXEC)),
-            .interface_exists = !options.interface.empty() && ::if_nametoindex(options.interface.c_str()) != 0,
-            .no_uring = options.net == network_kind::automatic ? why_no_uring() : std::string{}};
+            .interface_exists = !options.interface.empty() && ::if_nametoindex(options.interface.c_str()) != 0};
 }
 
 network_choice choose_network(const network_options& o, const host_facts& facts) {
     if (o.net != network_kind::automatic) return {o.net, {}};
-    network_choice best = best_of(o, facts);
-    if (best.kind == network_kind::kernel && !facts.no_uring.empty())
-        throw setup_error(fmt::format("--net=auto: {}, and the kernel's sockets need io_uring: {}", best.why, facts.no_uring));
-    return best;
+    return best_of(o, facts);
 }
 
 } // namespace corewire

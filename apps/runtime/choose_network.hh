@@ -12,7 +12,6 @@ struct host_facts {
     bool may_administer = false;   ///< CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (or CAP_SYS_ADMIN): AF_XDP
     bool may_make_taps = false;    ///< CAP_NET_ADMIN, and /dev/net/tun can be opened
     bool interface_exists = false; ///< the one that --interface names
-    std::string no_uring{};        ///< why this process can have no io_uring, which the kernel's sockets need; empty when it can
 
     static host_facts detect(const network_options& options);
 };
@@ -22,7 +21,6 @@ struct network_choice {
     std::string why; ///< "cw0 is a network interface here"; empty unless --net=auto
 };
 
-/// Throws setup_error where not even the kernel's sockets work: without io_uring.
 network_choice choose_network(const network_options& options, const host_facts& facts);
 
 } // namespace corewire

@@ -1,7 +1,7 @@
 #include <corewire/apps/runtime/file_options.hh>
 
 #include <corewire/apps/runtime/command_line.hh>
-#include <corewire/reactor/file/io_engine.hh>
+#include <corewire/reactor/file/uring.hh>
 #include <corewire/reactor/file/uring_setup.hh>
 #include <corewire/reactor/log/log_writer.hh>
 
@@ -13,7 +13,8 @@ namespace {
 
 constexpr log_event<log_text<160>, unsigned> found{"file", "uring", log_level::info, "{}; at most {} file operations a shard at a time"};
 constexpr log_event<unsigned, log_text<200>> none{"file", "no_uring", log_level::info,
-                                                  "no io_uring: files and pipes go through {} helper threads a shard: {}"};
+                                                  "no io_uring: files and pipes go through {} helper threads a shard, "
+                                                  "the kernel's sockets through epoll: {}"};
 
 } // namespace
 

@@ -8,18 +8,12 @@
 
 namespace corewire {
 
-std::string why_no_uring() {
+void require_uring(std::string_view what, std::string_view otherwise) {
     try {
         static_cast<void>(probe_uring({}));
-        return {};
-    } catch (const std::system_error& error) {
-        return error.what();
+    } catch (const std::system_error& why) {
+        throw setup_error(fmt::format("{} needs io_uring: {}; or {}", what, why.what(), otherwise));
     }
-}
-
-void require_uring(std::string_view what, std::string_view otherwise) {
-    const std::string why = why_no_uring();
-    if (!why.empty()) throw setup_error(fmt::format("{} needs io_uring: {}; or {}", what, why, otherwise));
 }
 
 } // namespace corewire

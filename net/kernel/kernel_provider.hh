@@ -1,5 +1,5 @@
-// --net=kernel: the socket API over the kernel's own sockets, by io_uring. Needs no privileges and no NIC, runs wherever
-// Linux 6.0 and io_uring do, and is the honest baseline of every benchmark.
+// --net=kernel: the socket API over the kernel's own sockets, by io_uring (Linux 6.0), or by epoll where that is forbidden. Needs no
+// privileges and no NIC, and is the honest baseline of every benchmark.
 //
 // One a shard, over its reactor's io_uring, of which it must be the shorter-lived. Every shard that binds an address has
 // its own accept queue (SO_REUSEPORT), filled by the kernel's hash. Outlives its sockets and every buffer they gave.
@@ -32,7 +32,7 @@ class queued_sender;
 
 class kernel_provider final : public socket_provider, private poller {
 public:
-    /// Throws std::system_error where io_uring is forbidden or the kernel too old, saying what to do.
+    /// Throws std::system_error where the kernel's io_uring is too old, saying what to do.
     explicit kernel_provider(reactor& loop, const kernel_provider_options& options = {});
     /// Waits until the kernel has nothing of ours. The sockets must be gone.
     ~kernel_provider() override;
@@ -44,7 +44,9 @@ public:
     void cancel_connected(tcp_backend& backend, socket_operation& op) noexcept override;
     std::unique_ptr<udp_backend> bind_udp(const socket_address& at, const udp_options& options) override;
     std::optional<chosen_source> source_for(const net_address& destination) const override;
-    std::string describe() const override { return "kernel sockets over io_uring"; }
+    std::string describe() const override {
+        return ring_.by_epoll().empty() ? "kernel sockets over io_uring" : "kernel sockets over epoll";
+    }
     void end_waits(ended_waits which) noexcept override {
         objects_.for_each([which](kernel_object& object) { object.end_waits(which); });
     }

@@ -28,11 +28,7 @@ receive_buffers::receive_buffers(uring& ring, std::uint16_t group, std::uint32_t
     region_ = reserve(region_size_, "cannot reserve memory for receive buffers");
     slots_ = reinterpret_cast<io_uring_buf_ring*>(reserve(limit * sizeof(io_uring_buf), "cannot map a buffer ring"));
     io_uring_buf_ring_init(slots_);
-    io_uring_buf_reg registration{};
-    registration.ring_addr = reinterpret_cast<std::uint64_t>(slots_);
-    registration.ring_entries = limit;
-    registration.bgid = group;
-    if (const int rc = io_uring_register_buf_ring(&ring.native(), &registration, 0); rc < 0) {
+    if (const int rc = ring.register_buffers(group, *slots_, limit); rc < 0) {
         ::munmap(slots_, limit * sizeof(io_uring_buf));
         ::munmap(region_, region_size_);
         throw std::system_error(-rc, std::generic_category(),
@@ -42,7 +38,7 @@ receive_buffers::receive_buffers(uring& ring, std::uint16_t group, std::uint32_t
 }
 
 receive_buffers::~receive_buffers() {
-    io_uring_unregister_buf_ring(&ring_.native(), group_);
+    ring_.unregister_buffers(group_);
     ::munmap(slots_, limit_ * sizeof(io_uring_buf));
     ::munmap(region_, region_size_);
 }

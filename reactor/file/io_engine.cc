@@ -7,17 +7,13 @@
 #include <corewire/reactor/loop/run_queue.hh>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 namespace corewire {
 
 namespace {
 
-constexpr log_event<unsigned, log_text<200>> no_ring{"file", "no_ring", log_level::warn,
-                                                     "files and pipes go through {} helper threads a shard: {}"};
 constexpr log_event<log_text<200>> ring_made{"file", "ring_made", log_level::debug, "files and pipes go through {}"};
 
 thread_local io_engine* latest = nullptr; ///< of this thread's, for those who only count
@@ -28,16 +24,12 @@ std::uint64_t of_engine(const void* of) noexcept {
     return latest == nullptr || &latest->loop() != loop ? 0 : latest->statistics().*Counter;
 }
 
-std::atomic_flag said_why_no_ring; ///< the one message a process
-
 /// One that a helper does and one at hand, so that none idles until the next turn. More would be a queue that knows no groups.
 unsigned most_helped(const io_options& options) noexcept {
     return std::clamp(options.in_flight, 1u, 2 * std::max(options.helpers, 1u));
 }
 
 } // namespace
-
-void without_ring_was_said() noexcept { said_why_no_ring.test_and_set(); }
 
 io_engine& reactor::files() {
     if (files_ == nullptr) {
@@ -54,17 +46,15 @@ io_engine& reactor::files() {
 io_engine::io_engine(reactor& loop)
     : loop_(loop), operations_(std::max(loop.options().io.in_flight, 1u)), helped_(most_helped(loop.options().io)),
       waits_(std::max(loop.options().io.waits, 1u)), helpers_(loop, *this, std::max(loop.options().io.helpers, 1u)) {
-    try {
-        ring_ = &loop.io();
-        for (std::size_t i = 0; i < by_ring_.size(); ++i) by_ring_[i] = ring_->supports(uring_opcode(static_cast<io_opcode>(i)));
-        log_message(ring_made, ring_->description());
+    uring& ring = loop.io();
+    if (!ring.by_epoll().empty()) {
+        why_no_ring_ = ring.by_epoll();
+        readiness_ = std::make_unique<readiness>(*this);
         return;
-    } catch (const std::system_error& e) {
-        why_no_ring_ = e.what();
     }
-    readiness_ = std::make_unique<readiness>(*this);
-    if (loop.options().io.allow_uring && !said_why_no_ring.test_and_set())
-        log_message(no_ring, loop.options().io.helpers, why_no_ring_);
+    ring_ = &ring;
+    for (std::size_t i = 0; i < by_ring_.size(); ++i) by_ring_[i] = ring_->supports(uring_opcode(static_cast<io_opcode>(i)));
+    log_message(ring_made, ring_->description());
 }
 
 void register_file_metrics(metric_group& group, const reactor& loop) {

@@ -6,7 +6,7 @@
 //
 // A line for each of: operations of the ring; what helpers do; waits, which last as long as somebody else pleases.
 // One a reactor, made by reactor::files() on its own thread, which alone may use it. It falls back to helper threads where
-// io_uring is forbidden, and says so once a process. Bounds: io_options; what waits in line waits in its coroutine.
+// io_uring is forbidden. Bounds: io_options; what waits in line waits in its coroutine.
 #pragma once
 
 #include <corewire/reactor/base/bytes.hh>
@@ -34,9 +34,6 @@ struct io_statistics {
     std::uint64_t by_helpers = 0;         ///< went to a helper thread
     std::uint64_t unregistered = 0;        ///< wishes to register memory or a file that the kernel had no room for
 };
-
-/// Whoever looked at the start has said that there is no ring, and why: the first use does not say it again. From any thread.
-void without_ring_was_said() noexcept;
 
 class io_engine final : public poller {
 public:

@@ -1,6 +1,8 @@
 #include <corewire/reactor/file/uring.hh>
 
+#include <corewire/reactor/file/uring_by_epoll.hh>
 #include <corewire/reactor/file/uring_setup.hh>
+#include <corewire/reactor/log/shard_log.hh>
 
 #include <algorithm>
 #include <atomic>
@@ -10,15 +12,39 @@
 
 namespace corewire {
 
+namespace {
+
+constexpr log_event<unsigned, log_text<200>> no_ring{
+    "file", "no_ring", log_level::warn, "files and pipes go through {} helper threads a shard, the kernel's sockets through epoll: {}"};
+
+std::atomic_flag said_why_no_ring; ///< the one message a process
+
+} // namespace
+
+void without_ring_was_said() noexcept { said_why_no_ring.test_and_set(); }
+
 uring& reactor::io() {
     if (io_ == nullptr) {
         io_ = {new uring(options_.io), [](uring* made) { delete made; }};
         add_poller(*io_);
+        if (!io_->by_epoll().empty() && options_.io.allow_uring && !said_why_no_ring.test_and_set())
+            log_message(no_ring, options_.io.helpers, io_->by_epoll());
     }
     return *io_;
 }
 
-uring::uring(const io_options& options) : wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+uring::uring(const io_options& options) {
+    try {
+        make(options);
+    } catch (const std::system_error& e) {
+        why_by_epoll_ = e.what();
+        wake_.reset();
+        by_epoll_ = std::make_unique<uring_by_epoll>(ring_, entries, completion_entries);
+    }
+}
+
+void uring::make(const io_options& options) {
+    wake_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!wake_) throw std::system_error(errno, std::generic_category(), "eventfd for an io_uring");
     if (!options.allow_uring) throw std::system_error(EPERM, std::generic_category(), "io_uring is switched off by an option");
     set_up_uring(ring_, entries, completion_entries, options);
@@ -34,7 +60,9 @@ uring::uring(const io_options& options) : wake_(::eventfd(0, EFD_NONBLOCK | EFD_
     }
 }
 
-std::string uring::description() const { return describe_uring(ring_.flags); }
+std::string uring::description() const { return by_epoll_ ? "epoll: " + why_by_epoll_ : describe_uring(ring_.flags); }
+
+int uring::wake_fd() const { return by_epoll_ ? by_epoll_->fd() : wake_.get(); }
 
 uring::~uring() {
     forget_what_is_behind();
@@ -51,7 +79,7 @@ uring::~uring() {
         if (const int rc = submit(1); rc < 0 && rc != -EINTR && rc != -EAGAIN && rc != -EBUSY) break;
         reap(false);
     }
-    io_uring_queue_exit(&ring_);
+    if (!by_epoll_) io_uring_queue_exit(&ring_);
 }
 
 /// What the kernel has never seen needs no cancelling.
@@ -96,7 +124,9 @@ bool uring::kernel_has_work() const noexcept {
 int uring::submit(unsigned completions) noexcept {
     ++statistics_.enters;
     int taken = -refuse_submission();
-    if (taken == 0) {
+    if (taken == 0 && by_epoll_) {
+        taken = by_epoll_->enter(completions != 0);
+    } else if (taken == 0) {
         const bool by_thread = (ring_.flags & IORING_SETUP_SQPOLL) != 0 && !kernel_has_work();
         taken = completions != 0 ? io_uring_submit_and_wait(&ring_, completions)
                 : by_thread      ? io_uring_submit(&ring_) // a system call only when the kernel's thread sleeps
@@ -105,7 +135,7 @@ int uring::submit(unsigned completions) noexcept {
     if (taken >= 0 || taken == -EINTR) [[likely]]
         return taken;
     ++statistics_.refused;
-    io_uring_get_events(&ring_); // it has not come to that: what completes may be what the kernel wants room for
+    if (!by_epoll_) io_uring_get_events(&ring_); // it has not come to that: what completes may be what the kernel wants room for
     return taken;
 }
 
@@ -151,8 +181,9 @@ bool uring::reap(bool deliver) noexcept {
     return true;
 }
 
-bool uring::poll(time_point) {
-    if (kernel_has_work()) enter();
+bool uring::poll(time_point now) {
+    if (by_epoll_) by_epoll_->look(now);
+    else if (kernel_has_work()) enter();
     return reap(true);
 }
 
@@ -163,6 +194,10 @@ bool uring::flush(time_point) {
 }
 
 bool uring::prepare_sleep() {
+    if (by_epoll_) {
+        enter();
+        return io_uring_sq_ready(&ring_) == 0 && behind_.empty() && io_uring_cq_ready(&ring_) == 0;
+    }
     if (io_uring_sq_ready(&ring_) != 0 || !behind_.empty()) enter();
     // From now on the kernel signals both completions and work that will bring some; so look for them after this.
     io_uring_cq_eventfd_toggle(&ring_, true);
@@ -173,6 +208,7 @@ bool uring::prepare_sleep() {
 }
 
 void uring::finish_sleep() {
+    if (by_epoll_) return by_epoll_->look_soon();
     io_uring_cq_eventfd_toggle(&ring_, false);
     std::uint64_t count;
     static_cast<void>(!::read(wake_.get(), &count, sizeof count));
@@ -190,6 +226,20 @@ void uring::wait_any() noexcept {
 
 void uring::wait(const uring_operation& op) noexcept {
     while (op.in_kernel()) wait_any();
+}
+
+int uring::register_buffers(std::uint16_t group, io_uring_buf_ring& buffers, unsigned size) noexcept {
+    if (by_epoll_) return by_epoll_->register_buffers(group, buffers, size);
+    io_uring_buf_reg registration{};
+    registration.ring_addr = reinterpret_cast<std::uint64_t>(&buffers);
+    registration.ring_entries = size;
+    registration.bgid = group;
+    return io_uring_register_buf_ring(&ring_, &registration, 0);
+}
+
+void uring::unregister_buffers(std::uint16_t group) noexcept {
+    if (by_epoll_) by_epoll_->unregister_buffers(group);
+    else io_uring_unregister_buf_ring(&ring_, group);
 }
 
 } // namespace corewire

@@ -1,4 +1,5 @@
-// A reactor's io_uring: what the kernel does for this shard without blocking it.
+// A reactor's io_uring: what the kernel does for this shard without blocking it. Where it is forbidden the kernel's half is played by
+// epoll (uring_by_epoll.hh), for the requests that sockets and watched descriptors make; files then go another way (io_engine.hh).
 //
 //     start(op, fill) --> submission queue --flush(): one io_uring_enter a turn--> kernel
 //     op's completion <-- completion queue <--poll(): from memory; enters the kernel only when it says it has work --+
@@ -18,13 +19,19 @@
 #include <cstdint>
 #include <deque>
 #include <liburing.h>
+#include <memory>
 #include <string>
 #include <utility>
 
 namespace corewire {
 
+class uring_by_epoll;
+
+/// Whoever looked at the start has said that there is no io_uring, and why: the first use does not say it again. From any thread.
+void without_ring_was_said() noexcept;
+
 struct uring_statistics {
-    std::uint64_t enters = 0;      ///< io_uring_enter(2) calls
+    std::uint64_t enters = 0;      ///< io_uring_enter(2) calls, or what stands in for them
     std::uint64_t started = 0;     ///< requests
     std::uint64_t completions = 0; ///< of requests; a multishot request has many
     std::uint64_t queue_full = 0;  ///< times the submission queue had to be submitted in mid-turn
@@ -37,7 +44,7 @@ public:
     static constexpr unsigned completion_entries = 8192; ///< beyond these the kernel keeps completions in a list
     static constexpr unsigned completions_a_turn = 512;
 
-    /// Throws std::system_error, with a sentence that says what to do, where io_uring is forbidden or missing.
+    /// Throws std::system_error where there is no descriptor left for it.
     explicit uring(const io_options& options = {});
     /// Cancels what is still in the kernel and waits for it: afterwards nothing writes to anybody's memory.
     /// Completions are not delivered any more.
@@ -73,14 +80,19 @@ public:
     bool flush(time_point now) override;
     bool prepare_sleep() override;
     void finish_sleep() override;
-    int wake_fd() const override { return wake_.get(); }
+    int wake_fd() const override;
 
-    /// Does this kernel know the operation (IORING_OP_*)?
+    /// Epoll stands in for io_uring: why it has to, in a sentence that says what to do. Empty: the kernel's own.
+    const std::string& by_epoll() const noexcept { return why_by_epoll_; }
+    /// Does this kernel's io_uring know the operation (IORING_OP_*)? False for all without one.
     bool supports(int opcode) const noexcept { return opcode >= 0 && supported_[static_cast<std::size_t>(opcode)]; }
     /// The flags that were had, IORING_SETUP_*; and in words: "io_uring with SINGLE_ISSUER, DEFER_TASKRUN, COOP_TASKRUN".
     unsigned setup_flags() const noexcept { return ring_.flags; }
     std::string description() const;
-    /// For registering buffers and files.
+    /// Memory that receives of the kernel's choosing go into, a power of two of places, until unregistered. 0, or -errno.
+    int register_buffers(std::uint16_t group, io_uring_buf_ring& buffers, unsigned entries) noexcept;
+    void unregister_buffers(std::uint16_t group) noexcept;
+    /// For registering memory and files; only the kernel's own takes them.
     io_uring& native() noexcept { return ring_; }
     const uring_statistics& statistics() const noexcept { return statistics_; }
     /// Operations that the kernel has, or is to get.
@@ -92,6 +104,7 @@ private:
         return entry != nullptr ? *entry : next_entry_of_a_full_queue();
     }
     io_uring_sqe& next_entry_of_a_full_queue() noexcept;
+    void make(const io_options& options);
     bool kernel_has_work() const noexcept;
     int submit(unsigned completions) noexcept;
     void enter() noexcept;
@@ -99,7 +112,9 @@ private:
     void forget_what_is_behind() noexcept;
     bool reap(bool deliver) noexcept;
 
-    io_uring ring_;
+    io_uring ring_{};
+    std::unique_ptr<uring_by_epoll> by_epoll_; ///< null: the kernel itself
+    std::string why_by_epoll_;
     unique_fd wake_; ///< an eventfd that the kernel signals while we sleep: the ring's own is silent about deferred work
     unsigned in_kernel_ = 0;
     std::deque<io_uring_sqe> behind_; ///< what the queue has no room for, in order

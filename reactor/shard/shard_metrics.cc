@@ -38,7 +38,8 @@ void register_reactor_metrics(metric_group& group, const reactor& loop) {
                 [](const void* of) noexcept { return const_cast<reactor&>(loop_of(of)).frames().frames_held(); }, &loop);
     group.counter("corewire_reactor_frame_allocations_total", "Coroutine frames that came from the heap.",
                   [](const void* of) noexcept { return const_cast<reactor&>(loop_of(of)).frames().heap_allocations(); }, &loop);
-    group.counter("corewire_uring_enters_total", "Calls of io_uring_enter.", of_ring<&uring_statistics::enters>, &loop);
+    group.counter("corewire_uring_enters_total", "Calls of io_uring_enter, or of what stands in for it.",
+                  of_ring<&uring_statistics::enters>, &loop);
     group.counter("corewire_uring_requests_total", "Requests given to io_uring.", of_ring<&uring_statistics::started>, &loop);
     group.counter("corewire_uring_completions_total", "Completions taken from io_uring.",
                   of_ring<&uring_statistics::completions>, &loop);

@@ -28,11 +28,14 @@ stack_config autoconfigured() {
 
 /// A stack that hears, beside its own port, what the kernel's interface gets from the other end of a cable.
 struct listening {
+    explicit listening(const io_options& io = {}) : ears({.clock = &host.clock, .io = io}) {}
+
     network_namespace ours, router;
     veth_pair link{ours, "", router, ""};
     network_namespace::scope inside{ours};
     ipv6_link host{0, autoconfigured()};
-    std::optional<advertisement_listener> listener{std::in_place, host.loop, query_interface(link.first()).index, std::uint16_t{0},
+    reactor ears;
+    std::optional<advertisement_listener> listener{std::in_place, ears, query_interface(link.first()).index, std::uint16_t{0},
                                                    *host.stack};
 
     void send(std::uint8_t icmp_type = 134) {
@@ -74,7 +77,7 @@ BOOST_AUTO_TEST_CASE(advertisements_reach_the_stack_and_are_counted) {
     l.listener->register_metrics(group);
     l.send(133); // a host's question: the kernel's alone
     l.send();
-    BOOST_TEST(l.eventually([&] { return l.listener->statistics().heard == 1; }, [&] { l.host.loop.poll_once(); }));
+    BOOST_TEST(l.eventually([&] { return l.listener->statistics().heard == 1; }, [&] { l.ears.poll_once(); }));
     l.host.pass(std::chrono::milliseconds{1});
     BOOST_TEST(l.host.stack->ip().six()->automatic()->statistics().advertisements == 1u);
     registry.publish(0, page::series_capacity);
@@ -90,12 +93,26 @@ BOOST_AUTO_TEST_CASE(advertisements_reach_the_stack_and_are_counted) {
 BOOST_AUTO_TEST_CASE(it_ends_though_an_advertisement_has_come_that_nobody_has_looked_at) {
     if (!have_root()) return;
     listening l;
-    l.host.loop.poll_once(); // the kernel has the request
+    l.ears.poll_once(); // the kernel has the request
     l.send();
-    io_uring& ring = l.host.loop.io().native();
+    io_uring& ring = l.ears.io().native();
     BOOST_TEST(l.eventually([&] { return io_uring_cq_ready(&ring) != 0; }, [&] { io_uring_get_events(&ring); }));
     l.listener.reset(); // too late to be cancelled; it waits for what is in the kernel
-    BOOST_TEST(l.host.loop.io().in_kernel() == 0u);
+    BOOST_TEST(l.ears.io().in_kernel() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(without_io_uring_it_hears_all_the_same) {
+    if (!have_root()) return;
+    listening l({.allow_uring = false});
+    for (unsigned i = 1; i <= 20; ++i) {
+        l.send();
+        BOOST_TEST(l.eventually([&] { return l.listener->statistics().heard == i; }, [&] { l.ears.poll_once(); }));
+    }
+    l.host.pass(std::chrono::milliseconds{1});
+    BOOST_TEST(l.host.stack->ip().six()->automatic()->statistics().advertisements == 20u);
+    l.send(); // which nobody has looked at
+    l.listener.reset();
+    BOOST_TEST(l.ears.io().in_kernel() == 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -310,16 +310,4 @@ BOOST_AUTO_TEST_CASE(auto_takes_the_best_that_works_and_says_why) {
     BOOST_TEST(chosen("--net=wire", root_and_interface) == "wire: ");
 }
 
-BOOST_AUTO_TEST_CASE(auto_does_not_choose_the_kernels_sockets_where_io_uring_is_forbidden) {
-    const host_facts forbidden{.no_uring = "io_uring is forbidden here: allow it"};
-    const parsed nothing_given = parse("");
-    BOOST_CHECK_EXCEPTION(choose_network(nothing_given.options, forbidden), setup_error, [](const setup_error& e) {
-        return std::string(e.what()) == "--net=auto: there is no --interface and no --address, and the kernel's sockets need io_uring: "
-                                        "io_uring is forbidden here: allow it";
-    });
-    const host_facts root{.may_administer = true, .may_make_taps = true, .no_uring = forbidden.no_uring};
-    BOOST_TEST(chosen("--address=192.0.2.2/24", root) == "tap: there is an --address and no --interface");
-    BOOST_TEST(chosen("--net=kernel", forbidden) == "kernel: "); // named: refused when it is set up
-}
-
 BOOST_AUTO_TEST_SUITE_END()

@@ -7,6 +7,7 @@
 #include <corewire/reactor/file/uring_setup.hh>
 
 #include <array>
+#include <boost/mpl/list.hpp>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -19,10 +20,27 @@ namespace {
 
 using namespace socket_suite;
 
+struct over_uring {
+    static constexpr io_options options{};
+};
+struct over_epoll {
+    static constexpr io_options options = without_uring;
+};
+using both_backends = boost::mpl::list<over_uring, over_epoll>;
+
+template <typename Backend>
+struct world_over : kernel_world {
+    world_over() : kernel_world({}, Backend::options) {}
+};
+
 struct few_buffers : kernel_world {
-    few_buffers()
+    explicit few_buffers(const io_options& io)
         : kernel_world({.stream_buffer_size = 4096, .stream_buffers = 4, .stream_buffers_limit = 16,
-                        .datagram_buffers = 2, .datagram_buffers_limit = 4}) {}
+                        .datagram_buffers = 2, .datagram_buffers_limit = 4}, io) {}
+};
+template <typename Backend>
+struct few_buffers_over : few_buffers {
+    few_buffers_over() : few_buffers(Backend::options) {}
 };
 
 /// Reads `n` pieces and keeps them.
@@ -267,22 +285,40 @@ task<> urgent_in_line(kernel_world& w) { // RFC 6093 6
 
 BOOST_AUTO_TEST_SUITE(kernel_limits)
 
-BOOST_FIXTURE_TEST_CASE(readers_wait_for_buffers_and_get_them, few_buffers) { run(hoard(*this)); }
-BOOST_FIXTURE_TEST_CASE(what_nobody_reads_stays_in_the_kernel, kernel_world) { run(read_ahead(*this)); }
-BOOST_FIXTURE_TEST_CASE(datagrams_wait_for_buffers_in_the_kernel, few_buffers) { run(many_datagrams(*this)); }
-BOOST_FIXTURE_TEST_CASE(what_nobody_accepts_stays_in_the_backlog, kernel_world) { run(accepted_ahead(*this)); }
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(readers_wait_for_buffers_and_get_them, Backend, both_backends, few_buffers_over<Backend>) {
+    this->run(hoard(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_nobody_reads_stays_in_the_kernel, Backend, both_backends, world_over<Backend>) {
+    this->run(read_ahead(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(datagrams_wait_for_buffers_in_the_kernel, Backend, both_backends, few_buffers_over<Backend>) {
+    this->run(many_datagrams(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_nobody_accepts_stays_in_the_backlog, Backend, both_backends, world_over<Backend>) {
+    this->run(accepted_ahead(*this));
+}
 
-BOOST_FIXTURE_TEST_CASE(what_write_has_taken_is_sent_after_the_stream_is_gone, kernel_world) { run(last_words(*this)); }
-BOOST_FIXTURE_TEST_CASE(fin_comes_behind_bytes_that_wait, kernel_world) { run(fin_behind_bytes(*this)); }
-BOOST_FIXTURE_TEST_CASE(what_was_accepted_for_nobody_ends_with_the_listener, kernel_world) { run(accepted_for_nobody(*this)); }
-BOOST_FIXTURE_TEST_CASE(the_answers_of_a_turn_go_together, kernel_world) { run(answers_together(*this)); }
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_write_has_taken_is_sent_after_the_stream_is_gone, Backend, both_backends, world_over<Backend>) {
+    this->run(last_words(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(fin_comes_behind_bytes_that_wait, Backend, both_backends, world_over<Backend>) {
+    this->run(fin_behind_bytes(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_was_accepted_for_nobody_ends_with_the_listener, Backend, both_backends, world_over<Backend>) {
+    this->run(accepted_for_nobody(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(the_answers_of_a_turn_go_together, Backend, both_backends, world_over<Backend>) {
+    this->run(answers_together(*this));
+}
 
-BOOST_FIXTURE_TEST_CASE(urgent_bytes_stay_in_line_at_both_ends, kernel_world) { run(urgent_in_line(*this)); }
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(urgent_bytes_stay_in_line_at_both_ends, Backend, both_backends, world_over<Backend>) {
+    this->run(urgent_in_line(*this));
+}
 
-BOOST_AUTO_TEST_CASE(a_provider_takes_everything_back_before_it_goes) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_provider_takes_everything_back_before_it_goes, Backend, both_backends) {
     const std::size_t before = open_descriptors();
     {
-        reactor loop;
+        reactor loop({.io = Backend::options});
         reactor::scope here(loop);
         {
             kernel_provider provider(loop);
@@ -306,8 +342,8 @@ BOOST_AUTO_TEST_CASE(a_provider_takes_everything_back_before_it_goes) {
     BOOST_TEST(open_descriptors() == before);
 }
 
-BOOST_AUTO_TEST_CASE(a_server_that_sleeps_between_requests_answers_each) {
-    reactor loop({.spin = std::chrono::microseconds{0}});
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_server_that_sleeps_between_requests_answers_each, Backend, both_backends) {
+    reactor loop({.spin = std::chrono::microseconds{0}, .io = Backend::options});
     reactor::scope here(loop);
     kernel_provider provider(loop);
     loop.attached(reactor::attachment::network) = &provider;

@@ -19,7 +19,8 @@ inline std::size_t open_descriptors() {
 
 class kernel_world : public socket_suite::world {
 public:
-    explicit kernel_world(const kernel_provider_options& options = {}) : provider(loop_, options) {
+    explicit kernel_world(const kernel_provider_options& options = {}, const io_options& io = {})
+        : loop_({.io = io}), provider(loop_, options) {
         loop_.attached(reactor::attachment::network) = &provider;
         descriptors_ = open_descriptors();
     }
@@ -68,6 +69,13 @@ private:
 
 public:
     kernel_provider provider;
+};
+
+/// Where io_uring is forbidden.
+inline constexpr io_options without_uring{.allow_uring = false};
+
+struct kernel_world_by_epoll : kernel_world {
+    kernel_world_by_epoll() : kernel_world({}, without_uring) {}
 };
 
 } // namespace corewire

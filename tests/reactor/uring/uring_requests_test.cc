@@ -1,10 +1,7 @@
-// A reactor's io_uring: completions, batching, cancellation, tearing down, and waking a reactor that sleeps.
-#include <corewire/reactor/file/uring.hh>
+// A reactor's io_uring, and epoll in its place: completions, batching, cancellation, tearing down, and waking a reactor that sleeps.
+#include "ring_world.hh"
 
-#include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/task/sleep.hh>
-
-#include <boost/test/unit_test.hpp>
 
 #include <algorithm>
 #include <array>
@@ -24,48 +21,6 @@
 namespace corewire {
 
 namespace {
-
-/// Remembers how it completed.
-struct probe : uring_operation {
-    probe() noexcept
-        : uring_operation([](uring_operation& op, int r, unsigned f) noexcept {
-              auto& self = static_cast<probe&>(op);
-              ++self.completions;
-              self.result = r;
-              self.flags = f;
-          }) {}
-    int completions = 0;
-    int result = 0;
-    unsigned flags = 0;
-};
-
-struct socket_pair {
-    socket_pair() {
-        std::array<int, 2> both{};
-        BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, both.data()) == 0);
-        ours = unique_fd{both[0]};
-        theirs = unique_fd{both[1]};
-    }
-    void say(std::string_view text) {
-        BOOST_REQUIRE(::write(theirs.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
-    }
-    unique_fd ours;
-    unique_fd theirs;
-};
-
-struct ring_fixture {
-    reactor loop;
-    reactor::scope here{loop};
-    uring& ring = loop.io();
-
-    /// Turns until `done()`, for a minute at most.
-    template <typename Done>
-    void turn_until(Done done) {
-        const auto enough = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-        while (!done() && std::chrono::steady_clock::now() < enough) loop.poll_once();
-        BOOST_REQUIRE(done());
-    }
-};
 
 /// True if the kernel says that this thread of ours waits.
 bool is_asleep(pid_t thread) {
@@ -89,19 +44,23 @@ duration cpu_time() {
 
 BOOST_AUTO_TEST_SUITE(uring_requests)
 
-BOOST_FIXTURE_TEST_CASE(the_ring_is_made_once, ring_fixture) { BOOST_TEST(&loop.io() == &ring); }
-
-BOOST_FIXTURE_TEST_CASE(a_request_completes_into_its_operation, ring_fixture) {
-    probe op;
-    ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
-    BOOST_TEST(op.in_kernel());
-    turn_until([&] { return !op.in_kernel(); });
-    BOOST_TEST(op.completions == 1);
-    BOOST_TEST(op.result == 0);
-    BOOST_TEST(ring.in_kernel() == 0u);
+BOOST_AUTO_TEST_CASE_TEMPLATE(the_ring_is_made_once, Backend, both_backends) {
+    ring_world w(Backend::options());
+    BOOST_TEST(&w.loop.io() == &w.ring);
 }
 
-BOOST_FIXTURE_TEST_CASE(the_requests_of_a_turn_are_submitted_together, ring_fixture) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_request_completes_into_its_operation, Backend, both_backends) {
+    ring_world w(Backend::options());
+    probe op;
+    w.ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
+    BOOST_TEST(op.in_kernel());
+    w.turn_until([&] { return !op.in_kernel(); });
+    BOOST_TEST(op.completions == 1);
+    BOOST_TEST(op.result == 0);
+    BOOST_TEST(w.ring.in_kernel() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(the_requests_of_a_turn_are_submitted_together, ring_world) {
     std::array<probe, 100> ops;
     for (probe& op : ops) ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
     const std::uint64_t before = ring.statistics().enters;
@@ -111,32 +70,35 @@ BOOST_FIXTURE_TEST_CASE(the_requests_of_a_turn_are_submitted_together, ring_fixt
     for (const probe& op : ops) BOOST_TEST(op.completions == 1);
 }
 
-BOOST_FIXTURE_TEST_CASE(more_requests_than_entries_are_submitted_early, ring_fixture) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(more_requests_than_entries_are_submitted_early, Backend, both_backends) {
+    ring_world w(Backend::options());
     std::vector<probe> ops(3 * uring::entries + 1);
-    for (probe& op : ops) ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
-    BOOST_TEST(ring.statistics().queue_full == 3u);
-    turn_until([&] { return ring.in_kernel() == 0; });
+    for (probe& op : ops) w.ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
+    BOOST_TEST(w.ring.statistics().queue_full == 3u);
+    w.turn_until([&] { return w.ring.in_kernel() == 0; });
     for (const probe& op : ops) BOOST_REQUIRE_EQUAL(op.completions, 1);
 }
 
-BOOST_FIXTURE_TEST_CASE(more_completions_than_the_queue_holds_all_arrive, ring_fixture) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(more_completions_than_the_queue_holds_all_arrive, Backend, both_backends) {
+    ring_world w(Backend::options());
     std::vector<probe> ops(2 * uring::completion_entries);
-    for (probe& op : ops) ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
-    turn_until([&] { return ring.in_kernel() == 0; });
+    for (probe& op : ops) w.ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
+    w.turn_until([&] { return w.ring.in_kernel() == 0; });
     for (const probe& op : ops) BOOST_REQUIRE_EQUAL(op.completions, 1);
 }
 
-BOOST_FIXTURE_TEST_CASE(one_turn_delivers_a_bounded_number, ring_fixture) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(one_turn_delivers_a_bounded_number, Backend, both_backends) {
+    ring_world w(Backend::options());
     std::vector<probe> ops(uring::completions_a_turn + 1);
-    for (probe& op : ops) ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
-    loop.poll_once(); // submits
-    const std::uint64_t before = ring.statistics().completions;
-    loop.poll_once();
-    BOOST_TEST(ring.statistics().completions - before == uring::completions_a_turn);
-    turn_until([&] { return ring.in_kernel() == 0; });
+    for (probe& op : ops) w.ring.start(op, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
+    w.loop.poll_once(); // submits
+    const std::uint64_t before = w.ring.statistics().completions;
+    w.loop.poll_once();
+    BOOST_TEST(w.ring.statistics().completions - before == uring::completions_a_turn);
+    w.turn_until([&] { return w.ring.in_kernel() == 0; });
 }
 
-BOOST_FIXTURE_TEST_CASE(an_idle_ring_makes_no_system_call, ring_fixture) {
+BOOST_FIXTURE_TEST_CASE(an_idle_ring_makes_no_system_call, ring_world) {
     socket_pair pair;
     probe op;
     ring.start(op, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, pair.ours.get(), POLLIN); });
@@ -151,7 +113,7 @@ BOOST_FIXTURE_TEST_CASE(an_idle_ring_makes_no_system_call, ring_fixture) {
     BOOST_TEST(ring.statistics().enters == before + 1);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_multishot_request_stays_in_the_kernel, ring_fixture) {
+BOOST_FIXTURE_TEST_CASE(a_multishot_request_stays_in_the_kernel, ring_world) {
     socket_pair pair;
     probe op;
     ring.start(op, [&](io_uring_sqe& entry) { io_uring_prep_poll_multishot(&entry, pair.ours.get(), POLLIN); });
@@ -167,36 +129,38 @@ BOOST_FIXTURE_TEST_CASE(a_multishot_request_stays_in_the_kernel, ring_fixture) {
     BOOST_TEST(op.result == -ECANCELED);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_request_is_cancelled_even_before_it_was_submitted, ring_fixture) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_request_is_cancelled_even_before_it_was_submitted, Backend, both_backends) {
+    ring_world w(Backend::options());
     socket_pair pair;
     probe op;
     std::array<char, 8> bytes;
-    ring.start(op, [&](io_uring_sqe& entry) { io_uring_prep_recv(&entry, pair.ours.get(), bytes.data(), bytes.size(), 0); });
-    ring.cancel(op);
-    turn_until([&] { return !op.in_kernel(); });
+    w.ring.start(op, [&](io_uring_sqe& entry) { io_uring_prep_recv(&entry, pair.ours.get(), bytes.data(), bytes.size(), 0); });
+    w.ring.cancel(op);
+    w.turn_until([&] { return !op.in_kernel(); });
     BOOST_TEST(op.completions == 1);
     BOOST_TEST(op.result == -ECANCELED);
-    ring.cancel(op); // harmless now
-    loop.poll_once();
+    w.ring.cancel(op); // harmless now
+    w.loop.poll_once();
 }
 
-BOOST_FIXTURE_TEST_CASE(wait_returns_when_the_kernel_is_done, ring_fixture) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(wait_returns_when_the_kernel_is_done, Backend, both_backends) {
+    ring_world w(Backend::options());
     socket_pair pair;
     probe op;
     std::array<char, 8> bytes;
-    ring.start(op, [&](io_uring_sqe& entry) { io_uring_prep_recv(&entry, pair.ours.get(), bytes.data(), bytes.size(), 0); });
-    ring.cancel(op);
-    ring.wait(op);
+    w.ring.start(op, [&](io_uring_sqe& entry) { io_uring_prep_recv(&entry, pair.ours.get(), bytes.data(), bytes.size(), 0); });
+    w.ring.cancel(op);
+    w.ring.wait(op);
     BOOST_TEST(!op.in_kernel());
     BOOST_TEST(op.result == -ECANCELED);
 }
 
-BOOST_AUTO_TEST_CASE(a_dying_ring_takes_everything_back) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_dying_ring_takes_everything_back, Backend, both_backends) {
     socket_pair pair;
     probe op;
     std::array<char, 8> bytes{};
     {
-        reactor loop;
+        reactor loop({.io = Backend::options()});
         reactor::scope here(loop);
         loop.io().start(op, [&](io_uring_sqe& entry) {
             io_uring_prep_recv(&entry, pair.ours.get(), bytes.data(), bytes.size(), 0);
@@ -212,8 +176,8 @@ BOOST_AUTO_TEST_CASE(a_dying_ring_takes_everything_back) {
     BOOST_TEST(::read(pair.ours.get(), ours.data(), ours.size()) == 4); // nobody took it from the socket
 }
 
-BOOST_AUTO_TEST_CASE(a_completion_wakes_a_reactor_that_sleeps) {
-    reactor loop({.spin = std::chrono::microseconds{0}});
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_completion_wakes_a_reactor_that_sleeps, Backend, both_backends) {
+    reactor loop({.spin = std::chrono::microseconds{0}, .io = Backend::options()});
     reactor::scope here(loop);
     socket_pair pair;
     struct exiting_probe : uring_operation {
@@ -254,8 +218,8 @@ BOOST_AUTO_TEST_CASE(a_completion_wakes_a_reactor_that_sleeps) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_sleeping_reactor_with_a_ring_costs_nothing) {
-    reactor loop({.spin = std::chrono::microseconds{0}});
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_sleeping_reactor_with_a_ring_costs_nothing, Backend, both_backends) {
+    reactor loop({.spin = std::chrono::microseconds{0}, .io = Backend::options()});
     reactor::scope here(loop);
     socket_pair pair;
     probe op;
