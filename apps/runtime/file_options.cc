@@ -33,12 +33,15 @@ void add_file_options(command_line& to, io_options& options) {
         .check_range(1u, 3'600'000u).type_name("N");
 }
 
+void expect_log_file_io(log_writer& log) {
+    if (log.levels().of("file") <= log_level::info) without_ring_was_said(); // else the first use warns
+}
+
 void log_file_io(log_writer& log, const io_options& options) {
     try {
         log.from_thread(found, probe_uring(options), options.in_flight);
     } catch (const std::system_error& why) {
         log.from_thread(none, options.helpers, std::string(why.what()));
-        if (log.levels().of("file") <= log_level::info) without_ring_was_said(); // else the first use warns
     }
 }
 

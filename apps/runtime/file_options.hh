@@ -12,8 +12,10 @@ class log_writer;
 /// Adds --io-in-flight, --io-helpers, --sqpoll and --sqpoll-idle-ms. `options` must outlive `to`; its values are the defaults.
 void add_file_options(command_line& to, io_options& options);
 
-/// Makes an io_uring, logs at info what it has of what was wanted (or why there is none), and lets it go. Where there is none this is the
-/// one line about it: the first use is then silent.
+/// Before anything uses an io_uring: where the log shows what log_file_io() will say, the first use does not say it as well.
+void expect_log_file_io(log_writer& log);
+
+/// Makes an io_uring, logs at info what it has of what was wanted (or why there is none), and lets it go.
 void log_file_io(log_writer& log, const io_options& options);
 
 } // namespace corewire
