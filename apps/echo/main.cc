@@ -21,6 +21,7 @@ struct echo_options {
     bool sockperf = false;
     bool discard = false;
     bool raw = false;
+    bool fast_open = false;
 };
 
 /// Returns when a stop is asked for.
@@ -65,7 +66,7 @@ cw::task<> serve_frames(cw::app& app, const echo_options& options) {
 cw::task<> serve_sockets(cw::app& app, const echo_options& options) {
     // At `::` for both families.
     const cw::net_address any = app.network().has_ipv6() ? cw::net_address(cw::ipv6::any()) : cw::net_address(cw::ipv4::any());
-    auto listener = cw::tcp_listener::bind({any, options.port}, {.stream = {.no_delay = true}});
+    auto listener = cw::tcp_listener::bind({any, options.port}, {.stream = {.no_delay = true}, .fast_open = options.fast_open ? 64u : 0u});
     auto datagrams = cw::udp_socket::bind({any, options.port});
     cw::task_group udp("udp echo");
     udp.spawn(cw::echo::serve_datagrams(datagrams, options.sockperf ? cw::echo::udp_format::sockperf
@@ -81,6 +82,7 @@ cw::task<> serve_sockets(cw::app& app, const echo_options& options) {
 
 void add_options(cw::command_line& to, echo_options& options) {
     to.add_option("--port", options.port, "TCP and UDP port to serve").check_range(1, 65535).capture_default_str();
+    to.add_flag("--fast-open", options.fast_open, "Data that comes in a SYN is taken, from who shows a cookie of ours (RFC 7413)");
     const auto sockperf = to.add_flag("--sockperf", options.sockperf, "Answer in sockperf's wire format");
     const auto discard = to.add_flag("--discard", options.discard,
                                 "Read and drop, and say how much (for cw-pingpong --bulk); frames with --raw");

@@ -42,6 +42,7 @@ void check_message(const options& o) {
                         o.load.size, o.load.pipeline, most_in_flight));
     require(!o.load.bulk || !o.udp, "--bulk is a TCP stream, or frames with --raw: leave --udp out");
     require(!o.load.brief || ordered, "--short is about TCP connections: leave --udp and --raw out");
+    require(!o.load.fast_open || ordered, "--fast-open is about TCP connections: leave --udp and --raw out");
     require(!o.load.brief || o.load.pipeline == 1, "--short sends one message on each connection: leave --pipeline out");
 }
 
@@ -51,7 +52,6 @@ void check_peer(const options& o, const network_options& network) {
         return;
     }
     require(!o.same_core, "--same-core is for --net=wire");
-    require(!o.load.brief, "--short is for --net=wire: its server closes first");
     require(!o.ipv6, "--ipv6 is for --net=wire: elsewhere --connect says it");
     require(o.drop_every == 0, "--drop-every is for --net=wire");
     require(o.raw || !o.connect.empty(), "--connect HOST:PORT is missing (or --net=wire, for both ends in one process)");
@@ -78,8 +78,10 @@ void add_options(command_line& to, options& o) {
     const auto raw = to.add_flag("--raw", o.raw, "Bare Ethernet frames through the same port, with no stack: the floor");
     const auto bulk = to.add_flag("--bulk", o.load.bulk,
                              "One-way stream of owned buffers, or of frames with --raw (the server: cw-echo --discard)");
-    const auto brief = to.add_flag("--short", o.load.brief, "wire: a connection for each message; --connections of them at a time");
+    const auto brief = to.add_flag("--short", o.load.brief, "A connection for each message, --connections of them at a time; the server "
+                                                            "closes first (cw-echo does not)");
     bulk.excludes(brief);
+    to.add_flag("--fast-open", o.load.fast_open, "What is written first goes with the SYN, once the server has given a cookie (RFC 7413)");
     to.add_option("--size", o.load.size, "Bytes a message").check_range(1, 65536).capture_default_str();
     to.add_option("--connections", o.load.connections, "Connections").check_range(1, 65536).capture_default_str();
     to.add_option("--pipeline", o.load.pipeline, "Messages in flight on each connection").check_range(1, 4096)

@@ -8,6 +8,7 @@ namespace corewire::pingpong {
 tcp_options_set stream_options(const workload& load) noexcept {
     tcp_options_set options;
     options.no_delay = !load.bulk;
+    options.fast_open = load.fast_open;
     const std::uint32_t in_flight = load.size * load.pipeline;
     options.send_buffer = std::max(options.send_buffer, 2 * in_flight);
     options.receive_buffer = std::max(options.receive_buffer, 2 * in_flight);

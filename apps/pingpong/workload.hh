@@ -26,6 +26,7 @@ struct workload {
     bool over_ipv6 = false;         ///< wire
     bool bulk = false;              ///< one-way stream instead of round trips (TCP, or bare frames)
     bool brief = false;             ///< a connection for each message (TCP)
+    bool fast_open = false;         ///< what is written first goes with the SYN (TCP)
     std::uint32_t size = 64;        ///< bytes a message
     std::uint32_t connections = 1;  ///< over all client shards
     std::uint32_t pipeline = 1;     ///< messages in flight on each connection

@@ -4,8 +4,10 @@
 #include <corewire/apps/runtime/fault_options.hh>
 #include <corewire/apps/runtime/setup_error.hh>
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <utility>
 
 namespace corewire {
 
@@ -77,6 +79,7 @@ void check_foreign_options(const network_options& o) {
     if (o.net == kernel) {
         refuse_unless(o.pcap.empty() && !o.trace && !o.faults,
                       "--pcap, --trace and --faults are about frames of our own stack, which --net=kernel does not use");
+        refuse_unless(o.tcp == tcp_features{}, "--tcp is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_sack=0` and the like");
         refuse_unless(!o.low_latency, "--low-latency is for our own stack: with --net=kernel, `ip route change ... rto_min 5ms`");
         refuse_unless(o.mtu_probing == path_mtu_probing::standard,
                       "--mtu-probing is for our own stack: with --net=kernel, `sysctl net.ipv4.tcp_mtu_probing=1`");
@@ -148,6 +151,22 @@ void check_addresses(const network_options& o) {
                       fmt::format("--host-address: {} is not another host on the network of --address {}",
                                   to_string(*o.host_address), o.address ? to_string(*o.address) : ""));
     }
+}
+
+tcp_features parse_tcp_features(std::string_view list) {
+    tcp_features f;
+    const std::pair<std::string_view, bool*> known[] = {{"no-sack", &f.sack}, {"no-dsack", &f.duplicate_sack},
+                                                        {"no-timestamps", &f.timestamps}, {"no-window-scaling", &f.window_scaling},
+                                                        {"pacing", &f.pacing}};
+    while (!list.empty()) {
+        const std::string_view name = list.substr(0, list.find(','));
+        list.remove_prefix(std::min(list.size(), name.size() + 1));
+        const auto found = std::ranges::find(known, name, &std::pair<std::string_view, bool*>::first);
+        if (found == std::ranges::end(known))
+            throw option_refused(fmt::format("'{}' is none of no-sack, no-dsack, no-timestamps, no-window-scaling, pacing", name));
+        *found->second = !name.starts_with("no-");
+    }
+    return f;
 }
 
 } // namespace
@@ -267,6 +286,11 @@ void add_network_options(command_line& to, network_options& o) {
             [&o](const std::string& name) { o.mtu_probing = named(name, path_mtu_probing_named, "off, black-hole, always"); },
             "Our TCP looks for the path's MTU by itself: off, black-hole (when large packets vanish) or always (default black-hole)")
         .type_name("KIND");
+    group
+        .add_option_function<std::string>("--tcp", [&o](const std::string& list) { o.tcp = parse_tcp_features(list); },
+                                          "What our TCP leaves out, or does besides: no-sack, no-dsack, no-timestamps, "
+                                          "no-window-scaling, pacing")
+        .type_name("NAME,...");
     group.add_flag("--low-latency", o.low_latency,
                    "Our TCP's timers for paths of microseconds, at both ends: ACKs within 1 ms, time-outs from 5 ms, probes from 20 us");
     group

@@ -34,6 +34,16 @@ enum class ecn_mode {
     accurate, ///< RFC 9768, and RFC 3168 with who knows only that
 };
 
+/// What our TCP offers and agrees to, but for ECN.
+struct tcp_features {
+    bool sack = true;           ///< RFC 2018
+    bool duplicate_sack = true; ///< RFC 2883
+    bool timestamps = true;     ///< RFC 7323
+    bool window_scaling = true; ///< RFC 7323
+    bool pacing = false;        ///< data leaves evenly, at the pace of the window
+    friend bool operator==(const tcp_features&, const tcp_features&) = default;
+};
+
 struct network_options {
     network_kind net = network_kind::automatic;
     std::string device{};                      ///< verbs, verbs-ud: "mlx5_0"; or by the interface in front of it
@@ -62,6 +72,7 @@ struct network_options {
     congestion_algorithm congestion = congestion_algorithm::standard; ///< of connections that do not choose
     ecn_mode ecn = ecn_mode::off;              ///< our stack: offered, and agreed to
     path_mtu_probing mtu_probing = path_mtu_probing::standard; ///< our stack: of connections that do not choose
+    tcp_features tcp{};                        ///< our stack: --tcp
     bool low_latency = false;                  ///< our stack: TCP's timers for paths of microseconds, at both ends
     std::optional<faulty_port::options> faults{}; ///< damage done to packets between port and stack
     std::string pcap{};                        ///< write every frame to this file

@@ -242,6 +242,11 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     config.tcp.ecn |= options_.ecn == ecn_mode::classic;
     config.tcp.accurate_ecn = options_.ecn == ecn_mode::accurate;
     choose_path_probing(config.tcp, options_.mtu_probing);
+    config.tcp.sack = options_.tcp.sack;
+    config.tcp.duplicate_sack = options_.tcp.duplicate_sack;
+    config.tcp.timestamps = options_.tcp.timestamps;
+    config.tcp.window_scaling = options_.tcp.window_scaling;
+    config.tcp.pacing = options_.tcp.pacing;
     if (options_.low_latency) config.tcp.suit_low_latency();
     config.fast_open_key = fast_open_key_;
     if (plan_.kind == network_kind::wire) {

@@ -1,5 +1,5 @@
-"""Every option of TCP turned the other way at the kernel's end, while frames are lost and overtake one another at ours: IPv4 and IPv6, each
-end in turn as the one that opens. Over the cable in $COREWIRE_LINK."""
+"""Every option of TCP turned the other way at the kernel's end, and then at ours, while frames are lost and overtake one another at ours: IPv4
+and IPv6, each end in turn as the one that opens. Over the cable in $COREWIRE_LINK."""
 import hashlib
 import json
 import os
@@ -22,7 +22,17 @@ SIZE = 400_000
 
 # TCP_INFO's sixth byte (linux/tcp.h)
 TIMESTAMPS, SACK, SCALING, ECN = 1, 2, 4, 8
-TCP_FASTOPEN_CONNECT = 30
+TCP_FASTOPEN, TCP_FASTOPEN_CONNECT = 23, 30
+DATA_IN_SYN = 32
+
+# What ours is told, and what is not agreed on then. The kernel has everything on.
+OURS_TURNED = {
+    ("--tcp=no-sack", "--ecn"): SACK, ("--tcp=no-dsack", "--ecn"): 0, ("--tcp=no-timestamps", "--ecn"): TIMESTAMPS,
+    ("--tcp=no-window-scaling", "--ecn"): SCALING,
+    ("--tcp=no-sack,no-dsack,no-timestamps,no-window-scaling",): SACK | TIMESTAMPS | SCALING | ECN,
+    ("--tcp=pacing", "--ecn=accurate"): 0, ("--congestion=newreno", "--mtu-probing=always"): ECN, ("--congestion=bbr",): ECN,
+    ("--congestion=dctcp",): 0,
+}
 
 
 def agreed(s):
@@ -55,8 +65,8 @@ def make_world():
     return world
 
 
-def network(ipv6=True):
-    options = ["--ecn=classic", FAULTS]
+def network(ipv6=True, ours=("--ecn=classic",), faults=(FAULTS,)):
+    options = [*ours, *faults]
     if ipv6:
         options += [f"--address={OURS6}/64"] + ([f"--host-address={PEER6}/64"] if KIND == "tap" else [])
     return options
@@ -113,6 +123,28 @@ class Echo:
             self.failure = e
 
 
+def answer_early(world, address):
+    """A server of the kernel's that takes data from SYNs, answers each of three connections, and closes it: which of them began with data."""
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN, 5)
+        listener.settimeout(kernel.SECONDS)
+        at = f"[{address}]" if ":" in address else address
+        client = world.start("cw-pingpong", f"--connect={at}:{listener.getsockname()[1]}", "--short", "--fast-open", "--size=100", "--count=3",
+                             network=network(":" in address, faults=()))
+        try:
+            early = []
+            for _ in range(3):
+                with listener.accept()[0] as peer:
+                    peer.settimeout(kernel.SECONDS)
+                    early.append(bool(peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[5] & DATA_IN_SYN))
+                    peer.sendall(kernel.receive_exactly(peer, 100))
+            if client.wait(60) != 0:
+                raise AssertionError(client.output())
+        finally:
+            client.end()
+    return early
+
+
 class Options(unittest.TestCase):
     def setUp(self):
         self.world = make_world()
@@ -144,13 +176,13 @@ class Options(unittest.TestCase):
         self.assertTrue(echo.runs(), echo.output())
         show(f"{2 * len(CASES)} connections of {SIZE} bytes there and back in {time.monotonic() - began:.1f} s")
 
-    def we_call(self, address, settings):
-        """cw-pingpong compares every byte that comes back."""
+    def answer(self, address, options):
+        """cw-pingpong calls a server of the kernel's, and compares every byte that comes back. The server."""
         server = Echo()
         self.addCleanup(server.close)
         at = f"[{address}]" if ":" in address else address
         client = self.world.start("cw-pingpong", f"--connect={at}:{server.port}", "--json", "--size=20000", "--pipeline=5", "--count=20",
-                                  network=network(":" in address))
+                                  network=options)
         try:
             self.assertEqual(client.wait(60), 0, client.output())
             reports = [json.loads(line) for line in client.output().splitlines() if line.startswith("{")]
@@ -158,7 +190,10 @@ class Options(unittest.TestCase):
         finally:
             client.end()
         self.assertIsNone(server.failure)
-        self.assert_agreed(server.agreed, settings, False, address)
+        return server
+
+    def we_call(self, address, settings):
+        self.assert_agreed(self.answer(address, network(":" in address)).agreed, settings, False, address)
 
     def test_we_open(self):
         began = time.monotonic()
@@ -171,3 +206,47 @@ class Options(unittest.TestCase):
                     self.we_call(address, settings)
         self.assertGreater(self.had_ecn, 0)
         show(f"{len(CASES) + 2} connections of 400,000 bytes there and back in {time.monotonic() - began:.1f} s")
+
+    def test_ours_is_turned_and_the_kernel_opens(self):
+        settings = PLAIN | {"tcp_ecn": 1}
+        set_options(settings)
+        for ours, gone in OURS_TURNED.items():
+            with self.subTest(ours):
+                echo = self.world.start_echo(network=network(ours=ours))
+                try:
+                    eventually("cw-echo answers over IPv6", lambda: kernel.ping6(OURS6, seconds=1))
+                    for address in (OURS, OURS6):
+                        with connect(address, settings) as s:
+                            self.assertIn(agreed(s), (15 & ~gone, 15 & ~gone & ~ECN), address)
+                            self.assertTrue(echoed(s), "other bytes came back")
+                    self.assertTrue(echo.runs(), echo.output())
+                finally:
+                    echo.end()
+
+    def test_ours_is_turned_and_opens(self):
+        set_options(PLAIN | {"tcp_ecn": 1})
+        for number, (ours, gone) in enumerate(OURS_TURNED.items()):
+            address = PEER6 if number % 4 == 0 else PEER  # where each call waits for duplicate address detection
+            with self.subTest(ours, address=address):
+                server = self.answer(address, network(":" in address, ours))
+                self.assertIn(server.agreed, (15 & ~gone, 15 & ~gone & ~ECN))
+
+    def test_data_goes_with_the_kernels_syn(self):
+        set_options(PLAIN)
+        echo = self.world.start_echo("--fast-open", network=network(faults=()))
+        self.addCleanup(echo.end)
+        eventually("cw-echo answers over IPv6", lambda: kernel.ping6(OURS6, seconds=1))
+        for address in (OURS, OURS6):
+            early = []
+            for _ in range(2):  # the first one is given a cookie
+                with connect(address, PLAIN) as s:
+                    self.assertTrue(echoed(s), "other bytes came back")
+                    early.append(bool(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[5] & DATA_IN_SYN))
+            self.assertEqual(early, [False, True], address)
+
+    def test_data_goes_with_our_syn(self):
+        set_options(PLAIN | {"tcp_fastopen": 3})
+        for address in (PEER, PEER6):
+            with self.subTest(address=address):
+                early = answer_early(self.world, address)
+                self.assertEqual(early, [False, True, True], address)
