@@ -56,13 +56,16 @@ void* frame_allocator::allocate_slowly(frame_allocator* here, std::size_t size, 
         if (here->lists_[index] != nullptr) return allocate(size);
     }
     const bool kept = !nobodys && index < classes;
-    void* raw = std::malloc(kept ? (index + 1) * granule : size + sizeof(header));
+    void* raw = std::malloc(kept ? bytes_of(index) : size + sizeof(header));
     if (raw == nullptr) throw std::bad_alloc();
     auto* h = static_cast<header*>(raw);
     h->home = kept ? here : nullptr;
     h->index = static_cast<std::uint32_t>(index);
     if (!nobodys) ++here->heap_allocations_;
-    if (kept) ++here->held_;
+    if (kept) {
+        ++here->held_;
+        here->held_bytes_ += bytes_of(index);
+    }
     return h + 1;
 }
 
@@ -86,6 +89,7 @@ void frame_allocator::deallocate_slowly(void* p) noexcept {
 
 void frame_allocator::discard(void* p) noexcept {
     --held_;
+    held_bytes_ -= bytes_of(header_of(p)->index);
     std::free(header_of(p));
 }
 

@@ -3,12 +3,13 @@
 //     allocate() --> free list of the class, else malloc     deallocate() --> the list of the shard that allocated it
 //
 // A frame freed on another shard goes home: it is pushed on its home's return stack (the one place with atomics), which
-// the home empties when a list runs dry. Bounded: a class keeps at most `cached_limit` frames, the rest go back to malloc.
-// An allocator whose shard has ended stays until the last of its frames is home.
+// the home empties when a list runs dry. Bounded: a class keeps at most `cached_bytes` and `cached_limit` frames, the rest go back to
+// malloc. An allocator whose shard has ended stays until the last of its frames is home.
 #pragma once
 
 #include <corewire/reactor/memory/poison.hh>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -21,7 +22,10 @@ class frame_allocator {
 public:
     static constexpr std::size_t granule = 64;
     static constexpr std::size_t classes = 64; ///< frames up to granule * classes bytes are kept; larger ones are malloc's
-    static constexpr std::uint32_t cached_limit = 4096;
+    static constexpr std::uint32_t cached_limit = 4096;   ///< frames of a class that are kept while nobody uses them
+    static constexpr std::size_t cached_bytes = 1 << 20;  ///< and their bytes: 62 MiB of all classes together
+    /// Frames of that size that are kept, by both bounds: at most granule * classes bytes, less a header.
+    static constexpr std::uint32_t cached_limit_of(std::size_t size) noexcept { return limits[class_of(size)]; }
 
     /// What a reactor holds: its allocator, which may outlive it.
     struct retire {
@@ -69,6 +73,8 @@ public:
     std::uint64_t came_home() const noexcept { return came_home_; } ///< frames that another shard had freed
     /// Frames in use or cached, oversized ones excepted.
     std::uint64_t frames_held() const noexcept { return held_; }
+    /// Their bytes.
+    std::uint64_t bytes_held() const noexcept { return held_bytes_; }
 
 private:
     constexpr frame_allocator() = default;
@@ -88,13 +94,21 @@ private:
         return (size + sizeof(header) + granule - 1) / granule - 1;
     }
 
+    static constexpr std::size_t bytes_of(std::size_t index) noexcept { return (index + 1) * granule; }
+    static constexpr std::array<std::uint32_t, classes> limits = [] {
+        std::array<std::uint32_t, classes> all{};
+        for (std::size_t i = 0; i < classes; ++i)
+            all[i] = static_cast<std::uint32_t>(std::min<std::size_t>(cached_limit, cached_bytes / (i + 1) / granule));
+        return all;
+    }();
+
     static void* allocate_slowly(frame_allocator* here, std::size_t size, std::size_t index);
     static void deallocate_slowly(void* p) noexcept;
     /// False when the list is full.
     bool keep(void* p, std::size_t index) noexcept {
         void* first = lists_[index];
         const std::uint32_t depth = first != nullptr ? header_of(first)->depth + 1 : 1;
-        if (depth > cached_limit) [[unlikely]]
+        if (depth > limits[index]) [[unlikely]] // a constant where the size is known when compiled
             return false;
         poison(p, (index + 1) * granule - sizeof(header));
         header_of(p)->next = first;
@@ -112,6 +126,7 @@ private:
     std::uint64_t heap_allocations_ = 0;
     std::uint64_t came_home_ = 0;
     std::uint64_t held_ = 0;
+    std::uint64_t held_bytes_ = 0;
     alignas(64) std::atomic<void*> returned_{nullptr};
 };
 

@@ -36,6 +36,8 @@ void register_reactor_metrics(metric_group& group, const reactor& loop) {
                   [](const void* of) noexcept { return loop_of(of).tasks_failed(); }, &loop);
     group.gauge("corewire_reactor_frames", "Coroutine frames in use or kept for use.",
                 [](const void* of) noexcept { return const_cast<reactor&>(loop_of(of)).frames().frames_held(); }, &loop);
+    group.gauge("corewire_reactor_frame_bytes", "Bytes of these.",
+                [](const void* of) noexcept { return const_cast<reactor&>(loop_of(of)).frames().bytes_held(); }, &loop);
     group.counter("corewire_reactor_frame_allocations_total", "Coroutine frames that came from the heap.",
                   [](const void* of) noexcept { return const_cast<reactor&>(loop_of(of)).frames().heap_allocations(); }, &loop);
     group.counter("corewire_uring_enters_total", "Calls of io_uring_enter, or of what stands in for it.",

@@ -68,11 +68,39 @@ BOOST_AUTO_TEST_CASE(frames_of_every_size_are_whole_aligned_and_apart) {
 BOOST_AUTO_TEST_CASE(the_cache_of_a_size_has_a_limit) {
     reactor r;
     const reactor::scope here(r);
+    std::uint64_t frames_before = 0, bytes_before = 0;
+    for (const std::size_t size : {40u, 100u, 1000u, 4000u}) {
+        const std::uint32_t limit = corewire::frame_allocator::cached_limit_of(size);
+        std::vector<void*> frames;
+        for (std::uint32_t i = 0; i < limit + 100; ++i) frames.push_back(corewire::frame_allocator::allocate(size));
+        BOOST_CHECK_EQUAL(r.frames().frames_held() - frames_before, limit + 100u);
+        for (void* p : frames) corewire::frame_allocator::deallocate(p, size);
+        BOOST_CHECK_EQUAL(r.frames().frames_held() - frames_before, limit);
+        BOOST_CHECK_GE(r.frames().bytes_held() - bytes_before, limit * size);
+        BOOST_CHECK_LE(r.frames().bytes_held() - bytes_before, corewire::frame_allocator::cached_bytes);
+        frames_before = r.frames().frames_held();
+        bytes_before = r.frames().bytes_held();
+    }
+    BOOST_CHECK_EQUAL(corewire::frame_allocator::cached_limit_of(40), corewire::frame_allocator::cached_limit);
+    BOOST_CHECK_EQUAL(corewire::frame_allocator::cached_limit_of(4080), 256u);
+}
+
+/// Also where they come home from other threads.
+BOOST_AUTO_TEST_CASE(frames_that_come_home_are_kept_within_the_same_limit) {
+    reactor r;
+    const reactor::scope here(r);
+    constexpr std::size_t size = 4000;
+    const std::uint32_t limit = corewire::frame_allocator::cached_limit_of(size);
     std::vector<void*> frames;
-    for (std::uint32_t i = 0; i < corewire::frame_allocator::cached_limit + 100; ++i)
-        frames.push_back(corewire::frame_allocator::allocate(100));
-    for (void* p : frames) corewire::frame_allocator::deallocate(p, 100);
-    BOOST_CHECK_EQUAL(r.frames().frames_held(), corewire::frame_allocator::cached_limit);
+    for (std::uint32_t i = 0; i < 2 * limit; ++i) frames.push_back(corewire::frame_allocator::allocate(size));
+    std::thread([&frames] {
+        for (void* p : frames) corewire::frame_allocator::deallocate(p, size);
+    }).join();
+    BOOST_CHECK_EQUAL(r.frames().frames_held(), 2 * limit);
+    void* const one = corewire::frame_allocator::allocate(size); // the list is dry: what came home is taken in
+    BOOST_CHECK_EQUAL(r.frames().frames_held(), limit);
+    BOOST_CHECK_LE(r.frames().bytes_held(), corewire::frame_allocator::cached_bytes);
+    corewire::frame_allocator::deallocate(one, size);
 }
 
 BOOST_AUTO_TEST_CASE(a_frame_freed_on_another_thread_goes_home) {
