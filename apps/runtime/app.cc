@@ -115,12 +115,17 @@ int app::run(std::function<task<>()> body) {
     std::atomic<unsigned> begun{0};
     door_.wait_for_opening();
     try {
-        log_ = std::make_unique<process_log>(*log_settings_, static_cast<unsigned>(runtime_.cpus.size()));
+        {
+            const std::lock_guard lock(log_mutex_);
+            log_ = std::make_unique<process_log>(*log_settings_, static_cast<unsigned>(runtime_.cpus.size()));
+        }
         struct run_end { // the page goes with the run; the log ends before what is caught below is said
             app& of;
             ~run_end() {
                 of.door_.close();
+                of.log_->take_requests(nullptr);
                 of.inspection_.reset();
+                const std::lock_guard lock(of.log_mutex_);
                 of.log_.reset();
             }
         } const ends{*this};
@@ -139,6 +144,7 @@ int app::run(std::function<task<>()> body) {
             network_.address6 = setup_->options().address6;
         }
         inspection_ = std::make_unique<inspection>(*inspection_options_, name_, *setup_, static_cast<unsigned>(runtime_.cpus.size()));
+        log_->take_requests(&inspection_->page());
         runtime shards(runtime_);
         struct turn_away { // who is inside leaves before the shards are destroyed
             shards_door& door;
@@ -199,6 +205,13 @@ int app::run_on_every_core(int argc, char** argv, std::function<task<>()> body) 
 int app::fail(std::string_view why) const {
     fmt::print(stderr, "{}: {}\n", name_, why);
     return failed_running;
+}
+
+void app::set_log_levels(std::string_view text) {
+    const std::lock_guard lock(log_mutex_);
+    const std::string wrong = log_ ? log_->set_levels(text) : log_levels{}.set(text);
+    if (!wrong.empty()) throw std::invalid_argument(wrong);
+    log_settings_->levels = text;
 }
 
 network_kind app::chosen() const noexcept { return choice_.kind; }

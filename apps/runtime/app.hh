@@ -27,6 +27,7 @@
 #include <csignal>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,6 +81,10 @@ public:
         return (*shards).submit_from_thread(shard, std::move(called), patience);
     }
 
+    /// From which level on messages are written, as --log-level has it: "tcp=debug,warn". From any thread, before, while and after run();
+    /// parse() sets them by the option, if it is given. Throws std::invalid_argument.
+    void set_log_levels(std::string_view text);
+
     /// What --net came to; after parse().
     network_kind chosen() const noexcept;
     /// On a shard, inside a body: its port (null with the kernel's sockets)...
@@ -112,6 +117,7 @@ private:
     port_wrapper wrapper_;
     sigset_t signals_before_{};
     shards_door door_;
+    std::mutex log_mutex_; ///< of making and ending it, and of set_log_levels()
     std::unique_ptr<process_log> log_; ///< while run() runs
     std::unique_ptr<network_setup> setup_;
     std::unique_ptr<inspection> inspection_;

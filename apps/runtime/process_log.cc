@@ -4,6 +4,7 @@
 #include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/reactor/loop/reactor.hh>
 #include <corewire/reactor/loop/stall_detector.hh>
+#include <corewire/reactor/metrics/metrics_page.hh>
 #include <corewire/reactor/shard/blocking_pool.hh>
 
 #include <array>
@@ -23,6 +24,8 @@ namespace corewire {
 namespace {
 
 constexpr log_event<log_text<200>> levels_read{"log", "levels_read", log_level::info, "levels are now {}"};
+constexpr log_event<log_text<200>> request_refused{"log", "request_refused", log_level::warn,
+                                                   "asked for other levels: {}; they stay as they are"};
 constexpr log_event<log_text<200>> levels_kept{"log", "levels_kept", log_level::warn, "SIGUSR1: {}; the levels stay as they are"};
 constexpr log_event<log_text<200>> calls_still_run{"task", "calls_still_run", log_level::warn, "{}"};
 constexpr log_event<> stalled{"stall", "stalled", log_level::warn, "a task has held its core too long"};
@@ -92,15 +95,41 @@ process_log::process_log(const log_settings& settings, unsigned shards) try
     throw setup_error(std::string("--log-file: ") + error.what());
 }
 
+std::string process_log::set_levels(std::string_view text) {
+    std::string wrong = writer_.levels().set(text);
+    if (wrong.empty()) writer_.from_thread(levels_read, writer_.levels().text());
+    return wrong;
+}
+
+void process_log::take_requests(metrics_page* page) noexcept {
+    const std::lock_guard lock(page_mutex_);
+    if (page_ != nullptr) page_->take_requests(false);
+    page_ = page;
+    if (page_ != nullptr) page_->take_requests(true);
+}
+
+void process_log::on_signal() {
+    {
+        const std::lock_guard lock(page_mutex_);
+        const auto wanted = page_ != nullptr ? page_->next_request() : std::nullopt;
+        if (wanted) {
+            const std::string wrong = set_levels(*wanted);
+            if (!wrong.empty()) writer_.from_thread(request_refused, wrong);
+            page_->answer_request(wrong.empty(), wrong.empty() ? "levels are now " + writer_.levels().text() : wrong);
+            return;
+        }
+    }
+    read_levels_again();
+}
+
 void process_log::read_levels_again() {
     std::string wrong;
     try {
-        wrong = writer_.levels().set(log_levels_given(levels_given_));
+        wrong = set_levels(log_levels_given(levels_given_));
     } catch (const std::exception& error) {
         wrong = error.what();
     }
-    if (wrong.empty()) writer_.from_thread(levels_read, writer_.levels().text());
-    else writer_.from_thread(levels_kept, wrong);
+    if (!wrong.empty()) writer_.from_thread(levels_kept, wrong);
 }
 
 void process_log::set_up(unsigned shard) {

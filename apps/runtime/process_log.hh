@@ -10,7 +10,9 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,6 +20,7 @@ namespace corewire {
 
 class command_line;
 
+class metrics_page;
 struct blocking_remainder;
 struct stall_report;
 
@@ -60,13 +63,20 @@ public:
     /// When no shard runs any more.
     void report(const blocking_remainder& left);
     log_writer& writer() noexcept { return writer_; }
+    /// Instead of the present levels. From any thread. Returns what is wrong with the text; empty: taken, and said in the log.
+    std::string set_levels(std::string_view text);
+    /// At SIGUSR1 a request in this page goes before the levels given. Null: there is none any more.
+    void take_requests(metrics_page* page) noexcept;
 
 private:
+    void on_signal();
     void read_levels_again();
+    std::mutex page_mutex_;
+    metrics_page* page_ = nullptr;
     std::string levels_given_;
     log_writer writer_;
     std::vector<std::unique_ptr<shard_log>> shards_;
-    level_signal signal_{[this] { read_levels_again(); }}; ///< last: its thread uses the others
+    level_signal signal_{[this] { on_signal(); }}; ///< last: its thread uses the others
 };
 
 } // namespace corewire

@@ -19,7 +19,8 @@ namespace corewire {
 
 namespace {
 
-void copy_text(std::array<char, 64>& to, std::string_view text) noexcept {
+template <std::size_t Size>
+void copy_text(std::array<char, Size>& to, std::string_view text) noexcept {
     const std::size_t size = std::min(text.size(), to.size() - 1);
     std::memcpy(to.data(), text.data(), size);
     to[size] = 0;
@@ -102,6 +103,26 @@ bool metrics_page::open_file(const std::string& folder) {
 metrics_page::~metrics_page() {
     if (!path_.empty()) ::unlink(path_.c_str());
     ::munmap(memory_, size_);
+}
+
+page::request_box& metrics_page::requests() noexcept { return reinterpret_cast<page::header*>(memory_)->request; }
+
+void metrics_page::take_requests(bool on) noexcept { __atomic_store_n(&requests().taken, on ? 1u : 0u, __ATOMIC_RELEASE); }
+
+std::optional<std::string> metrics_page::next_request() {
+    page::request_box& box = requests();
+    request_ = __atomic_load_n(&box.asked, __ATOMIC_ACQUIRE);
+    if (request_ == __atomic_load_n(&box.answered, __ATOMIC_RELAXED)) return std::nullopt;
+    std::array<char, page::request_capacity> copy; // whoever asks may go on writing
+    std::memcpy(copy.data(), box.levels.data(), copy.size());
+    return std::string(copy.data(), ::strnlen(copy.data(), copy.size()));
+}
+
+void metrics_page::answer_request(bool granted, std::string_view text) noexcept {
+    page::request_box& box = requests();
+    box.refused = granted ? 0 : 1;
+    copy_text(box.answer, text);
+    __atomic_store_n(&box.answered, request_, __ATOMIC_RELEASE);
 }
 
 std::byte* metrics_page::section(unsigned shard) const noexcept {

@@ -2,6 +2,7 @@
 //
 //     /dev/shm/corewire-PID   mode 0600, removed when the process ends in order; a crashed process's stays for cw-stat
 //
+// Its own user may ask the process for something by way of it (page_request.hh): bytes from outside, which are bounded and checked.
 // When no file can be made (no /dev/shm, no room, the name taken) the page is memory of this process only: everything works
 // but cw-stat, and why_private() says why. Room is reserved before it is touched, so that a full /dev/shm is a refused
 // series and not a signal.
@@ -10,6 +11,7 @@
 #include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/metrics/page_layout.hh>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,14 +38,25 @@ public:
     const std::string& path() const noexcept { return path_; }
     const std::string& why_private() const noexcept { return why_private_; }
 
+    // Requests: of one thread of the process.
+
+    /// From now on they are looked for when SIGUSR1 comes; or no more.
+    void take_requests(bool on) noexcept;
+    /// The one that waits for an answer, if one does: at most page::request_capacity bytes, whatever they are.
+    std::optional<std::string> next_request();
+    /// To that one.
+    void answer_request(bool granted, std::string_view text) noexcept;
+
 private:
     bool open_file(const std::string& folder);
+    page::request_box& requests() noexcept;
     unsigned shards_;
     std::size_t size_;
     std::byte* memory_ = nullptr;
     unique_fd file_;
     std::string path_;
     std::string why_private_;
+    std::uint64_t request_ = 0; ///< number of the one that is being dealt with
 };
 
 /// Field 22 of /proc/PID/stat, in clock ticks since boot; 0 if there is no such process. 0 for `pid`: this one.

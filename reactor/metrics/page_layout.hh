@@ -17,13 +17,25 @@
 namespace corewire::page {
 
 inline constexpr std::uint64_t magic = 0x31'65'67'61'70'2d'77'63; // "cw-page1", little-endian
-inline constexpr std::uint32_t version = 2; ///< moves with anything below, and with what a row holds
+inline constexpr std::uint32_t version = 3; ///< moves with anything below, and with what a row holds
 inline constexpr std::uint32_t max_shards = 1024;
 inline constexpr std::uint32_t series_capacity = 16'384;
 inline constexpr std::uint32_t value_capacity = 32'768; ///< a histogram takes several
 inline constexpr std::uint32_t string_capacity = 2u << 20;
 inline constexpr std::uint32_t row_capacity = 256;
 inline constexpr std::size_t row_fields = 23;
+inline constexpr std::size_t request_capacity = 1536; ///< log_levels::max_modules of them fit
+
+/// What the process's own user may ask of it while it runs: other log levels (page_request.hh). All else in a page is written by the
+/// process alone.
+struct request_box {
+    std::uint64_t taken = 0;    ///< by the process: not zero while requests are
+    std::uint64_t asked = 0;    ///< by who asks, after the text: number of the request
+    std::uint64_t answered = 0; ///< by the process, after the answer: that number
+    std::uint64_t refused = 0;  ///< by the process: the answer says why
+    std::array<char, request_capacity> levels{}; ///< by who asks; ends with a zero, or with the array
+    std::array<char, request_capacity> answer{}; ///< by the process, likewise
+};
 
 struct header {
     std::uint64_t magic = 0;
@@ -36,6 +48,7 @@ struct header {
     std::uint64_t section_size = 0; ///< bytes from one section to the next
     std::array<char, 64> program{}; ///< ends with a zero
     std::array<char, 64> network{};
+    request_box request{};
 };
 
 /// One line of the table that a section carries: of a connection, as net/stack/connection_row.hh fills it in.

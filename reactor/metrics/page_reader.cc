@@ -19,13 +19,6 @@ namespace {
 constexpr std::size_t max_files = 4096;
 constexpr std::uint64_t hour = 3'600'000'000'000;
 
-/// What may be shown on a terminal.
-std::string printable(std::string_view raw) {
-    std::string text(raw);
-    std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-    return text;
-}
-
 std::string fixed_text(const std::array<char, 64>& raw) {
     return printable({raw.data(), ::strnlen(raw.data(), raw.size())});
 }
@@ -116,6 +109,12 @@ page_error open_page(const std::string& path, unique_fd& file, struct stat& abou
 }
 
 } // namespace
+
+std::string printable(std::string_view raw) {
+    std::string text(raw);
+    std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    return text;
+}
 
 std::string_view name_of(process_state state) noexcept {
     switch (state) {

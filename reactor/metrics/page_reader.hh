@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace corewire {
@@ -41,6 +42,9 @@ enum class process_state {
     dead, ///< gone, or its pid is another process's now
 };
 std::string_view name_of(process_state state) noexcept;
+
+/// What may be shown on a terminal: '?' for what is no printable ASCII.
+std::string printable(std::string_view raw);
 
 struct page_report {
     std::uint32_t pid = 0;

@@ -2,6 +2,7 @@
 #include "views.hh"
 
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/reactor/metrics/page_request.hh>
 
 #include <cstdio>
 #include <ctime>
@@ -18,6 +19,7 @@ struct stat_options {
     std::uint32_t pid = 0;
     bool json = false;
     bool collect = false;
+    std::string log_levels;
     double watch = 0;
     unsigned count = 0;
     std::string folder = cw::metrics_page::default_folder;
@@ -50,6 +52,13 @@ void show(const std::vector<cw::page_report>& all, const stat_options& options, 
         fmt::print("{}", cw::stat::list_text(all));
     }
     std::fflush(stdout);
+}
+
+int ask_for_levels(const stat_options& options) {
+    const std::string path = fmt::format("{}/{}{}", options.folder, cw::metrics_page::file_prefix, options.pid);
+    const cw::page_answer answer = cw::ask_for_log_levels(path, options.log_levels, std::chrono::seconds{5});
+    fmt::print(answer.granted ? stdout : stderr, "cw-stat: process {}: {}\n", options.pid, answer.text);
+    return answer.granted ? 0 : 2;
 }
 
 int run(const stat_options& options) {
@@ -86,8 +95,12 @@ int main(int argc, char** argv) {
     command.add_option("--watch", options.watch, "Show again every so many seconds; a process with rates")
         .check_range(0.1, 3600.0).type_name("SECONDS");
     command.add_option("--count", options.count, "With --watch: end after so many times").check_range(1, 1'000'000).type_name("N");
+    command.add_option("--log-level", options.log_levels, "Ask this process of yours for other log levels: debug, tcp=debug,warn, ...")
+        .type_name("LEVEL");
     command.add_flag("--collect", options.collect, "Remove the pages of dead processes of this user");
     command.add_option("--folder", options.folder, "Where the pages are").type_name("PATH").capture_default_str();
     if (const auto status = command.parse(argc, argv)) return *status;
-    return run(options);
+    if (options.log_levels.empty()) return run(options);
+    if (options.pid == 0) return command.refuse("--log-level needs the PID of a process");
+    return ask_for_levels(options);
 }

@@ -41,7 +41,7 @@ public:
     void set_up(unsigned shard);
     void on_stop(unsigned shard) noexcept;
     void tear_down(unsigned shard) noexcept;
-    const metrics_page& page() const noexcept { return page_; }
+    metrics_page& page() noexcept { return page_; }
 
 private:
     struct shard_part;

@@ -9,7 +9,7 @@ if ! : 2>/dev/null >/dev/shm/corewire-test-$$; then echo "SKIPPED: /dev/shm cann
 rm -f /dev/shm/corewire-test-$$
 
 starts() {
-    "$bin/cw-pingpong" --net=wire "$@" --connections 3 --duration 100 --spin-us 50 >/dev/null 2>"$work/err" &
+    "$bin/cw-pingpong" --net=wire "$@" --connections 3 --duration 100 --spin-us 50 >/dev/null 2>"$work/log" &
     service=$!
     for _ in $(seq 100); do
         [[ $(connections) != 6 ]] || return 0
@@ -54,6 +54,16 @@ c = page["shards"][0]["connections"][0]
 assert c["cwnd"] > 0 and c["rtt_ns"] >= 0 and c["state"] == "ESTABLISHED"
 END
 
+run "$bin/cw-stat" $service --log-level tcp=debug,warn
+grep -q "^cw-stat: process $service: levels are now tcp=debug,warn$" "$work/out" || fail "the levels of the log were not changed"
+refuses "process $service: 'loudly' is none of" "$bin/cw-stat" $service --log-level loudly
+for _ in $(seq 100); do
+    ! grep -q "warning - log: asked for other levels: 'loudly' is none of" "$work/log" || break
+    sleep 0.1
+done
+grep -q "warning - log: asked for other levels: 'loudly' is none of" "$work/log" || fail "the log does not tell who is refused"
+refuses '--log-level needs the PID' "$bin/cw-stat" --log-level debug
+
 kill -STOP $service
 for _ in $(seq 100); do
     run "$bin/cw-stat"
@@ -68,6 +78,7 @@ kill -KILL $service
 wait $service 2>/dev/null || true
 run "$bin/cw-stat" $service
 grep -q ', dead$' "$work/out" && grep -q 'connections: ESTABLISHED 6' "$work/out" || fail "a dead process cannot be looked at"
+refuses "process $service: it has ended" "$bin/cw-stat" $service --log-level debug
 run "$bin/cw-stat" --collect
 [[ ! -e $page ]] || fail "the page of a dead process is still there"
 refuses "no Corewire process $service" "$bin/cw-stat" $service

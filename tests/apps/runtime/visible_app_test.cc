@@ -6,6 +6,7 @@
 #include <corewire/reactor/log/log_writer.hh>
 #include <corewire/reactor/log/shard_log.hh>
 #include <corewire/reactor/metrics/metrics_page.hh>
+#include <corewire/reactor/metrics/page_request.hh>
 #include <corewire/reactor/shard/run_blocking.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 #include <corewire/reactor/task/sleep.hh>
@@ -144,6 +145,36 @@ task<> changes_its_levels(fs::path file) {
     ::kill(::getpid(), SIGUSR1);
     while (levels.generation() == before) co_await yield();
     log_message(step, 2u);
+}
+
+constexpr log_event<unsigned> fine_step{"test", "fine_step", log_level::debug, "fine step {}"};
+
+/// Asks itself, as cw-stat would, and writes down what it hears.
+task<> is_asked_for_levels(fs::path folder) {
+    std::ofstream heard(folder / "heard");
+    const auto page = (folder / fmt::format("corewire-{}", ::getpid())).string();
+    unsigned number = 0;
+    for (const char* levels : {"test=debug", "off", "loudly,\x1b[31m", "debug"}) {
+        auto call = run_blocking([page, levels] { return ask_for_log_levels(page, levels, std::chrono::minutes{1}); });
+        const page_answer answer = co_await call;
+        heard << (answer.granted ? "granted: " : "refused: ") << answer.text << "\n";
+        log_message(fine_step, ++number);
+    }
+}
+
+corewire::app* its_app = nullptr;
+task<> sets_its_levels() {
+    log_message(fine_step, 1u);
+    its_app->set_log_levels("test=debug,off");
+    log_message(fine_step, 2u);
+    bool thrown = false;
+    try {
+        its_app->set_log_levels("loudly");
+    } catch (const std::invalid_argument&) {
+        thrown = true;
+    }
+    log_message(fine_step, thrown ? 3u : 0u);
+    co_return;
 }
 
 /// Nonsense in the file, then no file: each time the program says so, and writes on as before.
@@ -298,6 +329,44 @@ BOOST_AUTO_TEST_CASE(nonsense_in_the_file_of_levels_changes_none_and_is_told) {
     BOOST_TEST((nonsense < first && first < missing && missing < second), said);
     BOOST_TEST(said.find("'loudly'") != said.npos, said);
     BOOST_TEST(said.find('\x1b') == said.npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_without_a_file_of_levels_is_asked_for_others_by_way_of_its_page) {
+    const folder_of_pages folder;
+    const fs::path log = folder.path / "log";
+    const auto body = [folder = folder.path] { return is_asked_for_levels(folder); };
+    BOOST_TEST(run_in_child(folder.path, {"--net=kernel", "--cores=1", "--stall-ms=0", "--log-file", log.string()}, body) == 0);
+    BOOST_TEST(text_of(folder.path / "heard") == "granted: levels are now test=debug,info\n"
+                                                 "granted: levels are now off\n"
+                                                 "refused: 'loudly' is none of debug, info, warn, error, off\n"
+                                                 "granted: levels are now debug\n");
+    const std::string said = text_of(log);
+    for (const char* line : {"log: levels are now test=debug,info\n", "debug s0 test: fine step 1\n", "debug s0 test: fine step 4\n"})
+        BOOST_TEST(said.find(line) != said.npos, said);
+    for (const char* line : {"fine step 2\n", "fine step 3\n", "\x1b"}) BOOST_TEST(said.find(line) == said.npos, said);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_sets_its_levels_itself) {
+    const folder_of_pages folder;
+    const fs::path log = folder.path / "log";
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        corewire::app program("prog", "A program under test");
+        its_app = &program;
+        program.inspection_settings().page_folder = "";
+        program.set_log_levels("error");
+        std::string file = log.string();
+        std::vector<const char*> argv{"prog", "--net=kernel", "--cores=1", "--log-file", file.c_str()};
+        ::_exit(program.run_on_every_core(static_cast<int>(argv.size()), const_cast<char**>(argv.data()), sets_its_levels));
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    BOOST_TEST(status == 0);
+    const std::string said = text_of(log);
+    BOOST_TEST(said.find("fine step 1") == said.npos, said);
+    BOOST_TEST(said.find("debug s0 test: fine step 2\n") != said.npos, said);
+    BOOST_TEST(said.find("debug s0 test: fine step 3\n") != said.npos, said);
 }
 
 BOOST_AUTO_TEST_CASE(levels_that_cannot_be_read_are_an_error_of_setting_up) {
