@@ -32,12 +32,18 @@ public:
         const tcp::seq_number iss(in_.number());
         theirs_ = tcp::seq_number(in_.number());
         written_ = iss + 1;
-        switch (in_.byte() % 3) {
-        case 0: tcb_.emplace(now_, tcp::active_open{iss}, p); break;
+        const std::uint8_t how = in_.byte();
+        switch (how % 3) {
+        case 0: tcb_.emplace(now_, tcp::active_open{iss, how & 128 ? our_request() : tcp::fast_open_request{}}, p); break;
         case 1: {
             tcp::segment syn = header(tcp::tcp_flags::syn);
             syn.seq = theirs_;
-            tcb_.emplace(now_, tcp::passive_open{iss, syn}, p);
+            const bool early = how & 128; // a good cookie was shown
+            buffer head, body;
+            if (early) head = text(theirs_ + 1, in_.byte() * 6u);
+            syn.payload_size = head.size();
+            tcb_.emplace(now_, tcp::passive_open{iss, syn, {.take_data = early, .give_cookie = (how & 64) != 0, .cookie = cookie()}}, p);
+            if (early) tcb_->take_syn_data(head, body);
             break;
         }
         default:
@@ -68,6 +74,19 @@ public:
     }
 
 private:
+    static tcp::fast_open_cookie cookie() {
+        constexpr std::byte eight[8]{};
+        return tcp::fast_open_cookie::of(byte_span(eight));
+    }
+    /// What our SYN says of Fast Open.
+    tcp::fast_open_request our_request() {
+        const std::uint8_t b = in_.byte();
+        tcp::fast_open_request r{.asked = b % 3 == 0, .without_cookie = b % 3 == 1, .cookie = {}, .peer_mss = 0};
+        r.peer_mss = static_cast<std::uint16_t>(b * 8);
+        if (b % 3 == 2) r.cookie = cookie();
+        return r;
+    }
+
     tcp::parameters choose_parameters() {
         const std::uint8_t a = in_.byte(), b = in_.byte();
         tcp::parameters p;
@@ -85,6 +104,7 @@ private:
         if (b & 2) p.receive_buffer = 3000;
         if (b & 4) p.send_buffer = 5000;
         if (b & 8) p.receive_pieces = p.reassembly_pieces = 4;
+        p.pacing = b % 32 == 31;
         p.fast_path = !(b & 16);
         if (b & 32) p.congestion = tcp::reno_congestion;
         if (b & 64) p.congestion = b & 32 ? tcp::bbr_congestion : tcp::dctcp_congestion;
@@ -215,7 +235,23 @@ private:
         case 10: if (in_.byte() < 32) tcb_->abort(); break;
         case 11: if (in_.byte() < 64) tcb_->shutdown_send(), shut_ = true, tcb_->orphan(now_); break;
         case 12: stamp_ += in_.number(); break; // the peer's clock jumps
+        case 13: rarely(in_.byte()); break;
+        case 14: tcb_->set_urgent(); break;
         default: break;
+        }
+    }
+
+    void rarely(std::uint8_t which) {
+        const tcp::congestion_factory all[] = {tcp::reno_congestion, tcp::cubic_congestion, tcp::bbr_congestion, tcp::dctcp_congestion};
+        switch (which % 8) {
+        case 0: tcb_->set_congestion(all[which >> 3 & 3]); break;
+        case 1: tcb_->on_no_route(now_, tcb_->acknowledged() + (which >> 3 & 1)); break;
+        case 2: tcb_->shutdown_receive(); break;
+        case 3: tcb_->advertise_user_timeout(1s * in_.word()); break;
+        case 4: tcb_->set_max_pacing_rate(which & 128 ? tcp::congestion_controller::not_paced : in_.word() * 100u + 1000u); break;
+        case 5: tcb_->hurry_syn(); break;
+        case 6: tcb_->set_fin_wait_2(1s * (which >> 3) - 1s); break;
+        default: CW_ASSERT(tcb_->urgent_ahead() <= 1u << 30, "urgent bytes beyond every window");
         }
     }
 
@@ -239,7 +275,7 @@ private:
                 if (out.payload_size != 0) {
                     std::byte bytes[65'536];
                     tcb_->copy_payload(out.payload_offset, out.payload_size, bytes);
-                    ours(out.seq, {bytes, out.payload_size});
+                    ours(out.seq + (wire::has(out.flags, tcp::tcp_flags::syn) ? 1 : 0), {bytes, out.payload_size});
                 }
             }
             tcb_->check_invariants();

@@ -1,6 +1,7 @@
 // A whole stack behind a port, driven by a string of bytes: frames of every kind with the sums and lengths that let them in, time, and
 // applications that answer. What the parsers' targets do not reach: reassembly, neighbours of both families, router advertisements,
-// groups, ICMP about flows, SYN cookies, Fast Open, DHCP, VLANs.
+// groups, ICMP about flows, SYN cookies, Fast Open, DHCP, VLANs, what belongs to another shard. And the flow that an ICMP error quotes,
+// for itself.
 //
 // What must hold: check_invariants() after each step; what leaves has right lengths and sums, and fits the link; each step comes to rest,
 // after a bounded number of frames; when all is over no frame is missing.
@@ -10,6 +11,7 @@
 #include <corewire/net/socket/tcp_listener.hh>
 #include <corewire/net/socket/udp_socket.hh>
 #include <corewire/net/stack/network_stack.hh>
+#include <corewire/net/stack/quoted_flow.hh>
 #include <corewire/net/wire/icmpv6.hh>
 #include <corewire/reactor/task/spawn.hh>
 
@@ -63,6 +65,44 @@ private:
     heard& told_;
     bool vlan_;
     std::vector<packet> waiting_;
+};
+
+/// We are one of three shards. What belongs to the others is gone, but for every second frame, which comes back as if one of them had found
+/// it to be ours.
+class three_shards final : public flow_steering {
+public:
+    explicit three_shards(unsigned self) noexcept : self_(self) {}
+    unsigned owner(const flow_key& key) const noexcept override {
+        return (key.remote_address + key.local_address + key.remote_port + key.local_port) % 3;
+    }
+    unsigned owner(const flow_name& flow) const noexcept override {
+        if (flow.is_v4()) return owner(flow.key());
+        return (flow.remote.v6().octets()[15] + flow.local.v6().octets()[15] + flow.remote_port + flow.local_port) % 3u;
+    }
+    unsigned self() const noexcept override { return self_; }
+    bool hand_over(unsigned shard, packet&& frame) noexcept override {
+        CW_ASSERT(shard < 3 && shard != self_, "a frame is handed over to nobody");
+        CW_ASSERT(frame.size() >= wire::ethernet_header::size, "less than a frame is handed over");
+        packet one = std::move(frame);
+        if (++handed_ % 2 != 0 || back_.size() == 8) return false;
+        back_.push_back(std::move(one));
+        return true;
+    }
+    void share_with_all(const packet& frame) noexcept override {
+        CW_ASSERT(frame.size() >= wire::ethernet_header::size, "less than a frame is shared");
+    }
+    bool poll(time_point now, network_stack& stack) override {
+        std::vector<packet> all = std::exchange(back_, {});
+        for (packet& p : all) stack.take_over(now, p);
+        return !all.empty();
+    }
+    bool prepare_sleep() noexcept override { return back_.empty(); }
+    void finish_sleep() noexcept override {}
+    void watch(sleeper&) const override {}
+
+private:
+    unsigned self_, handed_ = 0;
+    std::vector<packet> back_;
 };
 
 inline task<> echo(tcp_stream peer) {
@@ -125,6 +165,7 @@ public:
         cable_ = device.get();
         reactor::scope here(loop_);
         stack_.emplace(loop_, std::move(device), config);
+        if (how & 128) stack_->set_steering(std::make_unique<three_shards>(how >> 5 & 1));
         loop_.attached(reactor::attachment::network) = static_cast<socket_provider*>(&*stack_);
         listen_options few;
         few.backlog = 2;
@@ -199,6 +240,27 @@ inline void frames(byte_span input) {
         p.play();
     }
     CW_ASSERT(pool.free_count == pool.count(), "a stack keeps frames");
+}
+
+/// A datagram of either family: which flow of ours the ICMP error in it speaks of.
+inline void quoted(byte_span bytes) {
+    icmp_report six;
+    if (quoted_ipv6_flow(bytes, six)) {
+        CW_ASSERT(six.protocol == wire::ip_protocol::tcp || six.protocol == wire::ip_protocol::udp, "a flow of no transport");
+        CW_ASSERT(bytes.size() >= 8 + 40 + 8 && six.local == wire::net_address(ipv6::load(bytes.data() + 8 + 8)) &&
+                      six.remote == wire::net_address(ipv6::load(bytes.data() + 8 + 24)),
+                  "addresses that the quote does not have");
+    }
+    wire::ipv4_view ip;
+    if (wire::ipv4_view::parse(bytes, ip) != wire::parse_error::none) return;
+    const std::optional<flow_key> flow = quoted_flow(ip);
+    if (!flow) return;
+    const byte_span quote = ip.payload().subspan(8);
+    const std::size_t header = (std::to_integer<std::size_t>(quote[0]) & 15) * 4;
+    CW_ASSERT(ip.protocol() == wire::ip_protocol::icmp && quote.size() >= header + 8, "a quote that is not there");
+    CW_ASSERT(flow->local_address == load_be32(quote.data() + 12) && flow->remote_address == load_be32(quote.data() + 16) &&
+                  flow->local_port == load_be16(quote.data() + header) && flow->remote_port == load_be16(quote.data() + header + 2),
+              "a flow that the quote does not name");
 }
 
 } // namespace stack_fuzz

@@ -47,6 +47,7 @@ inline std::vector<target> all_targets() {
     all.push_back({"metrics_page", [](byte_span bytes) { file_fuzz::metrics_page(bytes); }});
     all.push_back({"words", [](byte_span bytes) { file_fuzz::words(as_text(bytes)); }});
     all.push_back({"stack", [](byte_span bytes) { stack_fuzz::frames(bytes); }});
+    all.push_back({"quoted_flow", [](byte_span bytes) { stack_fuzz::quoted(bytes); }});
     return all;
 }
 
