@@ -3,7 +3,9 @@
 #include "tests/support/counting_new.hh"
 
 #include <corewire/reactor/shard/barrier.hh>
+#include <corewire/reactor/shard/foreign_ptr.hh>
 #include <corewire/reactor/shard/shard_channel.hh>
+#include <corewire/reactor/shard/shard_local.hh>
 
 #include <boost/test/unit_test.hpp>
 
@@ -15,11 +17,14 @@ namespace {
 struct meeting {
     barrier meet{2};
     corewire::shard_channel<long> values{16};
+    corewire::foreign_ptr<int> away{};
+    corewire::shard_local<int> own{};
 };
 
 task<> there(meeting& m, int rounds) {
     for (int i = 0; i < rounds; ++i) {
         co_await m.values.send(i);
+        ++*m.own;
         co_await m.meet.arrive_and_wait();
     }
 }
@@ -34,11 +39,15 @@ task<> here(meeting& m, int rounds) {
         BOOST_REQUIRE_EQUAL(value.value_or(-1), i);
         const int answer = co_await submit_to(1, [i] { return i + 1; });
         BOOST_REQUIRE_EQUAL(answer, i + 1);
+        const int one_more = *m.own + 1;
+        *m.own = co_await m.away.invoke([one_more](int& kept) { return kept = one_more; });
+        BOOST_REQUIRE_EQUAL(*m.own, one_more);
         co_await m.meet.arrive_and_wait();
     }
 }
 task<> both() {
     meeting m;
+    m.away = co_await submit_to(1, [] { return make_foreign<int>(0); });
     auto warm = submit_to(1, [&m] { return there(m, 100); });
     co_await here(m, 100);
     co_await warm;

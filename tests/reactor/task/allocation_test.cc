@@ -3,6 +3,7 @@
 #include "tests/support/counting_new.hh"
 
 #include <corewire/reactor/shard/future.hh>
+#include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/channel.hh>
 #include <corewire/reactor/task/condition.hh>
 #include <corewire/reactor/task/event.hh>
@@ -10,6 +11,7 @@
 #include <corewire/reactor/task/generator.hh>
 #include <corewire/reactor/task/mutex.hh>
 #include <corewire/reactor/task/retry.hh>
+#include <corewire/reactor/task/run_in.hh>
 #include <corewire/reactor/task/semaphore.hh>
 #include <corewire/reactor/task/shared_mutex.hh>
 #include <corewire/reactor/task/sleep.hh>
@@ -39,6 +41,8 @@ struct everything {
     corewire::condition changed;
     corewire::channel<int> there{1}, back{1};
     stop_source stop;
+    scheduling_group elsewhere = reactor::current().make_scheduling_group("elsewhere", 100);
+    corewire::event never;
     corewire::task_group group{"spawned"};
     int rounds = 0;
     bool finished = false;
@@ -59,6 +63,11 @@ task<int> receives(everything& all) {
 task<> nothing_to_do(everything& all) {
     auto turn = co_await all.shared.lock_shared(all.limits());
     co_await corewire::yield();
+}
+
+task<int> receives_nothing(everything& all) {
+    co_await nothing_to_do(all);
+    co_return 7;
 }
 
 task<> keeps(promise<int>& p) {
@@ -97,6 +106,14 @@ task<> one_side(everything& all) {
             static_cast<void>(co_await coming.get(all.limits()));
             co_await all.group.join();
         }
+        {
+            const auto in_vain = co_await as_result(all.never.wait({.deadline = reactor::current().now() + 1us}));
+            if (in_vain) co_return; // and the rounds end here
+            const auto done = co_await as_result(receives_nothing(all));
+            if (!done) co_return;
+        }
+        co_await run_in(all.elsewhere, nothing_to_do(all));
+        co_await maybe_yield();
         co_await sleep_for(1us);
         ++all.rounds;
     }
