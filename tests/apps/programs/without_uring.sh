@@ -10,7 +10,8 @@ hidden=(python3 -B "$here/without_uring.py" ENOSYS)
 port=$((20000 + RANDOM % 10000))
 server=
 namespace=cwwu$$
-trap '[[ -z $server ]] || kill -KILL $server 2>/dev/null || true; ip netns del $namespace 2>/dev/null || true; rm -rf "$work"' EXIT
+trap '[[ -z $server ]] || kill -KILL $server 2>/dev/null || true; ip link del cwwu0 2>/dev/null || true
+    ip netns del $namespace 2>/dev/null || true; rm -rf "$work"' EXIT
 before=$(traces)
 if ! run "${forbidden[@]}" true || [[ $status != 0 ]]; then
     echo "SKIPPED: seccomp filters cannot be set here: $(cat "$work/err")"
@@ -104,6 +105,7 @@ if [[ $(id -u) == 0 ]]; then
     serves "$bin/cw-echo" --net=xdp --interface cwwu0 --slaac --cores=1 --port $port
     within 30 "cw-echo listens" ready
     ends
+    ip link del cwwu0 # it would outlive its namespace for a moment
     ip netns del $namespace
 fi
 
