@@ -196,7 +196,7 @@ public:
     void count_tasks(task_tally& group) noexcept { tallies_.push_back(group); }
     void count_failed_task() noexcept { ++tasks_failed_; }
     frame_allocator& frames() noexcept { return *frames_; }
-    /// This reactor's io_uring, made on first use by its own thread. Throws std::system_error when it is forbidden.
+    /// This reactor's io_uring, or epoll in its place where it is forbidden. Made on first use by its own thread.
     uring& io(); // defined beside the ring: reactor/file/uring.cc
     /// Files, pipes, timers, signals, children: over the ring, or without it where it is forbidden. Made on first use.
     io_engine& files(); // reactor/file/io_engine.cc

@@ -60,10 +60,13 @@ void with_ipv6(const network_namespace& at, const std::string& device, const std
 }
 
 struct followed {
+    explicit followed(const io_options& by = {}) : io(by) {}
+
+    const io_options io;
     network_namespace ours, peer;
     veth_pair link{ours, "10.9.0.1/24", peer, "10.9.0.2/24"};
     network_namespace::scope inside{ours};
-    reactor loop;
+    reactor loop{{.io = io}};
     reactor::scope here{loop};
     notes told;
     unsigned interface = (with_ipv6(ours, link.first(), "2001:db8::1/64"), query_interface(link.first()).index);
@@ -295,6 +298,22 @@ BOOST_AUTO_TEST_CASE(it_ends_though_there_is_news_that_nobody_has_looked_at) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (io_uring_cq_ready(&ring) == 0 && std::chrono::steady_clock::now() < give_up) io_uring_get_events(&ring);
     BOOST_TEST(io_uring_cq_ready(&ring) != 0u); // too late to be cancelled; the destructor waits for what is in the kernel
+}
+
+BOOST_AUTO_TEST_CASE(without_io_uring_it_follows_all_the_same) {
+    if (!have_root()) return;
+    followed f({.allow_uring = false});
+    for (unsigned i = 1; i <= 20; ++i) {
+        const std::string route = "198.51.100." + std::to_string(i) + "/32";
+        const auto there = [&] { return f.told.to(ip_prefix(ipv4(198, 51, 100, static_cast<std::uint8_t>(i)), 32)) != nullptr; };
+        f.ip("route add " + route + " via 10.9.0.2");
+        BOOST_TEST(f.eventually(there));
+        f.ip("route del " + route);
+        BOOST_TEST(f.eventually([&] { return !there(); }));
+    }
+    f.mirror.ask(followed::them);
+    BOOST_TEST(f.eventually([&] { return f.told.word(followed::them) != neighbor_word::unknown; }));
+    f.ip("route add 198.51.100.0/24 via 10.9.0.2"); // news that nobody looks at
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,121 @@
+// Epoll in io_uring's place when memory is short: what it has no room for stays queued, as with a kernel that refuses it.
+#include "ring_world.hh"
+
+#include <corewire/reactor/memory/poison.hh>
+
+#include <cerrno>
+#include <cstdlib>
+#include <new>
+#include <poll.h>
+
+#ifndef CW_ADDRESS_SANITIZER
+namespace {
+
+thread_local bool short_of_memory = false;
+thread_local unsigned allocations_first = 0; ///< that are still granted
+
+} // namespace
+
+void* operator new(std::size_t size) {
+    if (short_of_memory && allocations_first-- == 0) {
+        allocations_first = 0;
+        throw std::bad_alloc();
+    }
+    if (void* p = std::malloc(size)) return p;
+    throw std::bad_alloc();
+}
+// Not inlined: g++ takes the free() for a mistake where it sees a new beside it.
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+
+namespace corewire {
+
+namespace {
+
+struct shortage {
+    explicit shortage(unsigned first = 0) noexcept {
+        allocations_first = first;
+        short_of_memory = true;
+    }
+    ~shortage() { short_of_memory = false; }
+};
+
+void poll(uring& ring, probe& op, const unique_fd& fd) {
+    ring.start(op, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, fd.get(), POLLIN); });
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(short_memory)
+
+BOOST_AUTO_TEST_CASE(requests_without_memory_stay_queued) {
+    ring_world w(by_epoll::options());
+    socket_pair pair;
+    pair.say("x");
+    std::array<probe, 5> ops;
+    for (probe& op : ops) {
+        op.all.reserve(1);
+        poll(w.ring, op, pair.ours);
+    }
+    {
+        const shortage none;
+        for (int i = 0; i < 10; ++i) w.loop.poll_once();
+    }
+    BOOST_TEST(w.ring.statistics().refused == 10u);
+    for (const probe& op : ops) BOOST_TEST(op.completions == 0);
+    w.turn_until([&] { return w.ring.in_kernel() == 0; });
+    for (const probe& op : ops) {
+        BOOST_TEST(op.completions == 1);
+        BOOST_TEST(op.result == POLLIN);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_request_that_cannot_wait_for_want_of_memory_fails) {
+    ring_world w(by_epoll::options());
+    socket_pair pair;
+    int failed = 0;
+    // Wherever the one allocation that is missing falls: it is done, it is done later, or it fails and says why.
+    for (unsigned granted = 0; granted < 6; ++granted) {
+        probe op;
+        op.all.reserve(1);
+        poll(w.ring, op, pair.ours);
+        {
+            const shortage later(granted);
+            w.loop.poll_once();
+        }
+        w.some_turns();
+        if (!op.in_kernel()) {
+            BOOST_TEST(op.result == -ENOMEM);
+            ++failed;
+            continue;
+        }
+        w.ring.cancel(op);
+        w.ring.wait(op);
+        BOOST_TEST(op.result == -ECANCELED);
+    }
+    BOOST_TEST(failed > 0);
+}
+
+BOOST_AUTO_TEST_CASE(cancelling_takes_no_memory) {
+    ring_world w(by_epoll::options());
+    socket_pair pair;
+    probe op;
+    op.all.reserve(1);
+    poll(w.ring, op, pair.ours);
+    w.some_turns();
+    {
+        const shortage none;
+        w.ring.cancel(op);
+        w.ring.wait(op);
+    }
+    BOOST_TEST(op.result == -ECANCELED);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+} // namespace corewire
+#else
+BOOST_AUTO_TEST_SUITE(short_memory)
+BOOST_AUTO_TEST_CASE(is_for_builds_without_address_sanitizer) { BOOST_TEST_MESSAGE("AddressSanitizer has an operator new of its own"); }
+BOOST_AUTO_TEST_SUITE_END()
+#endif
