@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(reno_keeps_the_window_of_mathis_formula) {
     const path reno{.congestion = tcp::reno_congestion};
     for (const cell& c : {cell{10ms, 100, reno_window(1e-2)}, cell{10ms, 1'000, reno_window(1e-3)}, cell{100ms, 1'000, reno_window(1e-3)},
                           cell{100ms, 5'000, reno_window(2e-4)}})
-        compare("reno ", reno, c, 0.2);
+        compare("reno ", reno, c, 0.25); // behind a time-out an ACK opens the window by two segments at most (RFC 3465)
 }
 
 BOOST_AUTO_TEST_CASE(cubic_keeps_renos_window_where_that_is_larger) { // RFC 9438 4.3

@@ -40,6 +40,7 @@ struct ack_sample {
     seq_number next{};        ///< SND.NXT
     std::uint32_t marked = 0; ///< of `acked`, bytes that met congestion (ECN)
     bool limited = true;      ///< cwnd held data back: it may grow
+    bool paced = false;       ///< what cwnd lets go leaves at a pace, not as a burst
     std::uint32_t most = ~std::uint32_t{0}; ///< of `acked`, slow start opens by no more than this
 };
 
@@ -138,6 +139,11 @@ public:
     }
 
 protected:
+    /// How far an ACK opens slow start. RFC 3465 2.2 counts bytes, two segments of an ACK at most (L); one behind a time-out (2.3:
+    /// `most`). Linux counts them all.
+    std::uint32_t opening(const ack_sample& sample) const noexcept {
+        return std::min({sample.acked, sample.most, opens_fully_ ? sample.acked : 2 * mss_});
+    }
     /// What a time-out is to reduce: FlightSize (RFC 5681 (4)), but no more than the window that a recovery had in mind already, since the
     /// loss of a retransmission is a second sign of congestion (4.3). cwnd_ says little then: it follows what was delivered.
     std::uint32_t timed_out_flight(std::uint32_t in_flight) const noexcept { return std::min(in_flight, std::max(cwnd_, ssthresh_)); }

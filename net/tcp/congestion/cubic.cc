@@ -22,10 +22,10 @@ float seconds(duration d) noexcept { return std::chrono::duration<float>(d).coun
 void cubic::on_ack(const ack_sample& sample) noexcept {
     if (cwnd_ >= largest_window) return;
     if (!in_slow_start()) return grow_slowly(sample);
-    std::uint32_t growth = std::min(sample.acked, sample.most);
+    std::uint32_t growth = opening(sample);
     bool over = false;
     if (now_.top == 0 && !opens_fully_) { // HyStart++ is for the first slow start; after a time-out ssthresh is known.
-        growth = start_.growth(sample.acked, mss_); // RFC 9406 4.2: the window grows first, then the delay is looked at
+        growth = start_.growth(sample.acked, mss_, sample.paced); // RFC 9406 4.2: the window grows first, then the delay is looked at
         over = start_.on_ack(sample.una, sample.next, sample.rtt);
     }
     cwnd_ = std::min(cwnd_ + growth, std::max(ssthresh_, cwnd_ + mss_));

@@ -26,9 +26,10 @@ public:
         if (rtt > duration{0}) sample(rtt);
         return una >= round_end_ && end_round(next);
     }
-    /// How much the window grows for `acked` bytes (4.3: at most 8 segments an ACK, a quarter of it when careful).
-    std::uint32_t growth(std::uint32_t acked, std::uint32_t mss) const noexcept {
-        const std::uint32_t most = std::min(acked, 8 * mss);
+    /// How much the window grows for `acked` bytes: all of it if what it lets go is paced, else at most 8 segments an ACK (4.3, L); a
+    /// quarter of that when careful.
+    std::uint32_t growth(std::uint32_t acked, std::uint32_t mss, bool paced) const noexcept {
+        const std::uint32_t most = paced ? acked : std::min(acked, 8 * mss);
         return careful_ ? most / 4 : most;
     }
     bool careful() const noexcept { return careful_; }

@@ -9,9 +9,7 @@ namespace corewire::tcp {
 void reno::on_ack(const ack_sample& sample) noexcept {
     if (cwnd_ >= largest_window) return;
     if (in_slow_start()) {
-        // RFC 3465 2.2 counts bytes; without its limit L but behind a time-out (2.3), since a receiver that acknowledges a burst at once is
-        // no reason to open slowly. Growth stops at ssthresh.
-        cwnd_ = std::min(cwnd_ + std::min(sample.acked, sample.most), std::max(ssthresh_, cwnd_ + mss_));
+        cwnd_ = std::min(cwnd_ + opening(sample), std::max(ssthresh_, cwnd_ + mss_)); // growth stops at ssthresh
         return;
     }
     gathered_ += sample.acked; // RFC 5681 3.1: one segment a window

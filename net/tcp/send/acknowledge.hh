@@ -77,7 +77,7 @@ template <disturbance d>
     if ((limited || exact) && (d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing))) {
         s.congestion.own().on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
                                .una = s.una, .next = s.next, .marked = s.marked, .limited = limited,
-                               .most = d == disturbance::possible ? most_growth(c, *arrived) : ~std::uint32_t{0}});
+                               .paced = d == disturbance::possible && s.pacing(), .most = d == disturbance::possible ? most_growth(c, *arrived) : ~std::uint32_t{0}});
         s.marked = 0;
     }
     if (repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);

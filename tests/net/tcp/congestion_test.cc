@@ -1,5 +1,6 @@
 // The congestion controllers by themselves, on made-up acknowledgements.
 #include <corewire/net/tcp/congestion/cubic.hh>
+#include <corewire/net/tcp/congestion/dctcp.hh>
 #include <corewire/net/tcp/congestion/reno.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -230,7 +231,41 @@ BOOST_AUTO_TEST_CASE(hystart_goes_back_when_it_was_only_jitter) { // RFC 9406 4.
     BOOST_TEST(p.h.careful());
     p.acks(9, 101ms);
     BOOST_TEST(!p.h.careful());
-    BOOST_TEST(p.h.growth(100'000, mss) == 8000u);
+    BOOST_TEST(p.h.growth(100'000, mss, false) == 8000u);
+}
+
+BOOST_AUTO_TEST_CASE(an_ack_opens_the_window_by_eight_segments_or_by_all_of_it_at_a_pace) { // RFC 9406 4.3: L
+    cubic c(mss), paced(mss);
+    c.on_ack({.now = from_ns(1), .acked = 10'000, .in_flight = 10'000, .srtt = 1ms});
+    BOOST_TEST(c.cwnd() == 18'000u);
+    paced.on_ack({.now = from_ns(1), .acked = 10'000, .in_flight = 10'000, .srtt = 1ms, .paced = true});
+    BOOST_TEST(paced.cwnd() == 20'000u);
+    ten_in_flight p;
+    p.acks(10, 100ms), p.acks(9, 120ms);
+    BOOST_TEST(p.h.careful());
+    BOOST_TEST(p.h.growth(100'000, mss, false) == 2'000u);
+    BOOST_TEST(p.h.growth(100'000, mss, true) == 25'000u);
+}
+
+BOOST_AUTO_TEST_CASE(in_slow_start_an_ack_opens_the_window_by_two_segments_at_most) { // RFC 3465 2.2: L
+    reno r(mss);
+    dctcp d(mss);
+    for (congestion_controller* c : std::initializer_list<congestion_controller*>{&r, &d}) {
+        c->on_ack({.now = from_ns(1), .acked = 10'000, .in_flight = 10'000, .srtt = 1ms});
+        BOOST_TEST(c->cwnd() == 12'000u);
+        c->on_ack({.now = from_ns(1), .acked = 1'500, .in_flight = 10'000, .srtt = 1ms});
+        BOOST_TEST(c->cwnd() == 13'500u);
+        c->on_ack({.now = from_ns(1), .acked = 10'000, .in_flight = 10'000, .srtt = 1ms, .most = mss}); // 2.3: behind a time-out
+        BOOST_TEST(c->cwnd() == 14'500u);
+    }
+    cubic c(mss); // its later slow starts
+    c.on_timeout(from_ns(1), 40'000, true);
+    c.on_ack({.now = from_ns(2), .acked = 10'000, .in_flight = 10'000, .srtt = 1ms});
+    BOOST_TEST(c.cwnd() == 3'000u);
+    reno l(mss);
+    l.follow_linux();
+    l.on_ack({.now = from_ns(1), .acked = 10'000, .in_flight = 10'000, .srtt = 1ms});
+    BOOST_TEST(l.cwnd() == 20'000u);
 }
 
 BOOST_AUTO_TEST_CASE(the_acknowledgement_that_ends_a_round_is_a_sample_of_that_round) { // RFC 9406 4.2
