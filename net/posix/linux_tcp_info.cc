@@ -17,10 +17,10 @@ std::uint32_t milliseconds_since(time_point then, time_point now) noexcept {
     return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now - then).count());
 }
 
-/// The SYN counts, as does what was SACKed. With Linux's habits the rest was counted.
+/// The SYN counts, as does what was SACKed. The rest was counted, or is told by bytes.
 std::uint32_t delivered(const tcp::connection_info& i, std::uint32_t mss) noexcept {
     if (i.state == tcp::tcp_state::syn_sent || i.state == tcp::tcp_state::syn_received) return 0;
-    const std::uint32_t data = i.counted ? i.tally.delivered : (i.bytes_acked + mss - 1) / mss;
+    const std::uint32_t data = i.counted ? i.tally.delivered : static_cast<std::uint32_t>((i.bytes_acked + mss - 1) / mss);
     return 1 + data + i.sacked_segments;
 }
 
@@ -74,7 +74,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     t.tcpi_snd_wscale = i.send_scale & 15;
     t.tcpi_rcv_wscale = i.receive_scale & 15;
     t.tcpi_rto = microseconds(i.rto);
-    t.tcpi_ato = i.counted ? microseconds(i.ack_time_out) : microseconds(block.options().delayed_ack);
+    t.tcpi_ato = block.options().like_linux() ? microseconds(i.ack_time_out) : microseconds(block.options().delayed_ack);
     t.tcpi_snd_mss = mss;
     t.tcpi_rcv_mss = i.received_segment;
     t.tcpi_unacked = i.unacknowledged_segments;
@@ -122,6 +122,10 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     t.tcpi_data_segs_in = i.tally.data_in;
     t.tcpi_data_segs_out = i.tally.data_out;
     t.tcpi_delivered_ce = i.tally.delivered_marked;
+    t.tcpi_delivery_rate = i.delivery_rate;
+    t.tcpi_delivery_rate_app_limited = i.delivery_rate != 0 && i.delivery_rate_limited;
+    const duration in_rows = i.tally.in_rows + (i.tally.row_since != time_point{} ? now - i.tally.row_since : duration{0});
+    t.tcpi_total_rto_time = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(in_rows).count());
     t.tcpi_total_rto = static_cast<std::uint16_t>(std::min<std::uint64_t>(n.retransmission_timeouts, 0xffff));
     t.tcpi_total_rto_recoveries = static_cast<std::uint16_t>(std::min(i.tally.time_out_rows, 0xffffu));
     return t;

@@ -33,10 +33,11 @@ static_assert(offsetof(linux_tcp_info_fields, tcpi_bytes_acked) == offsetof(tcp_
 static_assert(offsetof(linux_tcp_info_fields, tcpi_delivered) == offsetof(tcp_info, tcpi_delivered));
 
 /// `now`: for the fields that count milliseconds since something. `ip_header`: bytes, 20 or 40.
-/// What nobody counts is 0: tcpi_delivery_rate, _rehash, _total_rto_time.
-/// tcpi_bytes_acked and the first transmissions in tcpi_bytes_sent are modulo 2^32. With Linux's habits segments are counted one by one
-/// (tcp::segment_tally), and tcpi_busy_time and what limited it measured; without, tcpi_segs_in and its like are 0, tcpi_delivered counts
-/// full ones, tcpi_last_data_recv is not known, and what is in flight is counted as the scoreboard tells it apart.
+/// What nobody counts is 0: tcpi_rehash, tcpi_fastopen_client_fail.
+/// With Linux's habits, or parameters::counted, segments are counted one by one (tcp::segment_tally), the rate of delivery is sampled, and
+/// tcpi_busy_time and what limited it measured; without, tcpi_segs_in and its like are 0, tcpi_delivered counts full ones,
+/// tcpi_last_data_recv is not known, tcpi_bytes_acked and the first transmissions in tcpi_bytes_sent are modulo 2^32, and what is in flight
+/// is counted as the scoreboard tells it apart.
 linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header) noexcept;
 /// Of a socket without a connection: as Linux makes sockets. A listener tells who waits to be accepted, and how many may.
 linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t waiting, std::uint32_t backlog) noexcept;

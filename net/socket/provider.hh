@@ -150,6 +150,9 @@ struct tcp_options_set {
     congestion_algorithm congestion = congestion_algorithm::standard;
     /// Chosen before the handshake. Our own stack only: the kernel has it for all (net.ipv4.tcp_mtu_probing).
     path_mtu_probing mtu_probing = path_mtu_probing::standard;
+    /// tcp_stream::info() is to tell everything that the kernel would: segments are counted, the rate of delivery is sampled. The
+    /// connection then takes the general way through our stack, which costs instructions; the kernel always counts.
+    bool statistics = false;
 };
 
 struct tcp_information;

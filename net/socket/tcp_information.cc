@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <linux/tcp.h>
 
@@ -23,6 +24,14 @@ constexpr duration milliseconds(std::uint64_t n) noexcept { return std::chrono::
 
 constexpr std::uint32_t no_threshold = 0x7fff'ffff; ///< TCP_INFINITE_SSTHRESH
 
+/// What Linux has put behind tcpi_snd_wnd since 6.2 and 6.7, which the headers of the host that builds this may not know.
+struct later_fields {
+    std::uint32_t rcv_wnd, rehash;
+    std::uint16_t total_rto, total_rto_recoveries;
+    std::uint32_t total_rto_time;
+};
+constexpr std::size_t later_fields_at = offsetof(::tcp_info, tcpi_snd_wnd) + sizeof(std::uint32_t);
+
 } // namespace
 
 tcp_information information_from_linux(const void* from, std::size_t size) noexcept {
@@ -35,10 +44,13 @@ tcp_information information_from_linux(const void* from, std::size_t size) noexc
     i.repair = static_cast<tcp_repair>(std::min<unsigned>(t.tcpi_ca_state, TCP_CA_Loss));
     i.timeouts = t.tcpi_retransmits;
     i.window_probes = t.tcpi_probes;
+    i.backoff = t.tcpi_backoff;
     i.timestamps = (t.tcpi_options & TCPI_OPT_TIMESTAMPS) != 0;
     i.sack = (t.tcpi_options & TCPI_OPT_SACK) != 0;
     i.window_scaling = (t.tcpi_options & TCPI_OPT_WSCALE) != 0;
     i.ecn = (t.tcpi_options & TCPI_OPT_ECN) != 0;
+    i.ecn_seen = (t.tcpi_options & TCPI_OPT_ECN_SEEN) != 0;
+    i.data_in_syn = (t.tcpi_options & TCPI_OPT_SYN_DATA) != 0;
     i.send_scale = t.tcpi_snd_wscale;
     i.receive_scale = t.tcpi_rcv_wscale;
     i.rto = microseconds(t.tcpi_rto);
@@ -83,6 +95,22 @@ tcp_information information_from_linux(const void* from, std::size_t size) noexc
     i.since_data_sent = milliseconds(t.tcpi_last_data_sent);
     i.since_data_received = milliseconds(t.tcpi_last_data_recv);
     i.receive_rtt = microseconds(t.tcpi_rcv_rtt);
+    if (t.tcpi_max_pacing_rate != ~std::uint64_t{0}) i.max_pacing_rate = t.tcpi_max_pacing_rate;
+    i.receive_threshold = t.tcpi_rcv_ssthresh;
+    i.receive_space = t.tcpi_rcv_space;
+    i.delivery_rate_limited_by_application = t.tcpi_delivery_rate_app_limited != 0;
+    later_fields more{};
+    if (size > later_fields_at)
+        std::memcpy(&more, static_cast<const std::byte*>(from) + later_fields_at, std::min(size - later_fields_at, sizeof more));
+    if (size >= later_fields_at + offsetof(later_fields, total_rto)) {
+        i.receive_buffer_room = more.rcv_wnd;
+        i.rehashes = more.rehash;
+    }
+    if (size >= later_fields_at + sizeof more) {
+        i.timeouts_total = more.total_rto;
+        i.timeout_rows = more.total_rto_recoveries;
+        i.in_timeouts = milliseconds(more.total_rto_time);
+    }
     return i;
 }
 

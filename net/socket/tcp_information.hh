@@ -1,6 +1,8 @@
 // What a connection tells about itself: what Linux's TCP_INFO gives (tcp(7)), in named fields, the same for both providers of sockets.
 // A snapshot, a plain value. Sizes are bytes, times are durations. A field that its provider does not keep is empty.
 //
+// Of Linux's struct nothing is missing but tcpi_fackets, which it does not keep any more, and tcpi_last_ack_sent, which it never did.
+//
 // The kernel counts in segments what stands in bytes here: from its sockets those are multiples of `send_segment`.
 #pragma once
 
@@ -29,11 +31,14 @@ struct tcp_information {
     tcp_repair repair = tcp_repair::open;
     unsigned timeouts = 0;           ///< retransmission time-outs in a row, without an answer
     unsigned window_probes = 0;      ///< probes of a closed window in a row, without an answer
+    unsigned backoff = 0;            ///< times that the time-out was doubled
     bool timestamps = false;         ///< agreed on (RFC 7323)
     bool sack = false;               ///< agreed on (RFC 2018)
     bool window_scaling = false;     ///< agreed on (RFC 7323)
     bool ecn = false;                ///< agreed on (RFC 3168)
     bool accurate_ecn = false;       ///< in the form of RFC 9768 (our own stack)
+    bool ecn_seen = false;           ///< the peer's data has come with ECT or CE
+    bool data_in_syn = false;        ///< a SYN took data along, and it was taken (Fast Open, RFC 7413)
     unsigned send_scale = 0;         ///< the peer's window is to be shifted by so many bits
     unsigned receive_scale = 0;      ///< and ours
 
@@ -58,7 +63,7 @@ struct tcp_information {
     std::uint64_t send_window = 0;       ///< what the peer offers
     std::uint64_t receive_window = 0;    ///< room that we offer; the kernel: what it aims at (tcpi_rcv_space)
 
-    std::uint64_t bytes_acknowledged = 0; ///< since the beginning; our own stack: modulo 2^32
+    std::uint64_t bytes_acknowledged = 0; ///< since the beginning; our own stack: modulo 2^32 without `statistics`
     std::uint64_t bytes_received = 0;     ///< since the beginning, in order
     std::uint64_t segments_retransmitted = 0;
     std::uint64_t segments_out_of_order = 0; ///< received beyond a gap
@@ -71,12 +76,20 @@ struct tcp_information {
     std::optional<std::uint64_t> reorderings;        ///< times that segments were seen to overtake others
     std::optional<std::uint64_t> reordering_segments; ///< how far one may be overtaken; our own stack: was, at least three
     std::optional<duration> since_data_sent;         ///< empty: none was
-    std::optional<duration> since_data_received;     ///< our own stack: with Linux's habits only, for it would be a store a segment
+    std::optional<duration> since_data_received;     ///< our own stack: with `statistics` only, for it would be a store a segment
+    std::optional<std::uint64_t> max_pacing_rate;    ///< bytes a second: the cap; empty: none
+    std::optional<std::uint64_t> receive_buffer_room; ///< what the receiver offers at most by now (tcpi_rcv_wnd)
+    std::optional<std::uint64_t> receive_threshold;  ///< up to where the window grows at once (tcpi_rcv_ssthresh; the kernel)
+    std::optional<std::uint64_t> receive_space;      ///< bytes: the most that was read in a round trip (tcpi_rcv_space)
+    std::optional<std::uint64_t> timeouts_total, timeout_rows; ///< retransmission time-outs; and rows of them, one behind the other
+    std::optional<duration> in_timeouts;             ///< how long those rows took, in the kernel's milliseconds
+    std::optional<std::uint64_t> rehashes;           ///< other ways through the network that were tried (the kernel)
+    std::optional<std::uint64_t> delivery_rate;      ///< bytes a second, the last that was measured. Our own stack: of BBR, or as below
+    bool delivery_rate_limited_by_application = false; ///< there was too little to send meanwhile: the path may be faster
 
-    // ---- what only the kernel's sockets keep: our own stack would pay for each of them with every segment ----
+    // ---- our own stack: only with tcp_options_set::statistics, for each of them costs something with every segment ----
     std::optional<std::uint64_t> segments_sent, segments_received, data_segments_sent, data_segments_received;
-    std::optional<std::uint64_t> segments_delivered, segments_delivered_marked; ///< acknowledged; and of those, with ECE
-    std::optional<std::uint64_t> delivery_rate;      ///< bytes a second, the last that was measured
+    std::optional<std::uint64_t> segments_delivered, segments_delivered_marked; ///< acknowledged, the SYN too; of those, with ECE
     std::optional<duration> busy, limited_by_receiver, limited_by_send_buffer; ///< how long data was outstanding, and held back by what
     std::optional<duration> receive_rtt;             ///< estimated by the receiver of data
 };

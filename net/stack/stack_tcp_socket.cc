@@ -16,6 +16,7 @@ void stack_tcp_socket::set_options(const tcp_options_set& options) {
     tcb.advertise_user_timeout(options.advertised_user_timeout);
     tcb.set_fin_wait_2(options.fin_wait_2 != duration{0} ? options.fin_wait_2 : connection_.layer().standard_fin_wait_2());
     tcb.set_reset_on_close(options.reset_on_close);
+    tcb.set_counted(options.statistics);
     if (options.max_pacing_rate != tcb.options().max_pacing_rate) tcb.set_max_pacing_rate(options.max_pacing_rate);
     connection_.layer().mark_dirty(connection_); // Nagle may have held something back; the timer may have moved
 }
@@ -35,6 +36,7 @@ tcp_options_set stack_tcp_socket::options() const {
     out.fin_wait_2 = p.fin_wait_2;
     out.reset_on_close = p.reset_on_close;
     out.max_pacing_rate = p.max_pacing_rate;
+    out.statistics = p.counted;
     out.congestion = congestion_named(connection_.tcb.congestion()).value_or(congestion_algorithm::standard);
     return out;
 }
@@ -46,6 +48,28 @@ std::errc stack_tcp_socket::set_congestion(congestion_algorithm how) {
 }
 
 std::string stack_tcp_socket::congestion() const { return std::string(name_of(options().congestion)); }
+
+namespace {
+
+/// What is kept for connections that ask (tcp_options_set::statistics).
+void add_counts(tcp_information& i, const tcp::connection_info& t, time_point now) {
+    const tcp::segment_tally& n = t.tally;
+    i.segments_sent = n.out;
+    i.segments_received = n.in;
+    i.data_segments_sent = n.data_out;
+    i.data_segments_received = n.data_in;
+    const bool opening = t.state == tcp_state::syn_sent || t.state == tcp_state::syn_received;
+    i.segments_delivered = opening ? 0u : 1u + n.delivered + t.sacked_segments; // the SYN counts
+    i.segments_delivered_marked = n.delivered_marked;
+    using work = tcp::segment_tally::work;
+    const auto spent = [&](work w) { return n.spent[static_cast<unsigned>(w)] + (n.now == w ? now - n.since : duration{0}); };
+    i.limited_by_receiver = spent(work::window);
+    i.limited_by_send_buffer = spent(work::buffer);
+    i.busy = spent(work::busy) + *i.limited_by_receiver + *i.limited_by_send_buffer;
+    if (t.receive_rtt != duration{0}) i.receive_rtt = t.receive_rtt;
+}
+
+} // namespace
 
 tcp_information stack_tcp_socket::info() const {
     const tcp::tcb& tcb = connection_.tcb;
@@ -61,11 +85,14 @@ tcp_information stack_tcp_socket::info() const {
                               : tcp_repair::open;
     i.timeouts = t.attempts;
     i.window_probes = t.probes;
+    i.backoff = t.backoff;
     i.timestamps = t.timestamps;
     i.sack = t.sack;
     i.window_scaling = t.scaling;
     i.ecn = t.ecn;
     i.accurate_ecn = t.accurate_ecn;
+    i.ecn_seen = t.ecn_seen;
+    i.data_in_syn = t.data_in_syn;
     i.send_scale = t.send_scale;
     i.receive_scale = t.receive_scale;
     i.rto = t.rto;
@@ -100,6 +127,17 @@ tcp_information stack_tcp_socket::info() const {
     i.duplicates_reported = tcb.statistics().duplicates_reported;
     i.reorderings = tcb.statistics().reorderings;
     i.reordering_segments = t.reordering;
+    i.receive_buffer_room = t.receive_window;
+    if (t.max_pacing_rate != tcp::congestion_controller::not_paced) i.max_pacing_rate = t.max_pacing_rate;
+    if (t.receive_space != 0) i.receive_space = t.receive_space;
+    i.timeouts_total = tcb.statistics().retransmission_timeouts;
+    i.timeout_rows = t.tally.time_out_rows;
+    i.in_timeouts = t.tally.in_rows + (t.tally.row_since != time_point{} ? now - t.tally.row_since : duration{0});
+    if (t.delivery_rate != 0) {
+        i.delivery_rate = t.delivery_rate;
+        i.delivery_rate_limited_by_application = t.delivery_rate_limited;
+    }
+    if (t.counted) add_counts(i, t, now);
     return i;
 }
 

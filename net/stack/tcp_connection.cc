@@ -50,10 +50,15 @@ void tcp_connection::hurry() noexcept {
     if (tcb.wants_output()) layer_.mark_dirty(*this); // the window has opened enough to say so
 }
 
+[[gnu::noinline]] void tcp_connection::wait_for_room(write_operation& op) noexcept {
+    writer_ = &op;
+    tcb.note_no_space(true);
+}
+
 /// Moves into the send queue what fits. True when nothing of the operation is left; else it is the writer, who waits.
 [[gnu::always_inline]] inline bool tcp_connection::take_write(write_operation& op) noexcept {
     if (op.owned.empty()) return copy_write(op);
-    if (room() == 0) [[unlikely]] return writer_ = &op, false;
+    if (room() == 0) [[unlikely]] return wait_for_room(op), false;
     tcb.write(std::move(op.owned));
     layer_.mark_dirty(*this);
     return true;
@@ -63,7 +68,7 @@ void tcp_connection::hurry() noexcept {
 [[gnu::noinline]] bool tcp_connection::copy_write(write_operation& op) noexcept {
     while (!op.borrowed.empty()) {
         const std::uint32_t free = room();
-        if (free == 0) [[unlikely]] return writer_ = &op, false;
+        if (free == 0) [[unlikely]] return wait_for_room(op), false;
         const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), free));
         std::uint32_t taken = tcb.append_copy(op.borrowed.first(wanted));
         if (taken == 0) {
@@ -138,7 +143,10 @@ bool tcp_connection::start_wait_writable(plain_operation& op) noexcept {
 
 void tcp_connection::cancel(socket_operation& op) noexcept {
     if (reader_ == &op) reader_ = nullptr;
-    if (writer_ == &op) writer_ = nullptr;
+    if (writer_ == &op) {
+        writer_ = nullptr;
+        tcb.note_no_space(false);
+    }
     for (plain_operation** at = &waits_; *at != nullptr; at = &(*at)->next_waiting) {
         if (*at != &op) continue;
         *at = (*at)->next_waiting;
@@ -236,6 +244,7 @@ void tcp_connection::settle_read() noexcept {
     using tcp::event;
     if (has(events, event::writable)) full_ = false;
     if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
+        tcb.note_no_space(false);
         std::exchange(writer_, nullptr)->complete();
     }
     if (has(events, event::writable) && waits(wait::writable) && room() != 0) finish(wait::writable);

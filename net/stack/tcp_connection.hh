@@ -97,6 +97,7 @@ private:
     void react_to_the_rest(tcp::event events) noexcept;
     bool take_write(write_operation& op) noexcept;
     bool copy_write(write_operation& op) noexcept;
+    void wait_for_room(write_operation& op) noexcept;
     void read_now(read_operation& op) noexcept;
     void fail_all(std::errc why) noexcept;
     bool waits(wait what) const noexcept;

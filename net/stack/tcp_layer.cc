@@ -330,6 +330,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const 
     const std::uint32_t mtu = std::min<std::uint32_t>(out_.path_mtu_to(reactor_.now(), remote), out_.mtu());
     p.mss = static_cast<std::uint16_t>(mtu - (remote.is_v4() ? 40 : 60));
     p.no_delay = options.no_delay;
+    p.counted = p.counted || options.statistics;
     p.receive_buffer = options.receive_buffer;
     p.send_buffer = options.send_buffer;
     const tcp_options_set standard; // a size that somebody has chosen stays

@@ -109,6 +109,13 @@ void tcb::pace() noexcept {
     c_.output_wanted = true;
 }
 
+void tcb::set_counted(bool on) noexcept {
+    if (on == c_.options->counted) return;
+    c_.options.set(&parameters::counted, on);
+    if (on && is_synchronized(c_.state)) c_.sending.need().tally.acked = c_.sending.bytes_acked();
+    pace();
+}
+
 void tcb::set_cork(bool on) noexcept {
     c_.sending.corked = on;
     if (on) c_.predictable = prediction::none; // asked for again after the next segment

@@ -42,7 +42,7 @@ void predict(control_block& c) noexcept {
                              s.settled_at() == never && s.rto.backoff() == 0 && !s.fin_queued && !s.probe_out();
     const bool marked = any_mark_ahead(c);
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
-    if (s.corked || s.paced || c.options->like_linux()) { // habits are followed on the general way
+    if (s.corked || s.paced || c.options->counts()) { // habits are followed, and segments counted, on the general way
         c.predictable = prediction::none;
         return;
     }
@@ -79,7 +79,7 @@ void control_block::check_invariants() const {
     CW_ASSERT(general || (receiving.ahead.empty() && !receiving.has_duplicate && sending.rto.backoff() == 0),
               "the fast path knows nothing of gaps and back-off");
     CW_ASSERT(general || timestamps == (predictable == prediction::stamped), "the fast path knows whether segments are stamped");
-    CW_ASSERT(general || !options->like_linux(), "the fast path follows no habits");
+    CW_ASSERT(general || !options->counts(), "the fast path follows no habits and counts nothing");
     CW_ASSERT(general || (sending.attempts == 0 && keepalives_out == 0), "the fast path resets no count of attempts");
 }
 

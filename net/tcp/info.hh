@@ -53,12 +53,15 @@ inline counters& operator+=(counters& sum, const counters& more) noexcept {
     return sum = std::bit_cast<counters>(all);
 }
 
-/// Segments, one by one, which are counted with Linux's habits alone.
+/// Segments, one by one, and where the time went: kept for connections that ask (parameters::counts()).
 struct segment_tally {
     std::uint32_t in = 0, out = 0, data_in = 0, data_out = 0;
+    std::uint64_t acked = 0;       ///< sequence numbers of data and FIN; what makes 64 bits of sequence numbers
     std::uint32_t delivered = 0;   ///< data and FIN, acknowledged
     std::uint32_t delivered_marked = 0; ///< by ACKs that said ECE
-    std::uint32_t time_out_rows = 0; ///< time-outs that were not the next of a row
+    std::uint32_t time_out_rows = 0; ///< time-outs that were not the next of a row; kept for all
+    time_point row_since{};        ///< when the row began that goes on; none: none does
+    duration in_rows{0};           ///< how long the others took
     /// What the sender has been busy with, and for how long: Linux's chronographs (tcp_chrono_start()).
     enum class work : std::uint8_t { none, busy, window, buffer } now = work::none;
     bool no_space = false;         ///< a writer waits for room in the send buffer
@@ -109,20 +112,21 @@ struct connection_info {
     std::uint32_t unacknowledged_segments = 0, sacked_segments = 0, lost_segments = 0, resent_segments = 0;
     std::uint32_t reordering = 3;  ///< segments: how far one was overtaken, at least DupThresh
     std::uint32_t packet_size = 0; ///< the largest IP packet for which segments are made, if its header has 20 bytes
-    std::uint64_t bytes_sent = 0;  ///< payload, repetitions included; of the first transmissions modulo 2^32
+    std::uint64_t bytes_sent = 0;  ///< payload, repetitions included; of the first transmissions modulo 2^32 unless `counted`
     time_point last_sent{};        ///< when payload was last sent; none: never
-    time_point last_payload{};     ///< when payload last came, or the handshake ended; none: not known (kept with Linux's habits only)
+    time_point last_payload{};     ///< when payload last came, or the handshake ended; none: not known (kept if `counted`)
     std::uint32_t received_segment = 0; ///< the largest segment that has come, at least 536
     bool passive = false;          ///< opened by the peer
-    // With Linux's habits alone, for its TCP_INFO:
-    bool counted = false;          ///< they are followed
-    duration ack_time_out{0};      ///< how long an ACK may wait; 0: no data has come
+    duration ack_time_out{0};      ///< with Linux's habits: how long an ACK may wait; 0: no data has come
+    bool counted = false;          ///< what follows is kept (of the tally, time-outs are always)
     duration receive_rtt{0};       ///< by what was received; 0: none measured
     time_point established_at{};   ///< when the handshake ended
+    std::uint64_t delivery_rate = 0; ///< bytes a second, by the last good sample; 0: none, or nobody samples (BBR does, too)
+    bool delivery_rate_limited = false; ///< there was too little to send meanwhile: the path may be faster
     segment_tally tally{};
     std::uint32_t receive_space = 0; ///< bytes: the most that was read in a round; 0: nothing was measured
-    std::uint32_t numbers_acked = 0; ///< as bytes_acked, with our FIN, and the SYN if we opened the connection
-    std::uint32_t bytes_acked = 0; ///< payload, since the beginning, modulo 2^32
+    std::uint64_t numbers_acked = 0; ///< as bytes_acked, with our FIN, and the SYN if we opened the connection
+    std::uint64_t bytes_acked = 0; ///< payload, since the beginning; modulo 2^32 unless `counted`
     std::uint64_t pacing_rate = ~std::uint64_t{0}; ///< bytes a second, followed or not; all ones: not known yet
     std::uint64_t max_pacing_rate = ~std::uint64_t{0}; ///< the cap; all ones: none
     bool paced = false;            ///< it is followed

@@ -169,6 +169,7 @@ void establish(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     s.una = s.una + 1;
     settle_syn_data(c, a);
+    s.end_time_outs(a.now);
     const unsigned repeats = std::exchange(s.attempts, std::uint16_t{0}); // by our timer; a SYN that the peer repeats tells of nothing lost
     s.waiting_for = awaited::nothing;
     c.timers.disarm(timer_slot::retransmit);
@@ -182,9 +183,9 @@ void establish(control_block& c, arrival& a) noexcept {
     s.rto.reset_back_off();
     if (s.paced) s.set_pace(*c.options); // the round trip is known now
     s.progress = a.now;
+    if (c.options->counts()) s.need().use.payload_at = s.need().use.established_at = a.now;
     if (c.options->like_linux()) {
         s.begin_window_use(a.now);
-        s.seldom->use.payload_at = s.seldom->use.established_at = a.now;
         if (c.passive) s.max_window = 0; // that of the SYN counts for nothing
         else s.fit_window(c.timestamps);
     }

@@ -56,6 +56,7 @@ struct parameters {
     bool fast_path = true;       ///< false: every segment goes the general way, in and out; the same happens, more slowly
     bool pacing = false;         ///< data leaves at the pace of the window, not in bursts of it (send/pacer.hh)
     std::uint64_t max_pacing_rate = congestion_controller::not_paced; ///< bytes a second; a cap paces too (SO_MAX_PACING_RATE)
+    bool counted = false;        ///< segments, rates and times are kept for info() (segment_tally): every segment goes the general way
     personality habits = personality::standard;
     // What the IP headers say; the stack writes them. Of IPv4 and of IPv6, for a listener may serve both.
     std::uint8_t type_of_service = 0, traffic_class = 0; ///< RFC 2474; ECN's two bits are the connection's own, and 0 here
@@ -117,6 +118,8 @@ struct parameters {
 
     bool operator==(const parameters&) const noexcept = default;
     bool like_linux() const noexcept { return habits == personality::linux_; }
+    /// segment_tally is kept. Linux's TCP_INFO always has it.
+    bool counts() const noexcept { return counted || like_linux(); }
     /// The largest window that will ever be announced (RFC 7323 2.3 has the bound).
     std::uint32_t largest_window() const noexcept { return std::max({receive_buffer, receive_buffer_limit, receive_growth_limit}); }
 };

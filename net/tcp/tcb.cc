@@ -14,7 +14,7 @@ namespace {
     arrival a(now, seg, head, body);
     c.heard = now;
     c.keepalives_out = 0;
-    if (c.options->like_linux()) {
+    if (c.options->counts()) [[unlikely]] {
         segment_tally& tally = c.sending.need().tally;
         ++tally.in;
         if (seg.payload_size != 0) ++tally.data_in;
@@ -55,7 +55,7 @@ bool tcb::next_segment(time_point now, outgoing_segment& out) noexcept {
     out.urgent = 0;
     if (c_.urgent.sending) [[unlikely]] mark_urgent(c_, out);
     if (c_.ecn.accurate != nullptr) [[unlikely]] finish_accurate(c_, out);
-    if (c_.options->like_linux() && c_.state != tcp_state::syn_received) [[unlikely]] {
+    if (c_.options->counts() && c_.state != tcp_state::syn_received) [[unlikely]] {
         segment_tally& tally = c_.sending.need().tally;
         ++tally.out;
         if (out.payload_size != 0) ++tally.data_out;
@@ -94,6 +94,12 @@ std::uint32_t reordering_of(const sender& s) noexcept {
     return std::max(scoreboard::duplicate_threshold, (r.overtaken_by() + size - 1) / size);
 }
 
+/// The number that ends in these 32 bits, next to what was counted.
+std::uint64_t widened(std::uint32_t low, const connection_info& i) noexcept {
+    const auto further = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(i.tally.acked));
+    return i.counted ? i.tally.acked + static_cast<std::uint64_t>(further) : low;
+}
+
 } // namespace
 
 connection_info tcb::info() const noexcept {
@@ -101,8 +107,9 @@ connection_info tcb::info() const noexcept {
     const receiver& r = c_.receiving;
     const scoreboard::tally segments = count_segments(s);
     const bool open = s.repair.phase == recovery_phase::open;
+    const delivery_rate* const rate = s.board.rate();
     const bool reduced = open && c_.ecn.on && s.una < c_.ecn.reduced_until && c_.ecn.reduced_until <= s.max;
-    return {
+    connection_info i{
         .state = c_.state,
         .srtt = s.rto.srtt(),
         .rttvar = s.rto.rttvar(),
@@ -146,19 +153,18 @@ connection_info tcb::info() const noexcept {
         .resent_segments = segments.resent,
         .reordering = reordering_of(s),
         .packet_size = packet_size(),
-        .bytes_sent = s.bytes_sent() + c_.count.get().retransmitted_bytes,
         .last_sent = s.last_sent,
         .last_payload = s.known().use.payload_at,
         .received_segment = r.acks.largest_segment(),
         .passive = c_.passive,
-        .counted = c_.options->like_linux(),
         .ack_time_out = s.known().acks.time_out,
+        .counted = c_.options->counts(),
         .receive_rtt = std::chrono::microseconds{s.known().receive_rtt.eighths / 8},
         .established_at = s.known().use.established_at,
+        .delivery_rate = rate != nullptr ? rate->last() : 0,
+        .delivery_rate_limited = rate != nullptr && rate->last_was_limited(),
         .tally = s.known().tally,
         .receive_space = r.sizing.space(),
-        .numbers_acked = s.una == s.iss ? 0 : s.una - s.iss - (c_.passive && !c_.fast_open.get().data_acked ? 1u : 0u),
-        .bytes_acked = s.bytes_acked(),
         .pacing_rate = s.pacing() ? s.known().pace.rate() : window_rate(*s.congestion, s.in_flight(), s.rto.srtt()),
         .max_pacing_rate = c_.options->max_pacing_rate,
         .paced = s.pacing(),
@@ -168,6 +174,10 @@ connection_info tcb::info() const noexcept {
         .snd_max = s.max,
         .rcv_nxt = r.next,
     };
+    i.bytes_sent = widened(s.bytes_sent(), i) + c_.count.get().retransmitted_bytes;
+    i.numbers_acked = s.una == s.iss ? 0 : widened(s.una - s.iss - (c_.passive && !c_.fast_open.get().data_acked ? 1u : 0u), i);
+    i.bytes_acked = widened(s.bytes_acked(), i);
+    return i;
 }
 
 void tcb::check_invariants() const { c_.check_invariants(); }

@@ -202,9 +202,11 @@ public:
         c_.receiving.acks.acknowledge_now();
         c_.output_wanted = true;
     }
-    /// A writer waits for room in the send buffer, or does no more. For TCP_INFO with Linux's habits.
+    /// Whether what comes and goes is counted for info() from now on (parameters::counted).
+    void set_counted(bool on) noexcept;
+    /// A writer waits for room in the send buffer, or does no more. For info().
     void note_no_space(bool waits) {
-        if (c_.options->like_linux()) c_.sending.need().tally.no_space = waits;
+        if (c_.options->counts()) c_.sending.need().tally.no_space = waits;
     }
     /// With Linux's habits: nothing that is written later goes into one segment with what has been written (MSG_EOR).
     void end_record() {

@@ -58,7 +58,7 @@ bool refuses_text(const control_block& c, const arrival& a) noexcept {
 void deliver(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     const bool fills_gap = !r.ahead.empty();
-    if (c.options->like_linux()) note_arrival(c, a);
+    if (c.options->counts()) [[unlikely]] note_arrival(c, a);
     deliver_in_order(c, a.now, a.head, a.body, a.size);
     if (c.options->like_linux()) delay_ack(c, a.now);
     if (fills_gap) {

@@ -43,6 +43,10 @@ void measure_round_trip(control_block& c, const arrival& a, receive_round_trip& 
 void note_arrival(control_block& c, const arrival& a) noexcept {
     seldom_needed& known = c.sending.need();
     measure_round_trip(c, a, known.receive_rtt);
+    if (!c.options->like_linux()) {
+        known.use.payload_at = a.now;
+        return;
+    }
     ack_policy& acks = c.receiving.acks;
     acks.forget_ends_of_writes();
     if (a.size < acks.largest_segment() || a.seg.has(tcp_flags::psh)) acks.note_end_of_write();

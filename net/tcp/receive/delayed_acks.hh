@@ -7,7 +7,8 @@
 
 namespace corewire::tcp {
 
-/// Payload is about to be delivered, or kept beyond a gap: tcp_event_data_recv().
+/// Payload is about to be delivered, or kept beyond a gap: tcp_event_data_recv(). Of a connection that is counted and has no such habits,
+/// only what info() tells is noted.
 void note_arrival(control_block& c, const arrival& a) noexcept;
 /// It was delivered: when the ACK is due at the latest. tcp_send_delayed_ack().
 void delay_ack(control_block& c, time_point now) noexcept;

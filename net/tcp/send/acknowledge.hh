@@ -27,12 +27,13 @@ inline std::uint32_t most_growth(const control_block& c, const delivery& d) noex
     return c.options->like_linux() ? d.bytes : c.sending.payload_limit;
 }
 
-/// Linux's TCP_INFO counts segments.
+/// For info(), of connections that ask.
 inline void tally_delivery(control_block& c, seq_number ack, const segment& seg) noexcept {
     const std::uint32_t n = c.sending.segments_to(ack, false);
     c.sending.forget_ends(ack);
     segment_tally& tally = c.sending.need().tally;
     tally.delivered += n;
+    tally.acked += ack - c.sending.una;
     if (seg.has(tcp_flags::ece)) tally.delivered_marked += n;
 }
 
@@ -51,7 +52,7 @@ template <disturbance d>
     const bool repairing = d == disturbance::possible && s.repairing();
     duration rtt;
     if constexpr (d == disturbance::possible) {
-        if (c.options->like_linux()) tally_delivery(c, ack, *seg);
+        if (c.options->counts()) [[unlikely]] tally_delivery(c, ack, *seg);
         s.board.acknowledge(ack, *arrived);
         measure(c, *seg, *arrived);
         rtt = arrived->timed ? now - arrived->first_sent : duration{0};
@@ -63,6 +64,7 @@ template <disturbance d>
     s.una = ack;
     s.progress = now;
     if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and neither data nor window is asked for again
+        if (s.attempts != 0) [[unlikely]] s.end_time_outs(now);
         s.attempts = 0;
         s.rto.reset_back_off();
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
@@ -77,7 +79,8 @@ template <disturbance d>
     if ((limited || exact) && (d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing))) {
         s.congestion.own().on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
                                .una = s.una, .next = s.next, .marked = s.marked, .limited = limited,
-                               .paced = d == disturbance::possible && s.pacing(), .most = d == disturbance::possible ? most_growth(c, *arrived) : ~std::uint32_t{0}});
+                               .paced = d == disturbance::possible && s.pacing(),
+                               .most = d == disturbance::possible ? most_growth(c, *arrived) : ~std::uint32_t{0}});
         s.marked = 0;
     }
     if (repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);

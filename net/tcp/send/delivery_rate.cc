@@ -58,6 +58,10 @@ void delivery_rate::on_delivered(time_point now, std::uint32_t bytes, const time
             constexpr std::uint64_t most_a_second = std::uint64_t{1} << 50; // and what is made of it: no path is as fast
             const std::uint64_t rate = std::min(s.delivered, most) * 1'000'000'000u / static_cast<std::uint64_t>(interval.count());
             s.rate = std::min(rate, most_a_second);
+            if (!s.app_limited || s.rate >= last_) {
+                last_ = s.rate;
+                last_limited_ = s.app_limited;
+            }
         }
         first_sent_ = p->sent;
     }

@@ -1,5 +1,6 @@
 // How fast data is delivered (draft-ietf-ccwg-bbr 4.1): every sending notes how much had been delivered by then, and its ACK how much
-// more there is. Kept only for connections whose controller asks, on the heap, beside the scoreboard, which owns it and tells of losses.
+// more there is. Kept only for connections whose controller asks, or that are counted for info(), on the heap, beside the
+// scoreboard, which owns it and tells of losses.
 //
 //     sent at 7 us: 3,000 delivered at 6 us  ...  ACK at 9 us: 8,000 delivered     -->  5,000 bytes in the longer of
 //                                                                                       (9 - 6) us and what sending them took
@@ -42,6 +43,9 @@ public:
     }
     bool limited_by_application() const noexcept { return limited_until_ != 0; }
     std::uint64_t delivered() const noexcept { return delivered_; } ///< C.delivered
+    /// Bytes a second by the last sample, but for lower ones that were limited by the application; 0: none yet.
+    std::uint64_t last() const noexcept { return last_; }
+    bool last_was_limited() const noexcept { return last_limited_; }
 
 private:
     struct record {
@@ -61,6 +65,8 @@ private:
     time_point first_sent_{};         ///< C.first_send_time
     duration least_rtt_ = duration::max();
     std::uint32_t lost_ = 0;          ///< C.lost, modulo 2^32
+    std::uint64_t last_ = 0;
+    bool last_limited_ = false;
     std::uint64_t forgotten_ = 0;
     ring<record> records_;         ///< in the order of `sent`
     std::vector<loss_sample> fresh_;  ///< at most one for each range of the scoreboard

@@ -312,7 +312,10 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     event path = event::none;
     ++c.count->retransmission_timeouts;
-    if (s.attempts == 0 && c.options->like_linux()) ++s.need().tally.time_out_rows;
+    if (s.attempts == 0) {
+        ++s.need().tally.time_out_rows;
+        s.seldom->tally.row_since = now;
+    }
     begin_stall(c);
     if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
         const event e = count_attempt(c, now, c.passive ? c.options->syn_ack_retries : c.options->syn_retries);

@@ -96,9 +96,13 @@ CW_RARE void mark(control_block& c, outgoing_segment& out, bool new_data) noexce
     c.ecn.tell_reduced = false;
 }
 
-/// With Linux's habits a segment keeps its end and its PSH flag when it is sent again, and all are counted.
+/// Segments that are counted keep their ends; with Linux's habits their PSH flag, too, when they are sent again.
 CW_RARE void follow_habits(control_block& c, time_point now, seq_number seq, seq_number end, bool again, outgoing_segment& out) noexcept {
     sender& s = c.sending;
+    if (!c.options->like_linux()) {
+        if (!again) s.note_end(seq, end, end > s.queue.end());
+        return;
+    }
     if (!again) {
         if (out.payload_size != 0 && s.ends_record(end)) out.flags |= tcp_flags::psh;
         s.note_end(seq, end, wire::has(out.flags, tcp_flags::psh) || end > s.queue.end());
@@ -136,8 +140,11 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
         c.count->retransmitted_bytes += size;
         if (s.searching) probe_is_inconclusive(c);
     }
-    if (c.options->like_linux()) [[unlikely]] follow_habits(c, now, seq, end, again, out);
+    if (c.options->counts()) [[unlikely]] follow_habits(c, now, seq, end, again, out);
 }
+
+/// Rates are sampled though the controller does not ask.
+bool samples_for_info(const sender& s) noexcept { return s.board.rate() != nullptr && !s.congestion->samples_rate(); }
 
 /// A paced connection: `size` bytes are about to leave.
 CW_RARE void note_pace(control_block& c, time_point now, std::uint32_t size) noexcept {
@@ -216,6 +223,8 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
         if (s.pacing()) [[unlikely]] {
             if (held_by_pace(c, now)) return hold::pacing;
             note_pace(c, now, p.size);
+        } else if (samples_for_info(s)) [[unlikely]] {
+            note_transmission(c, now, p.size);
         }
         if (s.waiting_for == awaited::window_probe && s.next == s.una) [[unlikely]] s.waiting_for = awaited::nothing; // a cork's
         emit_new(c, now, p.size, p.fin, out);
@@ -243,6 +252,7 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         --s.repair.new_first;
         if (fresh.why == hold::no) {
             if (s.pacing()) note_pace(c, now, fresh.size);
+            else if (samples_for_info(s)) note_transmission(c, now, fresh.size);
             emit_new(c, now, fresh.size, fresh.fin, out);
             return true;
         }
@@ -259,6 +269,8 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     if (s.pacing()) {
         if (!s.repair.resend_at_once && held_by_pace(c, now)) return false;
         note_pace(c, now, lost.size());
+    } else if (samples_for_info(s)) {
+        note_transmission(c, now, lost.size());
     }
     s.repair.resend_at_once = false;
     s.board.resent(lost, now);
@@ -394,13 +406,13 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
         if (why == hold::no) [[likely]] {
             // What was sent carried the ACK, so what is left is data or something urgent.
             c.output_wanted = urgent || c.sending.next != c.sending.final_end() || !c.sending.board.quiet();
-            if (!c.output_wanted && c.options->like_linux()) [[unlikely]] c.sending.account(now, false);
+            if (!c.output_wanted && c.options->counts()) [[unlikely]] c.sending.account(now, false);
             return true;
         }
         window_held = why == hold::window;
     }
-    if (c.options->like_linux()) [[unlikely]] {
-        if (c.sending.burst_open) validate(c, now);
+    if (c.options->counts()) [[unlikely]] {
+        if (c.sending.burst_open && c.options->like_linux()) validate(c, now);
         if (is_synchronized(c.state)) c.sending.account(now, window_held);
     }
     c.output_wanted = false;

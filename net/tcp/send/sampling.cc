@@ -6,7 +6,7 @@ void note_transmission(control_block& c, time_point now, std::uint32_t size) {
     sender& s = c.sending;
     delivery_rate& rate = *s.board.rate();
     const std::uint32_t before = s.in_flight();
-    if (before == 0 && rate.limited_by_application()) {
+    if (before == 0 && rate.limited_by_application() && s.congestion->samples_rate()) {
         s.congestion.own().on_restart(now);
         s.set_pace(*c.options);
     }
@@ -23,6 +23,7 @@ void note_lack_of_data(control_block& c) noexcept {
 void tell_losses(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     delivery_rate& rate = *s.board.rate();
+    if (!s.congestion->samples_rate()) return rate.fresh_losses().clear();
     for (loss_sample& l : rate.fresh_losses()) {
         l.now = now;
         l.total = rate.delivered();
@@ -44,19 +45,20 @@ void sample_delivery(control_block& c, const delivery& d) noexcept {
         r.window_limited = s.una < s.limited_until;
         r.selective = s.sack;
         r.recovering = s.repair.phase == recovery_phase::fast;
-        s.congestion.own().on_sample(r);
+        if (s.congestion->samples_rate()) s.congestion.own().on_sample(r);
         if (s.congestion->holds_back()) rate.limit_by_application(r.in_flight);
         if (s.board.quiet()) { // else when there is no more room
             if (s.board.ranges() != 0) rate.forget_before(s.board.oldest());
             else rate.forget_before(never);
         }
     }
-    s.set_pace(*c.options);
+    if (s.congestion->samples_rate()) s.set_pace(*c.options);
 }
 
 void sample_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     tell_losses(c, now);
+    if (!s.congestion->samples_rate()) return;
     s.congestion.own().limit(s.in_flight() + s.mss);
     s.set_pace(*c.options);
 }

@@ -26,8 +26,8 @@ void sender::start(seq_number first, const parameters& p) noexcept {
 }
 
 void sender::set_pace(const parameters& p) noexcept {
-    board.sample_rate(congestion->samples_rate());
-    if (board.rate() != nullptr) congestion.own().on_round_trip(rto.srtt());
+    board.sample_rate(congestion->samples_rate() || p.counts());
+    if (congestion->samples_rate()) congestion.own().on_round_trip(rto.srtt());
     std::uint64_t rate = congestion->pacing_rate();
     paced = p.pacing || p.max_pacing_rate != pacer::off || rate != pacer::off;
     if (rate == pacer::off && paced) rate = window_rate(*congestion, in_flight(), rto.srtt());
@@ -45,6 +45,13 @@ void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p,
 void sender::set_mss(std::uint16_t size, bool timestamps) noexcept {
     mss = std::max<std::uint16_t>(size, 48); // options always leave room for something
     payload_limit = mss - (timestamps ? 12u : 0u);
+}
+
+void sender::end_time_outs(time_point now) noexcept {
+    if (seldom == nullptr || seldom->tally.row_since == time_point{}) return; // window probes are attempts, too
+    segment_tally& tally = seldom->tally;
+    tally.in_rows += now - tally.row_since;
+    tally.row_since = {};
 }
 
 bool sender::half_used(std::uint32_t flight) {

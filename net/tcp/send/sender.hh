@@ -127,6 +127,8 @@ struct sender {
         wl1 = seq;
         wl2 = ack;
     }
+    /// The row of time-outs is over, if there was one: something was acknowledged.
+    void end_time_outs(time_point now) noexcept;
     /// Linux's habit: in slow start cwnd opens while at least half of it was used in the last round (RFC 7661 has a like rule).
     bool half_used(std::uint32_t flight);
     /// Linux's habit: data has left, and no more can go now; `limited` because of cwnd. A window that was not used for a time-out shrinks.
@@ -150,7 +152,8 @@ struct sender {
     bool ends_record(seq_number end) const noexcept;
     /// `size` bytes from SND.NXT, but not beyond the end of a record (MSG_EOR).
     std::uint32_t within_record(std::uint32_t size) noexcept;
-    /// What holds the sender back from now on, if anything is under way: the peer's window, or a send buffer that is too small for more.
+    /// For info(): what holds the sender back from now on, if anything is under way: the peer's window, or a send buffer that is too small
+    /// for more.
     void account(time_point now, bool window_held);
     /// Linux makes no segments larger than half the largest window that the peer has offered (tcp_bound_to_half_wnd()).
     void fit_window(bool timestamps) noexcept;
