@@ -69,7 +69,7 @@ struct parameters {
     std::uint16_t mtu_probing_threshold = 8;   ///< bytes: the search ends when what is left to be found is less
     duration mtu_probing_interval = std::chrono::minutes{10}; ///< after which a search that has ended begins anew
 
-    duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-58); 0: every segment
+    duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-40); 0: every segment
     duration peer_delayed_ack = std::chrono::milliseconds{40}; ///< what a tail loss probe allows for the peer's (RFC 8985 7.2)
     std::uint8_t quick_acks = 16;                         ///< immediate ACKs at the start, until data flows back
     duration min_rto = std::chrono::milliseconds{200};
@@ -89,7 +89,7 @@ struct parameters {
     duration advertised_user_timeout{0};
     duration least_user_timeout = std::chrono::seconds{100};  ///< of what is agreed on (RFC 5482 3.1: L_LIMIT)
     duration largest_user_timeout = std::chrono::hours{1};    ///< (U_LIMIT)
-    bool keepalive = false;            ///< RFC 9293 3.8.4: off unless asked for (MUST-24)
+    bool keepalive = false;            ///< RFC 9293 3.8.4: off unless asked for (MUST-25)
     duration keepalive_idle = std::chrono::hours{2};
     duration keepalive_interval = std::chrono::seconds{75};
     std::uint8_t keepalive_probes = 9;

@@ -84,7 +84,7 @@ public:
     std::uint32_t packet_size() const noexcept { return c_.sending.mss + 40u; }
     /// ICMP reported trouble for a segment of ours with sequence number `seq`. A hard error ends a connection attempt
     /// (SYN-SENT, SYN-RECEIVED) and is soft afterwards (RFC 5927 4.2); a soft one is remembered and becomes error() if
-    /// the connection times out (RFC 9293 MUST-55).
+    /// the connection times out (RFC 9293 MUST-56).
     event on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept;
     /// ICMP says that no router knew the way for the segment at SND.UNA: time-outs that came of that were no sign of congestion, so one
     /// back-off is taken back (RFC 6069).

@@ -6,6 +6,7 @@
 
 #include <corewire/net/socket/tcp_listener.hh>
 #include <corewire/net/socket/tcp_stream.hh>
+#include <corewire/net/stack/flow_steering.hh>
 #include <corewire/net/wire/tcp.hh>
 #include <corewire/reactor/task/task_group.hh>
 
@@ -210,6 +211,35 @@ BOOST_FIXTURE_TEST_CASE(every_state_answers_over_ipv6_as_over_ipv4, ::both_famil
     BOOST_TEST(cells == 11u * 4 * 4 * 128);
     BOOST_TEST((silent > cells / 10 && silent < cells * 2 / 3)); // the cells are not all the same
     BOOST_TEST((resets > cells / 20 && resets < cells / 2));
+}
+
+namespace {
+
+/// Three shards share our addresses; we are the second.
+struct thirds final : flow_steering {
+    unsigned owner(const flow_key& key) const noexcept override { return (key.local_port + key.remote_port) % 3u; }
+    unsigned owner(const flow_name& flow) const noexcept override { return (flow.local_port + flow.remote_port) % 3u; }
+    unsigned self() const noexcept override { return 1; }
+    bool hand_over(unsigned, packet&& frame) noexcept override { return packet(std::move(frame)).size() == 0; }
+    void share_with_all(const packet&) noexcept override {}
+    bool poll(time_point, network_stack&) override { return false; }
+    bool prepare_sleep() noexcept override { return true; }
+    void finish_sleep() noexcept override {}
+    void watch(sleeper&) const override {}
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_port_is_chosen_whose_answers_come_to_this_shard, ::both_families) { // RFC 6056 3.3.4, the predicate
+    stack->set_steering(std::make_unique<thirds>());
+    for (const family which : {family::four, family::six}) {
+        over = which;
+        for (int i = 0; i < 20; ++i) {
+            reach(stage::syn_sent);
+            BOOST_TEST((to + port) % 3 == 1);
+        }
+    }
+    calls.destroy_all();
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -2,7 +2,7 @@
 // with and without text. ECE, CWR and AE are no affair of 3.10.7: they change nothing of the answer. The expected answer is worked out
 // here, from RFC 9293 3.10.7 as RFC 5961 changes it, by code that shares nothing with net/tcp/arrives. Where we deviate the line says so
 // (docs/rfc/9293.md lists the same).
-// ctest: timeout=300
+// ctest: timeout=600
 #include <corewire/net/tcp/arrives/closed.hh>
 #include <corewire/net/tcp/arrives/listen.hh>
 
@@ -37,6 +37,12 @@ struct arriving {
     bool syn, fin, rst, ack;
     std::int64_t seq, ack_number, text;
 };
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr unsigned ecn_sets = 2; // each cell is ten times as slow: none of ECE, CWR and AE, and all of them
+#else
+constexpr unsigned ecn_sets = 8;
+#endif
 
 enum class reply : std::uint8_t { nothing, ack, ack_now_or_later, syn_ack, reset };
 const char* name_of(reply r) {
@@ -223,6 +229,7 @@ BOOST_AUTO_TEST_CASE(every_state_answers_every_segment_as_the_rfcs_say) {
             for (const std::int64_t ack : acks) {
                 for (const std::int64_t text : {0, 10}) {
                     for (unsigned flags = 0; flags < 512; ++flags) {
+                        if (ecn_sets == 2 && (flags & 0x1c0) != 0 && (flags & 0x1c0) != 0x1c0) continue;
                         const arriving seg{set(flags, tcp_flags::syn), set(flags, tcp_flags::fin), set(flags, tcp_flags::rst),
                                            set(flags, tcp_flags::ack), 0, ack, text};
                         ++cells;
@@ -236,7 +243,7 @@ BOOST_AUTO_TEST_CASE(every_state_answers_every_segment_as_the_rfcs_say) {
     }
     BOOST_TEST(failures == 0u);
     BOOST_TEST_MESSAGE(cells << " cells");
-    BOOST_TEST(cells == 512u * 2 * 8 * (2 * 9 + 4 + 4 + 3 + 4 + 3 + 3 + 4 + 4 + 3));
+    BOOST_TEST(cells == 64u * ecn_sets * 2 * 8 * (2 * 9 + 4 + 4 + 3 + 4 + 3 + 3 + 4 + 4 + 3));
 }
 
 BOOST_AUTO_TEST_CASE(what_reaches_over_both_edges_of_the_window_is_cut_to_it) { // RFC 9293 3.4, table 6; 3.10.7.4
