@@ -176,7 +176,7 @@ void app::say_what_starts() {
     if (!choice_.why.empty()) log_->writer().from_thread(network_chosen, name_of(choice_.kind), choice_.why);
     log_->writer().from_thread(starting, name_of(choice_.kind), static_cast<unsigned>(runtime_.cpus.size()),
                                fmt::format("{}", fmt::join(runtime_.cpus, ",")));
-    expect_log_file_io(log_->writer());
+    expect_log_file_io(log_->writer(), runtime_.loop.io);
 }
 
 void app::set_up(unsigned shard) {

@@ -33,8 +33,13 @@ void add_file_options(command_line& to, io_options& options) {
         .check_range(1u, 3'600'000u).type_name("N");
 }
 
-void expect_log_file_io(log_writer& log) {
-    if (log.levels().of("file") <= log_level::info) without_ring_was_said(); // else the first use warns
+void expect_log_file_io(log_writer& log, const io_options& options) {
+    if (log.levels().of("file") > log_level::info) return; // the first use warns
+    try {
+        probe_uring(options); // should the ring of a shard fail all the same, it says so itself
+    } catch (const std::system_error&) {
+        without_ring_was_said();
+    }
 }
 
 void log_file_io(log_writer& log, const io_options& options) {

@@ -13,7 +13,7 @@ class log_writer;
 void add_file_options(command_line& to, io_options& options);
 
 /// Before anything uses an io_uring: where the log shows what log_file_io() will say, the first use does not say it as well.
-void expect_log_file_io(log_writer& log);
+void expect_log_file_io(log_writer& log, const io_options& options);
 
 /// Makes an io_uring, logs at info what it has of what was wanted (or why there is none), and lets it go.
 void log_file_io(log_writer& log, const io_options& options);

@@ -185,7 +185,7 @@ bool kernel_datagrams::push(send_operation& op) noexcept {
     return true;
 }
 
-void kernel_datagrams::on_writable(int, unsigned) noexcept {
+void kernel_datagrams::on_writable(int result, unsigned) noexcept {
     if (closed_) {
         if (!in_kernel()) fd_.reset();
         settle();
@@ -193,7 +193,8 @@ void kernel_datagrams::on_writable(int, unsigned) noexcept {
     }
     while (!sending_.empty()) {
         auto& op = static_cast<send_operation&>(sending_.front());
-        if (!push(op)) {
+        if (result < 0) op.error = static_cast<std::errc>(-result); // nobody watches for room
+        else if (!push(op)) {
             provider_.ring().start(room_, [&](io_uring_sqe& entry) { io_uring_prep_poll_add(&entry, fd_.get(), POLLOUT); });
             return;
         }

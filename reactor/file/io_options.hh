@@ -4,7 +4,7 @@
 namespace corewire {
 
 struct io_options {
-    /// False: as if io_uring were forbidden. Files then go through helper threads.
+    /// False: as if io_uring were forbidden. Files then go through helper threads, sockets by epoll.
     bool allow_uring = true;
     /// A kernel thread takes the ring's submissions (IORING_SETUP_SQPOLL): no system call to submit, for one more busy core.
     bool sqpoll = false;

@@ -206,7 +206,8 @@ int uring_by_epoll::arm(watched& w) noexcept {
     w.waiting.for_each([&](const request& r) { wanted.events |= events_of(r.asked); });
     if (wanted.events == w.armed) return 0;
     wanted.data.fd = w.fd;
-    if (::epoll_ctl(epoll_.get(), w.armed == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, w.fd, &wanted) != 0) return -errno;
+    if (::epoll_ctl(epoll_.get(), w.armed == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, w.fd, &wanted) != 0)
+        return errno == ENOSPC ? -ENOMEM : -errno; // fs.epoll.max_user_watches: who accepts is told, as with other wants
     w.armed = wanted.events;
     return 0;
 }

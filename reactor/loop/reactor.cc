@@ -106,7 +106,7 @@ void reactor::run() {
             idle_time_ += now_ - idle_seen;
             idle_seen = now_;
             // What the kernel cannot do at once its own threads do, which run where this one may: on this CPU alone, when pinned.
-            if (files_ != nullptr && files_->operations().in_flight() != 0) ::sched_yield();
+            if (files_ != nullptr && files_->operations().in_flight() + files_->helped().in_flight() != 0) ::sched_yield();
             else __builtin_ia32_pause();
         }
     }

@@ -34,7 +34,8 @@ struct foreign_object final : remote_call_base {
     /// On any shard. Takes ownership.
     static void send_home(foreign_object* self) noexcept {
         if (self->home == this_shard::id()) {
-            delete self;
+            self->given_up = true;
+            self->go_if_nobodys();
             return;
         }
         mailbox& here = this_shard::mail();
@@ -47,13 +48,46 @@ struct foreign_object final : remote_call_base {
     }
     void emplace_request(message& slot) noexcept override {
         slot.run = [](message& arrived, mailbox*, unsigned) noexcept {
-            delete *std::launder(reinterpret_cast<foreign_object**>(arrived.payload)); // also when the loop has ended
+            foreign_object* const self = *std::launder(reinterpret_cast<foreign_object**>(arrived.payload));
+            self->given_up = true;
+            self->go_if_nobodys(); // also when the loop has ended
         };
         slot.call = nullptr;
         ::new (slot.payload) foreign_object*(this);
     }
+    void go_if_nobodys() noexcept {
+        if (given_up && calls == 0) delete this;
+    }
+
     unsigned home;
+    unsigned calls = 0;    ///< that have arrived and not ended; at home alone
+    bool given_up = false; ///< the foreign_ptr has gone, and the last call ends the object; at home alone
     T value;
+};
+
+/// A call under way at home.
+template <typename T>
+class foreign_use {
+public:
+    explicit foreign_use(foreign_object<T>& of) noexcept : of_(&of) { ++of.calls; }
+    foreign_use(foreign_use&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+    ~foreign_use() {
+        if (of_ == nullptr) return;
+        --of_->calls;
+        of_->go_if_nobodys();
+    }
+
+private:
+    foreign_object<T>* of_;
+};
+
+/// What invoke() sends home.
+template <typename T, typename F>
+struct foreign_call {
+    foreign_object<T>* object;
+    F called;
+    foreign_use<T> hold() const noexcept { return foreign_use<T>(*object); }
+    decltype(auto) operator()() { return called(object->value); }
 };
 
 } // namespace detail
@@ -83,11 +117,12 @@ public:
         return object_->value;
     }
     T* operator->() const noexcept { return &**this; }
-    /// Runs `f(T&)` at home: an awaitable of what it returns (submit_to). The object must stay owned until it has ended.
+    /// Runs `f(T&)` at home: an awaitable of what it returns (submit_to). The object outlives the call, also if that is given up and the
+    /// pointer goes.
     template <typename F>
     auto invoke(F f, wait_limits limits = {}) const {
         CW_ASSERT(object_ != nullptr, "invoke() of an empty foreign_ptr");
-        return submit_to(object_->home, [object = object_, called = std::move(f)]() mutable { return called(object->value); }, limits);
+        return submit_to(object_->home, detail::foreign_call<T, F>{object_, std::move(f)}, limits);
     }
     /// Sends the object home to be destroyed. Does not wait for it.
     void reset() noexcept {

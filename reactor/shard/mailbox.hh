@@ -6,8 +6,8 @@
 //
 // Both directions are always taken in, whatever the state of the other, so two shards can fill each other's rings and
 // neither stands still. When a ring is full, a request waits in its caller's frame (on `waiting`) and a reply waits in the
-// caller's own call record (on `parked`): nothing is lost and nothing is allocated. The order in which one
-// shard submits to another is the order in which the calls begin there.
+// caller's own call record (on `parked`): nothing is lost and nothing is allocated. The order in which one scheduling
+// group submits to another shard is the order in which its calls begin there.
 //
 // Bounds: slots of a ring (back-pressure: the caller waits), calls in flight of a shard (the call fails with EAGAIN).
 // Messages are visible at once; a sleeping peer is woken by flush(), once a turn, not once a message.

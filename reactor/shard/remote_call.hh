@@ -132,6 +132,7 @@ public:
     ~reply_to() {
         if (call_ != nullptr) fail(std::make_exception_ptr(std::system_error(ECANCELED, std::generic_category(), "submit_to")));
     }
+    bool is_due() const noexcept { return call_ != nullptr; }
     void give(typename outcome<T>::stored value) {
         if (to_ != here_->self()) {
             reply_value<T>(*here_, to_, *call_, std::move(value));
@@ -166,10 +167,19 @@ public:
     void await_resume() const noexcept {}
 };
 
+/// What a callable says is in use from its arrival to its end, `auto hold()`, given up or not, however long it stands in line: what comes
+/// behind it in the ring may come before it in time, when that belongs to another group or is no call.
+template <typename F>
+auto held_by([[maybe_unused]] F& called) noexcept {
+    struct nothing {};
+    if constexpr (requires { called.hold(); }) return called.hold();
+    else return nothing{};
+}
+
 /// Runs a callable that may return a task, and replies. The callable lives in this frame, so its captures outlast the task. `line`: it
 /// and what it starts belong to that group, and are charged to it; null: to the present one, beginning at once.
-template <typename F, typename T>
-task<> serve(run_queue* line, F called, reply_to<T> reply) {
+template <typename F, typename Held, typename T>
+task<> serve(run_queue* line, F called, [[maybe_unused]] Held held, reply_to<T> reply) {
     std::exception_ptr failure;
     if (line != nullptr) {
         in_line place(*line);
@@ -287,10 +297,12 @@ private:
         call_record& call = *self.call;
         run_queue* const line = here->line_of(self.call.group());
         if (traits::is_task || line != nullptr) {
+            detail::reply_to<value> reply(*here, from, call);
             try {
-                spawn(detail::serve<F, value>(line, std::move(*called), detail::reply_to<value>(*here, from, call)));
-            } catch (const std::bad_alloc&) {
-                // No memory for its frame: with it has gone reply_to, which has said so.
+                auto held = detail::held_by(*called);
+                spawn(detail::serve<F>(line, std::move(*called), std::move(held), std::move(reply)));
+            } catch (...) { // no memory for its frame, or it does not let itself be moved
+                if (reply.is_due()) reply.fail(std::current_exception());
             }
         } else if constexpr (!traits::is_task) {
             try {
@@ -329,8 +341,10 @@ private:
     void run_here(mailbox& here, G&& called) {
         if constexpr (traits::is_task) {
             if (!begin(here)) return;
-            spawn(detail::serve<F, value>(nullptr, F(std::forward<G>(called)),
-                                          detail::reply_to<value>(here, here.self(), *this->call_)));
+            detail::reply_to<value> reply(here, here.self(), *this->call_);
+            F mine(std::forward<G>(called));
+            auto held = detail::held_by(mine);
+            spawn(detail::serve<F>(nullptr, std::move(mine), std::move(held), std::move(reply)));
         } else {
             try {
                 if constexpr (std::is_void_v<value>) {

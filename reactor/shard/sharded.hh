@@ -15,6 +15,7 @@
 #include <corewire/reactor/shard/remote_call.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/this_shard.hh>
+#include <corewire/reactor/task/condition.hh>
 #include <corewire/reactor/task/task.hh>
 
 #include <deque>
@@ -45,8 +46,9 @@ public:
     /// first exception is thrown.
     template <typename... Args>
     task<> start(Args... args);
-    /// Calls `task<> Service::stop()` where there is one, then destroys the instance, on every shard. Throws the first
-    /// exception of a stop() after all are gone. Without an instance it does nothing.
+    /// Calls `task<> Service::stop()` where there is one, waits for the calls that have arrived there (given up by their callers or not),
+    /// then destroys the instance, on every shard. Throws the first exception of a stop() after all are gone. Without an instance it does
+    /// nothing. Not from within a call: it would wait for itself.
     task<> stop();
 
     bool started() const noexcept { return instances_ != nullptr; }
@@ -60,7 +62,7 @@ public:
     /// Runs `f(Service&)` on one shard: an awaitable of what it returns (submit_to).
     template <typename F>
     auto invoke_on(unsigned shard, F f, wait_limits limits = {}) {
-        return submit_to(shard, [this, called = std::move(f)]() mutable { return called(local()); }, limits);
+        return submit_to(shard, call_of<F>{this, std::move(f)}, limits);
     }
     /// Runs `f(Service&)`, with a copy of `f` each, on every shard, and waits for all. `f` may return a task<>; what else it returns
     /// is dropped. Throws the first exception, by shard number, when all have ended.
@@ -73,6 +75,32 @@ public:
 private:
     struct alignas(cache_line) place {
         std::optional<Service> service;
+        unsigned calls = 0; ///< that have arrived and not ended
+        condition quiet;
+    };
+    /// A call under way on its shard.
+    class in_use {
+    public:
+        explicit in_use(place* of) noexcept : of_(of) {
+            if (of_ != nullptr) ++of_->calls;
+        }
+        in_use(in_use&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+        ~in_use() {
+            if (of_ != nullptr && --of_->calls == 0) of_->quiet.notify_all();
+        }
+
+    private:
+        place* of_;
+    };
+    /// What is sent to a shard.
+    template <typename F>
+    struct call_of {
+        sharded* all;
+        F called;
+        in_use hold() const noexcept {
+            return in_use(all->instance(this_shard::id()) == nullptr ? nullptr : &all->instances_[this_shard::id()]);
+        }
+        decltype(auto) operator()() { return called(all->local()); }
     };
     Service* instance(unsigned shard) noexcept {
         if (instances_ == nullptr || !instances_[shard].service) return nullptr;
@@ -136,7 +164,9 @@ task<> sharded<Service>::stop_local() {
                 failure = std::current_exception();
             }
         }
-    instances_[this_shard::id()].service.reset();
+    place& here = instances_[this_shard::id()];
+    co_await here.quiet.wait_until([&here] { return here.calls == 0; });
+    here.service.reset();
     if (failure) std::rethrow_exception(failure);
     co_return;
 }
@@ -157,15 +187,14 @@ task<> sharded<Service>::stop() {
 template <typename Service>
 template <typename F>
 task<> sharded<Service>::invoke_on_all(F f, wait_limits limits) {
-    auto on_each = [this, called = std::move(f)]() mutable { return called(local()); };
-    co_await on_all(std::move(on_each), limits);
+    co_await on_all(call_of<F>{this, std::move(f)}, limits);
 }
 
 template <typename Service>
 template <typename Map, typename R, typename Reduce>
 task<R> sharded<Service>::map_reduce(Map map, R initial, Reduce reduce, wait_limits limits) {
-    auto on_each = [this, called = std::move(map)]() mutable { return called(local()); };
-    std::deque<remote_call<decltype(on_each)>> calls;
+    call_of<Map> on_each{this, std::move(map)};
+    std::deque<remote_call<call_of<Map>>> calls;
     for (unsigned shard = 0; shard < this_shard::count(); ++shard)
         calls.emplace_back(this_shard::mail(), shard, on_each, limits);
     for (auto& call : calls) {

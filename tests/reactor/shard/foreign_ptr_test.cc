@@ -1,6 +1,7 @@
 // foreign_ptr: the object is used and destroyed at home, wherever its owner is, also when the ring is full or the loops have ended.
 #include "some_shards.hh"
 
+#include <corewire/reactor/loop/scheduling_group.hh>
 #include <corewire/reactor/shard/foreign_ptr.hh>
 #include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/event.hh>
@@ -106,6 +107,32 @@ task<> abandoned_at_shutdown() {
     runtime::current().request_stop();
 }
 
+/// At home there are two scheduling groups, so that calls stand in line, and what is no call comes before them.
+task<> given_up_while_a_call_stands_in_line() {
+    auto two_groups = submit_to(1, [] {
+        static_cast<void>(reactor::current().make_scheduling_group("batch", 100));
+        return make_foreign<homebody>(0);
+    });
+    const foreign_ptr<homebody> stays = co_await two_groups;
+    for (int round = 0; round < 100; ++round) {
+        foreign_ptr<homebody> there = co_await submit_to(1, [] { return make_foreign<homebody>(41); });
+        int alive_in_task = 0;
+        auto function = there.invoke([](homebody& h) { return h.value + alive.load(); });
+        auto suspending = there.invoke([&alive_in_task](homebody& h) -> task<int> {
+            co_await yield();
+            alive_in_task = alive;
+            co_return h.value;
+        });
+        there.reset();
+        const int of_function = co_await function;
+        const int of_task = co_await suspending;
+        BOOST_REQUIRE_EQUAL(of_function, 43); // this one, and the one that made the group
+        BOOST_REQUIRE_EQUAL(of_task, 41);
+        BOOST_REQUIRE_EQUAL(alive_in_task, 2);
+        while (alive != 1) co_await yield();
+    }
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(foreign_ptr)
@@ -118,6 +145,11 @@ BOOST_AUTO_TEST_CASE(the_object_is_used_and_destroyed_at_home) {
 }
 
 BOOST_AUTO_TEST_CASE(a_deadline_and_a_token_end_the_wait_for_a_call) { run_on_first(waits_no_longer_than_it_may); }
+
+BOOST_AUTO_TEST_CASE(the_object_outlives_calls_whose_pointer_has_gone) {
+    run_on_first(given_up_while_a_call_stands_in_line);
+    BOOST_CHECK_EQUAL(alive.load(), 0);
+}
 
 BOOST_AUTO_TEST_CASE(a_full_ring_delays_the_freeing_and_loses_nothing) {
     run_on_first(a_thousand_at_once, 2, {.ring_slots = 4});

@@ -1,5 +1,6 @@
 // sharded<Service>: life, failure, calls and folds over two shards.
 // ctest: processors=2
+#include <corewire/reactor/loop/scheduling_group.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/sharded.hh>
 #include <corewire/reactor/task/sleep.hh>
@@ -111,6 +112,29 @@ BOOST_AUTO_TEST_CASE(a_constructor_that_throws_undoes_the_others) {
     BOOST_TEST(said == "this shard has no room");
     BOOST_TEST(!started);
     BOOST_TEST(counter::alive == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_waits_for_calls_that_were_given_up) {
+    static int rounds;
+    static std::atomic<int> late;
+    late = 0;
+    with_shards([]() -> task<> {
+        auto two_groups = submit_to(1, [] { static_cast<void>(reactor::current().make_scheduling_group("batch", 100)); });
+        co_await two_groups;
+        for (rounds = 0; rounds < 20; ++rounds) {
+            corewire::sharded<counter> all;
+            co_await all.start(5);
+            {
+                auto given_up = all.invoke_on(1, [](counter& c) -> task<> {
+                    for (int i = 0; i < 3; ++i) co_await yield();
+                    late += c.value;
+                });
+            }
+            co_await all.stop();
+            BOOST_REQUIRE(late == 5 * (rounds + 1));
+        }
+    });
+    BOOST_TEST(rounds == 20);
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_of_one_call_is_thrown_after_all_have_ended) {

@@ -122,10 +122,13 @@ struct tcp_ends {
     unique_fd ours, theirs;
 };
 
-/// Until its peer and the kernel take no more.
+/// Until its peer and the kernel take no more: over TCP also when what was sent has arrived, which frees room here.
 void fill(const unique_fd& fd) {
     const std::string much(65536, 'f');
-    while (::send(fd.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {}
+    pollfd room{fd.get(), POLLOUT, 0};
+    do {
+        while (::send(fd.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {}
+    } while (::poll(&room, 1, 100) > 0);
 }
 
 /// All that waits there.
