@@ -122,13 +122,16 @@ struct tcp_ends {
     unique_fd ours, theirs;
 };
 
-/// Until its peer and the kernel take no more: over TCP also when what was sent has arrived, which frees room here.
+/// Until its peer and the kernel take no more. Over TCP room appears when what was sent has arrived, and poll(2) tells only of much of it.
 void fill(const unique_fd& fd) {
     const std::string much(65536, 'f');
-    pollfd room{fd.get(), POLLOUT, 0};
-    do {
+    const auto send_all = [&] {
         while (::send(fd.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {}
-    } while (::poll(&room, 1, 100) > 0);
+    };
+    pollfd room{fd.get(), POLLOUT, 0};
+    do send_all();
+    while (::poll(&room, 1, 100) > 0);
+    send_all();
 }
 
 /// All that waits there.
