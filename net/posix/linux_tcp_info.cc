@@ -42,7 +42,7 @@ std::uint8_t linux_state(tcp::tcp_state s) noexcept {
     case tcp_state::syn_received: return 3;
     case tcp_state::fin_wait_1: return 4;
     case tcp_state::fin_wait_2: return 5;
-    case tcp_state::time_wait: return 6;
+    case tcp_state::time_wait: return 7; // what waits there is no socket any more
     case tcp_state::closed: return 7;
     case tcp_state::close_wait: return 8;
     case tcp_state::last_ack: return 9;

@@ -79,10 +79,12 @@ bool tcb::payload_contiguous(std::uint32_t offset, std::uint32_t size, const buf
 namespace {
 
 /// Of what is outstanding. What the scoreboard has not (SYN, FIN) is one more.
-scoreboard::tally count_segments(const sender& s) noexcept {
+scoreboard::tally count_segments(const sender& s, bool like_linux) noexcept {
     scoreboard::tally t = s.board.segments(std::max(s.payload_limit, 1u));
     if (!s.known().ends.empty()) t.all = s.segments_to(s.max, true);
     if (t.all == 0 && s.max != s.una) t.all = 1;
+    if (like_linux && s.repair.phase != recovery_phase::open) t.lost += t.resent; // until they are acknowledged
+    if (like_linux && !s.sack) t.sacked += s.repair.left / std::max(s.payload_limit, 1u); // as duplicate ACKs say
     return t;
 }
 
@@ -105,7 +107,7 @@ std::uint64_t widened(std::uint32_t low, const connection_info& i) noexcept {
 connection_info tcb::info() const noexcept {
     const sender& s = c_.sending;
     const receiver& r = c_.receiving;
-    const scoreboard::tally segments = count_segments(s);
+    const scoreboard::tally segments = count_segments(s, c_.options->like_linux());
     const bool open = s.repair.phase == recovery_phase::open;
     const delivery_rate* const rate = s.board.rate();
     const bool reduced = open && c_.ecn.on && s.una < c_.ecn.reduced_until && c_.ecn.reduced_until <= s.max;
@@ -143,7 +145,7 @@ connection_info tcb::info() const noexcept {
         .reduced = c_.options->like_linux() ? s.repair.reducing : reduced,
         .ecn_seen = c_.ecn.seen,
         .disordered = s.board.sacked() != 0 || s.repair.duplicates != 0,
-        .probes = s.waiting_for == awaited::window_probe ? s.attempts : 0u,
+        .probes = s.waiting_for == awaited::window_probe ? s.attempts : c_.options->like_linux() ? c_.keepalives_out : 0u,
         .sacked = s.board.sacked(),
         .lost = s.board.lost(),
         .resent = s.board.resent_in_flight(),

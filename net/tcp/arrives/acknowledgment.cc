@@ -116,7 +116,8 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
 
 bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept {
     sender& s = c.sending;
-    const bool reduced = ack < c.ecn.reduced_until && c.ecn.reduced_until <= s.max; // else that is from long ago
+    const seq_number known = s.repair.reducing ? ack : ack + 1; // Linux reduces until something above it is acknowledged
+    const bool reduced = known <= c.ecn.reduced_until && c.ecn.reduced_until <= s.max; // else that is from long ago
     if (reduced || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return false;
     ++c.count->mark_reductions;
     s.congestion.own().remember();
@@ -125,7 +126,7 @@ bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept 
     c.ecn.reduced_until = s.next;
     if (c.options->like_linux() && !c.ecn.exact && !s.congestion->repairs_itself()) {
         s.repair.reducing = true;
-        s.need().reduction.start(before);
+        s.need().reduction.start(before, s.payload_limit);
     }
     return true;
 }

@@ -41,7 +41,10 @@ void take_mark(control_block& c, const segment& seg) noexcept {
         r.acks.acknowledge_now();
         return;
     }
-    if (seg.has(tcp_flags::cwr)) e.echo = false;
+    if (seg.has(tcp_flags::cwr)) {
+        e.echo = false;
+        if (c.options->like_linux()) r.acks.acknowledge_now(); // its window may be down to one segment
+    }
     if (!seg.congestion_seen()) return;
     if (c.options->like_linux() && !e.echo) hurry_acks(c, 2);
     e.echo = true;
@@ -59,6 +62,7 @@ void deliver(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     const bool fills_gap = !r.ahead.empty();
     if (c.options->counts()) [[unlikely]] note_arrival(c, a);
+    if (a.fin && c.options->like_linux() && c.state == tcp_state::established) r.acks.set_interactive(true); // nothing is quick any more
     deliver_in_order(c, a.now, a.head, a.body, a.size);
     if (c.options->like_linux()) delay_ack(c, a.now);
     if (fills_gap) {
@@ -121,15 +125,22 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
     if (a.fin && !r.fin_received) {
         r.fin_ahead = true;
         r.fin_at = a.seq + a.size;
-        r.acks.acknowledge_now();
+        if (!c.options->like_linux() || r.fin_at != r.next) r.acks.acknowledge_now();
         c.output_wanted = true;
     }
     if (!r.fin_ahead || r.fin_at != r.next) return verdict::finished; // none, or beyond a gap: kept in mind
     r.next += 1;
     r.fin_received = true;
     r.fin_ahead = false;
+    const bool closes_gap = !a.fin || !r.ahead.empty(); // it came earlier, or something beyond it
     r.ahead.clear(); // behind the end of the stream there is nothing, whatever the peer has sent
-    r.acks.acknowledge_now();
+    if (c.options->like_linux() && c.state == tcp_state::established && !closes_gap) {
+        r.acks.set_interactive(true);
+        if (r.acks.on_data(r.next, 0)) c.timers.arm(timer_slot::delayed_ack, a.now + c.options->delayed_ack);
+        delay_ack(c, a.now); // an answer may follow at once, or our FIN
+    } else {
+        r.acks.acknowledge_now();
+    }
     c.output_wanted = true;
     a.events |= event::end_of_stream;
     c.move(transition::fin_received);

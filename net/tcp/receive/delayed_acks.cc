@@ -67,7 +67,8 @@ void note_arrival(control_block& c, const arrival& a) noexcept {
 void delay_ack(control_block& c, time_point now) noexcept {
     const ack_policy& acks = c.receiving.acks;
     if (!acks.pending() || acks.now()) return;
-    duration wait = c.sending.known().acks.time_out;
+    constexpr duration tick = std::chrono::milliseconds{1}; // of Linux's timers: a FIN before any data waits for the next one
+    duration wait = std::max(c.sending.known().acks.time_out, tick);
     if (wait > ack_habits::least) {
         duration most = acks.interactive() || acks.waits_for_reader() ? std::chrono::milliseconds{200} : std::chrono::milliseconds{500};
         if (c.sending.rto.srtt() != duration{0}) most = std::min(most, std::max(c.sending.rto.srtt(), ack_habits::least));

@@ -21,10 +21,9 @@ inline void measure(control_block& c, const segment& seg, const delivery& d) noe
 }
 
 /// How far one ACK opens slow start. Behind a time-out it may cover what came long before it, so it counts as one segment (RFC 3465 2.3);
-/// for Linux as what it tells of anew.
-inline std::uint32_t most_growth(const control_block& c, const delivery& d) noexcept {
-    if (c.sending.repair.phase != recovery_phase::timeout) return ~std::uint32_t{0};
-    return c.options->like_linux() ? d.bytes : c.sending.payload_limit;
+/// for Linux as what it tells of anew, as all do.
+inline std::uint32_t most_growth(const control_block& c) noexcept {
+    return c.sending.repair.phase != recovery_phase::timeout || c.options->like_linux() ? ~std::uint32_t{0} : c.sending.payload_limit;
 }
 
 /// For info(), of connections that ask.
@@ -76,14 +75,17 @@ template <disturbance d>
         grow_send_buffer(c);
     }
     const bool exact = d == disturbance::possible && c.ecn.exact;
+    // Linux's window opens by what this ACK delivered, not by what SACK told of before; and where a repair ends, at once.
+    const bool linux_habits = d == disturbance::possible && c.options->like_linux();
+    if (linux_habits && repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
     if ((limited || exact) && (d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing))) {
-        s.congestion.own().on_ack({.now = now, .acked = acked, .in_flight = flight, .srtt = s.rto.srtt(), .rtt = rtt,
-                               .una = s.una, .next = s.next, .marked = s.marked, .limited = limited,
+        s.congestion.own().on_ack({.now = now, .acked = linux_habits ? arrived->bytes : acked, .in_flight = flight, .srtt = s.rto.srtt(),
+                               .rtt = rtt, .una = s.una, .next = s.next, .marked = s.marked, .limited = limited,
                                .paced = d == disturbance::possible && s.pacing(),
-                               .most = d == disturbance::possible ? most_growth(c, *arrived) : ~std::uint32_t{0}});
+                               .most = d == disturbance::possible ? most_growth(c) : ~std::uint32_t{0}});
         s.marked = 0;
     }
-    if (repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
+    if (repairing && !linux_habits) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
     if (d == disturbance::possible && s.paced) [[unlikely]] s.set_pace(*c.options);
     if (s.una == s.max) {
         s.waiting_for = awaited::nothing;

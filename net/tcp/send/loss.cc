@@ -59,9 +59,17 @@ void begin_doubt(sender& s) noexcept {
     s.congestion.own().remember();
 }
 
+/// Linux's habit: without SACK each duplicate ACK stands for a segment that was delivered, and the next ACK of something new tells of the
+/// rest, one at least.
+void guess_delivery(sender& s, delivery& d, std::uint32_t acked) noexcept {
+    if (acked == 0) d.bytes = s.payload_limit;
+    else if (s.repair.left != 0) d.bytes = std::max(acked > s.repair.left ? acked - s.repair.left : 0, s.payload_limit);
+}
+
 /// How much may be in flight after this ACK (RFC 9937); without SACK ssthresh itself.
-void reduce(sender& s, std::uint32_t news, bool safe) noexcept {
-    if (!s.sack || s.congestion->repairs_itself()) return;
+void reduce(control_block& c, std::uint32_t news, bool safe) noexcept {
+    sender& s = c.sending;
+    if ((!s.sack && !c.options->like_linux()) || s.congestion->repairs_itself()) return;
     s.congestion.own().limit(s.need().reduction.window(s.in_flight(), s.congestion->ssthresh(), news, safe, s.payload_limit));
 }
 
@@ -82,14 +90,17 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     ++c.count->fast_recoveries;
     begin_doubt(s);
     const bool reduced = std::exchange(s.repair.reducing, false); // Linux: for a mark, in this window
+    const bool linux_habits = c.options->like_linux();
+    const std::uint32_t before = s.congestion->cwnd();
     if (!reduced) {
         note_reduction(c);
-        s.congestion.own().on_loss(d.now, c.options->like_linux() ? s.congestion->cwnd() : flight);
+        s.congestion.own().on_loss(d.now, linux_habits ? before : flight);
     }
     if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
-    if (!reduced) s.need().reduction.start(s.board.pipe() + s.board.lost() + d.bytes);
+    if (!reduced && linux_habits) s.need().reduction.start(before, s.payload_limit);
+    else if (!reduced) s.need().reduction.start(s.board.pipe() + s.board.lost() + d.bytes, 1);
     s.repair.resend_at_once = true;
-    reduce(s, d.bytes, false);
+    reduce(c, d.bytes, false);
     c.probe_wanted = false;
 }
 
@@ -155,25 +166,30 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now, std
     }
 }
 
-/// RFC 6582 3.2 (3), partial acknowledgement without SACK: the next hole begins at SND.UNA.
-void next_hole(sender& s, std::uint32_t acked) noexcept {
-    s.repair.left = s.repair.left > acked ? s.repair.left - acked : 0;
+/// RFC 6582 3.2 (3), partial acknowledgement without SACK: the next hole begins at SND.UNA. `counted`: of what was acknowledged, what
+/// duplicate ACKs may have stood for.
+void next_hole(sender& s, std::uint32_t counted) noexcept {
+    s.repair.left = s.repair.left > counted ? s.repair.left - counted : 0;
     s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
 }
 
-/// R2 as Linux has it: the time that so many retransmissions would take if the first time-out had been the least one.
-duration time_for(const parameters& p, unsigned retries) noexcept {
+/// R2 as Linux has it: the time that so many retransmissions would take if the first time-out had been `first`: the least one, or a SYN's.
+duration time_for(duration first, unsigned retries) noexcept {
     constexpr duration longest = std::chrono::seconds{120};
     unsigned doublings = 0;
-    while (p.min_rto * (std::int64_t{2} << doublings) <= longest) ++doublings;
-    if (retries <= doublings) return p.min_rto * ((std::int64_t{2} << retries) - 1);
-    return p.min_rto * ((std::int64_t{2} << doublings) - 1) + longest * (retries - doublings);
+    while (first * (std::int64_t{2} << doublings) <= longest) ++doublings;
+    if (retries <= doublings) return first * ((std::int64_t{2} << retries) - 1);
+    return first * ((std::int64_t{2} << doublings) - 1) + longest * (retries - doublings);
 }
 
 bool retries_exhausted(const control_block& c, time_point now, unsigned limit) noexcept {
     const sender& s = c.sending;
-    const bool by_time = c.options->like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
-    return by_time ? s.attempts > 1 && now - s.known().stalled_at >= time_for(*c.options, limit) : s.attempts > limit;
+    const parameters& p = *c.options;
+    if (p.like_linux() && c.state == tcp_state::syn_sent) { // those at equal distances come on top, but take no time of the others'
+        return s.attempts > limit + p.syn_linear_timeouts || now - s.known().stalled_at >= time_for(p.initial_rto, limit);
+    }
+    const bool by_time = p.like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
+    return by_time ? s.attempts > 1 && now - s.known().stalled_at >= time_for(p.min_rto, limit) : s.attempts > limit;
 }
 
 /// R1 has passed without an answer: perhaps large segments vanish (RFC 4821 7.7). Linux's counts by time.
@@ -253,6 +269,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     c.output_wanted = true;
     if (s.repair.probe_out && s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.probe_out = false;
     if (s.sack && !news) return settle_needless_repair(c, seg, d.now); // RFC 6675 2: a duplicate ACK has SACK news
+    if (!s.sack && c.options->like_linux()) guess_delivery(s, d, 0);
     take_delivery(c, d);
     ++s.repair.duplicates;
     if (!s.sack && s.repair.phase != recovery_phase::timeout) {
@@ -265,7 +282,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
         // With SACK it is RACK's to say: three count for it only while no reordering was seen (RFC 8985 6.2 step 4).
         if (lost || (!s.sack && s.repair.duplicates >= scoreboard::duplicate_threshold)) enter_fast_recovery(c, d, 0);
     } else if (s.repair.phase == recovery_phase::fast) {
-        reduce(s, d.bytes, false);
+        reduce(c, d.bytes, false);
     }
     if (lost != lost_before || s.settled_at() != never) arm_retransmission(c, d.now);
 }
@@ -274,6 +291,8 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
     sender& s = c.sending;
     c.output_wanted = true;
     settle_tail_probe(c, seg, d.now, acked);
+    const bool guess = !s.sack && c.options->like_linux();
+    if (guess) guess_delivery(s, d, acked);
     take_delivery(c, d);
     s.repair.duplicates = 0;
     if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now);
@@ -286,9 +305,10 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
         leave_recovery(c, d.now);
         if (find_losses(c, d.now)) enter_fast_recovery(c, d, acked);
     } else {
-        if (!s.sack && s.repair.phase == recovery_phase::fast) next_hole(s, acked);
+        // The segment that was lost and sent again is not among those that Linux counted.
+        if (!s.sack && s.repair.phase == recovery_phase::fast) next_hole(s, guess ? acked - std::min(acked, s.payload_limit) : acked);
         find_losses(c, d.now);
-        if (s.repair.phase == recovery_phase::fast) reduce(s, d.bytes, s.board.lost() <= lost_before);
+        if (s.repair.phase == recovery_phase::fast) reduce(c, d.bytes, s.board.lost() <= lost_before);
     }
 }
 
@@ -301,6 +321,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
     s.settle_at(never);
     s.waiting_for = awaited::nothing;
     delivery none = expected_delivery(c, now);
+    if (c.options->like_linux()) none.bytes = s.payload_limit; // what brought the timer
     if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none, 0);
     if (s.board.rate() != nullptr) tell_losses(c, now);
     arm_retransmission(c, now);

@@ -384,6 +384,7 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
 CW_RARE void validate(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     const bool limited = s.limited_until == s.next + 1 || s.in_flight() + s.payload_limit > s.congestion->cwnd();
+    if (limited) s.limited_until = later(s.limited_until, s.next); // a window that is just full may open, too
     s.validate_window(now, limited, *c.options);
 }
 
@@ -406,7 +407,10 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
         if (why == hold::no) [[likely]] {
             // What was sent carried the ACK, so what is left is data or something urgent.
             c.output_wanted = urgent || c.sending.next != c.sending.final_end() || !c.sending.board.quiet();
-            if (!c.output_wanted && c.options->counts()) [[unlikely]] c.sending.account(now, false);
+            if (!c.output_wanted && c.options->counts()) [[unlikely]] {
+                if (c.options->like_linux()) validate(c, now);
+                c.sending.account(now, false);
+            }
             return true;
         }
         window_held = why == hold::window;

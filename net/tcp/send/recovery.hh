@@ -20,15 +20,17 @@ struct rate_reduction {
     std::uint64_t delivered = 0;   ///< since recovery began
     std::uint64_t out = 0;         ///< sent since
     std::uint32_t flight = 1;      ///< RecoverFS: in flight when it began
+    std::uint32_t grain = 1;       ///< what is sent is rounded up to a multiple of this: 1, or, Linux's habit, a segment
 
-    void start(std::uint32_t recover_flight) noexcept { *this = {0, 0, std::max(recover_flight, 1u)}; }
+    void start(std::uint32_t recover_flight, std::uint32_t unit) noexcept { *this = {0, 0, std::max(recover_flight, 1u), unit}; }
     /// How much may be in flight from now on, after an ACK that delivered `news` bytes. `safe`: SND.UNA moved and nothing
     /// more was found lost.
     std::uint32_t window(std::uint32_t pipe, std::uint32_t ssthresh, std::uint32_t news, bool safe, std::uint32_t mss) noexcept {
         delivered += news;
         std::int64_t quota;
         if (pipe > ssthresh) {
-            quota = static_cast<std::int64_t>((delivered * ssthresh + flight - 1) / flight) - static_cast<std::int64_t>(out);
+            const std::uint64_t unit = std::uint64_t{flight} * grain;
+            quota = static_cast<std::int64_t>((delivered * ssthresh + unit - 1) / unit * grain) - static_cast<std::int64_t>(out);
         } else {
             quota = std::max(static_cast<std::int64_t>(delivered) - static_cast<std::int64_t>(out), std::int64_t{news});
             if (safe) quota += mss;

@@ -68,6 +68,34 @@ BOOST_AUTO_TEST_CASE(the_first_syns_are_repeated_at_equal_distances_where_that_i
     }
 }
 
+BOOST_AUTO_TEST_CASE(linux_counts_the_syns_at_equal_distances_apart_and_looks_at_the_time) { // tcp_syn_retries
+    auto p = tcp_script::plain();
+    p.habits = tcp::personality::linux_;
+    p.syn_linear_timeouts = 4;
+    p.syn_retries = 1; // which would take three seconds, if each time-out were twice the one before
+    tcp_script few(p);
+    few.open();
+    few.expect("S 0:0");
+    for (int n = 0; n < 2; ++n) {
+        few.advance(1s);
+        few.expect("S 0:0");
+    }
+    few.advance(1s);
+    few.expect_nothing();
+    BOOST_TEST((few.block().state() == tcp::tcp_state::closed));
+    p.syn_retries = 3; // and the four
+    tcp_script more(p);
+    more.open();
+    more.expect("S 0:0");
+    for (const auto distance : {1s, 1s, 1s, 1s, 1s, 2s, 4s}) {
+        more.advance(distance);
+        more.expect("S 0:0");
+    }
+    more.advance(8s);
+    more.expect_nothing();
+    BOOST_TEST((more.block().state() == tcp::tcp_state::closed));
+}
+
 BOOST_AUTO_TEST_CASE(the_window_of_a_syn_is_not_scaled) { // RFC 7323 2.2
     tcp_script s;
     s.connect("SA 0:0 ack 1 win 1000 mss 1000 ws 4");
