@@ -48,6 +48,10 @@ void take_timestamp(control_block& c, const arrival& a) noexcept {
 bool update_window(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
     if (!(s.wl1 < a.seg.seq || (s.wl1 == a.seg.seq && s.wl2 <= a.seg.ack))) return false;
+    if (c.options->like_linux() && s.wl1 == a.seg.seq && a.seg.ack == s.una) { // nothing new: a window does not shrink, but for closing
+        const std::uint32_t told = std::uint32_t{a.seg.window} << (a.seg.has(tcp_flags::syn) ? 0 : s.shift);
+        if (told != 0 && told < s.window) return false;
+    }
     const std::uint32_t old = s.window, largest = s.max_window;
     const unsigned shift = a.seg.has(tcp_flags::syn) ? 0 : s.shift; // RFC 7323 2.2
     s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);

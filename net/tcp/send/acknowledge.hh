@@ -65,7 +65,8 @@ template <disturbance d>
     if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and neither data nor window is asked for again
         if (s.attempts != 0) [[unlikely]] s.end_time_outs(now);
         s.attempts = 0;
-        s.rto.reset_back_off();
+        // Linux's stays until a round trip is measured (RFC 6298 5.7 allows for both).
+        if (!c.options->like_linux() || s.rto.srtt() == duration{0}) s.rto.reset_back_off();
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
         if (s.searching) [[unlikely]] path_search_acknowledged(c);
     }
