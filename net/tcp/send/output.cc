@@ -216,7 +216,10 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
     }
     std::uint32_t limit = payload_limit(c);
     bool no_delay = c.options->no_delay;
-    if (c.options->like_linux()) [[unlikely]] no_delay = ends_record(s, limit) || no_delay;
+    if (c.options->like_linux()) [[unlikely]] {
+        const bool urgent = c.urgent.sending && s.una < c.urgent.send_end; // nothing waits meanwhile
+        no_delay = ends_record(s, limit) || no_delay || urgent;
+    }
     const portion p = next_portion(s, limit, no_delay);
     switch (p.why) {
     case hold::no:
