@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""`python3 tools/against-linux [SCRIPT...]`: plays scripts against this machine's kernel and against our library, and compares."""
+import argparse
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+from compare import Rules, differences, show  # noqa: E402  (nothing is written beside the sources)
+from player import play_library, play_linux  # noqa: E402
+from script import MODES, BadScript, read  # noqa: E402
+
+FOLDER = Path(__file__).resolve().parent
+LIBRARY = FOLDER.parent.parent / "build/release/bin/libcorewire_packetdrill.so"
+PATIENCE = 40   # seconds for one side of one script
+PRIORITY = 40   # of the kernel's side, which plays in real time
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="tools/against-linux", description=__doc__.partition(": ")[2])
+    parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help="a file, or the name of one in scripts/ (default: all of these)")
+    parser.add_argument("--library", default=LIBRARY, type=Path, help=f"default: build/release/bin/{LIBRARY.name}")
+    parser.add_argument("--mode", choices=MODES, help="instead of the script's own")
+    parser.add_argument("--push", action="store_true", help="PSH counts")
+    parser.add_argument("--window", action="store_true", help="windows count")
+    parser.add_argument("--tso", action="store_true", help="the kernel's device takes super-segments")
+    parser.add_argument("--single-segments", action="store_true", help="the kernel makes no super-segments")
+    parser.add_argument("--seconds", type=float, default=Rules.seconds, help="times are the same within this (%(default)s)")
+    parser.add_argument("--share", type=float, default=Rules.share, help="and this share of them (%(default)s)")
+    parser.add_argument("--again", type=int, default=2, help="play again this often where traces differ (%(default)s)")
+    parser.add_argument("--details", action="store_true", help="tell known differences too, and all packets")
+    parser.add_argument("--traces", action="store_true", help="show both whole traces")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the kernel's traces there, and take them from there")
+    parser.add_argument("--priority", type=int, default=PRIORITY, help="of the kernel's side, real-time (%(default)s; 0: as it is)")
+    parser.add_argument("--play", choices=("linux", "library"), help=argparse.SUPPRESS)  # one side, here and now, as JSON lines
+    return parser.parse_args()
+
+
+def scripts(names):
+    """The files; raises BadScript."""
+    if not names:
+        return sorted(FOLDER.glob("scripts/*.in"))
+    found = []
+    for name in names:
+        candidates = [Path(name), FOLDER / "scripts" / name, FOLDER / "scripts" / f"{name}.in"]
+        found.append(next((path for path in candidates if path.is_file()), None))
+        if found[-1] is None:
+            raise BadScript(f"there is no script {name}")
+    return found
+
+
+def play_here(options):
+    """In the process, and the network namespace, that play() started."""
+    script = read(options.scripts[0])
+    script.tso = script.tso or options.tso
+    gc.disable()
+    sys.setswitchinterval(0.0005)
+    if options.play == "linux":
+        if options.priority:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.priority))
+        trace = play_linux(script, options.mode, options.single_segments)
+    else:
+        trace = play_library(script, options.mode, str(options.library))
+    print("\n".join(json.dumps(event) for event in trace), flush=True)
+    os._exit(0)  # calls may still be blocked in their threads
+
+
+def play(side, path, mode, options):
+    """The trace of one side, by a process in a network namespace of its own."""
+    command = ["unshare", "-n", sys.executable, str(FOLDER), "--play", side, "--mode", mode, "--library", str(options.library.resolve()),
+               "--priority", str(options.priority), str(path)]
+    command += ["--tso"] * options.tso + ["--single-segments"] * options.single_segments
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return [{"time": 0, "kind": "note", "text": f"did not end within {PATIENCE} s"}]
+    if done.returncode or done.stderr:
+        why = done.stderr.strip()[-600:]
+        return [{"time": 0, "kind": "note", "text": f"failed with {done.returncode}: {why}"}]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def play_kernel(path, mode, options):
+    """Linux's trace, and whether it has been kept from before."""
+    if options.keep is None:
+        return play("linux", path, mode, options), False
+    kind = ".tso" * options.tso + ".single" * options.single_segments
+    kept = options.keep / f"{path.stem}.{mode}{kind}.jsonl"
+    if kept.is_file() and kept.stat().st_mtime >= path.stat().st_mtime:
+        return [json.loads(line) for line in kept.read_text().splitlines()], True
+    trace = play("linux", path, mode, options)
+    if not any(event["kind"] == "note" for event in trace):
+        options.keep.mkdir(parents=True, exist_ok=True)
+        kept.write_text("".join(json.dumps(event) + "\n" for event in trace))
+    return trace, False
+
+
+def compare(path, script, options, rules):
+    """Both traces and how they differ: of several tries the one with the fewest lines. One is enough where they are known to differ."""
+    mode = options.mode or script.mode
+    best = None
+    for _ in range(options.again + 1):
+        linux, kept = play_kernel(path, mode, options)
+        ours = play("library", path, mode, options)
+        lines = differences(linux, ours, rules)
+        if best is None or len(lines) < len(best[2]):
+            best = linux, ours, lines
+        if not lines or kept or script.known:
+            break
+    return best
+
+
+def report(path, script, found, options, rules):
+    """Prints one script's outcome and returns its name for the sum."""
+    linux, ours, lines = found
+    known = ", ".join(str(number) for number in script.known)
+    outcome = "same" if not lines else "known" if known else "DIFFERS"
+    print(f"{outcome:7} {path.stem}" + (f" ({known})" if outcome == "known" else f", which is said to differ ({known})" if known else ""))
+    for line in lines if outcome == "DIFFERS" or options.details else []:
+        print(line)
+    if options.traces:
+        print("  Linux", *show(linux, rules), "  ours", *show(ours, rules), sep="\n")
+    sys.stdout.flush()
+    return outcome
+
+
+def main():
+    options = arguments()
+    if options.play:
+        return play_here(options)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
+        print("needs root and /dev/net/tun", file=sys.stderr)
+        return 2
+    if not options.library.is_file():
+        print(f"{options.library} is missing: cmake --build --preset release --target corewire_packetdrill", file=sys.stderr)
+        return 2
+    rules = Rules(options.seconds, options.share, options.push, options.window, options.details)
+    outcomes = []
+    for path in scripts(options.scripts):
+        script = read(path)
+        found = compare(path, script, options, rules)
+        outcomes.append(report(path, script, found, options, rules))
+    print(f"{len(outcomes)} scripts: {outcomes.count('same')} the same, {outcomes.count('known')} differ as known, "
+          f"{outcomes.count('DIFFERS')} differ")
+    return 1 if "DIFFERS" in outcomes else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BadScript as e:
+        print(e, file=sys.stderr)
+        sys.exit(2)
