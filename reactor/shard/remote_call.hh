@@ -171,9 +171,9 @@ public:
 /// behind it in the ring may come before it in time, when that belongs to another group or is no call.
 template <typename F>
 auto held_by([[maybe_unused]] F& called) noexcept {
-    struct nothing {};
+    struct not_a_hold {};
     if constexpr (requires { called.hold(); }) return called.hold();
-    else return nothing{};
+    else return not_a_hold{};
 }
 
 /// Runs a callable that may return a task, and replies. The callable lives in this frame, so its captures outlast the task. `line`: it
