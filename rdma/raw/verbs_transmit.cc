@@ -30,13 +30,17 @@ std::uint32_t headers_of(const packet& p) noexcept {
     return at + 1;
 }
 
-/// Whether `next` may go together with `p`, at a glance: the same flow, and the bytes behind. joined_segments looks closely.
+/// Whether `next` may go together with `p`, by its TCP header: the same flow, ACK and perhaps PSH, the same acknowledgment and window, the
+/// bytes behind, and no more of them. joined_segments looks at the rest.
 [[gnu::always_inline]] inline bool follows(const packet& p, const packet& next) noexcept {
     if (p.flags != offload::l4_checksum_needed || next.flags != p.flags || next.l4_offset != p.l4_offset) return false;
     const std::uint32_t headers = headers_of(p);
     if (headers == 0 || headers_of(next) != headers) return false;
     const std::byte *a = p.head.data() + p.l4_offset, *b = next.head.data() + p.l4_offset;
-    return load_be32(a) == load_be32(b) && load_be32(b + 4) == load_be32(a + 4) + (p.size() - headers);
+    constexpr std::uint32_t plain = 0x0ff7'0000; // flags but PSH, AE among them
+    const std::uint32_t flags = load_be32(a + 12);
+    return load_be32(a) == load_be32(b) && load_be32(b + 4) == load_be32(a + 4) + (p.size() - headers) && next.size() <= p.size() &&
+           load_be32(a + 8) == load_be32(b + 8) && (flags & plain) == 0x0010'0000 && ((flags ^ load_be32(b + 12)) & ~0x0008'0000u) == 0;
 }
 
 /// Both offload::..._needed flags ask for the one thing that devices have.
@@ -222,7 +226,7 @@ verbs_port::progress verbs_port::post_train(std::span<packet> burst) noexcept {
     }
     const int error = post_joined(position);
     if (error == 0) [[likely]] return sent_off(train, 0, 1, bytes, {0, static_cast<unsigned>(n)});
-    if (error == ENOMEM || device_gone(error)) return {refused(error, train), true};
+    if (error != EINVAL && error != EOPNOTSUPP) return {refused(error, train), true};
     joined_pieces_ = 0; // a driver that does not take them gets none: they go one by one
     return {0, false};
 }

@@ -186,9 +186,13 @@ BOOST_AUTO_TEST_CASE(what_differs_in_more_than_its_place_goes_alone) {
     burst.push_back(f.make(1000, 0, tcp_flags::ack | tcp_flags::fin));
     burst.push_back(f.make(50)); // goes inline
     burst.push_back(f.make(50));
+    burst.push_back(f.make(900, 0, tcp_flags::ack | tcp_flags::ece));
+    burst.push_back(f.make(900, 0, tcp_flags::ack | tcp_flags::ece));
+    burst.push_back(f.make(1000)); // longer than the one before
     const result r = send_and_compare(w, burst);
     BOOST_TEST(r.taken == burst.size());
     BOOST_TEST(r.trains == 0u);
+    BOOST_TEST(r.doorbells == 1u); // and all of them at once
     nothing_is_kept(w, burst);
 }
 
