@@ -30,8 +30,8 @@ void tcb::abort() noexcept {
     // RFC 9293 3.10.5: the peer is told where there is one that knows us.
     // In CLOSING and LAST-ACK everything has been said, if our FIN is out.
     const bool said = (c_.state == tcp_state::closing || c_.state == tcp_state::last_ack) && c_.sending.fin_sent();
-    // Linux forgets what its listener has half open, and answers the ACK.
-    const bool forgotten = c_.options->like_linux() && c_.passive && c_.state == tcp_state::syn_received;
+    // Linux forgets what its listener has half open, and answers the ACK; but what Fast Open has given to accept() is a connection.
+    const bool forgotten = c_.options->like_linux() && c_.passive && c_.state == tcp_state::syn_received && !serving_early();
     const bool tell = c_.state != tcp_state::syn_sent && c_.state != tcp_state::time_wait && !said && !forgotten;
     if (tell) c_.reset = {.wanted = true, .with_ack = true, .seq = c_.sending.next, .ack = c_.receiving.next};
     die(c_, std::errc::connection_aborted, event::none);

@@ -190,7 +190,7 @@ class Endings(unittest.TestCase):
             self.assert_nothing_is_left()
 
     def test_asked_to_end_it_closes_a_hundred_idle_connections_at_once(self):
-        echo, first = self.assert_serves("--stall-ms=0")  # which would have a line of its own on a slow machine
+        echo, first = self.assert_serves("--stall-ms=0", "--log-level=file=warn,info")  # which would have lines of their own
         idle = [first] + [kernel.connect(ECHO) for _ in range(99)]
         for s in idle[1:]:
             self.addCleanup(s.close)
