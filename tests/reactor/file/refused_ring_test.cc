@@ -78,12 +78,12 @@ BOOST_AUTO_TEST_CASE(a_writer_gets_every_byte_into_the_file_through_a_ring_that_
                 const full_ring full(world, error);
                 world.turn(20);
             }
-            world.turn(3);
+            world.turn(1);
         }
         BOOST_REQUIRE(done);
         BOOST_TEST((contents(world.directory / "a") == text));
-        BOOST_TEST(world.engine().statistics().refused > 1u);
-        BOOST_TEST(world.loop.io().statistics().refused > 1u);
+        BOOST_TEST(world.engine().statistics().refused >= 1u);
+        BOOST_TEST(world.loop.io().statistics().refused >= 1u);
         BOOST_TEST(world.engine().statistics().failed == 0u);
         BOOST_TEST(world.engine().operations().in_flight() == 0u);
     }
