@@ -146,10 +146,13 @@ task<> goes_under_waiters() {
     BOOST_CHECK(outcome == std::errc::operation_canceled);
 }
 
+std::atomic<bool> all_on_their_way{false};
+
 task<int> many_arrive(barrier& meet) {
     std::array<std::errc, 8> outcomes{};
     task_group group("arriving");
     for (std::errc& each : outcomes) group.spawn(arrives(meet, each)); // more than the ring has places
+    all_on_their_way = true; // from here on `meet` may go
     co_await group.join();
     co_return static_cast<int>(std::ranges::count(outcomes, std::errc::operation_canceled));
 }
@@ -157,7 +160,7 @@ task<int> many_arrive(barrier& meet) {
 task<> goes_at_shutdown(runtime& all) {
     auto meet = std::make_unique<barrier>(100);
     auto call = submit_to(1, [&] { return many_arrive(*meet); });
-    while (meet->arrived() == 0) co_await yield();
+    while (meet->arrived() == 0 || !all_on_their_way) co_await yield();
     all.request_stop();
     while (!this_shard::stopping().stop_requested()) co_await yield();
     meet.reset();
