@@ -8,6 +8,7 @@ them, and our programs are killed when it ends, so nothing is left however a tes
 """
 import contextlib
 import ctypes
+import fcntl
 import os
 import re
 import signal
@@ -24,11 +25,11 @@ CLONE_NEWNET = 0x40000000
 
 
 def eventually(what, condition, seconds=LONG, pause=0.01):
-    """Waits until condition() is true and returns its value; fails with `what` after `seconds`."""
+    """Waits until condition() is true and returns its value; fails with `what` (text, or what makes it then) after `seconds`."""
     give_up = time.monotonic() + seconds
     while not (value := condition()):
         if time.monotonic() > give_up:
-            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+            raise AssertionError(f"not within {seconds:.0f} s: {what() if callable(what) else what}")
         time.sleep(pause)
     return value
 
@@ -125,6 +126,8 @@ class Program:
 
     def __init__(self, command):
         self._log = os.memfd_create("output")
+        # Unlike a file's, a memfd's position is not locked: two threads that write at once would write over each other.
+        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)
         self._process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], stdin=subprocess.DEVNULL,
                                          stdout=self._log, stderr=self._log)
         self.pid = self._process.pid
@@ -137,7 +140,7 @@ class Program:
             if self._process.poll() is not None:
                 raise AssertionError(f"ended with {self._process.returncode}: {self.output()}")
             return text in self.output()
-        eventually(f"the line '{text}' in: {self.output()}", there)
+        eventually(lambda: f"the line '{text}' in: {self.output()}", there)
 
     def send(self, what):
         os.kill(self.pid, what)
