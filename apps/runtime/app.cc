@@ -176,14 +176,14 @@ void app::say_what_starts() {
     if (!choice_.why.empty()) log_->writer().from_thread(network_chosen, name_of(choice_.kind), choice_.why);
     log_->writer().from_thread(starting, name_of(choice_.kind), static_cast<unsigned>(runtime_.cpus.size()),
                                fmt::format("{}", fmt::join(runtime_.cpus, ",")));
-    expect_log_file_io(log_->writer(), runtime_.loop.io);
+    uring_ = look_for_uring(log_->writer(), runtime_.loop.io);
 }
 
 void app::set_up(unsigned shard) {
     log_->set_up(shard);
     setup_->set_up(shard);
     inspection_->set_up(shard);
-    if (shard == 0) log_file_io(log_->writer(), runtime_.loop.io); // now: what cannot be set up ends with one line
+    if (shard == 0) log_file_io(log_->writer(), runtime_.loop.io, uring_); // now: what cannot be set up ends with one line
 }
 
 void app::on_stop(unsigned shard) noexcept {

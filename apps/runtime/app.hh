@@ -16,6 +16,7 @@
 
 #include <corewire/apps/runtime/choose_network.hh>
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/apps/runtime/file_options.hh>
 #include <corewire/apps/runtime/network_options.hh>
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/apps/runtime/setup_error.hh>
@@ -119,6 +120,7 @@ private:
     shards_door door_;
     std::mutex log_mutex_; ///< of making and ending it, and of set_log_levels()
     std::unique_ptr<process_log> log_; ///< while run() runs
+    uring_finding uring_;
     std::unique_ptr<network_setup> setup_;
     std::unique_ptr<inspection> inspection_;
 };

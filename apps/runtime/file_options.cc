@@ -33,21 +33,20 @@ void add_file_options(command_line& to, io_options& options) {
         .check_range(1u, 3'600'000u).type_name("N");
 }
 
-void expect_log_file_io(log_writer& log, const io_options& options) {
-    if (log.levels().of("file") > log_level::info) return; // the first use warns
+uring_finding look_for_uring(log_writer& log, const io_options& options) {
+    uring_finding is;
     try {
-        probe_uring(options); // should the ring of a shard fail all the same, it says so itself
-    } catch (const std::system_error&) {
-        without_ring_was_said();
+        is.has = probe_uring(options); // should the ring of a shard fail all the same, it says so itself
+    } catch (const std::system_error& why) {
+        is.why_none = why.what();
+        if (log.levels().of("file") <= log_level::info) without_ring_was_said();
     }
+    return is;
 }
 
-void log_file_io(log_writer& log, const io_options& options) {
-    try {
-        log.from_thread(found, probe_uring(options), options.in_flight);
-    } catch (const std::system_error& why) {
-        log.from_thread(none, options.helpers, std::string(why.what()));
-    }
+void log_file_io(log_writer& log, const io_options& options, const uring_finding& is) {
+    if (is.why_none.empty()) log.from_thread(found, is.has, options.in_flight);
+    else log.from_thread(none, options.helpers, is.why_none);
 }
 
 } // namespace corewire

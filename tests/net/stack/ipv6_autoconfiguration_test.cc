@@ -75,6 +75,15 @@ struct routed_link : ipv6_link {
     void advertise(const wire::router_advertisement& header) {
         send(advertisement(1800, {}, 0, header), router, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
     }
+    /// A general query for groups, with 100 ms to answer in: 24 bytes are MLD's version 1, 28 version 2.
+    void ask_for_groups(std::size_t size) {
+        bytes query(size);
+        query[0] = std::byte{130};
+        store_be16(query.data() + 4, 100); // milliseconds
+        const ipv6 all = ipv6::all_nodes();
+        store_be16(query.data() + 2, wire::pseudo_header_sum(router, all, ip_protocol::icmpv6, query.size()).add(query).checksum());
+        send(query, router, all, ip_protocol::icmpv6, 1);
+    }
     ipv6_output& six() { return *stack->ip().six(); }
     std::vector<own_ipv6_address> made() {
         std::vector<own_ipv6_address> out;
@@ -423,12 +432,7 @@ BOOST_AUTO_TEST_CASE(identifiers_are_stable_on_a_network_and_differ_between_netw
 BOOST_FIXTURE_TEST_CASE(groups_are_told_to_routers_who_ask, routed_link) { // RFC 3810 5.2, 6.2
     pass(1s);
     heard(true);
-    bytes query(28);
-    query[0] = std::byte{130};
-    store_be16(query.data() + 4, 100); // milliseconds
-    const ipv6 all = ipv6::all_nodes();
-    store_be16(query.data() + 2, wire::pseudo_header_sum(router, all, ip_protocol::icmpv6, query.size()).add(query).checksum());
-    send(query, router, all, ip_protocol::icmpv6, 1);
+    ask_for_groups(28);
     pass(200ms);
     int reports = 0;
     for (const auto& packet : heard(true)) {
@@ -449,12 +453,7 @@ BOOST_FIXTURE_TEST_CASE(groups_are_told_to_routers_who_ask, routed_link) { // RF
 BOOST_FIXTURE_TEST_CASE(a_router_that_speaks_mld_version_1_hears_of_each_group_by_itself, routed_link) { // RFC 3810 8.2.1
     pass(2s);
     heard(true);
-    bytes query(24);
-    query[0] = std::byte{130};
-    store_be16(query.data() + 4, 100); // milliseconds
-    const ipv6 all = ipv6::all_nodes();
-    store_be16(query.data() + 2, wire::pseudo_header_sum(router, all, ip_protocol::icmpv6, query.size()).add(query).checksum());
-    send(query, router, all, ip_protocol::icmpv6, 1);
+    ask_for_groups(24);
     pass(200ms);
     std::vector<ipv6> told;
     for (const auto& packet : heard(true)) {

@@ -4,6 +4,8 @@
 #include <corewire/reactor/file/file.hh>
 #include <corewire/reactor/task/run_until_complete.hh>
 
+#include "tests/support/turn_until.hh"
+
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -58,15 +60,10 @@ struct file_world {
     T run(task<T> t) {
         return run_until_complete(loop, std::move(t));
     }
-    /// Turns without sleeping until `done()`, for a minute at most: who does the work has the processor now and then.
+    /// See test::turn_until().
     template <typename Done>
     void turn_until(Done done) {
-        const auto enough = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-        for (int i = 1; !done() && std::chrono::steady_clock::now() < enough; ++i) {
-            loop.poll_once();
-            if (i % 1000 == 0) std::this_thread::yield();
-        }
-        BOOST_REQUIRE(done());
+        test::turn_until(loop, done);
     }
     void turn(int times = 100) {
         for (int i = 0; i < times; ++i) loop.poll_once();

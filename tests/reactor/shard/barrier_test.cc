@@ -195,6 +195,13 @@ struct by_hand {
         at.as_here([&] { at.loop.root_group().destroy_all(); });
     }
     wait_limits soon() const { return {.deadline = s.clock.time + 1ms}; }
+    /// An arrival from b is taken in, and its withdrawal sent.
+    void first_gives_up() {
+        arrive(s.b, first, soon());
+        s.a.turn();
+        s.clock.time += 2ms;
+        s.b.turn();
+    }
     /// b's ring to a has no room any more.
     void fill_ring() {
         while (s.b.mail.try_post(0, [] {})) {}
@@ -238,10 +245,7 @@ BOOST_AUTO_TEST_CASE(an_arrival_from_another_shard_is_taken_back_by_its_deadline
 
 BOOST_AUTO_TEST_CASE(where_the_last_one_comes_before_the_withdrawal_both_have_met) {
     by_hand w;
-    w.arrive(w.s.b, w.first, w.soon());
-    w.s.a.turn();
-    w.s.clock.time += 2ms;
-    w.s.b.turn();
+    w.first_gives_up();
     w.arrive(w.s.a, w.second); // the withdrawal stands in the ring still
     BOOST_CHECK_EQUAL(w.core->rounds(), 1u);
     w.s.settle();
@@ -252,10 +256,7 @@ BOOST_AUTO_TEST_CASE(where_the_last_one_comes_before_the_withdrawal_both_have_me
 
 BOOST_AUTO_TEST_CASE(where_the_withdrawal_comes_first_the_last_one_waits) {
     by_hand w;
-    w.arrive(w.s.b, w.first, w.soon());
-    w.s.a.turn();
-    w.s.clock.time += 2ms;
-    w.s.b.turn();
+    w.first_gives_up();
     w.s.a.turn();
     w.arrive(w.s.a, w.second);
     w.s.settle();

@@ -4,14 +4,14 @@
 #include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/file/uring.hh>
 
+#include "tests/support/turn_until.hh"
+
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
 #include <array>
-#include <chrono>
 #include <string_view>
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -65,15 +65,10 @@ struct ring_world {
     reactor::scope here{loop};
     uring& ring = loop.io();
 
-    /// Turns until `done()`, for a minute at most: who does the work has the processor now and then.
+    /// See test::turn_until().
     template <typename Done>
     void turn_until(Done done) {
-        const auto enough = std::chrono::steady_clock::now() + std::chrono::minutes{1};
-        for (int i = 1; !done() && std::chrono::steady_clock::now() < enough; ++i) {
-            loop.poll_once();
-            if (i % 1000 == 0) std::this_thread::yield();
-        }
-        BOOST_REQUIRE(done());
+        test::turn_until(loop, done);
     }
     /// So many that what has been caused happens.
     void some_turns() {
