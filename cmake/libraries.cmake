@@ -33,6 +33,10 @@ file(GLOB COREWIRE_LOG_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/reactor/lo
 set_source_files_properties(${COREWIRE_LOG_SOURCES} PROPERTIES COMPILE_OPTIONS "${spdlog_CFLAGS_OTHER}"
                             SKIP_PRECOMPILE_HEADERS ON) # other definitions
 
+# Its entry points are written in assembly, which link-time optimisation would not see.
+set_source_files_properties("${CMAKE_SOURCE_DIR}/reactor/unwind/raise.cc" PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
+                            "$<$<CXX_COMPILER_ID:GNU>:-fno-lto>")
+
 corewire_library(net net corewire_reactor PkgConfig::libxdp PkgConfig::libbpf PkgConfig::libmnl PkgConfig::libcares)
 file(GLOB_RECURSE COREWIRE_BPF_SOURCES CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/net/*.bpf.c")
 corewire_bpf_skeletons(corewire_net ${COREWIRE_BPF_SOURCES})

@@ -49,7 +49,9 @@ bool frame_allocator::give_back_everything() noexcept {
     return held_ == 0;
 }
 
-void* frame_allocator::allocate_slowly(frame_allocator* here, std::size_t size, std::size_t index) {
+// Neither is inlined, as link-time optimisation would: what they add to a coroutine's body keeps the beginning of that body from being
+// inlined into the call that makes the coroutine (task-ready then takes 119 instructions instead of 94).
+[[gnu::noinline]] void* frame_allocator::allocate_slowly(frame_allocator* here, std::size_t size, std::size_t index) {
     const bool nobodys = here == &nobodys_;
     if (!nobodys && index < classes && here->returned_.load(std::memory_order_relaxed) != nullptr) {
         here->take_returns();
@@ -70,7 +72,7 @@ void* frame_allocator::allocate_slowly(frame_allocator* here, std::size_t size, 
 }
 
 /// Malloc's, another allocator's, or one too many.
-void frame_allocator::deallocate_slowly(void* p) noexcept {
+[[gnu::noinline]] void frame_allocator::deallocate_slowly(void* p) noexcept {
     frame_allocator* home = header_of(p)->home;
     if (home == nullptr) {
         std::free(header_of(p));

@@ -5,6 +5,7 @@
 #include <corewire/reactor/shard/signals.hh>
 #include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/topology/pinning.hh>
+#include <corewire/reactor/unwind/raise.hh>
 
 #include <algorithm>
 #include <optional>
@@ -16,6 +17,7 @@ namespace corewire {
 
 runtime::runtime(runtime_options options) : options_(std::move(options)) {
     if (options_.cpus.empty()) throw std::invalid_argument("a runtime needs at least one CPU");
+    unwind::active(); // exceptions of this program are thrown the short way, where there is one
     for (unsigned shard = 0; shard < shard_count(); ++shard)
         inboxes_.push_back(std::make_unique<external_inbox>(options_.external_calls));
 }

@@ -30,8 +30,8 @@ template <typename T>
 class task_as_result {
 public:
     explicit task_as_result(task<T>&& t) noexcept : task_(std::move(t)) {}
-    bool await_ready() noexcept { return task_.operator co_await().await_ready(); }
-    bool await_suspend(std::coroutine_handle<> h) { return task_.operator co_await().await_suspend(h); }
+    bool await_ready() noexcept { return task_.await_ready(); }
+    bool await_suspend(std::coroutine_handle<> h) { return task_.await_suspend(h); }
     result<T, std::exception_ptr> await_resume() {
         if constexpr (std::is_void_v<T>)
             if (!task_) return {}; // it has taken its frame with it

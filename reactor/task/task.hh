@@ -99,18 +99,33 @@ public:
     void** owner = nullptr; ///< who holds the frame and is running it for the first time, if anybody is
 };
 
-/// Awaits the task that `frame` holds; `frame` is null afterwards where the task has taken its frame with it.
+/// Owns a task's frame, and is what awaits it: an awaiter of its own would be one more object in the frame of who awaits.
 template <typename T, typename Promise>
-class task_awaiter {
+class task_frame {
 public:
-    explicit task_awaiter(void*& frame) noexcept : owner_(frame) {}
-    bool await_ready() const noexcept { return handle().done(); }
+    task_frame() noexcept = default;
+    task_frame(task_frame&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+    task_frame& operator=(task_frame&& other) noexcept {
+        if (this == &other) return *this;
+        if (frame_ != nullptr) handle().destroy();
+        frame_ = std::exchange(other.frame_, nullptr);
+        return *this;
+    }
+    ~task_frame() {
+        if (frame_ != nullptr) handle().destroy();
+    }
+
+    // For co_await. The task must outlive the await: a temporary does, until the end of the full expression.
+    bool await_ready() const noexcept {
+        CW_ASSERT(frame_ != nullptr, "an empty task was awaited");
+        return handle().done();
+    }
     bool await_suspend(std::coroutine_handle<> parent) {
         const auto child = handle();
-        if constexpr (std::is_void_v<T>) child.promise().owner = &owner_;
+        if constexpr (std::is_void_v<T>) child.promise().owner = &frame_;
         child.resume();
         if constexpr (std::is_void_v<T>) {
-            if (owner_ == nullptr) return false;
+            if (frame_ == nullptr) return false; // the task has taken it with it
             child.promise().owner = nullptr;
         }
         if (child.done()) return false;
@@ -119,60 +134,43 @@ public:
     }
     T await_resume() {
         if constexpr (std::is_void_v<T>)
-            if (owner_ == nullptr) return;
+            if (frame_ == nullptr) return;
         return handle().promise().take();
     }
 
-private:
-    std::coroutine_handle<Promise> handle() const noexcept { return std::coroutine_handle<Promise>::from_address(owner_); }
-    void*& owner_;
+protected:
+    explicit task_frame(std::coroutine_handle<Promise> frame) noexcept : frame_(frame.address()) {}
+    std::coroutine_handle<Promise> handle() const noexcept { return std::coroutine_handle<Promise>::from_address(frame_); }
+    void* frame_ = nullptr;
 };
 
 } // namespace detail
 
 template <typename T>
-class [[nodiscard]] task {
+class [[nodiscard]] task : public detail::task_frame<T, detail::task_promise_of<T>> {
+    using base = detail::task_frame<T, detail::task_promise_of<T>>;
+
 public:
     using promise_type = detail::task_promise_of<T>;
     using value_type = T;
-    using awaiter = detail::task_awaiter<T, promise_type>;
 
     task() noexcept = default;
-    task(task&& other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
-    task& operator=(task&& other) noexcept {
-        if (this == &other) return *this;
-        if (frame_ != nullptr) handle().destroy();
-        frame_ = std::exchange(other.frame_, nullptr);
-        return *this;
-    }
-    ~task() {
-        if (frame_ != nullptr) handle().destroy();
-    }
 
     /// False of a task<> that has been awaited to its end.
-    explicit operator bool() const noexcept { return frame_ != nullptr; }
-    bool done() const noexcept { return frame_ != nullptr && handle().done(); }
-
-    /// The task must outlive the await: a temporary does, until the end of the full expression.
-    awaiter operator co_await() noexcept {
-        CW_ASSERT(frame_ != nullptr, "an empty task was awaited");
-        return awaiter{frame_};
-    }
+    explicit operator bool() const noexcept { return this->frame_ != nullptr; }
+    bool done() const noexcept { return this->frame_ != nullptr && handle().done(); }
 
     /// For those who start tasks without awaiting them: gives the frame away.
     std::coroutine_handle<promise_type> release() noexcept {
         const auto released = handle();
-        frame_ = nullptr;
+        this->frame_ = nullptr;
         return released;
     }
-    std::coroutine_handle<promise_type> handle() const noexcept {
-        return std::coroutine_handle<promise_type>::from_address(frame_);
-    }
+    using base::handle;
 
 private:
     friend promise_type;
-    explicit task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame.address()) {}
-    void* frame_ = nullptr;
+    using base::base;
 };
 
 namespace detail {

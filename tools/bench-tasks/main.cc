@@ -63,24 +63,16 @@ constexpr std::uint64_t batch = 20'000;
 [[gnu::noinline]] cw::task<> finishes_at_once() { co_return; }
 
 /// A task in every respect, but for where its frames come from.
-class heap_task {
+struct heap_promise;
+class heap_task : public cw::detail::task_frame<void, heap_promise> {
 public:
-    struct promise_type : cw::detail::task_promise_of<void> {
-        static void* operator new(std::size_t size) { return ::operator new(size); }
-        static void operator delete(void* p, std::size_t size) noexcept { ::operator delete(p, size); }
-        heap_task get_return_object() noexcept { return heap_task{std::coroutine_handle<promise_type>::from_promise(*this)}; }
-    };
-    heap_task(const heap_task&) = delete;
-    ~heap_task() {
-        if (frame_ != nullptr) std::coroutine_handle<promise_type>::from_address(frame_).destroy();
-    }
-    cw::detail::task_awaiter<void, promise_type> operator co_await() noexcept {
-        return cw::detail::task_awaiter<void, promise_type>{frame_};
-    }
-
-private:
-    explicit heap_task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame.address()) {}
-    void* frame_;
+    using promise_type = heap_promise;
+    explicit heap_task(std::coroutine_handle<heap_promise> frame) noexcept : task_frame(frame) {}
+};
+struct heap_promise : cw::detail::task_promise_of<void> {
+    static void* operator new(std::size_t size) { return ::operator new(size); }
+    static void operator delete(void* p, std::size_t size) noexcept { ::operator delete(p, size); }
+    heap_task get_return_object() noexcept { return heap_task{std::coroutine_handle<heap_promise>::from_promise(*this)}; }
 };
 [[gnu::noinline]] heap_task finishes_at_once_on_the_heap() { co_return; }
 
