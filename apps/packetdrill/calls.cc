@@ -173,6 +173,7 @@ outcome calls::socket(int domain, int type, int protocol) {
     access a(host_);
     const int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (domain != AF_INET && domain != AF_INET6) return -EAFNOSUPPORT;
+    if (kind < 0 || kind > SOCK_PACKET) return -EINVAL;
     if (kind != SOCK_STREAM) return -ESOCKTNOSUPPORT;
     if (protocol != 0 && protocol != IPPROTO_TCP) return -EPROTONOSUPPORT;
     host_.read_settings();
@@ -186,7 +187,7 @@ outcome calls::bind(int fd, const sockaddr* name, socklen_t size) {
     return on_stream(fd, [&](stream_socket& s) -> outcome {
         socket_address at;
         if (const outcome r = posix::read_name(name, size, s.family(), at); r < 0) return r;
-        if (at.port != 0 && in_use(s, at)) return -EADDRINUSE;
+        if (at.port != 0 && s.local_address().port == 0 && in_use(s, at)) return -EADDRINUSE;
         if (!at.is_v4() && at.net().is_unicast()) host_.adopt(at.net().v6());
         return s.bind(at);
     });
@@ -241,8 +242,9 @@ outcome calls::connect(int fd, const sockaddr* name, socklen_t size) {
     host_.settle();
     if (s->non_blocking() || (r != -EINPROGRESS && r != -EALREADY)) return r;
     const time_point deadline = deadline_after(s->settings().send_timeout);
-    r = until(a, true, deadline, [&]() -> outcome { return s->in_handshake() ? -EAGAIN : s->connect(to); });
-    return r == -EAGAIN ? -EINPROGRESS : r;
+    const outcome pending = r;
+    r = until(a, true, deadline, [&] { return s->handshake_result(); });
+    return r == -EAGAIN ? pending : r;
 }
 
 outcome calls::shutdown(int fd, int how) {

@@ -96,6 +96,7 @@ void apply(std::string_view word, wire_habits& h) {
     if (name == "seed") h.stack.seed = number_of<std::uint64_t>(value, 1);
     if (name == "mtu_probing") h.probing = number_of<unsigned>(value, h.probing);
     if (name == "ecn") choose_ecn(number_of<unsigned>(value, 2), h.stream);
+    if (name == "syn_cookies") h.stream.syn_cookies = number_of<int>(value, 1);
     if (name == "fast_open") h.stream.fast_open_allowed = number_of<unsigned>(value, h.stream.fast_open_allowed);
     if (name == "fast_open_key") h.fast_open_keys = keys_of(value);
     if (name == "address") {
@@ -123,9 +124,39 @@ wire_habits wire_habits::of(std::string_view flags) {
         h.stack.tcp.mtu_probing = tcp::path_probing::off;
         h.stack.tcp.mtu_probing_floor = 48;
     }
+    if (h.stack.tcp.like_freebsd()) h.follow_freebsd();
     h.read_settings();
     h.choose_probing();
     return h;
+}
+
+/// What FreeBSD 13 and 14 come with (tcp(4), syncache(4), tuning(7)).
+void wire_habits::follow_freebsd() {
+    using namespace std::chrono_literals;
+    tcp::parameters& p = stack.tcp;
+    reads_settings = false; // net.ipv4 is another host's
+    p.receive_buffer_limit = 2u << 20; // kern.ipc.maxsockbuf, of which the window's scale is made
+    p.least_segment = 216;             // minmss
+    p.quick_acks = 0;
+    p.delayed_ack = 40ms;
+    p.min_rto = 30ms;
+    p.rto_slop = 200ms;
+    p.max_rto = 64s;
+    p.retries = p.orphan_retries = p.syn_retries = 12;
+    p.open_timeout = 75s; // keepinit
+    p.syn_ack_retries = 3;
+    p.tail_loss_probe = p.forward_rto = false;
+    p.answer_pause = duration{0};
+    p.keeps_time_wait = true;
+    p.mtu_probing = tcp::path_probing::off;
+    stream.like_freebsd = true;
+    stream.receive_buffer = 65'536; // recvspace
+    stream.send_buffer = 32'768;    // sendspace
+    stream.receive_buffer_grows = false;
+    stream.send_buffer_most = 2u << 20;
+    stream.largest_backlog = 128;   // kern.ipc.soacceptqueue
+    stream.keepalive_probes = 8;
+    stream.fin_wait_2 = stream.keepalive_probes * stream.keepalive_interval;
 }
 
 void wire_habits::read_settings() {
@@ -144,6 +175,9 @@ void wire_habits::read_settings() {
     if (const auto n = setting("tcp_orphan_retries"); !n.empty() && n[0] != 0) read_number("tcp_orphan_retries", p.orphan_retries);
     if (const auto n = setting("tcp_frto"); !n.empty()) p.forward_rto = n[0] != 0;
     read_flag("tcp_dsack", p.duplicate_sack);
+    read_flag("tcp_rfc1337", p.keeps_time_wait);
+    read_flag("tcp_ecn_fallback", p.ecn_fallback);
+    read_flag("tcp_thin_linear_timeouts", p.thin_linear_timeouts);
     read_time<std::chrono::microseconds>("tcp_rto_min_us", p.min_rto);
     read_time<std::chrono::milliseconds>("tcp_rto_max_ms", p.max_rto);
     read_time<std::chrono::milliseconds>("tcp_invalid_ratelimit", p.answer_pause);
@@ -154,6 +188,7 @@ void wire_habits::read_settings() {
     read_int("../core/somaxconn", stream.largest_backlog);
     read_flag("tcp_moderate_rcvbuf", stream.receive_buffer_grows);
     read_bytes("tcp_notsent_lowat", stream.unsent_low_water);
+    read_int("tcp_syncookies", stream.syn_cookies);
     read_bytes("../core/rmem_max", stream.receive_buffer_cap);
     read_bytes("../core/wmem_max", stream.send_buffer_cap);
     if (const auto n = setting("tcp_rmem"); n.size() == 3) {
@@ -218,6 +253,13 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.answer_pause = host.answer_pause;
         p.trouble_after = host.trouble_after;
         p.orphan_retries = host.orphan_retries;
+        p.quick_acks = host.quick_acks;
+        p.delayed_ack = host.delayed_ack;
+        p.rto_slop = host.rto_slop;
+        p.open_timeout = host.open_timeout;
+        p.keeps_time_wait = host.keeps_time_wait;
+        p.ecn_fallback = host.ecn_fallback;
+        p.thin_linear_timeouts = host.thin_linear_timeouts;
         p.fast_path = false; // habits are followed on the general way
     };
 }

@@ -2,7 +2,8 @@
 // host's settings (net.ipv4.tcp_*) name a behaviour that our stack has.
 //
 //     flags: words separated by spaces, commas or colons:
-//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D, fast_open=N, fast_open_key=K, mtu_probing=N, ecn=N
+//            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D, fast_open=N, fast_open_key=K, mtu_probing=N, ecn=N,
+//            syn_cookies=N
 //
 // A plain value; one drill_host's.
 #pragma once
@@ -35,6 +36,7 @@ struct wire_habits {
 
     /// Reads /proc/sys/net/ipv4 again. Scripts write there, before they start and between two connections.
     void read_settings();
+    void follow_freebsd();
     void choose_probing() noexcept; ///< what `probing` says
     std::uint32_t link_mtu() const noexcept { return mtu_named ? mtu : mtu + 20; }
     /// What each connection is told, as the settings are now.

@@ -1,11 +1,14 @@
 // stream_socket's options: SOL_SOCKET, IPPROTO_TCP and IPPROTO_IP as socket(7), tcp(7) and ip(7) describe them. What is not
 // here is ENOPROTOOPT; a value that is out of its range is EINVAL.
+#include <corewire/net/posix/kept_options.hh>
 #include <corewire/net/posix/linux_tcp_info.hh>
+#include <corewire/net/posix/socket_names.hh>
 #include <corewire/net/posix/stream_socket.hh>
 #include <corewire/net/tcp/receive/timestamps.hh>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <span>
 #include <netinet/in.h>
@@ -19,7 +22,10 @@ namespace {
 constexpr int so_max_pacing_rate = 47;
 constexpr int so_zerocopy = 60;
 constexpr int so_timestamping_new = 65;
-constexpr int tcp_rto_max_ms = 44, tcp_rto_min_us = 45, tcp_delack_max_us = 46; ///< newer than many a header
+constexpr int tcp_is_mptcp = 43, tcp_rto_max_ms = 44, tcp_rto_min_us = 45, tcp_delack_max_us = 46; ///< newer than many a header
+constexpr int so_memory = 55, so_napi_id = 56, so_cookie = 57, so_transmit_time = 61, so_interface = 62;
+constexpr int so_polling_budget = 70, so_reserved = 73;
+constexpr int least_tick_us = 4001; ///< Linux's least time is two ticks, of 4 ms here, and is rounded up to them
 constexpr std::uint32_t least_receive_buffer = 2304; ///< SOCK_MIN_RCVBUF
 constexpr std::uint32_t least_send_buffer = 4608;    ///< SOCK_MIN_SNDBUF
 constexpr std::uint32_t largest_buffer = 1u << 30;
@@ -42,6 +48,30 @@ outcome give(const void* from, std::size_t have, void* value, socklen_t* size) n
 }
 
 outcome give_int(int n, void* value, socklen_t* size) noexcept { return give(&n, sizeof n, value, size); }
+
+/// FreeBSD's SO_RCVBUF and SO_SNDBUF: as they are asked for, within kern.ipc.maxsockbuf less what keeping the bytes costs.
+outcome take_size(int asked, std::uint32_t& into) noexcept {
+    constexpr int most = 1'864'135;
+    if (asked < 1) return -EINVAL;
+    if (asked > most) return -ENOBUFS;
+    into = static_cast<std::uint32_t>(asked);
+    return 0;
+}
+
+/// FreeBSD tells a flag by the bit that it keeps it in.
+int freebsd_flag(int name) noexcept {
+    switch (name) {
+    case SO_ACCEPTCONN: return 0x2;
+    case SO_REUSEADDR: return 0x4;
+    case SO_KEEPALIVE: return 0x8;
+    case SO_DONTROUTE: return 0x10;
+    case SO_BROADCAST: return 0x20;
+    case SO_LINGER: return 0x80;
+    case SO_OOBINLINE: return 0x100;
+    case SO_REUSEPORT: return 0x200;
+    default: return 1;
+    }
+}
 
 std::uint32_t doubled(int asked, std::uint32_t least) noexcept {
     const auto n = static_cast<std::uint32_t>(std::clamp(asked, 0, static_cast<int>(largest_buffer / 2)));
@@ -78,52 +108,6 @@ int whole_time_outs(int seconds) noexcept {
 
 bool in_range(int n, int least, int most) noexcept { return n >= least && n <= most; }
 
-/// Options that are told again as they were set, and change nothing here.
-bool is_kept(int level, int name) noexcept {
-    switch (level) {
-    case SOL_SOCKET:
-        switch (name) {
-        case SO_DONTROUTE:
-        case SO_MARK:
-        case SO_BUSY_POLL:
-        case SO_BROADCAST:
-        case SO_INCOMING_CPU:
-        case SO_PASSCRED:
-        case SO_PEEK_OFF: return true;
-        default: return false;
-        }
-    case IPPROTO_IP:
-        switch (name) {
-        case IP_RECVTOS:
-        case IP_RECVTTL:
-        case IP_PKTINFO:
-        case IP_FREEBIND:
-        case IP_TRANSPARENT:
-        case IP_BIND_ADDRESS_NO_PORT: return true;
-        default: return false;
-        }
-    case IPPROTO_IPV6:
-        switch (name) {
-        case IPV6_RECVTCLASS:
-        case IPV6_RECVHOPLIMIT:
-        case IPV6_RECVPKTINFO:
-        case IPV6_FREEBIND:
-        case IPV6_TRANSPARENT:
-        case IPV6_AUTOFLOWLABEL:
-        case IPV6_DONTFRAG:
-        case IPV6_ADDR_PREFERENCES: return true;
-        default: return false;
-        }
-    default: return false;
-    }
-}
-
-/// Those of them that are numbers; the others are flags.
-bool is_number(int level, int name) noexcept {
-    if (level == SOL_SOCKET) return name == SO_MARK || name == SO_BUSY_POLL || name == SO_INCOMING_CPU || name == SO_PEEK_OFF;
-    return level == IPPROTO_IPV6 && name == IPV6_ADDR_PREFERENCES;
-}
-
 } // namespace
 
 outcome stream_socket::set_option(int level, int name, const void* value, socklen_t size) {
@@ -134,8 +118,8 @@ outcome stream_socket::set_option(int level, int name, const void* value, sockle
     if (is_kept(level, name) && (level != IPPROTO_IPV6 || family_ == AF_INET6)) {
         const bool byte = level == IPPROTO_IP && size >= 1 && size < sizeof(int);
         const std::optional<int> n = byte ? int{*static_cast<const unsigned char*>(value)} : int_of(value, size);
-        if (!n) return -EINVAL;
-        kept_[{level, name}] = is_number(level, name) ? *n : *n != 0;
+        if (!n || !may_be_kept(level, name, *n)) return -EINVAL;
+        kept_[{level, name}] = is_kept_number(level, name) ? *n : *n != 0;
         return 0;
     }
     if (level == IPPROTO_IP) r = set_ip_option(name, value, size);
@@ -156,6 +140,7 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
         s.linger_time = std::max(l.l_linger, 0);
         return 0;
     }
+    if (name == SO_BINDTODEVICE) return size == 0 || *static_cast<const char*>(value) == '\0' ? 0 : -ENODEV;
     if (name == so_max_pacing_rate && size == sizeof(std::uint64_t)) {
         std::memcpy(&s.pacing_rate, value, sizeof s.pacing_rate);
         return 0;
@@ -169,16 +154,31 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
     case SO_OOBINLINE: s.inline_urgent = *n != 0; return 0;
     case SO_RCVBUF:
     case SO_RCVBUFFORCE:
+        if (s.like_freebsd) {
+            const outcome r = take_size(*n, s.receive_buffer);
+            s.receive_buffer_set = s.receive_buffer_set || r == 0;
+            return r;
+        }
         s.receive_buffer = doubled(name == SO_RCVBUF ? within(*n, s.receive_buffer_cap) : *n, least_receive_buffer);
         s.receive_buffer_set = true;
         return 0;
     case SO_SNDBUF:
     case SO_SNDBUFFORCE:
+        if (s.like_freebsd) {
+            const outcome r = take_size(*n, s.send_buffer);
+            s.send_buffer_set = s.send_buffer_set || r == 0;
+            return r;
+        }
         s.send_buffer = doubled(name == SO_SNDBUF ? within(*n, s.send_buffer_cap) : *n, least_send_buffer);
         s.send_buffer_set = true;
         return 0;
     case SO_RCVLOWAT: s.receive_low_water = static_cast<std::uint32_t>(*n < 0 ? INT32_MAX : *n == 0 ? 1 : *n); return 0;
     case SO_PRIORITY: s.priority = *n; return 0;
+    case SO_PASSCRED: // of AF_UNIX
+    case so_reserved: return -EOPNOTSUPP;
+    case so_polling_budget: return in_range(*n, 0, 65'535) ? 0 : -EINVAL;
+    case so_transmit_time: return -EINVAL;
+    case SO_ATTACH_FILTER: return size == sizeof(int) ? -EINVAL : -ENOPROTOOPT;
     case SO_TIMESTAMPING:
     case so_timestamping_new: return set_timestamping(*n);
     case SO_TIMESTAMP:
@@ -208,6 +208,7 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         }
         return 0;
     }
+    if (s.like_freebsd && connection() != nullptr && connection()->tcb.state() == tcp::tcp_state::closed) return -ECONNRESET;
     if (name == TCP_FASTOPEN_KEY) return set_fast_open_key(value, size);
     const std::optional<int> n = int_of(value, size);
     if (!n) return -EINVAL;
@@ -262,9 +263,9 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
             stack_.tcp().mark_dirty(*c);
         }
         return 0;
-    case TCP_NOTSENT_LOWAT: s.unsent_low_water = static_cast<std::uint32_t>(*n); return 0;
+    case TCP_NOTSENT_LOWAT: s.own_unsent_low_water = static_cast<std::uint32_t>(*n); return 0;
     case TCP_FASTOPEN:
-        if (*n < 0) return -EINVAL;
+        if (*n < 0 || connection_ != nullptr) return -EINVAL;
         s.fast_open = *n;
         if (listener_ != nullptr) listener_->set_fast_open(s.early_limit(listener_->options().backlog), s.fast_open_without_cookie);
         return 0;
@@ -284,19 +285,25 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         s.inquire = *n != 0;
         return 0;
     case TCP_THIN_LINEAR_TIMEOUTS:
+        if (!in_range(*n, 0, 1)) return -EINVAL;
+        s.thin_linear_timeouts = *n != 0;
+        if (connection() != nullptr) connection()->tcb.set_thin_linear_timeouts(s.thin_linear_timeouts);
+        return 0;
     case TCP_THIN_DUPACK: return in_range(*n, 0, 1) ? 0 : -EINVAL;
     case tcp_rto_max_ms:
         if (!in_range(*n, 1000, 120'000)) return -EINVAL;
         s.rto_max_ms = *n;
         return 0;
     case tcp_rto_min_us:
-        if (*n <= 0 || *n > 200'000) return -EINVAL;
+        if (!in_range(*n, least_tick_us, 200'000)) return -EINVAL;
         s.rto_min_us = *n;
         return 0;
     case tcp_delack_max_us:
-        if (*n <= 0 || *n > 200'000) return -EINVAL;
+        if (!in_range(*n, least_tick_us, 200'000)) return -EINVAL;
         s.delayed_ack_most_us = *n;
         return 0;
+    case TCP_ULP: return -ENOENT; // there is none
+    case TCP_MD5SIG: return size == sizeof(int) ? -EINVAL : -ENOPROTOOPT;
     case TCP_TIMESTAMP: return -EPERM; // but while repairing, which there is none of here
     default: return -ENOPROTOOPT;
     }
@@ -331,6 +338,7 @@ outcome stream_socket::set_ip_option(int name, const void* value, socklen_t size
         return -EINVAL;
     }
     switch (name) {
+    case IP_OPTIONS: return -EINVAL; // none are ever sent
     case IP_TOS: settings_.type_of_service = n & 0xfc; return 0; // ECN's bits are the connection's
     case IP_TTL:
         if (n != -1 && !in_range(n, 1, 255)) return -EINVAL;
@@ -380,6 +388,7 @@ outcome stream_socket::give_path_mtu(void* value, socklen_t* size) const {
 outcome stream_socket::get_ip_option(int name, void* value, socklen_t* size) const {
     const stream_settings& s = settings_;
     switch (name) {
+    case IP_OPTIONS: return give("", 0, value, size);
     case IP_TOS: return give_int(s.type_of_service, value, size);
     case IP_TTL: return give_int(s.time_to_live_or_host(), value, size);
     case IP_MTU_DISCOVER: return give_int(s.path_mtu_discovery, value, size);
@@ -402,17 +411,26 @@ outcome stream_socket::get_ipv6_option(int name, void* value, socklen_t* size) c
     }
 }
 
+/// SO_COOKIE: one of its own for every socket, for good.
+outcome stream_socket::give_cookie(void* value, socklen_t* size) {
+    static std::atomic<std::uint64_t> last{0};
+    if (*size < sizeof cookie_) return -EINVAL;
+    if (cookie_ == 0) cookie_ = last.fetch_add(1, std::memory_order_relaxed) + 1;
+    return give(&cookie_, sizeof cookie_, value, size);
+}
+
 outcome stream_socket::get_option(int level, int name, void* value, socklen_t* size) {
     const stream_settings& s = settings_;
     if (size == nullptr) return -EFAULT;
     if (level == IPPROTO_TCP) return get_tcp_option(name, value, size);
     if (is_kept(level, name) && (level != IPPROTO_IPV6 || family_ == AF_INET6)) {
         const auto found = kept_.find({level, name});
-        return give_int(found == kept_.end() ? 0 : found->second, value, size);
+        return give_int(found == kept_.end() ? first_of_kept(level, name) : found->second, value, size);
     }
     if (level == IPPROTO_IP) return get_ip_option(name, value, size);
     if (level == IPPROTO_IPV6 && family_ == AF_INET6) return get_ipv6_option(name, value, size);
-    if (level != SOL_SOCKET) return -ENOPROTOOPT;
+    if (level != SOL_SOCKET) return family_ == AF_INET && !s.like_freebsd ? -EOPNOTSUPP : -ENOPROTOOPT;
+    const auto give_flag = [&](bool on) { return give_int(!on ? 0 : s.like_freebsd ? freebsd_flag(name) : 1, value, size); };
     switch (name) {
     case SO_ERROR: {
         std::errc why = take_error();
@@ -422,15 +440,32 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
         }
         return give_int(static_cast<int>(why), value, size);
     }
-    case SO_SNDLOWAT: return give_int(1, value, size);
+    case SO_PASSCRED: return -EOPNOTSUPP;
+    case so_napi_id:
+    case so_reserved:
+    case so_transmit_time: return give_int(0, value, size);
+    case SO_ATTACH_FILTER: return give("", 0, value, size); // SO_GET_FILTER: none
+    case SO_BINDTODEVICE: return kept_.contains({SOL_SOCKET, so_interface}) ? -EINVAL : give("", 0, value, size);
+    case so_cookie: return give_cookie(value, size);
+    case so_memory: {
+        const std::array<std::uint32_t, 9> told{0, s.receive_buffer, 0, s.send_buffer}; // SK_MEMINFO_RCVBUF, SK_MEMINFO_SNDBUF
+        return give(told.data(), sizeof told, value, size);
+    }
+    case SO_PEERNAME: {
+        socket_address peer;
+        if (const outcome r = peer_address(peer); r < 0) return r;
+        write_name(peer, family_, static_cast<sockaddr*>(value), size);
+        return 0;
+    }
+    case SO_SNDLOWAT: return give_int(s.like_freebsd ? 2048 : 1, value, size);
     case SO_TYPE: return give_int(SOCK_STREAM, value, size);
     case SO_PROTOCOL: return give_int(IPPROTO_TCP, value, size);
     case SO_DOMAIN: return give_int(family_, value, size);
-    case SO_ACCEPTCONN: return give_int(listener_ != nullptr, value, size);
-    case SO_REUSEADDR: return give_int(s.reuse_address, value, size);
-    case SO_REUSEPORT: return give_int(s.reuse_port, value, size);
-    case SO_KEEPALIVE: return give_int(s.keepalive, value, size);
-    case SO_OOBINLINE: return give_int(s.inline_urgent, value, size);
+    case SO_ACCEPTCONN: return give_flag(listener_ != nullptr);
+    case SO_REUSEADDR: return give_flag(s.reuse_address);
+    case SO_REUSEPORT: return give_flag(s.reuse_port);
+    case SO_KEEPALIVE: return give_flag(s.keepalive);
+    case SO_OOBINLINE: return give_flag(s.inline_urgent);
     case SO_RCVBUF: return give_int(static_cast<int>(grown(s.receive_buffer, &tcp::connection_info::receive_buffer)), value, size);
     case SO_SNDBUF: return give_int(static_cast<int>(grown(s.send_buffer, &tcp::connection_info::send_buffer)), value, size);
     case SO_RCVLOWAT: return give_int(static_cast<int>(s.receive_low_water), value, size);
@@ -446,7 +481,8 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
         if (*size >= sizeof s.pacing_rate) return give(&s.pacing_rate, sizeof s.pacing_rate, value, size);
         return give_int(static_cast<int>(std::min<std::uint64_t>(s.pacing_rate, UINT32_MAX)), value, size);
     case SO_LINGER: {
-        const struct linger l{.l_onoff = s.linger, .l_linger = s.linger_time};
+        const int on = s.like_freebsd ? freebsd_flag(name) : 1;
+        const struct linger l{.l_onoff = s.linger ? on : 0, .l_linger = s.linger_time};
         return give(&l, sizeof l, value, size);
     }
     default: return -ENOPROTOOPT;
@@ -456,10 +492,12 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
 outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     const stream_settings& s = settings_;
     const tcp_connection* const c = connection();
+    if (s.like_freebsd && c != nullptr && c->tcb.state() == tcp::tcp_state::closed) return -ECONNRESET;
     switch (name) {
-    case TCP_NODELAY: return give_int(s.no_delay, value, size);
+    case TCP_NODELAY: return give_int(!s.no_delay ? 0 : s.like_freebsd ? 4 : 1, value, size); // FreeBSD's TF_NODELAY
     case TCP_CORK: return give_int(s.cork, value, size);
     case TCP_MAXSEG:
+        if (s.like_freebsd && c != nullptr && !in_handshake()) return give_int(static_cast<int>(c->tcb.packet_size() - 40), value, size);
         if (c != nullptr && !in_handshake()) return give_int(static_cast<int>(c->tcb.segment_payload()), value, size);
         return give_int(s.max_segment != 0 ? static_cast<int>(s.max_segment) : 536, value, size);
     case TCP_KEEPIDLE: return give_int(s.keepalive_idle, value, size);
@@ -470,8 +508,8 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_DEFER_ACCEPT: return give_int(s.defer_accept, value, size);
     case TCP_WINDOW_CLAMP: return give_int(static_cast<int>(s.window_clamp), value, size);
     case TCP_USER_TIMEOUT: return give_int(static_cast<int>(s.user_timeout), value, size);
-    case TCP_QUICKACK: return give_int(c != nullptr && c->tcb.quick_acks(), value, size);
-    case TCP_NOTSENT_LOWAT: return give_int(static_cast<int>(s.unsent_low_water), value, size);
+    case TCP_QUICKACK: return give_int(c == nullptr || c->tcb.quick_acks(), value, size);
+    case TCP_NOTSENT_LOWAT: return give_int(static_cast<int>(s.own_unsent_low_water), value, size);
     case TCP_FASTOPEN: return give_int(s.fast_open, value, size);
     case TCP_FASTOPEN_CONNECT: return give_int(s.fast_open_connect, value, size);
     case TCP_FASTOPEN_NO_COOKIE: return give_int(s.fast_open_without_cookie, value, size);
@@ -488,8 +526,10 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
         if (s.rto_min_us != 0) return give_int(s.rto_min_us, value, size);
         return give_int(static_cast<int>(host_times().min_rto / std::chrono::microseconds{1}), value, size);
     case tcp_delack_max_us: return give_int(s.delayed_ack_most_us != 0 ? s.delayed_ack_most_us : 200'000, value, size);
+    case tcp_is_mptcp: return give_int(0, value, size);
+    case TCP_ULP:
     case TCP_CC_INFO: return give("", 0, value, size); // as Linux's CUBIC and Reno: nothing
-    case TCP_THIN_LINEAR_TIMEOUTS:
+    case TCP_THIN_LINEAR_TIMEOUTS: return give_int(s.thin_linear_timeouts, value, size);
     case TCP_THIN_DUPACK: return give_int(0, value, size);
     case TCP_CONGESTION: {
         char text[16] = {};

@@ -7,10 +7,10 @@ namespace corewire::posix {
 tcp_options_set stream_settings::for_backend() const {
     tcp_options_set o;
     o.no_delay = no_delay;
-    o.receive_buffer = std::max(receive_buffer / 2, 1024u);
+    o.receive_buffer = std::max(receive_buffer / buffer_overhead(), like_freebsd ? 1u : 1024u);
     if (window_clamp != 0) o.receive_buffer = std::min(o.receive_buffer, window_clamp);
-    o.send_buffer = std::max(send_buffer / 2, 2048u);
-    o.keepalive = keepalive;
+    o.send_buffer = std::max(send_buffer / buffer_overhead(), like_freebsd ? 1u : 2048u);
+    o.keepalive = keepalive || like_freebsd; // net.inet.tcp.always_keepalive
     o.user_timeout = std::chrono::milliseconds{user_timeout};
     o.fin_wait_2 = fin_wait_2_duration();
     o.max_pacing_rate = pacing_rate;
@@ -32,7 +32,7 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     if (max_segment != 0) p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.mss, max_segment));
     // Half of a buffer is window, the other half what keeping it costs (tcp_adv_win_scale = 1).
     p.receive_growth_limit = receive_buffer_set || !receive_buffer_grows ? 0 : receive_buffer_most / 2;
-    if (receive_buffer_set) p.receive_buffer_limit = std::min(p.receive_buffer_limit, p.receive_buffer); // for the scale
+    if (receive_buffer_set && !like_freebsd) p.receive_buffer_limit = std::min(p.receive_buffer_limit, p.receive_buffer); // for the scale
     if (window_clamp != 0) {
         p.receive_buffer = std::min(p.receive_buffer, window_clamp); // it may have been set after listen()
         p.receive_growth_limit = std::min(p.receive_growth_limit, window_clamp);
@@ -42,6 +42,7 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     p.fast_open_without_cookie = fast_open_without_cookie || (fast_open_allowed & 4) != 0;
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
     p.congestion = congestion_controller();
+    if (thin_linear_timeouts) p.thin_linear_timeouts = true;
     if (rto_min_us != 0) p.min_rto = std::chrono::microseconds{rto_min_us};
     if (rto_max_ms != 0) p.max_rto = std::chrono::milliseconds{rto_max_ms};
     if (delayed_ack_most_us != 0) p.delayed_ack = std::min<duration>(p.delayed_ack, std::chrono::microseconds{delayed_ack_most_us});

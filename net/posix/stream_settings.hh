@@ -13,6 +13,8 @@
 namespace corewire::posix {
 
 struct stream_settings {
+    /// FreeBSD's answers where they are not Linux's: error codes, first values, buffers that are told as they are, and a keepalive for all.
+    bool like_freebsd = false;
     // SOL_SOCKET
     std::uint32_t receive_buffer = 131'072; ///< as SO_RCVBUF reports it: twice what was asked for
     std::uint32_t send_buffer = 4u << 20;
@@ -38,12 +40,16 @@ struct stream_settings {
     bool no_delay = false, cork = false;
     std::uint32_t max_segment = 0;          ///< 0: as the path allows
     int keepalive_idle = 7200, keepalive_interval = 75, keepalive_probes = 9; ///< seconds, seconds, number
+    bool thin_linear_timeouts = false;      ///< TCP_THIN_LINEAR_TIMEOUTS; the host's may say so as well
     int syn_count = 0;                      ///< 0: the host's
     int fin_wait_2 = 60;                    ///< seconds (TCP_LINGER2); -1: not at all
     int defer_accept = 0;                   ///< seconds that a connection without data waits before it may be accepted
     std::uint32_t window_clamp = 0;         ///< bytes: no larger window is announced; 0: none
     std::uint32_t user_timeout = 0;         ///< milliseconds
-    std::uint32_t unsent_low_water = ~std::uint32_t{0}; ///< TCP_NOTSENT_LOWAT, bytes
+    std::uint32_t own_unsent_low_water = 0; ///< TCP_NOTSENT_LOWAT, bytes; 0: the host's
+    std::uint32_t unsent_low_water = ~std::uint32_t{0}; ///< net.ipv4.tcp_notsent_lowat; all ones: none
+    std::uint32_t unsent_mark() const noexcept { return own_unsent_low_water != 0 ? own_unsent_low_water : unsent_low_water; }
+    int syn_cookies = 1;                    ///< net.ipv4.tcp_syncookies: 0 never, 1 when a listener is full, 2 always
     int fast_open = 0;                      ///< length of the queue; its listener takes data in SYNs (RFC 7413)
     bool fast_open_connect = false;
     bool fast_open_without_cookie = false;  ///< TCP_FASTOPEN_NO_COOKIE
@@ -71,6 +77,15 @@ struct stream_settings {
     bool ipv6_only = false;                 ///< IPV6_V6ONLY: no peers over IPv4
     bool receive_errors = false, receive_errors6 = false; ///< IP_RECVERR, IPV6_RECVERR
 
+    /// SO_RCVBUF and SO_SNDBUF tell so many times what may be queued.
+    std::uint32_t buffer_overhead() const noexcept { return like_freebsd ? 1 : 2; }
+    /// Connections that may wait for accept(), for a listen() with this backlog: Linux lets in one more than asked for, FreeBSD one more
+    /// than half as many again.
+    unsigned ready_limit(int backlog) const noexcept {
+        const bool as_many_as_go = like_freebsd && backlog < 0;
+        const int asked = as_many_as_go ? largest_backlog : std::min(std::max(backlog, 0), largest_backlog);
+        return static_cast<unsigned>(like_freebsd ? 3 * asked / 2 : asked) + 1;
+    }
     /// Never 0, which would be the stack's.
     duration fin_wait_2_duration() const noexcept {
         return fin_wait_2 < 0 ? duration{-1} : std::max<duration>(std::chrono::seconds{fin_wait_2}, duration{1});

@@ -87,7 +87,7 @@ net_address stream_socket::source_for(const net_address& remote) const {
 
 outcome stream_socket::listen(int backlog) {
     if (connection_ != nullptr) return -EINVAL;
-    const unsigned limit = static_cast<unsigned>(std::min(std::max(backlog, 0), settings_.largest_backlog)) + 1; // Linux lets in one more
+    const unsigned limit = settings_.ready_limit(backlog);
     if (listener_ != nullptr) {
         listener_->set_backlog(limit);
         return 0;
@@ -103,14 +103,18 @@ outcome stream_socket::listen(int backlog) {
         return -e.code().value();
     }
     listener_->set_tuning(tuning(false));
+    using enum tcp_listen_socket::cookie_use;
+    listener_->set_cookies(settings_.syn_cookies == 0 ? off : settings_.syn_cookies == 1 ? when_full : always);
     listener_->set_fast_open(settings_.early_limit(limit), settings_.fast_open_without_cookie);
     return 0;
 }
 
 outcome stream_socket::connect(const socket_address& to) {
-    if (listener_ != nullptr) return -EISCONN;
+    if (listener_ != nullptr) return settings_.like_freebsd ? -EOPNOTSUPP : -EISCONN;
     if (connection_ != nullptr) {
         if (told_connected_) return -EISCONN;
+        const bool over = connection()->tcb.state() == tcp::tcp_state::closed;
+        if (settings_.like_freebsd && !in_handshake()) return over ? -ECONNREFUSED : -EISCONN;
         return in_handshake() ? -EALREADY : handshake_result();
     }
     pending_error_ = {};
@@ -150,7 +154,7 @@ outcome stream_socket::connect_and_send(const socket_address& to, std::span<cons
 
 outcome stream_socket::handshake_result() {
     if (in_handshake()) return -EAGAIN;
-    if (peek_error() == std::errc{} && connection_ != nullptr) {
+    if (peek_error() == std::errc{} && connection_ != nullptr && connection()->tcb.state() != tcp::tcp_state::closed) {
         told_connected_ = true;
         return 0;
     }
@@ -374,10 +378,11 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
     tcp_connection* const c = connection();
     if (c == nullptr) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
-        return -EPIPE;
+        return settings_.like_freebsd ? -ENOTCONN : -EPIPE;
     }
     if (deferred()) return send_with_syn(from, flags);
-    if (in_handshake()) return -EAGAIN;
+    if (in_handshake()) return settings_.like_freebsd ? -ENOTCONN : -EAGAIN;
+    if (settings_.like_freebsd && c->tcb.state() == tcp::tcp_state::closed) return -EPIPE; // SO_ERROR and read() tell why
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (writing_shut_ || c->tcb.state() == tcp::tcp_state::closed) return -EPIPE;
     if (const bool hold = settings_.cork || (flags & MSG_MORE) != 0; hold != held_) {
@@ -438,6 +443,7 @@ outcome stream_socket::shutdown(int how) {
     }
     tcp_connection* const c = connection();
     if (c == nullptr || c->tcb.state() == tcp::tcp_state::closed) return -ENOTCONN;
+    if (c->tcb.state() == tcp::tcp_state::time_wait && !settings_.like_freebsd) return -ENOTCONN;
     if (c->tcb.state() == tcp::tcp_state::syn_sent) {
         connection_->abort();
         connection_.reset();
@@ -456,8 +462,9 @@ outcome stream_socket::shutdown(int how) {
 
 bool stream_socket::unsent_at_close() const {
     const tcp_connection* const c = connection();
-    // Unread data makes the close a reset at once (RFC 2525 2.17), which has nothing to wait for.
-    if (c == nullptr || !settings_.linger || settings_.linger_time == 0 || c->tcb.readable() != 0) return false;
+    if (c == nullptr || !settings_.linger || settings_.linger_time == 0) return false;
+    // Unread data makes the close a reset at once (RFC 2525 2.17), which has nothing to wait for; but not FreeBSD's.
+    if (c->tcb.readable() != 0 && !settings_.like_freebsd) return false;
     const tcp::tcp_state s = c->tcb.state(); // our FIN has still to go, or to be acknowledged
     return s != tcp::tcp_state::closed && s != tcp::tcp_state::syn_sent && s != tcp::tcp_state::fin_wait_2 &&
            s != tcp::tcp_state::time_wait;
@@ -468,14 +475,14 @@ bool stream_socket::unsent_at_close() const {
 std::uint32_t stream_socket::unsent() const { return connection()->tcb.info().unsent; }
 
 std::uint32_t stream_socket::grown(std::uint32_t asked, std::uint32_t tcp::connection_info::*buffer) const {
-    return connection() == nullptr ? asked : std::max(asked, 2 * (connection()->tcb.info().*buffer));
+    return connection() == nullptr ? asked : std::max(asked, settings_.buffer_overhead() * (connection()->tcb.info().*buffer));
 }
 
 std::uint64_t stream_socket::room_below_mark() const {
     constexpr std::uint32_t most = 65'536; // what one buffer of Linux's queue takes: it is filled before the mark is looked at again
-    if (settings_.unsent_low_water == ~std::uint32_t{0}) return ~std::uint64_t{0};
+    if (settings_.unsent_mark() == ~std::uint32_t{0}) return ~std::uint64_t{0};
     const tcp::connection_info i = connection()->tcb.info();
-    if (i.unsent >= settings_.unsent_low_water) return 0;
+    if (i.unsent >= settings_.unsent_mark()) return 0;
     const std::uint32_t segment = std::max(i.segment_payload, 1u);
     return std::max(std::min(most, i.largest_send_window / 2) / segment, 1u) * segment;
 }
@@ -506,7 +513,7 @@ unsigned stream_socket::events() const {
     const std::uint32_t limit = t.options().send_buffer;
     const std::uint32_t free = t.writable();
     const bool room = free != 0 && free >= (limit - std::min(free, limit)) / 2;
-    const bool little = settings_.unsent_low_water == ~std::uint32_t{0} || 2 * std::uint64_t{unsent()} < settings_.unsent_low_water;
+    const bool little = settings_.unsent_mark() == ~std::uint32_t{0} || 2 * std::uint64_t{unsent()} < settings_.unsent_mark();
     if (writing_over || (room && little)) {
         e |= POLLOUT | POLLWRNORM;
     }
@@ -546,13 +553,13 @@ outcome stream_socket::peer_address(socket_address& peer) const {
 int stream_socket::inquire() const {
     const tcp_connection* const c = connection();
     if (c == nullptr || in_handshake()) return 0;
-    const auto left = static_cast<int>(c->tcb.readable());
-    return left == 0 && tcp::at_or_after_fin(c->tcb.state()) ? 1 : left;
+    // A FIN counts, so that the reader comes for it.
+    return static_cast<int>(c->tcb.readable()) + (tcp::at_or_after_fin(c->tcb.state()) ? 1 : 0);
 }
 
 outcome stream_socket::ioctl(unsigned long request, int* value) {
     const tcp_connection* const c = connection();
-    if (listener_ != nullptr) return -EINVAL;
+    if (listener_ != nullptr && request != SIOCATMARK) return -EINVAL;
     switch (request) {
     case SIOCINQ:
         *value = 0;

@@ -104,6 +104,7 @@ private:
     outcome set_ip_option(int name, const void* value, socklen_t size);
     outcome set_ipv6_option(int name, const void* value, socklen_t size);
     outcome get_ip_option(int name, void* value, socklen_t* size) const;
+    outcome give_cookie(void* value, socklen_t* size);
     outcome get_ipv6_option(int name, void* value, socklen_t* size) const;
     /// The largest packet on the connection's path. Bytes.
     outcome give_path_mtu(void* value, socklen_t* size) const;
@@ -152,6 +153,7 @@ private:
     tcp_tuning base_;
     socket_address bound_{};
     bool is_bound_ = false;
+    std::uint64_t cookie_ = 0; ///< SO_COOKIE; 0: nobody has asked
     std::map<std::pair<int, int>, int> kept_; ///< options that are told again and change nothing here: by level and name
     bool told_connected_ = false; ///< connect() has returned 0
     bool error_told_ = false;

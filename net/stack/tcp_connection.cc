@@ -212,7 +212,8 @@ void tcp_connection::orphan() noexcept {
     fail_all(std::errc::operation_canceled);
     if (erased_) return;
     // RFC 9293 3.10.4 and RFC 2525 2.17: data that nobody will ever read is lost, and the peer must hear of it.
-    if (tcb.readable() != 0 || tcb.options().reset_on_close) {
+    // FreeBSD only resets when more comes.
+    if ((tcb.readable() != 0 && !tcb.options().like_freebsd()) || tcb.options().reset_on_close) {
         tcb.abort();
     } else if (!shut_down_) {
         shut_down_ = true;

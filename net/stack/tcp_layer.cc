@@ -81,11 +81,14 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
         reincarnate(now, c, s, p);
         return;
     }
-    if (c.half_open_ && config_.tcp.like_linux()) [[unlikely]] {
-        // Linux's full backlog: the handshake is not completed, and the SYN-ACK will be repeated (listen(2)).
+    if (c.half_open_ && config_.tcp.habits != tcp::personality::standard) [[unlikely]] {
+        // Linux's full backlog: the handshake is not completed, and the SYN-ACK will be repeated (listen(2)). FreeBSD refuses then.
         const bool completes = s.has(tcp_flags::ack) && !s.has(tcp_flags::syn) && !s.has(tcp_flags::rst);
         if (completes && !c.listener_->room_for_ready()) {
             ++statistics_.tcp_backlog_full;
+            if (config_.tcp.like_linux()) return;
+            mark_dirty(c);
+            c.react(c.tcb.refuse(s.ack));
             return;
         }
     }
@@ -130,8 +133,9 @@ template <typename Address>
         explain_bad_checksum(source, view.flags());
         return false;
     }
-    // Linux takes what stands before.
-    if (wire::tcp_options::parse(view.options(), s.options) != wire::parse_error::none && !config_.tcp.like_linux()) [[unlikely]] {
+    // Linux and FreeBSD take what stands before.
+    const bool whole = wire::tcp_options::parse(view.options(), s.options) == wire::parse_error::none;
+    if (!whole && config_.tcp.habits == tcp::personality::standard) [[unlikely]] {
         ++statistics_.malformed_tcp; // RFC 9293 3.1 (MUST-7): an illegal option length is handled without failing
         return false;
     }
@@ -188,7 +192,7 @@ tcp_listen_socket* tcp_layer::listener_for(const flow_name& flow) const noexcept
 void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p, const tcp::seq_number* floor) {
     if (tcp_listen_socket* const found = listener_for(flow)) {
         tcp_listen_socket& listener = *found;
-        switch (tcp::on_listen(s)) {
+        switch (tcp::on_listen(s, config_.tcp.like_freebsd())) {
         case tcp::listen_verdict::ignore: break;
         case tcp::listen_verdict::reset: // unless it is a cookie that comes home
             if (!s.has(tcp_flags::syn) && (on_cookie(now, listener, flow, s, p) || listener.cookie_is_out(now))) break;
@@ -211,12 +215,15 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
         ++statistics_.tcp_backlog_full;
         return;
     }
-    const bool full = !listener.room_for_half_open() || !listener.room_for_ready() || connections() >= table_.limit() * 3 / 4;
+    // FreeBSD's cache of SYNs is large, and none of its listeners'.
+    const bool crowded = !config_.tcp.like_freebsd() && (!listener.room_for_half_open() || !listener.room_for_ready());
+    const bool full = crowded || connections() >= table_.limit() * 3 / 4;
     if (full && floor == nullptr) {
         ++statistics_.tcp_backlog_full;
-        answer_with_cookie(now, listener, flow, s);
+        if (listener.cookies() != tcp_listen_socket::cookie_use::off) answer_with_cookie(now, listener, flow, s);
         return;
     }
+    if (listener.cookies() == tcp_listen_socket::cookie_use::always && floor == nullptr) return answer_with_cookie(now, listener, flow, s);
     // A SYN that was answered with a cookie may come again and find room: both answers must have the same number.
     const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536};
     tcp::seq_number iss = listener.cookie_is_out(now) ? tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss)

@@ -30,6 +30,10 @@ public:
     const tcp_tuning& tuning() const noexcept { return tuning_; }
     /// How many may wait, half-open and ready each, from now on.
     void set_backlog(unsigned backlog) noexcept { options_.backlog = backlog; }
+    /// Whether SYNs are answered with cookies: by themselves it is when there is no room.
+    enum class cookie_use : std::uint8_t { off, when_full, always };
+    void set_cookies(cookie_use use) noexcept { cookies_ = use; }
+    cookie_use cookies() const noexcept { return cookies_; }
     bool room_for_half_open() const noexcept { return half_open_ < options_.backlog; }
     /// For one in the place of a connection in TIME-WAIT, which has no cookie to fall back on: as many again.
     bool room_for_incarnation() const noexcept { return half_open_ / 2 < options_.backlog; }
@@ -75,6 +79,7 @@ private:
     time_point cookies_live_until_{};
     static constexpr duration early_reset_counts = std::chrono::seconds{60};
     bool without_cookie_ = false;
+    cookie_use cookies_ = cookie_use::when_full;
     const bool ipv6_only_;
     unsigned half_open_ = 0;
     unsigned early_ = 0;

@@ -130,7 +130,7 @@ wire::tcp_flags ecn_setup_flags(control_block& c) noexcept {
         return ae | cwr | ece;
     }
     // RFC 3168 6.1.1; a SYN that goes unanswered is repeated without, since some middleboxes drop it (6.1.1.1).
-    c.ecn.offered = p.ecn && !c.syn_resent;
+    c.ecn.offered = p.ecn && (!c.syn_resent || !p.ecn_fallback);
     return c.ecn.offered ? ece | cwr : none;
 }
 

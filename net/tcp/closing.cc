@@ -17,7 +17,9 @@ void tcb::shutdown_send() noexcept {
 void tcb::orphan(time_point now) noexcept {
     c_.orphaned = true;
     c_.predictable = prediction::none;
-    if (c_.state == tcp_state::syn_sent) { // RFC 9293 3.10.4: delete the TCB
+    if (c_.options->like_freebsd()) c_.receiving.queue.clear();
+    const bool both_open = c_.options->like_freebsd() && c_.state == tcp_state::syn_received && !c_.passive;
+    if (c_.state == tcp_state::syn_sent || both_open) { // RFC 9293 3.10.4: delete the TCB
         die(c_, std::errc::connection_aborted, event::none);
     } else if (c_.state == tcp_state::fin_wait_2) {
         if (c_.options->fin_wait_2 < duration{0}) return abort();
@@ -29,9 +31,11 @@ void tcb::abort() noexcept {
     if (c_.state == tcp_state::closed) return;
     // RFC 9293 3.10.5: the peer is told where there is one that knows us.
     // In CLOSING and LAST-ACK everything has been said, if our FIN is out.
-    const bool said = (c_.state == tcp_state::closing || c_.state == tcp_state::last_ack) && c_.sending.fin_sent();
-    // Linux forgets what its listener has half open, and answers the ACK; but what Fast Open has given to accept() is a connection.
-    const bool forgotten = c_.options->like_linux() && c_.passive && c_.state == tcp_state::syn_received && !serving_early();
+    const bool ending = (c_.state == tcp_state::closing || c_.state == tcp_state::last_ack) && !c_.options->like_freebsd();
+    const bool said = ending && c_.sending.fin_sent();
+    // Linux and FreeBSD forget what a listener has half open, and answer the ACK; but what Fast Open has given to accept() is a connection.
+    const bool half_open = c_.passive && c_.state == tcp_state::syn_received && !serving_early();
+    const bool forgotten = half_open && c_.options->habits != personality::standard;
     const bool tell = c_.state != tcp_state::syn_sent && c_.state != tcp_state::time_wait && !said && !forgotten;
     if (tell) c_.reset = {.wanted = true, .with_ack = true, .seq = c_.sending.next, .ack = c_.receiving.next};
     die(c_, std::errc::connection_aborted, event::none);
@@ -135,7 +139,9 @@ void tcb::set_keepalive(time_point now, bool on, duration idle, duration interva
     if (!clock_moves) return;
     c_.keepalives_out = 0;
     if (on && is_synchronized(c_.state)) {
-        const time_point from = begins && c_.options->like_linux() ? now : c_.heard; // Linux looks only when it was asked to for so long
+        // They look when it was asked to for so long.
+        const bool from_now = (begins && c_.options->like_linux()) || c_.options->like_freebsd();
+        const time_point from = from_now ? now : c_.heard;
         c_.timers.arm(timer_slot::keepalive, std::max(now, from + idle));
     } else if (!on) {
         c_.timers.disarm(timer_slot::keepalive);
@@ -165,6 +171,11 @@ void tcb::fix_buffers(bool receive, bool send) noexcept {
     }
 }
 
+event tcb::refuse(seq_number acknowledged) noexcept {
+    c_.reset = {.wanted = true, .with_ack = false, .seq = acknowledged, .ack = seq_number(0)};
+    return die(c_, std::errc::connection_aborted, event::reset);
+}
+
 event tcb::end_time_wait() noexcept {
     if (c_.state != tcp_state::time_wait) return event::none;
     c_.move(transition::expired);
@@ -175,6 +186,7 @@ bool tcb::may_reuse(const segment& syn) const noexcept {
     if (c_.state != tcp_state::time_wait || !syn.has(tcp_flags::syn) || syn.has(tcp_flags::ack | tcp_flags::rst)) {
         return false;
     }
+    if (c_.options->like_freebsd()) return syn.seq > c_.receiving.next;
     // RFC 6191 2: a later timestamp or a later number tells a new connection from an old duplicate.
     if (c_.options->timestamps && syn.options.has_timestamps()) {
         // An old duplicate would have none. Linux does not look.

@@ -51,7 +51,8 @@ struct fast_open_state {
 
 /// What a connection has met with.
 struct troubles : counters {
-    time_point challenged{};      ///< when an out-of-window segment was last answered
+    time_point challenged{};      ///< when an out-of-window segment was last answered; FreeBSD's: until when challenges_left counts
+    std::uint8_t challenges_left = 0;
     std::errc soft_error{};       ///< what ICMP said last
 };
 
@@ -73,6 +74,7 @@ struct control_block {
     bool keepalive_wanted = false;
     bool orphaned : 1 = false;    ///< nobody will read
     bool reading_shut : 1 = false; ///< nor does its user wish to, who holds it still (SHUT_RD)
+    bool answers_plainly : 1 = false; ///< FreeBSD's habit: the next pure ACK tells of the window as it is, not as it was promised
     bool syn_resent = false;
     bool user_timeout_untold = false; ///< keepalive_wanted is for an ACK with the user timeout option (RFC 5482)
     bool user_timeout_chosen = false; ///< by the application: the peer's wishes don't change it (CHANGEABLE is false)

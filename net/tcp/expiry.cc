@@ -59,7 +59,13 @@ event on_keepalive(control_block& c, time_point now) noexcept {
 }
 
 /// 2 MSL are over, or an orphan has waited long enough for its peer's FIN.
-event on_end_of_life(control_block& c) noexcept {
+event on_end_of_life(control_block& c, time_point now) noexcept {
+    const parameters& p = *c.options;
+    // FreeBSD's patience with a peer that does not close: as long as with one that answers no keepalive, while it says something.
+    if (p.like_freebsd() && c.state == tcp_state::fin_wait_2 && now - c.heard <= p.keepalive_interval * p.keepalive_probes) {
+        c.timers.arm(timer_slot::life, now + p.keepalive_interval);
+        return event::none;
+    }
     c.move(transition::expired);
     return die(c, std::errc{}, event::none);
 }
@@ -80,7 +86,7 @@ event on_expiry(control_block& c, time_point now) noexcept {
     if (c.timers.take(timer_slot::retransmit, now)) events |= on_retransmit(c, now);
     if (c.timers.take(timer_slot::keepalive, now)) events |= on_keepalive(c, now);
     if (c.timers.take(timer_slot::pacing, now)) c.output_wanted = true;
-    if (c.timers.take(timer_slot::life, now)) events |= on_end_of_life(c);
+    if (c.timers.take(timer_slot::life, now)) events |= on_end_of_life(c, now);
     c.timers.settle();
     return events;
 }

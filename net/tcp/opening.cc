@@ -93,6 +93,7 @@ tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
     c_.sending.board.sent(how.iss + 1, now);
     c_.sending.small_end = c_.sending.limited_until = c_.sending.last_start = c_.sending.next;
     c_.sending.waiting_for = awaited::timeout;
+    if (c_.options->like_linux()) c_.sending.rto.restart_after_syn_loss(std::chrono::seconds{3}); // when the SYN-ACK left is not known
     c_.timers.arm(timer_slot::retransmit, now + c_.sending.rto.current(*c_.options));
 }
 
@@ -108,6 +109,10 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.largest_window()) : 0);
     // RFC 9293 3.7.1 (MUST-15): no option means 536.
     c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, p, now);
+    if (p.like_freebsd()) {
+        c.receiving.window.follow_freebsd(c.sending.mss);
+        c.receiving.acks.acknowledge_every_second();
+    }
     if (theirs.has_user_timeout()) heed_user_timeout(c, theirs.user_timeout); // `p` is another set of parameters from here on
 }
 
@@ -179,7 +184,8 @@ void establish(control_block& c, arrival& a) noexcept {
     s.timing = false;
     if (repeats != 0) s.rto.restart_after_syn_loss(std::chrono::seconds{3}); // RFC 6298 5.7, unless the round trip is known by now
     // RFC 5681 3.1: the initial window is one segment then. RFC 6928 2: but not for one repetition, which may have been haste.
-    if (repeats > 1) s.congestion.own().on_timeout(a.now, 0, false);
+    // FreeBSD allows for none.
+    if (repeats > (c.options->like_freebsd() ? 0u : 1u)) s.congestion.own().on_timeout(a.now, 0, false);
     s.rto.reset_back_off();
     if (s.paced) s.set_pace(*c.options); // the round trip is known now
     s.progress = a.now;

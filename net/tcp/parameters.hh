@@ -19,7 +19,7 @@ class commons;
 enum class personality : std::uint8_t {
     standard, ///< what is best
     linux_,   ///< SYN options MSS, SACK-permitted, timestamps, NOP, window scale; and what docs/rfc/9293.md lists as Linux's
-    freebsd,  ///< SYN options MSS, NOP, window scale, SACK-permitted, timestamps
+    freebsd,  ///< SYN options MSS, NOP, window scale, SACK-permitted, timestamps; and what apps/packetdrill/README.md lists
 };
 
 /// Packetisation-layer path MTU discovery (RFC 4821, 8899): as Linux's net.ipv4.tcp_mtu_probing.
@@ -75,10 +75,14 @@ struct parameters {
     duration min_rto = std::chrono::milliseconds{200};
     duration initial_rto = std::chrono::seconds{1};       ///< RFC 6298 2.1
     duration max_rto = std::chrono::seconds{60};          ///< RFC 6298 2.5
+    duration rto_slop{0};  ///< on top of every time-out that was measured or has backed off, and not doubled: FreeBSD's habit
     duration min_probe = std::chrono::microseconds{1000}; ///< least time before a tail loss probe
     duration min_reordering = std::chrono::microseconds{10}; ///< least patience with a segment that was overtaken (RFC 8985)
     std::uint8_t syn_linear_timeouts = 0; ///< so many SYNs are repeated after initial_rto before the time-out backs off
     std::uint8_t syn_retries = 7;      ///< 183 s with the defaults: RFC 9293 MUST-23 asks for 3 minutes
+    duration open_timeout{0};          ///< no attempt to open takes longer, whatever syn_retries says; 0: it may
+    bool ecn_fallback = true;          ///< a SYN that is repeated does not ask for classic ECN any more (RFC 3168 6.1.1.1)
+    bool thin_linear_timeouts = false; ///< with less than four segments in flight the first six time-outs do not back off: Linux's habit
     std::uint8_t syn_ack_retries = 5;  ///< 63 s: half-open connections are kept for strangers
     std::uint8_t retries = 15;         ///< R2 of RFC 9293 3.8.3, about 13 minutes
     std::uint8_t trouble_after = 3;    ///< R1
@@ -94,6 +98,7 @@ struct parameters {
     duration keepalive_interval = std::chrono::seconds{75};
     std::uint8_t keepalive_probes = 9;
     duration time_wait = std::chrono::seconds{60};  ///< 2 MSL
+    bool keeps_time_wait = false;      ///< no reset ends it before its time (RFC 1337)
     duration fin_wait_2 = std::chrono::seconds{60}; ///< an orphan's patience with a peer that does not close; below 0: none, a reset
     /// Pure segments that are out of place are answered no more often (RFC 5961 7 of one connection; net.ipv4.tcp_invalid_ratelimit).
     duration answer_pause = std::chrono::milliseconds{500};
@@ -118,6 +123,7 @@ struct parameters {
 
     bool operator==(const parameters&) const noexcept = default;
     bool like_linux() const noexcept { return habits == personality::linux_; }
+    bool like_freebsd() const noexcept { return habits == personality::freebsd; }
     /// segment_tally is kept. Linux's TCP_INFO always has it.
     bool counts() const noexcept { return counted || like_linux(); }
     /// The largest window that will ever be announced (RFC 7323 2.3 has the bound).

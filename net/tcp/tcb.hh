@@ -152,6 +152,7 @@ public:
     /// Nobody will read any more. Once the sending side is shut too, text that comes is answered with RST (RFC 9293 3.6.1 SHLD-3).
     void shutdown_receive() noexcept {
         c_.reading_shut = true;
+        if (c_.options->like_freebsd()) c_.receiving.queue.clear(); // and what comes from now on is taken and forgotten
         c_.predictable = prediction::none;
     }
     /// Nobody will read or write any more (after shutdown_send()): data that still arrives is answered with RST
@@ -159,6 +160,11 @@ public:
     void orphan(time_point now) noexcept;
     /// RST (where the state has a peer to tell) and closed: next_segment() yields the RST, then delete it.
     void abort() noexcept;
+
+    void set_thin_linear_timeouts(bool on) noexcept { c_.options.set(&parameters::thin_linear_timeouts, on); }
+
+    /// As if there were nobody: RST in answer to a segment that acknowledged so far, and closed.
+    event refuse(seq_number acknowledged) noexcept;
 
     /// When a segment last arrived; the time of its making before the first.
     time_point last_heard() const noexcept { return c_.heard; }

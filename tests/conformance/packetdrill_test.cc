@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(each_personality_has_its_own_order_of_options) {
     const std::string script = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n"
                                "+0 < S 0:0(0) win 32792 <mss 1000,sackOK,TS val 7 ecr 0,nop,wscale 7>\n";
     play(script + "+0 > S. 0:0(0) ack 1 win 65160 <mss 1460,sackOK,TS val 1 ecr 7,nop,wscale 7>\n", "linux settings=none");
-    play(script + "+0 > S. 0:0(0) ack 1 win 65535 <mss 1460,nop,wscale 7,sackOK,TS val 1 ecr 7>\n", "freebsd settings=none");
+    play(script + "+0 > S. 0:0(0) ack 1 win 65535 <mss 1460,nop,wscale 6,sackOK,TS val 1 ecr 7>\n", "freebsd settings=none");
     play(script + "+0 > S. 0:0(0) ack 1 win 65535 <mss 1460,sackOK,TS val 1 ecr 7,nop,wscale 7>\n", "default settings=none");
 }
 
@@ -229,6 +229,34 @@ int by_name(int (*call)(void*, int, const sockaddr*, socklen_t), void* u, int fd
     return call(u, fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 ? 0 : errno;
 }
 
+/// A segment from `c` to the stack.
+void arrives(packetdrill_interface& i, const connection_text& c, const packet_step& p) {
+    const std::vector<std::byte> bytes = build(p, c);
+    BOOST_TEST(i.netdev_send(i.userdata, bytes.data(), bytes.size()) == 0);
+}
+
+/// What leaves next; flags are empty if nothing ever does.
+live_packet leaves(packetdrill_interface& i) {
+    std::array<std::byte, 2000> room;
+    std::size_t size = room.size();
+    long long when = 0;
+    if (i.netdev_receive(i.userdata, room.data(), &size, &when) != 0) return {};
+    try {
+        return parse_packet({room.data(), size});
+    } catch (const std::exception&) { // nothing leaves any more: something malformed, so that scripts end
+        return {};
+    }
+}
+
+/// A socket that listens at port 8080.
+int listens(packetdrill_interface& i, int backlog) {
+    const int fd = i.socket(i.userdata, AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    sockaddr_in name{.sin_family = AF_INET, .sin_port = htons(8080), .sin_addr = {}, .sin_zero = {}};
+    BOOST_TEST(i.bind(i.userdata, fd, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0);
+    BOOST_TEST(i.listen(i.userdata, fd, backlog) == 0);
+    return fd;
+}
+
 /// The flags that a SYN from there to our port 8080 is answered with.
 std::string answer_to_syn(packetdrill_interface& i, const char* local, const char* remote) {
     const auto address = [](const char* text) -> corewire::net_address {
@@ -307,6 +335,38 @@ BOOST_AUTO_TEST_CASE(the_mtu_is_20_bytes_more_over_ipv6_unless_it_is_named) {
     play(syn + "+0 > S. 0:0(0) ack 1 <mss 1440>\n", "linux settings=none mtu=1500", family_mode::ipv6);
     play(syn + "+0 > S. 0:0(0) ack 1 <mss 1460>\n", "linux settings=none mtu=1520", family_mode::ipv6);
     play(syn + "+0 > S. 0:0(0) ack 1 <mss 1480>\n", "linux settings=none mtu=1520");
+}
+
+BOOST_AUTO_TEST_CASE(freebsd_refuses_what_completes_its_handshake_and_finds_no_room) {
+    player p("freebsd");
+    packetdrill_interface& i = p.table();
+    const int fd = listens(i, 2); // half as many again, and one
+    for (std::uint16_t n = 1; n <= 5; ++n) {
+        connection_text c{.remote_port = n};
+        arrives(i, c, {.inbound = true, .flags = "S", .window = 1000});
+        const live_packet answer = leaves(i);
+        BOOST_TEST(answer.flags == "S.");
+        c.local_isn = answer.sequence;
+        arrives(i, c, {.inbound = true, .flags = ".", .first = 1, .end = 1, .ack = 1, .window = 1000});
+        if (n == 5) BOOST_TEST(leaves(i).flags == "R");
+    }
+    for (int n = 1; n <= 5; ++n) BOOST_TEST((i.accept(i.userdata, fd, nullptr, nullptr) >= 0) == (n <= 4));
+    i.close(i.userdata, fd);
+}
+
+BOOST_AUTO_TEST_CASE(a_full_listener_answers_with_cookies_unless_the_setting_is_0) {
+    for (const bool allowed : {false, true}) {
+        player p(allowed ? "linux settings=none" : "linux settings=none syn_cookies=0");
+        packetdrill_interface& i = p.table();
+        const int fd = listens(i, 1);
+        std::size_t answers = 0;
+        for (std::uint16_t n = 1; n <= 3; ++n) {
+            arrives(i, {.remote_port = n}, {.inbound = true, .flags = "S", .window = 1000});
+            if (const live_packet answer = leaves(i); answer.destination_port == n) ++answers; // else an older one's, once more, or nothing
+        }
+        BOOST_TEST(answers == (allowed ? 3u : 2u));
+        i.close(i.userdata, fd);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(bytes_go_from_a_pipe_into_a_socket_and_back) {

@@ -17,6 +17,7 @@ bool acceptable(seq_number seq, std::uint32_t length, seq_number next, std::uint
 /// Pure ACKs outside the window are answered twice a second at most: two ends that both think the other is wrong would
 /// otherwise keep telling each other for ever.
 bool may_answer_again(control_block& c, const arrival& a) noexcept {
+    if (c.options->like_freebsd()) return true;
     const bool speaks = c.options->like_linux() ? a.length() != 0 && !a.syn : a.length() != 0;
     return speaks || pause_is_over(c, a.now);
 }
@@ -44,6 +45,47 @@ bool linux_accepts_reset(const control_block& c, const arrival& a, bool in_windo
     return c.receiving.sack && !c.receiving.ahead.empty() && a.seg.seq == c.receiving.ahead.end();
 }
 
+/// FreeBSD's habit: all of it came before, which is said at once; but its ACK field is heeded.
+verdict take_old_ack(control_block& c, arrival& a) noexcept {
+    receiver& r = c.receiving;
+    if (a.size != 0) {
+        ++c.count->duplicates;
+        r.note_duplicate(a.seq, a.seq + a.size);
+    }
+    a.head.clear();
+    a.body.clear();
+    a.size = 0;
+    a.fin = false;
+    a.seq = r.next;
+    r.acks.acknowledge_now();
+    c.output_wanted = true;
+    return verdict::go_on;
+}
+
+/// FreeBSD's habit: the peer may know no more than our last ACK has said, and the window is what is free, though less was promised. True:
+/// it is the reset that was to be expected there.
+bool freebsd_accepts_reset(control_block& c, const arrival& a) noexcept {
+    const receiver& r = c.receiving;
+    const seq_number expected = r.acks.last_sent();
+    if (a.seg.seq == expected) return true;
+    ++c.count->resets_ignored;
+    const std::uint32_t free = r.window.buffer() - std::min(r.queue.size(), r.window.buffer());
+    if (a.seg.seq - expected < std::max(free, r.room())) challenge(c, a.now);
+    return false;
+}
+
+/// FreeBSD's habit: five challenges a second (ack_war_cnt, ack_war_timewindow).
+bool freebsd_challenges(control_block& c, time_point now) noexcept {
+    troubles& t = c.count.own();
+    if (t.challenged < now) {
+        t.challenged = now + std::chrono::seconds{1};
+        t.challenges_left = 5;
+    }
+    if (t.challenges_left == 0) return false;
+    --t.challenges_left;
+    return true;
+}
+
 } // namespace
 
 bool pause_is_over(control_block& c, time_point now) noexcept {
@@ -54,7 +96,8 @@ bool pause_is_over(control_block& c, time_point now) noexcept {
 }
 
 void challenge(control_block& c, time_point now) noexcept {
-    if (c.options->like_linux() && !pause_is_over(c, now)) {
+    const parameters& p = *c.options;
+    if ((p.like_linux() && !pause_is_over(c, now)) || (p.like_freebsd() && !freebsd_challenges(c, now))) {
         ++c.count->challenge_acks_withheld;
         return;
     }
@@ -63,12 +106,14 @@ void challenge(control_block& c, time_point now) noexcept {
         return;
     }
     ++c.count->challenge_acks;
+    c.answers_plainly = c.options->like_freebsd();
     c.receiving.acks.acknowledge_now();
     c.output_wanted = true;
 }
 
 verdict check_timestamp(control_block& c, arrival& a) noexcept {
     if (!c.timestamps) return verdict::go_on;
+    if (c.options->like_freebsd() && a.syn) return verdict::go_on; // it is challenged, whatever else it is
     receiver& r = c.receiving;
     if (!a.seg.options.has_timestamps()) {
         // RFC 7323 3.2: a segment without the option SHOULD be dropped, a reset is judged without it.
@@ -79,9 +124,11 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
     // RFC 7323 3.2: a reset is not judged by its timestamps.
     if (!r.timestamps.too_early(a.seg.options.timestamp_value, a.now) || a.seg.has(tcp_flags::rst)) return verdict::go_on;
     if (c.options->like_linux() && linux_accepts_stamp(c, a)) return verdict::go_on;
+    if (c.options->like_freebsd() && r.timestamps.recent() == 0) return verdict::go_on;
     ++c.count->paws_rejected;
+    if (c.options->like_freebsd() && a.size == 0) return verdict::finished;
     if (may_answer_again(c, a)) {
-        if (a.seq < r.next) r.note_duplicate(a.seq, earlier(a.seq + a.size, r.next)); // what lies beyond has not come
+        if (a.size != 0 && a.seq < r.next) r.note_duplicate(a.seq, earlier(a.seq + a.size, r.next)); // what lies beyond has not come
         r.acks.acknowledge_now();
         c.output_wanted = true;
     }
@@ -91,6 +138,10 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
 verdict check_sequence(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     if (acceptable(a.seq, a.length(), r.next, r.room())) return verdict::go_on;
+    if (c.options->like_freebsd()) {
+        if (a.seg.has(tcp_flags::rst) || a.syn) return verdict::go_on; // check_reset() has its own idea of the window, check_syn() none
+        if (a.seq < r.next && a.end() <= r.next) return take_old_ack(c, a);
+    }
     // A closed window takes no data, but valid ACKs and resets (RFC 9293 3.10.7.4).
     if (r.room() == 0 && a.seq == r.next) return verdict::go_on;
     ++c.count->unacceptable_segments;
@@ -144,7 +195,9 @@ verdict trim_to_window(control_block& c, arrival& a) noexcept {
 
 verdict check_reset(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::rst)) return verdict::go_on;
-    if (a.seg.seq != c.receiving.next && !linux_accepts_reset(c, a, a.seg.seq - c.receiving.next < c.receiving.room())) {
+    if (c.options->like_freebsd()) {
+        if (!freebsd_accepts_reset(c, a)) return verdict::finished;
+    } else if (a.seg.seq != c.receiving.next && !linux_accepts_reset(c, a, a.seg.seq - c.receiving.next < c.receiving.room())) {
         ++c.count->resets_ignored;
         // RFC 5961 3.2: in the window, but not where the peer knows we are (2); outside, though its text reaches in (1).
         if (a.seg.seq - c.receiving.next < c.receiving.room()) challenge(c, a.now);
@@ -156,12 +209,13 @@ verdict check_reset(control_block& c, arrival& a) noexcept {
         break;
     case tcp_state::closing:
     case tcp_state::last_ack:
-        if (c.options->like_linux() && !c.orphaned) {
+        if (c.options->habits != personality::standard && !c.orphaned) {
             a.events |= die(c, std::errc::connection_reset, event::reset);
             break;
         }
         [[fallthrough]];
     case tcp_state::time_wait: // everything was said already
+        if (c.state == tcp_state::time_wait && c.options->keeps_time_wait) break;
         a.events |= die(c, std::errc{}, event::none);
         break;
     case tcp_state::close_wait: // Linux's word for it: the peer will not read what is written now

@@ -25,6 +25,13 @@ verdict complete_handshake(control_block& c, arrival& a) noexcept {
 /// RFC 5961 5: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, or the ACK (and the data with it) is not believed.
 verdict check_range(control_block& c, arrival& a) noexcept {
     const sender& s = c.sending;
+    if (c.options->like_freebsd()) { // an old one is just old; one too new is answered, and no challenge
+        if (a.seg.ack <= s.max) return verdict::go_on;
+        ++c.count->bad_acks;
+        c.receiving.acks.acknowledge_now();
+        c.output_wanted = true;
+        return verdict::finished;
+    }
     if (a.seg.ack > s.max || a.seg.ack < s.una - s.max_window) {
         ++c.count->bad_acks;
         // Linux is silent in ESTABLISHED about what it has never sent.
@@ -51,6 +58,9 @@ bool update_window(control_block& c, const arrival& a) noexcept {
     if (c.options->like_linux() && s.wl1 == a.seg.seq && a.seg.ack == s.una) { // nothing new: a window does not shrink, but for closing
         const std::uint32_t told = std::uint32_t{a.seg.window} << (a.seg.has(tcp_flags::syn) ? 0 : s.shift);
         if (told != 0 && told < s.window) return false;
+    }
+    if (c.options->like_freebsd() && s.wl1 == a.seg.seq && s.wl2 == a.seg.ack && std::uint32_t{a.seg.window} << s.shift <= s.window) {
+        return false; // nothing but more room is news then
     }
     const std::uint32_t old = s.window, largest = s.max_window;
     const unsigned shift = a.seg.has(tcp_flags::syn) ? 0 : s.shift; // RFC 7323 2.2

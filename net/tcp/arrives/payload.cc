@@ -71,6 +71,7 @@ void deliver(control_block& c, arrival& a) noexcept {
         r.bytes += r.next - before;
         r.acks.acknowledge_now(); // RFC 5681 4.2: at once when a gap closes, wholly or in part
     }
+    if (c.reading_shut && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
     if (r.acks.now() && r.sizing.due(a.now)) right_size(c, a.now);
     a.events |= event::readable;
 }
@@ -97,11 +98,12 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
         c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};
-        if (c.options->like_linux()) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        const bool others = c.options->habits != personality::standard; // Linux and FreeBSD
+        if (others) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         a.events |= die(c, std::errc::connection_aborted, event::reset);
         return verdict::finished;
     }
-    if (c.reading_shut && refuses_text(c, a)) {
+    if (c.reading_shut && !c.options->like_freebsd() && refuses_text(c, a)) {
         c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         a.events |= die(c, std::errc::connection_reset, event::reset);
         return verdict::finished;

@@ -14,6 +14,9 @@ void on_syn_sent(control_block& c, arrival& a) noexcept;
 /// 3.10.7.4: SYN-RECEIVED and the synchronized states.
 void on_synchronized(control_block& c, arrival& a) noexcept;
 
+/// Before them, with FreeBSD's habits (freebsd.cc): the half-open connections of a listener, and TIME-WAIT.
+verdict freebsd_shortcuts(control_block& c, arrival& a) noexcept;
+
 // ---- the steps of 3.10.7.4, in order ----
 
 /// First: check sequence number; and PAWS before it (RFC 7323 5.3 R1). R3 comes with the fifth step, when the segment is known to be good.

@@ -52,6 +52,7 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
 } // namespace
 
 void on_synchronized(control_block& c, arrival& a) noexcept {
+    if (c.options->like_freebsd() && freebsd_shortcuts(c, a) == verdict::finished) return;
     if (repeated_handshake(c, a) == verdict::finished) return;
     for (const step s : steps) {
         if (s(c, a) == verdict::finished) return;

@@ -28,7 +28,7 @@ public:
             largest_ = bytes;
             settle();
         }
-        if (next - last_sent_ >= enough_) {
+        if (next - last_sent_ >= enough_ || (every_second_ && pending_)) {
             now_ = true;
             asked_ = true;
             return false;
@@ -36,6 +36,12 @@ public:
         const bool first = !pending_; // later ones must not push the deadline back
         pending_ = true;
         return first;
+    }
+    /// FreeBSD's habit: the ACK of a segment waits, that of a second one does not, however small they are.
+    void acknowledge_every_second() noexcept {
+        every_second_ = true;
+        quick_ = 0;
+        enough_ = 1u << 31;
     }
     void acknowledge_now() noexcept { now_ = true; }
     bool now() const noexcept { return now_; }
@@ -89,7 +95,7 @@ private:
         else quick_ = with_data && asked_ ? 0 : static_cast<std::uint8_t>(quick_ - 1);
         if (quick_ == 0) settle();
     }
-    void settle() noexcept { enough_ = quick_ != 0 && !interactive_ ? 0 : eager_ ? largest_ + 1 : 2 * largest_; }
+    void settle() noexcept { enough_ = every_second_ ? 1u << 31 : quick_ != 0 && !interactive_ ? 0 : eager_ ? largest_ + 1 : 2 * largest_; }
     seq_number last_sent_;
     std::uint32_t enough_ = 1072; ///< bytes: so many unacknowledged ask for an ACK at once; 0 while ACKs are quick
     std::uint32_t largest_ = 536; ///< bytes: the largest segment seen, at least the default MSS
@@ -97,6 +103,7 @@ private:
     bool pending_ = false;
     bool eager_ = false;
     bool asked_ = false;           ///< data came while ACKs were quick
+    bool every_second_ = false;    ///< see acknowledge_every_second()
     std::uint8_t quick_ = 0;
     bool interactive_ = false;     ///< Linux's: data flows back, and ACKs may ride on it
     std::uint8_t pushed_ = 0;      ///< Linux's: ends of writes among what waits for an ACK, at most two

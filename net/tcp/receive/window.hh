@@ -23,8 +23,16 @@ public:
         grain_ = (1u << shift) - 1;
     }
     void set_buffer(std::uint32_t buffer) noexcept {
+        if (unit_ != 0 && buffer > unit_) buffer = (buffer + unit_ - 1) / unit_ * unit_;
         buffer_ = buffer;
-        wide_ = std::max(buffer - buffer / 2, 2 * step_);
+        wide_ = unit_ != 0 ? ~std::uint32_t{0} : std::max(buffer - buffer / 2, 2 * step_);
+    }
+    /// FreeBSD's habits: the buffer holds whole segments of `unit` bytes, what becomes free is announced with whatever is sent, and an
+    /// update goes for a quarter of the buffer.
+    void follow_freebsd(std::uint16_t unit) noexcept {
+        unit_ = unit;
+        step_ = 1;
+        set_buffer(buffer_);
     }
 
     /// RCV.NXT + RCV.WND as promised: nothing beyond it is taken.
@@ -39,8 +47,13 @@ public:
     [[gnu::always_inline]] std::uint16_t advertise(seq_number next, std::uint32_t queued) noexcept {
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         std::uint32_t window = edge_ - next;
-        if (free > window && free - window >= step_) window = std::min(free, 0xffffu << shift_);
+        if (free > window && free - window >= step_ && !too_little(free)) window = std::min(free, 0xffffu << shift_);
         return promise(next, window);
+    }
+    /// FreeBSD's habit: what is free, and at least `window`, for the field of a segment that promises nothing.
+    std::uint16_t unpromised(std::uint32_t queued, std::uint32_t window) const noexcept {
+        const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
+        return static_cast<std::uint16_t>(std::min(std::max(free, window) >> shift_, 0xffffu));
     }
     /// The window of a SYN or SYN-ACK, which is never scaled (RFC 7323 2.2).
     std::uint16_t advertise_unscaled(seq_number next, std::uint32_t unit = 1) noexcept {
@@ -61,6 +74,10 @@ public:
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         if (free <= window) return false;
         const std::uint32_t gain = free - window;
+        if (unit_ != 0) { // tcp_output()
+            const bool much = gain >= buffer_ / 4 || free <= buffer_ / 8 || buffer_ <= 8u * unit_;
+            return window >> shift_ < free >> shift_ && ((gain >= 2u * unit_ && much) || 2 * gain >= buffer_);
+        }
         return gain >= buffer_ / 2 || (window < 2 * step_ && gain >= step_);
     }
 
@@ -72,6 +89,8 @@ public:
     }
 
 private:
+    /// FreeBSD's way to avoid silly windows.
+    bool too_little(std::uint32_t free) const noexcept { return unit_ != 0 && free < buffer_ / 4 && free < unit_; }
     /// `window` fits into the field: it is what was promised before, or cut to that.
     std::uint16_t promise(seq_number next, std::uint32_t window) noexcept {
         const std::uint32_t field = (window + grain_) >> shift_;
@@ -86,6 +105,7 @@ private:
     std::uint32_t wide_ = 0; ///< max(half the buffer, two steps): a larger window needs no update, however much is free
     std::uint32_t grain_ = 0; ///< 2^shift - 1: what the field can't tell
     std::uint8_t shift_ = 0;
+    std::uint16_t unit_ = 0; ///< 0: the buffer is of any size
 };
 
 } // namespace corewire::tcp

@@ -47,6 +47,8 @@ template <disturbance d>
     const std::uint32_t flight = s.next - s.una;
     bool limited = s.una < s.limited_until;
     if (d == disturbance::possible && c.options->like_linux() && s.half_used(flight)) limited = true;
+    // FreeBSD's: whatever was used, as long as it is no more than the peer would take.
+    if (d == disturbance::possible && c.options->like_freebsd()) limited = s.congestion->cwnd() <= s.window;
     event events = event::none;
     const bool repairing = d == disturbance::possible && s.repairing();
     duration rtt;

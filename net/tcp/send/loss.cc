@@ -35,11 +35,16 @@ void on_dsack(sender& s, sack_block twice) noexcept {
     if (known.undo.possible && twice.left >= known.undo.from) known.undo.resent -= std::min(known.undo.resent, twice.size());
 }
 
+/// Enough was SACKed beyond a gap for it to be a loss, whatever the time (RFC 6675).
+bool sure_of_loss(const sender& s) noexcept {
+    return s.repair.phase != recovery_phase::open || s.repair.duplicates >= scoreboard::duplicate_threshold ||
+           s.board.sacked() > (scoreboard::duplicate_threshold - 1) * s.payload_limit;
+}
+
 /// How long a segment may be overtaken before it counts as lost.
 duration patience(const control_block& c) noexcept {
     const sender& s = c.sending;
-    const bool sure = s.repair.phase != recovery_phase::open || s.repair.duplicates >= scoreboard::duplicate_threshold ||
-                      s.board.sacked() > (scoreboard::duplicate_threshold - 1) * s.payload_limit;
+    const bool sure = sure_of_loss(s);
     return s.known().losses.patience(sure, s.least_rtt.get(), s.rto.srtt(), c.options->min_reordering);
 }
 
@@ -47,6 +52,7 @@ duration patience(const control_block& c) noexcept {
 bool find_losses(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (!s.sack) return s.board.has_lost();
+    if (c.options->like_freebsd() && !sure_of_loss(s)) return s.board.has_lost(); // it has no patience to run out: it counts
     duration wait{0};
     s.known().losses.find_losses(s.board, now, patience(c), wait);
     s.settle_at(wait > duration{0} ? now + wait : never);
@@ -94,7 +100,7 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     const std::uint32_t before = s.congestion->cwnd();
     if (!reduced) {
         note_reduction(c);
-        s.congestion.own().on_loss(d.now, linux_habits ? before : flight);
+        s.congestion.own().on_loss(d.now, c.options->habits != personality::standard ? before : flight);
     }
     if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
     if (!reduced && linux_habits) s.need().reduction.start(before, s.payload_limit);
@@ -202,6 +208,13 @@ unsigned retry_limit(const control_block& c) noexcept {
     return c.orphaned ? std::min(c.options->orphan_retries, c.options->retries) : c.options->retries;
 }
 
+/// How long the user, or the host for those who open, waits for an answer; 0: R2 alone counts.
+duration most_patience(const control_block& c) noexcept {
+    const parameters& p = *c.options;
+    const bool opening = p.open_timeout > duration{0} && !is_synchronized(c.state) && !c.passive;
+    return opening ? p.open_timeout : p.user_timeout;
+}
+
 /// Gives up when R2 or the user's patience is exhausted (RFC 9293 3.8.3). Reports R1 on the way.
 event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
     sender& s = c.sending;
@@ -209,8 +222,12 @@ event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
     time_point& stalled_at = s.need().stalled_at;
     if (stalled_at == never) stalled_at = now;
     const bool too_soon = c.options->like_linux() && !is_synchronized(c.state) && s.attempts == 1; // no SYN was repeated yet
-    const bool impatient = c.options->user_timeout > duration{0} && !too_soon && now - stalled_at >= c.options->user_timeout;
+    const duration most = most_patience(c);
+    const bool impatient = most > duration{0} && !too_soon && now - stalled_at >= most;
     if (retries_exhausted(c, now, limit) || impatient) {
+        if (c.options->like_freebsd() && is_synchronized(c.state)) { // a peer that lives after all hears of it
+            c.reset = {.wanted = true, .with_ack = true, .seq = s.max, .ack = c.receiving.next};
+        }
         const std::errc said = c.count.get().soft_error;
         return die(c, said != std::errc{} ? said : std::errc::timed_out, event::timed_out);
     }
@@ -219,17 +236,27 @@ event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
 
 /// An orphan whose peer answers window probes and takes nothing. RFC 9293 3.8.6.1 (MUST-37) lets a connection live while its probes are
 /// answered, but nobody waits for this one (RFC 6429): as many probes as R2 allows, or, Linux's habit, until they come no less often.
-bool outstays(const control_block& c) noexcept {
+bool outstays(const control_block& c, time_point now) noexcept {
     const rto_estimator& rto = c.sending.rto;
     if (!c.orphaned) return false;
+    if (c.options->like_freebsd()) return now - c.heard >= std::chrono::seconds{60}; // persmax
     return c.options->like_linux() ? rto.current(*c.options) >= c.options->max_rto : rto.backoff() >= c.options->retries;
 }
 
 /// When to try again: after the backed-off time-out, or when the user's patience ends.
 time_point next_attempt(const control_block& c, time_point now) noexcept {
-    const time_point at = now + c.sending.rto.current(*c.options);
-    if (c.options->user_timeout <= duration{0}) return at;
-    return std::clamp(c.sending.known().stalled_at + c.options->user_timeout, now, at);
+    const time_point at = now + probe_interval(c);
+    const duration most = most_patience(c);
+    if (most <= duration{0}) return at;
+    return std::clamp(c.sending.known().stalled_at + most, now, at);
+}
+
+/// Linux's tcp_thin_linear_timeouts: so little is in flight that nothing else can tell of a loss.
+bool is_thin(const control_block& c) noexcept {
+    constexpr unsigned most_attempts = 6, few = 4; // TCP_THIN_LINEAR_RETRIES, tcp_stream_is_thin()
+    const sender& s = c.sending;
+    return c.options->thin_linear_timeouts && c.state == tcp_state::established && s.attempts <= most_attempts &&
+           s.max - s.una <= (few - 1) * s.payload_limit;
 }
 
 /// The first of a row of retransmissions: patience counts from when the oldest byte was sent (RFC 5482 2); Linux's from now on.
@@ -239,6 +266,15 @@ void begin_stall(control_block& c) noexcept {
 }
 
 } // namespace
+
+duration probe_interval(const control_block& c) noexcept {
+    const rto_estimator& rto = c.sending.rto;
+    const parameters& p = *c.options;
+    if (!p.like_freebsd() || c.sending.waiting_for != awaited::window_probe) return rto.current(p);
+    constexpr duration least = std::chrono::seconds{5}, most = std::chrono::seconds{60}; // net.inet.tcp.persmin, persmax
+    const duration first = rto.srtt() != duration{0} ? 4 * rto.srtt() + 8 * rto.rttvar() : 2 * p.initial_rto; // tcp_setpersist()
+    return std::clamp(first * (std::int64_t{1} << std::min(rto.backoff(), 9u)) + p.rto_slop, least, most);
+}
 
 void grow_send_buffer(control_block& c) noexcept {
     sender& s = c.sending;
@@ -372,7 +408,8 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     c.predictable = prediction::none;
     s.timing = false; // Karn
     const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options->syn_linear_timeouts;
-    if (!linear) s.rto.back_off();
+    if (is_thin(c)) s.rto.reset_back_off();
+    else if (!linear) s.rto.back_off();
     s.waiting_for = awaited::timeout;
     c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
     c.output_wanted = true;
@@ -398,7 +435,7 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     const event e = count_attempt(c, now, retry_limit(c));
     if (has(e, event::timed_out)) return e;
-    if (outstays(c)) {
+    if (outstays(c, now)) {
         if (!c.options->like_linux()) c.reset = {.wanted = true, .with_ack = true, .seq = s.next, .ack = c.receiving.next};
         return die(c, std::errc::timed_out, event::timed_out);
     }

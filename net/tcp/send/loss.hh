@@ -30,6 +30,9 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept;
 /// RFC 9293 3.8.6.1: ask a closed window whether it has opened.
 event on_window_probe_timeout(control_block& c, time_point now) noexcept;
 
+/// How long the answer to what is sent now is waited for: the time-out; of a window probe FreeBSD's is another.
+duration probe_interval(const control_block& c) noexcept;
+
 /// Whether losses, duplicates or probes may be about. `none`: control_block::predictable says that they are not, and that
 /// the retransmission timer has not backed off, and that Linux's habits are not to be followed.
 enum class disturbance : bool { none, possible };

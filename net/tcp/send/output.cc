@@ -176,7 +176,7 @@ CW_RARE void begin_window_probes(control_block& c, time_point now) noexcept {
     s.waiting_for = awaited::window_probe;
     s.need().stalled_at = c.options->like_linux() ? never : now; // the user's patience counts: from now, or from the first probe
     c.predictable = prediction::none;
-    c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
+    c.timers.arm(timer_slot::retransmit, now + probe_interval(c));
 }
 
 /// The search for the path's MTU has something to send, or to wait for.
@@ -342,9 +342,20 @@ bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcep
                                                           : emit_tail_probe(c, now, out);
 }
 
+/// FreeBSD's habit: challenges and keepalives (tcp_respond()), and what is said in TIME-WAIT (tcp_twrespond()), tell of the window as it
+/// is, rounded down; in its SYN cache there is no scale yet.
+CW_RARE void answer_plainly(control_block& c, outgoing_segment& out) noexcept {
+    const receiver& r = c.receiving;
+    const bool half_open = c.state == tcp_state::syn_received && c.passive;
+    const std::uint32_t promised = c.state == tcp_state::time_wait ? r.room() : 0;
+    out.window = half_open ? receive_window::unscaled(c.options->receive_buffer, 1) : r.window.unpromised(r.queue.size(), promised);
+    c.answers_plainly = false;
+}
+
 CW_HOT bool emit_ack(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.receiving.acks.now()) return false;
     fill_header(c, now, out, false);
+    if (c.answers_plainly) [[unlikely]] answer_plainly(c, out);
     out.seq = c.sending.next;
     out.flags = c.ecn.echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack;
     out.retransmission = out.ecn_capable = false;
@@ -357,6 +368,7 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
     if (!c.keepalive_wanted) return false;
     c.keepalive_wanted = false;
     fill_header(c, now, out, false);
+    if (c.options->like_freebsd()) answer_plainly(c, out);
     out.seq = c.sending.next - 1;
     if (c.user_timeout_untold) {
         out.seq = c.sending.next;
@@ -391,6 +403,11 @@ CW_RARE void validate(control_block& c, time_point now) noexcept {
     s.validate_window(now, limited, *c.options);
 }
 
+/// FreeBSD's habit, Nagle's algorithm as he wrote it: what is small waits while anything is in flight that an earlier call has sent.
+CW_HOT void end_burst(control_block& c) noexcept {
+    if (c.options->like_freebsd()) [[unlikely]] c.sending.small_end = c.sending.next;
+}
+
 /// What is not everyday business and comes before new data.
 CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (emit_reset(c, now, out) || emit_syn(c, now, out)) return true;
@@ -410,6 +427,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
         if (why == hold::no) [[likely]] {
             // What was sent carried the ACK, so what is left is data or something urgent.
             c.output_wanted = urgent || c.sending.next != c.sending.final_end() || !c.sending.board.quiet();
+            if (!c.output_wanted) end_burst(c);
             if (!c.output_wanted && c.options->counts()) [[unlikely]] {
                 if (c.options->like_linux()) validate(c, now);
                 c.sending.account(now, false);
@@ -417,6 +435,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
             return true;
         }
         window_held = why == hold::window;
+        end_burst(c);
     }
     if (c.options->counts()) [[unlikely]] {
         if (c.sending.burst_open && c.options->like_linux()) validate(c, now);

@@ -17,6 +17,7 @@ public:
     [[gnu::always_inline]] void sample(duration rtt, const parameters& p) noexcept {
         sample_plainly(rtt, p);
         if (p.like_linux()) [[unlikely]] base_ = std::min(srtt_ + std::max(4 * rttvar_, p.min_rto), p.max_rto);
+        base_ = std::min(base_ + p.rto_slop, p.max_rto);
         backoff_ = 0;
     }
     /// The same where the timer has not backed off and Linux's habits are not followed.
@@ -38,7 +39,8 @@ public:
     /// The time-out now, back-off included, at most the maximum (RFC 6298 2.5).
     duration current(const parameters& p) const noexcept {
         if (backoff_ == 0) [[likely]] return base_;
-        return std::min(p.max_rto, base_ * (std::int64_t{1} << std::min<unsigned>(backoff_, 16)));
+        const duration measured = srtt_ == duration{0} ? base_ : base_ - p.rto_slop; // the first of all has no slop
+        return std::min(p.max_rto, measured * (std::int64_t{1} << std::min<unsigned>(backoff_, 16)) + p.rto_slop);
     }
     duration without_back_off() const noexcept { return base_; }
     void back_off() noexcept {

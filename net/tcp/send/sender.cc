@@ -37,7 +37,8 @@ void sender::set_pace(const parameters& p) noexcept {
 void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p, time_point now) noexcept {
     set_mss(std::max(std::min(peer_mss, p.mss), p.least_segment), timestamps);
     begin_path_search(*this, p, timestamps, now);
-    congestion.make(p, p.like_linux() ? payload_limit : mss); // Linux's window counts segments, whose options are no part of them
+    // Linux's and FreeBSD's windows count segments, whose options are no part of them.
+    congestion.make(p, p.habits != personality::standard ? payload_limit : mss);
     if (p.like_linux()) congestion.own().follow_linux();
     set_pace(p);
 }
