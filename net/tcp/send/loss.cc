@@ -436,7 +436,8 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     const event e = count_attempt(c, now, retry_limit(c));
     if (has(e, event::timed_out)) return e;
     if (outstays(c, now)) {
-        if (!c.options->like_linux()) c.reset = {.wanted = true, .with_ack = true, .seq = s.next, .ack = c.receiving.next};
+        const seq_number seq = c.options->like_freebsd() ? s.max : s.next;
+        if (!c.options->like_linux()) c.reset = {.wanted = true, .with_ack = true, .seq = seq, .ack = c.receiving.next};
         return die(c, std::errc::timed_out, event::timed_out);
     }
     ++c.count->window_probes;
