@@ -43,6 +43,7 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
     a.syn = false;
     a.seq += 1;
     if (a.seg.ack == c.sending.max) { // else the fifth step answers with a reset, and with that alone
+        if (c.options->like_linux()) c.receiving.note_duplicate(a.seg.seq, a.seg.seq + 1);
         c.receiving.acks.acknowledge_now();
         c.output_wanted = true;
     }

@@ -38,11 +38,14 @@ namespace {
 wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     const bool answer = c.state == tcp_state::syn_received;
     const parameters& p = *c.options;
+    // Where both have opened it is our SYN once more: Linux and FreeBSD offer again what the peer's has not.
+    const bool agreed = answer && (c.passive || p.habits == personality::standard);
+    const bool agreed_sack = agreed || (answer && p.like_freebsd());
     const fast_open_state& fast = c.fast_open.get();
     wire::tcp_options o;
     o.set_mss(p.mss);
-    if (answer ? c.receiving.sack : p.sack) o.set_sack_permitted();
-    if (answer ? c.timestamps : p.timestamps) {
+    if (agreed_sack ? c.receiving.sack : p.sack) o.set_sack_permitted();
+    if (agreed ? c.timestamps : p.timestamps) {
         o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer ? c.receiving.timestamps.recent() : 0);
     }
     // A SYN or SYN-ACK that goes unanswered is repeated without: some middleboxes drop what they do not know (RFC 7413 4.2.1, 7.1).
@@ -51,7 +54,7 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
         o.set_accurate_ecn({.order_1 = p.like_linux(), .fields = 3, .bytes = {1, 0, 1}});
     }
     if (p.advertised_user_timeout > duration{0}) o.set_user_timeout(user_timeout_field(p.advertised_user_timeout));
-    if (answer ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.largest_window()));
+    if (agreed ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.largest_window()));
     return o;
 }
 
