@@ -434,8 +434,9 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     switch (name) {
     case SO_ERROR: {
         std::errc why = take_error();
-        // Else what ICMP said, and the connection has outlived so far (RFC 9293 MUST-56).
-        if (tcp_connection* const c = connection(); why == std::errc{} && c != nullptr && c->tcb.error() == std::errc{}) {
+        // Else what ICMP said, and the connection has outlived so far (RFC 9293 MUST-56). FreeBSD does not tell.
+        const bool tells = why == std::errc{} && !s.like_freebsd;
+        if (tcp_connection* const c = connection(); tells && c != nullptr && c->tcb.error() == std::errc{}) {
             why = c->tcb.take_soft_error();
         }
         return give_int(static_cast<int>(why), value, size);

@@ -386,6 +386,9 @@ void network_stack::on_report(time_point now, const icmp_report& report) {
         const bool hard = report.kind == icmp_error_kind::port_unreachable || report.kind == icmp_error_kind::protocol_unreachable;
         return tcp_.on_icmp_error(key, linux_error_of(report), hard, seq);
     }
+    // FreeBSD takes a filter's word, and a loop's, for a refusal (icmp_may_rst).
+    const bool refused = report.kind == icmp_error_kind::prohibited || (report.kind == icmp_error_kind::time_exceeded && report.code == 0);
+    if (refused && config_.tcp.like_freebsd()) return tcp_.on_icmp_error(key, std::errc::connection_refused, true, seq);
     switch (report.kind) {
     case icmp_error_kind::fragmentation_needed:
         // RFC 5927 7: believed only when it quotes bytes that are in flight, and perhaps later. Then others hear of it, too.

@@ -43,7 +43,7 @@ struct packet_step {
 };
 
 struct icmp_step {
-    std::string kind;                  ///< host_unreachable, net_unreachable, port_unreachable, frag_needed
+    std::string kind;                  ///< host_unreachable, net_unreachable, port_unreachable, prohibited, frag_needed
     std::uint32_t mtu = 0;
     std::int64_t first = 0, end = 0;   ///< numbers of the segment of ours that it quotes
 };

@@ -165,10 +165,15 @@ std::vector<std::byte> build(const icmp_step& p, const connection_text& c) {
     const bool six = !c.local.is_v4(), too_big = p.kind == "frag_needed";
     bytes_out o;
     if (six) { // RFC 4443 3.1, 3.2
-        const unsigned code = p.kind == "net_unreachable" || too_big ? 0 : p.kind == "host_unreachable" ? 3 : 4;
+        const bool no_route = p.kind == "net_unreachable" || too_big;
+        const unsigned code = no_route ? 0 : p.kind == "prohibited" ? 1 : p.kind == "host_unreachable" ? 3 : 4;
         o.u8(too_big ? 2 : 1), o.u8(code), o.u16(0), o.u32(too_big ? p.mtu + 20 : 0);
     } else {
-        const unsigned code = p.kind == "net_unreachable" ? 0 : p.kind == "host_unreachable" ? 1 : p.kind == "port_unreachable" ? 3 : 4;
+        const unsigned code = p.kind == "net_unreachable"    ? 0
+                              : p.kind == "host_unreachable" ? 1
+                              : p.kind == "port_unreachable" ? 3
+                              : p.kind == "prohibited"       ? 13
+                                                             : 4;
         o.u8(3), o.u8(code), o.u16(0), o.u16(0), o.u16(p.mtu);
     }
     bytes_out quoted; // the first 8 bytes of TCP: ports and sequence number; IPv6's routers quote all that they can
