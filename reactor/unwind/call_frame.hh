@@ -30,7 +30,7 @@ struct call_frame {
     std::uintptr_t language_data = 0;
     std::uint32_t pushed_arguments = 0; ///< bytes that a landing pad takes for given back
     std::int32_t cfa_offset = 0;
-    reg cfa_base = rsp;
+    reg cfa_base{};
     std::array<std::int32_t, preserved> saved{}; ///< where the caller's is, from the CFA; 0: still in the register
 };
 

@@ -4,11 +4,9 @@
 // libgcc's archive (-static) has its functions, all of them.
 #include <corewire/reactor/unwind/raise.hh>
 
-#include <corewire/reactor/memory/poison.hh>
-#include <corewire/reactor/unwind/call_frame.hh>
+#ifdef CW_SHORT_UNWIND
 
-#if defined(CW_HAS_CALL_FRAMES) && !defined(CW_ADDRESS_SANITIZER) && !defined(__SANITIZE_THREAD__)
-
+#include <atomic>
 #include <bit>
 #include <type_traits>
 
@@ -20,18 +18,20 @@ using namespace corewire::unwind;
 
 /// Goes on with registers as they are at `at`, in the order of `reg`, and rax and rdx behind them.
 extern "C" [[noreturn, gnu::visibility("hidden")]] void corewire_unwind_land(const std::uint64_t* at) noexcept;
+/// _Unwind_RaiseException as it is here, whatever that name stands for in this program.
+extern "C" [[gnu::visibility("hidden")]] const char corewire_unwind_own_RaiseException[];
 
 namespace {
 
 /// What _Unwind_Context is here: a frame whose call is under way.
 struct context {
-    std::uint64_t mark = own;
+    std::uint64_t mark = ours;
     std::array<std::uint64_t, registers> at{}; ///< rsp as it is when the call returns, rip where to
     std::uint64_t rax = 0;                     ///< for a landing pad
     std::uint64_t rdx = 0;
-    const call_frame* frame = nullptr;
+    call_frame frame;                          ///< of the function that rip is in
 
-    static constexpr std::uint64_t own = 0xc0de'0f00'0000'0001; ///< no pointer, with which libgcc's context begins
+    static constexpr std::uint64_t ours = 0xc0de'0f00'0000'0001; ///< no pointer, with which libgcc's context begins
 };
 
 /// An object that is never unloaded.
@@ -65,6 +65,11 @@ object_range object_of(const void* address) noexcept {
     return {std::bit_cast<std::uintptr_t>(o.dlfo_map_start), std::bit_cast<std::uintptr_t>(o.dlfo_map_end)};
 }
 
+bool is_the_program(const void* address) noexcept {
+    dl_find_object o;
+    return _dl_find_object(const_cast<void*>(address), &o) == 0 && o.dlfo_link_map->l_name[0] == '\0';
+}
+
 /// A shadow stack (CET) would have to be unwound as well.
 bool has_shadow_stack() noexcept {
     std::uint64_t pointer = 0;
@@ -75,9 +80,13 @@ bool has_shadow_stack() noexcept {
 choice choose() noexcept {
     choice c;
     bool all = true; // found, and ours is what others find
+    void* const library = dlopen("libgcc_s.so.1", RTLD_LAZY | RTLD_NOLOAD);
     const auto replace = [&](auto& original, const char* name, auto* function) {
-        original = std::bit_cast<std::remove_reference_t<decltype(original)>>(dlsym(RTLD_NEXT, name));
-        all = all && original != nullptr && dlsym(RTLD_DEFAULT, name) == std::bit_cast<void*>(function);
+        void* const own = std::bit_cast<void*>(function);
+        void* next = dlsym(RTLD_NEXT, name);
+        if (next == nullptr && library != nullptr) next = dlsym(library, name);
+        original = std::bit_cast<std::remove_reference_t<decltype(original)>>(next);
+        all = all && next != nullptr && next != own && dlsym(RTLD_DEFAULT, name) == own;
     };
     replace(c.raise, "_Unwind_RaiseException", &_Unwind_RaiseException);
     replace(c.resume, "_Unwind_Resume", &_Unwind_Resume);
@@ -93,13 +102,16 @@ choice choose() noexcept {
     replace(c.get_data_base, "_Unwind_GetDataRelBase", &_Unwind_GetDataRelBase);
     replace(c.get_text_base, "_Unwind_GetTextRelBase", &_Unwind_GetTextRelBase);
     c.stay = {object_of(std::bit_cast<void*>(&corewire::unwind::active)), object_of(dlsym(RTLD_DEFAULT, "__cxa_throw"))};
-    c.ours = all && !has_shadow_stack();
+    const bool first = dlsym(RTLD_DEFAULT, "_Unwind_RaiseException") == corewire_unwind_own_RaiseException;
+    c.ours = all && first && is_the_program(corewire_unwind_own_RaiseException) && !has_shadow_stack();
     return c;
 }
 const choice& chosen() noexcept {
     static const choice c = choose();
     return c;
 }
+/// Before other constructors of this program, threads and signals: the dynamic linker's locks are not for the middle of a throw.
+[[gnu::constructor(101)]] void choose_early() { chosen(); }
 
 // --- frames -----------------------------------------------------------------------------------------------------------------
 
@@ -110,35 +122,46 @@ struct known_frame {
 };
 constexpr std::size_t known_frames = 128;
 constinit thread_local std::array<known_frame, known_frames> known{};
+constinit thread_local std::atomic<bool> in_use{false}; ///< `known`, by the throw that a signal handler has interrupted
 
-bool stays_loaded(std::uintptr_t return_address) noexcept {
+bool stays_loaded(std::uintptr_t address) noexcept {
     for (const object_range& o : chosen().stay)
-        if (return_address > o.begin && return_address <= o.end) return true;
+        if (address >= o.begin && address < o.end) return true;
     return false;
 }
 
-/// Sets `c.frame`; false where the tables are not understood. `room` is for a frame that is not kept.
-bool look(context& c, call_frame& room) noexcept {
+/// Sets `c.frame`. False where libgcc has to go on: at the end of the stack, where the tables are not understood, and where somebody else's
+/// personality routine is asked, which may know another libgcc than ours.
+bool look(context& c) noexcept {
     const std::uintptr_t return_address = c.at[rip];
+    if (return_address == 0) return false;
     known_frame& k = known[(return_address ^ (return_address >> 7)) % known_frames];
-    if (k.return_address != return_address) {
-        const auto read = describe(return_address - 1); // a call may be the last instruction of its function
-        if (!read) return false;
-        if (!stays_loaded(return_address)) {
-            room = *read;
-            c.frame = &room;
-            return true;
-        }
-        k.frame = *read;
-        k.return_address = return_address;
+    const bool alone = !in_use.load(std::memory_order_relaxed);
+    if (alone) {
+        in_use.store(true, std::memory_order_relaxed);
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        const bool hit = k.return_address == return_address;
+        if (hit) c.frame = k.frame;
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        in_use.store(false, std::memory_order_relaxed);
+        if (hit) return true;
     }
-    c.frame = &k.frame;
+    const auto read = describe(return_address - 1); // a call may be the last instruction of its function
+    if (!read || (read->personality != 0 && !stays_loaded(read->personality))) return false;
+    c.frame = *read;
+    if (!alone || !stays_loaded(return_address - 1)) return true;
+    in_use.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    k.frame = *read;
+    k.return_address = return_address;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    in_use.store(false, std::memory_order_relaxed);
     return true;
 }
 
 /// From a function to the one that called it.
 void leave(context& c) noexcept {
-    const call_frame& f = *c.frame;
+    const call_frame& f = c.frame;
     const std::uint64_t cfa = c.at[f.cfa_base] + static_cast<std::uint64_t>(std::int64_t{f.cfa_offset});
     const auto load = [&](std::int64_t offset) { return *std::bit_cast<const std::uint64_t*>(cfa + static_cast<std::uint64_t>(offset)); };
     for (std::size_t i = 0; i < preserved; ++i)
@@ -148,7 +171,7 @@ void leave(context& c) noexcept {
 }
 
 _Unwind_Reason_Code ask(context& c, _Unwind_Action actions, _Unwind_Exception* e) noexcept {
-    const auto personality = std::bit_cast<_Unwind_Personality_Fn>(c.frame->personality);
+    const auto personality = std::bit_cast<_Unwind_Personality_Fn>(c.frame.personality);
     return personality(1, actions, e->exception_class, e, reinterpret_cast<_Unwind_Context*>(&c));
 }
 
@@ -158,18 +181,17 @@ std::uint64_t identity(const context& c) noexcept { return c.at[rsp]; }
 /// Phase 2: goes on at the next landing pad, which cleans up or is the handler's. Returns, with nothing changed, where a frame before that
 /// is not understood.
 void clean_up(_Unwind_Exception* e, context& c) noexcept {
-    call_frame room;
     for (;; leave(c)) {
-        if (!look(c, room)) return;
+        if (!look(c)) return;
         const bool handler = identity(c) == e->private_2;
-        if (c.frame->personality != 0) {
+        if (c.frame.personality != 0) {
             const auto said = ask(c, static_cast<_Unwind_Action>(_UA_CLEANUP_PHASE | (handler ? _UA_HANDLER_FRAME : 0)), e);
             if (said == _URC_INSTALL_CONTEXT) break;
             if (said != _URC_CONTINUE_UNWIND) __builtin_trap();
         }
         if (handler) __builtin_trap(); // it said that it is
     }
-    c.at[rsp] += c.frame->pushed_arguments;
+    c.at[rsp] += c.frame.pushed_arguments;
     corewire_unwind_land(c.at.data());
 }
 
@@ -182,9 +204,9 @@ context caller(const std::uint64_t* saved) noexcept {
 
 constexpr int to_libgcc = -1;
 
-context* own(_Unwind_Context* c) noexcept {
+context* mine_or_null(_Unwind_Context* c) noexcept {
     auto* const mine = reinterpret_cast<context*>(c);
-    return mine->mark == context::own ? mine : nullptr;
+    return mine->mark == context::ours ? mine : nullptr;
 }
 
 } // namespace
@@ -193,10 +215,9 @@ context* own(_Unwind_Context* c) noexcept {
 extern "C" [[gnu::used, gnu::visibility("hidden")]] int corewire_unwind_raise(_Unwind_Exception* e, const std::uint64_t* saved) noexcept {
     if (!chosen().ours) return to_libgcc;
     context c = caller(saved);
-    call_frame room;
     for (;; leave(c)) {
-        if (!look(c, room)) return to_libgcc;
-        if (c.frame->personality == 0) continue;
+        if (!look(c)) return to_libgcc;
+        if (c.frame.personality == 0) continue;
         const auto said = ask(c, _UA_SEARCH_PHASE, e);
         if (said == _URC_HANDLER_FOUND) break;
         if (said != _URC_CONTINUE_UNWIND) return _URC_FATAL_PHASE1_ERROR;
@@ -221,20 +242,23 @@ extern "C" [[gnu::used, gnu::visibility("hidden")]] int corewire_unwind_resume(_
     return to_libgcc;
 }
 
-extern "C" [[gnu::used, gnu::visibility("hidden")]] void* corewire_unwind_original_raise() noexcept {
+extern "C" [[gnu::used, gnu::visibility("hidden")]] void* corewire_unwind_original_raise(const _Unwind_Exception*) noexcept {
     return std::bit_cast<void*>(chosen().raise);
 }
-extern "C" [[gnu::used, gnu::visibility("hidden")]] void* corewire_unwind_original_resume() noexcept {
+extern "C" [[gnu::used, gnu::visibility("hidden")]] void* corewire_unwind_original_resume(const _Unwind_Exception*) noexcept {
     return std::bit_cast<void*>(chosen().resume);
 }
-extern "C" [[gnu::used, gnu::visibility("hidden")]] void* corewire_unwind_original_rethrow() noexcept {
-    return std::bit_cast<void*>(chosen().rethrow);
+extern "C" [[gnu::used, gnu::visibility("hidden")]] void* corewire_unwind_original_rethrow(const _Unwind_Exception* e) noexcept {
+    // libgcc's would call _Unwind_RaiseException, which is ours.
+    return e->private_1 == 0 ? std::bit_cast<void*>(chosen().raise) : std::bit_cast<void*>(chosen().rethrow);
 }
 
 // Each leaves the registers that calls preserve on the stack, in the order of `reg`, and the exception behind them.
 // rax < 0 afterwards: to libgcc, as if it had been called at once.
 #define CW_UNWIND_ENTRY(name, body, original)                                                                                              \
-    asm(".text\n.p2align 4\n.weak " #name "\n.type " #name ", @function\n" #name ":\n"                                                     \
+    asm(".text\n.p2align 4\n.weak _Unwind_" #name "\n.type _Unwind_" #name ", @function\n"                                                 \
+        ".globl corewire_unwind_own_" #name "\n.hidden corewire_unwind_own_" #name "\n"                                                    \
+        "_Unwind_" #name ":\ncorewire_unwind_own_" #name ":\n"                                                                             \
         ".cfi_startproc\n"                                                                                                                 \
         "endbr64\n"                                                                                                                        \
         "leaq 8(%rsp), %rax\n"                                                                                                             \
@@ -251,21 +275,22 @@ extern "C" [[gnu::used, gnu::visibility("hidden")]] void* corewire_unwind_origin
         ".cfi_remember_state\n.cfi_adjust_cfa_offset -72\n"                                                                                \
         "ret\n"                                                                                                                            \
         "1:\n.cfi_restore_state\n"                                                                                                         \
+        "movq 64(%rsp), %rdi\n"                                                                                                            \
         "call " #original "\n"                                                                                                             \
         "movq 64(%rsp), %rdi\n"                                                                                                            \
         "addq $72, %rsp\n"                                                                                                                 \
         ".cfi_adjust_cfa_offset -72\n"                                                                                                     \
         "jmp *%rax\n"                                                                                                                      \
-        ".cfi_endproc\n.size " #name ", .-" #name "\n")
+        ".cfi_endproc\n.size _Unwind_" #name ", .-_Unwind_" #name "\n")
 
-CW_UNWIND_ENTRY(_Unwind_RaiseException, corewire_unwind_raise, corewire_unwind_original_raise);
-CW_UNWIND_ENTRY(_Unwind_Resume, corewire_unwind_resume, corewire_unwind_original_resume);
-CW_UNWIND_ENTRY(_Unwind_Resume_or_Rethrow, corewire_unwind_rethrow, corewire_unwind_original_rethrow);
+CW_UNWIND_ENTRY(RaiseException, corewire_unwind_raise, corewire_unwind_original_raise);
+CW_UNWIND_ENTRY(Resume, corewire_unwind_resume, corewire_unwind_original_resume);
+CW_UNWIND_ENTRY(Resume_or_Rethrow, corewire_unwind_rethrow, corewire_unwind_original_rethrow);
 
 // The context is in a frame that is left: all is read before rsp is set.
 asm(".text\n.p2align 4\n.globl corewire_unwind_land\n.hidden corewire_unwind_land\n.type corewire_unwind_land, @function\n"
     "corewire_unwind_land:\n"
-    ".cfi_startproc\n"
+    ".cfi_startproc\n.cfi_undefined rip\n"
     "endbr64\n"
     "movq (%rdi), %rbx\nmovq 8(%rdi), %rbp\nmovq 16(%rdi), %r12\nmovq 24(%rdi), %r13\nmovq 32(%rdi), %r14\nmovq 40(%rdi), %r15\n"
     "movq 56(%rdi), %rcx\nmovq 64(%rdi), %rax\nmovq 72(%rdi), %rdx\n"
@@ -276,7 +301,7 @@ asm(".text\n.p2align 4\n.globl corewire_unwind_land\n.hidden corewire_unwind_lan
 extern "C" {
 
 [[gnu::weak]] _Unwind_Word _Unwind_GetGR(_Unwind_Context* c, int index) {
-    const context* const mine = own(c);
+    const context* const mine = mine_or_null(c);
     if (mine == nullptr) return chosen().get_gr(c, index);
     switch (index) {
     case 0: return mine->rax;
@@ -288,11 +313,11 @@ extern "C" {
     case 13: return mine->at[r13];
     case 14: return mine->at[r14];
     case 15: return mine->at[r15];
-    default: __builtin_trap(); // as libgcc does
+    default: __builtin_trap(); // no personality asks for another
     }
 }
 [[gnu::weak]] void _Unwind_SetGR(_Unwind_Context* c, int index, _Unwind_Word value) {
-    context* const mine = own(c);
+    context* const mine = mine_or_null(c);
     if (mine == nullptr) return chosen().set_gr(c, index, value);
     switch (index) {
     case 0: mine->rax = value; break;
@@ -301,35 +326,35 @@ extern "C" {
     }
 }
 [[gnu::weak]] _Unwind_Ptr _Unwind_GetIP(_Unwind_Context* c) {
-    const context* const mine = own(c);
+    const context* const mine = mine_or_null(c);
     return mine != nullptr ? mine->at[rip] : chosen().get_ip(c);
 }
 [[gnu::weak]] _Unwind_Ptr _Unwind_GetIPInfo(_Unwind_Context* c, int* before) {
-    const context* const mine = own(c);
+    const context* const mine = mine_or_null(c);
     if (mine == nullptr) return chosen().get_ip_info(c, before);
     *before = 0;
     return mine->at[rip];
 }
 [[gnu::weak]] void _Unwind_SetIP(_Unwind_Context* c, _Unwind_Ptr value) {
-    context* const mine = own(c);
+    context* const mine = mine_or_null(c);
     if (mine == nullptr) return chosen().set_ip(c, value);
     mine->at[rip] = value;
 }
 [[gnu::weak]] _Unwind_Word _Unwind_GetCFA(_Unwind_Context* c) {
-    const context* const mine = own(c);
+    const context* const mine = mine_or_null(c);
     return mine != nullptr ? mine->at[rsp] : chosen().get_cfa(c);
 }
 [[gnu::weak]] void* _Unwind_GetLanguageSpecificData(_Unwind_Context* c) {
-    const context* const mine = own(c);
-    return mine != nullptr ? std::bit_cast<void*>(mine->frame->language_data) : chosen().get_language_data(c);
+    const context* const mine = mine_or_null(c);
+    return mine != nullptr ? std::bit_cast<void*>(mine->frame.language_data) : chosen().get_language_data(c);
 }
 [[gnu::weak]] _Unwind_Ptr _Unwind_GetRegionStart(_Unwind_Context* c) {
-    const context* const mine = own(c);
-    return mine != nullptr ? mine->frame->function : chosen().get_region_start(c);
+    const context* const mine = mine_or_null(c);
+    return mine != nullptr ? mine->frame.function : chosen().get_region_start(c);
 }
 // No table of this machine's is relative to either: they are asked of libgcc's contexts only, or of ours in vain.
-[[gnu::weak]] _Unwind_Ptr _Unwind_GetDataRelBase(_Unwind_Context* c) { return own(c) != nullptr ? 0 : chosen().get_data_base(c); }
-[[gnu::weak]] _Unwind_Ptr _Unwind_GetTextRelBase(_Unwind_Context* c) { return own(c) != nullptr ? 0 : chosen().get_text_base(c); }
+[[gnu::weak]] _Unwind_Ptr _Unwind_GetDataRelBase(_Unwind_Context* c) { return mine_or_null(c) != nullptr ? 0 : chosen().get_data_base(c); }
+[[gnu::weak]] _Unwind_Ptr _Unwind_GetTextRelBase(_Unwind_Context* c) { return mine_or_null(c) != nullptr ? 0 : chosen().get_text_base(c); }
 
 } // extern "C"
 

@@ -5,10 +5,18 @@
 #ifdef CW_HAS_CALL_FRAMES
 
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <fcntl.h>
+#include <libelf.h>
 #include <link.h>
+#include <unistd.h>
 #include <unwind.h>
 
 namespace {
@@ -74,9 +82,127 @@ call_frame_entries entries_of(const std::byte* own) {
     return {entry(own + 4 - back), entry(own)};
 }
 
+/// This program's tables as libdw reads them, from the file.
+class by_libdw {
+public:
+    by_libdw() {
+        elf_version(EV_CURRENT);
+        file_ = ::open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+        elf_ = elf_begin(file_, ELF_C_READ, nullptr);
+        cfi_ = dwarf_getcfi_elf(elf_);
+        BOOST_REQUIRE(cfi_ != nullptr);
+    }
+    ~by_libdw() {
+        dwarf_cfi_end(cfi_);
+        elf_end(elf_);
+        ::close(file_);
+    }
+    by_libdw(const by_libdw&) = delete;
+
+    struct row {
+        std::uintptr_t end = 0; ///< the first place for which another one holds
+        bool simple = true;     ///< as call_frame can say it
+        call_frame said;
+    };
+    std::optional<row> at(std::uintptr_t address) {
+        Dwarf_Frame* frame = nullptr;
+        if (dwarf_cfi_addrframe(cfi_, address, &frame) != 0) return std::nullopt;
+        row r;
+        Dwarf_Addr start = 0;
+        Dwarf_Addr end = 0;
+        bool signal = false;
+        dwarf_frame_info(frame, &start, &end, &signal);
+        r.end = end;
+        r.simple = !signal;
+        Dwarf_Op* ops = nullptr;
+        std::size_t count = 0;
+        dwarf_frame_cfa(frame, &ops, &count);
+        constexpr std::pair<int, reg> columns[] = {{3, rbx}, {6, rbp}, {12, r12}, {13, r13}, {14, r14}, {15, r15}, {7, rsp}};
+        bool known = false;
+        if (count == 1)
+            for (const auto& [column, which] : columns) {
+                const bool it = ops[0].atom == DW_OP_breg0 + column || (ops[0].atom == DW_OP_bregx && ops[0].number == Dwarf_Word(column));
+                if (!it) continue;
+                known = true;
+                r.said.cfa_base = which;
+                r.said.cfa_offset = static_cast<std::int32_t>(ops[0].atom == DW_OP_bregx ? ops[0].number2 : ops[0].number);
+            }
+        r.simple = r.simple && known;
+        for (const auto& [column, which] : columns) {
+            if (which == rsp) continue;
+            const auto offset = saved(frame, column);
+            if (!offset) r.simple = false;
+            else r.said.saved[which] = *offset;
+        }
+        if (saved(frame, 16) != -8) r.simple = false;
+        std::free(frame);
+        return r;
+    }
+
+private:
+    /// From the CFA; 0: not saved.
+    static std::optional<std::int32_t> saved(Dwarf_Frame* frame, int column) {
+        Dwarf_Op room[3];
+        Dwarf_Op* ops = nullptr;
+        std::size_t count = 0;
+        dwarf_frame_register(frame, column, room, &ops, &count);
+        if (count == 0) return 0;
+        if (count == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_plus_uconst)
+            return static_cast<std::int32_t>(static_cast<std::int64_t>(ops[1].number));
+        return std::nullopt;
+    }
+
+    int file_ = -1;
+    Elf* elf_ = nullptr;
+    Dwarf_CFI* cfi_ = nullptr;
+};
+
+/// Where this program's file begins in memory.
+std::uintptr_t program_base() {
+    std::uintptr_t base = 0;
+    dl_iterate_phdr(
+        [](dl_phdr_info* object, std::size_t, void* at) { // the program comes first
+            *static_cast<std::uintptr_t*>(at) = object->dlpi_addr;
+            return 1;
+        },
+        &base);
+    return base;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(call_frame)
+
+BOOST_AUTO_TEST_CASE(libdw_says_the_same_of_each_row_of_each_function_of_this_program) {
+    by_libdw libdw;
+    const std::uintptr_t base = program_base();
+    const function_table program = tables().front();
+    std::size_t rows = 0;
+    std::size_t left_to_libgcc = 0;
+    for (std::size_t i = 0; i < program.count; ++i) {
+        const std::uintptr_t function = program.at(i).first;
+        const std::uintptr_t next = i + 1 < program.count ? program.at(i + 1).first : ~std::uintptr_t{0};
+        bool simple = true; // so far: ours reads no further than to what it does not know
+        for (std::uintptr_t pc = function; pc < next;) {
+            const auto theirs = libdw.at(pc - base);
+            if (!theirs || theirs->end <= pc - base) break;
+            const std::uintptr_t last = theirs->end + base - 1;
+            simple = simple && theirs->simple;
+            for (const std::uintptr_t place : {pc, last}) {
+                const auto ours = describe(place);
+                ++rows;
+                if (!ours) ++left_to_libgcc;
+                const bool same = ours ? theirs->simple && ours->cfa_base == theirs->said.cfa_base &&
+                                             ours->cfa_offset == theirs->said.cfa_offset && ours->saved == theirs->said.saved
+                                       : !simple;
+                if (!same) BOOST_TEST(same, "function " << i << ", " << std::hex << place - base);
+            }
+            pc = last + 1;
+        }
+    }
+    BOOST_TEST(rows > 2'000u);
+    BOOST_TEST(left_to_libgcc * 5 < rows, left_to_libgcc << " of " << rows);
+}
 
 BOOST_AUTO_TEST_CASE(libgcc_says_the_same_of_each_frame_of_this_stack) {
     std::vector<seen> stack;

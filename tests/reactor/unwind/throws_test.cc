@@ -1,19 +1,19 @@
 // What a throw has to do, whoever walks the stack: ours where it can, libgcc where it has to.
 #include <boost/test/unit_test.hpp>
 
-#include <corewire/reactor/memory/poison.hh>
-#include <corewire/reactor/unwind/call_frame.hh>
 #include <corewire/reactor/unwind/raise.hh>
 
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <link.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,12 +107,30 @@ asm(".text\n.type corewire_test_preserved, @function\ncorewire_test_preserved:\n
     "popq %r15\n.cfi_adjust_cfa_offset -8\npopq %r14\n.cfi_adjust_cfa_offset -8\npopq %r13\n.cfi_adjust_cfa_offset -8\n"
     "popq %r12\n.cfi_adjust_cfa_offset -8\npopq %rbp\n.cfi_adjust_cfa_offset -8\npopq %rbx\n.cfi_adjust_cfa_offset -8\n"
     "ret\n.cfi_endproc\n.size corewire_test_preserved, .-corewire_test_preserved\n");
+
+// A stack that somebody has made by hand, and that ends with a return address of 0.
+extern "C" [[noreturn]] void corewire_test_on_a_stack(void* end, void (*body)());
+asm(".text\n.type corewire_test_on_a_stack, @function\ncorewire_test_on_a_stack:\n"
+    ".cfi_startproc\n"
+    "movq %rdi, %rsp\npushq $0\njmp *%rsi\n"
+    ".cfi_endproc\n.size corewire_test_on_a_stack, .-corewire_test_on_a_stack\n");
 #endif
+
+namespace {
+const bool caught_before_main = [] {
+    try {
+        throw_number(1);
+    } catch (int) {
+        return true;
+    }
+    return false;
+}();
+} // namespace
 
 BOOST_AUTO_TEST_SUITE(throws)
 
 BOOST_AUTO_TEST_CASE(a_program_with_the_reactor_has_it) {
-#if defined(CW_HAS_CALL_FRAMES) && !defined(CW_ADDRESS_SANITIZER) && !defined(__SANITIZE_THREAD__)
+#ifdef CW_SHORT_UNWIND
     BOOST_TEST(corewire::unwind::active());
 #else
     BOOST_TEST(!corewire::unwind::active());
@@ -247,6 +265,33 @@ BOOST_AUTO_TEST_CASE(through_functions_of_another_library) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(through_functions_with_a_personality_of_another_library) {
+    for (int round = 0; round < 3; ++round) {
+        const auto visit = [](dl_phdr_info*, std::size_t, void*) -> int {
+            throw_number(6);
+            return 0;
+        };
+        BOOST_CHECK_THROW(dl_iterate_phdr(visit, nullptr), int); // it lets go of a lock
+        std::once_flag once;
+        BOOST_CHECK_THROW(std::call_once(once, throw_number, 7), int);
+        bool called = false;
+        std::call_once(once, [&] { called = true; });
+        BOOST_TEST(called);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(before_main_and_behind_a_fork) {
+    BOOST_TEST(caught_before_main);
+    BOOST_TEST(status_of([] {
+        std::vector<int> notes;
+        try {
+            dive(3, notes);
+        } catch (int number) {
+            _exit(number);
+        }
+    }) == 7);
+}
+
 BOOST_AUTO_TEST_CASE(through_a_frame_whose_tables_use_expressions) {
     // A stack that is aligned anew, and on which arguments are pushed: g++ finds the CFA through a word in memory.
     const auto aligned = [](int a, auto... more) __attribute__((noinline)) {
@@ -309,6 +354,12 @@ BOOST_AUTO_TEST_CASE(where_nobody_catches_it_the_program_is_terminated) {
     };
     BOOST_TEST(terminates([] { throw_number(1); }) == 42);
     BOOST_TEST(terminates([]() noexcept { throw_number(1); }) == 42);
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+    BOOST_TEST(terminates([] {
+        alignas(16) static char stack[1 << 16];
+        corewire_test_on_a_stack(stack + sizeof stack, [] { throw_number(1); });
+    }) == 42);
+#endif
     BOOST_TEST(terminates([] {
         struct bad {
             ~bad() { throw_number(1); } // noexcept by itself
