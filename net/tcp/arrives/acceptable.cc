@@ -14,6 +14,12 @@ bool acceptable(seq_number seq, std::uint32_t length, seq_number next, std::uint
     return inside(seq) || inside(seq + (length - 1)) || (seq < next && seq + length > next + window);
 }
 
+/// Linux's habit (since 6.17): what ends beyond the window is taken whole, but not while anything waits to be read.
+bool reaches_too_far(const control_block& c, const arrival& a) noexcept {
+    const receiver& r = c.receiving;
+    return c.options->like_linux() && r.queue.size() != 0 && a.end() > r.window.edge();
+}
+
 /// Pure ACKs outside the window are answered twice a second at most: two ends that both think the other is wrong would
 /// otherwise keep telling each other for ever.
 bool may_answer_again(control_block& c, const arrival& a) noexcept {
@@ -137,13 +143,15 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
 
 verdict check_sequence(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
-    if (acceptable(a.seq, a.length(), r.next, r.room())) return verdict::go_on;
-    if (c.options->like_freebsd()) {
-        if (a.seg.has(tcp_flags::rst) || a.syn) return verdict::go_on; // check_reset() has its own idea of the window, check_syn() none
-        if (a.seq < r.next && a.end() <= r.next) return take_old_ack(c, a);
+    if (!reaches_too_far(c, a)) {
+        if (acceptable(a.seq, a.length(), r.next, r.room())) return verdict::go_on;
+        if (c.options->like_freebsd()) {
+            if (a.seg.has(tcp_flags::rst) || a.syn) return verdict::go_on; // check_reset() has its own idea of the window, check_syn() none
+            if (a.seq < r.next && a.end() <= r.next) return take_old_ack(c, a);
+        }
+        // A closed window takes no data, but valid ACKs and resets (RFC 9293 3.10.7.4).
+        if (r.room() == 0 && a.seq == r.next) return verdict::go_on;
     }
-    // A closed window takes no data, but valid ACKs and resets (RFC 9293 3.10.7.4).
-    if (r.room() == 0 && a.seq == r.next) return verdict::go_on;
     ++c.count->unacceptable_segments;
     if (a.seg.has(tcp_flags::rst)) {
         if (linux_accepts_reset(c, a, false)) return verdict::go_on;
@@ -180,7 +188,7 @@ verdict trim_to_window(control_block& c, arrival& a) noexcept {
         c.output_wanted = true;
     }
     const std::uint32_t room = r.window.edge() - a.seq;
-    if (a.length() > room) { // the end does not fit
+    if (a.length() > room && !(c.options->like_linux() && room != 0)) { // the end does not fit
         a.fin = false;
         const std::uint32_t excess = a.size > room ? a.size - room : 0;
         const std::uint32_t from_body = std::min(excess, a.body.size());

@@ -13,15 +13,36 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
     ++c.count->out_of_order;
     const std::uint32_t head = a.head.size();
     const std::uint64_t refused = r.ahead.dropped();
+    const bool follows_linux = c.options->like_linux();
+    sack_block twice{a.seq, a.seq};
+    if (follows_linux) r.tell_of_fin_no_more(), twice = r.ahead.first_held(a.seq, a.seq + a.size); // parts count, too (RFC 2883 4)
     std::uint32_t stored = r.ahead.insert(a.seq, std::move(a.head));
     stored += r.ahead.insert(a.seq + head, std::move(a.body));
     // One that found no room did not come twice: a D-SACK without what it lies in would say that we have it (RFC 2883 4).
     if (stored == 0 && r.ahead.dropped() == refused) {
         ++c.count->duplicates;
-        r.note_duplicate(a.seq, a.seq + a.size);
-        r.ahead.touch(a.seq); // the block that holds it is reported next (4.2)
+        twice = {a.seq, a.seq + a.size};
     }
+    if (twice.size() != 0) {
+        r.note_duplicate(twice.left, twice.right);
+        r.ahead.touch(twice.left); // the block that holds it is reported next (4.2)
+    }
+    if (follows_linux && stored + twice.size() != 0) r.ahead.remember(a.seq, a.seq + a.size + (a.fin ? 1u : 0u));
     r.acks.acknowledge_now();
+}
+
+/// Linux's habit: in order, over what has come out of order. The first part that came before (RFC 2883 4); what was cut off in front
+/// comes first.
+void note_overlap(receiver& r, const arrival& a) noexcept {
+    const bool front_noted = r.has_duplicate && r.duplicate.right == a.seq;
+    const sack_block twice = r.ahead.first_held(a.seq, a.seq + a.size);
+    if (twice.size() != 0 && !front_noted) r.note_duplicate(twice.left, twice.right);
+}
+
+/// Linux's habit: a FIN beyond a gap is SACKed like text.
+void tell_of_fin(receiver& r) noexcept {
+    r.ahead.remember(r.fin_at, r.fin_at + 1);
+    if (r.ahead.empty()) r.tell_of_fin_alone();
 }
 
 /// RFC 3168 6.1.3: congestion is echoed until the sender says that it has reduced its window. Exactly: each segment's mark
@@ -62,6 +83,7 @@ void deliver(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     const bool fills_gap = !r.ahead.empty();
     if (c.options->counts()) [[unlikely]] note_arrival(c, a);
+    if (fills_gap && c.options->like_linux()) note_overlap(r, a);
     if (a.fin && c.options->like_linux() && c.state == tcp_state::established) r.acks.set_interactive(true); // nothing is quick any more
     deliver_in_order(c, a.now, a.head, a.body, a.size);
     if (c.options->like_linux()) delay_ack(c, a.now);
@@ -71,6 +93,7 @@ void deliver(control_block& c, arrival& a) noexcept {
         r.bytes += r.next - before;
         r.acks.acknowledge_now(); // RFC 5681 4.2: at once when a gap closes, wholly or in part
     }
+    if (c.options->like_linux()) r.window.reach(r.next);
     if (c.reading_shut && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
     if (r.acks.now() && r.sizing.due(a.now)) right_size(c, a.now);
     a.events |= event::readable;
@@ -128,10 +151,15 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
         r.fin_ahead = true;
         r.fin_at = a.seq + a.size;
         if (!c.options->like_linux() || r.fin_at != r.next) r.acks.acknowledge_now();
+        if (c.options->like_linux() && r.fin_at != r.next) tell_of_fin(r);
         c.output_wanted = true;
     }
     if (!r.fin_ahead || r.fin_at != r.next) return verdict::finished; // none, or beyond a gap: kept in mind
     r.next += 1;
+    if (c.options->like_linux()) {
+        r.window.reach(r.next);
+        r.tell_of_fin_no_more();
+    }
     r.fin_received = true;
     r.fin_ahead = false;
     const bool closes_gap = !a.fin || !r.ahead.empty(); // it came earlier, or something beyond it

@@ -1,5 +1,7 @@
 #include <corewire/net/tcp/receive/reassembler.hh>
 
+#include <algorithm>
+
 namespace corewire::tcp {
 
 std::uint32_t reassembler::insert(seq_number at, buffer&& data) {
@@ -121,11 +123,52 @@ seq_number reassembler::drain(seq_number next, receive_queue& queue) {
         pieces.pop_front();
     }
     while (!ranges.empty() && ranges.front().bytes.right <= next) ranges.pop_front();
+    const auto passed = [next](const sack_block& b) { return b.left <= next; };
+    sack_block* const recent = held_->recent;
+    held_->recalled = static_cast<std::uint8_t>(std::remove_if(recent, recent + held_->recalled, passed) - recent);
     return next;
 }
 
+sack_block reassembler::first_held(seq_number left, seq_number right) const noexcept {
+    if (held_ == nullptr) return {left, left};
+    const ring<range>& ranges = held_->ranges;
+    for (std::uint32_t i = 0; i < ranges.size() && ranges[i].bytes.left < right; ++i) {
+        if (ranges[i].bytes.right > left) return {later(left, ranges[i].bytes.left), earlier(right, ranges[i].bytes.right)};
+    }
+    return {left, left};
+}
+
+/// tcp_sack_new_ofo_skb().
+void reassembler::remember(seq_number left, seq_number right) {
+    if (held_ == nullptr) held_ = std::make_unique<rows>();
+    held_->recalls = true;
+    sack_block* const recent = held_->recent;
+    sack_block* end = recent + held_->recalled;
+    sack_block fresh{left, right};
+    const auto swallow = [&fresh](const sack_block& b) {
+        if (fresh.right < b.left || b.right < fresh.left) return false;
+        fresh = {earlier(fresh.left, b.left), later(fresh.right, b.right)};
+        return true;
+    };
+    sack_block* const at = std::find_if(recent, end, swallow);
+    if (at != end) {
+        std::rotate(recent, at, at + 1); // to the front; what it has grown into goes
+        end = std::remove_if(recent + 1, end, swallow);
+    } else {
+        if (held_->recalled < most_recalled) ++end;
+        std::move_backward(recent, end - 1, end);
+    }
+    recent[0] = fresh;
+    held_->recalled = static_cast<std::uint8_t>(end - recent);
+}
+
 std::uint32_t reassembler::report(sack_block* out, std::uint32_t max) const noexcept {
-    if (held_ == nullptr) return 0;
+    if (held_ == nullptr || size_ == 0) return 0;
+    if (held_->recalls) {
+        const std::uint32_t count = std::min<std::uint32_t>(max, held_->recalled);
+        std::copy_n(held_->recent, count, out);
+        return count;
+    }
     const ring<range>& ranges = held_->ranges;
     std::uint32_t written = 0;
     std::uint32_t below = ~std::uint32_t{0};

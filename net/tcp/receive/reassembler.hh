@@ -37,8 +37,18 @@ public:
     void touch(seq_number at) noexcept;
     /// Moves what has become contiguous with `next` into `queue` and returns the new next.
     seq_number drain(seq_number next, receive_queue& queue);
+    /// The first of [left, right) that is held, as far as it goes without a gap; empty: none of it. For D-SACK (RFC 2883 4).
+    sack_block first_held(seq_number left, seq_number right) const noexcept;
     /// The ranges, the one that changed last first (RFC 2018 4). Returns how many were written.
     std::uint32_t report(sack_block* out, std::uint32_t max) const noexcept;
+    /// How many report() has. O(1).
+    std::uint32_t reportable() const noexcept {
+        if (held_ == nullptr || size_ == 0) return 0;
+        return held_->recalls ? held_->recalled : held_->ranges.size();
+    }
+    /// Linux's habit: from now on report() tells of what was remembered alone, and that is forgotten when four newer blocks are. [left,
+    /// right) came, beyond a gap; it may end with a FIN.
+    void remember(seq_number left, seq_number right);
     /// Pieces refused because of a bound, since clear().
     std::uint64_t dropped() const noexcept { return held_ != nullptr ? held_->dropped : 0; }
     void clear() noexcept;
@@ -62,8 +72,12 @@ private:
 
     std::uint32_t size_ = 0;
     std::uint32_t piece_limit_ = 0;
+    static constexpr std::uint32_t most_recalled = 4;
     struct rows {
         std::uint32_t clock = 0;
+        bool recalls = false;          ///< remember() was called
+        std::uint8_t recalled = 0;
+        sack_block recent[most_recalled]; ///< the newest first
         std::uint64_t dropped = 0;
         ring<piece> pieces;
         ring<range> ranges;

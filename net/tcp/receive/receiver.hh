@@ -43,6 +43,14 @@ struct receiver {
         duplicate = {left, right};
         has_duplicate = sack && reports_duplicates;
     }
+    /// Linux's habit: the FIN beyond a gap, and nothing else there, is told of where a single block goes, until it is in order.
+    void tell_of_fin_alone() noexcept {
+        duplicate = {fin_at, fin_at + 1};
+        has_duplicate = sack;
+    }
+    void tell_of_fin_no_more() noexcept {
+        if (fin_ahead && duplicate.left == fin_at) has_duplicate = false;
+    }
     void check_invariants() const;
 };
 

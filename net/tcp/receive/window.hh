@@ -37,6 +37,8 @@ public:
 
     /// RCV.NXT + RCV.WND as promised: nothing beyond it is taken.
     seq_number edge() const noexcept { return edge_; }
+    /// Linux's habit: what was taken reaches beyond the edge. It is as if that had been promised.
+    void reach(seq_number next) noexcept { edge_ = later(edge_, next); }
     /// RCV.WND.
     std::uint32_t size(seq_number next) const noexcept { return edge_ - next; }
     std::uint32_t buffer() const noexcept { return buffer_; }

@@ -16,6 +16,7 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
     if (r.has_duplicate) blocks[count++] = r.duplicate;
     count += r.ahead.report(blocks + count, room - count);
     r.has_duplicate = false;
+    if (c.options->like_linux() && r.fin_ahead && r.ahead.empty()) r.tell_of_fin_alone();
     std::byte* p = out.options.data() + out.option_size;
     store_be32(p, 0x01010500u | (2 + 8 * count));
     for (std::uint32_t i = 0; i < count; ++i) {

@@ -22,8 +22,8 @@ inline std::uint32_t sack_option_size(const control_block& c) noexcept {
     if (!r.sack) return 0;
     std::uint32_t most = c.timestamps ? 3 : 4;
     if (leaves_room_for_counters(c)) --most;
-    const std::uint32_t blocks = std::min(most, r.ahead.ranges() + (r.has_duplicate ? 1u : 0u));
-    return 4 + 8 * blocks;
+    const std::uint32_t blocks = std::min(most, r.ahead.reportable() + (r.has_duplicate ? 1u : 0u));
+    return blocks != 0 ? 4 + 8 * blocks : 0;
 }
 
 /// Largest payload beside all the options of the next segment (RFC 9293 3.7.1, MUST-16).
