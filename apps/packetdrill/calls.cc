@@ -220,9 +220,8 @@ outcome calls::accept(int fd, sockaddr* name, socklen_t* size) {
                             [&] { return s->accept(made); });
     if (r < 0) return r;
     if (name != nullptr) {
-        socket_address peer;
-        if (const outcome p = made->peer_address(peer); p < 0) return -ECONNABORTED;
-        posix::write_name(peer, s->family(), name, size);
+        const flow_name& flow = made->connection()->name(); // also of what was reset already
+        posix::write_name(socket_address(flow.remote, flow.remote_port), s->family(), name, size);
     }
     return fds_.add(std::move(made));
 }
@@ -324,7 +323,9 @@ outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, s
     std::vector<iovec> rest(from.begin(), from.end());
     std::uint64_t taken = 0;
     const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
+    bool waited = false;
     const outcome r = until(a, may_wait, deadline_after(s->settings().send_timeout), [&]() -> outcome {
+        if (std::exchange(waited, true) && !s->wakes_writers()) return -EAGAIN;
         const outcome n = s->send(rest, flags);
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
@@ -363,12 +364,13 @@ outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, s
     host_.settle();
     const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
     if (!may_wait || (went_along < 0 && went_along != -EINPROGRESS)) return went_along;
-    outcome r = until(a, true, deadline_after(s->settings().send_timeout), [&] { return s->handshake_result(); });
-    if (r == -EAGAIN) return went_along;
-    if (r < 0) return r;
     std::vector<iovec> rest(from.begin(), from.end());
     const std::uint64_t taken = went_along > 0 ? static_cast<std::uint64_t>(went_along) : 0;
     skip(rest, taken);
+    if (tcp_connection* const c = s->connection(); c != nullptr && !rest.empty()) c->tcb.expect_writer();
+    outcome r = until(a, true, deadline_after(s->settings().send_timeout), [&] { return s->handshake_result(); });
+    if (r == -EAGAIN) return went_along;
+    if (r < 0) return r;
     if (rest.empty()) return went_along;
     r = send_locked(a, s, rest, flags);
     return r >= 0 ? static_cast<outcome>(taken) + r : taken != 0 ? went_along : r;

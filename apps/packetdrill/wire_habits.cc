@@ -123,6 +123,8 @@ wire_habits wire_habits::of(std::string_view flags) {
         h.stack.tcp.syn_retries = 6;
         h.stack.tcp.mtu_probing = tcp::path_probing::off;
         h.stack.tcp.mtu_probing_floor = 48;
+        h.stream.send_buffer = 16'384;
+        h.stream.send_buffer_most = 4'194'304;
     }
     if (h.stack.tcp.like_freebsd()) h.follow_freebsd();
     h.read_settings();
@@ -196,7 +198,9 @@ void wire_habits::read_settings() {
         p.receive_buffer_limit = stream.receive_buffer_most = static_cast<std::uint32_t>(std::min<std::uint64_t>(n[2], 1u << 30));
     }
     if (const auto n = setting("tcp_wmem"); n.size() == 3) {
-        stream.send_buffer = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max(n[1], n[2]), 1u << 30));
+        const auto most = static_cast<std::uint32_t>(std::min<std::uint64_t>(std::max(n[1], n[2]), 1u << 30));
+        stream.send_buffer = p.like_linux() ? static_cast<std::uint32_t>(std::min<std::uint64_t>(n[1], 1u << 30)) : most;
+        if (p.like_linux()) stream.send_buffer_most = most;
     }
     if (const auto n = setting("tcp_mtu_probing"); !n.empty()) probing = static_cast<unsigned>(n[0]);
     const auto read_size = [](const char* name, std::uint16_t& into) {

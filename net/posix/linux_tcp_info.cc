@@ -24,12 +24,42 @@ std::uint32_t delivered(const tcp::connection_info& i, std::uint32_t mss) noexce
     return 1 + data + i.sacked_segments;
 }
 
+/// Before the peer has said anything: what every host takes (RFC 9293 MUST-15, RFC 8200 5), less the timestamps that we offer.
+std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header) noexcept {
+    return (ip_header == 20 ? 536 : 1220) - (p.timestamps ? 12 : 0);
+}
+
 /// enum tcp_ca_state.
 std::uint8_t recovery_state(const tcp::connection_info& i) noexcept {
     if (i.timed_out) return TCP_CA_Loss;
     if (i.recovering) return TCP_CA_Recovery;
     if (i.reduced) return TCP_CA_CWR;
     return i.disordered ? TCP_CA_Disorder : TCP_CA_Open;
+}
+
+/// tcpi_fastopen_client_fail: why data did not go along with our SYN, or was not taken.
+std::uint8_t fast_open_failure(const tcp::fast_open_state& f, tcp::tcp_state s) noexcept {
+    enum : std::uint8_t { none, no_cookie, not_taken, syn_repeated };
+    if (!f.asked && !f.without_cookie) return none;
+    if (f.syn_data == 0) return no_cookie;
+    if (s == tcp::tcp_state::syn_sent || f.data_acked) return none;
+    return f.syn_lost ? syn_repeated : not_taken;
+}
+
+/// As Linux has it, where our own ways to count are others.
+void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::connection_info& i, unsigned ip_header) noexcept {
+    using tcp::tcp_state;
+    if (i.state == tcp_state::syn_sent) t.tcpi_snd_mss = presumed_segment(block.options(), ip_header);
+    else if (i.state == tcp_state::syn_received && i.opened_early) t.tcpi_rto = 3'000'000, t.tcpi_backoff = 0; // the SYN-ACK has its own
+    else if (i.timestamps && i.state != tcp_state::syn_received) t.tcpi_advmss -= 12;
+    if (i.state == tcp_state::closed) { // there is no queue any more, nor a timer
+        t.tcpi_unacked = t.tcpi_sacked = t.tcpi_lost = t.tcpi_retrans = t.tcpi_backoff = 0;
+        if (block.error() == std::errc::timed_out && t.tcpi_retransmits != 0) --t.tcpi_retransmits; // that which was not sent
+    }
+    t.tcpi_delivered += t.tcpi_dsack_dups;
+    t.tcpi_delivery_rate_app_limited = i.delivery_rate == 0 || i.delivery_rate_limited;
+    t.tcpi_rehash = t.tcpi_total_rto; // each time-out tries another way
+    t.tcpi_fastopen_client_fail = i.passive ? 0 : fast_open_failure(block.fast_open(), i.state);
 }
 
 } // namespace
@@ -52,7 +82,7 @@ std::uint8_t linux_state(tcp::tcp_state s) noexcept {
     return 7;
 }
 
-linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header) noexcept {
+linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header, std::uint32_t path_mtu) noexcept {
     const tcp::connection_info i = block.info();
     const tcp::counters& n = block.statistics();
     const std::uint32_t mss = std::max(i.segment_payload, 1u);
@@ -70,7 +100,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     if (i.ecn_seen) t.tcpi_options |= TCPI_OPT_ECN_SEEN;
     if (i.data_in_syn) t.tcpi_options |= TCPI_OPT_SYN_DATA;
     constexpr std::uint8_t fast_open_child = 128; // TCPI_OPT_TFO_CHILD
-    if (i.data_in_syn && i.passive) t.tcpi_options |= fast_open_child;
+    if (i.opened_early) t.tcpi_options |= fast_open_child;
     t.tcpi_snd_wscale = i.send_scale & 15;
     t.tcpi_rcv_wscale = i.receive_scale & 15;
     t.tcpi_rto = microseconds(i.rto);
@@ -84,7 +114,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     t.tcpi_last_data_sent = milliseconds_since(i.last_sent != time_point{} ? i.last_sent : i.established_at, now);
     t.tcpi_last_data_recv = milliseconds_since(i.last_payload, now);
     t.tcpi_last_ack_recv = milliseconds_since(block.last_heard(), now);
-    t.tcpi_pmtu = i.packet_size - 20 + ip_header;
+    t.tcpi_pmtu = path_mtu;
     t.tcpi_rtt = microseconds(i.srtt);
     t.tcpi_rttvar = microseconds(i.rttvar);
     t.tcpi_snd_ssthresh = i.ssthresh >= 0x3fff'ffff ? 0x7fff'ffff : i.ssthresh / mss;
@@ -128,6 +158,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     t.tcpi_total_rto_time = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(in_rows).count());
     t.tcpi_total_rto = static_cast<std::uint16_t>(std::min<std::uint64_t>(n.retransmission_timeouts, 0xffff));
     t.tcpi_total_rto_recoveries = static_cast<std::uint16_t>(std::min(i.tally.time_out_rows, 0xffffu));
+    if (block.options().like_linux()) follow_linux(t, block, i, ip_header);
     return t;
 }
 
@@ -135,16 +166,19 @@ linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t wai
     linux_tcp_info_fields t;
     std::memset(&t, 0, sizeof t);
     t.tcpi_state = linux_state(s);
-    t.tcpi_unacked = waiting;
-    t.tcpi_sacked = backlog;
+    t.tcpi_snd_cwnd = 10;
+    t.tcpi_reordering = 3;
+    t.tcpi_pacing_rate = t.tcpi_max_pacing_rate = ~std::uint64_t{0};
+    if (s == tcp::tcp_state::listen) {
+        t.tcpi_unacked = waiting;
+        t.tcpi_sacked = backlog;
+        return t;
+    }
     t.tcpi_rto = 1'000'000;
     t.tcpi_snd_mss = 536;
     t.tcpi_rttvar = 250'000;
     t.tcpi_snd_ssthresh = 0x7fff'ffff;
-    t.tcpi_snd_cwnd = 10;
-    t.tcpi_reordering = 3;
     t.tcpi_min_rtt = ~std::uint32_t{0};
-    t.tcpi_pacing_rate = t.tcpi_max_pacing_rate = ~std::uint64_t{0};
     return t;
 }
 

@@ -27,19 +27,23 @@ struct linux_tcp_info_fields {
     std::uint32_t tcpi_rcv_wnd, tcpi_rehash;
     std::uint16_t tcpi_total_rto, tcpi_total_rto_recoveries;
     std::uint32_t tcpi_total_rto_time;
+    std::uint32_t tcpi_received_ce, tcpi_delivered_e1_bytes, tcpi_delivered_e0_bytes, tcpi_delivered_ce_bytes;
+    std::uint32_t tcpi_received_e1_bytes, tcpi_received_e0_bytes, tcpi_received_ce_bytes;
+    std::uint16_t tcpi_accecn_fail_mode, tcpi_accecn_opt_seen;
 };
+static_assert(sizeof(linux_tcp_info_fields) == 280);
 static_assert(offsetof(linux_tcp_info_fields, tcpi_snd_wnd) == offsetof(tcp_info, tcpi_snd_wnd));
 static_assert(offsetof(linux_tcp_info_fields, tcpi_bytes_acked) == offsetof(tcp_info, tcpi_bytes_acked));
 static_assert(offsetof(linux_tcp_info_fields, tcpi_delivered) == offsetof(tcp_info, tcpi_delivered));
 
-/// `now`: for the fields that count milliseconds since something. `ip_header`: bytes, 20 or 40.
-/// What nobody counts is 0: tcpi_rehash, tcpi_fastopen_client_fail.
+/// `now`: for the fields that count milliseconds since something. `ip_header`: bytes, 20 or 40. `path_mtu`: bytes, for tcpi_pmtu.
+/// What nobody counts is 0: AccECN's at the end; and unless Linux's habits are followed tcpi_rehash and tcpi_fastopen_client_fail.
 /// With Linux's habits, or parameters::counted, segments are counted one by one (tcp::segment_tally), the rate of delivery is sampled, and
 /// tcpi_busy_time and what limited it measured; without, tcpi_segs_in and its like are 0, tcpi_delivered counts full ones,
 /// tcpi_last_data_recv is not known, tcpi_bytes_acked and the first transmissions in tcpi_bytes_sent are modulo 2^32, and what is in flight
 /// is counted as the scoreboard tells it apart.
-linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header) noexcept;
-/// Of a socket without a connection: as Linux makes sockets. A listener tells who waits to be accepted, and how many may.
+linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header, std::uint32_t path_mtu) noexcept;
+/// Of a socket without a connection: as Linux makes sockets. A listener tells little but who waits to be accepted, and how many may.
 linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t waiting, std::uint32_t backlog) noexcept;
 /// Linux's number of a state: TCP_ESTABLISHED is 1.
 std::uint8_t linux_state(tcp::tcp_state s) noexcept;

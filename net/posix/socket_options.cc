@@ -379,10 +379,16 @@ outcome stream_socket::set_ipv6_option(int name, const void* value, socklen_t si
     }
 }
 
+std::uint32_t stream_socket::path_mtu(const tcp_connection& c) const {
+    const std::uint32_t longer = c.six == nullptr ? 0 : 20; // than the 40 bytes of IPv4's and TCP's headers
+    if (!c.tcb.options().like_linux()) return c.tcb.packet_size() + longer;
+    return std::min(host_times().mss + 40 + longer, stack_.ip().path_mtu_to(stack_.tcp().now(), c.name().remote));
+}
+
 outcome stream_socket::give_path_mtu(void* value, socklen_t* size) const {
     const tcp_connection* const c = connection();
     if (c == nullptr) return -ENOTCONN;
-    return give_int(static_cast<int>(c->tcb.packet_size() + (c->six == nullptr ? 0 : 20)), value, size);
+    return give_int(static_cast<int>(path_mtu(*c)), value, size);
 }
 
 outcome stream_socket::get_ip_option(int name, void* value, socklen_t* size) const {
@@ -468,7 +474,7 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     case SO_KEEPALIVE: return give_flag(s.keepalive);
     case SO_OOBINLINE: return give_flag(s.inline_urgent);
     case SO_RCVBUF: return give_int(static_cast<int>(grown(s.receive_buffer, &tcp::connection_info::receive_buffer)), value, size);
-    case SO_SNDBUF: return give_int(static_cast<int>(grown(s.send_buffer, &tcp::connection_info::send_buffer)), value, size);
+    case SO_SNDBUF: return give_int(static_cast<int>(send_buffer()), value, size);
     case SO_RCVLOWAT: return give_int(static_cast<int>(s.receive_low_water), value, size);
     case SO_PRIORITY: return give_int(s.priority, value, size);
     case SO_TIMESTAMPING:
@@ -540,7 +546,7 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_INFO: {
         linux_tcp_info_fields info{};
         if (c != nullptr) {
-            info = linux_tcp_info(c->tcb, stack_.tcp().now(), c->six == nullptr ? 20 : 40);
+            info = linux_tcp_info(c->tcb, stack_.tcp().now(), c->six == nullptr ? 20 : 40, path_mtu(*c));
         } else if (listener_ != nullptr) {
             info = linux_unconnected_info(tcp::tcp_state::listen, static_cast<std::uint32_t>(listener_->ready() + parked_.size()),
                                           listener_->options().backlog - 1);

@@ -4,12 +4,17 @@
 
 namespace corewire::posix {
 
+namespace {
+constexpr std::uint32_t unbounded = 1u << 30; ///< bytes
+}
+
 tcp_options_set stream_settings::for_backend() const {
     tcp_options_set o;
     o.no_delay = no_delay;
     o.receive_buffer = std::max(receive_buffer / buffer_overhead(), like_freebsd ? 1u : 1024u);
     if (window_clamp != 0) o.receive_buffer = std::min(o.receive_buffer, window_clamp);
     o.send_buffer = std::max(send_buffer / buffer_overhead(), like_freebsd ? 1u : 2048u);
+    if (send_buffer_most != 0) o.send_buffer = unbounded; // stream_socket counts as Linux does
     o.keepalive = keepalive || like_freebsd; // net.inet.tcp.always_keepalive
     o.user_timeout = std::chrono::milliseconds{user_timeout};
     o.fin_wait_2 = fin_wait_2_duration();
@@ -38,7 +43,7 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
         p.receive_growth_limit = std::min(p.receive_growth_limit, window_clamp);
         p.receive_buffer_limit = std::min(p.receive_buffer_limit, window_clamp); // of which the window's scale is made
     }
-    p.send_growth_limit = send_buffer_set ? 0 : send_buffer_most / 2;
+    p.send_growth_limit = 0;
     p.fast_open_without_cookie = fast_open_without_cookie || (fast_open_allowed & 4) != 0;
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);
     p.congestion = congestion_controller();

@@ -137,7 +137,8 @@ outcome stream_socket::dissolve() {
     told_connected_ = error_told_ = reading_shut_ = writing_shut_ = held_ = no_space_ = false;
     lent_.clear();
     stamped_.clear();
-    written_ = 0;
+    written_ = turned_away_at_ = last_buffer_ = 0;
+    grown_send_ = 0;
     return 0;
 }
 
@@ -297,7 +298,7 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         return -ENOTCONN;
     }
     if (in_handshake()) {
-        if (deferred()) c->tcb.hurry_syn(), stack_.tcp().mark_dirty(*c);
+        if (deferred() && !c->tcb.options().like_linux()) c->tcb.hurry_syn(), stack_.tcp().mark_dirty(*c); // Linux waits for a write
         return -EAGAIN;
     }
     if ((flags & MSG_OOB) != 0) return take_urgent(*c, into, (flags & MSG_PEEK) != 0);
@@ -394,13 +395,15 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
     if (lends && lent_.size() >= most_lent) return -ENOBUFS;
     std::uint64_t taken = 0;
     std::errc why{};
-    bool full = false;
+    bool full = false, filled = false;
+    const bool follows_linux = c->tcb.options().like_linux();
     constexpr std::size_t most_pieces = 17; // MAX_SKB_FRAGS: so many pages are one buffer of Linux's queue, and a segment ends with it
     for (std::size_t i = 0; i < from.size() && !full && why == std::errc{}; ++i) {
         if (lends && i != 0 && i % most_pieces == 0) c->tcb.end_record();
         const auto* at = static_cast<const std::byte*>(from[i].iov_base);
         for (std::size_t left = from[i].iov_len; left != 0 && !full && why == std::errc{};) {
-            const std::size_t step = std::min<std::uint64_t>(left, room_below_mark());
+            const std::size_t step = std::min<std::uint64_t>(left, follows_linux ? room_in_buffers(taken, filled) : room_below_mark());
+            filled |= step < left && step != 0;
             write_now op;
             op.borrowed = {at, step};
             full = step == 0 || !connection_->start_write(op);
@@ -422,6 +425,7 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
     if (why != std::errc{}) return taken != 0 ? static_cast<outcome>(taken) : failed(why);
     if (full) {
         no_space_ = true;
+        turned_away_at_ = acknowledged();
         c->tcb.note_no_space(true);
         stack_.tcp().mark_dirty(*c);
     }
@@ -472,21 +476,6 @@ bool stream_socket::unsent_at_close() const {
 
 // ---- what holds now ----
 
-std::uint32_t stream_socket::unsent() const { return connection()->tcb.info().unsent; }
-
-std::uint32_t stream_socket::grown(std::uint32_t asked, std::uint32_t tcp::connection_info::*buffer) const {
-    return connection() == nullptr ? asked : std::max(asked, settings_.buffer_overhead() * (connection()->tcb.info().*buffer));
-}
-
-std::uint64_t stream_socket::room_below_mark() const {
-    constexpr std::uint32_t most = 65'536; // what one buffer of Linux's queue takes: it is filled before the mark is looked at again
-    if (settings_.unsent_mark() == ~std::uint32_t{0}) return ~std::uint64_t{0};
-    const tcp::connection_info i = connection()->tcb.info();
-    if (i.unsent >= settings_.unsent_mark()) return 0;
-    const std::uint32_t segment = std::max(i.segment_payload, 1u);
-    return std::max(std::min(most, i.largest_send_window / 2) / segment, 1u) * segment;
-}
-
 unsigned stream_socket::events() const {
     if (listener_ != nullptr) {
         const std::size_t waiting = acceptable(); // first: it parks what is ready
@@ -509,14 +498,7 @@ unsigned stream_socket::events() const {
     if (const std::uint32_t ahead = t.urgent_ahead();
         ahead != 0 && (urgent_taken_ == 0 || t.info().bytes_received - t.readable() + ahead != urgent_taken_))
         e |= POLLPRI;
-    // As Linux has it: writable when a third of the buffer is free and little enough waits to be sent (tcp(7)).
-    const std::uint32_t limit = t.options().send_buffer;
-    const std::uint32_t free = t.writable();
-    const bool room = free != 0 && free >= (limit - std::min(free, limit)) / 2;
-    const bool little = settings_.unsent_mark() == ~std::uint32_t{0} || 2 * std::uint64_t{unsent()} < settings_.unsent_mark();
-    if (writing_over || (room && little)) {
-        e |= POLLOUT | POLLWRNORM;
-    }
+    if (writing_over || may_write()) e |= POLLOUT | POLLWRNORM;
     if ((e & POLLOUT) != 0 && no_space_) {
         no_space_ = false;
         connection()->tcb.note_no_space(false);
@@ -560,14 +542,17 @@ int stream_socket::inquire() const {
 outcome stream_socket::ioctl(unsigned long request, int* value) {
     const tcp_connection* const c = connection();
     if (listener_ != nullptr && request != SIOCATMARK) return -EINVAL;
+    // Linux says nothing until the handshake is done, though data may flow before (RFC 7413).
+    const bool early = c != nullptr && c->tcb.serving_early() && c->tcb.options().like_linux();
+    const bool silent = c == nullptr || in_handshake() || early;
     switch (request) {
     case SIOCINQ:
         *value = 0;
-        if (c != nullptr && !in_handshake()) *value = static_cast<int>(before_mark(*c));
+        if (!silent) *value = static_cast<int>(before_mark(*c));
         return 0;
-    case SIOCOUTQ: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(c->tcb.queued_numbers()); return 0;
+    case SIOCOUTQ: *value = silent ? 0 : static_cast<int>(c->tcb.queued_numbers()); return 0;
     case SIOCATMARK: *value = c != nullptr && !in_handshake() && at_mark(*c) ? 1 : 0; return 0;
-    case SIOCOUTQNSD: *value = c == nullptr || in_handshake() ? 0 : static_cast<int>(unsent() + c->tcb.fin_unsent()); return 0;
+    case SIOCOUTQNSD: *value = silent ? 0 : static_cast<int>(unsent() + c->tcb.fin_unsent()); return 0;
     default: return -ENOTTY;
     }
 }

@@ -83,6 +83,8 @@ public:
     bool unsent_at_close() const;
     socket_address local_address() const;
     outcome peer_address(socket_address& peer) const;
+    /// Whether a write that waits is to try again: always, or, with Linux's habits, when poll() would say so.
+    bool wakes_writers() const;
     stream_settings& settings() noexcept { return settings_; }
     /// Null before connect() or when there is none.
     tcp_connection* connection() const noexcept { return connection_ != nullptr ? &connection_->connection() : nullptr; }
@@ -106,7 +108,8 @@ private:
     outcome get_ip_option(int name, void* value, socklen_t* size) const;
     outcome give_cookie(void* value, socklen_t* size);
     outcome get_ipv6_option(int name, void* value, socklen_t* size) const;
-    /// The largest packet on the connection's path. Bytes.
+    /// The largest packet on the connection's path; with Linux's habits whatever the peer can take. Bytes.
+    std::uint32_t path_mtu(const tcp_connection& c) const;
     outcome give_path_mtu(void* value, socklen_t* size) const;
     bool may_be_local(const net_address& at) const;
     /// Where connections to `remote` come from; `::`: nothing of ours can reach it.
@@ -121,6 +124,14 @@ private:
     std::uint32_t unsent() const;
     /// TCP_NOTSENT_LOWAT: how much one step of a write may take; 0: it waits. Bytes.
     std::uint64_t room_below_mark() const;
+    /// With Linux's habits: the same, after `taken` bytes of this write. The last buffer is filled whatever the limits are; a new one is
+    /// begun below SO_SNDBUF and TCP_NOTSENT_LOWAT. `pushes`: this write has filled one.
+    std::uint64_t room_in_buffers(std::uint64_t taken, bool pushes);
+    std::uint32_t send_buffer() const;
+    /// With Linux's habits: SO_SNDBUF as it is now. Bytes.
+    std::uint32_t send_limit(const tcp::connection_info& i) const;
+    /// poll(): a writer is welcome.
+    bool may_write() const;
     /// MSG_PEEK: what one read would give, which ends before the mark (tcp(7)). Bytes.
     std::uint32_t look_ahead(const tcp_connection& c, std::span<const iovec> into) const;
     /// SIOCINQ: bytes to read, those before the mark alone if that is among them and out of line.
@@ -161,6 +172,9 @@ private:
     bool writing_shut_ = false;
     bool held_ = false;           ///< the last send() said MSG_MORE, or TCP_CORK is on
     mutable bool no_space_ = false; ///< a writer was turned away: an edge when there is room again
+    std::uint64_t turned_away_at_ = 0; ///< and so many bytes were acknowledged
+    std::uint64_t last_buffer_ = 0;    ///< Linux's habit: where the last buffer of the queue begins, in bytes of the stream
+    mutable std::uint32_t grown_send_ = 0; ///< Linux's habit: what SO_SNDBUF has grown to
     mutable std::uint64_t space_edges_ = 0;
     std::uint64_t urgent_taken_ = 0; ///< the mark whose byte recv(MSG_OOB) has given: how many bytes of the stream end with it
     std::errc pending_error_{};   ///< of a connection that is gone

@@ -300,7 +300,7 @@ std::errc tcp_connection::failure() const noexcept { return tcb.error(); }
 void tcp_connection::check_invariants() const {
     tcb.check_invariants();
     CW_ASSERT(reader_ == nullptr || tcb.readable() == 0, "a reader waits although there are bytes to read");
-    CW_ASSERT(!erased_ || has_user_, "a closed connection without a user must be deleted");
+    CW_ASSERT(!erased_ || has_user_ || listener_ != nullptr, "a closed connection without a user must be deleted");
 }
 
 } // namespace corewire

@@ -437,8 +437,8 @@ void tcp_layer::on_address_gone(ipv4 address) {
     }
     if (c.listener_ != nullptr) {
         if (c.half_open_) c.listener_->count_half_open(-1);
-        c.listener_->forget(c);
-        c.listener_ = nullptr;
+        else if (c.tcb.options().like_linux() && c.tcb.error() == std::errc::connection_reset) return; // accept() gives it all the same
+        std::exchange(c.listener_, nullptr)->forget(c);
     }
     if (!c.has_user_) doom(c);
 }

@@ -62,6 +62,12 @@ void tcp_listen_socket::close() noexcept {
     if (layer_ == nullptr) return;
     tcp_layer& layer = *std::exchange(layer_, nullptr);
     layer.remove_listener(*this); // resets what was half-open or never accepted
+    while (!ready_.empty()) { // what the peer has reset already: Linux's habit
+        tcp_connection& c = static_cast<tcp_connection&>(ready_.pop_front());
+        --ready_count_;
+        c.listener_ = nullptr;
+        layer.let_go(c);
+    }
     while (!waiting_.empty()) {
         auto& op = static_cast<accept_operation&>(waiting_.pop_front());
         op.error = std::errc::operation_canceled;

@@ -40,7 +40,9 @@ struct fast_open_state {
     bool without_cookie = false;  ///< our SYN takes data along without the option
     bool waits_for_data = false;  ///< our SYN waits for the first write: it has a cookie, and could take data along
     bool give_cookie = false;     ///< our SYN-ACK hands `cookie` out
+    bool writer_waits = false;    ///< Linux's habit: for our handshake to end, so its ACK rides on what comes
     bool serving = false;         ///< opened by a good cookie, in SYN-RECEIVED: data flows both ways already
+    bool early = false;           ///< it was
     bool syn_lost = false;        ///< the SYN had to be repeated, without the option, before it was answered
     bool answered = false;        ///< the SYN-ACK brought a cookie: it is in `cookie` now
     bool data_acked = false;      ///< the data in our SYN, or in the peer's, was taken
@@ -99,7 +101,8 @@ struct control_block {
     std::uint32_t syn_room() const noexcept {
         const fast_open_state& f = fast_open.get();
         if (!f.without_cookie && (!f.asked || f.cookie.empty())) return 0;
-        const std::uint32_t segment = std::min<std::uint32_t>(options->mss, f.peer_mss != 0 ? f.peer_mss : 536);
+        const std::uint32_t presumed = options->like_linux() ? options->mss : 536;
+        const std::uint32_t segment = std::min<std::uint32_t>(options->mss, f.peer_mss != 0 ? f.peer_mss : presumed);
         return segment - std::min<std::uint32_t>(segment, wire::tcp_options::max_size);
     }
     void move(transition t) noexcept { state = next_state(state, t); }

@@ -99,6 +99,7 @@ struct connection_info {
     bool accurate_ecn = false;     ///< AccECN (RFC 9768)
     bool scaling = false;
     bool data_in_syn = false;      ///< a SYN took data along, ours or the peer's, and it was taken (RFC 7413)
+    bool opened_early = false;     ///< by a SYN with a good cookie, with data or without (RFC 7413)
     bool recovering = false;       ///< fast recovery, or repair after a time-out
     bool timed_out = false;        ///< repair after a time-out
     bool reduced = false;          ///< the window was reduced because of marks, and what was in flight then still is (RFC 3168 6.1.2)

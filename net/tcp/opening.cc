@@ -47,6 +47,7 @@ tcb::tcb(time_point now, const passive_open& how, const parameters& p) : c_(p) {
     begin_receiving(c_, how.syn.seq);
     agree_on_options(c_, how.syn.options, now);
     answer_ecn_offer(c_, how.syn);
+    if (c_.options->like_linux()) c_.sending.need().tally.in = 1; // the SYN counts
     c_.sending.take_window(how.syn.window, how.syn.seq, how.iss); // never scaled in a SYN (RFC 7323 2.2)
     if (how.fast_open.give_cookie) {
         c_.fast_open->give_cookie = true;
@@ -58,7 +59,7 @@ tcb::tcb(time_point now, const passive_open& how, const parameters& p) : c_(p) {
 event tcb::take_syn_data(buffer& head, buffer& body) noexcept {
     receiver& r = c_.receiving;
     const std::uint32_t size = head.size() + body.size();
-    c_.fast_open->serving = true;
+    c_.fast_open->serving = c_.fast_open->early = true;
     r.window.advertise_unscaled(r.next); // as if it had been promised: it is there
     if (size == 0 || size > r.room() || !r.queue.has_room()) return event::none; // the SYN-ACK says that it was not taken
     r.queue.push(std::move(head));
@@ -113,6 +114,10 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
         c.receiving.window.follow_freebsd(c.sending.mss);
         c.receiving.acks.acknowledge_every_second();
     }
+    if (p.like_linux()) { // tcp_initialize_rcv_mss(): the peer's segments are as ours, until it shows others
+        const std::uint32_t half_window = std::min(c.receiving.window.buffer(), 0xffffu) / 2;
+        c.receiving.acks.expect_segments(std::clamp(std::min(c.sending.payload_limit, half_window), 88u, 536u));
+    }
     if (theirs.has_user_timeout()) heed_user_timeout(c, theirs.user_timeout); // `p` is another set of parameters from here on
 }
 
@@ -135,6 +140,26 @@ void begin_ecn(control_block& c) noexcept {
 
 namespace {
 
+/// Linux's habit: what a SYN took along in vain, up to SND.MAX, is lost, and sent again like any other. No congestion is to blame.
+void lose_syn_data(control_block& c, time_point now) {
+    sender& s = c.sending;
+    s.board.sent(s.max, now);
+    s.board.lose_everything(false);
+    s.note_end(s.una, s.max, true);
+    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true};
+}
+
+/// Linux's habit: a SYN-ACK was repeated, so what was sent beside it is lost, and so is the window (tcp_fastopen_synack_timer()).
+void lose_early_data(control_block& c, time_point now) {
+    sender& s = c.sending;
+    s.congestion.own().remember();
+    s.congestion.own().on_timeout(now, s.congestion->cwnd(), true);
+    s.congestion.own().limit(s.payload_limit);
+    s.board.lose_everything(false);
+    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true, .doubting = c.options->forward_rto};
+    s.need().undo = {.possible = true, .from = s.una};
+}
+
 /// What was sent beside the SYN or before its acknowledgement (RFC 7413). Of the data in our SYN, what the SYN-ACK does not acknowledge
 /// counts as never sent (4.2.1). What a server sent in SYN-RECEIVED is in flight.
 void settle_syn_data(control_block& c, arrival& a) noexcept {
@@ -143,17 +168,20 @@ void settle_syn_data(control_block& c, arrival& a) noexcept {
         delivery of_syn = expected_delivery(c, a.now);
         s.board.acknowledge(s.una, of_syn);
         c.fast_open->serving = false;
+        if (c.options->like_linux() && s.attempts != 0 && s.una != s.max) lose_early_data(c, a.now);
         return;
     }
     if (s.max != s.una) {
         const seq_number taken = later(s.una, earlier(a.seg.ack, s.max));
         c.fast_open->data_acked = taken == s.max;
-        s.una = s.next = s.max = taken;
+        s.una = taken;
+        if (!c.options->like_linux()) s.next = s.max = taken;
         s.small_end = s.limited_until = s.last_start = taken;
         if (s.queue.acknowledge(taken)) a.events |= event::writable;
         if (s.queue.size() == 0) a.events |= event::all_acknowledged;
     }
     s.board.start(s.una);
+    if (s.max != s.una) lose_syn_data(c, a.now);
 }
 
 /// Which of several SYNs (or SYN-ACKs) was answered says only its echo (RFC 7323 4.1). That of the first may also stand in an answer to
@@ -173,6 +201,7 @@ void take_echoed_rtt(control_block& c, const arrival& a) noexcept {
 void establish(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     s.una = s.una + 1;
+    const bool early = c.fast_open.get().serving;
     settle_syn_data(c, a);
     s.end_time_outs(a.now);
     const unsigned repeats = std::exchange(s.attempts, std::uint16_t{0}); // by our timer; a SYN that the peer repeats tells of nothing lost
@@ -182,10 +211,12 @@ void establish(control_block& c, arrival& a) noexcept {
     if (s.timing) take_rtt(c, a.now - s.progress, a.now);
     else if (c.syn_resent) take_echoed_rtt(c, a);
     s.timing = false;
-    if (repeats != 0) s.rto.restart_after_syn_loss(std::chrono::seconds{3}); // RFC 6298 5.7, unless the round trip is known by now
+    // RFC 6298 5.7, unless the round trip is known by now. Linux: and whoever was served early
+    if (repeats != 0 || (early && c.options->like_linux())) s.rto.restart_after_syn_loss(std::chrono::seconds{3});
     // RFC 5681 3.1: the initial window is one segment then. RFC 6928 2: but not for one repetition, which may have been haste.
     // FreeBSD allows for none.
-    if (repeats > (c.options->like_freebsd() ? 0u : 1u)) s.congestion.own().on_timeout(a.now, 0, false);
+    const bool lost_early = early && c.options->like_linux() && s.repairing();
+    if (repeats > (c.options->like_freebsd() ? 0u : 1u) && !lost_early) s.congestion.own().on_timeout(a.now, 0, false);
     s.rto.reset_back_off();
     if (s.paced) s.set_pace(*c.options); // the round trip is known now
     s.progress = a.now;

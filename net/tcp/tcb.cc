@@ -12,7 +12,7 @@ namespace {
 
 [[gnu::noinline]] event take_by_the_steps(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) noexcept {
     arrival a(now, seg, head, body);
-    c.heard = now;
+    if (!c.options->like_linux() || !seg.has(tcp_flags::rst)) c.heard = now;
     c.keepalives_out = 0;
     if (c.options->counts()) [[unlikely]] {
         segment_tally& tally = c.sending.need().tally;
@@ -107,7 +107,8 @@ std::uint64_t widened(std::uint32_t low, const connection_info& i) noexcept {
 connection_info tcb::info() const noexcept {
     const sender& s = c_.sending;
     const receiver& r = c_.receiving;
-    const scoreboard::tally segments = count_segments(s, c_.options->like_linux());
+    scoreboard::tally segments = count_segments(s, c_.options->like_linux());
+    if (c_.options->like_linux() && serving_early() && segments.all != 0) --segments.all; // the SYN-ACK, which has a queue of its own
     const bool open = s.repair.phase == recovery_phase::open;
     const delivery_rate* const rate = s.board.rate();
     const bool reduced = open && c_.ecn.on && s.una < c_.ecn.reduced_until && c_.ecn.reduced_until <= s.max;
@@ -140,6 +141,7 @@ connection_info tcb::info() const noexcept {
         .accurate_ecn = c_.ecn.accurate != nullptr,
         .scaling = c_.scaling,
         .data_in_syn = c_.fast_open.get().data_acked,
+        .opened_early = c_.fast_open.get().early,
         .recovering = !open,
         .timed_out = s.repair.phase == recovery_phase::timeout,
         .reduced = c_.options->like_linux() ? s.repair.reducing : reduced,
@@ -177,7 +179,8 @@ connection_info tcb::info() const noexcept {
         .rcv_nxt = r.next,
     };
     i.bytes_sent = widened(s.bytes_sent(), i) + c_.count.get().retransmitted_bytes;
-    i.numbers_acked = s.una == s.iss ? 0 : widened(s.una - s.iss - (c_.passive && !c_.fast_open.get().data_acked ? 1u : 0u), i);
+    const bool syn_counts = !c_.passive || (!c_.options->like_linux() && c_.fast_open.get().data_acked);
+    i.numbers_acked = s.una == s.iss ? 0 : widened(s.una - s.iss - (syn_counts ? 0u : 1u), i);
     i.bytes_acked = widened(s.bytes_acked(), i);
     return i;
 }

@@ -117,6 +117,10 @@ std::int64_t info_field(const posix::linux_tcp_info_fields& i, const std::string
     FIELD(tcpi_rcv_space);
     FIELD(tcpi_total_rto);
     FIELD(tcpi_total_rto_recoveries);
+    FIELD(tcpi_total_rto_time);
+    FIELD(tcpi_rehash);
+    FIELD(tcpi_delivery_rate_app_limited);
+    FIELD(tcpi_fastopen_client_fail);
 #undef FIELD
     throw std::runtime_error("unknown field " + name);
 }

@@ -65,6 +65,7 @@ private:
     std::int64_t option_call(const call_step& c, bool set);
     std::int64_t poll_call(const call_step& c);
     std::int64_t error_queue_call(const call_step& c);
+    std::int64_t inquiring_call(const call_step& c);
     std::int64_t epoll_call(const call_step& c);
     void check(const check_step& c);
     void begin_blocking(const step& s);

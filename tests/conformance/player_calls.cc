@@ -6,6 +6,7 @@
 #include <cstring>
 #include <ctime>
 #include <linux/errqueue.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <vector>
 
@@ -108,7 +109,7 @@ std::int64_t player::make_call(const call_step& c) {
         return r;
     }
     if (name == "poll") return poll_call(c);
-    if (name == "recvmsg") return error_queue_call(c);
+    if (name == "recvmsg") return c.arguments.at(1).find("inq") == std::string::npos ? error_queue_call(c) : inquiring_call(c);
     if (name.starts_with("epoll")) return epoll_call(c);
     const auto size = static_cast<std::size_t>(number(2));
     if (name == "splice") return i_.splice(u, fd(), nullptr, live_fd(c.arguments.at(2)), nullptr, static_cast<std::size_t>(number(4)), 0);
@@ -151,6 +152,27 @@ std::int64_t player::option_call(const call_step& c, bool set) {
     socklen_t size = sizeof value;
     const int r = i_.getsockopt(i_.userdata, fd, level, name, &value, &size);
     if (r == 0 && value != wanted) fail("the value is " + std::to_string(value));
+    return r;
+}
+
+/// recvmsg(fd, {size: N, inq: M}, FLAGS): a read, and what TCP_INQ says is left.
+std::int64_t player::inquiring_call(const call_step& c) {
+    const std::string& wanted = c.arguments.at(1);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(constant(field(wanted, "size"))));
+    iovec into{bytes.data(), bytes.size()};
+    alignas(cmsghdr) char room[64] = {};
+    msghdr m{};
+    m.msg_iov = &into;
+    m.msg_iovlen = 1;
+    m.msg_control = room;
+    m.msg_controllen = sizeof room;
+    const auto r = i_.recvmsg(i_.userdata, live_fd(c.arguments.at(0)), &m, static_cast<int>(constant(c.arguments.at(2))));
+    if (r < 0) return r;
+    const cmsghdr* head = CMSG_FIRSTHDR(&m);
+    if (head == nullptr || head->cmsg_level != IPPROTO_TCP || head->cmsg_type != TCP_INQ) fail("TCP_INQ says nothing");
+    int left = 0;
+    std::memcpy(&left, CMSG_DATA(head), sizeof left);
+    if (left != constant(field(wanted, "inq"))) fail("TCP_INQ says " + std::to_string(left));
     return r;
 }
 

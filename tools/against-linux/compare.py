@@ -7,6 +7,7 @@ STAMP = re.compile(r"TS val (-?\d+)")
 # Fields of TCP_INFO that measure time, which passes in steps of a tick (4 ms at 250 Hz) in the kernel.
 MICROSECONDS = {"rto", "rtt", "rttvar", "min_rtt", "ato", "busy_time", "rwnd_limited", "sndbuf_limited", "rcv_rtt"}
 MILLISECONDS = {"last_data_sent", "last_ack_sent", "last_data_recv", "last_ack_recv"}
+SINCE_A_TIMER = {"total_rto_time"}  # milliseconds; the kernel's timers are late by up to an eighth
 RATES = {"pacing_rate", "delivery_rate"}
 
 
@@ -61,6 +62,8 @@ class Rules:
             return apart <= max(13000, 0.03 * a)
         if name in MILLISECONDS:
             return apart <= 14
+        if name in SINCE_A_TIMER:
+            return apart <= 45
         return name in RATES and apart < 0.1 * a
 
 

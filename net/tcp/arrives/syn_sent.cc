@@ -68,7 +68,11 @@ verdict take_syn(control_block& c, arrival& a) noexcept {
     }
     establish(c, a);
     if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, false);
-    c.receiving.acks.acknowledge_now();
+    if (c.fast_open.get().writer_waits) {
+        if (c.receiving.acks.on_data(c.receiving.next, 0)) c.timers.arm(timer_slot::delayed_ack, a.now + c.options->delayed_ack);
+    } else {
+        c.receiving.acks.acknowledge_now();
+    }
     c.output_wanted = true;
     return verdict::go_on;
 }

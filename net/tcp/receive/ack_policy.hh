@@ -43,6 +43,11 @@ public:
         quick_ = 0;
         enough_ = 1u << 31;
     }
+    /// Linux's habit: what counts as full-sized until a larger one comes.
+    void expect_segments(std::uint32_t bytes) noexcept {
+        largest_ = bytes;
+        settle();
+    }
     void acknowledge_now() noexcept { now_ = true; }
     bool now() const noexcept { return now_; }
     bool pending() const noexcept { return pending_; }
