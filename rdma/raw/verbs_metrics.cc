@@ -13,6 +13,8 @@ void register_verbs_metrics(metric_group& group, const verbs_port& device) {
     group.counter("corewire_verbs_frames_sent_total", sent, s.inlined, metric_label("way", "inline"));
     group.counter("corewire_verbs_frames_sent_total", sent, s.copied, metric_label("way", "copied"));
     group.counter("corewire_verbs_frames_sent_total", sent, s.segmented, metric_label("way", "segmented"));
+    group.counter("corewire_verbs_trains_refused_total", "1: the device refused segments joined to one request, so each goes alone.",
+                  s.trains_refused);
     group.counter("corewire_verbs_checksums_judged_total",
                   "Received frames whose checksums the device vouches for; the stack checks those of the others.", s.judged);
     group.counter("corewire_verbs_failed_receives_total", "Completions of receives with an error.", s.failed_receives);

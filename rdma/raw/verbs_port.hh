@@ -28,6 +28,7 @@ struct verbs_port_options {
 struct verbs_port_statistics : queue_port_statistics {
     std::uint64_t judged = 0;    ///< received frames whose checksums the device vouches for; the stack checks the others itself
     std::uint64_t signalled = 0; ///< sends that asked for a completion
+    std::uint64_t trains_refused = 0; ///< the device took no request of several segments: since then each goes alone
     std::uint64_t segmented = 0; ///< requests that the device cut into frames: large packets, and segments that went together
 };
 

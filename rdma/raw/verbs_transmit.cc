@@ -227,6 +227,7 @@ verbs_port::progress verbs_port::post_train(std::span<packet> burst) noexcept {
     const int error = post_joined(position);
     if (error == 0) [[likely]] return sent_off(train, 0, 1, bytes, {0, static_cast<unsigned>(n)});
     if (error != EINVAL && error != EOPNOTSUPP) return {refused(error, train), true};
+    ++counts_.trains_refused;
     joined_pieces_ = 0; // a driver that does not take them gets none: they go one by one
     return {0, false};
 }

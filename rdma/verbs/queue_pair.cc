@@ -65,6 +65,8 @@ ibv_qp_init_attr_ex attributes_for(const protection_domain& in, const queue_pair
     return a;
 }
 
+constexpr unsigned fewest_pieces = 2; ///< of a frame: head and body
+
 bool driver_may_lack_it(int error) { return error == EOPNOTSUPP || error == ENOSYS || error == EINVAL; }
 
 } // namespace
@@ -76,7 +78,8 @@ queue_pair::queue_pair(const protection_domain& in, const queue_pair_options& op
     make(in, options);
 }
 
-/// Each thing that a driver may lack is left out in turn: first ibv_wr_*, then inline sends.
+/// Each thing that a driver may lack is left out in turn: first long lists of pieces, for which a queue of raw packets needs much memory,
+/// then ibv_wr_*, then inline sends.
 void queue_pair::make(const protection_domain& in, const queue_pair_options& options) {
     queue_pair_options asked = options;
     for (;;) {
@@ -90,7 +93,9 @@ void queue_pair::make(const protection_domain& in, const queue_pair_options& opt
             return;
         }
         const int error = errno;
-        if (asked.send_operations != 0 && driver_may_lack_it(error)) {
+        if (asked.segmentation_header != 0 && asked.send_pieces > fewest_pieces && (error == EINVAL || error == ENOMEM)) {
+            asked.send_pieces = fewest_pieces;
+        } else if (asked.send_operations != 0 && driver_may_lack_it(error)) {
             asked.send_operations = 0;
         } else if (asked.inline_bytes != 0 && error == EINVAL) {
             asked.inline_bytes = 0;

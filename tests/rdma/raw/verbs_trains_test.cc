@@ -250,6 +250,23 @@ BOOST_AUTO_TEST_CASE(a_driver_that_refuses_a_train_is_asked_once) {
             nothing_is_kept(w, burst);
         }
         BOOST_TEST(w.port->statistics().transmit_dropped == 0u);
+        BOOST_TEST(w.port->verbs_statistics().trains_refused == 1u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_device_without_room_for_long_lists_of_pieces_sends_segments_one_by_one) {
+    for (const int error : {ENOMEM, EINVAL}) {
+        verbs_world w(able(), sending(true), {}, error);
+        BOOST_TEST(w.port->uses_calls()); // that is all it has to give up
+        BOOST_TEST(w.port->capabilities().segmentation);
+        flow f{w, 1};
+        std::vector<packet> burst;
+        for (int i = 0; i < 4; ++i) burst.push_back(f.make(1000));
+        const result r = send_and_compare(w, burst);
+        BOOST_TEST(r.taken == 4u);
+        BOOST_TEST(r.trains == 0u);
+        BOOST_TEST(r.doorbells == 1u);
+        nothing_is_kept(w, burst);
     }
 }
 
