@@ -239,7 +239,7 @@ bool ipv6_input::deliver_icmp(time_point now, const arrived& a, packet& p, flow_
     }
     const bool query = message.type() == wire::icmpv6_type::group_query;
     if ((query || message.type() == wire::icmpv6_type::group_report_v1) && a.ip.hop_limit() == 1 && a.ip.source().is_link_local() &&
-        in_head.size() >= 24) { // RFC 3810 6.2, RFC 2710 4
+        a.chain.router_alert && in_head.size() >= 24) { // RFC 3810 6.2, RFC 2710 3, 4
         if (steering != nullptr && !a.handed_over) steering->share_with_all(p);
         const ipv6 group = ipv6::load(message.payload().data());
         if (query) out_.on_group_query(now, group, load_be16(message.message().data() + 4), size);

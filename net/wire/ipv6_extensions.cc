@@ -38,7 +38,8 @@ bool take_options(ipv6_chain& chain, byte_span packet, std::uint32_t at, std::ui
         }
         if (end - at < 2 || load_u8(packet.data() + at + 1) > end - at - 2) return fail(chain, ipv6_chain_verdict::malformed), false;
         if (type != pad_n && ++options > ipv6_chain::max_options) return fail(chain, ipv6_chain_verdict::too_long), false;
-        if (type != pad_n && type != router_alert && !take_option(chain, type, at)) return false;
+        if (type == router_alert) chain.router_alert = true;
+        else if (type != pad_n && !take_option(chain, type, at)) return false;
         at += 2u + load_u8(packet.data() + at + 1);
     }
     return true;

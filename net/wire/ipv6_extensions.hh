@@ -29,6 +29,7 @@ struct ipv6_chain {
     ip_protocol protocol{};          ///< what follows the extension headers (or a fragment header that is no whole packet's)
     std::uint32_t offset = 0;        ///< where it starts, bytes from the IPv6 header's first
     std::uint32_t named_at = 0;      ///< where the octet stands that says so
+    bool router_alert = false;       ///< some router on the way was to look at it (RFC 2711)
     // A fragment (RFC 8200 4.5). One that is all there is (RFC 6946) is none.
     bool fragment = false;
     bool more_fragments = false;

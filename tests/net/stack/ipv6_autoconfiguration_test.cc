@@ -75,14 +75,18 @@ struct routed_link : ipv6_link {
     void advertise(const wire::router_advertisement& header) {
         send(advertisement(1800, {}, 0, header), router, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
     }
-    /// A general query for groups, with 100 ms to answer in: 24 bytes are MLD's version 1, 28 version 2.
-    void ask_for_groups(std::size_t size) {
+    /// A general query for groups, with 100 ms to answer in: 24 bytes are MLD's version 1, 28 version 2. `alert`: with a router alert, as
+    /// it has to be.
+    void ask_for_groups(std::size_t size, bool alert = true) {
         bytes query(size);
         query[0] = std::byte{130};
         store_be16(query.data() + 4, 100); // milliseconds
         const ipv6 all = ipv6::all_nodes();
         store_be16(query.data() + 2, wire::pseudo_header_sum(router, all, ip_protocol::icmpv6, query.size()).add(query).checksum());
-        send(query, router, all, ip_protocol::icmpv6, 1);
+        if (!alert) return send(query, router, all, ip_protocol::icmpv6, 1);
+        bytes packet = {std::byte{58}, {}, std::byte{5}, std::byte{2}, {}, {}, std::byte{1}, {}}; // RFC 2711: for MLD; PadN
+        packet.insert(packet.end(), query.begin(), query.end());
+        send(packet, router, all, ip_protocol::hop_by_hop, 1);
     }
     ipv6_output& six() { return *stack->ip().six(); }
     std::vector<own_ipv6_address> made() {
@@ -448,6 +452,16 @@ BOOST_FIXTURE_TEST_CASE(groups_are_told_to_routers_who_ask, routed_link) { // RF
         ++reports;
     }
     BOOST_TEST(reports == 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(who_asks_for_groups_without_a_router_alert_hears_nothing, routed_link) { // RFC 3810 6.2
+    pass(2s);
+    heard(true);
+    for (const std::size_t size : {24u, 28u}) {
+        ask_for_groups(size, false);
+        pass(200ms);
+    }
+    for (const auto& packet : heard(true)) BOOST_TEST((view(packet).next_header() != ip_protocol::hop_by_hop));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_router_that_speaks_mld_version_1_hears_of_each_group_by_itself, routed_link) { // RFC 3810 8.2.1
