@@ -164,6 +164,9 @@ void wire_habits::follow_freebsd() {
 void wire_habits::read_settings() {
     tcp::parameters& p = stack.tcp;
     if (!reads_settings) return;
+    const auto read_size = [](const char* name, std::uint16_t& into) {
+        if (const auto n = setting(name); !n.empty()) into = static_cast<std::uint16_t>(std::min<std::uint64_t>(n[0], 65'000));
+    };
     read_flag("tcp_sack", p.sack);
     read_flag("tcp_timestamps", p.timestamps);
     read_flag("tcp_window_scaling", p.window_scaling);
@@ -180,6 +183,8 @@ void wire_habits::read_settings() {
     read_flag("tcp_rfc1337", p.keeps_time_wait);
     read_flag("tcp_ecn_fallback", p.ecn_fallback);
     read_flag("tcp_thin_linear_timeouts", p.thin_linear_timeouts);
+    read_size("tcp_reordering", p.duplicate_threshold);
+    read_size("tcp_max_reordering", p.reordering_limit);
     read_time<std::chrono::microseconds>("tcp_rto_min_us", p.min_rto);
     read_time<std::chrono::milliseconds>("tcp_rto_max_ms", p.max_rto);
     read_time<std::chrono::milliseconds>("tcp_invalid_ratelimit", p.answer_pause);
@@ -203,9 +208,6 @@ void wire_habits::read_settings() {
         if (p.like_linux()) stream.send_buffer_most = most;
     }
     if (const auto n = setting("tcp_mtu_probing"); !n.empty()) probing = static_cast<unsigned>(n[0]);
-    const auto read_size = [](const char* name, std::uint16_t& into) {
-        if (const auto n = setting(name); !n.empty()) into = static_cast<std::uint16_t>(std::min<std::uint64_t>(n[0], 65'000));
-    };
     read_size("tcp_min_snd_mss", p.least_segment);
     read_size("tcp_base_mss", p.mtu_probing_base);
     read_size("tcp_mtu_probe_floor", p.mtu_probing_floor);
@@ -251,6 +253,8 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.syn_linear_timeouts = host.syn_linear_timeouts;
         p.forward_rto = host.forward_rto;
         p.duplicate_sack = host.duplicate_sack;
+        p.duplicate_threshold = host.duplicate_threshold;
+        p.reordering_limit = host.reordering_limit;
         p.least_segment = host.least_segment;
         p.min_rto = host.min_rto;
         p.max_rto = host.max_rto;

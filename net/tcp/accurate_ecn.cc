@@ -19,7 +19,7 @@ void enter(control_block& c, ecn_codepoint handshake) {
     c.ecn.accurate->handshake = handshake;
     c.ecn.on = true;
     c.ecn.exact = c.sending.congestion->wants_exact_marks();
-    c.ecn.reduced_until = c.sending.una;
+    c.ecn.reduced_until = c.sending.una - 1;
 }
 
 /// RFC 3168 18: a field that we sent as Not-ECT arrived as something else. What is ECN-capable would not be safe on this path.

@@ -119,6 +119,7 @@ void tcb::set_counted(bool on) noexcept {
     if (on == c_.options->counted) return;
     c_.options.set(&parameters::counted, on);
     if (on && is_synchronized(c_.state)) c_.sending.need().tally.acked = c_.sending.bytes_acked();
+    if (!on && c_.sending.seldom != nullptr) c_.sending.seldom->tally.no_space = false; // nobody will say when there is room again
     pace();
 }
 

@@ -109,7 +109,7 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     c.sending.shift = c.scaling ? theirs.window_scale : 0;
     c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.largest_window()) : 0);
     // RFC 9293 3.7.1 (MUST-15): no option means 536.
-    c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, p, now);
+    c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, c.passive, p, now);
     if (p.like_freebsd()) {
         c.receiving.window.follow_freebsd(c.sending.mss);
         c.receiving.acks.acknowledge_every_second();
@@ -135,7 +135,7 @@ void tell_user_timeout(control_block& c) noexcept {
 void begin_ecn(control_block& c) noexcept {
     c.ecn.on = true;
     c.ecn.exact = c.sending.congestion->wants_exact_marks();
-    c.ecn.reduced_until = c.sending.una;
+    c.ecn.reduced_until = c.sending.una - 1;
 }
 
 namespace {

@@ -53,6 +53,7 @@ struct parameters {
     bool forward_rto = true;     ///< F-RTO (RFC 5682): whether a time-out was spurious is asked
     bool duplicate_sack = true;  ///< bytes that came twice are reported (RFC 2883)
     bool restart_after_idle = true; ///< cwnd falls back to the initial window after an idle time-out (RFC 5681 4.1)
+    bool window_validation = false; ///< a window that is not used is kept for five minutes in place of that, and paced (RFC 7661)
     bool fast_path = true;       ///< false: every segment goes the general way, in and out; the same happens, more slowly
     bool pacing = false;         ///< data leaves at the pace of the window, not in bursts of it (send/pacer.hh)
     std::uint64_t max_pacing_rate = congestion_controller::not_paced; ///< bytes a second; a cap paces too (SO_MAX_PACING_RATE)
@@ -78,6 +79,8 @@ struct parameters {
     duration rto_slop{0};  ///< on top of every time-out that was measured or has backed off, and not doubled: FreeBSD's habit
     duration min_probe = std::chrono::microseconds{1000}; ///< least time before a tail loss probe
     duration min_reordering = std::chrono::microseconds{10}; ///< least patience with a segment that was overtaken (RFC 8985)
+    std::uint16_t duplicate_threshold = 3; ///< DupThresh: so many segments overtake a lost one, while none came late (RFC 6675 2)
+    std::uint16_t reordering_limit = 300;  ///< segments: info() tells of no worse reordering
     std::uint8_t syn_linear_timeouts = 0; ///< so many SYNs are repeated after initial_rto before the time-out backs off
     std::uint8_t syn_retries = 7;      ///< 183 s with the defaults: RFC 9293 MUST-23 asks for 3 minutes
     duration open_timeout{0};          ///< no attempt to open takes longer, whatever syn_retries says; 0: it may

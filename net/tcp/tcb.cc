@@ -4,6 +4,7 @@
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/expiry.hh>
 #include <corewire/net/tcp/fast_path.hh>
+#include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/send/output.hh>
 
 namespace corewire::tcp {
@@ -88,14 +89,6 @@ scoreboard::tally count_segments(const sender& s, bool like_linux) noexcept {
     return t;
 }
 
-/// Segments, by the ends of the overtaken one and of those beyond it. Three are DupThresh.
-std::uint32_t reordering_of(const sender& s) noexcept {
-    const rack& r = s.known().losses;
-    if (!r.reordering_seen()) return scoreboard::duplicate_threshold;
-    const std::uint32_t size = std::max(s.payload_limit, 1u);
-    return std::max(scoreboard::duplicate_threshold, (r.overtaken_by() + size - 1) / size);
-}
-
 /// The number that ends in these 32 bits, next to what was counted.
 std::uint64_t widened(std::uint32_t low, const connection_info& i) noexcept {
     const auto further = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(i.tally.acked));
@@ -155,7 +148,7 @@ connection_info tcb::info() const noexcept {
         .sacked_segments = segments.sacked,
         .lost_segments = segments.lost,
         .resent_segments = segments.resent,
-        .reordering = reordering_of(s),
+        .reordering = reordering_of(c_),
         .packet_size = packet_size(),
         .last_sent = s.last_sent,
         .last_payload = s.known().use.payload_at,

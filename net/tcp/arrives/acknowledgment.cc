@@ -1,7 +1,9 @@
 // The fifth step of RFC 9293 3.10.7.4: the ACK field.
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/send/acknowledge.hh>
+#include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/sampling.hh>
+#include <corewire/net/tcp/send/validation.hh>
 
 namespace corewire::tcp {
 
@@ -66,7 +68,10 @@ bool update_window(control_block& c, const arrival& a) noexcept {
     const unsigned shift = a.seg.has(tcp_flags::syn) ? 0 : s.shift; // RFC 7323 2.2
     s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);
     if (s.window != old) c.output_wanted = true;
-    if (s.max_window != largest && c.options->like_linux()) s.fit_window(c.timestamps);
+    if (s.max_window != largest && c.options->like_linux()) {
+        if (largest != 0) fit_to_window(c);
+        else s.fit_window(c.timestamps); // the handshake's
+    }
     if (s.waiting_for == awaited::window_probe) {
         s.attempts = 0; // the peer lives and is merely slow (RFC 9293 3.8.6.1, MUST-37), which the user's patience need not bear
         if (s.window != 0 && s.next == s.una) {
@@ -130,13 +135,15 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
 
 bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept {
     sender& s = c.sending;
-    const seq_number known = s.repair.reducing ? ack : ack + 1; // Linux reduces until something above it is acknowledged
-    const bool reduced = known <= c.ecn.reduced_until && c.ecn.reduced_until <= s.max; // else that is from long ago
+    // RFC 3168 6.1.2: once a window. The ACK of its last byte still speaks of it. A mark that is not in flight is from long ago.
+    const bool reduced = ack <= c.ecn.reduced_until && c.ecn.reduced_until <= s.max;
     if (reduced || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return false;
     ++c.count->mark_reductions;
+    if (s.repair.reducing) s.congestion.own().limit(s.congestion->ssthresh()); // the one before is over (tcp_end_cwnd_reduction())
     s.congestion.own().remember();
-    const std::uint32_t before = s.congestion->cwnd();
-    s.congestion.own().on_mark(now, c.options->like_linux() ? before : s.next - s.una);
+    const std::uint32_t before = s.congestion->cwnd(), flight = s.next - s.una;
+    s.congestion.own().on_mark(now, c.options->like_linux() ? before : validates_window(c) ? congested_flight(c, now, flight) : flight);
+    if (validates_window(c)) forget_validation(c);
     c.ecn.reduced_until = s.next;
     if (c.options->like_linux() && !c.ecn.exact && !s.congestion->repairs_itself()) {
         s.repair.reducing = true;

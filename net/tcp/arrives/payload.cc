@@ -23,10 +23,7 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
         ++c.count->duplicates;
         twice = {a.seq, a.seq + a.size};
     }
-    if (twice.size() != 0) {
-        r.note_duplicate(twice.left, twice.right);
-        r.ahead.touch(twice.left); // the block that holds it is reported next (4.2)
-    }
+    if (twice.size() != 0) r.note_duplicate(twice.left, twice.right);
     if (follows_linux && stored + twice.size() != 0) r.ahead.remember(a.seq, a.seq + a.size + (a.fin ? 1u : 0u));
     r.acks.acknowledge_now();
 }

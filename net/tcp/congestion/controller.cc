@@ -31,6 +31,11 @@ void congestion_controller::on_unused(std::uint32_t used) noexcept {
     cwnd_ = counted((cwnd_ + used) / 2);
 }
 
+void congestion_controller::on_period_over() noexcept {
+    ssthresh_ = std::max(ssthresh_, cwnd_ / 4 * 3);
+    cwnd_ = std::min(cwnd_, std::max(cwnd_ / 2, initial_window(mss_)));
+}
+
 void congestion_controller::on_mark(time_point now, std::uint32_t in_flight) noexcept {
     on_loss(now, in_flight);
     on_recovered(now);

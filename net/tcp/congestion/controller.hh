@@ -71,6 +71,13 @@ public:
     /// Linux's habit: for a time-out no more than `used` bytes were in flight, though cwnd would have let more go: it comes half of the way
     /// down, and ssthresh remembers (RFC 2861 3.2; RFC 7661 has a gentler rule).
     void on_unused(std::uint32_t used) noexcept;
+    /// For five minutes less than half of the window was used: half is left, at least the initial one (RFC 7661 4.4.3).
+    void on_period_over() noexcept;
+    /// RFC 7661 4.4.1: a recovery is over that began while little of the window was used.
+    void settle(std::uint32_t cwnd) noexcept {
+        cwnd_ = std::max(std::min(cwnd, cwnd_), mss_);
+        ssthresh_ = std::max(cwnd_, 2 * mss_);
+    }
     virtual void on_sample(const rate_sample&) noexcept {}
     virtual void on_lost(const loss_sample&) noexcept {}
     virtual void on_restart(time_point) noexcept {}

@@ -84,13 +84,10 @@ bool reassembler::note(seq_number left, seq_number right) {
 }
 
 void reassembler::touch(seq_number at) noexcept {
+    if (held_ == nullptr) return;
     ring<range>& ranges = held_->ranges;
-    for (std::uint32_t i = 0; i < ranges.size(); ++i) {
-        if (ranges[i].bytes.right <= at) continue;
-        CW_ASSERT(ranges[i].bytes.left <= at, "a byte that is held lies in a range");
-        ranges[i].stamp = ++held_->clock;
-        return;
-    }
+    for (std::uint32_t i = 0; i < ranges.size(); ++i)
+        if (ranges[i].bytes.left <= at && at < ranges[i].bytes.right) ranges[i].stamp = ++held_->clock;
 }
 
 std::uint32_t reassembler::first_ending_after(seq_number at) const noexcept {

@@ -33,7 +33,7 @@ public:
     /// Stores what is new of the payload that starts at `at`. Returns the bytes stored: 0 means we had it all already,
     /// or that it was dropped (dropped() tells).
     std::uint32_t insert(seq_number at, buffer&& data);
-    /// A copy of the byte at `at`, which is held, has come: its range changed last.
+    /// A copy of the byte at `at` has come: the range that holds it, if it is held still, changed last.
     void touch(seq_number at) noexcept;
     /// Moves what has become contiguous with `next` into `queue` and returns the new next.
     seq_number drain(seq_number next, receive_queue& queue);

@@ -4,6 +4,7 @@
 
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/send/path_search.hh>
+#include <corewire/net/tcp/send/validation.hh>
 
 namespace corewire::tcp {
 
@@ -64,6 +65,9 @@ template <disturbance d>
     }
     s.una = ack;
     s.progress = now;
+    if constexpr (d == disturbance::possible) {
+        if (validates_window(c)) [[unlikely]] limited = validate_round(c, now, acked) || limited;
+    }
     if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and neither data nor window is asked for again
         if (s.attempts != 0) [[unlikely]] s.end_time_outs(now);
         s.attempts = 0;
@@ -81,9 +85,11 @@ template <disturbance d>
     // Linux's window opens by what this ACK delivered, not by what SACK told of before; and where a repair ends, at once.
     const bool linux_habits = d == disturbance::possible && c.options->like_linux();
     if (linux_habits && repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
+    const std::uint32_t told = linux_habits ? arrived->bytes : acked;
+    const std::uint32_t marked = linux_habits ? std::min(s.marked, told) : s.marked; // an echo stands for the whole jump
     if ((limited || exact) && (d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing))) {
-        s.congestion.own().on_ack({.now = now, .acked = linux_habits ? arrived->bytes : acked, .in_flight = flight, .srtt = s.rto.srtt(),
-                               .rtt = rtt, .una = s.una, .next = s.next, .marked = s.marked, .limited = limited,
+        s.congestion.own().on_ack({.now = now, .acked = told, .in_flight = flight, .srtt = s.rto.srtt(),
+                               .rtt = rtt, .una = s.una, .next = s.next, .marked = marked, .limited = limited,
                                .paced = d == disturbance::possible && s.pacing(),
                                .most = d == disturbance::possible ? most_growth(c) : ~std::uint32_t{0}});
         s.marked = 0;

@@ -3,7 +3,7 @@
 namespace corewire::tcp {
 
 void delivery_rate::on_sent(time_point now, std::uint32_t in_flight, bool from_idle) {
-    if (from_idle) {
+    if (from_idle || delivered_at_ == time_point{}) { // or the first that is counted
         first_sent_ = delivered_at_ = now;
     } else if (!records_.empty() && now <= records_.back().sent) { // one sending, in several segments
         records_.back().in_flight = in_flight;

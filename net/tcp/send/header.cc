@@ -13,7 +13,10 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
     const std::uint32_t room = (std::min(size, left) - 4) / 8;
     sack_block blocks[4];
     std::uint32_t count = 0;
-    if (r.has_duplicate) blocks[count++] = r.duplicate;
+    if (r.has_duplicate) {
+        blocks[count++] = r.duplicate;
+        if (r.duplicate.left > r.next) r.ahead.touch(r.duplicate.left); // the block that holds it is reported next (RFC 2883 4.2)
+    }
     count += r.ahead.report(blocks + count, room - count);
     r.has_duplicate = false;
     if (c.options->like_linux() && r.fin_ahead && r.ahead.empty()) r.tell_of_fin_alone();

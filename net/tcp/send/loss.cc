@@ -2,6 +2,7 @@
 
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/sampling.hh>
+#include <corewire/net/tcp/send/validation.hh>
 
 #include <utility>
 
@@ -36,15 +37,17 @@ void on_dsack(sender& s, sack_block twice) noexcept {
 }
 
 /// Enough was SACKed beyond a gap for it to be a loss, whatever the time (RFC 6675).
-bool sure_of_loss(const sender& s) noexcept {
-    return s.repair.phase != recovery_phase::open || s.repair.duplicates >= scoreboard::duplicate_threshold ||
-           s.board.sacked() > (scoreboard::duplicate_threshold - 1) * s.payload_limit;
+bool sure_of_loss(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    const std::uint32_t threshold = c.options->duplicate_threshold;
+    return s.repair.phase != recovery_phase::open || s.repair.duplicates >= threshold ||
+           s.board.sacked() > (threshold - 1) * s.payload_limit;
 }
 
 /// How long a segment may be overtaken before it counts as lost.
 duration patience(const control_block& c) noexcept {
     const sender& s = c.sending;
-    const bool sure = sure_of_loss(s);
+    const bool sure = sure_of_loss(c);
     return s.known().losses.patience(sure, s.least_rtt.get(), s.rto.srtt(), c.options->min_reordering);
 }
 
@@ -52,11 +55,19 @@ duration patience(const control_block& c) noexcept {
 bool find_losses(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (!s.sack) return s.board.has_lost();
-    if (c.options->like_freebsd() && !sure_of_loss(s)) return s.board.has_lost(); // it has no patience to run out: it counts
+    if (c.options->like_freebsd() && !sure_of_loss(c)) return s.board.has_lost(); // it has no patience to run out: it counts
     duration wait{0};
     s.known().losses.find_losses(s.board, now, patience(c), wait);
     s.settle_at(wait > duration{0} ? now + wait : never);
     return s.board.has_lost();
+}
+
+/// The same for an ACK. Linux's looks only when one tells of something sent later than what was told of before (tcp_rack_mark_lost()):
+/// what comes late, as behind a needless time-out, proves nothing of the rest.
+bool find_losses(control_block& c, const delivery& d) noexcept {
+    const sender& s = c.sending;
+    if (c.options->like_linux() && !s.known().losses.advanced()) return s.board.has_lost();
+    return find_losses(c, d.now);
 }
 
 /// From here on it may turn out that nothing was lost.
@@ -69,7 +80,7 @@ void begin_doubt(sender& s) noexcept {
 /// rest, one at least.
 void guess_delivery(sender& s, delivery& d, std::uint32_t acked) noexcept {
     if (acked == 0) d.bytes = s.payload_limit;
-    else if (s.repair.left != 0) d.bytes = std::max(acked > s.repair.left ? acked - s.repair.left : 0, s.payload_limit);
+    else if (s.repair.left != 0) d.bytes = std::max(acked > s.repair.left ? acked - s.repair.left : 0, std::min(acked, s.payload_limit));
 }
 
 /// How much may be in flight after this ACK (RFC 9937); without SACK ssthresh itself.
@@ -100,7 +111,8 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     const std::uint32_t before = s.congestion->cwnd();
     if (!reduced) {
         note_reduction(c);
-        s.congestion.own().on_loss(d.now, c.options->habits != personality::standard ? before : flight);
+        const bool by_window = c.options->habits != personality::standard;
+        s.congestion.own().on_loss(d.now, by_window ? before : validates_window(c) ? congested_flight(c, d.now, flight) : flight);
     }
     if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
     if (!reduced && linux_habits) s.need().reduction.start(before, s.payload_limit);
@@ -113,6 +125,7 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
 void leave_recovery(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (s.repair.phase == recovery_phase::fast || s.congestion->repairs_itself()) s.congestion.own().on_recovered(now);
+    if (validates_window(c)) settle_window(c);
     s.need().losses.on_recovered();
     s.repair.phase = recovery_phase::open;
     s.repair.duplicates = 0;
@@ -168,8 +181,22 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now, std
     } else if (seg.ack > s.repair.probe_end) { // the probe itself repaired a loss
         s.repair.probe_out = false;
         note_reduction(c);
-        s.congestion.own().on_loss(now, s.next - s.una + acked);
+        const std::uint32_t flight = s.next - s.una + acked;
+        s.congestion.own().on_loss(now, validates_window(c) ? congested_flight(c, now, flight) : flight);
+        if (validates_window(c)) forget_validation(c);
     }
+}
+
+/// Linux's habit: where segments come far out of order, what SACK tells of opens the window, too (tcp_may_raise_cwnd()).
+void grow_by_sack(control_block& c, const delivery& d) noexcept {
+    sender& s = c.sending;
+    if (d.bytes == 0 || s.repair.phase == recovery_phase::fast || s.repair.reducing) return;
+    if (reordering_of(c) <= c.options->duplicate_threshold) return;
+    const std::uint32_t flight = s.next - s.una;
+    const bool limited = s.una < s.limited_until;
+    if (!s.half_used(flight) && !limited) return;
+    s.congestion.own().on_ack({.now = d.now, .acked = d.bytes, .in_flight = flight, .srtt = s.rto.srtt(), .una = s.una, .next = s.next,
+                               .paced = s.pacing()});
 }
 
 /// RFC 6582 3.2 (3), partial acknowledgement without SACK: the next hole begins at SND.UNA. `counted`: of what was acknowledged, what
@@ -276,6 +303,13 @@ duration probe_interval(const control_block& c) noexcept {
     return std::clamp(first * (std::int64_t{1} << std::min(rto.backoff(), 9u)) + p.rto_slop, least, most);
 }
 
+std::uint32_t reordering_of(const control_block& c) noexcept {
+    const rack& r = c.sending.known().losses;
+    const std::uint32_t least = c.options->duplicate_threshold, size = std::max(c.sending.payload_limit, 1u);
+    if (!r.reordering_seen()) return least;
+    return std::max(least, std::min<std::uint32_t>((r.overtaken_by() + size - 1) / size, c.options->reordering_limit));
+}
+
 void grow_send_buffer(control_block& c) noexcept {
     sender& s = c.sending;
     const std::uint32_t useful = 2 * std::min(s.congestion->cwnd(), 1u << 30);
@@ -313,13 +347,14 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     }
     if (is_spurious(c, seg, false) || settle_doubt(c, d, false)) return undo(c, d.now);
     const bool lost_before = s.board.has_lost();
-    const bool lost = find_losses(c, d.now);
+    const bool lost = find_losses(c, d);
     if (s.repair.phase == recovery_phase::open) {
         // With SACK it is RACK's to say: three count for it only while no reordering was seen (RFC 8985 6.2 step 4).
-        if (lost || (!s.sack && s.repair.duplicates >= scoreboard::duplicate_threshold)) enter_fast_recovery(c, d, 0);
+        if (lost || (!s.sack && s.repair.duplicates >= c.options->duplicate_threshold)) enter_fast_recovery(c, d, 0);
     } else if (s.repair.phase == recovery_phase::fast) {
         reduce(c, d.bytes, false);
     }
+    if (s.sack && c.options->like_linux()) grow_by_sack(c, d);
     if (lost != lost_before || s.settled_at() != never) arm_retransmission(c, d.now);
 }
 
@@ -331,19 +366,31 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
     if (guess) guess_delivery(s, d, acked);
     take_delivery(c, d);
     s.repair.duplicates = 0;
-    if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now);
+    const bool linux_habits = c.options->like_linux();
+    if (linux_habits && s.sack && !s.known().losses.advanced()) s.settle_at(never); // the time-out's turn
+    if (linux_habits && s.board.reneged() && (s.repair.phase == recovery_phase::open || s.una < s.repair.point)) {
+        s.settle_at(never); // nothing is judged before all is sent again
+        if (s.repair.phase == recovery_phase::fast) reduce(c, d.bytes, true);
+        return;
+    }
+    if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) {
+        // What fills the hole was late, and not sent again (tcp_try_undo_partial()).
+        const bool partial = linux_habits && s.sack && s.repair.phase == recovery_phase::fast && s.una < s.repair.point;
+        if (partial) s.need().losses.note_overtaken(s.una - acked, later(s.una, s.farthest()));
+        undo(c, d.now);
+    }
     const std::uint32_t lost_before = s.board.lost();
     if (s.repair.phase == recovery_phase::open) {
         s.repair.left = 0;
-        if (find_losses(c, d.now)) enter_fast_recovery(c, d, acked);
+        if (find_losses(c, d)) enter_fast_recovery(c, d, acked);
     } else if (s.una >= s.repair.point) {
         s.settle_at(never);
         leave_recovery(c, d.now);
-        if (find_losses(c, d.now)) enter_fast_recovery(c, d, acked);
+        if (find_losses(c, d)) enter_fast_recovery(c, d, acked);
     } else {
         // The segment that was lost and sent again is not among those that Linux counted.
         if (!s.sack && s.repair.phase == recovery_phase::fast) next_hole(s, guess ? acked - std::min(acked, s.payload_limit) : acked);
-        find_losses(c, d.now);
+        find_losses(c, d);
         if (s.repair.phase == recovery_phase::fast) reduce(c, d.bytes, s.board.lost() <= lost_before);
     }
 }
@@ -383,6 +430,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         if (has(e, event::timed_out)) return e;
         path = suspect_path(c, now, doubts_path(c, now));
         if (c.ecn.accurate != nullptr) suspect_options(c);
+        if (validates_window(c)) forget_validation(c);
         const bool linux_habits = c.options->like_linux();
         // Linux has reduced its window for this loss already, and takes back both or none.
         const bool reduced = linux_habits && s.repair.phase == recovery_phase::fast;

@@ -21,6 +21,8 @@ inline delivery expected_delivery(const control_block& c, time_point now) noexce
     return {.now = now, .least_rtt = s.least_rtt.get(), .farthest = s.farthest(),
             .point = s.repair.phase == recovery_phase::open ? s.una : s.repair.point};
 }
+/// How far segments overtake each other here, in segments; DupThresh unless some came later than that.
+std::uint32_t reordering_of(const control_block& c) noexcept;
 /// RFC 6298 5.4 to 5.6: everything in flight is held for lost; the timer backs off.
 event on_retransmission_timeout(control_block& c, time_point now) noexcept;
 /// RFC 8985 7.3: the tail may be lost and nothing tells.
@@ -64,6 +66,11 @@ template <disturbance d>
         }
     }
     s.waiting_for = awaited::timeout;
+    if (linux_habits && s.board.reneged()) [[unlikely]] { // what is in doubt is soon sent again (tcp_check_sack_reneging())
+        const duration soon = std::max<duration>(s.rto.srtt() / 2, std::chrono::milliseconds{10});
+        c.timers.arm(timer_slot::retransmit, now + soon);
+        return;
+    }
     c.timers.arm(timer_slot::retransmit, now + rto);
 }
 /// The same, where a few instructions do not count.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/send/validation.hh>
 
 namespace corewire::tcp {
 
@@ -15,7 +16,8 @@ template <disturbance d>
         s.progress = now;
         const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current(*c.options);
         if (now - s.last_sent > rto && s.last_sent != time_point{}) [[unlikely]] {
-            if (c.options->restart_after_idle) {
+            if (validates_window(c) && resume_window(c, now)) {
+            } else if (c.options->restart_after_idle) {
                 if (!s.congestion.untouched()) s.congestion.own().on_idle(now, now - s.last_sent, rto);
                 if (c.options->like_linux()) s.begin_window_use(now);
             }

@@ -192,6 +192,8 @@ CW_RARE hold emit_path_probe(control_block& c, time_point now, outgoing_segment&
     if (s.pacing()) {
         if (held_by_pace(c, now)) return hold::pacing;
         note_pace(c, now, size);
+    } else if (samples_for_info(s)) {
+        note_transmission(c, now, size);
     }
     const seq_number start = s.next;
     emit_new(c, now, size, false, out);
@@ -266,7 +268,7 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     if (lost.size() == 0) return false;
     const std::uint32_t flight = s.in_flight();
     if (!s.repair.resend_at_once && flight != 0 && flight + lost.size() > s.congestion->cwnd()) {
-        s.limited_until = s.next + 1;
+        if (!c.options->like_linux()) s.limited_until = s.next + 1; // its window counts as used by new data alone (tcp_cwnd_validate())
         return false;
     }
     if (s.pacing()) {

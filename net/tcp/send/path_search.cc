@@ -36,10 +36,40 @@ path_search& search_of(sender& s) {
 }
 
 void use_size(control_block& c, std::uint16_t size) noexcept {
-    c.sending.set_mss(std::max(size, c.options->least_segment), c.timestamps);
-    const bool linux_habits = c.options->like_linux();
-    c.sending.congestion.own().set_mss(linux_habits ? c.sending.payload_limit : c.sending.mss);
-    if (linux_habits) c.sending.fit_window(c.timestamps);
+    sender& s = c.sending;
+    s.set_mss(std::max(size, c.options->least_segment), c.timestamps);
+    if (!c.options->like_linux()) return s.congestion.own().set_mss(s.mss);
+    s.congestion.own().resize(s.payload_limit); // as many segments as before
+    s.fit_window(c.timestamps);
+}
+
+/// Linux's habit: a probe that got through leaves the window as many bytes, and whole segments (tcp_mtup_probe_success()).
+void use_probed_size(control_block& c, std::uint16_t size) noexcept {
+    constexpr std::uint64_t headers = 40;
+    sender& s = c.sending;
+    const std::uint64_t packets = s.congestion->cwnd() / s.payload_limit * (s.mss + headers) / (size + headers);
+    use_size(c, size);
+    s.congestion.own().limit(static_cast<std::uint32_t>(packets) * s.payload_limit);
+}
+
+/// Of [left, right), which left in segments of `full` bytes and one of what remained, those larger than `limit` are lost.
+void lose_larger_among(scoreboard& board, seq_number left, seq_number right, std::uint32_t full, std::uint32_t limit) {
+    const std::uint32_t rest = (right - left) % full;
+    if (full > limit && right - rest > left) board.lose_between(left, right - rest);
+    if (rest > limit) board.lose_between(right - rest, right);
+}
+
+/// Linux's habit: what is small enough flies on (tcp_simple_retransmit()). False: all of it is.
+bool lose_larger(sender& s, std::uint32_t full, std::uint32_t limit) {
+    const ring<sent_end>& ends = s.known().ends;
+    seq_number at = s.una;
+    for (std::uint32_t i = 0; i < ends.size(); ++i) {
+        if (ends[i].end <= at) continue;
+        lose_larger_among(s.board, at, ends[i].end, full, limit);
+        at = ends[i].end;
+    }
+    lose_larger_among(s.board, at, s.max, full, limit);
+    return s.board.has_lost();
 }
 
 /// What is marked lost is resent at once; the network was not congested.
@@ -67,9 +97,11 @@ event cut(control_block& c, time_point now, std::uint16_t size) noexcept {
         p.probe = 0;
         p.report_waits = false;
     }
+    const std::uint32_t full = s.payload_limit;
     use_size(c, size);
     if (!is_synchronized(c.state) || s.next == s.una) return event::path_mtu_fell;
-    s.board.lose_everything(s.sack);
+    if (!c.options->like_linux()) s.board.lose_everything(s.sack);
+    else if (!lose_larger(s, full, s.payload_limit)) return event::path_mtu_fell;
     resend_without_blame(c, now);
     return event::path_mtu_fell;
 }
@@ -94,21 +126,29 @@ std::uint16_t next_size(const path_search& p, const parameters& o) noexcept {
 
 } // namespace
 
-void begin_path_search(sender& s, const parameters& p, bool timestamps, time_point now) noexcept {
+void begin_path_search(sender& s, const parameters& p, bool timestamps, bool passive, time_point now) noexcept {
     if (p.mtu_probing != path_probing::always) return;
     path_search& search = search_of(s);
     search.low = base_size(p, timestamps, s.mss);
     search.high = search.ceiling = s.mss;
     search.since = now;
     s.searching = true;
-    s.set_mss(search.low, timestamps);
+    if (!p.like_linux()) s.set_mss(search.low, timestamps);
+    else if (!passive) s.set_mss(base_size(p, p.timestamps, s.mss), timestamps); // as its SYN had them
+}
+
+void fit_to_window(control_block& c) noexcept {
+    sender& s = c.sending;
+    if (s.searching) s.mss = std::min(s.mss, std::max(s.search()->low, c.options->least_segment));
+    s.fit_window(c.timestamps);
 }
 
 probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) noexcept {
     const sender& s = c.sending;
     const receiver& r = c.receiving;
     path_search& p = *s.search();
-    if (p.probe != 0 || s.repairing() || r.has_duplicate || !r.ahead.empty() || s.congestion->cwnd() < least_window * s.mss) {
+    const std::uint32_t segment = c.options->like_linux() ? s.payload_limit : s.mss; // as cwnd counts them
+    if (p.probe != 0 || s.repairing() || r.has_duplicate || !r.ahead.empty() || s.congestion->cwnd() < least_window * segment) {
         return probe_plan::none;
     }
     if (p.high - p.low < c.options->mtu_probing_threshold) {
@@ -126,7 +166,7 @@ probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) 
     if (s.queue.end() - s.next < needed || s.fin_sent() || s.window < needed) return probe_plan::none;
     if (s.usable_window() < static_cast<std::int32_t>(needed)) return probe_plan::wait_window;
     const std::uint32_t flight = s.in_flight();
-    if (flight + 2u * s.mss > s.congestion->cwnd()) return flight == 0 ? probe_plan::none : probe_plan::wait_cwnd;
+    if (flight + 2 * segment > s.congestion->cwnd()) return flight == 0 ? probe_plan::none : probe_plan::wait_cwnd;
     return probe_plan::send;
 }
 
@@ -137,6 +177,9 @@ void probe_sent(control_block& c, seq_number start, seq_number end) noexcept {
     p.probe = p.wanted;
     c.predictable = prediction::none;
     ++c.count->path_probes;
+    if (!c.options->like_linux()) return;
+    sender& s = c.sending; // it is as two segments
+    s.congestion.own().limit(s.congestion->cwnd() - std::min(s.congestion->cwnd(), s.payload_limit));
 }
 
 void path_search_acknowledged(control_block& c) noexcept {
@@ -145,7 +188,8 @@ void path_search_acknowledged(control_block& c) noexcept {
     p.low = std::max(p.low, p.probe);
     p.probe = 0;
     p.misses = 0;
-    use_size(c, p.low);
+    if (c.options->like_linux()) use_probed_size(c, p.low);
+    else use_size(c, p.low);
 }
 
 bool probe_was_lost(control_block& c, time_point now) noexcept {
@@ -173,6 +217,10 @@ event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_
     sender& s = c.sending;
     // RFC 5927 4.1, 7.2: it must speak of something that is in flight, and of a size that was sent.
     if (c.state == tcp_state::closed || !(s.una <= seq && seq < s.max)) return event::none;
+    if (c.state == tcp_state::syn_sent && c.options->like_linux() && size < c.options->mss) { // counts when the peer has named its size
+        path_search& early = search_of(s);
+        early.report = early.report == 0 ? size : std::min(early.report, size);
+    }
     path_search* const probing = s.search();
     if (probing != nullptr && probing->probe > size && size >= s.mss && seq - probing->start < probing->end - probing->start) {
         probing->halving = true; // RFC 8899 4.6.2: the probe was what did not fit

@@ -20,8 +20,10 @@ enum class probe_plan : std::uint8_t {
     send,
 };
 
-/// The handshake is over: with `always`, begins at the base size.
-void begin_path_search(sender& s, const parameters& p, bool timestamps, time_point now) noexcept;
+/// The handshake is over: with `always`, begins at the base size. Linux's habit: who was connected to begins with full segments.
+void begin_path_search(sender& s, const parameters& p, bool timestamps, bool passive, time_point now) noexcept;
+/// Linux's habit: the peer's window has become larger than it ever was, so the segment size is found anew (tcp_sync_mss()).
+void fit_to_window(control_block& c) noexcept;
 /// Whether the next segment is to be a probe. `payload`: its size.
 probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) noexcept;
 /// The bytes [start, end) have left as one probe.

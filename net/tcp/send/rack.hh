@@ -32,8 +32,10 @@ class rack {
 public:
     seq_number farthest() const noexcept { return farthest_; }
     bool reordering_seen() const noexcept { return reordering_seen_; }
-    /// How far beyond the end of a segment the others were that had overtaken it, at most. Bytes.
+    /// How far from the start of a segment to the end of those that had overtaken it, at most. Bytes.
     std::uint32_t overtaken_by() const noexcept { return overtaken_by_; }
+    /// The last take() told of something that was sent later than all that had been told of before.
+    bool advanced() const noexcept { return advanced_; }
     void start(seq_number una) noexcept {
         farthest_ = newest_end_ = round_ = una;
         newest_sent_ = {};
@@ -42,14 +44,20 @@ public:
 
     /// Steps 2 and 3: what was delivered, and whether the network reorders.
     void take(const delivery& d) noexcept {
-        if (d.reordered) reordering_seen_ = true;
-        if (d.overtaken_by > overtaken_by_) overtaken_by_ = d.overtaken_by;
+        if (d.reordered) note_overtaken(d.overtaken, later(d.farthest, d.highest));
+        advanced_ = false;
         if (!d.newest_known) return;
-        farthest_ = later(farthest_, d.newest_end);
+        farthest_ = later(farthest_, d.highest);
         if (!sent_after(d.newest_sent, d.newest_end, newest_sent_, newest_end_)) return;
         newest_sent_ = d.newest_sent;
         newest_end_ = d.newest_end;
         rtt_ = d.now - d.newest_sent;
+        advanced_ = true;
+    }
+    /// What begins at `start` was not lost but late: what ends at `end` had overtaken it.
+    void note_overtaken(seq_number start, seq_number end) noexcept {
+        reordering_seen_ = true;
+        overtaken_by_ = std::max(overtaken_by_, end - start);
     }
     /// Step 4: the peer got something twice, so patience was too short. Once a round trip.
     void on_dsack(seq_number una, seq_number next) noexcept {
@@ -83,6 +91,7 @@ private:
     std::uint8_t multiplier_ = 1;      ///< RACK.reo_wnd_mult
     std::uint8_t recoveries_left_ = 0; ///< RACK.reo_wnd_persist
     bool reordering_seen_ = false;
+    bool advanced_ = false;
     std::uint32_t overtaken_by_ = 0;
 };
 

@@ -27,6 +27,7 @@ struct rate_reduction {
     /// more was found lost.
     std::uint32_t window(std::uint32_t pipe, std::uint32_t ssthresh, std::uint32_t news, bool safe, std::uint32_t mss) noexcept {
         delivered += news;
+        constexpr std::int64_t most = 1 << 30; // no window is larger, whatever is claimed to have been delivered
         std::int64_t quota;
         if (pipe > ssthresh) {
             const std::uint64_t unit = std::uint64_t{flight} * grain;
@@ -37,7 +38,7 @@ struct rate_reduction {
             quota = std::min(quota, std::int64_t{ssthresh - pipe});
         }
         if (out == 0) quota = std::max(quota, std::int64_t{mss}); // a fast retransmit at the start, whatever is in flight
-        return pipe + static_cast<std::uint32_t>(std::max(quota, std::int64_t{0}));
+        return pipe + static_cast<std::uint32_t>(std::clamp(quota, std::int64_t{0}, most));
     }
 };
 

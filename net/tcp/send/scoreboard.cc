@@ -4,15 +4,16 @@
 
 namespace corewire::tcp {
 
-void delivery::take(seq_number end, time_point sent, bool again) noexcept {
+void delivery::take(seq_number start, seq_number end, time_point sent, bool again) noexcept {
+    highest = timed || resent ? later(highest, end) : end;
     if (!again) {
         if (!timed || sent < first_sent) first_sent = sent;
         if (!timed || sent > last_sent) last_sent = sent;
         timed = true;
         if (end <= point) original = true;
         if (end < farthest) {
+            overtaken = reordered ? earlier(overtaken, start) : start;
             reordered = true;
-            overtaken_by = std::max<std::uint32_t>(overtaken_by, farthest - end);
         }
     } else {
         resent = true;
@@ -103,7 +104,7 @@ void scoreboard::acknowledge(seq_number una, delivery& d) noexcept {
         } else {
             if (first.what == fate::lost) lost_ -= size;
             d.bytes += size;
-            d.take(end, first.sent, first.again);
+            d.take(first.start, end, first.sent, first.again);
         }
         if (first.end > una) {
             first.start = una;
@@ -143,7 +144,7 @@ bool scoreboard::take_from(std::uint32_t& i, sack_block block, delivery& d) {
     }
     range& taken = ranges_[i];
     d.bytes += size;
-    d.take(end, taken.sent, taken.again);
+    d.take(taken.start, end, taken.sent, taken.again);
     sacked_ += size;
     if (taken.what == fate::lost) lost_ -= size;
     if (grows) { // the usual case: the block before becomes longer
@@ -175,28 +176,29 @@ void scoreboard::lose(std::uint32_t i) noexcept {
 }
 
 void scoreboard::lose_everything(bool keep_sacked) {
-    const bool reneged = !ranges_.empty() && ranges_.front().what == fate::sacked;
+    const bool dropped = reneged();
     for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
         range& r = ranges_[i];
         if (r.what == fate::sacked) {
-            if (keep_sacked && !reneged) continue;
+            if (keep_sacked && !dropped) continue;
             sacked_ -= r.size();
         }
         if (r.what != fate::lost) lose(i);
     }
 }
 
-void scoreboard::lose_first(seq_number end) {
-    for (std::uint32_t i = 0; i < ranges_.size() && ranges_[i].start < end; ++i) {
+void scoreboard::lose_between(seq_number left, seq_number right) {
+    for (std::uint32_t i = find(left); i < ranges_.size() && ranges_[i].start < right; ++i) {
         if (ranges_[i].what != fate::flying) continue;
-        if (ranges_[i].end > end) split(i, end);
+        if (ranges_[i].start < left && split(i, left)) continue; // the part behind the cut is next
+        if (ranges_[i].end > right) split(i, right);
         lose(i);
     }
 }
 
 void scoreboard::lose_sent_before(time_point time, std::uint32_t first) {
     if (ranges_.empty()) return;
-    if (ranges_.front().what == fate::sacked) return lose_everything(false);
+    if (reneged()) return lose_everything(false);
     lose_first(earlier(una_ + first, end_));
     for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
         if (ranges_[i].what == fate::flying && ranges_[i].sent <= time) lose(i);

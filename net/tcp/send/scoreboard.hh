@@ -44,15 +44,16 @@ struct delivery {
     bool original = false;               ///< bytes up to `point` that were never resent
     bool resent = false;                 ///< bytes that were
     bool reordered = false;              ///< bytes below `farthest` that were never resent
-    std::uint32_t overtaken_by = 0;      ///< and how far below it they end, at most
+    seq_number overtaken{};              ///< where the first of those begins
+    seq_number highest{};                ///< the end of all of it
 
-    void take(seq_number end, time_point sent, bool again) noexcept;
+    /// [start, end) was delivered.
+    void take(seq_number start, seq_number end, time_point sent, bool again) noexcept;
 };
 
 class scoreboard {
 public:
     static constexpr std::uint32_t range_limit = 1024;
-    static constexpr std::uint32_t duplicate_threshold = 3; ///< DupThresh, RFC 6675 2
 
     void start(seq_number una) noexcept;
     /// Whether the rate of delivery is sampled from now on: a controller wants to know.
@@ -69,6 +70,8 @@ public:
     /// Bytes in flight that were sent more than once. O(ranges); for those who only look.
     std::uint32_t resent_in_flight() const noexcept;
     bool has_lost() const noexcept { return lost_ != 0; }
+    /// What the peer said that it had it does not acknowledge: it has dropped it (RFC 2018 8).
+    bool reneged() const noexcept { return !ranges_.empty() && ranges_.front().what == fate::sacked; }
     /// Segments of `size` bytes by their fate, a range's last one being perhaps shorter. O(ranges); for those who only look.
     struct tally {
         std::uint32_t all = 0, sacked = 0, lost = 0, resent = 0;
@@ -122,7 +125,9 @@ public:
     /// (RFC 6675 5.1), unless the peer turns out to have dropped it (RFC 2018 8).
     void lose_everything(bool keep_sacked);
     /// Holds [una, end) for lost (NewReno).
-    void lose_first(seq_number end);
+    void lose_first(seq_number end) { lose_between(una_, end); }
+    /// Holds what flies of [left, right) for lost.
+    void lose_between(seq_number left, seq_number right);
     /// RTO with RACK (RFC 8985 6.3): the first range, and all that were sent at or before `time`.
     void lose_sent_before(time_point time, std::uint32_t first);
     /// RACK_detect_loss(): flying ranges that were sent before (newest, end), `patience` or longer ago. `wait` becomes how

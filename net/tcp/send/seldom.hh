@@ -9,11 +9,13 @@
 #include <corewire/net/tcp/send/rack.hh>
 #include <corewire/net/tcp/send/recovery.hh>
 
+#include <array>
 #include <memory>
 
 namespace corewire::tcp {
 
-/// Linux's habit: how much of the congestion window is used (tcp_cwnd_validate()).
+/// Linux's habit: how much of the congestion window is used (tcp_cwnd_validate()); for info(), of counted connections too, when what
+/// came.
 struct window_use {
     seq_number round_end;          ///< the end of the round in which `round_flight` was the most in flight
     std::uint32_t round_flight = 0;
@@ -23,13 +25,27 @@ struct window_use {
     time_point established_at{};   ///< when the handshake ended
 };
 
+/// RFC 7661: how much of the window was used lately, and since when that is less than half (send/validation.hh).
+struct validated_window {
+    struct sample {
+        time_point at{};           ///< none: there is none
+        std::uint32_t bytes = 0;
+    };
+    std::array<sample, 4> samples{}; ///< of pipeACK, the newest first
+    std::uint32_t acked = 0;       ///< in the round that goes on
+    seq_number round_end;          ///< of that, where it has `begun`
+    time_point since{};            ///< none: the window is validated
+    std::uint32_t at_loss = 0;     ///< what the recovery that goes on was begun from; 0: from a validated window
+    bool begun = false;
+};
+
 /// Linux's habit: how long an ACK may wait, by how often data comes (receive/delayed_acks.cc).
 struct ack_habits {
     static constexpr duration least = std::chrono::milliseconds{40};
     duration time_out{0};          ///< icsk_ack.ato; 0: no data has come
 };
 
-/// Linux's habit: the round trip as one sees it who receives data (tcp_rcv_rtt_measure(), receive/delayed_acks.cc).
+/// Linux's habit, and for info(): the round trip as one sees it who receives data (tcp_rcv_rtt_measure(), receive/delayed_acks.cc).
 struct receive_round_trip {
     std::uint32_t eighths = 0;     ///< of a microsecond, smoothed; 0: not known
     std::uint32_t echo = 0;        ///< TSecr of the last segment
@@ -37,8 +53,8 @@ struct receive_round_trip {
     time_point since = never;
 };
 
-/// Linux's habit: segments keep their ends and their PSH flag when they are sent again, and are counted one by one. The ends of those
-/// that carry PSH or are not full, in flight.
+/// Linux's habit: segments keep their ends and their PSH flag when they are sent again, and are counted one by one; counted connections do
+/// the latter. The ends of those that carry PSH or are not full, in flight.
 struct sent_end {
     seq_number end;
     bool push = false;
@@ -51,7 +67,7 @@ struct path_search {
     std::uint16_t ceiling = 0;     ///< what the handshake has agreed on
     std::uint16_t probe = 0;       ///< the one that is out; 0: none
     std::uint16_t wanted = 0;      ///< the size that plan_probe() found
-    std::uint16_t report = 0;      ///< what ICMP claims
+    std::uint16_t report = 0;      ///< what ICMP claims; of a SYN-SENT connection, until the peer has named its size
     std::uint8_t misses = 0;       ///< probes of this size of which nothing was learnt
     bool halving = false;          ///< the largest was tried
     bool report_waits = false;     ///< for a time-out to prove it (RFC 5927 7.2)
@@ -68,6 +84,7 @@ struct seldom_needed {
     time_point stalled_at = never; ///< since when the user's patience counts, while there are attempts; never: from the first one on
     pacer pace;
     window_use use;
+    validated_window validation;
     std::unique_ptr<path_search> path; ///< made by the first search, or report
     ack_habits acks;
     receive_round_trip receive_rtt;

@@ -2,6 +2,8 @@
 
 #include <corewire/net/tcp/send/path_search.hh>
 
+#include <utility>
+
 namespace corewire::tcp {
 
 const seldom_needed sender::nothing_seldom{};
@@ -29,14 +31,17 @@ void sender::set_pace(const parameters& p) noexcept {
     board.sample_rate(congestion->samples_rate() || p.counts());
     if (congestion->samples_rate()) congestion.own().on_round_trip(rto.srtt());
     std::uint64_t rate = congestion->pacing_rate();
-    paced = p.pacing || p.max_pacing_rate != pacer::off || rate != pacer::off;
+    paced = p.pacing || (p.window_validation && p.habits == personality::standard) || p.max_pacing_rate != pacer::off || rate != pacer::off;
     if (rate == pacer::off && paced) rate = window_rate(*congestion, in_flight(), rto.srtt());
     if (paced || seldom != nullptr) need().pace.set_rate(std::min(rate, p.max_pacing_rate));
 }
 
-void sender::agree(std::uint16_t peer_mss, bool timestamps, const parameters& p, time_point now) noexcept {
-    set_mss(std::max(std::min(peer_mss, p.mss), p.least_segment), timestamps);
-    begin_path_search(*this, p, timestamps, now);
+void sender::agree(std::uint16_t peer_mss, bool timestamps, bool passive, const parameters& p, time_point now) noexcept {
+    std::uint16_t most = std::min(peer_mss, p.mss);
+    if (search() != nullptr && search()->report != 0) most = std::min(most, std::exchange(search()->report, std::uint16_t{0}));
+    set_mss(std::max(most, p.least_segment), timestamps);
+    if (search() != nullptr) search()->low = search()->high = search()->ceiling = mss;
+    begin_path_search(*this, p, timestamps, passive, now);
     // Linux's and FreeBSD's windows count segments, whose options are no part of them.
     congestion.make(p, p.habits != personality::standard ? payload_limit : mss);
     if (p.like_linux()) congestion.own().follow_linux();

@@ -118,8 +118,8 @@ struct sender {
     /// The pace from now on: what the controller says, or the window's if somebody wants that, and never above the cap.
     void set_pace(const parameters& p) noexcept;
     void start(seq_number first, const parameters& p) noexcept;
-    /// The handshake is over: segments of at most `peer_mss`, timestamps or not.
-    void agree(std::uint16_t peer_mss, bool timestamps, const parameters& p, time_point now) noexcept;
+    /// The handshake is over, which the peer has begun if `passive`: segments of at most `peer_mss`, timestamps or not.
+    void agree(std::uint16_t peer_mss, bool timestamps, bool passive, const parameters& p, time_point now) noexcept;
     void set_mss(std::uint16_t size, bool timestamps) noexcept;
     void take_window(std::uint32_t bytes, seq_number seq, seq_number ack) noexcept {
         window = bytes;

@@ -75,6 +75,59 @@ BOOST_AUTO_TEST_CASE(the_rate_of_delivery_is_that_of_the_last_good_sample) { // 
     BOOST_TEST(s.block().info().delivery_rate == 120'000u);
 }
 
+BOOST_AUTO_TEST_CASE(a_probe_of_the_path_that_begins_a_flight_is_timed_as_any_segment) {
+    tcp::parameters p = counted();
+    p.mss = 1460;
+    p.mtu_probing = tcp::path_probing::always;
+    p.restart_after_idle = false;
+    tcp_script s(p);
+    s.open();
+    s.drain();
+    s.advance(100ms);
+    s.receive("SA 0:0 ack 1 win 65535 mss 1460 sackok ws 4");
+    s.drain();
+    s.write(11'000); // more than may go at once, so the window grows
+    const int first = s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack " + std::to_string(1 + 1024 * first));
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 11001");
+    s.drain();
+    s.advance(10s);
+    s.write(100'000);
+    s.expect("A 11001:12461"); // the probe
+    s.drain();
+    const std::uint32_t flight = s.block().info().in_flight;
+    s.advance(100ms);
+    s.receive("A 1:1 ack " + std::to_string(11'001 + flight));
+    BOOST_TEST(s.block().info().delivery_rate == flight * 10u);
+}
+
+BOOST_AUTO_TEST_CASE(who_asks_while_data_is_in_flight_is_told_of_rates_from_then_on) {
+    tcp::parameters p = counted();
+    p.counted = false;
+    tcp_script s(p);
+    open_far(s);
+    s.write(5'000);
+    BOOST_TEST(s.drain() == 5);
+    s.advance(50ms);
+    s.block().set_counted(true);
+    s.write(5'000);
+    BOOST_TEST(s.drain() == 5);
+    s.advance(50ms);
+    s.receive("A 1:1 ack 5001");
+    s.advance(50ms);
+    s.receive("A 1:1 ack 10001");
+    BOOST_TEST(s.block().info().delivery_rate >= 50'000u);
+    BOOST_TEST(s.block().info().delivery_rate <= 100'000u);
+    s.block().note_no_space(true);
+    s.block().set_counted(false);
+    s.block().note_no_space(false); // says nothing to who does not count
+    s.block().set_counted(true);
+    BOOST_TEST(!s.block().info().tally.no_space);
+}
+
 BOOST_AUTO_TEST_CASE(rows_of_time_outs_and_how_long_they_took_are_known_of_every_connection) { // tcpi_total_rto and its neighbours
     for (const bool asks : {true, false}) {
         tcp::parameters p = counted();

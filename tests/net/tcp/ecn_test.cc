@@ -31,6 +31,18 @@ void connect(tcp_script& s) {
     BOOST_TEST(s.block().info().ecn);
 }
 
+/// Adds up what a controller that wants exact marks is told.
+struct told final : tcp::reno {
+    static inline std::uint32_t acked = 0, marked = 0;
+    explicit told(std::uint32_t mss) noexcept : reno(mss) { wants_exact_marks_ = true; }
+    void on_ack(const tcp::ack_sample& sample) noexcept override {
+        acked += sample.acked;
+        marked += sample.marked;
+        reno::on_ack(sample);
+    }
+    tcp::congestion_controller* another() const override { return new told(mss_); }
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(ecn)
@@ -105,10 +117,47 @@ BOOST_AUTO_TEST_CASE(an_echo_shrinks_the_window_once_a_round_trip) { // RFC 3168
     BOOST_TEST(says(next, tcp_flags::cwr)); // told once
     BOOST_TEST(!says(s.expect("A 11001:12001"), tcp_flags::cwr));
     s.drain();
-    s.receive("AE 1:1 ack 10001");
+    s.receive("AE 1:1 ack 10001"); // the last byte of the window that was reduced
     s.drain();
-    BOOST_TEST(s.block().statistics().mark_reductions == 2u); // the window that was reduced is over, and still it says so
+    BOOST_TEST(s.block().statistics().mark_reductions == 1u);
+    s.receive("AE 1:1 ack 11001");
+    s.drain();
+    BOOST_TEST(s.block().statistics().mark_reductions == 2u); // that window is over, and still it says so
     BOOST_TEST(s.block().statistics().retransmitted_segments == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(linux_ends_one_reduction_before_the_next) { // tcp_end_cwnd_reduction(), then tcp_enter_cwr()
+    auto p = with_ecn();
+    p.habits = tcp::personality::linux_;
+    p.congestion = tcp::reno_congestion;
+    tcp_script s(p);
+    connect(s);
+    s.write(50'000);
+    BOOST_TEST(s.drain() == 10);
+    s.receive("AE 1:1 ack 1001");
+    s.drain();
+    BOOST_TEST(s.block().info().ssthresh == 5'000u);
+    BOOST_TEST(s.block().info().cwnd > 5'000u); // on the way there
+    s.receive("A 1:1 ack 3001");
+    s.drain();
+    s.receive("AE 1:1 ack 11001"); // marks of the next window as well
+    BOOST_TEST(s.block().statistics().mark_reductions == 2u);
+    BOOST_TEST(s.block().info().ssthresh == 2'000u); // half of what the first reduction led to, in whole segments
+}
+
+BOOST_AUTO_TEST_CASE(no_more_is_marked_than_the_ack_delivers) { // Linux's habit: what SACK told of before is not counted again
+    auto p = with_ecn();
+    p.habits = tcp::personality::linux_;
+    p.congestion = [](std::uint32_t mss) -> tcp::congestion_controller* { return new told(mss); };
+    tcp_script s(p);
+    connect(s);
+    s.write(10'000);
+    BOOST_TEST(s.drain() == 10);
+    told::acked = told::marked = 0;
+    s.receive("A 1:1 ack 1 sack 8001-10001");
+    s.receive("AE 1:1 ack 10001");
+    BOOST_TEST(told::acked == 8'000u);
+    BOOST_TEST(told::marked == 8'000u);
 }
 
 BOOST_AUTO_TEST_CASE(a_mark_is_echoed_until_the_sender_has_reduced) { // RFC 3168 6.1.3

@@ -315,6 +315,24 @@ BOOST_AUTO_TEST_CASE(without_sack_three_duplicates_start_newreno) { // RFC 5681 
     BOOST_TEST(s.block().info().cwnd <= 5000u);
 }
 
+BOOST_AUTO_TEST_CASE(an_ack_of_a_byte_delivers_a_byte) { // RFC 9937: of Linux's window without SACK; ACK division (RFC 3465 2.1)
+    auto p = no_probe();
+    p.habits = tcp::personality::linux_;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000");
+    s.write(100'000);
+    BOOST_TEST(s.drain() == 10);
+    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 1");
+    s.drain();
+    for (int at = 2; at <= 100; ++at) {
+        s.receive("A 1:1 ack " + std::to_string(at));
+        s.drain();
+    }
+    BOOST_TEST(s.block().info().recovering);
+    const std::uint32_t sent = s.block().info().snd_max - tcp::seq_number(1'000'001);
+    BOOST_TEST(sent <= 11'000u);
+}
+
 BOOST_AUTO_TEST_CASE(window_updates_are_not_duplicate_acks) { // RFC 5681 2
     tcp_script s(no_probe());
     s.connect("SA 0:0 ack 1 win 65535 mss 1000");
@@ -331,6 +349,30 @@ BOOST_AUTO_TEST_CASE(a_sack_of_what_was_never_sent_is_ignored) {
     for (int i = 0; i < 5; ++i) s.receive("A 1:1 ack 1 sack 20001-30001,5001-4001");
     s.expect_nothing();
     BOOST_TEST(!s.block().info().recovering);
+}
+
+BOOST_AUTO_TEST_CASE(linux_soon_repeats_what_a_peer_has_dropped) { // tcp_check_sack_reneging()
+    auto p = no_probe();
+    p.habits = tcp::personality::linux_;
+    tcp_script s(p);
+    s.open();
+    s.drain();
+    s.advance(100ms);
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok");
+    s.drain();
+    s.write(5'000);
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 1 sack 1001-4001");
+    BOOST_TEST(s.expect("A 1:1001").retransmission);
+    s.advance(50ms);
+    s.receive("A 1:1 ack 1001");
+    s.drain();
+    s.advance(45ms);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+    s.advance(10ms); // half of a round trip has passed
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 1u);
+    s.expect("A 1001:2001");
 }
 
 BOOST_AUTO_TEST_CASE(a_peer_that_drops_what_it_sacked_gets_it_again) { // RFC 2018 8
@@ -508,6 +550,27 @@ BOOST_AUTO_TEST_CASE(a_duplicate_inside_a_kept_block_is_followed_by_that_block) 
     s.receive("A 1001:2001 ack 1"); // below the acknowledgment (4.1): the blocks stand as they are
     s.expect("A 1:1 ack 4001 sack 1001-2001,9001-10001,5001-6001,7001-8001");
     BOOST_TEST(s.block().statistics().duplicates == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(nor_does_what_comes_before_its_ack_stand_between) { // RFC 2883 4 (2): ACKs leave at the end of a burst
+    tcp_script s;
+    s.connect();
+    s.receive("A 2001:3001 ack 1");
+    s.drain();
+    s.receive("A 5001:6001 ack 1");
+    s.drain();
+    s.receive("A 2001:3001 ack 1");
+    s.receive("A 7001:8001 ack 1");
+    s.expect("A 1:1 ack 1 sack 2001-3001,2001-3001,7001-8001,5001-6001");
+    s.receive("A 5001:6001 ack 1");
+    s.receive("A 1:2001 ack 1");
+    s.expect("A 1:1 ack 3001 sack 5001-6001,5001-6001,7001-8001");
+    s.receive("A 5001:6001 ack 1"); // by then it is below the acknowledgment
+    s.receive("A 3001:5001 ack 1");
+    s.expect("A 1:1 ack 6001 sack 5001-6001,7001-8001");
+    s.receive("A 7001:8001 ack 1"); // and here nothing is held any more
+    s.receive("A 6001:7001 ack 1");
+    s.expect("A 1:1 ack 8001 sack 7001-8001");
 }
 
 BOOST_AUTO_TEST_CASE(overlaps_are_trimmed_and_the_first_bytes_stay) {

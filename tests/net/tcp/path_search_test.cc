@@ -256,4 +256,41 @@ BOOST_AUTO_TEST_CASE(linux_searches_by_halves_and_counts_a_black_hole_by_time) {
     BOOST_TEST(hole.payload() == 1024u);
 }
 
+BOOST_AUTO_TEST_CASE(linux_cuts_what_is_too_large_and_keeps_as_many_segments_in_its_window) { // tcp_simple_retransmit()
+    auto p = probing(off);
+    p.habits = tcp::personality::linux_;
+    p.congestion = tcp::reno_congestion;
+    world w(p);
+    w.write(4'000); // 1460, 1460 and 1080 bytes
+    BOOST_TEST(w.drain() == 3);
+    BOOST_TEST((w.report(1200, 1) == tcp::event::path_mtu_fell));
+    w.expect("A 1:1161");
+    w.drain();
+    BOOST_TEST(w.counts().retransmitted_bytes == 2'920u);
+    BOOST_TEST(w.block().info().cwnd == 10 * 1'160u);
+}
+
+BOOST_AUTO_TEST_CASE(for_linux_a_report_on_the_syn_counts) { // tcp_v4_mtu_reduced() in SYN-SENT
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        auto p = probing(off);
+        p.habits = habits;
+        tcp_script s(p);
+        s.open();
+        s.drain();
+        s.block().on_path_mtu(s.now(), 1'200, tcp::seq_number(1'000'000));
+        s.receive(syn_ack);
+        BOOST_TEST(s.block().segment_payload() == (habits == tcp::personality::linux_ ? 1'160u : 1'460u));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(linux_sends_whole_segments_to_who_has_connected_and_searches_later) { // tcp_mtup_init(), tcp_sync_mss()
+    auto p = probing(always);
+    p.habits = tcp::personality::linux_;
+    tcp_script s(p);
+    s.accept("S 0:0 win 65535 mss 1460 sackok ws 0");
+    BOOST_TEST(s.block().segment_payload() == 1'460u);
+    world client(p);
+    BOOST_TEST(client.payload() == 1'024u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

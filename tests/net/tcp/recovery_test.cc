@@ -125,6 +125,104 @@ BOOST_AUTO_TEST_CASE(nor_are_three_duplicate_acks_with_sacks) { // RFC 8985 6.2 
     BOOST_TEST(s.block().info().cwnd >= cwnd);
 }
 
+BOOST_AUTO_TEST_CASE(no_claim_of_what_was_delivered_makes_a_window_of_more_than_there_can_be) { // RFC 9937; RFC 7323 2.3
+    tcp::rate_reduction r;
+    r.start(10'000, 1'000);
+    for (int i = 0; i < 8; ++i) BOOST_TEST(r.window(6'000, 5'000, 0xffff'ffffu, false, 1'000) <= (1u << 30) + 6'000);
+}
+
+BOOST_AUTO_TEST_CASE(linux_takes_what_comes_late_for_no_proof_of_a_loss) { // tcp_rack_mark_lost(): only when RACK has advanced
+    auto p = no_probe();
+    p.habits = tcp::personality::linux_;
+    tcp_script s(p);
+    connect(s);
+    s.write(30'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(s.block().info().rto + 1ms);
+    s.drain();
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 1u);
+    s.receive("A 1:1 ack 1001");
+    s.drain();
+    s.advance(50ms);
+    s.receive("A 1:1 ack 1001 sack 2001-3001"); // sent once: the time-out was needless
+    s.drain();
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 1001 sack 2001-4001");
+    s.drain();
+    BOOST_TEST(s.block().statistics().fast_recoveries == 0u);
+}
+
+namespace {
+
+/// The third, then the first, then the second of the ten segments that are on their way arrive.
+void overtake(tcp_script& s) {
+    s.advance(100ms);
+    s.receive("A 1:1 ack 1 sack 2001-3001");
+    s.drain();
+    s.advance(1ms);
+    s.receive("A 1:1 ack 1001 sack 2001-3001");
+    s.drain();
+    s.advance(1ms);
+    s.receive("A 1:1 ack 3001");
+    s.drain();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(how_far_segments_are_overtaken_counts_from_their_start_and_has_bounds) { // tcp_check_sack_reordering()
+    struct bounds { std::uint16_t least, most; unsigned told; };
+    for (const auto& b : {bounds{2, 300, 3}, bounds{3, 300, 3}, bounds{5, 300, 5}, bounds{2, 2, 2}}) {
+        auto p = no_probe();
+        p.habits = tcp::personality::linux_;
+        p.duplicate_threshold = b.least;
+        p.reordering_limit = b.most;
+        p.min_reordering = 50ms;
+        tcp_script s(p);
+        connect(s);
+        s.write(10'000);
+        BOOST_TEST(s.drain() == 10);
+        BOOST_TEST(s.block().info().reordering == b.least);
+        overtake(s);
+        BOOST_TEST(s.block().info().reordering == b.told);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(so_many_duplicates_as_the_threshold_says_are_a_loss) { // tcp_reordering
+    for (const unsigned threshold : {2u, 5u}) {
+        auto p = no_probe();
+        p.duplicate_threshold = static_cast<std::uint16_t>(threshold);
+        tcp_script s(p);
+        s.connect("SA 0:0 ack 1 win 65535 mss 1000");
+        s.write(10'000);
+        s.drain();
+        for (unsigned i = 1; i <= threshold; ++i) {
+            BOOST_TEST(!s.block().info().recovering);
+            s.receive("A 1:1 ack 1");
+            s.drain();
+        }
+        BOOST_TEST(s.block().info().recovering);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(linux_opens_its_window_by_what_sack_tells_where_segments_come_out_of_order) { // tcp_may_raise_cwnd()
+    for (const bool reordered : {true, false}) {
+        auto p = no_probe();
+        p.habits = tcp::personality::linux_;
+        p.duplicate_threshold = 2;
+        tcp_script s(p);
+        connect(s);
+        s.write(60'000);
+        BOOST_TEST(s.drain() == 10);
+        if (reordered) overtake(s);
+        else s.advance(100ms), s.receive("A 1:1 ack 3001"), s.drain();
+        const auto before = s.block().info().cwnd;
+        s.receive("A 1:1 ack 3001 sack 4001-5001");
+        BOOST_TEST(s.block().info().cwnd == before + (reordered ? 1'000u : 0u));
+        BOOST_TEST(!s.block().info().recovering);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_window_shrinks_in_proportion_to_what_is_delivered) { // RFC 9937
     tcp_script s(no_probe());
     connect(s);
