@@ -21,7 +21,7 @@ network_stack& drill_host::stack(const net_address& hint) {
     stack_config config = habits_.stack;
     config.address = ip_prefix(own, last == 1 || last == 2 ? 30 : 28);
     config.gateway = gateway;
-    auto device = std::make_unique<raw_ip_port>(habits_.link_mtu());
+    auto device = std::make_unique<raw_ip_port>(habits_.link_mtu(), habits_.joins_segments);
     const ipv6 gateway6 = wire::link_local_address(raw_ip_port::peer_mac);
     const ipv6 own6 = !hint.is_v4() && hint.is_unicast() ? hint.v6() : habits_.address6;
     // Nobody else is on the link: no duplicate is looked for, and all the world lies beyond the gateway.

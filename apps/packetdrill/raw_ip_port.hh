@@ -3,6 +3,8 @@
 //
 //     put(ip packet) --> [Ethernet | ip packet] --> stack --> [Ethernet | ip packet] --> take(ip packet, when)
 //
+// With `joins` a packet may be larger than the MTU: segments of one super-segment (offload::joins) leave as one.
+//
 // Owned by the stack of one drill_host. Bounded: `inbox_limit` packets in, `outbox_limit` out; more are dropped and counted.
 #pragma once
 
@@ -26,7 +28,8 @@ public:
     static constexpr mac_address own_mac{0x02'00'00'00'00'01};
     static constexpr mac_address peer_mac{0x02'00'00'00'00'02};
 
-    explicit raw_ip_port(std::uint32_t mtu);
+    /// `joins`: segments that the stack means as one packet leave as one, as from a device with TSO.
+    raw_ip_port(std::uint32_t mtu, bool joins);
 
     std::size_t receive(std::span<packet> out) override;
     std::size_t transmit(std::span<packet> burst) override;
@@ -40,6 +43,9 @@ public:
     void set_time(time_point now) noexcept { now_ = now; }
 
 private:
+    bool join(byte_span segment, byte_span rest);
+
+    bool joins_;
     frame_pool frames_;
     frame_pool large_frames_; ///< for what exceeds an ordinary frame
     std::deque<std::vector<std::byte>> inbox_;

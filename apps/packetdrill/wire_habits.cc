@@ -94,6 +94,11 @@ void apply(std::string_view word, wire_habits& h) {
         h.mtu_named = true;
     }
     if (name == "seed") h.stack.seed = number_of<std::uint64_t>(value, 1);
+    if (name == "min_tso_segs") h.stack.tcp.super_segments.least = number_of<std::uint8_t>(value, 2);
+    if (name == "segments") {
+        h.joins_segments = value == "whole";
+        h.stack.tcp.super_segments.on = value != "single";
+    }
     if (name == "mtu_probing") h.probing = number_of<unsigned>(value, h.probing);
     if (name == "ecn") choose_ecn(number_of<unsigned>(value, 2), h.stream);
     if (name == "syn_cookies") h.stream.syn_cookies = number_of<int>(value, 1);
@@ -111,6 +116,7 @@ wire_habits wire_habits::of(std::string_view flags) {
     h.stack.seed = 1; // each run the same
     h.stack.announce = false;
     h.stack.tcp.receive_buffer_limit = 6'291'456; // Linux as it comes
+    h.stack.tcp.super_segments.on = true;         // of those who follow Linux
     while (!flags.empty()) {
         const std::size_t end = flags.find_first_of(" ,:;");
         apply(flags.substr(0, end), h);
@@ -172,6 +178,14 @@ void wire_habits::read_settings() {
     read_flag("tcp_window_scaling", p.window_scaling);
     read_flag("tcp_early_retrans", p.tail_loss_probe);
     read_flag("tcp_slow_start_after_idle", p.restart_after_idle);
+    read_number("tcp_min_tso_segs", p.super_segments.least);
+    read_number("tcp_tso_rtt_log", p.super_segments.rtt_log);
+    read_number("tcp_tso_win_divisor", p.super_segments.window_divisor);
+    const auto read_percent = [](const char* name, std::uint16_t& into) {
+        if (const auto n = setting(name); !n.empty()) into = static_cast<std::uint16_t>(std::min<std::uint64_t>(n[0], 1000));
+    };
+    read_percent("tcp_pacing_ss_ratio", p.super_segments.slow_start_percent);
+    read_percent("tcp_pacing_ca_ratio", p.super_segments.percent);
     read_number("tcp_syn_retries", p.syn_retries);
     read_number("tcp_syn_linear_timeouts", p.syn_linear_timeouts);
     read_number("tcp_synack_retries", p.syn_ack_retries);
@@ -243,6 +257,7 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.syn_ack_retries = host.syn_ack_retries;
         p.retries = host.retries;
         p.habits = host.habits;
+        p.super_segments = host.super_segments;
         p.mtu_probing = host.mtu_probing;
         p.mtu_probing_base = host.mtu_probing_base;
         p.mtu_probing_floor = host.mtu_probing_floor;

@@ -3,7 +3,8 @@
 //
 //     flags: words separated by spaces, commas or colons:
 //            linux | freebsd | default, settings=none, mtu=N, seed=N, address=A.B.C.D, fast_open=N, fast_open_key=K, mtu_probing=N, ecn=N,
-//            syn_cookies=N
+//            syn_cookies=N, min_tso_segs=N,
+//            segments=whole | cut | single: with linux, super-segments leave in one packet; cut by the device; none are made
 //
 // A plain value; one drill_host's.
 #pragma once
@@ -27,6 +28,7 @@ struct wire_habits {
     std::uint32_t mtu = 1500;             ///< bytes, of IPv4's packets
     bool mtu_named = false;               ///< and of IPv6's; else those have 20 more, so that segments are as large in both families
     bool reads_settings = true;           ///< settings=none: as if the host had those that Linux comes with
+    bool joins_segments = true;           ///< the device has TSO
     unsigned probing = ~0u;               ///< net.ipv4.tcp_mtu_probing; all ones: as the personality has it
     posix::stream_settings stream{};      ///< what sockets begin with
 

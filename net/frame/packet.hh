@@ -14,6 +14,7 @@ enum class offload : std::uint8_t {
     l4_checksum_needed = 1 << 2,   ///< transmit: the field holds the pseudo-header's sum; the port completes it
     ipv4_checksum_needed = 1 << 3, ///< transmit: the IPv4 header checksum is zero and the port fills it in
     segment = 1 << 4,              ///< transmit: cut into segments of `segment_size` (TSO)
+    joins = 1 << 5,                ///< transmit: the sender means one packet with the segment before; ports may do so
 };
 constexpr offload operator|(offload a, offload b) noexcept {
     return static_cast<offload>(static_cast<std::uint8_t>(a) | static_cast<std::uint8_t>(b));

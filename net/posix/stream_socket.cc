@@ -391,6 +391,7 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
         c->tcb.set_cork(hold);
         stack_.tcp().mark_dirty(*c);
     }
+    c->tcb.begin_write((flags & MSG_MORE) != 0);
     const bool lends = settings_.zero_copy && (flags & MSG_ZEROCOPY) != 0;
     if (lends && lent_.size() >= most_lent) return -ENOBUFS;
     std::uint64_t taken = 0;
@@ -429,10 +430,12 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
         c->tcb.note_no_space(true);
         stack_.tcp().mark_dirty(*c);
     }
-    if ((flags & MSG_EOR) != 0 && taken != 0) c->tcb.end_record();
-    if ((flags & MSG_OOB) != 0 && taken != 0) {
-        c->tcb.set_urgent();
-        stack_.tcp().mark_dirty(*c);
+    if (taken != 0 && (flags & (MSG_EOR | MSG_OOB)) != 0) {
+        if ((flags & MSG_EOR) != 0) c->tcb.end_record();
+        if ((flags & MSG_OOB) != 0) {
+            c->tcb.set_urgent();
+            stack_.tcp().mark_dirty(*c);
+        }
     }
     if (taken != 0 || total_size(from) == 0) return static_cast<outcome>(taken);
     return -EAGAIN;

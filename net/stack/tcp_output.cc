@@ -142,7 +142,10 @@ template <typename Path, typename Output>
     ++statistics_.tcp_general_out;
     if (out.ready(now, path)) [[likely]] {
         path.stamp(at, l4_size);
-        if (s.ecn_capable) [[unlikely]] Path::mark_ecn_capable(at);
+        if (s.special != 0) [[unlikely]] {
+            if (s.ecn_capable()) Path::mark_ecn_capable(at);
+            if (s.joins()) p.flags = p.flags | offload::joins;
+        }
         egress_.commit();
         return true;
     }

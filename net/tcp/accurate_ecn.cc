@@ -257,8 +257,8 @@ void finish_accurate(control_block& c, outgoing_segment& out) noexcept {
     }
     e.unsaid_marks = 0;
     // RFC 3168 6.1.4 to 6.1.6 still hold: new data alone. Linux marks whatever it sends (as draft-ietf-tcpm-generalized-ecn).
-    if (c.options->like_linux()) out.ecn_capable = true;
-    if (e.silent) out.ecn_capable = false;
+    if (c.options->like_linux()) out.special |= outgoing_segment::ect;
+    if (e.silent) out.special &= outgoing_segment::joined;
 }
 
 void suspect_options(control_block& c) noexcept {

@@ -1,6 +1,7 @@
 // How a connection ends, by the application's wish or the network's word; and changing one's mind on options.
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/send/path_search.hh>
+#include <corewire/net/tcp/send/super_segments.hh>
 #include <corewire/net/tcp/tcb.hh>
 
 namespace corewire::tcp {
@@ -89,6 +90,10 @@ std::uint32_t tcb::urgent_ahead() const noexcept {
 /// The reader has moved: a mark that lies behind it is forgotten.
 void tcb::pass_urgent() noexcept {
     if (urgent_ahead() == 0) c_.urgent.known = false;
+}
+
+void tcb::begin_write(bool more) noexcept {
+    if (c_.options->like_linux()) begin_buffers(c_, more);
 }
 
 void tcb::set_no_delay(bool on) noexcept {

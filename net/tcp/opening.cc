@@ -1,6 +1,7 @@
 // How a connection begins: the three constructors, and what the two ends agree on in their SYNs.
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/send/super_segments.hh>
 #include <corewire/net/tcp/tcb.hh>
 #include <corewire/net/tcp/user_timeout.hh>
 
@@ -223,6 +224,8 @@ void establish(control_block& c, arrival& a) noexcept {
     if (c.options->counts()) s.need().use.payload_at = s.need().use.established_at = a.now;
     if (c.options->like_linux()) {
         s.begin_window_use(a.now);
+        s.seldom->leaving.pushed = later(s.seldom->leaving.pushed, s.una);
+        note_packet_pace(c);
         if (c.passive) s.max_window = 0; // that of the SYN counts for nothing
         else s.fit_window(c.timestamps);
     }

@@ -29,6 +29,16 @@ enum class path_probing : std::uint8_t {
     always,        ///< begins with small ones
 };
 
+/// Linux's habit: segments leave several in one packet, which the port may cut (TSO): send/super_segments.hh.
+struct super_segment_habits {
+    bool on = false;                  ///< else every segment is a packet
+    std::uint8_t least = 2;           ///< segments of a packet, though the pace asks for fewer (net.ipv4.tcp_min_tso_segs)
+    std::uint8_t rtt_log = 9;         ///< the larger, the longer are round trips that packets grow for (tcp_tso_rtt_log)
+    std::uint8_t window_divisor = 3;  ///< that share of the window is worth a packet (tcp_tso_win_divisor); 0: three segments are
+    std::uint16_t slow_start_percent = 200, percent = 120; ///< the pace, of the window a round trip (tcp_pacing_ss_ratio, _ca_ratio)
+    bool operator==(const super_segment_habits&) const noexcept = default;
+};
+
 struct parameters {
     std::uint16_t mss = 1460;                 ///< largest payload we take without options (MTU - 40): announced in the SYN
     std::uint32_t receive_buffer = 1u << 20;  ///< bytes; bounds the window
@@ -59,6 +69,7 @@ struct parameters {
     std::uint64_t max_pacing_rate = congestion_controller::not_paced; ///< bytes a second; a cap paces too (SO_MAX_PACING_RATE)
     bool counted = false;        ///< segments, rates and times are kept for info() (segment_tally): every segment goes the general way
     personality habits = personality::standard;
+    super_segment_habits super_segments{};
     // What the IP headers say; the stack writes them. Of IPv4 and of IPv6, for a listener may serve both.
     std::uint8_t type_of_service = 0, traffic_class = 0; ///< RFC 2474; ECN's two bits are the connection's own, and 0 here
     std::uint8_t time_to_live = 0, hop_limit = 0;        ///< 0: the host's

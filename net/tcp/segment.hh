@@ -57,12 +57,17 @@ struct outgoing_segment {
     tcp_flags flags;
     std::uint8_t option_size;          ///< a multiple of 4
     bool retransmission;
-    bool ecn_capable;                  ///< the IP header says ECT(0) (RFC 3168)
+    std::uint8_t special;              ///< what few segments are, of the two below
     std::uint32_t payload_offset;      ///< from the start of the send queue (the first unacknowledged byte)
     std::uint32_t payload_size;
     std::uint32_t chunk_offset;
     const buffer* chunk;               ///< null: no payload, or not contiguous
     std::array<std::byte, 40> options; ///< only the first option_size bytes are set
+
+    static constexpr std::uint8_t ect = 1;   ///< the IP header says ECT(0) (RFC 3168)
+    static constexpr std::uint8_t joined = 2; ///< it belongs to one packet with the segment before it (super_segment_habits)
+    bool ecn_capable() const noexcept { return (special & ect) != 0; }
+    bool joins() const noexcept { return (special & joined) != 0; }
 };
 
 /// "No window scale option" where a shift count is expected.

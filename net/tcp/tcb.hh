@@ -216,6 +216,8 @@ public:
     void note_no_space(bool waits) {
         if (c_.options->counts()) c_.sending.need().tally.no_space = waits;
     }
+    /// With Linux's habits: something is about to be written, and more is to follow (MSG_MORE), so that its end carries no PSH; or not.
+    void begin_write(bool more) noexcept;
     /// With Linux's habits: nothing that is written later goes into one segment with what has been written (MSG_EOR).
     void end_record() {
         ring<seq_number>& records = c_.sending.need().records;

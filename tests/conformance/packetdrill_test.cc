@@ -66,7 +66,8 @@ void play_every_script(family_mode mode, const char* mode_name) {
     for (const std::string& name : scripts()) {
         const std::string text = with_cookie(text_of(name), mode);
         if (!is_for_mode(text, mode_name)) continue;
-        BOOST_TEST_CONTEXT(name) { play(text, flags_of_script(text, "linux settings=none").c_str(), mode); }
+        const std::string flags = "segments=single " + flags_of_script(text, "linux settings=none");
+        BOOST_TEST_CONTEXT(name) { play(text, flags.c_str(), mode); }
     }
 }
 

@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 
 from compare import Rules, differences, show  # noqa: E402  (nothing is written beside the sources)
 from player import play_library, play_linux  # noqa: E402
-from script import MODES, BadScript, read  # noqa: E402
+from script import MODES, SEGMENTS, BadScript, read  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER.parent.parent / "build/release/bin/libcorewire_packetdrill.so"
@@ -26,10 +26,10 @@ def arguments():
     parser.add_argument("scripts", nargs="*", metavar="SCRIPT", help="a file, or the name of one in scripts/ (default: all of these)")
     parser.add_argument("--library", default=LIBRARY, type=Path, help=f"default: build/release/bin/{LIBRARY.name}")
     parser.add_argument("--mode", choices=MODES, help="instead of the script's own")
-    parser.add_argument("--push", action="store_true", help="PSH counts")
+    parser.add_argument("--no-push", action="store_true", help="PSH does not count")
     parser.add_argument("--window", action="store_true", help="windows count")
-    parser.add_argument("--tso", action="store_true", help="the kernel's device takes super-segments")
-    parser.add_argument("--single-segments", action="store_true", help="the kernel makes no super-segments")
+    parser.add_argument("--segments", choices=SEGMENTS, help="instead of the script's own (usually whole): super-segments leave whole, "
+                        "are cut by a device without TSO, or are not made")
     parser.add_argument("--seconds", type=float, default=Rules.seconds, help="times are the same within this (%(default)s)")
     parser.add_argument("--share", type=float, default=Rules.share, help="and this share of them (%(default)s)")
     parser.add_argument("--again", type=int, default=2, help="play again this often where traces differ (%(default)s)")
@@ -57,13 +57,13 @@ def scripts(names):
 def play_here(options):
     """In the process, and the network namespace, that play() started."""
     script = read(options.scripts[0])
-    script.tso = script.tso or options.tso
+    script.segments = options.segments or script.segments
     gc.disable()
     sys.setswitchinterval(0.0005)
     if options.play == "linux":
         if options.priority:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(options.priority))
-        trace = play_linux(script, options.mode, options.single_segments)
+        trace = play_linux(script, options.mode)
     else:
         trace = play_library(script, options.mode, str(options.library))
     print("\n".join(json.dumps(event) for event in trace), flush=True)
@@ -74,7 +74,7 @@ def play(side, path, mode, options):
     """The trace of one side, by a process in a network namespace of its own."""
     command = ["unshare", "-n", sys.executable, str(FOLDER), "--play", side, "--mode", mode, "--library", str(options.library.resolve()),
                "--priority", str(options.priority), str(path)]
-    command += ["--tso"] * options.tso + ["--single-segments"] * options.single_segments
+    command += ["--segments", options.segments] if options.segments else []
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
@@ -89,7 +89,7 @@ def play_kernel(path, mode, options):
     """Linux's trace, and whether it has been kept from before."""
     if options.keep is None:
         return play("linux", path, mode, options), False
-    kind = ".tso" * options.tso + ".single" * options.single_segments
+    kind = f".{options.segments}" if options.segments else ""
     kept = options.keep / f"{path.stem}.{mode}{kind}.jsonl"
     if kept.is_file() and kept.stat().st_mtime >= path.stat().st_mtime:
         return [json.loads(line) for line in kept.read_text().splitlines()], True
@@ -140,7 +140,7 @@ def main():
     if not options.library.is_file():
         print(f"{options.library} is missing: cmake --build --preset release --target corewire_packetdrill", file=sys.stderr)
         return 2
-    rules = Rules(options.seconds, options.share, options.push, options.window, options.details)
+    rules = Rules(options.seconds, options.share, not options.no_push, options.window, options.details)
     outcomes = []
     for path in scripts(options.scripts):
         script = read(path)

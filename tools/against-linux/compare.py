@@ -16,7 +16,7 @@ class Rules:
     """What counts. Times are the same within `seconds` and `share` of them."""
     seconds: float = 0.022
     share: float = 0.03
-    push: bool = False
+    push: bool = True
     window: bool = False
     all_packets: bool = False
 

@@ -28,7 +28,7 @@ class Library(Wire):
         self._known = known
         self._functions = {}
         self._table = Table()
-        flags = script.flags + (f" mtu={script.mtu}" if script.mtu else "")
+        flags = f"{script.flags} segments={script.segments}" + (f" mtu={script.mtu}" if script.mtu else "")
         library = ctypes.CDLL(path, use_errno=True)
         library.packetdrill_interface_init(flags.encode(), ctypes.byref(self._table))
         self.start()

@@ -19,13 +19,13 @@ PAUSE = 0.0004  # seconds before and after a packet: what has left is read first
 
 
 class Linux(Wire):
-    def __init__(self, script, mode, single_segments=False):
+    def __init__(self, script, mode):
         super().__init__(mode)
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._lock = threading.Lock()
         self._tun = os.open("/dev/net/tun", os.O_RDWR)
         fcntl.ioctl(self._tun, TUNSETIFF, struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI))
-        fcntl.ioctl(self._tun, TUNSETOFFLOAD, OFFLOADS if script.tso else 0)
+        fcntl.ioctl(self._tun, TUNSETOFFLOAD, OFFLOADS if script.segments == "whole" else 0)
         if self.ipv6:
             for name in ("accept_dad", "router_solicitations", "accept_ra"):
                 _set_ipv6(name, 0)
@@ -35,7 +35,7 @@ class Linux(Wire):
             _set_ipv6("disable_ipv6", 1)
             _ip(f"link set {DEVICE} mtu {script.mtu or 1500}", "link set lo up", f"addr add 192.168.0.1/16 dev {DEVICE}",
                 f"link set {DEVICE} up", "route add default via 192.168.0.2")
-        if single_segments:
+        if script.segments == "single":
             _ip(f"link set dev {DEVICE} gso_max_segs 1")
         self.start()
         threading.Thread(target=self._read, daemon=True).start()

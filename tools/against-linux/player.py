@@ -45,11 +45,11 @@ def set_sysctls(script, side):
                 side.append({"time": 0, "kind": "note", "text": f"sysctl {name}: {e.strerror}"})
 
 
-def play_linux(script, mode, single_segments):
+def play_linux(script, mode):
     """The kernel's trace: a list of events by time (see Wire)."""
     notes = []
     set_sysctls(script, notes)
-    side = Linux(script, mode, single_segments)
+    side = Linux(script, mode)
     side.start()
     _Player(side, mode).play(script)
     return _by_time(notes + side.trace)

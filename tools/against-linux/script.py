@@ -3,7 +3,8 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HEADERS = ("known", "sysctl", "mode", "flags", "tso", "mtu", "end")
+HEADERS = ("known", "sysctl", "mode", "flags", "segments", "mtu", "end")
+SEGMENTS = ("whole", "cut", "single")
 MODES = ("ipv4", "mapped", "ipv6")
 BLOCKS = "..."
 
@@ -39,7 +40,7 @@ class Script:
     sysctls: dict = field(default_factory=dict)
     mode: str = "ipv4"
     flags: str = "linux"  # the so_flags of the library
-    tso: bool = False
+    segments: str = "whole"  # as the library's so_flags have it
     mtu: "int | None" = None
     end: float = 0.05     # seconds that are played after the last step
 
@@ -76,8 +77,10 @@ def _header(script, name, value):
             raise ValueError(f"mode {' | '.join(MODES)}")
     elif name == "flags":
         script.flags = value
-    elif name == "tso":
-        script.tso = value == "on"
+    elif name == "segments":
+        script.segments = value
+        if value not in SEGMENTS:
+            raise ValueError(f"segments {' | '.join(SEGMENTS)}")
     elif name == "mtu":
         script.mtu = int(value)
     else:

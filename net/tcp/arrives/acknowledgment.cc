@@ -3,6 +3,7 @@
 #include <corewire/net/tcp/send/acknowledge.hh>
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/sampling.hh>
+#include <corewire/net/tcp/send/super_segments.hh>
 #include <corewire/net/tcp/send/validation.hh>
 
 namespace corewire::tcp {
@@ -189,6 +190,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
         if (s.repair.reducing) [[unlikely]] go_on_reducing(c, arrived, true);
+        if (c.options->like_linux()) [[unlikely]] note_packet_pace(c);
         c.output_wanted = true;
         if (s.fin_acknowledged()) after_our_fin(c, a);
         return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;
@@ -197,6 +199,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (news || is_duplicate(c, a, window_changed)) {
         on_duplicate_ack(c, a.seg, arrived, news);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
+        if (c.options->like_linux()) note_packet_pace(c);
     } else if (s.known().undo.possible) {
         settle_needless_repair(c, a.seg, a.now);
     }

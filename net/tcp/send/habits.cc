@@ -4,10 +4,29 @@
 namespace corewire::tcp {
 
 void sender::note_end(seq_number seq, seq_number end, bool push) {
-    if (!push && end - seq >= payload_limit) return;
-    seldom_needed& known = need();
-    if (known.ends.size() >= seldom_needed::most_ends) known.ends.drop_front();
-    known.ends.push_back() = {end, push};
+    if (push || end - seq < payload_limit) note_packet(end, push);
+}
+
+void sender::note_packet(seq_number end, bool push) {
+    ring<sent_end>& ends = need().ends;
+    std::uint32_t i = ends.size();
+    while (i != 0 && ends[i - 1].end > end) --i;
+    if (i != 0 && ends[i - 1].end == end) {
+        ends[i - 1].push |= push;
+        return;
+    }
+    if (ends.size() >= seldom_needed::most_ends) {
+        ends.drop_front();
+        if (i != 0) --i;
+    }
+    ends.insert(i) = {end, push};
+}
+
+seq_number sender::packet_end(seq_number at) const noexcept {
+    const ring<sent_end>& ends = known().ends;
+    for (std::uint32_t i = 0; i < ends.size(); ++i)
+        if (ends[i].end > at) return ends[i].end;
+    return max;
 }
 
 sack_block sender::whole_segments(sack_block lost, std::uint32_t limit) const noexcept {

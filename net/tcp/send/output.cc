@@ -6,6 +6,7 @@
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/sampling.hh>
 #include <corewire/net/tcp/send/segmenter.hh>
+#include <corewire/net/tcp/send/super_segments.hh>
 
 namespace corewire::tcp {
 
@@ -28,7 +29,8 @@ bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcep
     out.flags = c.reset.with_ack ? tcp_flags::rst | tcp_flags::ack : tcp_flags::rst;
     out.window = 0;
     out.option_size = 0;
-    out.retransmission = out.ecn_capable = false;
+    out.retransmission = false;
+    out.special = 0;
     if (c.timestamps && c.reset.with_ack) { // RFC 7323 3.2: SHOULD be in a reset of a connection that uses them
         store_be32(out.options.data(), timestamp_prefix);
         store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options->timestamp_offset));
@@ -65,7 +67,7 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     if (s.max == s.una) take_along(c, out);
     out.retransmission = c.syn_resent;
     if (c.syn_resent && s.max != s.una) ++c.count->retransmitted_segments;
-    out.ecn_capable = false; // RFC 3168 6.1.1
+    out.special = 0; // RFC 3168 6.1.1
     if (s.max == s.una) {
         s.timing = true;
         s.progress = now;
@@ -90,27 +92,25 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
 /// What ECN adds: never on retransmissions and window probes (RFC 3168 6.1.5, 6.1.6), nor on pure ACKs (6.1.4).
 CW_RARE void mark(control_block& c, outgoing_segment& out, bool new_data) noexcept {
     if (c.ecn.echo) out.flags |= tcp_flags::ece;
-    out.ecn_capable = new_data;
+    out.special = new_data ? outgoing_segment::ect : 0;
     if (!new_data || !c.ecn.tell_reduced) return;
     out.flags |= tcp_flags::cwr;
     c.ecn.tell_reduced = false;
 }
 
-/// Segments that are counted keep their ends; with Linux's habits their PSH flag, too, when they are sent again.
+/// Segments that are counted keep their ends; with Linux's habits packets do, and their PSH flag, too, when they are sent again.
 CW_RARE void follow_habits(control_block& c, time_point now, seq_number seq, seq_number end, bool again, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (!c.options->like_linux()) {
         if (!again) s.note_end(seq, end, end > s.queue.end());
         return;
     }
-    if (!again) {
-        if (out.payload_size != 0 && s.ends_record(end)) out.flags |= tcp_flags::psh;
-        s.note_end(seq, end, wire::has(out.flags, tcp_flags::psh) || end > s.queue.end());
-    } else if (out.payload_size != 0) {
-        out.flags = out.flags & ~tcp_flags::psh;
-        if (s.pushed(seq, end)) out.flags |= tcp_flags::psh;
+    if (out.payload_size != 0) {
+        follow_packet(c, now, seq, end, again, out);
+        note_answer(c, now);
+    } else if (!again) {
+        s.note_packet(end, true);
     }
-    if (out.payload_size != 0) note_answer(c, now);
 }
 
 /// A segment of the numbers [seq, end): payload, and FIN if end lies behind the queue.
@@ -124,7 +124,7 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
     out.retransmission = again;
     out.payload_size = size;
     out.flags = fin ? tcp_flags::ack | tcp_flags::fin : tcp_flags::ack;
-    out.ecn_capable = false;
+    out.special = 0;
     if (c.ecn.on) [[unlikely]] mark(c, out, size != 0 && !again);
     if (size != 0) [[likely]] {
         if (seq + size == s.queue.end()) out.flags |= tcp_flags::psh;
@@ -212,21 +212,25 @@ CW_RARE bool ends_record(sender& s, std::uint32_t& limit) noexcept {
 
 CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
-    if (s.searching) [[unlikely]] {
+    if (s.searching && !within_packet(s)) [[unlikely]] {
         const hold probe = emit_path_probe(c, now, out);
         if (probe != hold::nothing) return probe;
     }
     std::uint32_t limit = payload_limit(c);
-    bool no_delay = c.options->no_delay;
-    if (c.options->like_linux()) [[unlikely]] {
-        const bool urgent = c.urgent.sending && s.una < c.urgent.send_end; // nothing waits meanwhile
-        no_delay = ends_record(s, limit) || no_delay || urgent;
+    const bool linux_habits = c.options->like_linux();
+    bool within = false; // a packet of which the first segments have left
+    portion p;
+    if (linux_habits) [[unlikely]] {
+        const bool no_delay = ends_record(s, limit) || c.options->no_delay;
+        p = next_of_packet(c, now, limit, no_delay);
+        within = within_packet(s);
+    } else {
+        p = next_portion(s, limit, c.options->no_delay);
     }
-    const portion p = next_portion(s, limit, no_delay);
     switch (p.why) {
     case hold::no:
         if (s.pacing()) [[unlikely]] {
-            if (held_by_pace(c, now)) return hold::pacing;
+            if (!within && held_by_pace(c, now)) return hold::pacing;
             note_pace(c, now, p.size);
         } else if (samples_for_info(s)) [[unlikely]] {
             note_transmission(c, now, p.size);
@@ -263,16 +267,19 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         }
         s.repair.new_first = 0;
     }
-    sack_block lost = s.board.next_lost(payload_limit(c));
-    if (c.options->like_linux()) lost = s.whole_segments(lost, payload_limit(c));
+    const bool linux_habits = c.options->like_linux();
+    if (linux_habits && within_packet(s) && !s.known().leaving.again) return false;
+    const sack_block lost = linux_habits ? next_lost_of_packet(c, now, payload_limit(c)) : s.board.next_lost(payload_limit(c));
     if (lost.size() == 0) return false;
+    const bool goes = s.repair.resend_at_once || (linux_habits && within_packet(s));
     const std::uint32_t flight = s.in_flight();
-    if (!s.repair.resend_at_once && flight != 0 && flight + lost.size() > s.congestion->cwnd()) {
-        if (!c.options->like_linux()) s.limited_until = s.next + 1; // its window counts as used by new data alone (tcp_cwnd_validate())
+    if (!goes && flight != 0 && flight + lost.size() > s.congestion->cwnd()) {
+        if (linux_habits) abandon_packet(s);
+        else s.limited_until = s.next + 1; // Linux's window counts as used by new data alone (tcp_cwnd_validate())
         return false;
     }
     if (s.pacing()) {
-        if (!s.repair.resend_at_once && held_by_pace(c, now)) return false;
+        if (!goes && held_by_pace(c, now)) return false;
         note_pace(c, now, lost.size());
     } else if (samples_for_info(s)) {
         note_transmission(c, now, lost.size());
@@ -323,6 +330,7 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
             s.rto.reset_back_off();
         }
         emit_new(c, now, fits, fits == 0, out);
+        if (c.options->like_linux() && fits != 0) out.flags |= tcp_flags::psh;
         return true;
     }
     if (c.options->like_linux()) { // as a keepalive: nothing new, but the peer must answer with its window
@@ -332,7 +340,7 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
     s.max = later(s.max, s.next + 1);
     s.board.sent(s.max, now);
     emit_range(c, now, s.next, s.next + 1, s.max != s.next + 1, out);
-    out.ecn_capable = false;
+    out.special = 0;
     return true;
 }
 
@@ -360,7 +368,8 @@ CW_HOT bool emit_ack(control_block& c, time_point now, outgoing_segment& out) no
     if (c.answers_plainly) [[unlikely]] answer_plainly(c, out);
     out.seq = c.sending.next;
     out.flags = c.ecn.echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack;
-    out.retransmission = out.ecn_capable = false;
+    out.retransmission = false;
+    out.special = 0;
     no_payload(out);
     return true;
 }
@@ -377,7 +386,8 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
         append_user_timeout(c, out);
     }
     out.flags = tcp_flags::ack;
-    out.retransmission = out.ecn_capable = false;
+    out.retransmission = false;
+    out.special = 0;
     no_payload(out);
     return true;
 }
@@ -392,7 +402,8 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
     out.seq = c.sending.next;
     out.ack = c.ecn.old_ack;
     out.flags = c.ecn.old_echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack;
-    out.retransmission = out.ecn_capable = false;
+    out.retransmission = false;
+    out.special = 0;
     no_payload(out);
     return true;
 }
@@ -414,6 +425,7 @@ CW_HOT void end_burst(control_block& c) noexcept {
 CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (emit_reset(c, now, out) || emit_syn(c, now, out)) return true;
     if (!is_synchronized(c.state)) return false;
+    if (c.options->like_linux()) abandon_packet(c.sending);
     return emit_old_ack(c, now, out) || emit_lost(c, now, out) || emit_probe(c, now, out) || emit_keepalive(c, now, out);
 }
 

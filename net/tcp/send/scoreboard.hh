@@ -78,7 +78,6 @@ public:
     };
     tally segments(std::uint32_t size) const noexcept;
     seq_number end() const noexcept { return end_; }
-
     /// New bytes up to `end` leave now. Bytes that are in here already stay as they are.
     [[gnu::always_inline]] void sent(seq_number end, time_point now) {
         if (end > end_) sent_anew(end, now);

@@ -53,11 +53,29 @@ struct receive_round_trip {
     time_point since = never;
 };
 
-/// Linux's habit: segments keep their ends and their PSH flag when they are sent again, and are counted one by one; counted connections do
-/// the latter. The ends of those that carry PSH or are not full, in flight.
+/// Linux's habit: packets keep their ends and their PSH flag when they are sent again, and segments are counted one by one; counted
+/// connections do the latter. The ends of packets in flight; where segments are only counted, of those that are not full.
 struct sent_end {
     seq_number end;
     bool push = false;
+};
+
+/// Linux's habit: what is written waits in buffers, and leaves in packets of one segment or several (send/super_segments.hh).
+struct waiting_buffer {
+    seq_number end;
+    bool push = false;             ///< its last segment carries PSH
+};
+struct super_segment {
+    ring<waiting_buffer> waiting;  ///< in order, from SND.NXT on; what lies behind the last has been written just now
+    seq_number pushed;             ///< where the last buffer ended that got PSH when it was filled
+    std::uint32_t left = 0;        ///< bytes of the packet that is leaving
+    std::uint32_t size = 0;        ///< payload of each of its segments, but the last
+    bool begun = false;            ///< its first segment has left
+    bool again = false;            ///< it is a retransmission
+    bool more = false;             ///< more is to follow what was written last (MSG_MORE)
+    bool fresh = false;            ///< nothing of that has been put into a buffer yet
+    time_point at{};               ///< when payload last left
+    std::uint64_t rate = pacer::off; ///< bytes a second, as the last ACK made it
 };
 
 /// The search for the path's MTU: send/path_search.hh. Sizes as sender::mss.
@@ -91,6 +109,7 @@ struct seldom_needed {
     segment_tally tally;
     static constexpr std::uint32_t most_ends = 1024; ///< of more the first are forgotten
     ring<sent_end> ends;           ///< in order, behind SND.UNA
+    super_segment leaving;
     ring<seq_number> records;      ///< MSG_EOR: the same, of writes that nothing is to be joined to; sent or not
 };
 

@@ -13,6 +13,7 @@ const seldom_needed sender::nothing_seldom{};
         seldom = std::make_unique<seldom_needed>();
         seldom->losses.start(una);
         seldom->use.round_end = una;
+        seldom->leaving.pushed = una;
     }
     return *seldom;
 }

@@ -139,8 +139,12 @@ struct sender {
         seldom->use.flight = 0;
     }
     // ---- Linux's habits: segments keep their ends (seldom.hh, habits.cc) ----
-    /// The segment [seq, end) of new data, or FIN, was sent.
+    /// The segment [seq, end) of new data, or FIN, was sent; one that is full and without PSH needs no note where they are only counted.
     void note_end(seq_number seq, seq_number end, bool push);
+    /// A packet ended, or was cut, at `end`.
+    void note_packet(seq_number end, bool push);
+    /// Where the packet ended that the byte `at` went out in.
+    seq_number packet_end(seq_number at) const noexcept;
     /// Of the lost [left, right) what goes in one segment of at most `limit` bytes: whole segments as they were sent, if the first fits.
     sack_block whole_segments(sack_block lost, std::uint32_t limit) const noexcept;
     /// A segment of [seq, end) that went out with PSH.

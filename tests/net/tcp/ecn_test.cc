@@ -25,7 +25,7 @@ void connect(tcp_script& s) {
     const auto syn = s.expect("S 0:0");
     BOOST_TEST(says(syn, tcp_flags::ece));
     BOOST_TEST(says(syn, tcp_flags::cwr));
-    BOOST_TEST(!syn.ecn_capable);
+    BOOST_TEST(!syn.ecn_capable());
     s.receive("SAE 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
     s.drain();
     BOOST_TEST(s.block().info().ecn);
@@ -90,14 +90,14 @@ BOOST_AUTO_TEST_CASE(new_data_is_capable_and_nothing_else) { // RFC 3168 6.1.4, 
     tcp_script s(with_ecn());
     connect(s);
     s.write(1000);
-    BOOST_TEST(s.expect("A 1:1001").ecn_capable);
+    BOOST_TEST(s.expect("A 1:1001").ecn_capable());
     s.advance(1s);
     const auto again = s.expect("A 1:1001");
     BOOST_TEST(again.retransmission);
-    BOOST_TEST(!again.ecn_capable);
+    BOOST_TEST(!again.ecn_capable());
     s.receive("A 1:501 ack 1001");
     s.advance(50ms);
-    BOOST_TEST(!s.expect("A 1001:1001 ack 501").ecn_capable);
+    BOOST_TEST(!s.expect("A 1001:1001 ack 501").ecn_capable());
 }
 
 BOOST_AUTO_TEST_CASE(an_echo_shrinks_the_window_once_a_round_trip) { // RFC 3168 6.1.2
