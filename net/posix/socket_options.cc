@@ -116,7 +116,7 @@ outcome stream_socket::set_option(int level, int name, const void* value, sockle
     if (level == SOL_SOCKET) r = set_socket_option(name, value, size);
     if (level == IPPROTO_TCP) r = set_tcp_option(name, value, size);
     if (is_kept(level, name) && (level != IPPROTO_IPV6 || family_ == AF_INET6)) {
-        const bool byte = level == IPPROTO_IP && size >= 1 && size < sizeof(int);
+        const bool byte = value != nullptr && level == IPPROTO_IP && size >= 1 && size < sizeof(int);
         const std::optional<int> n = byte ? int{*static_cast<const unsigned char*>(value)} : int_of(value, size);
         if (!n || !may_be_kept(level, name, *n)) return -EINVAL;
         kept_[{level, name}] = is_kept_number(level, name) ? *n : *n != 0;
@@ -140,6 +140,7 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
         s.linger_time = std::max(l.l_linger, 0);
         return 0;
     }
+    if (name == SO_BINDTODEVICE && size != 0 && value == nullptr) return -EFAULT;
     if (name == SO_BINDTODEVICE) return size == 0 || *static_cast<const char*>(value) == '\0' ? 0 : -ENODEV;
     if (name == so_max_pacing_rate && size == sizeof(std::uint64_t)) {
         std::memcpy(&s.pacing_rate, value, sizeof s.pacing_rate);

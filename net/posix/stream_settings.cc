@@ -14,7 +14,7 @@ tcp_options_set stream_settings::for_backend() const {
     o.receive_buffer = std::max(receive_buffer / buffer_overhead(), like_freebsd ? 1u : 1024u);
     if (window_clamp != 0) o.receive_buffer = std::min(o.receive_buffer, window_clamp);
     o.send_buffer = std::max(send_buffer / buffer_overhead(), like_freebsd ? 1u : 2048u);
-    if (send_buffer_most != 0) o.send_buffer = unbounded; // stream_socket counts as Linux does
+    if (send_buffer_most != 0 && !like_freebsd) o.send_buffer = unbounded; // stream_socket counts as Linux does
     o.keepalive = keepalive || like_freebsd; // net.inet.tcp.always_keepalive
     o.user_timeout = std::chrono::milliseconds{user_timeout};
     o.fin_wait_2 = fin_wait_2_duration();

@@ -27,7 +27,7 @@ bool take_option(ipv6_chain& chain, std::uint8_t type, std::uint32_t at) noexcep
 }
 
 /// The options of a hop-by-hop or destination options header that fills [at, end). False: the packet goes no further.
-bool take_options(ipv6_chain& chain, byte_span packet, std::uint32_t at, std::uint32_t end) noexcept {
+bool take_options(ipv6_chain& chain, byte_span packet, std::uint32_t at, std::uint32_t end, bool hop_by_hop) noexcept {
     constexpr std::uint8_t pad_1 = 0, pad_n = 1, router_alert = 5;
     unsigned options = 0;
     for (at += 2; at < end;) {
@@ -38,8 +38,12 @@ bool take_options(ipv6_chain& chain, byte_span packet, std::uint32_t at, std::ui
         }
         if (end - at < 2 || load_u8(packet.data() + at + 1) > end - at - 2) return fail(chain, ipv6_chain_verdict::malformed), false;
         if (type != pad_n && ++options > ipv6_chain::max_options) return fail(chain, ipv6_chain_verdict::too_long), false;
-        if (type == router_alert) chain.router_alert = true;
-        else if (type != pad_n && !take_option(chain, type, at)) return false;
+        if (type == router_alert && hop_by_hop) {
+            // RFC 2711 2.1: two bytes, 0 for MLD.
+            chain.router_alert |= load_u8(packet.data() + at + 1) == 2 && load_be16(packet.data() + at + 2) == 0;
+        } else if (type != pad_n && !take_option(chain, type, at)) {
+            return false;
+        }
         at += 2u + load_u8(packet.data() + at + 1);
     }
     return true;
@@ -92,7 +96,7 @@ ipv6_chain walk_extensions(byte_span packet) noexcept {
         if (headers == ipv6_chain::max_headers || at + size > ipv6_view::header_size + ipv6_chain::max_size)
             return fail(chain, ipv6_chain_verdict::too_long), chain;
         if (packet.size() < at + size) return fail(chain, ipv6_chain_verdict::malformed), chain;
-        if (options && !take_options(chain, packet, at, at + size)) return chain;
+        if (options && !take_options(chain, packet, at, at + size, kind == ip_protocol::hop_by_hop)) return chain;
         if (kind == ip_protocol::ipv6_routing && !take_routing(chain, packet, at)) return chain;
         if (kind == ip_protocol::ipv6_fragment && !take_fragment(chain, packet, at, named_at)) return chain;
         named_at = at;

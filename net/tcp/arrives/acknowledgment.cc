@@ -63,6 +63,7 @@ bool update_window(control_block& c, const arrival& a) noexcept {
         if (told != 0 && told < s.window) return false;
     }
     if (c.options->like_freebsd() && s.wl1 == a.seg.seq && s.wl2 == a.seg.ack && std::uint32_t{a.seg.window} << s.shift <= s.window) {
+        if (s.waiting_for == awaited::window_probe) s.attempts = 0; // MUST-37
         return false; // nothing but more room is news then
     }
     const std::uint32_t old = s.window, largest = s.max_window;

@@ -23,8 +23,13 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
         ++c.count->duplicates;
         twice = {a.seq, a.seq + a.size};
     }
-    if (twice.size() != 0) r.note_duplicate(twice.left, twice.right);
-    if (follows_linux && stored + twice.size() != 0) r.ahead.remember(a.seq, a.seq + a.size + (a.fin ? 1u : 0u));
+    if (twice.size() != 0) {
+        r.note_duplicate(twice.left, twice.right);
+        if (!r.has_duplicate) r.ahead.touch(twice.left); // RFC 2018 4: the first block holds what has come
+    }
+    if (follows_linux && stored + twice.size() != 0 && r.ahead.dropped() == refused) {
+        r.ahead.remember(a.seq, a.seq + a.size + (a.fin ? 1u : 0u));
+    }
     r.acks.acknowledge_now();
 }
 

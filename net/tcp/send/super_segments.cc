@@ -74,8 +74,10 @@ std::uint32_t packet_segments(const control_block& c, std::uint32_t limit) noexc
 }
 
 /// How many segments cwnd lets go, of those that may.
-std::uint32_t room_in_window(const sender& s) noexcept {
-    const std::uint32_t cwnd = s.congestion->cwnd(), flight = s.in_flight();
+std::uint32_t room_in_window(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    const std::uint32_t handshake = is_synchronized(c.state) ? 0 : 1; // the number of its SYN-ACK, which is no data
+    const std::uint32_t cwnd = s.congestion->cwnd(), flight = std::max(s.in_flight(), handshake) - handshake;
     return std::max(cwnd > flight ? (cwnd - flight) / s.payload_limit : 0, 1u);
 }
 
@@ -105,7 +107,7 @@ hold wait_for_more(const control_block& c, time_point now, std::uint32_t size, s
 std::uint32_t packet_quota(const control_block& c, std::uint32_t limit) noexcept {
     const sender& s = c.sending;
     const std::uint32_t half = std::max(s.congestion->cwnd() / s.payload_limit / 2, 1u);
-    return std::min({room_in_window(s), half, packet_segments(c, limit)}) * limit;
+    return std::min({room_in_window(c), half, packet_segments(c, limit)}) * limit;
 }
 
 /// What a packet lacks is taken from the second buffer into the first, though the peer's window may not let it go yet (tcp_grow_skb()).
@@ -178,7 +180,7 @@ void begin_buffers(control_block& c, bool more) noexcept {
 portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bool no_delay) noexcept {
     sender& s = c.sending;
     super_segment& b = s.need().leaving;
-    if (within_packet(s) && !b.again && b.at == now && b.left <= s.queue.end() - s.next) {
+    if (within_packet(s) && !b.again && b.at == now && b.size <= limit && b.left <= s.queue.end() - s.next) {
         const std::uint32_t size = std::min(b.left, b.size);
         const bool fin = s.fin_queued && s.next + size == s.queue.end() && s.usable_window() > static_cast<std::int32_t>(size);
         return {hold::no, fin, size};
@@ -200,13 +202,13 @@ portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bo
 sack_block next_lost_of_packet(control_block& c, time_point now, std::uint32_t limit) noexcept {
     sender& s = c.sending;
     super_segment& b = s.need().leaving;
-    if (within_packet(s) && b.again && b.at == now) return s.board.next_lost(std::min(b.left, b.size));
+    if (within_packet(s) && b.again && b.at == now && b.size <= limit) return s.board.next_lost(std::min(b.left, b.size));
     b.left = 0;
     b.begun = false;
     const sack_block lost = s.whole_segments(s.board.next_lost(limit), limit);
     if (lost.size() < limit || !c.options->super_segments.on) return lost;
     const bool timed_out = s.repair.phase == recovery_phase::timeout && s.repair.resend_at_once; // the first one alone
-    const std::uint32_t quota = timed_out ? 1 : std::min(room_in_window(s), packet_segments(c, limit));
+    const std::uint32_t quota = timed_out ? 1 : std::min(room_in_window(c), packet_segments(c, limit));
     const sack_block run = s.board.next_lost(quota * limit);
     const std::uint32_t goes = std::min(run.size(), s.packet_end(run.left) - run.left);
     if (goes <= limit) return lost;

@@ -76,8 +76,8 @@ struct routed_link : ipv6_link {
         send(advertisement(1800, {}, 0, header), router, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
     }
     /// A general query for groups, with 100 ms to answer in: 24 bytes are MLD's version 1, 28 version 2. `alert`: with a router alert, as
-    /// it has to be.
-    void ask_for_groups(std::size_t size, bool alert = true) {
+    /// it has to be; `header`: the one that it is in.
+    void ask_for_groups(std::size_t size, bool alert = true, ip_protocol header = ip_protocol::hop_by_hop) {
         bytes query(size);
         query[0] = std::byte{130};
         store_be16(query.data() + 4, 100); // milliseconds
@@ -86,7 +86,7 @@ struct routed_link : ipv6_link {
         if (!alert) return send(query, router, all, ip_protocol::icmpv6, 1);
         bytes packet = {std::byte{58}, {}, std::byte{5}, std::byte{2}, {}, {}, std::byte{1}, {}}; // RFC 2711: for MLD; PadN
         packet.insert(packet.end(), query.begin(), query.end());
-        send(packet, router, all, ip_protocol::hop_by_hop, 1);
+        send(packet, router, all, header, 1);
     }
     ipv6_output& six() { return *stack->ip().six(); }
     std::vector<own_ipv6_address> made() {
@@ -459,6 +459,8 @@ BOOST_FIXTURE_TEST_CASE(who_asks_for_groups_without_a_router_alert_hears_nothing
     heard(true);
     for (const std::size_t size : {24u, 28u}) {
         ask_for_groups(size, false);
+        pass(200ms);
+        ask_for_groups(size, true, ip_protocol::ipv6_destination);
         pass(200ms);
     }
     for (const auto& packet : heard(true)) BOOST_TEST((view(packet).next_header() != ip_protocol::hop_by_hop));

@@ -552,6 +552,19 @@ BOOST_AUTO_TEST_CASE(a_duplicate_inside_a_kept_block_is_followed_by_that_block) 
     BOOST_TEST(s.block().statistics().duplicates == 3u);
 }
 
+BOOST_AUTO_TEST_CASE(without_dsack_a_duplicate_brings_its_block_to_the_front) { // RFC 2018 4: the first block holds what has just come
+    auto p = tcp_script::plain();
+    p.duplicate_sack = false;
+    tcp_script s(p);
+    s.connect();
+    s.receive("A 2001:3001 ack 1");
+    s.drain();
+    s.receive("A 5001:6001 ack 1");
+    s.expect("A 1:1 ack 1 sack 5001-6001,2001-3001");
+    s.receive("A 2001:3001 ack 1");
+    s.expect("A 1:1 ack 1 sack 2001-3001,5001-6001");
+}
+
 BOOST_AUTO_TEST_CASE(nor_does_what_comes_before_its_ack_stand_between) { // RFC 2883 4 (2): ACKs leave at the end of a burst
     tcp_script s;
     s.connect();
@@ -563,10 +576,12 @@ BOOST_AUTO_TEST_CASE(nor_does_what_comes_before_its_ack_stand_between) { // RFC 
     s.receive("A 7001:8001 ack 1");
     s.expect("A 1:1 ack 1 sack 2001-3001,2001-3001,7001-8001,5001-6001");
     s.receive("A 5001:6001 ack 1");
-    s.receive("A 1:2001 ack 1");
+    s.receive("A 1:1001 ack 1");
+    s.receive("A 1001:2001 ack 1");
     s.expect("A 1:1 ack 3001 sack 5001-6001,5001-6001,7001-8001");
     s.receive("A 5001:6001 ack 1"); // by then it is below the acknowledgment
-    s.receive("A 3001:5001 ack 1");
+    s.receive("A 3001:4001 ack 1");
+    s.receive("A 4001:5001 ack 1");
     s.expect("A 1:1 ack 6001 sack 5001-6001,7001-8001");
     s.receive("A 7001:8001 ack 1"); // and here nothing is held any more
     s.receive("A 6001:7001 ack 1");
