@@ -33,7 +33,8 @@ public:
 
 class waiting_calls final : public poller {
 public:
-    explicit waiting_calls(unsigned threads = 4, std::size_t queue = 256);
+    static constexpr unsigned usual_threads = 4;
+    explicit waiting_calls(unsigned threads = usual_threads, std::size_t queue = 256);
     ~waiting_calls() { finish_all(); }
     waiting_calls(const waiting_calls&) = delete;
 

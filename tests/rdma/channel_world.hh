@@ -79,6 +79,7 @@ struct basic_channel_world : Fabric {
     rdma::rc_channel client, server;
 
 private:
+    std::size_t calls_under_way() override { return in.waits().under_way(); }
     rdma::context_options completed(rdma::context_options o) const {
         o.verbs = &this->verbs();
         o.cm = &this->cm();

@@ -35,6 +35,10 @@ public:
     /// It takes nothing any more, and tells nobody.
     virtual void silence(ibv_qp* pair) = 0;
     virtual std::unique_ptr<companion> start(std::function<void(companion&)> body) = 0;
+
+protected:
+    /// Calls of the code under test that threads of its own make, or are about to.
+    virtual std::size_t calls_under_way() { return 0; }
 };
 
 } // namespace corewire::test

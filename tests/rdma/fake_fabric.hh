@@ -3,6 +3,7 @@
 #pragma once
 
 #include <corewire/rdma/fake/nic.hh>
+#include <corewire/rdma/verbs/waiting_calls.hh>
 
 #include "tests/rdma/fabric.hh"
 #include "tests/support/virtual_clock.hh"
@@ -27,8 +28,11 @@ public:
     const verbs::cm_api& cm() const override { return fake::cm(); }
     void turn() override {
         step();
-        clock_.advance(std::chrono::microseconds{1});
+        // Threads have no virtual time: none passes while one of them could go on, however long the kernel lets it wait for a CPU.
+        const bool stands = calls_go_on();
+        if (!stands) clock_.advance(std::chrono::microseconds{1});
         if (loop_.poll_once()) return;
+        if (stands) return std::this_thread::yield();
         constexpr duration longest = std::chrono::milliseconds{1}; // rdma_cm's events are looked for that often, without a timer
         clock_.advance_to(std::min(loop_.timers().next_expiry(), clock_.now() + longest));
     }
@@ -105,6 +109,11 @@ private:
         second.store(reinterpret_cast<std::byte*>(six.gid.raw));
         return {.name = name, .mac = mac, .addresses = {address}, .more_gids = {first_version, six},
                 .clock = [this] { return clock_.now(); }};
+    }
+    /// Some call is neither held by a NIC nor waits for a thread that is.
+    bool calls_go_on() {
+        const std::size_t begun = std::min<std::size_t>(calls_under_way(), verbs::waiting_calls::usual_threads);
+        return begun > first_.ways_awaited() + second_.ways_awaited();
     }
     void step() {
         for (std::size_t i = 0; i < companions_.size(); ++i) companions_[i]->step();
