@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 namespace corewire {
@@ -44,32 +46,30 @@ task<bool> by_the_kernel(copying& work) {
 
 /// Room for the whole of it: writes side by side do not extend the file then, which the kernel does one at a time, and a full disk is
 /// found at the start. Not where the file system cannot.
-task<> make_room(const copying& work) {
-    const file_status what = co_await work.from.status(work.limits);
-    if (what.type != file_type::regular || what.size == 0) co_return;
-    const auto made = co_await as_result(work.to.allocate(0, what.size, 0, work.limits));
+task<> make_room(const copying& work, std::uint64_t size) {
+    const auto made = co_await as_result(work.to.allocate(0, size, 0, work.limits));
     if (made || made.error() == std::errc::operation_not_supported || made.error() == std::errc::no_such_device ||
         made.error() == std::errc::invalid_seek)
         co_return;
     throw std::system_error(made.error(), "making room for a copy of '" + work.from.name() + "'");
 }
 
-/// One of several workers: reads a chunk, writes it, takes the next. The first failure stops them all.
-task<> by_chunks(copying& work) {
+/// One of several workers: reads a chunk into its memory, writes it, takes the next. The first failure stops them all.
+task<> by_chunks(copying& work, io_piece memory) {
     try {
-        const io_memory memory(work.options.chunk);
         while (work.next < work.end && !work.failed) {
             const std::uint64_t offset = work.next;
             work.next += work.options.chunk;
-            std::size_t n = co_await work.from.read_exactly(memory.whole(), offset, work.limits);
+            std::size_t n = co_await work.from.read_exactly(memory, offset, work.limits);
             if (n < work.options.chunk) work.end = std::min(work.end, offset + n);
             if (n == 0) break;
             if (work.to.direct()) {
                 const std::size_t whole = (n + work.to.alignment() - 1) / work.to.alignment() * work.to.alignment();
-                std::memset(memory.bytes().data() + n, 0, whole - n);
+                std::memset(memory.bytes.data() + n, 0, whole - n);
                 n = whole;
             }
-            co_await work.to.write(memory.piece(0, n), offset, work.limits);
+            const io_piece piece(memory.bytes.first(n), memory.memory_index);
+            co_await work.to.write(piece, offset, work.limits);
         }
     } catch (...) {
         work.failed = true;
@@ -77,18 +77,29 @@ task<> by_chunks(copying& work) {
     }
 }
 
+/// The workers share one memory: what is large is made of huge pages, and a chunk is one request of the device then.
+task<> side_by_side(copying& work) {
+    const file_status what = co_await work.from.status(work.limits);
+    const bool size_known = what.type == file_type::regular && what.size != 0;
+    if (work.to.direct() && size_known) co_await make_room(work, what.size);
+    const std::size_t chunk = work.options.chunk;
+    std::uint64_t count = std::max(work.options.in_flight, 1u);
+    if (size_known) count = std::min(count, what.size / chunk + (what.size % chunk != 0));
+    if (chunk > SIZE_MAX / count) throw std::bad_alloc();
+    const io_memory memory(chunk * count);
+    std::vector<task<>> workers;
+    for (std::size_t i = 0; i < count; ++i) workers.push_back(by_chunks(work, memory.piece(i * chunk, chunk)));
+    co_await when_all(std::move(workers));
+}
+
 } // namespace
 
 task<std::uint64_t> copy(const file& from, const file& to, copy_options options, wait_limits limits) {
+    CW_ASSERT(options.chunk != 0, "a copy by chunks of no bytes");
     copying work{from, to, options, limits};
     bool done = false;
     if (!from.direct() && !to.direct()) done = co_await by_the_kernel(work);
-    if (!done) {
-        if (to.direct()) co_await make_room(work);
-        std::vector<task<>> workers;
-        for (unsigned i = 0; i < std::max(options.in_flight, 1u); ++i) workers.push_back(by_chunks(work));
-        co_await when_all(std::move(workers));
-    }
+    if (!done) co_await side_by_side(work);
     co_await to.truncate(work.end, limits);
     co_return work.end;
 }

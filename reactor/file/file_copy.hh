@@ -13,7 +13,7 @@ struct copy_options {
 /// Copies from the start to the end of `from` and cuts `to` to that size. Within the page cache the kernel copies by itself
 /// (copy_file_range(2), by helper threads: io_uring has no such operation); with O_DIRECT, or where the kernel refuses,
 /// chunks are read and written side by side. Returns the bytes copied. When it throws, `to` holds some of it; with O_DIRECT it may have
-/// the whole size already. Memory: chunk x in_flight.
+/// the whole size already. Memory: chunk x in_flight, or the file's size if that is less.
 task<std::uint64_t> copy(const file& from, const file& to, copy_options options = {}, wait_limits limits = {});
 
 } // namespace corewire

@@ -1,5 +1,6 @@
 // Memory for I/O: page-aligned, as O_DIRECT wants it, and registered with the shard's ring where the kernel allows (it counts
-// as locked memory: ulimit -l), so that an operation does not have to pin it each time.
+// as locked memory: ulimit -l), so that an operation does not have to pin it each time. From 2 MiB on it is made of huge pages where
+// the kernel has them to give: a request of a device then takes few pieces of memory, of which it has room for some 128 or 254.
 //
 //     cw::io_memory memory(64 * 4096);
 //     std::size_t n = co_await file.read(memory.piece(0, 4096), offset);

@@ -2,7 +2,9 @@
 #include "file_fixture.hh"
 
 #include <fcntl.h>
+#include <fstream>
 #include <iostream>
+#include <optional>
 #include <sys/stat.h>
 
 namespace corewire::testing {
@@ -158,6 +160,32 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(direct_io_goes_through_aligned_memory, Backend, bo
         BOOST_TEST(rest == 5000u - 4096u);
         co_await f.close();
     }(world));
+}
+
+BOOST_AUTO_TEST_CASE(large_memory_begins_at_a_huge_page_and_takes_no_more_than_it_needs) {
+    file_world world;
+    const auto pages = [] {
+        std::ifstream statm("/proc/self/statm");
+        std::size_t of_the_process = 0;
+        statm >> of_the_process;
+        return of_the_process;
+    };
+    constexpr std::size_t huge_page = 2 << 20;
+    std::optional<io_memory> memory(std::in_place, 4096); // what the first one needs besides is there then
+    memory.reset();
+    pages();
+    const std::size_t before = pages();
+    memory.emplace(2 * huge_page + 1);
+    const std::size_t with_it = pages();
+    const auto begins_at = reinterpret_cast<std::uintptr_t>(memory->bytes().data());
+    const bool zeroed = std::ranges::all_of(memory->bytes(), [](std::byte b) { return b == std::byte{}; });
+    memory.reset();
+    const std::size_t after = pages();
+    BOOST_TEST(begins_at % huge_page == 0u);
+    BOOST_TEST(zeroed);
+    BOOST_TEST(with_it - before == 2 * huge_page / 4096 + 1);
+    BOOST_TEST(after == before);
+    BOOST_CHECK_THROW(io_memory(SIZE_MAX - 1), std::bad_alloc);
 }
 
 BOOST_AUTO_TEST_CASE(more_memory_than_the_ring_takes_still_works) {
