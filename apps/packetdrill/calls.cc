@@ -63,6 +63,42 @@ private:
     char* at_;
 };
 
+/// What a write's control messages ask for (sock_cmsg_send()): `stamps` as stream_socket::send() has it. False: there is no such thing.
+bool read_control(const msghdr& m, int& stamps) noexcept {
+    constexpr int so_timestamping_new = 65;
+    constexpr unsigned allowed = SOF_TIMESTAMPING_TX_HARDWARE | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_SCHED |
+                                 SOF_TIMESTAMPING_TX_ACK | 1u << 18; // SOF_TIMESTAMPING_TX_COMPLETION
+    if (m.msg_control == nullptr) return true;
+    const auto* const bytes = static_cast<const char*>(m.msg_control);
+    for (std::size_t at = 0; m.msg_controllen - at >= sizeof(cmsghdr);) {
+        cmsghdr head;
+        std::memcpy(&head, bytes + at, sizeof head);
+        if (head.cmsg_len < sizeof head || head.cmsg_len > m.msg_controllen - at) return false;
+        if (head.cmsg_level == SOL_SOCKET) {
+            switch (head.cmsg_type) {
+            case SO_TIMESTAMPING:
+            case so_timestamping_new: {
+                std::uint32_t asked = 0;
+                if (head.cmsg_len != CMSG_LEN(sizeof asked)) return false;
+                std::memcpy(&asked, bytes + at + CMSG_LEN(0), sizeof asked);
+                if ((asked & ~allowed) != 0) return false;
+                stamps = static_cast<int>(asked);
+                break;
+            }
+            case SO_MARK:
+            case SO_PRIORITY:
+                if (head.cmsg_len != CMSG_LEN(sizeof(std::uint32_t))) return false;
+                break;
+            case SCM_RIGHTS: // of AF_UNIX
+            case SCM_CREDENTIALS: break;
+            default: return false;
+            }
+        }
+        at += std::min<std::size_t>(CMSG_ALIGN(head.cmsg_len), m.msg_controllen - at);
+    }
+    return true;
+}
+
 timespec timespec_of(time_point at) noexcept {
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count();
     return {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
@@ -275,6 +311,7 @@ outcome calls::receive_locked(access& a, const std::shared_ptr<stream_socket>& s
     std::uint64_t taken = 0;
     const bool may_wait = !s->non_blocking() && (flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)) == 0; // as Linux
     const outcome r = until(a, may_wait, deadline_after(s->settings().receive_timeout), [&]() -> outcome {
+        if (taken != 0 && s->has_error() && s->connection() != nullptr && s->connection()->tcb.readable() == 0) return 0; // the next call's
         const outcome n = s->receive(rest, flags);
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
@@ -316,7 +353,7 @@ outcome calls::receive_message(int fd, msghdr* message, int flags) {
     return r;
 }
 
-outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags) {
+outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, int stamps) {
     std::uint64_t size = 0;
     for (const iovec& v : from) size += v.iov_len;
     if (s->deferred()) return finish_fast(a, s, from, flags, s->send_with_syn(from, flags));
@@ -326,7 +363,8 @@ outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, s
     bool waited = false;
     const outcome r = until(a, may_wait, deadline_after(s->settings().send_timeout), [&]() -> outcome {
         if (std::exchange(waited, true) && !s->wakes_writers()) return -EAGAIN;
-        const outcome n = s->send(rest, flags);
+        if (taken != 0 && s->has_error()) return -EPIPE; // the next call is told what it was
+        const outcome n = s->send(rest, flags, stamps);
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
         if (taken >= size) return n;
@@ -343,9 +381,12 @@ outcome calls::send(int fd, std::span<const iovec> from, int flags) {
     return send_locked(a, s, from, flags);
 }
 
-outcome calls::send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size) {
+outcome calls::send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size, int stamps) {
     if ((flags & MSG_FASTOPEN) != 0 && name != nullptr) return send_fast(fd, from, flags & ~MSG_FASTOPEN, name, size);
-    return send(fd, from, flags & ~MSG_FASTOPEN);
+    access a(host_);
+    const auto s = stream(fd);
+    if (s == nullptr) return fds_.find(fd) != nullptr ? -EINVAL : -EBADF;
+    return send_locked(a, s, from, flags & ~MSG_FASTOPEN, stamps);
 }
 
 /// MSG_FASTOPEN: who does not block hears how much went along in the SYN, or EINPROGRESS; who does waits for the handshake, and all of
@@ -377,8 +418,10 @@ outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, s
 }
 
 outcome calls::send_message(int fd, const msghdr* message, int flags) {
+    int stamps = -1;
+    if (!read_control(*message, stamps)) return -EINVAL;
     return send_to(fd, {message->msg_iov, message->msg_iovlen}, flags, static_cast<const sockaddr*>(message->msg_name),
-                   message->msg_namelen);
+                   message->msg_namelen, stamps);
 }
 
 // ---- options ----

@@ -33,7 +33,8 @@ public:
     outcome receive_message(int fd, msghdr* message, int flags);
     outcome send(int fd, std::span<const iovec> from, int flags);
     outcome send_message(int fd, const msghdr* message, int flags);
-    outcome send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size);
+    /// `stamps`: as stream_socket::send() has it.
+    outcome send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size, int stamps = -1);
     outcome fcntl(int fd, int command, long argument);
     outcome ioctl(int fd, unsigned long request, void* argument);
     outcome close(int fd);
@@ -68,7 +69,7 @@ private:
     outcome finish_fast(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags,
                         outcome went_along);
     outcome send_fast(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size);
-    outcome send_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags);
+    outcome send_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags, int stamps = -1);
     time_point deadline_after(duration timeout) const { return timeout == duration{0} ? never : host_.now() + timeout; }
     time_point deadline_of(int milliseconds) const;
     outcome from_pipe(int pipe, int socket, std::size_t size, unsigned flags);

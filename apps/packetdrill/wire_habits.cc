@@ -115,6 +115,7 @@ wire_habits wire_habits::of(std::string_view flags) {
     wire_habits h;
     h.stack.seed = 1; // each run the same
     h.stack.announce = false;
+    h.stream.has_link_headers = false; // packets are as on a TUN device
     h.stack.tcp.receive_buffer_limit = 6'291'456; // Linux as it comes
     h.stack.tcp.super_segments.on = true;         // of those who follow Linux
     while (!flags.empty()) {

@@ -42,15 +42,19 @@ void stream_socket::follow_up(time_point now) {
         for (stamped_write& w : stamped_) {
             if (w.left || written_ - i.unsent < w.end) continue;
             w.left = true;
-            if ((w.flags & SOF_TIMESTAMPING_TX_SCHED) != 0) add_stamp(SCM_TSTAMP_SCHED, w, now, headers + i.segment_payload);
-            if ((w.flags & SOF_TIMESTAMPING_TX_SOFTWARE) != 0) add_stamp(SCM_TSTAMP_SND, w, now, headers + i.segment_payload);
+            if ((w.flags & SOF_TIMESTAMPING_TX_SCHED) != 0) add_stamp(SCM_TSTAMP_SCHED, w, now, headers + w.size);
+            if ((w.flags & SOF_TIMESTAMPING_TX_SOFTWARE) != 0) add_stamp(SCM_TSTAMP_SND, w, now, headers + w.size);
         }
         const bool lives = c->tcb.state() != tcp::tcp_state::closed;
         while (lives && !stamped_.empty() && stamped_.front().end <= acknowledged()) {
             const stamped_write w = stamped_.front();
             stamped_.pop_front();
-            if ((w.flags & SOF_TIMESTAMPING_TX_ACK) != 0) add_stamp(SCM_TSTAMP_ACK, w, now, i.segment_payload);
+            if ((w.flags & SOF_TIMESTAMPING_TX_ACK) != 0) add_stamp(SCM_TSTAMP_ACK, w, now, w.size);
         }
+    }
+    if (fin_waits_ && !c->tcb.serving_early()) {
+        fin_waits_ = false;
+        connection_->shutdown();
     }
     // What MSG_MORE held goes with the next ACK in any case; and TCP_NODELAY pushes past a cork what there was, no more.
     const bool acked = more_until_ != ~std::uint64_t{0} && acknowledged() != more_until_;

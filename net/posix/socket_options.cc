@@ -173,7 +173,7 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
         s.send_buffer = doubled(name == SO_SNDBUF ? within(*n, s.send_buffer_cap) : *n, least_send_buffer);
         s.send_buffer_set = true;
         return 0;
-    case SO_RCVLOWAT: s.receive_low_water = static_cast<std::uint32_t>(*n < 0 ? INT32_MAX : *n == 0 ? 1 : *n); return 0;
+    case SO_RCVLOWAT: set_low_water(*n); return 0;
     case SO_PRIORITY: s.priority = *n; return 0;
     case SO_PASSCRED: // of AF_UNIX
     case so_reserved: return -EOPNOTSUPP;
@@ -303,8 +303,13 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         if (!in_range(*n, least_tick_us, 200'000)) return -EINVAL;
         s.delayed_ack_most_us = *n;
         return 0;
+    case TCP_SAVE_SYN:
+        if (!in_range(*n, 0, 2)) return -EINVAL;
+        s.save_syn = *n;
+        return 0;
     case TCP_ULP: return -ENOENT; // there is none
     case TCP_MD5SIG: return size == sizeof(int) ? -EINVAL : -ENOPROTOOPT;
+    case TCP_REPAIR:
     case TCP_TIMESTAMP: return -EPERM; // but while repairing, which there is none of here
     default: return -ENOPROTOOPT;
     }
@@ -418,6 +423,32 @@ outcome stream_socket::get_ipv6_option(int name, void* value, socklen_t* size) c
     }
 }
 
+/// Half of the buffer at most, which grows for it unless SO_RCVBUF was set, as Linux has it (tcp_set_rcvlowat()).
+void stream_socket::set_low_water(int bytes) {
+    stream_settings& s = settings_;
+    if (s.like_freebsd) {
+        s.receive_low_water = static_cast<std::uint32_t>(bytes < 0 ? INT32_MAX : std::max(bytes, 1));
+        return;
+    }
+    const std::uint32_t most = (s.receive_buffer_set ? s.receive_buffer : std::max(s.receive_buffer, s.receive_buffer_most)) / 2;
+    const std::uint32_t wanted = bytes < 0 ? most : std::min(static_cast<std::uint32_t>(bytes), most);
+    s.receive_low_water = std::max(wanted, 1u);
+    const bool grows = !s.receive_buffer_set && 2 * wanted > grown(s.receive_buffer, &tcp::connection_info::receive_buffer);
+    if (grows) s.receive_buffer = 2 * wanted;
+}
+
+/// TCP_SAVED_SYN: told once, and whole or not at all.
+outcome stream_socket::give_saved_syn(void* value, socklen_t* size) {
+    if (*size < saved_syn_.size()) {
+        *size = static_cast<socklen_t>(saved_syn_.size());
+        return -EINVAL;
+    }
+    if (saved_syn_.empty()) return give("", 0, value, size);
+    const outcome r = give(saved_syn_.data(), saved_syn_.size(), value, size);
+    if (r == 0) saved_syn_ = {};
+    return r;
+}
+
 /// SO_COOKIE: one of its own for every socket, for good.
 outcome stream_socket::give_cookie(void* value, socklen_t* size) {
     static std::atomic<std::uint64_t> last{0};
@@ -523,6 +554,9 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_FASTOPEN_NO_COOKIE: return give_int(s.fast_open_without_cookie, value, size);
     case TCP_FASTOPEN_KEY: return get_fast_open_key(value, size);
     case TCP_INQ: return give_int(s.inquire, value, size);
+    case TCP_SAVE_SYN: return give_int(s.save_syn, value, size);
+    case TCP_SAVED_SYN: return give_saved_syn(value, size);
+    case TCP_REPAIR: return give_int(0, value, size);
     case TCP_TIMESTAMP: { // what a segment sent now would say
         const std::uint32_t offset = c != nullptr ? c->tcb.options().timestamp_offset : 0;
         return give_int(static_cast<int>(tcp::timestamp_echo::clock(stack_.tcp().now(), offset)), value, size);

@@ -49,6 +49,8 @@ struct stream_settings {
     std::uint32_t own_unsent_low_water = 0; ///< TCP_NOTSENT_LOWAT, bytes; 0: the host's
     std::uint32_t unsent_low_water = ~std::uint32_t{0}; ///< net.ipv4.tcp_notsent_lowat; all ones: none
     std::uint32_t unsent_mark() const noexcept { return own_unsent_low_water != 0 ? own_unsent_low_water : unsent_low_water; }
+    int save_syn = 0;                       ///< TCP_SAVE_SYN: 1 from IP's header on, 2 from the link's
+    bool has_link_headers = true;           ///< else packets are bare, and 2 is as 1
     int syn_cookies = 1;                    ///< net.ipv4.tcp_syncookies: 0 never, 1 when a listener is full, 2 always
     int fast_open = 0;                      ///< length of the queue; its listener takes data in SYNs (RFC 7413)
     bool fast_open_connect = false;

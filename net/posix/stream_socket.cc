@@ -34,6 +34,7 @@ stream_socket::stream_socket(network_stack& stack, int family, const stream_sett
 stream_socket::stream_socket(network_stack& stack, const stream_socket& listener, std::unique_ptr<stack_tcp_socket> made)
     : stack_(stack), family_(listener.family_), settings_(listener.settings_), base_(listener.base_), told_connected_(true),
       connection_(std::move(made)) {
+    saved_syn_ = stack_.tcp().take_saved_syn(connection_->connection());
     apply_settings();
 }
 
@@ -47,7 +48,11 @@ tcp_tuning stream_socket::tuning(bool opened_here) const {
 }
 
 void stream_socket::apply_settings() {
-    if (listener_ != nullptr) listener_->set_tuning(tuning(false));
+    if (listener_ != nullptr) {
+        using enum tcp_listen_socket::syn_headers;
+        listener_->set_tuning(tuning(false));
+        listener_->save_syns(settings_.save_syn == 0 ? none : settings_.save_syn == 2 && settings_.has_link_headers ? from_link : from_ip);
+    }
     tcp_connection* const c = connection();
     if (c == nullptr) return;
     connection_->set_options(settings_.for_backend());
@@ -102,7 +107,7 @@ outcome stream_socket::listen(int backlog) {
     } catch (const std::system_error& e) {
         return -e.code().value();
     }
-    listener_->set_tuning(tuning(false));
+    apply_settings();
     using enum tcp_listen_socket::cookie_use;
     listener_->set_cookies(settings_.syn_cookies == 0 ? off : settings_.syn_cookies == 1 ? when_full : always);
     listener_->set_fast_open(settings_.early_limit(limit), settings_.fast_open_without_cookie);
@@ -134,9 +139,10 @@ outcome stream_socket::dissolve() {
         connection_.reset();
         if (!over) pending_error_ = std::errc::connection_reset;
     }
-    told_connected_ = error_told_ = reading_shut_ = writing_shut_ = held_ = no_space_ = false;
+    told_connected_ = error_told_ = reading_shut_ = writing_shut_ = held_ = no_space_ = fin_waits_ = false;
     lent_.clear();
     stamped_.clear();
+    saved_syn_.clear();
     written_ = turned_away_at_ = last_buffer_ = 0;
     grown_send_ = 0;
     return 0;
@@ -375,7 +381,7 @@ outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> int
     return 0;
 }
 
-outcome stream_socket::send(std::span<const iovec> from, int flags) {
+outcome stream_socket::send(std::span<const iovec> from, int flags, int stamps) {
     tcp_connection* const c = connection();
     if (c == nullptr) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
@@ -418,9 +424,11 @@ outcome stream_socket::send(std::span<const iovec> from, int flags) {
     }
     written_ += taken;
     if (lends) lend(taken);
-    constexpr unsigned stamps = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
-    if (taken != 0 && (settings_.timestamping & stamps) != 0 && stamped_.size() < most_lent) {
-        stamped_.push_back({written_, settings_.timestamping, false});
+    constexpr unsigned known_stamps = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
+    const unsigned wanted = stamps < 0 ? settings_.timestamping : (settings_.timestamping & ~known_stamps) | static_cast<unsigned>(stamps);
+    if (taken != 0 && (wanted & known_stamps) != 0 && stamped_.size() < most_lent) {
+        const std::uint64_t buffer = follows_linux ? std::max<std::uint64_t>(written_ - last_buffer_, 1) : taken;
+        stamped_.push_back({written_, wanted, static_cast<std::uint32_t>((buffer - 1) % c->tcb.segment_payload() + 1), false});
     }
     more_until_ = held_ && !settings_.cork ? acknowledged() : ~std::uint64_t{0};
     if (why != std::errc{}) return taken != 0 ? static_cast<outcome>(taken) : failed(why);
@@ -462,7 +470,8 @@ outcome stream_socket::shutdown(int how) {
     }
     if (how != SHUT_RD && !writing_shut_) {
         writing_shut_ = true;
-        connection_->shutdown();
+        fin_waits_ = c->tcb.serving_early() && c->tcb.options().like_linux();
+        if (!fin_waits_) connection_->shutdown();
     }
     return 0;
 }

@@ -44,7 +44,8 @@ public:
     /// A connection whose handshake is done; -EAGAIN, -EINVAL if not listening.
     outcome accept(std::unique_ptr<stream_socket>& accepted);
     outcome receive(std::span<const iovec> into, int flags);
-    outcome send(std::span<const iovec> from, int flags);
+    /// `stamps`: which of SO_TIMESTAMPING's stamps this write asks for, as a control message has it (timestamping.rst); -1: as the socket.
+    outcome send(std::span<const iovec> from, int flags, int stamps = -1);
     outcome shutdown(int how);
     /// One message of the error queue.
     struct notice {
@@ -69,6 +70,8 @@ public:
     std::uint64_t edges() const override;
 
     int family() const noexcept { return family_; }
+    /// An error that the next call is told.
+    bool has_error() const { return peek_error() != std::errc{}; }
     /// How its handshake ended: 0, or why it failed, told once; -EAGAIN: it has not.
     outcome handshake_result();
     /// deferred(): the SYN goes now, and takes of `from` what it returns; or -EINPROGRESS.
@@ -107,6 +110,8 @@ private:
     outcome set_ipv6_option(int name, const void* value, socklen_t size);
     outcome get_ip_option(int name, void* value, socklen_t* size) const;
     outcome give_cookie(void* value, socklen_t* size);
+    void set_low_water(int bytes);
+    outcome give_saved_syn(void* value, socklen_t* size);
     outcome get_ipv6_option(int name, void* value, socklen_t* size) const;
     /// The largest packet on the connection's path; with Linux's habits whatever the peer can take. Bytes.
     std::uint32_t path_mtu(const tcp_connection& c) const;
@@ -170,6 +175,7 @@ private:
     bool error_told_ = false;
     bool reading_shut_ = false;
     bool writing_shut_ = false;
+    bool fin_waits_ = false;      ///< Linux's habit: for the handshake of a connection that a SYN's cookie has opened
     bool held_ = false;           ///< the last send() said MSG_MORE, or TCP_CORK is on
     mutable bool no_space_ = false; ///< a writer was turned away: an edge when there is room again
     std::uint64_t turned_away_at_ = 0; ///< and so many bytes were acknowledged
@@ -188,6 +194,7 @@ private:
     struct stamped_write {
         std::uint64_t end = 0;
         unsigned flags = 0;
+        std::uint32_t size = 0; ///< bytes of payload of the segment that it ends with
         bool left = false;
     };
     static constexpr std::size_t most_lent = 4096; ///< of more the bytes are not spoken of: ENOBUFS
@@ -206,6 +213,7 @@ private:
     mutable std::uint64_t notice_edges_ = 0;
     std::uint32_t next_lent_ = 0;
     std::uint64_t written_ = 0;   ///< bytes
+    std::vector<std::byte> saved_syn_; ///< TCP_SAVED_SYN
     std::unique_ptr<tcp_listen_socket> listener_;
     mutable std::vector<parked> parked_;
     mutable alarm parking_ends_;

@@ -163,6 +163,7 @@ void register_tcp(metric_group& group, const stack_statistics& s) {
     group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_bad_cookie, metric_label("outcome", "bad_cookie"));
     group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_full, metric_label("outcome", "limit"));
     register_drops(group, "tcp", {{"malformed", s.malformed_tcp},
+                                  {"signed", s.tcp_signed},
                                   {"bad_checksum", s.bad_tcp_checksum},
                                   {"no_connection", s.tcp_no_connection},
                                   {"backlog_full", s.tcp_backlog_full},

@@ -27,6 +27,8 @@ constexpr log_event<log_text<32>, log_text<48>> every_syn_is_wrong{
     "{}: the TCP checksum of every SYN from {} is wrong. If it is a Linux host at the other end of a veth, "
     "it leaves checksums to the device: run `ethtool -K DEVICE tx off` on its end."};
 
+constexpr std::size_t least_signature = 18; ///< bytes of options among which there may be one (RFC 2385 3.0)
+
 /// Of the pseudo-header's family.
 template <typename Address>
 [[gnu::noinline]] bool checksum_ok(const packet& p, const Address& source, const Address& destination) noexcept {
@@ -133,6 +135,11 @@ template <typename Address>
         explain_bad_checksum(source, view.flags());
         return false;
     }
+    const bool may_be_signed = view.options().size() >= least_signature && config_.tcp.like_linux();
+    if (may_be_signed && is_for_another_key(source, destination, view)) [[unlikely]] {
+        ++statistics_.tcp_signed;
+        return false;
+    }
     // Linux and FreeBSD take what stands before.
     const bool whole = wire::tcp_options::parse(view.options(), s.options) == wire::parse_error::none;
     if (!whole && config_.tcp.habits == tcp::personality::standard) [[unlikely]] {
@@ -144,8 +151,11 @@ template <typename Address>
     s.window = view.window();
     s.flags = view.flags();
     s.urgent = view.urgent_pointer();
-    if (has(s.flags, tcp_flags::syn)) [[unlikely]] bad_syns_ = 0;
     const auto header_size = static_cast<std::uint32_t>(view.header_size());
+    if (has(s.flags, tcp_flags::syn)) [[unlikely]] {
+        bad_syns_ = 0;
+        syn_header_ = header_size;
+    }
     s.payload_size = l4_size - header_size;
     ports = {view.destination_port(), view.source_port()};
     p.head.remove_prefix(header_size);
@@ -228,12 +238,16 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
     const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536};
     tcp::seq_number iss = listener.cookie_is_out(now) ? tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss)
                                                       : tcp::initial_sequence_number(isn_key_, now, tuple_of(flow));
-    if (floor != nullptr) iss = later(tcp::initial_sequence_number(isn_key_, now, tuple_of(flow)), *floor + incarnation_gap);
+    if (floor != nullptr) {
+        iss = *floor + incarnation_gap; // Linux's habit is that, and no more
+        if (!config_.tcp.like_linux()) iss = later(tcp::initial_sequence_number(isn_key_, now, tuple_of(flow)), iss);
+    }
     const tcp::fast_open_answer fast_open = judge_fast_open(now, listener, flow, s);
     tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s, fast_open},
                                                         parameters_for(listener.options().stream, flow.remote, listener.tuning())));
     if (c == nullptr) return;
     claim_port_for(*c);
+    if (listener.saved_headers() != tcp_listen_socket::syn_headers::none) save_syn(*c, listener, p);
     if (fast_open.take_data) {
         open_early(listener, *c, p);
         mark_dirty(*c);
@@ -243,34 +257,6 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
     c->half_open_ = true;
     listener.count_half_open(+1);
     mark_dirty(*c);
-}
-
-/// Keeps nothing: what the handshake needs to know travels in the SYN-ACK (RFC 4987 3.6).
-void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s) {
-    const tcp::parameters p = parameters_for(listener.options().stream, flow.remote, listener.tuning());
-    const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536}; // RFC 9293 3.7.1 (MUST-15)
-    tcp::outgoing_segment answer;
-    answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss);
-    answer.ack = s.seq + 1;
-    answer.flags = tcp_flags::syn | tcp_flags::ack;
-    if (p.accurate_ecn && tcp::asks_for_accurate(tcp::ace_of(s.flags))) answer.flags |= tcp::handshake_flags(s.ecn);
-    answer.window = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.receive_buffer, 65'535));
-    answer.payload_size = 0;
-    wire::tcp_options options;
-    options.set_mss(p.mss);
-    if (p.timestamps && s.options.has_timestamps()) {
-        tcp::cookie_terms terms;
-        terms.sack = p.sack && s.options.has_sack_permitted();
-        if (p.window_scaling && s.options.has_window_scale()) terms.window_scale = s.options.window_scale;
-        const std::uint32_t clock = tcp::timestamp_echo::clock(now, p.timestamp_offset);
-        options.set_timestamps(tcp::cookie_timestamp(clock, terms), s.options.timestamp_value);
-        if (terms.sack) options.set_sack_permitted();
-        if (terms.window_scale != tcp::no_window_scale) options.set_window_scale(tcp::receive_window::scale_for(p.largest_window()));
-    }
-    answer.option_size = static_cast<std::uint8_t>(options.emit(answer.options));
-    ++statistics_.tcp_cookies_sent;
-    listener.gave_cookie(now);
-    send_bare(flow, answer);
 }
 
 /// The ACK of a handshake that we kept nothing of. True if it was one, and a connection has been made of it.
@@ -458,6 +444,7 @@ void tcp_layer::doom(tcp_connection& c) noexcept {
 [[gnu::noinline]] void tcp_layer::bury() noexcept {
     for (tcp_connection* c : dead_) {
         std::erase(starved_, c);
+        if (!saved_syns_.empty()) saved_syns_.erase(c);
         delete c;
     }
     dead_.clear();

@@ -72,6 +72,8 @@ public:
     tcp::fast_open_keys& fast_open_secrets() noexcept { return fast_open_keys_; }
     /// From now on: data in a SYN is taken without a cookie.
     void take_data_without_cookie(bool on) noexcept { no_cookie_needed_ = on; }
+    /// The headers of the SYN that has opened `c`, as its listener kept them. Once: they are kept no longer. Empty: none are.
+    std::vector<std::byte> take_saved_syn(const tcp_connection& c);
     /// Throws EADDRINUSE.
     void add_listener(tcp_listen_socket& listener);
     void remove_listener(tcp_listen_socket& listener) noexcept;
@@ -145,6 +147,9 @@ private:
     void no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p, const tcp::seq_number* floor = nullptr);
     void on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p,
                 const tcp::seq_number* floor);
+    void save_syn(const tcp_connection& c, tcp_listen_socket& listener, const packet& p);
+    template <typename Address>
+    bool is_for_another_key(const Address& source, const Address& destination, const wire::tcp_view& view);
     void end_a_time_wait();
     /// From the last number of a connection in TIME-WAIT to the first of the one that takes its place: beyond any window without a scale.
     static constexpr std::uint32_t incarnation_gap = 65'537;
@@ -230,6 +235,8 @@ private:
     using listeners = std::unordered_map<std::uint16_t, tcp_listen_socket*>;
     listeners listeners_;
     listeners listeners6_; ///< one that listens at `::` is in both
+    std::unordered_map<const tcp_connection*, std::vector<std::byte>> saved_syns_; ///< of connections that nobody has accepted yet
+    std::uint32_t syn_header_ = 0; ///< bytes of TCP's header of the SYN that came last
     std::size_t looked_at_ = 0; ///< where end_a_time_wait() goes on, as visit_connections() counts
     std::vector<tcp_connection*> starved_;
     std::vector<tcp_connection*> dead_;

@@ -33,6 +33,11 @@ public:
     /// Whether SYNs are answered with cookies: by themselves it is when there is no room.
     enum class cookie_use : std::uint8_t { off, when_full, always };
     void set_cookies(cookie_use use) noexcept { cookies_ = use; }
+    /// What is kept of the SYN of each connection that comes, for tcp_layer::take_saved_syn(): its headers from IP's on, or from the
+    /// link's on.
+    enum class syn_headers : std::uint8_t { none, from_ip, from_link };
+    void save_syns(syn_headers what) noexcept { saved_headers_ = what; }
+    syn_headers saved_headers() const noexcept { return saved_headers_; }
     cookie_use cookies() const noexcept { return cookies_; }
     bool room_for_half_open() const noexcept { return half_open_ < options_.backlog; }
     /// For one in the place of a connection in TIME-WAIT, which has no cookie to fall back on: as many again.
@@ -80,6 +85,7 @@ private:
     static constexpr duration early_reset_counts = std::chrono::seconds{60};
     bool without_cookie_ = false;
     cookie_use cookies_ = cookie_use::when_full;
+    syn_headers saved_headers_ = syn_headers::none;
     const bool ipv6_only_;
     unsigned half_open_ = 0;
     unsigned early_ = 0;

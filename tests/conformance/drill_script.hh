@@ -23,7 +23,7 @@ namespace corewire::conformance {
 using script_time = std::int64_t;
 
 struct tcp_option_text {
-    std::string name;                  ///< mss, wscale, sackOK, nop, eol, TS, sack, FO, ACC0, ACC1 (AccECN's two orders)
+    std::string name;                  ///< mss, wscale, sackOK, nop, eol, TS, sack, FO, md5, AO, ACC0, ACC1 (AccECN's two orders)
     std::vector<std::int64_t> numbers; ///< the value; TS: val, ecr; sack: left, right, left, right...; ACC0, ACC1: as they stand
     bool operator==(const tcp_option_text&) const = default;
 };

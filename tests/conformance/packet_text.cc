@@ -63,6 +63,10 @@ void write_option(bytes_out& o, const tcp_option_text& t, const connection_text&
     } else if (t.name == "FOEXP") {
         o.u8(254), o.u8(4 + t.numbers.size()), o.u16(0xf989);
         for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u8(value(i));
+    } else if (t.name == "md5") {
+        o.u8(19), o.u8(18), o.zeros(16);
+    } else if (t.name == "AO") {
+        o.u8(29), o.u8(16), o.zeros(14);
     } else if (t.name == "ACC0" || t.name == "ACC1") {
         o.u8(t.name == "ACC0" ? 172 : 174), o.u8(2 + 3 * t.numbers.size());
         for (std::size_t i = 0; i < t.numbers.size(); ++i) o.u8(value(i) >> 16), o.u16(value(i));

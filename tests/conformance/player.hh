@@ -66,6 +66,8 @@ private:
     std::int64_t poll_call(const call_step& c);
     std::int64_t error_queue_call(const call_step& c);
     std::int64_t inquiring_call(const call_step& c);
+    std::int64_t saved_syn_call(const call_step& c, int fd);
+    std::int64_t stamping_call(const call_step& c);
     std::int64_t epoll_call(const call_step& c);
     void check(const check_step& c);
     void begin_blocking(const step& s);

@@ -111,6 +111,7 @@ std::int64_t player::make_call(const call_step& c) {
     if (name == "poll") return poll_call(c);
     if (name == "recvmsg") return c.arguments.at(1).find("inq") == std::string::npos ? error_queue_call(c) : inquiring_call(c);
     if (name.starts_with("epoll")) return epoll_call(c);
+    if (name == "sendmsg") return stamping_call(c);
     const auto size = static_cast<std::size_t>(number(2));
     if (name == "splice") return i_.splice(u, fd(), nullptr, live_fd(c.arguments.at(2)), nullptr, static_cast<std::size_t>(number(4)), 0);
     std::vector<std::byte> bytes(size);
@@ -142,6 +143,7 @@ std::int64_t player::option_call(const call_step& c, bool set) {
         const timeval t{.tv_sec = constant(field(text, "sec")), .tv_usec = constant(field(text, "usec"))};
         return i_.setsockopt(i_.userdata, fd, level, name, &t, sizeof t);
     }
+    if (name == TCP_SAVED_SYN && level == IPPROTO_TCP) return saved_syn_call(c, fd);
     if (!text.empty() && text.front() == '"') {
         const std::string value = text.substr(1, text.size() - 2);
         return i_.setsockopt(i_.userdata, fd, level, name, value.data(), static_cast<socklen_t>(value.size()));
@@ -153,6 +155,41 @@ std::int64_t player::option_call(const call_step& c, bool set) {
     const int r = i_.getsockopt(i_.userdata, fd, level, name, &value, &size);
     if (r == 0 && value != wanted) fail("the value is " + std::to_string(value));
     return r;
+}
+
+/// getsockopt(fd, SOL_TCP, TCP_SAVED_SYN, {room: N}, [M]): M bytes of headers, of a SYN.
+std::int64_t player::saved_syn_call(const call_step& c, int fd) {
+    std::vector<std::byte> headers(static_cast<std::size_t>(constant(field(c.arguments.at(3), "room"))));
+    auto size = static_cast<socklen_t>(headers.size());
+    const int r = i_.getsockopt(i_.userdata, fd, IPPROTO_TCP, TCP_SAVED_SYN, headers.data(), &size);
+    if (size != constant(inside(c.arguments.at(4)))) fail("there are " + std::to_string(size));
+    if (r != 0 || size == 0) return r;
+    const bool four = connection_.remote.is_v4();
+    const std::size_t tcp = four ? 20 : 40;
+    const auto at = [&](std::size_t n) { return std::to_integer<unsigned>(headers.at(n)); };
+    const bool right = at(0) >> 4 == (four ? 4u : 6u) && at(tcp + 13) == 2 && tcp + (at(tcp + 12) >> 4) * 4 == size;
+    if (!right) fail("these are no headers of a SYN");
+    return r;
+}
+
+/// sendmsg(fd, {size: N, stamps: M}, FLAGS): a write with a control message of SO_TIMESTAMPING.
+std::int64_t player::stamping_call(const call_step& c) {
+    const std::string& what = c.arguments.at(1);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(constant(field(what, "size"))));
+    iovec from{bytes.data(), bytes.size()};
+    alignas(cmsghdr) char room[CMSG_SPACE(sizeof(std::uint32_t))] = {};
+    msghdr m{};
+    m.msg_iov = &from;
+    m.msg_iovlen = 1;
+    m.msg_control = room;
+    m.msg_controllen = sizeof room;
+    cmsghdr* const head = CMSG_FIRSTHDR(&m);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SO_TIMESTAMPING;
+    head->cmsg_len = CMSG_LEN(sizeof(std::uint32_t));
+    const auto stamps = static_cast<std::uint32_t>(constant(field(what, "stamps")));
+    std::memcpy(CMSG_DATA(head), &stamps, sizeof stamps);
+    return i_.sendmsg(i_.userdata, live_fd(c.arguments.at(0)), &m, static_cast<int>(constant(c.arguments.at(2))));
 }
 
 /// recvmsg(fd, {size: N, inq: M}, FLAGS): a read, and what TCP_INQ says is left.
@@ -177,10 +214,14 @@ std::int64_t player::inquiring_call(const call_step& c) {
 }
 
 /// recvmsg(fd, {lo: N, hi: N}, MSG_ERRQUEUE): the ids of the sends with MSG_ZEROCOPY that are over. {stamp: KIND, id: N, when: T}: of
-/// SO_TIMESTAMPING, microseconds since the script began.
+/// SO_TIMESTAMPING, microseconds since the script began. {size: N, ...}: with room for so much of the packet.
 std::int64_t player::error_queue_call(const call_step& c) {
     alignas(cmsghdr) char room[256] = {};
+    std::vector<std::byte> bytes(static_cast<std::size_t>(constant(field(c.arguments.at(1), "size"))));
+    iovec into{bytes.data(), bytes.size()};
     msghdr m{};
+    m.msg_iov = &into;
+    m.msg_iovlen = bytes.empty() ? 0 : 1;
     m.msg_control = room;
     m.msg_controllen = sizeof room;
     const auto r = i_.recvmsg(i_.userdata, live_fd(c.arguments.at(0)), &m, static_cast<int>(constant(c.arguments.at(2))));

@@ -190,7 +190,10 @@ portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bo
     fill_buffers(c, false);
     const bool urgent = c.urgent.sending && s.una < c.urgent.send_end; // then each segment points to the mark, and nothing waits
     if (c.options->super_segments.on) grow_first(c, limit);
+    const bool corked = s.corked;
+    if (urgent) s.corked = false;
     portion p = next_portion(s, limit, no_delay || urgent);
+    s.corked = corked;
     if (p.why == hold::no && p.size == limit && c.options->super_segments.on && !urgent) {
         p.why = plan_packet(c, now, limit, no_delay);
         if (b.left != 0) p.fin = false;

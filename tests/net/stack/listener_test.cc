@@ -296,6 +296,45 @@ BOOST_FIXTURE_TEST_CASE(a_new_incarnation_begins_beyond_the_numbers_of_the_old_o
     run(until_strangers_are_forgotten(come_again(*this, 8)));
 }
 
+namespace {
+
+/// How far beyond the numbers of a connection of few bytes the one begins that takes its place after seconds.
+task<> come_again_later(flooded_world& w, std::uint32_t& beyond) {
+    tcp_listener listener = listen(w, 7, {.backlog = 8});
+    tcp_stream mine = co_await dial(w, at_server(w, 7));
+    tcp_stream theirs = co_await listener.accept();
+    const std::uint16_t port = theirs.peer_address().port;
+    theirs.shutdown();
+    BOOST_REQUIRE(!co_await mine.read());
+    co_await mine.close();
+    co_await sleep_for(std::chrono::seconds{5});
+    const tcp_connection* const old = on_port(w, port, tcp::tcp_state::time_wait);
+    BOOST_REQUIRE(old != nullptr);
+    const tcp::seq_number floor = old->tcb.time_wait_floor();
+    w.inject(w.second, port, 7, (old->tcb.expected() + 1'000).value, wire::tcp_flags::syn);
+    const tcp_connection* const fresh = on_port(w, port, tcp::tcp_state::syn_received);
+    BOOST_REQUIRE(fresh != nullptr);
+    beyond = fresh->tcb.info().snd_una - floor;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(linux_begins_a_new_incarnation_at_a_fixed_distance) {
+    stack_config config;
+    config.tcp.habits = tcp::personality::linux_;
+    config.tcp.fast_path = false;
+    std::uint32_t beyond = 0;
+    flooded_world w(wire_options{}, config);
+    w.run(until_strangers_are_forgotten(come_again_later(w, beyond)));
+    BOOST_TEST(beyond == 65'537u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_later_incarnation_begins_where_the_clock_of_numbers_is, flooded_world) { // RFC 9293 3.4.1
+    std::uint32_t beyond = 0;
+    run(until_strangers_are_forgotten(come_again_later(*this, beyond)));
+    BOOST_TEST(beyond > 65'537u);
+}
+
 BOOST_FIXTURE_TEST_CASE(and_it_does_so_when_others_get_cookies, flooded_world) { run(until_strangers_are_forgotten(come_again(*this, 0))); }
 
 BOOST_AUTO_TEST_SUITE_END()

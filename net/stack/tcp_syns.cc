@@ -1,0 +1,89 @@
+// SYNs that are answered with a cookie (RFC 4987), and those whose headers are kept for who accepts the connection (TCP_SAVE_SYN).
+#include <corewire/net/stack/tcp_layer.hh>
+
+#include <corewire/net/tcp/open/syn_cookies.hh>
+#include <corewire/net/tcp/receive/timestamps.hh>
+#include <corewire/net/tcp/receive/window.hh>
+#include <corewire/net/wire/ethernet.hh>
+
+#include <algorithm>
+
+namespace corewire {
+
+using wire::tcp_flags;
+
+namespace {
+
+/// How far before the TCP header at `tcp` the packet's IP header begins, within the `room` bytes there are; 0: it is not there.
+std::uint32_t ip_size(const std::byte* tcp, std::uint32_t room, const net_address& source, const net_address& destination) noexcept {
+    if (source.is_v4()) {
+        for (std::uint32_t n = 20; n <= std::min(room, 60u); n += 4) {
+            const std::byte* const ip = tcp - n;
+            const bool between_them = load_be32(ip + 12) == source.v4().value() && load_be32(ip + 16) == destination.v4().value();
+            if (between_them && load_u8(ip) == (0x40 | n / 4)) return n;
+        }
+        return 0;
+    }
+    for (std::uint32_t n = 40; n <= room; n += 8) { // with extension headers
+        const std::byte* const ip = tcp - n;
+        if (load_u8(ip) >> 4 == 6 && ipv6::load(ip + 8) == source.v6() && ipv6::load(ip + 24) == destination.v6()) return n;
+    }
+    return 0;
+}
+
+} // namespace
+
+/// Keeps nothing: what the handshake needs to know travels in the SYN-ACK (RFC 4987 3.6).
+void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s) {
+    const tcp::parameters p = parameters_for(listener.options().stream, flow.remote, listener.tuning());
+    const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536}; // RFC 9293 3.7.1 (MUST-15)
+    tcp::outgoing_segment answer;
+    answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss);
+    answer.ack = s.seq + 1;
+    answer.flags = tcp_flags::syn | tcp_flags::ack;
+    if (p.accurate_ecn && tcp::asks_for_accurate(tcp::ace_of(s.flags))) answer.flags |= tcp::handshake_flags(s.ecn);
+    answer.window = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.receive_buffer, 65'535));
+    answer.payload_size = 0;
+    wire::tcp_options options;
+    options.set_mss(p.mss);
+    if (p.timestamps && s.options.has_timestamps()) {
+        tcp::cookie_terms terms;
+        terms.sack = p.sack && s.options.has_sack_permitted();
+        if (p.window_scaling && s.options.has_window_scale()) terms.window_scale = s.options.window_scale;
+        const std::uint32_t clock = tcp::timestamp_echo::clock(now, p.timestamp_offset);
+        options.set_timestamps(tcp::cookie_timestamp(clock, terms), s.options.timestamp_value);
+        if (terms.sack) options.set_sack_permitted();
+        if (terms.window_scale != tcp::no_window_scale) options.set_window_scale(tcp::receive_window::scale_for(p.largest_window()));
+    }
+    answer.option_size = static_cast<std::uint8_t>(options.emit(answer.options));
+    ++statistics_.tcp_cookies_sent;
+    listener.gave_cookie(now);
+    send_bare(flow, answer);
+}
+
+/// `p.head` starts behind the SYN's TCP header, and what came before it lies there still.
+void tcp_layer::save_syn(const tcp_connection& c, tcp_listen_socket& listener, const packet& p) {
+    const std::uint32_t room = p.head.headroom();
+    if (room < syn_header_) return;
+    const flow_name flow = c.name();
+    const std::byte* const tcp = p.head.data() - syn_header_;
+    std::uint32_t size = ip_size(tcp, room - syn_header_, flow.remote, flow.local);
+    if (size == 0) return;
+    constexpr std::uint32_t link_size = wire::ethernet_header::size;
+    if (listener.saved_headers() == tcp_listen_socket::syn_headers::from_link && room - syn_header_ - size >= link_size) {
+        const std::uint16_t type = load_be16(tcp - size - 2); // what was put together of fragments has none
+        if (type == static_cast<std::uint16_t>(flow.is_v4() ? wire::ether_type::ipv4 : wire::ether_type::ipv6)) size += link_size;
+    }
+    saved_syns_.insert_or_assign(&c, std::vector<std::byte>(tcp - size, tcp + syn_header_));
+}
+
+std::vector<std::byte> tcp_layer::take_saved_syn(const tcp_connection& c) {
+    if (saved_syns_.empty()) return {};
+    const auto found = saved_syns_.find(&c);
+    if (found == saved_syns_.end()) return {};
+    std::vector<std::byte> headers = std::move(found->second);
+    saved_syns_.erase(found);
+    return headers;
+}
+
+} // namespace corewire
