@@ -13,7 +13,7 @@ namespace corewire::topo {
 
 namespace {
 
-constexpr unsigned enough_cores = 4;   ///< from so many on, one is the kernel's
+constexpr unsigned enough_cores = 4;   ///< from so many on, one is the kernel's unless it is asked for
 constexpr double helpers_share = 0.5; ///< of a CPU's time: with less of it left, helper threads stop shards
 
 template <typename... Args>
@@ -36,6 +36,7 @@ struct candidate {
     unsigned sibling;  ///< among those of its core that may be used
     unsigned position; ///< in the machine: neighbours have neighbouring ones
     unsigned turn;     ///< among its equals behind the same L2: its turn comes after theirs of every other L2
+    unsigned round;    ///< among those of the same turn behind the same L3: the L3s of a package take turns, too
 };
 
 class planner {
@@ -108,15 +109,19 @@ private:
             const unsigned sibling = seen[unit.core]++;
             if (sibling == 0) ++usable_cores_;
             if (sibling > 0 && !request_.every_thread) continue;
-            order_.push_back({&unit, from_nic(unit), sibling, static_cast<unsigned>(order_.size()), 0});
+            order_.push_back({&unit, from_nic(unit), sibling, static_cast<unsigned>(order_.size()), 0, 0});
         }
         if (order_.empty()) refuse("this process may use no CPU of this machine");
         std::map<std::tuple<const hwloc_obj*, unsigned, bool>, unsigned> turns;
-        for (candidate& c : order_)
+        std::map<std::tuple<const hwloc_obj*, unsigned, unsigned, bool, unsigned>, unsigned> rounds;
+        for (candidate& c : order_) {
             c.turn = turns[{second_level_of(*c.unit), c.sibling, c.unit->tickless}]++;
+            c.round = rounds[{third_level_of(*c.unit), c.unit->kind, c.sibling, c.unit->tickless, c.turn}]++;
+        }
         // The way to the NIC costs something with every packet, a tick some microseconds a few hundred times a second.
+        // Shards talk to each other: one package is filled before the next is begun.
         std::ranges::stable_sort(order_, {}, [](const candidate& c) {
-            return std::tuple(c.unit->kind, c.from_nic, !c.unit->tickless, c.sibling, c.turn);
+            return std::tuple(c.unit->kind, c.from_nic, !c.unit->tickless, c.sibling, c.turn, c.unit->package, c.round);
         });
     }
 
@@ -125,6 +130,12 @@ private:
         hwloc_obj* const thread = hwloc_get_pu_obj_by_os_index(on_.topology(), unit.os_index);
         const hwloc_obj* const cache = hwloc_get_ancestor_obj_by_type(on_.topology(), HWLOC_OBJ_L2CACHE, thread);
         return cache != nullptr ? cache : thread->parent;
+    }
+
+    /// Null where there is none.
+    const hwloc_obj* third_level_of(const processing_unit& unit) const {
+        return hwloc_get_ancestor_obj_by_type(on_.topology(), HWLOC_OBJ_L3CACHE,
+                                              hwloc_get_pu_obj_by_os_index(on_.topology(), unit.os_index));
     }
 
     /// The kernel's cores: first that of the lowest CPU, which has the kernel's own work; then the worst.
@@ -137,8 +148,15 @@ private:
                                 return u.os_index < lowest && !u.nameable;
                             });
         if (!request_.leave) {
-            if (kernel_elsewhere_ || usable_cores_ < enough_cores) return;
-            spare_ = kernels; // behind its own kind, so that it is taken when nothing else of that kind is left
+            if (kernel_elsewhere_) return;
+            spare_ = kernels;
+            if (usable_cores_ < enough_cores) { // too dear to be kept, but the last among its equals
+                std::ranges::stable_sort(order_, {}, [&](const candidate& c) {
+                    return std::tuple(c.unit->kind, c.from_nic, !c.unit->tickless, c.sibling, c.unit->core == kernels);
+                });
+                return;
+            }
+            // Behind its own kind, so that it is taken when nothing else of that kind is left.
             std::ranges::stable_partition(order_, [&](const candidate& c) { return c.unit->core != kernels; });
             std::ranges::stable_sort(order_, {}, [](const candidate& c) { return c.unit->kind; });
             return;
@@ -157,7 +175,7 @@ private:
         const candidate& best = order_.front();
         const auto as_good = [&](const candidate& c) {
             return c.unit->kind == best.unit->kind && c.from_nic == best.from_nic &&
-                   c.unit->tickless == best.unit->tickless && c.unit->core != spare_;
+                   c.unit->tickless == best.unit->tickless && (usable_cores_ < enough_cores || c.unit->core != spare_);
         };
         return static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, std::ranges::count_if(order_, as_good)));
     }
@@ -176,19 +194,21 @@ private:
             return *request_.shards;
         }
         std::size_t count = std::min(default_count(), placement_limits::most_shards);
-        if (on_.quota() && static_cast<double>(count) > *on_.quota()) {
-            const auto whole = std::max<std::size_t>(1, static_cast<std::size_t>(*on_.quota()));
-            out_.warnings.push_back(
-                fmt::format("The cgroup may use {:.1f} CPUs' time: more than {} would be stopped for part of every "
-                            "period.",
-                            *on_.quota(), count_of(whole, "shard")));
-            count = whole;
+        if (on_.quota()) {
+            const auto whole = static_cast<std::size_t>(std::max(1.0, *on_.quota() - helpers_share));
+            if (count > whole && *on_.quota() - static_cast<double>(whole) >= helpers_share) // else describe_quota() says so
+                out_.warnings.push_back(
+                    fmt::format("The cgroup may use {:.1f} CPUs' time: more than {} would leave too little of it for helper "
+                                "threads, and be stopped for part of every period.",
+                                *on_.quota(), count_of(whole, "shard")));
+            count = std::min(count, whole);
         }
         if (queues() != 0 && count > queues()) {
             out_.warnings.push_back(fmt::format("{} has {}, so there are no more shards; {} could serve it: "
                                                 "`ethtool -L {} combined {}` first, if it can.",
-                                                interface()->name, count_of(queues(), "queue"), count_of(count, "core"),
-                                                interface()->name, count));
+                                                interface()->name, count_of(queues(), "queue"),
+                                                count_of(count, request_.every_thread ? "CPU" : "core"), interface()->name,
+                                                count));
             count = queues();
         }
         return count;
@@ -247,7 +267,8 @@ private:
         else if (unit.tickless)
             text += ", no tick";
         text += siblings_of(c);
-        text += cluster_of(c);
+        text += cluster_of(c, second_level_of(unit), "L2");
+        if (caches_of_package(unit) > 1) text += cluster_of(c, third_level_of(unit), "L3");
         if (unit.core == spare_) text += "; the kernel works here too";
         return text;
     }
@@ -261,9 +282,18 @@ private:
         return static_cast<unsigned>(std::ranges::count(on_.processing_units(), core, &processing_unit::core));
     }
 
-    /// With whom it shares its L2, where several cores have one.
-    std::string cluster_of(const candidate& c) const {
-        const hwloc_obj* const own = second_level_of(*c.unit);
+    /// How many L3 caches the package of a CPU has, if this CPU has one.
+    int caches_of_package(const processing_unit& unit) const {
+        const hwloc_obj* const cache = third_level_of(unit);
+        if (cache == nullptr) return 0;
+        const hwloc_obj* const package = hwloc_get_ancestor_obj_by_type(
+            on_.topology(), HWLOC_OBJ_PACKAGE, hwloc_get_pu_obj_by_os_index(on_.topology(), unit.os_index));
+        const hwloc_obj* const whole = package != nullptr ? package : hwloc_get_root_obj(on_.topology());
+        return hwloc_get_nbobjs_inside_cpuset_by_type(on_.topology(), whole->cpuset, HWLOC_OBJ_L3CACHE);
+    }
+
+    /// With whom it shares a cache, where several cores have one.
+    std::string cluster_of(const candidate& c, const hwloc_obj* own, const char* name) const {
         std::vector<unsigned> all;
         std::vector<unsigned> busy;
         bool other_cores = false;
@@ -276,8 +306,8 @@ private:
                 busy.push_back(other.os_index);
         }
         if (!other_cores) return "";
-        if (busy.empty()) return fmt::format("; alone behind the L2 of CPUs {}", format_ranges(all));
-        return fmt::format("; shares the L2 of CPUs {} with {}", format_ranges(all), cpus_text(busy));
+        if (busy.empty()) return fmt::format("; alone behind the {} of CPUs {}", name, format_ranges(all));
+        return fmt::format("; shares the {} of CPUs {} with {}", name, format_ranges(all), cpus_text(busy));
     }
 
     static std::string cpus_text(const std::vector<unsigned>& cpus) {
@@ -398,7 +428,7 @@ private:
     bool isolated_ = false;         ///< there are isolated CPUs for us: no others are used
     bool kernel_elsewhere_ = false; ///< the kernel has CPUs that we may not use
     unsigned usable_cores_ = 0;
-    std::optional<unsigned> spare_; ///< left to the kernel unless every core of its kind is asked for
+    std::optional<unsigned> spare_; ///< the kernel's: left to it unless every core of its kind is asked for, or cores are few
     std::set<unsigned> left_;       ///< by --leave
     std::vector<candidate> order_;  ///< best first; then: one a shard
     plan out_;

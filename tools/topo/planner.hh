@@ -3,7 +3,8 @@
 //
 // In this order: CPUs that may be pinned to; isolated ones alone if there are any; the fastest kind of core; the NUMA node of the NIC,
 // then its package, then the rest; there those without a tick; the first thread of every core before any second one; a core behind
-// each L2 before the second behind any. The kernel keeps a core if there are enough.
+// each L2 before the second behind any, and the L3s of a package in turn. The kernel keeps a core if there are enough, and its core comes
+// last among its equals if there are not.
 #pragma once
 
 #include <corewire/reactor/topology/machine.hh>

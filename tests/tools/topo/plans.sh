@@ -37,6 +37,7 @@ same two-sockets.plan two-sockets plan --nic eth1
 same two-sockets-none-named.plan two-sockets plan --shards 4
 same two-sockets-40-shards.plan two-sockets plan --nic mlx5_0 --shards 40
 same two-sockets-every-thread.plan two-sockets plan --nic eth1 --smt all --shards 36
+same two-sockets-every-thread-63-queues.plan two-sockets plan --nic eth1 --smt all
 same two-sockets-first-socket.plan two-sockets plan --nic eth0 --shards 8
 same two-sockets-isolated.plan two-sockets-isolated plan --nic eth1
 same two-sockets-nohz.plan two-sockets-nohz plan --nic eth1
@@ -44,6 +45,8 @@ same two-sockets-nohz-12-shards.plan two-sockets-nohz plan --nic eth1 --shards 1
 same two-sockets-nohz-far.plan two-sockets-nohz-far plan --nic eth1
 same eight-nodes.txt eight-nodes
 same eight-nodes.plan eight-nodes plan
+same eight-nodes-8-shards.plan eight-nodes plan --shards 8
+same eight-nodes-no-nic.plan eight-nodes plan --nic none --shards 12
 same eight-nodes-20-shards.plan eight-nodes plan --shards 20
 same hybrid.txt hybrid
 same hybrid.plan hybrid plan --nic none
@@ -59,6 +62,10 @@ same container-every-thread.plan container plan --smt all
 same container-first-four.plan container-first-four plan
 same container-quota.plan container-quota plan
 same container-quota-3-shards.plan container-quota plan --shards 3
+same container-quota-4-shards.plan container-quota plan --shards 4
 same container-quota-8-shards.plan container-quota plan --shards 8
+same container-quota-of-one.plan container-quota-of-one plan
+same small-vm.plan small-vm plan
+same small-vm-2-shards.plan small-vm plan --shards 2
 ((different == 0)) || { echo "FAILED: $different outputs differ from golden/"; exit 1; }
 echo "every machine is described and planned for as before"

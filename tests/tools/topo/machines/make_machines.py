@@ -99,6 +99,7 @@ CONNECTX6 = ("Mellanox Technologies", "MT2892 Family [ConnectX-6 Dx]", "15b3:101
 INTEL_E810 = ("Intel Corporation", "Ethernet Controller E810-C for QSFP", "8086:1592")
 INTEL_X710 = ("Intel Corporation", "Ethernet Controller X710 for 10GbE SFP+", "8086:1572")
 INTEL_I226 = ("Intel Corporation", "Ethernet Controller I226-V", "8086:125c")
+VIRTIO = ("Red Hat, Inc.", "Virtio network device", "1af4:1000")
 ENA = ("Amazon.com, Inc.", "Elastic Network Adapter (ENA)", "1d0f:ec20")
 
 
@@ -207,6 +208,22 @@ def container(allowed=(10, 11, 58, 59), **infos):
     return m.text()
 
 
+def small_vm():
+    """QEMU's -smp 2: two CPUs, each a core of its own, and a virtio NIC with one queue."""
+    m = Machine()
+    m.machine(range(2), [0])
+    m.open(2, "Package", range(2), [0], ' os_index="0"')
+    m.info(3, CPUVendor="GenuineIntel", CPUModel="Intel Xeon Processor (Skylake, IBRS)")
+    m.numa(3, 0, range(2), 4 * GIB)
+    m.cache(3, "L3Cache", 3, 16 * MIB, range(2), [0])
+    for core in range(2):
+        m.core(4, [core], [0], 4 * MIB, 32 << 10)
+    m.close(3)
+    m.close(2)
+    m.nic(2, "00:03", VIRTIO, [("ens3", 1, None)])
+    return m.text()
+
+
 MACHINES = {
     "two-sockets": two_sockets(),
     "two-sockets-isolated": two_sockets(CorewireIsolated="34-41,98-105", CorewireNohzFull="34-41,98-105"),
@@ -218,6 +235,8 @@ MACHINES = {
     "container": container(),
     "container-first-four": container(range(4)),
     "container-quota": container(range(96), CorewireCpuQuota="4.00"),
+    "container-quota-of-one": container(range(96), CorewireCpuQuota="1.00"),
+    "small-vm": small_vm(),
 }
 
 if __name__ == "__main__":
