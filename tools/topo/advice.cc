@@ -32,13 +32,9 @@ std::map<unsigned, std::string> interrupts_of(const host& on, const std::string&
             if (const auto number = parse_unsigned(name, most_interrupts)) found[*number];
         if (!found.empty()) break;
     }
-    const std::string table = on.read("/proc/interrupts").value_or("");
-    for (std::string_view rest = table; !rest.empty();) {
-        const std::string_view line = trimmed(rest.substr(0, rest.find('\n')));
-        rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
-        const auto number = parse_unsigned(line.substr(0, line.find(':')), most_interrupts);
-        if (number && found.contains(*number)) found[*number] = line.substr(line.find_last_of(" \t") + 1);
-    }
+    const auto names = interrupt_names(on);
+    for (auto& [number, name] : found)
+        if (const auto known = names.find(number); known != names.end()) name = known->second;
     return found;
 }
 
@@ -75,7 +71,8 @@ void advise_interrupts(advice& out, const host& on, const machine& cpus, const p
         const std::string wanted = owned ? std::to_string(placed.shards[owner->second].cpu) : rest;
         const auto now = on.read(affinity_path(number));
         if (!now || trimmed(*now).empty() || wanted.empty() || trimmed(*now) == wanted) continue;
-        out.steps.push_back({.what = step::kind::interrupt, .number = number, .cpus = wanted, .before = std::string(trimmed(*now)),
+        out.steps.push_back({.what = step::kind::interrupt, .number = number, .cpus = wanted,
+                             .name = is_interrupt_name(name) ? name : "", .before = std::string(trimmed(*now)),
                              .why = owned ? fmt::format("{}: queue {} is shard {}'s", name, *queue, owner->second)
                                           : fmt::format("{}: no shard's", name.empty() ? "without a name" : name)});
     }
@@ -102,6 +99,22 @@ bool is_interface_name(std::string_view name) noexcept {
            std::ranges::all_of(name, [](unsigned char c) {
                return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.';
            });
+}
+
+std::map<unsigned, std::string> interrupt_names(const host& on) {
+    const std::string table = on.read_table("/proc/interrupts").value_or("");
+    std::map<unsigned, std::string> names;
+    for (std::string_view rest = table; !rest.empty();) {
+        const std::string_view line = trimmed(rest.substr(0, rest.find('\n')));
+        rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+        if (const auto number = parse_unsigned(line.substr(0, line.find(':')), most_interrupts))
+            names[*number] = line.substr(line.find_last_of(" \t") + 1);
+    }
+    return names;
+}
+
+bool is_interrupt_name(std::string_view name) noexcept {
+    return !name.empty() && name.size() <= 128 && std::ranges::all_of(name, [](unsigned char c) { return c > 0x20 && c < 0x7f; });
 }
 
 std::optional<unsigned> queue_of(std::string_view name, std::string_view interface) {

@@ -7,7 +7,10 @@
 #include <corewire/reactor/topology/machine.hh>
 #include <corewire/reactor/topology/placement.hh>
 
+#include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace corewire::topo {
@@ -20,6 +23,7 @@ struct step {
     unsigned number = 0;                ///< interrupt: its number; channels: how many
     std::string cpus{};                 ///< interrupt: the CPUs that shall serve it
     std::vector<unsigned> queues{};     ///< hash: those that it shall use
+    std::string name{};                 ///< interrupt: as is_interrupt_name() says, or empty if it is not known
     std::string before{};               ///< interrupt: the CPUs until now; channels: how many until now
     std::string why{};
     bool separate = false;              ///< channels: receiving and sending ones are counted apart
@@ -37,6 +41,12 @@ struct advice {
 
 /// Throws std::invalid_argument with a sentence: no interface, or none such.
 advice make_advice(const host& on, const machine& cpus, const placement& placed);
+
+/// Number and name of every interrupt of the host (/proc/interrupts); none if it cannot be read.
+std::map<unsigned, std::string> interrupt_names(const host& on);
+
+/// What a name of an interrupt may be to be kept and printed: 1 to 128 visible ASCII characters.
+bool is_interrupt_name(std::string_view name) noexcept;
 
 /// The queue that an interrupt with this name (/proc/interrupts) serves; nothing: none, or it cannot be told.
 std::optional<unsigned> queue_of(std::string_view interrupt_name, std::string_view interface);

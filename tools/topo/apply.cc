@@ -55,6 +55,7 @@ void save(const std::string& path, const std::vector<step>& steps, bool first) {
         all.push_back({{"kind", kind_names[static_cast<std::size_t>(s.what)]},
                        {"interface", s.interface},
                        {"number", s.number},
+                       {"name", s.name},
                        {"before", s.before},
                        {"separate", s.separate}});
     const std::string text = nlohmann::json{{"version", 1}, {"steps", all}}.dump() + '\n';
@@ -82,6 +83,7 @@ step read_step(const nlohmann::json& entry) {
     s.what = static_cast<step::kind>(index);
     s.interface = entry.at("interface");
     s.number = entry.at("number").get<unsigned>();
+    s.name = entry.value("name", "");
     s.before = entry.at("before");
     s.separate = entry.value("separate", false);
     const bool of_interface = s.what == step::kind::channels || s.what == step::kind::hash;
@@ -90,6 +92,7 @@ step read_step(const nlohmann::json& entry) {
         throw std::invalid_argument("no number of queues");
     if (s.what == step::kind::interrupt && (s.before.size() > 4096 || s.before.empty() || !parse_ranges(s.before)))
         throw std::invalid_argument("no CPUs");
+    if (!s.name.empty() && !is_interrupt_name(s.name)) throw std::invalid_argument("no name");
     return s;
 }
 
@@ -139,6 +142,18 @@ bool hash_is_default(const host& on, const std::string& interface) {
         }
     }
     return true;
+}
+
+/// Why an interrupt is not the one that was changed, as a sentence; empty if it is, as far as can be known.
+std::string other_interrupt(const host& on, const step& s) {
+    if (s.what != step::kind::interrupt || s.name.empty()) return {};
+    const auto names = interrupt_names(on);
+    if (names.empty()) refuse("/proc/interrupts cannot be read, which would say whose interrupt {} is now", s.number);
+    const auto now = names.find(s.number);
+    if (now == names.end()) return fmt::format("interrupt {} ({}) is gone: there is nothing to put back", s.number, s.name);
+    if (now->second == s.name) return {};
+    return fmt::format("interrupt {} was {} and is {} now: it is left as it is", s.number, s.name,
+                       is_interrupt_name(now->second) ? now->second : "another's");
 }
 
 /// What cannot be undone is not done.
@@ -196,9 +211,15 @@ std::size_t restore(const host& on, const std::string& state, const report& say)
     std::vector<step> failed;
     std::string why;
     const std::size_t count = steps.size();
+    std::size_t skipped = 0;
     for (; !steps.empty(); steps.pop_back()) {
         const step& s = steps.back();
         try {
+            if (const std::string why_not = other_interrupt(on, s); !why_not.empty()) {
+                say("# " + why_not);
+                ++skipped;
+                continue;
+            }
             perform(on, s, undo_text(s), s.before);
             say(undo_text(s));
         } catch (const std::invalid_argument& error) {
@@ -211,7 +232,7 @@ std::size_t restore(const host& on, const std::string& state, const report& say)
         refuse("{} of {} steps could not be undone and stay in {}: {}", failed.size(), count, state, why);
     }
     if (::unlink(state.c_str()) != 0) refuse("{} cannot be removed: {}", state, std::strerror(errno));
-    return count;
+    return count - skipped;
 }
 
 } // namespace corewire::topo

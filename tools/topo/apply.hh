@@ -16,7 +16,8 @@ using report = std::function<void(const std::string& line)>;
 /// (it could not be put back). Returns the number of steps.
 std::size_t apply(const host& on, const machine& cpus, const placement& placed, const std::string& state, const report& say);
 
-/// Undoes what the state file says, the last step first, and removes it. Steps that fail stay in it, and it throws then.
+/// Undoes what the state file says, the last step first, and removes it. Steps that fail stay in it, and it throws then. An interrupt
+/// whose number belongs to another name by now is left alone, with a line. Returns the number of steps undone.
 std::size_t restore(const host& on, const std::string& state, const report& say);
 
 } // namespace corewire::topo

@@ -163,8 +163,10 @@ private:
         }
         y = arrange(b, y, width);
         double pill_x = 0;
-        for (const std::string& name : b.pills)
+        for (const std::string& name : b.pills) {
             pill_x += pill_width(name) + gap;
+            width = std::max(width, pill_width(name)); // a package of one core is narrower than its NIC's name
+        }
         const double inner = b.parts.empty() && b.cores.empty() ? std::max(width, std::min(pill_x, widest)) : width;
         b.width = inner + 2 * gap;
         b.height = y + static_cast<double>(pill_rows(b, inner)) * (pill_height + 6) + (b.style == "none" ? 0 : 4);

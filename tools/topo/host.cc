@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::size_t most_output = 262'144;
 constexpr std::size_t most_entries = 65'536;
+constexpr std::size_t most_table = 16u << 20;
 
 /// Waits for it; its standard output through a pipe, its complaints to ours.
 command_result spawn(const command& words) {
@@ -51,6 +52,16 @@ command_result spawn(const command& words) {
 } // namespace
 
 std::optional<std::string> host::read(const std::string& path) const { return read_small_file(root + path); }
+
+std::optional<std::string> host::read_table(const std::string& path) const {
+    const unique_fd file(::open((root + path).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return std::nullopt;
+    std::string text;
+    char bytes[65'536];
+    for (ssize_t n; text.size() < most_table && ((n = ::read(file.get(), bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR));)
+        if (n > 0) text.append(bytes, static_cast<std::size_t>(n));
+    return text;
+}
 
 void host::write(const std::string& path, const std::string& text) const {
     const unique_fd file(::open((root + path).c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));

@@ -221,6 +221,67 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_undone_stays_in_the_state_file) {
     BOOST_TEST(restore(f.on, f.state, nothing) == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(an_interrupt_that_is_another_s_by_now_is_left_alone) {
+    fake f(4);
+    BOOST_TEST(apply(f.on, eight_cpus(), two_shards(), f.state, nothing) == 6u);
+    // The driver was loaded anew: 121 is a disk's, 122 has gone, the others are as they were.
+    f.file("/proc/interrupts", "           CPU0  CPU1\n 120: 5 0 PCI-MSI 1-edge eth1\n 121: 1 1 PCI-MSI 9-edge nvme0q1\n"
+                               " 123: 1 2 PCI-MSI 2-edge eth1-TxRx-2\n 124: 1 2 PCI-MSI 2-edge eth1-TxRx-3\n");
+    f.file("/proc/irq/121/smp_affinity_list", "6\n");
+    std::vector<std::string> said;
+    BOOST_TEST(restore(f.on, f.state, [&](const std::string& line) { said.push_back(line); }) == 4u);
+    CHECK_LINES(said, "echo 0-7 >/proc/irq/124/smp_affinity_list", "echo 0-7 >/proc/irq/123/smp_affinity_list",
+                "# interrupt 122 (eth1-TxRx-1) is gone: there is nothing to put back",
+                "# interrupt 121 was eth1-TxRx-0 and is nvme0q1 now: it is left as it is",
+                "echo 0-7 >/proc/irq/120/smp_affinity_list", "ethtool -X eth1 default");
+    BOOST_TEST(f.affinity(121) == "6\n");
+    BOOST_TEST(f.affinity(122) == "3");
+    BOOST_TEST(!fs::exists(f.state));
+}
+
+BOOST_AUTO_TEST_CASE(interrupts_whose_names_cannot_be_told_stay_in_the_state_file) {
+    fake f(2);
+    apply(f.on, eight_cpus(), two_shards(), f.state, nothing);
+    const std::string table = f.text("/proc/interrupts");
+    f.file("/proc/interrupts", ""); // as a container masks it
+    const std::string why = refusal([&] { restore(f.on, f.state, nothing); });
+    BOOST_TEST(why.starts_with("3 of 3 steps could not be undone and stay in "), why);
+    BOOST_TEST(why.ends_with("/proc/interrupts cannot be read, which would say whose interrupt 122 is now"), why);
+    BOOST_TEST(f.affinity(122) == "3");
+    f.file("/proc/interrupts", table);
+    BOOST_TEST(restore(f.on, f.state, nothing) == 3u);
+    BOOST_TEST(f.affinity(122) == "0-7");
+}
+
+BOOST_AUTO_TEST_CASE(a_state_file_of_before_there_were_names_is_restored_by_number) {
+    fake f(4);
+    std::ofstream(f.state) << R"({"version":1,"steps":[{"kind":"interrupt","interface":"","number":121,"before":"1"}]})";
+    ::chmod(f.state.c_str(), 0600);
+    BOOST_TEST(restore(f.on, f.state, nothing) == 1u);
+    BOOST_TEST(f.affinity(121) == "1");
+}
+
+BOOST_AUTO_TEST_CASE(names_that_are_no_names_are_not_kept) {
+    fake f(2);
+    f.file("/proc/interrupts", " 121: 1 2 PCI-MSI 2-edge eth1\xff\x1b[2J-0\n 122: 1 2 PCI-MSI 2-edge eth1-" +
+                                   std::string(200, '0') + "1\n");
+    BOOST_TEST(apply(f.on, eight_cpus(), two_shards(), f.state, nothing) == 3u);
+    BOOST_TEST(restore(f.on, f.state, nothing) == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_table_of_interrupts_with_many_cpus_is_read_to_its_end) {
+    fake f(4);
+    std::string wide = "           CPU0\n";
+    for (unsigned q = 0; q < 4; ++q) {
+        wide += " " + std::to_string(121 + q) + ":";
+        for (unsigned cpu = 0; cpu < 8192; ++cpu) wide += "          0";
+        wide += "  PCI-MSI 2-edge eth1-TxRx-" + std::to_string(q) + "\n";
+    }
+    f.file("/proc/interrupts", wide);
+    const topo::advice a = make_advice(f.on, eight_cpus(), two_shards());
+    BOOST_TEST(a.steps.back().name == "eth1-TxRx-3");
+}
+
 BOOST_AUTO_TEST_CASE(a_hash_that_was_set_by_hand_is_not_touched) {
     fake f(4);
     f.hash_table = "    0:      0     0     1     1\n";
@@ -247,7 +308,12 @@ BOOST_AUTO_TEST_CASE(a_state_file_of_somebody_else_is_not_followed) {
           steps(R"({"kind":"hash","interface":"a b","number":0,"before":""})"),
           steps(R"({"kind":"channels","interface":"eth1","number":0,"before":"1 --x"})"),
           steps(R"({"kind":"interrupt","interface":"","number":121,"before":"/etc"})"),
-          steps(R"({"kind":"interrupt","interface":"","number":"../..","before":"0"})")})
+          steps(R"({"kind":"interrupt","interface":"","number":"../..","before":"0"})"),
+          steps(R"({"kind":"interrupt","interface":"","number":121,"name":7,"before":"0"})"),
+          steps(R"({"kind":"interrupt","interface":"","number":121,"name":"a\u001b[2J","before":"0"})"),
+          steps(R"({"kind":"interrupt","interface":"","number":121,"name":"a b","before":"0"})"),
+          steps(R"({"kind":"interrupt","interface":"","number":121,"name":")" + std::string(129, 'a') +
+                R"(","before":"0"})")})
         BOOST_TEST(with(bad).find("is not a state file") != std::string::npos, bad.substr(0, 100));
     BOOST_TEST(with(std::string((1u << 20) + 1, ' ')).find("more than 1024 KiB") != std::string::npos);
     fs::remove(f.state);

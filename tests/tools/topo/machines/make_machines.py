@@ -86,8 +86,15 @@ class Machine:
         self.open(1, "Machine", cpus, nodes, f' os_index="0" allowed_cpuset="{bits(allowed or cpus)}" allowed_nodeset="{bits(nodes)}"')
         self.info(2, OSName="Linux", **infos)
 
-    def text(self, kinds=()):
+    def text(self, kinds=(), distances=()):
+        """distances: rows of the firmware's table (SLIT), one a NUMA node."""
         self.close(1)
+        if distances:
+            nodes = " ".join(str(n) for n in range(len(distances)))
+            values = " ".join(str(d) for row in distances for d in row)
+            self.lines += [f'  <distances2 type="NUMANode" nbobjs="{len(distances)}" kind="5" name="NUMALatency" indexing="os">',
+                           f'    <indexes length="{len(nodes)}">{nodes}</indexes>',
+                           f'    <u64values length="{len(values)}">{values}</u64values>', "  </distances2>"]
         for cpus, efficiency, name in kinds:
             self.lines.append(f'  <cpukind cpuset="{bits(cpus)}" forced_efficiency="{efficiency}">')
             self.lines.append(f'    <info name="CoreType" value="{name}"/>')
@@ -121,7 +128,7 @@ def two_sockets(queues=63, **infos):
         else:
             m.nic(3, "98:00", CONNECTX6, [("eth1", queues, "mlx5_0"), ("eth2", queues, "mlx5_1")])
         m.close(2)
-    return m.text()
+    return m.text(distances=[[10, 21], [21, 10]])
 
 
 def eight_nodes():
@@ -149,7 +156,7 @@ def eight_nodes():
                 m.nic(4, "a1:00", INTEL_E810, [("ens1", 64, None)])
             m.close(3)
         m.close(2)
-    return m.text()
+    return m.text(distances=[[10 if a == b else 12 if a // 4 == b // 4 else 32 for b in range(8)] for a in range(8)])
 
 
 def hybrid():
@@ -208,6 +215,23 @@ def container(allowed=(10, 11, 58, 59), **infos):
     return m.text()
 
 
+def two_small_packages():
+    """Two packages of one core, as a VM has with `sockets=2`, and passed through to it a NIC that is next to the first."""
+    m = Machine()
+    m.machine(range(2), [0, 1])
+    for package in range(2):
+        m.open(2, "Package", [package], [package], f' os_index="{package}"')
+        m.info(3, CPUVendor="AuthenticAMD", CPUModel="AMD EPYC-Milan Processor")
+        m.numa(3, package, [package], 4 * GIB)
+        m.cache(3, "L3Cache", 3, 32 * MIB, [package], [package])
+        m.core(4, [package], [package], 512 << 10, 32 << 10)
+        m.close(3)
+        if package == 0:
+            m.nic(3, "01:00", CONNECTX6, [("ens1", 2, None)])
+        m.close(2)
+    return m.text()
+
+
 def small_vm():
     """QEMU's -smp 2: two CPUs, each a core of its own, and a virtio NIC with one queue."""
     m = Machine()
@@ -237,6 +261,7 @@ MACHINES = {
     "container-quota": container(range(96), CorewireCpuQuota="4.00"),
     "container-quota-of-one": container(range(96), CorewireCpuQuota="1.00"),
     "small-vm": small_vm(),
+    "two-small-packages": two_small_packages(),
 }
 
 if __name__ == "__main__":
