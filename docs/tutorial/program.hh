@@ -23,14 +23,15 @@ inline cw::task<> serve(store& data, std::uint16_t port) {
     co_await here.run(std::move(listener), cw::this_shard::stopping());
 }
 
-/// Shard 0 starts the store, has every shard serve, and saves and stops it when all are back.
+/// Shard 0 starts the store with what was saved, has every shard serve, and saves and stops it when all are back.
 inline cw::task<> body(settings options) {
     if (cw::this_shard::id() != 0) co_return; // the others serve what shard 0 asks of them
     store data;
     co_await data.start();
+    snapshots kept(data, options.snapshot);
+    co_await kept.load();
     co_await data.parts().invoke_on_all([&data, port = options.port](part&) { return serve(data, port); });
-    snapshots last(data, options.snapshot);
-    co_await last.save();
+    co_await kept.save();
     co_await data.stop();
 }
 

@@ -28,11 +28,11 @@ inline cw::task<std::optional<std::string>> read_frame(cw::tcp_stream& peer, cw:
     co_return text;
 }
 
-inline cw::task<> write_frame(cw::tcp_stream& peer, std::string text) {
+inline cw::task<> write_frame(cw::tcp_stream& peer, std::string text, cw::wait_limits limits = {}) {
     std::string frame(4, '\0');
     cw::store_be32(reinterpret_cast<std::byte*>(frame.data()), static_cast<std::uint32_t>(text.size()));
     frame += text;
-    co_await peer.write(std::string_view(frame));
+    co_await peer.write(std::string_view(frame), limits);
 }
 
 } // namespace tutorial

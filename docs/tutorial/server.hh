@@ -6,6 +6,7 @@
 #include <corewire/metrics.hh>
 #include <corewire/sync.hh>
 
+#include <chrono>
 #include <string>
 namespace cw = corewire;
 
@@ -33,16 +34,20 @@ public:
     std::uint64_t requests() const { return requests_; }
 
 private:
+    /// Who does not read its replies for so long loses its place. Shorter than the time that a stop has (`drain`, 5 s).
+    static constexpr cw::duration patience = std::chrono::seconds{2};
+
     /// A stop ends the wait for the next request; a request that has been read is answered first.
     cw::task<> session(cw::tcp_stream peer, cw::semaphore::units place, cw::stop_token stop) {
         try {
             while (auto request = co_await read_frame(peer, {.stop = stop})) {
                 std::string reply = co_await answer(std::move(*request));
-                co_await write_frame(peer, std::move(reply));
+                const cw::wait_limits soon{.deadline = cw::reactor::current().now() + patience};
+                co_await write_frame(peer, std::move(reply), soon);
                 ++requests_;
             }
         } catch (const std::system_error&) {
-            // The peer has reset, sent nonsense, or we stop: its session ends, and nothing else does.
+            // The peer has reset, sent nonsense or reads nothing, or we stop: its session ends, and nothing else does.
         }
         place.release();
     }

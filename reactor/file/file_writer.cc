@@ -169,17 +169,16 @@ task<> file_writer::retry(wait_limits limits) {
 
 task<> file_writer::close(wait_limits limits) {
     if (!to_) check();
-    if (failure_ == 0) {
-        int limit = 0;
-        try {
-            co_await send_rest(limits);
-        } catch (const std::system_error& e) {
-            limit = e.code().value();
-        }
-        if (failure_ == 0 && limit != 0) // the caller's
-            throw std::system_error(limit, std::generic_category(), "closing '" + to_.name() + "'");
+    int limit = 0;
+    try {
+        if (failure_ == 0) co_await send_rest(limits);
+        co_await settle(limits); // behind a failure nothing more is sent, but what is on its way comes back
+    } catch (const std::system_error& e) {
+        limit = e.code().value();
     }
-    for (auto& each : slots_) reactor::current().files().abandon(*each); // what is on its way behind a failure
+    const bool under_way = std::ranges::any_of(slots_, [](const auto& each) { return !each->done.is_set(); });
+    if (under_way || (failure_ == 0 && limit != 0)) // the caller's
+        throw std::system_error(limit, std::generic_category(), "closing '" + to_.name() + "'");
     const std::string name = to_.name();
     const std::uint64_t in_file = written();
     int closing = 0;

@@ -7,12 +7,13 @@
 //
 // The contract:
 //   write   accepts all bytes or throws. It throws the failure of an earlier write-back as soon as that is known: what a writer
-//           accepted before is kept, what it is given now is not accepted.
+//           accepted before is kept. Of what it is given now it may have accepted a part by then, also when a limit ends its wait:
+//           position() tells where to go on.
 //   flush   returns when every accepted byte is in the file (the kernel's, as after write(2)); sync() also when it is on the disk.
 //   failure stays: each write, flush, sync and close throws it until retry() has written what had failed, or cut off the padding (below).
 //           After a failed sync nothing can be said of what is on the disk (fsync(2)), and no retry helps.
-//   close   closes the file also when it throws a failure; not when a limit (deadline, stop) ends its wait for what is on its way: call
-//           it again. A limit that ends the last step, close(2), is thrown as well, and the file is closed: what close(2) would have
+//   close   closes the file also when it throws a failure, once nothing is on its way; not when a limit (deadline, stop) ends that wait:
+//           call it again. A limit that ends the last step, close(2), is thrown as well, and the file is closed: what close(2) would have
 //           said is not known then.
 //   limits  end a wait and lose nothing: what was accepted stays on its way.
 //   destroyed without close: what is on its way is taken back; if accepted bytes are not in the file, stderr says how many.

@@ -103,7 +103,7 @@ void runtime::run(std::function<task<>()> body, hooks around) {
         if (why) std::rethrow_exception(std::exchange(why, nullptr));
 }
 
-/// Helpers end when they come back from what they are in. Who watches is told so, and a second signal ends the process here too.
+/// Helpers end when they come back from what they are in. Who watches is told so. A second signal ends the process here, as always.
 void runtime::end_blocking_calls() {
     duration waited{};
     bool told = false;
@@ -111,7 +111,6 @@ void runtime::end_blocking_calls() {
         const blocking_remainder left = blocking_->wait_until_idle(look_every);
         if (left.calls == 0) break;
         waited += look_every;
-        if (signals_ != nullptr) signals_->look();
         if (told || waited < options_.blocking.patience) continue;
         told = true;
         if (options_.blocking.report) options_.blocking.report(left);

@@ -42,7 +42,7 @@ struct runtime_options {
     std::vector<std::optional<unsigned>> memory_nodes{};
     /// Pin each thread to its CPU, and its memory to that CPU's NUMA node. Without, `cpus` only counts.
     bool pin = true;
-    /// SIGINT and SIGTERM ask for a stop; a second one ends the process at once, with status 130.
+    /// SIGINT and SIGTERM ask for a stop; a second one ends the process at once, with status 130, whatever the shards are in.
     bool handle_signals = true;
     /// How long tasks may take to end after a stop was asked for. Those that take longer are abandoned, and named on stderr.
     duration drain = std::chrono::seconds{5};

@@ -1,48 +1,74 @@
 #include <corewire/reactor/shard/signals.hh>
 
+#include <corewire/reactor/base/without_signals.hh>
+
+#include <array>
 #include <cerrno>
+#include <cstdint>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <system_error>
 #include <unistd.h>
 
 namespace corewire {
 
-signal_watch::signal_watch(std::function<void()> on_first) : on_first_(std::move(on_first)) {
+namespace {
+
+void add_one(int event_fd) noexcept {
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(event_fd, &one, sizeof one));
+}
+
+} // namespace
+
+signal_watch::signal_watch(std::function<void()> on_first)
+    : on_first_(std::move(on_first)), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), end_(::eventfd(0, EFD_CLOEXEC)) {
     sigset_t ours;
     sigemptyset(&ours);
     sigaddset(&ours, SIGINT);
     sigaddset(&ours, SIGTERM);
-    fd_.reset(::signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC));
-    if (!fd_) throw std::system_error(errno, std::generic_category(), "signalfd");
+    signals_.reset(::signalfd(-1, &ours, SFD_NONBLOCK | SFD_CLOEXEC));
+    if (!signals_ || !wake_ || !end_) throw std::system_error(errno, std::generic_category(), "a descriptor for SIGINT and SIGTERM");
+    {
+        const without_signals while_it_begins;
+        thread_ = std::thread([this] { listen(); });
+    }
     pthread_sigmask(SIG_BLOCK, &ours, &previous_);
 }
 
 signal_watch::~signal_watch() {
     unlink();
-    // A signal that nobody looked at any more has had its wish: the program is at its end.
+    add_one(end_.get());
+    thread_.join();
+    // A signal that nobody has taken has had its wish: the program is at its end.
     signalfd_siginfo info;
-    while (::read(fd_.get(), &info, sizeof info) == sizeof info) {}
+    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {}
     pthread_sigmask(SIG_SETMASK, &previous_, nullptr);
 }
 
-bool signal_watch::poll(time_point now) {
-    if (now < next_look_) return false;
-    next_look_ = now + look_every;
-    return look();
+void signal_watch::listen() noexcept {
+    ::pthread_setname_np(::pthread_self(), "signals");
+    for (;;) {
+        std::array<pollfd, 2> both{{{signals_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
+        if (::poll(both.data(), both.size(), -1) < 0) continue;
+        if (both[1].revents != 0) return;
+        signalfd_siginfo info;
+        if (::read(signals_.get(), &info, sizeof info) != sizeof info) continue;
+        if (arrived_.exchange(true, std::memory_order_release)) ::_exit(130);
+        add_one(wake_.get());
+    }
 }
 
-bool signal_watch::look() {
-    signalfd_siginfo info;
-    if (::read(fd_.get(), &info, sizeof info) != sizeof info) return false;
-    one_arrived();
-    return true;
-}
-
-void signal_watch::one_arrived() {
-    if (asked_) ::_exit(130);
-    asked_ = true;
+bool signal_watch::poll(time_point) {
+    if (told_ || !arrived_.load(std::memory_order_acquire)) [[likely]]
+        return false;
+    told_ = true;
+    std::uint64_t count;
+    static_cast<void>(!::read(wake_.get(), &count, sizeof count)); // or it would wake the shard for ever
     on_first_();
+    return true;
 }
 
 } // namespace corewire

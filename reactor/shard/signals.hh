@@ -1,37 +1,38 @@
 // SIGINT and SIGTERM as mail for one shard. While this object lives both are blocked (make it before any thread, which
-// inherit the mask) and arrive on a descriptor; it is a poller of the shard it is added to.
+// inherit the mask) and a thread of its own takes them:
+//
+//     first   --> a flag and an eventfd --> the shard it is a poller of --> on_first
+//     second  --> _exit(130), also while that shard is held by a task that does not give way, or by none at all
 #pragma once
 
 #include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <atomic>
 #include <csignal>
 #include <functional>
+#include <thread>
 
 namespace corewire {
 
 class signal_watch final : public poller {
 public:
-    /// Throws std::system_error if the kernel gives no signalfd.
+    /// `on_first`: on the shard's thread. Throws std::system_error if there is no descriptor or thread.
     explicit signal_watch(std::function<void()> on_first);
     ~signal_watch();
 
-    /// For when no loop runs any more. True if a signal had come.
-    bool look();
-
 private:
-    /// A read is a system call, so a busy shard looks once a millisecond; a sleeping one is woken by the descriptor.
-    static constexpr duration look_every = std::chrono::milliseconds{1};
     bool poll(time_point now) override;
-    void finish_sleep() override { next_look_ = {}; }
-    int wake_fd() const override { return fd_.get(); }
-    void one_arrived();
+    bool prepare_sleep() override { return told_ || !arrived_.load(std::memory_order_acquire); }
+    int wake_fd() const override { return wake_.get(); }
+    void listen() noexcept;
 
     std::function<void()> on_first_;
-    bool asked_ = false;
-    time_point next_look_{};
+    bool told_ = false; ///< the shard's
+    std::atomic<bool> arrived_{false};
     sigset_t previous_{};
-    unique_fd fd_;
+    unique_fd signals_, wake_, end_;
+    std::thread thread_; ///< last: it uses the others
 };
 
 } // namespace corewire

@@ -112,26 +112,50 @@ std::uint16_t a_free_port() {
     expect(bound, "a free port");
     return ntohs(at.sin_port);
 }
-/// Speaks the protocol from outside: one SET, once the program listens. True if it was answered.
-bool set_from_outside(std::uint16_t port) {
+/// Connected to what listens there, once it does; -1: it never did. `buffer`: bytes for what is received, 0: as usual.
+int connected(std::uint16_t port, int buffer = 0) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(port);
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (int tries = 0; tries < 1000; ++tries) {
         const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-        if (::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0) {
-            const std::string request("\0\0\0\x09SET a bcd", 13);
-            char reply[6] = {};
-            const bool sent = ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) == 13;
-            const bool answered = sent && ::recv(fd, reply, sizeof reply, MSG_WAITALL) == 6 && std::string(reply + 4, 2) == "OK";
-            ::close(fd);
-            return answered;
-        }
+        if (buffer != 0) ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
+        if (::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0) return fd;
         ::close(fd);
         ::usleep(10'000); // until it listens
     }
-    return false;
+    return -1;
+}
+std::string framed(const std::string& text) {
+    std::string all(4, '\0');
+    cw::store_be32(reinterpret_cast<std::byte*>(all.data()), static_cast<std::uint32_t>(text.size()));
+    return all + text;
+}
+bool say(int fd, const std::string& bytes) {
+    return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+/// The reply to a request from outside of the program.
+std::string ask_from_outside(int fd, const std::string& request) {
+    std::string head(4, '\0');
+    if (!say(fd, framed(request)) || ::recv(fd, head.data(), 4, MSG_WAITALL) != 4) return "(nothing)";
+    std::string text(cw::load_be32(reinterpret_cast<const std::byte*>(head.data())), '\0');
+    return ::recv(fd, text.data(), text.size(), MSG_WAITALL) == static_cast<ssize_t>(text.size()) ? text : "(cut off)";
+}
+pid_t start(const settings& options) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        char* argv[] = {const_cast<char*>("store"), const_cast<char*>("--net=kernel"), const_cast<char*>("--cores=2"), nullptr};
+        ::_exit(run(3, argv, options));
+    }
+    return child;
+}
+/// Asked to stop, it ended well.
+bool stops(pid_t child) {
+    ::kill(child, SIGTERM);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 std::string snapshot_path;
@@ -160,11 +184,36 @@ cw::task<> step_service() {
     expect(total == 20 && data.parts().local().entries.size() < 20, "keys are spread over the shards");
     expect(serving.requests() == 23, "requests are counted");
 
+    const std::string odd = co_await ask(peer, "SET odd\tkey two\nlines");
+    expect(odd == "OK", "any bytes may be stored");
     snapshots saved(data, snapshot_path);
     co_await saved.save();
+    store again;
+    co_await again.start();
+    snapshots read(again, snapshot_path);
+    co_await read.load();
+    const auto lines = co_await again.get("odd\tkey"), seventh = co_await again.get("key7");
+    expect(lines == "two\nlines" && seventh == "value 7", "what was saved is loaded");
+    const std::size_t loaded = co_await again.parts().map_reduce(sizes, std::size_t{0}, std::plus<>{});
+    expect(loaded == 21, "all of it");
+    co_await again.stop();
 
     stop.request_stop(); // an idle session ends at once
     co_await group.join();
+    co_await data.stop();
+}
+
+cw::task<> step_bad_snapshot() {
+    store data;
+    co_await data.start();
+    snapshots bad(data, snapshot_path);
+    std::error_code failure;
+    try {
+        co_await bad.load();
+    } catch (const std::system_error& e) {
+        failure = e.code();
+    }
+    expect(failure == std::errc::bad_message, "a file that is no snapshot is refused");
     co_await data.stop();
 }
 
@@ -199,28 +248,56 @@ BOOST_AUTO_TEST_CASE(the_service_stores_counts_saves_and_stops) {
     BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
     snapshot_path = std::string(folder) + "/store";
     BOOST_CHECK_EQUAL(run_program(step_service), 0);
-    const std::string saved = contents(snapshot_path);
-    BOOST_CHECK(saved.find("key7\tvalue 7\n") != std::string::npos);
-    BOOST_CHECK_EQUAL(std::count(saved.begin(), saved.end(), '\n'), 20);
     std::filesystem::remove_all(folder);
 }
 
-BOOST_AUTO_TEST_CASE(the_program_serves_until_SIGTERM_and_saves) {
+BOOST_AUTO_TEST_CASE(what_is_no_snapshot_is_refused) {
+    char folder[] = "/tmp/corewire-tutorial-XXXXXX";
+    BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
+    snapshot_path = std::string(folder) + "/store";
+    const std::string breaks_off("\0\0\0\1\0\0\0\3abc", 11), boasts("\xff\xff\xff\xff\0\0\0\1abc", 11);
+    for (const std::string& bytes : {std::string("half"), breaks_off, boasts}) {
+        std::ofstream(snapshot_path) << bytes;
+        BOOST_CHECK_EQUAL(run_program(step_bad_snapshot), 0);
+    }
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(the_program_serves_until_SIGTERM_and_goes_on_where_it_was) {
     char folder[] = "/tmp/corewire-tutorial-XXXXXX";
     BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
     const settings options{.port = a_free_port(), .snapshot = std::string(folder) + "/store"};
-    const pid_t child = ::fork();
-    if (child == 0) {
-        char* argv[] = {const_cast<char*>("store"), const_cast<char*>("--net=kernel"), const_cast<char*>("--cores=2"), nullptr};
-        ::_exit(run(3, argv, options));
-    }
-    const bool answered = set_from_outside(options.port);
-    ::kill(child, SIGTERM);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    BOOST_CHECK(answered);
-    BOOST_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    BOOST_CHECK_EQUAL(contents(options.snapshot), "a\tbcd\n");
+    const pid_t first = start(options);
+    int fd = connected(options.port);
+    BOOST_CHECK_EQUAL(ask_from_outside(fd, "SET a bcd"), "OK");
+    ::close(fd);
+    BOOST_CHECK(stops(first));
+    BOOST_CHECK_EQUAL(contents(options.snapshot), std::string("\0\0\0\1\0\0\0\3abcd", 12));
+
+    const settings anew{.port = a_free_port(), .snapshot = options.snapshot};
+    const pid_t second = start(anew);
+    fd = connected(anew.port);
+    BOOST_CHECK_EQUAL(ask_from_outside(fd, "GET a"), "VALUE bcd");
+    ::close(fd);
+    BOOST_CHECK(stops(second));
+    std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_CASE(a_client_that_reads_nothing_does_not_keep_a_stop_from_saving) {
+    char folder[] = "/tmp/corewire-tutorial-XXXXXX";
+    BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
+    const settings options{.port = a_free_port(), .snapshot = std::string(folder) + "/store"};
+    const pid_t child = start(options);
+    const int fd = connected(options.port, 4096);
+    BOOST_CHECK_EQUAL(ask_from_outside(fd, "SET a " + std::string(60'000, 'x')), "OK");
+    std::string requests;
+    for (int i = 0; i < 1000; ++i) requests += framed("GET a"); // 60 MB: more than buffers hold
+    BOOST_CHECK(say(fd, requests));
+    char first = 0;
+    BOOST_CHECK(::recv(fd, &first, 1, MSG_PEEK) == 1); // the replies come
+    BOOST_CHECK(stops(child));
+    BOOST_CHECK_EQUAL(contents(options.snapshot).size(), 8u + 1 + 60'000);
+    ::close(fd);
     std::filesystem::remove_all(folder);
 }
 

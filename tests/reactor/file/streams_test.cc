@@ -309,6 +309,51 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_limit_ends_the_wait_and_loses_nothing, Backend, 
     BOOST_TEST((contents(world.directory / "a") == text));
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(close_waits_for_what_is_on_its_way_behind_a_failure, Backend, both_backends) {
+    file_world_over<Backend> world;
+    faults sick(world, [](const io_arguments& a) {
+        if (a.opcode != io_opcode::write) return io_fault{};
+        return a.offset == 0 ? io_fault{.fail_with = EIO} : io_fault{.hold = true}; // one fails, the next takes its time
+    });
+    world.run([](file_world& w) -> task<> {
+        file_writer out(co_await file::create(w.directory / "a"), small);
+        co_await out.write(pattern(2 * 4096));
+        const auto soon = [&w] { return wait_limits{.deadline = w.loop.now() + std::chrono::milliseconds{2}}; };
+        int failure = co_await error_of(out.flush(soon()));
+        BOOST_TEST(failure == ETIMEDOUT); // nobody has been told of the failure yet
+        BOOST_TEST(out.failure() == EIO);
+        failure = co_await error_of(out.close(soon()));
+        BOOST_TEST(failure == ETIMEDOUT);
+        w.engine().release_held();
+        failure = co_await error_of(out.close());
+        BOOST_TEST(failure == EIO);
+        failure = co_await error_of(out.close());
+        BOOST_TEST(failure == EBADF); // it is closed
+    }(world));
+    BOOST_TEST(contents(world.directory / "a").substr(4096) == pattern(2 * 4096).substr(4096));
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_write_that_fails_half_way_goes_on_at_its_position, Backend, both_backends) {
+    file_world_over<Backend> world;
+    bool full = true;
+    faults sick(world, [&full](const io_arguments& a) {
+        return full && a.opcode == io_opcode::write && a.offset >= 4096 ? io_fault{.fail_with = ENOSPC} : io_fault{};
+    });
+    const std::string text = pattern(10 * 4096 + 10);
+    world.run([](file_world& w, std::string what, bool& no_room) -> task<> {
+        file_writer out(co_await file::create(w.directory / "a"), small);
+        int failure = co_await error_of(out.write(what));
+        BOOST_TEST(failure == ENOSPC);
+        BOOST_TEST(out.position() > 0u);
+        BOOST_TEST(out.position() < what.size());
+        no_room = false;
+        co_await out.retry();
+        co_await out.write(what.substr(out.position()));
+        co_await out.close();
+    }(world, text, full));
+    BOOST_TEST((contents(world.directory / "a") == text));
+}
+
 BOOST_AUTO_TEST_CASE(a_real_full_disk_is_told_too) {
     file_world world;
     const auto write = []() -> task<> {

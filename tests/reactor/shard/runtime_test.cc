@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -249,6 +250,18 @@ BOOST_AUTO_TEST_CASE(sigterm_ends_the_run_in_order_and_the_second_signal_ends_th
         });
         BOOST_TEST((WIFEXITED(in_order) && WEXITSTATUS(in_order) == 0));
     }
+    const int held = status_of_child([] {
+        runtime_options options = shards(1);
+        options.handle_signals = true;
+        corewire::runtime r(options);
+        r.run([]() -> task<> {
+            ::kill(::getpid(), SIGINT);
+            ::kill(::getpid(), SIGTERM);
+            for (;;) std::this_thread::yield(); // the shard that is told of signals looks for none
+            co_return;
+        });
+    });
+    BOOST_TEST((WIFEXITED(held) && WEXITSTATUS(held) == 130));
     const int at_once = status_of_child([] {
         runtime_options options = shards(2);
         options.handle_signals = true;
