@@ -2,7 +2,7 @@
 # What cw-topo says of machines that are not here, against golden/: plans that a person who knows the hardware would agree with.
 # To write them anew after a change that is meant (and to look at the difference with git diff):
 #     COREWIRE_BLESS=1 COREWIRE_SOURCE_DIR=$PWD COREWIRE_BINARY_DIR=build/release tests/tools/topo/plans.sh
-# ctest: timeout=120
+# ctest: timeout=240
 set -euo pipefail
 here=$COREWIRE_SOURCE_DIR/tests/tools/topo
 topo=$COREWIRE_BINARY_DIR/bin/cw-topo
