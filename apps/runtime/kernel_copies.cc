@@ -53,7 +53,7 @@ void kernel_copies::begin(int fd, unsigned interface, const char* what) {
 
 kernel_copies::kernel_copies(reactor& loop, unique_fd socket, network_stack& to)
     : loop_(loop), stack_(to), socket_(std::move(socket)) {
-    news_.begin(loop.io(), socket_.get());
+    news_.begin(loop, socket_.get());
 }
 
 void kernel_copies::on_news() noexcept {

@@ -4,8 +4,10 @@
 #include <corewire/net/kernel/kernel_datagrams.hh>
 #include <corewire/net/kernel/kernel_listener.hh>
 #include <corewire/net/kernel/system_address.hh>
+#include <corewire/reactor/log/shard_log.hh>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <netinet/tcp.h>
 
@@ -16,10 +18,22 @@ namespace {
 /// io_uring_recvmsg_out, the sender's address, and the largest datagram.
 constexpr std::uint32_t datagram_frame_size = 65536 + 64;
 
+constexpr log_event<> too_old{"net", "kernel_sockets_by_epoll", log_level::info,
+                              "the kernel's sockets go through epoll: this kernel's io_uring lends no buffers (Linux 6.0 and newer do)"};
+std::atomic_flag said_too_old; ///< the one message a process
+
+std::unique_ptr<uring> ring_instead(reactor& loop) {
+    if (loop.io().lends_buffers()) return nullptr;
+    auto made = std::make_unique<uring>(io_options{.allow_uring = false});
+    loop.add_poller(*made);
+    if (!said_too_old.test_and_set()) log_message(too_old);
+    return made;
+}
+
 } // namespace
 
 kernel_provider::kernel_provider(reactor& loop, const kernel_provider_options& options)
-    : loop_(loop), options_(options), ring_(loop.io()),
+    : loop_(loop), options_(options), instead_(ring_instead(loop)), ring_(instead_ != nullptr ? *instead_ : loop.io()),
       stream_buffers_(ring_, stream_group, options.stream_buffer_size, options.stream_buffers,
                       options.stream_buffers_limit) {
     loop.add_poller(*this);

@@ -1,7 +1,8 @@
-// --net=kernel: the socket API over the kernel's own sockets, by io_uring (Linux 6.0), or by epoll where that is forbidden. Needs no
-// privileges and no NIC, and is the honest baseline of every benchmark.
+// --net=kernel: the socket API over the kernel's own sockets, by io_uring (Linux 6.0), or by epoll where that is forbidden or older. Needs
+// no privileges and no NIC, and is the honest baseline of every benchmark.
 //
-// One a shard, over its reactor's io_uring, of which it must be the shorter-lived. Every shard that binds an address has
+// One a shard, over its reactor's io_uring, of which it must be the shorter-lived; over epoll in a ring of its own where that lends no
+// buffers to receives, so that files keep theirs. Every shard that binds an address has
 // its own accept queue (SO_REUSEPORT), filled by the kernel's hash. Outlives its sockets and every buffer they gave.
 #pragma once
 
@@ -32,7 +33,7 @@ class queued_sender;
 
 class kernel_provider final : public socket_provider, private poller {
 public:
-    /// Throws std::system_error where the kernel's io_uring is too old, saying what to do.
+    /// Throws std::system_error when memory or descriptors are short.
     explicit kernel_provider(reactor& loop, const kernel_provider_options& options = {});
     /// Waits until the kernel has nothing of ours. The sockets must be gone.
     ~kernel_provider() override;
@@ -86,6 +87,7 @@ private:
 
     reactor& loop_;
     kernel_provider_options options_;
+    std::unique_ptr<uring> instead_; ///< of the reactor's; null: that one
     uring& ring_;
     receive_buffers stream_buffers_;
     std::unique_ptr<receive_buffers> datagram_buffers_;

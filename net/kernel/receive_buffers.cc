@@ -31,8 +31,7 @@ receive_buffers::receive_buffers(uring& ring, std::uint16_t group, std::uint32_t
     if (const int rc = ring.register_buffers(group, *slots_, limit); rc < 0) {
         ::munmap(slots_, limit * sizeof(io_uring_buf));
         ::munmap(region_, region_size_);
-        throw std::system_error(-rc, std::generic_category(),
-                                "this kernel has no io_uring buffer rings: --net=kernel needs Linux 6.0 or newer");
+        throw std::system_error(-rc, std::generic_category(), "cannot lend receive buffers to io_uring (io_uring_register_buf_ring)");
     }
     make_frames(initial);
 }

@@ -30,7 +30,7 @@ private:
 
 class receive_buffers final : public frame_owner {
 public:
-    /// `limit` is a power of two, at most 32,768. Throws std::system_error (Linux 5.19 is needed).
+    /// `limit` is a power of two, at most 32,768. Throws std::system_error.
     receive_buffers(uring& ring, std::uint16_t group, std::uint32_t frame_size, std::uint32_t initial, std::uint32_t limit);
     ~receive_buffers();
     receive_buffers(const receive_buffers&) = delete;

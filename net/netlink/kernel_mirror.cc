@@ -57,7 +57,7 @@ kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const 
       socket_(open_socket(RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE)) {
     for (const net_address& each : addresses) addresses_.push_back({each});
     resync();
-    news_.begin(loop.io(), socket_.get());
+    news_.begin(loop, socket_.get());
 }
 
 void kernel_mirror::on_news() noexcept {

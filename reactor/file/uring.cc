@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <new>
 #include <sys/eventfd.h>
 #include <system_error>
 
@@ -58,6 +59,7 @@ void uring::make(const io_options& options) {
             if ((probe->ops[i].flags & IO_URING_OP_SUPPORTED) != 0) supported_.set(probe->ops[i].op);
         io_uring_free_probe(probe);
     }
+    lends_buffers_ = supports(IORING_OP_SEND_ZC) && knows_lent_buffers(); // nothing tells of them; this came with them
 }
 
 std::string uring::description() const { return by_epoll_ ? "epoll: " + why_by_epoll_ : describe_uring(ring_.flags); }
@@ -86,15 +88,61 @@ uring::~uring() {
 void uring::forget_what_is_behind() noexcept {
     for (const io_uring_sqe& entry : behind_)
         if (auto* op = reinterpret_cast<uring_operation*>(entry.user_data); op != nullptr) {
-            op->in_kernel_ = false;
+            op->in_kernel_ = op->cancel_waits_ = false;
             --in_kernel_;
         }
     behind_.clear();
+    for (; failed_ != nullptr; failed_ = const_cast<uring_operation*>(failed_->next_)) {
+        failed_->in_kernel_ = failed_->cancel_waits_ = false;
+        --in_kernel_;
+    }
+    for (; to_cancel_ != nullptr; to_cancel_ = to_cancel_->next_) to_cancel_->cancel_waits_ = false; // all are to be
 }
 
 io_uring_sqe& uring::next_entry_of_a_full_queue() noexcept {
     if (make_room()) return *io_uring_get_sqe(&ring_);
-    return behind_.emplace_back();
+    try {
+        return behind_.emplace_back();
+    } catch (const std::bad_alloc&) {
+        return nowhere_;
+    }
+}
+
+/// It has been filled into `nowhere_`. Its completion does not come from inside start(), and there is nothing left to cancel.
+void uring::fail_for_want_of_memory(uring_operation& op) noexcept {
+    op.cancel_waits_ = true;
+    op.next_ = std::exchange(failed_, &op);
+}
+
+bool uring::tell_failed() noexcept {
+    if (failed_ == nullptr) [[likely]] return false;
+    const uring_operation* in_order = nullptr;
+    for (uring_operation* op = std::exchange(failed_, nullptr); op != nullptr;) {
+        auto* const before = const_cast<uring_operation*>(op->next_);
+        op->next_ = std::exchange(in_order, op);
+        op = before;
+    }
+    while (in_order != nullptr) { // those that a completion starts anew come with the next poll
+        auto& op = const_cast<uring_operation&>(*in_order);
+        in_order = op.next_;
+        op.in_kernel_ = op.cancel_waits_ = false;
+        --in_kernel_;
+        ++statistics_.completions;
+        op.on_complete_(op, -ENOMEM, 0);
+    }
+    return true;
+}
+
+void uring::cancel_later(const uring_operation& op) noexcept {
+    if (std::exchange(op.cancel_waits_, true)) return;
+    op.next_ = std::exchange(to_cancel_, &op);
+}
+
+void uring::forget_to_cancel(const uring_operation& op) noexcept {
+    op.cancel_waits_ = false;
+    const uring_operation** at = &to_cancel_;
+    while (*at != &op) at = &(*at)->next_;
+    *at = op.next_;
 }
 
 bool uring::make_room() noexcept {
@@ -110,6 +158,7 @@ bool uring::make_room() noexcept {
 void uring::cancel(const uring_operation& op) noexcept {
     if (!op.in_kernel_) return;
     io_uring_sqe& entry = next_entry();
+    if (&entry == &nowhere_) [[unlikely]] return cancel_later(op);
     io_uring_prep_cancel64(&entry, reinterpret_cast<std::uint64_t>(&op), 0);
     io_uring_sqe_set_data(&entry, nullptr); // nobody asks how the cancelling went
 }
@@ -152,6 +201,14 @@ void uring::catch_up() noexcept {
         *entry = behind_.front();
         behind_.pop_front();
     }
+    while (to_cancel_ != nullptr) {
+        io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+        if (entry == nullptr) return;
+        const uring_operation& op = *to_cancel_;
+        forget_to_cancel(op);
+        io_uring_prep_cancel64(entry, reinterpret_cast<std::uint64_t>(&op), 0);
+        io_uring_sqe_set_data(entry, nullptr);
+    }
 }
 
 /// Delivers the completions that are there, a bounded number. The queue's head moves before each delivery, so that a completion may
@@ -173,6 +230,7 @@ bool uring::reap(bool deliver) noexcept {
         if ((flags & IORING_CQE_F_MORE) == 0) {
             op->in_kernel_ = false;
             --in_kernel_;
+            if (op->cancel_waits_) [[unlikely]] forget_to_cancel(*op);
         }
         if (!deliver) continue;
         op->on_complete_(*op, result, flags);
@@ -184,25 +242,27 @@ bool uring::reap(bool deliver) noexcept {
 bool uring::poll(time_point now) {
     if (by_epoll_) by_epoll_->look(now);
     else if (kernel_has_work()) enter();
-    return reap(true);
+    const bool failed = tell_failed();
+    return reap(true) || failed;
 }
 
 bool uring::flush(time_point) {
-    if (io_uring_sq_ready(&ring_) == 0 && behind_.empty()) return false;
+    if (io_uring_sq_ready(&ring_) == 0 && !anything_behind()) return false;
     enter();
     return true;
 }
 
 bool uring::prepare_sleep() {
+    if (failed_ != nullptr) [[unlikely]] return false;
     if (by_epoll_) {
         enter();
-        return io_uring_sq_ready(&ring_) == 0 && behind_.empty() && io_uring_cq_ready(&ring_) == 0;
+        return io_uring_sq_ready(&ring_) == 0 && !anything_behind() && io_uring_cq_ready(&ring_) == 0;
     }
-    if (io_uring_sq_ready(&ring_) != 0 || !behind_.empty()) enter();
+    if (io_uring_sq_ready(&ring_) != 0 || anything_behind()) enter();
     // From now on the kernel signals both completions and work that will bring some; so look for them after this.
     io_uring_cq_eventfd_toggle(&ring_, true);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (io_uring_sq_ready(&ring_) == 0 && behind_.empty() && io_uring_cq_ready(&ring_) == 0 && !kernel_has_work()) return true;
+    if (io_uring_sq_ready(&ring_) == 0 && !anything_behind() && io_uring_cq_ready(&ring_) == 0 && !kernel_has_work()) return true;
     finish_sleep();
     return false;
 }
@@ -215,8 +275,8 @@ void uring::finish_sleep() {
 }
 
 void uring::wait_any() noexcept {
-    if (in_kernel_ == 0) return;
-    if (!behind_.empty()) {
+    if (in_kernel_ == 0 || tell_failed()) return;
+    if (anything_behind()) {
         enter(); // and not wait: what we wait for may stand behind
     } else if (io_uring_cq_ready(&ring_) == 0 || io_uring_sq_ready(&ring_) != 0) {
         submit(1);

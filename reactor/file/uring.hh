@@ -7,7 +7,7 @@
 // One a reactor, made by reactor::io() on the reactor's own thread, which alone may use it. Bounds: `entries` requests
 // between two submissions (more submit early, counted); completions in one turn (the rest wait for the next). What the kernel refuses
 // (it has no memory, or more completions than it keeps) is submitted again with each turn; what finds no room meanwhile stands behind
-// it in our memory, as many as there are operations.
+// it in our memory, as many as there are operations; without memory for that a request fails with -ENOMEM, and a cancellation is made up for.
 #pragma once
 
 #include <corewire/reactor/base/unique_fd.hh>
@@ -61,6 +61,7 @@ public:
         op.in_kernel_ = true;
         ++in_kernel_;
         ++statistics_.started;
+        if (&entry == &nowhere_) [[unlikely]] fail_for_want_of_memory(op);
     }
     /// True when start() has an entry to fill; submits early to get one. False while the kernel takes no submissions (no memory,
     /// or its submission thread is behind): try again next turn. start() without this takes the request, which then stands behind the
@@ -86,6 +87,8 @@ public:
     const std::string& by_epoll() const noexcept { return why_by_epoll_; }
     /// Does this kernel's io_uring know the operation (IORING_OP_*)? False for all without one.
     bool supports(int opcode) const noexcept { return opcode >= 0 && supported_[static_cast<std::size_t>(opcode)]; }
+    /// Whether receives may go on into buffers that are lent to it, register_buffers(): from Linux 6.0 on.
+    bool lends_buffers() const noexcept { return lends_buffers_; }
     /// The flags that were had, IORING_SETUP_*; and in words: "io_uring with SINGLE_ISSUER, DEFER_TASKRUN, COOP_TASKRUN".
     unsigned setup_flags() const noexcept { return ring_.flags; }
     std::string description() const;
@@ -104,6 +107,11 @@ private:
         return entry != nullptr ? *entry : next_entry_of_a_full_queue();
     }
     io_uring_sqe& next_entry_of_a_full_queue() noexcept;
+    void fail_for_want_of_memory(uring_operation& op) noexcept;
+    bool tell_failed() noexcept;
+    void cancel_later(const uring_operation& op) noexcept;
+    void forget_to_cancel(const uring_operation& op) noexcept;
+    bool anything_behind() const noexcept { return !behind_.empty() || to_cancel_ != nullptr; }
     void make(const io_options& options);
     bool kernel_has_work() const noexcept;
     int submit(unsigned completions) noexcept;
@@ -118,7 +126,11 @@ private:
     unique_fd wake_; ///< an eventfd that the kernel signals while we sleep: the ring's own is silent about deferred work
     unsigned in_kernel_ = 0;
     std::deque<io_uring_sqe> behind_; ///< what the queue has no room for, in order
+    struct : io_uring_sqe {} nowhere_; ///< what that has no memory for; a base, since it ends with an array of no size
+    const uring_operation* to_cancel_ = nullptr; ///< those whose cancellation was that; after all of `behind_`
+    uring_operation* failed_ = nullptr;          ///< those that were that themselves, the latest first: told at the next poll()
     std::bitset<256> supported_;
+    bool lends_buffers_ = true;
     uring_statistics statistics_;
 };
 

@@ -24,6 +24,8 @@ private:
     friend class uring;
     completion on_complete_;
     bool in_kernel_ = false;
+    mutable bool cancel_waits_ = false;             ///< in the ring's list of those
+    mutable const uring_operation* next_ = nullptr; ///< in either of the ring's lists
 };
 
 /// An operation that completes into a member function of its owner:

@@ -29,6 +29,7 @@ constexpr std::array<unsigned, 3> sqpoll_modes{
 
 thread_local unsigned refused_flags = 0; ///< for a test
 thread_local int refused_with = 0;
+thread_local bool lends_no_buffers = false;
 thread_local std::uint64_t submissions_to_refuse = 0;
 thread_local int submissions_fail_with = 0;
 
@@ -83,6 +84,12 @@ uring_refusal::uring_refusal(unsigned flags, int error) noexcept {
 }
 
 uring_refusal::~uring_refusal() { refused_flags = 0; }
+
+lent_buffers_unknown::lent_buffers_unknown() noexcept { lends_no_buffers = true; }
+
+lent_buffers_unknown::~lent_buffers_unknown() { lends_no_buffers = false; }
+
+bool knows_lent_buffers() noexcept { return !lends_no_buffers; }
 
 submissions_refused::submissions_refused(int error, std::uint64_t times) noexcept {
     submissions_to_refuse = times;

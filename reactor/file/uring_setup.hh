@@ -21,6 +21,17 @@ public:
     uring_refusal& operator=(const uring_refusal&) = delete;
 };
 
+/// Tests: for its scope this thread's kernel is one of before Linux 6.0 to rings that are made: receives go into no lent buffers.
+class lent_buffers_unknown {
+public:
+    lent_buffers_unknown() noexcept;
+    ~lent_buffers_unknown();
+    lent_buffers_unknown(const lent_buffers_unknown&) = delete;
+    lent_buffers_unknown& operator=(const lent_buffers_unknown&) = delete;
+};
+/// False: such a test is under way.
+bool knows_lent_buffers() noexcept;
+
 /// Tests: for its scope the kernel takes no submission of this thread's, as one that is out of memory (EAGAIN) or holds more completions
 /// than it keeps (EBUSY); `times` submissions at most. One at a time.
 class submissions_refused {

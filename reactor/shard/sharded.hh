@@ -6,6 +6,9 @@
 //     std::size_t n = co_await caches.map_reduce([](cache& c) { return c.size(); }, std::size_t{0}, std::plus<>{});
 //     co_await caches.stop();                                        // before it is destroyed
 //
+// start() and stop() take limits, too: co_await caches.start({.deadline = soon}, size_each). Each shard goes on with what it was told when
+// they have given up; the service is in between then, and stop(), again where it was that, waits for all of it.
+//
 // With g++, a callable that owns something (a string, a unique_ptr) gets a name before the co_await: see remote_call.hh.
 //
 // The object itself lives on the shard that made it; start() and stop() are called there, the rest from any shard while it
@@ -45,11 +48,17 @@ public:
     /// Makes Service(args...) on every shard, each from its own copies. If one throws, those that were made are stopped, and the
     /// first exception is thrown.
     template <typename... Args>
-    task<> start(Args... args);
+    task<> start(Args... args) {
+        return start(wait_limits{}, std::move(args)...);
+    }
+    /// Throws ETIMEDOUT or ECANCELED by its limits: then some instances may be there, and others come yet, until a stop() has ended.
+    template <typename... Args>
+    task<> start(wait_limits limits, Args... args);
     /// Calls `task<> Service::stop()` where there is one, waits for the calls that have arrived there (given up by their callers or not),
     /// then destroys the instance, on every shard. Throws the first exception of a stop() after all are gone. Without an instance it does
-    /// nothing. Not from within a call: it would wait for itself.
-    task<> stop();
+    /// nothing. Not from within a call: it would wait for itself. Throws ETIMEDOUT or ECANCELED by its limits: then it goes on over there,
+    /// and the next stop() waits for that; no instance is stopped twice. One stop() at a time.
+    task<> stop(wait_limits limits = {});
 
     bool started() const noexcept { return instances_ != nullptr; }
     /// This shard's own instance.
@@ -75,23 +84,28 @@ public:
 private:
     struct alignas(cache_line) place {
         std::optional<Service> service;
-        unsigned calls = 0; ///< that have arrived and not ended
-        condition quiet;
+        unsigned calls = 0;  ///< that have arrived and not ended
+        unsigned making = 0; ///< 1: the instance is to be made
+        bool stopping = false, stopped = false;
+        std::exception_ptr failure; ///< of the stop
+        condition quiet;            ///< one of these has changed
     };
-    /// A call under way on its shard.
-    class in_use {
+    /// What is under way on its shard, from its arrival on.
+    template <unsigned place::* count>
+    class under_way {
     public:
-        explicit in_use(place* of) noexcept : of_(of) {
-            if (of_ != nullptr) ++of_->calls;
+        explicit under_way(place* of) noexcept : of_(of) {
+            if (of_ != nullptr) ++(of_->*count);
         }
-        in_use(in_use&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
-        ~in_use() {
-            if (of_ != nullptr && --of_->calls == 0) of_->quiet.notify_all();
+        under_way(under_way&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+        ~under_way() {
+            if (of_ != nullptr && --(of_->*count) == 0) of_->quiet.notify_all();
         }
 
     private:
         place* of_;
     };
+    using in_use = under_way<&place::calls>;
     /// What is sent to a shard.
     template <typename F>
     struct call_of {
@@ -102,13 +116,24 @@ private:
         }
         decltype(auto) operator()() { return called(all->local()); }
     };
+    /// What makes the instance there.
+    template <typename... Args>
+    struct maker {
+        sharded* all;
+        std::tuple<Args...> arguments;
+        under_way<&place::making> hold() const noexcept { return under_way<&place::making>(&all->place_here()); }
+        void operator()() {
+            std::apply([this](auto&... each) { all->place_here().service.emplace(std::move(each)...); }, arguments);
+        }
+    };
+    place& place_here() const noexcept { return instances_[this_shard::id()]; }
     Service* instance(unsigned shard) noexcept {
         if (instances_ == nullptr || !instances_[shard].service) return nullptr;
         return &*instances_[shard].service;
     }
-    /// `f()` on every shard at once; waits for all, then throws the first exception.
+    /// `f()` on every shard at once; waits for all, then throws the first exception. `given_up`: one of them has not ended.
     template <typename F>
-    static task<> on_all(F f, wait_limits limits);
+    static task<> on_all(F f, wait_limits limits, bool* given_up = nullptr);
     task<> stop_local();
 
     std::unique_ptr<place[]> instances_; ///< by shard
@@ -116,7 +141,7 @@ private:
 
 template <typename Service>
 template <typename F>
-task<> sharded<Service>::on_all(F f, wait_limits limits) {
+task<> sharded<Service>::on_all(F f, wait_limits limits, bool* given_up) {
     std::deque<remote_call<F>> calls; // never moves its elements
     for (unsigned shard = 0; shard < this_shard::count(); ++shard)
         calls.emplace_back(this_shard::mail(), shard, f, limits);
@@ -126,6 +151,7 @@ task<> sharded<Service>::on_all(F f, wait_limits limits) {
             co_await call;
         } catch (...) {
             if (!first) first = std::current_exception();
+            if (given_up != nullptr && !call.ready()) *given_up = true;
         }
     }
     if (first) std::rethrow_exception(first);
@@ -133,54 +159,56 @@ task<> sharded<Service>::on_all(F f, wait_limits limits) {
 
 template <typename Service>
 template <typename... Args>
-task<> sharded<Service>::start(Args... args) {
+task<> sharded<Service>::start(wait_limits limits, Args... args) {
     CW_ASSERT(instances_ == nullptr, "a sharded<> service is started twice");
     instances_ = std::make_unique<place[]>(this_shard::count());
     std::exception_ptr failure;
+    bool given_up = false;
     try {
-        auto make = [this, arguments = std::make_tuple(std::move(args)...)]() mutable {
-            auto& here = instances_[this_shard::id()].service;
-            std::apply([&](auto&... each) { here.emplace(std::move(each)...); }, arguments);
-        };
-        co_await on_all(std::move(make), wait_limits{});
+        maker<Args...> make{this, std::tuple<Args...>(std::move(args)...)};
+        co_await on_all(std::move(make), limits, &given_up);
         co_return;
     } catch (...) {
         failure = std::current_exception();
     }
-    co_await stop();
+    if (!given_up) co_await stop();
     std::rethrow_exception(failure);
 }
 
 template <typename Service>
 task<> sharded<Service>::stop_local() {
-    std::exception_ptr failure;
-    Service* mine = instance(this_shard::id());
-    if constexpr (requires(Service& s) { s.stop(); })
-        if (mine != nullptr) {
-            try {
-                task<> stopping = mine->stop();
-                co_await stopping;
-            } catch (...) {
-                failure = std::current_exception();
+    place& here = place_here();
+    if (!std::exchange(here.stopping, true)) {
+        co_await here.quiet.wait_until([&here] { return here.making == 0; });
+        if constexpr (requires(Service& s) { s.stop(); })
+            if (here.service) {
+                try {
+                    task<> stopping = here.service->stop();
+                    co_await stopping;
+                } catch (...) {
+                    here.failure = std::current_exception();
+                }
             }
-        }
-    place& here = instances_[this_shard::id()];
-    co_await here.quiet.wait_until([&here] { return here.calls == 0; });
-    here.service.reset();
-    if (failure) std::rethrow_exception(failure);
-    co_return;
+        co_await here.quiet.wait_until([&here] { return here.calls == 0; });
+        here.service.reset();
+        here.stopped = true;
+        here.quiet.notify_all();
+    }
+    co_await here.quiet.wait_until([&here] { return here.stopped; });
+    if (here.failure) std::rethrow_exception(here.failure);
 }
 
 template <typename Service>
-task<> sharded<Service>::stop() {
+task<> sharded<Service>::stop(wait_limits limits) {
     if (instances_ == nullptr) co_return;
     std::exception_ptr failure;
+    bool given_up = false;
     try {
-        co_await on_all([this] { return stop_local(); }, wait_limits{});
+        co_await on_all([this] { return stop_local(); }, limits, &given_up);
     } catch (...) {
         failure = std::current_exception();
     }
-    instances_.reset();
+    if (!given_up) instances_.reset();
     if (failure) std::rethrow_exception(failure);
 }
 

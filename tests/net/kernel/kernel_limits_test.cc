@@ -20,16 +20,24 @@ namespace {
 
 using namespace socket_suite;
 
+struct as_it_is {};
 struct over_uring {
+    using kernel = as_it_is;
     static constexpr io_options options{};
 };
 struct over_epoll {
+    using kernel = as_it_is;
     static constexpr io_options options = without_uring;
 };
-using both_backends = boost::mpl::list<over_uring, over_epoll>;
+/// The reactor has its ring, which lends no buffers.
+struct over_epoll_beside_a_ring {
+    using kernel = lent_buffers_unknown;
+    static constexpr io_options options{};
+};
+using all_backends = boost::mpl::list<over_uring, over_epoll, over_epoll_beside_a_ring>;
 
 template <typename Backend>
-struct world_over : kernel_world {
+struct world_over : private Backend::kernel, kernel_world {
     world_over() : kernel_world({}, Backend::options) {}
 };
 
@@ -39,7 +47,7 @@ struct few_buffers : kernel_world {
                         .datagram_buffers = 2, .datagram_buffers_limit = 4}, io) {}
 };
 template <typename Backend>
-struct few_buffers_over : few_buffers {
+struct few_buffers_over : private Backend::kernel, few_buffers {
     few_buffers_over() : few_buffers(Backend::options) {}
 };
 
@@ -285,38 +293,39 @@ task<> urgent_in_line(kernel_world& w) { // RFC 6093 6
 
 BOOST_AUTO_TEST_SUITE(kernel_limits)
 
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(readers_wait_for_buffers_and_get_them, Backend, both_backends, few_buffers_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(readers_wait_for_buffers_and_get_them, Backend, all_backends, few_buffers_over<Backend>) {
     this->run(hoard(*this));
 }
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_nobody_reads_stays_in_the_kernel, Backend, both_backends, world_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_nobody_reads_stays_in_the_kernel, Backend, all_backends, world_over<Backend>) {
     this->run(read_ahead(*this));
 }
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(datagrams_wait_for_buffers_in_the_kernel, Backend, both_backends, few_buffers_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(datagrams_wait_for_buffers_in_the_kernel, Backend, all_backends, few_buffers_over<Backend>) {
     this->run(many_datagrams(*this));
 }
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_nobody_accepts_stays_in_the_backlog, Backend, both_backends, world_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_nobody_accepts_stays_in_the_backlog, Backend, all_backends, world_over<Backend>) {
     this->run(accepted_ahead(*this));
 }
 
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_write_has_taken_is_sent_after_the_stream_is_gone, Backend, both_backends, world_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_write_has_taken_is_sent_after_the_stream_is_gone, Backend, all_backends, world_over<Backend>) {
     this->run(last_words(*this));
 }
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(fin_comes_behind_bytes_that_wait, Backend, both_backends, world_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(fin_comes_behind_bytes_that_wait, Backend, all_backends, world_over<Backend>) {
     this->run(fin_behind_bytes(*this));
 }
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_was_accepted_for_nobody_ends_with_the_listener, Backend, both_backends, world_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_was_accepted_for_nobody_ends_with_the_listener, Backend, all_backends, world_over<Backend>) {
     this->run(accepted_for_nobody(*this));
 }
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(the_answers_of_a_turn_go_together, Backend, both_backends, world_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(the_answers_of_a_turn_go_together, Backend, all_backends, world_over<Backend>) {
     this->run(answers_together(*this));
 }
 
-BOOST_FIXTURE_TEST_CASE_TEMPLATE(urgent_bytes_stay_in_line_at_both_ends, Backend, both_backends, world_over<Backend>) {
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(urgent_bytes_stay_in_line_at_both_ends, Backend, all_backends, world_over<Backend>) {
     this->run(urgent_in_line(*this));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_provider_takes_everything_back_before_it_goes, Backend, both_backends) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_provider_takes_everything_back_before_it_goes, Backend, all_backends) {
     const std::size_t before = open_descriptors();
+    [[maybe_unused]] const typename Backend::kernel kernel;
     {
         reactor loop({.io = Backend::options});
         reactor::scope here(loop);
@@ -342,7 +351,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_provider_takes_everything_back_before_it_goes, B
     BOOST_TEST(open_descriptors() == before);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_server_that_sleeps_between_requests_answers_each, Backend, both_backends) {
+BOOST_AUTO_TEST_CASE(where_io_uring_lends_no_buffers_sockets_go_by_epoll_and_the_ring_stays) {
+    const lent_buffers_unknown old_kernel;
+    reactor loop;
+    reactor::scope here(loop);
+    const bool has_ring = loop.io().by_epoll().empty();
+    kernel_provider provider(loop);
+    BOOST_TEST(provider.describe() == "kernel sockets over epoll");
+    BOOST_TEST(loop.io().by_epoll().empty() == has_ring);
+    BOOST_TEST((&provider.ring() != &loop.io()) == has_ring);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_server_that_sleeps_between_requests_answers_each, Backend, all_backends) {
+    [[maybe_unused]] const typename Backend::kernel kernel;
     reactor loop({.spin = std::chrono::microseconds{0}, .io = Backend::options});
     reactor::scope here(loop);
     kernel_provider provider(loop);

@@ -3,7 +3,9 @@
 #include <corewire/reactor/loop/scheduling_group.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/sharded.hh>
+#include <corewire/reactor/task/run_in.hh>
 #include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/stop.hh>
 
 #include <boost/test/unit_test.hpp>
 #include <atomic>
@@ -35,6 +37,14 @@ struct counter {
     unsigned home;
     inline static std::atomic<int> alive{0}, stopped{0};
 };
+
+/// Holds shard 1 for a while in the group that it is called in, so that others' work goes first there.
+task<> spend_time_there() {
+    auto spent = submit_to(1, [] {
+        for (const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{2}; std::chrono::steady_clock::now() < until;) {}
+    });
+    co_await spent;
+}
 
 /// Runs `on_shard_zero` with three unpinned shards.
 void with_shards(std::function<task<>()> on_shard_zero) {
@@ -135,6 +145,83 @@ BOOST_AUTO_TEST_CASE(a_stop_waits_for_calls_that_were_given_up) {
         }
     });
     BOOST_TEST(rounds == 20);
+}
+
+BOOST_AUTO_TEST_CASE(a_start_that_gave_up_is_undone_by_a_stop) {
+    static int rounds;
+    static std::string said;
+    said.clear();
+    with_shards([]() -> task<> {
+        auto two_groups = submit_to(1, [] { static_cast<void>(reactor::current().make_scheduling_group("batch", 100)); });
+        co_await two_groups;
+        const scheduling_group batch = reactor::current().make_scheduling_group("batch", 100);
+        stop_source enough;
+        enough.request_stop();
+        for (rounds = 0; rounds < 20; ++rounds) {
+            corewire::sharded<counter> all;
+            co_await run_in(batch, spend_time_there());
+            try {
+                co_await run_in(batch, all.start({.stop = enough.token()}, 5)); // stands in a line of its own over there
+            } catch (const std::system_error& e) {
+                said += e.code() == std::errc::operation_canceled ? 'c' : '?';
+            }
+            BOOST_REQUIRE(all.started());
+            co_await all.stop();
+            BOOST_REQUIRE(!all.started());
+            BOOST_REQUIRE(counter::alive == 0);
+        }
+    });
+    BOOST_TEST(said == std::string(20, 'c'));
+    BOOST_TEST(counter::stopped == 60);
+}
+
+BOOST_AUTO_TEST_CASE(a_start_with_time_enough_is_like_any) {
+    static bool started;
+    with_shards([]() -> task<> {
+        corewire::sharded<counter> all;
+        co_await all.start({.deadline = reactor::current().now() + std::chrono::minutes{5}}, 5);
+        started = all.started() && counter::alive == 3;
+        co_await all.stop({.deadline = reactor::current().now() + std::chrono::minutes{5}});
+    });
+    BOOST_TEST(started);
+    BOOST_TEST(counter::alive == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_that_gave_up_goes_on_and_the_next_waits_for_it) {
+    static std::atomic<bool> may_end;
+    static std::atomic<int> stops;
+    static std::string said;
+    may_end = false;
+    stops = 0;
+    said.clear();
+    struct slow {
+        task<> stop() {
+            ++stops;
+            while (!may_end) co_await yield();
+            if (this_shard::id() == 2) throw std::runtime_error("it broke");
+        }
+    };
+    with_shards([]() -> task<> {
+        corewire::sharded<slow> all;
+        co_await all.start();
+        for (int i = 0; i < 3; ++i) {
+            try {
+                co_await all.stop({.deadline = reactor::current().now() + std::chrono::milliseconds{1}});
+            } catch (const std::system_error& e) {
+                said += e.code() == std::errc::timed_out ? 't' : '?';
+            }
+            BOOST_REQUIRE(all.started());
+        }
+        may_end = true;
+        try {
+            co_await all.stop();
+        } catch (const std::runtime_error& e) {
+            said += e.what();
+        }
+        BOOST_REQUIRE(!all.started());
+    });
+    BOOST_TEST(said == "tttit broke");
+    BOOST_TEST(stops == 3);
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_of_one_call_is_thrown_after_all_have_ended) {

@@ -1,6 +1,8 @@
-// Epoll in io_uring's place when memory is short: what it has no room for stays queued, as with a kernel that refuses it.
+// A ring when memory is short: what epoll in io_uring's place has no room for stays queued, as with a kernel that refuses it; what finds the
+// queue full fails.
 #include "ring_world.hh"
 
+#include <corewire/reactor/file/uring_setup.hh>
 #include <corewire/reactor/memory/poison.hh>
 
 #include <cerrno>
@@ -109,6 +111,56 @@ BOOST_AUTO_TEST_CASE(cancelling_takes_no_memory) {
         w.ring.wait(op);
     }
     BOOST_TEST(op.result == -ECANCELED);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_a_full_queue_has_no_memory_for_fails_or_is_made_up_for, Backend, both_backends) {
+    ring_world w(Backend::options());
+    socket_pair pair, other;
+    std::vector<probe> ops(uring::entries + 100);
+    for (probe& op : ops) op.all.reserve(1);
+    probe early;
+    early.all.reserve(1);
+    poll(w.ring, early, other.ours);
+    w.some_turns();
+    other.say("x");
+    {
+        const submissions_refused refused(EAGAIN);
+        const shortage none;
+        for (probe& op : ops) poll(w.ring, op, pair.ours);
+        for (int twice = 0; twice < 2; ++twice)
+            for (const probe* op : {&ops[5], &early, &ops.back()}) w.ring.cancel(*op);
+        w.some_turns();
+    }
+    BOOST_TEST(early.completions == 1); // while its cancellation had no place
+    BOOST_TEST(early.result == POLLIN);
+    BOOST_TEST(ops[5].in_kernel());
+    BOOST_TEST(ops.back().completions == 1);
+    BOOST_TEST(ops.back().result == -ENOMEM);
+    std::size_t failed = 0;
+    for (const probe& op : ops) failed += op.in_kernel() ? 0u : 1u;
+    BOOST_TEST(failed > 50u);
+    BOOST_TEST(w.ring.in_kernel() == ops.size() - failed);
+    w.turn_until([&] { return !ops[5].in_kernel(); });
+    BOOST_TEST(ops[5].result == -ECANCELED);
+    pair.say("x");
+    w.turn_until([&] { return w.ring.in_kernel() == 0; });
+    for (const probe& op : ops) BOOST_REQUIRE_EQUAL(op.completions, 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_dying_ring_forgets_what_it_had_no_memory_for) {
+    socket_pair pair;
+    std::vector<probe> ops(uring::entries + 100);
+    {
+        ring_world w(by_epoll::options());
+        const submissions_refused refused(EAGAIN, 3);
+        const shortage none;
+        for (probe& op : ops) poll(w.ring, op, pair.ours);
+        w.ring.cancel(ops[5]);
+    }
+    for (const probe& op : ops) {
+        BOOST_REQUIRE(!op.in_kernel());
+        BOOST_REQUIRE_EQUAL(op.completions, 0);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
