@@ -24,7 +24,7 @@ std::uint16_t header_checksum(const std::byte* ip) noexcept {
 } // namespace
 
 bool joined_segments::begin(const packet& p) noexcept {
-    if (p.flags != offload::l4_checksum_needed) return false;
+    if (work_of(p) != offload::l4_checksum_needed) return false;
     tcp_ = p.l4_offset;
     const std::byte* frame = p.head.data();
     ip_size_ = tcp_ >= 14 + 40 ? 40 : 20;
@@ -49,7 +49,7 @@ bool joined_segments::begin(const packet& p) noexcept {
 }
 
 bool joined_segments::add(const packet& p) noexcept {
-    if (p.flags != offload::l4_checksum_needed || p.l4_offset != tcp_ || p.head.size() < header_size_) return false;
+    if (work_of(p) != offload::l4_checksum_needed || p.l4_offset != tcp_ || p.head.size() < header_size_) return false;
     const std::uint32_t more = p.size() - header_size_;
     // All but the last are of one size, which is what the kernel will cut.
     if (last_ != segment_size_ || more == 0 || more > segment_size_ || segments_ == most_segments) return false;

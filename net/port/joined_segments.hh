@@ -17,6 +17,11 @@
 
 namespace corewire {
 
+/// What a port is asked to do for a packet, but for the sender's wish to join, as who joins looks for himself.
+constexpr offload work_of(const packet& p) noexcept {
+    return static_cast<offload>(static_cast<unsigned>(p.flags) & ~static_cast<unsigned>(offload::joins));
+}
+
 class joined_segments {
 public:
     static constexpr std::size_t most_segments = 64;

@@ -33,7 +33,7 @@ std::uint32_t headers_of(const packet& p) noexcept {
 /// Whether `next` may go together with `p`, by its TCP header: the same flow, ACK and perhaps PSH, the same acknowledgment and window, the
 /// bytes behind, and no more of them. joined_segments looks at the rest.
 [[gnu::always_inline]] inline bool follows(const packet& p, const packet& next) noexcept {
-    if (p.flags != offload::l4_checksum_needed || next.flags != p.flags || next.l4_offset != p.l4_offset) return false;
+    if (work_of(p) != offload::l4_checksum_needed || work_of(next) != work_of(p) || next.l4_offset != p.l4_offset) return false;
     const std::uint32_t headers = headers_of(p);
     if (headers == 0 || headers_of(next) != headers) return false;
     const std::byte *a = p.head.data() + p.l4_offset, *b = next.head.data() + p.l4_offset;
@@ -52,7 +52,7 @@ unsigned flags_of(const packet& p) noexcept {
 
 /// Whether its first packets are segments that go together. Of small ones, which go inline, this is not asked.
 [[gnu::always_inline]] inline bool verbs_port::begins_train(std::span<const packet> burst) const noexcept {
-    return burst.front().flags == offload::l4_checksum_needed && joined_pieces_ != 0 && burst.size() > 1 &&
+    return work_of(burst.front()) == offload::l4_checksum_needed && joined_pieces_ != 0 && burst.size() > 1 &&
            burst.front().size() > inline_limit_ && follows(burst[0], burst[1]);
 }
 

@@ -78,10 +78,11 @@ queue_pair::queue_pair(const protection_domain& in, const queue_pair_options& op
     make(in, options);
 }
 
-/// Each thing that a driver may lack is left out in turn: first long lists of pieces, for which a queue of raw packets needs much memory,
-/// then ibv_wr_*, then inline sends.
+/// Each thing that a driver may lack is left out, and as little as may be, since it does not say which: long lists of pieces, for which a
+/// queue of raw packets needs much memory, then ibv_wr_*, then both, then inline sends, and so on.
 void queue_pair::make(const protection_domain& in, const queue_pair_options& options) {
     queue_pair_options asked = options;
+    const bool long_lists = options.segmentation_header != 0 && options.send_pieces > fewest_pieces;
     for (;;) {
         ibv_qp_init_attr_ex attributes = attributes_for(in, asked);
         pair_ = api_->create_qp(in.context(), &attributes);
@@ -93,12 +94,15 @@ void queue_pair::make(const protection_domain& in, const queue_pair_options& opt
             return;
         }
         const int error = errno;
-        if (asked.segmentation_header != 0 && asked.send_pieces > fewest_pieces && (error == EINVAL || error == ENOMEM)) {
+        if (long_lists && asked.send_pieces > fewest_pieces && (error == EINVAL || error == ENOMEM)) {
             asked.send_pieces = fewest_pieces;
         } else if (asked.send_operations != 0 && driver_may_lack_it(error)) {
             asked.send_operations = 0;
+            asked.send_pieces = options.send_pieces;
         } else if (asked.inline_bytes != 0 && error == EINVAL) {
             asked.inline_bytes = 0;
+            asked.send_operations = options.send_operations;
+            asked.send_pieces = options.send_pieces;
         } else {
             fail(type_ == transport::raw_packet ? operation::create_raw_queue_pair : operation::create_queue_pair, error,
                  fmt::format("make a {} queue pair on {} ({} sends of {} pieces, {} receives, {} bytes inline)", name_of(type_),

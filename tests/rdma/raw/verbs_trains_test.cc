@@ -154,6 +154,21 @@ BOOST_AUTO_TEST_CASE(segments_that_follow_each_other_go_as_one_request) {
         }
 }
 
+BOOST_AUTO_TEST_CASE(what_the_sender_means_as_one_packet_goes_as_one_request_too) {
+    for (const bool extended : {true, false}) {
+        verbs_world w(able(), sending(extended));
+        flow f{w, 1};
+        std::vector<packet> burst;
+        for (int i = 0; i < 6; ++i) burst.push_back(f.make(1000));
+        for (const std::size_t i : {1u, 2u, 4u, 5u}) burst[i].flags = burst[i].flags | offload::joins;
+        const result r = send_and_compare(w, burst);
+        BOOST_TEST(r.taken == 6u);
+        BOOST_TEST(r.trains == 1u);
+        BOOST_TEST(r.doorbells == 1u);
+        nothing_is_kept(w, burst);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(other_flows_and_other_frames_between_them_keep_their_places) {
     for (const bool extended : {true, false}) {
         verbs_world w(able(), sending(extended));
@@ -252,6 +267,33 @@ BOOST_AUTO_TEST_CASE(a_driver_that_refuses_a_train_is_asked_once) {
         BOOST_TEST(w.port->statistics().transmit_dropped == 0u);
         BOOST_TEST(w.port->verbs_statistics().trains_refused == 1u);
     }
+}
+
+BOOST_AUTO_TEST_CASE(another_error_costs_a_train_and_not_those_behind_it) {
+    for (const bool extended : {true, false}) {
+        verbs_world w(able(), sending(extended));
+        w.nic.fail_calls("tso", EFAULT);
+        flow f{w, 1};
+        std::vector<packet> burst;
+        for (int i = 0; i < 4; ++i) burst.push_back(f.make(1000));
+        const std::size_t taken = w.port->transmit(burst);
+        BOOST_TEST(taken == 1u); // dropped, so that it blocks nothing
+        BOOST_TEST(w.port->statistics().transmit_dropped == 1u);
+        burst.erase(burst.begin());
+        BOOST_TEST(send_and_compare(w, burst).trains == 1u);
+        nothing_is_kept(w, burst);
+        BOOST_TEST(w.port->verbs_statistics().trains_refused == 0u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_driver_that_lacks_the_newer_calls_keeps_long_lists_of_pieces) {
+    verbs_world w(able(), sending(true), {}, EINVAL, 2); // shorter lists did not help
+    BOOST_TEST(!w.port->uses_calls());
+    flow f{w, 1};
+    std::vector<packet> burst;
+    for (int i = 0; i < 4; ++i) burst.push_back(f.make(1000));
+    BOOST_TEST(send_and_compare(w, burst).trains == 1u);
+    nothing_is_kept(w, burst);
 }
 
 BOOST_AUTO_TEST_CASE(a_device_without_room_for_long_lists_of_pieces_sends_segments_one_by_one) {

@@ -14,9 +14,9 @@ struct verbs_world {
     static verbs_device_options everything() { return {.steering = verbs_steering::everything}; }
 
     explicit verbs_world(fake::nic_options nic_options = {}, verbs_device_options device_options = everything(),
-                         verbs_port_options port_options = {}, int refused_pair = 0)
+                         verbs_port_options port_options = {}, int refused_pair = 0, unsigned refusals = 1)
         : verbs_world(wire_link::make({.vouch_for_checksums = false}), std::move(nic_options), std::move(device_options),
-                      port_options, refused_pair) {}
+                      port_options, refused_pair, refusals) {}
 
     /// The device's events, delivered as a reactor would.
     void hear_events() {
@@ -50,9 +50,9 @@ struct verbs_world {
 
 private:
     verbs_world(wire_link::ends ends, fake::nic_options nic_options, verbs_device_options device_options,
-                const verbs_port_options& port_options, int refused_pair)
+                const verbs_port_options& port_options, int refused_pair, unsigned refusals)
         : nic(std::move(nic_options), std::move(ends.first)), far(std::move(ends.second)) {
-        if (refused_pair != 0) nic.fail_calls("create_qp", refused_pair); // the first that is asked for
+        if (refused_pair != 0) nic.fail_calls("create_qp", refused_pair, refusals); // the first that are asked for
         device_options.device = nic.options().name;
         device_options.api = &fake::api();
         device = std::make_shared<verbs_device>(device_options);
