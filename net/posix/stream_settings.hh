@@ -19,7 +19,7 @@ struct stream_settings {
     std::uint32_t receive_buffer = 131'072; ///< as SO_RCVBUF reports it: twice what was asked for
     std::uint32_t send_buffer = 4u << 20;
     std::uint32_t receive_buffer_most = 6'291'456; ///< tcp_rmem[2]: so far it grows, unless SO_RCVBUF was set
-    std::uint32_t send_buffer_most = 0;     ///< tcp_wmem[2], with Linux's habits: so far it grows; 0: not at all
+    std::uint32_t send_buffer_most = 0;     ///< tcp_wmem[2]: so far Linux's habits let it grow, unless SO_SNDBUF was set; 0: not at all
     std::uint32_t receive_buffer_cap = 212'992; ///< net.core.rmem_max: SO_RCVBUF may ask for no more
     std::uint32_t send_buffer_cap = 212'992;    ///< net.core.wmem_max
     bool receive_buffer_grows = true;       ///< net.ipv4.tcp_moderate_rcvbuf

@@ -42,7 +42,7 @@ void predict(control_block& c) noexcept {
                              s.settled_at() == never && s.rto.backoff() == 0 && !s.fin_queued && !s.probe_out();
     const bool marked = any_mark_ahead(c);
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
-    if (s.corked || s.paced || c.options->counts()) { // habits are followed, and segments counted, on the general way
+    if (s.corked || s.paced || c.options->counts() || c.answers_plainly) { // habits are followed, and segments counted, on the general way
         c.predictable = prediction::none;
         return;
     }

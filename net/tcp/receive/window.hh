@@ -35,7 +35,7 @@ public:
         set_buffer(buffer_);
     }
 
-    /// RCV.NXT + RCV.WND as promised: nothing beyond it is taken.
+    /// RCV.NXT + RCV.WND as promised: nothing beyond it is taken, but with Linux's habits by reach().
     seq_number edge() const noexcept { return edge_; }
     /// Linux's habit: what was taken reaches beyond the edge. It is as if that had been promised.
     void reach(seq_number next) noexcept { edge_ = later(edge_, next); }

@@ -274,7 +274,7 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     const bool goes = s.repair.resend_at_once || (linux_habits && within_packet(s));
     const std::uint32_t flight = s.in_flight();
     if (!goes && flight != 0 && flight + lost.size() > s.congestion->cwnd()) {
-        if (linux_habits) abandon_packet(s);
+        if (linux_habits) abandon_packet(s, now);
         else s.limited_until = s.next + 1; // Linux's window counts as used by new data alone (tcp_cwnd_validate())
         return false;
     }
@@ -416,16 +416,19 @@ CW_RARE void validate(control_block& c, time_point now) noexcept {
     s.validate_window(now, limited, *c.options);
 }
 
-/// FreeBSD's habit, Nagle's algorithm as he wrote it: what is small waits while anything is in flight that an earlier call has sent.
+/// FreeBSD's habit, Nagle's algorithm as he wrote it: what is small waits while anything is in flight that an earlier call has sent. And
+/// what was to be answered plainly was answered by data, if no ACK is due any more.
 CW_HOT void end_burst(control_block& c) noexcept {
-    if (c.options->like_freebsd()) [[unlikely]] c.sending.small_end = c.sending.next;
+    if (!c.options->like_freebsd()) [[likely]] return;
+    c.sending.small_end = c.sending.next;
+    if (!c.receiving.acks.now()) c.answers_plainly = false;
 }
 
 /// What is not everyday business and comes before new data.
 CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (emit_reset(c, now, out) || emit_syn(c, now, out)) return true;
     if (!is_synchronized(c.state)) return false;
-    if (c.options->like_linux()) abandon_packet(c.sending);
+    if (c.options->like_linux()) abandon_packet(c.sending, now);
     return emit_old_ack(c, now, out) || emit_lost(c, now, out) || emit_probe(c, now, out) || emit_keepalive(c, now, out);
 }
 

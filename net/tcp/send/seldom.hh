@@ -72,6 +72,7 @@ struct super_segment {
     std::uint32_t size = 0;        ///< payload of each of its segments, but the last
     bool begun = false;            ///< its first segment has left
     bool again = false;            ///< it is a retransmission
+    seq_number next;               ///< of that: where it goes on
     bool more = false;             ///< more is to follow what was written last (MSG_MORE)
     bool fresh = false;            ///< nothing of that has been put into a buffer yet
     time_point at{};               ///< when payload last left

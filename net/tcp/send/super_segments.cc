@@ -205,7 +205,10 @@ portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bo
 sack_block next_lost_of_packet(control_block& c, time_point now, std::uint32_t limit) noexcept {
     sender& s = c.sending;
     super_segment& b = s.need().leaving;
-    if (within_packet(s) && b.again && b.at == now && b.size <= limit) return s.board.next_lost(std::min(b.left, b.size));
+    if (within_packet(s) && b.again && b.at == now && b.size <= limit) {
+        const sack_block lost = s.board.next_lost(std::min(b.left, b.size));
+        if (lost.left == b.next) return lost; // else the rest of it has been SACKed meanwhile
+    }
     b.left = 0;
     b.begun = false;
     const sack_block lost = s.whole_segments(s.board.next_lost(limit), limit);
@@ -230,6 +233,7 @@ void follow_packet(control_block& c, time_point now, seq_number seq, seq_number 
         const bool joins = b.begun;
         if (joins) out.special |= outgoing_segment::joined;
         b.left -= std::min(b.left, out.payload_size);
+        b.next = data_end;
         whole = b.left == 0;
         b.begun = !whole;
         several = whole && joins;

@@ -22,9 +22,9 @@ portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bo
 sack_block next_lost_of_packet(control_block& c, time_point now, std::uint32_t limit) noexcept;
 /// The last segment was not the packet's: what next_of_packet() or next_lost_of_packet() say next must not wait for anything.
 inline bool within_packet(const sender& s) noexcept { return s.known().leaving.left != 0 && s.known().leaving.begun; }
-/// The packet that was planned does not begin.
-inline void abandon_packet(sender& s) noexcept {
-    if (!within_packet(s)) s.need().leaving.left = 0;
+/// The packet that was planned does not begin; one that did not get out at once does not go on.
+inline void abandon_packet(sender& s, time_point now) noexcept {
+    if (!within_packet(s) || s.known().leaving.at != now) s.need().leaving.left = 0;
 }
 /// A segment leaves, with payload, and maybe FIN, up to `end`: its PSH, and whether it joins the one before.
 void follow_packet(control_block& c, time_point now, seq_number seq, seq_number end, bool again, outgoing_segment& out) noexcept;

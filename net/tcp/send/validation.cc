@@ -60,6 +60,7 @@ bool validate_round(control_block& c, time_point now, std::uint32_t acked) noexc
     if (s.una >= v.round_end) {
         add_sample(v, now, v.acked, sampling_period(s));
         v.acked = 0;
+        v.begun = s.una != s.next; // else with the first ACK of what comes: a pause is no part of a round
         v.round_end = s.next;
     }
     return look(c, now) && defined(v);

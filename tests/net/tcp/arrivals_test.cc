@@ -226,4 +226,27 @@ BOOST_AUTO_TEST_CASE(after_24_days_of_silence_paws_forgets) { // RFC 7323 5.5
     BOOST_TEST(s.block().readable() == 10u);
 }
 
+BOOST_AUTO_TEST_CASE(as_freebsd_a_challenge_that_rode_on_data_changes_no_window_behind_it) {
+    auto p = tcp_script::plain();
+    p.habits = tcp::personality::freebsd;
+    for (const bool timestamps : {false, true}) {
+        std::uint16_t windows[2];
+        for (const bool challenged : {false, true}) {
+            p.timestamps = timestamps;
+            tcp_script s(p);
+            s.connect();
+            s.receive("A 1:101 ack 1");
+            s.drain();
+            if (challenged) s.receive("S 1:1");
+            s.write(100);
+            s.expect("A 1:101");
+            s.expect_nothing();
+            s.receive("A 101:201 ack 101");
+            s.receive("A 201:301 ack 101");
+            windows[challenged] = s.expect("A 101:101 ack 301").window;
+        }
+        BOOST_TEST(windows[0] == windows[1]);
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

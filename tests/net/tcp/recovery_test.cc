@@ -317,4 +317,44 @@ BOOST_AUTO_TEST_CASE(a_real_time_out_stays_one) { // RFC 5682 2.1 step 3a
     BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
 }
 
+namespace {
+
+/// Linux's habits: segments leave several in a packet.
+tcp::parameters in_packets() {
+    auto p = tcp_script::plain();
+    p.habits = tcp::personality::linux_;
+    p.super_segments.on = true;
+    p.forward_rto = false;
+    p.tail_loss_probe = false;
+    return p;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_packet_that_is_sent_again_does_not_go_on_behind_what_was_sacked_meanwhile) { // tcp_xmit_retransmit_queue()
+    tcp_script s(in_packets());
+    s.connect();
+    s.write(8'000);
+    s.drain();
+    s.advance(1s);
+    s.expect("A 1:1001");
+    s.expect_nothing();
+    s.receive("A 1:1 ack 1001");
+    BOOST_TEST(!s.expect("A 1001:2001").joins());
+    s.receive("A 1:1 ack 1001 sack 2001-3001"); // the rest of the packet that is leaving
+    BOOST_TEST(!s.expect("A 3001:4001").joins());
+}
+
+BOOST_AUTO_TEST_CASE(a_packet_that_stopped_half_way_keeps_nothing_from_being_sent_again) {
+    tcp_script s(in_packets());
+    s.connect();
+    s.write(8'000);
+    s.expect("A 1:1001"); // and the port takes no more
+    const time_point later = s.block().next_timeout();
+    s.block().on_timer(later);
+    tcp::outgoing_segment again;
+    BOOST_REQUIRE(s.block().next_segment(later, again));
+    BOOST_TEST(again.retransmission);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

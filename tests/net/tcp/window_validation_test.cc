@@ -110,6 +110,20 @@ BOOST_FIXTURE_TEST_CASE(a_loss_is_answered_by_what_was_used_lately, script) { //
     BOOST_TEST(cwnd() >= 3'500u);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_round_after_a_pause_is_measured_whole, script) { // 4.2
+    advance(5s);
+    send(4'000);
+    advance(50ms); // too short to begin anew, and all was acknowledged
+    send(8'000);
+    write(4'000);
+    int sent = drain();
+    while (sent < 4) advance(1ms), sent += drain();
+    advance(100ms);
+    const auto next = [&](int n) { return std::to_string(at + 1000 * n); };
+    receive("A 1:1 ack " + std::to_string(at) + " sack " + next(1) + "-" + next(4));
+    BOOST_TEST(ssthresh() == 4'000u); // half of all 8,000
+}
+
 BOOST_FIXTURE_TEST_CASE(a_window_that_is_used_answers_a_loss_as_ever, script) {
     const int segments = static_cast<int>(cwnd() / 1000);
     write(1000 * static_cast<std::uint32_t>(segments));
