@@ -7,7 +7,8 @@
 // One a reactor, made by reactor::io() on the reactor's own thread, which alone may use it. Bounds: `entries` requests
 // between two submissions (more submit early, counted); completions in one turn (the rest wait for the next). What the kernel refuses
 // (it has no memory, or more completions than it keeps) is submitted again with each turn; what finds no room meanwhile stands behind
-// it in our memory, as many as there are operations; without memory for that a request fails with -ENOMEM, and a cancellation is made up for.
+// it in our memory, as many as there are operations. Without memory for that a request fails with -ENOMEM, and a cancellation is made
+// up for.
 #pragma once
 
 #include <corewire/reactor/base/unique_fd.hh>

@@ -41,7 +41,8 @@ struct counter {
 /// Holds shard 1 for a while in the group that it is called in, so that others' work goes first there.
 task<> spend_time_there() {
     auto spent = submit_to(1, [] {
-        for (const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{2}; std::chrono::steady_clock::now() < until;) {}
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{2};
+        while (std::chrono::steady_clock::now() < until) {}
     });
     co_await spent;
 }

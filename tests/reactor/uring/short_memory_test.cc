@@ -1,5 +1,5 @@
-// A ring when memory is short: what epoll in io_uring's place has no room for stays queued, as with a kernel that refuses it; what finds the
-// queue full fails.
+// A ring when memory is short: what epoll in io_uring's place has no room for stays queued, as with a kernel that refuses it; what
+// finds the queue full fails.
 #include "ring_world.hh"
 
 #include <corewire/reactor/file/uring_setup.hh>
