@@ -226,7 +226,7 @@ void establish(control_block& c, arrival& a) noexcept {
         s.begin_window_use(a.now);
         s.seldom->leaving.pushed = later(s.seldom->leaving.pushed, s.una);
         note_packet_pace(c);
-        if (c.passive) s.max_window = 0; // that of the SYN counts for nothing
+        if (c.passive && !early) s.max_window = 0; // that of the SYN counts for nothing
         else s.fit_window(c.timestamps);
     }
     if (s.anything_outstanding()) arm_retransmission(c, a.now);

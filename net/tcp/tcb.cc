@@ -84,6 +84,11 @@ scoreboard::tally count_segments(const sender& s, bool like_linux) noexcept {
     scoreboard::tally t = s.board.segments(std::max(s.payload_limit, 1u));
     if (!s.known().ends.empty()) t.all = s.segments_to(s.max, true);
     if (t.all == 0 && s.max != s.una) t.all = 1;
+    if (like_linux) {
+        t.sacked = s.counted(fate::sacked) / s.payload_limit;
+        t.lost = s.counted(fate::lost) / s.payload_limit;
+        t.resent = s.counted_resent() / s.payload_limit;
+    }
     if (like_linux && s.repair.phase != recovery_phase::open) t.lost += t.resent; // until they are acknowledged
     if (like_linux && !s.sack) t.sacked += s.repair.left / std::max(s.payload_limit, 1u); // as duplicate ACKs say
     return t;

@@ -165,7 +165,7 @@ void go_on_reducing(control_block& c, const delivery& d, bool advanced) noexcept
         s.repair.reducing = false;
         return;
     }
-    s.congestion.own().limit(s.need().reduction.window(s.in_flight(), s.congestion->ssthresh(), d.bytes, advanced, s.payload_limit));
+    s.congestion.own().limit(s.need().reduction.window(s.counted_flight(), s.congestion->ssthresh(), d.counted, advanced, s.payload_limit));
 }
 
 } // namespace
@@ -184,7 +184,12 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (a.seg.options.has_user_timeout()) [[unlikely]] heed_user_timeout(c, a.seg.options.user_timeout);
     sender& s = c.sending;
     delivery arrived = expected_delivery(c, a.now);
+    const std::uint32_t undelivered = c.options->like_linux() ? s.counted_undelivered(s.una) : 0;
     const bool news = take_sack_blocks(c, a.seg, arrived);
+    if (undelivered != 0) [[unlikely]] {
+        const std::uint32_t left = s.counted_undelivered(later(s.una, a.seg.ack));
+        arrived.counted = undelivered - std::min(undelivered, left); // a block may cut a segment in two
+    }
     if (c.ecn.on) take_ecn(c, a, arrived);
     if (a.seg.ack > s.una) {
         update_window(c, a);

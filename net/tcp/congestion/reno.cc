@@ -8,11 +8,15 @@ namespace corewire::tcp {
 
 void reno::on_ack(const ack_sample& sample) noexcept {
     if (cwnd_ >= largest_window) return;
+    std::uint32_t acked = sample.acked;
     if (in_slow_start()) {
+        const std::uint32_t before = cwnd_;
         cwnd_ = std::min(cwnd_ + opening(sample), std::max(ssthresh_, cwnd_ + mss_)); // growth stops at ssthresh
-        return;
+        const std::uint32_t used = cwnd_ - before;
+        if (!opens_fully_ || sample.acked <= used) return;
+        acked -= used; // Linux: and the rest counts as beyond it
     }
-    gathered_ += sample.acked; // RFC 5681 3.1: one segment a window
+    gathered_ += acked; // RFC 5681 3.1: one segment a window
     if (gathered_ >= cwnd_) {
         gathered_ -= cwnd_;
         cwnd_ += mss_;

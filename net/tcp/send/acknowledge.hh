@@ -47,7 +47,7 @@ template <disturbance d>
     const std::uint32_t acked = ack - s.una;
     const std::uint32_t flight = s.next - s.una;
     bool limited = s.una < s.limited_until;
-    if (d == disturbance::possible && c.options->like_linux() && s.half_used(flight)) limited = true;
+    if (d == disturbance::possible && c.options->like_linux() && s.half_used()) limited = true;
     // FreeBSD's: whatever was used, as long as it is no more than the peer would take.
     if (d == disturbance::possible && c.options->like_freebsd()) limited = s.congestion->cwnd() <= s.window;
     event events = event::none;
@@ -85,8 +85,9 @@ template <disturbance d>
     // Linux's window opens by what this ACK delivered, not by what SACK told of before; and where a repair ends, at once.
     const bool linux_habits = d == disturbance::possible && c.options->like_linux();
     if (linux_habits && repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
-    const std::uint32_t told = linux_habits ? arrived->bytes : acked;
-    const std::uint32_t marked = linux_habits ? std::min(s.marked, told) : s.marked; // an echo stands for the whole jump
+    const std::uint32_t told = linux_habits ? arrived->counted : acked;
+    const bool all_marked = linux_habits && s.marked >= arrived->bytes; // an echo stands for the whole jump
+    const std::uint32_t marked = all_marked && s.marked != 0 ? told : linux_habits ? std::min(s.marked, told) : s.marked;
     if ((limited || exact) && (d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing))) {
         s.congestion.own().on_ack({.now = now, .acked = told, .in_flight = flight, .srtt = s.rto.srtt(),
                                .rtt = rtt, .una = s.una, .next = s.next, .marked = marked, .limited = limited,

@@ -3,6 +3,36 @@
 
 namespace corewire::tcp {
 
+namespace {
+
+/// How many segments [left, right) is, which is part of one packet. A FIN rides on what stands before it.
+std::uint32_t pieces(const sender& s, seq_number left, seq_number right) noexcept {
+    const seq_number data_end = s.queue.end();
+    if (left < data_end && data_end < right) right = data_end;
+    return (right - left + s.payload_limit - 1) / s.payload_limit;
+}
+
+/// The segments that `wanted(fate, resent)`, from `from` on.
+template <typename F>
+std::uint32_t count_segments(const sender& s, seq_number from, F&& wanted) noexcept {
+    const ring<sent_end>& ends = s.known().ends;
+    std::uint32_t n = 0, i = 0;
+    s.board.each([&](seq_number at, seq_number right, fate what, bool again) {
+        if (right <= from || !wanted(what, again)) return;
+        at = later(at, from);
+        if (at == s.iss && s.una == s.iss) at = at + 1u;
+        while (at < right) {
+            while (i < ends.size() && ends[i].end <= at) ++i;
+            const seq_number to = i < ends.size() ? earlier(ends[i].end, right) : right;
+            n += pieces(s, at, to);
+            at = to;
+        }
+    });
+    return n;
+}
+
+} // namespace
+
 void sender::note_end(seq_number seq, seq_number end, bool push) {
     if (push || end - seq < payload_limit) note_packet(end, push);
 }
@@ -49,10 +79,33 @@ std::uint32_t sender::segments_to(seq_number end, bool part) const noexcept {
     seq_number at = una;
     std::uint32_t n = 0;
     for (std::uint32_t i = 0; i < ends.size() && ends[i].end <= end; ++i) {
-        if (ends[i].end > at) n += (ends[i].end - at + payload_limit - 1) / payload_limit;
+        if (ends[i].end > at) n += pieces(*this, at, ends[i].end);
         at = later(at, ends[i].end);
     }
     return n + (end - at + (part ? payload_limit - 1 : 0)) / payload_limit;
+}
+
+std::uint32_t sender::counted(fate what) const noexcept {
+    return count_segments(*this, una, [what](fate f, bool) { return f == what; }) * payload_limit;
+}
+
+std::uint32_t sender::counted_resent() const noexcept {
+    return count_segments(*this, una, [](fate f, bool again) { return f == fate::flying && again; }) * payload_limit;
+}
+
+std::uint32_t sender::counted_undelivered(seq_number from) const noexcept {
+    return count_segments(*this, from, [](fate f, bool) { return f != fate::sacked; }) * payload_limit;
+}
+
+std::uint32_t sender::counted_flight() const noexcept {
+    const std::uint32_t flying = counted(fate::flying);
+    return flying > repair.left ? flying - repair.left : 0;
+}
+
+void sender::join_ends(seq_number seq, seq_number end) noexcept {
+    ring<sent_end>& ends = need().ends;
+    for (std::uint32_t i = ends.size(); i != 0 && ends[i - 1].end > seq; --i)
+        if (ends[i - 1].end < end) ends.erase(i - 1);
 }
 
 void sender::forget_ends(seq_number ack) noexcept {
@@ -81,7 +134,13 @@ void sender::account(time_point now, bool window_held) {
     const bool unsent = final_end() > next;
     work what = una == max && !unsent ? work::none : work::busy;
     if (what == work::busy && window_held) what = work::window;
-    if (what == work::busy && !unsent && t.no_space && in_flight() + payload_limit <= congestion->cwnd()) what = work::buffer;
+    if (what == work::busy && !unsent && t.no_space && counted_flight() + payload_limit <= congestion->cwnd()) {
+        // A window that still opens for being half used is not one that lacks data (tcp_cwnd_validate()).
+        const window_use& use = known().use;
+        const std::uint32_t flight = std::max(use.round_flight, segments_to(next, true) * payload_limit);
+        const bool grows = use.used_at != time_point{} && congestion->in_slow_start() && congestion->cwnd() < 2 * flight;
+        if (!grows) what = work::buffer;
+    }
     if (what == work::busy && t.now == work::buffer && t.no_space) what = work::buffer; // until the writer has room
     if (what == t.now) return;
     t.spent[static_cast<unsigned>(t.now)] += now - t.since;

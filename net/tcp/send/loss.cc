@@ -40,8 +40,14 @@ void on_dsack(sender& s, sack_block twice) noexcept {
 bool sure_of_loss(const control_block& c) noexcept {
     const sender& s = c.sending;
     const std::uint32_t threshold = c.options->duplicate_threshold;
-    return s.repair.phase != recovery_phase::open || s.repair.duplicates >= threshold ||
-           s.board.sacked() > (threshold - 1) * s.payload_limit;
+    const std::uint32_t sacked = c.options->like_linux() ? s.counted(fate::sacked) : s.board.sacked();
+    return s.repair.phase != recovery_phase::open || s.repair.duplicates >= threshold || sacked > (threshold - 1) * s.payload_limit;
+}
+
+/// Where the first segment ends that is not acknowledged; Linux's habit: as it was sent.
+seq_number first_segment(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    return c.options->like_linux() ? s.first_end() : earlier(s.una + s.payload_limit, s.max);
 }
 
 /// How long a segment may be overtaken before it counts as lost.
@@ -79,15 +85,20 @@ void begin_doubt(sender& s) noexcept {
 /// Linux's habit: without SACK each duplicate ACK stands for a segment that was delivered, and the next ACK of something new tells of the
 /// rest, one at least.
 void guess_delivery(sender& s, delivery& d, std::uint32_t acked) noexcept {
-    if (acked == 0) d.bytes = s.payload_limit;
-    else if (s.repair.left != 0) d.bytes = std::max(acked > s.repair.left ? acked - s.repair.left : 0, std::min(acked, s.payload_limit));
+    const auto rest = [&s](std::uint32_t n) { return std::max(n > s.repair.left ? n - s.repair.left : 0, std::min(n, s.payload_limit)); };
+    if (acked == 0) {
+        d.bytes = d.counted = s.payload_limit;
+    } else if (s.repair.left != 0) {
+        d.bytes = rest(acked);
+        d.counted = rest(d.counted);
+    }
 }
 
 /// How much may be in flight after this ACK (RFC 9937); without SACK ssthresh itself.
 void reduce(control_block& c, std::uint32_t news, bool safe) noexcept {
     sender& s = c.sending;
     if ((!s.sack && !c.options->like_linux()) || s.congestion->repairs_itself()) return;
-    s.congestion.own().limit(s.need().reduction.window(s.in_flight(), s.congestion->ssthresh(), news, safe, s.payload_limit));
+    s.congestion.own().limit(s.need().reduction.window(s.in_flight(*c.options), s.congestion->ssthresh(), news, safe, s.payload_limit));
 }
 
 /// RFC 3168 6.1.2: whatever the window was reduced for, the first new data says CWR. AccECN has no such thing.
@@ -114,11 +125,11 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
         const bool by_window = c.options->habits != personality::standard;
         s.congestion.own().on_loss(d.now, by_window ? before : validates_window(c) ? congested_flight(c, d.now, flight) : flight);
     }
-    if (!s.board.has_lost()) s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
+    if (!s.board.has_lost()) s.board.lose_first(first_segment(c));
     if (!reduced && linux_habits) s.need().reduction.start(before, s.payload_limit);
     else if (!reduced) s.need().reduction.start(s.board.pipe() + s.board.lost() + d.bytes, 1);
     s.repair.resend_at_once = true;
-    reduce(c, d.bytes, false);
+    reduce(c, news_of(c, d), false);
     c.probe_wanted = false;
 }
 
@@ -190,20 +201,21 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now, std
 /// Linux's habit: where segments come far out of order, what SACK tells of opens the window, too (tcp_may_raise_cwnd()).
 void grow_by_sack(control_block& c, const delivery& d) noexcept {
     sender& s = c.sending;
-    if (d.bytes == 0 || s.repair.phase == recovery_phase::fast || s.repair.reducing) return;
+    if (d.counted == 0 || s.repair.phase == recovery_phase::fast || s.repair.reducing) return;
     if (reordering_of(c) <= c.options->duplicate_threshold) return;
     const std::uint32_t flight = s.next - s.una;
     const bool limited = s.una < s.limited_until;
-    if (!s.half_used(flight) && !limited) return;
-    s.congestion.own().on_ack({.now = d.now, .acked = d.bytes, .in_flight = flight, .srtt = s.rto.srtt(), .una = s.una, .next = s.next,
+    if (!s.half_used() && !limited) return;
+    s.congestion.own().on_ack({.now = d.now, .acked = d.counted, .in_flight = flight, .srtt = s.rto.srtt(), .una = s.una, .next = s.next,
                                .paced = s.pacing()});
 }
 
 /// RFC 6582 3.2 (3), partial acknowledgement without SACK: the next hole begins at SND.UNA. `counted`: of what was acknowledged, what
 /// duplicate ACKs may have stood for.
-void next_hole(sender& s, std::uint32_t counted) noexcept {
+void next_hole(control_block& c, std::uint32_t counted) noexcept {
+    sender& s = c.sending;
     s.repair.left = s.repair.left > counted ? s.repair.left - counted : 0;
-    s.board.lose_first(earlier(s.una + s.payload_limit, s.max));
+    s.board.lose_first(first_segment(c));
 }
 
 /// R2 as Linux has it: the time that so many retransmissions would take if the first time-out had been `first`: the least one, or a SYN's.
@@ -343,7 +355,8 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     take_delivery(c, d);
     ++s.repair.duplicates;
     if (!s.sack && s.repair.phase != recovery_phase::timeout) {
-        s.repair.left = std::min(s.repair.left + s.payload_limit, s.next - s.una);
+        const std::uint32_t out = c.options->like_linux() ? s.segments_to(s.next, true) * s.payload_limit : s.next - s.una;
+        s.repair.left = std::min(s.repair.left + s.payload_limit, out);
     }
     if (is_spurious(c, seg, false) || settle_doubt(c, d, false)) return undo(c, d.now);
     const bool lost_before = s.board.has_lost();
@@ -352,7 +365,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
         // With SACK it is RACK's to say: three count for it only while no reordering was seen (RFC 8985 6.2 step 4).
         if (lost || (!s.sack && s.repair.duplicates >= c.options->duplicate_threshold)) enter_fast_recovery(c, d, 0);
     } else if (s.repair.phase == recovery_phase::fast) {
-        reduce(c, d.bytes, false);
+        reduce(c, news_of(c, d), false);
     }
     if (s.sack && c.options->like_linux()) grow_by_sack(c, d);
     if (lost != lost_before || s.settled_at() != never) arm_retransmission(c, d.now);
@@ -363,6 +376,7 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
     c.output_wanted = true;
     settle_tail_probe(c, seg, d.now, acked);
     const bool guess = !s.sack && c.options->like_linux();
+    const std::uint32_t counted = d.counted;
     if (guess) guess_delivery(s, d, acked);
     take_delivery(c, d);
     s.repair.duplicates = 0;
@@ -370,13 +384,16 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
     if (linux_habits && s.sack && !s.known().losses.advanced()) s.settle_at(never); // the time-out's turn
     if (linux_habits && s.board.reneged() && (s.repair.phase == recovery_phase::open || s.una < s.repair.point)) {
         s.settle_at(never); // nothing is judged before all is sent again
-        if (s.repair.phase == recovery_phase::fast) reduce(c, d.bytes, true);
+        if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), true);
         return;
     }
     if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) {
         // What fills the hole was late, and not sent again (tcp_try_undo_partial()).
         const bool partial = linux_habits && s.sack && s.repair.phase == recovery_phase::fast && s.una < s.repair.point;
-        if (partial) s.need().losses.note_overtaken(s.una - acked, later(s.una, s.farthest()));
+        if (partial) {
+            s.need().losses.note_overtaken(s.una - acked, later(s.una, s.farthest()));
+            ++c.count->reorderings;
+        }
         undo(c, d.now);
     }
     const std::uint32_t lost_before = s.board.lost();
@@ -389,9 +406,9 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
         if (find_losses(c, d)) enter_fast_recovery(c, d, acked);
     } else {
         // The segment that was lost and sent again is not among those that Linux counted.
-        if (!s.sack && s.repair.phase == recovery_phase::fast) next_hole(s, guess ? acked - std::min(acked, s.payload_limit) : acked);
+        if (!s.sack && s.repair.phase == recovery_phase::fast) next_hole(c, guess ? counted - std::min(counted, s.payload_limit) : acked);
         find_losses(c, d);
-        if (s.repair.phase == recovery_phase::fast) reduce(c, d.bytes, s.board.lost() <= lost_before);
+        if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), s.board.lost() <= lost_before);
     }
 }
 
@@ -404,7 +421,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
     s.settle_at(never);
     s.waiting_for = awaited::nothing;
     delivery none = expected_delivery(c, now);
-    if (c.options->like_linux()) none.bytes = s.payload_limit; // what brought the timer
+    if (c.options->like_linux()) none.bytes = none.counted = s.payload_limit; // what brought the timer
     if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none, 0);
     if (s.board.rate() != nullptr) tell_losses(c, now);
     arm_retransmission(c, now);
@@ -444,12 +461,13 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         s.need().reduction = {};
         if (first) s.need().undo = {.possible = true, .from = s.una};
         s.next = s.max; // a window probe's byte is repeated like any other
+        if (linux_habits && s.board.reneged()) s.need().tally.delivered += s.counted(fate::sacked) / s.payload_limit; // and will be again
         if (s.sack) { // RFC 8985 6.3. RACK.rtt is as old as the last repair
             s.board.lose_sent_before(now - std::max(patience(c), s.rto.srtt()), s.payload_limit);
         } else {
             s.board.lose_everything(false);
         }
-        if (linux_habits && !s.congestion->repairs_itself()) s.congestion.own().limit(s.in_flight() + s.payload_limit);
+        if (linux_habits && !s.congestion->repairs_itself()) s.congestion.own().limit(s.counted_flight() + s.payload_limit);
         if (s.board.rate() != nullptr) sample_timeout(c, now);
         s.settle_at(never);
     }

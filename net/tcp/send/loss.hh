@@ -21,6 +21,10 @@ inline delivery expected_delivery(const control_block& c, time_point now) noexce
     return {.now = now, .least_rtt = s.least_rtt.get(), .farthest = s.farthest(),
             .point = s.repair.phase == recovery_phase::open ? s.una : s.repair.point};
 }
+/// What it delivered, as the congestion window counts.
+inline std::uint32_t news_of(const control_block& c, const delivery& d) noexcept {
+    return c.options->like_linux() ? d.counted : d.bytes;
+}
 /// How far segments overtake each other here, in segments; DupThresh unless some came later than that.
 std::uint32_t reordering_of(const control_block& c) noexcept;
 /// RFC 6298 5.4 to 5.6: everything in flight is held for lost; the timer backs off.

@@ -35,7 +35,9 @@ template <disturbance d>
     }
     s.board.sent(end, now);
     const bool again = s.max > seq;
-    if (s.repair.phase == recovery_phase::fast || s.repair.reducing) [[unlikely]] s.need().reduction.out += size;
+    if (s.repair.phase == recovery_phase::fast || s.repair.reducing) [[unlikely]] {
+        s.need().reduction.out += c.options->like_linux() ? s.payload_limit : size;
+    }
     if (s.max < end) s.max = end;
     return again;
 }

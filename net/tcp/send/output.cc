@@ -257,7 +257,8 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     sender& s = c.sending;
     if (s.repair.phase == recovery_phase::open || !s.board.has_lost()) return false;
     if (s.repair.new_first != 0) [[unlikely]] { // RFC 5682 2.1 step 2b, by way of the window
-        const portion fresh = next_portion(s, payload_limit(c), true);
+        const bool by_segments = c.options->like_linux();
+        const portion fresh = by_segments ? next_portion<true>(s, payload_limit(c), true) : next_portion(s, payload_limit(c), true);
         --s.repair.new_first;
         if (fresh.why == hold::no) {
             if (s.pacing()) note_pace(c, now, fresh.size);
@@ -269,11 +270,11 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     }
     const bool linux_habits = c.options->like_linux();
     if (linux_habits && within_packet(s) && !s.known().leaving.again) return false;
-    const sack_block lost = linux_habits ? next_lost_of_packet(c, now, payload_limit(c)) : s.board.next_lost(payload_limit(c));
+    sack_block lost = linux_habits ? next_lost_of_packet(c, now, payload_limit(c)) : s.board.next_lost(payload_limit(c));
     if (lost.size() == 0) return false;
     const bool goes = s.repair.resend_at_once || (linux_habits && within_packet(s));
-    const std::uint32_t flight = s.in_flight();
-    if (!goes && flight != 0 && flight + lost.size() > s.congestion->cwnd()) {
+    const std::uint32_t flight = s.in_flight(*c.options), more = linux_habits ? s.payload_limit : lost.size();
+    if (!goes && flight != 0 && flight + more > s.congestion->cwnd()) {
         if (linux_habits) abandon_packet(s, now);
         else s.limited_until = s.next + 1; // Linux's window counts as used by new data alone (tcp_cwnd_validate())
         return false;
@@ -285,8 +286,9 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
         note_transmission(c, now, lost.size());
     }
     s.repair.resend_at_once = false;
+    if (linux_habits) lost = with_followers(c, lost, payload_limit(c));
     s.board.resent(lost, now);
-    s.need().reduction.out += lost.size();
+    s.need().reduction.out += more;
     undo_state& u = s.need().undo;
     if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options->timestamp_offset);
     u.any_resent = true;
@@ -411,7 +413,7 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
 /// Linux's tcp_cwnd_validate(): a burst is over.
 CW_RARE void validate(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    const bool limited = s.limited_until == s.next + 1 || s.in_flight() + s.payload_limit > s.congestion->cwnd();
+    const bool limited = s.limited_until == s.next + 1 || s.counted_flight() + s.payload_limit > s.congestion->cwnd();
     if (limited) s.limited_until = later(s.limited_until, s.next); // a window that is just full may open, too
     s.validate_window(now, limited, *c.options);
 }

@@ -165,7 +165,7 @@ probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) 
     const std::uint32_t needed = payload + followers * s.payload_limit;
     if (s.queue.end() - s.next < needed || s.fin_sent() || s.window < needed) return probe_plan::none;
     if (s.usable_window() < static_cast<std::int32_t>(needed)) return probe_plan::wait_window;
-    const std::uint32_t flight = s.in_flight();
+    const std::uint32_t flight = s.in_flight(*c.options);
     if (flight + 2 * segment > s.congestion->cwnd()) return flight == 0 ? probe_plan::none : probe_plan::wait_cwnd;
     return probe_plan::send;
 }

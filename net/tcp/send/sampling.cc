@@ -16,8 +16,8 @@ void note_transmission(control_block& c, time_point now, std::uint32_t size) {
 
 void note_lack_of_data(control_block& c) noexcept {
     sender& s = c.sending;
-    const std::uint32_t flight = s.in_flight();
-    if (flight < s.congestion->cwnd() && !s.board.has_lost()) s.board.rate()->limit_by_application(flight);
+    if (s.in_flight(*c.options) >= s.congestion->cwnd() || s.board.has_lost()) return;
+    s.board.rate()->limit_by_application(s.in_flight());
 }
 
 void tell_losses(control_block& c, time_point now) noexcept {

@@ -65,6 +65,12 @@ scoreboard::tally scoreboard::segments(std::uint32_t size) const noexcept {
     return t;
 }
 
+bool scoreboard::sacks_any(seq_number left, seq_number right) const noexcept {
+    for (std::uint32_t i = find(left); i < ranges_.size() && ranges_[i].start < right; ++i)
+        if (ranges_[i].what == fate::sacked) return true;
+    return false;
+}
+
 /// The first range that ends behind `at`.
 std::uint32_t scoreboard::find(seq_number at) const noexcept {
     std::uint32_t low = 0;

@@ -35,6 +35,7 @@ struct delivery {
     seq_number point;        ///< what counts as `original` ends here
 
     std::uint32_t bytes = 0;             ///< newly delivered
+    std::uint32_t counted = 0;           ///< with Linux's habits: the same in segments, each as a full one
     bool newest_known = false;
     time_point newest_sent{};            ///< the range sent last among them
     seq_number newest_end{};
@@ -77,6 +78,13 @@ public:
         std::uint32_t all = 0, sacked = 0, lost = 0, resent = 0;
     };
     tally segments(std::uint32_t size) const noexcept;
+    /// Calls `f(left, right, fate, resent)` for each range, in order.
+    template <typename F>
+    void each(F&& f) const {
+        for (std::uint32_t i = 0; i < ranges_.size(); ++i) f(ranges_[i].start, ranges_[i].end, ranges_[i].what, ranges_[i].again);
+    }
+    /// A part of [left, right) is SACKed. O(ranges).
+    bool sacks_any(seq_number left, seq_number right) const noexcept;
     seq_number end() const noexcept { return end_; }
     /// New bytes up to `end` leave now. Bytes that are in here already stay as they are.
     [[gnu::always_inline]] void sent(seq_number end, time_point now) {

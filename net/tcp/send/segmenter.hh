@@ -22,7 +22,8 @@ struct portion {
     std::uint32_t size;  ///< payload bytes
 };
 
-/// The next new data, in segments of at most `limit` payload bytes.
+/// The next new data, in segments of at most `limit` payload bytes. `by_segments`: the congestion window counts them (Linux's habit).
+template <bool by_segments = false>
 inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay) noexcept {
     const std::int32_t unsent = static_cast<std::int32_t>(s.queue.end() - s.next);
     if (unsent < 0 || (unsent == 0 && !s.fin_queued)) return {hold::nothing, false, 0};
@@ -39,6 +40,10 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
         } else if (size < s.max_window / 2) {
             return {hold::window, false, 0};
         }
+    }
+    if constexpr (by_segments) {
+        const std::uint32_t flight = s.counted_flight(); // a FIN counts as well
+        return {flight != 0 && flight + s.payload_limit > s.congestion->cwnd() ? hold::congestion : hold::no, fin, size};
     }
     const std::uint32_t flight = s.in_flight();
     if (flight != 0 && flight + size > s.congestion->cwnd()) {

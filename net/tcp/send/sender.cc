@@ -61,8 +61,9 @@ void sender::end_time_outs(time_point now) noexcept {
     tally.row_since = {};
 }
 
-bool sender::half_used(std::uint32_t flight) {
+bool sender::half_used() {
     window_use& use = need().use;
+    const std::uint32_t flight = segments_to(next, true) * payload_limit;
     if (una >= use.round_end) {
         use.round_end = next;
         use.round_flight = 0;
@@ -73,7 +74,7 @@ bool sender::half_used(std::uint32_t flight) {
 
 void sender::validate_window(time_point now, bool limited, const parameters& p) {
     burst_open = false;
-    const std::uint32_t flight = in_flight();
+    const std::uint32_t flight = in_flight(p);
     window_use& use = need().use;
     const bool growing = congestion->in_slow_start() && congestion->cwnd() < 2 * std::max(use.round_flight, flight);
     if (limited || growing) return begin_window_use(now);

@@ -115,6 +115,9 @@ struct sender {
         return pipe > repair.left ? pipe - repair.left : 0;
     }
 
+    /// in_flight(), as the congestion window counts: with Linux's habits in segments, each as a full one.
+    std::uint32_t in_flight(const parameters& p) const noexcept { return p.like_linux() ? counted_flight() : in_flight(); }
+
     /// The pace from now on: what the controller says, or the window's if somebody wants that, and never above the cap.
     void set_pace(const parameters& p) noexcept;
     void start(seq_number first, const parameters& p) noexcept;
@@ -130,7 +133,7 @@ struct sender {
     /// The row of time-outs is over, if there was one: something was acknowledged.
     void end_time_outs(time_point now) noexcept;
     /// Linux's habit: in slow start cwnd opens while at least half of it was used in the last round (RFC 7661 has a like rule).
-    bool half_used(std::uint32_t flight);
+    bool half_used();
     /// Linux's habit: data has left, and no more can go now; `limited` because of cwnd. A window that was not used for a time-out shrinks.
     void validate_window(time_point now, bool limited, const parameters& p);
     /// The same: from now on.
@@ -149,8 +152,21 @@ struct sender {
     sack_block whole_segments(sack_block lost, std::uint32_t limit) const noexcept;
     /// A segment of [seq, end) that went out with PSH.
     bool pushed(seq_number seq, seq_number end) const noexcept;
+    /// The first segment in flight as it was sent: where it ends.
+    seq_number first_end() const noexcept { return earlier(una + payload_limit, earlier(packet_end(una), max)); }
     /// How many segments [SND.UNA, end) went out in; a last one that is not whole counts if `part`.
     std::uint32_t segments_to(seq_number end, bool part) const noexcept;
+    // Linux's congestion window counts segments, small ones, too: bytes as if each were full. Each O(ranges + ends).
+    /// What is out with that fate.
+    std::uint32_t counted(fate what) const noexcept;
+    /// What was sent again and flies.
+    std::uint32_t counted_resent() const noexcept;
+    /// What neither the cumulative ACK `from` nor SACK has told of.
+    std::uint32_t counted_undelivered(seq_number from) const noexcept;
+    /// in_flight(); a SYN is none.
+    std::uint32_t counted_flight() const noexcept;
+    /// The segments within [seq, end), which are sent again as one, are one from now on.
+    void join_ends(seq_number seq, seq_number end) noexcept;
     /// SND.UNA moves to `ack`: what was noted of segments before it is forgotten.
     void forget_ends(seq_number ack) noexcept;
     bool ends_record(seq_number end) const noexcept;

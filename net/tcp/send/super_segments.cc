@@ -76,8 +76,7 @@ std::uint32_t packet_segments(const control_block& c, std::uint32_t limit) noexc
 /// How many segments cwnd lets go, of those that may.
 std::uint32_t room_in_window(const control_block& c) noexcept {
     const sender& s = c.sending;
-    const std::uint32_t handshake = is_synchronized(c.state) ? 0 : 1; // the number of its SYN-ACK, which is no data
-    const std::uint32_t cwnd = s.congestion->cwnd(), flight = std::max(s.in_flight(), handshake) - handshake;
+    const std::uint32_t cwnd = s.congestion->cwnd(), flight = s.counted_flight();
     return std::max(cwnd > flight ? (cwnd - flight) / s.payload_limit : 0, 1u);
 }
 
@@ -87,7 +86,7 @@ hold wait_for_more(const control_block& c, time_point now, std::uint32_t size, s
     const super_segment& b = s.known().leaving;
     if (s.repair.phase != recovery_phase::open || b.at == time_point{} || now - b.at >= recent) return hold::no;
     const auto window = static_cast<std::uint32_t>(s.usable_window()); // some, or the first segment would be held
-    const std::uint32_t cwnd = s.congestion->cwnd(), flight = s.in_flight();
+    const std::uint32_t cwnd = s.congestion->cwnd(), flight = s.counted_flight();
     const std::uint32_t free = cwnd > flight ? cwnd - flight : 0;
     const std::uint32_t room = std::min(window, free);
     if (room >= most) return hold::no;
@@ -114,7 +113,7 @@ std::uint32_t packet_quota(const control_block& c, std::uint32_t limit) noexcept
 void grow_first(control_block& c, std::uint32_t limit) noexcept {
     sender& s = c.sending;
     super_segment& b = s.need().leaving;
-    if (b.waiting.size() < 2 || s.congestion->cwnd() < s.in_flight() + s.payload_limit) return;
+    if (b.waiting.size() < 2 || s.congestion->cwnd() < s.counted_flight() + s.payload_limit) return;
     waiting_buffer& first = b.waiting.front();
     const seq_number wanted = s.next + packet_quota(c, limit);
     if (first.end >= wanted || s.ends_record(first.end)) return;
@@ -192,7 +191,7 @@ portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bo
     if (c.options->super_segments.on) grow_first(c, limit);
     const bool corked = s.corked;
     if (urgent) s.corked = false;
-    portion p = next_portion(s, limit, no_delay || urgent);
+    portion p = next_portion<true>(s, limit, no_delay || urgent);
     s.corked = corked;
     if (p.why == hold::no && p.size == limit && c.options->super_segments.on && !urgent) {
         p.why = plan_packet(c, now, limit, no_delay);
@@ -224,6 +223,22 @@ sack_block next_lost_of_packet(control_block& c, time_point now, std::uint32_t l
     return lost;
 }
 
+sack_block with_followers(control_block& c, sack_block lost, std::uint32_t limit) {
+    sender& s = c.sending;
+    if (lost.size() >= limit || within_packet(s) || s.packet_end(lost.left) - lost.left > limit) return lost;
+    const ring<sent_end>& ends = s.known().ends;
+    const seq_number sent = lost.right;
+    for (std::uint32_t i = 0; i < ends.size() && !s.ends_record(lost.right); ++i) {
+        const seq_number end = ends[i].end;
+        if (end <= lost.right) continue;
+        if (end - lost.left > limit || end > s.una + s.window || s.board.sacks_any(lost.right, end)) break;
+        if (s.repair.left != 0) s.repair.left -= std::min(s.repair.left, s.payload_limit);
+        lost.right = end;
+    }
+    s.board.lose_between(sent, lost.right);
+    return lost;
+}
+
 void follow_packet(control_block& c, time_point now, seq_number seq, seq_number end, bool again, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     super_segment& b = s.need().leaving;
@@ -247,6 +262,7 @@ void follow_packet(control_block& c, time_point now, seq_number seq, seq_number 
     out.flags = out.flags & ~tcp_flags::psh;
     if (push || several) out.flags |= tcp_flags::psh; // for being several it has none when it is sent again one by one
     if (again && seq > s.una) s.note_packet(seq, false); // it was cut there, if it did not begin there
+    if (again) s.join_ends(seq, end);
     if (whole) s.note_packet(end, push);
     b.at = now;
 }

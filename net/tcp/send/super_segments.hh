@@ -29,4 +29,8 @@ inline void abandon_packet(sender& s, time_point now) noexcept {
 /// A segment leaves, with payload, and maybe FIN, up to `end`: its PSH, and whether it joins the one before.
 void follow_packet(control_block& c, time_point now, seq_number seq, seq_number end, bool again, outgoing_segment& out) noexcept;
 
+/// Small segments that are about to leave again take the next ones along, whatever is thought of these, as far as there is room
+/// (tcp_retrans_try_collapse()): `lost`, or more.
+sack_block with_followers(control_block& c, sack_block lost, std::uint32_t limit);
+
 } // namespace corewire::tcp

@@ -33,7 +33,7 @@ std::uint32_t open_window(tcp_script& s) {
     s.receive("A 1:1 ack 10002");
     const std::uint32_t cwnd = s.block().info().cwnd;
     BOOST_TEST(cwnd >= 20'000u);
-    BOOST_TEST(cwnd <= 20'001u);
+    BOOST_TEST(cwnd <= 21'000u); // Linux's: a byte that was a segment opens it by one
     return cwnd;
 }
 
@@ -87,14 +87,14 @@ BOOST_AUTO_TEST_CASE(after_a_pause_the_window_is_the_initial_one) { // RFC 5681 
 BOOST_AUTO_TEST_CASE(linux_halves_it_once_a_time_out_and_keeps_its_threshold) { // RFC 2861 2.1
     tcp_script s(with(tcp::personality::linux_));
     open_window(s);
-    s.write(21'000);
-    BOOST_TEST(s.drain() == 20);
+    s.write(22'000);
+    BOOST_TEST(s.drain() == 21);
     s.advance(100ms);
-    s.receive("A 1:1 ack 30002");
+    s.receive("A 1:1 ack 31002");
     BOOST_TEST(s.drain() == 1);
     const std::uint32_t cwnd = s.block().info().cwnd;
-    BOOST_TEST(cwnd >= 40'000u);
-    s.receive("A 1:1 ack 31002");
+    BOOST_TEST(cwnd >= 42'000u);
+    s.receive("A 1:1 ack 32002");
     const duration rto = s.block().info().rto;
     s.expect_nothing();
     s.advance(rto + rto / 2); // since the last segment was sent
