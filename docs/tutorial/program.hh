@@ -6,6 +6,7 @@
 #include <corewire/app.hh>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 namespace cw = corewire;
 
@@ -28,11 +29,17 @@ inline cw::task<> body(settings options) {
     if (cw::this_shard::id() != 0) co_return; // the others serve what shard 0 asks of them
     store data;
     co_await data.start();
-    snapshots kept(data, options.snapshot);
-    co_await kept.load();
-    co_await data.parts().invoke_on_all([&data, port = options.port](part&) { return serve(data, port); });
-    co_await kept.save();
-    co_await data.stop();
+    std::exception_ptr failure;
+    try {
+        snapshots kept(data, options.snapshot);
+        co_await kept.load();
+        co_await data.parts().invoke_on_all([&data, port = options.port](part&) { return serve(data, port); });
+        co_await kept.save();
+    } catch (...) {
+        failure = std::current_exception(); // the program ends with its sentence, and status 1
+    }
+    co_await data.stop(); // in any case: what stands on other shards must not go with this frame
+    if (failure) std::rethrow_exception(failure);
 }
 
 inline int run(int argc, char** argv, settings options) {

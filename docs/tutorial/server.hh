@@ -34,8 +34,8 @@ public:
     std::uint64_t requests() const { return requests_; }
 
 private:
-    /// Who does not read its replies for so long loses its place. Shorter than the time that a stop has (`drain`, 5 s).
-    static constexpr cw::duration patience = std::chrono::seconds{2};
+    /// Whose reply has not left in so long loses its place. Much shorter than the time that a stop has (`drain`, 5 s).
+    static constexpr cw::duration patience = std::chrono::seconds{1};
 
     /// A stop ends the wait for the next request; a request that has been read is answered first.
     cw::task<> session(cw::tcp_stream peer, cw::semaphore::units place, cw::stop_token stop) {
@@ -45,6 +45,7 @@ private:
                 const cw::wait_limits soon{.deadline = cw::reactor::current().now() + patience};
                 co_await write_frame(peer, std::move(reply), soon);
                 ++requests_;
+                if (stop.stop_requested()) break; // there may be more, in buffers: they are not answered
             }
         } catch (const std::system_error&) {
             // The peer has reset, sent nonsense or reads nothing, or we stop: its session ends, and nothing else does.

@@ -79,10 +79,13 @@ task<> by_chunks(copying& work, io_piece memory) {
 
 /// The workers share one memory: what is large is made of huge pages, and a chunk is one request of the device then.
 task<> side_by_side(copying& work) {
+    const std::size_t chunk = work.options.chunk;
+    for (const file* each : {&work.from, &work.to})
+        if (each->direct() && chunk % each->alignment() != 0)
+            throw std::system_error(EINVAL, std::generic_category(), "copying '" + each->name() + "': chunks not aligned for O_DIRECT");
     const file_status what = co_await work.from.status(work.limits);
     const bool size_known = what.type == file_type::regular && what.size != 0;
     if (work.to.direct() && size_known) co_await make_room(work, what.size);
-    const std::size_t chunk = work.options.chunk;
     std::uint64_t count = std::max(work.options.in_flight, 1u);
     if (size_known) count = std::min(count, what.size / chunk + (what.size % chunk != 0));
     if (chunk > SIZE_MAX / count) throw std::bad_alloc();

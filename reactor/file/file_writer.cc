@@ -169,16 +169,16 @@ task<> file_writer::retry(wait_limits limits) {
 
 task<> file_writer::close(wait_limits limits) {
     if (!to_) check();
-    int limit = 0;
+    int ended_by = 0; // a limit, or the failure
     try {
         if (failure_ == 0) co_await send_rest(limits);
-        co_await settle(limits); // behind a failure nothing more is sent, but what is on its way comes back
+        else co_await settle(limits); // nothing more is sent, but what is on its way comes back
     } catch (const std::system_error& e) {
-        limit = e.code().value();
+        ended_by = e.code().value();
     }
     const bool under_way = std::ranges::any_of(slots_, [](const auto& each) { return !each->done.is_set(); });
-    if (under_way || (failure_ == 0 && limit != 0)) // the caller's
-        throw std::system_error(limit, std::generic_category(), "closing '" + to_.name() + "'");
+    if (under_way || (failure_ == 0 && ended_by != 0)) // a limit
+        throw std::system_error(ended_by, std::generic_category(), "closing '" + to_.name() + "'");
     const std::string name = to_.name();
     const std::uint64_t in_file = written();
     int closing = 0;

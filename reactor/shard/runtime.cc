@@ -32,7 +32,7 @@ constexpr log_event<unsigned, std::size_t, const char*, log_text<80>, std::int64
     "task", "abandoned", log_level::error, "shard {}: {} task{} of group '{}' did not end within {} ms of the stop; abandoned"};
 
 constexpr log_event<log_text<200>> calls_still_run{"task", "calls_still_run", log_level::warn, "{}"};
-constexpr duration look_every = std::chrono::milliseconds{50}; ///< for signals, while calls still run
+constexpr duration look_every = std::chrono::milliseconds{50}; ///< at calls that still run
 
 /// Holds new threads back until all of them exist: a thread that cannot be made must not leave others at a barrier.
 class start_gate {

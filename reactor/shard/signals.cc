@@ -52,7 +52,7 @@ void signal_watch::listen() noexcept {
     ::pthread_setname_np(::pthread_self(), "signals");
     for (;;) {
         std::array<pollfd, 2> both{{{signals_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
-        if (::poll(both.data(), both.size(), -1) < 0) continue;
+        if (::poll(both.data(), both.size(), -1) < 0 && errno != EINTR) return;
         if (both[1].revents != 0) return;
         signalfd_siginfo info;
         if (::read(signals_.get(), &info, sizeof info) != sizeof info) continue;
@@ -64,9 +64,9 @@ void signal_watch::listen() noexcept {
 bool signal_watch::poll(time_point) {
     if (told_ || !arrived_.load(std::memory_order_acquire)) [[likely]]
         return false;
+    std::uint64_t count; // it is written after the flag is set; left there it would wake the shard for ever
+    if (::read(wake_.get(), &count, sizeof count) != sizeof count) return false;
     told_ = true;
-    std::uint64_t count;
-    static_cast<void>(!::read(wake_.get(), &count, sizeof count)); // or it would wake the shard for ever
     on_first_();
     return true;
 }

@@ -1,5 +1,5 @@
 // SIGINT and SIGTERM as mail for one shard. While this object lives both are blocked (make it before any thread, which
-// inherit the mask) and a thread of its own takes them:
+// inherit the mask) and a thread of its own takes those that are sent to the process (not to one of its threads):
 //
 //     first   --> a flag and an eventfd --> the shard it is a poller of --> on_first
 //     second  --> _exit(130), also while that shard is held by a task that does not give way, or by none at all

@@ -99,15 +99,17 @@ cw::task<> step_too_long() {
     co_await group.join();
     co_await data.stop();
 }
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, of those that no connection is given by itself.
 std::uint16_t a_free_port() {
     const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof at;
-    const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&at), length) == 0 &&
-        ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &length) == 0;
+    bool bound = false;
+    for (int tries = 0; tries < 100 && !bound; ++tries) {
+        at.sin_port = htons(static_cast<std::uint16_t>(20'000 + (::getpid() * 7 + tries * 61) % 10'000));
+        bound = ::bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
+    }
     ::close(fd);
     expect(bound, "a free port");
     return ntohs(at.sin_port);
@@ -118,7 +120,7 @@ int connected(std::uint16_t port, int buffer = 0) {
     at.sin_family = AF_INET;
     at.sin_port = htons(port);
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int tries = 0; tries < 1000; ++tries) {
+    for (int tries = 0; tries < 3000; ++tries) {
         const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
         if (buffer != 0) ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
         if (::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0) return fd;
@@ -144,18 +146,24 @@ std::string ask_from_outside(int fd, const std::string& request) {
 }
 pid_t start(const settings& options) {
     const pid_t child = ::fork();
+    expect(child >= 0, "a process");
     if (child == 0) {
+        ::alarm(60); // it does not outlive its test
         char* argv[] = {const_cast<char*>("store"), const_cast<char*>("--net=kernel"), const_cast<char*>("--cores=2"), nullptr};
         ::_exit(run(3, argv, options));
     }
     return child;
 }
+/// What it ends with; -1: by a signal.
+int status_of(pid_t child) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
 /// Asked to stop, it ended well.
 bool stops(pid_t child) {
     ::kill(child, SIGTERM);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return status_of(child) == 0;
 }
 
 std::string snapshot_path;
@@ -280,6 +288,10 @@ BOOST_AUTO_TEST_CASE(the_program_serves_until_SIGTERM_and_goes_on_where_it_was) 
     BOOST_CHECK_EQUAL(ask_from_outside(fd, "GET a"), "VALUE bcd");
     ::close(fd);
     BOOST_CHECK(stops(second));
+
+    std::ofstream(options.snapshot) << "half";
+    BOOST_CHECK_EQUAL(status_of(start({.port = a_free_port(), .snapshot = options.snapshot})), 1); // refused, in order
+    BOOST_CHECK_EQUAL(contents(options.snapshot), "half");
     std::filesystem::remove_all(folder);
 }
 

@@ -58,9 +58,13 @@ std::optional<std::string> host::read_table(const std::string& path) const {
     if (!file) return std::nullopt;
     std::string text;
     char bytes[65'536];
-    for (ssize_t n; text.size() < most_table && ((n = ::read(file.get(), bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR));)
-        if (n > 0) text.append(bytes, static_cast<std::size_t>(n));
-    return text;
+    for (;;) {
+        const ssize_t n = ::read(file.get(), bytes, sizeof bytes);
+        if (n == 0) return text;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 || text.size() >= most_table) return std::nullopt; // a part of it would tell what is not so
+        text.append(bytes, static_cast<std::size_t>(n));
+    }
 }
 
 void host::write(const std::string& path, const std::string& text) const {

@@ -409,6 +409,18 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_copy_is_the_same_file, Backend, both_backends) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_direct_copy_by_chunks_that_are_not_aligned_is_refused) {
+    file_world world;
+    if (!world.run(direct_works(world.directory / "probe"))) return;
+    for (const char* name : {"a", "b"}) put(world.directory / name, pattern(40'000));
+    world.run([](std::string from, std::string to) -> task<> {
+        file source = co_await file::open(from);
+        file target = co_await file::open(to, {.write = true, .direct = true});
+        const int failure = co_await error_of([](file& a, file& b) -> task<> { co_await copy(a, b, {.chunk = 5000}); }(source, target));
+        BOOST_TEST(failure == EINVAL);
+    }(world.directory / "a", world.directory / "b"));
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_copy_reads_and_writes_where_the_kernel_will_not, Backend, both_backends) {
     file_world_over<Backend> world;
     const std::string text = pattern(1'000'000);
