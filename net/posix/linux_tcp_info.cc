@@ -127,7 +127,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     t.tcpi_bytes_retrans = n.retransmitted_bytes;
     t.tcpi_rcv_space = i.receive_space != 0 ? i.receive_space : std::min(i.receive_window, 10u * block.options().mss);
     t.tcpi_rcv_rtt = microseconds(i.receive_rtt);
-    t.tcpi_rcv_ssthresh = i.receive_window;
+    t.tcpi_rcv_ssthresh = i.receive_threshold;
     t.tcpi_rcv_wnd = i.receive_window;
     t.tcpi_total_retrans = static_cast<std::uint32_t>(n.retransmitted_segments);
     t.tcpi_pacing_rate = i.pacing_rate;

@@ -43,6 +43,7 @@ void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
         p.receive_growth_limit = std::min(p.receive_growth_limit, window_clamp);
         p.receive_buffer_limit = std::min(p.receive_buffer_limit, window_clamp); // of which the window's scale is made
     }
+    if (p.like_linux()) p.receive_memory = receive_buffer;
     p.send_growth_limit = 0;
     p.fast_open_without_cookie = fast_open_without_cookie || (fast_open_allowed & 4) != 0;
     if (syn_count != 0) p.syn_retries = static_cast<std::uint8_t>(syn_count);

@@ -61,6 +61,7 @@ void stream_socket::apply_settings() {
     c->tcb.heed_path_reports(settings_.heeds_reports(settings_.path_mtu_discovery), settings_.heeds_reports(settings_.path_mtu_discovery6));
     stack_.tcp().on_marking_changed(*c);
     c->tcb.fix_buffers(settings_.receive_buffer_set, settings_.send_buffer_set);
+    c->tcb.set_receive_memory(settings_.receive_buffer);
 }
 
 // ---- opening ----

@@ -42,7 +42,8 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
     answer.ack = s.seq + 1;
     answer.flags = tcp_flags::syn | tcp_flags::ack;
     if (p.accurate_ecn && tcp::asks_for_accurate(tcp::ace_of(s.flags))) answer.flags |= tcp::handshake_flags(s.ecn);
-    answer.window = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.receive_buffer, 65'535));
+    const std::uint32_t carried = p.mss - (p.timestamps && s.options.has_timestamps() ? 12u : 0u); // Linux's window is whole segments
+    answer.window = tcp::receive_window::unscaled(p.receive_buffer, p.like_linux() ? carried : 1);
     answer.payload_size = 0;
     wire::tcp_options options;
     options.set_mss(p.mss);

@@ -83,6 +83,7 @@ struct connection_info {
     std::uint32_t send_window = 0;
     std::uint32_t largest_send_window = 0; ///< so far
     std::uint32_t receive_window = 0;
+    std::uint32_t receive_threshold = 0; ///< Linux's habit: no larger window is promised for now; else receive_window
     std::uint32_t receive_buffer = 0; ///< as it has grown
     std::uint32_t send_buffer = 0;
     std::uint32_t segment_payload = 0;

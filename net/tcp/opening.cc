@@ -1,5 +1,6 @@
 // How a connection begins: the three constructors, and what the two ends agree on in their SYNs.
 #include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/receive/linux_window.hh>
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/send/super_segments.hh>
 #include <corewire/net/tcp/tcb.hh>
@@ -89,7 +90,7 @@ tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
     agree_on_options(c_, agreed, now);
     if (how.accurate_ecn) answer_ecn_offer(c_, {.flags = tcp_flags::syn | tcp_flags::ae | tcp_flags::cwr | tcp_flags::ece});
     // The SYN-ACK went out without us; the ACK that is coming finds us in SYN-RECEIVED and completes the handshake.
-    c_.receiving.window.advertise_unscaled(c_.receiving.next);
+    c_.receiving.window.advertise_unscaled(c_.receiving.next, p.like_linux() ? how.peer_mss : 1);
     c_.sending.take_window(how.window, how.irs, how.iss);
     c_.sending.next = c_.sending.max = how.iss + 1;
     c_.sending.board.sent(how.iss + 1, now);
@@ -117,6 +118,7 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     }
     if (p.like_linux()) { // tcp_initialize_rcv_mss(): the peer's segments are as ours, until it shows others
         const std::uint32_t half_window = std::min(c.receiving.window.buffer(), 0xffffu) / 2;
+        c.receiving.window.leave_choice();
         c.receiving.acks.expect_segments(std::clamp(std::min(c.sending.payload_limit, half_window), 88u, 536u));
     }
     if (theirs.has_user_timeout()) heed_user_timeout(c, theirs.user_timeout); // `p` is another set of parameters from here on
@@ -210,7 +212,7 @@ void establish(control_block& c, arrival& a) noexcept {
     c.timers.disarm(timer_slot::retransmit);
     c.syn_wanted = false;
     if (s.timing) take_rtt(c, a.now - s.progress, a.now);
-    else if (c.syn_resent) take_echoed_rtt(c, a);
+    else if (c.syn_resent || (c.passive && c.options->like_linux())) take_echoed_rtt(c, a); // when a SYN cookie left says its echo
     s.timing = false;
     // RFC 6298 5.7, unless the round trip is known by now. Linux: and whoever was served early
     if (repeats != 0 || (early && c.options->like_linux())) s.rto.restart_after_syn_loss(std::chrono::seconds{3});
@@ -223,6 +225,7 @@ void establish(control_block& c, arrival& a) noexcept {
     s.progress = a.now;
     if (c.options->counts()) s.need().use.payload_at = s.need().use.established_at = a.now;
     if (c.options->like_linux()) {
+        begin_linux_window(c);
         s.begin_window_use(a.now);
         s.seldom->leaving.pushed = later(s.seldom->leaving.pushed, s.una);
         note_packet_pace(c);

@@ -45,6 +45,7 @@ struct parameters {
     std::uint32_t receive_buffer_limit = 0;   ///< what it may be set to later: the window scale has room for it; 0: no more
     std::uint32_t receive_growth_limit = 0;   ///< bytes; so far the receive buffer grows by itself as the path needs it; 0: not at all
     std::uint32_t send_growth_limit = 0;      ///< the same of the send buffer
+    std::uint32_t receive_memory = 0;         ///< Linux's habit: what unread segments may cost (SO_RCVBUF); 0: twice receive_buffer
     std::uint32_t send_buffer = 1u << 20;     ///< bytes queued, sent or not, before writable() is 0 (one write may overshoot)
     std::uint16_t least_segment = 64;         ///< bytes: no smaller ones are made, whatever MSS the peer names
     std::uint32_t send_chunks = 4096;         ///< pieces in the send queue before writable() is 0

@@ -4,6 +4,7 @@
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/expiry.hh>
 #include <corewire/net/tcp/fast_path.hh>
+#include <corewire/net/tcp/receive/linux_window.hh>
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/send/output.hh>
 
@@ -29,6 +30,14 @@ namespace {
     return a.events;
 }
 
+[[gnu::cold, gnu::noinline]] void note_departure(control_block& c, outgoing_segment& out) noexcept {
+    if (c.options->like_linux() && !wire::has(out.flags, tcp_flags::syn | tcp_flags::rst)) tell_linux_window(c, out);
+    if (c.state == tcp_state::syn_received) return;
+    segment_tally& tally = c.sending.need().tally;
+    ++tally.out;
+    if (out.payload_size != 0) ++tally.data_out;
+}
+
 /// RFC 9293 3.8.5: on every segment that begins before the mark. A mark too far away is told as far as the field goes.
 void mark_urgent(control_block& c, outgoing_segment& out) noexcept {
     if (c.sending.una >= c.urgent.send_end) c.urgent.sending = false;
@@ -38,6 +47,12 @@ void mark_urgent(control_block& c, outgoing_segment& out) noexcept {
 }
 
 } // namespace
+
+void tcb::acknowledge_read() noexcept {
+    if (!c_.options->like_linux() || !acknowledges_read(c_)) return;
+    c_.receiving.acks.acknowledge_now();
+    c_.output_wanted = true;
+}
 
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
     if (arrived.congestion_seen()) [[unlikely]] ++c_.count->congestion_marks;
@@ -56,11 +71,7 @@ bool tcb::next_segment(time_point now, outgoing_segment& out) noexcept {
     out.urgent = 0;
     if (c_.urgent.sending) [[unlikely]] mark_urgent(c_, out);
     if (c_.ecn.accurate != nullptr) [[unlikely]] finish_accurate(c_, out);
-    if (c_.options->counts() && c_.state != tcp_state::syn_received) [[unlikely]] {
-        segment_tally& tally = c_.sending.need().tally;
-        ++tally.out;
-        if (out.payload_size != 0) ++tally.data_out;
-    }
+    if (c_.options->counts()) [[unlikely]] note_departure(c_, out);
     return true;
 }
 
@@ -123,6 +134,7 @@ connection_info tcb::info() const noexcept {
         .send_window = s.window,
         .largest_send_window = s.max_window,
         .receive_window = r.room(),
+        .receive_threshold = linux_threshold(c_),
         .receive_buffer = r.window.buffer(),
         .send_buffer = s.queue.limit(),
         .segment_payload = s.payload_limit,

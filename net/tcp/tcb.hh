@@ -203,12 +203,11 @@ public:
         if (c_.receiving.acks.now()) c_.output_wanted = true;
     }
     bool quick_acks() const noexcept { return c_.receiving.acks.quick(); }
-    /// Linux's habit: the reader has taken something, and if it was all there was, an ACK for the end of a write need not wait.
-    void acknowledge_read() noexcept {
-        const receiver& r = c_.receiving;
-        if (!c_.options->like_linux() || r.queue.size() != 0 || !r.acks.due_when_read(r.next)) return;
-        c_.receiving.acks.acknowledge_now();
-        c_.output_wanted = true;
+    /// Linux's habit: the reader has taken something, so that an ACK need not wait, or the window opens by much (tcp_cleanup_rbuf()).
+    void acknowledge_read() noexcept;
+    /// parameters::receive_memory.
+    void set_receive_memory(std::uint32_t bytes) noexcept {
+        if (c_.options->like_linux()) c_.options.set(&parameters::receive_memory, bytes);
     }
     /// Whether what comes and goes is counted for info() from now on (parameters::counted).
     void set_counted(bool on) noexcept;
@@ -312,6 +311,7 @@ inline void tcb::has_read() noexcept {
 inline void tcb::update_window() noexcept {
     receiver& r = c_.receiving;
     if (r.window.worth_an_update(r.next, r.queue.size())) [[unlikely]] {
+        if (c_.options->like_linux()) return acknowledge_read();
         r.acks.acknowledge_now();
         c_.output_wanted = true;
     }

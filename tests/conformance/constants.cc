@@ -114,6 +114,7 @@ std::int64_t info_field(const posix::linux_tcp_info_fields& i, const std::string
     FIELD(tcpi_delivered_ce);
     FIELD(tcpi_rcv_wnd);
     FIELD(tcpi_rcv_rtt);
+    FIELD(tcpi_rcv_ssthresh);
     FIELD(tcpi_rcv_space);
     FIELD(tcpi_total_rto);
     FIELD(tcpi_total_rto_recoveries);

@@ -2,6 +2,7 @@
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/receive/delayed_acks.hh>
 #include <corewire/net/tcp/receive/deliver.hh>
+#include <corewire/net/tcp/receive/linux_window.hh>
 
 namespace corewire::tcp {
 
@@ -29,6 +30,7 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
     }
     if (follows_linux && stored + twice.size() != 0 && r.ahead.dropped() == refused) {
         r.ahead.remember(a.seq, a.seq + a.size + (a.fin ? 1u : 0u));
+        if (stored != 0) note_cost(c, a, false);
     }
     r.acks.acknowledge_now();
 }
@@ -87,8 +89,15 @@ void deliver(control_block& c, arrival& a) noexcept {
     if (c.options->counts()) [[unlikely]] note_arrival(c, a);
     if (fills_gap && c.options->like_linux()) note_overlap(r, a);
     if (a.fin && c.options->like_linux() && c.state == tcp_state::established) r.acks.set_interactive(true); // nothing is quick any more
-    deliver_in_order(c, a.now, a.head, a.body, a.size);
-    if (c.options->like_linux()) delay_ack(c, a.now);
+    if (c.options->like_linux()) {
+        r.queue.push(std::move(a.head));
+        r.queue.push(std::move(a.body));
+        r.next += a.size;
+        r.bytes += a.size;
+        acknowledge_or_delay(c, a.now);
+    } else {
+        deliver_in_order(c, a.now, a.head, a.body, a.size);
+    }
     if (fills_gap) {
         const seq_number before = r.next;
         r.next = r.ahead.drain(r.next, r.queue);
@@ -97,7 +106,7 @@ void deliver(control_block& c, arrival& a) noexcept {
     }
     if (c.options->like_linux()) r.window.reach(r.next);
     if (c.reading_shut && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
-    if (r.acks.now() && r.sizing.due(a.now)) right_size(c, a.now);
+    if ((r.acks.now() || c.options->like_linux()) && r.sizing.due(a.now)) right_size(c, a.now);
     a.events |= event::readable;
 }
 
@@ -168,8 +177,7 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
     r.ahead.clear(); // behind the end of the stream there is nothing, whatever the peer has sent
     if (c.options->like_linux() && c.state == tcp_state::established && !closes_gap) {
         r.acks.set_interactive(true);
-        if (r.acks.on_data(r.next, 0)) c.timers.arm(timer_slot::delayed_ack, a.now + c.options->delayed_ack);
-        delay_ack(c, a.now); // an answer may follow at once, or our FIN
+        delay_ack(c, a.now, r.acks.on_data(r.next, 0)); // an answer may follow at once, or our FIN
     } else {
         r.acks.acknowledge_now();
     }

@@ -49,7 +49,7 @@ verdict take_syn(control_block& c, arrival& a) noexcept {
     c.irs = a.seg.seq;
     c.receiving.start(a.seg.seq + 1, *c.options);
     agree_on_options(c, a.seg.options, a.now);
-    c.receiving.window.advertise_unscaled(c.receiving.next); // what our SYN has promised
+    c.receiving.window.advertise_unscaled(c.receiving.next, c.options->like_linux() ? c.options->mss : 1); // what our SYN has promised
     c.sending.take_window(a.seg.window, a.seg.seq, a.seg.ack); // never scaled in a SYN
     if (!a.seg.has(tcp_flags::ack)) {
         c.move(transition::syn_received);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace corewire::tcp {
 
@@ -80,15 +81,25 @@ public:
         quick_ = std::max(quick_, count);
         settle();
     }
-    /// A segment came that ends a write of the peer's, before it is noted as data. Twice: nothing more is to be waited for.
-    void note_end_of_write() noexcept { pushed_ = static_cast<std::uint8_t>(pending_ ? std::min(pushed_ + 1, 2) : 1); }
+    /// One more, if it is the last otherwise (tcp_grow_window()).
+    void keep_odd() noexcept { add_quick(static_cast<std::uint8_t>(quick_ | 1u)); }
+    void no_more_quick() noexcept {
+        quick_ = 0;
+        settle();
+    }
+    bool quick_now() const noexcept { return quick_ != 0 && !interactive_; }
+    /// What has come waits for its ACK. True: the first of it.
+    bool wait() noexcept { return !std::exchange(pending_, true); }
+    /// A segment came that ends a write of the peer's, before it is noted as data. A small one is the second such: nothing more is to be
+    /// waited for.
+    void note_end_of_write(bool small) noexcept { pushed_ = small && pushed_ != 0 ? 2 : std::max<std::uint8_t>(pushed_, 1); }
     void forget_ends_of_writes() noexcept {
         if (!pending_) pushed_ = 0;
     }
     bool waits_for_reader() const noexcept { return pushed_ != 0; }
-    /// The reader has taken everything: whether the ACK that waits goes now.
-    bool due_when_read(seq_number next) const noexcept {
-        return pending_ && !now_ && (next - last_sent_ > largest_ || pushed_ == 2 || (pushed_ == 1 && !interactive_));
+    /// The reader has taken something, or `all`: whether the ACK that waits goes now.
+    bool due_when_read(seq_number next, bool all) const noexcept {
+        return pending_ && (next - last_sent_ > largest_ || (all && (pushed_ == 2 || (pushed_ == 1 && !interactive_))));
     }
     std::uint32_t largest_segment() const noexcept { return largest_; }
     seq_number last_sent() const noexcept { return last_sent_; } ///< RFC 7323's Last.ACK.sent

@@ -1,14 +1,18 @@
 #include <corewire/net/tcp/receive/delayed_acks.hh>
 
+#include <corewire/net/tcp/receive/linux_window.hh>
+
 namespace corewire::tcp {
 
 namespace {
 
 constexpr std::uint8_t most_quick = 16; ///< TCP_MAX_QUICKACKS
+constexpr std::uint32_t least_to_grow = 128; ///< bytes: for smaller segments no larger window is worth while
 
 /// As many as half the window has segments. tcp_incr_quickack().
 void more_quick(control_block& c, std::uint8_t most) noexcept {
-    const std::uint32_t useful = c.receiving.room() / (2 * c.receiving.acks.largest_segment());
+    const receiver& r = c.receiving;
+    const std::uint32_t useful = (r.window.edge() - r.acks.last_sent()) / (2 * r.acks.largest_segment());
     c.receiving.acks.add_quick(static_cast<std::uint8_t>(std::min<std::uint32_t>(useful != 0 ? useful : 2, most)));
 }
 
@@ -47,9 +51,7 @@ void note_arrival(control_block& c, const arrival& a) noexcept {
         known.use.payload_at = a.now;
         return;
     }
-    ack_policy& acks = c.receiving.acks;
-    acks.forget_ends_of_writes();
-    if (a.size < acks.largest_segment() || a.seg.has(tcp_flags::psh)) acks.note_end_of_write();
+    note_cost(c, a, true);
     duration& time_out = known.acks.time_out;
     if (time_out == duration{0}) {
         more_quick(c, most_quick);
@@ -62,11 +64,18 @@ void note_arrival(control_block& c, const arrival& a) noexcept {
         else if (gap > rto) more_quick(c, most_quick); // the peer begins anew
     }
     known.use.payload_at = a.now;
+    if (a.seg.payload_size >= least_to_grow) grow_linux_window(c, a);
 }
 
-void delay_ack(control_block& c, time_point now) noexcept {
+void acknowledge_or_delay(control_block& c, time_point now) noexcept {
+    ack_policy& acks = c.receiving.acks;
+    if (acknowledges_now(c)) return acks.acknowledge_now();
+    delay_ack(c, now, acks.wait());
+}
+
+void delay_ack(control_block& c, time_point now, bool first) noexcept {
     const ack_policy& acks = c.receiving.acks;
-    if (!acks.pending() || acks.now()) return;
+    if (acks.now()) return;
     constexpr duration tick = std::chrono::milliseconds{1}; // of Linux's timers: a FIN before any data waits for the next one
     duration wait = std::max(c.sending.known().acks.time_out, tick);
     if (wait > ack_habits::least) {
@@ -74,9 +83,8 @@ void delay_ack(control_block& c, time_point now) noexcept {
         if (c.sending.rto.srtt() != duration{0}) most = std::min(most, std::max(c.sending.rto.srtt(), ack_habits::least));
         wait = std::min(wait, most);
     }
-    const time_point usual = now + c.options->delayed_ack;
     const time_point armed = c.timers.at(timer_slot::delayed_ack);
-    if (armed == usual) return c.timers.arm(timer_slot::delayed_ack, now + wait); // it begins to wait
+    if (first) return c.timers.arm(timer_slot::delayed_ack, now + wait); // it begins to wait
     if (armed <= now + wait / 4) { // it would go soon in any case
         c.receiving.acks.acknowledge_now();
         c.output_wanted = true;

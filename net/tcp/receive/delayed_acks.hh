@@ -10,8 +10,10 @@ namespace corewire::tcp {
 /// Payload is about to be delivered, or kept beyond a gap: tcp_event_data_recv(). Of a connection that is counted and has no such habits,
 /// only what info() tells is noted.
 void note_arrival(control_block& c, const arrival& a) noexcept;
-/// It was delivered: when the ACK is due at the latest. tcp_send_delayed_ack().
-void delay_ack(control_block& c, time_point now) noexcept;
+/// It was delivered: __tcp_ack_snd_check().
+void acknowledge_or_delay(control_block& c, time_point now) noexcept;
+/// Its ACK waits, as the `first` that does: when it is due at the latest. tcp_send_delayed_ack().
+void delay_ack(control_block& c, time_point now, bool first) noexcept;
 /// Data leaves: tcp_event_data_sent().
 void note_answer(control_block& c, time_point now) noexcept;
 /// The ACK has waited as long as it may: tcp_delack_timer_handler().

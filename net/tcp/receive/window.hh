@@ -25,7 +25,13 @@ public:
     void set_buffer(std::uint32_t buffer) noexcept {
         if (unit_ != 0 && buffer > unit_) buffer = (buffer + unit_ - 1) / unit_ * unit_;
         buffer_ = buffer;
-        wide_ = unit_ != 0 ? ~std::uint32_t{0} : std::max(buffer - buffer / 2, 2 * step_);
+        wide_ = unit_ != 0 || chosen_elsewhere_ ? ~std::uint32_t{0} : std::max(buffer - buffer / 2, 2 * step_);
+    }
+    /// Linux's habits: what is promised is chosen elsewhere (receive/linux_window.hh), and told by reach().
+    void leave_choice() noexcept {
+        chosen_elsewhere_ = true;
+        step_ = ~std::uint32_t{0};
+        wide_ = ~std::uint32_t{0};
     }
     /// FreeBSD's habits: the buffer holds whole segments of `unit` bytes, what becomes free is announced with whatever is sent, and an
     /// update goes for a quarter of the buffer.
@@ -73,6 +79,7 @@ public:
     bool worth_an_update(seq_number next, std::uint32_t queued) const noexcept {
         const std::uint32_t window = edge_ - next;
         if (window > wide_) [[likely]] return false;
+        if (chosen_elsewhere_) return true; // it may be
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         if (free <= window) return false;
         const std::uint32_t gain = free - window;
@@ -107,6 +114,7 @@ private:
     std::uint32_t wide_ = 0; ///< max(half the buffer, two steps): a larger window needs no update, however much is free
     std::uint32_t grain_ = 0; ///< 2^shift - 1: what the field can't tell
     std::uint8_t shift_ = 0;
+    bool chosen_elsewhere_ = false;
     std::uint16_t unit_ = 0; ///< 0: the buffer is of any size
 };
 

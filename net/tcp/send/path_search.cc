@@ -75,7 +75,7 @@ bool lose_larger(sender& s, std::uint32_t full, std::uint32_t limit) {
 /// What is marked lost is resent at once; the network was not congested.
 void resend_without_blame(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true};
+    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = !c.options->like_linux()};
     s.need().reduction = {};
     s.need().undo = {};
     if (s.board.rate() != nullptr) s.board.rate()->fresh_losses().clear();

@@ -45,6 +45,12 @@ struct ack_habits {
     duration time_out{0};          ///< icsk_ack.ato; 0: no data has come
 };
 
+/// Linux's habit: what the segments that wait to be read cost, and the window that follows from it (receive/linux_window.cc).
+struct receive_account;
+struct forget_account {
+    void operator()(receive_account* a) const noexcept;
+};
+
 /// Linux's habit, and for info(): the round trip as one sees it who receives data (tcp_rcv_rtt_measure(), receive/delayed_acks.cc).
 struct receive_round_trip {
     std::uint32_t eighths = 0;     ///< of a microsecond, smoothed; 0: not known
@@ -107,6 +113,7 @@ struct seldom_needed {
     std::unique_ptr<path_search> path; ///< made by the first search, or report
     ack_habits acks;
     receive_round_trip receive_rtt;
+    std::unique_ptr<receive_account, forget_account> account;
     segment_tally tally;
     static constexpr std::uint32_t most_ends = 1024; ///< of more the first are forgotten
     ring<sent_end> ends;           ///< in order, behind SND.UNA
