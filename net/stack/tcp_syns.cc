@@ -7,6 +7,7 @@
 #include <corewire/net/wire/ethernet.hh>
 
 #include <algorithm>
+#include <new>
 
 namespace corewire {
 
@@ -75,7 +76,10 @@ void tcp_layer::save_syn(const tcp_connection& c, tcp_listen_socket& listener, c
         const std::uint16_t type = load_be16(tcp - size - 2); // what was put together of fragments has none
         if (type == static_cast<std::uint16_t>(flow.is_v4() ? wire::ether_type::ipv4 : wire::ether_type::ipv6)) size += link_size;
     }
-    saved_syns_.insert_or_assign(&c, std::vector<std::byte>(tcp - size, tcp + syn_header_));
+    try {
+        saved_syns_.insert_or_assign(&c, std::vector<std::byte>(tcp - size, tcp + syn_header_));
+    } catch (const std::bad_alloc&) { // they are not kept: the listener asked for them, the connection does without
+    }
 }
 
 std::vector<std::byte> tcp_layer::take_saved_syn(const tcp_connection& c) {

@@ -12,11 +12,12 @@ std::uint32_t pieces(const sender& s, seq_number left, seq_number right) noexcep
     return (right - left + s.payload_limit - 1) / s.payload_limit;
 }
 
-/// The segments that `wanted(fate, resent)`, from `from` on.
+/// The segments that `wanted(fate, resent)`, from `from` on. One that a peer's SACKs have cut up counts once.
 template <typename F>
 std::uint32_t count_segments(const sender& s, seq_number from, F&& wanted) noexcept {
     const ring<sent_end>& ends = s.known().ends;
     std::uint32_t n = 0, i = 0;
+    seq_number counted = from; // the end of the last segment that was
     s.board.each([&](seq_number at, seq_number right, fate what, bool again) {
         if (right <= from || !wanted(what, again)) return;
         at = later(at, from);
@@ -24,7 +25,12 @@ std::uint32_t count_segments(const sender& s, seq_number from, F&& wanted) noexc
         while (at < right) {
             while (i < ends.size() && ends[i].end <= at) ++i;
             const seq_number to = i < ends.size() ? earlier(ends[i].end, right) : right;
-            n += pieces(s, at, to);
+            if (const seq_number uncounted = later(at, counted); uncounted < to) {
+                const std::uint32_t more = pieces(s, uncounted, to);
+                n += more;
+                counted = uncounted + more * s.payload_limit;
+                if (i < ends.size()) counted = earlier(counted, ends[i].end);
+            }
             at = to;
         }
     });
