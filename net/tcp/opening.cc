@@ -90,7 +90,7 @@ tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
     agree_on_options(c_, agreed, now);
     if (how.accurate_ecn) answer_ecn_offer(c_, {.flags = tcp_flags::syn | tcp_flags::ae | tcp_flags::cwr | tcp_flags::ece});
     // The SYN-ACK went out without us; the ACK that is coming finds us in SYN-RECEIVED and completes the handshake.
-    c_.receiving.window.advertise_unscaled(c_.receiving.next, p.like_linux() ? how.peer_mss : 1);
+    c_.receiving.window.advertise_unscaled(c_.receiving.next, p.like_linux() ? std::max<std::uint32_t>(how.peer_mss, 1) : 1);
     c_.sending.take_window(how.window, how.irs, how.iss);
     c_.sending.next = c_.sending.max = how.iss + 1;
     c_.sending.board.sent(how.iss + 1, now);

@@ -10,7 +10,7 @@ congestion_controller* congestion_controller::part() {
 
 void congestion_controller::undo(time_point) noexcept {
     cwnd_ = std::max(cwnd_, prior_cwnd_);
-    ssthresh_ = prior_ssthresh_;
+    ssthresh_ = std::max(prior_ssthresh_, 2 * mss_); // segments may have grown since
 }
 
 void congestion_controller::on_idle(time_point, duration idle, duration rto) noexcept {

@@ -35,9 +35,13 @@ constexpr std::uint32_t page = 4096;
 constexpr std::uint32_t usual_most = 6'291'456;  ///< tcp_rmem[2]
 constexpr std::uint32_t least_clamp = 1152;      ///< SOCK_MIN_RCVBUF / 2
 constexpr std::uint32_t least_segment = 88, usual_segment = 536; ///< TCP_MIN_MSS, TCP_MSS_DEFAULT
-constexpr std::uint32_t tcp_header = 20;
 
 std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? 12u : 0u; }
+/// The payload of a full segment of ours.
+std::uint32_t full_payload(const control_block& c) noexcept {
+    const std::uint32_t mss = c.options->mss, taken = option_bytes(c);
+    return mss > taken ? mss - taken : 1;
+}
 std::uint32_t packet_in_front(const control_block& c, std::uint32_t payload) noexcept { return 64 + headers + option_bytes(c) + payload; }
 
 /// What a TUN device's packet costs: its memory comes in blocks.
@@ -130,7 +134,7 @@ void measure(control_block& c, receive_account& m, const arrival& a) noexcept {
             const std::uint32_t ratio = std::max<std::uint32_t>((size << 8) / memory_of(c, size), 1);
             if (std::exchange(m.ratio, ratio) != ratio) set_clamp(m, window_of(m, m.space));
         }
-        acks.expect_segments(std::min<std::uint32_t>(size, c.options->mss - option_bytes(c)));
+        acks.expect_segments(std::min<std::uint32_t>(size, full_payload(c)));
         if (a.seg.has(tcp_flags::psh)) acks.note_end_of_write(false);
         return;
     }
@@ -174,11 +178,12 @@ void begin_linux_window(control_block& c) {
     m.buffer = w.buffer();
     m.memory = m.space = memory_limit(*c.options);
     // The field of a SYN has no room for all that is promised.
-    const std::uint32_t limit = 0xffffu << w.scale(), unit = c.options->mss - (c.passive ? option_bytes(c) : 0u);
+    const std::uint32_t mss = std::max<std::uint32_t>(c.options->mss, 1), limit = 0xffffu << w.scale();
+    const std::uint32_t unit = c.passive ? full_payload(c) : mss;
     const seq_number told_at = c.receiving.acks.last_sent();
     w.reach(told_at + std::min(m.buffer - m.buffer % unit, limit));
     m.told = w.edge() - told_at;
-    const std::uint32_t largest = window_of(m, m.space), segment = c.options->mss - (c.passive ? 0u : option_bytes(c));
+    const std::uint32_t largest = window_of(m, m.space), segment = c.passive ? mss : full_payload(c);
     m.clamp = std::min({limit, largest, m.buffer});
     if (m.clamp > 2 * segment && m.clamp + segment > largest) m.clamp = std::max(2 * segment, largest - segment); // room for one
     m.threshold = std::min(m.told, m.clamp);
@@ -198,7 +203,7 @@ void grow_linux_window(control_block& c, const arrival& a) {
     const std::uint32_t size = a.seg.payload_size;
     std::uint32_t payload = window_of(m, memory_of(c, size)), more = 0;
     if (payload <= size) {
-        more = 2 * (c.options->mss - option_bytes(c));
+        more = 2 * full_payload(c);
     } else { // it costs much: __tcp_grow_window()
         payload /= 2;
         for (std::uint32_t w = window_of(m, most_memory(*c.options)) / 2; m.threshold <= w && more == 0; payload /= 2, w /= 2)

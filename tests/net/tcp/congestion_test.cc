@@ -187,6 +187,21 @@ BOOST_AUTO_TEST_CASE(the_curve_waits_while_the_window_is_not_used) { // RFC 9438
     BOOST_TEST(std::abs(double(c.cwnd()) - double(steady.cwnd())) <= 2.0 * mss);
 }
 
+BOOST_AUTO_TEST_CASE(undo_gives_back_two_segments_at_least_of_the_size_that_they_have_by_then) { // found by tools/fuzz
+    reno slow(500);
+    cubic fast(500);
+    for (congestion_controller* c : {static_cast<congestion_controller*>(&slow), static_cast<congestion_controller*>(&fast)}) {
+        path p{*c};
+        c->on_timeout(p.now, 1000, true); // ssthresh: two segments
+        c->remember();
+        c->on_timeout(p.now, 500, false);
+        c->set_mss(1400); // the path's MTU is known
+        c->undo(p.now);
+        c->check_invariants();
+        BOOST_TEST(c->ssthresh() >= 2u * 1400);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(undo_gives_back_window_and_curve) { // RFC 9438 4.9
     cubic c(mss);
     path p{c};
