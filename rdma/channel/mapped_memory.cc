@@ -1,6 +1,7 @@
 #include <corewire/rdma/channel/mapped_memory.hh>
 
 #include <corewire/rdma/verbs/error.hh>
+#include <corewire/reactor/base/huge_pages.hh>
 
 #include <array>
 #include <cerrno>
@@ -29,18 +30,6 @@ bool transparent_pages_allowed() noexcept {
     return n > 0 && std::string_view(text.data(), static_cast<std::size_t>(n)).find("[never]") == std::string_view::npos;
 }
 
-/// `whole` bytes at a multiple of a huge page: more is mapped, and what stands over on both sides unmapped.
-std::byte* map_aligned(std::size_t whole) {
-    constexpr std::size_t align = mapped_memory::huge_page;
-    void* const at = ::mmap(nullptr, whole + align, access_wanted, shared_with_nobody, -1, 0);
-    if (at == MAP_FAILED) return nullptr;
-    auto* const begin = static_cast<std::byte*>(at);
-    const std::size_t before = round_up(reinterpret_cast<std::uintptr_t>(at), align) - reinterpret_cast<std::uintptr_t>(at);
-    if (before != 0) ::munmap(begin, before);
-    if (before != align) ::munmap(begin + before + whole, align - before);
-    return begin + before;
-}
-
 } // namespace
 
 mapped_memory::mapped_memory(std::size_t size, page_kind best) {
@@ -52,7 +41,7 @@ mapped_memory::mapped_memory(std::size_t size, page_kind best) {
         if (at != MAP_FAILED) pages_ = page_kind::huge;
     }
     if (at == MAP_FAILED) {
-        std::byte* const begin = large ? map_aligned(whole) : nullptr;
+        std::byte* const begin = large ? map_at_huge_page(whole) : nullptr;
         at = begin != nullptr ? begin : ::mmap(nullptr, whole, access_wanted, shared_with_nobody, -1, 0);
         if (at == MAP_FAILED) verbs::fail(verbs::operation::map_memory, errno, fmt::format("map {} bytes for RDMA", whole));
         if (begin != nullptr && best != page_kind::small && transparent_pages_allowed() && ::madvise(at, whole, MADV_HUGEPAGE) == 0)

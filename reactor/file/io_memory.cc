@@ -1,5 +1,6 @@
 #include <corewire/reactor/file/io_memory.hh>
 
+#include <corewire/reactor/base/huge_pages.hh>
 #include <corewire/reactor/file/io_engine.hh>
 
 #include <cstdint>
@@ -12,26 +13,18 @@ namespace corewire {
 
 namespace {
 
-constexpr std::size_t huge_page = 2 << 20;
-
-std::byte* map_pages(std::size_t size) noexcept {
+/// Null: there is none. What holds a huge page asks for them: a device takes so many pieces in one request (254 is usual), and 1 MiB of
+/// pages from all over memory is 256 pieces, so two requests.
+std::byte* map(std::size_t size) noexcept {
+    if (size >= huge_page_size && size <= SIZE_MAX - huge_page_size) {
+        const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+        if (std::byte* const at = map_at_huge_page((size + page - 1) / page * page); at != nullptr) {
+            ::madvise(at, size, MADV_HUGEPAGE);
+            return at;
+        } // there may be room for `size` itself (RLIMIT_AS)
+    }
     void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return mapped == MAP_FAILED ? nullptr : static_cast<std::byte*>(mapped);
-}
-
-/// Null: there is none. What holds a huge page begins at one and asks for them: a device takes so many pieces in one request (254 is
-/// usual), and 1 MiB of pages from all over memory is 256 pieces, so two requests.
-std::byte* map(std::size_t size) noexcept {
-    if (size < huge_page || size > SIZE_MAX - huge_page) return map_pages(size);
-    std::byte* const first = map_pages(size + huge_page);
-    if (first == nullptr) return map_pages(size); // there may be room for that (RLIMIT_AS)
-    const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(first) % huge_page) % huge_page;
-    const std::size_t used = (size + page - 1) / page * page;
-    if (before != 0) ::munmap(first, before);
-    ::munmap(first + before + used, size + huge_page - before - used); // at least a page: `before` is less than a huge one by one
-    ::madvise(first + before, size, MADV_HUGEPAGE);
-    return first + before;
 }
 
 } // namespace

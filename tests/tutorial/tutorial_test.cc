@@ -9,6 +9,8 @@
 
 #include <corewire/app.hh>
 
+#include "tests/support/temporary_directory.hh"
+
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -252,29 +254,24 @@ BOOST_AUTO_TEST_CASE(the_first_step_echoes_frames) { BOOST_CHECK_EQUAL(run_progr
 BOOST_AUTO_TEST_CASE(a_frame_that_is_too_long_ends_its_session_only) { BOOST_CHECK_EQUAL(run_program(step_too_long), 0); }
 
 BOOST_AUTO_TEST_CASE(the_service_stores_counts_saves_and_stops) {
-    char folder[] = "/tmp/corewire-tutorial-XXXXXX";
-    BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
-    snapshot_path = std::string(folder) + "/store";
+    const corewire::testing::temporary_directory folder;
+    snapshot_path = folder / "store";
     BOOST_CHECK_EQUAL(run_program(step_service), 0);
-    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_snapshot_is_refused) {
-    char folder[] = "/tmp/corewire-tutorial-XXXXXX";
-    BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
-    snapshot_path = std::string(folder) + "/store";
+    const corewire::testing::temporary_directory folder;
+    snapshot_path = folder / "store";
     const std::string breaks_off("\0\0\0\1\0\0\0\3abc", 11), boasts("\xff\xff\xff\xff\0\0\0\1abc", 11);
     for (const std::string& bytes : {std::string("half"), breaks_off, boasts}) {
         std::ofstream(snapshot_path) << bytes;
         BOOST_CHECK_EQUAL(run_program(step_bad_snapshot), 0);
     }
-    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(the_program_serves_until_SIGTERM_and_goes_on_where_it_was) {
-    char folder[] = "/tmp/corewire-tutorial-XXXXXX";
-    BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
-    const settings options{.port = a_free_port(), .snapshot = std::string(folder) + "/store"};
+    const corewire::testing::temporary_directory folder;
+    const settings options{.port = a_free_port(), .snapshot = folder / "store"};
     const pid_t first = start(options);
     int fd = connected(options.port);
     BOOST_CHECK_EQUAL(ask_from_outside(fd, "SET a bcd"), "OK");
@@ -292,13 +289,11 @@ BOOST_AUTO_TEST_CASE(the_program_serves_until_SIGTERM_and_goes_on_where_it_was) 
     std::ofstream(options.snapshot) << "half";
     BOOST_CHECK_EQUAL(status_of(start({.port = a_free_port(), .snapshot = options.snapshot})), 1); // refused, in order
     BOOST_CHECK_EQUAL(contents(options.snapshot), "half");
-    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_CASE(a_client_that_reads_nothing_does_not_keep_a_stop_from_saving) {
-    char folder[] = "/tmp/corewire-tutorial-XXXXXX";
-    BOOST_REQUIRE(::mkdtemp(folder) != nullptr);
-    const settings options{.port = a_free_port(), .snapshot = std::string(folder) + "/store"};
+    const corewire::testing::temporary_directory folder;
+    const settings options{.port = a_free_port(), .snapshot = folder / "store"};
     const pid_t child = start(options);
     const int fd = connected(options.port, 4096);
     BOOST_CHECK_EQUAL(ask_from_outside(fd, "SET a " + std::string(60'000, 'x')), "OK");
@@ -310,7 +305,6 @@ BOOST_AUTO_TEST_CASE(a_client_that_reads_nothing_does_not_keep_a_stop_from_savin
     BOOST_CHECK(stops(child));
     BOOST_CHECK_EQUAL(contents(options.snapshot).size(), 8u + 1 + 60'000);
     ::close(fd);
-    std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

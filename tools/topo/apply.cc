@@ -145,9 +145,8 @@ bool hash_is_default(const host& on, const std::string& interface) {
 }
 
 /// Why an interrupt is not the one that was changed, as a sentence; empty if it is, as far as can be known.
-std::string other_interrupt(const host& on, const step& s) {
+std::string other_interrupt(const std::map<unsigned, std::string>& names, const step& s) {
     if (s.what != step::kind::interrupt || s.name.empty()) return {};
-    const auto names = interrupt_names(on);
     if (names.empty()) refuse("/proc/interrupts cannot be read, which would say whose interrupt {} is now", s.number);
     const auto now = names.find(s.number);
     if (now == names.end()) return fmt::format("interrupt {} ({}) is gone: there is nothing to put back", s.number, s.name);
@@ -212,10 +211,11 @@ std::size_t restore(const host& on, const std::string& state, const report& say)
     std::string why;
     const std::size_t count = steps.size();
     std::size_t skipped = 0;
+    const auto names = interrupt_names(on);
     for (; !steps.empty(); steps.pop_back()) {
         const step& s = steps.back();
         try {
-            if (const std::string why_not = other_interrupt(on, s); !why_not.empty()) {
+            if (const std::string why_not = other_interrupt(names, s); !why_not.empty()) {
                 say("# " + why_not);
                 ++skipped;
                 continue;

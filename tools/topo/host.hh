@@ -22,7 +22,7 @@ struct host {
 
     /// The first 64 KiB; nothing if there is no such file.
     std::optional<std::string> read(const std::string& path) const;
-    /// The first 16 MiB: /proc/interrupts has a column for each CPU.
+    /// All of it, 16 MiB at most: /proc/interrupts has a column for each CPU. Nothing if there is more, or reading it fails.
     std::optional<std::string> read_table(const std::string& path) const;
     /// Into a file that exists. Throws std::invalid_argument with a sentence.
     void write(const std::string& path, const std::string& text) const;

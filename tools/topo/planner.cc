@@ -125,17 +125,18 @@ private:
         });
     }
 
+    hwloc_obj* thread_of(const processing_unit& unit) const { return hwloc_get_pu_obj_by_os_index(on_.topology(), unit.os_index); }
+
     /// The L2 cache of a CPU, or the nearest thing to it.
     const hwloc_obj* second_level_of(const processing_unit& unit) const {
-        hwloc_obj* const thread = hwloc_get_pu_obj_by_os_index(on_.topology(), unit.os_index);
+        hwloc_obj* const thread = thread_of(unit);
         const hwloc_obj* const cache = hwloc_get_ancestor_obj_by_type(on_.topology(), HWLOC_OBJ_L2CACHE, thread);
         return cache != nullptr ? cache : thread->parent;
     }
 
     /// Null where there is none.
     const hwloc_obj* third_level_of(const processing_unit& unit) const {
-        return hwloc_get_ancestor_obj_by_type(on_.topology(), HWLOC_OBJ_L3CACHE,
-                                              hwloc_get_pu_obj_by_os_index(on_.topology(), unit.os_index));
+        return hwloc_get_ancestor_obj_by_type(on_.topology(), HWLOC_OBJ_L3CACHE, thread_of(unit));
     }
 
     /// The kernel's cores: first that of the lowest CPU, which has the kernel's own work; then the worst.
@@ -286,8 +287,7 @@ private:
     int caches_of_package(const processing_unit& unit) const {
         const hwloc_obj* const cache = third_level_of(unit);
         if (cache == nullptr) return 0;
-        const hwloc_obj* const package = hwloc_get_ancestor_obj_by_type(
-            on_.topology(), HWLOC_OBJ_PACKAGE, hwloc_get_pu_obj_by_os_index(on_.topology(), unit.os_index));
+        const hwloc_obj* const package = hwloc_get_ancestor_obj_by_type(on_.topology(), HWLOC_OBJ_PACKAGE, thread_of(unit));
         const hwloc_obj* const whole = package != nullptr ? package : hwloc_get_root_obj(on_.topology());
         return hwloc_get_nbobjs_inside_cpuset_by_type(on_.topology(), whole->cpuset, HWLOC_OBJ_L3CACHE);
     }

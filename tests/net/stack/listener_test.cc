@@ -262,6 +262,19 @@ const tcp_connection* on_port(flooded_world& w, std::uint16_t remote_port, tcp::
     return found;
 }
 
+/// Behind the SYNs of so many strangers one comes on the 4-tuple of a connection in TIME-WAIT: how far beyond the numbers of the old
+/// one the new one begins.
+std::uint32_t beyond_the_old_one(flooded_world& w, std::uint16_t port, std::uint32_t strangers) {
+    const tcp_connection* const old = on_port(w, port, tcp::tcp_state::time_wait);
+    BOOST_REQUIRE(old != nullptr);
+    const tcp::seq_number floor = old->tcb.time_wait_floor();
+    for (std::uint32_t i = 0; i < strangers; ++i) w.inject(w.stranger(i), 2'000, 7, i, wire::tcp_flags::syn);
+    w.inject(w.second, port, 7, (old->tcb.expected() + 1'000).value, wire::tcp_flags::syn);
+    const tcp_connection* const fresh = on_port(w, port, tcp::tcp_state::syn_received);
+    BOOST_REQUIRE(fresh != nullptr);
+    return fresh->tcb.info().snd_una - floor;
+}
+
 /// The server has sent two megabytes and closed first; then a SYN comes on the same 4-tuple.
 task<> come_again(flooded_world& w, unsigned backlog_left) {
     tcp_listener listener = listen(w, 7, {.backlog = 8});
@@ -280,14 +293,7 @@ task<> come_again(flooded_world& w, unsigned backlog_left) {
     BOOST_REQUIRE(!co_await mine.read());
     co_await mine.close();
     co_await sleep_for(std::chrono::milliseconds{1});
-    const tcp_connection* const old = on_port(w, port, tcp::tcp_state::time_wait);
-    BOOST_REQUIRE(old != nullptr);
-    const tcp::seq_number floor = old->tcb.time_wait_floor();
-    for (std::uint32_t i = 0; i < 8 - backlog_left; ++i) w.inject(w.stranger(i), 2'000, 7, i, wire::tcp_flags::syn);
-    w.inject(w.second, port, 7, (old->tcb.expected() + 1'000).value, wire::tcp_flags::syn);
-    const tcp_connection* const fresh = on_port(w, port, tcp::tcp_state::syn_received);
-    BOOST_REQUIRE(fresh != nullptr);
-    BOOST_TEST(static_cast<std::int32_t>(fresh->tcb.info().snd_una - floor) >= 65'537);
+    BOOST_TEST(static_cast<std::int32_t>(beyond_the_old_one(w, port, 8 - backlog_left)) >= 65'537);
 }
 
 } // namespace
@@ -308,13 +314,7 @@ task<> come_again_later(flooded_world& w, std::uint32_t& beyond) {
     BOOST_REQUIRE(!co_await mine.read());
     co_await mine.close();
     co_await sleep_for(std::chrono::seconds{5});
-    const tcp_connection* const old = on_port(w, port, tcp::tcp_state::time_wait);
-    BOOST_REQUIRE(old != nullptr);
-    const tcp::seq_number floor = old->tcb.time_wait_floor();
-    w.inject(w.second, port, 7, (old->tcb.expected() + 1'000).value, wire::tcp_flags::syn);
-    const tcp_connection* const fresh = on_port(w, port, tcp::tcp_state::syn_received);
-    BOOST_REQUIRE(fresh != nullptr);
-    beyond = fresh->tcb.info().snd_una - floor;
+    beyond = beyond_the_old_one(w, port, 0);
 }
 
 } // namespace

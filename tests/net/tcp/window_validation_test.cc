@@ -30,6 +30,15 @@ struct script : tcp_script {
     std::uint32_t cwnd() { return block().info().cwnd; }
     std::uint32_t ssthresh() { return block().info().ssthresh; }
     void fill() { send(cwnd() / 1000 * 1000); }
+    /// Writes four segments; the last three are SACKed after 100 ms.
+    void lose_the_first_of_four() {
+        write(4'000);
+        int sent = drain();
+        while (sent < 4) advance(1ms), sent += drain();
+        advance(100ms);
+        const auto next = [&](int n) { return std::to_string(at + 1000 * n); };
+        receive("A 1:1 ack " + next(0) + " sack " + next(1) + "-" + next(4));
+    }
     /// Writes so much, lets the pace let it go, and acknowledges it in 100 ms.
     void send(std::uint32_t bytes) {
         write(bytes);
@@ -93,16 +102,11 @@ BOOST_FIXTURE_TEST_CASE(after_five_minutes_half_of_it_is_left, script) { // 4.4.
 BOOST_FIXTURE_TEST_CASE(a_loss_is_answered_by_what_was_used_lately, script) { // 4.4.1
     advance(5s);
     send(8'000);
-    write(4'000);
-    int sent = drain();
-    while (sent < 4) advance(1ms), sent += drain();
-    advance(100ms);
-    const auto next = [&](int n) { return std::to_string(at + 1000 * n); };
-    receive("A 1:1 ack " + std::to_string(at) + " sack " + next(1) + "-" + next(4));
+    lose_the_first_of_four();
     BOOST_TEST(ssthresh() == 4'000u); // half of 8,000, where the flight alone would be half of 4,000
     for (int i = 0; i < 100; ++i) drain(), advance(1ms);
     drain();
-    receive("A 1:1 ack " + next(4));
+    receive("A 1:1 ack " + std::to_string(at + 4000));
     BOOST_TEST(cwnd() == 3'500u); // less what was sent again
     at += 4000;
     advance(5s); // nothing is known of it now: an ordinary window
@@ -115,12 +119,7 @@ BOOST_FIXTURE_TEST_CASE(a_round_after_a_pause_is_measured_whole, script) { // 4.
     send(4'000);
     advance(50ms); // too short to begin anew, and all was acknowledged
     send(8'000);
-    write(4'000);
-    int sent = drain();
-    while (sent < 4) advance(1ms), sent += drain();
-    advance(100ms);
-    const auto next = [&](int n) { return std::to_string(at + 1000 * n); };
-    receive("A 1:1 ack " + std::to_string(at) + " sack " + next(1) + "-" + next(4));
+    lose_the_first_of_four();
     BOOST_TEST(ssthresh() == 4'000u); // half of all 8,000
 }
 

@@ -4,6 +4,7 @@
 #include <corewire/reactor/file/file.hh>
 #include <corewire/reactor/task/run_until_complete.hh>
 
+#include "tests/support/temporary_directory.hh"
 #include "tests/support/turn_until.hh"
 
 #include <boost/mpl/list.hpp>
@@ -23,26 +24,6 @@
 #include <vector>
 
 namespace corewire::testing {
-
-/// Removed with everything in it.
-class temporary_directory {
-public:
-    temporary_directory() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "cw-file-test-XXXXXX").string();
-        BOOST_REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-        path_ = pattern;
-    }
-    ~temporary_directory() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    temporary_directory(const temporary_directory&) = delete;
-    std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-    std::string path() const { return path_.string(); }
-
-private:
-    std::filesystem::path path_;
-};
 
 struct over_ring {
     static constexpr bool ring = true;
