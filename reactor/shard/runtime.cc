@@ -8,7 +8,9 @@
 #include <corewire/reactor/unwind/raise.hh>
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <optional>
+#include <pthread.h>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -87,7 +89,8 @@ void runtime::run(std::function<task<>()> body, hooks around) {
     start_gate gate;
     try {
         for (unsigned shard = 1; shard < shard_count(); ++shard)
-            threads.emplace_back([this, shard, &gate] {
+            threads.emplace_back([this, shard, &gate, name = fmt::format("shard-{}", shard)] {
+                ::pthread_setname_np(::pthread_self(), name.c_str());
                 if (gate.wait()) shard_main(shard);
             });
     } catch (...) {

@@ -36,7 +36,8 @@ struct shard_context;
 class signal_watch;
 
 struct runtime_options {
-    /// The kernel's number of each shard's CPU (select_cpus()). The calling thread becomes shard 0.
+    /// The kernel's number of each shard's CPU (select_cpus()). The calling thread becomes shard 0
+    /// and keeps its name; the others are called "shard-N" (ps -L, top -H, gdb).
     std::vector<unsigned> cpus{};
     /// By shard: the NUMA node (the kernel's number) of its memory. Nothing, or the vector too short: the CPU's own node.
     std::vector<std::optional<unsigned>> memory_nodes{};

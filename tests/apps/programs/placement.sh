@@ -16,7 +16,8 @@ fi
 first=${cpus[0]}
 last=${cpus[-1]}
 
-# runs_on WHAT CPU... -- OPTIONS...: cw-echo with these options has a thread for each of the CPUs, pinned to it alone, in this order.
+# runs_on WHAT CPU... -- OPTIONS...: cw-echo with these options has a shard for each of the CPUs, in this order, its thread pinned to it
+# alone. Threads are known by their names: shard 0 is the program's first, the others are called shard-N.
 runs_on() {
     local what=$1 expected=()
     shift
@@ -36,10 +37,15 @@ runs_on() {
         sleep 0.05
     done
     [[ -s $work/out ]] || fail "$what: cw-echo $* did not start"
-    local pinned=() task list
+    local pinned=() task list name
     for task in /proc/$server/task/*; do
         list=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$task/status")
-        [[ $list == *[-,]* ]] || pinned+=("$list")
+        [[ $list == *[-,]* ]] && continue
+        name=$(<"$task/comm")
+        case $name in
+        shard-*) pinned[${name#shard-}]=$list ;;
+        *) [[ $task == */$server ]] && pinned[0]=$list || fail "$what: thread '$name' is pinned to $list" ;;
+        esac
     done
     [[ ${pinned[*]} == "${expected[*]}" ]] || fail "$what: threads run on ${pinned[*]}, not ${expected[*]}"
     [[ -z ${check_memory:-} ]] || [[ ! -r /proc/$server/numa_maps ]] ||
