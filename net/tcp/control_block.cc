@@ -39,7 +39,7 @@ void predict(control_block& c) noexcept {
     const sender& s = c.sending;
     const receiver& r = c.receiving;
     const bool calm_sender = !s.repairing() && !c.ecn.on && s.next == s.max && s.waiting_for != awaited::window_probe &&
-                             s.settled_at() == never && s.rto.backoff() == 0 && !s.fin_queued && !s.probe_out();
+                             s.settled_at() == never && s.rto.backoff() == 0 && s.attempts == 0 && !s.fin_queued && !s.probe_out();
     const bool marked = any_mark_ahead(c);
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
     if (s.corked || s.paced || c.options->counts() || c.answers_plainly) { // habits are followed, and segments counted, on the general way

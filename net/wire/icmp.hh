@@ -154,7 +154,8 @@ inline void make_echo_reply(mutable_byte_span message) noexcept {
     const std::uint16_t before = load_be16(p);
     const auto after = static_cast<std::uint16_t>(before & 0xff); // type 0
     store_be16(p, after);
-    store_be16(p + 2, update_checksum(load_be16(p + 2), before, after));
+    const std::uint16_t updated = update_checksum(load_be16(p + 2), before, after);
+    store_be16(p + 2, updated != 0 ? updated : 0xffff); // both are zero, but beside nothing but zeros only this one is right
 }
 
 /// What the first 8 bytes of a quoted TCP or UDP header tell (RFC 792 quotes no more than that).

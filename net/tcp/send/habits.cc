@@ -134,13 +134,13 @@ std::uint32_t sender::within_record(std::uint32_t size) noexcept {
     return size;
 }
 
-void sender::account(time_point now, bool window_held) {
+void sender::account(time_point now, bool window_held, const parameters& p) {
     using work = segment_tally::work;
     segment_tally& t = need().tally;
     const bool unsent = final_end() > next;
     work what = una == max && !unsent ? work::none : work::busy;
     if (what == work::busy && window_held) what = work::window;
-    if (what == work::busy && !unsent && t.no_space && counted_flight() + payload_limit <= congestion->cwnd()) {
+    if (what == work::busy && !unsent && t.no_space && in_flight(p) + payload_limit <= congestion->cwnd()) {
         // A window that still opens for being half used is not one that lacks data (tcp_cwnd_validate()).
         const window_use& use = known().use;
         const std::uint32_t flight = std::max(use.round_flight, segments_to(next, true) * payload_limit);

@@ -326,11 +326,9 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
     const std::int32_t room = s.usable_window();
     if (room > 0) {
         const std::uint32_t fits = std::min({s.queue.end() - s.next, payload_limit(c), static_cast<std::uint32_t>(room)});
-        s.waiting_for = awaited::nothing;
-        if (c.options->like_linux()) { // it is no probe any more
-            s.attempts = 0;
-            s.rto.reset_back_off();
-        }
+        s.waiting_for = awaited::nothing; // it is no probe any more, and no attempt to send something again
+        s.attempts = 0;
+        s.rto.reset_back_off();
         emit_new(c, now, fits, fits == 0, out);
         if (c.options->like_linux() && fits != 0) out.flags |= tcp_flags::psh;
         return true;
@@ -441,7 +439,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
     const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted ||
                         !c.sending.board.quiet();
     if (urgent && emit_urgent(c, now, out)) return true;
-    if (may_send(c.state) || c.fast_open.get().serving) [[likely]] {
+    if (may_send(c.state) || (c.state == tcp_state::syn_received && c.fast_open.get().serving)) [[likely]] {
         const hold why = emit_data(c, now, out);
         if (why == hold::no) [[likely]] {
             // What was sent carried the ACK, so what is left is data or something urgent.
@@ -449,7 +447,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
             if (!c.output_wanted) end_burst(c);
             if (!c.output_wanted && c.options->counts()) [[unlikely]] {
                 if (c.options->like_linux()) validate(c, now);
-                c.sending.account(now, false);
+                c.sending.account(now, false, *c.options);
             }
             return true;
         }
@@ -458,7 +456,7 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
     }
     if (c.options->counts()) [[unlikely]] {
         if (c.sending.burst_open && c.options->like_linux()) validate(c, now);
-        if (is_synchronized(c.state)) c.sending.account(now, window_held);
+        if (is_synchronized(c.state)) c.sending.account(now, window_held, *c.options);
     }
     c.output_wanted = false;
     return c.state >= tcp_state::syn_received && emit_ack(c, now, out);

@@ -174,7 +174,7 @@ struct sender {
     std::uint32_t within_record(std::uint32_t size) noexcept;
     /// For info(): what holds the sender back from now on, if anything is under way: the peer's window, or a send buffer that is too small
     /// for more.
-    void account(time_point now, bool window_held);
+    void account(time_point now, bool window_held, const parameters& p);
     /// Linux makes no segments larger than half the largest window that the peer has offered (tcp_bound_to_half_wnd()).
     void fit_window(bool timestamps) noexcept;
     void check_invariants() const;

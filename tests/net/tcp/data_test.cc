@@ -201,6 +201,11 @@ BOOST_AUTO_TEST_CASE(a_window_too_small_for_a_segment_is_used_after_a_while) { /
     s.expect_nothing();
     s.advance(100s);
     s.expect("A 1:301");
+    // It leaves for the first time: no probe, and nothing to back off for.
+    BOOST_TEST(s.block().info().attempts == 0u);
+    BOOST_TEST(s.block().info().backoff == 0u);
+    s.block().on_no_route(s.now(), s.block().acknowledged());
+    s.receive("A 1:1 ack 301 win 300");
 }
 
 BOOST_AUTO_TEST_CASE(our_window_closes_as_data_piles_up_and_an_update_opens_it) { // RFC 9293 3.8.6.2.2, MUST-39

@@ -226,6 +226,8 @@ BOOST_AUTO_TEST_CASE(a_reset_of_one_in_use_is_no_refusal) {
     s.receive("R 101:101");
     BOOST_TEST((s.block().error() == std::errc::connection_reset));
     BOOST_TEST(s.read_all() == 100u);
+    tcp::outgoing_segment none;
+    BOOST_TEST(!s.block().next_segment(s.now(), none)); // though it could send in SYN-RECEIVED
 }
 
 BOOST_AUTO_TEST_CASE(it_may_be_closed_before_the_handshake_is_done) {

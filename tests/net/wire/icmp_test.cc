@@ -141,6 +141,16 @@ BOOST_AUTO_TEST_CASE(random_messages_go_both_ways_and_damage_is_found) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_reply_of_nothing_but_zeros_has_a_good_checksum) {
+    byte_vector message(20);
+    icmp_header::echo_request(0, 0).emit(message, byte_vector(12));
+    make_echo_reply(message);
+    icmp_view v;
+    BOOST_REQUIRE(icmp_view::parse(message, v) == parse_error::none);
+    BOOST_TEST(v.checksum() == 0xffffu);
+    BOOST_TEST(v.checksum_ok());
+}
+
 BOOST_AUTO_TEST_CASE(every_echo_request_becomes_its_reply_in_place) {
     corewire::random_generator random(seed());
     for (int i = 0; i < 3000; ++i) {
@@ -153,8 +163,11 @@ BOOST_AUTO_TEST_CASE(every_echo_request_becomes_its_reply_in_place) {
         icmp_header::echo_request(identifier, sequence).emit(request, payload);
         icmp_header::echo_reply(identifier, sequence).emit(reply, payload);
         make_echo_reply(request);
+        icmp_view v;
+        BOOST_REQUIRE(icmp_view::parse(request, v) == parse_error::none);
+        BOOST_REQUIRE(v.checksum_ok());
         if (corewire::load_be16(reply.data() + 2) == 0xffff)
-            corewire::store_be16(reply.data() + 2, 0); // all zero: either
+            corewire::store_be16(reply.data() + 2, 0); // either is zero
         if (corewire::load_be16(request.data() + 2) == 0xffff) corewire::store_be16(request.data() + 2, 0);
         BOOST_REQUIRE(to_hex(request) == to_hex(reply));
     }
