@@ -66,10 +66,13 @@ std::optional<tcp::fast_open_keys> keys_of(std::string_view text) {
     return keys;
 }
 
+/// As scripts and sysctl(8) write them: 514, 0x202.
 template <typename Number>
 Number number_of(std::string_view text, Number otherwise) {
+    const bool hexadecimal = text.starts_with("0x");
+    if (hexadecimal) text.remove_prefix(2);
     Number n{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n, hexadecimal ? 16 : 10);
     return error == std::errc{} ? n : otherwise;
 }
 

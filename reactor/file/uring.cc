@@ -92,8 +92,9 @@ void uring::forget_what_is_behind() noexcept {
             --in_kernel_;
         }
     behind_.clear();
-    for (; failed_ != nullptr; failed_ = const_cast<uring_operation*>(failed_->next_)) {
-        failed_->in_kernel_ = failed_->cancel_waits_ = false;
+    for (; failed_ != nullptr; failed_ = failed_->next_) {
+        auto& op = const_cast<uring_operation&>(*failed_);
+        op.in_kernel_ = op.cancel_waits_ = false;
         --in_kernel_;
     }
     for (; to_cancel_ != nullptr; to_cancel_ = to_cancel_->next_) to_cancel_->cancel_waits_ = false; // all are to be
@@ -111,20 +112,16 @@ io_uring_sqe& uring::next_entry_of_a_full_queue() noexcept {
 /// It has been filled into `nowhere_`. Its completion does not come from inside start(), and there is nothing left to cancel.
 void uring::fail_for_want_of_memory(uring_operation& op) noexcept {
     op.cancel_waits_ = true;
-    op.next_ = std::exchange(failed_, &op);
+    op.next_ = nullptr;
+    (failed_ == nullptr ? failed_ : last_failed_->next_) = &op;
+    last_failed_ = &op;
 }
 
+/// A bounded number. Each leaves the list before it is told: a completion may start operations, destroy its own, and wait for others.
 bool uring::tell_failed() noexcept {
     if (failed_ == nullptr) [[likely]] return false;
-    const uring_operation* in_order = nullptr;
-    for (uring_operation* op = std::exchange(failed_, nullptr); op != nullptr;) {
-        auto* const before = const_cast<uring_operation*>(op->next_);
-        op->next_ = std::exchange(in_order, op);
-        op = before;
-    }
-    while (in_order != nullptr) { // those that a completion starts anew come with the next poll
-        auto& op = const_cast<uring_operation&>(*in_order);
-        in_order = op.next_;
+    for (unsigned n = completions_a_turn; n != 0 && failed_ != nullptr; --n) {
+        auto& op = const_cast<uring_operation&>(*std::exchange(failed_, failed_->next_));
         op.in_kernel_ = op.cancel_waits_ = false;
         --in_kernel_;
         ++statistics_.completions;
@@ -275,9 +272,9 @@ void uring::finish_sleep() {
 }
 
 void uring::wait_any() noexcept {
-    if (in_kernel_ == 0 || tell_failed()) return;
-    if (anything_behind()) {
-        enter(); // and not wait: what we wait for may stand behind
+    if (in_kernel_ == 0) return;
+    if (tell_failed() || anything_behind()) {
+        enter(); // and not wait: what we wait for may have been told, or stand behind
     } else if (io_uring_cq_ready(&ring_) == 0 || io_uring_sq_ready(&ring_) != 0) {
         submit(1);
     }

@@ -129,7 +129,8 @@ private:
     std::deque<io_uring_sqe> behind_; ///< what the queue has no room for, in order
     struct : io_uring_sqe {} nowhere_; ///< what that has no memory for; a base, since it ends with an array of no size
     const uring_operation* to_cancel_ = nullptr; ///< those whose cancellation was that; after all of `behind_`
-    uring_operation* failed_ = nullptr;          ///< those that were that themselves, the latest first: told at the next poll()
+    const uring_operation* failed_ = nullptr;    ///< those that were that themselves, in order: told at the next poll()
+    const uring_operation* last_failed_ = nullptr;
     std::bitset<256> supported_;
     bool lends_buffers_ = true;
     uring_statistics statistics_;

@@ -51,7 +51,8 @@ public:
     task<> start(Args... args) {
         return start(wait_limits{}, std::move(args)...);
     }
-    /// Throws ETIMEDOUT or ECANCELED by its limits: then some instances may be there, and others come yet, until a stop() has ended.
+    /// Throws ETIMEDOUT or ECANCELED by its limits, whatever an instance has thrown meanwhile: then some instances may be there, and
+    /// others come yet, until a stop() has ended.
     template <typename... Args>
     task<> start(wait_limits limits, Args... args);
     /// Calls `task<> Service::stop()` where there is one, waits for the calls that have arrived there (given up by their callers or not),
@@ -131,7 +132,8 @@ private:
         if (instances_ == nullptr || !instances_[shard].service) return nullptr;
         return &*instances_[shard].service;
     }
-    /// `f()` on every shard at once; waits for all, then throws the first exception. `given_up`: one of them has not ended.
+    /// `f()` on every shard at once; waits for all, then throws the first exception. With `given_up`, whether one of them has not ended:
+    /// what gave it up is thrown then, whatever others have thrown.
     template <typename F>
     static task<> on_all(F f, wait_limits limits, bool* given_up = nullptr);
     task<> stop_local();
@@ -150,8 +152,9 @@ task<> sharded<Service>::on_all(F f, wait_limits limits, bool* given_up) {
         try {
             co_await call;
         } catch (...) {
-            if (!first) first = std::current_exception();
-            if (given_up != nullptr && !call.ready()) *given_up = true;
+            const bool gives_up = given_up != nullptr && !*given_up && !call.ready();
+            if (gives_up) *given_up = true;
+            if (!first || gives_up) first = std::current_exception();
         }
     }
     if (first) std::rethrow_exception(first);

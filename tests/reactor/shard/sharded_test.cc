@@ -12,6 +12,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 using namespace corewire;
 
@@ -174,6 +175,34 @@ BOOST_AUTO_TEST_CASE(a_start_that_gave_up_is_undone_by_a_stop) {
     });
     BOOST_TEST(said == std::string(20, 'c'));
     BOOST_TEST(counter::stopped == 60);
+}
+
+BOOST_AUTO_TEST_CASE(a_start_that_gave_up_says_so_though_an_instance_has_thrown) {
+    static std::atomic<bool> may_end;
+    static std::string said;
+    may_end = false;
+    said.clear();
+    struct slow {
+        slow() {
+            if (this_shard::id() == 0) throw std::runtime_error("this shard has no room");
+            while (this_shard::id() == 1 && !may_end) std::this_thread::yield();
+        }
+    };
+    with_shards([]() -> task<> {
+        corewire::sharded<slow> all;
+        try {
+            co_await all.start({.deadline = reactor::current().now() + std::chrono::milliseconds{1}});
+        } catch (const std::system_error& e) {
+            said += e.code() == std::errc::timed_out ? 't' : '?';
+        } catch (const std::runtime_error& e) {
+            said += e.what();
+        }
+        may_end = true;
+        BOOST_REQUIRE(all.started());
+        co_await all.stop();
+        BOOST_REQUIRE(!all.started());
+    });
+    BOOST_TEST(said == "t");
 }
 
 BOOST_AUTO_TEST_CASE(a_start_with_time_enough_is_like_any) {

@@ -147,6 +147,75 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_a_full_queue_has_no_memory_for_fails_or_is_ma
     for (const probe& op : ops) BOOST_REQUIRE_EQUAL(op.completions, 1);
 }
 
+/// Fails; its completion waits for another, or starts its own again.
+struct restless : uring_operation {
+    explicit restless(uring& of) noexcept
+        : uring_operation([](uring_operation& op, int r, unsigned) noexcept {
+              auto& self = static_cast<restless&>(op);
+              ++self.completions;
+              self.result = r;
+              if (self.waits_for != nullptr) self.ring.wait(*self.waits_for);
+              if (self.again) self.start();
+          }),
+          ring(of) {}
+    void start() noexcept {
+        ring.start(*this, [](io_uring_sqe& entry) { io_uring_prep_nop(&entry); });
+    }
+    uring& ring;
+    const uring_operation* waits_for = nullptr;
+    bool again = false;
+    unsigned completions = 0;
+    int result = 0;
+};
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_failed_request_s_owner_may_wait_for_another, Backend, both_backends) {
+    ring_world w(Backend::options());
+    socket_pair pair;
+    std::vector<probe> ops(uring::entries + 100);
+    restless first(w.ring), second(w.ring);
+    first.waits_for = &second;
+    {
+        const submissions_refused refused(EAGAIN);
+        const shortage none;
+        for (probe& op : ops) poll(w.ring, op, pair.ours);
+        first.start();
+        second.start();
+        for (const probe& op : ops) w.ring.cancel(op);
+    }
+    for (probe& op : ops) op.all.reserve(1);
+    w.turn_until([&] { return w.ring.in_kernel() == 0; });
+    BOOST_TEST(first.result == -ENOMEM);
+    BOOST_TEST(second.result == -ENOMEM);
+    BOOST_TEST(first.completions == 1u);
+    BOOST_TEST(second.completions == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(one_that_fails_and_starts_again_holds_nobody_up) {
+    ring_world w(by_kernel::options());
+    socket_pair pair, other;
+    std::vector<probe> ops(uring::entries + 100);
+    for (probe& op : ops) op.all.reserve(1);
+    probe early;
+    early.all.reserve(1);
+    poll(w.ring, early, other.ours);
+    w.some_turns();
+    restless again(w.ring);
+    again.again = true;
+    {
+        const submissions_refused refused(EAGAIN);
+        const shortage none;
+        for (probe& op : ops) poll(w.ring, op, pair.ours);
+        again.start();
+        other.say("x");
+        w.ring.wait(early);
+        again.again = false;
+    }
+    BOOST_TEST(early.result == POLLIN);
+    BOOST_TEST(again.completions > 0u);
+    for (const probe& op : ops) w.ring.cancel(op);
+    w.turn_until([&] { return w.ring.in_kernel() == 0; });
+}
+
 BOOST_AUTO_TEST_CASE(a_dying_ring_forgets_what_it_had_no_memory_for) {
     socket_pair pair;
     std::vector<probe> ops(uring::entries + 100);
