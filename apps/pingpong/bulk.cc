@@ -10,8 +10,6 @@
 namespace corewire::pingpong {
 
 namespace {
-constexpr unsigned stalls_to_give_up = 10;
-
 /// All messages of the rotation, one behind the other, as both ends know them.
 message_block make_rotation(std::uint32_t size) {
     message_block all(size, rotation, 0);
@@ -79,7 +77,7 @@ void bulk_source::check_progress(time_point now) noexcept {
         seen_ = written_;
         last_progress_ = now;
     }
-    if (gave_up_ || messages_.empty() || now - last_progress_ < stalls_to_give_up * meter_.load().patience) return;
+    if (gave_up_ || messages_.empty() || now - last_progress_ < meter_.load().patience) return;
     gave_up_ = true;
     stream_.abort();
 }

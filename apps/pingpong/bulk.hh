@@ -26,8 +26,7 @@ public:
 
     /// Writes until the meter allows no more and the sink has everything. Failures are counted, not thrown.
     task<> run();
-    /// For the watch: gives up when nothing has moved for the workload's patience, many times over (a retransmission
-    /// timeout is no failure).
+    /// For the watch: gives up when nothing has moved for the workload's patience.
     void check_progress(time_point now) noexcept;
 
 private:

@@ -10,6 +10,7 @@
 #include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/shard/remote_call.hh>
+#include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/task/task_group.hh>
 
 #include <utility>
@@ -93,6 +94,7 @@ task<> in_process::serve_streams() {
     listener.close();
     co_await accepting.join();
     for (const auto& sink : server_.sinks) server_.errors += sink->errors();
+    runtime::current().request_stop(); // sessions of clients that gave up wait for ever where their resets were lost
 }
 
 task<> in_process::serve_datagrams() {

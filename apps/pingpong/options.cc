@@ -16,6 +16,8 @@ constexpr std::uint32_t largest_datagram = 1472;   ///< UDP payload of an Ethern
 constexpr std::uint32_t largest_frame = 1500;      ///< payload of an Ethernet frame
 constexpr std::uint32_t number_size = 8;           ///< a message without an order carries its number (flights.hh)
 constexpr double default_warmup = 0.1;             ///< seconds, in runs by time; runs by count have none
+constexpr double datagram_patience = 1;            ///< seconds
+constexpr double stream_patience = 10;             ///< TCP sends again by itself: behind a lost SYN after 3 s, then 6 (RFC 6298 5.7)
 
 duration to_duration(double seconds) {
     return std::chrono::duration_cast<duration>(std::chrono::duration<double>(seconds));
@@ -92,6 +94,9 @@ void add_options(command_line& to, options& o) {
                       .check_range(std::uint64_t{1}, std::uint64_t{1} << 40);
     to.add_option("--warmup", o.warmup, "Seconds before measuring begins (default 0.1; 0 with --count)")
         .check_range(0.0, 3600.0);
+    to.add_option("--patience", o.patience, "Seconds without an answer until a datagram or frame counts as lost (default 1), or a TCP "
+                                            "connection is given up (default 10)")
+        .check_range(0.001, 3600.0);
     to.add_flag("--same-core", o.same_core, "wire: both ends on one core");
     to.add_flag("--ipv6", o.ipv6, "wire: over IPv6");
     to.add_option("--drop-every", o.drop_every, "wire: lose every N-th frame that the client sends").type_name("N");
@@ -107,6 +112,8 @@ void check(options& o, network_options& network, bool cores_given) {
     o.load.length = to_duration(o.seconds);
     if (o.count != 0) o.load.count = o.count;
     o.load.warmup = to_duration(o.warmup >= 0 ? o.warmup : o.load.count ? 0 : default_warmup);
+    const bool repeats = o.load.what == protocol::tcp;
+    o.load.patience = to_duration(o.patience >= 0 ? o.patience : repeats ? stream_patience : datagram_patience);
     check_message(o);
     check_peer(o, network);
     network.wire_ipv6 = o.ipv6;

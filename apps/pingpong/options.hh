@@ -24,7 +24,8 @@ struct options {
     bool udp = false, raw = false;
     std::uint64_t count = 0;
     double seconds = 3;
-    double warmup = -1; ///< not given
+    double warmup = -1;   ///< not given
+    double patience = -1; ///< not given
 };
 
 void add_options(command_line& to, options& o);

@@ -9,10 +9,6 @@
 
 namespace corewire::pingpong {
 
-namespace {
-constexpr unsigned patiences_to_give_up = 10;
-}
-
 short_client::short_client(socket_address server, meter& accounts, std::uint32_t number)
     : server_(server), meter_(accounts), number_(number), request_(accounts.load().size, 1, number) {}
 
@@ -52,7 +48,7 @@ task<bool> short_client::exchange() {
 }
 
 void short_client::check_progress(time_point now) noexcept {
-    if (gave_up_ || begun_ == never || now - begun_ < patiences_to_give_up * meter_.load().patience) return;
+    if (gave_up_ || begun_ == never || now - begun_ < meter_.load().patience) return;
     gave_up_ = true;
     stream_.abort();
 }

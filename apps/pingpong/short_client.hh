@@ -22,7 +22,7 @@ public:
 
     /// One connection after the other, until the meter allows no more. Failures are counted, not thrown.
     task<> run();
-    /// For the watch: gives up a connection that takes many times the workload's patience (a lost SYN is sent again after a second).
+    /// For the watch: gives up a connection that takes longer than the workload's patience.
     void check_progress(time_point now) noexcept;
 
 private:

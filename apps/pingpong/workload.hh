@@ -33,7 +33,7 @@ struct workload {
     std::optional<std::uint64_t> count{}; ///< round trips, over all connections; otherwise by time
     duration length = std::chrono::seconds{3};
     duration warmup = std::chrono::milliseconds{100};
-    /// A message that is not answered for so long is an error: UDP sends another, TCP gives the connection up.
+    /// What is not answered for so long is an error: a datagram or frame is replaced by another, a TCP connection is given up.
     duration patience = std::chrono::seconds{1};
 
     /// What shard `index` of `shards` is to do: connections and count in equal parts, the first shards taking the rest.

@@ -54,7 +54,15 @@ for cores in "" --same-core; do
     plays $cores --raw --bulk --count 20000 --size 1500
 done
 plays --short --count 500 --connections 4 --faults drop=1/50,seed=3
-plays --bulk --count 5000 --size 8948 --mtu 9000
+
+# Clients that give up, some of whose resets get lost: errors, and an end.
+for seed in 1 2 3; do
+    for how in "" --same-core; do
+        run "$bin/cw-pingpong" --net=wire --json $how --count 3000 --connections 4 --patience 0.05 --faults drop=1/8,seed=$seed
+        [[ $status == 1 ]] || fail "$how: with little patience and an eighth of all frames lost: exit status $status"
+        grep -q 'no reply in time' "$work/err" || fail "$how: with little patience and an eighth of all frames lost nobody gave up"
+    done
+done
 
 run "$bin/cw-pingpong" --duration 0.2
 [[ $status == 0 ]] || fail "the table: exit status $status"
