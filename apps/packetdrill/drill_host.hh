@@ -73,7 +73,7 @@ public:
 private:
     /// Those that are the stack's.
     void apply_settings() noexcept;
-    static constexpr std::chrono::milliseconds patience_limit{200};
+    static constexpr std::chrono::seconds patience_limit{5};
     static constexpr unsigned spin_limit = 1000;
 
     struct script_clock final : clock_source {

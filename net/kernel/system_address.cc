@@ -63,9 +63,10 @@ unique_fd open_socket(const socket_address& family_of, int type) {
 }
 
 void bind_shared(int fd, const socket_address& at) {
-    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    // With SO_REUSEPORT set already, the kernel might choose a port that another of our sockets has.
-    if (at.port != 0) set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    if (at.port != 0) { // else the kernel might choose a port that another of our sockets has (for datagrams with either of the two)
+        set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    }
     const system_address where(at);
     if (::bind(fd, &where.generic, where.size) != 0) throw_errno(errno, "bind " + at.to_string());
     set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);

@@ -80,7 +80,7 @@ def main():
     command = [compiler, "-std=c++20", "-O0", *WARNINGS, "-I", str(root), *flags, "-x"]
     known = closures(includes(root))
     beforehand, given = choose(known)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), 2)) as pool:
         def run(arguments, text):
             return subprocess.run([*command, *arguments], input=text, text=True, capture_output=True, check=False)
 

@@ -133,7 +133,7 @@ class Sockperf(unittest.TestCase):
         self.addCleanup(world.close)
         echo = world.start_echo("--sockperf")
         self.addCleanup(echo.end)
-        done = subprocess.run(["sockperf", "ping-pong", "-i", OURS, "-p", "7", "-t", "1", *arguments],
+        done = subprocess.run(["sockperf", "ping-pong", "-i", OURS, "-p", "7", "-t", "3", *arguments],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LONG)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0", done.stdout)

@@ -54,7 +54,7 @@ class SharedAddress(unittest.TestCase):
 
     def refusal(self, *network):
         """Exit status 2 and the one line that cw-echo says."""
-        program = self.world.start("cw-echo", "--log-level=file=warn,info", network=("--shared", *network))
+        program = self.world.start("cw-echo", "--log-level=file=warn,info", "--stall-ms=0", network=("--shared", *network))
         self.addCleanup(program.end)
         self.assertEqual(program.wait(), 2, program.output())
         self.assertEqual(program.output().count("\n"), 1, program.output())

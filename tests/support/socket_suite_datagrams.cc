@@ -23,16 +23,13 @@ task<> datagrams_echo(world& w) {
 }
 
 task<> a_datagram_to_a_closed_port_is_refused(world& w) {
-    std::uint16_t port = 0;
-    {
-        udp_socket server = bind_udp_server(w);
-        port = server.local_address().port;
-    }
-    co_await some_turns();
+    udp_socket server = bind_udp_server(w);
     {
         udp_socket unused = bind_udp_client(w); // makes the client's provider the current one
     }
-    udp_socket client = udp_socket::connect(at_server(w, port));
+    udp_socket client = udp_socket::connect(at_server(w, server.local_address().port)); // before the port is free: it must not get that one
+    server = udp_socket{};
+    co_await some_turns();
     const std::string_view text = "anybody?";
     co_await client.send(std::as_bytes(std::span{text}));
     const std::errc why = co_await error_of([&] { return client.receive_from(soon(std::chrono::seconds{10})); });

@@ -7,14 +7,21 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <unistd.h>
 
 namespace corewire::testing {
+
+/// A file system in memory, where there is one: fsync(2) takes its time on a disk that others write to.
+inline std::filesystem::path in_memory() {
+    const std::filesystem::path shm = "/dev/shm";
+    return ::access(shm.c_str(), W_OK) == 0 ? shm : std::filesystem::temp_directory_path();
+}
 
 /// Removed with everything in it.
 class temporary_directory {
 public:
-    temporary_directory() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "corewire-test-XXXXXX").string();
+    explicit temporary_directory(const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+        std::string pattern = (in / "corewire-test-XXXXXX").string();
         BOOST_REQUIRE(::mkdtemp(pattern.data()) != nullptr);
         path_ = pattern;
     }

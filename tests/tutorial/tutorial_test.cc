@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_snapshot_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(the_program_serves_until_SIGTERM_and_goes_on_where_it_was) {
-    const corewire::testing::temporary_directory folder;
+    const corewire::testing::temporary_directory folder(corewire::testing::in_memory()); // the stop has five seconds to save
     const settings options{.port = a_free_port(), .snapshot = folder / "store"};
     const pid_t first = start(options);
     int fd = connected(options.port);
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(the_program_serves_until_SIGTERM_and_goes_on_where_it_was) 
 }
 
 BOOST_AUTO_TEST_CASE(a_client_that_reads_nothing_does_not_keep_a_stop_from_saving) {
-    const corewire::testing::temporary_directory folder;
+    const corewire::testing::temporary_directory folder(corewire::testing::in_memory()); // the stop has five seconds to save
     const settings options{.port = a_free_port(), .snapshot = folder / "store"};
     const pid_t child = start(options);
     const int fd = connected(options.port, 4096);

@@ -46,7 +46,7 @@ plays --udp --count 500 --connections 2 --pipeline 2
 run "$bin/cw-pingpong" --net=kernel --connect localhost:$port --count 10
 [[ $status == 0 ]] || fail "by name: $(cat "$work/err")"
 ends
-run "$bin/cw-pingpong" --net=kernel --log-level=file=warn,info --connect 127.0.0.1:$port --count 1
+run "$bin/cw-pingpong" --net=kernel --log-level=file=warn,info --stall-ms=0 --connect 127.0.0.1:$port --count 1
 [[ $status == 1 || $status == 2 ]] && [[ $(wc -l <"$work/err") == 1 ]] || fail "nobody listens: exit status $status"
 
 # cw-stat shows what the kernel's sockets have carried, and what the kernel says about each.
@@ -92,7 +92,7 @@ ends
 if command -v sockperf >/dev/null; then
     serves --sockperf
     for transport in "" --tcp; do
-        run sockperf ping-pong -i 127.0.0.1 -p $port -t 1 -m 64 $transport
+        run sockperf ping-pong -i 127.0.0.1 -p $port -t 3 -m 64 $transport
         [[ $status == 0 ]] && grep -q 'percentile 50' "$work/out" || fail "sockperf ping-pong $transport: exit status $status"
     done
     ends

@@ -1,5 +1,6 @@
 // ICMP: echoes answered, errors sent within the rules, errors received turned into reports.
 #include "tests/net/ip/datagrams.hh"
+#include "tests/support/test_seed.hh"
 
 #include <corewire/net/ip/icmp.hh>
 #include <corewire/net/ip/reassembly.hh>
@@ -329,7 +330,7 @@ BOOST_AUTO_TEST_CASE(errors_about_what_we_did_not_send_are_ignored) {
 }
 
 BOOST_AUTO_TEST_CASE(random_messages_break_nothing) {
-    const std::uint64_t seed = random_seed();
+    const std::uint64_t seed = testing::test_seed();
     BOOST_TEST_CONTEXT("seed " << seed) {
         random_generator random(seed);
         bench b;

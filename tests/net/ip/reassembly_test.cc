@@ -1,5 +1,6 @@
 // Fragments put together: in any order, once each, and never at an attacker's pleasure.
 #include "tests/net/ip/datagrams.hh"
+#include "tests/support/test_seed.hh"
 
 #include <corewire/net/ip/reassembly.hh>
 #include <corewire/reactor/base/random.hh>
@@ -81,7 +82,7 @@ BOOST_AUTO_TEST_CASE(two_fragments_make_a_datagram_with_a_good_header) {
 }
 
 BOOST_AUTO_TEST_CASE(any_order_and_any_cut_give_the_same_datagram) {
-    const std::uint64_t seed = random_seed();
+    const std::uint64_t seed = testing::test_seed();
     BOOST_TEST_CONTEXT("seed " << seed) {
         random_generator random(seed);
         for (int round = 0; round < 200; ++round) {
@@ -363,7 +364,7 @@ BOOST_AUTO_TEST_CASE(a_packet_shorter_than_its_length_says_is_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(random_fragments_never_break_an_invariant) {
-    const std::uint64_t seed = random_seed();
+    const std::uint64_t seed = testing::test_seed();
     BOOST_TEST_CONTEXT("seed " << seed) {
         random_generator random(seed);
         bench b({.max_datagrams = 4}, 3);

@@ -10,6 +10,7 @@
 #include <boost/mpl/list.hpp>
 #include <cstring>
 #include <fcntl.h>
+#include <set>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
@@ -403,6 +404,18 @@ BOOST_AUTO_TEST_CASE(two_shards_share_a_port) {
     const auto c = first.bind_udp({ipv4::loopback(), 0}, {});
     const auto d = second.bind_udp(c->local_address(), {});
     BOOST_TEST(c->local_address().port == d->local_address().port);
+}
+
+BOOST_AUTO_TEST_CASE(sockets_that_ask_for_any_port_have_one_each) {
+    reactor loop;
+    kernel_provider provider(loop);
+    std::vector<std::unique_ptr<udp_backend>> sockets;
+    std::set<std::uint16_t> ports;
+    for (int i = 0; i < 500; ++i) {
+        sockets.push_back(provider.bind_udp({ipv4::loopback(), 0}, {}));
+        ports.insert(sockets.back()->local_address().port);
+    }
+    BOOST_TEST(ports.size() == sockets.size());
 }
 
 BOOST_AUTO_TEST_CASE(no_descriptor_left_is_told_in_words) {

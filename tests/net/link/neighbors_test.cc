@@ -3,6 +3,8 @@
 #include <corewire/net/link/neighbors.hh>
 #include <corewire/net/wire/ethernet.hh>
 
+#include "tests/support/test_seed.hh"
+
 #include <boost/test/unit_test.hpp>
 
 #include <vector>
@@ -406,7 +408,7 @@ BOOST_AUTO_TEST_CASE(messages_that_nobody_takes_are_bounded_and_asked_again_late
 }
 
 BOOST_AUTO_TEST_CASE(any_order_of_events_keeps_the_invariants) {
-    const std::uint64_t seed = random_seed();
+    const std::uint64_t seed = testing::test_seed();
     BOOST_TEST_MESSAGE("seed " << seed);
     BOOST_TEST_CONTEXT("seed " << seed) {
         random_generator random(seed);
