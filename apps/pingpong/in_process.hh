@@ -1,6 +1,6 @@
 // Both ends in one process, joined by a `wire`: the server is shard 0 and the client shard 1, or both are one shard.
 //
-//     server: 10.99.0.1 ready ──────> client: 10.99.0.2 plays ──> done ──────> server closes
+//     server: 10.99.0.1 ready ──────> client: 10.99.0.2 plays ──> done ──────> server closes, and all stop
 //
 // Owned by main(); each half is touched by its own shard only, until every shard has ended.
 #pragma once

@@ -94,8 +94,8 @@ void add_options(command_line& to, options& o) {
                       .check_range(std::uint64_t{1}, std::uint64_t{1} << 40);
     to.add_option("--warmup", o.warmup, "Seconds before measuring begins (default 0.1; 0 with --count)")
         .check_range(0.0, 3600.0);
-    to.add_option("--patience", o.patience, "Seconds without an answer until a datagram or frame counts as lost (default 1), or a TCP "
-                                            "connection is given up (default 10)")
+    to.add_option("--patience", o.patience, "Seconds without an answer until a datagram or frame counts as lost (default 1), or an "
+                                            "open TCP connection is given up (default 10)")
         .check_range(0.001, 3600.0);
     to.add_flag("--same-core", o.same_core, "wire: both ends on one core");
     to.add_flag("--ipv6", o.ipv6, "wire: over IPv6");

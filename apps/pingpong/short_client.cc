@@ -23,14 +23,16 @@ task<> short_client::run() {
 
 task<> short_client::play_one() {
     reactor& shard = reactor::current();
-    begun_ = shard.read_clock();
+    const time_point begun = shard.read_clock();
     request_.set_number(0, played_++);
     stream_ = co_await tcp_stream::connect(server_, stream_options(meter_.load()));
+    begun_ = begun;
     const bool good = co_await exchange();
     stream_ = tcp_stream{};
+    begun_ = never;
     const time_point now = shard.read_clock();
     if (!good) meter_.error();
-    meter_.record(begun_, now);
+    meter_.record(begun, now);
     meter_.look_at(now);
 }
 

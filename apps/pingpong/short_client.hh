@@ -22,7 +22,7 @@ public:
 
     /// One connection after the other, until the meter allows no more. Failures are counted, not thrown.
     task<> run();
-    /// For the watch: gives up a connection that takes longer than the workload's patience.
+    /// For the watch: gives up an open connection that takes longer than the workload's patience.
     void check_progress(time_point now) noexcept;
 
 private:
@@ -36,7 +36,7 @@ private:
     message_block request_;
     std::uint64_t played_ = 0;
     tcp_stream stream_;
-    time_point begun_ = never; ///< the present connection; never: there is none
+    time_point begun_ = never; ///< the present connection; never: none is open
     bool gave_up_ = false;
 };
 

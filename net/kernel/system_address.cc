@@ -69,6 +69,7 @@ void bind_shared(int fd, const socket_address& at) {
     }
     const system_address where(at);
     if (::bind(fd, &where.generic, where.size) != 0) throw_errno(errno, "bind " + at.to_string());
+    set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 }
 

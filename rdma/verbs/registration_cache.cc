@@ -14,6 +14,7 @@
 #include <linux/userfaultfd.h>
 #include <mutex>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -71,6 +72,7 @@ void registration_cache::state::open_watch() {
 }
 
 void registration_cache::state::watch() {
+    ::pthread_setname_np(::pthread_self(), "registrations");
     pollfd sources[2] = {{faults.get(), POLLIN, 0}, {stop.get(), POLLIN, 0}};
     while (::poll(sources, 2, -1) >= 0 || errno == EINTR) {
         if (sources[1].revents != 0) return;

@@ -117,10 +117,12 @@ void uring::fail_for_want_of_memory(uring_operation& op) noexcept {
     last_failed_ = &op;
 }
 
-/// A bounded number. Each leaves the list before it is told: a completion may start operations, destroy its own, and wait for others.
+/// Those that are there, a bounded number. Each leaves the list before it is told: a completion may start operations, destroy its own, and wait for others.
 bool uring::tell_failed() noexcept {
     if (failed_ == nullptr) [[likely]] return false;
-    for (unsigned n = completions_a_turn; n != 0 && failed_ != nullptr; --n) {
+    unsigned there = 0;
+    for (const uring_operation* op = failed_; op != nullptr && there < completions_a_turn; op = op->next_) ++there;
+    for (; there != 0 && failed_ != nullptr; --there) {
         auto& op = const_cast<uring_operation&>(*std::exchange(failed_, failed_->next_));
         op.in_kernel_ = op.cancel_waits_ = false;
         --in_kernel_;
@@ -275,6 +277,10 @@ void uring::wait_any() noexcept {
     if (in_kernel_ == 0) return;
     if (tell_failed() || anything_behind()) {
         enter(); // and not wait: what we wait for may have been told, or stand behind
+        if (by_epoll_) {
+            by_epoll_->look_soon();
+            by_epoll_->look({});
+        }
     } else if (io_uring_cq_ready(&ring_) == 0 || io_uring_sq_ready(&ring_) != 0) {
         submit(1);
     }

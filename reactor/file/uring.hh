@@ -72,7 +72,7 @@ public:
     /// no submissions, when it does again. Harmless when it is not in the kernel.
     void cancel(const uring_operation& op) noexcept;
     /// Blocks this thread until the operation has completed for the last time, delivering whatever else completes. For
-    /// tearing down; not from inside a completion.
+    /// tearing down: from inside a completion the completions of others nest.
     void wait(const uring_operation& op) noexcept;
     /// Blocks until at least one completion has been delivered; returns at once when nothing is in the kernel.
     void wait_any() noexcept;

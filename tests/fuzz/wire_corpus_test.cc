@@ -79,7 +79,7 @@ BOOST_AUTO_TEST_CASE(captured_frames_cut_at_every_length) {
 }
 
 BOOST_AUTO_TEST_CASE(a_hundred_thousand_mutations) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     const std::vector<byte_vector> points = starting_points();
     for (int i = 0; i < 100'000; ++i) {
         byte_vector bytes = points[random.below(points.size())];
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_hundred_thousand_mutations) {
 }
 
 BOOST_AUTO_TEST_CASE(random_bytes_of_every_length) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     for (std::size_t size = 0; size < 200; ++size) {
         for (int i = 0; i < 50; ++i) {
             byte_vector bytes = random_payload(random, size);

@@ -14,7 +14,7 @@ namespace corewire::testing {
 /// A file system in memory, where there is one: fsync(2) takes its time on a disk that others write to.
 inline std::filesystem::path in_memory() {
     const std::filesystem::path shm = "/dev/shm";
-    return ::access(shm.c_str(), W_OK) == 0 ? shm : std::filesystem::temp_directory_path();
+    return ::access(shm.c_str(), W_OK | X_OK) == 0 ? shm : std::filesystem::temp_directory_path();
 }
 
 /// Removed with everything in it.

@@ -499,6 +499,12 @@ void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
 
 event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
+    if (s.usable_window() > 0 && s.next != s.final_end() && !c.options->like_linux()) { // what fits goes, and is no probe
+        c.probe_wanted = c.output_wanted = true;
+        c.predictable = prediction::none;
+        c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
+        return event::none;
+    }
     const event e = count_attempt(c, now, retry_limit(c));
     if (has(e, event::timed_out)) return e;
     if (outstays(c, now)) {

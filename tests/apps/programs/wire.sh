@@ -55,6 +55,8 @@ for cores in "" --same-core; do
 done
 plays --short --count 500 --connections 4 --faults drop=1/50,seed=3
 
+plays --bulk --count 5000 --size 8948 --mtu 9000
+
 # Clients that give up, some of whose resets get lost: errors, and an end.
 for seed in 1 2 3; do
     for how in "" --same-core; do

@@ -208,6 +208,20 @@ BOOST_AUTO_TEST_CASE(a_window_too_small_for_a_segment_is_used_after_a_while) { /
     s.receive("A 1:1 ack 301 win 300");
 }
 
+BOOST_AUTO_TEST_CASE(what_fits_a_small_window_is_no_attempt_that_could_be_the_last) {
+    auto p = tcp_script::plain();
+    p.retries = 0;
+    p.user_timeout = 10ms;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
+    s.receive("A 1:1 ack 1 win 300");
+    s.write(2000);
+    s.expect_nothing();
+    s.advance(100s);
+    s.expect("A 1:301");
+    s.expect_state(tcp_state::established);
+}
+
 BOOST_AUTO_TEST_CASE(our_window_closes_as_data_piles_up_and_an_update_opens_it) { // RFC 9293 3.8.6.2.2, MUST-39
     auto p = tcp_script::plain();
     p.receive_buffer = 4000;

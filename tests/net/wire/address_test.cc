@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(ipv6_addresses_know_their_kind) {
 }
 
 BOOST_AUTO_TEST_CASE(random_ipv6_addresses_survive_their_text) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     for (int i = 0; i < 5000; ++i) {
         ipv6_address::octet_array octets;
         for (auto& o : octets)

@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(anything_but_ipv4_over_ethernet_is_unsupported) {
 }
 
 BOOST_AUTO_TEST_CASE(random_packets_go_both_ways) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     for (int i = 0; i < 2000; ++i) {
         const arp_packet p{static_cast<arp_operation>(any<std::uint16_t>(random)),
                            mac_address(any<std::uint64_t>(random)), ipv4_address(any<std::uint32_t>(random)),

@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_short_message_is_truncated) {
 }
 
 BOOST_AUTO_TEST_CASE(random_messages_go_both_ways_and_damage_is_found) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     const ipv6_address a = *ipv6_address::parse("2001:db8::1");
     const ipv6_address b = *ipv6_address::parse("2001:db8::2");
     for (int i = 0; i < 2000; ++i) {

@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(a_quoted_header_itself_may_not_be_cut) {
 }
 
 BOOST_AUTO_TEST_CASE(random_headers_go_both_ways) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     for (int i = 0; i < 5000; ++i) {
         const byte_vector options(random.below(11) * 4, std::byte{1});
         const std::size_t payload = random.below(100);
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(random_headers_go_both_ways) {
 }
 
 BOOST_AUTO_TEST_CASE(a_smaller_ttl_keeps_the_checksum_right) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     for (int i = 0; i < 2000; ++i) {
         ipv4_header h = random_header(random, 0, 0);
         h.ttl = static_cast<std::uint8_t>(1 + random.below(255));

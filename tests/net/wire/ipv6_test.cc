@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(padding_behind_the_payload_is_cut_off) {
 }
 
 BOOST_AUTO_TEST_CASE(random_headers_go_both_ways) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     for (int i = 0; i < 2000; ++i) {
         ipv6_header h;
         h.traffic_class = any<std::uint8_t>(random);

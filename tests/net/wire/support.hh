@@ -5,9 +5,10 @@
 #include <corewire/reactor/base/bytes.hh>
 #include <corewire/reactor/base/random.hh>
 
+#include "tests/support/test_seed.hh"
+
 #include <boost/test/unit_test.hpp>
 
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -55,13 +56,7 @@ inline byte_vector random_payload(corewire::random_generator& random, std::size_
     return out;
 }
 
-/// COREWIRE_TEST_SEED, or a fixed one; printed, so that a failure can be run again.
-inline std::uint64_t seed() {
-    const char* text = std::getenv("COREWIRE_TEST_SEED");
-    const std::uint64_t value = text != nullptr ? std::strtoull(text, nullptr, 0) : 20260101;
-    BOOST_TEST_MESSAGE("seed " << value << " (set COREWIRE_TEST_SEED to change it)");
-    return value;
-}
+using corewire::testing::test_seed;
 
 /// Integers of any width, the interesting values more often than chance gives them.
 template <typename Integer>

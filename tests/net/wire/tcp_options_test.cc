@@ -317,7 +317,7 @@ BOOST_AUTO_TEST_CASE(equality_looks_at_what_is_present) {
 }
 
 BOOST_AUTO_TEST_CASE(random_options_go_both_ways_in_both_orders) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     for (int i = 0; i < 20000; ++i) {
         const tcp_options o = random_options(random);
         for (const option_order order : {option_order::linux_kernel, option_order::freebsd}) {

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(less_than_a_tag_is_truncated) {
 }
 
 BOOST_AUTO_TEST_CASE(random_tags_go_both_ways) {
-    corewire::random_generator random(seed());
+    corewire::random_generator random(test_seed());
     for (int i = 0; i < 2000; ++i) {
         const vlan_tag tag{static_cast<std::uint16_t>(random.below(4096)), static_cast<std::uint8_t>(random.below(8)),
                            random.chance(0.5), static_cast<ether_type>(any<std::uint16_t>(random))};

@@ -1,6 +1,7 @@
 // channel<T> against a model: random sends, receipts, cancellations, deadlines, destructions and a close, and after each settling
 // the same ones wait, have got the same values, or have failed alike. Every value is owned by exactly one, to the end.
 #include "driven.hh"
+#include "tests/support/test_seed.hh"
 
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/task/channel.hh>
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <optional>
@@ -239,20 +239,12 @@ void play(std::uint64_t seed, int steps) {
     }
 }
 
-/// COREWIRE_TEST_SEED, or a fixed one; printed, so that a failure can be run again.
-std::uint64_t seed() {
-    const char* given = std::getenv("COREWIRE_TEST_SEED");
-    const std::uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 0) : 20260101;
-    BOOST_TEST_MESSAGE("seed " << first << " (set COREWIRE_TEST_SEED to change it)");
-    return first;
-}
-
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(channel_model)
 
 BOOST_AUTO_TEST_CASE(a_channel_does_what_the_model_does) {
-    const std::uint64_t first = seed();
+    const std::uint64_t first = testing::test_seed();
     for (std::uint64_t s = 0; s < 150; ++s) play(first + s, 400);
 }
 

@@ -2,6 +2,7 @@
 // after each settling the same ones hold, wait and have failed. A mutex is a semaphore of one unit; a shared_mutex one of
 // many, of which a writer takes all.
 #include "driven.hh"
+#include "tests/support/test_seed.hh"
 
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/task/mutex.hh>
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <sstream>
@@ -204,30 +204,22 @@ void play(std::uint64_t seed, int steps) {
     }
 }
 
-/// COREWIRE_TEST_SEED, or a fixed one; printed, so that a failure can be run again.
-std::uint64_t seed() {
-    const char* given = std::getenv("COREWIRE_TEST_SEED");
-    const std::uint64_t value = given != nullptr ? std::strtoull(given, nullptr, 0) : 20260101;
-    BOOST_TEST_MESSAGE("seed " << value << " (set COREWIRE_TEST_SEED to change it)");
-    return value;
-}
-
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(fair_locks_model)
 
 BOOST_AUTO_TEST_CASE(a_semaphore_does_what_the_model_does) {
-    const std::uint64_t first = seed();
+    const std::uint64_t first = testing::test_seed();
     for (std::uint64_t s = 0; s < 60; ++s) play<semaphore_kind>(first + s, 400);
 }
 
 BOOST_AUTO_TEST_CASE(a_mutex_does_what_the_model_does) {
-    const std::uint64_t first = seed();
+    const std::uint64_t first = testing::test_seed();
     for (std::uint64_t s = 0; s < 60; ++s) play<mutex_kind>(first + s, 400);
 }
 
 BOOST_AUTO_TEST_CASE(a_shared_mutex_does_what_the_model_does) {
-    const std::uint64_t first = seed();
+    const std::uint64_t first = testing::test_seed();
     for (std::uint64_t s = 0; s < 60; ++s) play<shared_mutex_kind>(first + s, 400);
 }
 

@@ -190,8 +190,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_failed_request_s_owner_may_wait_for_another, Bac
     BOOST_TEST(second.completions == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(one_that_fails_and_starts_again_holds_nobody_up) {
-    ring_world w(by_kernel::options());
+BOOST_AUTO_TEST_CASE_TEMPLATE(one_that_fails_and_starts_again_holds_nobody_up, Backend, both_backends) {
+    ring_world w(Backend::options());
     socket_pair pair, other;
     std::vector<probe> ops(uring::entries + 100);
     for (probe& op : ops) op.all.reserve(1);
