@@ -117,7 +117,8 @@ void uring::fail_for_want_of_memory(uring_operation& op) noexcept {
     last_failed_ = &op;
 }
 
-/// Those that are there, a bounded number. Each leaves the list before it is told: a completion may start operations, destroy its own, and wait for others.
+/// Those that are there, a bounded number. Each leaves the list before it is told: a completion may start operations, destroy its own, and
+/// wait for others.
 bool uring::tell_failed() noexcept {
     if (failed_ == nullptr) [[likely]] return false;
     unsigned there = 0;

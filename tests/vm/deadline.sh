@@ -34,3 +34,5 @@ echo "the machines had ${bounds[*]} s"
 attempts 2
 echo "the machines had ${bounds[*]-} s"
 ((${#bounds[@]} <= 1))
+attempts 0
+((${#bounds[@]} == 0))
