@@ -78,18 +78,28 @@ void advise_interrupts(advice& out, const host& on, const machine& cpus, const p
     }
 }
 
-/// `ethtool -l`: the maximum of combined queues is the first line that says so; "n/a" or 0 where receiving and sending are apart.
-bool counts_apart(const host& on, const std::string& interface) {
-    const command_result shown = on.run({"ethtool", "-l", interface});
-    const std::size_t at = shown.output.find("Combined:");
-    if (shown.status != 0 || at == std::string::npos) return false;
-    const std::string_view line = std::string_view(shown.output).substr(at + 9);
-    return parse_unsigned(trimmed(line.substr(0, line.find('\n')))).value_or(0) == 0;
+/// The number behind `label` in what `ethtool -l` shows; 0 for "n/a", and if there is none.
+unsigned count_behind(std::string_view shown, std::string_view label) {
+    const std::size_t at = shown.find(label);
+    if (at == shown.npos) return 0;
+    const std::string_view line = shown.substr(at + label.size());
+    return parse_unsigned(trimmed(line.substr(0, line.find('\n'))), placement_limits::most_queue_number).value_or(0);
 }
 
-std::string channels_text(const step& s, std::string_view queues) {
-    if (s.separate) return fmt::format("ethtool -L {} rx {} tx {}", s.interface, queues, queues);
-    return fmt::format("ethtool -L {} combined {}", s.interface, queues);
+/// Whether receiving and sending queues are apart, and how many there are of the latter. `ethtool -l`: the maximum of combined queues is
+/// the first line that says so, "n/a" or 0 where they are apart; what there is now stands below the maxima.
+void count_apart(const host& on, step& channels) {
+    const command_result shown = on.run({"ethtool", "-l", channels.interface});
+    const std::string_view text = shown.output;
+    if (shown.status != 0 || text.find("Combined:") == text.npos || count_behind(text, "Combined:") != 0) return;
+    channels.separate = true;
+    if (const std::size_t now = text.find("Current hardware settings:"); now != text.npos)
+        channels.sending = count_behind(text.substr(now), "TX:");
+}
+
+std::string channels_text(const step& s, std::string_view queues, unsigned sending) {
+    if (!s.separate) return fmt::format("ethtool -L {} combined {}", s.interface, queues);
+    return fmt::format("ethtool -L {} rx {} tx {}", s.interface, queues, sending == 0 ? queues : std::to_string(sending));
 }
 
 } // namespace
@@ -141,8 +151,8 @@ advice make_advice(const host& on, const machine& cpus, const placement& placed)
     const unsigned needed = shard_of_queue.empty() ? 0 : shard_of_queue.rbegin()->first + 1;
     if (needed > queues) {
         out.steps.push_back({.what = step::kind::channels, .interface = interface, .number = needed, .before = std::to_string(queues),
-                             .why = fmt::format("the placement uses queues up to {}, and there are {}", needed - 1, queues),
-                             .separate = counts_apart(on, interface)});
+                             .why = fmt::format("the placement uses queues up to {}, and there are {}", needed - 1, queues)});
+        count_apart(on, out.steps.back());
         out.notes.push_back("New queues have new interrupts: ask for advice again when they are there (--apply does).");
         out.again = true;
         return out;
@@ -155,7 +165,7 @@ advice make_advice(const host& on, const machine& cpus, const placement& placed)
 std::string do_text(const step& s) {
     switch (s.what) {
     case step::kind::irqbalance: return "systemctl stop irqbalance";
-    case step::kind::channels: return channels_text(s, std::to_string(s.number));
+    case step::kind::channels: return channels_text(s, std::to_string(s.number), std::max(s.number, s.sending));
     case step::kind::hash: {
         if (s.queues.back() + 1 == s.queues.size()) return fmt::format("ethtool -X {} equal {}", s.interface, s.queues.size());
         std::string text = fmt::format("ethtool -X {} weight", s.interface);
@@ -171,7 +181,7 @@ std::string do_text(const step& s) {
 std::string undo_text(const step& s) {
     switch (s.what) {
     case step::kind::irqbalance: return "systemctl start irqbalance";
-    case step::kind::channels: return channels_text(s, s.before);
+    case step::kind::channels: return channels_text(s, s.before, s.sending);
     case step::kind::hash: return fmt::format("ethtool -X {} default", s.interface);
     case step::kind::interrupt: return fmt::format("echo {} >{}", s.before, affinity_path(s.number));
     }

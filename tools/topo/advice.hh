@@ -24,9 +24,10 @@ struct step {
     std::string cpus{};                 ///< interrupt: the CPUs that shall serve it
     std::vector<unsigned> queues{};     ///< hash: those that it shall use
     std::string name{};                 ///< interrupt: as is_interrupt_name() says, or empty if it is not known
-    std::string before{};               ///< interrupt: the CPUs until now; channels: how many until now
+    std::string before{};               ///< interrupt: the CPUs until now; channels: how many (receiving ones) until now
     std::string why{};
     bool separate = false;              ///< channels: receiving and sending ones are counted apart
+    unsigned sending = 0;               ///< channels, separate: sending ones until now; 0: not known, as many as receiving ones
 };
 
 /// The command that does it, or undoes it, as one types it in a shell.

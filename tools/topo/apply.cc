@@ -57,7 +57,8 @@ void save(const std::string& path, const std::vector<step>& steps, bool first) {
                        {"number", s.number},
                        {"name", s.name},
                        {"before", s.before},
-                       {"separate", s.separate}});
+                       {"separate", s.separate},
+                       {"sending", s.sending}});
     const std::string text = nlohmann::json{{"version", 1}, {"steps", all}}.dump() + '\n';
     // The first time the name must be free; afterwards a whole file takes the place of a whole file.
     const std::string target = first ? path : path + ".new";
@@ -86,10 +87,12 @@ step read_step(const nlohmann::json& entry) {
     s.name = entry.value("name", "");
     s.before = entry.at("before");
     s.separate = entry.value("separate", false);
+    s.sending = entry.value("sending", 0u); // 0 in files of before it was kept
     const bool of_interface = s.what == step::kind::channels || s.what == step::kind::hash;
     if (of_interface && !is_interface_name(s.interface)) throw std::invalid_argument("no interface");
     if (s.what == step::kind::channels && !parse_unsigned(s.before, placement_limits::most_queue_number))
         throw std::invalid_argument("no number of queues");
+    if (s.sending > placement_limits::most_queue_number) throw std::invalid_argument("no number of sending queues");
     if (s.what == step::kind::interrupt && (s.before.size() > 4096 || s.before.empty() || !parse_ranges(s.before)))
         throw std::invalid_argument("no CPUs");
     if (!s.name.empty() && !is_interrupt_name(s.name)) throw std::invalid_argument("no name");
@@ -123,7 +126,8 @@ std::vector<step> load(const std::string& path) {
     }
 }
 
-/// `ethtool -x`: rows "    8:      0     1     2 ...". True if entry i is queue i modulo the number of queues.
+/// `ethtool -x`: rows "    8:      0     1     2 ...". True if entry i is queue i modulo the number of queues. Below them stands the
+/// hash's key, "12:34:...", whose first byte may look like a number: no blank is behind its colon.
 bool hash_is_default(const host& on, const std::string& interface) {
     const command_result table = on.run({"ethtool", "-x", interface});
     if (table.status != 0)
@@ -134,7 +138,7 @@ bool hash_is_default(const host& on, const std::string& interface) {
         rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
         const std::size_t colon = line.find(':');
         auto index = parse_unsigned(line.substr(0, colon));
-        if (colon == line.npos || !index) continue;
+        if (colon == line.npos || !index || (colon + 1 < line.size() && line[colon + 1] != ' ')) continue;
         for (line = trimmed(line.substr(colon + 1)); !line.empty(); ++*index) {
             const std::size_t blank = std::min(line.find(' '), line.size());
             if (parse_unsigned(line.substr(0, blank)) != *index % queues) return false;

@@ -188,6 +188,24 @@ BOOST_AUTO_TEST_CASE(where_receiving_and_sending_queues_are_counted_apart_both_a
     BOOST_TEST(f.commands.back() == "ethtool -L eth1 rx 1 tx 1");
 }
 
+BOOST_AUTO_TEST_CASE(sending_queues_of_which_there_were_more_stay_as_many) {
+    fake f(1);
+    f.channels = "Channel parameters for eth1:\nPre-set maximums:\nRX:\t\t4\nTX:\t\t16\nOther:\t\tn/a\nCombined:\tn/a\n"
+                 "Current hardware settings:\nRX:\t\t1\nTX:\t\t8\nOther:\t\tn/a\nCombined:\tn/a\n";
+    apply(f.on, eight_cpus(), two_shards(), f.state, nothing);
+    BOOST_TEST(f.commands.front() == "ethtool -L eth1 rx 2 tx 8");
+    restore(f.on, f.state, nothing);
+    BOOST_TEST(f.commands.back() == "ethtool -L eth1 rx 1 tx 8");
+}
+
+BOOST_AUTO_TEST_CASE(queues_of_a_state_file_that_does_not_count_sending_ones_are_as_many_of_each) {
+    fake f(2);
+    std::ofstream(f.state) << R"({"version":1,"steps":[{"kind":"channels","interface":"eth1","number":2,"before":"1","separate":true}]})";
+    ::chmod(f.state.c_str(), 0600);
+    BOOST_TEST(restore(f.on, f.state, nothing) == 1u);
+    CHECK_LINES(f.commands, "ethtool -L eth1 rx 1 tx 1");
+}
+
 BOOST_AUTO_TEST_CASE(a_step_that_fails_undoes_those_before_it) {
     fake f(4);
     f.file("/proc/77/comm", "irqbalance\n");
@@ -282,6 +300,14 @@ BOOST_AUTO_TEST_CASE(a_table_of_interrupts_with_many_cpus_is_read_to_its_end) {
     BOOST_TEST(a.steps.back().name == "eth1-TxRx-3");
 }
 
+BOOST_AUTO_TEST_CASE(the_key_of_a_hash_is_no_row_of_its_table) {
+    for (const char* key : {"12:34:5e:00", "0:1", "99:"}) {
+        fake f(4);
+        f.hash_table = std::string("    0:      0     1     2     3\nRSS hash key:\n") + key + "\nRSS hash function:\n    toeplitz: on\n";
+        BOOST_TEST(refusal([&] { apply(f.on, eight_cpus(), two_shards(), f.state, nothing); }) == "accepted", key);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_hash_that_was_set_by_hand_is_not_touched) {
     fake f(4);
     f.hash_table = "    0:      0     0     1     1\n";
@@ -307,6 +333,9 @@ BOOST_AUTO_TEST_CASE(a_state_file_of_somebody_else_is_not_followed) {
           steps(R"({"kind":"hash","interface":"--flash","number":0,"before":""})"),
           steps(R"({"kind":"hash","interface":"a b","number":0,"before":""})"),
           steps(R"({"kind":"channels","interface":"eth1","number":0,"before":"1 --x"})"),
+          steps(R"({"kind":"channels","interface":"eth1","number":0,"before":"1","sending":4096})"),
+          steps(R"({"kind":"channels","interface":"eth1","number":0,"before":"1","sending":-1})"),
+          steps(R"({"kind":"channels","interface":"eth1","number":0,"before":"1","sending":"1; x"})"),
           steps(R"({"kind":"interrupt","interface":"","number":121,"before":"/etc"})"),
           steps(R"({"kind":"interrupt","interface":"","number":"../..","before":"0"})"),
           steps(R"({"kind":"interrupt","interface":"","number":121,"name":7,"before":"0"})"),

@@ -18,7 +18,7 @@ if ! "$work/inside" ethtool -L cw0 rx 1 tx 1 2>"$work/err"; then
     exit 0
 fi
 cpu=$(python3 -c 'import os; print(min(os.sched_getaffinity(0)))')
-queues() { "$work/inside" ls /sys/class/net/cw0/queues | grep -c rx; }
+queues() { "$work/inside" ls /sys/class/net/cw0/queues | grep -c "${1:-rx}"; }
 # placement QUEUE...: one shard with these queues.
 placement() { printf 'interface = "cw0"\nshard = "pu:%s,queue:%s"\n' "$cpu" "$(IFS=+; echo "$*")" >"$work/plan"; }
 state=$work/state
@@ -42,6 +42,14 @@ refuses 'advice is applied already|exists' "$work/inside" "$topo" advise <(sed '
 [[ $(queues) == 3 ]] || fail "a second --apply"
 run "$work/inside" "$topo" advise --restore --state "$state"
 [[ $status == 0 && ! -e $state && $(queues) == 1 ]] || fail "--restore"
+
+# Sending queues of which there were more stay.
+"$work/inside" ethtool -L cw0 tx 4
+run "$work/inside" "$topo" advise "$work/plan" --apply --state "$state"
+[[ $status == 0 && $(queues) == 3 && $(queues tx) == 4 ]] || fail "--apply takes sending queues away: $(queues tx)"
+run "$work/inside" "$topo" advise --restore --state "$state"
+[[ $status == 0 && $(queues) == 1 && $(queues tx) == 4 ]] || fail "--restore takes sending queues away: $(queues tx)"
+"$work/inside" ethtool -L cw0 tx 1
 
 # More queues than it can have: a sentence, and everything is as before.
 placement 0 7
