@@ -159,8 +159,9 @@ task<> file::close(wait_limits limits) {
     unregister();
     io_arguments a = of(io_opcode::close);
     fd_.release();
-    const int rc = co_await io_attempt(a, limits, name_.get());
-    if (rc == -ECANCELED || rc == -ETIMEDOUT) ::close(a.fd);
+    io_attempt closing(a, limits, name_.get());
+    const int rc = co_await closing;
+    if (rc == -ECANCELED || closing.cut_short()) ::close(a.fd);
     if (rc < 0) throw std::system_error(-rc, std::generic_category(), "close of '" + *name_ + "'");
 }
 

@@ -14,12 +14,12 @@ io_wait::guard::stopper::stopper(io_wait* o) noexcept
 
 bool io_wait::arm_limits() noexcept {
     if (limits_.stop.stop_requested()) {
-        result_ = -ECANCELED;
+        result_ = why_ = -ECANCELED;
         return false;
     }
     reactor& r = reactor::current();
     if (limits_.deadline <= r.now()) {
-        result_ = -ETIMEDOUT;
+        result_ = why_ = -ETIMEDOUT;
         return false;
     }
     guard_.emplace(this);
@@ -37,14 +37,18 @@ void io_wait::give_up(int why) noexcept {
 /// The only requests whose answer somebody must take care of, though nobody waits for it: a new descriptor is closed, and
 /// one that was to be closed is.
 void io_wait::abandon() noexcept {
-    const int result = reactor::current().files().abandon(request_);
-    if (request_.arguments.opcode == io_opcode::open && result >= 0) ::close(result);
-    if (request_.arguments.opcode == io_opcode::close && result == -ECANCELED) ::close(request_.arguments.fd);
+    if (request_.active()) {
+        result_ = reactor::current().files().abandon(request_);
+        why_ = 0;
+    }
+    if (request_.arguments.opcode == io_opcode::open && result_ >= 0) ::close(result_);
+    if (request_.arguments.opcode == io_opcode::close && (result_ == -ECANCELED || cut_short())) ::close(request_.arguments.fd);
 }
 
 void io_wait::on_complete(io_request& r, int result) noexcept {
     io_wait& self = *static_cast<owned_request&>(r).owner;
-    self.result_ = result == -ECANCELED && self.why_ != 0 ? self.why_ : result;
+    if (result != -ECANCELED) self.why_ = 0;
+    self.result_ = self.why_ != 0 ? self.why_ : result;
     if (self.guard_) {
         self.guard_->expiry.cancel();
         self.guard_->stop.unlink();

@@ -6,7 +6,8 @@
 //
 // A wait that is cut short goes on until the kernel has let go of the buffer. What the kernel had done by then is not
 // thrown away: the await then returns the result as if nothing had come between. Destroying a suspended wait takes the request
-// back and blocks until the kernel has let go (io_engine::abandon). Lives in the coroutine's frame; allocates nothing.
+// back and blocks until the kernel has let go (io_engine::abandon); a descriptor that was opened, or was to be closed, is closed then,
+// also where the completion had come and the coroutine had not run yet. Lives in the coroutine's frame; allocates nothing.
 #pragma once
 
 #include <corewire/reactor/file/io_engine.hh>
@@ -25,7 +26,7 @@ public:
     io_wait(const io_arguments& what, const wait_limits& limits, const std::string* on = nullptr) noexcept
         : request_(what, this), limits_(limits), on_(on) {}
     ~io_wait() {
-        if (request_.active()) [[unlikely]]
+        if (request_.active() || linked()) [[unlikely]] // linked: completed, and on the way to a coroutine that will not run
             abandon();
     }
 
@@ -40,6 +41,8 @@ public:
 
     /// As the kernel gave it: not negative, or -errno. ETIMEDOUT and ECANCELED are the limits'.
     int result() const noexcept { return result_; }
+    /// By a limit, before anything was done. A result alone does not say: a file system may answer ETIMEDOUT itself.
+    bool cut_short() const noexcept { return why_ != 0; }
     /// What await_resume() would throw (as_result asks).
     std::error_code failure_code() const noexcept { return {result_ < 0 ? -result_ : 0, std::generic_category()}; }
 
@@ -73,7 +76,7 @@ private:
     };
     owned_request request_;
     int result_ = 0;
-    int why_ = 0; ///< -ETIMEDOUT or -ECANCELED, once a limit has been reached
+    int why_ = 0; ///< -ETIMEDOUT or -ECANCELED, once a limit has been reached; 0 again if the request was done all the same
     wait_limits limits_;
     const std::string* on_;
     std::optional<guard> guard_;

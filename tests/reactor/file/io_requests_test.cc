@@ -2,6 +2,7 @@
 #include "file_fixture.hh"
 
 #include <corewire/reactor/file/uring.hh>
+#include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/run_in.hh>
 #include <corewire/reactor/task/sleep.hh>
 
@@ -49,6 +50,36 @@ struct reading {
         r.done = true;
     }
 };
+
+/// Turns until all requests have completed, and does `act` before anybody runs who waits for them.
+void once_completed(file_world& world, const std::function<void()>& act) {
+    event turn;
+    const auto goes_first = [](io_engine& engine, event& each, const std::function<void()>& does) -> task<> {
+        do {
+            co_await each.wait();
+            each.reset();
+        } while (engine.statistics().completed != engine.statistics().submitted);
+        does();
+    };
+    const task<> first = goes_first(world.engine(), turn, act);
+    first.handle().resume();
+    world.turn_until([&] {
+        turn.set();
+        return first.done();
+    });
+}
+template <typename T>
+void destroy_completed(file_world& world, task<T> victim) {
+    victim.handle().resume();
+    once_completed(world, [&] {
+        BOOST_TEST(!victim.done());
+        victim = {};
+    });
+}
+
+std::ptrdiff_t descriptors() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator{});
+}
 
 /// A request that remembers.
 struct probe final : io_request {
@@ -157,9 +188,6 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(destroyed_disk_operations_are_waited_for, Backend,
 BOOST_AUTO_TEST_CASE_TEMPLATE(an_open_that_nobody_waits_for_any_more_leaks_no_descriptor, Backend, both_backends) {
     file_world_over<Backend> world;
     put(world.directory / "a", "x");
-    const auto descriptors = [] {
-        return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator{});
-    };
     world.run(file::open(world.directory / "a"));
     const auto before = descriptors();
     for (int round = 0; round < 100; ++round) {
@@ -174,6 +202,62 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_open_that_nobody_waits_for_any_more_leaks_no_de
         world.turn(round % 4);
     }
     BOOST_TEST(descriptors() == before);
+}
+
+/// Between the completion and the coroutine's turn somebody else, as with_deadline(), destroys it.
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_descriptor_that_came_for_nobody_is_closed, Backend, both_backends) {
+    file_world_over<Backend> world;
+    put(world.directory / "a", "x");
+    world.run(file::open(world.directory / "a"));
+    const auto before = descriptors();
+    destroy_completed(world, file::open(world.directory / "a"));
+    BOOST_TEST(descriptors() == before);
+    file f = world.run(file::open(world.directory / "a"));
+    destroy_completed(world, f.close());
+    BOOST_TEST(descriptors() == before);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_close_that_a_limit_ended_closes_also_when_nobody_hears_of_it, Backend, both_backends) {
+    file_world_over<Backend> world;
+    put(world.directory / "a", "x");
+    world.run(file::open(world.directory / "a"));
+    const auto before = descriptors();
+    file by_stop = world.run(file::open(world.directory / "a"));
+    file by_deadline = world.run(file::open(world.directory / "a"));
+    faults still(world, [](const io_arguments&) { return io_fault{.hold = true}; });
+    stop_source stop;
+    task<> closing = by_stop.close({.stop = stop.token()});
+    closing.handle().resume();
+    stop.request_stop();
+    BOOST_TEST(!closing.done());
+    closing = {};
+    destroy_completed(world, by_deadline.close({.deadline = world.loop.now() + std::chrono::milliseconds{1}}));
+    BOOST_TEST(descriptors() == before);
+}
+
+/// The number may be somebody else's by then.
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_close_that_the_file_system_says_has_timed_out_is_not_done_twice, Backend, both_backends) {
+    file_world_over<Backend> world;
+    put(world.directory / "a", "x");
+    for (const bool destroyed : {false, true}) {
+        file f = world.run(file::open(world.directory / "a"));
+        int number = -1;
+        unique_fd next;
+        faults remote(world, [&number](const io_arguments& a) {
+            number = a.fd;
+            return io_fault{.report = ETIMEDOUT};
+        });
+        task<> closing = f.close({.deadline = world.loop.now() + std::chrono::hours{1}});
+        closing.handle().resume();
+        once_completed(world, [&] {
+            next.reset(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, number));
+            if (destroyed) closing = {};
+        });
+        world.turn();
+        BOOST_TEST(next.get() == number);
+        BOOST_TEST(::fcntl(number, F_GETFD) != -1);
+        if (!destroyed) BOOST_CHECK_THROW(closing.handle().promise().take(), std::system_error);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(no_more_than_the_limit_are_in_flight_and_the_line_is_fifo) {
