@@ -27,7 +27,7 @@ std::string join_labels(std::string_view a, std::string_view b) {
 
 bool valid_metric_name(std::string_view name) noexcept {
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-    if (name.empty() || name.size() > 100 || !letter(name.front())) return false;
+    if (name.empty() || name.size() > max_metric_name || !letter(name.front())) return false;
     return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 

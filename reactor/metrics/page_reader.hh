@@ -2,9 +2,10 @@
 //
 //     /dev/shm/corewire-* --copy (a bounded number of bytes, of a regular file)--> check every number and text --> page_report
 //
-// The file is copied before it is looked at: nothing changes under the reader, and a file cut short is no signal. Offsets and
-// counts beyond their bounds are errors, texts keep printable ASCII only (they end up on terminals), and a page says
-// only of itself that it is of some process: whose file it is decides. Bounds: max_page bytes; pages in one listing.
+// The file is copied, a section at a time, before it is looked at: nothing changes under the reader, and a file cut short is no
+// signal. Offsets and counts beyond their bounds are errors, texts keep printable ASCII only (they end up on terminals), and a
+// page says only of itself that it is of some process: whose file it is decides. Bounds: max_page bytes of a file, max_report of
+// what is kept of it (many series may share a few bytes of the file); pages in one listing.
 #pragma once
 
 #include <corewire/reactor/metrics/metric.hh>
@@ -20,7 +21,7 @@
 namespace corewire {
 
 struct series_report {
-    std::string name, help, labels;
+    std::string name, labels;
     metric_kind kind = metric_kind::counter;
     metric_unit unit = metric_unit::count;
     /// One; of a histogram bounds, counts, number and sum.
@@ -64,10 +65,13 @@ enum class page_error {
     too_short,
     not_a_page,        ///< magic, version, sizes
     damaged,           ///< an offset or a count beyond its bound
+    too_much,          ///< more than max_report, or than there is memory for
 };
 std::string_view name_of(page_error error) noexcept;
 
 inline constexpr std::size_t max_page = page::size_for(page::max_shards);
+/// Bytes of the series of one report. A shard of ours has 200 series that take 35 KiB; 1,024 shards of three times as many fit.
+inline constexpr std::size_t max_report = 128u << 20;
 
 /// Checks the bytes of a page. `state` is not filled in.
 page_error parse_page(std::span<const std::byte> bytes, page_report& out);

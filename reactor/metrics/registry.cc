@@ -77,7 +77,7 @@ metric_registry::series_id metric_registry::insert(std::string_view name, std::s
                                                    metric_unit unit, std::string_view labels, std::uint16_t buckets,
                                                    const source& from) {
     if (!valid_metric_name(name)) throw std::invalid_argument(fmt::format("'{}' is no name of a metric", name));
-    if (help.empty() || help.find('\n') != help.npos || help.size() > 1000)
+    if (help.empty() || help.find('\n') != help.npos || help.size() > max_metric_help)
         throw std::invalid_argument(fmt::format("metric {}: its help is one line", name));
     const auto known_family = families_.find(std::string(name));
     if (known_family != families_.end()) {
@@ -86,7 +86,7 @@ metric_registry::series_id metric_registry::insert(std::string_view name, std::s
             throw std::invalid_argument(fmt::format("metric {}: registered before with another kind, unit or help", name));
     }
     const std::string all_labels = join_labels(labels_, labels);
-    if (all_labels.size() > 1000) throw std::invalid_argument(fmt::format("metric {}: its labels are too long", name));
+    if (all_labels.size() > max_metric_labels) throw std::invalid_argument(fmt::format("metric {}: its labels are too long", name));
     const std::string key = fmt::format("{}{{{}}}", name, all_labels);
     const std::uint32_t needs = buckets == 0 ? 1 : 2u * buckets + 2;
 

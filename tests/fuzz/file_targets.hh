@@ -82,7 +82,8 @@ inline void metrics_page(byte_span input) {
         for (const section_report& s : out.sections) {
             CW_ASSERT(s.series.size() <= page::series_capacity && s.rows.size() <= page::row_capacity, "more than fits");
             for (const series_report& each : s.series) {
-                CW_ASSERT(printable(each.name) && printable(each.help) && printable(each.labels), "a series that is not text");
+                CW_ASSERT(printable(each.name) && printable(each.labels), "a series that is not text");
+                CW_ASSERT(each.name.size() <= max_metric_name && each.labels.size() <= max_metric_labels, "a text without a bound");
                 CW_ASSERT(each.values.size() == 1 || each.kind == metric_kind::histogram, "a number with buckets");
             }
         }

@@ -4,11 +4,13 @@
 #include <corewire/apps/runtime/command_line.hh>
 #include <corewire/reactor/metrics/page_request.hh>
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <unistd.h>
 
 namespace cw = corewire;
@@ -25,33 +27,47 @@ struct stat_options {
     std::string folder = cw::metrics_page::default_folder;
 };
 
-std::vector<cw::page_report> read_all(const stat_options& options, bool& failed) {
-    std::vector<cw::page_report> all;
-    for (const cw::page_file& file : cw::find_pages(options.folder)) {
-        if (options.pid != 0 && file.pid != options.pid) continue;
-        cw::page_report report;
-        const cw::page_error error = cw::read_page(file.path, report);
-        if (error == cw::page_error::none) {
-            all.push_back(std::move(report));
-        } else {
-            fmt::print(stderr, "cw-stat: {} {}\n", file.path, cw::name_of(error));
-            failed |= options.pid != 0;
-        }
-    }
-    return all;
+std::optional<cw::page_report> read(const cw::page_file& file) {
+    cw::page_report report;
+    const cw::page_error error = cw::read_page(file.path, report);
+    if (error == cw::page_error::none) return report;
+    fmt::print(stderr, "cw-stat: {} {}\n", file.path, cw::name_of(error));
+    return std::nullopt;
 }
 
-void show(const std::vector<cw::page_report>& all, const stat_options& options, const cw::page_report* before) {
-    if (options.json) {
-        auto out = nlohmann::json::array();
-        for (const cw::page_report& r : all) out.push_back(cw::stat::process_json(r));
-        fmt::print("{}\n", (options.pid != 0 ? out.at(0) : out).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-    } else if (options.pid != 0) {
-        fmt::print("{}", cw::stat::process_text(all.front(), before));
-    } else {
-        fmt::print("{}", cw::stat::list_text(all));
+void print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+/// One page after the other: anybody may leave large ones, and many.
+void show_all(const stat_options& options) {
+    bool first = true;
+    print(options.json ? "[" : cw::stat::list_heading());
+    for (const cw::page_file& file : cw::find_pages(options.folder)) {
+        const auto report = read(file);
+        if (!report) continue;
+        if (options.json) {
+            if (!first) print(",");
+            cw::stat::process_json(*report, print);
+        } else {
+            print(cw::stat::list_line(*report));
+        }
+        first = false;
     }
-    std::fflush(stdout);
+    if (options.json) print("]\n");
+}
+
+/// Of the process that was asked for; null, and it has been said why.
+std::optional<cw::page_report> read_one(const stat_options& options) {
+    const auto all = cw::find_pages(options.folder);
+    const auto its = std::ranges::find(all, options.pid, &cw::page_file::pid);
+    if (its != all.end()) return read(*its);
+    fmt::print(stderr, "cw-stat: no Corewire process {} has a page in {}: `cw-stat` lists them\n", options.pid, options.folder);
+    return std::nullopt;
+}
+
+void show_one(const cw::page_report& report, const stat_options& options, const cw::page_report* before) {
+    if (!options.json) return print(cw::stat::process_text(report, before));
+    cw::stat::process_json(report, print);
+    print("\n");
 }
 
 int ask_for_levels(const stat_options& options) {
@@ -68,17 +84,14 @@ int run(const stat_options& options) {
     }
     std::optional<cw::page_report> before;
     for (unsigned round = 1;; ++round) {
-        bool failed = false;
-        auto all = read_all(options, failed);
-        if (failed) return 2;
-        if (options.pid != 0 && all.empty()) {
-            fmt::print(stderr, "cw-stat: no Corewire process {} has a page in {}: `cw-stat` lists them\n", options.pid, options.folder);
-            return 2;
-        }
+        std::optional<cw::page_report> one;
+        if (options.pid != 0 && !(one = read_one(options))) return 2;
         if (options.watch > 0 && !options.json && ::isatty(1)) fmt::print("\x1b[H\x1b[2J");
-        show(all, options, before ? &*before : nullptr);
+        if (one) show_one(*one, options, before ? &*before : nullptr);
+        else show_all(options);
+        std::fflush(stdout);
         if (options.watch <= 0 || round == options.count) return 0;
-        if (options.pid != 0) before = std::move(all.front());
+        before = std::move(one);
         const auto ns = static_cast<long long>(options.watch * 1e9);
         const timespec pause{ns / 1'000'000'000, ns % 1'000'000'000};
         ::nanosleep(&pause, nullptr);

@@ -137,6 +137,52 @@ nlohmann::json in_unit(std::uint64_t value, metric_unit unit) {
     }
 }
 
+/// Of one shard.
+nlohmann::json section_json(const section_report& section) {
+    nlohmann::json shard{{"published_ns", section.published},
+                         {"publications", section.publications},
+                         {"connections_total", section.row_total},
+                         {"series", nlohmann::json::array()},
+                         {"connections", nlohmann::json::array()}};
+    for (const series_report& s : section.series) {
+        nlohmann::json one{{"name", s.name}, {"labels", s.labels}, {"kind", std::string(name_of(s.kind))}};
+        if (s.kind == metric_kind::histogram) {
+            const std::size_t buckets = (s.values.size() - 2) / 2;
+            one["buckets"] = nlohmann::json::array();
+            for (std::size_t i = 0; i < buckets; ++i)
+                one["buckets"].push_back({{"le", in_unit(s.values[i], s.unit)}, {"count", s.values[buckets + i]}});
+            one["count"] = s.values[s.values.size() - 2];
+            one["sum"] = in_unit(s.values.back(), s.unit);
+        } else {
+            one["value"] = in_unit(s.values[0], s.unit);
+        }
+        shard["series"].push_back(std::move(one));
+    }
+    for (const auto& fields : section.rows) {
+        connection_row c;
+        if (!connection_row::unpack(fields, c)) continue;
+        const tcp::connection_info& i = c.info;
+        shard["connections"].push_back({{"local", local_end(c)},
+                                        {"remote", remote_end(c)},
+                                        {"state", std::string(tcp::name_of(i.state))},
+                                        {"cwnd", i.cwnd},
+                                        {"ssthresh", i.ssthresh},
+                                        {"rtt_ns", i.srtt.count()},
+                                        {"rttvar_ns", i.rttvar.count()},
+                                        {"rto_ns", i.rto.count()},
+                                        {"in_flight", i.in_flight},
+                                        {"unsent", i.unsent},
+                                        {"unacknowledged", i.unacknowledged},
+                                        {"unread", i.unread},
+                                        {"out_of_order", i.out_of_order},
+                                        {"send_window", i.send_window},
+                                        {"receive_window", i.receive_window},
+                                        {"bytes_received", i.bytes_received},
+                                        {"retransmitted", c.retransmitted}});
+    }
+    return shard;
+}
+
 } // namespace
 
 std::uint64_t sum(const section_report& section, std::string_view name) {
@@ -146,20 +192,20 @@ std::uint64_t sum(const section_report& section, std::string_view name) {
     return all;
 }
 
-std::string list_text(const std::vector<page_report>& all) {
-    std::string text = fmt::format("{:>8} {:<8} {:<16} {:<8} {:>6} {:>6} {:>12} {:>12} {:>9}\n", "pid", "state", "program", "network",
-                                   "shards", "load", "packets in", "packets out", "published");
-    for (const page_report& r : all) {
-        std::uint64_t load = 0, last = 0;
-        for (const section_report& s : r.sections) {
-            load += sum(s, "corewire_reactor_load_ratio");
-            last = std::max(last, s.published);
-        }
-        text += fmt::format("{:>8} {:<8} {:<16} {:<8} {:>6} {:>5}% {:>12} {:>12} {:>9}\n", r.pid, name_of(r.state), r.program, r.network,
-                            r.sections.size(), load / r.sections.size() / 10'000, total(r, traffic_of(r.network).packets_in),
-                            total(r, traffic_of(r.network).packets_out), last == 0 ? "never" : age(last));
+std::string list_heading() {
+    return fmt::format("{:>8} {:<8} {:<16} {:<8} {:>6} {:>6} {:>12} {:>12} {:>9}\n", "pid", "state", "program", "network", "shards", "load",
+                       "packets in", "packets out", "published");
+}
+
+std::string list_line(const page_report& r) {
+    std::uint64_t load = 0, last = 0;
+    for (const section_report& s : r.sections) {
+        load += sum(s, "corewire_reactor_load_ratio");
+        last = std::max(last, s.published);
     }
-    return text;
+    return fmt::format("{:>8} {:<8} {:<16} {:<8} {:>6} {:>5}% {:>12} {:>12} {:>9}\n", r.pid, name_of(r.state), r.program, r.network,
+                       r.sections.size(), load / r.sections.size() / 10'000, total(r, traffic_of(r.network).packets_in),
+                       total(r, traffic_of(r.network).packets_out), last == 0 ? "never" : age(last));
 }
 
 std::string process_text(const page_report& now, const page_report* before, std::size_t max_connections) {
@@ -184,57 +230,19 @@ std::string process_text(const page_report& now, const page_report* before, std:
     return text + connection_lines(now, max_connections);
 }
 
-nlohmann::json process_json(const page_report& report) {
-    nlohmann::json out{{"pid", report.pid},
-                       {"program", report.program},
-                       {"network", report.network},
-                       {"state", std::string(name_of(report.state))},
-                       {"shards", nlohmann::json::array()}};
-    for (const section_report& section : report.sections) {
-        nlohmann::json shard{{"published_ns", section.published},
-                             {"publications", section.publications},
-                             {"connections_total", section.row_total},
-                             {"series", nlohmann::json::array()},
-                             {"connections", nlohmann::json::array()}};
-        for (const series_report& s : section.series) {
-            nlohmann::json one{{"name", s.name}, {"labels", s.labels}, {"kind", std::string(name_of(s.kind))}};
-            if (s.kind == metric_kind::histogram) {
-                const std::size_t buckets = (s.values.size() - 2) / 2;
-                one["buckets"] = nlohmann::json::array();
-                for (std::size_t i = 0; i < buckets; ++i)
-                    one["buckets"].push_back({{"le", in_unit(s.values[i], s.unit)}, {"count", s.values[buckets + i]}});
-                one["count"] = s.values[s.values.size() - 2];
-                one["sum"] = in_unit(s.values.back(), s.unit);
-            } else {
-                one["value"] = in_unit(s.values[0], s.unit);
-            }
-            shard["series"].push_back(std::move(one));
-        }
-        for (const auto& fields : section.rows) {
-            connection_row c;
-            if (!connection_row::unpack(fields, c)) continue;
-            const tcp::connection_info& i = c.info;
-            shard["connections"].push_back({{"local", local_end(c)},
-                                            {"remote", remote_end(c)},
-                                            {"state", std::string(tcp::name_of(i.state))},
-                                            {"cwnd", i.cwnd},
-                                            {"ssthresh", i.ssthresh},
-                                            {"rtt_ns", i.srtt.count()},
-                                            {"rttvar_ns", i.rttvar.count()},
-                                            {"rto_ns", i.rto.count()},
-                                            {"in_flight", i.in_flight},
-                                            {"unsent", i.unsent},
-                                            {"unacknowledged", i.unacknowledged},
-                                            {"unread", i.unread},
-                                            {"out_of_order", i.out_of_order},
-                                            {"send_window", i.send_window},
-                                            {"receive_window", i.receive_window},
-                                            {"bytes_received", i.bytes_received},
-                                            {"retransmitted", c.retransmitted}});
-        }
-        out["shards"].push_back(std::move(shard));
+void process_json(const page_report& report, const std::function<void(std::string_view)>& to) {
+    const auto text = [](const nlohmann::json& of) { return of.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace); };
+    const std::string head = text({{"pid", report.pid},
+                                   {"program", report.program},
+                                   {"network", report.network},
+                                   {"state", std::string(name_of(report.state))}});
+    to(std::string_view(head).substr(0, head.size() - 1));
+    to(",\"shards\":[");
+    for (std::size_t shard = 0; shard < report.sections.size(); ++shard) {
+        if (shard != 0) to(",");
+        to(text(section_json(report.sections[shard])));
     }
-    return out;
+    to("]}");
 }
 
 } // namespace corewire::stat

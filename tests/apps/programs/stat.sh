@@ -42,6 +42,9 @@ grep -q 'connections: ESTABLISHED 6' "$work/out" || fail "not six ends of connec
 [[ $(grep -c ' ESTABLISHED  ' "$work/out") == 6 ]] || fail "no row of each connection"
 run "$bin/cw-stat" $service --watch 0.5 --count 3
 [[ $(grep -c '(pid ' "$work/out") == 3 ]] && grep -Eq ' [1-9][0-9]*/s' "$work/out" || fail "no rates"
+run "$bin/cw-stat" --json
+python3 -c 'import json, sys; sys.exit(int(sys.argv[2]) not in [p["pid"] for p in json.load(open(sys.argv[1]))])' "$work/out" $service ||
+    fail "not in the JSON of all"
 run "$bin/cw-stat" $service --json
 python3 - "$work/out" <<'END' || fail "the JSON is not as expected"
 import json, sys
@@ -100,4 +103,6 @@ mkdir "$work/pages"
 head -c 100000 /dev/urandom >"$work/pages/corewire-1"
 run "$bin/cw-stat" --folder "$work/pages"
 [[ $status == 0 ]] && grep -q 'is no page' "$work/err" || fail "rubbish is not told"
+run "$bin/cw-stat" --folder "$work/pages" --json
+[[ $status == 0 && $(cat "$work/out") == "[]" ]] || fail "the JSON of no process"
 refuses 'is no page' "$bin/cw-stat" 1 --folder "$work/pages"

@@ -9,7 +9,9 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -180,11 +182,11 @@ BOOST_AUTO_TEST_CASE(links_pipes_folders_and_huge_files_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(names_that_are_no_pages_are_left_alone) {
-    for (const char* name : {"corewire-", "corewire-x", "corewire-12x", "corewire-0", "corewire-99999999999999", "other"})
+    for (const char* name : {"corewire-", "corewire-x", "corewire-12x", "corewire-0", "corewire-007", "corewire-99999999999999", "other"})
         const unique_fd file(::open((folder / name).c_str(), O_CREAT | O_WRONLY, 0600));
     BOOST_TEST(find_pages(folder.string()).empty());
     BOOST_TEST(collect_dead_pages(0, folder.string()) == 0u);
-    BOOST_TEST(files() == 6u);
+    BOOST_TEST(files() == 7u);
 }
 
 BOOST_AUTO_TEST_CASE(a_page_cut_anywhere_is_refused) {
@@ -216,12 +218,106 @@ BOOST_AUTO_TEST_CASE(every_bound_is_checked) {
     BOOST_TEST(with(entry + offsetof(page::series, name), UINT32_MAX) == damaged);
     BOOST_TEST(with(entry + offsetof(page::series, labels), page::string_capacity) == damaged);
     BOOST_TEST(with(entry + offsetof(page::series, name_size), std::uint16_t{0}) == damaged);
+    BOOST_TEST(with(entry + offsetof(page::series, name_size), std::uint16_t{101}) == damaged);
+    BOOST_TEST(with(entry + offsetof(page::series, help_size), std::uint16_t{1000}) == "no error");
+    BOOST_TEST(with(entry + offsetof(page::series, help_size), std::uint16_t{1001}) == damaged);
+    BOOST_TEST(with(entry + offsetof(page::series, labels_size), std::uint16_t{1000}) == "no error");
+    BOOST_TEST(with(entry + offsetof(page::series, labels_size), std::uint16_t{1001}) == damaged);
     BOOST_TEST(with(entry + offsetof(page::series, kind), std::uint8_t{9}) == damaged);
     BOOST_TEST(with(entry + offsetof(page::series, unit), std::uint8_t{9}) == damaged);
     BOOST_TEST(with(entry + offsetof(page::series, value), UINT32_MAX) == damaged);
     BOOST_TEST(with(entry + offsetof(page::series, buckets), std::uint16_t{5}) == damaged); // of a counter
     BOOST_TEST(with(entry + offsetof(page::series, live), std::uint16_t{0}) == "no error");
 }
+
+BOOST_AUTO_TEST_CASE(series_that_share_their_texts_do_not_make_a_report_of_any_size) {
+    // 16,384 series of a section have the same few bytes of labels: megabytes from half of one, and so on in each section.
+    const auto report_of = [&](std::uint32_t shards, page::series one) {
+        const std::string path = path_of(9);
+        const unique_fd file(::open(path.c_str(), O_CREAT | O_TRUNC | O_RDWR, 0600));
+        const auto put = [&](std::size_t at, const void* from, std::size_t size) {
+            BOOST_REQUIRE(::pwrite(file.get(), from, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size));
+        };
+        page::header head;
+        head.magic = page::magic;
+        head.version = page::version;
+        head.header_size = page::header_size;
+        head.section_size = page::section_size;
+        head.shards = shards;
+        BOOST_REQUIRE(::ftruncate(file.get(), static_cast<off_t>(page::size_for(shards))) == 0);
+        put(0, &head, sizeof head);
+        const std::vector<page::series> all(page::series_capacity, one);
+        page::section_header told;
+        told.series_count = page::series_capacity;
+        for (std::uint32_t shard = 0; shard < shards; ++shard) {
+            const std::size_t section = page::header_size + shard * page::section_size;
+            put(section, &told, sizeof told);
+            put(section + page::series_at, all.data(), all.size() * sizeof one);
+            put(section + page::strings_at, "a", 1);
+        }
+        page_report report;
+        return std::string(name_of(read_page(path, report)));
+    };
+    const std::size_t of_one = sizeof(series_report) + 1 + 128 + 8;
+    const auto fit = static_cast<std::uint32_t>(max_report / (of_one * page::series_capacity));
+    page::series one{.name_size = 1, .labels_size = page::string_capacity / page::series_capacity, .live = 1};
+    BOOST_REQUIRE(one.labels_size == 128);
+    BOOST_TEST(report_of(fit, one) == "no error");
+    BOOST_TEST(report_of(fit + 1, one) == name_of(page_error::too_much));
+    one.labels_size = 129; // more than a section has room for
+    BOOST_TEST(report_of(1, one) == name_of(page_error::damaged));
+    one.labels_size = 0;
+    one.kind = static_cast<std::uint8_t>(metric_kind::histogram);
+    one.buckets = 1; // four values each: twice as many as there is room for
+    BOOST_TEST(report_of(1, one) == name_of(page_error::damaged));
+}
+
+BOOST_AUTO_TEST_CASE(whose_file_it_is_is_asked_before_its_sections_are_looked_at) {
+    if (::geteuid() != 0) return; // only root can be two users
+    metrics_page page("a process", "none", 1, folder.string());
+    auto& section = *reinterpret_cast<page::section_header*>(page.section(0));
+    section.series_count = UINT32_MAX;
+    page_report report;
+    BOOST_TEST(name_of(read_page(page.path(), report)) == name_of(page_error::damaged));
+    BOOST_REQUIRE(::chown(page.path().c_str(), 1, 1) == 0);
+    BOOST_TEST(name_of(read_page(page.path(), report)) == name_of(page_error::not_ours_to_read));
+}
+
+#ifndef __SANITIZE_ADDRESS__ // which wants terabytes of addresses
+BOOST_AUTO_TEST_CASE(a_page_that_memory_is_too_short_for_is_refused_and_the_next_is_read) {
+    const pid_t small = crash();
+    const pid_t child = ::fork();
+    if (child == 0) {
+        int wrong = 0;
+        {
+            metrics_page large("large", "none", 64, folder.string());
+            for (unsigned shard = 0; shard < 64; ++shard) {
+                auto* const table = reinterpret_cast<page::series*>(large.section(shard) + page::series_at);
+                reinterpret_cast<page::section_header*>(large.section(shard))->series_count = page::series_capacity;
+                large.section(shard)[page::strings_at] = std::byte{'a'};
+                for (std::uint32_t i = 0; i < page::series_capacity; ++i) {
+                    table[i].name_size = 1;
+                    table[i].live = 1;
+                }
+            }
+            // Their report takes 100 MiB and more.
+            std::ifstream sizes("/proc/self/statm");
+            std::uint64_t pages = 0;
+            sizes >> pages;
+            const rlimit space{pages * 4096 + (32u << 20), pages * 4096 + (32u << 20)};
+            ::setrlimit(RLIMIT_AS, &space);
+            page_report report;
+            if (read_page(large.path(), report) != page_error::too_much) wrong |= 1;
+            if (read_page(path_of(small), report) != page_error::none) wrong |= 2;
+        }
+        ::_exit(wrong);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    BOOST_TEST(WIFEXITED(status));
+    BOOST_TEST(WEXITSTATUS(status) == 0);
+}
+#endif
 
 BOOST_AUTO_TEST_CASE(a_page_of_another_version_is_not_read_and_collected_by_its_own_layout) {
     const pid_t child = crash();

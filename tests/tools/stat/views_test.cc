@@ -35,6 +35,12 @@ page_report a_process(std::string network = "wire") {
     return r;
 }
 
+nlohmann::json json_of(const page_report& report) {
+    std::string text;
+    stat::process_json(report, [&](std::string_view piece) { text += piece; });
+    return nlohmann::json::parse(text);
+}
+
 bool has(const std::string& text, std::string_view what) { return text.find(what) != text.npos; }
 
 } // namespace
@@ -110,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_row_that_is_no_connection_is_left_out) {
     rubbish.fill(~0ull);
     r.sections[0].rows = {rubbish, connection(9)};
     r.sections[0].row_total = 2;
-    const nlohmann::json out = stat::process_json(r);
+    const nlohmann::json out = json_of(r);
     BOOST_TEST(out["shards"][0]["connections"].size() == 1u);
     BOOST_TEST(out["shards"][0]["connections"][0]["retransmitted"] == 3);
     BOOST_TEST(out["shards"][0]["connections"][0]["remote"] == "192.0.2.2:9");
@@ -122,7 +128,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_buckets_of_histograms_and_units_as_prometheus_
     h.kind = metric_kind::histogram;
     h.values = {1'000, 1'000'000, 2, 5, 6, 3'000'000'000}; // two bounds, their counts, number, sum
     r.sections[0].series = {h, series("corewire_reactor_load_ratio", 500'000, {}, metric_unit::parts_per_million), series("n", 7)};
-    const nlohmann::json out = stat::process_json(r)["shards"][0]["series"];
+    const nlohmann::json out = json_of(r)["shards"][0]["series"];
     BOOST_TEST(out[0]["buckets"].size() == 2u);
     BOOST_TEST(out[0]["buckets"][0]["le"].get<double>() == 1e-6, boost::test_tools::tolerance(1e-12));
     BOOST_TEST(out[0]["buckets"][1]["count"] == 5);
@@ -132,11 +138,28 @@ BOOST_AUTO_TEST_CASE(json_has_the_buckets_of_histograms_and_units_as_prometheus_
     BOOST_TEST(out[2]["value"] == 7);
 }
 
+BOOST_AUTO_TEST_CASE(json_names_the_process_and_has_its_shards_in_order_a_piece_each) {
+    page_report r = a_process();
+    r.program = "\"quoted\"";
+    r.sections[1].series = {series("n", 7)};
+    const nlohmann::json out = json_of(r);
+    BOOST_TEST(out["pid"] == 4'711);
+    BOOST_TEST(out["program"] == "\"quoted\"");
+    BOOST_TEST(out["network"] == "wire");
+    BOOST_TEST(out["state"] == "running");
+    BOOST_REQUIRE(out["shards"].size() == 2u);
+    BOOST_TEST(out["shards"][0]["series"].empty());
+    BOOST_TEST(out["shards"][1]["series"][0]["value"] == 7);
+    std::size_t pieces = 0;
+    stat::process_json(r, [&](std::string_view piece) { pieces += piece.find("\"series\"") != piece.npos; });
+    BOOST_TEST(pieces == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(a_list_has_a_line_for_each_process) {
-    std::vector<page_report> all{a_process(), a_process("kernel")};
-    all[1].state = process_state::dead;
-    all[1].sections[0].published = all[1].sections[1].published = 0;
-    const std::string text = stat::list_text(all);
+    page_report dead = a_process("kernel");
+    dead.state = process_state::dead;
+    dead.sections[0].published = dead.sections[1].published = 0;
+    const std::string text = stat::list_line(a_process()) + stat::list_line(dead);
     BOOST_TEST(has(text, "    4711 running  cw-echo          wire          2"), text);
     BOOST_TEST(has(text, "    4711 dead     cw-echo          kernel        2"), text);
     BOOST_TEST(has(text, "    never\n"), text);
