@@ -18,6 +18,14 @@ namespace corewire {
 
 namespace detail {
 
+/// Who waited for tasks goes on as the deciding one ends, like one who awaits a task: were it put in line, a limit reached meanwhile, or
+/// another task, could throw away what that one gave. In line only when the task ended in another scheduling group.
+inline void go_on(waiter& w) noexcept {
+    if (w.queue != running_queue) return reactor::make_ready(w);
+    w.unlink();
+    w.handle.resume();
+}
+
 /// Counts tasks down and wakes the one who waits for the last.
 class countdown : public task_listener, public waiter {
 public:
@@ -36,7 +44,7 @@ public:
 private:
     static void on_task_done(task_listener& listener, task_promise&) noexcept {
         auto& self = static_cast<countdown&>(listener);
-        if (--self.running_ == 0 && self.handle) reactor::make_ready(self);
+        if (--self.running_ == 0 && self.handle) go_on(self);
     }
     std::size_t running_ = 0;
 };

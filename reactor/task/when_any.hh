@@ -4,7 +4,8 @@
 //     auto [index, value] = co_await cw::when_any(std::move(tasks));              // std::vector<task<T>>
 //
 // They are started in order, up to the first that ends at once. If the first to end fails, its exception is thrown. The others
-// are gone before the result is here: their frames, and with them their waits, guards and children.
+// are gone before anything else runs: their frames, and with them their waits, guards and children. So two that receive from channels
+// take one value in all. What one has taken and still works on when it is destroyed goes with it: it should take with its last wait.
 #pragma once
 
 #include <corewire/reactor/base/assert.hh>
@@ -21,7 +22,7 @@ namespace corewire {
 
 namespace detail {
 
-/// Told by tasks that they have ended; wakes the one who waits for the first of them.
+/// Told by tasks that they have ended; the one who waits goes on with the first of them.
 class first_done : public task_listener, public waiter {
 public:
     first_done() noexcept : task_listener{&first_done::on_task_done} {}
@@ -46,7 +47,7 @@ private:
         auto& self = static_cast<first_done&>(listener);
         if (self.first_ != nullptr) return;
         self.first_ = &finished;
-        if (self.handle) reactor::make_ready(self);
+        if (self.handle) go_on(self);
     }
     const task_promise* first_ = nullptr;
 };

@@ -6,7 +6,9 @@
 // parallel_for_each(), max_concurrent_for_each() likewise.
 //
 // When its limits come first the task is destroyed where it stands, with its waits, guards and children, and ETIMEDOUT or
-// ECANCELED is thrown. A task that has to end in its own way (say goodbye, write back) takes a stop token instead.
+// ECANCELED is thrown; if it ends in the same turn before that, it has ended in time, and its result is given. What it has taken and still
+// works on goes with it: to lose nothing it takes with its last wait. One that has to end in its own way (say goodbye, write back) takes a
+// stop token instead.
 #pragma once
 
 #include <corewire/reactor/base/assert.hh>
@@ -38,6 +40,7 @@ public:
         return false;
     }
     void await_resume() const noexcept {}
+    bool done() const noexcept { return done_; }
     /// To be called when the task is gone.
     void check() const { throw_if_failed("with_deadline"); }
 
@@ -45,10 +48,9 @@ private:
     static void on_task_done(task_listener& listener, task_promise&) noexcept {
         auto& self = static_cast<bounded_end&>(listener);
         self.done_ = true;
-        // Without a handle it ended inside start(); with a failure the limits came first, and it is on its way already.
-        if (!self.handle || self.failure() != std::errc{}) return;
+        if (!self.handle) return; // it ended inside start()
         self.disarm_limits();
-        reactor::make_ready(self);
+        go_on(self); // perhaps with limits that came first, though not to the task's end
     }
     bool done_ = false;
 };
@@ -61,7 +63,7 @@ task<T> with_deadline(task<T> work, wait_limits limits) {
     detail::bounded_end end(limits);
     end.start(work);
     co_await end;
-    if (end.failure() != std::errc{}) {
+    if (!end.done()) {
         work = {};
         end.check();
     }

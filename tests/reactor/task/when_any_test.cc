@@ -1,6 +1,7 @@
 // when_any: the first to end decides; the others are gone when it returns.
 #include "driven.hh"
 
+#include <corewire/reactor/task/channel.hh>
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/mutex.hh>
 #include <corewire/reactor/task/run_until_complete.hh>
@@ -40,6 +41,25 @@ task<> notes_its_start(int& started) {
 task<> fails_after(int yields) {
     for (int i = 0; i < yields; ++i) co_await corewire::yield();
     throw std::runtime_error("as agreed");
+}
+task<int> receives(corewire::channel<int>& c) {
+    const auto value = co_await c.receive();
+    co_return value.value_or(-1);
+}
+task<int> either_of(corewire::channel<int>& a, corewire::channel<int>& b) {
+    const auto first = co_await corewire::when_any(receives(a), receives(b));
+    co_return first.index() == 0 ? std::get<0>(first) : std::get<1>(first);
+}
+task<int> either_of_vector(corewire::channel<int>& a, corewire::channel<int>& b) {
+    std::vector<corewire::task<int>> tasks;
+    tasks.push_back(receives(a));
+    tasks.push_back(receives(b));
+    const auto [index, value] = co_await corewire::when_any(std::move(tasks));
+    co_return value;
+}
+task<int> either_of_nested(corewire::channel<int>& a, corewire::channel<int>& b) {
+    const auto first = co_await corewire::when_any(either_of(a, a), receives(b));
+    co_return first.index() == 0 ? std::get<0>(first) : std::get<1>(first);
 }
 task<std::unique_ptr<int>> box(int value) { co_return std::make_unique<int>(value); }
 task<bool> others_are_gone(corewire::mutex& m, event& e) {
@@ -102,6 +122,21 @@ BOOST_AUTO_TEST_CASE(results_are_moved_out) {
     driven d;
     auto first = run_until_complete(d.loop, corewire::when_any(box(3), box(4)));
     BOOST_CHECK_EQUAL(*std::get<0>(first), 3);
+}
+
+BOOST_AUTO_TEST_CASE(of_two_that_have_a_value_to_take_in_the_same_turn_one_takes_it) {
+    for (const auto first : {either_of, either_of_vector, either_of_nested}) {
+        driven d;
+        corewire::channel<int> a(1), b(1);
+        auto work = first(a, b);
+        work.handle().resume();
+        BOOST_CHECK(a.try_send(1) && b.try_send(2));
+        d.settle();
+        BOOST_REQUIRE(work.done());
+        BOOST_CHECK_EQUAL(work.handle().promise().take(), 1);
+        BOOST_CHECK_EQUAL(b.try_receive().value_or(0), 2);
+        BOOST_CHECK_EQUAL(b.receivers_waiting(), 0u);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(destroying_the_wait_destroys_the_tasks) {

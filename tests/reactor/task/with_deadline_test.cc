@@ -1,6 +1,7 @@
 // with_deadline: a task of many waits, bounded as one.
 #include "driven.hh"
 
+#include <corewire/reactor/task/channel.hh>
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/for_each.hh>
 #include <corewire/reactor/task/mutex.hh>
@@ -14,6 +15,8 @@
 
 #include <chrono>
 #include <stdexcept>
+#include <tuple>
+#include <variant>
 #include <vector>
 
 using namespace corewire;
@@ -46,6 +49,20 @@ task<> counted_wait(event& e, int& alive) {
         ~resident() { --count; }
     } here(alive);
     co_await e.wait();
+}
+
+task<int> receives(corewire::channel<int>& c) {
+    const auto value = co_await c.receive();
+    co_return value.value_or(-1);
+}
+task<> stores(task<int> work, int& result) { result = co_await work; }
+task<int> either_of(corewire::channel<int>& a, corewire::channel<int>& b) {
+    const auto first = co_await when_any(receives(a), receives(b));
+    co_return first.index() == 0 ? std::get<0>(first) : std::get<1>(first);
+}
+task<int> sum_of(corewire::channel<int>& a, corewire::channel<int>& b) {
+    const auto [x, y] = co_await when_all(receives(a), receives(b));
+    co_return x + y;
 }
 
 struct observed : driven {
@@ -127,6 +144,39 @@ BOOST_AUTO_TEST_CASE(the_task_ending_and_its_deadline_in_the_same_turn_end_the_w
     BOOST_CHECK(o.done);
     BOOST_CHECK(!o.m.locked());
     BOOST_CHECK_EQUAL(o.group.size(), 0u);
+}
+
+/// In one turn `make(a, b)`, which receives, has what it waits for and then reaches a limit, or the other way round.
+template <typename Make>
+void loses_nothing(Make make, int expected) {
+    for (const bool limit_first : {false, true}) {
+        observed o;
+        corewire::channel<int> a(1), b(1);
+        stop_source stop;
+        int result = 0;
+        o.group.spawn(record(
+            [&] { return stores(corewire::with_deadline(make(a, b), {.deadline = o.loop.now() + 1ms, .stop = stop.token()}), result); },
+            o.outcome, o.done));
+        o.settle();
+        if (limit_first) stop.request_stop();
+        BOOST_CHECK(a.try_send(5) && b.try_send(6));
+        o.advance(1ms); // a timer comes after what is ready already
+        BOOST_CHECK(o.done);
+        BOOST_CHECK(o.outcome == (limit_first ? std::errc::operation_canceled : std::errc{}));
+        BOOST_CHECK_EQUAL(result, limit_first ? 0 : expected);
+        const int left = a.try_receive().value_or(0) + b.try_receive().value_or(0);
+        BOOST_CHECK_EQUAL(result + left, 11);
+        BOOST_CHECK(o.loop.timers().next_expiry() == never);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_came_in_the_turn_of_the_limit_is_given_or_left_where_it_was) {
+    using values = corewire::channel<int>;
+    loses_nothing([](values& a, values&) { return receives(a); }, 5);
+    loses_nothing([](values& a, values& b) { return either_of(a, b); }, 5);
+    loses_nothing([](values& a, values& b) { return sum_of(a, b); }, 11);
+    loses_nothing([](values& a, values&) { return corewire::with_deadline(receives(a), {.deadline = reactor::current().now() + 1ms}); }, 5);
+    loses_nothing([](values& a, values&) { return corewire::with_deadline(receives(a), {.deadline = reactor::current().now() + 1s}); }, 5);
 }
 
 /// Ends `several(e, alive)`, of three tasks that wait for ever, by a deadline.
