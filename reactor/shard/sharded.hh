@@ -42,11 +42,11 @@ public:
     ~sharded() {
         if (instances_ == nullptr) return;
         CW_ASSERT(this_shard::stopping().stop_requested(), "a sharded<> service is destroyed before its stop() has ended");
-        static_cast<void>(instances_.release());
     }
 
     /// Makes Service(args...) on every shard, each from its own copies. If one throws, those that were made are stopped, and the
-    /// first exception is thrown.
+    /// first exception is thrown, whatever their stop() throws. EAGAIN if too many calls of this shard are in flight: where started() says
+    /// so, too many were for the undoing as well, and a stop() is due.
     template <typename... Args>
     task<> start(Args... args) {
         return start(wait_limits{}, std::move(args)...);
@@ -58,7 +58,8 @@ public:
     /// Calls `task<> Service::stop()` where there is one, waits for the calls that have arrived there (given up by their callers or not),
     /// then destroys the instance, on every shard. Throws the first exception of a stop() after all are gone. Without an instance it does
     /// nothing. Not from within a call: it would wait for itself. Throws ETIMEDOUT or ECANCELED by its limits: then it goes on over there,
-    /// and the next stop() waits for that; no instance is stopped twice. One stop() at a time.
+    /// and the next stop() waits for that; no instance is stopped twice. EAGAIN if too many calls of this shard are in flight, or what the
+    /// call to a shard has failed with: the next stop() does the rest. One stop() at a time.
     task<> stop(wait_limits limits = {});
 
     bool started() const noexcept { return instances_ != nullptr; }
@@ -88,8 +89,15 @@ private:
         unsigned calls = 0;  ///< that have arrived and not ended
         unsigned making = 0; ///< 1: the instance is to be made
         bool stopping = false, stopped = false;
-        std::exception_ptr failure; ///< of the stop
+        std::exception_ptr failure; ///< of the service's stop()
         condition quiet;            ///< one of these has changed
+        bool all_gone = false;      ///< the first place's, set by the owner: no shard has an instance any more
+    };
+    /// Whoever is the last to hold the places, on any shard: with an instance in them they stay for ever.
+    struct when_all_gone {
+        void operator()(place* first) const noexcept {
+            if (first->all_gone) delete[] first;
+        }
     };
     /// What is under way on its shard, from its arrival on.
     template <unsigned place::* count>
@@ -136,9 +144,11 @@ private:
     /// what gave it up is thrown then, whatever others have thrown.
     template <typename F>
     static task<> on_all(F f, wait_limits limits, bool* given_up = nullptr);
-    task<> stop_local();
+    /// On each shard; answers what the service's stop() has thrown, when the instance is gone.
+    static task<std::exception_ptr> stop_local(place& here);
 
-    std::unique_ptr<place[]> instances_; ///< by shard
+    /// By shard. Held by calls that stop, too: those that were given up may come last, in the line of another group.
+    std::shared_ptr<place[]> instances_;
 };
 
 template <typename Service>
@@ -164,7 +174,7 @@ template <typename Service>
 template <typename... Args>
 task<> sharded<Service>::start(wait_limits limits, Args... args) {
     CW_ASSERT(instances_ == nullptr, "a sharded<> service is started twice");
-    instances_ = std::make_unique<place[]>(this_shard::count());
+    instances_ = std::shared_ptr<place[]>(new place[this_shard::count()], when_all_gone{});
     std::exception_ptr failure;
     bool given_up = false;
     try {
@@ -174,15 +184,19 @@ task<> sharded<Service>::start(wait_limits limits, Args... args) {
     } catch (...) {
         failure = std::current_exception();
     }
-    if (!given_up) co_await stop();
+    if (!given_up) {
+        try {
+            co_await stop();
+        } catch (...) { // what came first is thrown
+        }
+    }
     std::rethrow_exception(failure);
 }
 
 template <typename Service>
-task<> sharded<Service>::stop_local() {
-    place& here = place_here();
-    if (!std::exchange(here.stopping, true)) {
-        co_await here.quiet.wait_until([&here] { return here.making == 0; });
+task<std::exception_ptr> sharded<Service>::stop_local(place& here) {
+    if (!std::exchange(here.stopping, true)) { // waits in loops, which need no memory
+        while (here.making != 0) co_await here.quiet.wait();
         if constexpr (requires(Service& s) { s.stop(); })
             if (here.service) {
                 try {
@@ -192,26 +206,34 @@ task<> sharded<Service>::stop_local() {
                     here.failure = std::current_exception();
                 }
             }
-        co_await here.quiet.wait_until([&here] { return here.calls == 0; });
+        while (here.calls != 0) co_await here.quiet.wait();
         here.service.reset();
         here.stopped = true;
         here.quiet.notify_all();
     }
-    co_await here.quiet.wait_until([&here] { return here.stopped; });
-    if (here.failure) std::rethrow_exception(here.failure);
+    while (!here.stopped) co_await here.quiet.wait();
+    co_return here.failure;
 }
 
 template <typename Service>
 task<> sharded<Service>::stop(wait_limits limits) {
     if (instances_ == nullptr) co_return;
-    std::exception_ptr failure;
-    bool given_up = false;
-    try {
-        co_await on_all([this] { return stop_local(); }, limits, &given_up);
-    } catch (...) {
-        failure = std::current_exception();
+    const auto stop_there = [places = instances_] { return stop_local(places[this_shard::id()]); };
+    std::deque<remote_call<std::decay_t<decltype(stop_there)>>> calls;
+    for (unsigned shard = 0; shard < this_shard::count(); ++shard)
+        calls.emplace_back(this_shard::mail(), shard, stop_there, limits);
+    std::exception_ptr failure, no_answer;
+    for (auto& call : calls) {
+        try {
+            std::exception_ptr thrown = co_await call;
+            if (!failure) failure = std::move(thrown);
+        } catch (...) {
+            if (!no_answer) no_answer = std::current_exception();
+        }
     }
-    if (!given_up) instances_.reset();
+    if (no_answer) std::rethrow_exception(no_answer); // there may be an instance over there, which is not destroyed here
+    instances_[0].all_gone = true;
+    instances_.reset();
     if (failure) std::rethrow_exception(failure);
 }
 

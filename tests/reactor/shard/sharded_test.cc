@@ -1,15 +1,20 @@
 // sharded<Service>: life, failure, calls and folds over two shards.
 // ctest: processors=2
+#include "some_shards.hh"
+
 #include <corewire/reactor/loop/scheduling_group.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/sharded.hh>
+#include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/run_in.hh>
 #include <corewire/reactor/task/sleep.hh>
+#include <corewire/reactor/task/spawn.hh>
 #include <corewire/reactor/task/stop.hh>
 
 #include <boost/test/unit_test.hpp>
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -252,6 +257,186 @@ BOOST_AUTO_TEST_CASE(a_stop_that_gave_up_goes_on_and_the_next_waits_for_it) {
     });
     BOOST_TEST(said == "tttit broke");
     BOOST_TEST(stops == 3);
+}
+
+BOOST_AUTO_TEST_CASE(stops_that_gave_up_in_another_group_have_ended_before_the_next_does) {
+    static std::atomic<bool> may_end, freed;
+    static std::optional<event> gone; // shard 1's
+    may_end = freed = false;
+    struct slow {
+        ~slow() {
+            if (this_shard::id() == 1) gone->set();
+        }
+        task<> stop() {
+            while (!may_end) co_await yield();
+        }
+    };
+    with_shards([]() -> task<> {
+        auto two_groups = submit_to(1, [] { static_cast<void>(reactor::current().make_scheduling_group("batch", 1)); });
+        co_await two_groups;
+        const scheduling_group batch = reactor::current().make_scheduling_group("batch", 1);
+        corewire::sharded<slow> all;
+        co_await all.start();
+        stop_source enough;
+        enough.request_stop();
+        for (const scheduling_group& each : {scheduling_group::current(), batch}) { // the second waits there for the first
+            try {
+                co_await run_in(each, all.stop({.stop = enough.token()}));
+            } catch (const std::system_error&) {
+            }
+        }
+        co_await run_in(batch, spend_time_there()); // both are there, and batch comes last from now on
+        auto holds_shard_one = submit_to(1, []() -> task<> {
+            gone.emplace();
+            co_await gone->wait();
+            detail::in_line behind_the_last_stop(*detail::running_queue);
+            co_await behind_the_last_stop;
+            const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds{50};
+            while (!freed && std::chrono::steady_clock::now() < until) std::this_thread::yield(); // before others' turn
+            gone.reset();
+        });
+        const auto ends_them = []() -> task<> {
+            co_await yield();
+            auto ends = submit_to(1, [] { may_end = true; }); // behind the third stop
+            co_await ends;
+            while (!freed) co_await yield(); // awake: shard 1 tells nobody while it is held
+        };
+        spawn(ends_them());
+        co_await all.stop();
+        freed = true;
+        BOOST_REQUIRE(!all.started());
+        co_await holds_shard_one;
+    });
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_that_cannot_be_sent_leaves_the_instances_to_the_next) {
+    static std::string said;
+    static int stopped_then, alive_then;
+    said.clear();
+    counter::alive = counter::stopped = 0;
+    const auto body = []() -> task<> {
+        corewire::sharded<counter> all;
+        co_await all.start(1);
+        const auto tell = [](const std::system_error& e) {
+            said += e.code() == std::errc::resource_unavailable_try_again ? 'a' : '?';
+        };
+        const auto waits = []() -> task<> { co_await yield(); };
+        {
+            auto first = submit_to(1, waits); // one of two calls: one is left for two shards that are not this one
+            try {
+                co_await all.stop();
+            } catch (const std::system_error& e) {
+                tell(e);
+            }
+            co_await first;
+        }
+        BOOST_REQUIRE(all.started());
+        stopped_then = counter::stopped;
+        alive_then = counter::alive;
+        co_await all.stop();
+        BOOST_REQUIRE(!all.started());
+    };
+    shard_test::run_on_first(body, 3, {.calls_in_flight = 2});
+    BOOST_TEST(said == "a");
+    BOOST_TEST(stopped_then == 2);
+    BOOST_TEST(alive_then == 1);
+    BOOST_TEST(counter::stopped == 3);
+    BOOST_TEST(counter::alive == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_start_that_cannot_be_sent_waits_for_what_was_and_says_so) {
+    static std::string said;
+    said.clear();
+    counter::alive = counter::stopped = 0;
+    const auto body = []() -> task<> {
+        corewire::sharded<counter> all;
+        const auto waits = []() -> task<> { co_await yield(); };
+        {
+            auto first = submit_to(1, waits);
+            try {
+                co_await all.start(1); // to shard 1, and no more
+            } catch (const std::system_error& e) {
+                said += e.code() == std::errc::resource_unavailable_try_again ? 'a' : '?';
+            }
+            co_await first;
+        }
+        if (all.started()) co_await all.stop();
+    };
+    shard_test::run_on_first(body, 3, {.calls_in_flight = 2});
+    BOOST_TEST(said == "a");
+    BOOST_TEST(counter::stopped == 2);
+    BOOST_TEST(counter::alive == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_start_throws_what_came_first_and_not_what_the_stop_after_it_threw) {
+    static std::string said;
+    said.clear();
+    struct fails_twice {
+        fails_twice() {
+            if (this_shard::id() == 1) throw std::runtime_error("this shard has no room");
+        }
+        task<> stop() {
+            throw std::runtime_error("it broke");
+            co_return;
+        }
+    };
+    with_shards([]() -> task<> {
+        corewire::sharded<fails_twice> all;
+        try {
+            co_await all.start();
+        } catch (const std::runtime_error& e) {
+            said = e.what();
+        }
+        BOOST_REQUIRE(!all.started());
+    });
+    BOOST_TEST(said == "this shard has no room");
+}
+
+BOOST_AUTO_TEST_CASE(an_instance_whose_stop_was_abandoned_at_shutdown_is_not_destroyed_on_another_shard) {
+    static std::atomic<int> died_abroad;
+    static std::atomic<bool> hung;
+    static std::string said;
+    died_abroad = 0;
+    hung = false;
+    said.clear();
+    struct hangs {
+        ~hangs() {
+            if (this_shard::id() != home) ++died_abroad;
+        }
+        task<> stop() {
+            if (home != 1) co_return;
+            hung = true;
+            co_await never.wait();
+        }
+        unsigned home = this_shard::id();
+        event never;
+    };
+    static std::atomic<hangs*> left_alone; // so that a leak checker sees that it is known
+    const auto body = []() -> task<> {
+        corewire::sharded<hangs> all;
+        co_await all.start();
+        auto look = all.invoke_on(1, [](hangs& h) { left_alone = &h; });
+        co_await look;
+        const auto stops_the_runtime = []() -> task<> {
+            while (!hung) co_await yield();
+            corewire::runtime::current().request_stop();
+            while (this_shard::mail().quiet()) std::this_thread::yield(); // shard 1 gives up before this one knows
+        };
+        spawn(stops_the_runtime());
+        try {
+            co_await all.stop();
+        } catch (const std::system_error& e) {
+            said += e.code() == std::errc::operation_canceled ? 'c' : '?';
+        }
+        while (!this_shard::stopping().stop_requested()) co_await yield();
+    };
+    runtime_options options = shard_test::shards(2);
+    options.drain = std::chrono::milliseconds{1};
+    runtime all(options);
+    all.run([&]() -> task<> { return this_shard::id() == 0 ? body() : shard_test::until_stopped(); });
+    BOOST_TEST(all.abandoned() == 1u);
+    BOOST_TEST(said == "c");
+    BOOST_TEST(died_abroad == 0);
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_of_one_call_is_thrown_after_all_have_ended) {
