@@ -9,6 +9,7 @@ stack_tcp_socket::~stack_tcp_socket() { connection_.layer().let_go(connection_);
 void stack_tcp_socket::set_options(const tcp_options_set& options) {
     tcp::tcb& tcb = connection_.tcb;
     tcb.set_no_delay(options.no_delay);
+    const bool roomier = options.send_buffer > tcb.options().send_buffer;
     tcb.set_buffers(options.receive_buffer, options.send_buffer);
     tcb.set_keepalive(connection_.layer().now(), options.keepalive, options.keepalive_idle, options.keepalive_interval,
                       options.keepalive_probes);
@@ -18,6 +19,7 @@ void stack_tcp_socket::set_options(const tcp_options_set& options) {
     tcb.set_reset_on_close(options.reset_on_close);
     tcb.set_counted(options.statistics);
     if (options.max_pacing_rate != tcb.options().max_pacing_rate) tcb.set_max_pacing_rate(options.max_pacing_rate);
+    if (roomier) connection_.react(tcp::event::writable);
     connection_.layer().mark_dirty(connection_); // Nagle may have held something back; the timer may have moved
 }
 

@@ -118,7 +118,7 @@ bool tcp_connection::start_drain(plain_operation& op) noexcept {
         op.error = why;
         return true;
     }
-    if (tcb.all_acknowledged()) return true;
+    if (drained()) return true;
     if (tcb.state() == tcp::tcp_state::closed) { // by a reset in CLOSING or LAST-ACK, which by itself is no failure
         op.error = std::errc::connection_reset;
         return true;
@@ -146,6 +146,7 @@ void tcp_connection::cancel(socket_operation& op) noexcept {
     if (writer_ == &op) {
         writer_ = nullptr;
         tcb.note_no_space(false);
+        if (shut_down_) end_sending();
     }
     for (plain_operation** at = &waits_; *at != nullptr; at = &(*at)->next_waiting) {
         if (*at != &op) continue;
@@ -171,9 +172,14 @@ std::errc tcp_connection::shutdown() noexcept {
     if (!connected_ && !early()) return std::errc::not_connected;
     if (shut_down_) return {};
     shut_down_ = true;
+    if (writer_ == nullptr) end_sending(); // else behind what it writes
+    finish(wait::writable);
+    return {};
+}
+
+void tcp_connection::end_sending() noexcept {
     tcb.shutdown_send();
     layer_.mark_dirty(*this);
-    return {};
 }
 
 void tcp_connection::abort() noexcept {
@@ -215,7 +221,7 @@ void tcp_connection::orphan() noexcept {
     // FreeBSD only resets when more comes.
     if ((tcb.readable() != 0 && !tcb.options().like_freebsd()) || tcb.options().reset_on_close) {
         tcb.abort();
-    } else if (!shut_down_) {
+    } else {
         shut_down_ = true;
         tcb.shutdown_send();
     }
@@ -247,6 +253,7 @@ void tcp_connection::settle_read() noexcept {
     if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
         tcb.note_no_space(false);
         std::exchange(writer_, nullptr)->complete();
+        if (shut_down_) end_sending();
     }
     if (has(events, event::writable) && waits(wait::writable) && room() != 0) finish(wait::writable);
     if (has(events, event::established)) {
@@ -260,7 +267,7 @@ void tcp_connection::settle_read() noexcept {
             layer_.learn_fast_open(*this);
         }
     }
-    if (has(events, event::all_acknowledged) && tcb.all_acknowledged()) finish(wait::drained);
+    if (has(events, event::all_acknowledged) && drained()) finish(wait::drained);
     if (has(events, event::reset | event::timed_out)) fail_all(failure());
     if (has(events, event::closed)) {
         fail_all(failure() != std::errc{} ? failure() : std::errc::connection_reset);

@@ -99,6 +99,9 @@ private:
     bool copy_write(write_operation& op) noexcept;
     void wait_for_room(write_operation& op) noexcept;
     void read_now(read_operation& op) noexcept;
+    void end_sending() noexcept;
+    /// All that was written has been acknowledged, the FIN of a shutdown with it.
+    bool drained() const noexcept { return writer_ == nullptr && tcb.all_acknowledged(); }
     void fail_all(std::errc why) noexcept;
     bool waits(wait what) const noexcept;
     void wait_for(wait what, plain_operation& op) noexcept;

@@ -79,10 +79,8 @@ tcp::four_tuple tcp_layer::tuple_of(const flow_name& flow) const noexcept {
 // ---- segments in ----
 
 inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
-    if (c.tcb.state() == tcp::tcp_state::time_wait && s.has(tcp_flags::syn) && c.tcb.may_reuse(s)) [[unlikely]] {
-        reincarnate(now, c, s, p);
-        return;
-    }
+    const bool again = c.tcb.state() == tcp::tcp_state::time_wait && s.has(tcp_flags::syn) && c.tcb.may_reuse(s);
+    if (again && reincarnate(now, c, s, p)) [[unlikely]] return;
     if (c.half_open_ && config_.tcp.habits != tcp::personality::standard) [[unlikely]] {
         // Linux's full backlog: the handshake is not completed, and the SYN-ACK will be repeated (listen(2)). FreeBSD refuses then.
         const bool completes = s.has(tcp_flags::ack) && !s.has(tcp_flags::syn) && !s.has(tcp_flags::rst);
@@ -104,6 +102,7 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
 /// Frames are scarce: what it acknowledges is heard, since that frees some; its payload will come again.
 [[gnu::noinline]] void tcp_layer::take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
     ++statistics_.no_frame;
+    relieve();
     tcp::segment bare = s;
     bare.payload_size = 0;
     bare.flags = bare.flags & ~tcp_flags::fin;
@@ -457,6 +456,7 @@ void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
 }
 
 [[gnu::noinline]] void tcp_layer::retry_starved() noexcept {
+    if (frames_are_scarce()) relieve();
     if (frames_are_scarce()) return;
     std::vector<tcp_connection*> again;
     again.swap(starved_);
@@ -464,6 +464,21 @@ void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
         c->react(tcp::event::writable);
         mark_dirty(*c);
     }
+}
+
+/// Frames have been scarce for a while, and whoever holds them does not give them back. What came beyond gaps is dropped, a portion of the
+/// connections at a time: peers that do not fill their gaps must not hold up everybody else.
+void tcp_layer::relieve() noexcept {
+    constexpr duration patience = std::chrono::seconds{1};
+    constexpr std::size_t portion = 256;
+    const time_point time = now();
+    if (time - std::exchange(scarce_at_, time) > patience) scarce_since_ = time; // it was over in between
+    if (time - scarce_since_ < patience) return;
+    relieved_ = visit_connections(relieved_, portion, [this](tcp_connection& c) {
+        if (!frames_are_scarce() || !c.tcb.drop_ahead()) return;
+        ++statistics_.tcp_ahead_dropped;
+        mark_dirty(c);
+    });
 }
 
 void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq) {

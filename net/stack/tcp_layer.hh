@@ -142,7 +142,7 @@ private:
     friend class tcp_connection;
     void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     void take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
-    void reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
+    bool reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     /// `floor`: not null in the place of a connection in TIME-WAIT, whose numbers end there.
     void no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p, const tcp::seq_number* floor = nullptr);
     void on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p,
@@ -208,6 +208,7 @@ private:
     void send_bare(packet& p, std::uint32_t tcp_size, Path& path, Output& out);
     void rearm(tcp_connection& c) noexcept;
     void retry_starved() noexcept;
+    void relieve() noexcept;
     void doom(tcp_connection& c) noexcept;
     void bury() noexcept;
     void claim_port_for(tcp_connection& c);
@@ -239,6 +240,9 @@ private:
     std::uint32_t syn_header_ = 0; ///< bytes of TCP's header of the SYN that came last
     std::size_t looked_at_ = 0; ///< where end_a_time_wait() goes on, as visit_connections() counts
     std::vector<tcp_connection*> starved_;
+    time_point scarce_at_{};    ///< when frames were found scarce last
+    time_point scarce_since_{}; ///< and since when, again and again
+    std::size_t relieved_ = 0;  ///< where relieve() goes on, as visit_connections() counts
     std::vector<tcp_connection*> dead_;
     std::function<bool(const flow_name&)> is_home_;
     siphash_key isn_key_;

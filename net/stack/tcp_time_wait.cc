@@ -4,18 +4,20 @@
 namespace corewire {
 
 /// RFC 9293 3.6.1, RFC 6191: a new incarnation; the listener answers it, with a number beyond the old ones (MAY-2). A cookie would have
-/// none, and a listener that could give but one lets the peer ask again.
-void tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
+/// none, and a listener that could give but one lets the peer ask again. False: nobody listens, and the old one answers; but FreeBSD's ends.
+bool tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
     const flow_name flow = c.name();
     const tcp::seq_number floor = c.tcb.time_wait_floor();
     const tcp_listen_socket* const listener = listener_for(flow);
+    if (listener == nullptr && !config_.tcp.like_freebsd()) return false;
     if (listener != nullptr && (!listener->room_for_ready() || !listener->room_for_incarnation())) {
         ++statistics_.tcp_backlog_full;
-        return;
+        return true;
     }
     on_closed(c);
     bury();
     no_connection(now, flow, s, p, &floor);
+    return true;
 }
 
 /// The table is full. A connection that only waits for old segments to die out makes room, the one that has been silent for longest of

@@ -165,6 +165,15 @@ void tcb::set_buffers(std::uint32_t receive, std::uint32_t send) noexcept {
     }
 }
 
+bool tcb::drop_ahead() noexcept {
+    receiver& r = c_.receiving;
+    if (r.ahead.empty()) return false;
+    r.ahead.clear();
+    r.acks.acknowledge_now();
+    c_.output_wanted = true;
+    return true;
+}
+
 void tcb::fix_buffers(bool receive, bool send) noexcept {
     if (receive) {
         c_.options.set(&parameters::receive_growth_limit, 0);

@@ -230,6 +230,7 @@ public:
     bool shares_controller() const noexcept { return c_.sending.congestion.untouched(); }
     /// 0: R2 alone decides. Another ends what a peer's user timeout option may change.
     void set_user_timeout(duration timeout) noexcept {
+        if (timeout == c_.options->user_timeout || (timeout <= duration{0} && !c_.user_timeout_chosen)) return; // what was agreed stays
         c_.options.set(&parameters::user_timeout, timeout);
         c_.user_timeout_chosen = timeout > duration{0};
     }
@@ -258,6 +259,8 @@ public:
     }
     const parameters& options() const noexcept { return *c_.options; }
 
+    /// What came beyond a gap is forgotten, though the peer was told of it: it will come again (RFC 2018 8). False: there was nothing.
+    bool drop_ahead() noexcept;
     /// In TIME-WAIT: whether this SYN may open a new connection on the same 4-tuple (RFC 9293 3.6.1, RFC 6191). If so,
     /// delete this tcb and give the SYN to the listener, with an ISN beyond time_wait_floor().
     bool may_reuse(const segment& syn) const noexcept;

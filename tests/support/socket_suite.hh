@@ -68,6 +68,8 @@ public:
     X(a_stream_that_resets_on_close_does)                                                                              \
     X(abort_fails_who_waits)                                                                                           \
     X(a_write_after_shutdown_fails)                                                                                    \
+    X(a_shutdown_goes_behind_a_write_that_waits)                                                                       \
+    X(a_shutdown_goes_behind_what_a_cancelled_write_has_written)                                                       \
     X(everything_after_close_fails)                                                                                    \
     X(a_closed_port_refuses)                                                                                           \
     X(a_port_is_bound_once)                                                                                            \

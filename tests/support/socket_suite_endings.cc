@@ -121,6 +121,55 @@ task<> a_write_after_shutdown_fails(world& w) {
     both.client.shutdown(); // the second does nothing
 }
 
+namespace {
+
+const std::vector<std::byte> more_than_fits(16 << 20, std::byte{'m'}); // than all buffers on the way could take
+
+task<> write_all(tcp_stream& stream, wait_limits limits, std::optional<std::errc>& came_to) {
+    came_to = co_await error_of([&] { return stream.write(byte_span{more_than_fits}, limits); });
+}
+
+/// Bytes up to the end of the stream.
+task<std::size_t> read_to_the_end(tcp_stream& stream) {
+    std::size_t bytes = 0;
+    for (;;) {
+        buffer data = co_await stream.read();
+        if (!data) co_return bytes;
+        bytes += data.size();
+    }
+}
+
+} // namespace
+
+task<> a_shutdown_goes_behind_a_write_that_waits(world& w) {
+    ends both = co_await connected(w);
+    std::optional<std::errc> came_to;
+    task_group writers{"writer"};
+    writers.spawn(write_all(both.client, {}, came_to));
+    co_await some_turns();
+    BOOST_TEST(!came_to.has_value());
+    both.client.shutdown();
+    const std::size_t got = co_await read_to_the_end(both.server);
+    co_await writers.join();
+    BOOST_TEST(came_to == std::errc{});
+    BOOST_TEST(got == more_than_fits.size());
+}
+
+task<> a_shutdown_goes_behind_what_a_cancelled_write_has_written(world& w) {
+    ends both = co_await connected(w);
+    std::optional<std::errc> came_to;
+    stop_source enough;
+    task_group writers{"writer"};
+    writers.spawn(write_all(both.client, {.stop = enough.token()}, came_to));
+    co_await some_turns();
+    both.client.shutdown();
+    enough.request_stop();
+    co_await writers.join();
+    BOOST_TEST(came_to == std::errc::operation_canceled);
+    const std::size_t got = co_await read_to_the_end(both.server); // there is an end
+    BOOST_TEST(got < more_than_fits.size());
+}
+
 task<> everything_after_close_fails(world& w) {
     ends both = co_await connected(w);
     co_await both.client.close(soon(std::chrono::seconds{10}));

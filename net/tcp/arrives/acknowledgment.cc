@@ -54,6 +54,14 @@ void take_timestamp(control_block& c, const arrival& a) noexcept {
     r.timestamps.update(a.seg.options.timestamp_value, a.seg.seq, r.acks.last_sent(), a.now);
 }
 
+/// The window has been taken back from under what is in flight: what is sent again asks for it as a probe does, and the peer, who answers,
+/// lives (RFC 9293 3.8.6: SHLD-17, MUST-37). But nobody waits for an orphan's.
+void note_answer_without_room(control_block& c) noexcept {
+    sender& s = c.sending;
+    if (c.orphaned || s.waiting_for == awaited::window_probe) return;
+    s.attempts = c.options->like_linux() ? 0 : std::min<std::uint16_t>(s.attempts, 1); // the first counts: patience does from there on
+}
+
 /// RFC 9293 3.10.7.4: only a segment that is newer than the last one that set the window may set it.
 bool update_window(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
@@ -62,6 +70,7 @@ bool update_window(control_block& c, const arrival& a) noexcept {
         const std::uint32_t told = std::uint32_t{a.seg.window} << (a.seg.has(tcp_flags::syn) ? 0 : s.shift);
         if (told != 0 && told < s.window) return false;
     }
+    if (s.attempts != 0 && a.seg.window == 0 && a.seg.ack == s.una) [[unlikely]] note_answer_without_room(c);
     if (c.options->like_freebsd() && s.wl1 == a.seg.seq && s.wl2 == a.seg.ack && std::uint32_t{a.seg.window} << s.shift <= s.window) {
         if (s.waiting_for == awaited::window_probe) s.attempts = 0; // MUST-37
         return false; // nothing but more room is news then
@@ -206,8 +215,11 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         on_duplicate_ack(c, a.seg, arrived, news);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
         if (c.options->like_linux()) note_packet_pace(c);
-    } else if (s.known().undo.possible) {
-        settle_needless_repair(c, a.seg, a.now);
+    } else {
+        // RFC 8985 7.4.2: the answer to a probe, though nothing is in flight any more.
+        const bool answers = a.seg.ack == s.una && (reports_duplicate(a.seg) || (a.seg.length() == 0 && !window_changed));
+        if (s.repair.probe_out && answers) settle_idle_probe(s);
+        if (s.known().undo.possible) settle_needless_repair(c, a.seg, a.now);
     }
     return verdict::go_on;
 }

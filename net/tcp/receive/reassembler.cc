@@ -1,6 +1,7 @@
 #include <corewire/net/tcp/receive/reassembler.hh>
 
 #include <algorithm>
+#include <cstring>
 
 namespace corewire::tcp {
 
@@ -43,8 +44,37 @@ std::uint32_t reassembler::insert_among(seq_number at, buffer&& data) {
     return stored;
 }
 
+/// Copies `data` behind the piece before it, or the piece behind it to its end, where one of the two is small and there is room: else many
+/// small segments would hold a frame each. The range is told of it already.
+bool reassembler::gather(std::uint32_t index, seq_number at, buffer& data) noexcept {
+    constexpr std::uint32_t small = receive_queue::coalesce_size;
+    ring<piece>& pieces = held_->pieces;
+    const auto append = [](buffer& to, const buffer& from) {
+        if (from.size() > small || !to.exclusive() || to.tailroom() < from.size()) return false;
+        std::memcpy(to.append(from.size()), from.data(), from.size());
+        return true;
+    };
+    if (index != 0 && pieces[index - 1].end() == at && append(pieces[index - 1].data, data)) {
+        data = buffer{};
+        return true;
+    }
+    if (index == pieces.size() || pieces[index].start != at + data.size()) return false;
+    piece& after = pieces[index];
+    if (!append(data, after.data)) return false;
+    after.start = at;
+    after.data = std::move(data);
+    return true;
+}
+
 bool reassembler::store(std::uint32_t index, seq_number at, buffer&& data) {
     ring<piece>& pieces = held_->pieces;
+    const std::uint32_t size = data.size();
+    const bool joins = (index != 0 && pieces[index - 1].end() == at) || (index != pieces.size() && pieces[index].start == at + size);
+    if (joins && gather(index, at, data)) {
+        note(at, at + size); // it joins a range, and so needs no place for another
+        size_ += size;
+        return true;
+    }
     if (pieces.size() >= piece_limit_ || !note(at, at + data.size())) {
         ++held_->dropped;
         return false;

@@ -5,7 +5,8 @@
 //                       `- range 1 --'           `range 2
 //
 // Owned by the receiver of one tcb. Bounded: bytes by the window (the receiver trims), pieces by `piece_limit`, ranges by
-// range_limit; what exceeds a bound is dropped as if the network had lost it. Of overlapping bytes the first to come
+// range_limit; what exceeds a bound is dropped as if the network had lost it. Small pieces that touch are copied together where their
+// frames allow it, so that they do not hold a frame each. Of overlapping bytes the first to come
 // stay, so a later segment cannot change what an earlier one said.
 #pragma once
 
@@ -67,6 +68,7 @@ private:
     };
     std::uint32_t insert_among(seq_number at, buffer&& data);
     bool store(std::uint32_t index, seq_number at, buffer&& data);
+    bool gather(std::uint32_t index, seq_number at, buffer& data) noexcept;
     bool note(seq_number left, seq_number right);
     std::uint32_t first_ending_after(seq_number at) const noexcept;
 

@@ -14,7 +14,7 @@ class receive_window {
 public:
     void start(seq_number next, std::uint32_t buffer, std::uint32_t mss) noexcept {
         edge_ = next;
-        step_ = std::min(buffer / 2, mss);
+        unit_ = static_cast<std::uint16_t>(std::min<std::uint32_t>(mss, 0xffff));
         set_scale(0);
         set_buffer(buffer);
     }
@@ -23,19 +23,21 @@ public:
         grain_ = (1u << shift) - 1;
     }
     void set_buffer(std::uint32_t buffer) noexcept {
-        if (unit_ != 0 && buffer > unit_) buffer = (buffer + unit_ - 1) / unit_ * unit_;
+        if (rule_ == rule::freebsd && buffer > unit_) buffer = (buffer + unit_ - 1) / unit_ * unit_;
         buffer_ = buffer;
-        wide_ = unit_ != 0 || chosen_elsewhere_ ? ~std::uint32_t{0} : std::max(buffer - buffer / 2, 2 * step_);
+        if (rule_ == rule::own) step_ = std::min<std::uint32_t>(buffer / 2, unit_);
+        wide_ = rule_ != rule::own ? ~std::uint32_t{0} : std::max(buffer - buffer / 2, 2 * step_);
     }
     /// Linux's habits: what is promised is chosen elsewhere (receive/linux_window.hh), and told by reach().
     void leave_choice() noexcept {
-        chosen_elsewhere_ = true;
+        rule_ = rule::elsewhere;
         step_ = ~std::uint32_t{0};
         wide_ = ~std::uint32_t{0};
     }
     /// FreeBSD's habits: the buffer holds whole segments of `unit` bytes, what becomes free is announced with whatever is sent, and an
     /// update goes for a quarter of the buffer.
     void follow_freebsd(std::uint16_t unit) noexcept {
+        rule_ = rule::freebsd;
         unit_ = unit;
         step_ = 1;
         set_buffer(buffer_);
@@ -79,11 +81,11 @@ public:
     bool worth_an_update(seq_number next, std::uint32_t queued) const noexcept {
         const std::uint32_t window = edge_ - next;
         if (window > wide_) [[likely]] return false;
-        if (chosen_elsewhere_) return true; // it may be
+        if (rule_ == rule::elsewhere) return true; // it may be
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         if (free <= window) return false;
         const std::uint32_t gain = free - window;
-        if (unit_ != 0) { // tcp_output()
+        if (rule_ == rule::freebsd) { // tcp_output()
             const bool much = gain >= buffer_ / 4 || free <= buffer_ / 8 || buffer_ <= 8u * unit_;
             return window >> shift_ < free >> shift_ && ((gain >= 2u * unit_ && much) || 2 * gain >= buffer_);
         }
@@ -99,7 +101,7 @@ public:
 
 private:
     /// FreeBSD's way to avoid silly windows.
-    bool too_little(std::uint32_t free) const noexcept { return unit_ != 0 && free < buffer_ / 4 && free < unit_; }
+    bool too_little(std::uint32_t free) const noexcept { return rule_ == rule::freebsd && free < buffer_ / 4 && free < unit_; }
     /// `window` fits into the field: it is what was promised before, or cut to that.
     std::uint16_t promise(seq_number next, std::uint32_t window) noexcept {
         const std::uint32_t field = (window + grain_) >> shift_;
@@ -114,8 +116,8 @@ private:
     std::uint32_t wide_ = 0; ///< max(half the buffer, two steps): a larger window needs no update, however much is free
     std::uint32_t grain_ = 0; ///< 2^shift - 1: what the field can't tell
     std::uint8_t shift_ = 0;
-    bool chosen_elsewhere_ = false;
-    std::uint16_t unit_ = 0; ///< 0: the buffer is of any size
+    enum class rule : std::uint8_t { own, freebsd, elsewhere } rule_ = rule::own; ///< who chooses what is promised
+    std::uint16_t unit_ = 0; ///< a segment's bytes: own: as start() was told; FreeBSD's: what the buffer is a multiple of
 };
 
 } // namespace corewire::tcp

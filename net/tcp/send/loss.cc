@@ -12,6 +12,8 @@ namespace {
 
 constexpr sack_block block_of(wire::sack_block b) noexcept { return {seq_number(b.left), seq_number(b.right)}; }
 
+} // namespace
+
 /// The first block reports bytes that came twice (RFC 2883 4): at or below SEG.ACK, or within the second block.
 bool reports_duplicate(const segment& seg) noexcept {
     if (!seg.options.has_sack()) return false;
@@ -21,6 +23,8 @@ bool reports_duplicate(const segment& seg) noexcept {
     const sack_block second = block_of(seg.options.sack[1]);
     return second.left <= first.left && first.right <= second.right;
 }
+
+namespace {
 
 /// RFC 8985 6.2 steps 2 and 3.
 void take_delivery(control_block& c, const delivery& d) noexcept {
@@ -158,11 +162,11 @@ void undo(control_block& c, time_point now) noexcept {
 }
 
 /// Whether everything resent in this recovery was needless: an ACK that echoes a time before the first retransmission
-/// (Eifel, RFC 3522), or every resent byte was reported to have come twice (RFC 3708).
+/// (Eifel, RFC 3522), or every resent byte was reported to have come twice (RFC 3708), which may be told behind its end.
 bool is_spurious(const control_block& c, const segment& seg, bool advanced) noexcept {
     const undo_state& u = c.sending.known().undo;
     if (!u.possible || !u.any_resent) return false;
-    const bool older = advanced && c.timestamps && seg.options.has_timestamps() &&
+    const bool older = advanced && c.sending.repair.phase != recovery_phase::open && c.timestamps && seg.options.has_timestamps() &&
                        static_cast<std::int32_t>(seg.options.timestamp_echo - u.stamp) < 0;
     return older || u.resent == 0;
 }
@@ -346,10 +350,14 @@ bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcep
     return news;
 }
 
+void settle_idle_probe(sender& s) noexcept {
+    if (s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.probe_out = false;
+}
+
 void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool news) noexcept {
     sender& s = c.sending;
     c.output_wanted = true;
-    if (s.repair.probe_out && s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.probe_out = false;
+    if (s.repair.probe_out) settle_idle_probe(s);
     if (s.sack && !news) return settle_needless_repair(c, seg, d.now); // RFC 6675 2: a duplicate ACK has SACK news
     if (!s.sack && c.options->like_linux()) guess_delivery(s, d, 0);
     take_delivery(c, d);

@@ -9,6 +9,10 @@ namespace corewire::tcp {
 
 /// The SACK blocks of an ACK go into the scoreboard, and what they delivered into `d`. True if they brought news.
 bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcept;
+/// The peer tells what has come twice (RFC 2883).
+bool reports_duplicate(const segment& seg) noexcept;
+/// A tail loss probe is out, and an ACK has come that it may have brought without being needed (RFC 8985 7.4.2).
+void settle_idle_probe(sender& s) noexcept;
 /// An ACK that does not move SND.UNA, while data is outstanding. `news`: its SACK blocks say something new.
 void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool news) noexcept;
 /// SND.UNA has moved by `acked` bytes, and recovery, SACK or duplicates are about.

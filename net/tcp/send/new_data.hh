@@ -33,8 +33,9 @@ template <disturbance d>
         s.max = end;
         return false;
     }
-    s.board.sent(end, now);
     const bool again = s.max > seq;
+    if (again) [[unlikely]] s.board.probed(s.max - seq, now); // Karn: what acknowledges it tells no time
+    s.board.sent(end, now);
     if (s.repair.phase == recovery_phase::fast || s.repair.reducing) [[unlikely]] {
         s.need().reduction.out += c.options->like_linux() ? s.payload_limit : size;
     }

@@ -337,9 +337,14 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
         c.keepalive_wanted = true;
         return emit_keepalive(c, now, out);
     }
-    s.max = later(s.max, s.next + 1);
-    s.board.sent(s.max, now);
-    emit_range(c, now, s.next, s.next + 1, s.max != s.next + 1, out);
+    const bool again = s.max > s.next;
+    if (again) {
+        s.board.probed(s.max - s.next, now);
+    } else {
+        s.max = s.next + 1;
+        s.board.sent(s.max, now);
+    }
+    emit_range(c, now, s.next, s.next + 1, again, out);
     out.special = 0;
     return true;
 }

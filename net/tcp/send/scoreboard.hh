@@ -149,7 +149,7 @@ public:
     sack_block next_lost(std::uint32_t size) const noexcept;
     /// `bytes`, as next_lost() returned it, or any range that begins there, leaves once more.
     void resent(sack_block bytes, time_point now);
-    /// The last `size` bytes leave once more as a tail loss probe.
+    /// The last `size` bytes leave once more, as a tail loss probe or behind a window probe.
     void probed(std::uint32_t size, time_point now);
 
     /// RFC 6675's SetPipe(): bytes thought to be in the network.

@@ -32,7 +32,10 @@ public:
         limit_ = limit;
         chunk_limit_ = static_cast<std::uint16_t>(std::min(chunk_limit, ring<chunk>::most / 2));
     }
-    void set_limit(std::uint32_t limit) noexcept { limit_ = limit; }
+    void set_limit(std::uint32_t limit) noexcept {
+        limit_ = limit;
+        note_fullness(); // a writer that finds no room now is told when there is some
+    }
     std::uint32_t limit() const noexcept { return limit_; }
 
     seq_number first() const noexcept { return first_; }

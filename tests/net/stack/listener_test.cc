@@ -5,7 +5,9 @@
 #include <corewire/net/wire/ipv4.hh>
 #include <corewire/net/wire/tcp.hh>
 
+#include <cstring>
 #include <set>
+#include <vector>
 
 using namespace corewire;
 using namespace corewire::socket_suite;
@@ -16,17 +18,24 @@ class flooded_world : public stack_world {
 public:
     using stack_world::stack_world;
 
-    /// A bare TCP segment that says it comes from `from`, as if it had arrived at the server's port.
-    void inject(ipv4 from, std::uint16_t from_port, std::uint16_t port, std::uint32_t seq, wire::tcp_flags flags) {
+    /// A TCP segment of so many bytes that says it comes from `from`, as if it had arrived at the server's port.
+    void inject(ipv4 from, std::uint16_t from_port, std::uint16_t port, std::uint32_t seq, wire::tcp_flags flags, std::uint32_t ack = 0,
+                std::uint16_t bytes = 0) {
         packet p;
         p.head = server_.device().pool().allocate_buffer();
         BOOST_REQUIRE(p.head.underlying_frame() != nullptr);
-        std::byte* tcp = p.head.append(wire::tcp_header::min_size);
-        const wire::tcp_header header{
-            .source_port = from_port, .destination_port = port, .sequence = seq, .flags = flags, .window = 65'535};
+        std::byte* tcp = p.head.append(wire::tcp_header::min_size + bytes);
+        std::memset(tcp + wire::tcp_header::min_size, 'x', bytes);
+        const wire::tcp_header header{.source_port = from_port,
+                                      .destination_port = port,
+                                      .sequence = seq,
+                                      .acknowledgment = ack,
+                                      .flags = flags,
+                                      .window = 65'535};
         header.emit({tcp, wire::tcp_header::min_size});
-        wire::store_tcp_checksum({tcp, wire::tcp_header::min_size}, from, first);
-        const wire::ipv4_header ip{.total_length = 40, .source = from, .destination = first};
+        wire::store_tcp_checksum({tcp, wire::tcp_header::min_size + std::size_t{bytes}}, from, first);
+        const wire::ipv4_header ip{
+            .total_length = static_cast<std::uint16_t>(40 + bytes), .source = from, .destination = first};
         ip.emit({p.head.prepend(wire::ipv4_header::min_size), wire::ipv4_header::min_size});
         const wire::ethernet_header link{.destination = server_.device().mac(),
                                          .source = mac_address(0x02'00'00'00'00'55),
@@ -318,6 +327,77 @@ task<> come_again_later(flooded_world& w, std::uint32_t& beyond) {
 }
 
 } // namespace
+
+namespace {
+
+/// The listener is gone when the SYN comes.
+task<> come_again_for_nobody(flooded_world& w, bool& stays) {
+    tcp_listener listener = listen(w, 7, {.backlog = 8});
+    tcp_stream mine = co_await dial(w, at_server(w, 7));
+    tcp_stream theirs = co_await listener.accept();
+    const std::uint16_t port = theirs.peer_address().port;
+    theirs.shutdown();
+    BOOST_REQUIRE(!co_await mine.read());
+    co_await mine.close();
+    co_await sleep_for(std::chrono::seconds{5});
+    listener = {};
+    const tcp_connection* const old = on_port(w, port, tcp::tcp_state::time_wait);
+    BOOST_REQUIRE(old != nullptr);
+    const std::uint64_t resets = w.server().statistics().tcp_resets_sent;
+    w.inject(w.second, port, 7, (old->tcb.expected() + 1'000).value, wire::tcp_flags::syn);
+    stays = on_port(w, port, tcp::tcp_state::time_wait) == old && w.server().statistics().tcp_resets_sent == resets;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_syn_ends_no_time_wait_where_nobody_listens) { // RFC 9293 3.6.1 MAY-2 is a listener's; RFC 1337
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        stack_config config;
+        config.tcp.habits = habits;
+        config.tcp.fast_path = habits == tcp::personality::standard;
+        bool stays = false;
+        flooded_world w(wire_options{}, config);
+        w.run(until_strangers_are_forgotten(come_again_for_nobody(w, stays)));
+        BOOST_TEST(stays);
+    }
+}
+
+namespace {
+
+/// Peers send a lot beyond gaps that they never fill, until the server has no frame to spare; then it has something to say.
+task<> hold_all_frames(flooded_world& w, std::errc& came_to) {
+    tcp_listener listener = listen(w, 7);
+    std::vector<tcp_stream> mine, theirs;
+    for (int i = 0; i < 6; ++i) {
+        tcp_stream dialled = co_await dial(w, at_server(w, 7));
+        mine.push_back(std::move(dialled));
+        tcp_stream accepted = co_await listener.accept();
+        theirs.push_back(std::move(accepted));
+        const tcp_connection* const c = on_port(w, theirs.back().peer_address().port, tcp::tcp_state::established);
+        BOOST_REQUIRE(c != nullptr);
+        for (std::uint32_t n = 0; n < 40 && !w.server().tcp().frames_are_scarce(); ++n)
+            w.inject(w.second, c->key.remote_port, 7, (c->tcb.expected() + 1 + n * 1'000).value, wire::tcp_flags::ack,
+                     c->tcb.acknowledged().value, 1'000);
+    }
+    const buffer one_more = w.server().device().pool().allocate_buffer();
+    BOOST_REQUIRE(w.server().tcp().frames_are_scarce());
+    came_to = co_await error_of([&] { return theirs.back().write(std::string_view{"at last"}, soon(std::chrono::seconds{10})); });
+    if (came_to != std::errc{}) co_return;
+    buffer heard = co_await mine.back().read();
+    BOOST_TEST(heard.text() == "at last");
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(peers_who_fill_no_gap_do_not_stop_the_writers_of_the_shard) { // RFC 2018 8
+    std::errc came_to{};
+    stack_config config;
+    config.tcp.timestamps = false;
+    flooded_world w({.frames = 256}, config);
+    w.run(hold_all_frames(w, came_to));
+    BOOST_TEST((came_to == std::errc{}));
+    BOOST_TEST(w.server().statistics().tcp_ahead_dropped > 0u);
+}
 
 BOOST_AUTO_TEST_CASE(linux_begins_a_new_incarnation_at_a_fixed_distance) {
     stack_config config;

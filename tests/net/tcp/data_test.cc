@@ -150,6 +150,79 @@ BOOST_AUTO_TEST_CASE(a_closed_window_is_probed_with_back_off_for_as_long_as_the_
     s.expect("PA 2001:3001");
 }
 
+BOOST_AUTO_TEST_CASE(what_was_a_window_probe_tells_no_round_trip_time) { // RFC 6298 3, Karn
+    for (const bool opens : {true, false}) {
+        tcp_script s;
+        s.connect("SA 0:0 ack 1 win 1000 mss 1000 sackok ws 0");
+        s.write(1000);
+        s.expect("PA 1:1001");
+        s.advance(10ms);
+        s.receive("A 1:1 ack 1001 win 0");
+        BOOST_TEST((s.block().info().srtt <= 10ms));
+        s.write(1000);
+        s.expect_nothing();
+        for (int i = 0; i < 4; ++i) {
+            s.advance(100s);
+            s.expect("A 1001:1002");
+            if (i < 3) s.receive("A 1:1 ack 1001 win 0");
+        }
+        if (opens) {
+            s.receive("A 1:1 ack 1001 win 5000");
+            s.expect("PA 1001:2001"); // its first byte for the fifth time
+            s.advance(10ms);
+            s.receive("A 1:1 ack 2001 win 5000");
+        } else { // the fourth probe's byte was taken, or an earlier one's
+            s.receive("A 1:1 ack 1002 win 5000");
+            s.expect("PA 1002:2001");
+            s.advance(10ms);
+            s.receive("A 1:1 ack 2001 win 5000");
+        }
+        BOOST_TEST((s.block().info().srtt <= 10ms));
+        BOOST_TEST((s.block().info().rto <= 1s));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_window_taken_back_from_what_is_in_flight_is_asked_for_as_long_as_the_peer_answers) { // SHLD-17, MUST-37
+    for (const bool orphan : {false, true}) {
+        auto p = tcp_script::plain();
+        p.retries = 5;
+        tcp_script s(p);
+        s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
+        s.write(3000);
+        BOOST_TEST(s.drain() == 3);
+        if (orphan) {
+            s.shutdown();
+            s.orphan();
+            BOOST_TEST(s.drain() == 1);
+        }
+        int answers = 0;
+        for (; answers < 20 && !s.saw(event::timed_out); ++answers) {
+            s.receive("A 1:1 ack 1 win 0");
+            for (int i = 0; i < 50 && s.drain() == 0 && !s.saw(event::timed_out); ++i) s.advance(5s);
+        }
+        BOOST_TEST(s.saw(event::timed_out) == orphan);
+        if (orphan) continue;
+        BOOST_TEST(answers == 20);
+        for (int i = 0; i < 400 && !s.saw(event::timed_out); ++i) s.advance(5s), s.drain(); // but not without an answer
+        BOOST_TEST(s.saw(event::timed_out));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_window_taken_back_does_not_stretch_the_users_patience) { // RFC 5482
+    auto p = tcp_script::plain();
+    p.user_timeout = 60s;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
+    s.write(3000);
+    s.drain();
+    for (int i = 0; i < 24 && !s.saw(event::timed_out); ++i) {
+        s.receive("A 1:1 ack 1 win 0");
+        s.advance(5s);
+        s.drain();
+    }
+    BOOST_TEST(s.saw(event::timed_out));
+}
+
 BOOST_AUTO_TEST_CASE(a_window_that_shrinks_breaks_nothing) { // RFC 9293 3.8.6: MUST-34, SHLD-15, SHLD-16
     tcp_script s;
     s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
@@ -291,6 +364,76 @@ BOOST_AUTO_TEST_CASE(too_many_pieces_in_the_receive_queue_are_dropped_and_counte
     for (int i = 0; i < 6; ++i) s.receive("A " + std::to_string(1 + i) + ":" + std::to_string(2 + i) + " ack 1");
     BOOST_TEST(s.block().readable() <= 4u);
     BOOST_TEST(s.block().statistics().receive_queue_full > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(what_finds_no_place_in_the_receive_queue_is_answered) {
+    auto p = tcp_script::plain();
+    p.receive_pieces = 4;
+    tcp_script s(p);
+    s.connect();
+    for (int i = 0; i < 4; ++i) s.receive("A " + std::to_string(1 + i) + ":" + std::to_string(2 + i) + " ack 1"), s.drain();
+    const std::uint32_t held = s.block().readable();
+    s.receive("A 5:6 ack 1");
+    s.expect("A 1:1 ack " + std::to_string(1 + held));
+}
+
+BOOST_AUTO_TEST_CASE(a_receive_buffer_below_a_segment_opens_its_window_again) { // RFC 9293 3.8.6.2.2: MIN(buffer / 2, MSS)
+    tcp_script s;
+    s.connect();
+    s.block().set_buffers(800, s.block().options().send_buffer);
+    for (int at = 1; at < 1'200'000; at += 400) { // what was promised before is used up on the way
+        if (s.edge() < at + 400) break;
+        s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 400) + " ack 1");
+        s.drain();
+        s.read_all();
+        s.drain();
+        s.advance(1s);
+        s.drain();
+    }
+    BOOST_TEST(s.edge() > 1'199'000);
+}
+
+BOOST_AUTO_TEST_CASE(a_send_buffer_made_smaller_than_what_it_holds_tells_of_room_again) {
+    tcp_script s;
+    s.connect();
+    s.write(3000);
+    s.drain();
+    s.block().set_buffers(s.block().options().receive_buffer, 2000);
+    BOOST_TEST(s.block().writable() == 0u);
+    s.forget_events();
+    s.receive("A 1:1 ack 3001");
+    BOOST_TEST(s.block().writable() == 2000u);
+    BOOST_TEST(s.saw(event::writable));
+}
+
+BOOST_AUTO_TEST_CASE(small_pieces_beyond_a_gap_share_frames) {
+    for (const bool backwards : {false, true}) {
+        tcp_script s;
+        s.connect();
+        for (int i = 0; i < 1000; ++i) {
+            const int at = backwards ? 1001 - i : 2 + i;
+            s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1) + " ack 1");
+            s.drain();
+        }
+        BOOST_TEST(s.pool().count() - s.pool().free_count < 10u);
+        s.receive("A 1:2 ack 1");
+        s.expect("A 1:1 ack 1002");
+        BOOST_TEST(s.read_all() == 1001u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_came_beyond_a_gap_may_be_dropped_and_comes_again) { // RFC 2018 8
+    tcp_script s;
+    s.connect();
+    BOOST_TEST(!s.block().drop_ahead());
+    s.receive("A 1001:2001 ack 1");
+    s.expect("A 1:1 ack 1 sack 1001-2001");
+    BOOST_TEST(s.block().drop_ahead());
+    BOOST_TEST(s.pool().free_count == s.pool().count());
+    s.expect("A 1:1 ack 1");
+    s.receive("A 1:1001 ack 1");
+    s.receive("A 1001:2001 ack 1");
+    BOOST_TEST(s.read_all() == 2000u);
 }
 
 BOOST_AUTO_TEST_CASE(many_small_pieces_share_frames) {

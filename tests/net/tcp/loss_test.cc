@@ -402,6 +402,46 @@ BOOST_AUTO_TEST_CASE(the_last_segment_lost_is_probed_long_before_the_time_out) {
     BOOST_TEST(s.block().statistics().tail_loss_probes == 1u);
 }
 
+namespace {
+
+/// Sends 100 bytes, and waits for the tail probe.
+void send_until_probed(tcp_script& s, int at) {
+    s.write(100);
+    s.expect("PA " + std::to_string(at) + ":" + std::to_string(at + 100));
+    for (int i = 0; i < 1000 && s.drain() == 0; ++i) s.advance(1ms);
+    BOOST_TEST(s.block().statistics().tail_loss_probes == 1u);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(a_needless_probe_costs_no_window_though_nothing_is_in_flight_when_that_is_heard) { // RFC 8985 7.4.2
+    for (const std::string answer : {"A 1:1 ack 101 sack 1-101", "A 1:1 ack 101"}) {
+        tcp_script s;
+        s.connect();
+        send_until_probed(s, 1);
+        const auto before = s.block().info().cwnd;
+        s.receive("A 1:1 ack 101"); // the first copy's
+        s.receive(answer);          // the probe's
+        s.write(100);
+        s.expect("PA 101:201");
+        s.receive("A 1:1 ack 201");
+        BOOST_TEST(s.block().info().cwnd >= before);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_that_mended_a_loss_costs_window) { // RFC 8985 7.4.2
+    tcp_script s;
+    s.connect();
+    send_until_probed(s, 1);
+    const auto before = s.block().info().cwnd;
+    s.receive("A 1:1 ack 101"); // and nothing more: one of the two was lost
+    s.write(100);
+    s.expect("PA 101:201");
+    s.receive("A 1:1 ack 201");
+    BOOST_TEST(s.block().info().cwnd < before);
+}
+
 BOOST_AUTO_TEST_CASE(a_probe_takes_new_data_along_though_the_window_is_full) { // RFC 8985 7.3
     for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
         auto p = tcp_script::plain();

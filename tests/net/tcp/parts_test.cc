@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(the_reassembler_is_bounded_in_pieces_and_ranges) {
     BOOST_TEST(r.dropped() == 200u - reassembler::range_limit);
     r.check_invariants(at(0));
     r.clear();
-    for (std::uint32_t i = 0; i < 200; ++i) r.insert(at(10 + 5 * i), bytes(pool, 0, 5));
+    for (std::uint32_t i = 0; i < 200; ++i) r.insert(at(10 + 600 * i), bytes(pool, 0, 600)); // too large to be gathered
     BOOST_TEST(r.pieces() == 100u);
     BOOST_TEST(r.ranges() == 1u);
     r.clear();

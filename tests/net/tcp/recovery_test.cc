@@ -265,6 +265,32 @@ BOOST_AUTO_TEST_CASE(an_echo_older_than_the_retransmission_undoes_the_recovery) 
     BOOST_TEST(s.block().info().cwnd >= before);
 }
 
+BOOST_AUTO_TEST_CASE(an_echo_half_the_clock_away_from_a_recovery_that_is_long_over_undoes_nothing) {
+    auto p = no_probe();
+    p.timestamps = true;
+    p.mss = 1012;
+    tcp_script s(p);
+    connect(s, " ts 7 " + echo(s, 0ms));
+    send_ten(s);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-4101 ts " + echo(s, 0ms) + " " + echo(s, 100ms));
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    s.drain();
+    s.advance(20ms);
+    s.receive("A 1:1 ack 10001 ts " + echo(s, 0ms) + " " + echo(s, 0ms)); // it was needed
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
+    s.drain();
+    s.advance(24h * 25); // 2^31 ms, and a little
+    s.write(4000);
+    s.drain();
+    s.advance(10ms);
+    const auto cwnd = s.block().info().cwnd;
+    s.receive("A 1:1 ack 10001 sack 11001-12001 ts " + echo(s, 0ms) + " " + echo(s, 0ms)); // only out of order
+    s.receive("A 1:1 ack 12001 ts " + echo(s, 0ms) + " " + echo(s, 0ms));
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
+    BOOST_TEST(s.block().info().cwnd <= cwnd + 4000);
+}
+
 BOOST_AUTO_TEST_CASE(duplicates_reported_of_all_that_was_resent_undo_the_recovery) { // RFC 2883, 3708
     tcp_script s(no_probe());
     connect(s);

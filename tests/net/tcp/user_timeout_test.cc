@@ -46,6 +46,21 @@ BOOST_AUTO_TEST_CASE(patience_counts_from_the_oldest_byte_that_is_not_acknowledg
     BOOST_TEST((s.block().error() == std::errc::timed_out));
 }
 
+BOOST_AUTO_TEST_CASE(what_was_agreed_stays_where_other_options_are_set) { // RFC 5482 3.1: CHANGEABLE
+    tcp_script s(telling(200s));
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0 uto 300");
+    s.drain();
+    BOOST_TEST((s.block().options().user_timeout == 300s));
+    s.block().set_user_timeout(300s); // as a socket's options were read
+    s.block().set_user_timeout(0s);   // or were not looked at
+    BOOST_TEST((s.block().options().user_timeout == 300s));
+    s.receive("A 1:1 ack 1 uto 400");
+    BOOST_TEST((s.block().options().user_timeout == 400s));
+    s.block().set_user_timeout(150s);
+    s.receive("A 1:1 ack 1 uto 500");
+    BOOST_TEST((s.block().options().user_timeout == 150s));
+}
+
 BOOST_AUTO_TEST_CASE(an_acknowledgement_gives_new_patience) {
     tcp_script s(patient_for(1s));
     s.connect();
