@@ -1,4 +1,6 @@
 // Whether a text may be given to hwloc's XML reader at all. It comes from a user: sizes first, meaning afterwards.
+// hwloc reads XML by itself (searching, not by the grammar) or through libxml2. What is taken here is so narrow that both see the same
+// tags and attributes as the check does: no '<' or '>' in a value, double quotes, headings as hwloc writes them, one in a line.
 // A plain function; the bounds are the constants below, and each has a test.
 #pragma once
 
