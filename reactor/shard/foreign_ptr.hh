@@ -5,9 +5,9 @@
 //
 //     any shard: ~foreign_ptr() --one message, no answer--> home: ~T(), memory freed
 //
-// The message needs no memory of its own and is never refused: when the ring is full the object itself stands in the mailbox's
-// line. Destroyed on a shard of the same runtime, or after its home's loop has ended (then the home's mailbox frees it, as the
-// runtime ends, in as many rounds as that takes).
+// Calls on their way hold the object, too; the last of those who hold it sends the message. That needs no memory of its own and is
+// never refused: when the ring is full the object itself stands in the mailbox's line. Destroyed on a shard of the same runtime, or
+// after its home's loop has ended (then the home's mailbox frees it, as the runtime ends, in as many rounds as that takes).
 // Bounded by the number of objects.
 #pragma once
 
@@ -16,8 +16,8 @@
 #include <corewire/reactor/shard/remote_call.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 
+#include <atomic>
 #include <cstddef>
-#include <memory>
 #include <new>
 #include <utility>
 
@@ -31,63 +31,70 @@ struct foreign_object final : remote_call_base {
     template <typename... Args>
     explicit foreign_object(unsigned at, Args&&... args)
         : remote_call_base(wait_limits{}), home(at), value(std::forward<Args>(args)...) {}
-    /// On any shard. Takes ownership.
-    static void send_home(foreign_object* self) noexcept {
-        if (self->home == this_shard::id()) {
-            self->given_up = true;
-            self->go_if_nobodys();
+    /// The last to let go, on any shard.
+    void go_home() noexcept {
+        if (home == this_shard::id()) {
+            delete this;
             return;
         }
         mailbox& here = this_shard::mail();
-        if (message* slot = here.claim_request(self->home)) [[likely]] {
-            self->emplace_request(*slot);
-            here.send(self->home);
+        if (message* slot = here.claim_request(home)) [[likely]] {
+            emplace_request(*slot);
+            here.send(home);
         } else {
-            here.wait_for_room(self->home, *self);
+            here.wait_for_room(home, *this);
         }
     }
     void emplace_request(message& slot) noexcept override {
         slot.run = [](message& arrived, mailbox*, unsigned) noexcept {
-            foreign_object* const self = *std::launder(reinterpret_cast<foreign_object**>(arrived.payload));
-            self->given_up = true;
-            self->go_if_nobodys(); // also when the loop has ended
+            delete *std::launder(reinterpret_cast<foreign_object**>(arrived.payload)); // also when the loop has ended
         };
         slot.call = nullptr;
         ::new (slot.payload) foreign_object*(this);
     }
-    void go_if_nobodys() noexcept {
-        if (given_up && calls == 0) delete this;
-    }
 
-    unsigned home;
-    unsigned calls = 0;    ///< that have arrived and not ended; at home alone
-    bool given_up = false; ///< the foreign_ptr has gone, and the last call ends the object; at home alone
+    const unsigned home;
+    std::atomic<unsigned> holders{1}; ///< the foreign_ptr, and each call from invoke() to its end at home or its being forgotten unsent
     T value;
 };
 
-/// A call under way at home.
+/// One of those who hold the object.
 template <typename T>
-class foreign_use {
+class foreign_hold {
 public:
-    explicit foreign_use(foreign_object<T>& of) noexcept : of_(&of) { ++of.calls; }
-    foreign_use(foreign_use&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
-    ~foreign_use() {
-        if (of_ == nullptr) return;
-        --of_->calls;
-        of_->go_if_nobodys();
+    foreign_hold() noexcept = default;
+    /// The first.
+    explicit foreign_hold(foreign_object<T>* made) noexcept : of_(made) {}
+    foreign_hold(foreign_hold&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+    foreign_hold& operator=(foreign_hold&& other) noexcept {
+        if (this == &other) return *this;
+        reset();
+        of_ = std::exchange(other.of_, nullptr);
+        return *this;
     }
+    ~foreign_hold() { reset(); }
+    foreign_hold another() const noexcept {
+        of_->holders.fetch_add(1, std::memory_order_relaxed);
+        return foreign_hold(of_);
+    }
+    void reset() noexcept {
+        foreign_object<T>* const of = std::exchange(of_, nullptr);
+        // What others have done with it is done before it goes.
+        if (of != nullptr && of->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) of->go_home();
+    }
+    foreign_object<T>* get() const noexcept { return of_; }
 
 private:
-    foreign_object<T>* of_;
+    foreign_object<T>* of_ = nullptr;
 };
 
 /// What invoke() sends home.
 template <typename T, typename F>
 struct foreign_call {
-    foreign_object<T>* object;
+    using written = F;
+    foreign_hold<T> object;
     F called;
-    foreign_use<T> hold() const noexcept { return foreign_use<T>(*object); }
-    decltype(auto) operator()() { return called(object->value); }
+    decltype(auto) operator()() { return called(object.get()->value); }
 };
 
 } // namespace detail
@@ -96,44 +103,34 @@ template <typename T>
 class [[nodiscard]] foreign_ptr {
 public:
     foreign_ptr() noexcept = default;
-    foreign_ptr(foreign_ptr&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-    foreign_ptr& operator=(foreign_ptr&& other) noexcept {
-        if (this == &other) return *this;
-        reset();
-        object_ = std::exchange(other.object_, nullptr);
-        return *this;
-    }
-    ~foreign_ptr() { reset(); }
 
-    explicit operator bool() const noexcept { return object_ != nullptr; }
+    explicit operator bool() const noexcept { return object_.get() != nullptr; }
     /// The shard that the object lives on.
     unsigned home() const noexcept {
-        CW_ASSERT(object_ != nullptr, "an empty foreign_ptr has no home");
-        return object_->home;
+        CW_ASSERT(object_.get() != nullptr, "an empty foreign_ptr has no home");
+        return object_.get()->home;
     }
     /// The object. On its own shard only.
     T& operator*() const noexcept {
         CW_ASSERT(home() == this_shard::id(), "a foreign object is used away from its home; see invoke()");
-        return object_->value;
+        return object_.get()->value;
     }
     T* operator->() const noexcept { return &**this; }
     /// Runs `f(T&)` at home: an awaitable of what it returns (submit_to). The object outlives the call, also if that is given up and the
-    /// pointer goes.
+    /// pointer goes, on whichever shard.
     template <typename F>
     auto invoke(F f, wait_limits limits = {}) const {
-        CW_ASSERT(object_ != nullptr, "invoke() of an empty foreign_ptr");
-        return submit_to(object_->home, detail::foreign_call<T, F>{object_, std::move(f)}, limits);
+        CW_ASSERT(object_.get() != nullptr, "invoke() of an empty foreign_ptr");
+        return submit_to(home(), detail::foreign_call<T, F>{object_.another(), std::move(f)}, limits);
     }
     /// Sends the object home to be destroyed. Does not wait for it.
-    void reset() noexcept {
-        if (object_ != nullptr) detail::foreign_object<T>::send_home(std::exchange(object_, nullptr));
-    }
+    void reset() noexcept { object_.reset(); }
 
 private:
     template <typename U, typename... Args>
     friend foreign_ptr<U> make_foreign(Args&&... args);
     explicit foreign_ptr(detail::foreign_object<T>* object) noexcept : object_(object) {}
-    detail::foreign_object<T>* object_ = nullptr;
+    detail::foreign_hold<T> object_;
 };
 
 /// Makes a T(args...) whose home is this shard.

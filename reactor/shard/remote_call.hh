@@ -89,6 +89,17 @@ struct remote_traits<task<T>> {
     static constexpr bool is_task = true;
 };
 
+/// What the caller has written of a callable: all of it, or what it has within (`written`).
+template <typename F>
+struct written_callable {
+    using type = F;
+};
+template <typename F>
+    requires requires { typename F::written; }
+struct written_callable<F> {
+    using type = typename F::written;
+};
+
 /// Home again: hands the result to the caller, or drops it if nobody waits any more.
 template <typename T, typename Carried, void (remote_result<T>::*Answer)(Carried) noexcept>
 void deliver(message& self, mailbox* here, unsigned) noexcept {
@@ -250,7 +261,7 @@ public:
     awaiter operator co_await() & noexcept { return {*this}; }
     awaiter operator co_await() && noexcept {
 #if defined(__GNUC__) && !defined(__clang__)
-        static_assert(std::is_trivially_destructible_v<F>,
+        static_assert(std::is_trivially_destructible_v<typename detail::written_callable<F>::type>,
                       "g++ would destroy this callable twice: write auto call = submit_to(...); co_await call;");
 #endif
         return {*this};

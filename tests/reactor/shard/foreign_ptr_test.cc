@@ -133,6 +133,57 @@ task<> given_up_while_a_call_stands_in_line() {
     }
 }
 
+/// Home stands still while shard 2 calls the object and gives the call up, and then sends the pointer to shard 1, whose ring home looks
+/// at first. `ring_is_full`: the call never gets into a ring, and is forgotten after the pointer has gone.
+struct goes_by_another_way {
+    bool ring_is_full;
+    std::atomic<bool> made{false}, over{false};
+    std::atomic<int> alive_in_call{-1};
+    std::uint64_t waited = 0;
+    corewire::foreign_ptr<homebody> from_home{};
+
+    task<> home() {
+        from_home = make_foreign<homebody>(7);
+        made = true;
+        while (!over) std::this_thread::yield();
+        co_return;
+    }
+    task<> looks(const corewire::foreign_ptr<homebody>& at) {
+        co_await at.invoke([this](homebody&) { alive_in_call = alive.load(); });
+    }
+    task<> caller() {
+        while (!made) co_await yield();
+        corewire::foreign_ptr<homebody> mine = std::move(from_home);
+        for (int i = 0; ring_is_full && i < 4; ++i) static_cast<void>(this_shard::mail().try_post(0, [] {}));
+        task_group call("call");
+        call.spawn(looks(mine));
+        waited = this_shard::mail().statistics().waited;
+        if (!ring_is_full) call.destroy_all();
+        auto away = submit_to(1, [p = std::move(mine)]() mutable { p.reset(); });
+        co_await away;
+        call.destroy_all();
+        over = true;
+    }
+    task<> run_here() {
+        switch (this_shard::id()) {
+        case 0: return home();
+        case 2: return caller();
+        default: return all_gone();
+        }
+    }
+};
+void run_by_another_way(bool ring_is_full) {
+    goes_by_another_way way{ring_is_full};
+    corewire::runtime_options options = shard_test::shards(3);
+    options.mail.ring_slots = 4;
+    corewire::runtime all(options);
+    all.run([&] { return way.run_here(); });
+    BOOST_CHECK_EQUAL(way.waited, ring_is_full ? 1u : 0u);
+    BOOST_CHECK_EQUAL(way.alive_in_call.load(), ring_is_full ? -1 : 1);
+    BOOST_CHECK_EQUAL(alive.load(), 0);
+    BOOST_CHECK_EQUAL(died_abroad.load(), 0);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(foreign_ptr)
@@ -150,6 +201,10 @@ BOOST_AUTO_TEST_CASE(the_object_outlives_calls_whose_pointer_has_gone) {
     run_on_first(given_up_while_a_call_stands_in_line);
     BOOST_CHECK_EQUAL(alive.load(), 0);
 }
+
+BOOST_AUTO_TEST_CASE(the_object_outlives_a_call_in_a_ring_though_the_pointer_takes_a_shorter_way) { run_by_another_way(false); }
+
+BOOST_AUTO_TEST_CASE(a_call_that_is_forgotten_unsent_lets_go_of_the_object) { run_by_another_way(true); }
 
 BOOST_AUTO_TEST_CASE(a_full_ring_delays_the_freeing_and_loses_nothing) {
     run_on_first(a_thousand_at_once, 2, {.ring_slots = 4});
