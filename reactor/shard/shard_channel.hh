@@ -67,11 +67,11 @@ public:
         }
         if (this_shard::id() == home_) {
             arrived(home_, std::move(value));
+            credit->detach(); // it comes back when the value has been received
         } else {
-            outgoing message(*this, std::move(value), limits);
+            outgoing message(*this, std::move(value), *credit, limits);
             co_await message;
         }
-        credit->detach(); // it comes back when the value has been received
     }
     task<std::optional<T>> receive(wait_limits limits) {
         std::optional<received> next = co_await values_.receive(limits);
@@ -136,8 +136,8 @@ private:
     /// A value on its way into the ring to the home, in its sender's frame.
     class outgoing final : public remote_call_base {
     public:
-        outgoing(shard_channel_core& c, T&& value, const wait_limits& limits)
-            : remote_call_base(limits), channel_(c), loaded_(sent{&c, std::move(value)}) {}
+        outgoing(shard_channel_core& c, T&& value, semaphore::units& credit, const wait_limits& limits)
+            : remote_call_base(limits), channel_(c), credit_(credit), loaded_(sent{&c, std::move(value)}) {}
         bool await_ready() noexcept {
             mailbox& here = this_shard::mail();
             message* slot = here.claim_request(channel_.home_);
@@ -162,6 +162,7 @@ private:
             };
             slot.call = nullptr;
             loaded_.emplace(slot.payload);
+            credit_.detach(); // here: its sender may be destroyed before it runs again
         }
         void emplace_request(message& slot) noexcept override {
             fill(slot);
@@ -169,6 +170,7 @@ private:
             reactor::make_ready(*this);
         }
         shard_channel_core& channel_;
+        semaphore::units& credit_;
         detail::carrier<sent> loaded_;
     };
 

@@ -215,6 +215,44 @@ task<> loses_senders_in_the_rings_line() {
     while (auto value = c.try_receive()) BOOST_CHECK_EQUAL(value->number, received++);
     BOOST_CHECK_EQUAL(received, 2);
 }
+/// Home has taken what was in the ring, so that one look at the mail brings the answer, and then lets the sender's value into the ring: who
+/// waited for the answer runs first.
+task<> destroys_a_sender_that_has_sent(line& c, standstill& signs, const std::atomic<bool>& home_took) {
+    signs.begun = true;
+    standstill::wait_for(signs.home_stands);
+    auto answer = submit_to(c.home(), [] {});
+    task_group senders("senders");
+    senders.spawn(sends_one(c, 0));
+    senders.spawn(sends_one(c, 1));
+    BOOST_CHECK_EQUAL(senders.size(), 1u); // the ring has two slots
+    signs.over = true;
+    standstill::wait_for(home_took);
+    co_await answer;
+    senders.destroy_all();
+}
+task<> loses_a_sender_between_the_ring_and_its_turn() {
+    line c(2);
+    standstill signs;
+    std::atomic<bool> took{false};
+    auto call = submit_to(1, [&] { return destroys_a_sender_that_has_sent(c, signs, took); });
+    while (!signs.begun) co_await yield();
+    signs.home_stands = true;
+    standstill::wait_for(signs.over);
+    while (c.size() == 0) co_await yield();
+    took = true;
+    co_await call;
+    for (int round = 0; round < 2; ++round) {
+        for (int i = 0; i < 2; ++i) {
+            const auto value = co_await c.receive();
+            BOOST_CHECK_EQUAL(value->number, i);
+        }
+        std::atomic<int> sent{0}; // no more than its limit
+        auto again = submit_to(1, [&] { return send_until_it_fails(c, sent, 1ms); });
+        co_await again;
+        BOOST_CHECK_EQUAL(sent.load(), 2);
+    }
+    co_await c.close();
+}
 /// A sender that has its credit and has not run since: its value has been sent, as far as close() is concerned.
 task<> closes_behind_a_sender_with_a_credit() {
     line c(1);
@@ -286,6 +324,10 @@ BOOST_AUTO_TEST_CASE(who_is_destroyed_while_it_waits_leaves_its_place_to_those_b
 
 BOOST_AUTO_TEST_CASE(a_sender_that_is_destroyed_in_the_line_for_the_ring_is_not_waited_for) {
     run_on_first(loses_senders_in_the_rings_line, 2, {.ring_slots = 2});
+}
+
+BOOST_AUTO_TEST_CASE(a_sender_that_is_destroyed_when_its_value_is_in_the_ring_has_spent_its_credit) {
+    run_on_first(loses_a_sender_between_the_ring_and_its_turn, 2, {.ring_slots = 2});
 }
 
 BOOST_AUTO_TEST_CASE(what_has_its_credit_when_the_channel_is_closed_still_arrives) {
