@@ -241,7 +241,7 @@ public:
         CW_ASSERT(to < here.shards(), "submit_to() to a shard that does not exist");
         if (to == here.self())
             run_here(here, std::forward<G>(called));
-        else if (begin(here)) [[likely]]
+        else
             send(here, to, std::forward<G>(called));
     }
     ~remote_call() { forget_unsent(); }
@@ -292,7 +292,9 @@ private:
     }
     template <typename G>
     void send(mailbox& here, unsigned to, G&& called) {
-        detail::carrier<F> loaded(std::forward<G>(called));
+        detail::carrier<F> loaded(std::forward<G>(called)); // may throw: before a record is taken
+        if (!begin(here)) [[unlikely]]
+            return;
         if (message* slot = here.claim_request(to)) [[likely]] {
             fill(*slot, loaded);
             here.send(to);

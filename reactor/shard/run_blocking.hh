@@ -85,9 +85,14 @@ private:
         started->caller = this;
         started->home = &runtime::current().inbox(this_shard::id());
         std::unique_ptr<blocking_job> owned = std::move(unstarted_);
-        if (pool_.start(owned)) {
-            started_ = started;
-            return true;
+        try {
+            if (pool_.start(owned)) {
+                started_ = started;
+                return true;
+            }
+        } catch (...) { // no memory: the caller goes on with that, and nothing of this call may wake it later
+            disarm_limits();
+            throw;
         }
         disarm_limits();
         fail(std::errc::resource_unavailable_try_again);

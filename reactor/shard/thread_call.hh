@@ -43,7 +43,11 @@ public:
 
     void run(std::unique_ptr<external_call> self) noexcept override {
         if constexpr (traits::is_task) {
-            spawn(serve(std::unique_ptr<thread_call>(static_cast<thread_call*>(self.release()))));
+            try {
+                spawn(serve(self));
+            } catch (...) { // no memory for its frame
+                fail(std::current_exception());
+            }
         } else {
             try {
                 if constexpr (std::is_void_v<value>) {
@@ -67,7 +71,8 @@ private:
         result_.set_exception(std::move(why));
     }
     /// The callable lives in the call, and the call in this frame, so that its captures outlast the task.
-    static task<> serve(std::unique_ptr<thread_call> call) {
+    static task<> serve(std::unique_ptr<external_call>& self) {
+        const std::unique_ptr<thread_call> call(static_cast<thread_call*>(self.release()));
         std::exception_ptr failure;
         try {
             task<value> work = call->called_();

@@ -159,6 +159,20 @@ BOOST_AUTO_TEST_CASE(a_caller_destroyed_in_flight_leaves_nothing_behind) {
     BOOST_TEST(s.a.mail.calls().in_flight() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_callable_that_does_not_let_itself_be_moved_takes_no_record) {
+    struct unwilling {
+        unwilling() = default;
+        unwilling(const unwilling&) { throw std::runtime_error("stays here"); }
+        int operator()() const { return 1; }
+    };
+    two_shards s;
+    s.a.as_here([&] {
+        const unwilling stays;
+        BOOST_CHECK_THROW(submit(s.a, 1, stays), std::runtime_error);
+    });
+    BOOST_TEST(s.a.mail.calls().in_flight() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(more_calls_than_the_limit_fail_at_once_and_are_counted) {
     two_shards s({.ring_slots = 4, .calls_in_flight = 8});
     std::array<std::string, 10> outs;
