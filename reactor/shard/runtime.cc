@@ -191,15 +191,16 @@ task<> runtime::run_body(shard_context& here) {
 /// The one task of a shard that is in no group of the user's: waits until all others have ended.
 task<> runtime::lead(shard_context& here) {
     here.loop.root_group().spawn(run_body(here));
-    co_await drain(here, here.give_up.token());
+    co_await drain(here, here.give_up->token());
     co_await linger(here);
     shard_done(phase::settling);
 }
 
 /// The second round, when every shard has been through the first.
 task<> runtime::settle(shard_context& here) {
+    here.give_up.emplace(); // what others' calls have begun since has its time, also where the first round's ran out
     here.loop.timers().arm(here.drain, here.loop.now() + options_.drain);
-    co_await drain(here, here.give_up.token());
+    co_await drain(here, here.give_up->token());
     shard_done(phase::exiting);
 }
 

@@ -38,7 +38,7 @@ bool shard_context::phase_watch::poll(time_point) {
 }
 
 shard_context::drain_timer::drain_timer(shard_context& h) noexcept
-    : timer([](timer& expired) noexcept { static_cast<drain_timer&>(expired).here.give_up.request_stop(); }), here(h) {}
+    : timer([](timer& expired) noexcept { static_cast<drain_timer&>(expired).here.give_up->request_stop(); }), here(h) {}
 
 void shard_context::begin_stop() noexcept {
     loop.timers().arm(drain, loop.now() + owner.options_.drain);

@@ -49,7 +49,7 @@ struct shard_context {
     detail::kept_until_no_mail kept;
     mailbox mail;
     stop_source stop;    ///< the user's
-    stop_source give_up; ///< the drain deadline has passed
+    std::optional<stop_source> give_up{std::in_place}; ///< the drain deadline has passed; one a round
     drain_timer drain{*this};
     phase_watch watch{*this};
     shard_local_table locals;

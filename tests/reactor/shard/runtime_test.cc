@@ -141,6 +141,39 @@ BOOST_AUTO_TEST_CASE(tasks_that_do_not_end_in_time_are_abandoned_and_counted) {
     BOOST_TEST(r.abandoned() == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(a_call_that_comes_when_its_shard_has_abandoned_its_tasks_has_its_time_too) {
+    runtime_options options = shards(2);
+    options.drain = 500ms;
+    corewire::runtime r(options);
+    static std::atomic<bool> abandoned, begun, first_round_over, ended;
+    abandoned = begun = first_round_over = ended = false;
+    struct marks {
+        ~marks() { abandoned = true; }
+    };
+    const auto comes_late = []() -> task<> {
+        begun = true;
+        while (!first_round_over) co_await yield();
+        co_await sleep_for(5ms); // into the second
+        ended = true;
+    };
+    const auto body = [&]() -> task<> {
+        if (this_shard::id() == 1) {
+            const marks mark;
+            co_await sleep_for(std::chrono::hours{24});
+        }
+        corewire::runtime::current().request_stop();
+        while (!abandoned) std::this_thread::yield(); // not yet told itself
+        auto nobody_waits = submit_to(1, comes_late);
+        while (!begun) co_await yield();
+    };
+    r.run(body, {.lingers = [](unsigned shard) {
+        if (shard == 0) first_round_over = true;
+        return false;
+    }});
+    BOOST_TEST(ended);
+    BOOST_TEST(r.abandoned() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(spawned_tasks_are_waited_for) {
     corewire::runtime r(shards(2));
     static std::atomic<int> ended;
