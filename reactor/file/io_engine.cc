@@ -1,5 +1,6 @@
 #include <corewire/reactor/file/io_engine.hh>
 
+#include <corewire/reactor/file/io_execute.hh>
 #include <corewire/reactor/file/io_metrics.hh>
 #include <corewire/reactor/file/io_prepare.hh>
 #include <corewire/reactor/file/uring.hh>
@@ -128,7 +129,7 @@ bool io_engine::disturb(io_request& r) noexcept {
     }
     r.report_ = fault.report;
     if (fault.fail_with != 0) {
-        fail_soon(r, -fault.fail_with);
+        answer_soon(r, -fault.fail_with);
     } else if (fault.hold) {
         r.place_ = io_request::place::held;
         held_.push_back(r);
@@ -172,20 +173,29 @@ void io_engine::start_in_ring(io_request& r) noexcept {
 void io_engine::to_helpers(io_request& r) noexcept {
     ++statistics_.by_helpers;
     r.place_ = io_request::place::helpers;
-    if (!helpers_.start(r)) fail_soon(r, -EAGAIN);
+    if (!helpers_.start(r)) answer_soon(r, -EAGAIN);
 }
 
 void io_engine::to_readiness(io_request& r) noexcept {
     r.place_ = io_request::place::readiness;
     int failure = -ENOSYS; // a ring whose kernel cannot wait for this: none is known
     if (readiness_) failure = readiness_->start(r);
-    if (failure != 0) fail_soon(r, failure);
+    if (failure == -EPERM) return to_always_ready(r);
+    if (failure != 0) answer_soon(r, failure);
 }
 
-void io_engine::fail_soon(io_request& r, int result) noexcept {
+/// A regular file is ready as poll(2) sees it, and still its disk may be slow: a helper's work, in the line of waits.
+void io_engine::to_always_ready(io_request& r) noexcept {
+    if (r.arguments.opcode == io_opcode::poll) return answer_soon(r, execute_ready(r.arguments));
+    r.place_ = io_request::place::helpers;
+    ++statistics_.by_helpers;
+    if (!helpers_.start(r)) answer_soon(r, -ENOMEM); // EAGAIN would mean that it is not ready
+}
+
+void io_engine::answer_soon(io_request& r, int result) noexcept {
     r.place_ = io_request::place::refused;
     r.result_ = result;
-    failing_.push_back(r);
+    answered_.push_back(r);
 }
 
 // ---- and back --------------------------------------------------------------------------------------------------------
@@ -279,10 +289,10 @@ int io_engine::abandon(io_request& r) noexcept {
 bool io_engine::poll(time_point now) {
     bool worked = helpers_.poll();
     if (readiness_) worked |= readiness_->poll(now);
-    if (failing_.empty()) [[likely]]
+    if (answered_.empty()) [[likely]]
         return worked;
     intrusive_list<io_request> all;
-    all.splice_back(failing_);
+    all.splice_back(answered_);
     while (!all.empty()) {
         io_request& r = all.pop_front();
         finished(r, r.result_);
@@ -297,7 +307,7 @@ bool io_engine::flush(time_point) {
     return true;
 }
 
-bool io_engine::prepare_sleep() { return refused_.empty() && failing_.empty() && helpers_.quiet(); }
+bool io_engine::prepare_sleep() { return refused_.empty() && answered_.empty() && helpers_.quiet(); }
 
 void io_engine::finish_sleep() {
     if (readiness_) readiness_->look_now();

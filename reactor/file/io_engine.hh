@@ -95,7 +95,8 @@ private:
     void start_in_ring(io_request& r) noexcept;
     void to_helpers(io_request& r) noexcept;
     void to_readiness(io_request& r) noexcept;
-    void fail_soon(io_request& r, int result) noexcept;
+    void to_always_ready(io_request& r) noexcept;
+    void answer_soon(io_request& r, int result) noexcept;
     bool take_back(io_request& r) noexcept;
     void finished(io_request& r, int result) noexcept;
     void end(io_request& r, int result) noexcept;
@@ -111,7 +112,7 @@ private:
     io_fault_source* faults_ = nullptr;
     intrusive_list<io_request> held_;
     intrusive_list<io_request> refused_;
-    intrusive_list<io_request> failing_; ///< `result_` says of what; complete with the next turn
+    intrusive_list<io_request> answered_; ///< `result_` says what; complete with the next turn
     helper_threads helpers_;
     std::unique_ptr<readiness> readiness_;
     std::bitset<most_memories> memories_;

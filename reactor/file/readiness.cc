@@ -38,19 +38,15 @@ int readiness::start(io_request& r) noexcept {
         const int error = errno;
         ::close(watched);
         r.result_ = -1;
-        if (error != EPERM) return -error;
-        always_.push_back(r);
+        return -error;
     }
     ++waiting_;
     return 0;
 }
 
 void readiness::withdraw(io_request& r) noexcept {
-    r.unlink();
-    if (r.result_ >= 0) {
-        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, r.result_, nullptr); // closing does not do it while copies are open
-        ::close(std::exchange(r.result_, -1));
-    }
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, r.result_, nullptr); // closing does not do it while copies are open
+    ::close(std::exchange(r.result_, -1));
     --waiting_;
 }
 
@@ -58,20 +54,12 @@ bool readiness::poll(time_point now) noexcept {
     if (waiting_ == 0 || now < next_look_) return false;
     next_look_ = now + look_every;
     std::array<epoll_event, 64> events;
-    std::size_t found = 0;
-    while (found < events.size() && !always_.empty()) events[found++].data.ptr = &always_.pop_front();
-    if (found < events.size()) {
-        const int more = ::epoll_wait(epoll_.get(), events.data() + found, static_cast<int>(events.size() - found), 0);
-        if (more > 0) found += static_cast<std::size_t>(more);
-    }
+    const int found = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     bool worked = false;
-    for (std::size_t i = 0; i < found; ++i) {
-        auto& r = *static_cast<io_request*>(events[i].data.ptr);
+    for (int i = 0; i < found; ++i) {
+        auto& r = *static_cast<io_request*>(events[static_cast<std::size_t>(i)].data.ptr);
         const int result = execute_ready(r.arguments);
-        if (result == -EAGAIN) { // another process was faster
-            if (r.result_ < 0) always_.push_back(r);
-            continue;
-        }
+        if (result == -EAGAIN) continue; // another process was faster
         withdraw(r);
         engine_.finished(r, result);
         worked = true;

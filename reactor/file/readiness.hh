@@ -2,7 +2,6 @@
 // by the io_engine when first needed; one shard's. Bounded by the engine's line for waits.
 #pragma once
 
-#include <corewire/reactor/base/intrusive_list.hh>
 #include <corewire/reactor/base/time.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 #include <corewire/reactor/file/io_request.hh>
@@ -14,7 +13,7 @@ public:
     /// Throws std::system_error without an epoll descriptor.
     explicit readiness(io_engine& engine);
 
-    /// 0, or -errno.
+    /// 0, or -errno; -EPERM: of a kind that epoll(7) has no word for, as it is always ready: a regular file.
     int start(io_request& r) noexcept;
     void withdraw(io_request& r) noexcept;
     /// Performs and completes those whose descriptor is ready. A look is a system call, so a busy shard takes one every
@@ -29,7 +28,6 @@ private:
     io_engine& engine_;
     unique_fd epoll_;
     time_point next_look_{};
-    intrusive_list<io_request> always_; ///< regular files: epoll(7) has no word for them, as they are always ready
     std::size_t waiting_ = 0;
 };
 

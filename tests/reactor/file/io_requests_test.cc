@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -169,6 +170,33 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_destroyed_wait_takes_its_buffer_back, Backend, b
     BOOST_TEST((r.into[0] == std::byte{0}));
     std::array<char, 8> rest{};
     BOOST_TEST(::read(pipe.out.get(), rest.data(), rest.size()) == 4);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_regular_file_is_ready_at_once_and_keeps_its_place_as_a_stream, Backend, both_backends) {
+    file_world_over<Backend> world;
+    put(world.directory / "a", pattern(100));
+    const unique_fd f{::open((world.directory / "a").c_str(), O_RDWR | O_CLOEXEC)};
+    io_arguments until_ready;
+    until_ready.opcode = io_opcode::poll;
+    until_ready.waits = true;
+    until_ready.fd = f.get();
+    until_ready.flags = POLLIN;
+    probe ready(until_ready);
+    world.engine().submit(ready);
+    BOOST_TEST(ready.completions == 0); // never from inside
+    world.turn_until([&] { return ready.completions == 1; });
+    BOOST_TEST(ready.result == POLLIN);
+    std::string got;
+    for (const std::size_t expected : {64u, 36u, 0u}) {
+        std::array<std::byte, 64> into;
+        probe part(stream_read(f.get(), into));
+        world.engine().submit(part);
+        world.turn_until([&] { return part.completions == 1; });
+        BOOST_REQUIRE(part.result == int(expected));
+        got.append(reinterpret_cast<const char*>(into.data()), expected);
+    }
+    BOOST_TEST((got == pattern(100)));
+    BOOST_TEST(world.engine().waits().in_flight() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(destroyed_disk_operations_are_waited_for, Backend, both_backends) {

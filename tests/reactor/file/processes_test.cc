@@ -102,6 +102,30 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(standard_input_is_read_and_stays_open, Backend, bo
     if (before) ::dup2(before.get(), 0);
 }
 
+/// prog <file
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_reactor_that_sleeps_at_once_reads_a_file_as_a_stream, Backend, both_backends) {
+    reactor loop({.spin = std::chrono::microseconds{0}, .io = Backend::options()});
+    const reactor::scope here(loop);
+    temporary_directory directory;
+    const std::string text = pattern(100'000); // many reads
+    put(directory / "a", text);
+    std::string got;
+    bool rescued = false;
+    spawn([](reactor& r, std::string path, std::string& all) -> task<> {
+        pipe_reader from(unique_fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)});
+        all = co_await from.read_all();
+        r.request_exit();
+    }(loop, directory / "a", got));
+    spawn([](reactor& r, bool& too_late) -> task<> { // nothing else may have to wake it
+        co_await sleep_for(std::chrono::seconds{20});
+        too_late = true;
+        r.request_exit();
+    }(loop, rescued));
+    loop.run();
+    BOOST_TEST(!rescued);
+    BOOST_TEST((got == text));
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_kernel_timer_counts_what_nobody_saw, Backend, both_backends) {
     file_world_over<Backend> world;
     world.run([]() -> task<> {
