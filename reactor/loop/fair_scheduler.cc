@@ -92,6 +92,7 @@ void fair_scheduler::rebase() noexcept {
     for (run_queue* each : queues_) {
         each->ready.splice_back(each->next_turn);
         any |= !each->ready.empty();
+        each->contending &= !each->ready.empty(); // what was ready may have been destroyed; from here on nobody may ask for long
     }
     if (!any) return false;
     now_ = clock.now();
@@ -132,6 +133,7 @@ bool fair_scheduler::run_slice(run_queue& queue, clock_source& clock, unsigned& 
         more = !queue.ready.empty() && budget != 0 && now_ < end;
     }
     queue.ready_since = now_;
+    queue.contending = queue.has_work(); // the next pick may be far off
     return budget != 0 && now_ < end;
 }
 

@@ -85,6 +85,14 @@ task<> responds(driven& d, duration work, int times, duration& latest) {
         d.clock.time += work;
     }
 }
+task<> waits_once(event& e) { co_await e.wait(); }
+/// Uses the core for `stretch`, and destroys what stands in line behind it. Ends there, so that nothing is ready afterwards.
+task<> works_and_destroys(scheduling_group g, driven& d, event& e, duration stretch, task<>& other) {
+    co_await switch_to(g);
+    co_await e.wait();
+    d.clock.time += stretch;
+    other = {};
+}
 task<> volleys(event& mine, event& theirs, int& resumptions) {
     for (;;) {
         co_await mine.wait();
@@ -270,6 +278,38 @@ BOOST_AUTO_TEST_CASE(statistics_tell_how_long_a_group_waited) {
     BOOST_TEST(a.statistics().resumed <= a.statistics().picked);
     BOOST_CHECK(a.statistics().waited >= 3900us && a.statistics().waited <= 4100us);
     BOOST_CHECK(a.statistics().longest_wait == 40us);
+}
+
+BOOST_AUTO_TEST_CASE(time_in_which_nothing_was_ready_is_no_wait) {
+    driven d;
+    const auto g = d.loop.make_scheduling_group("g", 100);
+    duration latest{};
+    spawn(run_in(g, responds(d, 30us, 3, latest))); // longer than a turn's time: nobody is picked behind it
+    d.settle();
+    for (int i = 0; i < 3; ++i) d.advance(10s);
+    BOOST_TEST(g.statistics().resumed >= 3u);
+    BOOST_CHECK(g.statistics().runtime == 90us);
+    BOOST_CHECK(g.statistics().waited == 0us);
+    BOOST_CHECK(g.statistics().longest_wait == 0us);
+}
+
+BOOST_AUTO_TEST_CASE(nor_is_time_after_what_was_ready_has_been_destroyed) {
+    driven d;
+    const auto first = d.loop.make_scheduling_group("first", 100);
+    const auto second = d.loop.make_scheduling_group("second", 100);
+    event e;
+    task<> victim = run_in(second, waits_once(e));
+    spawn(works_and_destroys(first, d, e, 30us, victim));
+    victim.handle().resume();
+    d.settle();
+    e.set();
+    d.settle();
+    BOOST_CHECK(!victim);
+    d.advance(10s);
+    spawn(run_in(second, waits_once(e))); // the flag is up
+    d.settle();
+    BOOST_CHECK(second.statistics().waited == 0us);
+    BOOST_CHECK(second.statistics().longest_wait == 0us);
 }
 
 BOOST_AUTO_TEST_CASE(a_reactor_with_one_group_counts_nothing_and_has_main) {
