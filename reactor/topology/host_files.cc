@@ -63,7 +63,8 @@ std::optional<double> cpu_quota(const std::string& root) {
             group.resize(group.find_last_of('/') == group.npos ? 0 : group.find_last_of('/'));
         }
     }
-    return tightest;
+    if (!tightest || *tightest > most_quota) return std::nullopt;
+    return std::max(*tightest, least_quota);
 }
 
 } // namespace

@@ -9,6 +9,11 @@
 
 namespace corewire {
 
+// A quota in CPUs: what a machine's XML may say, to two digits. The kernel takes a smaller one (it is read as the least), and one that
+// nobody can use up ("no limit"; it reads as none).
+inline constexpr double least_quota = 0.01;
+inline constexpr double most_quota = 8192; // CPUs that Linux can be built for
+
 struct cpu_facts {
     std::vector<unsigned> isolated{}; ///< isolcpus=: the scheduler puts nothing there that does not ask for it
     std::vector<unsigned> tickless{}; ///< nohz_full=: no timer tick while one thread runs

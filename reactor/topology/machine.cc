@@ -265,7 +265,7 @@ void machine::apply_annotations() {
     if (const char* quota = hwloc_obj_get_info_by_name(root, quota_note)) {
         char* end = nullptr;
         const double value = std::strtod(quota, &end);
-        if (*end != '\0' || !(value > 0 && value <= most_units)) refuse("{} says '{}', which is no number of CPUs", quota_note, quota);
+        if (*end != '\0' || !(value > 0 && value <= most_quota)) refuse("{} says '{}', which is no number of CPUs", quota_note, quota);
         quota_ = value;
     }
 }

@@ -1,9 +1,12 @@
 // What /sys and /proc say, in a tree that the test makes: isolated CPUs, the cgroup's quota in both versions, queues.
 #include <corewire/reactor/topology/host_files.hh>
+#include <corewire/reactor/topology/machine.hh>
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
+#include <stdexcept>
 #include <unistd.h>
 
 using namespace corewire;
@@ -65,6 +68,27 @@ BOOST_AUTO_TEST_CASE(version_1_has_two_files) {
     BOOST_TEST(read_cpu_facts(t.root).quota.value() == 4.0);
     t.file("/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "-1\n");
     BOOST_TEST(!read_cpu_facts(t.root).quota);
+}
+
+BOOST_AUTO_TEST_CASE(a_quota_is_one_that_a_machine_takes_or_none) {
+    const tree t;
+    t.file("/proc/self/cgroup", "0::/\n");
+    const auto quota_of = [&](const char* text) {
+        t.file("/sys/fs/cgroup/cpu.max", text);
+        return read_cpu_facts(t.root).quota;
+    };
+    const auto taken = [](double quota) { // as machine::detect() keeps it
+        std::string xml = machine::synthetic("core:2 pu:1").to_xml();
+        xml.insert(xml.find("<info "), fmt::format("<info name=\"CorewireCpuQuota\" value=\"{:.2f}\"/>", quota));
+        return machine::from_xml(xml).quota().value();
+    };
+    for (const char* small : {"1000 1000000", "4999 1000000", "1 4000000000", "10000 1000000"}) {
+        BOOST_TEST(quota_of(small).value() == 0.01, small);
+        BOOST_TEST(taken(quota_of(small).value()) == 0.01, small);
+    }
+    BOOST_TEST(taken(quota_of("819200000 100000").value()) == 8192.0);
+    for (const char* no_limit : {"1000000000 100000", "819200001 100000", "4000000000 1"}) BOOST_TEST(!quota_of(no_limit), no_limit);
+    for (const double odd : {0.0, -1.0, 8192.01}) BOOST_CHECK_THROW(taken(odd), std::invalid_argument);
 }
 
 BOOST_AUTO_TEST_CASE(interfaces_and_their_queues_are_counted) {
