@@ -102,7 +102,7 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
 /// Frames are scarce: what it acknowledges is heard, since that frees some; its payload will come again.
 [[gnu::noinline]] void tcp_layer::take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
     ++statistics_.no_frame;
-    relieve();
+    note_scarcity();
     tcp::segment bare = s;
     bare.payload_size = 0;
     bare.flags = bare.flags & ~tcp_flags::fin;
@@ -456,8 +456,7 @@ void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
 }
 
 [[gnu::noinline]] void tcp_layer::retry_starved() noexcept {
-    if (frames_are_scarce()) relieve();
-    if (frames_are_scarce()) return;
+    if (frames_are_scarce()) return note_scarcity();
     std::vector<tcp_connection*> again;
     again.swap(starved_);
     for (tcp_connection* c : again) {
@@ -466,19 +465,26 @@ void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
     }
 }
 
-/// Frames have been scarce for a while, and whoever holds them does not give them back. What came beyond gaps is dropped, a portion of the
-/// connections at a time: peers that do not fill their gaps must not hold up everybody else.
-void tcp_layer::relieve() noexcept {
-    constexpr duration patience = std::chrono::seconds{1};
-    constexpr std::size_t portion = 256;
-    const time_point time = now();
-    if (time - std::exchange(scarce_at_, time) > patience) scarce_since_ = time; // it was over in between
-    if (time - scarce_since_ < patience) return;
-    relieved_ = visit_connections(relieved_, portion, [this](tcp_connection& c) {
-        if (!frames_are_scarce() || !c.tcb.drop_ahead()) return;
-        ++statistics_.tcp_ahead_dropped;
-        mark_dirty(c);
-    });
+void tcp_layer::note_scarcity() noexcept {
+    if (scarcity_.armed()) return;
+    scarce_looks_ = 0;
+    reactor_.timers().arm(scarcity_, now() + scarcity_interval);
+}
+
+/// Where frames stay scarce, and whoever holds them does not give them back, what came beyond gaps is dropped, a portion of the connections
+/// at a time: peers that do not fill their gaps must not hold up everybody else.
+void tcp_layer::look_at_scarcity() noexcept {
+    constexpr unsigned patience = 10; // looks: a second
+    constexpr std::size_t portion = 4096;
+    if (!frames_are_scarce()) return; // it is over
+    if (++scarce_looks_ >= patience) {
+        relieved_ = visit_connections(relieved_, portion, [this](tcp_connection& c) {
+            if (!frames_are_scarce() || !c.tcb.drop_ahead()) return;
+            ++statistics_.tcp_ahead_dropped;
+            mark_dirty(c);
+        });
+    }
+    reactor_.timers().arm(scarcity_, now() + scarcity_interval);
 }
 
 void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq) {

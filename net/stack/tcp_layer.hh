@@ -208,7 +208,8 @@ private:
     void send_bare(packet& p, std::uint32_t tcp_size, Path& path, Output& out);
     void rearm(tcp_connection& c) noexcept;
     void retry_starved() noexcept;
-    void relieve() noexcept;
+    void note_scarcity() noexcept;
+    void look_at_scarcity() noexcept;
     void doom(tcp_connection& c) noexcept;
     void bury() noexcept;
     void claim_port_for(tcp_connection& c);
@@ -240,9 +241,15 @@ private:
     std::uint32_t syn_header_ = 0; ///< bytes of TCP's header of the SYN that came last
     std::size_t looked_at_ = 0; ///< where end_a_time_wait() goes on, as visit_connections() counts
     std::vector<tcp_connection*> starved_;
-    time_point scarce_at_{};    ///< when frames were found scarce last
-    time_point scarce_since_{}; ///< and since when, again and again
-    std::size_t relieved_ = 0;  ///< where relieve() goes on, as visit_connections() counts
+    static constexpr duration scarcity_interval = std::chrono::milliseconds{100};
+    struct scarcity_watch final : timer {
+        explicit scarcity_watch(tcp_layer& of) noexcept
+            : timer([](timer& t) noexcept { static_cast<scarcity_watch&>(t).layer.look_at_scarcity(); }), layer(of) {}
+        tcp_layer& layer;
+    };
+    scarcity_watch scarcity_{*this}; ///< armed from when frames were found scarce until they are not
+    unsigned scarce_looks_ = 0;      ///< at frames that were scarce, in a row
+    std::size_t relieved_ = 0;       ///< where it goes on, as visit_connections() counts
     std::vector<tcp_connection*> dead_;
     std::function<bool(const flow_name&)> is_home_;
     siphash_key isn_key_;

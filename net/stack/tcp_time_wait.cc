@@ -4,7 +4,8 @@
 namespace corewire {
 
 /// RFC 9293 3.6.1, RFC 6191: a new incarnation; the listener answers it, with a number beyond the old ones (MAY-2). A cookie would have
-/// none, and a listener that could give but one lets the peer ask again. False: nobody listens, and the old one answers; but FreeBSD's ends.
+/// none, and a listener that could give but one lets the peer ask again. False: nobody listens, and the old one answers, but FreeBSD's,
+/// which ends.
 bool tcp_layer::reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p) {
     const flow_name flow = c.name();
     const tcp::seq_number floor = c.tcb.time_wait_floor();

@@ -1,5 +1,6 @@
 // How a connection ends, by the application's wish or the network's word; and changing one's mind on options.
 #include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/receive/linux_window.hh>
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/super_segments.hh>
 #include <corewire/net/tcp/tcb.hh>
@@ -169,6 +170,7 @@ bool tcb::drop_ahead() noexcept {
     receiver& r = c_.receiving;
     if (r.ahead.empty()) return false;
     r.ahead.clear();
+    if (c_.options->like_linux()) forget_what_came_ahead(c_);
     r.acks.acknowledge_now();
     c_.output_wanted = true;
     return true;

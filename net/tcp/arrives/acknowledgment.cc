@@ -55,11 +55,11 @@ void take_timestamp(control_block& c, const arrival& a) noexcept {
 }
 
 /// The window has been taken back from under what is in flight: what is sent again asks for it as a probe does, and the peer, who answers,
-/// lives (RFC 9293 3.8.6: SHLD-17, MUST-37). But nobody waits for an orphan's.
+/// lives (RFC 9293 3.8.6: SHLD-17, MUST-37). But nobody waits for an orphan's; and Linux counts by time (taken_back()).
 void note_answer_without_room(control_block& c) noexcept {
     sender& s = c.sending;
-    if (c.orphaned || s.waiting_for == awaited::window_probe) return;
-    s.attempts = c.options->like_linux() ? 0 : std::min<std::uint16_t>(s.attempts, 1); // the first counts: patience does from there on
+    if (c.orphaned || c.options->like_linux() || s.waiting_for == awaited::window_probe) return;
+    s.attempts = std::min<std::uint16_t>(s.attempts, 1); // the first counts: patience does from there on
 }
 
 /// RFC 9293 3.10.7.4: only a segment that is newer than the last one that set the window may set it.

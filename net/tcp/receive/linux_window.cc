@@ -97,6 +97,20 @@ void forget_what_was_read(const control_block& c, receive_account& m) noexcept {
     }
 }
 
+} // namespace
+
+void forget_what_came_ahead(control_block& c) noexcept {
+    if (c.sending.known().account == nullptr) return;
+    receive_account& m = *c.sending.known().account;
+    while (!m.held.empty() && m.held.back().end > c.receiving.next) {
+        m.used -= m.held.back().bytes;
+        m.held.erase(m.held.size() - 1);
+    }
+    m.tail = 0;
+}
+
+namespace {
+
 receive_account& account_of(control_block& c) {
     if (c.sending.need().account == nullptr) begin_linux_window(c);
     receive_account& m = *c.sending.need().account;

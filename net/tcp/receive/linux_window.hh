@@ -14,6 +14,8 @@ namespace corewire::tcp {
 void begin_linux_window(control_block& c);
 /// The payload is taken, in order or beyond a gap: its memory, and the peer's segment size (tcp_measure_rcv_mss()).
 void note_cost(control_block& c, const arrival& a, bool in_order);
+/// What came beyond a gap has been dropped.
+void forget_what_came_ahead(control_block& c) noexcept;
 /// The threshold may grow: tcp_grow_window().
 void grow_linux_window(control_block& c, const arrival& a);
 /// What is in order has been queued: whether its ACK goes at once (__tcp_ack_snd_check()).

@@ -34,7 +34,7 @@ std::uint32_t reassembler::insert_among(seq_number at, buffer&& data) {
             stored += gap;
             data.remove_prefix(gap);
             at += gap;
-            ++i;
+            i = first_ending_after(at); // one more is before it, or none where the gap was gathered
         }
         const std::uint32_t overlap = pieces[i].end() - at;
         if (overlap >= data.size()) break;

@@ -231,6 +231,11 @@ duration time_for(duration first, unsigned retries) noexcept {
     return first * ((std::int64_t{2} << doublings) - 1) + longest * (retries - doublings);
 }
 
+/// Linux's habit: the window was taken back from what is in flight, and the peer is heard (tcp_rtx_probe0_timed_out()).
+bool taken_back(const control_block& c, time_point now) noexcept {
+    return c.sending.window == 0 && !c.orphaned && now - c.heard <= 2 * c.options->max_rto;
+}
+
 bool retries_exhausted(const control_block& c, time_point now, unsigned limit) noexcept {
     const sender& s = c.sending;
     const parameters& p = *c.options;
@@ -238,6 +243,7 @@ bool retries_exhausted(const control_block& c, time_point now, unsigned limit) n
         return s.attempts > limit + p.syn_linear_timeouts || now - s.known().stalled_at >= time_for(p.initial_rto, limit);
     }
     const bool by_time = p.like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
+    if (by_time && taken_back(c, now)) return false;
     return by_time ? s.attempts > 1 && now - s.known().stalled_at >= time_for(p.min_rto, limit) : s.attempts > limit;
 }
 

@@ -112,7 +112,8 @@ struct sender {
     std::uint32_t in_flight() const noexcept {
         if (board.quiet() && repair.left == 0) [[likely]] return next - una;
         const std::uint32_t pipe = board.pipe();
-        return pipe > repair.left ? pipe - repair.left : 0;
+        const std::uint32_t elsewhere = repair.left + (max > next ? max - next : 0); // a window probe's byte was refused
+        return pipe > elsewhere ? pipe - elsewhere : 0;
     }
 
     /// in_flight(), as the congestion window counts: with Linux's habits in segments, each as a full one.

@@ -182,6 +182,32 @@ BOOST_AUTO_TEST_CASE(what_was_a_window_probe_tells_no_round_trip_time) { // RFC 
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_window_that_opens_behind_probes_is_used_though_the_congestion_window_is_one_segment) {
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    for (int i = 1; i <= 2; ++i) {
+        s.advance(1s * i);
+        s.expect("S 0:0");
+    }
+    s.receive("SA 0:0 ack 1 win 1000 mss 1000 sackok ws 0");
+    s.drain();
+    s.write(1000);
+    s.expect("PA 1:1001");
+    s.receive("A 1:1 ack 1001 win 0");
+    BOOST_REQUIRE(s.block().info().cwnd < 2001u);
+    s.write(3000);
+    s.expect_nothing();
+    for (int i = 0; i < 3; ++i) {
+        s.advance(100s);
+        s.expect("A 1001:1002");
+        s.receive("A 1:1 ack 1001 win 0");
+    }
+    BOOST_TEST(s.block().info().in_flight == 0u);
+    s.receive("A 1:1 ack 1001 win 5000");
+    s.expect("A 1001:2001");
+}
+
 BOOST_AUTO_TEST_CASE(a_window_taken_back_from_what_is_in_flight_is_asked_for_as_long_as_the_peer_answers) { // SHLD-17, MUST-37
     for (const bool orphan : {false, true}) {
         auto p = tcp_script::plain();
@@ -209,18 +235,25 @@ BOOST_AUTO_TEST_CASE(a_window_taken_back_from_what_is_in_flight_is_asked_for_as_
 }
 
 BOOST_AUTO_TEST_CASE(a_window_taken_back_does_not_stretch_the_users_patience) { // RFC 5482
-    auto p = tcp_script::plain();
-    p.user_timeout = 60s;
-    tcp_script s(p);
-    s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
-    s.write(3000);
-    s.drain();
-    for (int i = 0; i < 24 && !s.saw(event::timed_out); ++i) {
-        s.receive("A 1:1 ack 1 win 0");
-        s.advance(5s);
-        s.drain();
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        for (const duration patience : {duration{60s}, duration{0s}}) {
+            auto p = tcp_script::plain();
+            p.habits = habits;
+            p.user_timeout = patience;
+            tcp_script s(p);
+            s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
+            s.write(3000);
+            s.drain();
+            for (int i = 0; i < 1000 && !s.saw(event::timed_out); ++i) {
+                s.receive("A 1:1 ack 1 win 0");
+                s.advance(5s);
+                s.drain();
+            }
+            BOOST_TEST(s.saw(event::timed_out) == (patience != 0s));
+            for (int i = 0; i < 1000 && !s.saw(event::timed_out); ++i) s.advance(5s), s.drain(); // without an answer
+            BOOST_TEST(s.saw(event::timed_out));
+        }
     }
-    BOOST_TEST(s.saw(event::timed_out));
 }
 
 BOOST_AUTO_TEST_CASE(a_window_that_shrinks_breaks_nothing) { // RFC 9293 3.8.6: MUST-34, SHLD-15, SHLD-16

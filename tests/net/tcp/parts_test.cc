@@ -66,6 +66,7 @@ BOOST_AUTO_TEST_CASE(the_reassembler_puts_random_overlapping_pieces_together) {
             q.start(10'000);
             const std::uint32_t base = 0xffff'f000u; // wraps on the way
             seq_number next = at(base);
+            std::vector<bool> held(20'000); // by distance from base
             for (int i = 0; i < 2000 && next - at(base) < 10'000; ++i) {
                 const std::uint32_t ahead = static_cast<std::uint32_t>(random.below(3000));
                 const std::uint32_t size = 1 + static_cast<std::uint32_t>(random.below(400));
@@ -77,8 +78,15 @@ BOOST_AUTO_TEST_CASE(the_reassembler_puts_random_overlapping_pieces_together) {
                     next += size;
                     next = r.drain(next, q);
                 } else {
-                    r.insert(start, std::move(b));
+                    std::uint32_t fresh = 0;
+                    for (std::uint32_t n = 0; n < size; ++n) fresh += held[start - at(base) + n] ? 0u : 1u;
+                    const std::uint64_t dropped = r.dropped();
+                    const std::uint32_t stored = r.insert(start, std::move(b));
+                    BOOST_REQUIRE(dropped == r.dropped()); // there is room for all
+                    BOOST_REQUIRE_EQUAL(stored, fresh);
+                    for (std::uint32_t n = 0; n < size; ++n) held[start - at(base) + n] = true;
                 }
+                for (std::uint32_t n = 0; n < next - at(base); ++n) held[n] = true;
                 r.check_invariants(next);
                 while (buffer piece = q.pop(~0u)) {}
             }
