@@ -232,7 +232,8 @@ void take_feedback(control_block& c, const arrival& a, const delivery& d) noexce
     e.first_feedback = false;
     std::uint32_t marked = 0;
     const bool bytes_known = take_option(e, a.seg, marked);
-    const std::uint32_t news = (a.seg.ack > s.una ? a.seg.ack - s.una : 0) + d.bytes;
+    // What SACK told of before is no news; what it tells of now counts once (appendix A.2: newlyAckedPkt).
+    const std::uint32_t news = (a.seg.ack > s.una ? a.seg.ack - s.una - s.board.sacked_below(a.seg.ack) : 0) + d.bytes;
     const std::uint32_t packets = (news + s.payload_limit - 1) / s.payload_limit;
     const std::uint32_t delta = (ace - e.reported.cep) & ace_mask;
     const std::uint32_t count = unwrapped(delta, packets, bytes_known, marked, s.payload_limit);

@@ -156,6 +156,7 @@ bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept 
     s.congestion.own().on_mark(now, c.options->like_linux() ? before : validates_window(c) ? congested_flight(c, now, flight) : flight);
     if (validates_window(c)) forget_validation(c);
     c.ecn.reduced_until = s.next;
+    s.forget_undo(); // of a recovery before: it would give back this (tcp_enter_cwr())
     if (c.options->like_linux() && !c.ecn.exact && !s.congestion->repairs_itself()) {
         s.repair.reducing = true;
         s.need().reduction.start(before, s.payload_limit);
@@ -183,6 +184,7 @@ void reduce_for_mark(control_block& c, time_point now) noexcept {
     ++c.count->mark_reductions;
     c.sending.congestion.own().on_mark(now, c.sending.congestion->cwnd());
     c.ecn.reduced_until = c.sending.next;
+    c.sending.forget_undo();
 }
 
 verdict check_acknowledgment(control_block& c, arrival& a) noexcept {

@@ -28,7 +28,9 @@ public:
     /// connection could use; 0: what it has is enough.
     std::uint32_t take(time_point now, seq_number read, std::uint32_t mss, duration rtt) noexcept {
         const bool first = due_ == time_point::min();
-        const std::uint32_t copied = first ? 0 : read - read_;
+        // Who is hardly ever looked at (its ACKs ride on answers) has not read all that in one round.
+        const bool late = !first && now - due_ > std::max(4 * rtt, longest_round);
+        const std::uint32_t copied = first || late ? 0 : read - read_;
         due_ = now + std::max(rtt, least_round);
         read_ = read;
         if (first) space_ = 10 * mss; // what the first flight brings
@@ -40,7 +42,7 @@ public:
     }
 
 private:
-    static constexpr duration least_round = std::chrono::microseconds{10};
+    static constexpr duration least_round = std::chrono::microseconds{10}, longest_round = std::chrono::milliseconds{100};
     time_point due_ = never;
     seq_number read_;
     std::uint32_t space_ = 0; ///< the most that was read in a round

@@ -33,11 +33,19 @@ void take_delivery(control_block& c, const delivery& d) noexcept {
 }
 
 /// RFC 8985 6.2 step 4, and one resent piece less that could have been needed (RFC 3708).
-void on_dsack(sender& s, sack_block twice) noexcept {
+void on_dsack(control_block& c, sack_block twice) noexcept {
+    sender& s = c.sending;
     if (twice.left >= twice.right || twice.right > s.max) return;
     seldom_needed& known = s.need();
     known.losses.on_dsack(s.una, s.next);
-    if (known.undo.possible && twice.left >= known.undo.from) known.undo.resent -= std::min(known.undo.resent, twice.size());
+    undo_state& u = known.undo;
+    if (!u.possible || twice.left < u.from) return;
+    if (!c.options->like_linux()) {
+        // A tail probe's copy says nothing of what the recovery has resent; nor does anything a window behind its end.
+        if (s.repair.probe_repeats && twice.right == s.repair.probe_end) return;
+        if (s.repair.phase == recovery_phase::open && s.una > s.repair.point + s.max_window) u.possible = false;
+    }
+    u.resent -= std::min(u.resent, twice.size());
 }
 
 /// Enough was SACKed beyond a gap for it to be a loss, whatever the time (RFC 6675).
@@ -82,7 +90,7 @@ bool find_losses(control_block& c, const delivery& d) noexcept {
 
 /// From here on it may turn out that nothing was lost.
 void begin_doubt(sender& s) noexcept {
-    s.need().undo = {.possible = true, .from = s.una};
+    s.need().undo = {.possible = true, .from = s.una, .resent = s.board.resent_in_flight()}; // a probe, perhaps
     s.congestion.own().remember();
 }
 
@@ -199,6 +207,7 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now, std
         const std::uint32_t flight = s.next - s.una + acked;
         s.congestion.own().on_loss(now, validates_window(c) ? congested_flight(c, now, flight) : flight);
         if (validates_window(c)) forget_validation(c);
+        if (!c.options->like_linux()) s.forget_undo(); // what it would give back is this, too
     }
 }
 
@@ -347,7 +356,7 @@ bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcep
     if (!s.sack || !seg.options.has_sack()) return false;
     if (reports_duplicate(seg)) [[unlikely]] {
         ++c.count->duplicates_reported;
-        on_dsack(s, block_of(seg.options.sack[0]));
+        on_dsack(c, block_of(seg.options.sack[0]));
     }
     bool news = false;
     for (std::uint32_t i = 0; i < seg.options.sack_count; ++i) {
@@ -473,7 +482,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true,
                              .doubting = first && c.options->forward_rto};
         s.need().reduction = {};
-        if (first) s.need().undo = {.possible = true, .from = s.una};
+        if (first) s.need().undo = {.possible = true, .from = s.una, .resent = s.board.resent_in_flight()};
         s.next = s.max; // a window probe's byte is repeated like any other
         if (linux_habits && s.board.reneged()) s.need().tally.delivered += s.counted(fate::sacked) / s.payload_limit; // and will be again
         if (s.sack) { // RFC 8985 6.3. RACK.rtt is as old as the last repair

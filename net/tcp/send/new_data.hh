@@ -19,6 +19,7 @@ template <disturbance d>
             if (validates_window(c) && resume_window(c, now)) {
             } else if (c.options->restart_after_idle) {
                 if (!s.congestion.untouched()) s.congestion.own().on_idle(now, now - s.last_sent, rto);
+                if (!c.options->like_linux()) s.forget_undo();
                 if (c.options->like_linux()) s.begin_window_use(now);
             }
         }

@@ -310,6 +310,7 @@ CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment&
         const std::uint32_t size = std::min(s.max - later(s.last_start, s.una), payload_limit(c));
         emit_range(c, now, s.max - size, s.max, true, out);
         s.board.probed(size, now);
+        if (s.known().undo.possible) s.need().undo.resent += size;
     }
     s.repair.probe_out = true;
     s.repair.probe_repeats = !fresh;

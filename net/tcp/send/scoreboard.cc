@@ -71,6 +71,15 @@ bool scoreboard::sacks_any(seq_number left, seq_number right) const noexcept {
     return false;
 }
 
+std::uint32_t scoreboard::sacked_below(seq_number at) const noexcept {
+    std::uint32_t bytes = 0;
+    if (sacked_ == 0) return bytes;
+    for (std::uint32_t i = 0; i < ranges_.size() && ranges_[i].start < at; ++i) {
+        if (ranges_[i].what == fate::sacked) bytes += earlier(ranges_[i].end, at) - ranges_[i].start;
+    }
+    return bytes;
+}
+
 /// The first range that ends behind `at`.
 std::uint32_t scoreboard::find(seq_number at) const noexcept {
     std::uint32_t low = 0;

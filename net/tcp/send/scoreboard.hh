@@ -85,6 +85,8 @@ public:
     }
     /// A part of [left, right) is SACKed. O(ranges).
     bool sacks_any(seq_number left, seq_number right) const noexcept;
+    /// SACKed bytes before `at`. O(ranges), but O(1) where nothing is SACKed.
+    std::uint32_t sacked_below(seq_number at) const noexcept;
     seq_number end() const noexcept { return end_; }
     /// New bytes up to `end` leave now. Bytes that are in here already stay as they are.
     [[gnu::always_inline]] void sent(seq_number end, time_point now) {

@@ -119,6 +119,11 @@ struct sender {
     /// in_flight(), as the congestion window counts: with Linux's habits in segments, each as a full one.
     std::uint32_t in_flight(const parameters& p) const noexcept { return p.like_linux() ? counted_flight() : in_flight(); }
 
+    /// Whatever turns out of the last recovery, its reduction stays: others have come on top.
+    void forget_undo() noexcept {
+        if (seldom != nullptr) seldom->undo.possible = false;
+    }
+
     /// The pace from now on: what the controller says, or the window's if somebody wants that, and never above the cap.
     void set_pace(const parameters& p) noexcept;
     void start(seq_number first, const parameters& p) noexcept;

@@ -307,6 +307,48 @@ BOOST_AUTO_TEST_CASE(duplicates_reported_of_all_that_was_resent_undo_the_recover
     BOOST_TEST(s.block().info().cwnd >= before);
 }
 
+BOOST_AUTO_TEST_CASE(a_duplicate_of_a_tail_probe_undoes_no_recovery) { // RFC 3708 3: of what the recovery has resent
+    tcp_script s;
+    connect(s);
+    send_ten(s, 10'000);
+    for (int i = 0; i < 2000 && s.block().statistics().tail_loss_probes == 0; ++i) s.advance(1ms);
+    BOOST_TEST(s.expect("PA 9101:10101").retransmission);
+    s.receive("A 1:1 ack 4101 sack 5101-10101"); // one is lost
+    BOOST_TEST(s.expect("A 4101:5101").retransmission);
+    s.drain();
+    const auto cwnd = s.block().info().cwnd;
+    s.receive("A 1:1 ack 4101 sack 9101-10101,5101-10101"); // the probe's copy
+    BOOST_TEST(s.block().info().recovering);
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
+    BOOST_TEST(s.block().info().cwnd <= cwnd);
+}
+
+BOOST_AUTO_TEST_CASE(a_later_reduction_is_not_undone_by_what_an_old_recovery_resent) {
+    tcp_script s;
+    connect(s);
+    send_ten(s);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-10001");
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10001"); // it was needed
+    s.drain();
+    const auto probes = s.block().statistics().tail_loss_probes;
+    s.write(1000);
+    s.expect("PA 10001:11001");
+    for (int i = 0; i < 2000 && s.block().statistics().tail_loss_probes == probes; ++i) s.advance(1ms);
+    BOOST_TEST(s.expect("PA 10001:11001").retransmission);
+    s.receive("A 1:1 ack 11001");
+    s.write(100);
+    s.drain();
+    s.receive("A 1:1 ack 11101"); // the probe has mended a loss, as it seems
+    const auto reduced = s.block().info().cwnd;
+    s.receive("A 1:1 ack 11101 sack 10001-11001");
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
+    BOOST_TEST(s.block().info().cwnd == reduced);
+}
+
 BOOST_AUTO_TEST_CASE(a_spurious_time_out_is_undone) { // RFC 5682 3.1
     tcp_script s(no_probe());
     connect(s);

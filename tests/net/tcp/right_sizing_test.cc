@@ -63,6 +63,31 @@ BOOST_AUTO_TEST_CASE(a_reader_who_keeps_up_gets_a_larger_window_until_the_limit)
     BOOST_TEST(s.block().options().receive_buffer == 20'000u); // what was asked for
 }
 
+BOOST_AUTO_TEST_CASE(what_came_in_an_hour_is_no_round_trips_worth) {
+    tcp_script s(growing(20'000, 300'000));
+    connect_slowly(s);
+    std::int64_t at = 1;
+    fill_window(s, at);
+    const std::uint32_t before = s.block().info().receive_buffer;
+    int written = 1;
+    for (int i = 0; i < 1000; ++i) { // each ACK rides on an answer
+        s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1000) + " ack " + std::to_string(written));
+        at += 1000;
+        s.read_all();
+        s.write(100);
+        s.drain();
+        written += 100;
+        s.advance(3s);
+    }
+    for (int i = 0; i < 4; ++i) { // more than one at a time
+        s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1000) + " ack " + std::to_string(written));
+        at += 1000;
+        s.read_all();
+    }
+    s.drain();
+    BOOST_TEST(s.block().info().receive_buffer == before);
+}
+
 BOOST_AUTO_TEST_CASE(a_reader_who_does_not_keep_up_gets_none) {
     tcp_script s(growing(20'000, 300'000));
     connect_slowly(s);
