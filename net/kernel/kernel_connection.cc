@@ -33,7 +33,9 @@ kernel_connection::drain_timer::drain_timer(kernel_connection* c) noexcept
 kernel_connection::kernel_connection(kernel_provider& provider, unique_fd fd, const tcp_options_set& options)
     : kernel_object(std::move(fd)), starved_receiver([](starved_receiver& self) noexcept {
           auto& connection = static_cast<kernel_connection&>(self);
-          if (connection.wants_bytes()) connection.receive();
+          if (!connection.wants_bytes()) return false;
+          connection.receive();
+          return true;
       }),
       provider_(provider), options_(options), drain_timer_(this) {
     provider.keep(*this);
@@ -117,11 +119,14 @@ bool kernel_connection::wants_bytes() const noexcept {
     return (reader_ != nullptr || readable_waiter_ != nullptr) && !readable();
 }
 
-/// Keeps a multishot recv in the kernel while somebody wants bytes.
-void kernel_connection::receive() noexcept {
+/// Keeps a multishot recv in the kernel while somebody wants bytes. It takes a buffer at once, to try with, unless it is to wait first.
+void kernel_connection::receive(bool wait_first) noexcept {
     if (receive_.in_kernel() || !connected_) return;
+    starved_receiver::unlink();
+    waits_first_ = wait_first;
     provider_.ring().start(receive_, [&](io_uring_sqe& entry) {
         io_uring_prep_recv_multishot(&entry, fd_.get(), nullptr, 0, 0);
+        if (wait_first) entry.ioprio |= IORING_RECVSEND_POLL_FIRST;
         entry.flags |= IOSQE_BUFFER_SELECT;
         entry.buf_group = provider_.stream_buffers().group();
     });
@@ -168,6 +173,8 @@ void kernel_connection::receive_failed(int error) noexcept {
         if (!wants_bytes()) return;
         if (provider_.stream_buffers().replenish()) {
             receive();
+        } else if (!waits_first_) {
+            receive(true); // only for whom something has come is a buffer of use
         } else {
             provider_.stream_buffers().starve(*this);
         }

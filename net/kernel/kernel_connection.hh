@@ -93,7 +93,7 @@ private:
     bool quiet() const noexcept;
     bool wants_bytes() const noexcept;
     ssize_t count_sent(ssize_t result) noexcept;
-    void receive() noexcept;
+    void receive(bool wait_first = false) noexcept;
     void receive_failed(int error) noexcept;
     buffer next_piece(std::uint32_t max_size) noexcept;
     void serve_readers() noexcept;
@@ -121,6 +121,7 @@ private:
     bool shut_down_ = false;
     bool fin_sent_ = false;
     bool stopping_receive_ = false; ///< the recv has been asked to end
+    bool waits_first_ = false;      ///< the recv was told to take a buffer only when there is something to receive
     std::errc error_{};             ///< what the connection died of; stays
 
     buffer front_; ///< what the last read left of a piece

@@ -19,7 +19,9 @@ constexpr std::uint32_t bytes_a_datagram = 768;
 kernel_datagrams::kernel_datagrams(kernel_provider& provider, unique_fd fd, const udp_options& options)
     : kernel_object(std::move(fd)), starved_receiver([](starved_receiver& self) noexcept {
           auto& socket = static_cast<kernel_datagrams&>(self);
-          if (!socket.receiving_.empty()) socket.receive();
+          if (socket.receiving_.empty()) return false;
+          socket.receive();
+          return true;
       }),
       provider_(provider), local_(local_address_of(fd_.get())),
       limit_(std::clamp<std::uint32_t>(options.receive_queue, 1, unread_limit)) {
@@ -47,10 +49,14 @@ bool kernel_datagrams::start_receive(receive_operation& op) noexcept {
     return false;
 }
 
-void kernel_datagrams::receive() noexcept {
+/// As kernel_connection::receive().
+void kernel_datagrams::receive(bool wait_first) noexcept {
     if (receive_.in_kernel()) return;
+    starved_receiver::unlink();
+    waits_first_ = wait_first;
     provider_.ring().start(receive_, [&](io_uring_sqe& entry) {
         io_uring_prep_recvmsg_multishot(&entry, fd_.get(), &layout_, 0);
+        if (wait_first) entry.ioprio |= IORING_RECVSEND_POLL_FIRST;
         entry.flags |= IOSQE_BUFFER_SELECT;
         entry.buf_group = provider_.datagram_buffers().group();
     });
@@ -93,6 +99,8 @@ void kernel_datagrams::receive_failed(int error) noexcept {
         if (receiving_.empty()) return;
         if (provider_.datagram_buffers().replenish()) {
             receive();
+        } else if (!waits_first_) {
+            receive(true);
         } else {
             provider_.datagram_buffers().starve(*this);
         }

@@ -37,7 +37,7 @@ private:
     void on_received(int result, unsigned flags) noexcept;
     void on_writable(int result, unsigned flags) noexcept;
 
-    void receive() noexcept;
+    void receive(bool wait_first = false) noexcept;
     void receive_failed(int error) noexcept;
     bool take_datagram(receive_operation& op) noexcept;
     bool push(send_operation& op) noexcept;
@@ -49,6 +49,7 @@ private:
     bool closed_ = false;
     bool connected_ = false;
     bool stopping_receive_ = false;
+    bool waits_first_ = false;
     std::errc pending_error_{}; ///< what the peer reported (ICMP), for the next operation
     msghdr layout_{};           ///< how the kernel lays a received datagram out in its buffer
     received_queue received_;

@@ -74,9 +74,9 @@ bool receive_buffers::replenish() noexcept {
 void receive_buffers::recycle_frame(frame_owner& owner, frame& f) noexcept {
     auto& self = static_cast<receive_buffers&>(owner);
     self.add_to_ring(f);
-    if (!self.starving_.empty()) [[unlikely]] {
+    while (!self.starving_.empty()) [[unlikely]] {
         starved_receiver& receiver = self.starving_.pop_front();
-        receiver.on_buffers_(receiver);
+        if (receiver.on_buffers_(receiver)) return;
     }
 }
 

@@ -20,7 +20,8 @@ namespace corewire {
 /// A receiver that found no buffer; told when there is one again.
 class starved_receiver : public list_hook {
 public:
-    using function = void (*)(starved_receiver&) noexcept;
+    /// True: it receives again. False: it has no use for a buffer, and the next in line is told.
+    using function = bool (*)(starved_receiver&) noexcept;
     explicit starved_receiver(function on_buffers) noexcept : on_buffers_(on_buffers) {}
 
 private:
@@ -42,9 +43,10 @@ public:
     frame& take(unsigned flags) noexcept;
     /// After -ENOBUFS: true if the kernel has buffers again (perhaps new ones), so try again at once. False: starve().
     bool replenish() noexcept;
+    /// It receives nothing meanwhile: one that tries again leaves the line (unlink()).
     void starve(starved_receiver& receiver) noexcept {
         ++starvations_;
-        starving_.push_back(receiver);
+        if (!receiver.linked()) starving_.push_back(receiver);
     }
 
     std::uint32_t made() const noexcept { return made_; }     ///< frames so far

@@ -58,6 +58,12 @@ bool goes_on(const io_uring_sqe& asked) noexcept {
     }
 }
 
+/// It was asked not to try before there is something to receive. (IORING_ACCEPT_MULTISHOT is the same bit.)
+bool waits_first(const io_uring_sqe& asked) noexcept {
+    const bool receives = asked.opcode == IORING_OP_RECV || asked.opcode == IORING_OP_RECVMSG;
+    return receives && (asked.ioprio & IORING_RECVSEND_POLL_FIRST) != 0;
+}
+
 /// It was asked not to wait.
 bool is_impatient(const io_uring_sqe& asked) noexcept {
     const bool has_flags = asked.opcode == IORING_OP_SEND || asked.opcode == IORING_OP_RECV || asked.opcode == IORING_OP_RECVMSG;
@@ -151,7 +157,7 @@ bool uring_by_epoll::take(const io_uring_sqe& asked) noexcept {
     } else if (asked.opcode == IORING_OP_CONNECT || asked.opcode == IORING_OP_ACCEPT) {
         make_non_blocking(asked.fd);
     }
-    int result = attempt(r);
+    int result = waits_first(asked) ? -EAGAIN : attempt(r);
     if (result == -EAGAIN && !is_impatient(asked)) {
         result = watch(r);
         if (result == 0) return true;

@@ -100,6 +100,97 @@ task<> hoard(few_buffers& w) {
     kept.clear();
 }
 
+/// Every stream buffer there may ever be; the connection that they came by is gone.
+task<> take_all_buffers(few_buffers& w, std::vector<buffer>& kept) {
+    static const std::vector<std::byte> much(64 * 4096, std::byte{'h'});
+    ends hoarder = co_await connected(w);
+    task_group tasks{"writing"};
+    tasks.spawn([](tcp_stream& s) -> task<> { co_await s.write(byte_span{much}); }(hoarder.client));
+    co_await read_pieces(hoarder.server, 16, kept);
+    tasks.destroy_all();
+    hoarder.client.abort();
+    hoarder = {};
+    while (w.provider.objects() != 0) co_await yield();
+    BOOST_TEST(w.provider.stream_buffers().lent() == 16u);
+}
+
+/// Who stands in line for a buffer asks again: with a new read, and with a wait beside it.
+task<> asking_again_in_line(few_buffers& w) {
+    std::vector<buffer> kept;
+    co_await take_all_buffers(w, kept);
+    ends both = co_await connected(w);
+    co_await both.client.write(std::string_view{"at last"});
+    for (int i = 0; i < 3; ++i) {
+        const std::errc starved = co_await error_of([&] { return both.server.read(soon()); });
+        BOOST_TEST(starved == std::errc::timed_out);
+    }
+    task_group tasks{"waiting"};
+    bool told = false;
+    buffer got;
+    tasks.spawn([](tcp_stream& s, buffer& into) -> task<> { into = co_await s.read(soon(std::chrono::seconds{20})); }(both.server, got));
+    co_await some_turns();
+    tasks.spawn([](tcp_stream& s, bool& done) -> task<> {
+        co_await s.wait_readable(soon(std::chrono::seconds{20}));
+        done = true;
+    }(both.server, told));
+    co_await some_turns();
+    kept.resize(14); // the second one finds nobody in line
+    co_await tasks.join();
+    BOOST_TEST(told);
+    BOOST_TEST(got.text() == "at last");
+}
+
+task<> asking_again_for_datagrams(few_buffers& w) {
+    udp_socket server = bind_udp_server(w);
+    udp_socket client = bind_udp_client(w);
+    const socket_address to = at_server(w, server.local_address().port);
+    std::vector<datagram> kept;
+    for (int i = 0; i < 6; ++i) co_await client.send_to(std::as_bytes(std::span{"0123456789"}.first(10)), to);
+    for (int i = 0; i < 4; ++i) {
+        datagram d = co_await server.receive_from();
+        kept.push_back(std::move(d));
+    }
+    task_group tasks{"waiting"};
+    int received = 0;
+    for (int i = 0; i < 2; ++i) { // both stand in line by the one socket
+        tasks.spawn([](udp_socket& s, int& n) -> task<> {
+            datagram d = co_await s.receive_from(soon(std::chrono::seconds{20}));
+            n += d.data.size() == 10;
+        }(server, received));
+        co_await some_turns();
+    }
+    kept.pop_back();
+    kept.pop_back();
+    co_await tasks.join();
+    BOOST_TEST(received == 2);
+}
+
+/// One buffer comes back. Who stands before us in line has no use for it: it has gone, or nothing comes for it.
+task<> buffer_for_who_can_use_it(few_buffers& w) {
+    std::vector<buffer> kept;
+    co_await take_all_buffers(w, kept);
+    ends gone = co_await connected(w);
+    ends idle = co_await connected(w);
+    ends ours = co_await connected(w);
+    co_await gone.client.write(std::string_view{"unread"});
+    const std::errc starved = co_await error_of([&] { return gone.server.read(soon()); });
+    BOOST_TEST(starved == std::errc::timed_out);
+    task_group idling{"idling"};
+    idling.spawn([](tcp_stream& s) -> task<> { co_await s.read(); }(idle.server));
+    co_await some_turns();
+
+    co_await ours.client.write(std::string_view{"for us"});
+    task_group tasks{"waiting"};
+    buffer got;
+    const std::uint64_t before = w.provider.stream_buffers().starvations();
+    tasks.spawn([](tcp_stream& s, buffer& into) -> task<> { into = co_await s.read(soon(std::chrono::seconds{20})); }(ours.server, got));
+    while (w.provider.stream_buffers().starvations() == before) co_await yield();
+    kept.pop_back();
+    co_await tasks.join();
+    BOOST_TEST(got.text() == "for us");
+    idling.destroy_all();
+}
+
 task<> read_ahead(kernel_world& w) {
     ends both = co_await connected(w);
     co_await both.client.write(std::string_view{"start"});
@@ -296,6 +387,15 @@ BOOST_AUTO_TEST_SUITE(kernel_limits)
 
 BOOST_FIXTURE_TEST_CASE_TEMPLATE(readers_wait_for_buffers_and_get_them, Backend, all_backends, few_buffers_over<Backend>) {
     this->run(hoard(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(who_waits_for_a_buffer_may_ask_again, Backend, all_backends, few_buffers_over<Backend>) {
+    this->run(asking_again_in_line(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(who_waits_for_a_datagrams_buffer_may_ask_again, Backend, all_backends, few_buffers_over<Backend>) {
+    this->run(asking_again_for_datagrams(*this));
+}
+BOOST_FIXTURE_TEST_CASE_TEMPLATE(a_buffer_that_comes_back_is_for_who_can_use_it, Backend, all_backends, few_buffers_over<Backend>) {
+    this->run(buffer_for_who_can_use_it(*this));
 }
 BOOST_FIXTURE_TEST_CASE_TEMPLATE(what_nobody_reads_stays_in_the_kernel, Backend, all_backends, world_over<Backend>) {
     this->run(read_ahead(*this));
