@@ -102,10 +102,25 @@ void tcb::set_no_delay(bool on) noexcept {
     c_.output_wanted = true;
 }
 
+namespace {
+
+/// The loss that is under repair is answered now: the controller before kept a window of its own, and has set no ssthresh.
+void answer_loss(control_block& c) noexcept {
+    sender& s = c.sending;
+    const bool linux_habits = c.options->like_linux();
+    const std::uint32_t flight = s.max - s.una, before = std::min(s.congestion->cwnd(), flight);
+    s.congestion.own().on_loss(c.heard, flight);
+    s.need().reduction.start(linux_habits ? before : s.board.pipe() + s.board.lost(), linux_habits ? s.payload_limit : 1);
+}
+
+} // namespace
+
 void tcb::set_congestion(congestion_factory how) noexcept {
+    const bool unanswered = c_.sending.repair.phase == recovery_phase::fast && c_.sending.congestion->repairs_itself();
     c_.options.set(&parameters::congestion, how); // in the handshake it is made anew, when the segment size is agreed on
     c_.sending.congestion.replace(how);
     if (c_.options->like_linux()) c_.sending.congestion.own().follow_linux();
+    if (unanswered && !c_.sending.congestion->repairs_itself()) answer_loss(c_);
     pace();
     c_.ecn.exact = c_.ecn.on && c_.sending.congestion->wants_exact_marks();
 }

@@ -526,4 +526,34 @@ BOOST_AUTO_TEST_CASE(a_connection_of_its_own_is_paced_repaired_and_not_slowed_by
     BOOST_TEST(s.block().info().unacknowledged == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_controller_chosen_amid_a_repair_answers_the_loss) { // BBR had set no ssthresh
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        for (const auto how : {tcp::cubic_congestion, tcp::reno_congestion, tcp::dctcp_congestion}) {
+            tcp::parameters p = tcp_script::plain();
+            p.habits = habits;
+            p.congestion = tcp::bbr_congestion;
+            p.tail_loss_probe = false;
+            tcp_script s(p);
+            s.connect();
+            s.write(30'000);
+            BOOST_TEST(s.drain() == 10);
+            s.advance(50ms);
+            s.receive("A 1:1 ack 1 win 65535 sack 4001-10001");
+            BOOST_TEST(s.block().info().lost != 0u);
+            s.block().set_congestion(how);
+            BOOST_TEST(s.block().info().ssthresh <= 7'000u); // of ten in flight
+            BOOST_TEST(s.block().info().ssthresh >= 5'000u);
+            for (int i = 0; i < 10; ++i) {
+                s.drain();
+                BOOST_TEST(s.block().info().cwnd <= 10'000u);
+                s.advance(10ms);
+            }
+            const std::int64_t sent = s.block().info().snd_max.value - 1'000'000;
+            s.receive("A 1:1 ack " + std::to_string(sent) + " win 65535"); // the repair is over
+            BOOST_TEST(s.block().info().cwnd <= 8'000u);
+            BOOST_TEST(s.block().info().cwnd >= 5'000u);
+        }
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
