@@ -84,10 +84,10 @@ void cubic::grow_slowly(const ack_sample& sample) noexcept {
     const float t = seconds(sample.now - now_.epoch);
     const auto curve_at = [&](float when) { return scale * (when - now_.k) * (when - now_.k) * (when - now_.k) + now_.top; };
 
-    now_.reno += (now_.reno >= now_.before ? 1.0F : friendly) * acked / size;
+    now_.reno += (static_cast<float>(now_.reno) >= now_.before ? 1.0F : friendly) * acked / size;
     float growth;
-    if (curve_at(t) < now_.reno) {
-        growth = std::max(now_.reno - size, 0.0F);
+    if (curve_at(t) < static_cast<float>(now_.reno)) {
+        growth = static_cast<float>(std::max(now_.reno - static_cast<double>(cwnd_) / mss_, 0.0));
     } else {
         const float target = std::clamp(curve_at(t + seconds(sample.srtt)), size, 1.5F * size);
         growth = (target - size) / size * acked;

@@ -32,10 +32,10 @@ private:
     struct curve {
         float top = 0;         ///< W_max, segments; 0: no loss yet
         float before = 0;      ///< cwnd_prior, segments
-        float reno = 0;        ///< W_est, segments
         float k = 0;           ///< K, seconds until `top` is reached again
-        time_point epoch{};    ///< the start of this stretch of congestion avoidance; {}: it has not begun
         bool anew = false;     ///< a time-out came before it: `top` is where it begins, whatever was before (4.8)
+        double reno = 0;       ///< W_est, segments: of a large window an ACK adds less than a float would tell
+        time_point epoch{};    ///< the start of this stretch of congestion avoidance; {}: it has not begun
     };
     void grow_slowly(const ack_sample& sample) noexcept;
     bool linux_would_leave(const ack_sample& sample) noexcept;

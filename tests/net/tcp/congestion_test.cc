@@ -112,6 +112,17 @@ BOOST_AUTO_TEST_CASE(on_a_short_path_cubic_is_no_slower_than_reno) { // RFC 9438
     BOOST_TEST(c.cwnd() >= r.cwnd() - 6 * mss); // it began higher and grows by 0.53, then by 1
 }
 
+BOOST_AUTO_TEST_CASE(a_window_of_thousands_of_segments_grows_no_slower_than_reno) { // RFC 9438 4.3: an ACK adds less than a ten-thousandth
+    cubic c(mss);
+    path p{c, 100us}; // the curve rises by a twentieth of a segment a round
+    while (c.cwnd() < 12'000'000) p.round();
+    p.lose();
+    const std::uint32_t before = c.cwnd();
+    for (int i = 0; i < 40; ++i) p.round();
+    BOOST_TEST(c.cwnd() >= before + 19 * mss);
+    BOOST_TEST(c.cwnd() <= before + 24 * mss);
+}
+
 BOOST_AUTO_TEST_CASE(a_second_loss_below_the_top_makes_room_for_others) { // RFC 9438 4.7
     cubic c(mss);
     path p{c};
