@@ -49,12 +49,18 @@ private:
             all = co_await names_.resolve(name_, family);
         } catch (const std::system_error&) {
             if (!why_) why_ = std::current_exception();
+        } catch (...) { // the shard has no memory, or no network
+            why_ = std::current_exception();
         }
         --looking_up_;
         const bool waits = family == address_family::v4 && looking_up_ != 0 && !all.empty() && !tried_any_;
         if (waits) next_ = reactor::current().now() + options_.resolution_delay;
         else if (!tried_any_) next_ = reactor::current().now();
-        merge(std::move(all));
+        try {
+            merge(std::move(all));
+        } catch (...) {
+            why_ = std::current_exception();
+        }
         changed_.notify_all();
     }
 
@@ -91,7 +97,7 @@ private:
         try {
             tcp_stream made = co_await tcp_stream::connect(to, options_.stream);
             if (!winner_) winner_ = std::move(made);
-        } catch (const std::system_error&) {
+        } catch (...) {
             why_ = std::current_exception();
             next_ = reactor::current().now(); // the next at once (RFC 8305 5)
         }

@@ -26,7 +26,8 @@ struct connect_by_name_options {
 };
 
 /// A connection to `name`, which may be an address in text. Throws std::system_error: a resolve_error when there is no address, what the
-/// last attempt failed with when none answers; ETIMEDOUT or ECANCELED when the limits come first.
+/// last attempt failed with when none answers; ETIMEDOUT or ECANCELED when the limits come first. What is no
+/// system_error comes as it is: std::logic_error on a shard without a network, std::bad_alloc.
 task<tcp_stream> connect_by_name(resolver& names, std::string name, std::uint16_t port, connect_by_name_options options = {},
                                  wait_limits limits = {});
 

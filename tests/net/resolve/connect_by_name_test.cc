@@ -92,9 +92,60 @@ struct both_families_world : race_world {
     const ipv6 nobody6 = *ipv6::parse("2001:db8::dead"), elsewhere6 = *ipv6::parse("2001:db8:ffff::1");
 };
 
+/// Has no memory for anything.
+struct provider_without_memory : socket_provider {
+    std::unique_ptr<listener_backend> listen(const socket_address&, const listen_options&) override { throw std::bad_alloc(); }
+    std::unique_ptr<tcp_backend> connect(const socket_address&, const socket_address&, const tcp_options_set&) override {
+        throw std::bad_alloc();
+    }
+    bool start_connected(tcp_backend&, plain_operation&) noexcept override { return true; }
+    void cancel_connected(tcp_backend&, socket_operation&) noexcept override {}
+    std::unique_ptr<udp_backend> bind_udp(const socket_address&, const udp_options&) override { throw std::bad_alloc(); }
+    std::optional<chosen_source> source_for(const net_address&) const override { throw std::bad_alloc(); }
+    std::string describe() const override { return "nothing"; }
+    void end_waits(ended_waits) noexcept override {}
+};
+
+template <typename Failure>
+task<> note_failure(resolver& names, std::string name, connect_by_name_options options, bool& told) {
+    try {
+        co_await connect_by_name(names, std::move(name), 80, options);
+    } catch (const Failure&) {
+        told = true;
+    }
+}
+
+/// Whether connecting over `provider`, or over none, ends with a Failure within a few turns.
+template <typename Failure>
+bool fails_with(socket_provider* provider, std::string name, connect_by_name_options options = {}) {
+    reactor loop;
+    reactor::scope here(loop);
+    loop.attached(reactor::attachment::network) = provider;
+    resolver_config config;
+    config.hosts = {{"twin.example", ipv4(192, 0, 2, 1)}, {"twin.example", ipv4(192, 0, 2, 2)}};
+    resolver names(config, 3);
+    bool told = false;
+    task_group tasks{"connecting"};
+    tasks.spawn(note_failure<Failure>(names, std::move(name), options, told));
+    for (int turns = 0; turns < 100 && tasks.size() != 0; ++turns) loop.poll_once();
+    tasks.destroy_all();
+    return told;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(connect_by_name)
+
+BOOST_AUTO_TEST_CASE(a_shard_without_a_network_is_told) {
+    BOOST_TEST(fails_with<std::logic_error>(nullptr, "192.0.2.1"));
+    BOOST_TEST(fails_with<std::logic_error>(nullptr, "twin.example"));
+}
+
+BOOST_AUTO_TEST_CASE(want_of_memory_is_told) {
+    provider_without_memory none;
+    BOOST_TEST(fails_with<std::bad_alloc>(&none, "192.0.2.1"));                                    // to connect
+    BOOST_TEST(fails_with<std::bad_alloc>(&none, "twin.example", {.family = address_family::v4})); // to order what was found
+}
 
 BOOST_FIXTURE_TEST_CASE(connects_to_what_the_name_stands_for, race_world) {
     serve({.addresses = {second_host.address()}});
