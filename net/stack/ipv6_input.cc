@@ -1,5 +1,6 @@
 #include <corewire/net/stack/ipv6_input.hh>
 
+#include <corewire/net/stack/joined_frame.hh>
 #include <corewire/net/stack/tcp_layer.hh>
 #include <corewire/net/stack/udp_layer.hh>
 #include <corewire/net/wire/udp.hh>
@@ -103,6 +104,11 @@ bool ipv6_input::reassemble(time_point now, const arrived& a, const packet& p, f
             ++statistics_.ipv6_fragments_refused;
             return false;
         }
+    }
+    if (steering != nullptr) { // the flow's shard takes frames
+        make_frame(joined, p);
+        whole.ip_at = link_size;
+        if (steer_away(whole, joined, *steering)) return false;
     }
     return deliver(now, whole, joined, steering, report);
 }

@@ -3,6 +3,7 @@
 #include <corewire/net/port/wrap/vlan_port.hh>
 #include <corewire/net/stack/dhcp_link.hh>
 #include <corewire/net/stack/header_prediction.hh>
+#include <corewire/net/stack/joined_frame.hh>
 #include <corewire/net/stack/linux_errors.hh>
 #include <corewire/net/stack/quoted_flow.hh>
 #include <corewire/net/stack/stack_sockets.hh>
@@ -349,6 +350,11 @@ void network_stack::arp_input(time_point now, const packet& p) {
     }
     packet joined;
     joined.head = std::move(whole);
+    if (steering_ != nullptr) { // the flow's shard takes frames
+        make_frame(joined, p);
+        if (steer_away(datagram, joined, false)) return;
+        joined.head.remove_prefix(wire::ethernet_header::size);
+    }
     deliver(now, datagram, joined, how);
 }
 

@@ -1,0 +1,170 @@
+// Two shards with one address: fragments meet on the first, and what they make goes to the shard that owns the flow.
+#include "ipv6_link.hh"
+
+#include <corewire/net/socket/udp_socket.hh>
+#include <corewire/net/stack/shard_steering.hh>
+#include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/tcp.hh>
+#include <corewire/net/wire/udp.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+#include <algorithm>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using wire::ip_protocol;
+
+namespace {
+
+struct two_shards : ipv6_link {
+    static constexpr ipv4 us4{10, 0, 0, 1}, peer4{10, 0, 0, 2};
+
+    two_shards() {
+        net.connect(*other_nic, *other_end);
+        stack_config config;
+        config.address = ip_prefix(us4, 24);
+        config.ipv6.emplace().address = ipv6_prefix(us, 64);
+        config.ipv6->duplicate_probes = 0;
+        config.seed = 2;
+        other = std::make_unique<network_stack>(loop, std::move(other_nic), config);
+        auto steering = shard_steering::make(2);
+        first = steering[0].get();
+        stack->set_steering(std::move(steering[0]));
+        other->set_steering(std::move(steering[1]));
+        for (network_stack* each : {stack.get(), other.get()}) {
+            each->ip().neighbors().set_permanent(peer4, end->mac());
+            each->ip().six()->neighbors().set_permanent(peer, end->mac());
+        }
+        for (unsigned i = 0; i < 2; ++i) {
+            loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(i == 0 ? stack.get() : other.get());
+            sockets[i] = udp_socket::bind({ipv6::any(), 7});
+            group.spawn(receive(*this, i));
+        }
+        pass(1ms);
+        said();
+    }
+    ~two_shards() {
+        group.destroy_all();
+        for (udp_socket& s : sockets) s = {};
+        other.reset(); // before the other, whose frames it may hold
+    }
+
+    static task<> receive(two_shards& w, unsigned shard) {
+        for (;;) {
+            corewire::datagram d = co_await w.sockets[shard].receive_from();
+            w.got[shard].push_back(d.data.size());
+            if (!std::equal(d.data.bytes().begin(), d.data.bytes().end(), text(d.data.size()).begin())) w.got[shard].push_back(0);
+        }
+    }
+    static bytes text(std::size_t size) {
+        bytes t(size);
+        for (std::size_t i = 0; i < size; ++i) t[i] = static_cast<std::byte>(i * 7 + i / 256);
+        return t;
+    }
+    /// A port of the peer's whose flow to our port 7 is this shard's.
+    std::uint16_t port_of(unsigned shard, bool six) const {
+        for (std::uint16_t p = 4000;; ++p) {
+            const flow_name flow = six ? flow_name(us, peer, 7, p) : flow_name(us4, peer4, 7, p);
+            if (first->owner(flow) == shard) return p;
+        }
+    }
+    /// `transport` in pieces of 1,400 bytes, or of two pieces, to the first shard's port.
+    void send_pieces(const bytes& transport, ip_protocol protocol, bool six) {
+        ++id;
+        const std::size_t step = transport.size() > 1400 ? 1400 : 24;
+        for (std::size_t at = 0; at < transport.size(); at += step) {
+            const std::size_t upto = std::min(transport.size(), at + step);
+            const bool more = upto < transport.size();
+            const byte_span piece = byte_span(transport).subspan(at, upto - at);
+            if (six) {
+                bytes b(8);
+                b[0] = static_cast<std::byte>(protocol);
+                store_be16(b.data() + 2, static_cast<std::uint16_t>(at | (more ? 1 : 0)));
+                store_be32(b.data() + 4, id);
+                b.insert(b.end(), piece.begin(), piece.end());
+                send(b, peer, us, ip_protocol::ipv6_fragment);
+                continue;
+            }
+            packet p;
+            p.head = end->pool().allocate_buffer();
+            wire::ethernet_header{.destination = stack->device().mac(), .source = end->mac(), .type = wire::ether_type::ipv4}.emit(
+                {p.head.append(14), 14});
+            wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + piece.size()),
+                              .identification = id,
+                              .dont_fragment = false,
+                              .more_fragments = more,
+                              .fragment_offset = static_cast<std::uint16_t>(at),
+                              .protocol = protocol,
+                              .source = peer4,
+                              .destination = us4}
+                .emit({p.head.append(20), 20});
+            std::memcpy(p.head.append(static_cast<std::uint32_t>(piece.size())), piece.data(), piece.size());
+            end->transmit({&p, 1});
+            pass(1ms);
+        }
+        pass(1ms);
+    }
+    void send_datagram(std::uint16_t port, std::size_t size, bool six) {
+        bytes d(8);
+        const bytes t = text(size);
+        d.insert(d.end(), t.begin(), t.end());
+        wire::udp_header{port, 7, static_cast<std::uint16_t>(d.size()), 0}.emit(d);
+        if (six) wire::store_udp_checksum(d, peer, us);
+        else wire::store_udp_checksum(d, peer4, us4);
+        send_pieces(d, ip_protocol::udp, six);
+    }
+    /// How many frames each shard has sent since the last call.
+    std::pair<std::size_t, std::size_t> said() {
+        std::pair<std::size_t, std::size_t> n{frames().size(), 0};
+        for (packet p; other_end->receive({&p, 1}) != 0; p = {}) ++n.second;
+        return n;
+    }
+
+    std::unique_ptr<sim_port> other_nic = net.make_port(mac_address(2, 0, 0, 0, 0, 1)), other_end = net.make_port(mac_address(2, 0, 0, 0, 0, 2));
+    std::unique_ptr<network_stack> other;
+    const shard_steering* first = nullptr;
+    udp_socket sockets[2];
+    std::vector<std::size_t> got[2];
+    std::uint16_t id = 0;
+    task_group group{"two shards"};
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(steered_fragments)
+
+BOOST_FIXTURE_TEST_CASE(a_datagram_of_fragments_comes_to_the_shard_of_its_flow, two_shards) {
+    for (const bool six : {false, true}) {
+        const std::size_t largest = six ? 65'527 : 65'507;
+        for (const unsigned shard : {0u, 1u}) {
+            for (const std::size_t size : {std::size_t{100}, std::size_t{4000}, largest}) {
+                send_datagram(port_of(shard, six), size, six);
+                BOOST_TEST(got[shard] == std::vector<std::size_t>{size}, boost::test_tools::per_element());
+                BOOST_TEST(got[1 - shard].empty());
+                got[0].clear(), got[1].clear();
+            }
+        }
+        BOOST_TEST(stack->statistics().handed_over == (six ? 6u : 3u));
+    }
+    BOOST_TEST((said() == std::pair<std::size_t, std::size_t>{0, 0})); // nobody is told that there was nobody
+    BOOST_TEST(stack->fragments().size() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_segment_of_fragments_is_answered_by_the_shard_of_its_connection, two_shards) { // RFC 9293 3.10.7.1 is that shard's
+    for (const bool six : {false, true}) {
+        for (const unsigned shard : {0u, 1u}) {
+            bytes s(20 + 60);
+            wire::tcp_header{.source_port = port_of(shard, six), .destination_port = 7, .sequence = 1, .acknowledgment = 1,
+                             .flags = wire::tcp_flags::ack, .window = 65'535}
+                .emit(s);
+            if (six) wire::store_tcp_checksum(s, peer, us);
+            else wire::store_tcp_checksum(s, peer4, us4);
+            send_pieces(s, ip_protocol::tcp, six);
+            const auto [by_first, by_second] = said();
+            BOOST_TEST(by_first == (shard == 0 ? 1u : 0u)); // a reset of another shard's connection would have ended it
+            BOOST_TEST(by_second == (shard == 0 ? 0u : 1u));
+        }
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
