@@ -19,6 +19,7 @@ using netlink::message_reader;
 namespace {
 
 constexpr int patience = 2000;          ///< milliseconds that the kernel may take to answer a dump
+constexpr duration pause = std::chrono::seconds{1}; ///< before everything is asked for once more
 constexpr int receive_buffer = 1 << 20; ///< bytes; as many as net.core.rmem_max lets us
 
 [[noreturn]] void fail(int error, const char* what) { throw std::system_error(error, std::generic_category(), what); }
@@ -53,37 +54,59 @@ void wait_readable(int fd) {
 } // namespace
 
 kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const net_address> addresses, kernel_follower& follower)
-    : interface_(interface), follower_(follower),
+    : loop_(loop), interface_(interface), follower_(follower),
       socket_(open_socket(RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE)) {
     for (const net_address& each : addresses) addresses_.push_back({each});
     resync();
+    if (overflowed_) loop_.timers().arm(again_, loop_.now() + pause);
     news_.begin(loop, socket_.get());
 }
 
 void kernel_mirror::on_news() noexcept {
     try {
         static_cast<void>(drain());
-        if (overflowed_) {
+        if (overflowed_ && !again_.armed()) {
             ++statistics_.resyncs;
             resync();
         }
     } catch (const std::exception&) {
-        ++statistics_.malformed; // out of memory, or of patience: what is known stays as it is
+        ++statistics_.malformed; // out of memory, or of patience: what is known stays as it is until all has been asked for anew
+        overflowed_ = true;
     }
+    if (overflowed_ && !again_.armed()) loop_.timers().arm(again_, loop_.now() + pause);
 }
 
-/// Everything anew; what was and is no more goes.
+/// Everything anew; what was and is no more goes. Nothing is told of routes before all of them are known: if that cannot be had
+/// (then overflowed_ is true, or it throws), those that were known before stay.
 void kernel_mirror::resync() {
-    for (int tries = 0; tries < 3; ++tries) {
-        overflowed_ = false;
-        for (followed_address& each : addresses_) each.there = false;
-        routes_.clear();
-        routes_changed_ = true;
-        for (const std::uint16_t what : {RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH}) dump(what);
-        if (!overflowed_) break;
+    std::vector<netlink::route_change> before = std::exchange(routes_, {});
+    resyncing_ = true;
+    try {
+        for (int tries = 0; tries < 3; ++tries) {
+            overflowed_ = false;
+            for (followed_address& each : addresses_) each.there = false;
+            routes_.clear();
+            for (const std::uint16_t what : {RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH}) dump(what);
+            if (!overflowed_) break;
+        }
+    } catch (...) {
+        routes_ = std::move(before);
+        resyncing_ = false;
+        throw;
     }
+    resyncing_ = false;
+    if (overflowed_ && !before.empty()) routes_ = std::move(before); // at the start the half is better than nothing
+    routes_changed_ = true;
+    tell_routes();
+    if (overflowed_) return;
     for (followed_address& each : addresses_)
         if (!each.there && !std::exchange(each.told_gone, true)) follower_.on_address_gone(each.address);
+}
+
+void kernel_mirror::tell_routes() {
+    if (!routes_changed_ || resyncing_) return;
+    follower_.on_routes(routes_);
+    routes_changed_ = false;
 }
 
 void kernel_mirror::dump(std::uint16_t type) {
@@ -115,7 +138,7 @@ bool kernel_mirror::drain() {
             if (v == message_reader::verdict::failed && messages.error() != 0) answered(messages.sequence(), nullptr);
         }
     }
-    if (std::exchange(routes_changed_, false)) follower_.on_routes(routes_);
+    tell_routes();
     return done;
 }
 

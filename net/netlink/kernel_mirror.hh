@@ -9,7 +9,7 @@
 //
 // One shard's, over its io_uring; must go before the reactor. Bounds: `max_routes` routes are kept (more are refused and
 // counted), asks that the socket can't take are dropped and counted (who waits asks again). When the kernel had more to say than
-// the socket holds (ENOBUFS), everything is asked for anew.
+// the socket holds (ENOBUFS), everything is asked for anew, and if that fails, once more a second later; meanwhile what was known holds.
 #pragma once
 
 #include <corewire/net/netlink/route_messages.hh>
@@ -41,7 +41,7 @@ protected:
 
 struct mirror_statistics {
     std::uint64_t changes = 0, malformed = 0;
-    std::uint64_t resyncs = 0;       ///< the kernel's messages had overflowed, or a dump was interrupted
+    std::uint64_t resyncs = 0;       ///< the kernel's messages had overflowed, a dump was interrupted, or the follower could not take them
     std::uint64_t routes_refused = 0;
     std::uint64_t asked = 0, asks_dropped = 0;
 };
@@ -67,10 +67,17 @@ private:
     void take(const netlink::change& news);
     void take_route(const netlink::route_change& r);
     void resync();
+    void tell_routes();
     void dump(std::uint16_t type);
     bool send_about(std::uint16_t type, std::uint16_t flags, const net_address& neighbor) noexcept;
     void answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept;
 
+    struct retry final : timer {
+        explicit retry(kernel_mirror& m) noexcept : timer([](timer& t) noexcept { static_cast<retry&>(t).mirror.on_news(); }), mirror(m) {}
+        kernel_mirror& mirror;
+    };
+
+    reactor& loop_;
     unsigned interface_;
     struct followed_address {
         net_address address;
@@ -82,7 +89,9 @@ private:
     unique_fd socket_;
     std::vector<netlink::route_change> routes_;
     bool routes_changed_ = false;
-    bool overflowed_ = false;
+    bool overflowed_ = false; ///< something has been missed: everything is to be asked for anew
+    bool resyncing_ = false;
+    retry again_{*this};
     std::uint32_t sequence_ = 0;
     struct question {
         std::uint32_t sequence = 0;

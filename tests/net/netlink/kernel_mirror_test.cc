@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <liburing.h>
 #include <map>
+#include <new>
 #include <vector>
 
 using namespace corewire;
@@ -24,12 +25,22 @@ using corewire::test::veth_pair;
 namespace {
 
 struct notes final : kernel_follower {
-    void on_routes(std::span<const route_change> now) override { routes.assign(now.begin(), now.end()); }
-    void on_neighbor(const neighbor_change& n) override { neighbors[to_string(n.address)] = n; }
+    void on_routes(std::span<const route_change> now) override {
+        if (routes_refused != 0 && routes_refused-- != 0) throw std::bad_alloc();
+        routes.assign(now.begin(), now.end());
+        fewest = std::min(fewest, routes.size());
+    }
+    void on_neighbor(const neighbor_change& n) override {
+        if (refuse_during_resync && *refuse_during_resync != 0) refuse_during_resync = nullptr, throw std::bad_alloc();
+        neighbors[to_string(n.address)] = n;
+    }
     void on_address_gone(const net_address& address) override { gone += address.is_v4() ? 1 : 100; }
     std::vector<route_change> routes;
     std::map<std::string, neighbor_change> neighbors;
     int gone = 0;
+    std::size_t fewest = 1000; ///< routes that were ever told
+    int routes_refused = 0;    ///< so often there is no memory for them
+    const std::uint64_t* refuse_during_resync = nullptr;
 
     const route_change* to(const prefix& destination) const {
         const auto found = std::ranges::find(routes, destination, &route_change::destination);
@@ -287,6 +298,32 @@ BOOST_AUTO_TEST_CASE(what_was_said_too_fast_is_asked_for_anew) {
     BOOST_TEST(f.eventually([&] { return f.told.to(ip_prefix(ipv4(198, 51, 100, 0), 24)) != nullptr; }));
     BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 2; })); // and the link's own
     BOOST_TEST(f.mirror.statistics().resyncs >= 1u);
+    BOOST_TEST(f.told.fewest >= 1u); // never none, though everything was asked for anew
+}
+
+BOOST_AUTO_TEST_CASE(routes_that_could_not_be_taken_are_told_again) {
+    if (!have_root()) return;
+    followed f;
+    f.told.routes_refused = 1;
+    f.ip("route add 198.51.100.0/24 via 10.9.0.2");
+    BOOST_TEST(f.eventually([&] { return f.told.to(ip_prefix(ipv4(198, 51, 100, 0), 24)) != nullptr; }));
+    BOOST_TEST(f.told.routes_refused == 0);
+    BOOST_TEST(f.mirror.statistics().resyncs == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_asked_for_anew_in_vain_is_asked_for_once_more) {
+    if (!have_root()) return;
+    followed f;
+    f.ip("neighbour replace 10.9.0.99 lladdr 02:00:00:00:00:99 dev cwa0 nud permanent");
+    BOOST_TEST(f.eventually([&] { return f.told.word(followed::nobody) == neighbor_word::permanent; }));
+    f.told.neighbors.clear();
+    f.told.refuse_during_resync = &f.mirror.statistics().resyncs;
+    f.told.routes_refused = 1; // so that there is one
+    f.ip("route add 198.51.100.0/24 via 10.9.0.2");
+    BOOST_TEST(f.eventually([&] { return f.told.word(followed::nobody) == neighbor_word::permanent; }));
+    BOOST_TEST((f.told.refuse_during_resync == nullptr));
+    BOOST_TEST(f.mirror.statistics().resyncs == 2u);
+    BOOST_TEST(f.told.to(ip_prefix(ipv4(198, 51, 100, 0), 24)) != nullptr);
 }
 
 BOOST_AUTO_TEST_CASE(it_ends_though_there_is_news_that_nobody_has_looked_at) {
