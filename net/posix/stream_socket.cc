@@ -137,16 +137,23 @@ outcome stream_socket::dissolve() {
         const tcp::tcp_state s = connection()->tcb.state();
         const bool over = s == tcp::tcp_state::closed || s == tcp::tcp_state::time_wait;
         connection_->abort();
-        connection_.reset();
         if (!over) pending_error_ = std::errc::connection_reset;
     }
+    forget_connection();
+    return 0;
+}
+
+/// With all that the next one of this socket is not to take for its own.
+void stream_socket::forget_connection() {
+    settle_lent(); // it is over: what it had borrowed comes home
+    connection_.reset();
     told_connected_ = error_told_ = reading_shut_ = writing_shut_ = held_ = no_space_ = fin_waits_ = false;
     lent_.clear();
     stamped_.clear();
     saved_syn_.clear();
-    written_ = turned_away_at_ = last_buffer_ = 0;
+    written_ = turned_away_at_ = last_buffer_ = urgent_taken_ = 0;
+    more_until_ = ~std::uint64_t{0};
     grown_send_ = 0;
-    return 0;
 }
 
 outcome stream_socket::connect_and_send(const socket_address& to, std::span<const iovec> from, int flags) {
@@ -167,8 +174,7 @@ outcome stream_socket::handshake_result() {
         return 0;
     }
     const std::errc why = take_error();
-    connection_.reset();
-    told_connected_ = error_told_ = false;
+    forget_connection();
     return failed(why != std::errc{} ? why : std::errc::connection_aborted);
 }
 
@@ -462,7 +468,7 @@ outcome stream_socket::shutdown(int how) {
     if (c->tcb.state() == tcp::tcp_state::time_wait && !settings_.like_freebsd) return -ENOTCONN;
     if (c->tcb.state() == tcp::tcp_state::syn_sent) {
         connection_->abort();
-        connection_.reset();
+        forget_connection();
         return 0;
     }
     if (how != SHUT_WR) {

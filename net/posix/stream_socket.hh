@@ -126,6 +126,7 @@ private:
         if (base_) base_(p);
         return p;
     }
+    void forget_connection();
     std::uint32_t unsent() const;
     /// TCP_NOTSENT_LOWAT: how much one step of a write may take; 0: it waits. Bytes.
     std::uint64_t room_below_mark() const;
