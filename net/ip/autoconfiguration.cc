@@ -95,8 +95,7 @@ void autoconfiguration::on_prefix(time_point now, byte_span option) noexcept {
         if (each.origin != ipv6_address_origin::autoconfigured || !prefix.contains(each.address)) continue;
         known = true;
         own_ipv6_address& a = *addresses_.find(ipv6(each.address));
-        a.preferred_until = preferred_until; // (e)
-        if (a.phase == ipv6_address_phase::deprecated && preferred != 0) a.phase = ipv6_address_phase::preferred;
+        addresses_.prefer(now, a, preferred_until); // (e)
         if (valid_until > a.valid_until || valid_until - now > two_hours) a.valid_until = valid_until;
         else if (a.valid_until - now > two_hours) a.valid_until = now + two_hours;
     }

@@ -66,6 +66,13 @@ void ipv6_addresses::remove(const ipv6& address) noexcept {
     probe_[i] = probe_[count_];
 }
 
+void ipv6_addresses::prefer(time_point now, own_ipv6_address& a, time_point until) noexcept {
+    a.preferred_until = until;
+    if (a.phase != phase::deprecated || until <= now) return;
+    a.phase = phase::preferred;
+    ++generation_;
+}
+
 bool ipv6_addresses::is_ours(const ipv6& address) const noexcept {
     return std::ranges::any_of(all(), [&](const own_ipv6_address& a) { return a.usable() && a.address == address; });
 }
@@ -90,6 +97,7 @@ bool ipv6_addresses::on_conflict(const ipv6& address) noexcept {
     ++conflicts_;
     if (a->phase != phase::tentative) return false; // RFC 4862 5.4.4 leaves this open: kept, as ARP's claim keeps its address
     a->phase = phase::duplicate;
+    ++generation_;
     probe_[static_cast<std::size_t>(a - addresses_.data())] = false;
     return true;
 }
@@ -121,7 +129,10 @@ void ipv6_addresses::on_timer(time_point now) noexcept {
                 probe_[i] = !how_.silent;
             }
         }
-        if (a.phase == phase::preferred && a.preferred_until <= now) a.phase = phase::deprecated;
+        if (a.phase == phase::preferred && a.preferred_until <= now) {
+            a.phase = phase::deprecated;
+            ++generation_;
+        }
     }
 }
 

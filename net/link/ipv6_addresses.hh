@@ -55,13 +55,15 @@ public:
     own_ipv6_address* add(time_point now, const ipv6& address, std::uint8_t prefix_length, ipv6_address_origin origin,
                           std::uint8_t duplicates = 0) noexcept;
     void remove(const ipv6& address) noexcept;
+    /// `a`, one of all(), is to be preferred until then: deprecated, it is preferred again.
+    void prefer(time_point now, own_ipv6_address& a, time_point until) noexcept;
     own_ipv6_address* find(const ipv6& address) noexcept;
 
     /// May be sent to.
     bool is_ours(const ipv6& address) const noexcept;
     /// Ours, or to become so.
     bool is_claimed(const ipv6& address) const noexcept;
-    /// Grows whenever is_ours() may say something else than before.
+    /// Grows whenever is_ours() or source_for() may say something else than before, or is_claimed() less.
     std::uint32_t generation() const noexcept { return generation_; }
     /// Duplicate address detection is under way.
     bool any_tentative() const noexcept;

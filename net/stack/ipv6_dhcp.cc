@@ -33,9 +33,8 @@ void ipv6_output::follow_lease(time_point now, const dhcp6_lease& lease) noexcep
     for (const dhcp6_leased& each : lease.addresses.all()) {
         own_ipv6_address* const a = addresses_.add(now, each.address, 128, ipv6_address_origin::leased); // on the link: routers say
         if (a == nullptr || a->origin != ipv6_address_origin::leased) continue;
-        a->preferred_until = each.preferred_until;
+        addresses_.prefer(now, *a, each.preferred_until);
         a->valid_until = each.valid_until;
-        if (a->phase == ipv6_address_phase::deprecated && each.preferred_until > now) a->phase = ipv6_address_phase::preferred;
     }
     follow_groups(now);
     drain();

@@ -497,7 +497,10 @@ void network_stack::follow_lease(const dhcp_lease* lease) {
 
 void network_stack::follow_lease6(const dhcp6_lease& lease) {
     if (output_.six() == nullptr) return;
-    if (output_.six()->dhcp() == nullptr) output_.six()->follow_lease(reactor_.now(), lease); // else it has
+    if (output_.six()->dhcp() == nullptr) { // else it has
+        output_.six()->follow_lease(reactor_.now(), lease);
+        tell_of_ipv6_ways();
+    }
     names6_ = {};
     for (const ipv6& server : lease.name_servers.all())
         if (!server.is_link_local()) names6_.servers.emplace_back(server, std::uint16_t{53});
@@ -506,11 +509,18 @@ void network_stack::follow_lease6(const dhcp6_lease& lease) {
     arm_timer();
 }
 
+/// Routes, or addresses to send from, may be others. Connections notice by themselves.
+void network_stack::tell_of_ipv6_ways() noexcept {
+    const std::uint32_t ways = output_.six()->routes().generation() + output_.six()->addresses().generation(); // both only grow
+    if (std::exchange(ipv6_ways_, ways) == ways) return;
+    udp_.on_ipv6_addresses_changed();
+    udp_.on_routes_changed();
+}
+
 /// A DHCPv6 client may have got something.
 void network_stack::after_ipv6() {
     if (output_.six() == nullptr) return;
-    if (std::exchange(ipv6_ways_, output_.six()->routes().generation()) != output_.six()->routes().generation())
-        udp_.on_routes_changed(); // connections notice by themselves
+    tell_of_ipv6_ways();
     if (!output_.six()->lease_changed()) return;
     follow_lease6(output_.six()->dhcp()->lease());
     if (config_.leases != nullptr) config_.leases->on_lease6(output_.six()->dhcp()->lease());

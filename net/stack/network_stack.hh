@@ -106,6 +106,7 @@ private:
     bool is_for_dhcp(time_point now, wire::ipv4_view ip, packet& p, bool handed_over);
     void after_dhcp(time_point now);
     void after_ipv6();
+    void tell_of_ipv6_ways() noexcept;
     void learn_names();
     void tagged_input(time_point now, packet& p, bool handed_over);
     bool acceptable(wire::ipv4_view ip, const packet& p, bool handed_over);
@@ -145,7 +146,7 @@ private:
     tcp_layer tcp_;
     udp_layer udp_;
     std::unique_ptr<ipv6_input> six_;
-    std::uint32_t ipv6_ways_ = 0; ///< ipv6_routes::generation() that UDP's sockets were last told of
+    std::uint32_t ipv6_ways_ = 0; ///< the generations of routes and addresses, together, that UDP's sockets were last told of
     std::unique_ptr<flow_steering> steering_;
     std::unique_ptr<dhcp_link> dhcp_;
     learned_names names4_, names6_; ///< as DHCP and DHCPv6 say

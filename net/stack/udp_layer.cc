@@ -22,7 +22,13 @@ void udp_layer::set_address(ipv4 address) noexcept {
     if (before == address) return;
     sockets_.for_each([before](stack_udp_socket& each) {
         each.forget_way();
-        if (!before.is_any()) each.on_address_gone(before);
+        if (!before.is_any() && each.is_bound_to(before)) each.on_address_gone();
+    });
+}
+
+void udp_layer::on_ipv6_addresses_changed() noexcept {
+    sockets_.for_each([](stack_udp_socket& each) {
+        if (each.has_lost_ipv6_address()) each.on_address_gone();
     });
 }
 
@@ -151,10 +157,17 @@ void stack_udp_socket::cancel_receivers() noexcept {
     }
 }
 
-/// Who waits at that address waits in vain; who sends from it would lie.
-void stack_udp_socket::on_address_gone(ipv4 address) noexcept {
-    const net_address local = endpoint_.local().address;
-    if (!local.is_v4() || local.v4() != address) return;
+bool stack_udp_socket::is_bound_to(ipv4 address) const noexcept {
+    const net_address& local = endpoint_.local().address;
+    return local.is_v4() && local.v4() == address;
+}
+
+bool stack_udp_socket::has_lost_ipv6_address() const noexcept {
+    const net_address& local = endpoint_.local().address;
+    return !local.is_v4() && !local.is_any() && !local.is_multicast() && !layer_.is_ours(local);
+}
+
+void stack_udp_socket::on_address_gone() noexcept {
     while (!receivers_.empty()) {
         auto& op = static_cast<receive_operation&>(receivers_.pop_front());
         op.error = std::errc::network_down;
@@ -270,7 +283,7 @@ bool stack_udp_socket::way_takes(std::size_t ip_total) const noexcept {
 /// Makes headers_ right for a destination. False when its neighbour is not resolved (or it is no single neighbour).
 bool stack_udp_socket::aim(time_point now, const udp_address& to) noexcept {
     const net_address from = layer_.source_for(endpoint_.local(), to.address);
-    const bool homeless = from.is_v4() && from.v4() != layer_.address_; // a DHCP lease has ended
+    const bool homeless = from.is_v4() ? from.v4() != layer_.address_ : has_lost_ipv6_address(); // a lease has ended
     via_ = {};
     aimed_at_ = {};
     hop_ = hop_kind::unreachable;

@@ -44,7 +44,11 @@ public:
     /// A datagram or an error has come: wakes the first receiver.
     void on_ready() noexcept;
     void forget_way() noexcept { aimed_at_ = {}; }
-    void on_address_gone(ipv4 address) noexcept;
+    /// Fails with ENETDOWN who waits at an address that is not ours any more: in vain, and who sends from it would lie.
+    void on_address_gone() noexcept;
+    bool is_bound_to(ipv4 address) const noexcept;
+    /// Bound to one that is_claimed() no more.
+    bool has_lost_ipv6_address() const noexcept;
     /// Tries a send that waited. False: still no room.
     bool retry(send_operation& op) noexcept;
 
@@ -105,6 +109,8 @@ public:
     void on_routes_changed() noexcept {
         sockets_.for_each([](stack_udp_socket& each) { each.forget_way(); });
     }
+    /// Sockets that are bound to an address of IPv6 that is no more hear that it is gone.
+    void on_ipv6_addresses_changed() noexcept;
     /// Another address from now on (any(): none). Sockets that are bound to the one before hear that it is gone.
     void set_address(ipv4 address) noexcept;
     multicast_filter& groups() noexcept { return groups_; }

@@ -254,6 +254,74 @@ struct spoken_to : routed_link {
     std::error_code error;
 };
 
+/// Its socket at :: sends to what lies behind the router from `passing`, while there is that address.
+struct passing_address : spoken_to {
+    const ipv6 far = a6("2001:db8:1:5::9");
+    ipv6 passing;
+
+    void have(std::uint32_t valid, std::uint32_t preferred) {
+        advertise(1800, {{prefix, valid, preferred, 64, 0x40}}); // no route of its own: the routes stay as they are
+        stack->ip().six()->neighbors().set_permanent(router, end->mac());
+        for (const own_ipv6_address& a : six().addresses().all())
+            if (ipv6_prefix(prefix, 64).contains(a.address)) passing = a.address;
+        heard();
+    }
+    ipv6 source_of_next() {
+        const auto sent = say(10, far);
+        return sent.size() == 1 ? view(sent[0]).source() : ipv6::any();
+    }
+};
+
+BOOST_FIXTURE_TEST_CASE(datagrams_leave_from_no_address_that_has_gone, passing_address) { // RFC 4862 5.5.4
+    have(5, 5);
+    BOOST_TEST(source_of_next() == passing);
+    pass(6s);
+    heard();
+    BOOST_TEST(!six().addresses().is_claimed(passing));
+    BOOST_TEST(source_of_next() == own);
+}
+
+BOOST_FIXTURE_TEST_CASE(datagrams_leave_from_a_deprecated_address_only_when_there_is_no_other, passing_address) { // RFC 6724 5, rule 3
+    have(10'000, 5);
+    BOOST_TEST(source_of_next() == passing);
+    pass(6s);
+    heard();
+    BOOST_TEST(source_of_next() == own);
+    have(10'000, 5'000); // and is preferred again
+    BOOST_TEST(source_of_next() == passing);
+}
+
+BOOST_FIXTURE_TEST_CASE(who_waits_at_an_address_of_ipv6_hears_that_it_is_gone, passing_address) {
+    have(5, 5);
+    udp_socket at = udp_socket::bind({passing, 9}), everywhere = udp_socket::bind({ipv6::any(), 10});
+    std::error_code of_it, of_all;
+    const auto wait = [](udp_socket& s, std::error_code& why) -> task<> {
+        try {
+            static_cast<void>(co_await s.receive_from());
+        } catch (const std::system_error& e) {
+            why = e.code();
+        }
+    };
+    group.spawn(wait(at, of_it));
+    group.spawn(wait(everywhere, of_all));
+    pass(4s);
+    BOOST_TEST(!of_it);
+    pass(2s);
+    BOOST_TEST((of_it == std::errc::network_down));
+    BOOST_TEST(!of_all);
+    group.destroy_all();
+}
+
+BOOST_FIXTURE_TEST_CASE(who_sends_from_an_address_of_ipv6_that_is_gone_is_refused, passing_address) {
+    have(5, 5);
+    socket = udp_socket::bind({passing, 9});
+    BOOST_TEST(source_of_next() == passing);
+    pass(6s);
+    heard();
+    BOOST_TEST(say(10, far).empty());
+    BOOST_TEST((error == std::errc::network_unreachable));
+}
+
 BOOST_FIXTURE_TEST_CASE(what_a_router_says_of_the_link_counts_for_datagrams_that_are_under_way_already, spoken_to) { // RFC 4861 6.3.4
     BOOST_TEST(say(1400, near).size() == 1u);
     advertise(1800, {}, 1400);
