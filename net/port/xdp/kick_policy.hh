@@ -47,6 +47,9 @@ public:
         pending_ = 0;
     }
 
+    /// A system call said that nothing can be sent: what is queued waits for the next frame's.
+    void refused() noexcept { pending_ = 0; }
+
 private:
     void succeeded() noexcept {
         if (target_ > 2) trial_every_ = std::max(first_trial, trial_every_ / 2);

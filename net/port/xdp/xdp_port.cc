@@ -163,7 +163,14 @@ std::size_t xdp_port::transmit(std::span<packet> burst) {
     }
     const bool due = kicks_.queued(queued, __rdtsc());
     if (due || !gather_kicks_ || taken < burst.size()) kick(false);
+    if (stuck_ && taken < burst.size()) [[unlikely]] return taken + drop(burst.subspan(taken)); // there will be no room soon
     return taken;
+}
+
+std::size_t xdp_port::drop(std::span<packet> burst) noexcept {
+    for (packet& p : burst) p = {};
+    statistics_.transmit_dropped += burst.size();
+    return burst.size();
 }
 
 /// Gets the packet's bytes into one frame of ours.
@@ -193,7 +200,8 @@ void xdp_port::reap(xdp_queue& q) noexcept {
     q.unsent -= done;
 }
 
-/// Tells the kernel to send what is in the tx ring. What it cannot take now stays pending for the next receive().
+/// Tells the kernel to send what is in the tx ring. What it cannot take now stays pending for the next receive(); what it cannot take at
+/// all (ENETDOWN, ENXIO) stays in the ring until there is more to send, so that the shard may sleep meanwhile.
 void xdp_port::kick(bool waited) noexcept {
     xdp_queue& q = *queues_.front();
     int error = 0;
@@ -204,7 +212,9 @@ void xdp_port::kick(bool waited) noexcept {
             if (error != EAGAIN) break;
         }
     }
+    stuck_ = error != 0 && error != EBUSY && error != EAGAIN && error != ENOBUFS;
     if (error == 0 || error == EBUSY) kicks_.kicked(waited);
+    else if (stuck_) kicks_.refused();
 }
 
 bool xdp_port::prepare_sleep() {

@@ -75,6 +75,7 @@ private:
     placement place(packet& p) noexcept;
     void reap(xdp_queue& q) noexcept;
     void kick(bool waited) noexcept;
+    std::size_t drop(std::span<packet> burst) noexcept;
 
     std::uint32_t largest_frame() const noexcept { return mtu_ + 18; } ///< Ethernet header and a VLAN tag
     frame& frame_of(std::uint64_t address) noexcept { return first_frame_[address >> frame_shift_]; }
@@ -88,6 +89,7 @@ private:
     std::vector<std::unique_ptr<xdp_queue>> queues_;
     std::size_t next_queue_ = 0; ///< whose turn it is to be received from first
     kick_policy kicks_;
+    bool stuck_ = false; ///< the kernel sends nothing: the interface is down, or has gone
     bool gather_kicks_;
     xdp_checksums checksums_;
     std::uint64_t partial_checksums_ = 0;

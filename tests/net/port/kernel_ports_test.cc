@@ -92,6 +92,33 @@ BOOST_AUTO_TEST_CASE(xdp_takes_what_is_ours_and_leaves_the_kernel_the_rest_in_na
     if (have_root()) exchange(xdp_mode::native);
 }
 
+BOOST_AUTO_TEST_CASE(over_an_interface_that_is_down_nothing_is_tried_again_and_again) {
+    if (!have_root()) return;
+    veth_world w;
+    auto device = w.open({.mode = xdp_mode::generic});
+    auto p = w.open_port(device);
+    const mac_address to(0x02'00'00'00'00'88);
+    w.ours.check("ip link set dev " + w.link.first() + " down");
+    BOOST_TEST(send(*p, numbered_frame(*p, to, 1)));
+    BOOST_TEST(p->prepare_sleep());
+    p->finish_sleep();
+    const std::uint64_t calls = p->statistics().system_calls;
+    for (int i = 0; i < 100'000; ++i) receive_all(*p); // longer than the port's patience
+    BOOST_TEST(p->statistics().system_calls == calls);
+    // More than the ring holds: nothing is left to who sends, who would try again at once.
+    for (std::uint32_t i = 0; i < 10'000; ++i) BOOST_REQUIRE(send(*p, numbered_frame(*p, to, i)));
+    BOOST_TEST(p->statistics().transmit_dropped > 1'000u);
+    BOOST_TEST(p->prepare_sleep());
+    p->finish_sleep();
+    const std::uint32_t left = p->pool().free_count;
+    w.ours.check("ip link set dev " + w.link.first() + " up");
+    BOOST_TEST(until([&] { return p->pool().free_count > left + 500; }, [&] { // what was in the ring goes
+        send(*p, numbered_frame(*p, to, 2));
+        static_cast<void>(p->prepare_sleep());
+        p->finish_sleep();
+    }));
+}
+
 /// Has the kernel at the other end send one frame longer than any of ours: ten datagrams that its device is to cut.
 void send_long_frame(veth_world& w) {
     w.peer.check("ip neighbour replace 10.9.0.77 lladdr 02:00:00:00:00:77 dev " + w.link.second());

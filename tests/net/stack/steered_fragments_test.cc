@@ -120,7 +120,8 @@ struct two_shards : ipv6_link {
         return n;
     }
 
-    std::unique_ptr<sim_port> other_nic = net.make_port(mac_address(2, 0, 0, 0, 0, 1)), other_end = net.make_port(mac_address(2, 0, 0, 0, 0, 2));
+    std::unique_ptr<sim_port> other_nic = net.make_port(mac_address(2, 0, 0, 0, 0, 1)); ///< one card, two queues
+    std::unique_ptr<sim_port> other_end = net.make_port(mac_address(2, 0, 0, 0, 0, 2));
     std::unique_ptr<network_stack> other;
     const shard_steering* first = nullptr;
     udp_socket sockets[2];
@@ -150,7 +151,7 @@ BOOST_FIXTURE_TEST_CASE(a_datagram_of_fragments_comes_to_the_shard_of_its_flow, 
     BOOST_TEST(stack->fragments().size() == 0u);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_segment_of_fragments_is_answered_by_the_shard_of_its_connection, two_shards) { // RFC 9293 3.10.7.1 is that shard's
+BOOST_FIXTURE_TEST_CASE(a_segment_of_fragments_is_answered_by_the_shard_of_its_connection, two_shards) { // RFC 9293 3.10.7.1
     for (const bool six : {false, true}) {
         for (const unsigned shard : {0u, 1u}) {
             bytes s(20 + 60);
