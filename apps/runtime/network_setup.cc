@@ -360,7 +360,8 @@ void network_setup::begin_stop(unsigned shard) noexcept {
 }
 
 bool network_setup::lingers(unsigned shard) const {
-    bool unsent = false;
+    const socket_provider* const kernel = parts_[shard].kernel.get();
+    bool unsent = kernel != nullptr && static_cast<const kernel_provider&>(*kernel).lingers();
     for (const end* e : {&parts_[shard].near, &parts_[shard].far})
         if (e->stack)
             e->stack->tcp().for_each_connection([&](const tcp_connection& c) {

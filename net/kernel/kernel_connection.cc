@@ -267,12 +267,20 @@ bool kernel_connection::send_queued() noexcept {
     return true;
 }
 
+/// The peer of a closed stream hears of it: an end that looks orderly would make what it has the whole (RFC 2525 2.17).
+void kernel_connection::lose_queued() noexcept {
+    sending_ = {};
+    if (!abandoned()) return;
+    reset_on_close(fd_.get());
+    lost_ = true;
+}
+
 void kernel_connection::on_sent(int result, unsigned) noexcept {
     if (result != -EPERM) count_sent(result); // -1, which is how send(2) says that errno has it
     if (result >= 0) {
         sending_.remove_prefix(static_cast<std::uint32_t>(result));
     } else if (result != -EAGAIN && result != -EINTR) {
-        sending_ = {};
+        lose_queued();
         if (!abandoned()) fail(result == -EPIPE ? std::errc::connection_reset : static_cast<std::errc>(-result));
     }
     go_on_writing();
@@ -313,17 +321,18 @@ void kernel_connection::wait_for_room() noexcept {
 }
 
 void kernel_connection::on_writable(int result, unsigned) noexcept {
-    if (result < 0 && abandoned()) sending_ = {}; // cancelled: enough waited for
+    if (result < 0 && abandoned()) given_up_ = true; // cancelled: enough waited for
     go_on_writing();
 }
 
 void kernel_connection::go_on_writing() noexcept {
     if (!send_queued()) {
-        if (!send_.in_kernel()) wait_for_room();
-        return;
+        if (send_.in_kernel()) return; // on_sent() comes here again
+        if (!given_up_) return wait_for_room();
+        lose_queued();
     }
     if (abandoned()) {
-        ::shutdown(fd_.get(), SHUT_RDWR);
+        if (!lost_) ::shutdown(fd_.get(), SHUT_RDWR);
         provider_.ring().cancel(receive_);
         settle();
         return;
@@ -402,7 +411,7 @@ bool kernel_connection::drained() noexcept {
 
 /// The kernel tells nobody when the last acknowledgement comes, so we ask, ever less often.
 void kernel_connection::look_whether_drained() noexcept {
-    if (abandoned()) cancel_all(); // it has lingered long enough
+    if (abandoned()) give_up(); // it has lingered long enough
     if (draining_ == nullptr) return;
     if (drained()) {
         finish(draining_, error_);
@@ -474,6 +483,11 @@ void kernel_connection::end_waits(ended_waits which) noexcept {
 
 bool kernel_connection::in_kernel() const noexcept {
     return connect_.in_kernel() || receive_.in_kernel() || send_.in_kernel() || room_.in_kernel();
+}
+
+void kernel_connection::give_up() noexcept {
+    given_up_ = true;
+    cancel_all();
 }
 
 void kernel_connection::cancel_all() noexcept {

@@ -73,7 +73,7 @@ public:
     void send_alone() noexcept;
     /// ... or by a request that is submitted together with others'.
     void send_by_ring() noexcept;
-    void give_up() noexcept override { cancel_all(); }
+    void give_up() noexcept override;
     void end_waits(ended_waits which) noexcept override;
 
 private:
@@ -99,6 +99,7 @@ private:
     void serve_readers() noexcept;
     bool push(write_operation& op) noexcept;
     bool send_queued() noexcept;
+    void lose_queued() noexcept;
     void go_on_writing() noexcept;
     void send_fin() noexcept;
     void wait_for_room() noexcept;
@@ -120,6 +121,8 @@ private:
     bool at_end_ = false;
     bool shut_down_ = false;
     bool fin_sent_ = false;
+    bool given_up_ = false; ///< waits for room no longer
+    bool lost_ = false;     ///< what write() took
     bool stopping_receive_ = false; ///< the recv has been asked to end
     bool waits_first_ = false;      ///< the recv was told to take a buffer only when there is something to receive
     std::errc error_{};             ///< what the connection died of; stays

@@ -58,6 +58,10 @@ void kernel_provider::delist(kernel_connection& c) noexcept {
     connections_.pop_back();
 }
 
+bool kernel_provider::lingers() const noexcept {
+    return std::ranges::any_of(connections_, [](const kernel_connection* c) { return c->unsent() != 0; });
+}
+
 void kernel_provider::queue(kernel_connection& c) noexcept { queued_.push_back(c); }
 
 /// One sender is served soonest by send(2); several cost one system call by the ring.

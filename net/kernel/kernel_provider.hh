@@ -52,6 +52,9 @@ public:
         objects_.for_each([which](kernel_object& object) { object.end_waits(which); });
     }
 
+    /// A stream has bytes that write() took and the kernel has not.
+    bool lingers() const noexcept;
+
     /// What `standard` comes to.
     congestion_algorithm chosen(congestion_algorithm how) const noexcept {
         return how == congestion_algorithm::standard ? options_.congestion : how;

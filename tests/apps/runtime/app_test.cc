@@ -1,8 +1,10 @@
 // Whole programs, each in a process of its own: what they print, and how they exit.
 // ctest: processors=2
 #include <corewire/apps/runtime/app.hh>
+#include <corewire/net/kernel/system_address.hh>
 #include <corewire/net/socket/bind_error.hh>
 #include <corewire/net/socket/tcp_listener.hh>
+#include <corewire/net/socket/tcp_stream.hh>
 #include <corewire/net/socket/udp_socket.hh>
 #include <corewire/reactor/metrics/metrics_page.hh>
 #include <corewire/reactor/shard/this_shard.hh>
@@ -12,6 +14,7 @@
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <iostream>
 #include <netinet/in.h>
@@ -76,9 +79,51 @@ ended with_arguments(std::vector<std::string> arguments, std::function<task<>()>
     return run_program([&] { return run_app(arguments, body); });
 }
 
+/// A peer that begins to read when the program's tasks have ended.
+struct late_reader : timer {
+    late_reader() : timer([](timer& t) noexcept { static_cast<late_reader&>(t).read(MSG_DONTWAIT); }) { ::listen(host.get(), 1); }
+    ssize_t read(int flags) noexcept {
+        ssize_t got;
+        while ((got = ::recv(peer.get(), bytes.data(), bytes.size(), flags)) > 0) last = bytes[static_cast<std::size_t>(got) - 1];
+        return got;
+    }
+    unique_fd host{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    unique_fd peer;
+    std::vector<char> bytes = std::vector<char>(65536);
+    char last = 0;
+};
+
+task<> write_too_much(late_reader& to) {
+    using namespace std::chrono_literals;
+    tcp_stream stream = co_await tcp_stream::connect({ipv4::loopback(), local_address_of(to.host.get()).port});
+    to.peer = unique_fd{::accept(to.host.get(), nullptr, nullptr)};
+    const std::vector<std::byte> block(65536);
+    for (int stalls = 0; stalls < 3;) { // as socket_suite::fill()
+        try {
+            co_await stream.write(byte_span{block}, {.deadline = reactor::current().now() + 250ms});
+        } catch (const std::system_error&) {
+            ++stalls;
+        }
+    }
+    buffer last = stream.allocate(16000);
+    std::memset(last.append(16000), 'z', 16000);
+    co_await stream.write(std::move(last));
+    reactor::current().timers().arm(to, reactor::current().now() + 5ms);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(app)
+
+BOOST_AUTO_TEST_CASE(what_was_written_gets_out_before_the_program_ends) {
+    const ended e = run_program([] {
+        late_reader peer;
+        if (const int code = run_app({"--net=kernel", "--cores=1"}, [&] { return write_too_much(peer); }); code != 0) return code;
+        const ssize_t end = peer.read(0);
+        return end == 0 && peer.last == 'z' ? 0 : 9;
+    });
+    BOOST_TEST(e.exit_code == 0, e.exit_code << " " << e.said);
+}
 
 BOOST_AUTO_TEST_CASE(a_body_that_returns_on_every_core_ends_with_0_and_says_nothing) {
     const ended e = with_arguments({"--net=kernel", "--cores=1"});

@@ -343,6 +343,15 @@ task<> answers_together(kernel_world& w) {
     co_await sessions.join();
 }
 
+/// Closes a stream that has more to send than the kernel takes; the peer reads nothing.
+task<> write_too_much(socket_address to) {
+    tcp_stream stream = co_await tcp_stream::connect(to);
+    co_await fill(stream);
+    buffer last = stream.allocate(100);
+    std::memset(last.append(100), 'z', 100);
+    co_await stream.write(std::move(last));
+}
+
 /// Runs `body` in a child process; its exit status.
 template <typename Body>
 int in_child(Body body) {
@@ -450,6 +459,31 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_provider_takes_everything_back_before_it_goes, B
         BOOST_TEST(loop.io().in_kernel() == 0u);
     }
     BOOST_TEST(open_descriptors() == before);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_can_no_longer_be_sent_ends_with_a_reset, Backend, all_backends) {
+    [[maybe_unused]] const typename Backend::kernel kernel;
+    const unique_fd host{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    BOOST_REQUIRE(::listen(host.get(), 1) == 0);
+    reactor loop({.io = Backend::options});
+    reactor::scope here(loop);
+    {
+        kernel_provider provider(loop);
+        loop.attached(reactor::attachment::network) = &provider;
+        task_group writing{"writing"};
+        writing.spawn(write_too_much({ipv4::loopback(), local_address_of(host.get()).port}));
+        const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+        while (writing.size() != 0 && std::chrono::steady_clock::now() < enough) loop.poll_once();
+        BOOST_TEST(writing.size() == 0u);
+        BOOST_TEST(provider.lingers());
+    }
+    const unique_fd peer{::accept(host.get(), nullptr, nullptr)};
+    std::vector<char> bytes(65536);
+    ssize_t got;
+    do got = ::recv(peer.get(), bytes.data(), bytes.size(), 0);
+    while (got > 0);
+    BOOST_TEST(got == -1); // and no end of stream
+    BOOST_TEST(errno == ECONNRESET);
 }
 
 BOOST_AUTO_TEST_CASE(where_io_uring_lends_no_buffers_sockets_go_by_epoll_and_the_ring_stays) {
