@@ -18,7 +18,9 @@ void stack_tcp_socket::set_options(const tcp_options_set& options) {
     tcb.set_fin_wait_2(options.fin_wait_2 != duration{0} ? options.fin_wait_2 : connection_.layer().standard_fin_wait_2());
     tcb.set_reset_on_close(options.reset_on_close);
     tcb.set_counted(options.statistics);
-    if (options.max_pacing_rate != tcb.options().max_pacing_rate) tcb.set_max_pacing_rate(options.max_pacing_rate);
+    if (options.max_pacing_rate != tcb.options().max_pacing_rate) {
+        tcb.set_max_pacing_rate(connection_.layer().now(), options.max_pacing_rate);
+    }
     if (roomier) connection_.react(tcp::event::writable);
     connection_.layer().mark_dirty(connection_); // Nagle may have held something back; the timer may have moved
 }

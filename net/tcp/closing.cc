@@ -125,9 +125,11 @@ void tcb::set_congestion(congestion_factory how) noexcept {
     c_.ecn.exact = c_.ecn.on && c_.sending.congestion->wants_exact_marks();
 }
 
-void tcb::set_max_pacing_rate(std::uint64_t rate) noexcept {
+void tcb::set_max_pacing_rate(time_point now, std::uint64_t rate) noexcept {
+    const std::uint64_t was = c_.sending.known().pace.rate();
     c_.options.set(&parameters::max_pacing_rate, std::max<std::uint64_t>(rate, 1));
     pace();
+    if (c_.sending.seldom != nullptr) c_.sending.seldom->pace.hasten(now, was);
 }
 
 void tcb::pace() noexcept {

@@ -241,7 +241,8 @@ public:
     /// SO_LINGER with no time: whoever lets go of the connection resets it.
     void set_reset_on_close(bool on) noexcept { c_.options.set(&parameters::reset_on_close, on); }
     /// Bytes a second; pacer::off: no cap (SO_MAX_PACING_RATE). A cap paces the connection whatever its controller.
-    void set_max_pacing_rate(std::uint64_t rate) noexcept;
+    /// What waits for a cap that is raised waits for the new one.
+    void set_max_pacing_rate(time_point now, std::uint64_t rate) noexcept;
     /// Bytes. A buffer whose size changes is fixed: it grows no more by itself. The receive window never shrinks below what was promised.
     void set_buffers(std::uint32_t receive, std::uint32_t send) noexcept;
     /// The buffers keep (or go back to) the size that they were given.

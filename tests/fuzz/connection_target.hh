@@ -248,7 +248,7 @@ private:
         case 1: tcb_->on_no_route(now_, tcb_->acknowledged() + (which >> 3 & 1)); break;
         case 2: tcb_->shutdown_receive(); break;
         case 3: tcb_->advertise_user_timeout(1s * in_.word()); break;
-        case 4: tcb_->set_max_pacing_rate(which & 128 ? tcp::congestion_controller::not_paced : in_.word() * 100u + 1000u); break;
+        case 4: tcb_->set_max_pacing_rate(now_, which & 128 ? tcp::congestion_controller::not_paced : in_.word() * 100u + 1000u); break;
         case 5: tcb_->hurry_syn(); break;
         case 6: tcb_->set_fin_wait_2(1s * (which >> 3) - 1s); break;
         default: CW_ASSERT(tcb_->urgent_ahead() <= 1u << 30, "urgent bytes beyond every window");

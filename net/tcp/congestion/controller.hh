@@ -139,7 +139,7 @@ public:
         mss_ = mss;
     }
     /// The path's segment size has changed (path MTU).
-    void set_mss(std::uint32_t mss) noexcept {
+    virtual void set_mss(std::uint32_t mss) noexcept {
         mss_ = mss;
         cwnd_ = std::max(cwnd_, mss);
         ssthresh_ = std::max(ssthresh_, 2 * mss);

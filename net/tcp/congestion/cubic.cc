@@ -137,6 +137,17 @@ void cubic::undo(time_point now) noexcept { // 4.9
     now_ = prior_;
 }
 
+/// Other segments, and the same window in bytes: no sign of more room (RFC 4821 7.6.1). The curve begins anew where the window is.
+void cubic::set_mss(std::uint32_t mss) noexcept {
+    const float share = static_cast<float>(mss_) / static_cast<float>(mss);
+    for (curve* c : {&now_, &prior_}) {
+        c->top *= share;
+        c->before *= share;
+        c->epoch = {};
+    }
+    congestion_controller::set_mss(mss);
+}
+
 void cubic::check_invariants() const {
     CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
     CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");

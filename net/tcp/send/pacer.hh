@@ -25,6 +25,12 @@ public:
     std::uint64_t rate() const noexcept { return rate_; } ///< bytes a second, at least 1
     /// Bytes a second from now on; `off`: as fast as can be.
     void set_rate(std::uint64_t rate) noexcept { rate_ = std::max<std::uint64_t>(rate, 1); }
+    /// The same, by somebody's wish: what waits for a slower pace waits for this one instead.
+    void hasten(time_point now, std::uint64_t was) noexcept {
+        if (rate_ <= was || due_ <= now) return;
+        const double wait = static_cast<double>((due_ - now).count()) * static_cast<double>(was) / static_cast<double>(rate_);
+        due_ = rate_ == off ? now : now + duration{static_cast<std::int64_t>(wait)};
+    }
 
     /// Whether the next segment has to wait until due().
     bool holds(time_point now) const noexcept { return left_ == 0 && free_ == 0 && now < due_; }

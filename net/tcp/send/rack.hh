@@ -47,7 +47,7 @@ public:
         if (d.reordered) note_overtaken(d.overtaken, later(d.farthest, d.highest));
         advanced_ = false;
         if (!d.newest_known) return;
-        farthest_ = later(farthest_, d.highest);
+        farthest_ = later(d.farthest, d.highest); // ours may be so old that it seems to lie ahead
         if (!sent_after(d.newest_sent, d.newest_end, newest_sent_, newest_end_)) return;
         newest_sent_ = d.newest_sent;
         newest_end_ = d.newest_end;

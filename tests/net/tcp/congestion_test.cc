@@ -123,6 +123,28 @@ BOOST_AUTO_TEST_CASE(a_window_of_thousands_of_segments_grows_no_slower_than_reno
     BOOST_TEST(c.cwnd() <= before + 24 * mss);
 }
 
+BOOST_AUTO_TEST_CASE(segments_of_another_size_neither_open_the_window_nor_hold_it_back) { // RFC 4821 7.6.1; RFC 9438 counts segments
+    for (const std::uint32_t size : {9 * mss, mss / 2}) {
+        for (const bool repaired : {false, true}) { // a loss behind it is taken back
+            cubic c(mss);
+            path p{c};
+            while (c.cwnd() < 1'000'000) p.round();
+            p.lose();
+            for (int i = 0; i < 60; ++i) p.round();
+            cubic steady = c;
+            path same{steady, p.rtt, p.now, p.una};
+            if (repaired) p.lose();
+            c.set_mss(size);
+            if (repaired) c.undo(p.now);
+            BOOST_TEST(c.cwnd() == steady.cwnd());
+            for (int i = 0; i < 20; ++i) {
+                p.round(), same.round();
+                BOOST_TEST(std::abs(double(c.cwnd()) - double(steady.cwnd())) < 0.2 * steady.cwnd()); // Reno's growth
+            }
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_second_loss_below_the_top_makes_room_for_others) { // RFC 9438 4.7
     cubic c(mss);
     path p{c};

@@ -131,9 +131,30 @@ BOOST_AUTO_TEST_CASE(without_a_cap_nothing_waits_and_taking_it_away_lets_go) {
     s.receive("A 1:1 ack 10001 win 65535");
     BOOST_TEST(s.drain() == 2);
     BOOST_TEST(s.block().info().paced);
-    s.block().set_max_pacing_rate(tcp::pacer::off);
+    s.block().set_max_pacing_rate(s.now(), tcp::pacer::off);
     BOOST_TEST(!s.block().info().paced);
     BOOST_TEST(s.drain() == 18); // the whole window
+}
+
+BOOST_AUTO_TEST_CASE(what_waits_for_a_cap_that_is_raised_waits_for_the_new_one) {
+    tcp_script s(capped(1000));
+    s.connect();
+    s.write(30'000);
+    BOOST_TEST(s.drain() == 10);
+    s.receive("A 1:1 ack 10001 win 65535");
+    BOOST_TEST(s.drain() == 2); // two seconds' worth, and half of them forgiven
+    s.expect_nothing();
+    s.block().set_max_pacing_rate(s.now(), 100'000);
+    s.expect_nothing();
+    s.advance(10ms - 1us);
+    s.expect_nothing();
+    s.advance(1us);
+    BOOST_TEST(s.drain() == 2);
+    s.block().set_max_pacing_rate(s.now(), 50'000); // one that is lowered counts from the next burst
+    s.advance(20ms);
+    BOOST_TEST(s.drain() == 2);
+    s.block().set_max_pacing_rate(s.now(), ~std::uint64_t{0} - 1);
+    BOOST_TEST(s.drain() != 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_burst_is_a_millisecond_and_two_segments_at_least) {

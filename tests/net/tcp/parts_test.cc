@@ -220,6 +220,21 @@ BOOST_AUTO_TEST_CASE(a_cookie_comes_home_once_within_two_minutes_and_to_its_own_
     BOOST_TEST(!check_cookie(key, now, flow, at(77), cookie + 1).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_cookie_does_not_become_good_again_when_its_count_comes_round) { // five bits of it are visible
+    const siphash_key key{5, 6};
+    const four_tuple flow{10, 20, 30, 40};
+    const time_point now = from_ns(1'000'000'000'000);
+    const seq_number cookie = make_cookie(key, now, flow, at(77), 1400);
+    for (int round = 1; round <= 40; ++round) {
+        BOOST_TEST(!check_cookie(key, now + round * 32 * 64s, flow, at(77), cookie).has_value());
+        BOOST_TEST(!check_cookie(key, now + (round * 32 + 1) * 64s, flow, at(77), cookie).has_value());
+    }
+    const time_point last = from_ns((31 + 5 * 32) * 64'000'000'000); // and across the turn it is good for as long as ever
+    const seq_number young = make_cookie(key, last, flow, at(77), 1400);
+    BOOST_TEST((check_cookie(key, last + 64s, flow, at(77), young) == std::uint16_t{1360}));
+    BOOST_TEST(!check_cookie(key, last + 128s, flow, at(77), young).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(the_cookie_timestamp_keeps_the_terms_and_never_runs_ahead) {
     for (std::uint32_t clock : {100u, 1000u, 1063u, 0x7fff'ffffu}) {
         for (std::uint8_t scale : {std::uint8_t{0}, std::uint8_t{7}, std::uint8_t{14}, no_window_scale}) {

@@ -218,6 +218,22 @@ BOOST_AUTO_TEST_CASE(pipe_counts_what_is_neither_sacked_nor_lost) { // RFC 6675 
     BOOST_TEST(b.pipe() == 5600u);
 }
 
+BOOST_AUTO_TEST_CASE(rack_forgets_what_was_delivered_so_long_ago_that_it_seems_to_lie_ahead) { // half the numbers and more
+    rack r;
+    r.start(base);
+    const auto deliver = [&](seq_number before, seq_number start) {
+        delivery d{.now = from_ns(2000), .farthest = before, .point = start};
+        d.take(start, start + 100, from_ns(1000), false);
+        r.take(d);
+    };
+    deliver(base, base);
+    BOOST_TEST((r.farthest() == base + 100));
+    deliver(base + 3'000'000'000, base + 3'000'000'000); // sender::farthest() did not believe in 100
+    BOOST_TEST((r.farthest() == base + 3'000'000'100));
+    deliver(base + 3'000'000'100, base + 2'999'999'000); // late
+    BOOST_TEST((r.farthest() == base + 3'000'000'100));
+}
+
 BOOST_AUTO_TEST_CASE(rack_waits_for_the_overtaken_and_learns_from_dsack) { // RFC 8985 6.2
     scoreboard b;
     b.start(base);
