@@ -2,6 +2,8 @@
 
 #include <corewire/reactor/base/assert.hh>
 
+#include <algorithm>
+
 namespace corewire {
 
 namespace {
@@ -10,9 +12,16 @@ using std::chrono::seconds;
 using type = dhcp6_message_type;
 
 constexpr std::uint32_t for_ever = 0xffffffff;
+constexpr std::uint32_t least_wait = 60; ///< seconds to the next question, where that is ours to choose: a server's answers make no storm
 constexpr std::uint8_t best_preference = 255;
 
 time_point later(time_point now, std::uint32_t s) noexcept { return s == for_ever ? never : now + seconds{s}; }
+
+/// The reverse.
+std::uint32_t seconds_until(time_point now, time_point end) noexcept {
+    if (end == never) return for_ever;
+    return static_cast<std::uint32_t>(std::clamp<std::int64_t>(std::chrono::duration_cast<seconds>(end - now).count(), 0, for_ever - 1));
+}
 
 /// RFC 8415 21.24: what lies outside of its bounds is ignored.
 void take_maximum(const std::optional<std::uint32_t>& told, duration& out) noexcept {
@@ -274,11 +283,9 @@ void dhcp6_client::take_settings(const dhcp6_reply& reply) noexcept {
 void dhcp6_client::take_lease(time_point now, const dhcp6_reply& reply) noexcept {
     const bool renews = state_ == dhcp6_state::renewing || state_ == dhcp6_state::rebinding;
     dhcp_list<dhcp6_leased, 4> now_ours;
-    std::uint32_t shortest = for_ever;
     for (const dhcp6_address& each : reply.addresses.all()) {
         if (each.valid == 0) continue; // 18.2.10.1: it is taken away
         now_ours.push({each.address, later(now, each.preferred), later(now, each.valid)});
-        shortest = std::min(shortest, each.preferred);
     }
     for (const dhcp6_leased& old : lease_.addresses.all()) { // those that it says nothing of stay as they are
         const auto same = [&](const dhcp6_address& a) { return a.address == old.address; };
@@ -289,12 +296,19 @@ void dhcp6_client::take_lease(time_point now, const dhcp6_reply& reply) noexcept
     ++generation_; // the times are others, at least
     take_settings(reply);
     if (now_ours.empty()) return solicit_again(now);
-    // RFC 8415 21.4: ours to choose are half and four fifths of the shortest preferred life time.
+    // RFC 8415 21.4: ours to choose are half and four fifths of the shortest preferred life time; of the valid one for what is preferred
+    // no more. 14.2: never at once.
+    std::uint32_t shortest = for_ever, valid = for_ever;
+    for (const dhcp6_leased& each : now_ours.all()) {
+        shortest = std::min(shortest, seconds_until(now, each.preferred_until > now ? each.preferred_until : each.valid_until));
+        valid = std::min(valid, seconds_until(now, each.valid_until));
+    }
+    const std::uint32_t soonest = std::min(least_wait, valid / 2);
     const auto part = [&](unsigned tenths) {
         return shortest == for_ever ? for_ever : static_cast<std::uint32_t>(std::uint64_t{shortest} * tenths / 10);
     };
-    const std::uint32_t t2 = reply.t2 != 0 ? reply.t2 : std::max(part(8), reply.t1);
-    const std::uint32_t t1 = reply.t1 != 0 ? reply.t1 : std::min(part(5), t2);
+    const std::uint32_t t2 = reply.t2 != 0 ? reply.t2 : std::max({part(8), reply.t1, soonest});
+    const std::uint32_t t1 = reply.t1 != 0 ? reply.t1 : std::min(std::max(part(5), soonest), t2);
     lease_.renew_at = later(now, std::max<std::uint32_t>(t1, 1));
     lease_.rebind_at = std::max(later(now, std::max<std::uint32_t>(t2, 1)), lease_.renew_at);
     ++(renews ? statistics_.renewals : statistics_.leases);

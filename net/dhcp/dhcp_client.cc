@@ -16,6 +16,7 @@ using type = dhcp_message_type;
 // RFC 2131 4.1, 4.4.5, 3.1 (5).
 constexpr duration first_wait = seconds{4}, longest_wait = seconds{64}, jitter = seconds{1};
 constexpr duration least_renewal_wait = seconds{60};
+constexpr duration least_rest = seconds{1}; ///< between an answer and the next question, however short the lease
 constexpr duration wait_after_decline = seconds{10};
 constexpr unsigned most_requests = 4;
 constexpr std::uint16_t least_mtu = 576; // RFC 1122 3.3.2: every host takes so much
@@ -227,8 +228,10 @@ void dhcp_client::on_ack(time_point now, const dhcp_reply& reply) noexcept {
         std::uint32_t t2 = reply.rebinding_seconds.value_or(0), t1 = reply.renewal_seconds.value_or(0);
         if (t2 == 0 || t2 >= length) t2 = static_cast<std::uint32_t>(std::uint64_t{length} * 7 / 8);
         if (t1 == 0 || t1 >= t2) t1 = std::min(length / 2, t2);
-        lease.renew_at = asked_ + seconds{t1} - part_of(seconds{t1} / 16);
-        lease.rebind_at = std::max(asked_ + seconds{t2} - part_of(seconds{t2 - t1} / 16), lease.renew_at);
+        const time_point renew_at = asked_ + seconds{t1} - part_of(seconds{t1} / 16);
+        const time_point rebind_at = asked_ + seconds{t2} - part_of(seconds{t2 - t1} / 16);
+        lease.renew_at = std::min(std::max(renew_at, now + least_rest), lease.ends_at);
+        lease.rebind_at = std::min(std::max(rebind_at, lease.renew_at), lease.ends_at);
     }
     naks_ = 0;
     if (keeps) {

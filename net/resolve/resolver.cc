@@ -37,6 +37,11 @@ std::vector<ip_address> addresses_of(dns_answer answer, const std::string& name)
     return std::move(answer.addresses);
 }
 
+/// try_again, and a server has said so (SERVFAIL, REFUSED): it took no time, and another name may be known.
+struct nobody_tells : std::system_error {
+    using std::system_error::system_error;
+};
+
 bool says_there_is_none(const std::error_code& e) noexcept {
     return e == make_error_code(resolve_error::no_such_name) || e == make_error_code(resolve_error::no_address);
 }
@@ -103,34 +108,46 @@ std::vector<std::string> resolver::candidates(const std::string& name) const {
 task<resolver::addresses> resolver::look_up(std::string name, address_family family) {
     if (servers().empty()) fail(resolve_error::no_servers, name);
     std::optional<std::system_error> why;
+    bool unknown = false; // whether one of the names has an address
     for (std::string& candidate : candidates(name)) {
         try {
             if (family == address_family::any) co_return co_await of_both(candidate);
             dns_answer answer = co_await ask(candidate, family == address_family::v4 ? dns_type::a : dns_type::aaaa);
             co_return addresses_of(std::move(answer), candidate);
+        } catch (const nobody_tells&) {
+            unknown = true;
         } catch (const std::system_error& e) {
-            if (!says_there_is_none(e.code())) throw;
+            if (!says_there_is_none(e.code())) throw; // silence: each name more would take as long
             if (!why || why->code() == make_error_code(resolve_error::no_such_name)) why = e;
         }
     }
+    if (unknown) fail(resolve_error::try_again, name);
     throw *why;
 }
 
-/// One that answers is enough: the other's failure counts only when there is nothing.
+/// One that answers is enough: the other's failure counts only when there is nothing. "There is none" is said if both say so.
 task<resolver::addresses> resolver::of_both(std::string name) {
-    const auto guarded = [](resolver& self, std::string of, dns_type type, std::exception_ptr& why) -> task<addresses> {
+    struct failure {
+        std::exception_ptr what;
+        unsigned weight = 0; ///< what we know the less, the more it counts
+    };
+    const auto guarded = [](resolver& self, std::string of, dns_type type, failure& why) -> task<addresses> {
         try {
             dns_answer answer = co_await self.ask(of, type);
             co_return addresses_of(std::move(answer), of);
+        } catch (const nobody_tells&) {
+            why = {std::current_exception(), 1};
+        } catch (const std::system_error& e) {
+            why = {std::current_exception(), says_there_is_none(e.code()) ? 0u : 2u};
         } catch (...) {
-            why = std::current_exception();
+            why = {std::current_exception(), 2};
         }
         co_return addresses{};
     };
-    std::exception_ptr no_v6, no_v4;
+    failure no_v6, no_v4;
     auto [all, v4] = co_await when_all(guarded(*this, name, dns_type::aaaa, no_v6), guarded(*this, name, dns_type::a, no_v4));
     all.insert(all.end(), v4.begin(), v4.end());
-    if (all.empty()) std::rethrow_exception(no_v4 ? no_v4 : no_v6);
+    if (all.empty()) std::rethrow_exception(no_v4.weight >= no_v6.weight ? no_v4.what : no_v6.what);
     co_return std::move(all);
 }
 
@@ -152,6 +169,7 @@ task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
     dns_question question{std::move(name), type};
     if (encode_dns_question(question).empty()) co_return dns_answer{.outcome = dns_outcome::no_such_name};
     const std::vector<socket_address> known = servers(); // the network may say others while we wait
+    bool refused = false;
     for (unsigned round = 0; round < std::max(config_.attempts, 1u); ++round) {
         for (const socket_address& server : known) {
             question.id = static_cast<std::uint16_t>(random_.next());
@@ -164,6 +182,7 @@ task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
             }
             if (answer.outcome == dns_outcome::unusable || answer.outcome == dns_outcome::truncated) {
                 ++statistics_.unusable;
+                refused = true;
             } else if (answer.outcome == dns_outcome::not_ours) {
                 ++statistics_.silent;
             } else {
@@ -172,6 +191,7 @@ task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
             }
         }
     }
+    if (refused) throw nobody_tells(resolve_error::try_again, "resolving " + question.name);
     fail(resolve_error::try_again, question.name);
 }
 

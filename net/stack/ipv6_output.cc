@@ -232,7 +232,7 @@ void ipv6_output::on_advertisement(time_point now, const wire::neighbor_advertis
         lost(now, na.target);
         return;
     }
-    if (neighbors_.on_advertisement(now, na)) routes_.remove_router(na.target); // RFC 4861 7.2.5: it forwards no more
+    if (neighbors_.on_advertisement(now, na)) routes_.end_router(now, na.target); // RFC 4861 7.2.5: it forwards no more
     drain();
     egress_.leave_chores();
 }

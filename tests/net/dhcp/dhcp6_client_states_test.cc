@@ -284,6 +284,26 @@ BOOST_AUTO_TEST_CASE(a_renewal_changes_what_it_names_and_leaves_the_rest) { // 1
     l.hear({.addresses = {{given, 0, 0}}}); // taken away
     BOOST_REQUIRE(l.client.lease().addresses.count == 1u);
     BOOST_TEST((l.client.lease().addresses.items[0].address == other_given));
+    BOOST_TEST((l.client.lease().renew_at == l.now + 245s)); // half of what the other is preferred for still
+}
+
+BOOST_AUTO_TEST_CASE(an_address_that_is_preferred_no_more_is_not_asked_for_all_the_time) { // 14.2: no storms
+    const auto questions = [](const line& l) { return l.count(type::renew) + l.count(type::rebind); };
+    line l;
+    l.acquire({.addresses = {{given, 0, 2000}, {other_given, 1000, 2000}}});
+    BOOST_TEST((l.client.lease().renew_at == l.now + 500s && l.client.lease().rebind_at == l.now + 800s));
+    for (const std::uint32_t preferred : {0u, 1u}) { // and none that is preferred for long
+        line alone;
+        alone.acquire({.addresses = {{given, preferred, 2000}}});
+        alone.pass(59s);
+        BOOST_TEST(questions(alone) == 0u);
+        alone.pass(1942s);
+        BOOST_TEST(questions(alone) >= 1u);
+    }
+    line brief;
+    brief.acquire({.addresses = {{given, 1, 20}}}); // not over before it is asked for
+    brief.pass(11s);
+    BOOST_TEST(questions(brief) == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_refusal_is_followed_by_a_new_search_more_slowly_each_time) {

@@ -307,4 +307,20 @@ BOOST_AUTO_TEST_CASE(what_nobody_takes_away_to_send_is_bounded) {
     BOOST_TEST((l.client.poll_transmit(out) && l.client.poll_transmit(out) && !l.client.poll_transmit(out)));
 }
 
+BOOST_AUTO_TEST_CASE(a_lease_of_a_second_is_not_asked_for_at_the_speed_of_the_wire) {
+    line l;
+    l.acquire(3600);
+    for (const std::uint32_t length : {2u, 1u}) {
+        l.pass(l.client.next_timeout() - l.now);
+        BOOST_REQUIRE((l.client.state() == dhcp_state::renewing || l.client.state() == dhcp_state::rebinding));
+        const std::size_t before = l.said.size();
+        l.answer(type::ack, given, length);
+        BOOST_TEST((l.client.state() == dhcp_state::bound));
+        l.pass(900ms);
+        BOOST_TEST(l.said.size() == before);
+    }
+    l.pass(100ms);
+    BOOST_TEST((l.last().type == type::discover)); // the shortest was over
+}
+
 BOOST_AUTO_TEST_SUITE_END()

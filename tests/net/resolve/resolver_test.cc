@@ -211,6 +211,38 @@ BOOST_FIXTURE_TEST_CASE(short_names_are_tried_with_the_search_list, lookup_world
     BOOST_TEST(first.seen.back().first == "host"); // and only itself
 }
 
+BOOST_FIXTURE_TEST_CASE(a_domain_whose_servers_refuse_does_not_end_the_search, lookup_world) {
+    config.search = {"lame.example", "b.example"};
+    for (name_server* s : {&first, &second}) {
+        s->zone[{"host.lame.example", dns_type::a}] = s->zone[{"none.lame.example", dns_type::a}] = {.code = 2};
+        s->zone[{"host.lame.example", dns_type::aaaa}] = {.code = 5};
+    }
+    first.zone[{"host.b.example", dns_type::a}] = {.addresses = {v4}};
+    BOOST_TEST((resolve("host").found == addresses{v4}));
+    BOOST_TEST((resolve("host", address_family::any).found == addresses{v4}));
+    BOOST_CHECK(resolve("none").why == resolve_error::try_again); // nobody knows whether there is one
+    BOOST_TEST(first.seen.back().first == "none");
+}
+
+BOOST_FIXTURE_TEST_CASE(silence_ends_the_search, lookup_world) { // each name more would take as long
+    config.search = {"a.example", "b.example"};
+    for (name_server* s : {&first, &second}) s->zone[{"host.a.example", dns_type::a}] = {.silent = true};
+    first.zone[{"host.b.example", dns_type::a}] = {.addresses = {v4}};
+    BOOST_CHECK(resolve("host").why == resolve_error::try_again);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_family_that_could_not_be_asked_for_is_not_told_as_none, lookup_world) {
+    config.search = {"a.example"};
+    for (name_server* s : {&first, &second}) {
+        s->zone[www_a] = {.addresses = {}};
+        s->zone[www_aaaa] = {.silent = true};
+        s->zone[{"six.example.com", dns_type::a}] = {.silent = true};
+    }
+    first.zone[{"www.example.com.a.example", dns_type::a}] = {.addresses = {other_v4}};
+    BOOST_CHECK(resolve("www.example.com", address_family::any).why == resolve_error::try_again);
+    BOOST_CHECK(resolve("six.example.com", address_family::any).why == resolve_error::try_again);
+}
+
 BOOST_FIXTURE_TEST_CASE(what_can_be_no_name_is_not_asked_for, lookup_world) {
     for (const std::string& bad : {std::string(), std::string(64, 'a'), std::string(300, 'a'), std::string("a\0b", 3), std::string("a..b")})
         BOOST_CHECK(resolve(bad).why == resolve_error::no_such_name);

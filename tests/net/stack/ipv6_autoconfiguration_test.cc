@@ -187,6 +187,23 @@ BOOST_AUTO_TEST_CASE(a_port_without_room_is_counted_and_asked_again) {
     BOOST_TEST(port.wanted.size() == 6u);
 }
 
+BOOST_AUTO_TEST_CASE(a_router_that_says_it_is_none_goes_and_a_configured_gateway_stays) { // RFC 4861 7.2.5, 6.3.5
+    for (const bool configured : {true, false}) {
+        stack_config config = autoconfigured();
+        const ipv6 gateway = ipv6_link::a6(configured ? "2001:db8:aaaa::99" : "fe80::99"), far = ipv6_link::a6("2001:db8:ffff::1");
+        if (configured) config.ipv6->gateway = gateway;
+        routed_link w(0, config);
+        if (!configured) w.advertise(1800);
+        w.send(w.message(wire::neighbor_solicitation{w.a6("2001:db8:aaaa::77"), w.end->mac()}, gateway, w.a6("2001:db8:aaaa::77")), gateway,
+               w.a6("2001:db8:aaaa::77"), ip_protocol::icmpv6, 255);
+        for (const bool router : {true, false}) {
+            const wire::neighbor_advertisement na{router, false, true, gateway, w.end->mac()};
+            w.send(w.message(na, gateway, ipv6::all_nodes()), gateway, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+            BOOST_TEST((w.six().route(far).address == gateway) == (router || configured));
+        }
+    }
+}
+
 BOOST_FIXTURE_TEST_CASE(life_times_are_shortened_to_two_hours_at_most, routed_link) { // RFC 4862 5.5.3 (e)
     advertise(1800, {{.prefix = prefix, .valid = 86'400}});
     advertise(1800, {{.prefix = prefix, .valid = 10, .preferred = 5}}); // forged, perhaps
