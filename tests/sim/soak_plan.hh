@@ -27,6 +27,7 @@ struct exchange {
     duration client_ended = duration::max(), server_ended = duration::max(); ///< since the beginning
     std::optional<std::errc> client_error, server_error; ///< set when that end is over; errc{}: all went well
     bool server_began = false;
+    duration aborted = duration::max(); ///< since the beginning
 };
 
 /// Something that befalls the world.
@@ -57,7 +58,7 @@ struct plan {
         // A listener that answered by a SYN cookie forgets after ten seconds that it did: what reaches it first then, and does not bring
         // the cookie, is reset (docs/rfc/9293.md, deviations).
         const bool cookies = listening.backlog == 1;
-        return e.abort_after != UINT64_MAX || std::ranges::any_of(mishaps, [&](const mishap& m) {
+        return e.aborted <= ended || std::ranges::any_of(mishaps, [&](const mishap& m) {
                    return m.at <= ended && (m.violent() || (cookies && m.lasts > 10s));
                });
     }

@@ -42,7 +42,7 @@ private:
     task<> listen();
     task<> session(tcp_stream peer);
     task<> write_all(tcp_stream& to, std::uint32_t stream, std::uint64_t bytes, std::uint32_t piece);
-    task<> read_all(tcp_stream& from, std::uint32_t stream, std::uint64_t bytes, duration pause, std::uint64_t abort_after);
+    task<> read_all(tcp_stream& from, exchange& e, bool is_client);
     task<> both_ways(tcp_stream& s, exchange& e, bool is_client);
 
     void befall(const mishap& m);
@@ -73,8 +73,10 @@ inline task<> world::write_all(tcp_stream& to, std::uint32_t stream, std::uint64
     to.shutdown();
 }
 
-inline task<> world::read_all(tcp_stream& from, std::uint32_t stream, std::uint64_t bytes, duration pause,
-                              std::uint64_t abort_after) {
+inline task<> world::read_all(tcp_stream& from, exchange& e, bool is_client) {
+    const std::uint32_t stream = e.number * 2 + (is_client ? 1 : 0);
+    const std::uint64_t bytes = is_client ? e.down : e.up;
+    const duration pause = is_client ? e.client_pause : e.server_pause;
     std::uint64_t at = 0;
     while (const buffer data = co_await from.read()) {
         for (const std::byte b : data.bytes()) {
@@ -83,7 +85,8 @@ inline task<> world::read_all(tcp_stream& from, std::uint32_t stream, std::uint6
         }
         result_.bytes += data.size();
         if (at > bytes) problem("stream " + std::to_string(stream) + ": more than was sent");
-        if (at >= abort_after) {
+        if (is_client && at >= e.abort_after) {
+            e.aborted = sim_.elapsed();
             from.abort();
             throw std::system_error(std::make_error_code(std::errc::connection_aborted));
         }
@@ -112,8 +115,7 @@ inline task<> world::both_ways(tcp_stream& s, exchange& e, bool is_client) {
     writer.spawn(write(*this, s, e, is_client, writing));
     std::exception_ptr reading;
     try {
-        co_await read_all(s, e.number * 2 + (is_client ? 1 : 0), is_client ? e.down : e.up, is_client ? e.client_pause : e.server_pause,
-                          is_client ? e.abort_after : UINT64_MAX);
+        co_await read_all(s, e, is_client);
     } catch (const std::system_error&) {
         reading = std::current_exception();
     }
