@@ -54,14 +54,23 @@ void faulty_port::damage(one_way& w, packet& p) noexcept {
 std::size_t faulty_port::receive(std::span<packet> out) {
     if (!in_.what.any()) {
         const std::size_t n = inner().receive(out);
-        if (n == 0) return 0;
+        if (n == 0) {
+            let_go();
+            return 0;
+        }
         in_.counts.packets += n;
         count_losses();
         return n;
     }
     const std::size_t taken = receive_singly(out);
+    if (taken == 0) let_go();
     count_losses();
     return taken;
+}
+
+/// Nothing has followed it so far, and nothing may for long.
+void faulty_port::let_go() noexcept {
+    if (out_.holding && send(out_.held)) out_.holding = false;
 }
 
 std::size_t faulty_port::receive_singly(std::span<packet> out) {
@@ -130,8 +139,7 @@ std::size_t faulty_port::transmit_in_runs(std::span<packet> burst) {
 std::size_t faulty_port::transmit_singly(std::span<packet> burst) {
     std::size_t taken = 0;
     while (taken < burst.size() && pass(burst[taken])) ++taken;
-    if (taken == burst.size() && out_.holding && send(out_.held)) out_.holding = false; // the burst's last: nothing follows
-    return taken;
+    return taken; // one that is held may still be overtaken by the next burst: receive() lets it go
 }
 
 /// False if the port inside has no room; the packet is then the caller's still, and drawn for again.
@@ -166,7 +174,7 @@ void faulty_port::count_losses() noexcept {
 
 bool faulty_port::prepare_sleep() {
     if (in_.holding || doubling_) return false;
-    if (out_.holding && send(out_.held)) out_.holding = false;
+    let_go();
     return !out_.holding && wrapped_port::prepare_sleep();
 }
 

@@ -55,6 +55,7 @@ private:
     packet copy_of(const packet& p) noexcept;
     bool send(packet& p) { return wrapped_port::transmit({&p, 1}) == 1; }
     bool pass(packet& p);
+    void let_go() noexcept;
     std::size_t receive_singly(std::span<packet> out);
     std::size_t transmit_singly(std::span<packet> burst);
     std::size_t transmit_in_runs(std::span<packet> burst);

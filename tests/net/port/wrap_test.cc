@@ -177,6 +177,18 @@ BOOST_AUTO_TEST_CASE(reordering_lets_the_next_one_go_first_and_loses_nothing) {
     BOOST_TEST((receive_numbers(f) == std::vector<std::uint32_t>{2, 1, 4, 3}));
 }
 
+BOOST_AUTO_TEST_CASE(a_frame_is_overtaken_by_one_of_the_next_burst_and_waits_for_none) { // tracing_port and pcap_port send them one by one
+    cable c;
+    faulty_port f(std::move(c.a), {.on_transmit = {.reorder = 1}});
+    for (std::uint32_t i = 1; i <= 5; ++i) send(f, numbered_frame(f, mac_b, i));
+    c.settle();
+    BOOST_TEST((receive_numbers(*c.b) == std::vector<std::uint32_t>{2, 1, 4, 3}));
+    BOOST_TEST(f.transmitted().reordered == 2u);
+    BOOST_TEST(receive_all(f).empty()); // nothing came, and nothing followed
+    c.settle();
+    BOOST_TEST((receive_numbers(*c.b) == std::vector<std::uint32_t>{5}));
+}
+
 BOOST_AUTO_TEST_CASE(corruption_spares_the_bytes_that_the_sender_keeps) {
     cable c;
     faulty_port f(std::move(c.a), {.on_transmit = {.corrupt = 1}});
