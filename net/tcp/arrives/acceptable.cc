@@ -6,10 +6,11 @@ namespace corewire::tcp {
 
 namespace {
 
-/// RFC 9293 3.4, table 6.
+/// RFC 9293 3.4, table 6; and an ACK at the window's right edge, for there stands a peer that has sent all it may. Two such peers whose
+/// first segments were lost would otherwise believe none of each other's ACKs any more.
 bool acceptable(seq_number seq, std::uint32_t length, seq_number next, std::uint32_t window) noexcept {
     const auto inside = [&](seq_number s) { return s - next < window; };
-    if (length == 0) return window == 0 ? seq == next : inside(seq);
+    if (length == 0) return seq - next <= window;
     if (window == 0) return false;
     return inside(seq) || inside(seq + (length - 1)) || (seq < next && seq + length > next + window);
 }

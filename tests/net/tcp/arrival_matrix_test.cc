@@ -126,7 +126,9 @@ answer on_synchronized(const standing& s, arriving seg, std::int64_t edge) {
     // First: table 6.
     const auto inside = [&](std::int64_t n) { return s.rcv <= n && n < edge; };
     const std::int64_t length = seg.text + seg.syn + seg.fin;
-    if (!(length == 0 ? inside(seg.seq) : inside(seg.seq) || inside(seg.seq + length - 1))) return seg.rst ? ignored : acknowledged;
+    const bool at_edge = length == 0 && seg.seq == edge && !seg.rst; // deviation: a peer that has filled the window stands there
+    const bool reaches_in = inside(seg.seq) || (length != 0 && inside(seg.seq + length - 1));
+    if (!reaches_in && !at_edge) return seg.rst ? ignored : acknowledged;
     // Second, RFC 5961 3.2.
     if (seg.rst) {
         if (number == s.rcv) return {.to = closed};

@@ -157,6 +157,24 @@ BOOST_AUTO_TEST_CASE(two_confused_ends_do_not_acknowledge_each_other_for_ever) {
     s.expect("A 1:1");
 }
 
+/// Each has sent all that the other's window takes, and each other's first segment was lost: the ACKs stand at the right edges.
+BOOST_AUTO_TEST_CASE(two_ends_that_have_filled_each_others_windows_hear_each_other) {
+    tcp::parameters p;
+    p.receive_buffer = 3'000;
+    p.sack = p.timestamps = p.window_scaling = false;
+    tcp_script s(p);
+    s.connect();
+    s.write(2'000);
+    BOOST_TEST(s.drain() == 2);
+    s.receive("A 1461:3001 ack 1");
+    s.expect("A 2001:2001 ack 1 win 3000");
+    s.receive("A 3001:3001 ack 2001 win 65535");
+    s.expect_nothing();
+    BOOST_TEST(s.block().queued() == 0u);
+    s.receive("A 3002:3002 ack 2001 win 65535"); // nobody can stand here
+    s.expect("A 2001:2001 ack 1 win 3000");
+}
+
 BOOST_AUTO_TEST_CASE(an_old_timestamp_is_rejected_and_answered) { // RFC 7323 5.3, R1
     auto p = tcp_script::plain();
     p.timestamps = true;
