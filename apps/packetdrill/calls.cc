@@ -1,5 +1,6 @@
 #include "calls.hh"
 
+#include <corewire/net/posix/parts.hh>
 #include <corewire/net/posix/socket_names.hh>
 
 #include <algorithm>
@@ -63,6 +64,13 @@ private:
     char* at_;
 };
 
+/// What is looked at as a msghdr is taken over (copy_msghdr_from_user()).
+outcome refuse(const msghdr* m) noexcept {
+    if (m == nullptr) return -EFAULT;
+    if (m->msg_iovlen > UIO_MAXIOV) return -EMSGSIZE;
+    return m->msg_iov == nullptr && m->msg_iovlen != 0 ? -EFAULT : 0;
+}
+
 /// What a write's control messages ask for (sock_cmsg_send()): `stamps` as stream_socket::send() has it. False: there is no such thing.
 bool read_control(const msghdr& m, int& stamps) noexcept {
     constexpr int so_timestamping_new = 65;
@@ -118,6 +126,7 @@ outcome receive_notice(stream_socket& s, msghdr& message) {
     for (std::size_t i = 0; i < message.msg_iovlen && copied < n.size; ++i) {
         const iovec& v = message.msg_iov[i];
         const std::size_t part = std::min<std::size_t>(v.iov_len, n.size - copied);
+        if (part != 0 && !posix::is_reachable(v)) return -EFAULT; // the notice is gone nevertheless
         if (part != 0) std::memset(v.iov_base, 0, part);
         copied += part;
     }
@@ -147,7 +156,7 @@ void skip(std::vector<iovec>& rest, std::uint64_t n) {
     while (n != 0) {
         iovec& v = rest.front();
         const std::size_t part = std::min<std::uint64_t>(n, v.iov_len);
-        v.iov_base = static_cast<char*>(v.iov_base) + part;
+        if (posix::is_reachable(v)) v.iov_base = static_cast<char*>(v.iov_base) + part; // else it is not looked at (MSG_TRUNC)
         v.iov_len -= part;
         n -= part;
         if (v.iov_len == 0) rest.erase(rest.begin());
@@ -255,6 +264,11 @@ outcome calls::accept(int fd, sockaddr* name, socklen_t* size) {
     const outcome r = until(a, !s->non_blocking(), deadline_after(s->settings().receive_timeout),
                             [&] { return s->accept(made); });
     if (r < 0) return r;
+    if (name != nullptr && size == nullptr) { // and nobody has the connection (accept4())
+        made.reset();
+        host_.settle();
+        return -EFAULT;
+    }
     if (name != nullptr) {
         const flow_name& flow = made->connection()->name(); // also of what was reset already
         posix::write_name(socket_address(flow.remote, flow.remote_port), s->family(), name, size);
@@ -333,6 +347,7 @@ outcome calls::receive_message(int fd, msghdr* message, int flags) {
     access a(host_);
     const auto s = stream(fd);
     if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+    if (const outcome r = refuse(message); r < 0) return r;
     if ((flags & MSG_ERRQUEUE) != 0) return receive_notice(*s, *message);
     const outcome r = receive_locked(a, s, {message->msg_iov, message->msg_iovlen}, flags);
     if (r < 0) return r;
@@ -419,6 +434,9 @@ outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, s
 
 outcome calls::send_message(int fd, const msghdr* message, int flags) {
     int stamps = -1;
+    if (!owns(fd)) return -EBADF;
+    if (const outcome r = refuse(message); r < 0) return r;
+    if (message->msg_control == nullptr && message->msg_controllen != 0) return -EFAULT;
     if (!read_control(*message, stamps)) return -EINVAL;
     return send_to(fd, {message->msg_iov, message->msg_iovlen}, flags, static_cast<const sockaddr*>(message->msg_name),
                    message->msg_namelen, stamps);

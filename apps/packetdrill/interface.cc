@@ -27,13 +27,19 @@ bool is_foreign(void* u, int fd) { return !of(u).owns(fd); }
 
 iovec part(const void* bytes, std::size_t size) { return {const_cast<void*>(bytes), size}; }
 
+/// What is looked at as a vector is taken over (iovec_from_user()).
+outcome refuse(const iovec* parts, int count) {
+    if (count < 0 || count > UIO_MAXIOV) return -EINVAL;
+    return parts == nullptr && count != 0 ? -EFAULT : 0;
+}
+
 ssize_t receive(void* u, int fd, const iovec* parts, int count, int flags) {
-    if (count < 0) return posix_result<ssize_t>(-EINVAL);
+    if (const outcome r = refuse(parts, count); r < 0) return posix_result<ssize_t>(r);
     return posix_result<ssize_t>(of(u).receive(fd, {parts, static_cast<std::size_t>(count)}, flags));
 }
 
 ssize_t send(void* u, int fd, const iovec* parts, int count, int flags) {
-    if (count < 0) return posix_result<ssize_t>(-EINVAL);
+    if (const outcome r = refuse(parts, count); r < 0) return posix_result<ssize_t>(r);
     return posix_result<ssize_t>(of(u).send(fd, {parts, static_cast<std::size_t>(count)}, flags));
 }
 
@@ -96,10 +102,12 @@ extern "C" [[gnu::visibility("default")]] void packetdrill_interface_init(const 
         const iovec v = part(bytes, n);
         return receive(u, fd, &v, 1, how);
     };
-    i.recvfrom = [](void* u, int fd, void* bytes, size_t n, int how, sockaddr*, socklen_t* size) {
+    i.recvfrom = [](void* u, int fd, void* bytes, size_t n, int how, sockaddr* from, socklen_t* size) {
         const iovec v = part(bytes, n);
         const ssize_t r = receive(u, fd, &v, 1, how);
-        if (r >= 0 && size != nullptr) *size = 0; // a stream does not say from whom
+        if (r < 0 || from == nullptr) return r;
+        if (size == nullptr) return posix_result<ssize_t>(-EFAULT);
+        *size = 0; // a stream does not say from whom
         return r;
     };
     i.recvmsg = [](void* u, int fd, msghdr* m, int how) { return posix_result<ssize_t>(of(u).receive_message(fd, m, how)); };
@@ -128,7 +136,9 @@ extern "C" [[gnu::visibility("default")]] void packetdrill_interface_init(const 
     i.setsockopt = [](void* u, int fd, int level, int name, const void* value, socklen_t n) {
         return posix_result(of(u).set_option(fd, level, name, value, n));
     };
-    i.poll = [](void* u, pollfd* fds, nfds_t n, int timeout) { return posix_result(of(u).poll({fds, n}, timeout)); };
+    i.poll = [](void* u, pollfd* fds, nfds_t n, int timeout) {
+        return posix_result(fds == nullptr && n != 0 ? -EFAULT : of(u).poll({fds, n}, timeout));
+    };
     i.netdev_send = [](void* u, const void* packet, size_t n) {
         return posix_result(of(u).packet_in({static_cast<const std::byte*>(packet), n}));
     };
@@ -142,6 +152,7 @@ extern "C" [[gnu::visibility("default")]] void packetdrill_interface_init(const 
     i.epoll_ctl = [](void* u, int set, int op, int fd, epoll_event* e) { return posix_result(of(u).epoll_control(set, op, fd, e)); };
     i.epoll_wait = [](void* u, int set, epoll_event* e, int n, int timeout) {
         if (n <= 0) return posix_result(-EINVAL);
+        if (e == nullptr) return posix_result(-EFAULT);
         return posix_result(of(u).epoll_wait(set, {e, static_cast<std::size_t>(n)}, timeout));
     };
     i.pipe = [](void*, int fds[2]) { return ::pipe(fds); };

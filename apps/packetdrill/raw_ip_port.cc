@@ -3,15 +3,23 @@
 #include <corewire/net/wire/checksum.hh>
 #include <corewire/net/wire/ethernet.hh>
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace corewire::packetdrill {
 
 namespace {
 
-constexpr std::uint32_t frames = 16'384;
+constexpr std::uint32_t ordinary_bytes = 32 << 20; ///< of frames, whatever their size; but not less than
+constexpr std::uint32_t least_frames = 1024;
 constexpr std::uint32_t large_frames = 256;
 constexpr std::uint32_t large_frame_size = 66 * 1024;
+
+/// For any packet that fits the MTU: what leaves is built in one frame.
+std::uint32_t frame_size_for(std::uint32_t mtu) noexcept {
+    return std::max(frame_pool::default_frame_size, std::bit_ceil(mtu + std::uint32_t{wire::ethernet_header::size} + frame_headroom));
+}
 
 wire::ether_type type_of(byte_span ip_packet) noexcept {
     return load_u8(ip_packet.data()) >> 4 == 6 ? wire::ether_type::ipv6 : wire::ether_type::ipv4;
@@ -47,7 +55,9 @@ void finish(mutable_byte_span ip) noexcept {
 
 } // namespace
 
-raw_ip_port::raw_ip_port(std::uint32_t mtu, bool joins) : joins_(joins), frames_(frames), large_frames_(large_frames, large_frame_size) {
+raw_ip_port::raw_ip_port(std::uint32_t mtu, bool joins)
+    : joins_(joins), frames_(std::max(ordinary_bytes / frame_size_for(mtu), least_frames), frame_size_for(mtu)),
+      large_frames_(large_frames, large_frame_size) {
     pool_ = &frames_;
     mac_ = own_mac;
     mtu_ = mtu;

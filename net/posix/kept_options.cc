@@ -1,6 +1,8 @@
 #include <corewire/net/posix/kept_options.hh>
 
+#include <cerrno>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 namespace corewire::posix {
@@ -75,6 +77,20 @@ bool may_be_kept(int level, int name, int n) noexcept {
 int first_of_kept(int level, int name) noexcept {
     if (level != SOL_SOCKET) return 0;
     return name == so_rehash ? 1 : name == SO_INCOMING_CPU || name == SO_PEEK_OFF ? -1 : 0;
+}
+
+outcome set_to_null(int family, int level, int name, socklen_t size) noexcept {
+    const outcome of_int = size < sizeof(int) ? -EINVAL : -EFAULT;
+    switch (level) {
+    case SOL_SOCKET: return name == SO_BINDTODEVICE ? -EFAULT : of_int;
+    case IPPROTO_TCP:
+        if (name == TCP_CONGESTION || name == TCP_ULP) return -EFAULT;
+        if (name == TCP_FASTOPEN_KEY) return size == 16 || size == 32 ? -EFAULT : -EINVAL;
+        return of_int;
+    case IPPROTO_IP: return -EFAULT;
+    case IPPROTO_IPV6: return family == AF_INET6 ? 0 : -ENOPROTOOPT;
+    default: return -ENOPROTOOPT;
+    }
 }
 
 } // namespace corewire::posix

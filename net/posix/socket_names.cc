@@ -29,7 +29,9 @@ sockaddr_in6 as_v6(const socket_address& a) noexcept {
 
 outcome read_name(const sockaddr* name, socklen_t size, int family, socket_address& out) noexcept {
     sa_family_t given = AF_UNSPEC;
-    if (name == nullptr || size < sizeof given) return -EINVAL;
+    if (size > sizeof(sockaddr_storage)) return -EINVAL;
+    if (name == nullptr && size != 0) return -EFAULT;
+    if (size < sizeof given) return -EINVAL;
     std::memcpy(&given, name, sizeof given);
     if (given == AF_INET) {
         sockaddr_in in;

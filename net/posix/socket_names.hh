@@ -8,7 +8,8 @@
 
 namespace corewire::posix {
 
-/// -EINVAL (too short), -EAFNOSUPPORT (another family than the socket's). A mapped address is read as the IPv4 address that it is.
+/// -EINVAL (too short, too long), -EFAULT (NULL), -EAFNOSUPPORT (another family than the socket's). A mapped address is read as the IPv4
+/// address that it is.
 outcome read_name(const sockaddr* name, socklen_t size, int family, socket_address& out) noexcept;
 /// Writes what fits of `address` in the form of `family`, and its whole size into *size (accept(2)). Null is allowed.
 void write_name(const socket_address& address, int family, sockaddr* name, socklen_t* size) noexcept;

@@ -113,10 +113,15 @@ bool in_range(int n, int least, int most) noexcept { return n >= least && n <= m
 outcome stream_socket::set_option(int level, int name, const void* value, socklen_t size) {
     outcome r = -ENOPROTOOPT;
     if (static_cast<std::int32_t>(size) < 0) return -EINVAL;
+    if (value == nullptr && size != 0) {
+        static constexpr int zero = 0;
+        if (r = settings_.like_freebsd ? -EFAULT : set_to_null(family_, level, name, size); r != 0) return r;
+        return set_option(level, name, &zero, std::min<socklen_t>(size, sizeof zero));
+    }
     if (level == SOL_SOCKET) r = set_socket_option(name, value, size);
     if (level == IPPROTO_TCP) r = set_tcp_option(name, value, size);
     if (is_kept(level, name) && (level != IPPROTO_IPV6 || family_ == AF_INET6)) {
-        const bool byte = value != nullptr && level == IPPROTO_IP && size >= 1 && size < sizeof(int);
+        const bool byte = level == IPPROTO_IP && size >= 1 && size < sizeof(int);
         const std::optional<int> n = byte ? int{*static_cast<const unsigned char*>(value)} : int_of(value, size);
         if (!n || !may_be_kept(level, name, *n)) return -EINVAL;
         kept_[{level, name}] = is_kept_number(level, name) ? *n : *n != 0;
@@ -140,7 +145,6 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
         s.linger_time = std::max(l.l_linger, 0);
         return 0;
     }
-    if (name == SO_BINDTODEVICE && size != 0 && value == nullptr) return -EFAULT;
     if (name == SO_BINDTODEVICE) return size == 0 || *static_cast<const char*>(value) == '\0' ? 0 : -ENODEV;
     if (name == so_max_pacing_rate && size == sizeof(std::uint64_t)) {
         std::memcpy(&s.pacing_rate, value, sizeof s.pacing_rate);
@@ -183,9 +187,7 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
     case SO_TIMESTAMPING:
     case so_timestamping_new: return set_timestamping(*n);
     case SO_TIMESTAMP:
-    case SO_TIMESTAMPNS:
-        s.receive_stamps = *n != 0 ? name : 0;
-        return 0;
+    case SO_TIMESTAMPNS: s.receive_stamps = *n != 0 ? name : 0; return 0;
     case so_max_pacing_rate: s.pacing_rate = *n == -1 ? ~std::uint64_t{0} : static_cast<std::uint32_t>(*n); return 0;
     case so_zerocopy:
         if (!in_range(*n, 0, 1)) return -EINVAL;
@@ -317,7 +319,7 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
 
 /// 16 bytes, or 32: the key and the one before it, which is still good. The stack's, for all its listeners.
 outcome stream_socket::set_fast_open_key(const void* value, socklen_t size) {
-    if (value == nullptr || (size != 16 && size != 32)) return -EINVAL;
+    if (size != 16 && size != 32) return -EINVAL;
     const auto* at = static_cast<const std::byte*>(value);
     tcp::fast_open_keys& keys = stack_.tcp().fast_open_secrets();
     keys.current = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(at, 16));
@@ -493,6 +495,7 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     case SO_PEERNAME: {
         socket_address peer;
         if (const outcome r = peer_address(peer); r < 0) return r;
+        if (value == nullptr && *size != 0) return -EFAULT;
         write_name(peer, family_, static_cast<sockaddr*>(value), size);
         return 0;
     }

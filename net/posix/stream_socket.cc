@@ -1,10 +1,10 @@
+#include <corewire/net/posix/parts.hh>
 #include <corewire/net/posix/stream_socket.hh>
 
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
 #include <cstring>
-#include <linux/net_tstamp.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <utility>
@@ -15,14 +15,7 @@ namespace {
 
 /// Operations that are never left waiting.
 struct read_now final : read_operation {};
-struct write_now final : write_operation {};
 struct accept_now final : accept_operation {};
-
-std::uint64_t total_size(std::span<const iovec> parts) noexcept {
-    std::uint64_t sum = 0;
-    for (const iovec& v : parts) sum += v.iov_len;
-    return sum;
-}
 
 } // namespace
 
@@ -178,26 +171,6 @@ outcome stream_socket::handshake_result() {
     return failed(why != std::errc{} ? why : std::errc::connection_aborted);
 }
 
-outcome stream_socket::send_with_syn(std::span<const iovec> from, int flags) {
-    tcp_connection& c = *connection();
-    const std::uint32_t most = c.tcb.fast_open_room(); // what does not go along is the caller's still
-    std::uint64_t taken = 0;
-    for (const iovec& v : from) {
-        if (v.iov_len == 0 || taken == most) continue;
-        write_now op;
-        op.borrowed = {static_cast<const std::byte*>(v.iov_base), std::min<std::size_t>(v.iov_len, most - taken)};
-        const std::size_t wanted = op.borrowed.size();
-        if (!connection_->start_write(op)) connection_->cancel(op);
-        if (op.error != std::errc{}) break;
-        taken += wanted - op.borrowed.size();
-    }
-    c.tcb.hurry_syn();
-    written_ += taken;
-    if (settings_.zero_copy && (flags & MSG_ZEROCOPY) != 0) lend(taken);
-    stack_.tcp().mark_dirty(c);
-    return taken != 0 ? static_cast<outcome>(taken) : -EINPROGRESS;
-}
-
 bool stream_socket::deferred() const {
     const tcp_connection* const c = connection();
     return c != nullptr && c->tcb.waits_for_data();
@@ -314,11 +287,13 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         if (deferred() && !c->tcb.options().like_linux()) c->tcb.hurry_syn(), stack_.tcp().mark_dirty(*c); // Linux waits for a write
         return -EAGAIN;
     }
-    if ((flags & MSG_OOB) != 0) return take_urgent(*c, into, (flags & MSG_PEEK) != 0);
-    const std::uint64_t wanted = total_size(into);
+    if ((flags & MSG_OOB) != 0) return take_urgent(*c, into, flags);
+    const std::uint64_t wanted = total_size(into), there = std::min<std::uint64_t>(wanted, before_next_mark(*c));
+    const bool discards = (flags & MSG_TRUNC) != 0; // tcp(7)
+    if (!discards && there > reachable_size(into)) return -EFAULT;
     std::uint64_t taken = 0;
     if ((flags & MSG_PEEK) != 0) {
-        taken = look_ahead(*c, into);
+        taken = discards ? there : look_ahead(*c, into);
     } else {
         for (const iovec& v : into) {
             auto* at = static_cast<std::byte*>(v.iov_base);
@@ -335,8 +310,7 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
                     break;
                 }
                 if (skip) continue;
-                if ((flags & MSG_TRUNC) == 0) std::memcpy(at, op.data.data(), op.data.size()); // tcp(7): discard
-                at += op.data.size();
+                if (!discards) std::memcpy(std::exchange(at, at + op.data.size()), op.data.data(), op.data.size());
                 left -= op.data.size();
                 taken += op.data.size();
             }
@@ -353,10 +327,13 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
     return -EAGAIN;
 }
 
+std::uint32_t stream_socket::before_next_mark(const tcp_connection& c) const {
+    const std::uint32_t ahead = c.tcb.urgent_ahead(), end = ahead > 1 ? ahead - 1 : c.tcb.readable();
+    return end - std::min<std::uint32_t>(end, skips_mark(c) ? 1 : 0);
+}
+
 std::uint32_t stream_socket::look_ahead(const tcp_connection& c, std::span<const iovec> into) const {
-    const std::uint32_t ahead = c.tcb.urgent_ahead();
-    const std::uint32_t start = skips_mark(c) ? 1 : 0;
-    const std::uint32_t end = ahead > 1 ? ahead - 1 : c.tcb.readable();
+    const std::uint32_t start = skips_mark(c) ? 1 : 0, end = start + before_next_mark(c);
     std::uint32_t at = start;
     for (const iovec& v : into) {
         if (at >= end) break;
@@ -372,7 +349,7 @@ std::uint32_t stream_socket::before_mark(const tcp_connection& c) const {
 
 bool stream_socket::at_mark(const tcp_connection& c) const { return c.tcb.urgent_ahead() == 1; }
 
-outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> into, bool peek) {
+outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> into, int flags) {
     const std::uint32_t ahead = c.tcb.urgent_ahead();
     if (settings_.inline_urgent || ahead == 0) return -EINVAL;
     const std::uint32_t here = c.tcb.readable();
@@ -382,78 +359,13 @@ outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> int
         const bool over = reading_shut_ || tcp::at_or_after_fin(c.tcb.state()) || c.tcb.state() == tcp::tcp_state::closed;
         return over ? 0 : -EAGAIN;
     }
-    if (!peek) urgent_taken_ = mark;
-    for (const iovec& v : into)
-        if (v.iov_len != 0) return static_cast<outcome>(c.tcb.peek(ahead - 1, {static_cast<std::byte*>(v.iov_base), 1}));
+    if ((flags & MSG_PEEK) == 0) urgent_taken_ = mark; // also if it cannot be copied, as there
+    for (const iovec& v : into) {
+        if (v.iov_len == 0) continue;
+        if ((flags & MSG_TRUNC) != 0) return 1;
+        return is_reachable(v) ? static_cast<outcome>(c.tcb.peek(ahead - 1, {static_cast<std::byte*>(v.iov_base), 1})) : -EFAULT;
+    }
     return 0;
-}
-
-outcome stream_socket::send(std::span<const iovec> from, int flags, int stamps) {
-    tcp_connection* const c = connection();
-    if (c == nullptr) {
-        if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
-        return settings_.like_freebsd ? -ENOTCONN : -EPIPE;
-    }
-    if (deferred()) return send_with_syn(from, flags);
-    if (in_handshake()) return settings_.like_freebsd ? -ENOTCONN : -EAGAIN;
-    if (settings_.like_freebsd && c->tcb.state() == tcp::tcp_state::closed) return -EPIPE; // SO_ERROR and read() tell why
-    if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
-    if (writing_shut_ || c->tcb.state() == tcp::tcp_state::closed) return -EPIPE;
-    if (const bool hold = settings_.cork || (flags & MSG_MORE) != 0; hold != held_) {
-        held_ = hold;
-        c->tcb.set_cork(hold);
-        stack_.tcp().mark_dirty(*c);
-    }
-    c->tcb.begin_write((flags & MSG_MORE) != 0);
-    const bool lends = settings_.zero_copy && (flags & MSG_ZEROCOPY) != 0;
-    if (lends && lent_.size() >= most_lent) return -ENOBUFS;
-    std::uint64_t taken = 0;
-    std::errc why{};
-    bool full = false, filled = false;
-    const bool follows_linux = c->tcb.options().like_linux();
-    constexpr std::size_t most_pieces = 17; // MAX_SKB_FRAGS: so many pages are one buffer of Linux's queue, and a segment ends with it
-    for (std::size_t i = 0; i < from.size() && !full && why == std::errc{}; ++i) {
-        if (lends && i != 0 && i % most_pieces == 0) c->tcb.end_record();
-        const auto* at = static_cast<const std::byte*>(from[i].iov_base);
-        for (std::size_t left = from[i].iov_len; left != 0 && !full && why == std::errc{};) {
-            const std::size_t step = std::min<std::uint64_t>(left, follows_linux ? room_in_buffers(taken, filled) : room_below_mark());
-            filled |= step < left && step != 0;
-            write_now op;
-            op.borrowed = {at, step};
-            full = step == 0 || !connection_->start_write(op);
-            if (full && step != 0) connection_->cancel(op);
-            const std::size_t n = step - op.borrowed.size();
-            why = op.error;
-            at += n;
-            left -= n;
-            taken += n;
-        }
-    }
-    written_ += taken;
-    if (lends) lend(taken);
-    constexpr unsigned known_stamps = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
-    const unsigned wanted = stamps < 0 ? settings_.timestamping : (settings_.timestamping & ~known_stamps) | static_cast<unsigned>(stamps);
-    if (taken != 0 && (wanted & known_stamps) != 0 && stamped_.size() < most_lent) {
-        const std::uint64_t buffer = follows_linux ? std::max<std::uint64_t>(written_ - last_buffer_, 1) : taken;
-        stamped_.push_back({written_, wanted, static_cast<std::uint32_t>((buffer - 1) % c->tcb.segment_payload() + 1), false});
-    }
-    more_until_ = held_ && !settings_.cork ? acknowledged() : ~std::uint64_t{0};
-    if (why != std::errc{}) return taken != 0 ? static_cast<outcome>(taken) : failed(why);
-    if (full) {
-        no_space_ = true;
-        turned_away_at_ = acknowledged();
-        c->tcb.note_no_space(true);
-        stack_.tcp().mark_dirty(*c);
-    }
-    if (taken != 0 && (flags & (MSG_EOR | MSG_OOB)) != 0) {
-        if ((flags & MSG_EOR) != 0) c->tcb.end_record();
-        if ((flags & MSG_OOB) != 0) {
-            c->tcb.set_urgent();
-            stack_.tcp().mark_dirty(*c);
-        }
-    }
-    if (taken != 0 || total_size(from) == 0) return static_cast<outcome>(taken);
-    return -EAGAIN;
 }
 
 outcome stream_socket::shutdown(int how) {

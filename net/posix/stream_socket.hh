@@ -138,12 +138,14 @@ private:
     std::uint32_t send_limit(const tcp::connection_info& i) const;
     /// poll(): a writer is welcome.
     bool may_write() const;
-    /// MSG_PEEK: what one read would give, which ends before the mark (tcp(7)). Bytes.
+    /// What one read would give, which ends before the mark (tcp(7)). Bytes.
+    std::uint32_t before_next_mark(const tcp_connection& c) const;
+    /// MSG_PEEK: copies that. Bytes.
     std::uint32_t look_ahead(const tcp_connection& c, std::span<const iovec> into) const;
     /// SIOCINQ: bytes to read, those before the mark alone if that is among them and out of line.
     std::uint32_t before_mark(const tcp_connection& c) const;
     /// recv(MSG_OOB): the marked byte, once.
-    outcome take_urgent(tcp_connection& c, std::span<const iovec> into, bool peek);
+    outcome take_urgent(tcp_connection& c, std::span<const iovec> into, int flags);
     /// The next byte to be read is the marked one, which reads skip unless SO_OOBINLINE is set.
     bool at_mark(const tcp_connection& c) const;
     bool skips_mark(const tcp_connection& c) const { return !settings_.inline_urgent && at_mark(c); }

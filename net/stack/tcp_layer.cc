@@ -48,6 +48,7 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
       random_(config.seed ? *config.seed : random_seed()),
       ports_({random_.next(), random_.next()}, {random_.next(), random_.next()}), challenges_(random_.next()),
       budget_(config.buffer_growth != 0 ? config.buffer_growth : std::uint64_t{pool.count()} * pool.frame_size() / 4) {
+    CW_ASSERT(out.device().mtu() + frame_headroom <= pool.frame_size() + 40, "the largest segment does not fit a frame of the port's");
     for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
     no_cookie_needed_ = config.fast_open_without_cookie;
     fast_open_keys_.current = config.fast_open_key ? *config.fast_open_key : siphash_key{random_.next(), random_.next()};

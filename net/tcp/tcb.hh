@@ -174,6 +174,8 @@ public:
     /// Our SYN has a cookie and waits for the first data to be written; hurry_syn() sends it without.
     bool waits_for_data() const noexcept { return c_.fast_open.made() && c_.fast_open.get().waits_for_data; }
     void hurry_syn() noexcept;
+    /// Before the SYN has left: it has nothing to take along, and asks for a cookie, whether it has one or not.
+    void ask_for_cookie() noexcept { if (c_.fast_open.made()) c_.fast_open->cookie.size = 0; }
     /// Linux's habit: somebody waits to write more than the SYN could take, so the handshake's ACK waits for that.
     void expect_writer() noexcept { if (c_.fast_open.made() && c_.options->like_linux()) c_.fast_open->writer_waits = true; }
     /// How many bytes the SYN could take along.
