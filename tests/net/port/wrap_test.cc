@@ -99,6 +99,32 @@ BOOST_AUTO_TEST_CASE(tcp_is_described_by_its_flags_and_numbers) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(ipv6_is_described_behind_its_extension_headers) {
+    const auto frame_of = [](unsigned next, std::initializer_list<unsigned> extensions, std::initializer_list<unsigned> rest) {
+        auto frame = bytes_of({2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd, 0x60, 0, 0, 0, 0,
+                               unsigned(extensions.size() + rest.size()), next, 64,
+                               0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+                               0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2});
+        for (const auto& part : {bytes_of(extensions), bytes_of(rest)}) frame.insert(frame.end(), part.begin(), part.end());
+        return frame;
+    };
+    const auto udp = frame_of(17, {}, {0x1e, 0x61, 0, 53, 0, 11, 0, 0, 'a', 'b', 'c'});
+    const auto tcp = frame_of(60, {6, 0, 1, 4, 0, 0, 0, 0}, // destination options: padding
+                              {0x1e, 0x61, 0, 80, 0, 0, 0, 17, 0, 0, 1, 0, 0x50, 0x18, 1, 0, 0, 0, 0, 0, 'a', 'b', 'c'});
+    const auto fragment = frame_of(44, {17, 0, 0, 0x11, 0, 0, 0, 9}, {1, 2, 3, 4, 5, 6, 7, 8});
+    BOOST_TEST(describe_frame(udp) == "[2001:db8::1]:7777 > [2001:db8::2]:53 udp len 3");
+    BOOST_TEST(describe_frame(tcp) == "[2001:db8::1]:7777 > [2001:db8::2]:80 tcp PSH ACK seq 17 ack 256 win 256 len 3");
+    BOOST_TEST(describe_frame(frame_of(58, {}, {135, 0, 0, 0})) == "2001:db8::1 > 2001:db8::2 icmp6 type 135 code 0 len 4");
+    BOOST_TEST(describe_frame(fragment) == "2001:db8::1 > 2001:db8::2 fragment of protocol 17 at 16 len 8");
+    BOOST_TEST(describe_frame(frame_of(60, {6, 9}, {0})) == "2001:db8::1 > 2001:db8::2 ipv6, its extension headers are no chain");
+    for (const auto& frame : {udp, tcp, fragment}) {
+        for (std::size_t size = 0; size < frame.size(); ++size) {
+            const std::vector<std::byte> part(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(size));
+            BOOST_TEST(describe_frame(part) != describe_frame(frame));
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(the_packet_file_has_the_bytes_that_the_format_says) {
     file_name file;
     cable c;
