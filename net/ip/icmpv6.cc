@@ -71,7 +71,7 @@ icmp_verdict icmpv6_layer::input(time_point now, const wire::ipv6_view& ip, std:
     return icmp_verdict::nothing;
 }
 
-/// The reply is a frame of our own, with what lies in the body by reference.
+/// The reply is a frame of our own; with what lies in the body by reference, or in a head that is longer than any frame of ours.
 icmp_verdict icmpv6_layer::echo(time_point now, const wire::ipv6_view& ip, std::uint32_t offset, std::uint32_t size, const packet& p,
                                 bool group, packet& out) noexcept {
     ++statistics_.echo_requests;
@@ -83,9 +83,11 @@ icmp_verdict icmpv6_layer::echo(time_point now, const wire::ipv6_view& ip, std::
         ++statistics_.rate_limited;
         return icmp_verdict::nothing;
     }
-    const byte_span first = in_head(offset, size, p);
+    byte_span first = in_head(offset, size, p);
     out = packet{};
     out.head = pool_.allocate_buffer();
+    const bool by_reference = p.body.empty() && first.size() > header_size && out.head.tailroom() < ip_size + first.size();
+    if (by_reference) first = first.first(header_size);
     if (out.head.tailroom() < ip_size + first.size()) {
         out.head = {};
         ++statistics_.no_frame;
@@ -100,7 +102,8 @@ icmp_verdict icmpv6_layer::echo(time_point now, const wire::ipv6_view& ip, std::
                       .destination = ip.source()}
         .emit({at, ip_size});
     std::memcpy(at + ip_size, first.data(), first.size());
-    out.body = p.body.share(0, size - static_cast<std::uint32_t>(first.size()));
+    const auto copied = static_cast<std::uint32_t>(first.size());
+    out.body = by_reference ? p.head.share(offset + copied, size - copied) : p.body.share(0, size - copied);
     // Source and destination have changed places, which the sum does not see; the type has changed (RFC 1624).
     const std::uint16_t before = load_be16(at + ip_size);
     store_u8(at + ip_size, static_cast<std::uint8_t>(wire::icmpv6_type::echo_reply));

@@ -3,6 +3,7 @@
 #include <corewire/net/wire/checksum.hh>
 
 #include <algorithm>
+#include <climits>
 
 namespace corewire {
 
@@ -66,12 +67,13 @@ void igmp_host::on_join(time_point now, ipv4 group) noexcept {
     if (!group.is_multicast() || group == ipv4::all_hosts()) return; // never reported (RFC 2236 6)
     group_state* g = find(group);
     if (g == nullptr) {
-        const auto unused = std::find_if(groups_.begin(), groups_.end(), [](const group_state& s) { return !s.used; });
-        if (unused == groups_.end()) {
+        // One whose end is still to be told makes room: first who has told most of it.
+        const auto weight = [](const group_state& s) { return !s.used ? 0u : s.leaving ? 1u + s.left : UINT_MAX; };
+        g = &*std::ranges::min_element(groups_, {}, weight);
+        if (weight(*g) == UINT_MAX) {
             ++refused_;
             return;
         }
-        g = &*unused;
     }
     *g = {group, true, false, robustness, now};
 }

@@ -52,6 +52,14 @@ void mld_listener::cancel_all() noexcept {
     }
 }
 
+/// Of the groups whose end is still to be told, the one that most was told of; null: there is none.
+mld_listener::entry* mld_listener::least_of_those_left() noexcept {
+    entry* least = nullptr;
+    for (std::size_t i = 0; i < count_; ++i)
+        if (entries_[i].leaving && (least == nullptr || entries_[i].changes < least->changes)) least = &entries_[i];
+    return least;
+}
+
 duration mld_listener::at_random(duration within) noexcept {
     const auto limit = static_cast<std::uint64_t>(std::max<std::int64_t>(within.count(), 0)) + 1;
     return duration{static_cast<std::int64_t>(random_.below(limit))};
@@ -70,11 +78,12 @@ void mld_listener::follow(time_point now, std::span<const ipv6> groups) noexcept
     }
     for (const ipv6& group : groups) {
         if (group == ipv6::all_nodes() || find(group) != nullptr) continue;
-        if (count_ == max_groups) {
+        entry* const place = count_ < max_groups ? &entries_[count_++] : least_of_those_left();
+        if (place == nullptr) {
             ++refused_;
             continue;
         }
-        entries_[count_++] = entry{.group = group, .changes = robustness, .leaving = false, .due = now};
+        *place = entry{.group = group, .changes = robustness, .leaving = false, .due = now};
     }
 }
 

@@ -6,7 +6,8 @@
 //
 // While a router of version 1 (RFC 2710) is about, its messages are spoken in place of ours: one a group (RFC 3810 8.2.1).
 //
-// One interface's, on one shard. Sans-I/O. Bounded: 32 groups; what does not fit is counted, and heard all the same.
+// One interface's, on one shard. Sans-I/O. Bounded: 32 groups, of which those that have ended make room before
+// all is told of it; what does not fit is counted, and heard all the same.
 #pragma once
 
 #include <corewire/net/wire/net_address.hh>
@@ -60,6 +61,7 @@ private:
         bool told_last = false;     ///< version 1: of all on the link we told of it last
     };
     entry* find(const ipv6& group) noexcept;
+    entry* least_of_those_left() noexcept;
     void settle_mode(time_point now) noexcept;
     void cancel_all() noexcept;
     duration at_random(duration within) noexcept;

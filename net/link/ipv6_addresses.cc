@@ -10,6 +10,9 @@ namespace {
 
 using phase = ipv6_address_phase;
 
+/// What a silent shard waits for longer than the shard that asks: that may have heard of the address a little later.
+constexpr duration silent_margin = std::chrono::milliseconds{200};
+
 /// `a` is a better source than `b` (RFC 6724 5).
 bool better(const own_ipv6_address& a, const own_ipv6_address& b, const ipv6& destination) noexcept {
     if ((a.address == destination) != (b.address == destination)) return a.address == destination; // rule 1
@@ -40,7 +43,8 @@ own_ipv6_address* ipv6_addresses::add(time_point now, const ipv6& address, std::
         ++refused_;
         return nullptr;
     }
-    const auto delay = static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(how_.first_delay.count()) + 1));
+    // Who asks draws for itself: who is silent must not believe the address unique before that has asked.
+    const duration drawn{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(how_.first_delay.count()) + 1))};
     probe_[count_] = false;
     own_ipv6_address& a = addresses_[count_++] = own_ipv6_address{};
     a.address = address;
@@ -51,7 +55,7 @@ own_ipv6_address* ipv6_addresses::add(time_point now, const ipv6& address, std::
         a.phase = phase::preferred;
         ++generation_;
     } else {
-        a.due = now + duration{delay};
+        a.due = now + (how_.silent ? how_.first_delay + silent_margin : drawn);
     }
     return &a;
 }

@@ -64,6 +64,7 @@ private:
     neighbor_state state_ = neighbor_state::unused;
     std::uint8_t requests_ = 0; ///< sent in this incomplete or probe
     bool router_ = false;
+    bool given_up_ = false; ///< and take_failed() has not told of it yet
     std::uint16_t pins_ = 0;
     net_address address_;
     mac_address mac_;

@@ -94,6 +94,7 @@ void neighbor_table::fail(time_point now, neighbor& n) noexcept {
     ++statistics_.failed;
     statistics_.unreachable_dropped += drop_waiting(n);
     enter(now, n, failed);
+    n.given_up_ = any_given_up_ = true;
 }
 
 void neighbor_table::question(neighbor& n) noexcept {

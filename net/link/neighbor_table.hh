@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace corewire {
 
@@ -74,6 +75,16 @@ public:
     resolution resolve(time_point now, const net_address& next_hop, packet& p) noexcept;
     /// `address` has sent us an IP packet that proves it receives ours, as TCP sees it: find() and confirm().
     void confirm(time_point now, const net_address& address) noexcept;
+
+    /// Calls `tell` with the address of each neighbour that has been given up since the last call: who routes over it looks for another
+    /// way now, for the entry itself is soon forgotten (RFC 4861 7.3.3).
+    template <typename Tell>
+    void take_failed(Tell tell) noexcept {
+        if (!std::exchange(any_given_up_, false)) return;
+        list_of(neighbor_state::failed).for_each([&](neighbor& n) {
+            if (std::exchange(n.given_up_, false)) tell(n.address_);
+        });
+    }
 
     /// A packet whose neighbour has answered, Ethernet header complete.
     bool poll_released(packet& out) noexcept;
@@ -144,6 +155,7 @@ private:
     std::unique_ptr<waiting_slot[]> slots_;
     std::uint16_t free_slot_ = no_slot;
     std::uint16_t waiting_total_ = 0;
+    bool any_given_up_ = false;
     std::uint16_t released_first_ = no_slot, released_last_ = no_slot;
     std::array<state_list, 8> lists_; ///< by state; each in the order in which its deadlines come
 };

@@ -36,7 +36,7 @@ public:
     void input(time_point now, byte_span message) noexcept;
     /// Kept, for it is asked after everything that may have something to say.
     time_point due() const noexcept { return due_; }
-    /// Sends what is due. `own`: our address; without one nothing is said, and it stays due.
+    /// Sends what is due. `own`: our address; 0.0.0.0 while there is none (RFC 3376 4.2.13).
     void send(time_point now, ipv4 own) noexcept;
     const igmp_host& host() const noexcept { return host_; }
 

@@ -190,6 +190,7 @@ void ip_output::on_timer(time_point now) noexcept {
         neighbors_.on_timer(now);
         drain();
     }
+    neighbors_.take_failed([this](const net_address& hop) { static_cast<void>(routes_.redirects().forget(hop)); });
     groups_.send(now, routes_.address());
     static_cast<void>(routes_.redirects().on_timer(now)); // who goes that way goes on as long as it leads somewhere
     if (six_ != nullptr) six_->on_timer(now);

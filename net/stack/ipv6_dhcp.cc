@@ -30,6 +30,7 @@ void ipv6_output::follow_lease(time_point now, const dhcp6_lease& lease) noexcep
     for (const own_ipv6_address& each : addresses_.all())
         if (each.origin == ipv6_address_origin::leased && leased(each.address) == lease.addresses.all().end()) gone.push(each.address);
     for (const ipv6& each : gone.all()) addresses_.remove(each);
+    if (!gone.empty()) routes_.touch(); // nothing leaves from them
     for (const dhcp6_leased& each : lease.addresses.all()) {
         own_ipv6_address* const a = addresses_.add(now, each.address, 128, ipv6_address_origin::leased); // on the link: routers say
         if (a == nullptr || a->origin != ipv6_address_origin::leased) continue;

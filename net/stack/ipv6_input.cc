@@ -43,8 +43,7 @@ bool ipv6_input::input(time_point now, packet& p, bool link_group, bool handed_o
     a.size = ip_size + a.ip.payload_length();
     a.group = link_group || a.ip.destination().is_multicast();
     // A group's datagrams are for the members on every shard, wherever they have come in.
-    if (steering != nullptr && !handed_over && a.ip.destination().is_multicast() && a.ip.next_header() == wire::ip_protocol::udp)
-        steering->share_with_all(p);
+    if (steering != nullptr && !handed_over && a.ip.destination().is_multicast() && is_datagram(a, p)) steering->share_with_all(p);
     if (!acceptable(a)) return false;
     // The padding of a short frame goes (RFC 894): what is left is the packet.
     const std::uint32_t surplus = p.size() - link_size - a.size;
@@ -55,6 +54,14 @@ bool ipv6_input::input(time_point now, packet& p, bool link_group, bool handed_o
     if (steering != nullptr && !handed_over && steer_away(a, p, *steering)) return false;
     if (a.chain.fragment) return reassemble(now, a, p, steering, report);
     return deliver(now, a, p, steering, report);
+}
+
+/// A datagram of UDP, or a piece of one, whatever extension headers stand before it.
+bool ipv6_input::is_datagram(const arrived& a, const packet& p) const noexcept {
+    if (a.ip.next_header() == wire::ip_protocol::udp) return true;
+    const wire::ipv6_chain chain = wire::walk_extensions(a.bytes(p));
+    if (chain.verdict != wire::ipv6_chain_verdict::good) return false;
+    return chain.protocol == wire::ip_protocol::udp || (chain.fragment && chain.protocol != wire::ip_protocol::icmpv6);
 }
 
 /// RFC 8200 4.5. What is not as it must be is told with the octet that is wrong.

@@ -45,6 +45,7 @@ private:
     };
     bool acceptable(const arrived& a);
     bool take_chain(time_point now, arrived& a, const packet& p);
+    bool is_datagram(const arrived& a, const packet& p) const noexcept;
     bool steer_away(const arrived& a, packet& p, flow_steering& steering);
     bool reassemble(time_point now, const arrived& a, const packet& p, flow_steering* steering, icmp_report& report);
     bool deliver(time_point now, arrived& a, packet& p, flow_steering* steering, icmp_report& report);

@@ -298,7 +298,7 @@ void ipv6_output::follow_groups(time_point now) noexcept {
     for (const own_ipv6_address& a : addresses_.all())
         if (a.phase != ipv6_address_phase::duplicate) wanted[count++] = a.address.solicited_node();
     for (std::size_t i = 0; i < joined_count_; ++i) wanted[count++] = joined_[i];
-    groups_.follow(now, {wanted.data(), count});
+    if (tells_groups()) groups_.follow(now, {wanted.data(), count}); // nobody takes what a silent one would say
     if (port_ != nullptr) follow_port();
 }
 
@@ -361,7 +361,10 @@ time_point ipv6_output::next_timeout() const noexcept {
 void ipv6_output::on_timer(time_point now) noexcept {
     const std::size_t addresses = addresses_.all().size();
     addresses_.on_timer(now);
-    if (addresses_.all().size() != addresses) follow_groups(now);
+    if (addresses_.all().size() != addresses) {
+        follow_groups(now);
+        routes_.touch(); // nothing leaves from one that has gone (RFC 4862 5.5.4)
+    }
     static_cast<void>(routes_.on_timer(now));
     if (dhcp_ && dhcp_->next_timeout() <= now) {
         dhcp_->on_timer(now);
@@ -371,6 +374,10 @@ void ipv6_output::on_timer(time_point now) noexcept {
         neighbors_.on_timer(now);
         drain();
     }
+    neighbors_.take_failed([this](const net_address& hop) {
+        routes_.demote_router(hop.v6());
+        routes_.forget_redirects(hop.v6());
+    });
     while (tells_groups() && report_groups(now)) {} // before the probe: its answer is to come through
     drain();
     if (automatic_ && automatic_->poll_solicitation(now)) solicit_routers();

@@ -116,4 +116,18 @@ BOOST_AUTO_TEST_CASE(groups_are_bounded) {
     BOOST_TEST(b.until(10s).size() == 128u);
 }
 
+BOOST_AUTO_TEST_CASE(a_group_that_is_left_makes_room) {
+    bench b;
+    for (std::uint32_t i = 0; i < multicast_filter::max_groups; ++i) b.host.on_join(at(0s), ipv4(0xef02'0000u + i));
+    b.until(10s);
+    b.host.on_leave(at(10s), ipv4(0xef02'0005u));
+    igmp_message left;
+    BOOST_REQUIRE(b.host.poll_transmit(at(10s), left));
+    b.host.on_join(at(10s), feed); // its end is to be told once more
+    BOOST_TEST(b.host.refused() == 0u);
+    const auto told = b.until(20s);
+    BOOST_REQUIRE_EQUAL(told.size(), 2u);
+    for (const auto& m : told) check(m, 0x22, 4, ipv4::igmp_v3_routers());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -153,4 +153,22 @@ BOOST_AUTO_TEST_CASE(more_groups_than_there_is_room_for_are_counted) {
     BOOST_TEST(report(mld, 0s).size() == corewire::mld_listener::max_groups);
 }
 
+BOOST_AUTO_TEST_CASE(groups_that_are_left_make_room) {
+    const auto groups = [](unsigned from) {
+        std::vector<ipv6> out;
+        for (unsigned i = 100; i < 132; ++i) out.push_back(*ipv6::parse("ff05::" + std::to_string(from + i)));
+        return out;
+    };
+    corewire::mld_listener mld(7);
+    mld.follow(at(0s), groups(0));
+    BOOST_TEST(report(mld, 0s).size() == 32u);
+    mld.follow(at(10ms), groups(16)); // the first half goes
+    BOOST_TEST(mld.refused() == 0u);
+    BOOST_TEST(mld.groups() == 32u);
+    const records told = report(mld, 10ms);
+    const std::vector<ipv6> now = groups(16);
+    for (const ipv6& each : std::span(now).last(16))
+        BOOST_TEST((told.count(to_string(each)) == 1u && told.at(to_string(each)) == 4));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

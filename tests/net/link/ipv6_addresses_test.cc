@@ -66,6 +66,17 @@ BOOST_AUTO_TEST_CASE(another_shard_asks_and_this_one_waits_as_long) {
     BOOST_TEST(addresses.is_ours(a6("2001:db8::1")));
 }
 
+BOOST_AUTO_TEST_CASE(a_silent_shard_waits_as_long_as_who_asks_may) {
+    for (std::uint64_t seed = 0; seed < 32; ++seed) {
+        corewire::ipv6_addresses addresses({.silent = true, .retransmit_time = 100ms}, seed);
+        addresses.add(at(0s), a6("2001:db8::1"), 64, origin::configured);
+        probes_until(addresses, 1100ms); // who asks draws a second at most, and then waits for an answer
+        BOOST_TEST(!addresses.is_ours(a6("2001:db8::1")));
+        probes_until(addresses, 1400ms);
+        BOOST_TEST(addresses.is_ours(a6("2001:db8::1")));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_generation_tells_when_another_address_is_ours_or_one_is_no_more) {
     corewire::ipv6_addresses addresses({}, 3);
     const std::uint32_t first = addresses.generation();

@@ -220,4 +220,29 @@ BOOST_FIXTURE_TEST_CASE(groups_of_all_sockets_together_are_bounded, group_link) 
     sockets.back().join(feed6);
 }
 
+BOOST_AUTO_TEST_CASE(who_is_silent_tells_of_the_groups_it_joins_and_not_of_those_that_it_was_in_before) {
+    stack_config config;
+    config.announce = false; // another shard speaks, until a socket of this one joins
+    ipv6_link w(0, config);
+    ipv6_output& six = *w.stack->ip().six();
+    for (unsigned n = 100; n < 140; n += 4) {
+        dhcp6_lease lease;
+        for (unsigned i = n; i < n + 4; ++i) lease.addresses.push({w.a6(("2001:db8:1::" + std::to_string(i)).c_str()), never, never});
+        six.follow_lease(w.clock.now(), lease);
+        w.pass(2s);
+    }
+    w.heard(true);
+    w.stack->ip().on_join(w.clock.now(), feed6);
+    w.pass(10ms);
+    bool told = false;
+    for (const auto& packet : w.heard(true)) {
+        if (w.view(packet).next_header() != wire::ip_protocol::hop_by_hop) continue;
+        for (std::size_t at = 56; at + 20 <= packet.size(); at += 20) {
+            BOOST_TEST(load_u8(packet.data() + at) == 4); // begins
+            told |= ipv6::load(packet.data() + at + 4) == feed6;
+        }
+    }
+    BOOST_TEST(told);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

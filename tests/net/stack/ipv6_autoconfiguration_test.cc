@@ -339,6 +339,23 @@ BOOST_FIXTURE_TEST_CASE(who_sends_from_an_address_of_ipv6_that_is_gone_is_refuse
     BOOST_TEST((error == std::errc::network_unreachable));
 }
 
+BOOST_FIXTURE_TEST_CASE(connections_send_nothing_from_an_address_that_is_gone, passing_address) { // RFC 4862 5.5.4
+    const ipv6 given = a6("2001:db8:5::5");
+    dhcp6_lease lease;
+    lease.addresses.push({given, never, never});
+    for (const bool leased : {false, true}) {
+        have(5, 5);
+        if (leased) six().follow_lease(clock.now(), lease);
+        ipv6_path path;
+        BOOST_REQUIRE(six().prepare(path, flow_name(leased ? given : passing, far, 1, 2), ip_protocol::tcp));
+        BOOST_TEST(six().ready(clock.now(), path));
+        if (leased) six().follow_lease(clock.now(), {});
+        else pass(6s);
+        BOOST_TEST(!six().current(path));
+        BOOST_TEST(!six().ready(clock.now(), path));
+    }
+}
+
 BOOST_FIXTURE_TEST_CASE(what_a_router_says_of_the_link_counts_for_datagrams_that_are_under_way_already, spoken_to) { // RFC 4861 6.3.4
     BOOST_TEST(say(1400, near).size() == 1u);
     advertise(1800, {}, 1400);
@@ -376,15 +393,18 @@ BOOST_FIXTURE_TEST_CASE(a_router_that_does_not_answer_comes_last, spoken_to) { /
     }
     BOOST_TEST((six().route(far).address == router));
     say(100, far);
-    pass(5s); // it is asked three times, and given up
-    heard();
-    BOOST_TEST(say(100, far).empty());
-    BOOST_TEST((error == std::errc::host_unreachable));
+    pass(10s); // it is asked three times, and given up, though nobody sends anything more
     BOOST_TEST((six().route(far).address == second));
     say(100, far);
     pass(5s);
-    say(100, far);
     BOOST_TEST((six().route(far).address == router)); // neither does
+    say(100, far);
+    pass(5s);
+    heard();
+    error = {};
+    six().routes().demote_router(second);
+    BOOST_TEST(say(100, far).empty()); // who is known not to answer is not asked again for a while
+    BOOST_TEST((error == std::errc::host_unreachable));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_router_says_how_many_hops_packets_may_take, spoken_to) { // RFC 4861 6.3.4: CurHopLimit

@@ -25,10 +25,10 @@ struct fragment_link : ipv6_link {
     }
     ~fragment_link() { group.destroy_all(); }
 
-    /// Bytes [from, to) of a UDP datagram, in a fragment.
-    void piece(const bytes& datagram, std::size_t from, std::size_t to, std::uint32_t id = 1) {
+    /// Bytes [from, to) of a datagram, in a fragment.
+    void piece(const bytes& datagram, std::size_t from, std::size_t to, std::uint32_t id = 1, ip_protocol protocol = ip_protocol::udp) {
         bytes b(8 + to - from);
-        b[0] = std::byte{17};
+        b[0] = static_cast<std::byte>(protocol);
         store_be16(b.data() + 2, static_cast<std::uint16_t>(from | (to < datagram.size() ? 1 : 0)));
         store_be32(b.data() + 4, id);
         std::copy(datagram.begin() + static_cast<std::ptrdiff_t>(from), datagram.begin() + static_cast<std::ptrdiff_t>(to), b.begin() + 8);
@@ -251,6 +251,27 @@ BOOST_FIXTURE_TEST_CASE(what_a_connection_finds_of_the_path_counts_for_datagrams
     group.spawn(send_out(*this, 1400));
     pass(1ms);
     BOOST_TEST(heard().size() == 1u); // forgotten (RFC 8201 5.3)
+}
+
+BOOST_FIXTURE_TEST_CASE(an_echo_request_of_fragments_is_answered_in_fragments, fragment_link) { // RFC 4443 4.2
+    for (const std::size_t size : {2000u, 4000u, 60'000u}) {
+        bytes text(size);
+        for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<std::byte>(i * 7);
+        const bytes request = icmp(wire::icmpv6_header::echo_request(7, 9), peer, us, text);
+        for (std::size_t from = 0; from < request.size(); from += 1400)
+            piece(request, from, std::min<std::size_t>(request.size(), from + 1400), static_cast<std::uint32_t>(size), ip_protocol::icmpv6);
+        bytes reply;
+        for (const bytes& fragment : heard()) {
+            BOOST_REQUIRE((view(fragment).next_header() == ip_protocol::ipv6_fragment && load_u8(fragment.data() + 40) == 58));
+            BOOST_TEST((load_be16(fragment.data() + 42) & 0xfff8u) == reply.size());
+            reply.insert(reply.end(), fragment.begin() + 48, fragment.end());
+        }
+        BOOST_REQUIRE(reply.size() == request.size());
+        BOOST_TEST(load_u8(reply.data()) == 129);
+        BOOST_TEST(wire::pseudo_header_sum(us, peer, ip_protocol::icmpv6, reply.size()).add(reply).verifies());
+        BOOST_TEST(std::equal(reply.begin() + 4, reply.end(), request.begin() + 4));
+    }
+    BOOST_TEST(stack->statistics().no_frame == 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

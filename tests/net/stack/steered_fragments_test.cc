@@ -82,7 +82,7 @@ struct two_shards : ipv6_link {
                 store_be16(b.data() + 2, static_cast<std::uint16_t>(at | (more ? 1 : 0)));
                 store_be32(b.data() + 4, id);
                 b.insert(b.end(), piece.begin(), piece.end());
-                send(b, peer, us, ip_protocol::ipv6_fragment);
+                send(b, peer, to6, ip_protocol::ipv6_fragment);
                 continue;
             }
             packet p;
@@ -109,7 +109,7 @@ struct two_shards : ipv6_link {
         const bytes t = text(size);
         d.insert(d.end(), t.begin(), t.end());
         wire::udp_header{port, 7, static_cast<std::uint16_t>(d.size()), 0}.emit(d);
-        if (six) wire::store_udp_checksum(d, peer, us);
+        if (six) wire::store_udp_checksum(d, peer, to6);
         else wire::store_udp_checksum(d, peer4, us4);
         send_pieces(d, ip_protocol::udp, six);
     }
@@ -127,6 +127,7 @@ struct two_shards : ipv6_link {
     udp_socket sockets[2];
     std::vector<std::size_t> got[2];
     std::uint16_t id = 0;
+    ipv6 to6 = us; ///< where what is sent over IPv6 goes
     task_group group{"two shards"};
 };
 
@@ -165,6 +166,32 @@ BOOST_FIXTURE_TEST_CASE(a_segment_of_fragments_is_answered_by_the_shard_of_its_c
             BOOST_TEST(by_first == (shard == 0 ? 1u : 0u)); // a reset of another shard's connection would have ended it
             BOOST_TEST(by_second == (shard == 0 ? 0u : 1u));
         }
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_groups_datagram_of_fragments_comes_to_the_members_of_every_shard, two_shards) {
+    to6 = a6("ff05::4300");
+    for (const unsigned members : {1u, 2u}) { // first of the other shard alone, which no frame comes to by itself
+        sockets[2 - members].join(to6);
+        for (const std::size_t size : {100u, 4000u}) {
+            send_datagram(4000, size, true);
+            BOOST_TEST(got[1] == std::vector<std::size_t>{size}, boost::test_tools::per_element());
+            BOOST_TEST(got[0].size() == members - 1);
+            got[0].clear(), got[1].clear();
+        }
+        bytes d(8 + 8 + 10); // behind an options header that pads
+        d[0] = static_cast<std::byte>(ip_protocol::udp);
+        d[2] = std::byte{1};
+        d[3] = std::byte{4};
+        const bytes t = text(10);
+        std::copy(t.begin(), t.end(), d.begin() + 16);
+        const mutable_byte_span udp = mutable_byte_span(d).subspan(8);
+        wire::udp_header{4000, 7, static_cast<std::uint16_t>(udp.size()), 0}.emit(udp);
+        wire::store_udp_checksum(udp, peer, to6);
+        send(d, peer, to6, ip_protocol::ipv6_destination);
+        BOOST_TEST(got[1] == std::vector<std::size_t>{10}, boost::test_tools::per_element());
+        BOOST_TEST(got[0].size() == members - 1);
+        got[0].clear(), got[1].clear();
     }
 }
 
