@@ -1,6 +1,8 @@
 #include <corewire/apps/echo/tcp_echo.hh>
 
 #include <corewire/apps/echo/sockperf.hh>
+#include <corewire/reactor/task/as_result.hh>
+#include <corewire/reactor/task/sleep.hh>
 #include <corewire/reactor/task/task_group.hh>
 
 #include <array>
@@ -63,13 +65,18 @@ task<> until_reset(task<> session) {
 } // namespace
 
 task<> accept_all(tcp_listener& listener, server serve_one, stop_token stop) {
-    try {
-        for (;;) {
-            tcp_stream peer = co_await listener.accept({.stop = stop});
-            spawn(until_reset(serve_one(std::move(peer))));
+    for (;;) {
+        auto peer = co_await as_result(listener.accept({.stop = stop}));
+        if (peer) {
+            spawn(until_reset(serve_one(std::move(*peer))));
+        } else if (accept_may_recover(peer.error())) {
+            const auto pause = co_await as_result(sleep_for(std::chrono::milliseconds{100}, stop));
+            if (!pause) co_return;
+        } else if (peer.error() == std::errc::operation_canceled) {
+            co_return;
+        } else {
+            throw std::system_error(peer.error(), "accept");
         }
-    } catch (const std::system_error& e) {
-        if (e.code() != std::errc::operation_canceled) throw;
     }
 }
 

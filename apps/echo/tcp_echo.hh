@@ -21,7 +21,7 @@ task<> serve_discard(tcp_stream peer);
 using server = std::function<task<>(tcp_stream)>;
 
 /// Accepts until `stop` fires or the listener is closed; each connection is served by a task of its own. A reset ends one
-/// connection only.
+/// connection only; while descriptors or memory are short it accepts again ten times a second.
 task<> accept_all(tcp_listener& listener, server serve_one, stop_token stop);
 
 } // namespace corewire::echo

@@ -16,7 +16,7 @@ public:
 
     /// Throws bind_error, a std::system_error: EADDRINUSE, EADDRNOTAVAIL, EACCES (a privileged port of the kernel's).
     static tcp_listener bind(socket_address at, listen_options options = {});
-    /// The next connection. ECANCELED when the listener is closed.
+    /// The next connection. ECANCELED when the listener is closed; accept_may_recover() says which failures are not the end.
     accept_awaiter accept(wait_limits limits = {}) noexcept;
     /// Throws EBADF if there is none: default-made or moved from.
     socket_address local_address() const { return existing(backend_, "the listener").local_address(); }
@@ -42,6 +42,13 @@ public:
         return tcp_stream{std::move(accepted)};
     }
 };
+
+/// Whether an accept() that failed so may do better a little later: the process or the machine is out of descriptors or memory. The
+/// connection waits in its queue; who tries again at once is told the same.
+inline bool accept_may_recover(std::error_code why) noexcept {
+    return why == std::errc::too_many_files_open || why == std::errc::too_many_files_open_in_system ||
+           why == std::errc::no_buffer_space || why == std::errc::not_enough_memory;
+}
 
 inline tcp_listener::accept_awaiter tcp_listener::accept(wait_limits limits) noexcept { return {backend_.get(), limits}; }
 

@@ -1,15 +1,19 @@
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
 
 #include <corewire/reactor/shard/remote_call.hh>
+#include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/sleep.hh>
 
 #include <fmt/format.h>
+
+#include <new>
 
 namespace corewire {
 
 namespace {
 
 constexpr std::size_t write_slice = 16'384;
+constexpr duration accept_pause = std::chrono::milliseconds{100}; ///< nothing to accept with: the next attempt would fail at once
 constexpr std::size_t most_discarded = 65'536; ///< bytes of a refused peer
 constexpr metric_registry::series_id catalog_slice = 64;
 
@@ -55,20 +59,37 @@ void exposition_server::register_metrics(metric_group& group) {
     group.counter("corewire_scrape_requests_refused_total", "Requests answered with an error.", statistics_.refused);
     group.counter("corewire_scrape_connections_turned_away_total", "Connections beyond the limit.", statistics_.turned_away);
     group.counter("corewire_scrape_connections_timed_out_total", "Connections closed at a deadline.", statistics_.timed_out);
+    group.counter("corewire_scrape_accepts_failed_total", "Connections that waited: no descriptor or no memory to accept them with.",
+                  statistics_.accepts_failed);
     group.gauge("corewire_scrape_connections", "Connections of the metrics endpoint.", statistics_.connections);
     group.histogram("corewire_scrape_duration_seconds", "From a request to its rendered page.", durations_, duration_bounds());
 }
 
 task<> exposition_server::accept_all() {
     const stop_token stop = tasks_.token();
-    try {
-        for (;;) {
-            tcp_stream peer = co_await listener_.accept({.stop = stop});
-            tasks_.spawn(serve(std::move(peer)));
+    for (;;) {
+        auto peer = co_await as_result(listener_.accept({.stop = stop}));
+        if (peer) {
+            take(std::move(*peer));
+        } else if (accept_may_recover(peer.error())) {
+            ++statistics_.accepts_failed;
+            co_await sleep_for(accept_pause, stop);
+        } else if (peer.error() == std::errc::operation_canceled) {
+            co_return;
+        } else {
+            throw std::system_error(peer.error(), "accept");
         }
-    } catch (const std::system_error& e) {
-        if (e.code() != std::errc::operation_canceled) throw;
     }
+}
+
+/// To turn a peer away with words takes a descriptor for as long as it pleases: there is a limit to that, too.
+void exposition_server::take(tcp_stream peer) noexcept {
+    try {
+        if (statistics_.connections < 2 * options_.max_connections) return tasks_.spawn(serve(std::move(peer)));
+    } catch (const std::bad_alloc&) { // of the task
+    }
+    ++statistics_.turned_away;
+    peer.abort();
 }
 
 task<> exposition_server::serve(tcp_stream peer) {

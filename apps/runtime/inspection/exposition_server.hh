@@ -5,8 +5,8 @@
 // Over the kernel's sockets, whatever --net is: who watches must get through when the stack that is watched does not, and a
 // Prometheus on this host can't reach an address of a user-space stack. Listens on 127.0.0.1 unless told otherwise.
 //
-// Bounds: max_connections (more are answered 503 and closed), the request reader's, deadlines for a head and for an answer,
-// and an idle deadline between two requests. A slice is 64 lines or 16 KiB; every poller has its turn between two.
+// Bounds: max_connections (as many more are answered 503 and closed, further ones reset), the request reader's, deadlines for a head
+// and for an answer, and an idle deadline between two requests. A slice is 64 lines or 16 KiB; every poller has its turn between two.
 #pragma once
 
 #include <corewire/apps/runtime/inspection/http_request.hh>
@@ -39,6 +39,7 @@ struct exposition_statistics {
     std::uint64_t refused = 0;       ///< requests answered with an error
     std::uint64_t turned_away = 0;   ///< connections beyond the limit
     std::uint64_t timed_out = 0;     ///< connections closed at a deadline
+    std::uint64_t accepts_failed = 0; ///< for want of descriptors or memory: tried again
     std::uint64_t connections = 0;   ///< open now
     std::uint64_t answering = 0;     ///< of these: requests being answered
 };
@@ -65,6 +66,7 @@ public:
 private:
     using index = std::shared_ptr<const text_exposition>;
     task<> accept_all();
+    void take(tcp_stream peer) noexcept;
     task<> serve(tcp_stream peer);
     task<> converse(tcp_stream& peer);
     task<bool> read_request(tcp_stream& peer, http_request_reader& reader, http_request& request);

@@ -3,6 +3,7 @@
 #include <corewire/net/stack/stack_metrics.hh>
 #include <corewire/net/stack/tcp_census.hh>
 #include <tests/net/stack/stack_world.hh>
+#include <tests/support/starved_listener.hh>
 
 #include <boost/test/unit_test.hpp>
 
@@ -169,6 +170,51 @@ BOOST_AUTO_TEST_CASE(connections_beyond_the_limit_are_told_so) {
         co_await ask(get("/metrics"), said);
         BOOST_TEST(said.starts_with("HTTP/1.1 200 "));
     }(*this));
+    settle();
+}
+
+/// To be told "too many connections" takes a connection, for as long as the peer likes it to.
+BOOST_AUTO_TEST_CASE(connections_beyond_twice_the_limit_are_reset) {
+    run([](inspected& w) -> task<> {
+        std::vector<tcp_stream> held;
+        for (int i = 0; i < 40; ++i) held.push_back(co_await tcp_stream::connect({stack_world::first, 9100}));
+        co_await sleep_for(10ms);
+        BOOST_TEST(w.endpoint.statistics().connections == 8u);
+        BOOST_TEST(w.endpoint.statistics().turned_away == 36u);
+        bool reset = false;
+        try {
+            co_await held.back().read();
+        } catch (const std::system_error& e) {
+            reset = e.code() == std::errc::connection_reset;
+        }
+        BOOST_TEST(reset);
+        held.clear();
+        co_await sleep_for(1s);
+        std::string said;
+        co_await ask(get("/metrics"), said);
+        BOOST_TEST(said.starts_with("HTTP/1.1 200 "));
+    }(*this));
+    settle();
+}
+
+BOOST_AUTO_TEST_CASE(scrapes_go_on_when_there_are_descriptors_and_memory_again) {
+    corewire::exposition_server starved(page, [this] { return std::vector{&publisher}; });
+    {
+        reactor::scope here(loop_);
+        auto listener = std::make_unique<starved_listener>(server_.listen({first, 9101}, {}), out_of_everything);
+        starved.start(tcp_listener(std::move(listener)));
+    }
+    run([](corewire::exposition_server& poor) -> task<> {
+        tcp_stream peer = co_await tcp_stream::connect({stack_world::first, 9101});
+        co_await peer.write(get("/metrics"));
+        const buffer said = co_await peer.read({.deadline = reactor::current().now() + 5s});
+        BOOST_TEST(said.text().starts_with("HTTP/1.1 200 "));
+        BOOST_TEST(poor.statistics().accepts_failed == 4u);
+        peer.abort();
+        poor.stop();
+        co_await sleep_for(1s);
+        BOOST_TEST(poor.statistics().connections == 0u);
+    }(starved));
     settle();
 }
 
