@@ -1,6 +1,7 @@
 #include <corewire/reactor/file/file_writer.hh>
 
 #include <corewire/reactor/log/shard_log.hh>
+#include <corewire/reactor/task/as_result.hh>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,6 +29,7 @@ file_writer::file_writer(file to, file_writer_options options)
 
 file_writer::~file_writer() {
     for (auto& each : slots_) reactor::current().files().abandon(*each);
+    reactor::current().files().abandon(sync_);
     if (to_ && written() < position_)
         log_message(given_up, to_.name(), position_ - written());
 }
@@ -135,8 +137,9 @@ task<> file_writer::send_rest(wait_limits limits) {
     if (s.done.is_set() && s.sent < s.filled && !s.failed) send(s);
     co_await settle(limits);
     if (!cut_) co_return;
-    const int rc = co_await io_attempt(to_.bytes_at(io_opcode::truncate, nullptr, position_, 0, -1), limits, &to_.name());
-    if (rc == -ECANCELED || rc == -ETIMEDOUT)
+    io_attempt cutting(to_.bytes_at(io_opcode::truncate, nullptr, position_, 0, -1), limits, &to_.name());
+    const int rc = co_await cutting;
+    if (cutting.cut_short())
         throw std::system_error(-rc, std::generic_category(), "cutting '" + to_.name() + "' to its size");
     cut_ = rc < 0;
     if (cut_) note(-rc); // the zeros behind the end are still there: retry() tries again
@@ -148,14 +151,33 @@ task<> file_writer::flush(wait_limits limits) {
     co_await send_rest(limits);
 }
 
+void file_writer::sync_request::on_complete(io_request& r, int result) noexcept {
+    auto& s = static_cast<sync_request&>(r);
+    if (result < 0) {
+        s.owner.note(-result);
+        s.owner.sync_failed_ = true;
+    }
+    s.done.set();
+}
+
+/// Until no fsync is under way.
+task<> file_writer::synced(wait_limits limits) {
+    if (sync_.done.is_set()) co_return;
+    const auto came = co_await as_result(sync_.done.wait(limits));
+    if (!came) throw std::system_error(came.error(), "sync of '" + to_.name() + "'");
+}
+
 task<> file_writer::sync(wait_limits limits) {
     co_await flush(limits);
-    const int rc = co_await io_attempt(to_.bytes_at(io_opcode::sync, nullptr, 0, 0, -1), limits, &to_.name());
-    if (rc == -ECANCELED || rc == -ETIMEDOUT) throw std::system_error(-rc, std::generic_category(), "sync of '" + to_.name() + "'");
-    if (rc < 0) {
-        note(-rc);
-        sync_failed_ = true;
+    if (sync_.covers != position_) co_await synced(limits); // one that nobody waited for: it began before the last bytes went out
+    check();
+    if (sync_.done.is_set()) {
+        sync_.arguments = to_.bytes_at(io_opcode::sync, nullptr, 0, 0, -1);
+        sync_.covers = position_;
+        sync_.done.reset();
+        reactor::current().files().submit(sync_);
     }
+    co_await synced(limits);
     check();
 }
 
@@ -171,12 +193,14 @@ task<> file_writer::close(wait_limits limits) {
     if (!to_) check();
     int ended_by = 0; // a limit, or the failure
     try {
+        co_await synced(limits);
         if (failure_ == 0) co_await send_rest(limits);
         else co_await settle(limits); // nothing more is sent, but what is on its way comes back
     } catch (const std::system_error& e) {
         ended_by = e.code().value();
     }
-    const bool under_way = std::ranges::any_of(slots_, [](const auto& each) { return !each->done.is_set(); });
+    const bool under_way =
+        !sync_.done.is_set() || std::ranges::any_of(slots_, [](const auto& each) { return !each->done.is_set(); });
     if (under_way || (failure_ == 0 && ended_by != 0)) // a limit
         throw std::system_error(ended_by, std::generic_category(), "closing '" + to_.name() + "'");
     const std::string name = to_.name();

@@ -15,7 +15,8 @@
 //   close   closes the file also when it throws a failure, once nothing is on its way; not when a limit (deadline, stop) ends that wait:
 //           call it again. A limit that ends the last step, close(2), is thrown as well, and the file is closed: what close(2) would have
 //           said is not known then.
-//   limits  end a wait and lose nothing: what was accepted stays on its way.
+//   limits  end a wait and lose nothing: what was accepted stays on its way, and so does an fsync that has begun: what it says is kept,
+//           whoever waits, since the kernel tells of a failed write-back once. A task that is destroyed is no different.
 //   destroyed without close: what is on its way is taken back; if accepted bytes are not in the file, stderr says how many.
 //
 // One shard's, one coroutine's at a time. Bound: buffers x buffer_size bytes of memory, as many requests under way. With O_DIRECT the
@@ -70,12 +71,21 @@ private:
         bool failed = false;
         event done; ///< nothing of it is on its way
     };
+    /// The fsync under way: the writer's as its slots are.
+    struct sync_request final : io_request {
+        explicit sync_request(file_writer& o) noexcept : io_request({}, &sync_request::on_complete), owner(o) { done.set(); }
+        static void on_complete(io_request& r, int result) noexcept;
+        file_writer& owner;
+        std::uint64_t covers = 0; ///< position() when it began
+        event done;
+    };
     slot& current() noexcept { return *slots_[current_]; }
     void send(slot& s) noexcept;
     void go_on(slot& s) noexcept;
     task<> next_slot(wait_limits limits);
     task<> settle(wait_limits limits);
     task<> send_rest(wait_limits limits);
+    task<> synced(wait_limits limits);
     void begin(slot& s, std::uint64_t offset) noexcept;
     void check() const;
     void note(int error) noexcept;
@@ -85,6 +95,7 @@ private:
     std::size_t buffer_size_;
     io_memory memory_;
     std::vector<std::unique_ptr<slot>> slots_;
+    sync_request sync_{*this};
     std::size_t current_ = 0;
     int failure_ = 0;
     bool sync_failed_ = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <corewire/reactor/file/file.hh>
+#include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/run_until_complete.hh>
 
 #include "tests/support/temporary_directory.hh"
@@ -73,6 +74,32 @@ private:
     file_world& world_;
     question ask_;
 };
+
+/// Turns until all requests have completed, and does `act` before anybody runs who waits for them.
+inline void once_completed(file_world& world, const std::function<void()>& act) {
+    event turn;
+    const auto goes_first = [](io_engine& engine, event& each, const std::function<void()>& does) -> task<> {
+        do {
+            co_await each.wait();
+            each.reset();
+        } while (engine.statistics().completed != engine.statistics().submitted);
+        does();
+    };
+    const task<> first = goes_first(world.engine(), turn, act);
+    first.handle().resume();
+    world.turn_until([&] {
+        turn.set();
+        return first.done();
+    });
+}
+template <typename T>
+void destroy_completed(file_world& world, task<T> victim) {
+    victim.handle().resume();
+    once_completed(world, [&] {
+        BOOST_TEST(!victim.done());
+        victim = {};
+    });
+}
 
 /// The errno that a task fails with; 0 when it does not.
 inline task<int> error_of(task<> t) {

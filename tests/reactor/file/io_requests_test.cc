@@ -52,32 +52,6 @@ struct reading {
     }
 };
 
-/// Turns until all requests have completed, and does `act` before anybody runs who waits for them.
-void once_completed(file_world& world, const std::function<void()>& act) {
-    event turn;
-    const auto goes_first = [](io_engine& engine, event& each, const std::function<void()>& does) -> task<> {
-        do {
-            co_await each.wait();
-            each.reset();
-        } while (engine.statistics().completed != engine.statistics().submitted);
-        does();
-    };
-    const task<> first = goes_first(world.engine(), turn, act);
-    first.handle().resume();
-    world.turn_until([&] {
-        turn.set();
-        return first.done();
-    });
-}
-template <typename T>
-void destroy_completed(file_world& world, task<T> victim) {
-    victim.handle().resume();
-    once_completed(world, [&] {
-        BOOST_TEST(!victim.done());
-        victim = {};
-    });
-}
-
 std::ptrdiff_t descriptors() {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator{});
 }
