@@ -17,7 +17,7 @@ struct blocking_pool::running : list_hook {
 };
 
 blocking_pool::blocking_pool(blocking_options options)
-    : options_(std::move(options)), workers_("cw-blocking", options_.threads, affinity_of_this_thread(),
+    : options_(std::move(options)), workers_("cw-blocking", std::max(options_.threads, 1u), affinity_of_this_thread(),
                                              [this](std::unique_lock<std::mutex>& lock) { one_job(lock); }) {}
 
 bool blocking_pool::start(std::unique_ptr<blocking_job>& job) {
@@ -42,9 +42,11 @@ bool blocking_pool::refuse() noexcept {
 }
 
 bool blocking_pool::withdraw(const blocking_job& job) noexcept {
+    std::unique_ptr<blocking_job> left; // outlives the lock: a callable may own what withdraws another call when it goes
     const std::lock_guard lock(workers_.mutex());
     const auto at = std::find_if(queue_.begin(), queue_.end(), [&](const auto& each) { return each.get() == &job; });
     if (at == queue_.end()) return false;
+    left = std::move(*at);
     queue_.erase(at);
     workers_.job_withdrawn();
     ++statistics_.withdrawn;

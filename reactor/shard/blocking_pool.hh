@@ -33,7 +33,7 @@ struct blocking_remainder {
 std::string to_string(const blocking_remainder& left);
 
 struct blocking_options {
-    unsigned threads = 4;
+    unsigned threads = 4; ///< at least one
     std::size_t queue = 256;
     /// At its end a runtime waits for what helpers are in, however long. What still runs after this time is reported.
     duration patience = std::chrono::seconds{1};

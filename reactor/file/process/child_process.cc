@@ -183,6 +183,7 @@ task<exit_status> child_process::wait(wait_limits limits) {
     if (id_ == 0) throw std::system_error(ECHILD, std::generic_category(), "waiting for no child");
     while (!status_) {
         co_await io_awaiter<void>(until_ready(pidfd_.get(), POLLIN), limits); // readable: it has ended (pidfd_open(2))
+        if (status_) break; // another coroutine that waited has asked
         siginfo_t info{};
         if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) != 0)
             throw std::system_error(errno, std::generic_category(), "waiting for a child");

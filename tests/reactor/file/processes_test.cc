@@ -4,6 +4,7 @@
 #include <corewire/file.hh>
 #include <corewire/reactor/task/sleep.hh>
 
+#include <algorithm>
 #include <csignal>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -204,6 +205,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_childs_end_is_told, Backend, both_backends) {
         BOOST_TEST(status.signal == SIGTERM);
         BOOST_TEST(!status.success());
     }());
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(all_who_wait_for_a_child_hear_how_it_ended, Backend, both_backends) {
+    file_world_over<Backend> world;
+    child_process child = world.run(child_process::spawn(command("sleep", "1000")));
+    std::vector<task<exit_status>> waiting;
+    for (int i = 0; i < 3; ++i) {
+        waiting.push_back(child.wait());
+        waiting.back().handle().resume();
+    }
+    child.kill(SIGTERM);
+    world.turn_until([&] { return std::ranges::all_of(waiting, [](const auto& each) { return each.done(); }); });
+    for (auto& each : waiting) BOOST_TEST(each.handle().promise().take().signal == SIGTERM);
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(streams_do_not_cross_where_our_own_input_is_closed, Backend, both_backends) {

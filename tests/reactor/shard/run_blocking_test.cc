@@ -3,6 +3,7 @@
 #include "some_shards.hh"
 
 #include <corewire/reactor/shard/run_blocking.hh>
+#include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/task_group.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -144,6 +145,52 @@ BOOST_AUTO_TEST_CASE(a_call_that_is_given_up_in_the_queue_never_begins_and_one_t
         co_await corewire::run_blocking([] {}); // the helper is there for the next one
     });
     BOOST_TEST(begun == 1);
+}
+
+/// What a call that is given up owns goes with it, another call included.
+BOOST_AUTO_TEST_CASE(a_call_that_owns_another_is_given_up_in_the_queue) {
+    corewire::runtime r(with_pool(1, {.threads = 1}));
+    start_over();
+    r.run([]() -> task<> {
+        std::errc running{}, within{}, around{};
+        task_group calls{"calls"};
+        calls.spawn(blocks({}, running));
+        co_await until(begun, 1);
+        auto inner = std::make_shared<task_group>("inner");
+        inner->spawn(blocks({}, within));
+        struct owner {
+            std::shared_ptr<task_group> group;
+            ~owner() {
+                if (group) group->destroy_all();
+            }
+        };
+        auto owned = std::make_shared<owner>(std::move(inner));
+        stop_source stop;
+        const auto outer = [](std::shared_ptr<owner> keeps, stop_token until_told, std::errc& how) -> task<> {
+            auto call = corewire::run_blocking([keeps = std::move(keeps)] {}, {.stop = until_told});
+            const auto done = co_await as_result(call);
+            how = done ? std::errc{} : static_cast<std::errc>(done.error().value());
+        };
+        calls.spawn(outer(std::move(owned), stop.token(), around));
+        stop.request_stop();
+        go = true;
+        co_await calls.join();
+        BOOST_CHECK(around == std::errc::operation_canceled);
+        BOOST_TEST(corewire::runtime::current().blocking().statistics().withdrawn == 2u);
+    });
+    BOOST_TEST(ran == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_pool_has_a_thread_at_least) {
+    corewire::runtime r(with_pool(1, {.threads = 0}));
+    start_over();
+    go = true;
+    r.run([]() -> task<> {
+        std::errc outcome = std::errc::io_error;
+        co_await blocks({.deadline = reactor::current().now() + 20s}, outcome);
+        BOOST_CHECK(outcome == std::errc{});
+    });
+    BOOST_TEST(ran == 1);
 }
 
 BOOST_AUTO_TEST_CASE(the_runtime_ends_after_what_its_helpers_do_also_when_nobody_waits_for_it) {
