@@ -46,6 +46,8 @@ public:
     outcome epoll_control(int set, int operation, int fd, epoll_event* event);
     outcome epoll_wait(int set, std::span<epoll_event> out, int milliseconds);
     outcome splice(int in, off64_t* in_offset, int out, off64_t* out_offset, std::size_t size, unsigned flags);
+    /// sendfile(2), from a file of the kernel's.
+    outcome send_file(int socket, int file, off64_t* offset, std::size_t size);
     bool owns(int fd);
 
     /// A packet arrives.

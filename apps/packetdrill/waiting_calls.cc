@@ -1,6 +1,8 @@
-// The calls that wait for more than one socket, and those between a socket and a pipe.
+// The calls that wait for more than one socket, and those between a socket and a pipe or a file.
 #include "calls.hh"
 
+#include <cerrno>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -16,6 +18,25 @@ int poll_foreign(pollfd& p) {
     p.revents = 0;
     return ::poll(&p, 1, 0);
 }
+
+struct pipe_ends {
+    pipe_ends() {
+        int ends[2];
+        if (::pipe2(ends, O_CLOEXEC) < 0) {
+            error = errno;
+            return;
+        }
+        read = ends[0];
+        write = ends[1];
+    }
+    ~pipe_ends() {
+        if (error != 0) return;
+        ::close(read);
+        ::close(write);
+    }
+    pipe_ends(const pipe_ends&) = delete;
+    int read = -1, write = -1, error = 0;
+};
 
 } // namespace
 
@@ -99,25 +120,63 @@ outcome calls::into_pipe(int socket, int pipe, std::size_t size, unsigned flags)
     return written < 0 ? -errno : written;
 }
 
-/// Takes out of the pipe only what the socket has room for.
+/// Nothing is taken out of the pipe but what the socket has taken: that is found out with a copy (tee(2)), of as much as goes into another
+/// pipe, which is what Linux has in one message (splice_to_socket()).
 outcome calls::from_pipe(int pipe, int socket, std::size_t size, unsigned flags) {
     int waiting = 0;
     if (::ioctl(pipe, FIONREAD, &waiting) < 0) return -EINVAL;
     if (waiting == 0) return (flags & SPLICE_F_NONBLOCK) != 0 ? -EAGAIN : 0;
-    std::size_t room = 0;
-    {
-        access a(host_);
-        const auto s = stream(socket);
-        if (s == nullptr) return -EINVAL;
-        if (const tcp_connection* const c = s->connection(); c != nullptr) room = c->tcb.writable();
-        if (s->non_blocking() && room == 0 && (s->events() & (POLLERR | POLLHUP)) == 0) return -EAGAIN;
-        if (room == 0) room = size; // whoever blocks waits in send(), and an error is told there
+    const pipe_ends copy;
+    if (copy.error != 0) return -copy.error;
+    std::size_t left = std::min(size, static_cast<std::size_t>(waiting));
+    std::vector<std::byte> bytes;
+    outcome r = 0;
+    for (outcome sent = 0; left != 0; sent += r) {
+        const ssize_t copied = ::tee(pipe, copy.write, left, SPLICE_F_NONBLOCK);
+        if (copied <= 0) return sent != 0 ? sent : copied < 0 ? -errno : 0;
+        bytes.resize(static_cast<std::size_t>(copied));
+        if (::read(copy.read, bytes.data(), bytes.size()) != copied) return sent != 0 ? sent : -EIO;
+        left -= bytes.size();
+        const iovec from{bytes.data(), bytes.size()};
+        r = send(socket, {&from, 1}, left != 0 || (flags & SPLICE_F_MORE) != 0 ? MSG_MORE : 0);
+        if (r <= 0) return sent != 0 ? sent : r;
+        if (::read(pipe, bytes.data(), static_cast<std::size_t>(r)) != r) return sent != 0 ? sent : -EIO;
+        if (left == 0 || r < copied) return sent + r;
     }
-    std::vector<std::byte> bytes(std::min({size, room, static_cast<std::size_t>(waiting)}));
-    const ssize_t n = ::read(pipe, bytes.data(), bytes.size());
-    if (n <= 0) return n < 0 ? -errno : 0;
-    const iovec from{bytes.data(), static_cast<std::size_t>(n)};
-    return send(socket, {&from, 1}, (flags & SPLICE_F_MORE) != 0 ? MSG_MORE : 0);
+    return r;
+}
+
+// ---- sendfile(2) ----
+
+outcome calls::send_file(int socket, int file, off64_t* offset, std::size_t size) {
+    constexpr std::size_t most = 0x7fff'f000, piece = 65'536; // MAX_RW_COUNT; the pipe that Linux has in between
+    size = std::min(size, most);
+    const off64_t start = offset != nullptr ? *offset : ::lseek64(file, 0, SEEK_CUR);
+    if (start < 0) return offset == nullptr && errno == EBADF ? -EBADF : -EINVAL;
+    const auto read_at = [&](std::vector<std::byte>& bytes, std::size_t done) -> outcome {
+        bytes.resize(std::min(piece, size - done));
+        const ssize_t n = ::pread64(file, bytes.data(), bytes.size(), start + static_cast<off64_t>(done));
+        bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+        return n < 0 ? -errno : n;
+    };
+    std::vector<std::byte> bytes, next;
+    std::size_t sent = 0;
+    outcome r = read_at(bytes, 0);
+    while (r > 0) {
+        if (read_at(next, sent + bytes.size()) < 0) next.clear();
+        const iovec from{bytes.data(), bytes.size()};
+        r = send(socket, {&from, 1}, next.empty() ? 0 : MSG_MORE);
+        if (r <= 0) break;
+        sent += static_cast<std::size_t>(r);
+        if (static_cast<std::size_t>(r) < bytes.size()) break;
+        bytes.swap(next);
+        r = static_cast<outcome>(bytes.size());
+    }
+    if (sent == 0) return r;
+    const off64_t end = start + static_cast<off64_t>(sent);
+    if (offset != nullptr) *offset = end;
+    else ::lseek64(file, end, SEEK_SET);
+    return static_cast<outcome>(sent);
 }
 
 } // namespace corewire::packetdrill

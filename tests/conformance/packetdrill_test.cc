@@ -13,6 +13,9 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 
 using namespace corewire::conformance;
 
@@ -383,6 +386,81 @@ BOOST_AUTO_TEST_CASE(bytes_go_from_a_pipe_into_a_socket_and_back) {
     char bytes[100];
     BOOST_TEST(i.read(i.userdata, ends[0], bytes, sizeof bytes) == 40);
     for (const int end : ends) i.close(i.userdata, end);
+}
+
+namespace {
+
+/// A connection whose peer has told of a window, and its socket does not block and keeps 10,000 bytes or so.
+void play_small_buffer(player& p) {
+    p.play("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n"
+           "+0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 1 <mss 1460>\n"
+           "+0 < . 1:1(0) ack 1 win 32792\n+0 accept(3, ..., ...) = 4\n+0 fcntl(4, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n"
+           "+0 setsockopt(4, SOL_SOCKET, SO_SNDBUF, [5000], 4) = 0\n");
+}
+
+int waiting_in(int fd) {
+    int n = -1;
+    return ::ioctl(fd, FIONREAD, &n) == 0 ? n : -1;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(what_a_socket_does_not_take_stays_in_the_pipe) {
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    play_small_buffer(p);
+    int ends[2];
+    BOOST_REQUIRE(i.pipe(i.userdata, ends) == 0);
+    const std::vector<char> bytes(60'000);
+    BOOST_REQUIRE(::write(ends[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    const ssize_t taken = i.splice(i.userdata, ends[0], nullptr, p.connection_fd(), nullptr, bytes.size(), 0);
+    BOOST_TEST(taken > 0);
+    BOOST_TEST(taken < 60'000);
+    BOOST_TEST(waiting_in(ends[0]) == 60'000 - taken);
+    BOOST_TEST(i.splice(i.userdata, ends[0], nullptr, p.connection_fd(), nullptr, bytes.size(), 0) == -1);
+    BOOST_TEST(errno == EAGAIN);
+    BOOST_TEST(waiting_in(ends[0]) == 60'000 - taken);
+    int queued = 0;
+    BOOST_TEST(i.ioctl(i.userdata, p.connection_fd(), SIOCOUTQ, &queued) == 0);
+    BOOST_TEST(queued == taken);
+    for (const int end : ends) i.close(i.userdata, end);
+}
+
+BOOST_AUTO_TEST_CASE(the_exported_sendfile_sends_files_and_leaves_other_sockets_to_libc) {
+    player p("linux settings=none");
+    using function = ssize_t (*)(int, int, off_t*, std::size_t);
+    const auto exported = reinterpret_cast<function>(library_symbol("sendfile"));
+    BOOST_REQUIRE(exported != nullptr);
+    BOOST_TEST(library_symbol("sendfile64") != nullptr);
+    play_small_buffer(p);
+    const int file = ::memfd_create("bytes", MFD_CLOEXEC), fd = p.connection_fd();
+    const std::vector<char> bytes(100'000);
+    BOOST_REQUIRE(::write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+    off_t at = 99'992;
+    BOOST_TEST(exported(fd, file, &at, 100) == 8); // up to its end
+    BOOST_TEST(at == 100'000);
+    p.play("+0 > P. 1:9(8) ack 1\n+0 < . 1:1(0) ack 9 win 32792\n");
+    BOOST_TEST(exported(fd, file, &at, 100) == 0);
+    BOOST_TEST(exported(fd, file, nullptr, 100) == 0); // where writing has left it
+    BOOST_TEST(::lseek(file, 10, SEEK_SET) == 10);
+    BOOST_TEST(exported(fd, file, nullptr, 5) == 5);
+    BOOST_TEST(::lseek(file, 0, SEEK_CUR) == 15);
+    at = 0;
+    const ssize_t taken = exported(fd, file, &at, bytes.size()); // as much as there is room for
+    BOOST_TEST(taken > 0);
+    BOOST_TEST(taken < 100'000);
+    BOOST_TEST(at == taken);
+    BOOST_TEST(exported(fd, file, &at, bytes.size()) == -1);
+    BOOST_TEST(errno == EAGAIN);
+    BOOST_TEST(at == taken);
+    BOOST_TEST(exported(fd, 9999, &at, 1) == -1);
+    BOOST_TEST(errno == EBADF);
+    int others[2];
+    BOOST_REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, others) == 0);
+    at = 0;
+    BOOST_TEST(exported(others[0], file, &at, 100) == 100);
+    BOOST_TEST(waiting_in(others[1]) == 100);
+    for (const int end : {others[0], others[1], file}) ::close(end);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
