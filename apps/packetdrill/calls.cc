@@ -371,21 +371,25 @@ outcome calls::receive_message(int fd, msghdr* message, int flags) {
 outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, int stamps) {
     std::uint64_t size = 0;
     for (const iovec& v : from) size += v.iov_len;
-    if (s->deferred()) return finish_fast(a, s, from, flags, s->send_with_syn(from, flags));
+    const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
+    if (s->deferred()) return finish_fast(a, s, from, flags, s->send_with_syn(from, flags, may_wait));
     std::vector<iovec> rest(from.begin(), from.end());
     std::uint64_t taken = 0;
-    const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
     bool waited = false;
     const outcome r = until(a, may_wait, deadline_after(s->settings().send_timeout), [&]() -> outcome {
         if (std::exchange(waited, true) && !s->wakes_writers()) return -EAGAIN;
         if (taken != 0 && s->has_error()) return -EPIPE; // the next call is told what it was
-        const outcome n = s->send(rest, flags, stamps);
+        const outcome n = s->send(rest, flags, stamps, may_wait);
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
         if (taken >= size) return n;
         skip(rest, static_cast<std::uint64_t>(n));
         return -EAGAIN;
     });
+    if (may_wait && taken != 0 && taken < size) { // it ends here
+        s->end_write(flags, stamps, taken);
+        host_.settle();
+    }
     return taken != 0 ? static_cast<outcome>(taken) : r;
 }
 
@@ -413,7 +417,8 @@ outcome calls::send_fast(int fd, std::span<const iovec> from, int flags, const s
     if (is_unspecified(name, size)) return -EOPNOTSUPP;
     socket_address to;
     if (const outcome r = posix::read_name(name, size, s->family(), to); r < 0) return r;
-    return finish_fast(a, s, from, flags, s->connect_and_send(to, from, flags));
+    const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
+    return finish_fast(a, s, from, flags, s->connect_and_send(to, from, flags, may_wait));
 }
 
 outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, outcome went_along) {
@@ -425,10 +430,14 @@ outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, s
     skip(rest, taken);
     if (tcp_connection* const c = s->connection(); c != nullptr && !rest.empty()) c->tcb.expect_writer();
     outcome r = until(a, true, deadline_after(s->settings().send_timeout), [&] { return s->handshake_result(); });
-    if (r == -EAGAIN) return went_along;
+    if (r == -EAGAIN) { // it ends here
+        if (taken != 0 && !rest.empty()) s->end_write(flags, 0, taken);
+        return went_along;
+    }
     if (r < 0) return r;
     if (rest.empty()) return went_along;
     r = send_locked(a, s, rest, flags);
+    if (r < 0 && taken != 0) s->end_write(flags, 0, taken);
     return r >= 0 ? static_cast<outcome>(taken) + r : taken != 0 ? went_along : r;
 }
 

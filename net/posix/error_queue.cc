@@ -6,10 +6,6 @@
 
 namespace corewire::posix {
 
-void stream_socket::lend(std::uint64_t taken) {
-    if (taken != 0) lent_.push_back({next_lent_++, written_});
-}
-
 outcome stream_socket::set_timestamping(int flags) {
     const auto asked = static_cast<unsigned>(flags);
     constexpr unsigned known = (1u << 18) - 1;

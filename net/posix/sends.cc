@@ -14,7 +14,7 @@ struct write_now final : write_operation {};
 
 } // namespace
 
-outcome stream_socket::send_with_syn(std::span<const iovec> from, int flags) {
+outcome stream_socket::send_with_syn(std::span<const iovec> from, int flags, bool waits) {
     tcp_connection& c = *connection();
     // What does not go along is the caller's still; and if nothing can be copied, it asks for a cookie (tcp_send_syn_data()).
     const std::uint64_t most = std::min<std::uint64_t>(c.tcb.fast_open_room(), reachable_size(from));
@@ -31,18 +31,29 @@ outcome stream_socket::send_with_syn(std::span<const iovec> from, int flags) {
     }
     c.tcb.hurry_syn();
     written_ += taken;
-    if (settings_.zero_copy && (flags & MSG_ZEROCOPY) != 0) lend(taken);
+    if (taken != 0 && (!waits || taken == total_size(from))) end_write(flags, 0, taken);
     stack_.tcp().mark_dirty(c);
     return taken != 0 ? static_cast<outcome>(taken) : -EINPROGRESS;
 }
 
-outcome stream_socket::send(std::span<const iovec> from, int flags, int stamps) {
+void stream_socket::end_write(int flags, int stamps, std::uint64_t taken) {
+    const tcp_connection* const c = connection();
+    if (c == nullptr) return;
+    if (settings_.zero_copy && (flags & MSG_ZEROCOPY) != 0) lent_.push_back({next_lent_++, written_});
+    constexpr unsigned known_stamps = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
+    const unsigned wanted = stamps < 0 ? settings_.timestamping : (settings_.timestamping & ~known_stamps) | static_cast<unsigned>(stamps);
+    if ((wanted & known_stamps) == 0 || stamped_.size() >= most_lent) return;
+    const std::uint64_t buffer = c->tcb.options().like_linux() ? std::max<std::uint64_t>(written_ - last_buffer_, 1) : taken;
+    stamped_.push_back({written_, wanted, static_cast<std::uint32_t>((buffer - 1) % c->tcb.segment_payload() + 1), false});
+}
+
+outcome stream_socket::send(std::span<const iovec> from, int flags, int stamps, bool waits) {
     tcp_connection* const c = connection();
     if (c == nullptr) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
         return settings_.like_freebsd ? -ENOTCONN : -EPIPE;
     }
-    if (deferred()) return send_with_syn(from, flags);
+    if (deferred()) return send_with_syn(from, flags, waits);
     if (in_handshake()) return settings_.like_freebsd ? -ENOTCONN : -EAGAIN;
     if (settings_.like_freebsd && c->tcb.state() == tcp::tcp_state::closed) return -EPIPE; // SO_ERROR and read() tell why
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
@@ -94,13 +105,7 @@ outcome stream_socket::send(std::span<const iovec> from, int flags, int stamps) 
         }
     }
     written_ += taken;
-    if (lends) lend(taken);
-    constexpr unsigned known_stamps = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
-    const unsigned wanted = stamps < 0 ? settings_.timestamping : (settings_.timestamping & ~known_stamps) | static_cast<unsigned>(stamps);
-    if (taken != 0 && (wanted & known_stamps) != 0 && stamped_.size() < most_lent) {
-        const std::uint64_t buffer = follows_linux ? std::max<std::uint64_t>(written_ - last_buffer_, 1) : taken;
-        stamped_.push_back({written_, wanted, static_cast<std::uint32_t>((buffer - 1) % c->tcb.segment_payload() + 1), false});
-    }
+    if (taken != 0 && (!waits || taken == size)) end_write(flags, stamps, taken);
     more_until_ = held_ && !settings_.cork ? acknowledged() : ~std::uint64_t{0};
     if (why != std::errc{}) return taken != 0 ? static_cast<outcome>(taken) : failed(why);
     if (full) {
@@ -110,7 +115,7 @@ outcome stream_socket::send(std::span<const iovec> from, int flags, int stamps) 
         stack_.tcp().mark_dirty(*c);
     }
     if (taken != 0 && (flags & (MSG_EOR | MSG_OOB)) != 0) {
-        if ((flags & MSG_EOR) != 0) c->tcb.end_record();
+        if ((flags & MSG_EOR) != 0 && taken == size) c->tcb.end_record();
         if ((flags & MSG_OOB) != 0) {
             c->tcb.set_urgent();
             stack_.tcp().mark_dirty(*c);

@@ -149,7 +149,7 @@ void stream_socket::forget_connection() {
     grown_send_ = 0;
 }
 
-outcome stream_socket::connect_and_send(const socket_address& to, std::span<const iovec> from, int flags) {
+outcome stream_socket::connect_and_send(const socket_address& to, std::span<const iovec> from, int flags, bool waits) {
     if (!settings_.may_open_fast()) return -EOPNOTSUPP;
     if (listener_ != nullptr) return -EISCONN;
     if (connection_ != nullptr && !deferred()) return told_connected_ ? -EISCONN : connect(to);
@@ -157,7 +157,7 @@ outcome stream_socket::connect_and_send(const socket_address& to, std::span<cons
         const outcome r = begin_to_connect(to, true);
         if (r != -EINPROGRESS || !deferred()) return r;
     }
-    return send_with_syn(from, flags);
+    return send_with_syn(from, flags, waits);
 }
 
 outcome stream_socket::handshake_result() {

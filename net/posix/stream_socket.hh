@@ -40,12 +40,16 @@ public:
     outcome dissolve();
     /// MSG_FASTOPEN (RFC 7413): connect() and send() in one. Bytes of `from` that went along in the SYN, or are taken for later; else
     /// -EINPROGRESS: the SYN asks for a cookie, and takes nothing.
-    outcome connect_and_send(const socket_address& to, std::span<const iovec> from, int flags = 0);
+    outcome connect_and_send(const socket_address& to, std::span<const iovec> from, int flags = 0, bool waits = false);
     /// A connection whose handshake is done; -EAGAIN, -EINVAL if not listening.
     outcome accept(std::unique_ptr<stream_socket>& accepted);
     outcome receive(std::span<const iovec> into, int flags);
     /// `stamps`: which of SO_TIMESTAMPING's stamps this write asks for, as a control message has it (timestamping.rst); -1: as the socket.
-    outcome send(std::span<const iovec> from, int flags, int stamps = -1);
+    /// `waits`: who calls comes again with what was not taken, until end_write().
+    outcome send(std::span<const iovec> from, int flags, int stamps = -1, bool waits = false);
+    /// What is done once for a write, of which `taken` bytes were taken: MSG_ZEROCOPY, stamps. send() does it with the last byte, and for
+    /// who does not wait.
+    void end_write(int flags, int stamps, std::uint64_t taken);
     outcome shutdown(int how);
     /// One message of the error queue.
     struct notice {
@@ -75,7 +79,7 @@ public:
     /// How its handshake ended: 0, or why it failed, told once; -EAGAIN: it has not.
     outcome handshake_result();
     /// deferred(): the SYN goes now, and takes of `from` what it returns; or -EINPROGRESS.
-    outcome send_with_syn(std::span<const iovec> from, int flags = 0);
+    outcome send_with_syn(std::span<const iovec> from, int flags = 0, bool waits = false);
     /// Its SYN waits for the first write.
     bool deferred() const;
     bool connecting() const noexcept { return connection_ != nullptr && !told_connected_; }
@@ -203,7 +207,6 @@ private:
     static constexpr std::size_t most_lent = 4096; ///< of more the bytes are not spoken of: ENOBUFS
     void settle_lent() const;
     outcome set_timestamping(int flags);
-    void lend(std::uint64_t taken);
     void add_stamp(unsigned kind, const stamped_write& w, time_point now, std::uint32_t size);
     std::uint64_t acknowledged() const { return written_ - connection()->tcb.queued(); }
     mutable std::deque<lent> lent_;
