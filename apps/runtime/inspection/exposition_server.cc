@@ -2,11 +2,15 @@
 
 #include <corewire/reactor/shard/remote_call.hh>
 #include <corewire/reactor/task/as_result.hh>
+#include <corewire/reactor/task/for_each.hh>
 #include <corewire/reactor/task/sleep.hh>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <new>
+#include <ranges>
 
 namespace corewire {
 
@@ -199,82 +203,93 @@ task<> exposition_server::end_politely(tcp_stream& peer) {
 
 task<> exposition_server::render(std::string& out) {
     if (publishers_.empty()) publishers_ = who_publishes_();
-    co_await publish_everywhere();
-    const index text = co_await current_index();
+    std::vector<bool> silent = co_await publish_everywhere();
+    const index text = co_await current_index(std::move(silent));
     out.reserve(last_size_ + last_size_ / 8);
     text_exposition::position at;
     while (text->render(at, options_.lines_a_slice, out)) co_await yield();
     last_size_ = out.size();
 }
 
-task<> exposition_server::publish_everywhere() {
-    const time_point deadline = reactor::current().now() + options_.publish_timeout;
-    for (unsigned shard = 0; shard < publishers_.size(); ++shard) {
+/// All at once: one that hangs takes no time from the others. Which did not answer.
+task<std::vector<bool>> exposition_server::publish_everywhere() {
+    const wait_limits limits{.deadline = reactor::current().now() + options_.publish_timeout, .stop = tasks_.token()};
+    std::vector<bool> silent(publishers_.size());
+    const auto one = [this, &limits, &silent](unsigned shard) -> task<> {
         metric_publisher* const publisher = publishers_[shard];
-        if (publisher == nullptr) continue;
-        if (&publisher->registry() == metric_registry::current_or_null()) {
-            co_await publisher->publish_now();
-            continue;
-        }
+        if (publisher == nullptr) co_return;
+        if (&publisher->registry() == metric_registry::current_or_null()) co_return co_await publisher->publish_now();
+        const auto publish = [publisher] { return publisher->publish_now(); };
+        auto call = submit_to(shard, publish, limits);
         try {
-            const auto publish = [publisher] { return publisher->publish_now(); };
-            auto call = submit_to(shard, publish, {.deadline = deadline, .stop = tasks_.token()});
             co_await call;
         } catch (const std::system_error& e) {
             if (e.code() != std::errc::timed_out) throw;
             ++statistics_.stale; // it hangs: its section says what was last known
+            silent[shard] = true;
         }
-    }
+    };
+    co_await parallel_for_each(std::views::iota(0u, static_cast<unsigned>(publishers_.size())), one);
+    co_return silent;
 }
 
-bool exposition_server::index_is_current() const noexcept {
-    if (!index_) return false;
-    for (unsigned shard = 0; shard < publishers_.size(); ++shard)
-        if (generations_[shard] != published_generation(page_, shard)) return false;
-    return true;
+bool exposition_server::catalogue_is_current(unsigned shard) const noexcept {
+    return told_[shard] && told_[shard]->generation == published_generation(page_, shard);
 }
 
-/// Made anew when series have come or gone: every shard tells its own, a part at a time.
-task<exposition_server::index> exposition_server::current_index() {
-    if (index_is_current()) co_return index_;
-    const auto made = std::make_shared<text_exposition>(page_);
-    std::vector<std::uint64_t> generations(publishers_.size());
-    const time_point deadline = reactor::current().now() + options_.publish_timeout;
-    bool whole = true;
-    for (unsigned shard = 0; shard < publishers_.size(); ++shard) {
-        if (publishers_[shard] == nullptr) continue;
-        metric_registry* const registry = &publishers_[shard]->registry();
-        for (metric_registry::series_id next = 0;;) {
-            const auto tell = [registry, next] {
-                catalog_part part;
-                part.next = registry->catalog(next, catalog_slice, part.entries);
-                part.generation = registry->generation();
-                return part;
-            };
+/// Of one shard, a part at a time.
+task<exposition_server::catalogue> exposition_server::ask_for_catalogue(unsigned shard, wait_limits limits) {
+    metric_registry* const registry = &publishers_[shard]->registry();
+    const auto told = std::make_shared<shard_catalogue>();
+    for (metric_registry::series_id next = 0;;) {
+        const auto tell = [registry, next] {
             catalog_part part;
-            try {
-                if (registry == metric_registry::current_or_null()) {
-                    part = tell();
-                } else {
-                    auto call = submit_to(shard, tell, {.deadline = deadline, .stop = tasks_.token()});
-                    part = co_await call;
-                }
-            } catch (const std::system_error& e) {
-                if (e.code() != std::errc::timed_out) throw;
-                whole = false;
-                break;
-            }
-            if (next == 0) generations[shard] = part.generation;
-            for (const catalog_entry& entry : part.entries) made->add(shard, entry);
+            part.next = registry->catalog(next, catalog_slice, part.entries);
+            part.generation = registry->generation();
+            return part;
+        };
+        catalog_part part;
+        if (registry == metric_registry::current_or_null()) {
+            part = tell();
             co_await yield();
-            next = part.next;
-            if (next == 0) break;
+        } else {
+            auto call = submit_to(shard, tell, limits);
+            part = co_await call;
+        }
+        if (next == 0) told->generation = part.generation;
+        std::ranges::move(part.entries, std::back_inserter(told->entries));
+        next = part.next;
+        if (next == 0) co_return told;
+    }
+}
+
+/// Made anew when series have come or gone: the shards where they have tell theirs, all at once. Of one that hangs the last known are
+/// shown: what a series' values are found by never becomes another one's.
+task<exposition_server::index> exposition_server::current_index(std::vector<bool> silent) {
+    told_.resize(publishers_.size());
+    const wait_limits limits{.deadline = reactor::current().now() + options_.publish_timeout, .stop = tasks_.token()};
+    const auto one = [this, &limits, &silent](unsigned shard) -> task<> {
+        if (publishers_[shard] == nullptr || silent[shard] || catalogue_is_current(shard)) co_return;
+        try {
+            catalogue told = co_await ask_for_catalogue(shard, limits);
+            told_[shard] = std::move(told);
+        } catch (const std::system_error& e) {
+            if (e.code() != std::errc::timed_out) throw;
+        }
+    };
+    co_await parallel_for_each(std::views::iota(0u, static_cast<unsigned>(publishers_.size())), one);
+    if (index_ && index_of_ == told_) co_return index_;
+    std::vector<catalogue> told = told_; // another scrape may go on asking meanwhile
+    const auto made = std::make_shared<text_exposition>(page_);
+    for (unsigned shard = 0; shard < told.size(); ++shard) {
+        if (!told[shard]) continue;
+        for (std::size_t i = 0; i < told[shard]->entries.size(); ++i) {
+            made->add(shard, told[shard]->entries[i]);
+            if (i % catalog_slice == catalog_slice - 1) co_await yield();
         }
     }
-    if (whole) {
-        index_ = made;
-        generations_ = std::move(generations);
-    }
+    index_ = made;
+    index_of_ = std::move(told);
     co_return made;
 }
 

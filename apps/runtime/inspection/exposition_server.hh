@@ -65,6 +65,11 @@ public:
 
 private:
     using index = std::shared_ptr<const text_exposition>;
+    struct shard_catalogue {
+        std::vector<catalog_entry> entries;
+        std::uint64_t generation = 0;
+    };
+    using catalogue = std::shared_ptr<const shard_catalogue>;
     task<> accept_all();
     void take(tcp_stream peer) noexcept;
     task<> serve(tcp_stream peer);
@@ -73,9 +78,10 @@ private:
     task<> answer(tcp_stream& peer, const http_request& request);
     task<> send(tcp_stream& peer, http_status status, std::string_view type, std::string_view body, bool with_body, bool keep_alive);
     task<> end_politely(tcp_stream& peer);
-    task<> publish_everywhere();
-    task<index> current_index();
-    bool index_is_current() const noexcept;
+    task<std::vector<bool>> publish_everywhere();
+    task<catalogue> ask_for_catalogue(unsigned shard, wait_limits limits);
+    task<index> current_index(std::vector<bool> silent);
+    bool catalogue_is_current(unsigned shard) const noexcept;
 
     const metrics_page& page_;
     publishers_of_shards who_publishes_;
@@ -85,7 +91,8 @@ private:
     histogram durations_;
     tcp_listener listener_;
     index index_;
-    std::vector<std::uint64_t> generations_; ///< that index_ was made of
+    std::vector<catalogue> told_; ///< by shard, last
+    std::vector<catalogue> index_of_; ///< what index_ was made of
     std::size_t last_size_ = 16'384;
     task_group tasks_{"metrics endpoint"};
 };
