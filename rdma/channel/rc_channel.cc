@@ -136,6 +136,11 @@ task<exposed_region> rc_channel::expose(const registered_buffer& memory, std::si
 task<> rc_channel::close(wait_limits limits) {
     if (connection_ == nullptr) co_return;
     rc_connection& c = *connection_;
+    c.hold(); // abort(), or the channel's end, may come meanwhile
+    struct held {
+        rc_connection& connection;
+        ~held() { connection.release(); }
+    } until_the_end{c};
     c.begin_close();
     co_await c.all_sent().wait(limits);
     const std::errc failed = c.phase() == rc_connection::state::broken ? c.why() : std::errc{};

@@ -1,8 +1,10 @@
 #include <corewire/rdma/verbs/waiting_calls.hh>
 
+#include <cerrno>
 #include <cstdint>
 #include <exception>
 #include <sys/eventfd.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -16,10 +18,16 @@ cpu_set_t affinity_of_the_process() noexcept {
     return ::sched_getaffinity(::getpid(), sizeof all, &all) == 0 ? all : affinity_of_this_thread();
 }
 
+unique_fd make_eventfd() {
+    unique_fd made{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+    if (made.get() < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    return made;
+}
+
 } // namespace
 
 waiting_calls::waiting_calls(unsigned threads, std::size_t queue)
-    : limit_(queue + threads), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+    : limit_(queue + threads), wake_(make_eventfd()),
       workers_("cw-rdma-wait", threads, affinity_of_the_process(), [this](std::unique_lock<std::mutex>& lock) { one_call(lock); }) {}
 
 bool waiting_calls::start(std::unique_ptr<waiting_call>& call) noexcept {
@@ -57,14 +65,14 @@ void waiting_calls::one_call(std::unique_lock<std::mutex>& lock) noexcept {
 
 bool waiting_calls::take_finished() noexcept {
     if (!any_finished_.load(std::memory_order_acquire)) return false;
-    std::uint64_t count;
-    static_cast<void>(!::read(wake_.get(), &count, sizeof count));
     for (;;) { // one at a time: what it does may start another
         std::unique_ptr<waiting_call> next;
         {
             const std::lock_guard guard(workers_.mutex());
             if (finished_.empty()) {
                 any_finished_.store(false, std::memory_order_release);
+                std::uint64_t count; // here, where nobody can be about to write: what stayed readable would wake us for ever
+                static_cast<void>(!::read(wake_.get(), &count, sizeof count));
                 return true;
             }
             next = std::move(finished_.front());

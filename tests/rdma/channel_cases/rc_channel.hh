@@ -51,6 +51,14 @@ task<> expect_cancelled(rdma::rc_channel& on) {
     BOOST_TEST((how == std::errc::operation_canceled));
 }
 
+task<> close_fails(rdma::rc_channel& c, std::errc& how) { how = co_await failure_of(c.close()); }
+
+task<> leave(rdma::rc_channel& c, bool goes) {
+    if (goes) c = {};
+    else c.abort();
+    co_return;
+}
+
 const auto everything = verbs::access::local_write | verbs::access::remote_read | verbs::access::remote_write |
                         verbs::access::remote_atomic;
 
@@ -261,6 +269,16 @@ BOOST_AUTO_TEST_CASE(both_ends_may_close_at_once) {
     w.run(both(w.client.close(), w.server.close()));
     BOOST_TEST(!w.run(next_of(w.client)).has_value());
     BOOST_TEST(!w.run(next_of(w.server)).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_channel_may_be_aborted_or_go_while_close_waits) {
+    for (const bool goes : {false, true}) {
+        channel_world w;
+        w.silence(w.server.connection().pair());
+        std::errc how{};
+        w.run(both(close_fails(w.client, how), leave(w.client, goes)));
+        BOOST_TEST((how == std::errc::operation_canceled));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(an_end_that_leaves_without_a_goodbye_resets_its_peer) {
