@@ -1,8 +1,7 @@
 #include <corewire/apps/echo/tcp_echo.hh>
 
 #include <corewire/apps/echo/sockperf.hh>
-#include <corewire/reactor/task/as_result.hh>
-#include <corewire/reactor/task/sleep.hh>
+#include <corewire/net/socket/accept_each.hh>
 #include <corewire/reactor/task/task_group.hh>
 
 #include <array>
@@ -65,19 +64,8 @@ task<> until_reset(task<> session) {
 } // namespace
 
 task<> accept_all(tcp_listener& listener, server serve_one, stop_token stop) {
-    for (;;) {
-        auto peer = co_await as_result(listener.accept({.stop = stop}));
-        if (peer) {
-            spawn(until_reset(serve_one(std::move(*peer))));
-        } else if (accept_may_recover(peer.error())) {
-            const auto pause = co_await as_result(sleep_for(std::chrono::milliseconds{100}, stop));
-            if (!pause) co_return;
-        } else if (peer.error() == std::errc::operation_canceled) {
-            co_return;
-        } else {
-            throw std::system_error(peer.error(), "accept");
-        }
-    }
+    return accept_each(listener, std::move(stop),
+                       [serve_one = std::move(serve_one)](tcp_stream peer) { spawn(until_reset(serve_one(std::move(peer)))); });
 }
 
 } // namespace corewire::echo

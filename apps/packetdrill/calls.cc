@@ -151,6 +151,8 @@ outcome receive_notice(stream_socket& s, msghdr& message) {
     return static_cast<outcome>(copied);
 }
 
+bool send_may_wait(const stream_socket& s, int flags) { return !s.non_blocking() && (flags & MSG_DONTWAIT) == 0; }
+
 /// What is left of `rest` behind its first `n` bytes; there are as many.
 void skip(std::vector<iovec>& rest, std::uint64_t n) {
     while (n != 0) {
@@ -318,8 +320,7 @@ outcome calls::close(int fd) {
 // ---- data ----
 
 outcome calls::receive_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> into, int flags) {
-    std::uint64_t size = 0;
-    for (const iovec& v : into) size += v.iov_len;
+    const std::uint64_t size = posix::total_size(into);
     const std::uint64_t enough = (flags & MSG_WAITALL) != 0 ? size : std::min<std::uint64_t>(size, s->settings().receive_low_water);
     std::vector<iovec> rest(into.begin(), into.end());
     std::uint64_t taken = 0;
@@ -369,9 +370,8 @@ outcome calls::receive_message(int fd, msghdr* message, int flags) {
 }
 
 outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, int stamps) {
-    std::uint64_t size = 0;
-    for (const iovec& v : from) size += v.iov_len;
-    const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
+    const std::uint64_t size = posix::total_size(from);
+    const bool may_wait = send_may_wait(*s, flags);
     if (s->deferred()) return finish_fast(a, s, from, flags, s->send_with_syn(from, flags, may_wait));
     std::vector<iovec> rest(from.begin(), from.end());
     std::uint64_t taken = 0;
@@ -417,8 +417,7 @@ outcome calls::send_fast(int fd, std::span<const iovec> from, int flags, const s
     if (is_unspecified(name, size)) return -EOPNOTSUPP;
     socket_address to;
     if (const outcome r = posix::read_name(name, size, s->family(), to); r < 0) return r;
-    const bool may_wait = !s->non_blocking() && (flags & MSG_DONTWAIT) == 0;
-    return finish_fast(a, s, from, flags, s->connect_and_send(to, from, flags, may_wait));
+    return finish_fast(a, s, from, flags, s->connect_and_send(to, from, flags, send_may_wait(*s, flags)));
 }
 
 outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, outcome went_along) {

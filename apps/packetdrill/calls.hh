@@ -18,6 +18,7 @@
 namespace corewire::packetdrill {
 
 using posix::outcome;
+using posix::posix_result;
 
 class calls {
 public:

@@ -15,13 +15,6 @@ namespace {
 
 calls& of(void* userdata) { return *static_cast<calls*>(userdata); }
 
-template <typename Result = int>
-Result posix_result(outcome r) {
-    if (r >= 0) return static_cast<Result>(r);
-    errno = static_cast<int>(-r);
-    return -1;
-}
-
 /// A pipe or a file that the script has made beside the sockets.
 bool is_foreign(void* u, int fd) { return !of(u).owns(fd); }
 

@@ -18,13 +18,6 @@ calls* owner_of(int fd) {
     return ours != nullptr && ours->owns(fd) ? ours : nullptr;
 }
 
-template <typename Result>
-Result posix_result(outcome r) {
-    if (r >= 0) return static_cast<Result>(r);
-    errno = static_cast<int>(-r);
-    return -1;
-}
-
 ssize_t send_file(const char* libc_name, int socket, int file, off64_t* offset, std::size_t size) {
     if (calls* const ours = owner_of(socket)) return posix_result<ssize_t>(ours->send_file(socket, file, offset, size));
     using function = ssize_t (*)(int, int, off64_t*, std::size_t);

@@ -1,6 +1,8 @@
 // The calls that wait for more than one socket, and those between a socket and a pipe or a file.
 #include "calls.hh"
 
+#include <corewire/reactor/base/unique_fd.hh>
+
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/ioctl.h>
@@ -18,25 +20,6 @@ int poll_foreign(pollfd& p) {
     p.revents = 0;
     return ::poll(&p, 1, 0);
 }
-
-struct pipe_ends {
-    pipe_ends() {
-        int ends[2];
-        if (::pipe2(ends, O_CLOEXEC) < 0) {
-            error = errno;
-            return;
-        }
-        read = ends[0];
-        write = ends[1];
-    }
-    ~pipe_ends() {
-        if (error != 0) return;
-        ::close(read);
-        ::close(write);
-    }
-    pipe_ends(const pipe_ends&) = delete;
-    int read = -1, write = -1, error = 0;
-};
 
 } // namespace
 
@@ -126,16 +109,17 @@ outcome calls::from_pipe(int pipe, int socket, std::size_t size, unsigned flags)
     int waiting = 0;
     if (::ioctl(pipe, FIONREAD, &waiting) < 0) return -EINVAL;
     if (waiting == 0) return (flags & SPLICE_F_NONBLOCK) != 0 ? -EAGAIN : 0;
-    const pipe_ends copy;
-    if (copy.error != 0) return -copy.error;
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) < 0) return -errno;
+    const unique_fd copy_read{ends[0]}, copy_write{ends[1]};
     std::size_t left = std::min(size, static_cast<std::size_t>(waiting));
     std::vector<std::byte> bytes;
     outcome r = 0;
     for (outcome sent = 0; left != 0; sent += r) {
-        const ssize_t copied = ::tee(pipe, copy.write, left, SPLICE_F_NONBLOCK);
+        const ssize_t copied = ::tee(pipe, copy_write.get(), left, SPLICE_F_NONBLOCK);
         if (copied <= 0) return sent != 0 ? sent : copied < 0 ? -errno : 0;
         bytes.resize(static_cast<std::size_t>(copied));
-        if (::read(copy.read, bytes.data(), bytes.size()) != copied) return sent != 0 ? sent : -EIO;
+        if (::read(copy_read.get(), bytes.data(), bytes.size()) != copied) return sent != 0 ? sent : -EIO;
         left -= bytes.size();
         const iovec from{bytes.data(), bytes.size()};
         r = send(socket, {&from, 1}, left != 0 || (flags & SPLICE_F_MORE) != 0 ? MSG_MORE : 0);

@@ -2,6 +2,7 @@
 
 #include <corewire/net/kernel/kernel_connection.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
+#include <corewire/net/socket/tcp_listener.hh>
 
 #include <cerrno>
 
@@ -61,7 +62,7 @@ void kernel_listener::on_accepted(int result, unsigned flags) noexcept {
             hand_over(op, std::move(fd));
             op.complete();
         }
-    } else if (result == -EMFILE || result == -ENFILE || result == -ENOBUFS || result == -ENOMEM) {
+    } else if (result < 0 && accept_may_recover({-result, std::generic_category()})) {
         // The process is out of something: those who accept must hear of it, since waiting alone mends nothing.
         ++provider_.statistics().accepts_failed;
         fail_all(static_cast<std::errc>(-result));

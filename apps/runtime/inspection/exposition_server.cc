@@ -1,7 +1,7 @@
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
 
+#include <corewire/net/socket/accept_each.hh>
 #include <corewire/reactor/shard/remote_call.hh>
-#include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/for_each.hh>
 #include <corewire/reactor/task/sleep.hh>
 
@@ -17,7 +17,6 @@ namespace corewire {
 namespace {
 
 constexpr std::size_t write_slice = 16'384;
-constexpr duration accept_pause = std::chrono::milliseconds{100}; ///< nothing to accept with: the next attempt would fail at once
 constexpr std::size_t most_discarded = 65'536; ///< bytes of a refused peer
 constexpr metric_registry::series_id catalog_slice = 64;
 
@@ -49,7 +48,8 @@ exposition_server::~exposition_server() { tasks_.destroy_all(); }
 
 void exposition_server::start(tcp_listener listener) {
     listener_ = std::move(listener);
-    tasks_.spawn(accept_all());
+    const auto each = [this](tcp_stream peer) { take(std::move(peer)); };
+    tasks_.spawn(accept_each(listener_, tasks_.token(), each, &statistics_.accepts_failed));
 }
 
 void exposition_server::stop() noexcept {
@@ -67,23 +67,6 @@ void exposition_server::register_metrics(metric_group& group) {
                   statistics_.accepts_failed);
     group.gauge("corewire_scrape_connections", "Connections of the metrics endpoint.", statistics_.connections);
     group.histogram("corewire_scrape_duration_seconds", "From a request to its rendered page.", durations_, duration_bounds());
-}
-
-task<> exposition_server::accept_all() {
-    const stop_token stop = tasks_.token();
-    for (;;) {
-        auto peer = co_await as_result(listener_.accept({.stop = stop}));
-        if (peer) {
-            take(std::move(*peer));
-        } else if (accept_may_recover(peer.error())) {
-            ++statistics_.accepts_failed;
-            co_await sleep_for(accept_pause, stop);
-        } else if (peer.error() == std::errc::operation_canceled) {
-            co_return;
-        } else {
-            throw std::system_error(peer.error(), "accept");
-        }
-    }
 }
 
 /// To turn a peer away with words takes a descriptor for as long as it pleases: there is a limit to that, too.

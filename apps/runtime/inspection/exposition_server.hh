@@ -70,7 +70,6 @@ private:
         std::uint64_t generation = 0;
     };
     using catalogue = std::shared_ptr<const shard_catalogue>;
-    task<> accept_all();
     void take(tcp_stream peer) noexcept;
     task<> serve(tcp_stream peer);
     task<> converse(tcp_stream& peer);

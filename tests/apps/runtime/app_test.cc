@@ -9,6 +9,7 @@
 #include <corewire/reactor/metrics/metrics_page.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 #include <corewire/reactor/task/sleep.hh>
+#include <tests/support/socket_suite.hh>
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -97,14 +98,7 @@ task<> write_too_much(late_reader& to) {
     using namespace std::chrono_literals;
     tcp_stream stream = co_await tcp_stream::connect({ipv4::loopback(), local_address_of(to.host.get()).port});
     to.peer = unique_fd{::accept(to.host.get(), nullptr, nullptr)};
-    const std::vector<std::byte> block(65536);
-    for (int stalls = 0; stalls < 3;) { // as socket_suite::fill()
-        try {
-            co_await stream.write(byte_span{block}, {.deadline = reactor::current().now() + 250ms});
-        } catch (const std::system_error&) {
-            ++stalls;
-        }
-    }
+    co_await socket_suite::fill(stream);
     buffer last = stream.allocate(16000);
     std::memset(last.append(16000), 'z', 16000);
     co_await stream.write(std::move(last));

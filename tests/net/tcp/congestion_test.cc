@@ -38,6 +38,12 @@ struct path {
         c.on_loss(now, c.cwnd());
         c.on_recovered(now);
     }
+    /// A loss at a window of so many bytes or a little more, and so many rounds since.
+    void lose_at(std::uint32_t window, int rounds) {
+        while (c.cwnd() < window) round();
+        lose();
+        for (int i = 0; i < rounds; ++i) round();
+    }
 };
 
 /// HyStart++ alone, with ten segments in flight: the first round is ten acknowledgements, each later one nine.
@@ -128,9 +134,7 @@ BOOST_AUTO_TEST_CASE(segments_of_another_size_neither_open_the_window_nor_hold_i
         for (const bool repaired : {false, true}) { // a loss behind it is taken back
             cubic c(mss);
             path p{c};
-            while (c.cwnd() < 1'000'000) p.round();
-            p.lose();
-            for (int i = 0; i < 60; ++i) p.round();
+            p.lose_at(1'000'000, 60);
             cubic steady = c;
             path same{steady, p.rtt, p.now, p.una};
             if (repaired) p.lose();
@@ -177,9 +181,7 @@ BOOST_AUTO_TEST_CASE(a_round_trip_opens_the_window_by_half_at_most) { // RFC 943
 BOOST_AUTO_TEST_CASE(after_a_pause_the_curve_begins_anew) { // RFC 9438 5.8: t does not count the pause
     cubic c(mss);
     path p{c};
-    while (c.cwnd() < 640'000) p.round();
-    p.lose();
-    for (int i = 0; i < 70; ++i) p.round(); // on the plateau
+    p.lose_at(640'000, 70); // on the plateau
     p.now += 30s;
     c.on_idle(p.now, 30s, 300ms);
     BOOST_TEST(c.cwnd() == 10'000u);
@@ -210,9 +212,7 @@ BOOST_AUTO_TEST_CASE(after_a_time_out_the_curve_begins_where_slow_start_ends) { 
 BOOST_AUTO_TEST_CASE(the_curve_waits_while_the_window_is_not_used) { // RFC 9438 5.8: t does not count it
     cubic c(mss);
     path p{c};
-    while (c.cwnd() < 640'000) p.round();
-    p.lose();
-    for (int i = 0; i < 10; ++i) p.round();
+    p.lose_at(640'000, 10);
     cubic steady = c;
     path same{steady, p.rtt, p.now, p.una};
     p.now += 60s; // something is sent now and then, and cwnd is not the limit: nobody tells the controller
@@ -238,9 +238,7 @@ BOOST_AUTO_TEST_CASE(undo_gives_back_two_segments_at_least_of_the_size_that_they
 BOOST_AUTO_TEST_CASE(undo_gives_back_window_and_curve) { // RFC 9438 4.9
     cubic c(mss);
     path p{c};
-    while (c.cwnd() < 160'000) p.round();
-    p.lose();
-    for (int i = 0; i < 20; ++i) p.round();
+    p.lose_at(160'000, 20);
     cubic untouched = c;
     c.remember();
     c.on_timeout(p.now, c.cwnd(), true);

@@ -31,6 +31,15 @@ std::uint32_t send_for(tcp_script& s, duration time) {
     return s.block().info().snd_max - start;
 }
 
+/// The first ten segments leave as a burst, and two more: two seconds' worth, and half of them forgiven.
+void wait_for_the_cap(tcp_script& s) {
+    s.connect();
+    s.write(30'000);
+    BOOST_TEST(s.drain() == 10);
+    s.receive("A 1:1 ack 10001 win 65535");
+    BOOST_TEST(s.drain() == 2);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(pacing)
@@ -125,11 +134,7 @@ BOOST_AUTO_TEST_CASE(a_window_is_spread_over_its_round_trip) { // Linux: 200 % i
 
 BOOST_AUTO_TEST_CASE(without_a_cap_nothing_waits_and_taking_it_away_lets_go) {
     tcp_script s(capped(1000));
-    s.connect();
-    s.write(30'000);
-    BOOST_TEST(s.drain() == 10);
-    s.receive("A 1:1 ack 10001 win 65535");
-    BOOST_TEST(s.drain() == 2);
+    wait_for_the_cap(s);
     BOOST_TEST(s.block().info().paced);
     s.block().set_max_pacing_rate(s.now(), tcp::pacer::off);
     BOOST_TEST(!s.block().info().paced);
@@ -138,11 +143,7 @@ BOOST_AUTO_TEST_CASE(without_a_cap_nothing_waits_and_taking_it_away_lets_go) {
 
 BOOST_AUTO_TEST_CASE(what_waits_for_a_cap_that_is_raised_waits_for_the_new_one) {
     tcp_script s(capped(1000));
-    s.connect();
-    s.write(30'000);
-    BOOST_TEST(s.drain() == 10);
-    s.receive("A 1:1 ack 10001 win 65535");
-    BOOST_TEST(s.drain() == 2); // two seconds' worth, and half of them forgiven
+    wait_for_the_cap(s);
     s.expect_nothing();
     s.block().set_max_pacing_rate(s.now(), 100'000);
     s.expect_nothing();

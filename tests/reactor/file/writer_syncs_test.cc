@@ -21,6 +21,11 @@ struct syncing_world : file_world_over<Backend> {
                 }};
     file_writer out{this->run(file::create(this->directory / "a")), small};
 
+    /// Bytes that have gone out: of a sync only the fsync is left.
+    void write_out() {
+        this->run(out.write("bytes"));
+        this->run(out.flush());
+    }
     int error(task<> t) { return this->run(error_of(std::move(t))); }
     wait_limits soon() { return {.deadline = this->loop.now() + std::chrono::milliseconds{1}}; }
 };
@@ -46,8 +51,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_sync_that_the_file_system_says_has_timed_out_has
 BOOST_AUTO_TEST_CASE_TEMPLATE(what_a_sync_says_whose_task_is_gone_is_kept, Backend, both_backends) {
     for (const bool completed : {false, true}) {
         syncing_world<Backend> world;
-        world.run(world.out.write("bytes"));
-        world.run(world.out.flush());
+        world.write_out();
         world.next.report = EIO;
         if (completed) {
             destroy_completed(world, world.out.sync());
@@ -65,8 +69,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_a_sync_says_whose_task_is_gone_is_kept, Backe
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(what_a_sync_says_that_a_limit_has_ended_is_kept, Backend, both_backends) {
     syncing_world<Backend> world;
-    world.run(world.out.write("bytes"));
-    world.run(world.out.flush()); // or the limit may end that
+    world.write_out();
     world.next = {.report = EIO, .hold = true};
     BOOST_TEST(world.error(world.out.sync(world.soon())) == ETIMEDOUT);
     BOOST_TEST(world.out.failure() == 0);
@@ -78,8 +81,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_a_sync_says_that_a_limit_has_ended_is_kept, B
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(bytes_that_came_after_a_sync_had_begun_want_one_of_their_own, Backend, both_backends) {
     syncing_world<Backend> world;
-    world.run(world.out.write("bytes"));
-    world.run(world.out.flush()); // or the limit may end that
+    world.write_out();
     world.next.hold = true;
     BOOST_TEST(world.error(world.out.sync(world.soon())) == ETIMEDOUT);
     BOOST_TEST(world.error(world.out.sync(world.soon())) == ETIMEDOUT); // the same one
@@ -99,8 +101,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(bytes_that_came_after_a_sync_had_begun_want_one_of
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_close_waits_for_the_sync_under_way_and_throws_what_it_says, Backend, both_backends) {
     syncing_world<Backend> world;
-    world.run(world.out.write("bytes"));
-    world.run(world.out.flush()); // or the limit may end that
+    world.write_out();
     world.next = {.report = EIO, .hold = true};
     BOOST_TEST(world.error(world.out.sync(world.soon())) == ETIMEDOUT);
     BOOST_TEST(world.error(world.out.close(world.soon())) == ETIMEDOUT); // and the file is open
@@ -112,8 +113,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_close_waits_for_the_sync_under_way_and_throws_wh
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_writer_that_goes_takes_its_sync_back, Backend, both_backends) {
     for (const bool hold : {false, true}) {
         syncing_world<Backend> world;
-        world.run(world.out.write("bytes"));
-        world.run(world.out.flush());
+        world.write_out();
         world.next.hold = hold;
         task<> given_up = world.out.sync();
         given_up.handle().resume();
