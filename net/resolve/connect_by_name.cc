@@ -23,13 +23,12 @@ public:
     ~race() { tasks_.destroy_all(); }
 
     task<tcp_stream> run() {
-        if (options_.family != address_family::v4) tasks_.spawn(look_up(address_family::v6));
-        if (options_.family != address_family::v6) tasks_.spawn(look_up(address_family::v4));
+        tasks_.spawn(look_up());
         while (!winner_) {
             const time_point now = reactor::current().now();
             if (next_ <= now || trying_ == 0) begin_next(now);
             if (winner_) break;
-            if (looking_up_ == 0 && trying_ == 0 && found_.empty()) std::rethrow_exception(why_);
+            if (!looking_up_ && trying_ == 0 && found_.empty()) std::rethrow_exception(why_);
             const wait_limits until_next{.deadline = found_.empty() ? never : next_};
             try {
                 co_await changed_.wait(until_next);
@@ -41,23 +40,24 @@ public:
     }
 
 private:
-    /// An answer.
-    task<> look_up(address_family family) {
-        ++looking_up_;
-        std::vector<ip_address> all;
+    task<> look_up() {
+        resolver::address_listener each = [this](std::vector<ip_address> found, bool more) { take(std::move(found), more); };
         try {
-            all = co_await names_.resolve(name_, family);
+            co_await names_.resolve_each(name_, options_.family, std::move(each));
         } catch (const std::system_error&) {
             if (!why_) why_ = std::current_exception();
         } catch (...) { // the shard has no memory, or no network
             why_ = std::current_exception();
         }
-        --looking_up_;
-        const bool waits = family == address_family::v4 && looking_up_ != 0 && !all.empty() && !tried_any_;
-        if (waits) next_ = reactor::current().now() + options_.resolution_delay;
-        else if (!tried_any_) next_ = reactor::current().now();
+        looking_up_ = false;
+        changed_.notify_all();
+    }
+
+    void take(std::vector<ip_address> found, bool more) {
+        const bool v4_is_early = more && !found.empty() && std::holds_alternative<ipv4>(found.front());
+        if (!tried_any_) next_ = reactor::current().now() + (v4_is_early ? options_.resolution_delay : duration{0});
         try {
-            merge(std::move(all));
+            merge(std::move(found));
         } catch (...) {
             why_ = std::current_exception();
         }
@@ -110,8 +110,8 @@ private:
     std::uint16_t port_;
     connect_by_name_options options_;
     std::deque<ip_address> found_; ///< not tried yet, in order
-    bool last_was_v6_ = false, tried_any_ = false;
-    unsigned looking_up_ = 0, trying_ = 0;
+    bool last_was_v6_ = false, tried_any_ = false, looking_up_ = true;
+    unsigned trying_ = 0;
     time_point next_{};            ///< when the next attempt may begin
     std::optional<tcp_stream> winner_;
     std::exception_ptr why_;

@@ -24,6 +24,10 @@ bool wanted(const ip_address& a, address_family family) noexcept {
     return family == address_family::any || std::holds_alternative<ipv4>(a) == (family == address_family::v4);
 }
 
+void six_first(std::vector<ip_address>& all) {
+    std::stable_partition(all.begin(), all.end(), [](const ip_address& a) { return std::holds_alternative<ipv6>(a); });
+}
+
 std::string lower(std::string name) {
     std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
     if (name.ends_with('.')) name.pop_back();
@@ -53,17 +57,23 @@ resolver::resolver(resolver_config config, std::uint64_t seed)
       asking_(std::max<std::size_t>(config_.questions_at_once, 1)) {}
 
 task<std::vector<ip_address>> resolver::resolve(std::string name, address_family family, wait_limits limits) {
-    if (auto found = known(name, family)) {
-        if (found->empty()) fail(resolve_error::no_address, name);
-        sort_destinations(*found);
-        co_return std::move(*found);
-    }
-    if (name.empty() || name.size() > longest_name) fail(resolve_error::no_such_name, name);
     addresses all;
-    if (limits.bounded()) all = co_await with_deadline(look_up(std::move(name), family), limits);
-    else all = co_await look_up(std::move(name), family);
+    address_listener gather = [&all](addresses some, bool) { all.insert(all.end(), some.begin(), some.end()); };
+    co_await resolve_each(std::move(name), family, std::move(gather), limits);
+    six_first(all);
     sort_destinations(all);
     co_return all;
+}
+
+task<> resolver::resolve_each(std::string name, address_family family, address_listener tell, wait_limits limits) {
+    if (auto found = known(name, family)) {
+        if (found->empty()) fail(resolve_error::no_address, name);
+        tell(std::move(*found), false);
+        co_return;
+    }
+    if (name.empty() || name.size() > longest_name) fail(resolve_error::no_such_name, name);
+    if (limits.bounded()) co_await with_deadline(look_up(std::move(name), family, std::move(tell)), limits);
+    else co_await look_up(std::move(name), family, std::move(tell));
 }
 
 /// What needs no asking. Empty: it is known that there is none of the family.
@@ -79,7 +89,7 @@ std::optional<resolver::addresses> resolver::known(const std::string& name, addr
             if (lower(h.name) == key) all.push_back(h.address);
         if (all.empty() && (key == "localhost" || key.ends_with(".localhost"))) all = {ipv6::loopback(), ipv4::loopback()};
         if (all.empty()) return std::nullopt;
-        std::stable_partition(all.begin(), all.end(), [](const ip_address& a) { return std::holds_alternative<ipv6>(a); });
+        six_first(all);
     }
     std::erase_if(all, [family](const ip_address& a) { return !wanted(a, family); });
     return all;
@@ -105,15 +115,15 @@ std::vector<std::string> resolver::candidates(const std::string& name) const {
     return out;
 }
 
-task<resolver::addresses> resolver::look_up(std::string name, address_family family) {
+/// Of one candidate at a time, whatever the family: the next is another host.
+task<> resolver::look_up(std::string name, address_family family, address_listener tell) {
     if (servers().empty()) fail(resolve_error::no_servers, name);
     std::optional<std::system_error> why;
     bool unknown = false; // whether one of the names has an address
-    for (std::string& candidate : candidates(name)) {
+    for (const std::string& candidate : candidates(name)) {
         try {
-            if (family == address_family::any) co_return co_await of_both(candidate);
-            dns_answer answer = co_await ask(candidate, family == address_family::v4 ? dns_type::a : dns_type::aaaa);
-            co_return addresses_of(std::move(answer), candidate);
+            co_await ask_families(candidate, family, tell);
+            co_return;
         } catch (const nobody_tells&) {
             unknown = true;
         } catch (const std::system_error& e) {
@@ -125,30 +135,47 @@ task<resolver::addresses> resolver::look_up(std::string name, address_family fam
     throw *why;
 }
 
-/// One that answers is enough: the other's failure counts only when there is nothing. "There is none" is said if both say so.
-task<resolver::addresses> resolver::of_both(std::string name) {
-    struct failure {
-        std::exception_ptr what;
-        unsigned weight = 0; ///< what we know the less, the more it counts
-    };
-    const auto guarded = [](resolver& self, std::string of, dns_type type, failure& why) -> task<addresses> {
-        try {
-            dns_answer answer = co_await self.ask(of, type);
-            co_return addresses_of(std::move(answer), of);
-        } catch (const nobody_tells&) {
-            why = {std::current_exception(), 1};
-        } catch (const std::system_error& e) {
-            why = {std::current_exception(), says_there_is_none(e.code()) ? 0u : 2u};
-        } catch (...) {
-            why = {std::current_exception(), 2};
-        }
-        co_return addresses{};
-    };
-    failure no_v6, no_v4;
-    auto [all, v4] = co_await when_all(guarded(*this, name, dns_type::aaaa, no_v6), guarded(*this, name, dns_type::a, no_v4));
-    all.insert(all.end(), v4.begin(), v4.end());
-    if (all.empty()) std::rethrow_exception(no_v4.weight >= no_v6.weight ? no_v4.what : no_v6.what);
-    co_return std::move(all);
+/// The questions about one candidate.
+struct resolver::questions {
+    unsigned open = 0;
+    bool answered = false; ///< with addresses: one family is enough
+    std::exception_ptr why{};
+    unsigned weight = 0; ///< of `why`: what we know the less, the more it counts; "there is none" is said if both families say so
+
+    void fails(dns_type about, unsigned how_much) {
+        if (why && (how_much < weight || (how_much == weight && about != dns_type::a))) return;
+        why = std::current_exception();
+        weight = how_much;
+    }
+};
+
+task<> resolver::ask_families(const std::string& name, address_family family, const address_listener& tell) {
+    questions all;
+    if (family == address_family::any) {
+        all.open = 2;
+        co_await when_all(ask_family(name, dns_type::aaaa, tell, all), ask_family(name, dns_type::a, tell, all));
+    } else {
+        all.open = 1;
+        co_await ask_family(name, family == address_family::v4 ? dns_type::a : dns_type::aaaa, tell, all);
+    }
+    if (!all.answered) std::rethrow_exception(all.why);
+}
+
+task<> resolver::ask_family(const std::string& name, dns_type type, const address_listener& tell, questions& all) {
+    addresses found;
+    try {
+        dns_answer answer = co_await ask(name, type);
+        found = addresses_of(std::move(answer), name);
+        all.answered = true;
+    } catch (const nobody_tells&) {
+        all.fails(type, 1);
+    } catch (const std::system_error& e) {
+        all.fails(type, says_there_is_none(e.code()) ? 0 : 2);
+    } catch (...) {
+        all.fails(type, 2);
+    }
+    --all.open;
+    tell(std::move(found), all.open != 0);
 }
 
 task<dns_answer> resolver::ask(std::string name, dns_type type) {

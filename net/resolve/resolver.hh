@@ -19,6 +19,7 @@
 #include <corewire/reactor/task/task.hh>
 #include <corewire/reactor/task/waiter.hh>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +48,14 @@ public:
     /// own. Short names are tried with the search list. "localhost" is never asked for (RFC 6761).
     task<std::vector<ip_address>> resolve(std::string name, address_family family = address_family::any, wait_limits limits = {});
 
+    /// The addresses of one family, none if it has none. `more`: what the other has is not known yet.
+    using address_listener = std::function<void(std::vector<ip_address> found, bool more)>;
+
+    /// resolve() for those who need not wait for the slower family (RFC 8305 3): `tell` hears of each as soon as it is known, in the
+    /// servers' order. All are addresses of one host: where a name has several candidates, the next is asked for only when neither
+    /// family has an address of the one before. Ends, or throws as resolve() does, when both are known. What `tell` throws ends it.
+    task<> resolve_each(std::string name, address_family family, address_listener tell, wait_limits limits = {});
+
     const resolver_config& config() const noexcept { return config_; }
     const resolver_statistics& statistics() const noexcept { return statistics_; }
     dns_cache& cache() noexcept { return cache_; }
@@ -57,8 +66,10 @@ private:
     const learned_names* told() const noexcept;
     std::vector<socket_address> servers() const;
     std::vector<std::string> candidates(const std::string& name) const;
-    task<addresses> look_up(std::string name, address_family family);
-    task<addresses> of_both(std::string name);
+    task<> look_up(std::string name, address_family family, address_listener tell);
+    struct questions;
+    task<> ask_families(const std::string& name, address_family family, const address_listener& tell);
+    task<> ask_family(const std::string& name, dns_type type, const address_listener& tell, questions& all);
     task<dns_answer> ask(std::string name, dns_type type);
     task<dns_answer> ask_servers(std::string name, dns_type type);
     task<dns_answer> ask_server(socket_address server, const dns_question& question);

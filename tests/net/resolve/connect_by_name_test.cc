@@ -55,6 +55,15 @@ struct race_world : name_world {
     const ip_address unreachable = *ipv6::parse("2001:db8::1");
 };
 
+/// Short names mean two domains.
+struct searching_world : race_world {
+    searching_world() { config.search = {"corp.example", "example.net"}; }
+    made search(const std::string& name) {
+        resolver with_list(config, 3);
+        return world.run(client, [&] { return go(with_list, name, {}, {}); });
+    }
+};
+
 task<> counting_greeter(ip_address at, unsigned& accepted) {
     socket_address here;
     here.address = at;
@@ -243,6 +252,23 @@ BOOST_FIXTURE_TEST_CASE(the_families_take_turns, both_families_world) { // RFC 8
     BOOST_TEST(!m.why, m.why.message());
     BOOST_TEST((m.peer == socket_address(near4, 80)));
     BOOST_TEST((m.took >= 750ms && m.took < 800ms), m.took.count());
+}
+
+BOOST_FIXTURE_TEST_CASE(the_search_list_never_mixes_two_hosts, searching_world) {
+    first.zone[{"db.corp.example", dns_type::aaaa}] = {.addresses = {unreachable}};
+    first.zone[{"db.corp.example", dns_type::a}] = {}; // there is none
+    first.zone[{"db.example.net", dns_type::a}] = {.addresses = {second_host.address()}};
+    const made m = search("db");
+    BOOST_TEST(m.why, "connected to another host of that name");
+    for (const auto& [name, type] : first.seen) BOOST_TEST(name == "db.corp.example");
+}
+
+BOOST_FIXTURE_TEST_CASE(the_search_goes_on_where_a_candidate_has_no_address_of_either_family, searching_world) {
+    first.zone[{"db.corp.example", dns_type::aaaa}] = {.delay = 20ms}; // there is none
+    first.zone[{"db.example.net", dns_type::a}] = {.addresses = {second_host.address()}};
+    const made m = search("db");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(second_host.address(), 80)));
 }
 
 BOOST_FIXTURE_TEST_CASE(when_all_fail_the_last_reason_is_told, race_world) {
