@@ -5,9 +5,12 @@
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace corewire {
@@ -24,6 +27,41 @@ int copy_range(const io_arguments& a, std::size_t bytes) noexcept {
     auto from = static_cast<off_t>(a.offset);
     auto to = static_cast<off_t>(a.other_offset);
     return answer(::copy_file_range(a.fd, &from, a.other_fd, &to, bytes, 0));
+}
+
+/// A FIFO without a peer, or a line without a carrier, holds nobody up, as with io_uring: the helper could not be called back. What is
+/// leased to somebody says EWOULDBLOCK, for a time that the kernel bounds.
+int open_without_waiting(const io_arguments& a, const char* path) noexcept {
+    const int flags = static_cast<int>(a.flags);
+    if ((flags & (O_NONBLOCK | O_PATH)) != 0) return answer(::openat(a.fd, path, flags, a.mode));
+    const int fd = ::openat(a.fd, path, flags | O_NONBLOCK, a.mode);
+    if (fd < 0) return errno == EWOULDBLOCK ? answer(::openat(a.fd, path, flags, a.mode)) : -errno;
+    const int status = ::fcntl(fd, F_GETFL);
+    if (status < 0 || ::fcntl(fd, F_SETFL, status & ~O_NONBLOCK) < 0) {
+        const int error = errno;
+        ::close(fd);
+        return -error;
+    }
+    return fd;
+}
+
+bool is_ready(int fd, short events) noexcept {
+    pollfd one{fd, events, 0};
+    return ::poll(&one, 1, 0) > 0;
+}
+
+/// poll(2) calls a terminal ready that takes a few bytes, and write(2) waits until it has taken all. Through an open file of our own, so
+/// that those who share the descriptor notice nothing. -EOPNOTSUPP: it is none, or a master, of which there is one only.
+int write_to_terminal(int fd, const iovec& from) noexcept {
+    unsigned number = 0;
+    if (::isatty(fd) == 0 || ::ioctl(fd, TIOCGPTN, &number) == 0) return -EOPNOTSUPP;
+    std::array<char, 32> path;
+    std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", fd);
+    const int own = ::open(path.data(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (own < 0) return -EOPNOTSUPP;
+    const int wrote = answer(::write(own, from.iov_base, from.iov_len));
+    ::close(own);
+    return wrote;
 }
 
 } // namespace
@@ -48,7 +86,7 @@ int execute(const io_arguments& a) noexcept {
     case io_opcode::allocate: return answer(::fallocate(a.fd, flags, offset, length));
     case io_opcode::truncate: return answer(::ftruncate(a.fd, length));
     case io_opcode::advise: return -::posix_fadvise(a.fd, offset, length, flags);
-    case io_opcode::open: return answer(::openat(a.fd, path, flags, a.mode));
+    case io_opcode::open: return open_without_waiting(a, path);
     case io_opcode::close: return answer(::close(a.fd));
     case io_opcode::stat: return answer(::statx(a.fd, path, flags, a.mode, static_cast<struct statx*>(a.other)));
     case io_opcode::rename: return answer(::renameat2(a.fd, path, a.other_fd, other_path, a.flags));
@@ -72,12 +110,15 @@ int execute_ready(const io_arguments& a) noexcept {
         const int ready = ::poll(&one, 1, 0);
         return ready < 0 ? -errno : ready == 0 ? -EAGAIN : one.revents;
     }
+    const bool writes = a.opcode == io_opcode::write;
+    if ((!writes && a.opcode != io_opcode::read) || a.offset != io_arguments::no_offset) return execute(a);
+    if (!is_ready(a.fd, writes ? POLLOUT : POLLIN)) return -EAGAIN; // another request of this turn was faster
     io_arguments now = a;
-    if (a.opcode == io_opcode::write) now.length = std::min<std::uint64_t>(a.length, PIPE_BUF);
-    if (a.opcode != io_opcode::read || a.offset != io_arguments::no_offset) return execute(now);
-    const iovec into{a.address, static_cast<std::size_t>(std::min<std::uint64_t>(a.length, io_arguments::most_bytes))};
-    const int got = answer(::preadv2(a.fd, &into, 1, -1, RWF_NOWAIT));
-    return got == -EOPNOTSUPP ? execute(now) : got; // a terminal: poll(2) has promised
+    now.length = std::min<std::uint64_t>(a.length, writes ? PIPE_BUF : io_arguments::most_bytes);
+    const iovec all{a.address, static_cast<std::size_t>(now.length)};
+    int done = answer(writes ? ::pwritev2(a.fd, &all, 1, -1, RWF_NOWAIT) : ::preadv2(a.fd, &all, 1, -1, RWF_NOWAIT));
+    if (done == -EOPNOTSUPP && writes) done = write_to_terminal(a.fd, all);
+    return done == -EOPNOTSUPP ? execute(now) : done; // poll(2) has promised
 }
 
 } // namespace corewire

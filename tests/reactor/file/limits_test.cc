@@ -6,7 +6,9 @@
 #include <corewire/reactor/file/file_writer.hh>
 #include <corewire/reactor/file/paths.hh>
 
+#include <fcntl.h>
 #include <functional>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 namespace corewire::testing {
@@ -93,6 +95,18 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(starting_a_child_has_limits_and_leaves_none_behind
     each_limit_ends(world, started, "spawn");
     BOOST_TEST(!has_children());
     BOOST_TEST(descriptors() == before);
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_fifo_without_a_writer_holds_no_open_up, Backend, both_backends) {
+    file_world_over<Backend> world;
+    const std::string fifo = world.directory / "fifo";
+    BOOST_REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+    const auto opened = [](std::string path) -> task<> {
+        file f = co_await file::open(path, {}, {.deadline = reactor::current().now() + std::chrono::milliseconds{5}});
+        BOOST_TEST((::fcntl(f.descriptor(), F_GETFL) & O_NONBLOCK) == 0); // nobody has asked for that
+    };
+    const int failure = world.run(error_of(opened(fifo)));
+    BOOST_TEST((failure == 0 || (Backend::ring && failure == ETIMEDOUT))); // the kernel's worker may wait, until it is called back
 }
 
 /// How much went out is unknown to who wrote; it is a beginning of what was to be written, whatever ended it.

@@ -52,6 +52,37 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_pipe_carries_bytes_in_order_until_its_end, Backe
     }());
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(two_writers_of_one_pipe_do_not_hold_the_shard_up, Backend, both_backends) {
+    file_world_over<Backend> world;
+    auto [out, in] = make_pipe();
+    BOOST_REQUIRE(::fcntl(in.descriptor(), F_SETPIPE_SZ, 4096) == 4096);
+    const std::string page = pattern(4096);
+    BOOST_REQUIRE(::write(in.descriptor(), page.data(), page.size()) == 4096);
+    task_group writing{"writing"};
+    writing.spawn(in.write(page));
+    writing.spawn(in.write(page));
+    world.turn();
+    std::string got(4096, ' ');
+    BOOST_REQUIRE(::read(out.descriptor(), got.data(), got.size()) == 4096); // room for one of them
+    world.turn_until([&] { return writing.size() == 1; });
+    world.turn();
+    BOOST_TEST(writing.size() == 1u);
+    writing.destroy_all();
+}
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_terminal_that_nobody_reads_does_not_hold_the_shard_up, Backend, both_backends) {
+    file_world_over<Backend> world;
+    const unique_fd reading(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+    BOOST_REQUIRE((reading && ::grantpt(reading.get()) == 0 && ::unlockpt(reading.get()) == 0));
+    pipe_writer screen(unique_fd(::open(::ptsname(reading.get()), O_RDWR | O_NOCTTY | O_CLOEXEC)));
+    BOOST_REQUIRE(static_cast<bool>(screen));
+    world.run([](pipe_writer& to) -> task<> {
+        const std::string text = pattern(1'000'000);
+        const int failure = co_await error_of(to.write(text, {.deadline = reactor::current().now() + std::chrono::milliseconds{5}}));
+        BOOST_TEST(failure == ETIMEDOUT);
+    }(screen));
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_pipe_without_readers_is_epipe_and_no_signal, Backend, both_backends) {
     file_world_over<Backend> world;
     world.run([]() -> task<> {
