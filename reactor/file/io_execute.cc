@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -48,20 +47,6 @@ int open_without_waiting(const io_arguments& a, const char* path) noexcept {
 bool is_ready(int fd, short events) noexcept {
     pollfd one{fd, events, 0};
     return ::poll(&one, 1, 0) > 0;
-}
-
-/// poll(2) calls a terminal ready that takes a few bytes, and write(2) waits until it has taken all. Through an open file of our own, so
-/// that those who share the descriptor notice nothing. -EOPNOTSUPP: it is none, or a master, of which there is one only.
-int write_to_terminal(int fd, const iovec& from) noexcept {
-    unsigned number = 0;
-    if (::isatty(fd) == 0 || ::ioctl(fd, TIOCGPTN, &number) == 0) return -EOPNOTSUPP;
-    std::array<char, 32> path;
-    std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", fd);
-    const int own = ::open(path.data(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (own < 0) return -EOPNOTSUPP;
-    const int wrote = answer(::write(own, from.iov_base, from.iov_len));
-    ::close(own);
-    return wrote;
 }
 
 } // namespace
@@ -116,9 +101,8 @@ int execute_ready(const io_arguments& a) noexcept {
     io_arguments now = a;
     now.length = std::min<std::uint64_t>(a.length, writes ? PIPE_BUF : io_arguments::most_bytes);
     const iovec all{a.address, static_cast<std::size_t>(now.length)};
-    int done = answer(writes ? ::pwritev2(a.fd, &all, 1, -1, RWF_NOWAIT) : ::preadv2(a.fd, &all, 1, -1, RWF_NOWAIT));
-    if (done == -EOPNOTSUPP && writes) done = write_to_terminal(a.fd, all);
-    return done == -EOPNOTSUPP ? execute(now) : done; // poll(2) has promised
+    const int done = answer(writes ? ::pwritev2(a.fd, &all, 1, -1, RWF_NOWAIT) : ::preadv2(a.fd, &all, 1, -1, RWF_NOWAIT));
+    return done == -EOPNOTSUPP ? execute(now) : done; // poll(2) has promised; of terminals see pipe_writer
 }
 
 } // namespace corewire

@@ -6,9 +6,12 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace corewire {
 
@@ -35,6 +38,17 @@ void ignore_sigpipe() noexcept {
     static_cast<void>(done);
 }
 
+/// poll(2) calls a terminal ready that takes a few bytes, and then write(2) waits until it has taken all; io_uring's write, too. So one is
+/// written through an open file of our own that does not block: those who share the descriptor notice nothing. None for a
+/// terminal's master, of which there is one only, and where there is no /proc.
+unique_fd open_terminal(int fd) noexcept {
+    unsigned number = 0;
+    if (::isatty(fd) == 0 || ::ioctl(fd, TIOCGPTN, &number) == 0) return {};
+    std::array<char, 32> path;
+    std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", fd);
+    return unique_fd(::open(path.data(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
 } // namespace
 
 task<std::size_t> pipe_reader::read(mutable_byte_span into, wait_limits limits) {
@@ -54,11 +68,12 @@ task<std::string> pipe_reader::read_all(std::size_t most, wait_limits limits) {
     co_return all;
 }
 
-pipe_writer::pipe_writer(unique_fd fd) noexcept : fd_(std::move(fd)) { ignore_sigpipe(); }
+pipe_writer::pipe_writer(unique_fd fd) noexcept : fd_(std::move(fd)), terminal_(open_terminal(fd_.get())) { ignore_sigpipe(); }
 
 task<> pipe_writer::write(byte_span from, wait_limits limits) {
+    const int fd = (terminal_ ? terminal_ : fd_).get();
     while (!from.empty()) {
-        const io_arguments what = stream_bytes(io_opcode::write, fd_.get(), const_cast<std::byte*>(from.data()), from.size());
+        const io_arguments what = stream_bytes(io_opcode::write, fd, const_cast<std::byte*>(from.data()), from.size());
         const std::size_t n = co_await transfer(what, POLLOUT, limits);
         from = from.subspan(n);
     }

@@ -42,12 +42,15 @@ public:
     task<> write(byte_span from, wait_limits limits = {});
     task<> write(std::string_view text, wait_limits limits = {});
     /// The reader finds the end.
-    void close() noexcept { fd_.reset(); }
+    void close() noexcept {
+        terminal_.reset();
+        fd_.reset();
+    }
     int descriptor() const noexcept { return fd_.get(); }
     explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
 
 private:
-    unique_fd fd_;
+    unique_fd fd_, terminal_; ///< the second, if any, is what write() uses
 };
 
 /// Throws std::system_error: EMFILE.
