@@ -24,6 +24,18 @@ auto refusable(std::string names, F called) {
     };
 }
 
+/// What a config file says that is no option: its words from CLI11's sentence, whose own marks for a section are "++" and "--".
+std::string sentence_of(const CLI::App& app, const CLI::Error& error) {
+    const std::string_view said = error.what();
+    constexpr std::string_view unknown = "INI was not able to parse ";
+    if (!said.starts_with(unknown)) return std::string(said);
+    std::string_view key = said.substr(unknown.size());
+    const bool section = key.ends_with(".++") || key.ends_with(".--");
+    if (section) key.remove_suffix(3);
+    const std::string file = app.get_config_ptr() == nullptr ? "" : app.get_config_ptr()->as<std::string>();
+    return fmt::format("{}: '{}' is no {} of this program", file, key, section ? "section" : "option");
+}
+
 } // namespace
 
 const command_option& command_option::check_range(std::int64_t least, std::int64_t most) const {
@@ -130,6 +142,7 @@ command_line command_line::add_option_group(std::string heading) {
 }
 
 command_option command_line::add_config_file(std::string names, std::string help) {
+    app_->allow_config_extras(CLI::config_extras_mode::error);
     return command_option(app_->set_config(std::move(names), "", std::move(help)));
 }
 
@@ -157,7 +170,7 @@ std::optional<int> command_line::parse(int argc, char** argv) {
     } catch (const CLI::Success& help) {
         return app_->exit(help);
     } catch (const CLI::Error& error) {
-        return refuse(fmt::format("{} (--help lists the options)", error.what()));
+        return refuse(fmt::format("{} (--help lists the options)", sentence_of(*app_, error)));
     } catch (const std::exception& error) {
         return refuse(error.what());
     }
@@ -168,7 +181,7 @@ void command_line::read(std::vector<std::string> words) {
     try {
         app_->parse(words);
     } catch (const CLI::Error& error) {
-        throw std::invalid_argument(error.what());
+        throw std::invalid_argument(sentence_of(*app_, error));
     }
 }
 

@@ -81,7 +81,7 @@ public:
     command_option add_list_function(std::string names, std::function<void(const std::vector<std::string>&)> called, std::string help = {});
     /// Options under a heading of their own in the help.
     command_line add_option_group(std::string heading);
-    /// An option that names a TOML file with options in it.
+    /// An option that names a TOML file with options in it; anything else in it is refused.
     command_option add_config_file(std::string names, std::string help);
 
     command_line add_subcommand(std::string name, std::string description = {});

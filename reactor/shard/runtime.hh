@@ -43,7 +43,8 @@ struct runtime_options {
     std::vector<std::optional<unsigned>> memory_nodes{};
     /// Pin each thread to its CPU, and its memory to that CPU's NUMA node. Without, `cpus` only counts.
     bool pin = true;
-    /// SIGINT and SIGTERM ask for a stop; a second one ends the process at once, with status 130, whatever the shards are in.
+    /// SIGINT and SIGTERM ask for a stop; a second one ends the process at once, with status 130, whatever the shards are in. What
+    /// comes within a quarter of a second of the first is no second one: timeout(1) signals a process and its group.
     bool handle_signals = true;
     /// How long tasks may take to end after a stop was asked for. Those that take longer are abandoned, and named on stderr.
     duration drain = std::chrono::seconds{5};

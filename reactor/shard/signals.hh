@@ -2,7 +2,8 @@
 // inherit the mask) and a thread of its own takes those that are sent to the process (not to one of its threads):
 //
 //     first   --> a flag and an eventfd --> the shard it is a poller of --> on_first
-//     second  --> _exit(130), also while that shard is held by a task that does not give way, or by none at all
+//     second  --> (a quarter of a second after the first, or later: what comes sooner is the same wish, told twice)
+//                 _exit(130), also while that shard is held by a task that does not give way, or by none at all
 #pragma once
 
 #include <corewire/reactor/base/unique_fd.hh>

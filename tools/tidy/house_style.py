@@ -14,6 +14,8 @@ LAYERS = ["reactor", "net", "rdma", "apps"]
 MAX_LINES = 600  # about ten screens; most files fit on three
 MAX_COLUMNS = 140  # .clang-format says 120; long links and tables may run over a little
 TEXT = {".hh", ".cc", ".h", ".c", ".py", ".sh", ".md", ".cmake", ".txt", ".json", ".in", ".yml", ""}
+TEST_SUITE = re.compile(r"BOOST_(?:AUTO|FIXTURE)_TEST_SUITE\(\s*(\w+)")
+TEST_CASE = re.compile(r"BOOST_(?:AUTO|FIXTURE|DATA)_TEST_CASE(?:_TEMPLATE|_F)?\(")
 MACHINE_PATH = re.compile(r"(?<![\w.*~$}\])/-])/(home|root|work|mnt|opt|Users)/\w")
 
 
@@ -41,6 +43,21 @@ def in_lines(path, lines):
             yield number, "a path of one machine"
 
 
+def in_test(path, lines):
+    """CTest plays one suite of X_test.cc, X (cmake/tests.cmake): what stands in another, or in none, would never be played."""
+    suite = path.name.removesuffix("_test.cc")
+    depth = 0
+    for number, line in enumerate(lines, 1):
+        if found := TEST_SUITE.match(line):
+            if depth == 0 and found[1] != suite:
+                yield number, f"suite '{found[1]}': CTest plays '{suite}' only"
+            depth += 1
+        elif line.startswith("BOOST_AUTO_TEST_SUITE_END"):
+            depth -= 1
+        elif depth == 0 and TEST_CASE.match(line):
+            yield number, "a test case outside of a suite: CTest does not play it"
+
+
 def in_file(path, text):
     layer = path.parts[0] if path.parts[0] in LAYERS else None
     lines = text.splitlines()
@@ -49,6 +66,8 @@ def in_file(path, text):
         yield len(lines), "no newline at the end"
     if layer and path.suffix in (".hh", ".cc", ".c") and len(lines) > MAX_LINES:
         yield len(lines), f"{len(lines)} lines (at most {MAX_LINES}): one idea a file"
+    if path.parts[0] == "tests" and path.name.endswith("_test.cc"):
+        yield from in_test(path, lines)
     if path.suffix == ".hh":
         if not lines or not lines[0].startswith("//"):
             yield 1, "a header begins by saying what it is"
@@ -82,6 +101,9 @@ def self_test():
         "net/a/long.cc": ("int x;\n" * 601, True), "net/a/silent.hh": ("#pragma once\n", True),
         "net/a/unguarded.hh": ("// What it is.\n", True),
         "net/a/using.hh": (good + "using namespace std;\n", True), "tests/long_test.cc": ("int x;\n" * 601, False),
+        "tests/right_test.cc": ("BOOST_AUTO_TEST_SUITE(right)\nBOOST_AUTO_TEST_CASE(a) {}\nBOOST_AUTO_TEST_SUITE_END()\n", False),
+        "tests/left_test.cc": ("BOOST_AUTO_TEST_SUITE(right)\nBOOST_AUTO_TEST_SUITE_END()\n", True),
+        "tests/loose_test.cc": ("BOOST_FIXTURE_TEST_CASE(a, b) {}\n", True),
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, (text, _) in cases.items():

@@ -278,8 +278,10 @@ BOOST_AUTO_TEST_CASE(a_second_signal_ends_with_130) {
         return run_app({"--net=kernel", "--cores=1"}, []() -> task<> {
             ::kill(::getpid(), SIGINT);
             while (!this_shard::stopping().stop_requested()) co_await sleep_for(std::chrono::milliseconds{1});
-            ::kill(::getpid(), SIGTERM);
-            co_await sleep_for(std::chrono::hours{24});
+            for (;;) {
+                ::kill(::getpid(), SIGTERM);
+                co_await sleep_for(std::chrono::milliseconds{1});
+            }
         });
     });
     BOOST_TEST(e.exit_code == 130);

@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_subcommand_has_options_of_its_own_and_may_be_called_back)
 
 BOOST_AUTO_TEST_CASE(options_come_from_a_file_as_well_and_the_last_of_two_counts_where_it_is_said_so) {
     const std::string file = "/tmp/corewire-options-" + std::to_string(::getpid());
-    std::ofstream(file) << "name = \"file\"\n[unknown]\nx = 1\n";
+    std::ofstream(file) << "name = \"file\"\n# a remark\n";
     cw::command_line line("ant", "");
     std::string name, level;
     line.add_option_group("Names").add_option("--name", name);
@@ -126,6 +126,24 @@ BOOST_AUTO_TEST_CASE(options_come_from_a_file_as_well_and_the_last_of_two_counts
     BOOST_TEST(refusal(line, {"--config", file, "--level", "a", "--level", "b"}) == "");
     BOOST_TEST(name == "file");
     BOOST_TEST(level == "b");
+    ::unlink(file.c_str());
+}
+
+BOOST_AUTO_TEST_CASE(what_a_file_says_that_is_no_option_is_refused) {
+    const std::string file = "/tmp/corewire-options-" + std::to_string(::getpid());
+    const auto said_of = [&](const char* text) {
+        std::ofstream(file) << text;
+        cw::command_line line("ant", "");
+        int port = 7;
+        line.add_option_group("Ports").add_option("--port", port);
+        line.add_config_file("--config", "Options");
+        return refusal(line, {"--config", file});
+    };
+    BOOST_TEST(said_of("port = 8\n") == "");
+    BOOST_TEST(said_of("prot = 8\n") == file + ": 'prot' is no option of this program");
+    BOOST_TEST(said_of("[main]\nport = 8\n").starts_with(file + ": 'main"));
+    BOOST_TEST(said_of("port 8\n") == file + ": 'port 8' is no option of this program");
+    BOOST_TEST(said_of("port = x\n") != "");
     ::unlink(file.c_str());
 }
 

@@ -26,7 +26,7 @@ task<std::string> sentence_of_exposing(rdma::rc_channel& by, const rdma::registe
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(rc_channel_on_fakes)
+BOOST_AUTO_TEST_SUITE(rc_channel)
 
 BOOST_AUTO_TEST_CASE(where_there_are_windows_and_no_more_of_them_nothing_wider_is_opened_instead) {
     channel_world w;
@@ -60,7 +60,7 @@ task<std::string> sentence_of_connecting(rdma::context& in, socket_address to, s
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(rc_channel_failures)
+BOOST_AUTO_TEST_SUITE(rc_channel)
 
 BOOST_AUTO_TEST_CASE(whoever_cannot_connect_is_told_to_where_and_what_to_do) {
     rdma::rc_options one;

@@ -284,14 +284,28 @@ BOOST_AUTO_TEST_CASE(sigterm_ends_the_run_in_order_and_the_second_signal_ends_th
         });
         BOOST_TEST((WIFEXITED(in_order) && WEXITSTATUS(in_order) == 0));
     }
-    const int held = status_of_child([] {
+    const int told_twice = status_of_child([] { // by timeout(1): the process, and its group
         runtime_options options = shards(1);
         options.handle_signals = true;
         corewire::runtime r(options);
         r.run([]() -> task<> {
             ::kill(::getpid(), SIGINT);
             ::kill(::getpid(), SIGTERM);
-            for (;;) std::this_thread::yield(); // the shard that is told of signals looks for none
+            co_await until_stopped();
+        });
+        ::_exit(0);
+    });
+    BOOST_TEST((WIFEXITED(told_twice) && WEXITSTATUS(told_twice) == 0));
+    const int held = status_of_child([] {
+        runtime_options options = shards(1);
+        options.handle_signals = true;
+        corewire::runtime r(options);
+        r.run([]() -> task<> {
+            ::kill(::getpid(), SIGINT);
+            for (;;) { // the shard that is told of signals looks for none
+                ::kill(::getpid(), SIGTERM);
+                std::this_thread::yield();
+            }
             co_return;
         });
     });
@@ -304,8 +318,10 @@ BOOST_AUTO_TEST_CASE(sigterm_ends_the_run_in_order_and_the_second_signal_ends_th
             if (this_shard::id() != 0) co_return;
             ::kill(::getpid(), SIGINT);
             while (!corewire::runtime::current().stop_requested()) co_await sleep_for(1ms);
-            ::kill(::getpid(), SIGINT);
-            co_await sleep_for(std::chrono::hours{24});
+            for (;;) {
+                ::kill(::getpid(), SIGINT);
+                co_await sleep_for(1ms);
+            }
         };
         r.run(body);
     });
