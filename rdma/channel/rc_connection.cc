@@ -193,7 +193,7 @@ void rc_connection::post_work() noexcept {
         serve();
         if (state_ == state::broken || state_ == state::closed) return;
     }
-    if (owed_ >= std::max(1u, options_.receive_depth / 2) && (state_ == state::open || state_ == state::closing) && has_room(1))
+    if (owed_ >= worth_telling() && (state_ == state::open || state_ == state::closing) && has_room(1))
         post_control(rc_header::kind::credits);
     flush_sends();
 }
@@ -250,6 +250,7 @@ void rc_connection::send_completed(const ibv_wc& wc) noexcept {
     if (wc.status != IBV_WC_SUCCESS) return break_down(why);
     if (goodbye_posted_ && retired_ - goodbye_at_ - 1 < 0x8000'0000u) all_sent_.set();
     if (!line_.empty() || goodbye_wanted_ || large_.anything_to_do()) serve();
+    if (owed_ >= worth_telling()) [[unlikely]] device_->has_work(*this); // it may have waited for room
 }
 
 void rc_connection::received(const ibv_wc& wc) noexcept {

@@ -332,6 +332,7 @@ private:
     std::uint32_t goodbye_at_ = 0;
 
     std::uint32_t credits_ = 0;         ///< messages that we may send
+    std::uint32_t worth_telling() const noexcept { return std::max(1u, options_.receive_depth / 2); }
     std::uint32_t owed_ = 0;            ///< consumed here, and not told yet
     std::uint32_t outstanding_ = 0;     ///< arrived and not yet owed: in the ring, or held by a message
     intrusive_list<waiter> line_;       ///< of rc_operation

@@ -263,6 +263,7 @@ void ud_endpoint::resolve_more() noexcept {
         if (each->begun || resolve(*each)) continue;
         if (resolving_ == 0) end(*each, std::make_exception_ptr(std::system_error(EAGAIN, std::generic_category(), "rdma send_to")));
     }
+    if (resolving_ == 0) std::erase_if(resolutions_, [](const auto& r) { return !r->begun; }); // nobody would begin them
 }
 
 void ud_endpoint::resolved(const ibv_gid& gid, verbs::address_handle made, std::exception_ptr why) noexcept {

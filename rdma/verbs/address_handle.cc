@@ -63,10 +63,11 @@ multicast_attachment::multicast_attachment(const verbs_api& api, ibv_qp* pair, c
 }
 
 multicast_attachment::multicast_attachment(multicast_attachment&& other) noexcept
-    : api_(other.api_), pair_(std::exchange(other.pair_, nullptr)), group_(other.group_), lid_(other.lid_) {}
+    : api_(other.api_), pair_(std::exchange(other.pair_, nullptr)), group_(other.group_), lid_(other.lid_),
+      generation_(other.generation_) {}
 
 multicast_attachment::~multicast_attachment() {
-    if (pair_ != nullptr) api_->detach_mcast(pair_, &group_, lid_);
+    if (pair_ != nullptr && generation_ == process_generation()) api_->detach_mcast(pair_, &group_, lid_);
 }
 
 } // namespace corewire::verbs

@@ -58,6 +58,7 @@ private:
     ibv_qp* pair_;
     ibv_gid group_;
     std::uint16_t lid_;
+    std::uint32_t generation_ = process_generation(); ///< a forked child leaves its parent's alone, as handle<> does
 };
 
 } // namespace corewire::verbs

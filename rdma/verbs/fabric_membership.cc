@@ -118,11 +118,12 @@ fabric_membership& fabric_membership::operator=(fabric_membership&& other) noexc
     std::swap(id_, other.id_);
     std::swap(name_, other.name_);
     std::swap(group_, other.group_);
+    std::swap(generation_, other.generation_);
     return *this;
 }
 
 void fabric_membership::leave() noexcept {
-    if (channel_ == nullptr) return;
+    if (channel_ == nullptr || generation_ != process_generation()) return;
     rdma_cm_event* event = nullptr;
     while (api_->get_cm_event(channel_, &event) == 0) api_->ack_cm_event(event);
     if (id_ != nullptr) api_->destroy_id(std::exchange(id_, nullptr)); // leaves its groups

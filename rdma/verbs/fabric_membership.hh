@@ -58,6 +58,7 @@ private:
     rdma_cm_id* id_ = nullptr;
     sockaddr_ib name_{};
     parameters group_;
+    std::uint32_t generation_ = process_generation(); ///< a forked child leaves its parent's alone, as handle<> does
 };
 
 } // namespace corewire::verbs

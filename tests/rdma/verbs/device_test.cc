@@ -6,6 +6,7 @@
 #include "tests/rdma/support.hh"
 
 #include <net/if.h>
+#include <optional>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,6 +144,25 @@ BOOST_AUTO_TEST_CASE(a_forked_child_leaves_its_parents_objects_alone) {
     BOOST_TEST(status == 0);
     r = {};
     BOOST_TEST(a.live_objects() == before - 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_forked_child_leaves_its_parents_groups_alone) {
+    static int detached = 0;
+    verbs::verbs_api api = fake::api();
+    api.attach_mcast = [](ibv_qp*, const ibv_gid*, std::uint16_t) { return 0; };
+    api.detach_mcast = [](ibv_qp*, const ibv_gid*, std::uint16_t) { return ++detached, 0; };
+    ibv_qp pair{};
+    std::optional<verbs::multicast_attachment> attached(std::in_place, api, &pair, ibv_gid{});
+    const pid_t child = ::fork();
+    if (child == 0) {
+        attached.reset();
+        ::_exit(detached);
+    }
+    int status = -1;
+    BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+    BOOST_TEST(status == 0);
+    attached.reset();
+    BOOST_TEST(detached == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_group_that_cannot_be_joined_for_want_of_descriptors_says_so) {
