@@ -5,6 +5,7 @@
 #include <corewire/apps/pingpong/report.hh>
 #include <corewire/apps/pingpong/terminal.hh>
 #include <corewire/apps/runtime/app.hh>
+#include <corewire/apps/runtime/standard_output.hh>
 #include <corewire/net/port/wrap/faulty_port.hh>
 
 #include <cstdio>
@@ -21,7 +22,10 @@ constexpr int errors_in_the_run = 1;
 int conclude(const pp::options& o, const pp::run_report& report) {
     const std::string text = o.json ? pp::to_json(report, o.statistics) + "\n" : pp::to_table(report);
     std::fputs(text.c_str(), stdout);
-    return report.result.errors == 0 ? 0 : errors_in_the_run;
+    if (report.result.errors == 0 && report.result.round_trips == 0)
+        std::fputs("cw-pingpong: nothing was measured: the run ended before the first message that counts\n", stderr);
+    const bool good = report.result.errors == 0 && report.result.round_trips != 0;
+    return cw::after_output("cw-pingpong", good ? 0 : errors_in_the_run);
 }
 
 /// The client's end of the wire: shard 1, or the far end when there is one shard.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/apps/runtime/standard_output.hh>
 #include <corewire/net/socket/address.hh>
 #include <corewire/rdma/channel/listener.hh>
 #include <corewire/reactor/loop/reactor.hh>
@@ -113,11 +114,11 @@ int run_client(const settings& s, const Load& load, Outcome result) {
     return result.errors == 0 ? 0 : errors_in_the_run;
 }
 
-/// The exit code of `play()`; an error is one line and `failed`.
+/// The exit code of `play()`; an error is one line and `failed`. What was printed and did not get out is an error in the run.
 template <typename Play>
 int guarded(const char* program, Play play) {
     try {
-        return play();
+        return after_output(program, play());
     } catch (const std::exception& e) {
         std::fprintf(stderr, "%s: %s\n", program, e.what());
         return failed;

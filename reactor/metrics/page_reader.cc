@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <map>
 #include <memory>
 #include <new>
 #include <sys/stat.h>
@@ -17,7 +18,7 @@ namespace corewire {
 
 namespace {
 
-constexpr std::size_t max_files = 4096;
+constexpr std::size_t max_files = 4096; ///< of one user
 constexpr std::uint64_t hour = 3'600'000'000'000;
 
 std::string fixed_text(const std::array<char, 64>& raw) {
@@ -254,6 +255,7 @@ std::vector<page_file> find_pages(const std::string& folder) {
     std::vector<page_file> found;
     const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), ::closedir);
     if (!listing) return found;
+    std::map<uid_t, std::size_t> of_user; // the folder is everybody's: nobody's files are to crowd out another's
     while (const dirent* entry = ::readdir(listing.get())) {
         std::string_view name = entry->d_name;
         if (!name.starts_with(metrics_page::file_prefix)) continue;
@@ -261,8 +263,10 @@ std::vector<page_file> find_pages(const std::string& folder) {
         std::uint32_t pid = 0;
         const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
         if (error != std::errc{} || end != name.data() + name.size() || name.front() == '0') continue;
+        struct stat about{};
+        if (::fstatat(::dirfd(listing.get()), entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0) continue; // just removed
+        if (++of_user[about.st_uid] > max_files) continue;
         found.push_back({fmt::format("{}/{}", folder, entry->d_name), pid});
-        if (found.size() == max_files) break;
     }
     std::sort(found.begin(), found.end(), [](const page_file& a, const page_file& b) { return a.pid < b.pid; });
     return found;

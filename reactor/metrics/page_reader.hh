@@ -83,7 +83,7 @@ struct page_file {
     std::string path;
     std::uint32_t pid; ///< by its name
 };
-/// The files in `folder` that are named like pages, by pid; at most 4,096.
+/// The files in `folder` that are named like pages, by pid; at most 4,096 of a user.
 std::vector<page_file> find_pages(const std::string& folder = metrics_page::default_folder);
 
 /// Removes the pages of this user's processes that are gone and published last at least `age` nanoseconds ago (files that are

@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -11,6 +12,8 @@ sys.path.insert(0, os.path.join(os.environ["COREWIRE_SOURCE_DIR"], "tools"))
 
 from benchmarks import command, counting, output, rdma_vm, suites  # noqa: E402
 from benchmarks.measure import measure  # noqa: E402
+from benchmarks.process import Programs  # noqa: E402
+from benchmarks.quiet import Patience  # noqa: E402
 from benchmarks.rows import Figure, Leg, Row, Target, Unmeasurable, median  # noqa: E402
 
 
@@ -36,15 +39,41 @@ def result_of(row, *legs, rounds=1):
 
 
 class VirtualMachine(unittest.TestCase):
-    def test_runs_of_perftest_without_a_figure_are_left_out_and_told(self):
-        ours = '{"errors": 0, "rtt_ns": {"p50": 50000}, "bytes_per_second": 1e9}'
+    OURS = '{"errors": 0, "rtt_ns": {"p50": 50000}, "bytes_per_second": 1e9}'
+
+    def lines(self):
         lines = []
-        for run in range(rdma_vm.RUNS):
-            typical = "inf" if run < 2 else "25.0"
-            lines += [f"ours rc-send {ours}", f"ours tcp {ours}", f"theirs RC 64 1000 1 2 {typical} 3 4 5 6", f"ours ud {ours}",
+        for _ in range(rdma_vm.RUNS):
+            lines += [f"ours rc-send {self.OURS}", f"ours tcp {self.OURS}", "theirs RC 64 1000 1 2 25.0 3 4 5 6", f"ours ud {self.OURS}",
                       "theirs UD 64 1000 1 2 25.0 3 4 5 6"]
-        for run in range(rdma_vm.WRITE_RUNS):
-            lines += [f"ours write {ours}", "theirs write 65536 500 100 90 0"]
+        for _ in range(rdma_vm.WRITE_RUNS):
+            lines += [f"ours write {self.OURS}", "theirs write 65536 500 100 90 0"]
+        return lines
+
+    def test_none_of_our_runs_may_be_missing(self):
+        self.assertEqual(len(rdma_vm.parse("\n".join(self.lines()))["ours-rc"]), rdma_vm.RUNS)
+        for kind, name in (("rc-send", "ours-rc 14 of at least 15"), ("tcp", "ours-tcp 14 of at least 15"), ("ud", "ours-ud 14 of at least 15"),
+                           ("write", "ours-write 6 of at least 7")):
+            with self.subTest(kind), self.assertRaisesRegex(Unmeasurable, name):
+                lines = self.lines()
+                lines.remove(f"ours {kind} {self.OURS}")
+                rdma_vm.parse("\n".join(lines))
+
+    def test_a_run_of_ours_that_failed_and_a_damaged_line_are_told(self):
+        with self.assertRaisesRegex(Unmeasurable, "a run of ours failed: rc-send with 124"):
+            rdma_vm.parse("\n".join([*self.lines(), "failed rc-send with 124"]))
+        for damaged in ('ours tcp {"errors": 0, "rtt', "ours ud {}", "theirs RC 64 10", "theirs write 65536 x y z 0"):
+            with self.subTest(damaged), self.assertRaisesRegex(Unmeasurable, "a line of the console is damaged"):
+                rdma_vm.parse("\n".join([*self.lines(), damaged]))
+
+    def test_the_vm_is_told_of_a_program_that_fails_in_a_pipe(self):
+        self.assertIn("set -o pipefail", rdma_vm.SCRIPT)
+        self.assertEqual(rdma_vm.SCRIPT.count('|| echo "failed '), 3)
+
+    def test_runs_of_perftest_without_a_figure_are_left_out_and_told(self):
+        lines = self.lines()
+        for _ in range(2):
+            lines[lines.index("theirs RC 64 1000 1 2 25.0 3 4 5 6")] = "theirs RC 64 1000 1 2 inf 3 4 5 6"
         sample = rdma_vm.parse("\n".join(lines))
         self.assertEqual(sample["theirs-rc"], [50000.0] * 13)
         self.assertEqual(rdma_vm.told_of("rc", sample),
@@ -85,6 +114,17 @@ class Rows(unittest.TestCase):
         self.assertEqual(result["error"], "needs root")
         self.assertIsNone(result["value"])
 
+    def test_a_leg_that_breaks_is_its_own_rows_error_and_the_others_are_measured(self):
+        alone = Row("alone", "what", "ns", ("theirs",), (Target("value", "<=", 5),), lambda s: Figure(median(s["theirs"], "p50")))
+        for broken in (KeyError("errors"), ZeroDivisionError("by zero"), OSError(28, "No space left"), ValueError("no number"),
+                       subprocess.TimeoutExpired("ip", 20)):
+            with self.subTest(broken):
+                legs = [leg_of("ours", [broken]), leg_of("theirs", [1])]
+                results = measure([ratio_row(), alone], {leg.name: leg for leg in legs}, 1)
+                self.assertIn(type(broken).__name__, results[0]["error"])
+                self.assertFalse(results[0]["holds"])
+                self.assertTrue(results[1]["holds"])
+
     def test_both_targets_of_a_row_must_hold(self):
         row = Row("both", "what", "ns", ("ours", "theirs"), (Target("value", "<=", 100), Target("ratio", "<=", 2)),
                   lambda s: Figure(median(s["ours"], "p50"), median(s["theirs"], "p50")))
@@ -96,6 +136,32 @@ class Rows(unittest.TestCase):
 
     def test_a_difference_of_two_run_lengths_leaves_start_and_end_out(self):
         self.assertEqual(counting.per_operation(lambda n: 1_000_000 + 17 * n, lambda n: n, 100, 300), 17)
+
+
+class Servers(unittest.TestCase):
+    """Programs that a leg talks to."""
+    def serve(self, script, block=lambda process: None):
+        with Programs("nowhere", Patience(0)).server(["bash", "-c", script], sorted(os.sched_getaffinity(0))) as process:
+            block(process)
+
+    def test_the_block_begins_when_the_server_says_a_line_and_ends_the_server(self):
+        seen = []
+        self.serve("echo ready; exec sleep 100", seen.append)
+        self.assertEqual(seen[0].returncode, -15)
+
+    def test_one_that_does_not_start_tells_why(self):
+        with self.assertRaisesRegex(Unmeasurable, "bash did not start: port 7 is taken"):
+            self.serve("echo port 7 is taken >&2; exit 2")
+
+    def test_one_that_ended_before_the_block_was_not_measured(self):
+        for block in (lambda process: process.wait(), self.wait_and_fail):
+            with self.subTest(block), self.assertRaisesRegex(Unmeasurable, "bash ended while it was measured, with 3: something broke"):
+                self.serve("echo ready; echo something broke >&2; exit 3", block)
+
+    @staticmethod
+    def wait_and_fail(process):
+        process.wait()
+        raise FileNotFoundError("/proc/1234")
 
 
 class Suites(unittest.TestCase):
@@ -148,6 +214,37 @@ class Command(unittest.TestCase):
                 self.assertEqual(status, 2)
                 self.assertEqual(out, "")
                 self.assertIn("error:", err)
+
+    def measure_with(self, row, programs):
+        """The one row of a run in which these programs print these texts."""
+        with tempfile.TemporaryDirectory() as build:
+            os.mkdir(os.path.join(build, "bin"))
+            for name, text in programs.items():
+                path = os.path.join(build, "bin", name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+                os.chmod(path, 0o755)
+            _, out, _ = self.run_main("rtt", "--json", "--rounds", "1", "--patience", "0", "--build", build, "--only", row)
+        return json.loads(out)["rows"][0]
+
+    def test_a_run_in_which_nothing_was_measured_holds_no_target(self):
+        nothing = '{"errors": 0, "round_trips": 0, "rate": 0, "rtt_ns": {"p50": 0, "p99": 0}}'
+        cacheline = '{"round_trips": 1000, "rtt_ns": {"p50": 100}}'
+        rows = [("tcp-64B-same-core", "cw-pingpong")]
+        if len(os.sched_getaffinity(0)) > 1:
+            rows += [("tcp-64B-wire", "cw-pingpong"), ("submit-busy", "cw-bench-submit")]
+        for row, ours in rows:
+            with self.subTest(row):
+                result = self.measure_with(row, {ours: nothing, "cw-bench-cacheline": cacheline})
+                self.assertFalse(result["holds"])
+                self.assertEqual(result["error"], "nothing arrived")
+        something = '{"errors": 0, "round_trips": 500, "rate": 500, "rtt_ns": {"p50": 500, "p99": 500}}'
+        result = self.measure_with("tcp-64B-same-core", {"cw-pingpong": something})
+        self.assertTrue(result["holds"], result)
+
+    def test_a_program_that_prints_something_else_is_that_row_s_error(self):
+        result = self.measure_with("tcp-64B-same-core", {"cw-pingpong": "{}"})
+        self.assertEqual(result["error"], "KeyError: 'errors'")
 
     def test_without_programs_every_row_is_there_with_an_error(self):
         with tempfile.TemporaryDirectory() as empty:

@@ -2,8 +2,10 @@
 """`python3 tools/against-linux [SCRIPT...]`: plays scripts against this machine's kernel and against our library, and compares."""
 import argparse
 import gc
+import hashlib
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ FOLDER = Path(__file__).resolve().parent
 LIBRARY = FOLDER.parent.parent / "build/release/bin/libcorewire_packetdrill.so"
 PATIENCE = 40   # seconds for one side of one script
 PRIORITY = 40   # of the kernel's side, which plays in real time
+LINUX_SIDE = ("calls.py", "constants.py", "linux.py", "player.py", "script.py", "wire.py")  # what its trace comes from, beside the script
 
 
 def arguments():
@@ -78,20 +81,37 @@ def play(side, path, mode, options):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     except subprocess.TimeoutExpired:
-        return [{"time": 0, "kind": "note", "text": f"did not end within {PATIENCE} s"}]
+        return failure(f"did not end within {PATIENCE} s")
     if done.returncode or done.stderr:
         why = done.stderr.strip()[-600:]
-        return [{"time": 0, "kind": "note", "text": f"failed with {done.returncode}: {why}"}]
+        return failure(f"failed with {done.returncode}: {why}")
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def failure(why):
+    """In place of a trace: nothing was played, and so nothing differs as known."""
+    return [{"time": 0, "kind": "note", "text": why, "failed": True}]
+
+
+def has_failed(trace):
+    return any(event.get("failed") for event in trace)
+
+
+def kept_as(path, mode, options):
+    """The file of a kept trace: another one for another kernel, script or way to play it."""
+    digest = hashlib.sha256(path.read_bytes())
+    for name in LINUX_SIDE:
+        digest.update((FOLDER / name).read_bytes())
+    kind = f".{options.segments}" if options.segments else ""
+    return options.keep / f"{path.stem}.{mode}{kind}.{platform.release()}.{digest.hexdigest()[:12]}.jsonl"
 
 
 def play_kernel(path, mode, options):
     """Linux's trace, and whether it has been kept from before."""
     if options.keep is None:
         return play("linux", path, mode, options), False
-    kind = f".{options.segments}" if options.segments else ""
-    kept = options.keep / f"{path.stem}.{mode}{kind}.jsonl"
-    if kept.is_file() and kept.stat().st_mtime >= path.stat().st_mtime:
+    kept = kept_as(path, mode, options)
+    if kept.is_file():
         return [json.loads(line) for line in kept.read_text().splitlines()], True
     trace = play("linux", path, mode, options)
     if not any(event["kind"] == "note" for event in trace):
@@ -101,16 +121,18 @@ def play_kernel(path, mode, options):
 
 
 def compare(path, script, options, rules):
-    """Both traces and how they differ: of several tries the one with the fewest lines. One is enough where they are known to differ."""
+    """Both traces and how they differ: of several tries the one with the fewest lines, a failed one if there is no other. One is enough
+    where they are known to differ."""
     mode = options.mode or script.mode
     best = None
     for _ in range(options.again + 1):
         linux, kept = play_kernel(path, mode, options)
         ours = play("library", path, mode, options)
         lines = differences(linux, ours, rules)
-        if best is None or len(lines) < len(best[2]):
+        failed = has_failed(linux) or has_failed(ours)
+        if best is None or (failed, len(lines)) < (has_failed(best[0]) or has_failed(best[1]), len(best[2])):
             best = linux, ours, lines
-        if not lines or kept or script.known:
+        if not failed and (not lines or kept or script.known):
             break
     return best
 
@@ -119,9 +141,11 @@ def report(path, script, found, options, rules):
     """Prints one script's outcome and returns its name for the sum."""
     linux, ours, lines = found
     known = ", ".join(str(number) for number in script.known)
-    outcome = "same" if not lines else "known" if known else "DIFFERS"
-    print(f"{outcome:7} {path.stem}" + (f" ({known})" if outcome == "known" else f", which is said to differ ({known})" if known else ""))
-    for line in lines if outcome == "DIFFERS" or options.details else []:
+    failed = has_failed(linux) or has_failed(ours)
+    outcome = "FAILED" if failed else "same" if not lines else "known" if known else "DIFFERS"
+    said = f" ({known})" if outcome == "known" else f", which is said to differ ({known})" if known and outcome == "same" else ""
+    print(f"{outcome:7} {path.stem}{said}")
+    for line in lines if outcome in ("DIFFERS", "FAILED") or options.details else []:
         print(line)
     if options.traces:
         print("  Linux", *show(linux, rules), "  ours", *show(ours, rules), sep="\n")
@@ -147,8 +171,8 @@ def main():
         found = compare(path, script, options, rules)
         outcomes.append(report(path, script, found, options, rules))
     print(f"{len(outcomes)} scripts: {outcomes.count('same')} the same, {outcomes.count('known')} differ as known, "
-          f"{outcomes.count('DIFFERS')} differ")
-    return 1 if "DIFFERS" in outcomes else 0
+          f"{outcomes.count('DIFFERS')} differ" + (f", {outcomes.count('FAILED')} failed" if "FAILED" in outcomes else ""))
+    return 1 if {"DIFFERS", "FAILED"} & set(outcomes) else 0
 
 
 if __name__ == "__main__":

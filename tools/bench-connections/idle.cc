@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <fstream>
 #include <string>
 #include <unistd.h>
@@ -211,6 +212,14 @@ struct bench {
                    static_cast<double>(count) / took, errors);
         accepting.request_stop();
         co_await accepting.join();
+    }
+    /// The loop ends with it in any case.
+    task<> conduct(duration time) {
+        try {
+            co_await measure(time);
+        } catch (...) {
+            failure = std::current_exception();
+        }
         loop.request_exit();
     }
 
@@ -224,16 +233,18 @@ struct bench {
     std::vector<tcp_stream> streams;
     task_group active{"active"};
     std::uint64_t errors = 0;
+    std::exception_ptr failure;
 };
 
 } // namespace
 
 int measure_idle(std::size_t count, duration time) {
     bench b(count);
-    b.loop.root_group().spawn(b.measure(time));
+    b.loop.root_group().spawn(b.conduct(time));
     b.loop.run();
     b.active.destroy_all();
-    return b.loop.root_group().failed() == 0 && b.errors == 0 ? 0 : 1;
+    if (b.failure) std::rethrow_exception(b.failure);
+    return b.errors == 0 ? 0 : 1;
 }
 
 } // namespace corewire::bench

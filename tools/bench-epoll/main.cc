@@ -65,6 +65,8 @@ sockaddr_in address_of(const std::string& host, std::uint16_t port) {
     checked(listen(listener, 128), "listen");
     const int epoll = checked(epoll_create1(0), "epoll_create1");
     watch(epoll, listener);
+    std::printf("cw-bench-epoll: TCP port %u\n", unsigned{port}); // who started it waits for this line
+    std::fflush(stdout);
 
     std::array<epoll_event, 64> events;
     std::array<char, 16384> bytes;

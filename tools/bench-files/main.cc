@@ -6,13 +6,15 @@
 //     copy         --file to --to by corewire::copy, opened and closed; --direct: both past the page cache
 //     cp, dd       the same by the program of that name (dd with 1 MiB blocks), from its start to its end
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/apps/runtime/standard_output.hh>
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/file/file.hh>
 #include <corewire/reactor/file/file_copy.hh>
 #include <corewire/reactor/file/file_writer.hh>
 #include <corewire/reactor/task/sleep.hh>
 
-
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -20,6 +22,7 @@
 #include <exception>
 #include <spawn.h>
 #include <string>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <system_error>
 #include <unistd.h>
@@ -126,7 +129,8 @@ cw::task<> fill(const bench_options& o) {
             const std::uint64_t value = random.next();
             std::memcpy(part.data() + i, &value, 8);
         }
-        co_await out.write(cw::byte_span{part});
+        const std::size_t n = std::min<std::uint64_t>(part.size(), o.size - done);
+        co_await out.write(cw::byte_span{part}.first(n));
     }
     co_await out.sync();
     co_await out.close();
@@ -135,7 +139,8 @@ cw::task<> fill(const bench_options& o) {
 cw::task<> copy(const bench_options& o) {
     cw::file from = co_await cw::file::open(o.file, {.direct = o.direct});
     cw::file to = co_await cw::file::open(o.to, {.write = true, .create = true, .truncate = true, .direct = o.direct});
-    co_await cw::copy(from, to);
+    const std::uint64_t copied = co_await cw::copy(from, to);
+    if (copied != o.size) throw std::runtime_error("the copy ended early");
     co_await to.close();
     co_await from.close();
 }
@@ -152,13 +157,23 @@ void run_program(std::vector<std::string> words) {
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) throw std::runtime_error(words[0] + " failed");
 }
 
+/// A rate is told of --size bytes: of a file of another size it would be anything.
+void require_size(const std::string& path, std::uint64_t wanted) {
+    struct stat is{};
+    if (::stat(path.c_str(), &is) != 0) throw std::system_error(errno, std::generic_category(), path);
+    if (static_cast<std::uint64_t>(is.st_size) != wanted)
+        throw std::runtime_error(path + " has " + std::to_string(is.st_size) + " bytes, not the " + std::to_string(wanted) + " of --size");
+}
+
 /// Megabytes (10^6) a second from here to the end of `work`.
 template <typename Work>
 void timed(const bench_options& o, Work&& work) {
+    require_size(o.file, o.size);
     ::unlink(o.to.c_str());
     const auto start = bench_clock::now();
     work();
     const double seconds = std::chrono::duration<double>(bench_clock::now() - start).count();
+    require_size(o.to, o.size);
     ::unlink(o.to.c_str());
     std::printf("{\"rate\": %.1f, \"seconds\": %.4f}\n", static_cast<double>(o.size) / 1e6 / seconds, seconds);
 }
@@ -208,5 +223,5 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "cw-bench-files: %s\n", e.what());
         return 2;
     }
-    return 0;
+    return cw::after_output("cw-bench-files", 0);
 }

@@ -2,9 +2,9 @@
 // machine. With `--plain` both ends do without CUBIC and without SACK, RACK and tail loss probes: NewReno (RFC 5681, 6582).
 // Prints {"mbit_per_s", "delivered", "seconds", "digest"} as JSON.
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/apps/runtime/standard_output.hh>
 #include <corewire/net/sim/sim_flow.hh>
 #include <corewire/net/sim/simulation.hh>
-
 
 #include <cstdio>
 #include <exception>
@@ -66,5 +66,5 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "cw-bench-goodput: %s\n", e.what());
         return 2;
     }
-    return 0;
+    return cw::after_output("cw-bench-goodput", 0);
 }

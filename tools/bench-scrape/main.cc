@@ -7,6 +7,7 @@
 // scrapes and nothing else; the round trips that count as scraped are those that end while a request is being answered.
 #include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/inspection/exposition_server.hh>
+#include <corewire/apps/runtime/standard_output.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/port/loop/wire_port.hh>
 #include <corewire/net/stack/network_stack.hh>
@@ -16,6 +17,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -116,7 +118,20 @@ struct bench {
         fmt::print("{{\"ms\":{:.4f},\"p99_us\":{:.3f},\"p99_scraped_us\":{:.3f},\"p99_moves_us\":{:.3f},\"scrapes\":{}}}\n",
                    static_cast<double>(busy.count()) / 1e6 / static_cast<double>(counted), calm, disturbed,
                    std::max(0.0, disturbed - calm), counted);
+    }
+    /// The loop ends with it in any case.
+    cw::task<> conduct(cw::duration time, int to_scraper) {
+        try {
+            co_await measure(time, to_scraper);
+        } catch (...) {
+            failure = std::current_exception();
+        }
         loop.request_exit();
+    }
+    void run(cw::duration time, int to_scraper) {
+        loop.root_group().spawn(conduct(time, to_scraper));
+        loop.run();
+        if (failure) std::rethrow_exception(failure);
     }
 
     cw::reactor loop{};
@@ -133,6 +148,7 @@ struct bench {
     cw::exposition_server endpoint{page, [this] { return std::vector{&publisher}; }};
     std::uint16_t port = 0;
     cw::histogram undisturbed, between, scraped;
+    std::exception_ptr failure;
 };
 
 } // namespace
@@ -149,19 +165,22 @@ int main(int argc, char** argv) {
     int pipe[2];
     if (::pipe(pipe) != 0) return 2;
     const pid_t scraper = ::fork();
+    if (scraper < 0) { // and not kill(-1) at the end, which is everybody
+        std::perror("cw-bench-scrape: fork");
+        return 2;
+    }
     if (scraper == 0) scrape_for_ever(pipe[0]);
     int status = 1;
     try {
         bench b(series);
         const auto time = std::chrono::duration_cast<cw::duration>(std::chrono::duration<double>(seconds));
-        b.loop.root_group().spawn(b.measure(time, pipe[1]));
-        b.loop.run();
-        status = b.loop.root_group().failed() == 0 ? 0 : 1;
+        b.run(time, pipe[1]);
+        status = 0;
     } catch (const std::exception& error) {
         fmt::print(stderr, "cw-bench-scrape: {}\n", error.what());
         status = 2;
     }
     ::kill(scraper, SIGKILL);
     ::waitpid(scraper, nullptr, 0);
-    return status;
+    return cw::after_output("cw-bench-scrape", status);
 }

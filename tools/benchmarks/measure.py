@@ -1,9 +1,14 @@
 """Turns rows into results: rounds of fresh processes, interleaved; medians; up to three tries."""
+import subprocess
 import sys
 
 from .rows import Unmeasurable
 
 TRIES = 3
+
+# What a leg's own code runs into when a program's output is not what it should be, or the system says no: that leg's rows cannot be
+# measured, and the others can.
+BROKEN = (LookupError, ValueError, TypeError, ArithmeticError, OSError, subprocess.SubprocessError)
 
 
 def measure(rows, legs, rounds, say=lambda text: None):
@@ -41,6 +46,8 @@ def _run_rounds(rows, legs, rounds, say):
                 samples[leg.name].append(leg.run())
             except Unmeasurable as e:
                 errors[leg.name] = str(e)
+            except BROKEN as e:
+                errors[leg.name] = f"{type(e).__name__}: {e}"
     return samples, errors
 
 
@@ -53,7 +60,7 @@ def _judge(row, samples, errors):
         return result
     try:
         figure = row.compute({name: samples[name] for name in row.legs})
-    except (KeyError, TypeError, ZeroDivisionError) as e:
+    except (LookupError, ValueError, TypeError, ArithmeticError) as e:
         result["error"] = f"a program's output lacks what this row needs: {e!r}"
         return result
     result.update(value=figure.value, baseline=figure.baseline, baseline_what=figure.baseline_what, ratio=figure.ratio,

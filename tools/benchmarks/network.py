@@ -31,6 +31,8 @@ def _run(*command):
         raise Unmeasurable(f"{command[0]} is missing: apt-get install iproute2") from e
     except subprocess.CalledProcessError as e:
         raise Unmeasurable(f"{' '.join(command)}: {e.stderr.strip()} (network namespaces need root)") from e
+    except subprocess.TimeoutExpired as e:
+        raise Unmeasurable(f"{' '.join(command)} did not end within {e.timeout:g} s") from e
 
 
 def _owner_is_alive(namespace):

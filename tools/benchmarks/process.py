@@ -7,7 +7,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 
 from . import quiet
 from .rows import Unmeasurable
@@ -81,13 +80,20 @@ class Programs:
         return output, after.children_user + after.children_system - before.children_user - before.children_system
 
     @contextlib.contextmanager
-    def server(self, command, cpus, side=None, ready="line"):
-        """A program that runs until the block ends. `ready`: "line" waits for its first line of output; a (host, port)
-        waits until that accepts TCP connections."""
+    def server(self, command, cpus, side=None):
+        """A program that runs until the block ends; the block begins when its first line of output says that it serves. One that
+        ended before the block did has not been measured, whoever answered in its place."""
         process = subprocess.Popen(pinned(command, cpus, side), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
-            _await_ready(process, command, ready)
-            yield process
+            _await_line(process, command)
+            try:
+                yield process
+            except Exception as e:
+                if process.poll() is not None:
+                    raise Unmeasurable(_how_it_ended(process, command)) from e
+                raise
+            if process.poll() is not None:
+                raise Unmeasurable(_how_it_ended(process, command))
         finally:
             end(process)
 
@@ -111,17 +117,24 @@ def end(process):
             stream.close()
 
 
-def _await_ready(process, command, ready, seconds=10):
-    name = os.path.basename(command[0])
-    if ready == "line":
-        readable, _, _ = select.select([process.stdout], [], [], seconds)
-        if not readable or not process.stdout.readline():
-            end_of = "" if process.poll() is None else f": {process.stderr.read().strip()[-300:]}"
-            raise Unmeasurable(f"{name} did not start{end_of}")
+def _await_line(process, command, seconds=10):
+    readable, _, _ = select.select([process.stdout], [], [], seconds)
+    if readable and process.stdout.readline():
         return
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(ready, timeout=1):
-            return
-        time.sleep(0.05)
-    raise Unmeasurable(f"{name} did not start listening on {ready[0]}:{ready[1]}")
+    if readable:  # the end of its output: it ends
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+    end_of = "" if process.poll() is None else f": {process.stderr.read().strip()[-300:]}"
+    raise Unmeasurable(f"{os.path.basename(command[0])} did not start{end_of}")
+
+
+def _how_it_ended(process, command):
+    why = (process.stderr.read().strip().splitlines() or ["no message"])[-1]
+    return f"{os.path.basename(command[0])} ended while it was measured, with {process.returncode}: {why[:300]}"
+
+
+def free_port():
+    """A TCP port that nobody listens on, in digits: at a fixed one another program might answer, such as what a killed run has left."""
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return str(probe.getsockname()[1])

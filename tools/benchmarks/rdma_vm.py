@@ -12,7 +12,7 @@ from .rows import Unmeasurable
 
 RUNS = 15    # in place of five: a round trip differs by a half from process to process, by which processor is emulated where
 WRITE_RUNS = 7
-FEWEST = 5   # perftest sometimes can't measure the emulated processor's clock, and says inf: such a run is left out, and told
+FEWEST = 5   # of perftest's: it sometimes can't measure the emulated processor's clock, and says inf: such a run is left out, and told
 COUNT = 1000
 SIZE = 64
 WRITES = 500
@@ -21,6 +21,7 @@ PROGRAMS = ("cw-rdma-pingpong", "cw-rdma-perf", "cw-echo", "cw-pingpong")
 DEPTH = 128  # writes at a time: perftest's own
 
 SCRIPT = """
+set -o pipefail # what is left out of a pipe's end would be a run that nobody misses
 cw-rdma-pingpong --address 192.0.2.2 --size 4096 2>/dev/null &
 server=$!
 cw-rdma-perf --address 192.0.2.2 --events 2>/dev/null &
@@ -31,13 +32,14 @@ sleep 2
 kill -STOP $server $echo # who spins would spin beside the others
 ours() {{
     kill -CONT $server
-    bounded 60 cw-rdma-pingpong --connect 192.0.2.2:7472 --from 192.0.2.1 --protocol $1 --size {size} --count {count} --json | sed "s/^/ours $1 /"
+    bounded 60 cw-rdma-pingpong --connect 192.0.2.2:7472 --from 192.0.2.1 --protocol $1 --size {size} --count {count} --json |
+        sed "s/^/ours $1 /" || echo "failed $1 with $?"
     kill -STOP $server
 }}
 tcp() {{
     kill -CONT $echo
     bounded 60 cw-pingpong --net=verbs-ud --cores pu:1 --device rxe0 --address 10.77.0.1/24 --spin-us 3600000000 --connect 10.77.0.2:7 \\
-        --size {size} --count {count} --json | sed "s/^/ours tcp /"
+        --size {size} --count {count} --json | sed "s/^/ours tcp /" || echo "failed tcp with $?"
     kill -STOP $echo
 }}
 theirs() {{
@@ -48,7 +50,7 @@ theirs() {{
 }}
 our_writes() {{
     bounded 90 cw-rdma-perf --connect 192.0.2.2:7474 --from 192.0.2.1 --operation write --size {write_size} --depth {depth} \\
-        --count {writes} --warmup 0 --json | sed "s/^/ours write /"
+        --count {writes} --warmup 0 --json | sed "s/^/ours write /" || echo "failed write with $?"
 }}
 their_writes() {{
     ib_write_bw -d rxe1 -x 1 -F -s {write_size} -t {depth} -n {writes} >/dev/null 2>&1 &
@@ -86,32 +88,42 @@ def sample(source, binaries):
 def parse(output):
     found = {"ours-rc": [], "ours-tcp": [], "theirs-rc": [], "ours-ud": [], "theirs-ud": [], "ours-write": [], "theirs-write": []}
     for line in output.splitlines():
-        if ours := re.match(r"ours (rc|ud|tcp)\S* (\{.*)", line):
-            out = json.loads(ours[2])
-            if out["errors"]:
-                raise Unmeasurable(f"the {ours[1]} ping-pong counted {out['errors']} errors")
-            found[f"ours-{ours[1]}"].append(out["rtt_ns"]["p50"])
-        elif ours := re.match(r"ours write (\{.*)", line):
-            out = json.loads(ours[1])
-            if out["errors"]:
-                raise Unmeasurable(f"cw-rdma-perf counted {out['errors']} errors")
-            found["ours-write"].append(out["bytes_per_second"])
-        elif theirs := re.match(r"theirs write +(.*)", line):
-            # size, iterations, peak, average: "MB" of 2^20 bytes a second
-            found["theirs-write"].append(float(theirs[1].split()[3]) * 2**20)
-        elif theirs := re.match(r"theirs (RC|UD) +(.*)", line):
-            # size, iterations, t_min, t_max, t_typical: microseconds, half a round trip
-            found[f"theirs-{theirs[1].lower()}"].append(float(theirs[2].split()[4]) * 2000)
+        if failed := re.match(r"failed (\S+ with \d+)", line):
+            raise Unmeasurable(f"a run of ours failed: {failed[1]}")
+        try:
+            _read_line(line, found)
+        except (KeyError, IndexError, ValueError) as e:
+            raise Unmeasurable(f"a line of the console is damaged: {line[:120]!r}") from e
     found = {name: [v for v in values if math.isfinite(v) and v > 0] for name, values in found.items()}
-    if any(len(values) < FEWEST for values in found.values()):
-        raise Unmeasurable(f"too few runs gave a figure: { {k: len(v) for k, v in found.items()} }")
+    for name, values in found.items():
+        least = FEWEST if name.startswith("theirs") else WRITE_RUNS if name == "ours-write" else RUNS
+        if len(values) < least:
+            raise Unmeasurable(f"too few runs gave a figure: {name} {len(values)} of at least {least}")
     return found
 
 
+def _read_line(line, found):
+    if ours := re.match(r"ours (rc|ud|tcp)\S* (\{.*)", line):
+        out = json.loads(ours[2])
+        if out["errors"]:
+            raise Unmeasurable(f"the {ours[1]} ping-pong counted {out['errors']} errors")
+        found[f"ours-{ours[1]}"].append(out["rtt_ns"]["p50"])
+    elif ours := re.match(r"ours write (\{.*)", line):
+        out = json.loads(ours[1])
+        if out["errors"]:
+            raise Unmeasurable(f"cw-rdma-perf counted {out['errors']} errors")
+        found["ours-write"].append(out["bytes_per_second"])
+    elif theirs := re.match(r"theirs write +(.*)", line):
+        # size, iterations, peak, average: "MB" of 2^20 bytes a second
+        found["theirs-write"].append(float(theirs[1].split()[3]) * 2**20)
+    elif theirs := re.match(r"theirs (RC|UD) +(.*)", line):
+        # size, iterations, t_min, t_max, t_typical: microseconds, half a round trip
+        found[f"theirs-{theirs[1].lower()}"].append(float(theirs[2].split()[4]) * 2000)
+
+
 def told_of(kind, sample):
-    """How many runs a row compares; perftest's that gave no figure are said to be missing."""
+    """How many runs a row compares; perftest's that gave no figure are said to be missing. Of ours none is."""
     wanted = WRITE_RUNS if kind == "write" else RUNS
     ours, theirs = len(sample[f"ours-{kind}"]), len(sample[f"theirs-{kind}"])
     text = f"{ours} runs of ours, {theirs} of perftest"
-    missing = [f"{wanted - got} of {whose}" for whose, got in (("ours", ours), ("perftest's", theirs)) if got < wanted]
-    return f"{text}; left out, as they gave no figure: {' and '.join(missing)}" if missing else text
+    return f"{text}; left out, as they gave no figure: {wanted - theirs} of perftest's" if theirs < wanted else text

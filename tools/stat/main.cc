@@ -2,11 +2,14 @@
 #include "views.hh"
 
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/apps/runtime/standard_output.hh>
 #include <corewire/reactor/metrics/page_request.hh>
 
-#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
+#include <dirent.h>
 #include <fmt/format.h>
 #include <optional>
 #include <string>
@@ -26,6 +29,11 @@ struct stat_options {
     unsigned count = 0;
     std::string folder = cw::metrics_page::default_folder;
 };
+
+/// Of a process, whether there is such a file or not.
+std::string page_path(const stat_options& options) {
+    return fmt::format("{}/{}{}", options.folder, cw::metrics_page::file_prefix, options.pid);
+}
 
 std::optional<cw::page_report> read(const cw::page_file& file) {
     cw::page_report report;
@@ -57,9 +65,8 @@ void show_all(const stat_options& options) {
 
 /// Of the process that was asked for; null, and it has been said why.
 std::optional<cw::page_report> read_one(const stat_options& options) {
-    const auto all = cw::find_pages(options.folder);
-    const auto its = std::ranges::find(all, options.pid, &cw::page_file::pid);
-    if (its != all.end()) return read(*its);
+    const std::string path = page_path(options);
+    if (::access(path.c_str(), F_OK) == 0) return read({path, options.pid});
     fmt::print(stderr, "cw-stat: no Corewire process {} has a page in {}: `cw-stat` lists them\n", options.pid, options.folder);
     return std::nullopt;
 }
@@ -71,13 +78,21 @@ void show_one(const cw::page_report& report, const stat_options& options, const 
 }
 
 int ask_for_levels(const stat_options& options) {
-    const std::string path = fmt::format("{}/{}{}", options.folder, cw::metrics_page::file_prefix, options.pid);
-    const cw::page_answer answer = cw::ask_for_log_levels(path, options.log_levels, std::chrono::seconds{5});
+    const cw::page_answer answer = cw::ask_for_log_levels(page_path(options), options.log_levels, std::chrono::seconds{5});
     fmt::print(answer.granted ? stdout : stderr, "cw-stat: process {}: {}\n", options.pid, answer.text);
     return answer.granted ? 0 : 2;
 }
 
+/// No pages in a folder that is not there would be read as no processes.
+bool can_be_listed(const std::string& folder) {
+    DIR* listing = ::opendir(folder.c_str());
+    if (listing != nullptr) return ::closedir(listing) == 0;
+    fmt::print(stderr, "cw-stat: {}: {}\n", folder, std::strerror(errno));
+    return false;
+}
+
 int run(const stat_options& options) {
+    if (!can_be_listed(options.folder)) return 2;
     if (options.collect) {
         fmt::print("{} removed\n", cw::collect_dead_pages(0, options.folder));
         return 0;
@@ -89,13 +104,22 @@ int run(const stat_options& options) {
         if (options.watch > 0 && !options.json && ::isatty(1)) fmt::print("\x1b[H\x1b[2J");
         if (one) show_one(*one, options, before ? &*before : nullptr);
         else show_all(options);
-        std::fflush(stdout);
-        if (options.watch <= 0 || round == options.count) return 0;
+        if (std::fflush(stdout) != 0 || options.watch <= 0 || round == options.count) return 0;
         before = std::move(one);
         const auto ns = static_cast<long long>(options.watch * 1e9);
         const timespec pause{ns / 1'000'000'000, ns % 1'000'000'000};
         ::nanosleep(&pause, nullptr);
     }
+}
+
+/// What makes no sense together would be ignored; null when all does.
+const char* contradiction(const cw::command_line& command, const stat_options& options) {
+    const bool levels = !options.log_levels.empty();
+    if (levels && options.pid == 0) return "--log-level needs the PID of a process";
+    if (levels && (options.collect || options.watch > 0)) return "--log-level goes with neither --collect nor --watch";
+    if (options.collect && (options.pid != 0 || options.watch > 0)) return "--collect goes with neither a PID nor --watch";
+    if (command.given("--count") && options.watch <= 0) return "--count goes with --watch";
+    return nullptr;
 }
 
 } // namespace
@@ -113,7 +137,6 @@ int main(int argc, char** argv) {
     command.add_flag("--collect", options.collect, "Remove the pages of dead processes of this user");
     command.add_option("--folder", options.folder, "Where the pages are").type_name("PATH").capture_default_str();
     if (const auto status = command.parse(argc, argv)) return *status;
-    if (options.log_levels.empty()) return run(options);
-    if (options.pid == 0) return command.refuse("--log-level needs the PID of a process");
-    return ask_for_levels(options);
+    if (const char* why = contradiction(command, options)) return command.refuse(why);
+    return cw::after_output("cw-stat", options.log_levels.empty() ? run(options) : ask_for_levels(options));
 }

@@ -3,6 +3,7 @@
 #include "checks.hh"
 
 #include <corewire/apps/runtime/command_line.hh>
+#include <corewire/apps/runtime/standard_output.hh>
 
 #include <cstdio>
 
@@ -28,7 +29,7 @@ int main(int count, char** arguments) {
         }
         const verbs_check::report r = verbs_check::examine(device, port);
         std::fputs((json ? verbs_check::as_json(r) + "\n" : verbs_check::as_text(r)).c_str(), stdout);
-        return r.usable() ? 0 : 1;
+        return after_output("cw-verbs-check", r.usable() ? 0 : 1);
     } catch (const std::exception& e) {
         std::fprintf(stderr, "cw-verbs-check: %s\n", e.what());
         return 2;

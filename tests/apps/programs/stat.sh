@@ -66,6 +66,14 @@ for _ in $(seq 100); do
 done
 grep -q "warning - log: asked for other levels: 'loudly' is none of" "$work/log" || fail "the log does not tell who is refused"
 refuses '--log-level needs the PID' "$bin/cw-stat" --log-level debug
+refuses '--count goes with --watch' "$bin/cw-stat" --count 3
+refuses '--collect goes with neither' "$bin/cw-stat" --collect $service
+refuses '--log-level goes with neither' "$bin/cw-stat" $service --watch 1 --log-level debug
+refuses '/nowhere: No such file' "$bin/cw-stat" --folder /nowhere
+refuses '/nowhere: No such file' "$bin/cw-stat" --folder /nowhere --collect
+status=0
+"$bin/cw-stat" --json >/dev/full 2>"$work/err" || status=$?
+[[ $status == 1 ]] && grep -q 'standard output cannot be written: No space left' "$work/err" || fail "a list that was not written is a success"
 
 kill -STOP $service
 for _ in $(seq 100); do
@@ -98,6 +106,13 @@ kill -TERM $service
 wait $service || fail "cw-pingpong did not end in order"
 service=
 [[ ! -e $page ]] || fail "a process that ended in order left its page"
+
+starts --warmup 90
+kill -TERM $service
+status=0
+wait $service || status=$?
+service=
+[[ $status == 1 ]] && grep -q 'nothing was measured' "$work/log" || fail "a run without a round trip that counts ended with $status"
 
 mkdir "$work/pages"
 head -c 100000 /dev/urandom >"$work/pages/corewire-1"

@@ -71,4 +71,7 @@ run "$bin/cw-pingpong" --duration 0.2
 for line in 'tcp over wire' 'round trips' rate errors min p50 p90 p99 p999 max; do
     grep -q "$line" "$work/out" || fail "the table lacks '$line'"
 done
+status=0
+"$bin/cw-pingpong" --net=wire --count 100 --json >/dev/full 2>"$work/err" || status=$?
+[[ $status == 1 ]] && grep -q 'standard output cannot be written' "$work/err" || fail "figures that were not written are a success"
 echo "every run came back whole"

@@ -189,6 +189,23 @@ BOOST_AUTO_TEST_CASE(names_that_are_no_pages_are_left_alone) {
     BOOST_TEST(files() == 7u);
 }
 
+BOOST_AUTO_TEST_CASE(nobody_s_files_crowd_out_those_of_others) {
+    if (::geteuid() != 0) {
+        BOOST_TEST_MESSAGE("left out: only root makes files of others");
+        return;
+    }
+    const auto leave = [&](pid_t pid, uid_t owner) {
+        const unique_fd file(::open(path_of(pid).c_str(), O_CREAT | O_WRONLY, 0600));
+        BOOST_REQUIRE(::fchown(file.get(), owner, owner) == 0);
+    };
+    for (pid_t pid = 1; pid <= 5'000; ++pid) leave(pid, 65'534);
+    for (const pid_t pid : {7'001, 7'002}) leave(pid, 0);
+    const auto found = find_pages(folder.string());
+    BOOST_TEST(found.size() == 4'098u);
+    BOOST_TEST(found.back().pid == 7'002u);
+    BOOST_TEST(found[found.size() - 2].pid == 7'001u);
+}
+
 BOOST_AUTO_TEST_CASE(a_page_cut_anywhere_is_refused) {
     const auto bytes = bytes_of(path_of(crash()));
     page_report report;

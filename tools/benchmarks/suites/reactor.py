@@ -16,6 +16,7 @@ LIVE_TIMERS = 1_000_000
 NOPS_IN_FLIGHT = 64
 READS_IN_FLIGHT = 64
 FILE_BYTES = 1 << 30
+ROOM = {"disk": 4 * FILE_BYTES, "tmpfs": FILE_BYTES * 5 // 4}  # the file and its copy, with something to spare; of tmpfs it is only read
 
 
 class Reactor:
@@ -119,8 +120,8 @@ class Files:
         """On the file system of the build, or on tmpfs."""
         if where not in self.made:
             folder = "/dev/shm" if where == "tmpfs" else self.r.programs.build
-            if shutil.disk_usage(folder).free < 4 * FILE_BYTES:
-                raise Unmeasurable(f"{folder} has no room for the files of this row ({4 * FILE_BYTES >> 30} GiB)")
+            if shutil.disk_usage(folder).free < ROOM[where]:
+                raise Unmeasurable(f"{folder} has no room for the files of this row ({ROOM[where] / (1 << 30):g} GiB)")
             path = tempfile.mkdtemp(prefix="cw-bench-", dir=folder)
             self.r.cleanup.callback(shutil.rmtree, path, ignore_errors=True)
             self.r.helper("files", "prepare", "--file", f"{path}/data", "--size", FILE_BYTES)

@@ -5,11 +5,11 @@ import time
 from .. import counting
 from ..figures import at_best, at_median, elsewhere, medians, paired
 from ..network import DEVICE, VethPair
+from ..process import free_port
 from ..rows import Figure, Leg, Row, Target, Unmeasurable, column, median
 
 SEGMENT = 1460            # bytes: TCP's payload in an Ethernet frame
 ECHO_PORT = "7"
-KERNEL_PORTS = {"cw-echo": "7701", "epoll": "7702"}
 XDP_MODES = ("generic", "native")
 
 
@@ -28,18 +28,25 @@ class Rtt:
             self.pair = self.cleanup.enter_context(VethPair())
         return self.pair
 
+    @staticmethod
+    def measured(out):
+        """What a program printed, when anything went round: of nothing the quantiles are 0, which would hold any limit."""
+        if not out["round_trips"]:
+            raise Unmeasurable("nothing arrived")
+        return out
+
     # ---- bare cores -------------------------------------------------------------------------------------------------
 
     def cacheline(self):
         a, b = self.programs.two_cpus()
-        out = self.programs.measure([self.programs.path("cw-bench-cacheline"), "--cpus", f"{a},{b}"], [a, b])
+        out = self.measured(self.programs.measure([self.programs.path("cw-bench-cacheline"), "--cpus", f"{a},{b}"], [a, b]))
         return {"p50": out["rtt_ns"]["p50"]}
 
     def submit(self, *options):
         cpus = self.programs.two_cpus()
-        out = self.programs.measure(
+        out = self.measured(self.programs.measure(
             [self.programs.path("cw-bench-submit"), "--cpus", ",".join(map(str, cpus)), "--duration", self.seconds,
-             *options], cpus)
+             *options], cpus))
         return {"p50": out["rtt_ns"]["p50"], "p99": out["rtt_ns"]["p99"]}
 
     # ---- both ends in one process -----------------------------------------------------------------------------------
@@ -58,6 +65,7 @@ class Rtt:
     def sample(out):
         if out["errors"]:
             raise Unmeasurable(f"cw-pingpong counted {out['errors']} errors")
+        Rtt.measured(out)
         sample = {"rate": out["rate"], "round_trips": out["round_trips"]}
         if out.get("rtt_ns"):
             sample["p50"] = out["rtt_ns"]["p50"]
@@ -96,15 +104,16 @@ class Rtt:
 
     def kernel_echo(self, which):
         """The same client against either server, over loopback; the server decides the rate."""
-        port = KERNEL_PORTS[which]
+        port = free_port()
         epoll = self.programs.path("cw-bench-epoll")
         echo = [epoll, "serve", port]
         if which == "cw-echo":
             echo = [self.programs.path("cw-echo"), "--net=kernel", "--port", port]
         server_cpu, client_cpu = self.programs.two_cpus()
         drive = [epoll, "drive", "127.0.0.1", port, "--connections", "16", "--duration", self.seconds]
-        with self.programs.server(echo, [server_cpu], ready=("127.0.0.1", int(port))) as server:
-            return {"rate": self.programs.measure(drive, [client_cpu], servers=[server])["rate"]}
+        with self.programs.server(echo, [server_cpu]) as server:
+            out = self.programs.measure(drive, [client_cpu], servers=[server])
+        return {"rate": self.measured(out)["rate"]}
 
     # ---- exact counts -----------------------------------------------------------------------------------------------
 
@@ -125,8 +134,8 @@ class Rtt:
 
     def idle(self, seconds=10):
         """Percent of one core, of the hungrier of two servers that nobody talks to: on kernel sockets, and on AF_XDP."""
-        kernel = [self.programs.path("cw-echo"), "--net=kernel", "--port", "7703"]
-        with self.programs.server(kernel, self.programs.two_cpus(), ready=("127.0.0.1", 7703)) as server:
+        kernel = [self.programs.path("cw-echo"), "--net=kernel", "--port", free_port()]
+        with self.programs.server(kernel, self.programs.two_cpus()) as server:
             percents = {"kernel": self.idle_percent(server, seconds)}
         pair = self.veth()
         xdp = [self.programs.path("cw-echo"), "--net=xdp", "--cores", "1", "--interface", DEVICE, "--address",

@@ -36,12 +36,6 @@ class Tcp(Rtt):
             self.plain_pair = self.cleanup.enter_context(VethPair("p", offloads=False))
         return self.plain_pair
 
-    @staticmethod
-    def sample(out):
-        if not out["round_trips"]:
-            raise Unmeasurable("nothing arrived")
-        return Rtt.sample(out)
-
     # ---- both ends in one process -----------------------------------------------------------------------------------
 
     def bulk(self, *options, mtu=1500):

@@ -1,0 +1,126 @@
+"""tools/fuzz, tools/against-linux and tools/install_packages: a tool that has done nothing has not succeeded."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+import unittest
+
+TOOLS = pathlib.Path(os.environ["COREWIRE_SOURCE_DIR"]) / "tools"
+
+
+def module_of(path):
+    loader = importlib.machinery.SourceFileLoader(path.parent.name + "_" + path.stem.strip("_"), str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class Fuzz(unittest.TestCase):
+    """With a fuzzer that is a shell script."""
+    def fuzz(self, script, *arguments):
+        fuzz = module_of(TOOLS / "fuzz")
+        fuzz.require_clang = lambda by_test: None
+        out = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):
+            fuzz.BUILD = pathlib.Path(folder)
+            program = fuzz.BUILD / "bin" / "fuzzer"
+            program.parent.mkdir()
+            program.write_text(f"#!/bin/bash\nname=${{0##*/}}\n{script}\n")
+            program.chmod(0o755)
+            sys.argv = ["fuzz", "--built", "--jobs", "1", *arguments]
+            try:
+                status = fuzz.main()
+            except SystemExit as e:
+                status = e.code
+        return status, out.getvalue()
+
+    NAMES = "if [[ $name == fuzzer ]]; then echo one; echo two; exit; fi; "
+
+    def test_one_that_does_not_start_has_fuzzed_nothing(self):
+        for script in ("exit 127", "exit 0", "echo one; exit 1"):
+            for arguments in ([], ["--list"]):
+                with self.subTest(script=script, arguments=arguments):
+                    self.assertIn("names no targets", self.fuzz(script, *arguments)[0])
+
+    def test_a_target_without_executions_has_failed(self):
+        status, out = self.fuzz(self.NAMES + "[[ $name == one ]] || echo number_of_executed_units: 5 >&2")
+        self.assertEqual(status, 1)
+        self.assertRegex(out, r"one +\? executions +\? edges  FAILED")
+        self.assertRegex(out, r"two +5 executions +\? edges  ok")
+
+    def test_targets_that_were_played_succeed(self):
+        status, _ = self.fuzz(self.NAMES + "echo number_of_executed_units: 5 >&2")
+        self.assertEqual(status, 0)
+        self.assertEqual(self.fuzz(self.NAMES, "--list"), (0, "one\ntwo\n"))
+
+
+class AgainstLinux(unittest.TestCase):
+    """With traces that nobody has played."""
+    PACKET = {"kind": "packet", "time": 0.0, "text": "S 0:0(0)"}
+    OTHER = {"kind": "packet", "time": 0.0, "text": "F 0:0(0)"}
+
+    @classmethod
+    def setUpClass(cls):
+        sys.path.insert(0, str(TOOLS / "against-linux"))
+        cls.module = module_of(TOOLS / "against-linux" / "__main__.py")
+
+    @classmethod
+    def tearDownClass(cls):
+        sys.path.remove(str(TOOLS / "against-linux"))
+
+    def compare(self, ours, known=(), again=2):
+        """The outcome, what was printed, and how often the library played. `ours`: its traces in turn."""
+        module, remaining = self.module, list(ours)
+        options = types.SimpleNamespace(mode="ipv4", again=again, keep=None, details=False, traces=False, segments=None)
+        script = types.SimpleNamespace(known=list(known), mode="ipv4")
+        rules = module.Rules()
+        module.play = lambda side, *_: [self.PACKET] if side == "linux" else remaining.pop(0)
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            found = module.compare(pathlib.Path("x.in"), script, options, rules)
+            outcome = module.report(pathlib.Path("x.in"), script, found, options, rules)
+        return outcome, out.getvalue(), len(ours) - len(remaining)
+
+    def test_a_crash_is_no_known_difference_and_is_played_again(self):
+        crash = self.module.failure("failed with -11: ")
+        outcome, out, played = self.compare([crash] * 3, known=[17])
+        self.assertEqual((outcome, played), ("FAILED", 3))
+        self.assertIn("ours: failed with -11", out)
+        self.assertEqual(self.compare([crash, [self.OTHER]], known=[17])[0::2], ("known", 2))
+        self.assertEqual(self.compare([crash, [self.OTHER], [self.OTHER]])[0], "DIFFERS")
+        self.assertEqual(self.compare([crash, [self.PACKET]])[0::2], ("same", 2))
+
+    def test_differences_are_known_or_not(self):
+        self.assertEqual(self.compare([[self.OTHER]], known=[17])[0::2], ("known", 1))
+        self.assertEqual(self.compare([[self.OTHER]] * 3)[0::2], ("DIFFERS", 3))
+        self.assertIn("said to differ (17)", self.compare([[self.PACKET]], known=[17])[1])
+
+    def test_a_kept_trace_is_of_its_script_and_kernel(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = types.SimpleNamespace(keep=pathlib.Path(folder), segments=None)
+            scripts = [pathlib.Path(folder) / name for name in ("a/x.in", "b/x.in")]
+            for script in scripts:
+                script.parent.mkdir()
+                script.write_text(str(script))
+            names = {self.module.kept_as(script, "ipv4", options) for script in scripts}
+            self.assertEqual(len(names), 2)
+            self.assertTrue(all(os.uname().release in name.name for name in names))
+
+
+class InstallPackages(unittest.TestCase):
+    def test_a_kind_that_there_is_not_and_no_kind_are_told(self):
+        for kinds in ([], ["tests"], ["build", "b.*"]):
+            with self.subTest(kinds):
+                done = subprocess.run([TOOLS / "install_packages", *kinds], capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn("build fuzz test", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
