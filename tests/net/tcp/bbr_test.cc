@@ -265,6 +265,18 @@ BOOST_AUTO_TEST_CASE(the_probe_after_one_that_went_too_far_is_short_and_then_a_l
     BOOST_TEST(state_of(p) == "up");
 }
 
+BOOST_AUTO_TEST_CASE(a_short_probe_that_went_too_far_as_well_is_followed_by_none) { // 5.3.3.6
+    path p;
+    p.reach(phase::up);
+    p.lose(4'000, 4'000, 120'000);
+    while (p.c.state() != phase::up) p.round(90'000);
+    p.round(p.c.model().inflight_longterm);
+    BOOST_TEST(state_of(p) == "down");
+    p.lose(4'000, 4'000, 100'000); // it is heard of a round trip later
+    p.round(90'000);
+    BOOST_TEST(state_of(p) != "refill");
+}
+
 BOOST_AUTO_TEST_CASE(a_safe_probe_raises_its_bound_faster_and_faster) { // 5.3.3.5
     path p;
     p.reach(phase::up);

@@ -80,6 +80,45 @@ BOOST_AUTO_TEST_CASE(for_a_round_trip_after_a_lack_of_data_samples_are_marked) {
     BOOST_TEST(!f.deliver(330ms, 1000, 230ms).app_limited);
 }
 
+BOOST_AUTO_TEST_CASE(where_the_window_is_full_no_data_is_lacking) { // 4.1.2.4
+    tcp::parameters p = tcp_script::plain();
+    p.tail_loss_probe = false;
+    p.counted = true;
+    tcp_script s(p);
+    s.connect();
+    s.write(10'000);
+    BOOST_TEST(s.drain() == 10); // all there is, and as much as may be
+    s.write(12'000);
+    BOOST_TEST(s.drain() == 0);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10001");
+    BOOST_TEST(s.block().info().delivery_rate_limited); // nothing was to be sent before
+    BOOST_TEST(s.drain() == 12);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 22001");
+    BOOST_TEST(!s.block().info().delivery_rate_limited);
+}
+
+BOOST_AUTO_TEST_CASE(what_waits_to_be_sent_again_is_no_lack_of_data) { // 4.1.2.4
+    tcp::parameters p = tcp_script::plain();
+    p.tail_loss_probe = false;
+    p.counted = true;
+    p.max_pacing_rate = 100'000;
+    tcp_script s(p);
+    s.connect();
+    s.write(10'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(50ms);
+    s.receive("A 1:1 ack 1 sack 4001-10001");
+    s.drain(); // some of it goes, the rest waits for the pace
+    BOOST_TEST(s.block().info().lost != 0u);
+    for (int i = 0; i < 10 && s.block().info().lost != 0u; ++i) s.advance(20ms), s.drain();
+    const std::uint64_t before = s.block().info().delivery_rate;
+    s.advance(50ms);
+    s.receive("A 1:1 ack 4001 sack 4001-10001");
+    BOOST_TEST(s.block().info().delivery_rate < before); // else the last sample would not count
+}
+
 BOOST_AUTO_TEST_CASE(a_sample_shorter_than_any_round_trip_is_none) { // 4.1.2.3: an earlier copy was acknowledged
     flow f;
     f.send(0ms, 1000);

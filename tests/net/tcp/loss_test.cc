@@ -315,6 +315,27 @@ BOOST_AUTO_TEST_CASE(without_sack_three_duplicates_start_newreno) { // RFC 5681 
     BOOST_TEST(s.block().info().cwnd <= 5000u);
 }
 
+BOOST_AUTO_TEST_CASE(a_partial_ack_takes_back_what_duplicates_have_said_of_it) { // RFC 6582 3.2 steps 4, 5
+    auto p = no_probe();
+    p.congestion = tcp::reno_congestion;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000");
+    s.write(50'000);
+    BOOST_TEST(s.drain() == 10);
+    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 1");
+    s.expect("A 1:1001");
+    for (int i = 0; i < 2; ++i) s.receive("A 1:1 ack 1");
+    s.expect_nothing();
+    for (int i = 0; i < 4; ++i) { // each tells of one that has left: half of ten may be in flight
+        s.receive("A 1:1 ack 1");
+        s.expect("A " + std::to_string(10'001 + 1000 * i) + ":" + std::to_string(11'001 + 1000 * i));
+        s.expect_nothing();
+    }
+    s.receive("A 1:1 ack 4001");
+    s.expect("A 4001:5001");
+    s.expect_nothing(); // of what is acknowledged now three were told of before
+}
+
 BOOST_AUTO_TEST_CASE(an_ack_of_a_byte_delivers_a_byte) { // RFC 9937: of Linux's window without SACK; ACK division (RFC 3465 2.1)
     auto p = no_probe();
     p.habits = tcp::personality::linux_;

@@ -323,6 +323,23 @@ BOOST_AUTO_TEST_CASE(a_duplicate_of_a_tail_probe_undoes_no_recovery) { // RFC 37
     BOOST_TEST(s.block().info().cwnd <= cwnd);
 }
 
+BOOST_AUTO_TEST_CASE(a_duplicate_of_what_came_before_the_recovery_undoes_nothing) { // RFC 3708 3
+    tcp_script s(no_probe());
+    connect(s);
+    send_ten(s);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 1101");
+    s.drain();
+    s.receive("A 1:1 ack 1101 sack 2101-5101");
+    BOOST_TEST(s.expect("A 1101:2101").retransmission);
+    s.drain();
+    s.receive("A 1:1 ack 10001");
+    s.receive("A 1:1 ack 10001 sack 101-1101"); // the network's copy
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
+    s.receive("A 1:1 ack 10001 sack 1101-2101");
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_later_reduction_is_not_undone_by_what_an_old_recovery_resent) {
     tcp_script s;
     connect(s);
@@ -382,6 +399,7 @@ BOOST_AUTO_TEST_CASE(a_real_time_out_stays_one) { // RFC 5682 2.1 step 3a
     s.advance(100ms);
     s.receive("A 1:1 ack 1101 sack 10101-11101"); // the rest was lost
     BOOST_TEST(s.expect("A 1101:2101").retransmission);
+    s.receive("A 1:1 ack 3101 sack 10101-11101"); // the hole was smaller: with the repair comes what was sent but once
     BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
 }
 

@@ -261,4 +261,47 @@ BOOST_AUTO_TEST_CASE(rack_waits_for_the_overtaken_and_learns_from_dsack) { // RF
     BOOST_TEST(b.lost() == 1000u);
 }
 
+BOOST_AUTO_TEST_CASE(the_least_round_trip_is_that_of_the_last_five_minutes) { // RFC 8985 6.2 step 1
+    const time_point begin = from_ns(1);
+    least_round_trip least;
+    BOOST_TEST((least.get() == duration::max()));
+    least.take(10ms, begin);
+    least.take(20ms, begin + 300s);
+    BOOST_TEST((least.get() == 10ms));
+    least.take(20ms, begin + 301s); // the path may have become longer
+    BOOST_TEST((least.get() == 20ms));
+    least.take(15ms, begin + 302s);
+    BOOST_TEST((least.get() == 15ms));
+}
+
+BOOST_AUTO_TEST_CASE(of_what_is_delivered_the_newest_counts) { // RFC 8985 6.2 step 2
+    rack r;
+    r.start(base);
+    const auto trip = [&r] { return r.patience(true, 0us, 0us, 0us); }; // RACK.rtt
+    delivery young{.now = from_ns(100'000), .least_rtt = 50us, .farthest = base, .point = base};
+    young.take(base + 1000, base + 2000, from_ns(20'000), false);
+    r.take(young);
+    BOOST_TEST((trip() == 80us));
+    delivery old{.now = from_ns(110'000), .least_rtt = 50us, .farthest = base, .point = base};
+    old.take(base, base + 1000, from_ns(10'000), false); // sent before that
+    r.take(old);
+    BOOST_TEST((trip() == 80us));
+    delivery again{.now = from_ns(150'000), .least_rtt = 50us, .farthest = base, .point = base};
+    again.take(base + 2000, base + 3000, from_ns(120'000), true); // sooner than any round trip: of the first copy
+    BOOST_TEST(!again.newest_known);
+    again.take(base + 3000, base + 4000, from_ns(100'000), true);
+    r.take(again);
+    BOOST_TEST((trip() == 50us));
+}
+
+BOOST_AUTO_TEST_CASE(a_time_out_takes_for_lost_what_was_sent_at_the_limit_and_nothing_later) { // RFC 8985 6.3
+    scoreboard b;
+    b.start(base);
+    for (std::uint32_t i = 1; i <= 4; ++i) b.sent(base + 1000 * i, from_ns(10'000 * i));
+    b.lose_sent_before(from_ns(20'000), 1000);
+    BOOST_TEST(b.lost() == 2000u);
+    b.lose_sent_before(from_ns(30'000) - 1ns, 1000);
+    BOOST_TEST(b.lost() == 2000u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
