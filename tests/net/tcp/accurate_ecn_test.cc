@@ -31,6 +31,17 @@ std::string bits(unsigned number) {
     return std::string((number & 4) != 0 ? "N" : "") + ((number & 2) != 0 ? "C" : "") + ((number & 1) != 0 ? "E" : "");
 }
 
+/// Adds up what a controller that wants exact marks is told.
+struct told final : tcp::reno {
+    static inline std::uint32_t marked = 0;
+    explicit told(std::uint32_t mss) noexcept : reno(mss) { wants_exact_marks_ = true; }
+    void on_ack(const tcp::ack_sample& sample) noexcept override {
+        marked += sample.marked;
+        reno::on_ack(sample);
+    }
+    tcp::congestion_controller* another() const override { return new told(mss_); }
+};
+
 struct world : tcp_script {
     explicit world(const tcp::parameters& p = accurate()) : tcp_script(p) {}
     /// We open; the SYN-ACK says `answer`.
@@ -449,6 +460,12 @@ BOOST_AUTO_TEST_CASE(dctcp_learns_the_share_of_marked_bytes) { // RFC 8257 3.3, 
     }();
     BOOST_TEST(window_after(false) > halving);
     BOOST_TEST(window_after(true) >= window_after(false));
+    p.congestion = [](std::uint32_t mss) -> tcp::congestion_controller* { return new told(mss); };
+    for (const bool with_options : {false, true}) {
+        told::marked = 0;
+        window_after(with_options);
+        BOOST_TEST(told::marked == 4'000u); // of forty segments four
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_syn_cookie_remembers_nothing_and_the_ack_tells) { // 5.1

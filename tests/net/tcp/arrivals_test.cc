@@ -188,6 +188,9 @@ BOOST_AUTO_TEST_CASE(an_old_timestamp_is_rejected_and_answered) { // RFC 7323 5.
     s.receive("A 11:21 ack 1 nots"); // RFC 7323 3.2: dropped
     BOOST_TEST(s.block().statistics().paws_rejected == 2u);
     BOOST_TEST(s.block().readable() == 10u);
+    s.receive("A 11:21 ack 1 ts 5010 0"); // the same tick is no older
+    BOOST_TEST(s.block().readable() == 20u);
+    BOOST_TEST(tcp::has(s.receive("R 21:21 ts 4000 0"), tcp::event::reset)); // 5.2: a reset has none that count
 }
 
 BOOST_AUTO_TEST_CASE(a_segment_without_the_timestamps_that_were_agreed_on_is_taken) { // as Linux does; RFC 7323 3.2: SHOULD drop it
@@ -203,14 +206,21 @@ BOOST_AUTO_TEST_CASE(a_segment_without_the_timestamps_that_were_agreed_on_is_tak
 }
 
 BOOST_AUTO_TEST_CASE(the_echo_is_of_the_segment_that_moved_the_ack) { // RFC 7323 4.3
-    auto p = tcp_script::plain();
-    p.timestamps = true;
-    tcp_script s(p);
-    s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 100 0 ws 0");
-    s.receive("A 989:1977 ack 1 ts 103 0"); // beyond a gap: not echoed
-    s.expect("A 1:1 ack 1 ts 0 100");
-    s.receive("A 1:989 ack 1 ts 101 0");
-    s.expect("A 1:1 ack 1977 ts 0 101");
+    for (const bool fast_path : {true, false}) {
+        auto p = tcp_script::plain();
+        p.timestamps = true;
+        p.fast_path = fast_path;
+        tcp_script s(p);
+        s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 100 0 ws 0");
+        s.receive("A 989:1977 ack 1 ts 103 0"); // beyond a gap: not echoed
+        s.expect("A 1:1 ack 1 ts 0 100");
+        s.receive("A 1:989 ack 1 ts 101 0");
+        s.expect("A 1:1 ack 1977 ts 0 101");
+        s.receive("A 1977:2077 ack 1 ts 110 0"); // 4.3 (A): of those that one ACK answers the first is echoed
+        s.receive("A 2077:2177 ack 1 ts 120 0");
+        s.advance(40ms);
+        s.expect("A 1:1 ack 2177 ts 0 110");
+    }
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_acceptable_says_nothing_of_the_peers_clock) { // RFC 7323 5.3: R2 before R3; 3.2: never a reset
@@ -239,7 +249,11 @@ BOOST_AUTO_TEST_CASE(after_24_days_of_silence_paws_forgets) { // RFC 7323 5.5
     tcp_script s(p);
     s.connect("SA 0:0 ack 1 win 65535 mss 1000 ts 5000 0 ws 0");
     s.expect_nothing();
-    s.advance(std::chrono::hours{24 * 25});
+    s.advance(std::chrono::hours{24 * 24});
+    s.receive("A 1:11 ack 1 ts 4000 0");
+    BOOST_TEST(s.block().readable() == 0u);
+    s.drain();
+    s.advance(std::chrono::hours{24});
     s.receive("A 1:11 ack 1 ts 4000 0");
     BOOST_TEST(s.block().readable() == 10u);
 }

@@ -246,6 +246,23 @@ BOOST_AUTO_TEST_CASE(keepalive_probes_an_idle_peer_and_gives_up_after_the_last) 
     BOOST_TEST(tcp::has(s.advance(10s), event::timed_out));
 }
 
+BOOST_AUTO_TEST_CASE(a_keepalive_waits_while_data_is_unacknowledged) { // MUST-26
+    auto p = tcp_script::plain();
+    p.keepalive = true;
+    p.keepalive_idle = 10s;
+    p.keepalive_interval = 1s;
+    tcp_script s(p);
+    s.connect();
+    s.write(100);
+    for (int i = 0; i < 30; ++i) s.drain(), s.advance(1s);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts != 0u);
+    BOOST_TEST(s.block().statistics().keepalive_probes == 0u);
+    s.receive("A 1:1 ack 101");
+    s.expect_nothing();
+    s.advance(10s);
+    s.expect("A 100:100 ack 1");
+}
+
 BOOST_AUTO_TEST_CASE(keepalive_waits_two_hours_where_nobody_says_how_long) { // MUST-28
     auto p = tcp_script::plain();
     p.keepalive = true;

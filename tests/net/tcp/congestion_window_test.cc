@@ -1,5 +1,6 @@
 // A congestion window that is not used is not believed in (RFC 5681 4.1, 2861, 7661).
 #include <corewire/net/tcp/congestion/cubic.hh>
+#include <corewire/net/tcp/congestion/reno.hh>
 #include <tests/support/tcp_script.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -103,6 +104,46 @@ BOOST_AUTO_TEST_CASE(linux_halves_it_once_a_time_out_and_keeps_its_threshold) { 
     BOOST_TEST(s.block().info().cwnd <= (cwnd + 1000) / 2);
     BOOST_TEST(s.block().info().cwnd >= cwnd / 2);
     BOOST_TEST(s.block().info().ssthresh > 1u << 29); // no loss yet: as it was
+}
+
+BOOST_AUTO_TEST_CASE(linux_remembers_three_quarters_of_a_window_that_a_pause_has_halved) { // RFC 2861 2.1
+    tcp::reno r(1000);
+    r.follow_linux();
+    const time_point now = from_ns(1);
+    r.on_loss(now, 20'000);
+    r.on_recovered(now);
+    BOOST_TEST(r.ssthresh() == 5'000u);
+    while (r.cwnd() < 40'000) r.on_ack({.now = now, .acked = r.cwnd(), .in_flight = r.cwnd(), .srtt = 100ms});
+    r.on_idle(now, 300ms, 200ms); // one time-out, and not two
+    BOOST_TEST(r.cwnd() == 20'000u);
+    BOOST_TEST(r.ssthresh() == 30'000u);
+    r.on_idle(now, 300ms, 200ms);
+    BOOST_TEST(r.cwnd() == 10'000u);
+    BOOST_TEST(r.ssthresh() == 30'000u); // never less
+}
+
+BOOST_AUTO_TEST_CASE(linux_counts_a_window_as_used_that_is_just_full) { // tcp_cwnd_validate()
+    tcp_script s(with(tcp::personality::linux_));
+    open_window(s);
+    s.write(20'000);
+    BOOST_TEST(s.drain() == 20);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10002 sack 11002-30002");
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 30002");
+    BOOST_TEST(!s.block().info().recovering);
+    BOOST_TEST(s.block().info().cwnd >= s.block().info().ssthresh); // beyond slow start, where half of it would do
+    std::int64_t at = 30'002;
+    for (int round = 0; round < 3; ++round) {
+        const std::uint32_t full = s.block().info().cwnd;
+        s.write(full);
+        BOOST_TEST(s.drain() == static_cast<int>(full / 1000));
+        s.expect_nothing();
+        s.advance(100ms);
+        s.receive("A 1:1 ack " + std::to_string(at += full));
+        BOOST_TEST(s.block().info().cwnd == full + 1000);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(linux_takes_half_of_what_is_not_used_while_data_flows) { // RFC 2861 3.2

@@ -27,6 +27,14 @@ BOOST_AUTO_TEST_CASE(the_pointer_is_that_of_the_byte_behind_the_last_urgent_one)
     s.receive("A 1:1 ack 3101");
     s.write(100);
     BOOST_TEST(!wire::has(s.expect("A 3101:3201").flags, tcp_flags::urg));
+    s.receive("A 1:1 ack 3201");
+    s.write(1000);
+    s.block().set_urgent();
+    s.write(100);
+    s.expect("A 3201:4201 up 1000");
+    s.receive("A 1:1 ack 3201"); // Nagle lets nothing go behind it
+    s.block().set_no_delay(true);
+    BOOST_TEST(!wire::has(s.expect("A 4201:4301").flags, tcp_flags::urg)); // it begins at the mark
 }
 
 BOOST_AUTO_TEST_CASE(a_mark_beyond_the_field_is_told_as_far_as_it_goes) {

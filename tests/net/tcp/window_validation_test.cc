@@ -8,17 +8,14 @@ using namespace corewire::test;
 
 namespace {
 
-/// A connection that wants it, over a path of 100 ms, whose window has been used up twice.
-struct script : tcp_script {
-    script() : tcp_script(wanted()) {
+/// A connection that wants it, over a path of 100 ms.
+struct fresh_script : tcp_script {
+    fresh_script() : tcp_script(wanted()) {
         open();
         drain();
         advance(100ms);
         receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 2");
         drain();
-        fill();
-        fill();
-        BOOST_TEST(cwnd() >= 20'000u);
     }
     static tcp::parameters wanted() {
         tcp::parameters p = plain();
@@ -56,6 +53,15 @@ struct script : tcp_script {
     std::int64_t at = 1;
 };
 
+/// The same, whose window has been used up twice.
+struct script : fresh_script {
+    script() {
+        fill();
+        fill();
+        BOOST_TEST(cwnd() >= 20'000u);
+    }
+};
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(window_validation)
@@ -77,6 +83,45 @@ BOOST_FIXTURE_TEST_CASE(a_window_that_is_half_used_may_grow_and_one_that_is_not_
     fill(); // the round is measured at its end
     fill();
     BOOST_TEST(cwnd() > before);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_window_counts_as_used_for_a_second, script) { // 4.2: or for three round trips, if they are longer
+    std::uint32_t before = cwnd();
+    advance(600ms);
+    send(1'000);
+    BOOST_TEST(cwnd() > before);
+    before = cwnd();
+    advance(600ms);
+    send(1'000);
+    BOOST_TEST(cwnd() == before);
+}
+
+BOOST_FIXTURE_TEST_CASE(before_a_round_was_measured_nothing_is_known, fresh_script) { // 4.2
+    write(2'000);
+    BOOST_TEST(drain() == 2);
+    advance(100ms);
+    receive("A 1:1 ack 1001"); // not all of the round
+    BOOST_TEST(cwnd() == 10'000u);
+}
+
+BOOST_FIXTURE_TEST_CASE(behind_a_recovery_nothing_is_known_and_an_idle_window_is_judged_as_ever, script) { // 4.2, RFC 5681 4.1
+    fill();
+    fill();
+    const int segments = static_cast<int>(cwnd() / 1000);
+    write(1000 * static_cast<std::uint32_t>(segments));
+    for (int sent = drain(); sent < segments; sent += drain()) advance(1ms);
+    advance(20ms);
+    const std::string end = std::to_string(at + 1000 * segments);
+    receive("A 1:1 ack " + std::to_string(at) + " sack " + std::to_string(at + 1000) + "-" + end);
+    drain();
+    advance(100ms);
+    receive("A 1:1 ack " + end);
+    drain();
+    BOOST_TEST(cwnd() > 15'000u);
+    advance(5s);
+    write(1'000);
+    drain();
+    BOOST_TEST(cwnd() == 10'000u);
 }
 
 BOOST_FIXTURE_TEST_CASE(after_five_minutes_half_of_it_is_left, script) { // 4.4.3
