@@ -194,14 +194,25 @@ BOOST_AUTO_TEST_CASE(questions_are_repeated_at_growing_intervals) { // 15
     l.pass(200s);
     BOOST_REQUIRE(l.count(type::solicit) >= 7u);
     duration gap{0};
+    int drawn = 0;
     for (std::size_t i = 1; i < 7; ++i) {
         const duration next = l.said[i].at - l.said[i - 1].at;
+        if (next != 2 * gap) ++drawn;
         if (i == 1) BOOST_TEST((next >= 1s && next <= 1100ms));
         else BOOST_TEST((next >= gap * 19 / 10 && next <= gap * 21 / 10));
         gap = next;
         BOOST_TEST(l.said[i].transaction == l.said[0].transaction);
     }
+    BOOST_TEST(drawn == 6);
     BOOST_TEST(load_be16(l.said[3].find(8).data()) >= 600u); // hundredths of a second
+    for (const std::uint32_t outside : {59u, 86'401u}) { // 21.24
+        bytes more;
+        put(more, 82, number(outside, 4));
+        l.hear({.what = type::advertise, .addresses = {}, .association_status = 2, .more = more});
+    }
+    const std::size_t first = l.said.size();
+    l.pass(300s);
+    BOOST_TEST(l.said.size() <= first + 2);
     bytes shorter;
     put(shorter, 82, number(60, 4)); // SOL_MAX_RT, of a server that has no addresses
     l.hear({.what = type::advertise, .addresses = {}, .association_status = 2, .more = shorter});

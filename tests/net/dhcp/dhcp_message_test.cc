@@ -100,7 +100,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_reply_to_us_is_refused) {
     BOOST_TEST((changed(1, 6) == error::not_ours));    // hardware
     BOOST_TEST((changed(2, 8) == error::not_ours));
     BOOST_TEST((changed(33, 9) == error::not_ours));   // MAC
-    BOOST_TEST((changed(236, 0) == error::not_a_reply)); // BOOTP
+    BOOST_TEST((changed(236, 0) == error::not_a_reply)); // BOOTP of another kind
+    BOOST_TEST((changed(240, 200) == error::not_a_reply)); // BOOTP: it has no type
     BOOST_TEST((changed(242, 9) == error::bad_option)); // a type that no DHCP has
     BOOST_TEST((changed(241, 2) == error::bad_option)); // of two bytes
     dhcp_reply r;

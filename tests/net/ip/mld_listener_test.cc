@@ -82,6 +82,26 @@ BOOST_AUTO_TEST_CASE(queries_are_answered_within_their_time) { // RFC 3810 6.2
     for (const std::size_t nobodys : {23u, 25u, 27u}) mld.on_query(at(31s), one, 3000, nobodys); // 8.1
     BOOST_TEST((mld.next_timeout() == never));
     BOOST_TEST((mld_response_time(1000) == 1s));
+    duration least = 1h, most = 0s; // not all at once
+    for (int i = 0; i < 16; ++i) {
+        mld.on_query(at(40s), one, 3000, version_2);
+        least = std::min(least, mld.next_timeout() - at(40s));
+        most = std::max(most, mld.next_timeout() - at(40s));
+        report(mld, 43s);
+    }
+    BOOST_TEST((least < 1s && most > 2s));
+    mld.on_query(at(50s), ipv6::any(), 3000, version_2);
+    for (int i = 0; i < 16; ++i) { // the sooner of two answers is both
+        const time_point due = mld.next_timeout();
+        mld.on_query(at(50s), ipv6::any(), 30'000, version_2);
+        BOOST_TEST((mld.next_timeout() <= due));
+    }
+    mld.follow(at(50s), std::vector{two});
+    mld.follow(at(50s), std::vector{one, two}); // what is told of a change is an answer, too
+    BOOST_TEST((report(mld, 50s).at("ff02::1:ff00:1") == 4));
+    BOOST_TEST((report(mld, 51s).at("ff02::1:ff00:1") == 4));
+    BOOST_TEST(!report(mld, 53s).contains("ff02::1:ff00:1"));
+    BOOST_TEST((mld.next_timeout() == never));
     BOOST_TEST((mld_response_time(0x8000) == 32'768ms)); // 5.1.3: mantissa and exponent
 }
 

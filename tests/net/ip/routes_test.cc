@@ -51,6 +51,9 @@ BOOST_AUTO_TEST_CASE(addresses_that_are_no_single_host_are_told_apart) {
     BOOST_TEST((t.find(ipv4::broadcast()).kind == hop_kind::broadcast));
     BOOST_TEST((t.find(ipv4(10, 0, 0, 255)).kind == hop_kind::broadcast));
     BOOST_TEST((t.find(ipv4(10, 0, 0, 0)).kind == hop_kind::broadcast));
+    BOOST_TEST((t.add({ipv4(172, 16, 0, 0), 16}, gateway) == route_error::none));
+    BOOST_TEST((t.find(ipv4(172, 16, 255, 255)) == unicast(gateway))); // of another network: its routers know
+    BOOST_TEST((t.find(ipv4(172, 16, 0, 0)) == unicast(gateway)));
     BOOST_TEST((t.find(ipv4(239, 1, 1, 1)).kind == hop_kind::multicast));
     BOOST_TEST((t.find(ipv4(0, 1, 2, 3)).kind == hop_kind::unreachable));
     BOOST_TEST((t.find(ipv4(240, 0, 0, 1)).kind == hop_kind::unreachable));

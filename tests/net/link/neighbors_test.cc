@@ -238,6 +238,19 @@ BOOST_AUTO_TEST_CASE(confirmation_in_delay_saves_the_probe) {
     BOOST_TEST((w.state(peer_ip) == neighbor_state::reachable));
 }
 
+BOOST_AUTO_TEST_CASE(confirmation_while_probed_is_an_answer) { // RFC 4861 7.3.3, appendix C
+    world w;
+    w.send(0s, peer_ip);
+    w.reply(0s, peer_ip, peer_mac);
+    w.until(30s);
+    w.send(31s, peer_ip);
+    BOOST_TEST(w.until(36s).size() == 1u);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::probe));
+    w.cache.confirm(at(36'500ms), peer_ip);
+    BOOST_TEST(w.until(50s).size() == 0u);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::reachable));
+}
+
 BOOST_AUTO_TEST_CASE(a_question_for_us_is_answered_to_the_asker_who_is_known_from_then_on) {
     world w;
     w.request(0s, peer_ip, peer_mac, our_ip);

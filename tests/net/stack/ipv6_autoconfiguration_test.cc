@@ -113,6 +113,17 @@ BOOST_FIXTURE_TEST_CASE(routers_are_asked_three_times_until_one_answers, routed_
     BOOST_TEST(asked == 3);
 }
 
+BOOST_AUTO_TEST_CASE(an_address_is_asked_for_once_unless_something_else_is_said) { // RFC 4862 5.1
+    routed_link link(ipv6_config{}.duplicate_probes);
+    link.pass(10s);
+    int asked = 0;
+    for (const auto& packet : link.heard()) {
+        if (link.view(packet).next_header() != ip_protocol::icmpv6 || !link.view(packet).source().is_any()) continue;
+        if (link.icmp_of(packet).type() == icmpv6_type::neighbor_solicitation) ++asked;
+    }
+    BOOST_TEST(asked == 2); // the configured one and the link-local one
+}
+
 BOOST_FIXTURE_TEST_CASE(an_advertised_prefix_makes_an_address_and_a_route, routed_link) { // RFC 4862 5.5.3, RFC 7217 5
     BOOST_TEST(!six().reachable(a6("2001:db8:ffff::1")));
     advertise(1800, {{.prefix = prefix}});

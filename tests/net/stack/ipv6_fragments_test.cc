@@ -79,6 +79,16 @@ BOOST_FIXTURE_TEST_CASE(fragments_in_any_order_make_one_datagram, fragment_link)
     BOOST_TEST(stack->fragments().size() == 0u);
 }
 
+BOOST_FIXTURE_TEST_CASE(what_the_first_fragment_says_is_behind_them_counts, fragment_link) { // RFC 8200 4.5
+    const bytes d = datagram(2000);
+    piece(d, 1200, d.size(), 1, ip_protocol::tcp);
+    piece(d, 0, 1200, 1, ip_protocol::udp);
+    piece(d, 0, 1200, 2, ip_protocol::udp);
+    piece(d, 1200, d.size(), 2, ip_protocol::tcp);
+    const std::vector<std::size_t> both{2000, 2000};
+    BOOST_TEST(got() == both, boost::test_tools::per_element());
+}
+
 BOOST_FIXTURE_TEST_CASE(the_longest_datagram_fits, fragment_link) { // RFC 8200 4.5: 65,535 bytes behind the IPv6 header
     const bytes d = datagram(65'527);
     for (std::size_t at = 0; at < d.size(); at += 1448) piece(d, at, std::min(d.size(), at + 1448));

@@ -161,9 +161,14 @@ BOOST_AUTO_TEST_CASE(lengths_that_lie_are_dropped) {
     cut.flags = offload::l4_checksum_good;
     cut.head.remove_suffix(1); // IP and UDP promise a byte that is not there
     BOOST_TEST((b.input(std::move(cut)).verdict == udp_verdict::dropped));
+    packet padded = udp_packet(b.pool, sender, {us, 7}, pattern(64)); // UDP promises what IP does not carry; the padding is there
+    store_be16(padded.head.mutable_data() + 24, 73);
+    padded.head.append(10);
+    padded.flags = offload::l4_checksum_good;
+    BOOST_TEST((b.input(std::move(padded)).verdict == udp_verdict::dropped));
     packet no_header = datagram(b.pool, {.protocol = wire::ip_protocol::udp, .source = peer, .destination = us}, pattern(7));
     BOOST_TEST((b.input(std::move(no_header)).verdict == udp_verdict::dropped));
-    BOOST_TEST(b.demux.statistics().malformed == 6u);
+    BOOST_TEST(b.demux.statistics().malformed == 7u);
     packet shorter = udp_packet(b.pool, sender, {us, 7}, pattern(64)); // IP carries more than UDP says: cut off
     store_be16(shorter.head.mutable_data() + 24, 18);
     store_be16(shorter.head.mutable_data() + 26, 0);
