@@ -75,6 +75,7 @@ void sim_host::shut_down() noexcept {
 void sim_host::crash() {
     shut_down();
     for (packet lost; nic_->receive({&lost, 1}) != 0;) lost = {}; // what waited in the ring
+    frozen_until_ = {};
     options_.stack.seed = *options_.stack.seed + 0x5851f42d4c957f2dull;
     boot();
 }
@@ -90,8 +91,7 @@ void sim_host::request_stop(duration grace) {
 bool sim_host::turn(time_point now_in_world) { return now_in_world >= frozen_until_ && shard_.turn(); }
 
 time_point sim_host::next_wake(time_point now_in_world) {
-    const bool work_waits = nic_->waiting() != 0 && frozen_until_ > now_in_world;
-    return work_waits ? frozen_until_ : std::max(shard_.next_wake(), frozen_until_);
+    return frozen_until_ > now_in_world ? frozen_until_ : shard_.next_wake(); // what it has to do when it thaws only a turn can say
 }
 
 } // namespace corewire

@@ -48,7 +48,8 @@ public:
     /// The clock goes forward at once: suspended and resumed, or set.
     void jump_clock(duration forward) noexcept { shard_.clock().jump(forward); }
     /// Takes no turn before the world's time `until`, while its clock goes on: a stopped virtual machine, a stolen core. What
-    /// arrives waits in the NIC's ring, or is dropped when that is full.
+    /// arrives waits in the NIC's ring, or is dropped when that is full. A task that is spawned meanwhile runs up to its first wait. A
+    /// crash ends it.
     void freeze(time_point until) noexcept { frozen_until_ = until; }
     /// Tasks and connections are gone from one moment to the next, without a word to anybody; then the host starts anew, with
     /// nothing to do. The seed of its second life is another.

@@ -58,8 +58,7 @@ inline std::uint32_t hash_of_flow(const flow_key& key, const siphash_key& secret
 template <typename T, typename Key = flow_key>
 class flow_table {
 public:
-    explicit flow_table(std::size_t limit, siphash_key secret = siphash_key::random())
-        : limit_(limit), secret_(secret), slots_(64) {}
+    flow_table(std::size_t limit, siphash_key secret) : limit_(limit), secret_(secret), slots_(64) {}
 
     T* find(const Key& key) const noexcept {
         const std::uint32_t hash = hash_of(key);

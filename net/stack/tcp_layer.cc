@@ -38,13 +38,22 @@ template <typename Address>
         .verifies();
 }
 
+/// Not drawn from random_: what else the seed stands for stays as it is.
+siphash_key table_secret(const stack_config& config, std::uint64_t salt) {
+    if (!config.seed) return siphash_key::random();
+    random_generator own(*config.seed ^ salt);
+    const std::uint64_t k0 = own.next();
+    return {k0, own.next()};
+}
+
 } // namespace
 
 tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
                      stack_statistics& statistics)
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), reserve_(std::min(pool.count() / 4, 64u)),
       config_(config), statistics_(statistics),
-      port_(out.device().capabilities()), table_(config.max_connections), table6_(config.max_connections),
+      port_(out.device().capabilities()), table_(config.max_connections, table_secret(config, 0x74636234)),
+      table6_(config.max_connections, table_secret(config, 0x74636236)),
       random_(config.seed ? *config.seed : random_seed()),
       ports_({random_.next(), random_.next()}, {random_.next(), random_.next()}), challenges_(random_.next()),
       budget_(config.buffer_growth != 0 ? config.buffer_growth : std::uint64_t{pool.count()} * pool.frame_size() / 4) {

@@ -36,8 +36,16 @@ sim_shard::~sim_shard() {
 
 void sim_shard::spawn(std::function<task<>()> body) {
     reactor::scope here(loop());
+    loop().read_clock(); // its last turn may be long ago
     bodies_.push_back(std::move(body));
     loop().root_group().spawn(bodies_.back()());
+}
+
+/// At once, not with the next turn: by then the work of that turn may have met what the stop closes.
+void sim_shard::request_stop() noexcept {
+    runtime_.request_stop();
+    reactor::scope here(loop());
+    context_->watch.poll(loop().read_clock());
 }
 
 bool sim_shard::turn() {

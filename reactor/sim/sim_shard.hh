@@ -33,7 +33,7 @@ public:
     /// When the loop has something to do of itself, in the world's time; `never` if only others can cause it.
     time_point next_wake() { return clock_.to_world(loop().timers().next_expiry()); }
     /// Stop tokens fire, as after SIGTERM: this_shard::stopping() and the root group's.
-    void request_stop() noexcept { runtime_.request_stop(); }
+    void request_stop() noexcept;
     /// Destroys every task where it stands, and what shard_local objects there are.
     void destroy_tasks() noexcept;
 
