@@ -129,7 +129,6 @@ BOOST_AUTO_TEST_CASE(more_room_is_found_in_seconds) { // 5.3.3.8: a probe at lea
     p.world.run_for(5s);
     sim_link_options wider = p.cable.options(sim_link::direction::forward);
     wider.bits_per_second = 20'000'000;
-    wider.queue_bytes *= 4;
     p.cable.configure(sim_link::direction::forward, wider);
     const double got = goodput(p, flow, 6s, 5s) * on_cable / payload * 8 / 20'000'000;
     BOOST_TEST_MESSAGE(line("four times the rate after 5 s: share 6 s later", got, 1));

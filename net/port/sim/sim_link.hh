@@ -4,6 +4,8 @@
 //
 //     transmit -> partition? -> filter? -> loss? -> queue full? -> serialise at `rate` -> latency -> corrupt? -> deliver
 //                                                                           `-- duplicate? reorder? (later arrival)
+//
+// What is lost takes no time on the cable. Bound: what waits to be serialised, by `queue_bytes`.
 #pragma once
 
 #include <corewire/reactor/base/bytes.hh>
@@ -12,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 
 namespace corewire {
@@ -19,10 +22,10 @@ namespace corewire {
 struct sim_link_options {
     duration latency = std::chrono::microseconds{10}; ///< from the last bit sent to its arrival
     std::uint64_t bits_per_second = 0;                ///< 0: no limit
-    std::uint64_t queue_bytes = 1 << 20;              ///< waiting to be serialised; what comes then is dropped
+    std::uint64_t queue_bytes = 1 << 20;              ///< not yet serialised; what comes then is dropped. An idle cable takes any packet
     double loss = 0;                                  ///< probabilities, 0 to 1, of each packet
     double duplicate = 0;
-    double corrupt = 0;                               ///< one bit is flipped
+    double corrupt = 0;                               ///< one bit behind the Ethernet header is flipped, where no FCS sees it
     double reorder = 0;                               ///< arrives up to `reorder_delay` later than it should
     duration reorder_delay = std::chrono::milliseconds{1};
     double mark = 0;                                  ///< a packet that is ECN-capable is marked CE (RFC 3168 5)
@@ -41,11 +44,12 @@ public:
     /// True to drop. `number` counts the packets of this direction from 0.
     using filter = std::function<bool(byte_span frame, std::uint64_t number)>;
 
-    /// Both directions, or one; holds for what is sent from now on.
+    /// Both directions, or one; holds for what is sent from now on: what waits is serialised at the rate of its time, and nothing
+    /// overtakes it. Throws std::invalid_argument: a negative time, a probability that is none, no latency between two switches.
     void configure(const sim_link_options& options);
-    void configure(direction d, const sim_link_options& options) { lane(d).options = options; }
+    void configure(direction d, const sim_link_options& options);
     const sim_link_options& options(direction d) const noexcept { return lanes_[static_cast<std::size_t>(d)].options; }
-    /// Nothing passes while it is cut. What is on its way still arrives.
+    /// What is sent while it is cut is lost. What is on its way still arrives, in the queue included.
     void cut(bool is_cut);
     void cut(direction d, bool is_cut) { lane(d).is_cut = is_cut; }
     /// For tests that need the third segment gone, and no other. An empty function removes it.
@@ -57,17 +61,27 @@ private:
     friend class sim_switch;
     friend class sim_port;
     friend class sim_endpoint;
+    /// A packet that waits to be serialised, or is.
+    struct waiting {
+        time_point begin, end;
+        std::uint32_t size;
+    };
     struct one_way {
+        double unsent_bytes(time_point now);
         sim_link_options options;
         sim_link_statistics counts;
         random_generator random{0};
         time_point busy_until{};
+        std::deque<waiting> queue; ///< the first may have left
+        std::uint64_t queued_bytes = 0;
         filter drop_if;
         bool is_cut = false;
         class sim_endpoint* to = nullptr;
     };
     one_way& lane(direction d) noexcept { return lanes_[static_cast<std::size_t>(d)]; }
+    void check(const sim_link_options& options) const;
     std::array<one_way, 2> lanes_;
+    bool between_switches_ = false;
 };
 
 } // namespace corewire

@@ -48,10 +48,11 @@ public:
     sim_network(const sim_network&) = delete;
     sim_network& operator=(const sim_network&) = delete;
 
-    /// A host's NIC. It may outlive the network, deaf and mute.
+    /// A host's NIC. It may outlive the network, deaf and mute. Throws std::invalid_argument if its MTU needs larger frames.
     std::unique_ptr<sim_port> make_port(mac_address mac, const sim_port_options& options = {});
     sim_switch& make_switch();
-    /// A cable; the port is in no other. Its forward direction leads from the first to the second argument.
+    /// A cable; the port is in no other. Its forward direction leads from the first to the second argument. Throws as
+    /// sim_link::configure() does.
     sim_link& connect(sim_port& a, sim_port& b, const sim_link_options& options = {});
     sim_link& connect(sim_port& a, sim_switch& b, const sim_link_options& options = {});
     sim_link& connect(sim_switch& a, sim_switch& b, const sim_link_options& options = {});
@@ -66,6 +67,8 @@ public:
     std::uint64_t digest() const noexcept { return digest_; }
     /// Packets on their way.
     std::size_t in_flight() const noexcept { return events_.size(); }
+    /// Packets lost for want of a frame to travel in, on all cables: no loss that a real network would have.
+    std::uint64_t no_frames() const noexcept { return no_frames_; }
 
 private:
     friend class sim_port;
@@ -78,13 +81,15 @@ private:
         sim_link::one_way* lane;
     };
     static bool later(const event& a, const event& b) noexcept;
-    sim_link& join(sim_endpoint& a, sim_endpoint& b, const sim_link_options& options);
+    sim_link& join(sim_endpoint& a, sim_endpoint& b, const sim_link_options& options, bool switches = false);
     frame* copy(byte_span head, byte_span body) noexcept;
     /// Sends a packet, taking over the frame. It is delivered, or counted.
     void send(sim_link::one_way& lane, frame& f, std::uint32_t size);
+    time_point enqueue(sim_link::one_way& lane, std::uint32_t size);
     void schedule(sim_link::one_way& lane, frame& f, std::uint32_t size, time_point sent);
     void remember(const event& e) noexcept;
-    void damage(sim_link::one_way& lane, frame& f, std::uint32_t size);
+    void no_frame(sim_link::one_way& lane) noexcept;
+    static bool damage(sim_link::one_way& lane, frame& f, std::uint32_t size);
     static void mark(sim_link::one_way& lane, frame& f, std::uint32_t size);
 
     std::uint64_t seed_;
@@ -92,6 +97,7 @@ private:
     time_point now_{};
     std::uint64_t sent_ = 0;
     std::uint64_t digest_ = 0;
+    std::uint64_t no_frames_ = 0;
     std::vector<event> events_; ///< a heap; reserved once
     std::vector<std::unique_ptr<sim_link>> links_;
     std::vector<std::unique_ptr<sim_switch>> switches_;

@@ -22,13 +22,22 @@ sim_port::sim_port(sim_network& network, mac_address mac, const sim_port_options
 
 sim_port::~sim_port() {
     if (network_ == nullptr) return;
-    for (; count_ != 0; --count_, first_ = (first_ + 1) % inbox_.size()) release(*inbox_[first_].what);
+    drop_all();
     for (auto& link : network_->links_) {
         for (auto& lane : link->lanes_) {
             if (lane.to == this) lane.to = nullptr;
         }
     }
     std::erase(network_->ports_, this);
+}
+
+void sim_port::drop_all() noexcept {
+    for (; count_ != 0; --count_, first_ = (first_ + 1) % inbox_.size()) release(*inbox_[first_].what);
+}
+
+void sim_port::set_deaf(bool deaf) noexcept {
+    deaf_ = deaf;
+    drop_all();
 }
 
 void sim_port::network_gone() noexcept {
@@ -38,7 +47,7 @@ void sim_port::network_gone() noexcept {
 }
 
 void sim_port::deliver(frame& f, std::uint32_t size) {
-    if (count_ == inbox_.size()) {
+    if (deaf_ || count_ == inbox_.size()) {
         ++statistics_.receive_no_buffer;
         release(f);
         return;
@@ -80,7 +89,7 @@ std::size_t sim_port::transmit(std::span<packet> burst) {
             network_->send(*out_, *f, p.size());
         } else {
             ++statistics_.transmit_dropped;
-            if (out_ != nullptr) ++out_->counts.network_full;
+            if (out_ != nullptr) network_->no_frame(*out_);
         }
         p.head = buffer{};
         p.body = buffer{};

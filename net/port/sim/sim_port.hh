@@ -38,6 +38,8 @@ public:
     std::size_t receive(std::span<packet> out) override;
     std::size_t transmit(std::span<packet> burst) override;
     bool prepare_sleep() override { return count_ == 0; }
+    /// The host is off: what waits is lost, and what comes until it is on again (receive_no_buffer).
+    void set_deaf(bool deaf) noexcept;
     /// Packets that wait to be received.
     std::size_t waiting() const noexcept { return count_; }
 
@@ -50,12 +52,14 @@ private:
     sim_port(sim_network& network, mac_address mac, const sim_port_options& options);
     void deliver(frame& f, std::uint32_t size) override;
     void network_gone() noexcept;
+    void drop_all() noexcept;
 
     sim_network* network_;
     frame_pool frames_;
     std::vector<arrival> inbox_; ///< a ring
     std::size_t first_ = 0, count_ = 0;
     bool vouch_;
+    bool deaf_ = false;
 };
 
 } // namespace corewire

@@ -24,7 +24,7 @@ sim_link& sim_network::connect(sim_port& a, sim_switch& b, const sim_link_option
 sim_link& sim_network::connect(sim_switch& a, sim_switch& b, const sim_link_options& options) {
     a.sockets_.push_back(std::make_unique<sim_switch::socket>(a, a.sockets_.size()));
     b.sockets_.push_back(std::make_unique<sim_switch::socket>(b, b.sockets_.size()));
-    return join(*a.sockets_.back(), *b.sockets_.back(), options);
+    return join(*a.sockets_.back(), *b.sockets_.back(), options, true);
 }
 
 void sim_switch::forward(std::size_t from, frame& f, std::uint32_t size) {
@@ -39,7 +39,7 @@ void sim_switch::forward(std::size_t from, frame& f, std::uint32_t size) {
     for (auto& s : sockets_) {
         if (s->number == from) continue;
         if (frame* copy = network_->copy({f.bytes, size}, {})) network_->send(*s->out_, *copy, size);
-        else ++s->out_->counts.network_full;
+        else network_->no_frame(*s->out_);
     }
     release(f);
 }

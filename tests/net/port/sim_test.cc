@@ -8,6 +8,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <stdexcept>
+
 using namespace corewire;
 using namespace corewire::test;
 using namespace std::chrono_literals;
@@ -79,6 +82,83 @@ BOOST_AUTO_TEST_CASE(a_full_queue_drops_and_counts) {
     BOOST_TEST(receive_numbers(*h.b).size() == 10u);
 }
 
+BOOST_AUTO_TEST_CASE(a_cable_that_becomes_faster_keeps_what_waits_and_takes_more) {
+    sim_link_options o{.latency = 1ms, .bits_per_second = 8'000'000, .queue_bytes = 10'000};
+    two_hosts h(o);
+    std::uint32_t number = 0;
+    for (; number < 10; ++number) send(*h.a, numbered_frame(*h.a, mac_b, number, 1000)); // a millisecond each
+    o.bits_per_second *= 4;
+    h.link.configure(forward, o);
+    for (; number < 20; ++number) {
+        h.net.advance_to(h.net.now() + 1ms);
+        send(*h.a, numbered_frame(*h.a, mac_b, number, 1000));
+    }
+    h.net.advance_to(h.net.now() + 100ms);
+    BOOST_TEST(h.link.statistics(forward).queue_full == 0u);
+    const auto got = receive_numbers(*h.b);
+    BOOST_TEST(got.size() == 20u);
+    BOOST_TEST(std::ranges::is_sorted(got));
+}
+
+BOOST_AUTO_TEST_CASE(a_cable_that_becomes_slower_has_no_more_room_for_that) {
+    sim_link_options o{.bits_per_second = 8'000'000, .queue_bytes = 10'000};
+    two_hosts h(o);
+    for (std::uint32_t i = 0; i < 10; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 1000));
+    o.bits_per_second /= 4;
+    h.link.configure(forward, o);
+    send(*h.a, numbered_frame(*h.a, mac_b, 10, 1000));
+    BOOST_TEST(h.link.statistics(forward).queue_full == 1u);
+    h.net.advance_to(from_ns(1'500'000)); // one and a half have left
+    for (std::uint32_t i = 11; i < 13; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 1000));
+    BOOST_TEST(h.link.statistics(forward).queue_full == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_overtakes_the_queue_of_a_cable_whose_limit_is_taken_away) {
+    two_hosts h({.bits_per_second = 8'000'000});
+    for (std::uint32_t i = 0; i < 5; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 1000));
+    h.link.configure(forward, {});
+    for (std::uint32_t i = 5; i < 10; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 1000));
+    h.net.advance_to(from_ns(4'999'999));
+    BOOST_TEST(receive_numbers(*h.b).size() == 4u);
+    h.net.advance_to(from_ns(5'010'000));
+    BOOST_TEST(receive_numbers(*h.b) == (std::vector<std::uint32_t>{4, 5, 6, 7, 8, 9}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(an_idle_cable_without_a_queue_takes_one_packet_at_a_time) {
+    two_hosts h({.bits_per_second = 8'000'000, .queue_bytes = 0});
+    for (std::uint32_t i = 0; i < 2; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 1000));
+    h.net.advance_to(from_ns(1'000'000));
+    send(*h.a, numbered_frame(*h.a, mac_b, 2, 1000));
+    h.net.advance_to(from_ns(10'000'000));
+    BOOST_TEST(receive_numbers(*h.b) == (std::vector<std::uint32_t>{0, 2}), boost::test_tools::per_element());
+    BOOST_TEST(h.link.statistics(forward).queue_full == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(what_no_cable_can_be_is_refused) {
+    two_hosts h;
+    for (const sim_link_options& o : {sim_link_options{.latency = -1ns}, sim_link_options{.reorder_delay = -1ns},
+                                      sim_link_options{.loss = 50}, sim_link_options{.corrupt = -.1}}) {
+        BOOST_CHECK_THROW(h.link.configure(o), std::invalid_argument);
+        BOOST_CHECK_THROW(h.link.configure(forward, o), std::invalid_argument);
+        auto c = h.net.make_port(mac_c);
+        BOOST_CHECK_THROW(h.net.connect(*c, h.net.make_switch(), o), std::invalid_argument);
+    }
+    // Packets would go round without end and without time.
+    BOOST_CHECK_THROW(h.net.connect(h.net.make_switch(), h.net.make_switch(), {.latency = 0ns}), std::invalid_argument);
+    BOOST_CHECK_THROW(h.net.make_port(mac_c, {.mtu = 9000}), std::invalid_argument);
+    sim_network jumbo({.frames = 64, .frame_size = 16384});
+    BOOST_TEST(jumbo.make_port(mac_c, {.mtu = 9000})->mtu() == 9000u);
+}
+
+BOOST_AUTO_TEST_CASE(packets_that_the_network_has_no_frame_for_are_counted_apart) {
+    sim_network net({.frames = 8});
+    auto a = net.make_port(mac_a), b = net.make_port(mac_b);
+    sim_link& link = net.connect(*a, *b);
+    for (std::uint32_t i = 0; i < 10; ++i) send(*a, numbered_frame(*a, mac_b, i));
+    BOOST_TEST(link.statistics(forward).network_full == 2u);
+    BOOST_TEST(net.no_frames() == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(a_cut_cable_carries_nothing_until_it_is_mended) {
     two_hosts h;
     h.link.cut(true);
@@ -111,6 +191,45 @@ BOOST_AUTO_TEST_CASE(corruption_flips_exactly_one_bit) {
         bits += __builtin_popcount(std::to_integer<unsigned>(sent[i] ^ got[0][i]));
     }
     BOOST_TEST(bits == 1);
+}
+
+BOOST_AUTO_TEST_CASE(corruption_spares_what_an_fcs_guards_and_nothing_else_does) {
+    two_hosts h({.corrupt = 1});
+    for (std::uint32_t i = 0; i < 500; ++i) {
+        packet p = numbered_frame(*h.a, mac_b, i);
+        if (i % 2 == 1) store_be16(p.head.mutable_data() + 12, 0x0806); // ARP has no checksum
+        if (i % 4 == 3) { // behind a tag
+            store_be16(p.head.mutable_data() + 12, 0x8100);
+            store_be16(p.head.mutable_data() + 16, 0x0806);
+        }
+        send(*h.a, std::move(p));
+    }
+    h.net.advance_to(from_ns(1'000'000));
+    const auto got = receive_all(*h.b);
+    BOOST_TEST(got.size() == 250u);
+    BOOST_TEST(h.link.statistics(forward).lost == 250u);
+    for (const auto& f : got) {
+        BOOST_TEST((mac_address::load(f.data()) == mac_b));
+        BOOST_TEST((mac_address::load(f.data() + 6) == mac_a));
+        BOOST_TEST(load_be16(f.data() + 12) == 0x88b5u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_tag_does_not_hide_a_packet_from_marks) { // IEEE 802.1Q: priority 2 looks like an IPv4 header
+    two_hosts h({.mark = 1});
+    packet p = numbered_frame(*h.a, mac_b, 5, 100);
+    std::byte* const tag = p.head.mutable_data() + 12;
+    store_be16(tag, 0x8100);
+    store_be16(tag + 2, 0x4007);
+    store_be16(tag + 4, 0x0800);
+    wire::ipv4_header{.total_length = 82, .ecn = 2, .source = ipv4(10, 0, 0, 1), .destination = ipv4(10, 0, 0, 2)}.emit({tag + 6, 20});
+    send(*h.a, std::move(p));
+    h.net.advance_to(from_ns(1'000'000));
+    const auto got = receive_all(*h.b).at(0);
+    BOOST_TEST(load_be16(got.data() + 14) == 0x4007u);
+    BOOST_TEST(load_u8(got.data() + 19) == 3u);
+    BOOST_TEST(wire::checksum_ok(byte_span(got).subspan(18, 20)));
+    BOOST_TEST(h.link.statistics(forward).marked == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(marks_are_for_packets_that_are_ecn_capable_and_leave_their_checksum_right) { // RFC 3168 5
