@@ -6,10 +6,10 @@
 
 namespace corewire {
 
-/// What a stack owns of its NIC: everything passes through.
+/// Everything passes through.
 class sim_host::nic_handle final : public port {
 public:
-    explicit nic_handle(sim_port& nic) noexcept : nic_(nic) {
+    explicit nic_handle(port& nic) noexcept : nic_(nic) {
         pool_ = &nic.pool();
         capabilities_ = nic.capabilities();
         mac_ = nic.mac();
@@ -29,7 +29,7 @@ public:
     bool prepare_sleep() override { return nic_.prepare_sleep(); }
 
 private:
-    sim_port& nic_;
+    port& nic_;
 };
 
 namespace {
@@ -50,47 +50,72 @@ sim_host_options complete(sim_host_options o, unsigned number, std::uint64_t wor
 
 sim_host::sim_host(sim_network& world, std::string name, unsigned number, sim_host_options options)
     : name_(std::move(name)), options_(complete(std::move(options), number, world.seed())),
-      nic_(world.make_port(mac_of(number), options_.nic)), shard_(world, options_.uptime) {
+      nic_(world.make_port(mac_of(number), options_.nic)), shard_(world, options_.uptime, world.seed() * 0xbf58476d1ce4e5b9ull + number) {
+    if (options_.wrap) wrapped_ = options_.wrap(std::make_unique<nic_handle>(*nic_));
     boot();
 }
 
 sim_host::~sim_host() { shut_down(); }
 
+void sim_host::spawn(std::function<task<>()> body) {
+    CW_ASSERT(is_on(), "a task for a host that is off");
+    shard_.spawn(std::move(body));
+}
+
 void sim_host::boot() {
-    reactor::scope here(loop());
+    sim_shard::scope here(shard_);
     loop().read_clock();
-    std::unique_ptr<port> device = std::make_unique<nic_handle>(*nic_);
-    if (options_.wrap) device = options_.wrap(std::move(device));
-    stack_ = std::make_unique<network_stack>(loop(), std::move(device), options_.stack);
+    port& outermost = wrapped_ ? *wrapped_ : *nic_;
+    stack_ = std::make_unique<network_stack>(loop(), std::make_unique<nic_handle>(outermost), options_.stack);
     loop().attached(reactor::attachment::network) = static_cast<socket_provider*>(stack_.get());
 }
 
 void sim_host::shut_down() noexcept {
     shard_.destroy_tasks();
-    reactor::scope here(loop());
+    sim_shard::scope here(shard_);
     stopping_.reset();
     stack_.reset();
 }
 
-void sim_host::crash() {
+void sim_host::power_off() {
+    CW_ASSERT(reactor::current_or_null() != &loop(), "a simulated host crashes between its turns: simulation::after()");
+    if (!is_on()) return;
     shut_down();
-    for (packet lost; nic_->receive({&lost, 1}) != 0;) lost = {}; // what waited in the ring
+    shard_.restart();
+    nic_->set_deaf(true);
     frozen_until_ = {};
+}
+
+void sim_host::power_on() {
+    if (is_on()) return;
+    nic_->set_deaf(false);
     options_.stack.seed = *options_.stack.seed + 0x5851f42d4c957f2dull;
     boot();
 }
 
+void sim_host::crash() {
+    power_off();
+    power_on();
+}
+
 void sim_host::request_stop(duration grace) {
-    reactor::scope here(loop());
-    loop().read_clock();
+    if (!is_on()) return;
     shard_.request_stop();
+    sim_shard::scope here(shard_);
+    loop().read_clock();
     if (!stopping_) stopping_.emplace(loop(), *stack_);
     stopping_->begin(grace);
 }
 
-bool sim_host::turn(time_point now_in_world) { return now_in_world >= frozen_until_ && shard_.turn(); }
+bool sim_host::turn(time_point now_in_world) {
+    if (!is_on() || now_in_world < frozen_until_) return false;
+    const bool worked = shard_.turn();
+    if (stopping_ && shard_.deserted()) stopping_.reset(); // nobody waits: it need not look any more
+    return worked;
+}
 
 time_point sim_host::next_wake(time_point now_in_world) {
+    if (!is_on()) return never;
     return frozen_until_ > now_in_world ? frozen_until_ : shard_.next_wake(); // what it has to do when it thaws only a turn can say
 }
 

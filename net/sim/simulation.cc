@@ -8,6 +8,8 @@ namespace corewire {
 namespace {
 /// The world's randomness is its own: other numbers than the cables' generators draw.
 constexpr std::uint64_t other_stream = 0xd1b54a32d192ed03ull;
+/// Time goes on to here at most: the hosts' clocks are ahead of the world's, and have to have room.
+constexpr time_point end_of_time = from_ns(to_ns(never) / 2);
 } // namespace
 
 simulation::simulation(const sim_options& options)
@@ -76,27 +78,35 @@ time_point simulation::next_moment() {
     return next == never ? never : std::max(next, now());
 }
 
+/// Something always has to be done now: time goes on all the same. False: not beyond `until`.
+bool simulation::end_of_moment(time_point until) {
+    rounds_ = 0;
+    if (now() >= until) return false;
+    network_.advance_to(std::min(until, now() + std::chrono::microseconds{1}));
+    return true;
+}
+
 /// A round of turns, or on to the next moment. False: nothing will happen until then.
 bool simulation::step(time_point until) {
     run_planned();
-    if (turn_hosts()) {
-        if (++rounds_ < rounds_a_moment_) return true;
-        rounds_ = 0;
-        network_.advance_to(std::min(until, now() + std::chrono::microseconds{1}));
-        return true;
-    }
-    rounds_ = 0;
+    if (turn_hosts()) return ++rounds_ < rounds_a_moment_ || end_of_moment(until);
     const time_point next = next_moment();
     if (next > until) {
-        network_.advance_to(until);
+        rounds_ = 0;
+        if (until < end_of_time) network_.advance_to(until);
         return false;
+    }
+    if (next > now()) {
+        rounds_ = 0;
+    } else if (++rounds_ >= rounds_a_moment_) { // packets go to and fro over cables without latency
+        return end_of_moment(until);
     }
     network_.advance_to(next);
     return true;
 }
 
 bool simulation::run_until(const std::function<bool()>& done, duration limit) {
-    const time_point until = limit < never - now() ? now() + limit : never - duration{1};
+    const time_point until = limit < end_of_time - now() ? now() + limit : end_of_time;
     for (;;) {
         if (done()) return true;
         if (now() >= until && next_moment() > until) return false;
@@ -107,9 +117,14 @@ bool simulation::run_until(const std::function<bool()>& done, duration limit) {
 std::string simulation::describe() {
     std::string out = fmt::format("at {:.6f} s, seed {}", static_cast<double>(elapsed().count()) / 1e9, seed());
     for (auto& h : hosts_) {
-        out += fmt::format("; {}: {} tasks, {} connections", h->name(), h->shard().tasks(), h->stack().tcp().connections());
+        out += "; " + h->name() + ": ";
+        if (!h->is_on()) out += "off";
+        else out += fmt::format("{} tasks, {} connections", h->shard().tasks(), h->stack().tcp().connections());
+        if (const std::uint64_t failed = h->failed(); failed != 0) out += fmt::format(", {} tasks failed", failed);
     }
-    return out + fmt::format("; {} packets on their way", network_.in_flight());
+    out += fmt::format("; {} packets on their way", network_.in_flight());
+    if (network_.no_frames() != 0) out += fmt::format("; {} lost for want of frames (sim_options::frames)", network_.no_frames());
+    return out;
 }
 
 } // namespace corewire

@@ -30,11 +30,12 @@ struct sim_options {
     std::uint64_t seed = 1;
     std::uint32_t frames = 16384;    ///< in flight and in the hosts' rings, all together; 2 KiB each
     std::uint32_t frame_size = 2048; ///< bytes; more for a larger MTU
-    /// Hosts that always have work (a loop around yield()) don't stop time: after so many rounds it goes on by a microsecond.
+    /// Hosts that always have work (a loop around yield(), or packets over cables without latency) don't stop time: after so many
+    /// rounds it goes on by a microsecond.
     unsigned rounds_a_moment = 1'000;
 };
 
-/// run() has come to its limit, or to a moment after which nothing can happen. Says where the world stood.
+/// run() has come to its limit, or to a moment after which nothing can happen, or its host has crashed. Says where the world stood.
 class sim_stalled : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
@@ -63,12 +64,14 @@ public:
     duration elapsed() noexcept { return now().time_since_epoch(); }
     /// Calls `what` at that time, between the hosts' turns: partitions, crashes, jumps.
     void at(time_point when, std::function<void()> what);
-    void after(duration d, std::function<void()> what) { at(now() + d, std::move(what)); }
+    void after(duration d, std::function<void()> what) { at(d < never - now() ? now() + d : never, std::move(what)); }
     /// Lets time go on by so much.
     void run_for(duration d) { run_until([] { return false; }, d); }
-    /// Until `done()`, asked after every turn of the hosts. False: `limit` has passed first, or nothing can happen any more.
+    /// Until `done()`, asked after every turn of the hosts. False: `limit` has passed first; it is 146 years, or more, and nothing
+    /// can happen any more.
     bool run_until(const std::function<bool()>& done, duration limit = std::chrono::hours{1});
-    /// Runs `body()` on a host to its end and gives its result, or throws what it threw; sim_stalled if it does not end.
+    /// Runs `body()` on a host to its end and gives its result, or throws what it threw; sim_stalled if it does not end, or if the
+    /// host crashes under it.
     template <typename Body>
     auto run(sim_host& on, Body body, duration limit = std::chrono::hours{1});
 
@@ -91,6 +94,7 @@ private:
     };
     bool turn_hosts();
     bool step(time_point until);
+    bool end_of_moment(time_point until);
     void run_planned();
     time_point next_moment();
 
@@ -119,26 +123,6 @@ struct sim_outcome<void> {
     std::exception_ptr failure;
     bool ended = false;
     void take() noexcept {}
-};
-
-/// Holds the one task of run(); it goes on its own host, however run() ends.
-class sim_body {
-public:
-    explicit sim_body(reactor& loop) : loop_(loop) {}
-    ~sim_body() {
-        reactor::scope here(loop_);
-        tasks_.destroy_all();
-    }
-    template <typename Make, typename... Args>
-    void start(Make make, Args&... args) {
-        reactor::scope here(loop_);
-        loop_.read_clock();
-        tasks_.spawn(make(args...));
-    }
-
-private:
-    reactor& loop_;
-    task_group tasks_{"simulation::run()"};
 };
 
 template <typename Task>
@@ -170,11 +154,11 @@ template <typename Body>
 auto simulation::run(sim_host& on, Body body, duration limit) {
     using T = typename detail::sim_result<std::invoke_result_t<Body&>>::type;
     detail::sim_outcome<T> outcome;
-    detail::sim_body group(on.loop());
-    group.start(detail::keep_outcome<T, Body>, body, outcome);
-    if (!run_until([&] { return outcome.ended; }, limit)) {
+    sim_shard::guest group(on.shard(), "simulation::run()"); // its task goes on its own host, however this ends
+    group.spawn([&] { return detail::keep_outcome<T, Body>(body, outcome); });
+    if (!run_until([&] { return outcome.ended || group.destroyed(); }, limit))
         throw sim_stalled("the task on " + on.name() + " has not ended: " + describe());
-    }
+    if (!outcome.ended) throw sim_stalled("the host crashed under the task on " + on.name() + ": " + describe());
     if (outcome.failure) std::rethrow_exception(outcome.failure);
     return outcome.take();
 }

@@ -1,13 +1,32 @@
 #include <corewire/reactor/base/random.hh>
+#include <corewire/reactor/base/random_from.hh>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/random.h>
 #include <system_error>
+#include <utility>
 
 namespace corewire {
 
+namespace {
+thread_local constinit random_generator* in_place_of_the_kernel = nullptr;
+} // namespace
+
+random_from::random_from(random_generator& source) noexcept : previous_(std::exchange(in_place_of_the_kernel, &source)) {}
+random_from::~random_from() { in_place_of_the_kernel = previous_; }
+
 void random_bytes(std::span<unsigned char> out) {
+    if (in_place_of_the_kernel != nullptr) {
+        while (!out.empty()) {
+            const std::uint64_t word = in_place_of_the_kernel->next();
+            const std::size_t n = std::min(out.size(), sizeof word);
+            std::memcpy(out.data(), &word, n);
+            out = out.subspan(n);
+        }
+        return;
+    }
     while (!out.empty()) {
         const ssize_t n = ::getrandom(out.data(), out.size(), 0);
         if (n < 0) {

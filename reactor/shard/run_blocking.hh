@@ -7,7 +7,7 @@
 // A call allocates once: what the helper has may outlive the wait. The callable is moved to the helper, runs there (no reactor is
 // current) and is destroyed on either side. A deadline or a stop ends the wait: a call that still waits for a helper is taken back,
 // one that has begun runs on, and its result is dropped. Throws EAGAIN when too many wait
-// (blocking_options::queue), and ETIMEDOUT or ECANCELED by its limits.
+// (blocking_options::queue), and ETIMEDOUT or ECANCELED by its limits; ENOTSUP on a simulated shard.
 #pragma once
 
 #include <corewire/reactor/shard/blocking_pool.hh>

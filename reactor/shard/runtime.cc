@@ -26,6 +26,12 @@ runtime::runtime(runtime_options options) : options_(std::move(options)) {
 
 runtime::~runtime() = default;
 
+blocking_pool& runtime::blocking() {
+    if (blocking_ == nullptr)
+        throw std::system_error(std::make_error_code(std::errc::not_supported), "run_blocking: a simulated shard has no helper threads");
+    return *blocking_;
+}
+
 runtime& runtime::current() noexcept { return shard_context::current().owner; }
 
 namespace {

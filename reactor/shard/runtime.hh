@@ -106,7 +106,8 @@ public:
     /// Turns that lasted longer than runtime_options::stall, of all shards, since run() began. 0 without a detector.
     std::uint64_t stalls() const noexcept { return stalls_ ? stalls_->stalls() : 0; }
     external_inbox& inbox(unsigned shard) noexcept { return *inboxes_[shard]; }
-    blocking_pool& blocking() noexcept { return *blocking_; }
+    /// While run() runs. Throws std::system_error ENOTSUP else: a simulated shard has no helpers.
+    blocking_pool& blocking();
 
     /// The one that the current reactor belongs to. Asserts that there is one.
     static runtime& current() noexcept;

@@ -5,9 +5,11 @@
 //     host.spawn([] { return serve(); });
 //     while (host.turn()) {}            // then: advance the world to host.next_wake()
 //
-// What the kernel does in real time is not simulated: files, run_blocking(), calls from other threads.
+// It may be started anew: then its runtime and its reactor are others. What the kernel does in real time is not simulated: files,
+// run_blocking(), calls from other threads.
 #pragma once
 
+#include <corewire/reactor/base/random_from.hh>
 #include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/shard_context.hh>
 #include <corewire/reactor/sim/sim_clock.hh>
@@ -15,15 +17,48 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace corewire {
 
 class sim_shard {
 public:
-    explicit sim_shard(clock_source& world, duration ahead = {});
+    /// `seed`: of what its code draws by random_seed().
+    explicit sim_shard(clock_source& world, duration ahead = {}, std::uint64_t seed = 1);
     ~sim_shard();
     sim_shard(const sim_shard&) = delete;
     sim_shard& operator=(const sim_shard&) = delete;
+
+    /// Makes it the current shard of this thread, in whose code random_seed() draws from its seed.
+    class scope {
+    public:
+        explicit scope(sim_shard& s) noexcept : loop_(s.loop()), draws_(s.random_) {}
+
+    private:
+        reactor::scope loop_;
+        random_from draws_;
+    };
+
+    /// Tasks that stand on the shard and are somebody else's, who may be told of their end. They go with all others in destroy_tasks().
+    class guest : public list_hook {
+    public:
+        guest(sim_shard& on, std::string name) : shard_(on), tasks_(std::move(name)) { on.guests_.push_back(*this); }
+        ~guest();
+        template <typename Make>
+        void spawn(Make&& make) {
+            scope here(shard_);
+            shard_.loop().read_clock();
+            tasks_.spawn(make());
+        }
+        bool destroyed() const noexcept { return destroyed_; }
+
+    private:
+        friend class sim_shard;
+        sim_shard& shard_;
+        task_group tasks_;
+        bool destroyed_ = false;
+    };
 
     /// Starts `body()` in the loop's root group, up to its first wait. The callable lives as long as the shard. What it
     /// throws is reported and counted (failed()).
@@ -32,21 +67,34 @@ public:
     bool turn();
     /// When the loop has something to do of itself, in the world's time; `never` if only others can cause it.
     time_point next_wake() { return clock_.to_world(loop().timers().next_expiry()); }
-    /// Stop tokens fire, as after SIGTERM: this_shard::stopping() and the root group's.
+    /// As after SIGTERM: stop tokens fire, this_shard::stopping() and the root group's. Tasks that have not ended after
+    /// runtime_options::drain are abandoned, which is logged.
     void request_stop() noexcept;
     /// Destroys every task where it stands, and what shard_local objects there are.
     void destroy_tasks() noexcept;
+    /// Destroys the tasks, and makes the runtime and the reactor anew; the clock goes on. Not in a turn of its own.
+    void restart();
 
+    /// Until restart().
     reactor& loop() noexcept { return context_->loop; }
     sim_clock& clock() noexcept { return clock_; }
     std::size_t tasks() noexcept { return loop().root_group().size(); }
-    std::uint64_t failed() noexcept { return loop().root_group().failed(); }
+    /// Nobody's task is on it.
+    bool deserted() noexcept { return tasks() == 0 && guests_.empty(); }
+    /// Tasks that an exception has left, since the beginning.
+    std::uint64_t failed() noexcept { return failed_before_ + loop().root_group().failed(); }
 
 private:
+    void end_context() noexcept;
+    task<> drain();
+
     sim_clock clock_;
-    runtime runtime_;
+    random_generator random_;
+    std::unique_ptr<runtime> runtime_;
     std::unique_ptr<shard_context> context_;
+    intrusive_list<guest> guests_;
     std::list<std::function<task<>()>> bodies_;
+    std::uint64_t failed_before_ = 0; ///< restart()
 };
 
 } // namespace corewire

@@ -161,12 +161,23 @@ BOOST_AUTO_TEST_CASE(a_stop_ends_the_service_as_sigterm_does) {
 BOOST_AUTO_TEST_CASE(a_peer_that_crashed_resets_its_old_connections_and_serves_new_ones) {
     two_hosts w({.latency = 1ms});
     w.server.spawn([] { return echo_server(7); });
+    std::uint64_t before = 0, resets = 0;
+    w.cable.drop_if(sim_link::direction::forward, [&](byte_span frame, std::uint64_t) {
+        const bool ends = frame.size() > 47 && (std::to_integer<unsigned>(frame[47]) & 0x05) != 0; // FIN, RST
+        if (before != 0 && ends) {
+            BOOST_TEST(w.server.nic().statistics().received_packets > before); // it was asked
+            ++resets;
+        }
+        return false;
+    });
     w.world.after(50ms, [&] {
+        before = w.server.nic().statistics().received_packets;
         w.server.crash();
         w.server.spawn([] { return echo_server(7); });
     });
     BOOST_CHECK_EXCEPTION(w.world.run(w.client, [&] { return round_trips(w.at(7), 1000, 100); }), std::system_error,
                           [](const std::system_error& e) { return e.code() == std::errc::connection_reset; });
+    BOOST_TEST(resets == 1u);
     BOOST_TEST(w.world.run(w.client, [&] { return round_trips(w.at(7), 1, 100); }).count() == duration(2ms).count());
 }
 

@@ -6,6 +6,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <stdexcept>
+
 using namespace corewire;
 using namespace std::chrono_literals;
 
@@ -87,6 +89,36 @@ BOOST_AUTO_TEST_CASE(a_host_that_crashes_is_frozen_no_longer) {
     w.server.spawn([] { return accepts_one(7); });
     w.world.run(w.client, [&] { return connects(w.at(7)); });
     BOOST_TEST((w.world.elapsed() < 1s));
+}
+
+BOOST_AUTO_TEST_CASE(a_cable_without_latency_does_not_stop_time) { // it would not end
+    two_hosts w({.latency = 0ns});
+    sim_flow flow(w.client, w.server, 7);
+    w.world.run_for(100us);
+    BOOST_TEST(w.world.elapsed().count() == duration(100us).count());
+    BOOST_TEST(flow.delivered() > 0u);
+}
+
+BOOST_AUTO_TEST_CASE(waiting_for_ever_for_what_cannot_happen_leaves_the_clocks_as_they_are) {
+    two_hosts w({.latency = 1ms});
+    w.world.after(duration::max(), [] { BOOST_ERROR("for ever has passed"); });
+    BOOST_TEST(!w.world.run_until([] { return false; }, duration::max()));
+    w.server.spawn([] { return accepts_one(7); });
+    w.world.run(w.client, [&] { return connects(w.at(7)); });
+    BOOST_TEST((w.world.elapsed() < 1h));
+}
+
+BOOST_AUTO_TEST_CASE(large_frames_travel_where_the_world_has_room_for_them) {
+    const sim_host_options jumbo{.nic = {.mtu = 9000}};
+    simulation small;
+    BOOST_CHECK_THROW(small.add_host("large", jumbo), std::invalid_argument);
+    simulation world({.frames = 1024, .frame_size = 16384});
+    sim_host& from = world.add_host("from", jumbo);
+    sim_host& to = world.add_host("to", jumbo);
+    world.connect(from, to, {.latency = 1ms});
+    sim_flow flow(from, to, 7, {.bytes = 1'000'000});
+    BOOST_TEST(world.run_until([&] { return flow.ended(); }, 10s));
+    BOOST_TEST(flow.delivered() == 1'000'000u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -32,14 +32,14 @@ struct exchange {
 
 /// Something that befalls the world.
 struct mishap {
-    enum class kind { partition, one_way, freeze_server, freeze_client, jump_server, jump_client, crash_server };
+    enum class kind { partition, one_way, freeze_server, freeze_client, jump_server, jump_client, crash_server, stop_server };
     kind what;
     duration at;
     duration lasts;
 
-    /// It may end connections that do nothing wrong: a crash; more time without a network, or past them, than keepalives and
+    /// It may end connections that do nothing wrong: a crash; a stop; more time without a network, or past them, than keepalives and
     /// retransmissions bear. All else has to be borne.
-    bool violent() const { return what == kind::crash_server || lasts > std::chrono::minutes{1}; }
+    bool violent() const { return what == kind::crash_server || what == kind::stop_server || lasts > std::chrono::minutes{1}; }
 };
 
 struct plan {
@@ -198,6 +198,7 @@ inline plan plan::draw(std::uint64_t seed) {
     const std::uint64_t connections = 1 + r.below(4);
     for (std::uint32_t i = 0; i < connections; ++i) p.exchanges.push_back(detail::draw_exchange(r, i));
     for (std::uint64_t n = r.chance(.5) ? 1 + r.below(3) : 0; n > 0; --n) p.mishaps.push_back(detail::draw_mishap(r));
+    if (r.chance(.1)) p.mishaps.push_back({mishap::kind::stop_server, detail::between(r, 0ns, 1s), {}}); // in the middle of all
     return p;
 }
 

@@ -59,6 +59,7 @@ private:
     sim_host* server_ = nullptr;
     sim_link* cable_ = nullptr;
     unsigned sessions_ = 0;
+    bool server_stopped_ = false;
     outcome result_;
 };
 
@@ -92,6 +93,8 @@ inline task<> world::read_all(tcp_stream& from, exchange& e, bool is_client) {
         }
         if (pause != duration{}) co_await sleep_for(pause);
     }
+    if (at != bytes && is_client && server_stopped_) // its session was told to end, and did so orderly
+        throw std::system_error(std::make_error_code(std::errc::connection_aborted));
     if (at != bytes)
         problem("stream " + std::to_string(stream) + ": ended after " + std::to_string(at) + " of " + std::to_string(bytes));
 }
@@ -204,6 +207,10 @@ inline void world::befall(const mishap& m) {
     case crash_server:
         server_->crash();
         server_->spawn([this] { return listen(); });
+        break;
+    case stop_server:
+        server_->request_stop();
+        server_stopped_ = true;
         break;
     }
 }
