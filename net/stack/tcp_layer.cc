@@ -566,6 +566,7 @@ void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
         if (c.early_listener_ == &listener) on_early_established(c);
         if (c.listener_ != &listener) return;
         if (c.half_open_) listener.count_half_open(-1);
+        c.half_open_ = false; // a segment may reach it before it goes
         listener.forget(c);
         c.listener_ = nullptr;
         c.tcb.abort();

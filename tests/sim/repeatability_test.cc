@@ -46,7 +46,8 @@ struct world_of_two {
 std::uint64_t digest_of_a_stop() {
     world_of_two w;
     w.server.spawn([] { return serve(7); });
-    for (unsigned i = 0; i < connections; ++i) w.client.spawn([to = socket_address(w.server.address(), 7)] { return connect_and_wait(to); });
+    const socket_address to{w.server.address(), 7};
+    for (unsigned i = 0; i < connections; ++i) w.client.spawn([to] { return connect_and_wait(to); });
     w.world.after(1s, [&] { w.server.request_stop(); });
     w.world.run_for(10s);
     return w.world.digest();
@@ -64,7 +65,8 @@ std::uint64_t digest_of_a_listener_that_closes() {
     w.cable.drop_if(sim_link::direction::backward, [](byte_span frame, std::uint64_t) {
         return frame.size() > 47 && (std::to_integer<unsigned>(frame[47]) & 0x12) == 0x10; // ACK without SYN
     });
-    for (unsigned i = 0; i < connections; ++i) w.client.spawn([to = socket_address(w.server.address(), 7)] { return connect_and_wait(to); });
+    const socket_address to{w.server.address(), 7};
+    for (unsigned i = 0; i < connections; ++i) w.client.spawn([to] { return connect_and_wait(to); });
     const auto close = [&]() -> task<> {
         co_await sleep_for(100ms);
         listener.reset();

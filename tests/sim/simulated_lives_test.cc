@@ -121,6 +121,24 @@ BOOST_AUTO_TEST_CASE(a_stop_in_the_moment_in_which_a_packet_arrives_is_a_good_en
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_stop_in_the_middle_of_a_handshake_ends_it) {
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        for (duration at{}; at <= 6ms; at += 500us) { // in one of them the handshake's last segment waits in the ring
+            simulation world;
+            sim_host_options like;
+            like.stack.tcp.habits = habits;
+            sim_host& server = world.add_host("server", like);
+            sim_host& client = world.add_host("client");
+            world.connect(server, client, {.latency = 1ms});
+            server.spawn([] { return serve_until_the_stop(7); });
+            client.spawn([to = socket_address(server.address(), 7)] { return chat(to); });
+            world.after(at, [&] { server.request_stop(); });
+            BOOST_TEST(world.run_until([&] { return server.shard().deserted() && client.shard().deserted(); }, 1min));
+            BOOST_TEST(server.failed() == 0u);
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_crash_of_the_host_that_run_is_on_ends_run) {
     const auto until = [](two_hosts& w, duration d) { return d == duration::max() ? never : w.client.now() + d; };
     for (const duration deadline : {duration::max(), duration(2s)}) {

@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_host_goes_on_when_it_thaws_though_nobody_calls_it)
     w.client.freeze(w.world.now() + 1ms);
     w.world.run_for(1ms);
     const unsigned frozen = turns;
-    w.world.run_for(1ms);
+    w.world.run_for(10us);
     BOOST_TEST(frozen < 1'002u);
     BOOST_TEST(turns > 2'000u);
 }
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(a_host_that_crashes_is_frozen_no_longer) {
 BOOST_AUTO_TEST_CASE(a_cable_without_latency_does_not_stop_time) { // it would not end
     two_hosts w({.latency = 0ns});
     sim_flow flow(w.client, w.server, 7);
-    w.world.run_for(100us);
-    BOOST_TEST(w.world.elapsed().count() == duration(100us).count());
+    w.world.run_for(20us);
+    BOOST_TEST(w.world.elapsed().count() == duration(20us).count());
     BOOST_TEST(flow.delivered() > 0u);
 }
 

@@ -125,7 +125,8 @@ void sim_network::send(sim_link::one_way& lane, frame& f, std::uint32_t size) {
     else if (o.loss > 0 && lane.random.chance(o.loss)) dropped = &lane.counts.lost;
     time_point sent = now_;
     if (dropped == nullptr && (o.bits_per_second != 0 || lane.busy_until > now_)) {
-        if (lane.busy_until > now_ && lane.unsent_bytes(now_) + size > static_cast<double>(o.queue_bytes)) dropped = &lane.counts.queue_full;
+        const bool fits = lane.busy_until <= now_ || lane.unsent_bytes(now_) + size <= static_cast<double>(o.queue_bytes);
+        if (!fits) dropped = &lane.counts.queue_full;
         else sent = enqueue(lane, size);
     }
     if (dropped != nullptr) {
@@ -189,7 +190,8 @@ bool sim_network::damage(sim_link::one_way& lane, frame& f, std::uint32_t size) 
 void sim_network::mark(sim_link::one_way& lane, frame& f, std::uint32_t size) {
     const ethernet_payload inside(f, size);
     const bool six = inside.type == static_cast<std::uint16_t>(wire::ether_type::ipv6);
-    if ((!six && inside.type != static_cast<std::uint16_t>(wire::ether_type::ipv4)) || size < inside.offset + wire::ipv4_header::min_size) return;
+    if (!six && inside.type != static_cast<std::uint16_t>(wire::ether_type::ipv4)) return;
+    if (size < inside.offset + wire::ipv4_header::min_size) return;
     std::byte* const ip = f.bytes + inside.offset;
     const std::uint16_t before = load_be16(ip);
     const std::uint16_t ce = 3u << (six ? 4 : 0); // the traffic class ends in the middle of the second byte
