@@ -3,7 +3,7 @@
 # CTest entry as well. tests/support/*.cc is linked into all of them.
 #
 # A comment line in the file sets the entry's properties, e.g.
-#     // ctest: timeout=300 processors=2 root=yes resource_lock=network only=release
+#     // ctest: timeout=300 processors=2 root=yes resource_lock=network
 # (serial=yes for what is judged by the time that it takes: nothing else runs beside it, however many cores there are)
 # and tests/<folder>/options.cmake may set the same for all of the folder (TEST_TIMEOUT, TEST_PROCESSORS,
 # TEST_RESOURCE_LOCK, TEST_ROOT, TEST_LIBRARIES; TEST_ENTRIES OFF: no entries, somebody else runs the program). A test
@@ -30,7 +30,11 @@ function(corewire_test_properties test file)
         if(NOT setting MATCHES "^(timeout|processors|serial|resource_lock|root|only)=(.+)$")
             message(FATAL_ERROR "${file}: unknown test setting '${setting}'")
         endif()
-        set(${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+        set(name "${CMAKE_MATCH_1}")
+        set(${name} "${CMAKE_MATCH_2}")
+        if(name STREQUAL "only" AND NOT file MATCHES "\\.sh$")
+            message(FATAL_ERROR "${file}: only=${only} is for scripts: programs of tests are built and run everywhere")
+        endif()
     endforeach()
     set(environment "${COREWIRE_TEST_ENVIRONMENT}")
     if(root STREQUAL "yes")

@@ -3,6 +3,7 @@
 #include <corewire/reactor/log/log_writer.hh>
 
 #include <exception>
+#include <string>
 
 namespace corewire {
 
@@ -13,9 +14,19 @@ std::uint64_t of_writer(const void* of) noexcept {
     return static_cast<const log_writer*>(of)->statistics().*Counter;
 }
 
+std::uint64_t occurred_in_threads(const void* of) noexcept {
+    return static_cast<const log_writer::thread_event*>(of)->occurred.load(std::memory_order_relaxed);
+}
+
+constexpr std::string_view events_total = "corewire_log_events_total";
+constexpr std::string_view events_help = "How often an event has occurred, written or not.";
+
+std::string labels_of(const log_site& site) { return join_labels(metric_label("module", site.module), metric_label("event", site.name)); }
+
 } // namespace
 
-log_metrics::log_metrics(metric_registry& registry, const shard_log& log, const log_writer* writer) : log_(log), group_(&registry) {
+log_metrics::log_metrics(metric_registry& registry, const shard_log& log, const log_writer* writer)
+    : log_(log), writer_(writer), group_(&registry) {
     const shard_log_statistics& s = log.statistics();
     group_.counter("corewire_log_records_total", "Messages given to the log's writer.", s.written);
     group_.counter("corewire_log_dropped_total", "Messages dropped because the shard's ring was full.", s.dropped);
@@ -37,9 +48,23 @@ bool log_metrics::collect(metric_registry&, bool) noexcept {
         if (site == nullptr || known_[i]) continue;
         known_[i] = true;
         try {
-            group_.counter("corewire_log_events_total", "How often an event has occurred, written or not.", events[i].occurred,
-                           join_labels(metric_label("module", site->module), metric_label("event", site->name)));
+            group_.counter(events_total, events_help, events[i].occurred, labels_of(*site));
         } catch (const std::exception&) { // two events of one name: the first has the series
+        }
+        return true;
+    }
+    return writer_ != nullptr && collect_threads();
+}
+
+bool log_metrics::collect_threads() noexcept {
+    for (const log_writer::thread_event& each : writer_->thread_events()) {
+        const log_site* const site = each.site.load(std::memory_order_acquire);
+        const auto place = static_cast<std::size_t>(&each - writer_->thread_events().data());
+        if (site == nullptr || known_in_threads_[place]) continue;
+        known_in_threads_[place] = true;
+        try {
+            group_.counter(events_total, events_help, occurred_in_threads, &each, labels_of(*site));
+        } catch (const std::exception&) { // a shard's event has this name
         }
         return true;
     }

@@ -124,7 +124,19 @@ void log_writer::write(time_point at, const log_site& site, std::optional<unsign
     (taken ? lines_ : lost_).fetch_add(1, std::memory_order_relaxed);
 }
 
+void log_writer::count(const log_site& site) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (thread_event& each : thread_events_) {
+        const log_site* const taken = each.site.load(std::memory_order_relaxed);
+        if (taken != nullptr && taken != &site) continue;
+        each.occurred.fetch_add(1, std::memory_order_relaxed);
+        each.site.store(&site, std::memory_order_release);
+        return;
+    }
+}
+
 void log_writer::put(const log_site& site, std::span<const std::string> lines) {
+    count(site);
     if (site.level < levels_.of(site.module)) return;
     const time_point now = real_clock().now();
     {

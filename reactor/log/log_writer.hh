@@ -12,9 +12,11 @@
 #include <corewire/reactor/log/log_output.hh>
 #include <corewire/reactor/log/log_ring.hh>
 
+#include <array>
+#include <atomic>
 #include <deque>
-#include <new>
 #include <mutex>
+#include <new>
 #include <span>
 #include <thread>
 #include <vector>
@@ -43,6 +45,13 @@ struct log_writer_statistics {
 
 class log_writer {
 public:
+    /// How often threads that are no shard's had something to say, written or not. A place is taken once and stays its event's.
+    struct thread_event {
+        std::atomic<const log_site*> site{nullptr};
+        std::atomic<std::uint64_t> occurred{0};
+    };
+    static constexpr std::size_t max_thread_events = 32; ///< more of them are written and not counted
+
     /// Throws std::system_error (the file), std::invalid_argument (the levels).
     explicit log_writer(log_options options);
     ~log_writer();
@@ -69,6 +78,8 @@ public:
     /// The lines of one message that is not made of an event's words, such as a backtrace.
     void put(const log_site& site, std::span<const std::string> lines);
 
+    /// From any thread; those without a site have not occurred.
+    std::span<const thread_event> thread_events() const noexcept { return thread_events_; }
     log_writer_statistics statistics() const noexcept {
         return {lines_.load(std::memory_order_relaxed), lost_.load(std::memory_order_relaxed), dropped_.load(std::memory_order_relaxed)};
     }
@@ -79,6 +90,7 @@ private:
         const log_site* site;
         std::string text;
     };
+    void count(const log_site& site) noexcept;
     void keep_writing() noexcept;
     bool anything() noexcept;
     bool write_oldest();
@@ -90,6 +102,7 @@ private:
     std::vector<std::unique_ptr<log_ring>> rings_; ///< by shard
     std::mutex mutex_;                             ///< of the next
     std::deque<thread_line> thread_lines_;
+    std::array<thread_event, max_thread_events> thread_events_; ///< places are given under the mutex, and read without it
     std::string text_;
     std::atomic<std::uint64_t> lines_{0}, lost_{0}, dropped_{0};
     std::atomic<bool> stopping_{false};

@@ -6,11 +6,12 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.environ["COREWIRE_SOURCE_DIR"], "tools"))
 
-from benchmarks import command, counting, output, rdma_vm, suites  # noqa: E402
+from benchmarks import command, counting, environment, network, output, rdma_vm, suites  # noqa: E402
 from benchmarks.measure import measure  # noqa: E402
 from benchmarks.process import Programs  # noqa: E402
 from benchmarks.quiet import Patience  # noqa: E402
@@ -158,6 +159,35 @@ class Servers(unittest.TestCase):
             with self.subTest(block), self.assertRaisesRegex(Unmeasurable, "bash ended while it was measured, with 3: something broke"):
                 self.serve("echo ready; echo something broke >&2; exit 3", block)
 
+    def test_one_ends_with_the_run_that_is_killed(self):
+        script = ("import os, sys; sys.path.insert(0, sys.argv[1]); from benchmarks.process import start\n"
+                  "print(start(['sleep', '100']).pid, flush=True); os.kill(os.getpid(), 9)")
+        run = subprocess.run([sys.executable, "-B", "-c", script, os.path.join(os.environ["COREWIRE_SOURCE_DIR"], "tools")],
+                             capture_output=True, text=True, check=False, timeout=20)
+        self.assert_ends(int(run.stdout))
+
+    def assert_ends(self, pid):
+        for _ in range(100):
+            with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+                if stat.read().rsplit(")", 1)[1].split()[0] != "Z":
+                    time.sleep(0.1)
+                    continue
+            return
+        self.fail(f"process {pid} goes on")
+
+    def test_what_a_killed_run_has_left_in_its_namespace_ends_with_it(self):
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        name = f"cwb-{dead.pid}-a"
+        if os.geteuid() != 0 or subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode != 0:
+            self.skipTest("namespaces need root")
+        left = subprocess.Popen(["ip", "netns", "exec", name, "sh", "-c", "echo here; exec sleep 100"], stdout=subprocess.PIPE)
+        left.stdout.readline()
+        network.remove_leftovers()
+        self.assertEqual(left.wait(timeout=20), -9)
+        left.stdout.close()
+        self.assertFalse(os.path.exists(f"/run/netns/{name}"))
+
     @staticmethod
     def wait_and_fail(process):
         process.wait()
@@ -165,6 +195,11 @@ class Servers(unittest.TestCase):
 
 
 class Suites(unittest.TestCase):
+    def test_no_two_rows_have_one_name(self):
+        with contextlib.ExitStack() as cleanup:
+            names = [row.name for suite in suites.SUITES.values() for row in suite(None, 1, cleanup)[0]]
+        self.assertEqual(sorted(names), sorted(set(names)))
+
     def test_every_leg_that_a_row_names_exists_and_every_leg_is_used(self):
         with contextlib.ExitStack() as cleanup:
             for name, suite in suites.SUITES.items():
@@ -257,6 +292,52 @@ class Command(unittest.TestCase):
         for row in report["rows"]:
             self.assertFalse(row["holds"])
             self.assertIn("is missing", row["error"])
+
+
+class LastReports(unittest.TestCase):
+    """What `report` says of runs that were kept."""
+    run_main = Command.run_main
+    ROW = Output.REPORT["rows"][0]
+
+    def report(self, *arguments, **kept):
+        with tempfile.TemporaryDirectory() as build:
+            os.mkdir(os.path.join(build, "bench"))
+            for suite, what in kept.items():
+                with open(os.path.join(build, "bench", f"{suite}.json"), "w", encoding="utf-8") as file:
+                    json.dump({"environment": {"cpu": "one"}, "rows": [self.ROW], **what}, file)
+            return self.run_main("report", "--build", build, *arguments)
+
+    def test_a_machine_that_was_not_quiet_is_told(self):
+        _, out, _ = self.report(rtt={"quiet": False, "disturbed_samples": 3}, tcp={"quiet": True, "disturbed_samples": 0})
+        self.assertEqual(out.count("The machine was not quiet (3 disturbed samples)"), 1)
+
+    def test_json_is_one_object_by_suite(self):
+        status, out, _ = self.report("--json", rtt={}, tcp={"quiet": True})
+        self.assertEqual((status, list(json.loads(out))), (0, ["rtt", "tcp"]))
+
+    def test_the_exit_status_is_that_of_the_rows(self):
+        self.assertEqual(self.report(rtt={}, tcp={"rows": [{**self.ROW, "holds": False}]})[0], 1)
+        self.assertEqual(self.report()[0], 1)
+
+    def test_what_was_measured_is_kept_with_how_quiet_it_was(self):
+        with tempfile.TemporaryDirectory() as build:
+            self.run_main("rdma", "--rounds", "1", "--patience", "0", "--build", build)
+            with open(os.path.join(build, "bench", "rdma.json"), encoding="utf-8") as file:
+                self.assertIn("quiet", json.load(file))
+
+    def test_programs_older_than_the_sources_are_told(self):
+        with tempfile.TemporaryDirectory() as build:
+            program = os.path.join(build, "bin", "cw-pingpong")
+            os.mkdir(os.path.dirname(program))
+            with open(program, "w", encoding="utf-8"):
+                pass
+            describe = lambda: environment.describe(os.environ["COREWIRE_SOURCE_DIR"], build)["commit"]
+            now = time.time() + 10
+            os.utime(program, (now, now))
+            self.assertFalse(describe().endswith("+stale"))
+            os.utime(program, (1, 1))
+            if describe().partition("+")[0] != "unknown":  # in a checkout
+                self.assertTrue(describe().endswith("+stale"))
 
 
 if __name__ == "__main__":

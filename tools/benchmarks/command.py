@@ -20,9 +20,9 @@ suites:
   rtt      round trips, bulk, costs in instructions, cores talking to each other
   reactor  what a core does without a network: tasks, timers, io_uring, files, metrics
   tcp      bulk, losses, short connections, very many connections, floods
-  rdma     what a frame costs through the verbs port, on the fake NIC
+  rdma     what a frame costs through the verbs port, on the fake NIC; round trips beside perftest's in a virtual machine
   all      every suite
-  report   prints what was last measured here, as Markdown for docs/BENCHMARKS.md
+  report   prints what was last measured here, as Markdown for docs/BENCHMARKS.md (--json: an object by suite)
 
 exit status: 0 when every row holds, 1 when one does not or cannot be measured, 2 for a wrong option."""
 
@@ -52,7 +52,8 @@ def main(arguments):
     parser, options = parse(arguments)
     if options.suite == "report":
         return print_last_reports(options)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that namespaces and servers are removed
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda got, _: sys.exit(128 + got))  # so that namespaces and servers are removed
     names = list(SUITES) if options.suite == "all" else [options.suite]
     patience = Patience(options.patience)
     programs = Programs(options.build, patience)
@@ -66,10 +67,13 @@ def main(arguments):
                 for row in wanted:
                     print(f"{row.name:<28} {row.target_text():<24} {row.what}")
                 continue
+            disturbed_before = programs.disturbed_samples
             results = measure(wanted, legs, options.rounds, progress)
             report["rows"] += results
             if not options.only:
-                save(options, name, {"environment": report["environment"], "rows": results})
+                disturbed = programs.disturbed_samples - disturbed_before
+                save(options, name, {"environment": report["environment"], "rows": results,
+                                     "quiet": not patience.gave_up and disturbed == 0, "disturbed_samples": disturbed})
     end_progress()
     if options.list:
         return 0
@@ -99,12 +103,16 @@ def save(options, suite, report):
 
 
 def print_last_reports(options):
-    found = False
+    reports = {}
     for suite in SUITES:
         with contextlib.suppress(FileNotFoundError), open(report_path(options, suite), encoding="utf-8") as file:
-            report = json.load(file)
-            print(json.dumps(report, indent=1) if options.json else f"## {suite}\n\n{output.markdown(report)}\n")
-            found = True
-    if not found:
+            reports[suite] = json.load(file)
+    if not reports:
         print(f"tools/bench: nothing measured yet in {options.build}: run tools/bench all", file=sys.stderr)
-    return 0 if found else 1
+        return 1
+    if options.json:
+        print(json.dumps(reports, indent=1))
+    else:
+        for suite, report in reports.items():
+            print(f"## {suite}\n\n{output.markdown(report)}\n")
+    return 0 if all(row["holds"] for report in reports.values() for row in report["rows"]) else 1

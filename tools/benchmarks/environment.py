@@ -33,10 +33,22 @@ def _compiler(build):
     return "unknown"
 
 
-def _commit(source):
+def _commit(source, build):
     commit = _first_line(["git", "rev-parse", "--short=12", "HEAD"], cwd=source)
     dirty = _first_line(["git", "status", "--porcelain", "--untracked-files=no"], cwd=source)
-    return commit + ("+changes" if dirty != "unknown" else "")
+    return commit + ("+changes" if dirty != "unknown" else "") + ("+stale" if _is_stale(source, build) else "")
+
+
+def _is_stale(source, build):
+    """Is a source newer than all programs? Then they were built of something else."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z", "apps", "net", "rdma", "reactor", "tools"], cwd=source, capture_output=True,
+                                text=True, check=True, timeout=10).stdout
+        programs = [entry.stat().st_mtime for entry in os.scandir(os.path.join(build, "bin"))]
+    except (OSError, subprocess.SubprocessError):
+        return False
+    sources = [os.path.join(source, name) for name in listed.split("\0") if name.endswith((".cc", ".hh", ".c"))]
+    return max((os.path.getmtime(each) for each in sources if os.path.exists(each)), default=0) > max(programs, default=float("inf"))
 
 
 def describe(source, build):
@@ -45,6 +57,6 @@ def describe(source, build):
         "cores": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),
         "compiler": _compiler(build),
-        "commit": _commit(source),
+        "commit": _commit(source, build),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
     }

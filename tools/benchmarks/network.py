@@ -4,9 +4,11 @@
       cwb0  kernel 10.98.0.1/24     <------->   cwb0  kernel 10.98.0.2/24
             stack  10.98.1.1/24                       stack  10.98.1.2/24   (answered by the program, not the kernel)
 """
+import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 
 from .rows import Unmeasurable
@@ -40,14 +42,23 @@ def _owner_is_alive(namespace):
     return match is None or os.path.exists(f"/proc/{match.group(1)}")
 
 
+def _end_all_in(namespace):
+    """A namespace lives as long as a process in it, though its name be gone."""
+    listed = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False)
+    for pid in listed.stdout.split():
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int(pid), signal.SIGKILL)
+
+
 def remove_leftovers():
-    """Namespaces of earlier runs that were killed: their names tell whose they were."""
+    """Namespaces of earlier runs that were killed, and what runs there: their names tell whose they were."""
     try:
         names = os.listdir("/run/netns")
     except OSError:
         return
     for name in names:
         if name.startswith("cwb-") and not _owner_is_alive(name):
+            _end_all_in(name)
             subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
 
 

@@ -55,7 +55,10 @@ def table(report):
 
 def markdown(report):
     environment = ", ".join(f"{key} {value}" for key, value in report["environment"].items())
-    lines = [f"Measured on: {environment}.", "", "| what | value | baseline | ratio | target | |",
+    lines = [f"Measured on: {environment}.", ""]
+    if not report.get("quiet", True):
+        lines += [f"The machine was not quiet ({report.get('disturbed_samples', 0)} disturbed samples): not figures to keep.", ""]
+    lines += ["| what | value | baseline | ratio | target | |",
              "| --- | ---: | ---: | ---: | --- | --- |"]
     for row in report["rows"]:
         _, value, baseline, ratio, target, word = _cells(row)

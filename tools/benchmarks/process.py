@@ -1,5 +1,6 @@
 """Runs the programs: each in a fresh process, pinned, ended when its figures are in."""
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -12,6 +13,8 @@ from . import quiet
 from .rows import Unmeasurable
 
 FOREIGN_SHARE = 0.03  # of one CPU: each end is to have at least 0.97 of its core
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
 ATTEMPTS = 3          # at one sample, when others used the CPUs meanwhile
 
 
@@ -66,7 +69,7 @@ class Programs:
     def _run(self, command, cpus, side, timeout):
         """Standard output, and the CPU time it took."""
         before = os.times()
-        process = subprocess.Popen(pinned(command, cpus, side), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = start(pinned(command, cpus, side))
         try:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired as e:
@@ -83,7 +86,7 @@ class Programs:
     def server(self, command, cpus, side=None):
         """A program that runs until the block ends; the block begins when its first line of output says that it serves. One that
         ended before the block did has not been measured, whoever answered in its place."""
-        process = subprocess.Popen(pinned(command, cpus, side), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = start(pinned(command, cpus, side))
         try:
             _await_line(process, command)
             try:
@@ -101,6 +104,17 @@ class Programs:
 def pinned(command, cpus, side=None):
     cpu_list = ",".join(str(c) for c in cpus)
     return (side.prefix() if side else []) + ["taskset", "-c", cpu_list] + list(command)
+
+
+def start(command):
+    """It ends with us, however we end: a server that a killed run has left would answer the next one's clients."""
+    ours = os.getpid()
+
+    def end_with_us():
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != ours:
+            os._exit(143)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=end_with_us)
 
 
 def end(process):

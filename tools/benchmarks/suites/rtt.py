@@ -237,7 +237,7 @@ def make_rows():
                       "Seastar's native stack, measured earlier on this kind of machine")),
         Row("tcp-64B-wire-64x8", "TCP 64 B echo over wire, two shards, 64 connections x pipeline 8", "round trips/s",
             ("wire-64x8",), (Target("value", ">=", 3_000_000),), at_best("wire-64x8", "rate")),
-        Row("bulk-wire", "bulk TCP over wire, one connection, 1,460-byte segments, owned buffers", "Gbit/s", ("bulk",),
+        Row("bulk-wire-1460", "bulk TCP over wire, one connection, 1,460-byte segments, owned buffers", "Gbit/s", ("bulk",),
             (Target("value", ">=", 40),), at_best("bulk", "gbit_per_s")),
         Row("bulk-wire-drop-1000", "the same with every 1,000th frame dropped", "Gbit/s", ("bulk-dropping", "bulk"),
             (Target("ratio", ">=", 0.5),),
