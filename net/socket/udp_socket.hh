@@ -14,6 +14,9 @@ public:
     explicit udp_socket(std::unique_ptr<udp_backend> backend) noexcept : backend_(std::move(backend)) {}
 
     /// Port 0: any free one. Throws std::system_error: EADDRINUSE, EADDRNOTAVAIL.
+    /// Of several shards with one address: what comes to a port is for the shard that has a socket there; a port that we choose is one
+    /// shard's. One that several have bound is shared between them by the flow, so that a peer's datagrams come to one of them always
+    /// (over the kernel's sockets, too: SO_REUSEPORT; there a port that one shard alone has bound needs no more either).
     static udp_socket bind(socket_address at, udp_options options = {});
     /// A connected socket: only this peer's datagrams, and ECONNREFUSED when it answers port-unreachable.
     static udp_socket connect(socket_address to, udp_options options = {});

@@ -168,10 +168,13 @@ bool ipv6_input::steer_away(const arrived& a, packet& p, flow_steering& steering
         flow.remote_port = load_be16(transport.data());
         flow.local_port = load_be16(transport.data() + 2);
         to = steering.owner(flow);
+        if (a.chain.protocol == wire::ip_protocol::udp) to = steering.owner_of_datagram(flow.local_port, to);
     } else if (a.chain.protocol == wire::ip_protocol::icmpv6 && !transport.empty() && load_u8(transport.data()) < 128) {
         icmp_report quoted;
-        if (quoted_ipv6_flow(transport, quoted))
+        if (quoted_ipv6_flow(transport, quoted)) {
             to = steering.owner(flow_name(quoted.local, quoted.remote, quoted.local_port, quoted.remote_port));
+            if (quoted.protocol == wire::ip_protocol::udp) to = steering.owner_of_datagram(quoted.local_port, to);
+        }
     }
     if (to == steering.self()) return false;
     ++statistics_.handed_over;

@@ -416,6 +416,7 @@ void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
     flow_steering* s = steering_.get();
     tcp_.set_home_predicate([s](const flow_name& flow) { return s->owner(flow) == s->self(); });
     udp_.set_home_predicate([s](const flow_name& flow) { return s->owner(flow) == s->self(); });
+    if (auto all_ports = s->udp_ports()) udp_.demux().share_ports(std::move(all_ports), s->self());
 }
 
 /// True if the packet belongs to another shard, and went there.
@@ -429,8 +430,10 @@ void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
         key.remote_port = load_be16(ip.payload().data());
         key.local_port = load_be16(ip.payload().data() + 2);
         to = steering_->owner(key);
-    } else if (const auto flow = quoted_flow(ip)) {
-        to = steering_->owner(*flow);
+        if (ip.protocol() == wire::ip_protocol::udp) to = steering_->owner_of_datagram(key.local_port, to);
+    } else if (const auto about = quoted_flow(ip)) {
+        to = steering_->owner(about->flow);
+        if (about->protocol == wire::ip_protocol::udp) to = steering_->owner_of_datagram(about->flow.local_port, to);
     }
     if (to == steering_->self()) return false;
     ++statistics_.handed_over;

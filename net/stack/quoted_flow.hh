@@ -10,8 +10,13 @@
 
 namespace corewire {
 
+struct quoted_datagram {
+    flow_key flow;
+    wire::ip_protocol protocol;
+};
+
 /// `ip`: a datagram that came in. Nothing unless it is a whole ICMP error (RFC 792) that quotes TCP or UDP.
-inline std::optional<flow_key> quoted_flow(wire::ipv4_view ip) noexcept {
+inline std::optional<quoted_datagram> quoted_flow(wire::ipv4_view ip) noexcept {
     constexpr std::size_t header_size = 8;
     if (ip.protocol() != wire::ip_protocol::icmp || ip.is_fragment() || ip.payload().size() <= header_size) return {};
     switch (load_u8(ip.payload().data())) {
@@ -23,16 +28,17 @@ inline std::optional<flow_key> quoted_flow(wire::ipv4_view ip) noexcept {
         break;
     default: return {};
     }
-    wire::ipv4_view quoted;
+    wire::ipv4_view sent;
     wire::quoted_transport ports;
-    if (wire::ipv4_view::parse_quoted(ip.payload().subspan(header_size), quoted) != wire::parse_error::none) return {};
-    if (quoted.fragment_offset() != 0) return {};
-    if (quoted.protocol() != wire::ip_protocol::tcp && quoted.protocol() != wire::ip_protocol::udp) return {};
-    if (wire::quoted_transport::parse(quoted.payload(), ports) != wire::parse_error::none) return {};
-    return flow_key{.local_address = quoted.source().value(),
-                    .remote_address = quoted.destination().value(),
-                    .local_port = ports.source_port,
-                    .remote_port = ports.destination_port};
+    if (wire::ipv4_view::parse_quoted(ip.payload().subspan(header_size), sent) != wire::parse_error::none) return {};
+    if (sent.fragment_offset() != 0) return {};
+    if (sent.protocol() != wire::ip_protocol::tcp && sent.protocol() != wire::ip_protocol::udp) return {};
+    if (wire::quoted_transport::parse(sent.payload(), ports) != wire::parse_error::none) return {};
+    return quoted_datagram{{.local_address = sent.source().value(),
+                            .remote_address = sent.destination().value(),
+                            .local_port = ports.source_port,
+                            .remote_port = ports.destination_port},
+                           sent.protocol()};
 }
 
 } // namespace corewire

@@ -10,7 +10,11 @@ namespace corewire {
 
 std::vector<std::unique_ptr<shard_steering>> shard_steering::make(unsigned shards, unsigned slots) {
     std::vector<std::unique_ptr<shard_steering>> all;
-    for (unsigned i = 0; i < shards; ++i) all.push_back(std::unique_ptr<shard_steering>{new shard_steering(i, shards, slots)});
+    const auto udp_ports = std::make_shared<udp_port_map>();
+    for (unsigned i = 0; i < shards; ++i) {
+        all.push_back(std::unique_ptr<shard_steering>{new shard_steering(i, shards, slots)});
+        all.back()->udp_ports_ = udp_ports;
+    }
     for (unsigned a = 0; a < shards; ++a) {
         for (unsigned b = a + 1; b < shards; ++b) {
             wire_link::ends ends = wire_link::make({.frames = 1024, .relay = true});

@@ -4,7 +4,7 @@
 //     shard A's port --frame of B's flow--> A's wire to B ....> B's wire to A --> B's stack, as if its own port had it
 //
 // owner() is the symmetric Toeplitz hash of the 4-tuple modulo the number of shards: the same on every shard and for both
-// directions. Bounded by the wires' rings; a full one drops and counts.
+// directions. A datagram goes to a shard that has its port. Bounded by the wires' rings; a full one drops and counts.
 #pragma once
 
 #include <corewire/net/port/loop/wire_port.hh>
@@ -24,6 +24,10 @@ public:
 
     unsigned owner(const flow_key& key) const noexcept override;
     unsigned owner(const flow_name& flow) const noexcept override;
+    unsigned owner_of_datagram(std::uint16_t local_port, unsigned by_hash) const noexcept override {
+        return udp_ports_->owner(local_port, by_hash);
+    }
+    std::shared_ptr<udp_port_map> udp_ports() const noexcept override { return udp_ports_; }
     unsigned self() const noexcept override { return self_; }
     bool hand_over(unsigned shard, packet&& frame) noexcept override;
     void share_with_all(const packet& frame) noexcept override;
@@ -39,6 +43,7 @@ private:
     shard_steering(unsigned self, unsigned shards, unsigned slots) : self_(self), slots_(slots), wires_(shards) {}
     unsigned self_;
     unsigned slots_;
+    std::shared_ptr<udp_port_map> udp_ports_;       ///< one for all
     std::vector<std::unique_ptr<wire_port>> wires_; ///< by shard; null for ourselves
     std::uint64_t dropped_ = 0;
 };

@@ -52,6 +52,12 @@ void udp_layer::on_report(const icmp_report& report) noexcept {
     if (udp_endpoint* e = demux_.on_error(report)) static_cast<stack_udp_socket*>(e->owner())->on_ready();
 }
 
+stack_udp_socket* udp_layer::sender_of(const icmp_report& report) const noexcept {
+    const udp_endpoint* e = report.protocol == wire::ip_protocol::udp ? demux_.sender_of(report) : nullptr;
+    auto* socket = e == nullptr ? nullptr : static_cast<stack_udp_socket*>(e->owner());
+    return socket != nullptr && socket->sends_to({report.remote, report.remote_port}) ? socket : nullptr;
+}
+
 bool udp_layer::retry_sends(time_point) noexcept {
     bool any = false;
     while (!senders_.empty() && !egress_.full()) {
@@ -160,6 +166,10 @@ void stack_udp_socket::cancel_receivers() noexcept {
 bool stack_udp_socket::is_bound_to(ipv4 address) const noexcept {
     const net_address& local = endpoint_.local().address;
     return local.is_v4() && local.v4() == address;
+}
+
+bool stack_udp_socket::sends_to(const udp_address& remote) const noexcept {
+    return (endpoint_.connected() && endpoint_.peer() == remote) || std::ranges::find(destinations_, remote) != destinations_.end();
 }
 
 bool stack_udp_socket::has_lost_ipv6_address() const noexcept {
@@ -299,6 +309,8 @@ bool stack_udp_socket::aim(time_point now, const udp_address& to) noexcept {
         hop_ = hop.kind;
         if (hop.kind == hop_kind::unicast) n = six->use(now, hop.address, from.v6());
     }
+    if (hop_ != hop_kind::unreachable && destinations_[destinations_seen_ % destinations_.size()] != to)
+        destinations_[++destinations_seen_ % destinations_.size()] = to;
     way_mtu_ = layer_.out_.path_mtu_to(now, to.address);
     way_mtu_heard_ = layer_.out_.path_mtus().generation();
     headers_ = udp_headers({from, endpoint_.local().port}, to, layer_.hops_to(to.address));
@@ -351,17 +363,28 @@ std::errc stack_udp_socket::connect(const socket_address& peer) {
     const bool leads_there = to.is_v4() ? layer_.out_.routes().find(to.v4()).kind != hop_kind::unreachable
                                         : !from.is_any() && layer_.out_.reachable(to);
     if (!leads_there) return std::errc::network_unreachable;
-    const std::errc why = layer_.demux_.connect(endpoint_, from, {to, peer.port}, layer_.home());
-    if (why != std::errc{} || claimed_ == 0 || claimed_ == endpoint_.local().port) return why;
-    // Another port, from which replies come home.
-    try {
-        layer_.share_->claim_port(wire::ip_protocol::udp, claimed_at_, endpoint_.local().port);
-    } catch (const std::system_error&) {
-        return std::errc::address_in_use;
+    const std::errc why = layer_.demux_.connect(endpoint_, from, {to, peer.port}, claimed_ == 0 ? layer_.home() : home_hash{});
+    if (why == std::errc{} && claimed_ != 0) claim_port_at_home();
+    return why;
+}
+
+/// Moves to a port from which replies come home. The host may have it; if it has all that are tried, replies to the old one are
+/// handed over to us.
+void stack_udp_socket::claim_port_at_home() noexcept {
+    for (int tries = 16; tries > 0; --tries) {
+        const std::uint16_t port = layer_.demux_.choose_port(endpoint_, layer_.home());
+        if (port == 0) return;
+        try {
+            layer_.share_->claim_port(wire::ip_protocol::udp, claimed_at_, port);
+        } catch (const std::system_error&) {
+            layer_.demux_.give_back(port);
+            continue;
+        }
+        release_port();
+        claimed_ = port;
+        layer_.demux_.move(endpoint_, port);
+        return;
     }
-    release_port();
-    claimed_ = endpoint_.local().port;
-    return {};
 }
 
 // ---- groups ----

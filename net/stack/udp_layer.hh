@@ -47,6 +47,8 @@ public:
     /// Fails with ENETDOWN who waits at an address that is not ours any more: in vain, and who sends from it would lie.
     void on_address_gone() noexcept;
     bool is_bound_to(ipv4 address) const noexcept;
+    /// It is connected to `remote`, or that is among its last destinations.
+    bool sends_to(const udp_address& remote) const noexcept;
     /// Bound to one that is_claimed() no more.
     bool has_lost_ipv6_address() const noexcept;
     /// Tries a send that waited. False: still no room.
@@ -56,6 +58,7 @@ private:
     std::errc may_join(const net_address& group, const net_address& on) const noexcept;
     void cancel_receivers() noexcept;
     void claim_port(const socket_address& wanted);
+    void claim_port_at_home() noexcept;
     void release_port() noexcept;
     bool take(receive_operation& op) noexcept;
     /// True when finished (sent, or failed: op.error); false when egress is full.
@@ -77,6 +80,8 @@ private:
     std::uint32_t way_mtu_heard_ = 0;  ///< path_mtu_cache::generation() that it is right for
     neighbor_ref via_;
     udp_address aimed_at_;
+    std::array<udp_address, 8> destinations_{}; ///< the last ones, each once in a row
+    std::uint32_t destinations_seen_ = 0;
     multicast_options multicast_;
 };
 
@@ -99,8 +104,8 @@ public:
         return tell(demux_.input(source, destination, offset, length, p));
     }
     void on_report(const icmp_report& report) noexcept;
-    /// What the report quotes may have been sent by a socket here.
-    bool has_flow(const icmp_report& report) const noexcept { return demux_.has_flow(report); }
+    /// What the report quotes goes where a socket here has sent just now: who says so knows more than a port that is open.
+    bool has_flow(const icmp_report& report) const noexcept { return sender_of(report) != nullptr; }
     /// Retries sends that waited for room.
     bool flush(time_point now) noexcept { return !senders_.empty() && retry_sends(now); }
     std::unique_ptr<udp_backend> bind(const socket_address& at, const udp_options& options);
@@ -130,6 +135,7 @@ private:
     void loop_back(const packet& p, const net_address& source, const net_address& group) noexcept;
     bool retry_sends(time_point now) noexcept;
     home_hash home() const noexcept;
+    stack_udp_socket* sender_of(const icmp_report& report) const noexcept;
 
     reactor& reactor_;
     ip_output& out_;

@@ -24,6 +24,12 @@ udp_demux::~udp_demux() {
     ::munmap(by_port_, table_bytes);
 }
 
+void udp_demux::share_ports(std::shared_ptr<udp_port_map> map, unsigned self) noexcept {
+    CW_ASSERT(size_ == 0, "UDP ports are shared between shards before the first is bound");
+    all_ports_ = std::move(map);
+    self_ = self;
+}
+
 std::errc udp_demux::bind(udp_endpoint& e, udp_address local, bool shared, home_hash home,
                           udp_address expected_peer) noexcept {
     CW_ASSERT(!e.bound(), "a UDP endpoint is bound once");
@@ -38,7 +44,8 @@ std::errc udp_demux::bind(udp_endpoint& e, udp_address local, bool shared, home_
             ++statistics_.ports_exhausted;
             return std::errc::address_in_use;
         }
-    } else if (conflicts(local, shared)) {
+    } else if (conflicts(local, shared) ||
+               (all_ports_ != nullptr && by_port_[local.port] == nullptr && !all_ports_->take(local.port, self_))) {
         return std::errc::address_in_use;
     }
     e.local_ = local;
@@ -56,6 +63,11 @@ void udp_demux::unlink(udp_endpoint& e) noexcept {
     udp_endpoint** at = &by_port_[e.local_.port];
     while (*at != &e) at = &(*at)->next_on_port_;
     *at = std::exchange(e.next_on_port_, nullptr);
+    if (by_port_[e.local_.port] == nullptr) give_back(e.local_.port);
+}
+
+void udp_demux::give_back(std::uint16_t port) noexcept {
+    if (all_ports_ != nullptr) all_ports_->leave(port, self_);
 }
 
 bool udp_demux::conflicts(udp_address local, bool shared) noexcept {
@@ -76,7 +88,8 @@ std::uint16_t udp_demux::pick_port(const net_address& local, home_hash home, udp
     const std::uint32_t range = options_.ephemeral_last - options_.ephemeral_first + 1u;
     const auto good = [&](std::uint32_t index) {
         const auto port = static_cast<std::uint16_t>(options_.ephemeral_first + index);
-        return by_port_[port] == nullptr && (home.here == nullptr || home.here(home.context, {local, port}, peer));
+        return by_port_[port] == nullptr && (home.here == nullptr || home.here(home.context, {local, port}, peer)) &&
+               (all_ports_ == nullptr || all_ports_->choose(port, self_));
     };
     for (std::uint32_t tries = 0; tries < range / 8; ++tries) {
         const auto index = static_cast<std::uint32_t>(random_.below(range));
@@ -99,20 +112,34 @@ std::errc udp_demux::connect(udp_endpoint& e, const net_address& local, udp_addr
     for (const udp_endpoint* other = by_port_[e.local_.port]; other != nullptr; other = other->next_on_port_) {
         if (other != &e && other->peer_ == peer && other->local_.address == local) return std::errc::address_in_use;
     }
-    if (e.ephemeral_ && home.here != nullptr && !home.here(home.context, {local, e.local_.port}, peer)) {
+    if (strays(e, local, peer, home)) {
         const std::uint16_t port = pick_port(local, home, peer);
-        if (port == 0) {
+        if (port != 0) {
+            move(e, port);
+        } else if (all_ports_ == nullptr) {
             ++statistics_.ports_exhausted;
             return std::errc::address_in_use;
         }
-        unlink(e);
-        e.local_.port = port;
-        link(e);
     }
     e.local_.address = local;
     e.peer_ = peer;
     e.error_ = {};
     return {};
+}
+
+bool udp_demux::strays(const udp_endpoint& e, const net_address& local, udp_address peer, home_hash home) const noexcept {
+    return e.ephemeral_ && home.here != nullptr && !home.here(home.context, {local, e.local_.port}, peer);
+}
+
+std::uint16_t udp_demux::choose_port(const udp_endpoint& e, home_hash home) noexcept {
+    if (!e.connected() || !strays(e, e.local_.address, e.peer_, home)) return 0;
+    return pick_port(e.local_.address, home, e.peer_);
+}
+
+void udp_demux::move(udp_endpoint& e, std::uint16_t port) noexcept {
+    unlink(e);
+    e.local_.port = port;
+    link(e);
 }
 
 void udp_demux::unbind(udp_endpoint& e) noexcept {

@@ -147,15 +147,14 @@ udp_endpoint* udp_demux::find_among_many(udp_endpoint* e, const net_address& to,
     return best;
 }
 
-/// RFC 1122 4.1.3.3: errors go to the application. Only a connected one can tell which of its datagrams was meant.
-bool udp_demux::has_flow(const icmp_report& report) const noexcept {
-    return find(report.local, report.local_port, {report.remote, report.remote_port}) != nullptr;
+udp_endpoint* udp_demux::sender_of(const icmp_report& report) const noexcept {
+    return find(report.local, report.local_port, {report.remote, report.remote_port});
 }
 
+/// RFC 1122 4.1.3.3: errors go to the application. Only a connected one can tell which of its datagrams was meant.
 udp_endpoint* udp_demux::on_error(const icmp_report& report) noexcept {
     if (report.protocol != wire::ip_protocol::udp) return nullptr;
-    const udp_address peer{report.remote, report.remote_port};
-    udp_endpoint* e = find(report.local, report.local_port, peer);
+    udp_endpoint* e = sender_of(report);
     if (e == nullptr || !e->connected()) return nullptr;
     switch (report.kind) {
     case icmp_error_kind::port_unreachable:

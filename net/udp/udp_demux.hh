@@ -11,6 +11,7 @@
 #include <corewire/net/frame/packet.hh>
 #include <corewire/net/ip/icmp.hh>
 #include <corewire/net/udp/udp_endpoint.hh>
+#include <corewire/net/udp/udp_port_map.hh>
 #include <corewire/net/wire/ipv4.hh>
 #include <corewire/net/wire/udp.hh>
 #include <corewire/reactor/base/random.hh>
@@ -68,13 +69,21 @@ public:
     udp_demux(const udp_demux&) = delete;
     udp_demux& operator=(const udp_demux&) = delete;
 
+    /// Other shards have the same addresses: who has which port stands in `map`, where we are `self`. Before the first bind.
+    void share_ports(std::shared_ptr<udp_port_map> map, unsigned self) noexcept;
+
     /// Port 0: a random free one (RFC 6056 3.3.2), of those from which `home` sees replies. EADDRINUSE: somebody is
-    /// there, on the same address or on any(); or there are too many. `shared`: others may bind the same (each connects).
+    /// there, on the same address or on any(), or another shard has chosen the port; or there are too many. `shared`: others may bind the same (each connects).
     [[nodiscard]] std::errc bind(udp_endpoint& e, udp_address local, bool shared = false, home_hash home = {},
                                  udp_address expected_peer = {}) noexcept;
     /// Only datagrams of `peer` from now on; those of others that wait already stay. A port of 0 disconnects.
-    /// `home`: an ephemeral port from which replies would not come home is given up for another that is.
+    /// `home`: an ephemeral port from which replies would not come home is given up for another that is. EADDRINUSE: there is none,
+    /// and no other shard to hand replies over.
     [[nodiscard]] std::errc connect(udp_endpoint& e, const net_address& local, udp_address peer, home_hash home = {}) noexcept;
+    /// A port for a connected endpoint to move() to, from which replies come home, or to give_back(). 0: it need not, or none is free.
+    std::uint16_t choose_port(const udp_endpoint& e, home_hash home) noexcept;
+    void give_back(std::uint16_t port) noexcept;
+    void move(udp_endpoint& e, std::uint16_t port) noexcept;
     void unbind(udp_endpoint& e) noexcept; ///< and drops what waits
 
     /// `ip` views a whole UDP datagram for us that starts in p.head (Ethernet header or not before it) and may go on in
@@ -88,8 +97,8 @@ public:
                        packet& p) noexcept;
     /// An ICMP error about one of our datagrams. The endpoint that has an error to tell now, or null.
     udp_endpoint* on_error(const icmp_report& report) noexcept;
-    /// An endpoint here may have sent what the report quotes.
-    bool has_flow(const icmp_report& report) const noexcept;
+    /// The endpoint that what the report quotes may have left from, or null.
+    udp_endpoint* sender_of(const icmp_report& report) const noexcept;
 
     /// How many endpoints share this port.
     std::size_t on_port(std::uint16_t port) const noexcept;
@@ -115,11 +124,14 @@ private:
     udp_delivery drop_full(udp_endpoint& e) noexcept;
     void link(udp_endpoint& e) noexcept;
     void unlink(udp_endpoint& e) noexcept;
+    bool strays(const udp_endpoint& e, const net_address& local, udp_address peer, home_hash home) const noexcept;
 
     frame_pool& pool_;
     udp_demux_options options_;
     random_generator random_;
     udp_endpoint** by_port_; ///< 65,536 lists
+    std::shared_ptr<udp_port_map> all_ports_; ///< of all shards: each port that has a list here; null: there are no others
+    unsigned self_ = 0;
     std::size_t size_ = 0;
     std::uint32_t queued_ = 0;
     udp_statistics statistics_;

@@ -253,8 +253,9 @@ inline void quoted(byte_span bytes) {
     }
     wire::ipv4_view ip;
     if (wire::ipv4_view::parse(bytes, ip) != wire::parse_error::none) return;
-    const std::optional<flow_key> flow = quoted_flow(ip);
-    if (!flow) return;
+    const auto about = quoted_flow(ip);
+    if (!about) return;
+    const flow_key* const flow = &about->flow;
     const byte_span quote = ip.payload().subspan(8);
     const std::size_t header = (std::to_integer<std::size_t>(quote[0]) & 15) * 4;
     CW_ASSERT(ip.protocol() == wire::ip_protocol::icmp && quote.size() >= header + 8, "a quote that is not there");

@@ -31,7 +31,8 @@ datagram error(std::uint8_t type, wire::ip_protocol about = wire::ip_protocol::t
 std::optional<flow_key> flow_of(byte_span d) {
     wire::ipv4_view ip;
     BOOST_REQUIRE((wire::ipv4_view::parse(d, ip) == wire::parse_error::none));
-    return quoted_flow(ip);
+    const auto quoted = quoted_flow(ip);
+    return quoted ? std::optional(quoted->flow) : std::nullopt;
 }
 
 } // namespace

@@ -174,6 +174,19 @@ BOOST_FIXTURE_TEST_CASE(a_gateway_that_knows_a_better_one_is_followed_and_nobody
     BOOST_TEST((way_to(ipv4(198, 51, 100, 2)) == by_router));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_port_that_is_open_makes_no_redirect_true_but_where_it_has_just_sent, routed) {
+    const ipv4 victim(198, 51, 100, 7);
+    BOOST_TEST((way_to(far4) == by_router));
+    redirect4(better4, gateway4, 1, [&](bytes& q) { victim.store(q.data() + 16); });
+    redirect4(better4, gateway4, 1, [](bytes& q) { store_be16(q.data() + 22, 10); });
+    BOOST_TEST(refused() == 2u);
+    BOOST_TEST((way_to(victim) == by_router));
+    BOOST_TEST((way_to(far4) == by_router));
+    redirect4(better4, gateway4, 1, [&](bytes& q) { victim.store(q.data() + 16); }); // the last one but one
+    BOOST_TEST(taken() == 1u);
+    BOOST_TEST((way_to(victim) == by_better));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_better_gateway_that_is_silent_is_left_again, routed) {
     BOOST_TEST((way_to(far4) == by_router));
     redirect4(ipv4(10, 0, 0, 50), gateway4);

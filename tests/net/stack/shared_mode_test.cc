@@ -14,6 +14,7 @@ namespace {
 class noted_share final : public host_share {
 public:
     void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) override {
+        if (refusals != 0 && refusals--) throw std::system_error(std::make_error_code(std::errc::address_in_use), "the host has it");
         if (port == forbidden) throw std::system_error(std::make_error_code(std::errc::address_in_use), "the host has it");
         ++ports[{protocol, port}];
         claimed_at.push_back(at);
@@ -38,6 +39,7 @@ public:
 
     std::map<std::pair<wire::ip_protocol, std::uint16_t>, int> ports;
     int flows = 0, room_for_flows = 1000, refusal = ENOBUFS;
+    int refusals = 0;  ///< of the next claims of ports; below 0: of all
     bool slow = false; ///< follow_claim() is up to the test
     std::uint16_t forbidden = 0;
     std::vector<net_address> asked, claimed_at, released_at;
@@ -222,6 +224,28 @@ BOOST_FIXTURE_TEST_CASE(a_datagram_socket_claims_the_port_that_it_chose, shared_
         BOOST_TEST(w.of_client().claims(over_udp, socket.local_address().port) == 1);
         socket.close();
         BOOST_TEST(w.of_client().claims(over_udp, socket.local_address().port) == 0);
+        co_return;
+    }(*this));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_datagram_socket_whose_port_is_not_home_finds_another_that_the_host_has_not, shared_world) {
+    run([](shared_world& w) -> task<> {
+        auto& stack = static_cast<network_stack&>(w.client());
+        for (const int refusals : {0, 3, -1}) {
+            const auto socket = stack.bind_udp({ipv4::any(), 0}, {});
+            const std::uint16_t strange = socket->local_address().port;
+            stack.udp().set_home_predicate([strange](const flow_name& flow) { return flow.local_port != strange; });
+            w.of_client().refusals = refusals;
+            const std::errc why = socket->connect({w.server_address(), 9});
+            w.of_client().refusals = 0;
+            BOOST_TEST((why == std::errc{}));
+            const std::uint16_t port = socket->local_address().port;
+            BOOST_TEST((port == strange) == (refusals < 0)); // the host has all: answers are handed over
+            BOOST_TEST(w.of_client().claims(over_udp, port) == 1);
+            if (port != strange) BOOST_TEST(w.of_client().claims(over_udp, strange) == 0);
+            socket->close();
+            BOOST_TEST(w.of_client().claims(over_udp, port) == 0);
+        }
         co_return;
     }(*this));
 }
