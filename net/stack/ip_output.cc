@@ -99,14 +99,14 @@ bool ip_output::send_unresolved(time_point now, output_path& path, packet& p, st
 
 // ---- datagrams ----
 
-std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination) noexcept {
+std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most) noexcept {
     const next_hop hop = routes_.find(destination);
     if (hop.kind == hop_kind::unreachable || hop.kind == hop_kind::local) {
         ++statistics_.no_route;
         return std::errc::network_unreachable;
     }
     const path_mtu path = mtus_.find(now, destination);
-    const std::uint32_t limit = std::min(path.bytes, mtu_);
+    const std::uint32_t limit = std::min({path.bytes, mtu_, most});
     const auto put = [&](packet& p) {
         const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});

@@ -35,8 +35,8 @@ public:
     bool send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size) noexcept;
 
     // ---- for everything else ----
-    /// Sends a datagram whose head starts at its IPv4 header, fragmenting it if it is too long for the path.
-    std::errc send(time_point now, packet&& datagram, ipv4 destination) noexcept;
+    /// Sends a datagram whose head starts at its IPv4 header, fragmenting it if it is too long for the path, or longer than `most` bytes.
+    std::errc send(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most = ~0u) noexcept;
     bool reachable(const net_address& destination) const noexcept {
         if (destination.is_v4()) return routes_.find(destination.v4()).kind == hop_kind::unicast;
         return six_ != nullptr && six_->reachable(destination.v6());

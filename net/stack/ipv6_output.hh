@@ -41,8 +41,9 @@ public:
     bool send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size) noexcept;
 
     // ---- for everything else ----
-    /// Sends a packet whose head starts at its IPv6 header; in fragments if it is too long for the path. EMSGSIZE: longer than any.
-    std::errc send(time_point now, packet&& datagram, const ipv6& destination) noexcept;
+    /// Sends a packet whose head starts at its IPv6 header; in fragments if it is too long for the path, or longer than `most` bytes.
+    /// EMSGSIZE: longer than any.
+    std::errc send(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most = ~0u) noexcept;
     ipv6_next_hop route(const ipv6& destination) const noexcept;
     bool reachable(const ipv6& destination) const noexcept { return route(destination).kind == hop_kind::unicast; }
     /// The address to send from; one that may not be used yet if there is no other. `::`: we have none.

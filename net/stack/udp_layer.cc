@@ -15,7 +15,7 @@ udp_layer::udp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), large_frames_(large_frames),
       address_(config.address.address()), share_(config.share), group_follower_(config.groups), statistics_(statistics),
       checksum_by_port_(out.device().capabilities().transmit_checksum),
-      demux_(pool, config.udp, config.seed ? *config.seed + 1 : random_seed()) {}
+      demux_(pool, config.udp, config.seed ? *config.seed + 1 : random_seed()), told_mtus_(out.device().mtu()) {}
 
 void udp_layer::set_address(ipv4 address) noexcept {
     const ipv4 before = std::exchange(address_, address);
@@ -49,6 +49,10 @@ udp_verdict udp_layer::tell(const udp_delivery& delivery) noexcept {
 }
 
 void udp_layer::on_report(const icmp_report& report) noexcept {
+    // RFC 8201 4, RFC 1191 3: what is longer goes in fragments from now on. A router takes less than what it refuses.
+    const bool too_big = report.kind == icmp_error_kind::fragmentation_needed && report.mtu < report.quoted_length;
+    if (too_big && sender_of(report) != nullptr)
+        static_cast<void>(told_mtus_.on_too_big(reactor_.now(), report.remote, report.mtu, report.quoted_length));
     if (udp_endpoint* e = demux_.on_error(report)) static_cast<stack_udp_socket*>(e->owner())->on_ready();
 }
 
@@ -287,7 +291,7 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
 
 /// What a connection finds out of the path's MTU meanwhile, or a router says, counts for datagrams, too.
 bool stack_udp_socket::way_takes(std::size_t ip_total) const noexcept {
-    return ip_total <= way_mtu_ && way_mtu_heard_ == layer_.out_.path_mtus().generation();
+    return ip_total <= way_mtu_ && way_mtu_heard_ == layer_.path_mtus_heard();
 }
 
 /// Makes headers_ right for a destination. False when its neighbour is not resolved (or it is no single neighbour).
@@ -311,8 +315,8 @@ bool stack_udp_socket::aim(time_point now, const udp_address& to) noexcept {
     }
     if (hop_ != hop_kind::unreachable && destinations_[destinations_seen_ % destinations_.size()] != to)
         destinations_[++destinations_seen_ % destinations_.size()] = to;
-    way_mtu_ = layer_.out_.path_mtu_to(now, to.address);
-    way_mtu_heard_ = layer_.out_.path_mtus().generation();
+    way_mtu_ = layer_.path_mtu_to(now, to.address);
+    way_mtu_heard_ = layer_.path_mtus_heard();
     headers_ = udp_headers({from, endpoint_.local().port}, to, layer_.hops_to(to.address));
     if (n == nullptr) return false;
     headers_.set_link(layer_.out_.device().mac(), n->mac());
@@ -327,9 +331,8 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     if (size > 65'507) return std::errc::message_size;
     const bool four = to.address.is_v4();
     const udp_address from{layer_.source_for(endpoint_.local(), to.address), endpoint_.local().port};
-    // Fragments can't leave their checksum to the port.
-    const bool fragments =
-        size + (four ? 28 : 48) > (four ? layer_.out_.mtu() : layer_.out_.path_mtu_to(layer_.reactor_.now(), to.address));
+    const std::uint32_t limit = layer_.path_mtu_to(layer_.reactor_.now(), to.address);
+    const bool fragments = size + (four ? 28 : 48) > limit; // they can't leave their checksum to the port
     const bool group = to.address.is_multicast();
     const udp_headers headers(from, to, group ? multicast_.hops : layer_.hops_to(to.address), !fragments);
     const std::uint16_t id =
@@ -350,9 +353,9 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     if (group && multicast_.loopback) layer_.loop_back(p, from.address, to.address);
     if (group && multicast_.hops == 0) return {}; // RFC 1112 6.1: it stays here
     p.head.remove_prefix(wire::ethernet_header::size); // ip_output puts its own
-    if (!four) return layer_.out_.six()->send(layer_.reactor_.now(), std::move(p), to.address.v6());
+    if (!four) return layer_.out_.six()->send(layer_.reactor_.now(), std::move(p), to.address.v6(), limit);
     if (p.flags != offload::none) p.l4_offset = link_and_ip_size;
-    return layer_.out_.send(layer_.reactor_.now(), std::move(p), to.address.v4());
+    return layer_.out_.send(layer_.reactor_.now(), std::move(p), to.address.v4(), limit);
 }
 
 std::errc stack_udp_socket::connect(const socket_address& peer) {

@@ -15,6 +15,7 @@
 #include <corewire/net/udp/udp_demux.hh>
 #include <corewire/net/udp/udp_output.hh>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -77,7 +78,7 @@ private:
     udp_headers headers_;
     hop_kind hop_ = hop_kind::unreachable;
     std::uint32_t way_mtu_ = 0;        ///< bytes, to the last destination
-    std::uint32_t way_mtu_heard_ = 0;  ///< path_mtu_cache::generation() that it is right for
+    std::uint32_t way_mtu_heard_ = 0;  ///< udp_layer::path_mtus_heard() that it is right for
     neighbor_ref via_;
     udp_address aimed_at_;
     std::array<udp_address, 8> destinations_{}; ///< the last ones, each once in a row
@@ -136,6 +137,10 @@ private:
     bool retry_sends(time_point now) noexcept;
     home_hash home() const noexcept;
     stack_udp_socket* sender_of(const icmp_report& report) const noexcept;
+    std::uint32_t path_mtu_to(time_point now, const net_address& to) const noexcept {
+        return std::min(out_.path_mtu_to(now, to), told_mtus_.find(now, to).bytes);
+    }
+    std::uint32_t path_mtus_heard() const noexcept { return out_.path_mtus().generation() + told_mtus_.generation(); }
 
     reactor& reactor_;
     ip_output& out_;
@@ -148,6 +153,8 @@ private:
     stack_statistics& statistics_;
     bool checksum_by_port_;
     udp_demux demux_;
+    /// What routers said about datagrams. A forger needs no sequence number there, so connections do not heed it.
+    path_mtu_cache told_mtus_;
     multicast_filter groups_;                ///< IPv4's
     std::array<group_members, ipv6_output::max_joined> groups6_{};
     intrusive_list<stack_udp_socket> sockets_;

@@ -72,8 +72,8 @@ public:
     /// Other shards have the same addresses: who has which port stands in `map`, where we are `self`. Before the first bind.
     void share_ports(std::shared_ptr<udp_port_map> map, unsigned self) noexcept;
 
-    /// Port 0: a random free one (RFC 6056 3.3.2), of those from which `home` sees replies. EADDRINUSE: somebody is
-    /// there, on the same address or on any(), or another shard has chosen the port; or there are too many. `shared`: others may bind the same (each connects).
+    /// Port 0: a random free one (RFC 6056 3.3.2), of those from which `home` sees replies. EADDRINUSE: somebody is there, on the same
+    /// address or on any(), or another shard has chosen it; or there are too many. `shared`: others may bind the same (each connects).
     [[nodiscard]] std::errc bind(udp_endpoint& e, udp_address local, bool shared = false, home_hash home = {},
                                  udp_address expected_peer = {}) noexcept;
     /// Only datagrams of `peer` from now on; those of others that wait already stay. A port of 0 disconnects.

@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(two_shards_choose_different_ports_and_bind_none_that_the_ot
     BOOST_TEST(map->owner(port, 0) == 0u);
     BOOST_TEST(map->owner(port, 1) == 1u);
     // Connecting moves to a port that hashes home, if there is one; answers to any other are brought.
-    const home_hash home{[](const void* to, udp_address local, udp_address) { return local.port == *static_cast<const std::uint16_t*>(to); },
-                         &port};
+    const auto only = [](const void* to, udp_address local, udp_address) { return local.port == *static_cast<const std::uint16_t*>(to); };
+    const home_hash home{only, &port};
     BOOST_TEST((first.connect(*all[0], us, {peer, 53}, home) == std::errc{}));
     const std::uint16_t before = all[0]->local().port;
     BOOST_TEST(before != port);

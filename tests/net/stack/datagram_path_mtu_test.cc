@@ -1,0 +1,154 @@
+// What routers say of the path's MTU, as UDP's sockets heed it (RFC 1191, RFC 8201): over both families the same.
+#include "ipv6_link.hh"
+
+#include <corewire/net/socket/udp_socket.hh>
+#include <corewire/net/wire/icmp.hh>
+#include <corewire/net/wire/ipv4.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using wire::ip_protocol;
+
+namespace {
+
+struct sender : ipv6_link {
+    static constexpr ipv4 us4{10, 0, 0, 1}, peer4{10, 0, 0, 2}, second4{10, 0, 0, 3};
+    const ipv6 second = a6("2001:db8::3");
+
+    sender() {
+        loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
+        for (const ipv4 each : {peer4, second4}) stack->ip().neighbors().set_permanent(each, end->mac());
+        for (const ipv6& each : {peer, second}) stack->ip().six()->neighbors().set_permanent(each, end->mac());
+        socket = udp_socket::bind({ipv6::any(), 7});
+    }
+    ~sender() { group.destroy_all(); }
+    net_address first(bool six) const { return six ? net_address(peer) : net_address(peer4); }
+    net_address other(bool six) const { return six ? net_address(second) : net_address(second4); }
+
+    /// The IP packets that a datagram of so many bytes makes. `to`: nothing: the peer of a connected one.
+    std::vector<bytes> send_out(udp_socket& from, std::size_t size, std::optional<net_address> to) {
+        frames();
+        failed = {};
+        group.spawn([](sender& w, udp_socket& s, std::size_t n, std::optional<net_address> where) -> task<> {
+            const std::vector<std::byte> data(n, std::byte{'x'});
+            try {
+                if (where) co_await s.send_to(byte_span{data}, socket_address(*where, 4000));
+                else co_await s.send(byte_span{data});
+            } catch (const std::system_error& e) {
+                w.failed = static_cast<std::errc>(e.code().value());
+            }
+        }(*this, from, size, to));
+        pass(1ms);
+        std::vector<bytes> out;
+        for (const bytes& f : frames()) {
+            const bool six = load_be16(f.data() + 12) == 0x86dd;
+            const std::uint8_t protocol = load_u8(f.data() + (six ? 20 : 23));
+            if (protocol == 17 || protocol == 44) out.emplace_back(f.begin() + 14, f.end());
+        }
+        return out;
+    }
+    std::vector<bytes> send_out(std::size_t size, const net_address& to) { return send_out(socket, size, to); }
+    /// A router on the way takes no more than `mtu` bytes of what is quoted.
+    void too_big(const bytes& packet, std::uint32_t mtu, std::uint16_t our_port = 7) {
+        if (load_u8(packet.data()) >> 4 == 6) {
+            bytes quote(packet.begin(), packet.begin() + 100);
+            store_be16(quote.data() + (load_u8(packet.data() + 6) == 44 ? 48 : 40), our_port);
+            send(icmp(wire::icmpv6_header::packet_too_big(mtu), peer, us, quote), peer, us, ip_protocol::icmpv6);
+            return;
+        }
+        bytes m(8);
+        m[0] = std::byte{3};
+        m[1] = std::byte{4};
+        store_be16(m.data() + 6, static_cast<std::uint16_t>(mtu));
+        m.insert(m.end(), packet.begin(), packet.begin() + 28);
+        store_be16(m.data() + 28, our_port);
+        store_be16(m.data() + 2, wire::internet_checksum(m));
+        corewire::packet p;
+        p.head = end->pool().allocate_buffer();
+        wire::ethernet_header{.destination = stack->device().mac(), .source = end->mac(), .type = wire::ether_type::ipv4}.emit(
+            {p.head.append(14), 14});
+        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + m.size()), .protocol = ip_protocol::icmp, .source = peer4,
+                          .destination = us4}
+            .emit({p.head.append(20), 20});
+        std::memcpy(p.head.append(static_cast<std::uint32_t>(m.size())), m.data(), m.size());
+        end->transmit({&p, 1});
+        pass(1ms);
+    }
+    /// None is longer than `most`, and of IPv4 none may not be cut.
+    static bool all_fit(const std::vector<bytes>& packets, std::size_t most) {
+        for (const bytes& p : packets)
+            if (p.size() > most || (load_u8(p.data()) >> 4 == 4 && (load_u8(p.data() + 6) & 0x40) != 0)) return false;
+        return true;
+    }
+    std::errc failed{};
+    udp_socket socket;
+    task_group group{"sender"};
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(datagram_path_mtu)
+
+BOOST_FIXTURE_TEST_CASE(what_a_router_does_not_take_is_cut_from_then_on_and_for_ten_minutes, sender) {
+    for (const bool six : {false, true}) {
+        const std::vector<bytes> whole = send_out(1400, first(six));
+        BOOST_REQUIRE(whole.size() == 1u);
+        too_big(whole[0], 1300);
+        for (int i = 0; i < 2; ++i) {
+            const std::vector<bytes> cut = send_out(1400, first(six));
+            BOOST_TEST(cut.size() == 2u);
+            BOOST_TEST(all_fit(cut, 1300));
+            BOOST_TEST((failed == std::errc{}));
+        }
+        BOOST_TEST(send_out(1200, first(six)).size() == 1u);
+        BOOST_TEST(send_out(1400, other(six)).size() == 1u);
+        BOOST_TEST(send_out(1400, first(six)).size() == 2u);
+        BOOST_TEST(stack->ip().path_mtu_to(clock.now(), first(six)) == 1500u); // what connections go by
+        clock.advance(path_mtu_cache::lifetime);
+        pass(1ms);
+        BOOST_TEST(send_out(1400, first(six)).size() == 1u);
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(fragments_that_are_too_big_are_made_smaller, sender) { // RFC 8201 4
+    const std::vector<bytes> before = send_out(3000, first(true));
+    BOOST_REQUIRE(before.size() == 3u);
+    too_big(before[0], 1300);
+    const std::vector<bytes> after = send_out(3000, first(true));
+    BOOST_TEST(after.size() == 3u);
+    BOOST_TEST(all_fit(after, 1300));
+    too_big(after[0], 600); // RFC 8200 5: a link that carries less cuts by itself
+    BOOST_TEST(all_fit(send_out(3000, first(true)), 1280));
+    BOOST_TEST(send_out(1232, first(true)).size() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_report_about_nothing_that_was_sent_changes_nothing, sender) {
+    for (const bool six : {false, true}) {
+        std::vector<bytes> sent = send_out(1400, first(six));
+        BOOST_REQUIRE(sent.size() == 1u);
+        too_big(sent[0], 1300, 8);            // no socket is there
+        too_big(sent[0], six ? 1448u : 1428u); // it takes what was sent
+        bytes elsewhere = sent[0];
+        if (six) second.store(elsewhere.data() + 24);
+        else second4.store(elsewhere.data() + 16);
+        too_big(elsewhere, 1300); // nothing has been sent there
+        BOOST_TEST(send_out(1400, other(six)).size() == 1u);
+        BOOST_TEST(send_out(1400, first(six)).size() == 1u);
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_connected_socket_is_told_once_and_goes_on, sender) { // RFC 1191 3
+    for (const bool six : {false, true}) {
+        udp_socket connected = udp_socket::connect(socket_address(first(six), 4000));
+        const std::vector<bytes> sent = send_out(connected, 1400, {});
+        BOOST_REQUIRE(sent.size() == 1u);
+        too_big(sent[0], 1300, connected.local_address().port);
+        BOOST_TEST(send_out(connected, 1400, {}).empty());
+        BOOST_TEST((failed == std::errc::message_size));
+        BOOST_TEST(all_fit(send_out(connected, 1400, {}), 1300));
+        BOOST_TEST((failed == std::errc{}));
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
