@@ -1,5 +1,7 @@
 #include <corewire/net/ip/reassembly.hh>
 
+#include <corewire/net/wire/ecn.hh>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -58,6 +60,8 @@ struct reassembler::facts {
     bool more = false;
     byte_span header;               ///< of the datagram, if this is fragment 0
     std::uint32_t protocol_at = 0;  ///< IPv6: the octet in it that names the fragment header, and is to name the protocol
+    std::uint8_t ecn = 0;
+    bool to_group = false;
     bool is_v4() const noexcept { return source.is_v4(); }
 };
 
@@ -68,6 +72,8 @@ struct reassembler::datagram : list_hook {
     time_point deadline{};
     frame* storage = nullptr;        ///< null while it is dead
     bool dead = false;               ///< killed: what comes of it is dropped (RFC 5722 4)
+    bool to_group = false;           ///< any of it
+    std::uint8_t codepoints = 0;     ///< of ECN, that fragments have: a bit each
     std::uint32_t received = 0;      ///< bytes of payload, each counted once
     std::uint32_t size = unknown;    ///< of the whole payload, known from the last fragment
     std::uint32_t furthest = 0;      ///< end of the furthest byte received
@@ -141,6 +147,8 @@ reassembler::datagram* reassembler::begin(time_point now, const facts& of) noexc
     d.storage = storage;
     d.received = d.furthest = d.header_size = d.first_size = 0;
     d.size = unknown;
+    d.to_group = false;
+    d.codepoints = 0;
     d.blocks.clear();
     busy_.push_back(d);
     ++size_;
@@ -193,20 +201,22 @@ bool reassembler::acceptable(const facts& of, std::uint32_t length) noexcept {
     return true;
 }
 
-buffer reassembler::add(time_point now, const wire::ipv4_view& ip, const packet& p) noexcept {
+buffer reassembler::add(time_point now, const wire::ipv4_view& ip, const packet& p, bool to_group) noexcept {
     const facts of{.source = ip.source(),
                    .destination = ip.destination(),
                    .identification = ip.identification(),
                    .protocol = ip.protocol(),
                    .offset = ip.fragment_offset(),
                    .more = ip.more_fragments(),
-                   .header = ip.header()};
+                   .header = ip.header(),
+                   .ecn = ip.ecn(),
+                   .to_group = to_group};
     const auto payload = static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data());
     return add(now, of, payload, ip.total_length() - static_cast<std::uint32_t>(ip.header_size()), p);
 }
 
 buffer reassembler::add(time_point now, const wire::ipv6_view& ip, const wire::ipv6_chain& chain, std::uint32_t ip_at, std::uint32_t size,
-                        const packet& p) noexcept {
+                        const packet& p, bool to_group) noexcept {
     const facts of{.source = ip.source(),
                    .destination = ip.destination(),
                    .identification = chain.identification,
@@ -214,7 +224,9 @@ buffer reassembler::add(time_point now, const wire::ipv6_view& ip, const wire::i
                    .offset = chain.fragment_offset,
                    .more = chain.more_fragments,
                    .header = p.head.bytes().subspan(ip_at, chain.fragment_at),
-                   .protocol_at = chain.fragment_named_at};
+                   .protocol_at = chain.fragment_named_at,
+                   .ecn = ip.ecn(),
+                   .to_group = to_group};
     return add(now, of, ip_at + chain.offset, size - chain.offset, p);
 }
 
@@ -244,6 +256,11 @@ buffer reassembler::add(time_point now, const facts& of, std::uint32_t payload, 
     if (d == nullptr) d = begin(now, of);
     if (d == nullptr || !place(*d, of, fragment)) return {};
     if (d->received != d->size || d->header_size == 0) return {};
+    if (!marks_agree(*d)) {
+        ++statistics_.inconsistent;
+        kill(*d);
+        return {};
+    }
     ++statistics_.completed;
     buffer whole = finish(*d);
     drop(*d);
@@ -273,6 +290,8 @@ bool reassembler::place(datagram& d, const facts& of, const piece& fragment) noe
         return false;
     }
     fragment.copy_to(d.payload() + fragment.offset);
+    d.to_group |= of.to_group;
+    d.codepoints |= static_cast<std::uint8_t>(1u << of.ecn);
     d.blocks.set(first_block, end_block);
     d.received += fragment.size();
     d.furthest = std::max(d.furthest, fragment.end());
@@ -287,11 +306,21 @@ bool reassembler::place(datagram& d, const facts& of, const piece& fragment) noe
     return true;
 }
 
+namespace {
+constexpr std::uint8_t marked = 1u << static_cast<unsigned>(wire::ecn_codepoint::ce);
+constexpr std::uint8_t unmarkable = 1u << static_cast<unsigned>(wire::ecn_codepoint::not_ect);
+} // namespace
+
+/// RFC 3168 5.3: a mark must not get lost, nor stand on what has a piece that could not be marked.
+bool reassembler::marks_agree(const datagram& d) noexcept { return (d.codepoints & marked) == 0 || (d.codepoints & unmarkable) == 0; }
+
 /// Fragment 0's header becomes the whole datagram's, and the frame goes to the caller.
 buffer reassembler::finish(datagram& d) noexcept {
     std::byte* header = d.payload() - d.header_size;
     std::uint32_t total = d.header_size + d.size;
+    const bool congested = (d.codepoints & marked) != 0;
     if (d.source.is_v4()) {
+        if (congested) header[1] |= std::byte{0x03};
         total = std::min(total, max_datagram);
         store_be16(header + 2, static_cast<std::uint16_t>(total));
         store_be16(header + 6, 0);
@@ -299,6 +328,7 @@ buffer reassembler::finish(datagram& d) noexcept {
         store_be16(header + wire::ipv4_header::checksum_offset, wire::internet_checksum({header, d.header_size}));
     } else {
         total = std::min<std::uint32_t>(total, max_datagram + wire::ipv6_header::size);
+        if (congested) header[1] |= std::byte{0x30};
         store_be16(header + 4, static_cast<std::uint16_t>(total - wire::ipv6_header::size));
     }
     frame* storage = d.storage;
@@ -316,7 +346,7 @@ bool reassembler::expire(time_point now, expired_datagram& out) noexcept {
     if (next_timeout() > now) return false;
     datagram& d = busy_.front();
     out.quote = {};
-    if (d.header_size != 0) {
+    if (d.header_size != 0 && !d.to_group) {
         out.quote = buffer(*d.storage, d.payload() - d.header_size, d.header_size + d.first_size);
         d.storage = nullptr;
     }

@@ -6,6 +6,7 @@
 // One interface's, on one shard. Sans-I/O: expire() at next_timeout(). Bounded: datagrams (the oldest makes room),
 // frames of the pool, 30 s each. Every fragment costs a bounded amount of work, however small it is: nothing is
 // kept per fragment.
+// A mark of congestion on any fragment is the datagram's (RFC 3168 5.3).
 // Overlaps: a fragment that changes or extends bytes received before kills its datagram (RFC 5722 4, for IPv4 as
 // well); one whose bytes are all there already, with the same content, is a harmless duplicate. Of IPv6, what comes of that datagram
 // afterwards dies too: its name is remembered until its time is over.
@@ -40,7 +41,8 @@ struct reassembly_statistics {
     std::uint64_t no_frame = 0;      ///< fragments dropped: every frame of the pool is held by a reader
     std::uint64_t duplicates = 0;    ///< fragments ignored
     std::uint64_t overlaps = 0;      ///< datagrams killed
-    std::uint64_t inconsistent = 0;  ///< datagrams killed: two different ends, or bytes beyond the end
+    /// Datagrams killed: two different ends, or bytes beyond the end; or a mark of congestion, and a piece whose sender knows of none.
+    std::uint64_t inconsistent = 0;
     std::uint64_t posthumous = 0;    ///< fragments dropped: their datagram was killed before
     std::uint64_t too_long = 0;      ///< fragments that reach beyond 65,535 bytes (ping of death)
     std::uint64_t tiny = 0;          ///< first fragments without a whole transport header, or offsets into one (RFC 1858)
@@ -48,7 +50,8 @@ struct reassembly_statistics {
 };
 
 /// One that ran out of time. `quote` is for ICMP time exceeded/reassembly: the datagram as far as fragment 0 went,
-/// header first; empty when fragment 0 never came (RFC 792: then nothing is sent).
+/// header first; empty when fragment 0 never came (RFC 792: then nothing is sent), and when any came to more than one host (RFC 1122
+/// 3.2.2, RFC 4443 2.4: the same).
 struct expired_datagram {
     buffer quote;
 };
@@ -66,12 +69,13 @@ public:
 
     /// `ip` describes a fragment (ip.is_fragment()) whose header and payload start in p.head and may go on in p.body.
     /// Returns the datagram when this was its last missing piece, else an empty buffer. The datagram's header is
-    /// fragment 0's with length, flags, offset and checksum put right.
-    buffer add(time_point now, const wire::ipv4_view& ip, const packet& p) noexcept;
+    /// fragment 0's with length, flags, offset, mark of congestion and checksum put right. `to_group`: it has come to a group or a
+    /// broadcast, of IP or of the link.
+    buffer add(time_point now, const wire::ipv4_view& ip, const packet& p, bool to_group = false) noexcept;
     /// The same of IPv6, whose header starts `ip_at` bytes into p.head and which is `size` bytes long, header and all. The datagram's
     /// headers are what stood before fragment 0's fragment header.
     buffer add(time_point now, const wire::ipv6_view& ip, const wire::ipv6_chain& chain, std::uint32_t ip_at, std::uint32_t size,
-               const packet& p) noexcept;
+               const packet& p, bool to_group = false) noexcept;
     static constexpr std::uint32_t max_ipv6_headers = 128; ///< bytes, in front of a fragment header
 
     time_point next_timeout() const noexcept;
@@ -95,6 +99,7 @@ private:
     void kill(datagram& d) noexcept;
     bool acceptable(const facts& of, std::uint32_t length) noexcept;
     bool place(datagram& d, const facts& of, const piece& fragment) noexcept;
+    static bool marks_agree(const datagram& d) noexcept;
     static buffer finish(datagram& d) noexcept;
 
     frame_pool& pool_;

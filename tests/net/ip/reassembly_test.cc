@@ -39,13 +39,14 @@ struct bench {
 struct bench6 : bench {
     using bench::bench;
     const ipv6 from = *ipv6::parse("2001:db8::2"), to = *ipv6::parse("2001:db8::1");
+    std::uint8_t traffic_class = 0;
 
     buffer add(byte_span payload, std::uint16_t offset, bool more, std::uint32_t id = 1, duration now = 0s) {
         packet p;
         p.head = pool.allocate_buffer();
         const auto size = static_cast<std::uint32_t>(payload.size());
-        wire::ipv6_header{.payload_length = static_cast<std::uint16_t>(8 + size), .next_header = wire::ip_protocol::ipv6_fragment,
-                          .source = from, .destination = to}
+        wire::ipv6_header{.traffic_class = traffic_class, .payload_length = static_cast<std::uint16_t>(8 + size),
+                          .next_header = wire::ip_protocol::ipv6_fragment, .source = from, .destination = to}
             .emit({p.head.append(40), 40});
         std::byte* const header = p.head.append(8);
         store_be32(header, 17u << 24 | offset | (more ? 1u : 0u));
@@ -309,6 +310,69 @@ BOOST_AUTO_TEST_CASE(a_datagram_that_takes_30_seconds_is_given_up_and_quoted_if_
     BOOST_TEST(b.r.statistics().timed_out == 2u);
     BOOST_TEST((b.r.next_timeout() == never));
     BOOST_TEST(b.large.free_count == 64u);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_quoted_of_what_came_to_more_than_one_host) { // RFC 1122 3.2.2, RFC 4443 2.4
+    for (const unsigned to_group : {0u, 1u}) {
+        bench b;
+        const auto data = pattern(96);
+        for (std::uint16_t i = 0; i < 2; ++i) {
+            const packet p = b.piece(part(data, i * 32u, 32), static_cast<std::uint16_t>(i * 32), true);
+            b.r.add(at(0s), view(p), p, i == to_group);
+        }
+        expired_datagram out;
+        BOOST_TEST(b.r.expire(at(30s), out));
+        BOOST_TEST(out.quote.empty());
+        BOOST_TEST(b.large.free_count == 64u);
+        b.add(part(data, 0, 32), 0, true, 1, 31s); // the next in its place came to us alone
+        BOOST_TEST(b.r.expire(at(61s), out));
+        BOOST_TEST(out.quote.size() == 52u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_mark_on_any_fragment_is_the_datagrams_and_stands_on_none_that_knows_of_none) { // RFC 3168 5.3
+    constexpr std::uint8_t unaware = 0, ect_1 = 1, ect_0 = 2, marked = 3;
+    struct row {
+        std::uint8_t first, second;
+        int whole; ///< -1: dropped
+    };
+    for (const row& r : {row{unaware, unaware, 0}, row{ect_0, ect_0, 2}, row{ect_1, ect_1, 1}, row{marked, marked, 3},
+                         row{ect_0, marked, 3}, row{marked, ect_0, 3}, row{marked, ect_1, 3}, row{unaware, marked, -1},
+                         row{marked, unaware, -1}}) {
+        for (const bool six : {false, true}) {
+            bench6 b;
+            const auto data = pattern(64);
+            buffer whole;
+            for (const unsigned i : {0u, 1u}) {
+                const std::uint8_t ecn = i == 0 ? r.first : r.second;
+                if (six) {
+                    b.traffic_class = static_cast<std::uint8_t>(0xb8 | ecn);
+                    whole = b.add(part(data, i * 32u, 32), static_cast<std::uint16_t>(i * 32), i == 0);
+                } else {
+                    whole = static_cast<bench&>(b).add(datagram(b.pool, {.dscp = 0x2e, .ecn = ecn, .identification = 1,
+                                                                         .dont_fragment = false, .more_fragments = i == 0,
+                                                                         .fragment_offset = static_cast<std::uint16_t>(i * 32),
+                                                                         .protocol = wire::ip_protocol::udp, .source = peer,
+                                                                         .destination = us},
+                                                                part(data, i * 32u, 32)));
+                }
+            }
+            BOOST_TEST_CONTEXT("marks " << int{r.first} << ' ' << int{r.second} << ", IPv6 " << six) {
+                BOOST_REQUIRE(whole.empty() == (r.whole < 0));
+                BOOST_TEST(b.r.statistics().inconsistent == (r.whole < 0 ? 1u : 0u));
+                wire::ipv4_view ip;
+                wire::ipv6_view ip6;
+                if (whole.empty()) continue;
+                if (six) {
+                    BOOST_REQUIRE((wire::ipv6_view::parse(whole.bytes(), ip6) == wire::parse_error::none));
+                    BOOST_TEST(ip6.traffic_class() == (0xb8 | r.whole));
+                } else {
+                    BOOST_REQUIRE((wire::ipv4_view::parse(whole.bytes(), ip) == wire::parse_error::none));
+                    BOOST_TEST((ip.ecn() == r.whole && ip.dscp() == 0x2e && ip.checksum_ok()));
+                }
+            }
+        }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_late_fragment_does_not_complete_a_datagram_whose_time_is_over) {
