@@ -22,9 +22,12 @@ struct frame_owner {
     using recycle_function = void (*)(frame_owner&, frame&) noexcept;
     frame* free_list = nullptr;
     std::uint32_t free_count = 0;
+    /// Of these so many are for what comes and goes: queues that may have no reader leave them (udp_demux.hh).
+    std::uint32_t reserve = 0;
     /// Frames whose bytes may be written in place (headers put before received payload): not those lent by another core.
     bool writable = true;
     recycle_function recycle = nullptr;
+    bool scarce() const noexcept { return free_count < reserve; }
 };
 
 struct alignas(64) frame {

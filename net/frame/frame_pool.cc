@@ -1,5 +1,6 @@
 #include <corewire/net/frame/frame_pool.hh>
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/mman.h>
 #include <system_error>
@@ -54,6 +55,7 @@ void frame_pool::carve() noexcept {
         free_list = &f;
     }
     free_count = count_;
+    reserve = std::min(count_ / 4, 128u);
 }
 
 } // namespace corewire

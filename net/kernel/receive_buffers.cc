@@ -10,7 +10,7 @@ namespace corewire {
 
 namespace {
 
-std::byte* reserve(std::uint64_t bytes, const char* what) {
+std::byte* map_region(std::uint64_t bytes, const char* what) {
     void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category(), what);
     return static_cast<std::byte*>(at);
@@ -25,8 +25,8 @@ receive_buffers::receive_buffers(uring& ring, std::uint16_t group, std::uint32_t
     CW_ASSERT(std::has_single_bit(limit) && limit <= 32768, "a buffer ring has a power of two of slots");
     CW_ASSERT(initial <= limit, "a buffer ring begins with at most as many buffers as it may have");
     recycle = recycle_frame;
-    region_ = reserve(region_size_, "cannot reserve memory for receive buffers");
-    slots_ = reinterpret_cast<io_uring_buf_ring*>(reserve(limit * sizeof(io_uring_buf), "cannot map a buffer ring"));
+    region_ = map_region(region_size_, "cannot reserve memory for receive buffers");
+    slots_ = reinterpret_cast<io_uring_buf_ring*>(map_region(limit * sizeof(io_uring_buf), "cannot map a buffer ring"));
     io_uring_buf_ring_init(slots_);
     if (const int rc = ring.register_buffers(group, *slots_, limit); rc < 0) {
         ::munmap(slots_, limit * sizeof(io_uring_buf));

@@ -53,6 +53,8 @@ public:
     virtual bool prepare_sleep() { return true; }
     virtual void finish_sleep() {}
     virtual int wake_fd() const { return -1; }
+    /// What transmit() is given may lie in this memory as well as in pool()'s. Who lends it to a reader keeps it.
+    virtual void keep(const std::shared_ptr<const void>&) {}
 
     /// Where this port's packets are allocated; memory the device can send from.
     frame_pool& pool() noexcept { return *pool_; }

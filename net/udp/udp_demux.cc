@@ -11,6 +11,24 @@ namespace {
 constexpr std::uint32_t header_size = wire::udp_header::size;
 } // namespace
 
+/// Those who read what they get do not go without for one who does not; and some frames are nobody's to keep.
+[[gnu::noinline]] bool udp_demux::may_take_of_the_last(const udp_endpoint& e, const frame_owner& owner) noexcept {
+    return !e.readable() && owner.free_count >= owner.reserve / 2;
+}
+
+[[gnu::always_inline]] inline bool udp_demux::enqueue(udp_endpoint& e, buffer&& data, const udp_address& from,
+                                                      const net_address& to) noexcept {
+    if (e.full() || queued_ >= options_.max_queued) [[unlikely]] return false;
+    const frame_owner& owner = *data.underlying_frame()->owner;
+    if (owner.scarce() && !may_take_of_the_last(e, owner)) [[unlikely]] return false;
+    new (e.ring_ + (e.tail_ & e.mask_)) udp_datagram{std::move(data), from, to};
+    ++e.tail_;
+    ++queued_;
+    ++e.statistics_.received;
+    ++statistics_.delivered;
+    return true;
+}
+
 udp_delivery udp_demux::input(const net_address& source, const net_address& to, std::uint32_t offset, std::uint32_t ip_length,
                               packet& p) noexcept {
     ++statistics_.received;
@@ -21,10 +39,11 @@ udp_delivery udp_demux::input(const net_address& source, const net_address& to, 
     if (length < header_size || length > ip_length || offset + length > p.size()) [[unlikely]] {
         return drop(statistics_.malformed);
     }
-    if (!has(p.flags, offload::l4_checksum_good)) {
-        // None is none over IPv4 (RFC 768), and an error over IPv6 (RFC 8200 8.1).
-        const bool none = load_be16(header + wire::udp_header::checksum_offset) == 0;
-        if (none ? !to.is_v4() : !checksum_ok(source, to, p, offset, length)) [[unlikely]] return drop(statistics_.bad_checksum);
+    // None is none over IPv4 (RFC 768), and an error over IPv6 (RFC 8200 8.1), which no port can excuse.
+    if (load_be16(header + wire::udp_header::checksum_offset) == 0) [[unlikely]] {
+        if (!to.is_v4()) return drop(statistics_.bad_checksum);
+    } else if (!has(p.flags, offload::l4_checksum_good) && !checksum_ok(source, to, p, offset, length)) [[unlikely]] {
+        return drop(statistics_.bad_checksum);
     }
     const udp_address from{source, load_be16(header)};
     udp_endpoint* e = find(to, load_be16(header + 2), from);
@@ -46,16 +65,6 @@ udp_delivery udp_demux::input(const net_address& source, const net_address& to, 
     e->also_delivered_ = nullptr;
     if (!enqueue(*e, std::move(data), from, to)) [[unlikely]] return drop_full(*e);
     return {udp_verdict::delivered, e};
-}
-
-bool udp_demux::enqueue(udp_endpoint& e, buffer&& data, const udp_address& from, const net_address& to) noexcept {
-    if (e.full() || queued_ >= options_.max_queued) [[unlikely]] return false;
-    new (e.ring_ + (e.tail_ & e.mask_)) udp_datagram{std::move(data), from, to};
-    ++e.tail_;
-    ++queued_;
-    ++e.statistics_.received;
-    ++statistics_.delivered;
-    return true;
 }
 
 /// Each gets a view of the same bytes.

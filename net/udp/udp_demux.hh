@@ -25,7 +25,8 @@ namespace corewire {
 struct udp_demux_options {
     std::uint32_t max_endpoints = 16'384;
     std::uint32_t max_on_port = 64;
-    /// Datagrams that wait in all queues: each holds a frame that the port can't receive into meanwhile.
+    /// Datagrams that wait in all queues: each holds a frame that the port can't receive into meanwhile. Where the frames of a pool are
+    /// scarce (frame_owner::reserve), who has unread ones gets no more.
     std::uint32_t max_queued = 4096;
     std::uint16_t ephemeral_first = 49'152; ///< RFC 6056 3.2 would take all from 1024; IANA's dynamic range is ours to use
     std::uint16_t ephemeral_last = 65'535;
@@ -36,7 +37,7 @@ struct udp_statistics {
     std::uint64_t malformed = 0, bad_checksum = 0;
     std::uint64_t no_port = 0;
     std::uint64_t dropped_full = 0;
-    std::uint64_t dropped_total_full = 0; ///< of these: because of max_queued
+    std::uint64_t dropped_total_full = 0; ///< of these: because of max_queued, or frames were scarce
     std::uint64_t no_frame = 0;           ///< a datagram in two pieces, and no frame to join them in
     std::uint64_t ports_exhausted = 0;    ///< bind() to port 0 found no free port that comes home
     std::uint64_t endpoints_refused = 0;  ///< bind()s beyond max_endpoints or max_on_port
@@ -119,6 +120,7 @@ private:
     static bool checksum_ok(const net_address& from, const net_address& to, const packet& p, std::uint32_t offset,
                             std::uint32_t length) noexcept;
     udp_delivery deliver_to_all(udp_endpoint* first, buffer&& data, const udp_address& from, const net_address& to) noexcept;
+    static bool may_take_of_the_last(const udp_endpoint& e, const frame_owner& owner) noexcept;
     bool enqueue(udp_endpoint& e, buffer&& data, const udp_address& from, const net_address& to) noexcept;
     static udp_delivery drop(std::uint64_t& counter) noexcept;
     udp_delivery drop_full(udp_endpoint& e) noexcept;

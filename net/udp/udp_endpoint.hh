@@ -34,7 +34,7 @@ struct udp_datagram {
 
 struct udp_endpoint_statistics {
     std::uint64_t received = 0;
-    std::uint64_t dropped_full = 0; ///< the queue, or what all endpoints may hold together, was full
+    std::uint64_t dropped_full = 0; ///< the queue, or what all endpoints may hold together, was full; or frames were scarce
 };
 
 class udp_endpoint {

@@ -3,6 +3,7 @@
 #include <corewire/reactor/base/sleep_fence.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/eventfd.h>
 #include <system_error>
@@ -65,10 +66,14 @@ wire_port::wire_port(std::shared_ptr<wire_link> link, unsigned end, const wire_o
         borrowed_.free_list = &handle;
     }
     borrowed_.free_count = borrowed_limit;
+    const std::uint32_t unread = options.held_unread != 0 ? options.held_unread : options.frames / 2;
+    borrowed_.reserve = borrowed_limit - std::min(unread, borrowed_limit / 4 * 3);
     tokens_due_.reserve(borrowed_limit);
 }
 
 wire_port::~wire_port() { send_tokens_home(); }
+
+void wire_port::keep(const std::shared_ptr<const void>& memory) { link_->kept_[end_].push_back(memory); }
 
 int wire_port::wake_fd() const { return link_->sleepers_[end_].wake.get(); }
 

@@ -4,8 +4,8 @@
 //                        <--tokens---                           large ones by reference, and a token brings the frame home
 //
 // Both ends may also live on one reactor. Then a frame changes hands as it is: its count is one core's, and it goes back to
-// the pool that it came from when its last reader lets go. The link owns both ends' frame pools, so memory that one end still reads is
-// there until both ends are gone. Each end is its own shard's; only the rings are shared.
+// the pool that it came from when its last reader lets go. The link owns both ends' frame pools, and holds what keep() names, so memory
+// that one end still reads is there until both ends are gone. Each end is its own shard's; only the rings are shared.
 #pragma once
 
 #include <corewire/net/port/loop/wire_ring.hh>
@@ -28,6 +28,8 @@ struct wire_options {
     bool relay = false;
     /// Between ends of one reactor, frames change hands instead of being copied. False: for tests of what two reactors do.
     bool hand_over = true;
+    /// Frames of the other end that queues without a reader may hold at this one. 0: half of its pool.
+    std::uint32_t held_unread = 0;
 };
 
 class reactor;
@@ -42,6 +44,7 @@ public:
     bool prepare_sleep() override;
     void finish_sleep() override;
     int wake_fd() const override;
+    void keep(const std::shared_ptr<const void>& memory) override;
 
     /// Frames of ours that the other end still reads, for tests and shutdown.
     std::uint32_t lent() const noexcept { return lent_; }
@@ -106,6 +109,7 @@ private:
     friend class wire_port;
     explicit wire_link(const wire_options& options);
     frame_pool pools_[2];
+    std::vector<std::shared_ptr<const void>> kept_[2]; ///< [i]: end i's, and only its
     wire_detail::packet_ring packets_[2]; ///< [i]: written by end i
     wire_detail::token_ring tokens_[2];
     std::atomic<reactor*> homes_[2]{}; ///< who polls end i; null until a packet has come

@@ -34,6 +34,7 @@ public:
     bool prepare_sleep() override { return inner_->prepare_sleep(); }
     void finish_sleep() override { inner_->finish_sleep(); }
     int wake_fd() const override { return inner_->wake_fd(); }
+    void keep(const std::shared_ptr<const void>& memory) override { inner_->keep(memory); }
 
     port& inner() noexcept { return *inner_; }
 

@@ -108,6 +108,22 @@ BOOST_AUTO_TEST_CASE(a_lent_frame_stays_with_its_reader_until_released) {
     BOOST_CHECK_EQUAL(c.a().pool().free_count, free_a);
 }
 
+BOOST_AUTO_TEST_CASE(lent_frames_are_scarce_where_more_are_held_than_queues_without_a_reader_may) {
+    for (const std::uint32_t may : {0u, 16u}) { // 0: half of the other end's
+        cable c({.frames = 64, .relay = true, .held_unread = may});
+        std::vector<packet> held;
+        for (std::uint32_t n = 1; n <= 40; ++n) {
+            BOOST_REQUIRE_EQUAL(send(c.a(), packet_of(filled(c.a().pool(), 1000, 1))), 1u);
+            packet& in = held.emplace_back();
+            BOOST_REQUIRE_EQUAL(c.b().receive({&in, 1}), 1u);
+            BOOST_CHECK_EQUAL(in.head.underlying_frame()->owner->scarce(), n > (may == 0 ? 32u : may));
+        }
+        held.clear();
+        settle(c);
+        BOOST_CHECK_EQUAL(c.a().lent(), 0u);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_lent_frame_may_be_sent_back_and_comes_home_by_two_tokens) {
     cable c;
     const auto free_a = c.a().pool().free_count;

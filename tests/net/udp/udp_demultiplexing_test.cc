@@ -14,6 +14,8 @@ namespace {
 const udp_address sender{peer, 5000};
 const ipv4 feed(239, 1, 2, 3);
 
+using bytes = std::vector<std::byte>;
+
 struct bench {
     frame_pool pool{512};
     udp_demux demux;
@@ -147,6 +149,27 @@ BOOST_AUTO_TEST_CASE(checksums_are_checked_unless_vouched_for_or_absent) {
     BOOST_TEST((b.input(std::move(redirected)).verdict == udp_verdict::dropped));
 }
 
+BOOST_AUTO_TEST_CASE(over_ipv6_a_checksum_is_never_absent_whoever_vouches) { // RFC 8200 8.1
+    bench b;
+    udp_endpoint e(16);
+    BOOST_TEST(b.bind(e, {ipv6::any(), 7}));
+    const net_address to(*ipv6::parse("2001:db8::1")), from(*ipv6::parse("2001:db8::2"));
+    for (const bool vouched : {false, true}) {
+        for (const bool absent : {false, true}) {
+            bytes d(12);
+            wire::udp_header{5000, 7, 12, 0}.emit(d);
+            if (!absent) wire::store_udp_checksum(d, from, to);
+            packet p;
+            p.head = b.pool.allocate_buffer();
+            std::memcpy(p.head.append(12), d.data(), 12);
+            p.flags = vouched ? offload::l4_checksum_good : offload::none;
+            const udp_verdict verdict = b.demux.input(from, to, 0, 12, p).verdict;
+            BOOST_TEST((verdict == (absent ? udp_verdict::dropped : udp_verdict::delivered)));
+        }
+    }
+    BOOST_TEST(b.demux.statistics().bad_checksum == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(lengths_that_lie_are_dropped) {
     bench b;
     udp_endpoint e(16);
@@ -232,6 +255,36 @@ BOOST_AUTO_TEST_CASE(all_endpoints_together_hold_no_more_than_they_may) {
     BOOST_TEST(b.demux.statistics().dropped_total_full == 6u);
     first.receive();
     BOOST_TEST((b.from(sender, {us, 8}).verdict == udp_verdict::delivered));
+}
+
+BOOST_AUTO_TEST_CASE(the_last_frames_of_a_pool_are_not_for_who_does_not_read) {
+    bench b;
+    frame_pool other(64); // another port's: its last frames are its own
+    udp_endpoint idle(4096), busy(4096);
+    BOOST_TEST(b.bind(idle, {us, 7}));
+    BOOST_TEST(b.bind(busy, {us, 8}));
+    const auto from = [&](frame_pool& pool, std::uint16_t port) {
+        return b.input(udp_packet(pool, sender, {us, port}, pattern(10))).verdict;
+    };
+    for (int i = 0; i < 1000; ++i) from(b.pool, 7);
+    BOOST_TEST(b.pool.free_count == 128u);
+    BOOST_TEST(b.demux.statistics().dropped_total_full == b.demux.statistics().dropped_full);
+    for (int i = 0; i < 1000; ++i) from(other, 7);
+    BOOST_TEST(other.free_count == 16u);
+    for (int i = 0; i < 10; ++i) { // who reads goes on hearing
+        BOOST_TEST((from(b.pool, 8) == udp_verdict::delivered));
+        BOOST_TEST((from(other, 8) == udp_verdict::dropped)); // it has one unread
+        BOOST_TEST(busy.queued() == 1u);
+        busy.receive();
+    }
+    std::vector<buffer> taken; // what others hold
+    while (b.pool.free_count > 64) taken.push_back(b.pool.allocate_buffer());
+    BOOST_TEST((from(b.pool, 8) == udp_verdict::dropped)); // half of the last ones are nobody's
+    BOOST_TEST(b.pool.free_count == 64u);
+    while (idle.readable()) idle.receive();
+    taken.clear();
+    BOOST_TEST((from(b.pool, 7) == udp_verdict::delivered));
+    BOOST_TEST((from(other, 7) == udp_verdict::delivered));
 }
 
 BOOST_AUTO_TEST_CASE(leaving_frees_what_waits_and_the_port) {
