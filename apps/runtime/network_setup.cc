@@ -103,11 +103,19 @@ network_setup::network_setup(const network_options& options, network_plan plan)
                                             [this](unsigned shard) { return stack(shard); });
     const bool one_address = plan_.kind == network_kind::tap || plan_.kind == network_kind::xdp || verbs_ || ud_;
     if (!one_address || plan_.ports_only || plan_.shards == 1) return;
-    auto steering = shard_steering::make(plan_.shards, verbs_ ? verbs_->device().slots() : 0);
+    auto steering = shard_steering::make(plan_.shards, verbs_ ? verbs_->device().slots() : 0, link_mtu());
     for (unsigned shard = 0; shard < plan_.shards; ++shard) parts_[shard].steering = std::move(steering[shard]);
 }
 
 network_setup::~network_setup() = default;
+
+/// Of the ports that share an address.
+std::uint32_t network_setup::link_mtu() const {
+    if (xdp_) return xdp_->info().mtu;
+    if (verbs_) return verbs_->device().mtu();
+    if (ud_) return ud_->device().mtu();
+    return parts_[0].near.device != nullptr ? parts_[0].near.device->mtu() : options_.mtu.value_or(1500);
+}
 
 void network_setup::open_tap(const network_options& options) {
     tap_options tap;

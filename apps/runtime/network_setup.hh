@@ -108,6 +108,7 @@ private:
     task<> after_lease(unsigned shard);
     task<> after_address_detection(unsigned shard);
     void open_tap(const network_options& options);
+    std::uint32_t link_mtu() const;
     void open_wire();
     void open_xdp(const network_options& options);
     std::optional<std::uint64_t> link_identifier() const;

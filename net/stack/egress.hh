@@ -20,6 +20,17 @@ public:
 
     bool full() const noexcept { return count_ == capacity; }
     std::size_t waiting() const noexcept { return count_ - first_; }
+    /// Packets that can be added now.
+    std::size_t room() const noexcept { return capacity - count_; }
+
+    /// Keeps so many slots, of those that are free, from everybody: for packets that must go together, and wait until there is room for
+    /// all. room() and full() leave them out. Who keeps them takes them back with keep(0), after which all free slots are room().
+    void keep(std::size_t slots) noexcept {
+        CW_DEBUG_ASSERT(slots + waiting() <= capacity, "only free slots can be kept");
+        kept_ = slots;
+        move_to(slots);
+    }
+    std::size_t kept() const noexcept { return kept_; }
 
     /// The slot for the next packet: empty, to be filled and then commit()ed. The caller has asked full().
     packet& slot() noexcept {
@@ -46,11 +57,11 @@ public:
         if (waiting == 0) return false;
         const std::size_t taken = port_.transmit({packets_.data() + first_, waiting});
         if (taken == waiting) [[likely]] {
-            first_ = count_ = 0;
+            first_ = count_ = kept_;
             return true;
         }
         first_ += taken;
-        if (count_ == capacity && first_ != 0) compact();
+        if (count_ == capacity && first_ != kept_) move_to(kept_);
         return taken != 0;
     }
     // ---- what the stack's flush() has to do beside sending ----
@@ -64,13 +75,20 @@ public:
     std::uint64_t dropped() const noexcept { return dropped_; }
 
 private:
-    [[gnu::noinline]] void compact() noexcept {
-        for (std::size_t i = first_; i < count_; ++i) packets_[i - first_] = std::move(packets_[i]);
-        count_ -= first_;
-        first_ = 0;
+    /// The first of those that wait stands there, and the others behind it.
+    [[gnu::noinline]] void move_to(std::size_t at) noexcept {
+        const std::size_t n = waiting();
+        if (at < first_) {
+            for (std::size_t i = 0; i < n; ++i) packets_[at + i] = std::move(packets_[first_ + i]);
+        } else if (at > first_) {
+            for (std::size_t i = n; i-- > 0;) packets_[at + i] = std::move(packets_[first_ + i]);
+        }
+        first_ = at;
+        count_ = at + n;
     }
 
     port& port_;
+    std::size_t kept_ = 0; ///< slots at the front that stay empty
     std::size_t first_ = 0;
     std::size_t count_ = 0;
     bool chores_ = false;

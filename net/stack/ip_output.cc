@@ -112,11 +112,13 @@ std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination, s
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
         return transmit(now, p, hop);
     };
-    if (datagram.size() <= limit) return put(datagram) ? std::errc{} : std::errc::host_unreachable;
+    const auto why_not = [this] { return egress_.full() ? std::errc::no_buffer_space : std::errc::host_unreachable; };
+    if (datagram.size() <= limit) return put(datagram) ? std::errc{} : why_not();
+    bool all = true;
     fragmenter cut(std::move(datagram), limit);
-    for (packet fragment; cut.next(device_.pool(), fragment);) put(fragment);
+    for (packet fragment; cut.next(device_.pool(), fragment);) all &= put(fragment);
     switch (cut.error()) {
-    case fragment_error::none: return {};
+    case fragment_error::none: return all ? std::errc{} : why_not();
     case fragment_error::no_frame: ++statistics_.no_frame; return std::errc::no_buffer_space;
     default: return std::errc::message_size;
     }

@@ -23,7 +23,7 @@ bool is_discovery(wire::icmpv6_type type) noexcept {
 
 ipv6_input::ipv6_input(ipv6_output& out, tcp_layer& tcp, udp_layer& udp, reassembler& fragments, frame_pool& pool,
                        const stack_config& config, stack_statistics& statistics) noexcept
-    : out_(out), tcp_(tcp), udp_(udp), fragments_(fragments), statistics_(statistics), icmp_(pool, config.icmp) {}
+    : out_(out), tcp_(tcp), udp_(udp), fragments_(fragments), pool_(pool), statistics_(statistics), icmp_(pool, config.icmp) {}
 
 /// The packet, as far as it lies in p.head.
 byte_span ipv6_input::arrived::bytes(const packet& p) const noexcept {
@@ -93,8 +93,9 @@ bool ipv6_input::reassemble(time_point now, const arrived& a, const packet& p, f
         return false;
     }
     packet joined;
-    joined.head = fragments_.add(now, a.ip, a.chain, a.ip_at, a.size, p);
+    joined.head = fragments_.add(now, a.ip, a.chain, a.ip_at, a.size, p, a.group);
     if (joined.head.empty()) return false;
+    move_to_ordinary_frame(joined.head, pool_);
     arrived whole;
     whole.group = a.group;
     whole.handed_over = a.handed_over;
@@ -177,8 +178,7 @@ bool ipv6_input::steer_away(const arrived& a, packet& p, flow_steering& steering
         }
     }
     if (to == steering.self()) return false;
-    ++statistics_.handed_over;
-    steering.hand_over(to, std::move(p));
+    if (steering.hand_over(to, std::move(p))) ++statistics_.handed_over;
     return true;
 }
 
@@ -224,8 +224,7 @@ bool ipv6_input::is_for_dhcp(time_point now, const arrived& a, packet& p, flow_s
     if (parsed != wire::parse_error::none || udp.destination_port() != dhcp6_client_port) return false;
     if (out_.on_dhcp(now, udp.payload())) return true;
     if (steering == nullptr || steering->self() == 0) return false;
-    ++statistics_.handed_over;
-    steering->hand_over(0, std::move(p));
+    if (steering->hand_over(0, std::move(p))) ++statistics_.handed_over;
     return true;
 }
 

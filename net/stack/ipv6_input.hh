@@ -59,6 +59,7 @@ private:
     tcp_layer& tcp_;
     udp_layer& udp_;
     reassembler& fragments_;
+    frame_pool& pool_;
     stack_statistics& statistics_;
     icmpv6_layer icmp_;
 };

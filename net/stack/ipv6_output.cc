@@ -185,7 +185,8 @@ std::errc ipv6_output::send_fragments(time_point now, const packet& datagram, co
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
         all &= transmit(now, p, hop);
     }
-    return all ? std::errc{} : std::errc::host_unreachable;
+    if (all) return {};
+    return egress_.full() ? std::errc::no_buffer_space : std::errc::host_unreachable;
 }
 
 /// `p.head` starts at an Ethernet header without a destination. Nothing leaves from an address that is not ours yet (RFC 4862 5.4).

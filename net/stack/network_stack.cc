@@ -21,13 +21,22 @@ network_stack::stack_timer::stack_timer(network_stack* s) noexcept
       }),
       owner(s) {}
 
+/// Half of the datagrams that are put together are for readers who read; of those that loop back to members here, more.
+network_stack::long_frames::long_frames(std::uint32_t count)
+    : received(count, reassembler::frame_size), sent(8, reassembler::frame_size) {
+    received.reserve = count / 2;
+    sent.reserve = 6;
+}
+
 network_stack::network_stack(reactor& loop, std::unique_ptr<port> device, const stack_config& config)
-    : reactor_(loop), device_(in_vlan(std::move(device), config.vlan, vlan_)), config_(config), egress_(*device_),
+    : reactor_(loop), long_frames_(std::make_shared<long_frames>(config.reassembly_frames)),
+      device_(in_vlan(std::move(device), config.vlan, vlan_)), config_(config), egress_(*device_),
       output_(*device_, egress_, config_, statistics_),
-      datagram_pool_(config_.reassembly_frames, reassembler::frame_size), reassembler_(datagram_pool_, config_.reassembly),
+      reassembler_(long_frames_->received, config_.reassembly),
       icmp_(config_.address.address(), device_->pool(), config_.icmp),
       tcp_(loop, output_, egress_, device_->pool(), config_, statistics_),
-      udp_(loop, output_, egress_, device_->pool(), config_, statistics_, datagram_pool_), timer_(this) {
+      udp_(loop, output_, egress_, device_->pool(), config_, statistics_, long_frames_->sent), timer_(this) {
+    device_->keep(long_frames_);
     if (output_.six() != nullptr)
         six_ = std::make_unique<ipv6_input>(*output_.six(), tcp_, udp_, reassembler_, device_->pool(), config_, statistics_);
     loop.add_poller(*this);
@@ -246,8 +255,8 @@ void network_stack::arp_input(time_point now, const packet& p) {
         return;
     }
     const arrival how{.link_broadcast = link_broadcast, .ip_broadcast = ip.destination() != address()};
-    if ((how.ip_broadcast || ip.header_size() != wire::ipv4_view::min_header_size ||
-         output_.routes().is_martian_source(ip.source())) && !acceptable(ip, p, handed_over)) [[unlikely]] {
+    if ((link_broadcast || how.ip_broadcast || ip.header_size() != wire::ipv4_view::min_header_size ||
+         output_.routes().is_martian_source(ip.source())) && !acceptable(ip, p, link_broadcast, handed_over)) [[unlikely]] {
         return;
     }
     if (steering_ != nullptr && steer_away(ip, p, handed_over)) return;
@@ -263,7 +272,7 @@ void network_stack::arp_input(time_point now, const packet& p) {
         return;
     }
     // RFC 9293 3.9.2.3 (MUST-57): TCP is never for a group; deliver() counts that.
-    if (ip.protocol() == wire::ip_protocol::tcp && !link_broadcast && !how.ip_broadcast) [[likely]] {
+    if (ip.protocol() == wire::ip_protocol::tcp && !how.ip_broadcast) [[likely]] {
         deliver_tcp(now, ip, p);
     } else {
         deliver(now, ip, p, how);
@@ -271,12 +280,16 @@ void network_stack::arp_input(time_point now, const packet& p) {
 }
 
 /// The rarer checks: whose it is, whether its source can be true, and what its options ask for.
-[[gnu::noinline]] bool network_stack::acceptable(wire::ipv4_view ip, const packet& p, bool handed_over) {
+[[gnu::noinline]] bool network_stack::acceptable(wire::ipv4_view ip, const packet& p, bool link_broadcast, bool handed_over) {
     const ipv4 to = ip.destination();
     // What is sent to a group is for the members on every shard, wherever it has come in; so are the questions about groups.
     const bool of_groups = to.is_multicast() && (ip.protocol() == wire::ip_protocol::udp || ip.protocol() == wire::ip_protocol::igmp);
     if (of_groups && steering_ != nullptr && !handed_over) steering_->share_with_all(p);
     if (to != address() && !output_.routes().is_broadcast(to) && !udp_.groups().accepts(to)) {
+        ++statistics_.not_for_us;
+        return false;
+    }
+    if (link_broadcast && to == address()) { // RFC 1122 3.3.6: one host's datagram, in a frame for many
         ++statistics_.not_for_us;
         return false;
     }
@@ -340,9 +353,10 @@ void network_stack::arp_input(time_point now, const packet& p) {
 }
 
 [[gnu::noinline]] void network_stack::reassemble(time_point now, wire::ipv4_view ip, packet& p, arrival how) {
-    buffer whole = reassembler_.add(now, ip, p);
+    buffer whole = reassembler_.add(now, ip, p, how.link_broadcast || how.ip_broadcast);
     arm_timer();
     if (whole.empty()) return;
+    move_to_ordinary_frame(whole, device_->pool());
     wire::ipv4_view datagram;
     if (wire::ipv4_view::parse(whole.bytes(), datagram) != wire::parse_error::none) {
         ++statistics_.malformed_ip;
@@ -436,8 +450,7 @@ void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
         if (about->protocol == wire::ip_protocol::udp) to = steering_->owner_of_datagram(about->flow.local_port, to);
     }
     if (to == steering_->self()) return false;
-    ++statistics_.handed_over;
-    steering_->hand_over(to, std::move(p));
+    if (steering_->hand_over(to, std::move(p))) ++statistics_.handed_over;
     return true;
 }
 

@@ -109,7 +109,7 @@ private:
     void tell_of_ipv6_ways() noexcept;
     void learn_names();
     void tagged_input(time_point now, packet& p, bool handed_over);
-    bool acceptable(wire::ipv4_view ip, const packet& p, bool handed_over);
+    bool acceptable(wire::ipv4_view ip, const packet& p, bool link_broadcast, bool handed_over);
     void deliver(time_point now, wire::ipv4_view ip, packet& p, arrival how);
     void deliver_tcp(time_point now, wire::ipv4_view ip, packet& p);
     void reassemble(time_point now, wire::ipv4_view ip, packet& p, arrival how);
@@ -135,12 +135,18 @@ private:
 
     reactor& reactor_;
     vlan_port* vlan_ = nullptr; ///< what device_ is, with a VLAN
+    /// 64 KiB each. Before device_, which may have packets that lie there.
+    struct long_frames {
+        frame_pool received; ///< datagrams put together from fragments
+        frame_pool sent;     ///< datagrams to be cut
+        explicit long_frames(std::uint32_t count);
+    };
+    std::shared_ptr<long_frames> long_frames_;
     std::unique_ptr<port> device_;
     stack_config config_;
     stack_statistics statistics_;
     egress egress_;
     ip_output output_;
-    frame_pool datagram_pool_; ///< 64 KiB frames, for reassembly only
     reassembler reassembler_;
     icmp_layer icmp_;
     tcp_layer tcp_;

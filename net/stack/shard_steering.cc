@@ -3,12 +3,29 @@
 #include <corewire/net/port/rss.hh>
 #include <corewire/net/stack/network_stack.hh>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
 namespace corewire {
 
-std::vector<std::unique_ptr<shard_steering>> shard_steering::make(unsigned shards, unsigned slots) {
+namespace {
+
+constexpr std::uint32_t lent_unread = 1024; ///< frames of a port that queues without a reader may hold on all other shards together
+
+/// Where it lies must wait for another shard's reader, and the frames are needed to receive into. Less than what a queue of our own
+/// leaves (udp_demux), so that those who read are served.
+bool is_scarce(const buffer& piece) noexcept {
+    const frame* const f = piece.underlying_frame();
+    return f != nullptr && f->owner->free_count < f->owner->reserve / 4 * 3;
+}
+/// What is short is copied into the ring.
+bool would_be_lent(const packet& frame) noexcept { return frame.size() > wire_detail::inline_limit; }
+
+} // namespace
+
+std::vector<std::unique_ptr<shard_steering>> shard_steering::make(unsigned shards, unsigned slots, std::uint32_t mtu) {
+    const std::uint32_t each = std::max(lent_unread / std::max(shards - 1, 1u), 32u);
     std::vector<std::unique_ptr<shard_steering>> all;
     const auto udp_ports = std::make_shared<udp_port_map>();
     for (unsigned i = 0; i < shards; ++i) {
@@ -17,7 +34,7 @@ std::vector<std::unique_ptr<shard_steering>> shard_steering::make(unsigned shard
     }
     for (unsigned a = 0; a < shards; ++a) {
         for (unsigned b = a + 1; b < shards; ++b) {
-            wire_link::ends ends = wire_link::make({.frames = 1024, .relay = true});
+            wire_link::ends ends = wire_link::make({.frames = 1024, .mtu = mtu, .relay = true, .held_unread = each});
             all[a]->wires_[b] = std::move(ends.first);
             all[b]->wires_[a] = std::move(ends.second);
         }
@@ -41,7 +58,8 @@ unsigned shard_steering::owner_of(std::uint32_t hash) const noexcept {
 
 bool shard_steering::hand_over(unsigned shard, packet&& frame) noexcept {
     packet one = std::move(frame);
-    if (wires_[shard]->transmit({&one, 1}) == 1) return true;
+    const bool scarce = would_be_lent(one) && (is_scarce(one.head) || is_scarce(one.body));
+    if (!scarce && wires_[shard]->transmit({&one, 1}) == 1) return true;
     ++dropped_;
     return false;
 }
@@ -51,7 +69,7 @@ void shard_steering::share_with_all(const packet& frame) noexcept {
         if (wire == nullptr) continue;
         // Copied: several shards can't write into one frame, and these are rare and small.
         packet copy;
-        copy.head = wire->pool().allocate_buffer();
+        if (!would_be_lent(frame) || !wire->pool().scarce()) copy.head = wire->pool().allocate_buffer();
         if (copy.head.underlying_frame() == nullptr || frame.size() > copy.head.tailroom()) {
             ++dropped_;
             continue;

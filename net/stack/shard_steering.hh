@@ -4,7 +4,8 @@
 //     shard A's port --frame of B's flow--> A's wire to B ....> B's wire to A --> B's stack, as if its own port had it
 //
 // owner() is the symmetric Toeplitz hash of the 4-tuple modulo the number of shards: the same on every shard and for both
-// directions. A datagram goes to a shard that has its port. Bounded by the wires' rings; a full one drops and counts.
+// directions. A datagram goes to a shard that has its port. Bounded by the wires' rings, and by the frames that are left: where they are
+// scarce, none is lent. What finds no way is dropped and counted.
 #pragma once
 
 #include <corewire/net/port/loop/wire_port.hh>
@@ -19,8 +20,8 @@ class shard_steering final : public flow_steering {
 public:
     /// One for each of `shards` shards, with all the wires between them. Give each to its shard's stack, on its own thread.
     /// `slots`: a NIC spreads flows by a table of so many entries (a power of two) that name the shards in turn, and the
-    /// owner is the shard whose queue that leads to. 0: no NIC does.
-    static std::vector<std::unique_ptr<shard_steering>> make(unsigned shards, unsigned slots = 0);
+    /// owner is the shard whose queue that leads to. 0: no NIC does. `mtu`: the ports'.
+    static std::vector<std::unique_ptr<shard_steering>> make(unsigned shards, unsigned slots = 0, std::uint32_t mtu = 1500);
 
     unsigned owner(const flow_key& key) const noexcept override;
     unsigned owner(const flow_name& flow) const noexcept override;
@@ -35,7 +36,7 @@ public:
     bool prepare_sleep() noexcept override;
     void finish_sleep() noexcept override;
     void watch(sleeper& sleeping) const override;
-    /// Frames dropped because the way was full.
+    /// Frames dropped because the way was full, or too few were left.
     std::uint64_t dropped() const noexcept { return dropped_; }
 
 private:

@@ -23,8 +23,7 @@ bool network_stack::is_for_dhcp(time_point now, wire::ipv4_view ip, packet& p, b
         return false;
     if (dhcp_ == nullptr) {
         if (steering_ == nullptr || steering_->self() == 0 || handed_over) return false;
-        ++statistics_.handed_over;
-        steering_->hand_over(0, std::move(p));
+        if (steering_->hand_over(0, std::move(p))) ++statistics_.handed_over;
         return true;
     }
     const bool mine = dhcp_->input(now, p.head.bytes(), ip, has(p.flags, offload::l4_checksum_good));

@@ -62,17 +62,27 @@ stack_udp_socket* udp_layer::sender_of(const icmp_report& report) const noexcept
     return socket != nullptr && socket->sends_to({report.remote, report.remote_port}) ? socket : nullptr;
 }
 
+/// Those who wait share what room the port makes with connections, half and half: neither starves the other. A datagram in pieces leaves
+/// whole, so its share is kept from turn to turn until it is enough.
 bool udp_layer::retry_sends(time_point) noexcept {
+    egress_.flush();
+    std::size_t share = egress_.kept();
+    egress_.keep(0);
+    share += (egress_.room() - share + 1) / 2;
     bool any = false;
-    while (!senders_.empty() && !egress_.full()) {
+    while (!senders_.empty()) {
+        if (egress_.waiting() == 0) share = egress_.room();
         auto& op = static_cast<send_operation&>(senders_.front());
         auto& socket = *static_cast<stack_udp_socket*>(op.keeper);
-        if (!socket.retry(op)) break;
+        if (!socket.retry(op, share)) break;
         op.unlink();
         op.complete();
         any = true;
     }
-    if (!senders_.empty()) egress_.leave_chores();
+    crowded_ = egress_.waiting() > egress::capacity / 2;
+    if (senders_.empty()) return any;
+    egress_.keep(std::min(share, egress::capacity - egress_.waiting()));
+    egress_.leave_chores();
     return any;
 }
 
@@ -228,16 +238,15 @@ bool stack_udp_socket::start_send(send_operation& op) noexcept {
         op.error = std::errc::bad_file_descriptor;
         return true;
     }
-    if (layer_.senders_.empty() && try_send(op)) return true;
+    std::size_t room = layer_.crowded_ ? 0 : layer_.egress_.room();
+    if (layer_.senders_.empty() && try_send(op, room)) return true;
     op.keeper = this;
     layer_.senders_.push_back(op);
     layer_.egress_.leave_chores();
     return false;
 }
 
-bool stack_udp_socket::retry(send_operation& op) noexcept { return try_send(op); }
-
-bool stack_udp_socket::try_send(send_operation& op) noexcept {
+bool stack_udp_socket::try_send(send_operation& op, std::size_t& room) noexcept {
     if (endpoint_.connected()) {
         if (const std::errc why = endpoint_.take_error(); why != std::errc{}) {
             op.error = why;
@@ -256,7 +265,7 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
         op.error = std::errc::destination_address_required;
         return true;
     }
-    if (layer_.egress_.full()) return false;
+    if (room == 0) return false;
 
     const time_point now = layer_.reactor_.now();
     const std::size_t size = op.owned.size() + op.borrowed.size();
@@ -271,10 +280,8 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
             op.error = std::errc::network_unreachable;
             return true;
         }
-        if (!aimed || ip_total > way_mtu_) {
-            op.error = send_large(op, to);
-            return true;
-        }
+        if (!aimed || ip_total > way_mtu_) return send_generally(op, to, ip_total, room);
+        if (layer_.egress_.full()) return false; // what was asked of the neighbour took the last slot
     }
     packet& p = layer_.egress_.slot();
     const auto how = layer_.checksum_by_port_ ? udp_headers::checksum::offload : udp_headers::checksum::compute;
@@ -286,7 +293,36 @@ bool stack_udp_socket::try_send(send_operation& op) noexcept {
         return true;
     }
     layer_.egress_.commit();
+    --room;
     return true;
+}
+
+/// What aim() has found is not enough: all pieces of a datagram find room, or none leaves.
+bool stack_udp_socket::send_generally(send_operation& op, const udp_address& to, std::size_t ip_total, std::size_t& room) noexcept {
+    const std::size_t pieces = std::min(pieces_of(to, ip_total), egress::capacity);
+    const bool long_frames_wait = needs_long_frame(op) && layer_.large_frames_.free_count == 0 && layer_.egress_.waiting() != 0;
+    if (room < pieces || long_frames_wait) return false;
+    if (pieces > 1 && layer_.pool_.free_count < pieces) {
+        ++layer_.statistics_.no_frame;
+        op.error = std::errc::no_buffer_space;
+        return true;
+    }
+    op.error = send_large(op, to);
+    room -= pieces;
+    return true;
+}
+
+/// At most: each is as long as goes, and a multiple of 8 (RFC 791 3.2, RFC 8200 4.5).
+std::size_t stack_udp_socket::pieces_of(const udp_address& to, std::size_t ip_total) const noexcept {
+    if (ip_total <= way_mtu_) return 1;
+    const std::uint32_t header = to.address.is_v4() ? 20 : 40, with_fragment_header = to.address.is_v4() ? header : header + 8;
+    const std::size_t each = std::max(way_mtu_, with_fragment_header + 8) - with_fragment_header;
+    return (ip_total - header + each / 8 * 8 - 1) / (each / 8 * 8);
+}
+
+/// Borrowed bytes, longer than a frame: one of the long ones holds them until they have been cut, and have left.
+bool stack_udp_socket::needs_long_frame(const send_operation& op) const noexcept {
+    return !op.borrowed.empty() && op.owned.size() + op.borrowed.size() > layer_.pool_.frame_size() - 2 * frame_headroom;
 }
 
 /// What a connection finds out of the path's MTU meanwhile, or a router says, counts for datagrams, too.
@@ -340,8 +376,7 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     packet p;
     const auto how = layer_.checksum_by_port_ && !fragments ? udp_headers::checksum::offload : udp_headers::checksum::compute;
     buffer joined;
-    if (!op.borrowed.empty() && size > layer_.pool_.frame_size() - 2 * frame_headroom) {
-        // Longer than a frame: a frame of the reassembly's size holds it until it has been cut.
+    if (needs_long_frame(op)) {
         joined = layer_.large_frames_.allocate_buffer();
         if (joined.underlying_frame() == nullptr) return std::errc::no_buffer_space;
         std::memcpy(joined.append(static_cast<std::uint32_t>(size)), op.borrowed.data(), size);

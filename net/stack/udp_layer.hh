@@ -52,8 +52,8 @@ public:
     bool sends_to(const udp_address& remote) const noexcept;
     /// Bound to one that is_claimed() no more.
     bool has_lost_ipv6_address() const noexcept;
-    /// Tries a send that waited. False: still no room.
-    bool retry(send_operation& op) noexcept;
+    /// Tries a send that waited, in so many slots of egress; what it uses is taken off. False: still too few.
+    bool retry(send_operation& op, std::size_t& room) noexcept { return try_send(op, room); }
 
 private:
     std::errc may_join(const net_address& group, const net_address& on) const noexcept;
@@ -62,8 +62,11 @@ private:
     void claim_port_at_home() noexcept;
     void release_port() noexcept;
     bool take(receive_operation& op) noexcept;
-    /// True when finished (sent, or failed: op.error); false when egress is full.
-    bool try_send(send_operation& op) noexcept;
+    /// True when finished (sent, or failed: op.error); false when it needs more than `room`.
+    bool try_send(send_operation& op, std::size_t& room) noexcept;
+    bool send_generally(send_operation& op, const udp_address& to, std::size_t ip_total, std::size_t& room) noexcept;
+    std::size_t pieces_of(const udp_address& to, std::size_t ip_total) const noexcept;
+    bool needs_long_frame(const send_operation& op) const noexcept;
     std::errc send_large(send_operation& op, const udp_address& to) noexcept;
     bool way_takes(std::size_t ip_total) const noexcept;
     bool aim(time_point now, const udp_address& to) noexcept;
@@ -108,7 +111,7 @@ public:
     /// What the report quotes goes where a socket here has sent just now: who says so knows more than a port that is open.
     bool has_flow(const icmp_report& report) const noexcept { return sender_of(report) != nullptr; }
     /// Retries sends that waited for room.
-    bool flush(time_point now) noexcept { return !senders_.empty() && retry_sends(now); }
+    bool flush(time_point now) noexcept { return (!senders_.empty() || egress_.kept() != 0) && retry_sends(now); }
     std::unique_ptr<udp_backend> bind(const socket_address& at, const udp_options& options);
     void set_home_predicate(std::function<bool(const flow_name&)> is_home) { is_home_ = std::move(is_home); }
     /// Routes are others: every socket looks for its way anew.
@@ -158,7 +161,8 @@ private:
     multicast_filter groups_;                ///< IPv4's
     std::array<group_members, ipv6_output::max_joined> groups6_{};
     intrusive_list<stack_udp_socket> sockets_;
-    intrusive_list<waiter> senders_; ///< send_operations that found egress full, of all sockets, first come first served
+    intrusive_list<waiter> senders_; ///< send_operations that found no room in egress, of all sockets, first come first served
+    bool crowded_ = false; ///< egress drains more slowly than it fills: sends take their turn with connections
     std::function<bool(const flow_name&)> is_home_;
 };
 

@@ -2,6 +2,7 @@
 #include "stack_world.hh"
 
 #include <corewire/net/wire/icmp.hh>
+#include <corewire/net/wire/udp.hh>
 
 using namespace corewire;
 using namespace corewire::socket_suite;
@@ -24,6 +25,21 @@ void inject(stack_world& w, byte_span message, ipv4 from = stack_world::second, 
     const wire::ethernet_header link{
         .destination = w.server().device().mac(), .source = w.client().device().mac(), .type = wire::ether_type::ipv4};
     link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
+    w.server().take_over(w.clock.now(), p);
+}
+
+/// The first piece of a datagram of UDP, in a frame to `mac`.
+void inject_piece(stack_world& w, ipv4 to, mac_address mac, bool more = true) {
+    packet p;
+    p.head = w.server().device().pool().allocate_buffer();
+    const wire::ethernet_header link{.destination = mac, .source = w.client().device().mac(), .type = wire::ether_type::ipv4};
+    link.emit({p.head.append(wire::ethernet_header::size), wire::ethernet_header::size});
+    const wire::ipv4_header ip{.total_length = 44, .identification = 1, .dont_fragment = false, .more_fragments = more,
+                               .protocol = wire::ip_protocol::udp, .source = stack_world::second, .destination = to};
+    ip.emit({p.head.append(20), 20});
+    std::byte* const udp = p.head.append(24);
+    std::memset(udp, 0, 24);
+    wire::udp_header{.source_port = 9, .destination_port = 7, .length = 24}.emit({udp, 8});
     w.server().take_over(w.clock.now(), p);
 }
 
@@ -87,6 +103,40 @@ BOOST_FIXTURE_TEST_CASE(datagrams_with_a_source_route_are_dropped, stack_world) 
     inject(*this, ping, second, option);
     for (int i = 0; i < 20; ++i) turn();
     BOOST_TEST(client_.device().statistics().received_packets > before);
+}
+
+BOOST_FIXTURE_TEST_CASE(nobody_is_told_that_pieces_of_a_broadcast_were_late, stack_world) { // RFC 1122 3.2.2
+    reactor::scope here(loop_);
+    const auto told_after = [this](ipv4 to, mac_address mac) {
+        const std::uint64_t before = server_.icmp().statistics().errors_sent;
+        inject_piece(*this, to, mac);
+        clock.advance(std::chrono::seconds{31});
+        for (int i = 0; i < 20; ++i) loop_.poll_once();
+        BOOST_TEST(server_.fragments().size() == 0u);
+        return server_.icmp().statistics().errors_sent - before;
+    };
+    BOOST_TEST(told_after(first, server_.device().mac()) == 1u);
+    BOOST_TEST(told_after(ipv4(10, 0, 0, 255), mac_address::broadcast()) == 0u);
+    BOOST_TEST(told_after(ipv4(10, 0, 0, 255), server_.device().mac()) == 0u);
+    BOOST_TEST(told_after(ipv4(255, 255, 255, 255), mac_address::broadcast()) == 0u);
+    BOOST_TEST(server_.fragments().statistics().timed_out == 4u);
+}
+
+BOOST_FIXTURE_TEST_CASE(one_hosts_datagram_in_a_frame_for_all_is_dropped, stack_world) { // RFC 1122 3.3.6
+    reactor::scope here(loop_);
+    loop_.attached(reactor::attachment::network) = static_cast<socket_provider*>(&server_);
+    udp_socket s = udp_socket::bind({ipv4::any(), 7});
+    const auto heard_after = [this](ipv4 to, mac_address mac) {
+        const std::uint64_t before = server_.udp().demux().statistics().delivered;
+        inject_piece(*this, to, mac, false);
+        return server_.udp().demux().statistics().delivered - before;
+    };
+    const std::uint64_t dropped = server_.statistics().not_for_us;
+    BOOST_TEST(heard_after(first, server_.device().mac()) == 1u);
+    BOOST_TEST(heard_after(ipv4(10, 0, 0, 255), mac_address::broadcast()) == 1u);
+    BOOST_TEST(server_.statistics().not_for_us == dropped);
+    BOOST_TEST(heard_after(first, mac_address::broadcast()) == 0u);
+    BOOST_TEST(server_.statistics().not_for_us == dropped + 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -56,8 +56,11 @@ public:
 
 protected:
     stack_world(wire_link::ends ends, const stack_config& common, host_share* of_first = nullptr, host_share* of_second = nullptr)
-        : loop_({.clock = &clock}), server_(loop_, std::move(ends.first), host(common, first, of_first)),
-          client_(loop_, std::move(ends.second), host(common, second, of_second)) {
+        : stack_world(std::move(ends.first), std::move(ends.second), common, of_first, of_second) {}
+    stack_world(std::unique_ptr<port> to_first, std::unique_ptr<port> to_second, const stack_config& common,
+                host_share* of_first = nullptr, host_share* of_second = nullptr)
+        : loop_({.clock = &clock}), server_(loop_, std::move(to_first), host(common, first, of_first)),
+          client_(loop_, std::move(to_second), host(common, second, of_second)) {
         loop_.attached(reactor::attachment::network) = static_cast<socket_provider*>(&client_);
     }
     static stack_config host(stack_config config, ipv4 address, host_share* share) {

@@ -19,7 +19,7 @@ namespace {
 struct two_shards : ipv6_link {
     static constexpr ipv4 us4{10, 0, 0, 1}, peer4{10, 0, 0, 2};
 
-    two_shards() {
+    explicit two_shards(std::uint32_t mtu = 1500) {
         net.connect(*other_nic, *other_end);
         stack_config config;
         config.address = ip_prefix(us4, 24);
@@ -27,7 +27,7 @@ struct two_shards : ipv6_link {
         config.ipv6->duplicate_probes = 0;
         config.seed = 2;
         other = std::make_unique<network_stack>(loop, std::move(other_nic), config);
-        auto steering = shard_steering::make(2);
+        auto steering = shard_steering::make(2, 0, mtu);
         first = steering[0].get();
         stack->set_steering(std::move(steering[0]));
         other->set_steering(std::move(steering[1]));
@@ -62,11 +62,46 @@ struct two_shards : ipv6_link {
         return t;
     }
     /// A port of the peer's whose flow to our port 7 is this shard's.
-    std::uint16_t port_of(unsigned shard, bool six) const {
+    std::uint16_t port_of(unsigned shard, bool six, std::uint16_t ours = 7) const {
         for (std::uint16_t p = 4000;; ++p) {
-            const flow_name flow = six ? flow_name(us, peer, 7, p) : flow_name(us4, peer4, 7, p);
+            const flow_name flow = six ? flow_name(us, peer, ours, p) : flow_name(us4, peer4, ours, p);
             if (first->owner(flow) == shard) return p;
         }
+    }
+    /// In one piece, to the first shard's port.
+    void send_whole(const bytes& transport, ip_protocol protocol, bool six) {
+        if (six) return send(transport, peer, us, protocol);
+        packet p;
+        p.head = end->pool().allocate_buffer();
+        wire::ethernet_header{.destination = stack->device().mac(), .source = end->mac(), .type = wire::ether_type::ipv4}.emit(
+            {p.head.append(14), 14});
+        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + transport.size()), .protocol = protocol, .source = peer4,
+                          .destination = us4}
+            .emit({p.head.append(20), 20});
+        std::memcpy(p.head.append(static_cast<std::uint32_t>(transport.size())), transport.data(), transport.size());
+        end->transmit({&p, 1});
+        pass(1ms);
+    }
+    void send_whole_datagram(std::uint16_t from, std::uint16_t to, std::size_t size, bool six) {
+        bytes d(8);
+        const bytes t = text(size);
+        d.insert(d.end(), t.begin(), t.end());
+        wire::udp_header{from, to, static_cast<std::uint16_t>(d.size()), 0}.emit(d);
+        if (six) wire::store_udp_checksum(d, peer, us);
+        else wire::store_udp_checksum(d, peer4, us4);
+        send_whole(d, ip_protocol::udp, six);
+    }
+    /// Whether the second shard has answered an acknowledgement of nothing with a reset.
+    bool second_shard_resets(bool six) {
+        bytes s(20);
+        wire::tcp_header{.source_port = port_of(1, six), .destination_port = 7, .sequence = 1, .acknowledgment = 1,
+                         .flags = wire::tcp_flags::ack, .window = 65'535}
+            .emit(s);
+        if (six) wire::store_tcp_checksum(s, peer, us);
+        else wire::store_tcp_checksum(s, peer4, us4);
+        said();
+        send_whole(s, ip_protocol::tcp, six);
+        return said() == std::pair<std::size_t, std::size_t>{0, 1};
     }
     /// `transport` in pieces of 1,400 bytes, or of two pieces, to the first shard's port.
     void send_pieces(const bytes& transport, ip_protocol protocol, bool six) {
@@ -123,12 +158,16 @@ struct two_shards : ipv6_link {
     std::unique_ptr<sim_port> other_nic = net.make_port(mac_address(2, 0, 0, 0, 0, 1)); ///< one card, two queues
     std::unique_ptr<sim_port> other_end = net.make_port(mac_address(2, 0, 0, 0, 0, 2));
     std::unique_ptr<network_stack> other;
-    const shard_steering* first = nullptr;
+    shard_steering* first = nullptr;
     udp_socket sockets[2];
     std::vector<std::size_t> got[2];
     std::uint16_t id = 0;
     ipv6 to6 = us; ///< where what is sent over IPv6 goes
     task_group group{"two shards"};
+};
+
+struct two_shards_of_a_jumbo_link : two_shards {
+    two_shards_of_a_jumbo_link() : two_shards(4000) {}
 };
 
 } // namespace
@@ -192,6 +231,90 @@ BOOST_FIXTURE_TEST_CASE(a_groups_datagram_of_fragments_comes_to_the_members_of_e
         BOOST_TEST(got[1] == std::vector<std::size_t>{10}, boost::test_tools::per_element());
         BOOST_TEST(got[0].size() == members - 1);
         got[0].clear(), got[1].clear();
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_groups_long_datagram_comes_to_members_of_every_shard_of_a_jumbo_link, two_shards_of_a_jumbo_link) {
+    to6 = a6("ff05::4300");
+    sockets[1].join(to6);
+    frame_pool large(1, 8192);
+    packet p;
+    p.head = large.allocate_buffer();
+    bytes d(8);
+    const bytes t = text(3000);
+    d.insert(d.end(), t.begin(), t.end());
+    wire::udp_header{4000, 7, static_cast<std::uint16_t>(d.size()), 0}.emit(d);
+    wire::store_udp_checksum(d, peer, to6);
+    wire::ethernet_header{.destination = wire::multicast_mac(to6), .source = end->mac(), .type = wire::ether_type::ipv6}.emit(
+        {p.head.append(14), 14});
+    wire::ipv6_header{.payload_length = static_cast<std::uint16_t>(d.size()), .next_header = ip_protocol::udp, .source = peer,
+                      .destination = to6}
+        .emit({p.head.append(40), 40});
+    std::memcpy(p.head.append(static_cast<std::uint32_t>(d.size())), d.data(), d.size());
+    first->share_with_all(p);
+    pass(1ms);
+    BOOST_TEST(got[1] == std::vector<std::size_t>{3000}, boost::test_tools::per_element());
+    BOOST_TEST(first->dropped() == 0u);
+}
+
+// ---- queues that nobody reads, and the frames of other shards ----
+
+BOOST_FIXTURE_TEST_CASE(a_queue_without_a_reader_leaves_its_shard_frames_of_the_wire, two_shards) {
+    for (const bool six : {false, true}) {
+        loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(other.get());
+        udp_socket unread = udp_socket::bind({ipv6::any(), 9}); // of the second shard
+        const std::uint16_t from = port_of(1, six, 9);
+        for (int i = 0; i < 1200; ++i) send_whole_datagram(from, 9, 64, six); // the wire has 1,024 frames
+        BOOST_TEST(other->udp().demux().statistics().dropped_total_full != 0u);
+        BOOST_TEST(second_shard_resets(six));
+        send_whole_datagram(port_of(1, six), 7, 64, six); // and who reads goes on hearing
+        BOOST_TEST(got[1] == std::vector<std::size_t>{64}, boost::test_tools::per_element());
+        got[1].clear();
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_queue_without_a_reader_leaves_another_shard_the_frames_of_its_port, two_shards) {
+    loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(other.get());
+    udp_socket unread = udp_socket::bind({ipv6::any(), 9}); // of the second shard
+    const frame_pool& pool = stack->device().pool();
+    const std::uint32_t before = pool.free_count;
+    for (const bool six : {false, true}) {
+        const std::uint16_t from = port_of(1, six, 9);
+        for (int i = 0; i < 2200; ++i) send_whole_datagram(from, 9, 1000, six);
+        send_whole_datagram(port_of(1, six), 7, 1000, six); // who reads goes on hearing
+        BOOST_TEST(got[1] == std::vector<std::size_t>{1000}, boost::test_tools::per_element());
+        got[1].clear();
+    }
+    BOOST_TEST(pool.free_count == 128u);
+    BOOST_TEST(other->udp().demux().statistics().dropped_total_full != 0u);
+    unread = {};
+    pass(1ms);
+    BOOST_TEST(pool.free_count == before);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_shard_that_is_short_of_frames_lends_none, two_shards) {
+    frame_pool& pool = stack->device().pool();
+    std::vector<buffer> held;
+    while (pool.free_count > 97) held.push_back(pool.allocate_buffer());
+    for (const bool six : {false, true}) {
+        const std::uint64_t handed_over = stack->statistics().handed_over, dropped = first->dropped();
+        const std::uint16_t from = port_of(1, six);
+        held.push_back(pool.allocate_buffer());
+        send_whole_datagram(from, 7, 1000, six); // it has the 96th
+        BOOST_TEST(got[1].empty());
+        BOOST_TEST(stack->statistics().handed_over == handed_over);
+        BOOST_TEST(first->dropped() == dropped + 1);
+        send_whole_datagram(from, 7, 64, six); // this one need not be lent
+        BOOST_TEST(got[1] == std::vector<std::size_t>{64}, boost::test_tools::per_element());
+        BOOST_TEST(stack->statistics().handed_over == handed_over + 1);
+        BOOST_TEST(second_shard_resets(six));
+        held.pop_back();
+        held.pop_back();
+        held.pop_back();
+        send_whole_datagram(from, 7, 1000, six);
+        BOOST_TEST(got[1].back() == 1000u);
+        got[1].clear();
+        while (pool.free_count > 97) held.push_back(pool.allocate_buffer());
     }
 }
 
