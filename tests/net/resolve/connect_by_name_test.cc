@@ -227,6 +227,12 @@ BOOST_FIXTURE_TEST_CASE(where_no_route_leads_to_ipv6_it_costs_nothing, both_fami
     BOOST_TEST(client6.stack().statistics().no_route == 0u); // it was not even tried
 }
 
+BOOST_FIXTURE_TEST_CASE(what_no_route_leads_to_comes_last, both_families_world) { // RFC 6724 6, rule 1
+    serve({.addresses = {near4}}, {.addresses = {elsewhere6, near6}});
+    const auto order = world.run(client6, [&] { return names.resolve("www.example.com"); });
+    BOOST_TEST((order == std::vector<ip_address>{near6, near4, elsewhere6}));
+}
+
 BOOST_FIXTURE_TEST_CASE(an_ipv6_that_is_slower_wins_when_it_answers_in_time_and_loses_when_not, both_families_world) { // RFC 8305 5
     serve({.addresses = {near4}}, {.addresses = {far6}});
     connect("www.example.com"); // the neighbour is known from now on

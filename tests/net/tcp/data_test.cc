@@ -274,6 +274,23 @@ BOOST_AUTO_TEST_CASE(a_window_that_shrinks_breaks_nothing) { // RFC 9293 3.8.6: 
     s.expect("PA 7001:8001");
 }
 
+BOOST_AUTO_TEST_CASE(a_segment_that_was_sent_before_the_last_one_tells_no_window) { // RFC 9293 3.10.7.4: SND.WL1
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
+    s.write(4000);
+    BOOST_TEST(s.drain() == 4);
+    s.receive("A 1:101 ack 1001 win 4000");
+    s.receive("A 101:201 ack 2001 win 2000"); // to 4001
+    s.write(5000);
+    s.drain();
+    s.receive("A 51:251 ack 2001 win 60000"); // begins before the last
+    s.expect("A 4001:4001 ack 251");
+    s.expect_nothing();
+    s.receive("A 251:251 ack 3001 win 2000"); // the next one tells it
+    s.expect("A 4001:5001");
+    s.expect_nothing();
+}
+
 BOOST_AUTO_TEST_CASE(a_probe_byte_that_was_taken_is_not_sent_again) {
     tcp_script s;
     s.connect("SA 0:0 ack 1 win 0 mss 1000 sackok ws 0");
