@@ -507,8 +507,10 @@ std::string network_stack::describe_addresses() const {
     std::string all;
     if (!address().is_any() || output_.six() == nullptr) all = wire::to_string(config_.address);
     if (const ipv6_output* six = output_.six()) {
-        for (const own_ipv6_address& a : six->addresses().all())
-            all += (all.empty() ? "" : ", ") + wire::to_string(ipv6_prefix(a.address, a.prefix_length));
+        for (const own_ipv6_address& a : six->addresses().all()) {
+            if (!all.empty()) all += ", ";
+            all += wire::to_string(ipv6_prefix(a.address, a.prefix_length));
+        }
     }
     return all;
 }
