@@ -95,6 +95,23 @@ BOOST_AUTO_TEST_CASE(cubic_is_back_at_its_old_window_after_k_seconds) { // RFC 9
     BOOST_TEST(c.cwnd() > plateau + plateau / 10); // convex: it looks for more
 }
 
+BOOST_AUTO_TEST_CASE(cubic_aims_at_the_curve_one_round_trip_ahead) { // RFC 9438 4.2
+    cubic c(mss);
+    path p{c};
+    while (c.cwnd() < 640'000) p.round();
+    const double top = c.cwnd() / 1000.0, k = std::cbrt(top * 0.3 / 0.4);
+    p.lose();
+    const auto acknowledge = [&](std::uint32_t bytes) {
+        p.una = p.una + bytes;
+        c.on_ack({.now = p.now, .acked = bytes, .in_flight = c.cwnd(), .srtt = 1s, .rtt = 1s, .una = p.una, .next = p.una + c.cwnd()});
+    };
+    acknowledge(mss); // the curve begins
+    p.now += 1s;
+    acknowledge(c.cwnd()); // a whole window: as far as it aims
+    const double aim = 0.4 * std::pow(2 - k, 3) + top, here = 0.4 * std::pow(1 - k, 3) + top;
+    BOOST_TEST(std::abs(c.cwnd() / 1000.0 - aim) < 0.1 * (aim - here));
+}
+
 BOOST_AUTO_TEST_CASE(cubic_grows_with_time_and_not_with_round_trips) { // RFC 9438 1
     cubic near(mss), far(mss);
     path a{near, 50ms}, b{far, 200ms};
