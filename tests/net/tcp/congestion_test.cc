@@ -166,6 +166,16 @@ BOOST_AUTO_TEST_CASE(segments_of_another_size_neither_open_the_window_nor_hold_i
     }
 }
 
+BOOST_AUTO_TEST_CASE(the_window_before_the_loss_stays_where_it_was_when_segments_shrink) { // RFC 9438 4.3, RFC 4821 7.6.1
+    cubic c(mss);
+    path p{c, 1ms};
+    p.lose_at(16'000, 0);
+    const auto lost = c.cwnd();
+    c.set_mss(mss / 2);
+    for (int i = 0; i < 10; ++i) p.round();
+    BOOST_TEST(c.cwnd() - lost < 3500u); // 0.53 segments a round trip until it is there again, not one
+}
+
 BOOST_AUTO_TEST_CASE(a_second_loss_below_the_top_makes_room_for_others) { // RFC 9438 4.7
     cubic c(mss);
     path p{c};
