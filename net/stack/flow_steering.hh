@@ -8,6 +8,7 @@
 #include <corewire/net/frame/packet.hh>
 #include <corewire/net/stack/flow_name.hh>
 #include <corewire/net/udp/udp_port_map.hh>
+#include <corewire/net/wire/ip_protocol.hh>
 #include <corewire/reactor/base/time.hh>
 #include <corewire/reactor/loop/sleeper.hh>
 
@@ -26,6 +27,12 @@ public:
     virtual unsigned owner(const flow_name& flow) const noexcept = 0;
     /// Whose a datagram to our UDP port is, of a flow that is `by_hash`'s: a shard that has a socket there, if any has.
     virtual unsigned owner_of_datagram(std::uint16_t, unsigned by_hash) const noexcept { return by_hash; }
+    /// Of a segment or datagram of this flow, of either family.
+    template <typename Flow>
+    unsigned owner_of(const Flow& flow, wire::ip_protocol protocol) const noexcept {
+        const unsigned by_hash = owner(flow);
+        return protocol == wire::ip_protocol::udp ? owner_of_datagram(flow.local_port, by_hash) : by_hash;
+    }
     /// Null: owner_of_datagram() asks nobody.
     virtual std::shared_ptr<udp_port_map> udp_ports() const noexcept { return {}; }
     /// The number of this shard.

@@ -168,14 +168,11 @@ bool ipv6_input::steer_away(const arrived& a, packet& p, flow_steering& steering
     } else if ((a.chain.protocol == wire::ip_protocol::tcp || a.chain.protocol == wire::ip_protocol::udp) && transport.size() >= 4) {
         flow.remote_port = load_be16(transport.data());
         flow.local_port = load_be16(transport.data() + 2);
-        to = steering.owner(flow);
-        if (a.chain.protocol == wire::ip_protocol::udp) to = steering.owner_of_datagram(flow.local_port, to);
+        to = steering.owner_of(flow, a.chain.protocol);
     } else if (a.chain.protocol == wire::ip_protocol::icmpv6 && !transport.empty() && load_u8(transport.data()) < 128) {
         icmp_report quoted;
-        if (quoted_ipv6_flow(transport, quoted)) {
-            to = steering.owner(flow_name(quoted.local, quoted.remote, quoted.local_port, quoted.remote_port));
-            if (quoted.protocol == wire::ip_protocol::udp) to = steering.owner_of_datagram(quoted.local_port, to);
-        }
+        if (quoted_ipv6_flow(transport, quoted))
+            to = steering.owner_of(flow_name(quoted.local, quoted.remote, quoted.local_port, quoted.remote_port), quoted.protocol);
     }
     if (to == steering.self()) return false;
     if (steering.hand_over(to, std::move(p))) ++statistics_.handed_over;

@@ -443,11 +443,9 @@ void network_stack::set_steering(std::unique_ptr<flow_steering> steering) {
     if (has_ports) {
         key.remote_port = load_be16(ip.payload().data());
         key.local_port = load_be16(ip.payload().data() + 2);
-        to = steering_->owner(key);
-        if (ip.protocol() == wire::ip_protocol::udp) to = steering_->owner_of_datagram(key.local_port, to);
+        to = steering_->owner_of(key, ip.protocol());
     } else if (const auto about = quoted_flow(ip)) {
-        to = steering_->owner(about->flow);
-        if (about->protocol == wire::ip_protocol::udp) to = steering_->owner_of_datagram(about->flow.local_port, to);
+        to = steering_->owner_of(about->flow, about->protocol);
     }
     if (to == steering_->self()) return false;
     if (steering_->hand_over(to, std::move(p))) ++statistics_.handed_over;

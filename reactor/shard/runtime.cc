@@ -197,7 +197,7 @@ task<> runtime::run_body(shard_context& here) {
 /// The one task of a shard that is in no group of the user's: waits until all others have ended.
 task<> runtime::lead(shard_context& here) {
     here.loop.root_group().spawn(run_body(here));
-    co_await drain(here, here.give_up->token());
+    co_await drain(here);
     co_await linger(here);
     shard_done(phase::settling);
 }
@@ -206,7 +206,7 @@ task<> runtime::lead(shard_context& here) {
 task<> runtime::settle(shard_context& here) {
     here.give_up.emplace(); // what others' calls have begun since has its time, also where the first round's ran out
     here.loop.timers().arm(here.drain, here.loop.now() + options_.drain);
-    co_await drain(here, here.give_up->token());
+    co_await drain(here);
     shard_done(phase::exiting);
 }
 
@@ -217,16 +217,17 @@ void runtime::shard_done(phase then) noexcept {
     advance(then);
 }
 
-task<> runtime::drain(shard_context& here, stop_token no_longer) {
+task<> runtime::drain(shard_context& here) {
     task_group& tasks = here.loop.root_group();
+    const wait_limits until{.stop = here.give_up->token()};
     bool drained = true;
     try {
-        co_await tasks.join({.stop = no_longer});
+        co_await tasks.join(until);
     } catch (const std::system_error&) {
         drained = false;
     }
     here.drain.cancel();
-    if (drained) co_return;
+    if (drained || tasks.size() == 0) co_return; // the last one in the same turn
     const std::size_t left = tasks.size();
     abandoned_.fetch_add(left, std::memory_order_relaxed);
     log_message(abandoned_tasks, here.shard, left, left == 1 ? "" : "s", tasks.name(), options_.drain.count() / 1'000'000);

@@ -114,6 +114,7 @@ public:
 
 private:
     friend struct shard_context;
+    friend class sim_shard; ///< drains as we do, without run()
     /// Only ever moves on. Written by whoever asks (release), read by every shard each turn (acquire): what the
     /// writer did before is visible to a shard that sees the new phase.
     /// settling: every shard's tasks had ended once; calls that came in meanwhile may have started some again.
@@ -128,7 +129,7 @@ private:
     void discard_mail(shard_context* here) noexcept;
     task<> run_body(shard_context& here);
     task<> lead(shard_context& here);
-    task<> drain(shard_context& here, stop_token no_longer);
+    task<> drain(shard_context& here);
     task<> settle(shard_context& here);
     void shard_done(phase then) noexcept;
     task<> linger(shard_context& here);

@@ -1,15 +1,8 @@
 #include <corewire/reactor/sim/sim_shard.hh>
 
-#include <corewire/reactor/log/shard_log.hh>
-
-#include <system_error>
-
 namespace corewire {
 
 namespace {
-
-constexpr log_event<std::size_t, const char*, log_text<80>> abandoned_tasks{
-    "task", "abandoned", log_level::error, "{} task{} of group '{}' did not end in time after the stop; abandoned"};
 
 runtime_options one_shard() {
     runtime_options o;
@@ -64,23 +57,7 @@ void sim_shard::request_stop() noexcept {
     runtime_->request_stop();
     scope here(*this);
     context_->watch.poll(loop().read_clock());
-    context_->lead.spawn(drain());
-}
-
-/// As runtime::drain(), which waits in run().
-task<> sim_shard::drain() {
-    task_group& tasks = loop().root_group();
-    const wait_limits limits{.stop = context_->give_up->token()};
-    bool ended = true;
-    try {
-        co_await tasks.join(limits);
-    } catch (const std::system_error&) {
-        ended = false;
-    }
-    context_->drain.cancel();
-    if (ended || tasks.size() == 0) co_return; // the last one in the same turn
-    log_message(abandoned_tasks, tasks.size(), tasks.size() == 1 ? "" : "s", tasks.name());
-    tasks.destroy_all();
+    context_->lead.spawn(runtime_->drain(*context_));
 }
 
 bool sim_shard::turn() {

@@ -86,7 +86,6 @@ public:
 
 private:
     void end_context() noexcept;
-    task<> drain();
 
     sim_clock clock_;
     random_generator random_;

@@ -1,4 +1,6 @@
 // The same seed, the same packets: also where many connections have to do something at the same moment.
+#include "two_hosts.hh"
+
 #include <tests/net/resolve/name_server.hh>
 
 #include <corewire/net/resolve/resolver.hh>
@@ -14,6 +16,7 @@
 #include <optional>
 
 using namespace corewire;
+using namespace corewire::test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -36,11 +39,8 @@ task<> connect_and_wait(socket_address to) {
     co_await never_set.wait();
 }
 
-struct world_of_two {
-    simulation world{{.seed = 11}};
-    sim_host& server = world.add_host("server");
-    sim_host& client = world.add_host("client");
-    sim_link& cable = world.connect(server, client, {.latency = 1ms});
+struct world_of_two : two_hosts {
+    world_of_two() : two_hosts({.latency = 1ms}, 11) {}
 };
 
 std::uint64_t digest_of_a_stop() {

@@ -1,4 +1,6 @@
 // The simulator: services unchanged, virtual time, the same run from the same seed; stops, crashes, frozen hosts, clocks that jump.
+#include "two_hosts.hh"
+
 #include <corewire/net/sim/simulation.hh>
 #include <corewire/reactor/shard/shard_local.hh>
 #include <corewire/reactor/shard/sharded.hh>
@@ -11,13 +13,10 @@
 #include <boost/test/unit_test.hpp>
 
 using namespace corewire;
+using namespace corewire::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-task<> echo(tcp_stream peer) {
-    while (auto data = co_await peer.read()) co_await peer.write(std::move(data));
-}
 
 task<> echo_server(std::uint16_t port) {
     auto listener = tcp_listener::bind({ipv4::any(), port});
@@ -46,19 +45,6 @@ task<duration> round_trips(socket_address to, unsigned count, std::uint32_t size
     co_await peer.close();
     co_return took;
 }
-
-struct two_hosts {
-    explicit two_hosts(const sim_link_options& link = {}, std::uint64_t seed = 1)
-        : world({.seed = seed}), server(world.add_host("server")), client(world.add_host("client")),
-          cable(world.connect(server, client, link)) {
-        world.on_turn([](sim_host& h) { h.stack().check_invariants(); });
-    }
-    socket_address at(std::uint16_t port) { return {server.address(), port}; }
-    simulation world;
-    sim_host& server;
-    sim_host& client;
-    sim_link& cable;
-};
 
 std::uint64_t digest_of_a_storm(std::uint64_t seed) {
     two_hosts w({.latency = 1ms, .bits_per_second = 100'000'000, .loss = .02, .duplicate = .02, .corrupt = .02, .reorder = .05}, seed);

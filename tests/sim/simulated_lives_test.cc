@@ -1,4 +1,6 @@
 // What befalls simulated hosts and the tasks on them: stops, crashes, and the lives after.
+#include "two_hosts.hh"
+
 #include <corewire/net/port/wrap/tracing_port.hh>
 #include <corewire/net/sim/simulation.hh>
 #include <corewire/net/socket/tcp_listener.hh>
@@ -14,13 +16,11 @@
 #include <boost/test/unit_test.hpp>
 
 using namespace corewire;
+using namespace corewire::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-task<> echo(tcp_stream peer) {
-    while (auto data = co_await peer.read()) co_await peer.write(std::move(data));
-}
 /// As docs/SIMULATOR.md's: it does not know of stops.
 task<> serve(std::uint16_t port) {
     auto listener = tcp_listener::bind({ipv4::any(), port});
@@ -29,15 +29,6 @@ task<> serve(std::uint16_t port) {
         spawn(echo(std::move(peer)));
     }
 }
-
-struct two_hosts {
-    explicit two_hosts(const sim_link_options& link = {}) : cable(world.connect(server, client, link)) {}
-    socket_address at(std::uint16_t port) { return {server.address(), port}; }
-    simulation world;
-    sim_host& server = world.add_host("server");
-    sim_host& client = world.add_host("client");
-    sim_link& cable;
-};
 
 /// One that does.
 task<> serve_until_the_stop(std::uint16_t port) {

@@ -1,4 +1,6 @@
 // The simulator's time: what a host's code finds when it looks at the clock, and that nothing holds it up.
+#include "two_hosts.hh"
+
 #include <corewire/net/sim/sim_flow.hh>
 #include <corewire/net/sim/simulation.hh>
 #include <corewire/net/socket/tcp_listener.hh>
@@ -9,18 +11,10 @@
 #include <stdexcept>
 
 using namespace corewire;
+using namespace corewire::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-struct two_hosts {
-    explicit two_hosts(const sim_link_options& link = {}) : cable(world.connect(server, client, link)) {}
-    socket_address at(std::uint16_t port) { return {server.address(), port}; }
-    simulation world;
-    sim_host& server = world.add_host("server");
-    sim_host& client = world.add_host("client");
-    sim_link& cable;
-};
 
 task<> accepts_one(std::uint16_t port) {
     auto listener = tcp_listener::bind({ipv4::any(), port});

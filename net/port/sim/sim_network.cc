@@ -110,7 +110,6 @@ time_point sim_network::enqueue(sim_link::one_way& lane, std::uint32_t size) {
     const duration takes(rate == 0 ? 0 : std::uint64_t{size} * 8 * 1'000'000'000 / rate);
     const time_point begin = std::max(lane.busy_until, now_);
     lane.busy_until = begin + takes;
-    static_cast<void>(lane.unsent_bytes(now_)); // what has left goes
     lane.queue.push_back({begin, lane.busy_until, size});
     lane.queued_bytes += size;
     return lane.busy_until;
@@ -125,8 +124,8 @@ void sim_network::send(sim_link::one_way& lane, frame& f, std::uint32_t size) {
     else if (o.loss > 0 && lane.random.chance(o.loss)) dropped = &lane.counts.lost;
     time_point sent = now_;
     if (dropped == nullptr && (o.bits_per_second != 0 || lane.busy_until > now_)) {
-        const bool fits = lane.busy_until <= now_ || lane.unsent_bytes(now_) + size <= static_cast<double>(o.queue_bytes);
-        if (!fits) dropped = &lane.counts.queue_full;
+        const double unsent = lane.unsent_bytes(now_);
+        if (lane.busy_until > now_ && unsent + size > static_cast<double>(o.queue_bytes)) dropped = &lane.counts.queue_full;
         else sent = enqueue(lane, size);
     }
     if (dropped != nullptr) {

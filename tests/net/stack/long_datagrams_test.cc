@@ -112,6 +112,13 @@ struct crowd {
     }
 };
 
+/// One datagram whole: the neighbour is known from then on.
+task<> send_the_first(slow_world& w, sender& by, std::size_t size, bool over_six, const std::size_t& whole) {
+    by.socket = w.bind(w.client());
+    co_await send_many(by, {w.server_at(over_six), 7}, size, 1);
+    while (whole != 1) co_await yield();
+}
+
 /// Sends beside a crowd; no send may wait for a second, and connections go on as fast as ever, or nearly half so.
 task<> beside_connections(slow_world& w, std::size_t each, std::size_t size, std::size_t senders, std::size_t count, bool over_six) {
     task_group group{"datagrams"};
@@ -119,9 +126,7 @@ task<> beside_connections(slow_world& w, std::size_t each, std::size_t size, std
     std::size_t whole = 0;
     group.spawn(count_datagrams(server, size, whole));
     std::vector<sender> all(senders);
-    all[0].socket = w.bind(w.client());
-    co_await send_many(all[0], {w.server_at(over_six), 7}, size, 1);
-    while (whole != 1) co_await yield(); // and the neighbour is known
+    co_await send_the_first(w, all[0], size, over_six, whole);
     all[0] = {};
     whole = 0;
     crowd others;
@@ -154,9 +159,7 @@ task<> all_of_many_arrive(slow_world& w, bool over_six) {
     std::size_t whole = 0;
     group.spawn(count_datagrams(server, size, whole));
     std::vector<sender> all(count);
-    all[0].socket = w.bind(w.client());
-    co_await send_many(all[0], {w.server_at(over_six), 7}, size, 1);
-    while (whole != 1) co_await yield(); // and the neighbour is known
+    co_await send_the_first(w, all[0], size, over_six, whole);
     for (std::size_t i = 1; i < count; ++i) {
         all[i].socket = w.bind(w.client());
         group.spawn(send_many(all[i], {w.server_at(over_six), 7}, size, 1));

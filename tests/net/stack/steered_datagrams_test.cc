@@ -1,10 +1,8 @@
 // Two shards with one address, and one card that brings all to the first: a datagram goes to the shard that has its port.
-#include "ipv6_link.hh"
+#include "two_shards.hh"
 
 #include <corewire/net/socket/udp_socket.hh>
-#include <corewire/net/stack/shard_steering.hh>
 #include <corewire/net/wire/icmp.hh>
-#include <corewire/net/wire/ipv4.hh>
 #include <corewire/net/wire/udp.hh>
 #include <corewire/reactor/task/task_group.hh>
 
@@ -16,36 +14,14 @@ namespace {
 
 enum class form { whole4, whole6, cut4, cut6 };
 
-struct two_shards : ipv6_link {
-    static constexpr ipv4 us4{10, 0, 0, 1}, peer4{10, 0, 0, 2};
-
-    two_shards() {
-        net.connect(*other_nic, *other_end);
-        stack_config config;
-        config.address = ip_prefix(us4, 24);
-        config.ipv6.emplace().address = ipv6_prefix(us, 64);
-        config.ipv6->duplicate_probes = 0;
-        config.seed = 2;
-        other = std::make_unique<network_stack>(loop, std::move(other_nic), config);
-        auto steering = shard_steering::make(2);
-        first = steering[0].get();
-        stack->set_steering(std::move(steering[0]));
-        other->set_steering(std::move(steering[1]));
-        for (network_stack* each : {stack.get(), other.get()}) {
-            each->ip().neighbors().set_permanent(peer4, end->mac());
-            each->ip().six()->neighbors().set_permanent(peer, end->mac());
-        }
-        pass(1ms);
-    }
+struct two_shards : two_shards_link {
     ~two_shards() {
         group.destroy_all();
         sockets.clear();
-        other.reset(); // before the other, whose frames it may hold
     }
-    network_stack& shard(unsigned n) { return n == 0 ? *stack : *other; }
     /// A socket at the port of a shard, and its number; what comes to it is counted in got.
     std::uint16_t bind(unsigned n, std::uint16_t port) {
-        loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(&shard(n));
+        use(n);
         sockets.push_back(std::make_unique<udp_socket>(udp_socket::bind({ipv6::any(), port})));
         group.spawn([](two_shards& w, udp_socket& s, unsigned at) -> task<> {
             for (;;) {
@@ -54,26 +30,6 @@ struct two_shards : ipv6_link {
             }
         }(*this, *sockets.back(), n));
         return sockets.back()->local_address().port;
-    }
-    void send4(const bytes& payload, ip_protocol protocol, std::uint16_t offset = 0, bool more = false) {
-        packet p;
-        p.head = end->pool().allocate_buffer();
-        wire::ethernet_header{.destination = stack->device().mac(), .source = end->mac(), .type = wire::ether_type::ipv4}.emit(
-            {p.head.append(14), 14});
-        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + payload.size()), .identification = id, .dont_fragment = false,
-                          .more_fragments = more, .fragment_offset = offset, .protocol = protocol, .source = peer4, .destination = us4}
-            .emit({p.head.append(20), 20});
-        std::memcpy(p.head.append(static_cast<std::uint32_t>(payload.size())), payload.data(), payload.size());
-        end->transmit({&p, 1});
-        pass(1ms);
-    }
-    void send6(const bytes& piece, std::uint16_t offset, bool more) {
-        bytes b(8);
-        b[0] = static_cast<std::byte>(ip_protocol::udp);
-        store_be16(b.data() + 2, static_cast<std::uint16_t>(offset | (more ? 1 : 0)));
-        store_be32(b.data() + 4, id);
-        b.insert(b.end(), piece.begin(), piece.end());
-        send(b, peer, us, ip_protocol::ipv6_fragment);
     }
     /// A datagram of 32 bytes from the peer's port to ours, to the first shard's port.
     void send_datagram(form how, std::uint16_t from, std::uint16_t to) {
@@ -88,7 +44,7 @@ struct two_shards : ipv6_link {
         case form::whole4: send4(d, ip_protocol::udp); break;
         case form::whole6: send(d, peer, us, ip_protocol::udp); break;
         case form::cut4: send4(front, ip_protocol::udp, 0, true), send4(back, ip_protocol::udp, 24); break;
-        case form::cut6: send6(front, 0, true), send6(back, 24, false); break;
+        case form::cut6: send6(front, us, ip_protocol::udp, 0, true), send6(back, us, ip_protocol::udp, 24, false); break;
         }
         pass(1ms);
     }
@@ -116,13 +72,8 @@ struct two_shards : ipv6_link {
     /// Datagrams that found nobody: their senders are told that the port is unreachable.
     std::uint64_t refused() { return stack->udp().demux().statistics().no_port + other->udp().demux().statistics().no_port; }
 
-    std::unique_ptr<sim_port> other_nic = net.make_port(mac_address(2, 0, 0, 0, 0, 1)); ///< one card, two queues
-    std::unique_ptr<sim_port> other_end = net.make_port(mac_address(2, 0, 0, 0, 0, 2));
-    std::unique_ptr<network_stack> other;
-    const shard_steering* first = nullptr;
     std::vector<std::unique_ptr<udp_socket>> sockets;
     unsigned got[2] = {0, 0};
-    std::uint16_t id = 0;
     task_group group{"two shards"};
 };
 

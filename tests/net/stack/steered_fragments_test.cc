@@ -1,9 +1,7 @@
 // Two shards with one address: fragments meet on the first, and what they make goes to the shard that owns the flow.
-#include "ipv6_link.hh"
+#include "two_shards.hh"
 
 #include <corewire/net/socket/udp_socket.hh>
-#include <corewire/net/stack/shard_steering.hh>
-#include <corewire/net/wire/ipv4.hh>
 #include <corewire/net/wire/tcp.hh>
 #include <corewire/net/wire/udp.hh>
 #include <corewire/reactor/task/task_group.hh>
@@ -16,27 +14,10 @@ using wire::ip_protocol;
 
 namespace {
 
-struct two_shards : ipv6_link {
-    static constexpr ipv4 us4{10, 0, 0, 1}, peer4{10, 0, 0, 2};
-
-    explicit two_shards(std::uint32_t mtu = 1500) {
-        net.connect(*other_nic, *other_end);
-        stack_config config;
-        config.address = ip_prefix(us4, 24);
-        config.ipv6.emplace().address = ipv6_prefix(us, 64);
-        config.ipv6->duplicate_probes = 0;
-        config.seed = 2;
-        other = std::make_unique<network_stack>(loop, std::move(other_nic), config);
-        auto steering = shard_steering::make(2, 0, mtu);
-        first = steering[0].get();
-        stack->set_steering(std::move(steering[0]));
-        other->set_steering(std::move(steering[1]));
-        for (network_stack* each : {stack.get(), other.get()}) {
-            each->ip().neighbors().set_permanent(peer4, end->mac());
-            each->ip().six()->neighbors().set_permanent(peer, end->mac());
-        }
+struct two_shards : two_shards_link {
+    explicit two_shards(std::uint32_t mtu = 1500) : two_shards_link(mtu) {
         for (unsigned i = 0; i < 2; ++i) {
-            loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(i == 0 ? stack.get() : other.get());
+            use(i);
             sockets[i] = udp_socket::bind({ipv6::any(), 7});
             group.spawn(receive(*this, i));
         }
@@ -46,7 +27,6 @@ struct two_shards : ipv6_link {
     ~two_shards() {
         group.destroy_all();
         for (udp_socket& s : sockets) s = {};
-        other.reset(); // before the other, whose frames it may hold
     }
 
     static task<> receive(two_shards& w, unsigned shard) {
@@ -70,17 +50,8 @@ struct two_shards : ipv6_link {
     }
     /// In one piece, to the first shard's port.
     void send_whole(const bytes& transport, ip_protocol protocol, bool six) {
-        if (six) return send(transport, peer, us, protocol);
-        packet p;
-        p.head = end->pool().allocate_buffer();
-        wire::ethernet_header{.destination = stack->device().mac(), .source = end->mac(), .type = wire::ether_type::ipv4}.emit(
-            {p.head.append(14), 14});
-        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + transport.size()), .protocol = protocol, .source = peer4,
-                          .destination = us4}
-            .emit({p.head.append(20), 20});
-        std::memcpy(p.head.append(static_cast<std::uint32_t>(transport.size())), transport.data(), transport.size());
-        end->transmit({&p, 1});
-        pass(1ms);
+        if (six) send(transport, peer, us, protocol);
+        else send4(transport, protocol);
     }
     void send_whole_datagram(std::uint16_t from, std::uint16_t to, std::size_t size, bool six) {
         bytes d(8);
@@ -111,31 +82,8 @@ struct two_shards : ipv6_link {
             const std::size_t upto = std::min(transport.size(), at + step);
             const bool more = upto < transport.size();
             const byte_span piece = byte_span(transport).subspan(at, upto - at);
-            if (six) {
-                bytes b(8);
-                b[0] = static_cast<std::byte>(protocol);
-                store_be16(b.data() + 2, static_cast<std::uint16_t>(at | (more ? 1 : 0)));
-                store_be32(b.data() + 4, id);
-                b.insert(b.end(), piece.begin(), piece.end());
-                send(b, peer, to6, ip_protocol::ipv6_fragment);
-                continue;
-            }
-            packet p;
-            p.head = end->pool().allocate_buffer();
-            wire::ethernet_header{.destination = stack->device().mac(), .source = end->mac(), .type = wire::ether_type::ipv4}.emit(
-                {p.head.append(14), 14});
-            wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + piece.size()),
-                              .identification = id,
-                              .dont_fragment = false,
-                              .more_fragments = more,
-                              .fragment_offset = static_cast<std::uint16_t>(at),
-                              .protocol = protocol,
-                              .source = peer4,
-                              .destination = us4}
-                .emit({p.head.append(20), 20});
-            std::memcpy(p.head.append(static_cast<std::uint32_t>(piece.size())), piece.data(), piece.size());
-            end->transmit({&p, 1});
-            pass(1ms);
+            if (six) send6(piece, to6, protocol, at, more);
+            else send4(piece, protocol, at, more);
         }
         pass(1ms);
     }
@@ -155,13 +103,8 @@ struct two_shards : ipv6_link {
         return n;
     }
 
-    std::unique_ptr<sim_port> other_nic = net.make_port(mac_address(2, 0, 0, 0, 0, 1)); ///< one card, two queues
-    std::unique_ptr<sim_port> other_end = net.make_port(mac_address(2, 0, 0, 0, 0, 2));
-    std::unique_ptr<network_stack> other;
-    shard_steering* first = nullptr;
     udp_socket sockets[2];
     std::vector<std::size_t> got[2];
-    std::uint16_t id = 0;
     ipv6 to6 = us; ///< where what is sent over IPv6 goes
     task_group group{"two shards"};
 };

@@ -50,6 +50,13 @@ struct path {
         take(s);
     }
     /// A piece of `size` is held for lost, of a flight of `flight`; `lost` since it was sent.
+    /// As far as that went, and no farther.
+    void probe_after_one_that_went_too_far() {
+        reach(phase::up);
+        lose(4'000, 4'000, 120'000);
+        while (c.state() != phase::up) round(90'000);
+        round(c.model().inflight_longterm);
+    }
     void lose(std::uint32_t size, std::uint32_t lost, std::uint32_t flight) {
         c.on_lost({.now = now, .total = total, .size = size, .known = true, .lost = lost, .flight_at_send = flight, .selective = true});
     }
@@ -252,10 +259,7 @@ BOOST_AUTO_TEST_CASE(never_does_a_loss_cost_more_than_cubic_gives_up) { // Beta
 
 BOOST_AUTO_TEST_CASE(the_probe_after_one_that_went_too_far_is_short_and_then_a_long_one_follows) { // 5.3.3.6
     path p;
-    p.reach(phase::up);
-    p.lose(4'000, 4'000, 120'000);
-    while (p.c.state() != phase::up) p.round(90'000);
-    p.round(p.c.model().inflight_longterm); // as far as that, and no farther
+    p.probe_after_one_that_went_too_far();
     BOOST_TEST(state_of(p) == "down");
     p.round(90'000); // it did no harm
     BOOST_TEST(state_of(p) == "refill");
@@ -267,10 +271,7 @@ BOOST_AUTO_TEST_CASE(the_probe_after_one_that_went_too_far_is_short_and_then_a_l
 
 BOOST_AUTO_TEST_CASE(a_short_probe_that_went_too_far_as_well_is_followed_by_none) { // 5.3.3.6
     path p;
-    p.reach(phase::up);
-    p.lose(4'000, 4'000, 120'000);
-    while (p.c.state() != phase::up) p.round(90'000);
-    p.round(p.c.model().inflight_longterm);
+    p.probe_after_one_that_went_too_far();
     BOOST_TEST(state_of(p) == "down");
     p.lose(4'000, 4'000, 100'000); // it is heard of a round trip later
     p.round(90'000);
@@ -279,10 +280,7 @@ BOOST_AUTO_TEST_CASE(a_short_probe_that_went_too_far_as_well_is_followed_by_none
 
 BOOST_AUTO_TEST_CASE(a_safe_probe_raises_its_bound_faster_and_faster) { // 5.3.3.5
     path p;
-    p.reach(phase::up);
-    p.lose(4'000, 4'000, 120'000);
-    while (p.c.state() != phase::up) p.round(90'000);
-    p.round(p.c.model().inflight_longterm);
+    p.probe_after_one_that_went_too_far();
     while (p.c.state() != phase::up) p.round(90'000);
     std::uint32_t steps[5];
     for (std::uint32_t& step : steps) {
