@@ -245,7 +245,7 @@ bool calls::in_use(stream_socket& s, const socket_address& at) const {
     bool taken = false;
     fds_.for_each([&](int, posix::descriptor& d) {
         auto* const other = dynamic_cast<stream_socket*>(&d);
-        if (other == nullptr || other == &s) return;
+        if (other == nullptr || other == &s || !other->keeps_port()) return;
         const socket_address has = other->local_address();
         const bool same = has.port == at.port && (has.net().is_any() || at.net().is_any() || has.net() == at.net());
         const bool agreed = s.settings().reuse_address && other->settings().reuse_address && !other->listening();

@@ -456,6 +456,10 @@ socket_address stream_socket::local_address() const {
     return bound_;
 }
 
+bool stream_socket::keeps_port() const noexcept {
+    return is_bound_ || connection_ == nullptr || connection()->tcb.state() != tcp::tcp_state::closed;
+}
+
 outcome stream_socket::peer_address(socket_address& peer) const {
     const tcp_connection* const c = connection();
     if (c == nullptr || c->tcb.state() == tcp::tcp_state::closed || in_handshake()) return -ENOTCONN;

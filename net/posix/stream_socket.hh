@@ -89,6 +89,8 @@ public:
     /// With SO_LINGER: closing has something left to wait for.
     bool unsent_at_close() const;
     socket_address local_address() const;
+    /// No other socket may have its port: a connection that has ended keeps only one that bind() has chosen.
+    bool keeps_port() const noexcept;
     outcome peer_address(socket_address& peer) const;
     /// Whether a write that waits is to try again: always, or, with Linux's habits, when poll() would say so.
     bool wakes_writers() const;
