@@ -28,7 +28,8 @@ task<> serve_datagrams(udp_socket& socket, udp_format format) {
         try {
             datagram request = co_await socket.receive_from();
             if (format == udp_format::sockperf && !answer_sockperf(socket, request.data)) continue;
-            co_await socket.send_to(std::move(request.data), request.from);
+            const datagram_options from_where_it_came{.from = request.to}; // another source is no answer to its peer
+            co_await socket.send_to(std::move(request.data), request.from, from_where_it_came);
         } catch (const std::system_error& e) {
             // A reply that cannot go is lost, as on any network; only a closed socket ends the service.
             if (e.code() == std::errc::operation_canceled || e.code() == std::errc::bad_file_descriptor) co_return;

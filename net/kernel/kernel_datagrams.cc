@@ -11,6 +11,52 @@ namespace corewire {
 
 namespace {
 
+/// The control messages of one datagram.
+class control_messages {
+public:
+    template <typename Value>
+    void add(int level, int type, const Value& value) noexcept {
+        auto* const header = reinterpret_cast<cmsghdr*>(bytes_ + used_);
+        header->cmsg_level = level;
+        header->cmsg_type = type;
+        header->cmsg_len = CMSG_LEN(sizeof value);
+        std::memcpy(CMSG_DATA(header), &value, sizeof value);
+        used_ += CMSG_SPACE(sizeof value);
+    }
+    void give_to(msghdr& message) noexcept {
+        message.msg_control = bytes_;
+        message.msg_controllen = used_;
+    }
+
+private:
+    alignas(cmsghdr) std::byte bytes_[CMSG_SPACE(sizeof(in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int))] = {};
+    std::size_t used_ = 0;
+};
+
+/// Where a datagram was sent to. IPv4's message says more than IPv6's of an IPv4 datagram: to whom a broadcast came.
+net_address destination_of(io_uring_recvmsg_out& header, msghdr& layout) noexcept {
+    net_address to;
+    for (cmsghdr* c = io_uring_recvmsg_cmsg_firsthdr(&header, &layout); c != nullptr;
+         c = io_uring_recvmsg_cmsg_nexthdr(&header, &layout, c)) {
+        const auto* const value = reinterpret_cast<const std::byte*>(CMSG_DATA(c));
+        if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+            const ipv4 as_sent = ipv4::load(value + offsetof(in_pktinfo, ipi_addr));
+            return as_sent.is_multicast() ? as_sent : ipv4::load(value + offsetof(in_pktinfo, ipi_spec_dst));
+        }
+        if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) to = ipv6::load(value + offsetof(in6_pktinfo, ipi6_addr));
+    }
+    return to;
+}
+
+/// Of a source that is none of ours the kernel says that there is no way from there (IPv4), or that it is no valid argument (IPv6).
+int error_with_source(const net_address& source, int error) noexcept {
+    if (error != ENETUNREACH && error != EINVAL) return error;
+    const unique_fd tries(::socket(source.is_v4() ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const system_address at({source, 0});
+    const bool none_of_ours = tries && ::bind(tries.get(), &at.generic, at.size) != 0 && errno == EADDRNOTAVAIL;
+    return none_of_ours ? EADDRNOTAVAIL : error;
+}
+
 /// What one small datagram costs the kernel's receive buffer (sk_buff and its head).
 constexpr std::uint32_t bytes_a_datagram = 768;
 
@@ -26,7 +72,11 @@ kernel_datagrams::kernel_datagrams(kernel_provider& provider, unique_fd fd, cons
       provider_(provider), local_(local_address_of(fd_.get())),
       limit_(std::clamp<std::uint32_t>(options.receive_queue, 1, unread_limit)) {
     provider.keep(*this);
-    layout_.msg_namelen = sizeof(sockaddr_in6);
+    layout_.msg_namelen = CMSG_ALIGN(sizeof(sockaddr_in6)); // what is behind it is aligned
+    layout_.msg_controllen = CMSG_SPACE(sizeof(in_pktinfo)) + CMSG_SPACE(sizeof(in6_pktinfo));
+    const int yes = 1;
+    ::setsockopt(fd_.get(), IPPROTO_IP, IP_PKTINFO, &yes, sizeof yes);
+    if (!local_.is_v4()) ::setsockopt(fd_.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, &yes, sizeof yes);
     // Bounded by net.core.rmem_max.
     const int room = static_cast<int>(std::min<std::uint64_t>(std::uint64_t{options.receive_queue} * bytes_a_datagram, 1u << 30));
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
@@ -124,7 +174,8 @@ void kernel_datagrams::serve() noexcept {
     }
 }
 
-/// The buffer holds io_uring_recvmsg_out, room for the sender's address, and the datagram (io_uring_prep_recvmsg(3)).
+/// The buffer holds io_uring_recvmsg_out, room for the sender's address and control messages, and the datagram
+/// (io_uring_prep_recvmsg(3)).
 bool kernel_datagrams::take_datagram(receive_operation& op) noexcept {
     while (!received_.empty()) {
         buffer data = received_.pop();
@@ -134,7 +185,8 @@ bool kernel_datagrams::take_datagram(receive_operation& op) noexcept {
         system_address from;
         std::memcpy(&from.generic, sender, std::min<std::size_t>(header->namelen, sizeof(sockaddr_in6)));
         op.received.from = from.decoded();
-        data.remove_prefix(static_cast<std::uint32_t>(sizeof *header + layout_.msg_namelen));
+        op.received.to = destination_of(*header, layout_);
+        data.remove_prefix(static_cast<std::uint32_t>(sizeof *header + layout_.msg_namelen + layout_.msg_controllen));
         provider_.statistics().udp.received_bytes += data.size();
         op.received.data = std::move(data);
         return true;
@@ -165,18 +217,51 @@ bool kernel_datagrams::start_send(send_operation& op) noexcept {
     return false;
 }
 
+ssize_t kernel_datagrams::send(const send_operation& op, byte_span bytes) noexcept {
+    if (op.to_connected_peer) return ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const system_address to(op.to);
+    return ::sendto(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT, &to.generic, to.size);
+}
+
+/// With a source, a hop limit or a traffic class of its own: ip(7), ipv6(7).
+ssize_t kernel_datagrams::send_marked(const send_operation& op, byte_span bytes) noexcept {
+    const socket_address destination = op.to_connected_peer ? peer_address_of(fd_.get()) : op.to;
+    const bool four = destination.net().is_v4(), has_source = op.how.from.is_unicast();
+    if (has_source && op.how.from.is_v4() != four) return errno = EAFNOSUPPORT, -1;
+    system_address to(op.to);
+    iovec data{.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()};
+    msghdr message{};
+    if (!op.to_connected_peer) {
+        message.msg_name = &to.generic;
+        message.msg_namelen = to.size;
+    }
+    message.msg_iov = &data;
+    message.msg_iovlen = 1;
+    control_messages control;
+    if (has_source && four) {
+        in_pktinfo source{};
+        op.how.from.v4().store(reinterpret_cast<std::byte*>(&source.ipi_spec_dst));
+        control.add(IPPROTO_IP, IP_PKTINFO, source);
+    } else if (has_source) {
+        in6_pktinfo source{};
+        op.how.from.v6().store(reinterpret_cast<std::byte*>(&source.ipi6_addr));
+        control.add(IPPROTO_IPV6, IPV6_PKTINFO, source);
+    }
+    if (op.how.hops != 0) control.add(four ? IPPROTO_IP : IPPROTO_IPV6, four ? IP_TTL : IPV6_HOPLIMIT, int{op.how.hops});
+    if (op.how.traffic_class != 0)
+        control.add(four ? IPPROTO_IP : IPPROTO_IPV6, four ? IP_TOS : IPV6_TCLASS, int{op.how.traffic_class});
+    control.give_to(message);
+    const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && has_source) errno = error_with_source(op.how.from, errno);
+    return sent;
+}
+
 /// True when the operation has ended, well or badly; false when the kernel's transmit queue is full.
 bool kernel_datagrams::push(send_operation& op) noexcept {
     const byte_span bytes = op.owned.underlying_frame() != nullptr ? op.owned.bytes() : op.borrowed;
     ssize_t sent;
-    do {
-        if (op.to_connected_peer) {
-            sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-        } else {
-            const system_address to(op.to);
-            sent = ::sendto(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT, &to.generic, to.size);
-        }
-    } while (sent < 0 && errno == EINTR);
+    do sent = op.how == datagram_options{} ? send(op, bytes) : send_marked(op, bytes);
+    while (sent < 0 && errno == EINTR);
     kernel_statistics& count = provider_.statistics();
     if (sent < 0 && errno == EAGAIN) {
         ++count.udp.send_waits;

@@ -41,6 +41,8 @@ private:
     void receive_failed(int error) noexcept;
     bool take_datagram(receive_operation& op) noexcept;
     bool push(send_operation& op) noexcept;
+    ssize_t send(const send_operation& op, byte_span bytes) noexcept;
+    ssize_t send_marked(const send_operation& op, byte_span bytes) noexcept;
     void serve() noexcept;
 
     kernel_provider& provider_;

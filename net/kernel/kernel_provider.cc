@@ -16,7 +16,7 @@ namespace corewire {
 namespace {
 
 /// io_uring_recvmsg_out, the sender's address, and the largest datagram.
-constexpr std::uint32_t datagram_frame_size = 65536 + 64;
+constexpr std::uint32_t datagram_frame_size = 65536 + 128; // with what io_uring, addresses and control messages take
 
 constexpr log_event<> too_old{"net", "kernel_sockets_by_epoll", log_level::info,
                               "the kernel's sockets go through epoll: this kernel's io_uring lends no buffers (Linux 6.0 and newer do)"};

@@ -91,6 +91,16 @@ protected:
 struct datagram {
     buffer data;
     socket_address from;
+    /// Which of our addresses it was sent to, or which group; what was broadcast: an address of ours (RFC 1122 3.2.1.3).
+    net_address to{};
+};
+
+/// How one datagram leaves (RFC 1122 4.1.4). What is not said is the provider's choice, or the socket's (multicast_options).
+struct datagram_options {
+    net_address from{};             ///< one of our addresses; any, or a group: the provider's choice. Another's: EADDRNOTAVAIL
+    std::uint8_t hops = 0;          ///< TTL, hop limit; 0: the provider's choice
+    std::uint8_t traffic_class = 0; ///< the whole octet: DSCP and ECN (RFC 2474, 3168)
+    friend bool operator==(const datagram_options&, const datagram_options&) = default;
 };
 
 /// One datagram to send: owned or borrowed bytes, and where to (nothing: the connected peer).
@@ -99,6 +109,7 @@ struct send_operation : socket_operation {
     byte_span borrowed{};
     socket_address to{};
     bool to_connected_peer = false;
+    datagram_options how{};
     udp_backend* keeper = nullptr; ///< set by a backend that keeps it
 
 protected:
@@ -213,7 +224,7 @@ public:
     virtual ~udp_backend() = default;
     virtual bool start_receive(receive_operation&) noexcept = 0;
     /// Sends one datagram; waits only while the transmit queue is full. Errors: EMSGSIZE, ENETUNREACH, EHOSTUNREACH,
-    /// ECONNREFUSED (reported by the connected peer), EDESTADDRREQ.
+    /// ECONNREFUSED (reported by the connected peer), EDESTADDRREQ, EADDRNOTAVAIL (`how.from` is none of ours), EAFNOSUPPORT.
     virtual bool start_send(send_operation&) noexcept = 0;
     virtual void cancel(socket_operation&) noexcept = 0;
     /// Fixes the peer: only its datagrams are received, and ICMP errors are reported (ECONNREFUSED).

@@ -21,15 +21,22 @@ public:
     /// A connected socket: only this peer's datagrams, and ECONNREFUSED when it answers port-unreachable.
     static udp_socket connect(socket_address to, udp_options options = {});
 
-    /// The next datagram, whole, and who sent it (zero-copy).
+    /// The next datagram, whole, who sent it, and to which of our addresses or groups (zero-copy).
     receive_awaiter receive_from(wait_limits limits = {}) noexcept;
     /// Sends one datagram; waits while the transmit queue is full. Throws EMSGSIZE, ENETUNREACH, EHOSTUNREACH,
     /// ECONNREFUSED. Borrowed bytes must live until the await returns.
     send_awaiter send_to(buffer data, const socket_address& to, wait_limits limits = {}) noexcept;
     send_awaiter send_to(byte_span data, const socket_address& to, wait_limits limits = {}) noexcept;
+    /// The same with a source, a hop limit or a traffic class of its own. A server at any address answers from the one that was asked:
+    /// `send_to(data, d.from, datagram_options{.from = d.to})`. Throws EADDRNOTAVAIL, if the source is none of our addresses,
+    /// EAFNOSUPPORT.
+    send_awaiter send_to(buffer data, const socket_address& to, const datagram_options& how, wait_limits limits = {}) noexcept;
+    send_awaiter send_to(byte_span data, const socket_address& to, const datagram_options& how, wait_limits limits = {}) noexcept;
     /// To the connected peer. EDESTADDRREQ if there is none.
     send_awaiter send(buffer data, wait_limits limits = {}) noexcept;
     send_awaiter send(byte_span data, wait_limits limits = {}) noexcept;
+    send_awaiter send(buffer data, const datagram_options& how, wait_limits limits = {}) noexcept;
+    send_awaiter send(byte_span data, const datagram_options& how, wait_limits limits = {}) noexcept;
 
     /// Hears what is sent to a group and our port, whoever sends it (RFC 1112, 3810). The socket is bound to any address, or to the group.
     /// `on`: the interface that has this address. Throws EINVAL (no group), EADDRINUSE (a member already), ENOBUFS (20 groups a socket),
@@ -84,12 +91,13 @@ public:
 private:
     friend class udp_socket;
     send_awaiter(udp_backend* backend, const wait_limits& limits, buffer data, byte_span bytes,
-                 const socket_address* destination) noexcept
+                 const socket_address* destination, const datagram_options& chosen = {}) noexcept
         : bounded_backend_awaiter(backend, limits) {
         owned = std::move(data);
         borrowed = bytes;
         to_connected_peer = destination == nullptr;
         if (destination != nullptr) to = *destination;
+        how = chosen;
     }
 };
 
@@ -105,6 +113,20 @@ inline udp_socket::send_awaiter udp_socket::send(buffer data, wait_limits limits
 }
 inline udp_socket::send_awaiter udp_socket::send(byte_span data, wait_limits limits) noexcept {
     return {backend_.get(), limits, {}, data, nullptr};
+}
+inline udp_socket::send_awaiter udp_socket::send_to(buffer data, const socket_address& to, const datagram_options& how,
+                                                    wait_limits limits) noexcept {
+    return {backend_.get(), limits, std::move(data), {}, &to, how};
+}
+inline udp_socket::send_awaiter udp_socket::send_to(byte_span data, const socket_address& to, const datagram_options& how,
+                                                    wait_limits limits) noexcept {
+    return {backend_.get(), limits, {}, data, &to, how};
+}
+inline udp_socket::send_awaiter udp_socket::send(buffer data, const datagram_options& how, wait_limits limits) noexcept {
+    return {backend_.get(), limits, std::move(data), {}, nullptr, how};
+}
+inline udp_socket::send_awaiter udp_socket::send(byte_span data, const datagram_options& how, wait_limits limits) noexcept {
+    return {backend_.get(), limits, {}, data, nullptr, how};
 }
 
 } // namespace corewire

@@ -212,6 +212,9 @@ bool stack_udp_socket::take(receive_operation& op) noexcept {
     udp_datagram d = endpoint_.receive();
     op.received.data = std::move(d.data);
     op.received.from = {d.source.address, d.source.port};
+    op.received.to = d.destination;
+    if (d.destination.is_v4() && d.destination.v4() != layer_.address_ && !d.destination.is_multicast()) [[unlikely]]
+        op.received.to = layer_.address_; // broadcast
     return true;
 }
 
@@ -270,12 +273,14 @@ bool stack_udp_socket::try_send(send_operation& op, std::size_t& room) noexcept 
     const time_point now = layer_.reactor_.now();
     const std::size_t size = op.owned.size() + op.borrowed.size();
     const std::size_t ip_total = size + (to.address.is_v4() ? 28 : 48);
-    if (!way_takes(ip_total) || !(to == aimed_at_ && via_.current())) [[unlikely]] {
+    if (!way_takes(ip_total) || !(to == aimed_at_ && op.how == aimed_how_ && via_.current())) [[unlikely]] {
         if (to.port == 0) { // RFC 768: who sent from there wants no reply. As the kernel says it
             op.error = std::errc::invalid_argument;
             return true;
         }
-        const bool aimed = aim(now, to);
+        op.error = may_leave_from(op.how.from, to.address);
+        if (op.error != std::errc{}) return true;
+        const bool aimed = aim(now, to, op.how);
         if (hop_ == hop_kind::unreachable || hop_ == hop_kind::local) {
             op.error = std::errc::network_unreachable;
             return true;
@@ -330,9 +335,24 @@ bool stack_udp_socket::way_takes(std::size_t ip_total) const noexcept {
     return ip_total <= way_mtu_ && way_mtu_heard_ == layer_.path_mtus_heard();
 }
 
+std::errc stack_udp_socket::may_leave_from(const net_address& from, const net_address& to) const noexcept {
+    if (!from.is_unicast()) return {};
+    if (from.is_v4() != to.is_v4()) return std::errc::address_family_not_supported;
+    return layer_.is_ours(from) ? std::errc{} : std::errc::address_not_available;
+}
+
+net_address stack_udp_socket::source_for(const net_address& to, const datagram_options& how) const noexcept {
+    return how.from.is_unicast() ? how.from : layer_.source_for(endpoint_.local(), to);
+}
+
+std::uint8_t stack_udp_socket::hops_to(const net_address& to, const datagram_options& how) const noexcept {
+    if (how.hops != 0) return how.hops;
+    return to.is_multicast() ? multicast_.hops : layer_.hops_to(to);
+}
+
 /// Makes headers_ right for a destination. False when its neighbour is not resolved (or it is no single neighbour).
-bool stack_udp_socket::aim(time_point now, const udp_address& to) noexcept {
-    const net_address from = layer_.source_for(endpoint_.local(), to.address);
+bool stack_udp_socket::aim(time_point now, const udp_address& to, const datagram_options& how) noexcept {
+    const net_address from = source_for(to.address, how);
     const bool homeless = from.is_v4() ? from.v4() != layer_.address_ : has_lost_ipv6_address(); // a lease has ended
     via_ = {};
     aimed_at_ = {};
@@ -353,11 +373,12 @@ bool stack_udp_socket::aim(time_point now, const udp_address& to) noexcept {
         destinations_[++destinations_seen_ % destinations_.size()] = to;
     way_mtu_ = layer_.path_mtu_to(now, to.address);
     way_mtu_heard_ = layer_.path_mtus_heard();
-    headers_ = udp_headers({from, endpoint_.local().port}, to, layer_.hops_to(to.address));
+    headers_ = udp_headers({from, endpoint_.local().port}, to, hops_to(to.address, how), true, how.traffic_class);
     if (n == nullptr) return false;
     headers_.set_link(layer_.out_.device().mac(), n->mac());
     via_ = neighbor_ref(*n);
     aimed_at_ = to;
+    aimed_how_ = how;
     return true;
 }
 
@@ -366,11 +387,12 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     const std::size_t size = op.owned.size() + op.borrowed.size();
     if (size > 65'507) return std::errc::message_size;
     const bool four = to.address.is_v4();
-    const udp_address from{layer_.source_for(endpoint_.local(), to.address), endpoint_.local().port};
+    const udp_address from{source_for(to.address, op.how), endpoint_.local().port};
     const std::uint32_t limit = layer_.path_mtu_to(layer_.reactor_.now(), to.address);
     const bool fragments = size + (four ? 28 : 48) > limit; // they can't leave their checksum to the port
     const bool group = to.address.is_multicast();
-    const udp_headers headers(from, to, group ? multicast_.hops : layer_.hops_to(to.address), !fragments);
+    const std::uint8_t hops = hops_to(to.address, op.how);
+    const udp_headers headers(from, to, hops, !fragments, op.how.traffic_class);
     const std::uint16_t id =
         four ? layer_.out_.identifications().next(from.address.v4(), to.address.v4(), wire::ip_protocol::udp) : std::uint16_t{0};
     packet p;
@@ -386,7 +408,7 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
                                                              : headers.wrap_copy(op.borrowed, how, id, layer_.pool_, p);
     if (!built) return std::errc::no_buffer_space;
     if (group && multicast_.loopback) layer_.loop_back(p, from.address, to.address);
-    if (group && multicast_.hops == 0) return {}; // RFC 1112 6.1: it stays here
+    if (group && hops == 0) return {}; // RFC 1112 6.1: it stays here
     p.head.remove_prefix(wire::ethernet_header::size); // ip_output puts its own
     if (!four) return layer_.out_.six()->send(layer_.reactor_.now(), std::move(p), to.address.v6(), limit);
     if (p.flags != offload::none) p.l4_offset = link_and_ip_size;

@@ -69,7 +69,10 @@ private:
     bool needs_long_frame(const send_operation& op) const noexcept;
     std::errc send_large(send_operation& op, const udp_address& to) noexcept;
     bool way_takes(std::size_t ip_total) const noexcept;
-    bool aim(time_point now, const udp_address& to) noexcept;
+    bool aim(time_point now, const udp_address& to, const datagram_options& how) noexcept;
+    std::errc may_leave_from(const net_address& from, const net_address& to) const noexcept;
+    net_address source_for(const net_address& to, const datagram_options& how) const noexcept;
+    std::uint8_t hops_to(const net_address& to, const datagram_options& how) const noexcept;
 
     udp_layer& layer_;
     udp_endpoint endpoint_;
@@ -84,6 +87,7 @@ private:
     std::uint32_t way_mtu_heard_ = 0;  ///< udp_layer::path_mtus_heard() that it is right for
     neighbor_ref via_;
     udp_address aimed_at_;
+    datagram_options aimed_how_;
     std::array<udp_address, 8> destinations_{}; ///< the last ones, each once in a row
     std::uint32_t destinations_seen_ = 0;
     multicast_options multicast_;

@@ -14,12 +14,13 @@ constexpr std::uint32_t udp_at_v6 = ip_at + wire::ipv6_header::size;
 static_assert(udp_headers::size == udp_at + wire::udp_header::size && udp_headers::ipv6_size == udp_at_v6 + wire::udp_header::size);
 } // namespace
 
-udp_headers::udp_headers(udp_address local, udp_address remote, std::uint8_t ttl, bool dont_fragment) noexcept
+udp_headers::udp_headers(udp_address local, udp_address remote, std::uint8_t ttl, bool dont_fragment,
+                         std::uint8_t traffic_class) noexcept
     : local_(local), remote_(remote) {
     std::byte* p = bytes_.data();
     if (!local.address.is_v4()) {
         store_be16(p + 12, static_cast<std::uint16_t>(wire::ether_type::ipv6));
-        wire::ipv6_header{.next_header = wire::ip_protocol::udp, .hop_limit = ttl,
+        wire::ipv6_header{.traffic_class = traffic_class, .next_header = wire::ip_protocol::udp, .hop_limit = ttl,
                           .source = local.address.v6(), .destination = remote.address.v6()}
             .emit({p + ip_at, wire::ipv6_header::size});
         store_be16(p + udp_at_v6, local.port);
@@ -27,8 +28,9 @@ udp_headers::udp_headers(udp_address local, udp_address remote, std::uint8_t ttl
         return;
     }
     store_be16(p + 12, static_cast<std::uint16_t>(wire::ether_type::ipv4));
-    wire::ipv4_header{.total_length = 0, .dont_fragment = dont_fragment, .ttl = ttl, .protocol = wire::ip_protocol::udp,
-                      .source = local.address.v4(), .destination = remote.address.v4()}
+    wire::ipv4_header{.total_length = 0, .dscp = static_cast<std::uint8_t>(traffic_class >> 2),
+                      .ecn = static_cast<std::uint8_t>(traffic_class & 3), .dont_fragment = dont_fragment, .ttl = ttl,
+                      .protocol = wire::ip_protocol::udp, .source = local.address.v4(), .destination = remote.address.v4()}
         .emit({p + ip_at, wire::ipv4_header::min_size});
     store_be16(p + ip_at + wire::ipv4_header::checksum_offset, 0);
     for (std::uint32_t i = 0; i < wire::ipv4_header::min_size; i += 2) ip_sum_ += load_be16(p + ip_at + i);

@@ -27,7 +27,8 @@ public:
 
     udp_headers() noexcept = default;
     /// `source`, `destination` MACs may be zero until the neighbour is known: see set_link().
-    udp_headers(udp_address local, udp_address remote, std::uint8_t ttl = 64, bool dont_fragment = true) noexcept;
+    udp_headers(udp_address local, udp_address remote, std::uint8_t ttl = 64, bool dont_fragment = true,
+                std::uint8_t traffic_class = 0) noexcept;
     void set_link(mac_address source, mac_address destination) noexcept;
 
     const udp_address& local() const noexcept { return local_; }

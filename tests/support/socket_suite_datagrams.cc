@@ -66,6 +66,37 @@ task<> datagram_errors_are_told(world& w) {
     BOOST_TEST(no_port == std::errc::invalid_argument);
 }
 
+task<> a_datagram_says_where_it_was_sent_to_and_is_answered_from_there(world& w) {
+    const bool four = w.server_address().is_v4();
+    const net_address any = four ? net_address(ipv4::any()) : net_address(ipv6::any());
+    w.loop().attached(reactor::attachment::network) = static_cast<socket_provider*>(&w.server());
+    udp_socket server = udp_socket::bind({any, 0});
+    udp_socket client = bind_udp_client(w);
+    const socket_address to = at_server(w, server.local_address().port);
+    const std::string_view text = "where am I?";
+    const byte_span bytes = std::as_bytes(std::span{text});
+    co_await client.send_to(bytes, to);
+    datagram question = co_await server.receive_from();
+    BOOST_TEST(question.to == w.server_address());
+    const net_address group = four ? net_address(ipv4(239, 77, 1, 9)) : net_address(*ipv6::parse("ff02::4321"));
+    const datagram_options ways[] = {{.from = question.to},
+                                     {.from = question.to, .hops = 1, .traffic_class = 0xb8},
+                                     {.hops = 255, .traffic_class = 255},
+                                     {.from = group}};
+    for (const datagram_options& how : ways) {
+        co_await server.send_to(bytes, question.from, how);
+        datagram answer = co_await client.receive_from();
+        BOOST_TEST(answer.data.text() == text);
+        BOOST_REQUIRE(answer.from == to);
+    }
+    datagram_options how{.from = four ? net_address(ipv4(203, 0, 113, 9)) : net_address(*ipv6::parse("2001:db8:9::9"))};
+    const std::errc not_ours = co_await error_of([&] { return server.send_to(bytes, question.from, how); });
+    BOOST_TEST(not_ours == std::errc::address_not_available);
+    how.from = four ? net_address(ipv6::loopback()) : net_address(ipv4::loopback());
+    const std::errc other_family = co_await error_of([&] { return server.send_to(bytes, question.from, how); });
+    BOOST_TEST(other_family == std::errc::address_family_not_supported);
+}
+
 task<> cancelled_and_expired_receives_leave(world& w) {
     udp_socket server = bind_udp_server(w);
     udp_socket client = bind_udp_client(w);
