@@ -18,7 +18,7 @@ constexpr std::uint32_t header_size = wire::udp_header::size;
 
 [[gnu::always_inline]] inline bool udp_demux::enqueue(udp_endpoint& e, buffer&& data, const udp_address& from,
                                                       const net_address& to) noexcept {
-    if (e.full() || queued_ >= options_.max_queued) [[unlikely]] return false;
+    if (e.full() || e.queued() >= options_.max_queued - queued_) [[unlikely]] return false;
     const frame_owner& owner = *data.underlying_frame()->owner;
     if (owner.scarce() && !may_take_of_the_last(e, owner)) [[unlikely]] return false;
     new (e.ring_ + (e.tail_ & e.mask_)) udp_datagram{std::move(data), from, to};

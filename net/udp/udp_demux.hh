@@ -25,9 +25,10 @@ namespace corewire {
 struct udp_demux_options {
     std::uint32_t max_endpoints = 16'384;
     std::uint32_t max_on_port = 64;
-    /// Datagrams that wait in all queues: each holds a frame that the port can't receive into meanwhile. Where the frames of a pool are
-    /// scarce (frame_owner::reserve), who has unread ones gets no more.
-    std::uint32_t max_queued = 4096;
+    /// Datagrams that wait in all queues: each holds a frame that the port can't receive into meanwhile. One queue gets as many as it
+    /// leaves to the others: a single one half, two of them a third each. Where the frames of a pool are scarce (frame_owner::reserve),
+    /// who has unread ones gets no more.
+    std::uint32_t max_queued = 8192;
     std::uint16_t ephemeral_first = 49'152; ///< RFC 6056 3.2 would take all from 1024; IANA's dynamic range is ours to use
     std::uint16_t ephemeral_last = 65'535;
 };

@@ -243,18 +243,25 @@ BOOST_AUTO_TEST_CASE(a_full_queue_drops_the_newest_and_frees_its_frame) {
     BOOST_TEST((b.from(sender, {us, 7}).verdict == udp_verdict::delivered));
 }
 
-BOOST_AUTO_TEST_CASE(all_endpoints_together_hold_no_more_than_they_may) {
-    bench b({.max_queued = 10});
-    udp_endpoint first(64), second(64);
+BOOST_AUTO_TEST_CASE(all_endpoints_together_hold_no_more_than_they_may_and_each_leaves_room_to_others) {
+    bench b({.max_queued = 12});
+    udp_endpoint first(64), second(64), third(64);
     BOOST_TEST(b.bind(first, {us, 7}));
     BOOST_TEST(b.bind(second, {us, 8}));
-    for (int i = 0; i < 8; ++i) b.from(sender, {us, 7});
-    for (int i = 0; i < 8; ++i) b.from(sender, {us, 8});
-    BOOST_TEST(b.demux.queued() == 10u);
-    BOOST_TEST(second.queued() == 2u);
-    BOOST_TEST(b.demux.statistics().dropped_total_full == 6u);
-    first.receive();
-    BOOST_TEST((b.from(sender, {us, 8}).verdict == udp_verdict::delivered));
+    BOOST_TEST(b.bind(third, {us, 9}));
+    for (int i = 0; i < 12; ++i) b.from(sender, {us, 7});
+    BOOST_TEST(first.queued() == 6u);
+    for (int i = 0; i < 12; ++i) b.from(sender, {us, 8});
+    BOOST_TEST(second.queued() == 3u);
+    for (int i = 0; i < 12; ++i) b.from(sender, {us, 9});
+    BOOST_TEST(third.queued() == 2u);
+    BOOST_TEST(b.demux.queued() == 11u);
+    BOOST_TEST(b.demux.statistics().dropped_total_full == 25u);
+    for (int i = 0; i < 10; ++i) { // who reads goes on hearing
+        third.receive();
+        BOOST_TEST((b.from(sender, {us, 9}).verdict == udp_verdict::delivered));
+    }
+    BOOST_TEST((b.from(sender, {us, 7}).verdict == udp_verdict::dropped));
 }
 
 BOOST_AUTO_TEST_CASE(the_last_frames_of_a_pool_are_not_for_who_does_not_read) {
