@@ -78,7 +78,7 @@ void queue_port::refill() noexcept {
 }
 
 /// The frames of all sends before `up_to`. All are of our own pool, so that its list may wait in a register.
-[[gnu::always_inline]] inline void queue_port::take_back(std::uint32_t up_to) noexcept {
+[[gnu::always_inline]] inline void queue_port::take_back(std::uint64_t up_to) noexcept {
     frame* free_list = frames_.free_list;
     std::uint32_t count = 0;
     const auto take = [&](frame& f) {
@@ -105,7 +105,7 @@ void queue_port::reap() noexcept {
         n = queue_.sends.poll(done);
         for (int i = 0; i < n; ++i) {
             const ibv_wc& c = done[static_cast<std::size_t>(i)];
-            take_back(static_cast<std::uint32_t>(c.wr_id));
+            take_back(c.wr_id);
             if (c.status == IBV_WC_SUCCESS) [[likely]] {
                 restarts_in_a_row_ = 0;
                 continue;
@@ -258,7 +258,7 @@ void queue_port::take_completed() noexcept {
     std::array<ibv_wc, burst_size> done;
     for (int n; (n = queue_.receives.poll(done)) > 0;)
         for (int i = 0; i < n && posted() != 0; ++i) release(*posted_[posted_head_++ & posted_mask_]);
-    for (int n; (n = queue_.sends.poll(done)) > 0;) take_back(static_cast<std::uint32_t>(done[static_cast<std::size_t>(n) - 1].wr_id));
+    for (int n; (n = queue_.sends.poll(done)) > 0;) take_back(done[static_cast<std::size_t>(n) - 1].wr_id);
 }
 
 /// What a driver has not forgotten by itself.

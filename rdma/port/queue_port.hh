@@ -62,7 +62,7 @@ public:
     /// Frames that the device holds: to receive into, and to send from. Of a port that is not usable, those of which it can't be known
     /// that the device has done with them.
     std::uint32_t posted() const noexcept { return posted_tail_ - posted_head_; }
-    std::uint32_t unsent() const noexcept { return sent_tail_ - sent_head_; }
+    std::uint32_t unsent() const noexcept { return static_cast<std::uint32_t>(sent_tail_ - sent_head_); }
 
 protected:
     static constexpr std::size_t burst_size = 32;    ///< packets a doorbell; the last one asks for a completion
@@ -130,11 +130,12 @@ protected:
     std::size_t stash_at_ = 0, stashed_ = 0; ///< completions taken while about to sleep
 
     std::unique_ptr<sent[]> sent_;
-    std::uint32_t sent_mask_, sent_head_ = 0, sent_tail_ = 0;
+    std::uint32_t sent_mask_;
+    std::uint64_t sent_head_ = 0, sent_tail_ = 0; ///< do not run over: others compare positions long after
     verbs::send_chain sends_;
 
 private:
-    void take_back(std::uint32_t up_to) noexcept;
+    void take_back(std::uint64_t up_to) noexcept;
     void take_completed() noexcept;
     void forget_completions() noexcept;
     void let_go_all() noexcept;

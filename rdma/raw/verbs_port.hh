@@ -74,7 +74,7 @@ private:
     bool begins_train(std::span<const packet> burst) const noexcept;
     std::size_t join(std::span<packet> burst) noexcept;
     progress post_train(std::span<packet> burst) noexcept;
-    int post_joined(std::uint32_t position) noexcept;
+    int post_joined(std::uint64_t position) noexcept;
     progress stopped(std::span<packet> burst, std::size_t ready) noexcept;
     void let_go_inlined(std::span<packet> burst) noexcept;
     progress sent_off(std::span<packet> burst, std::uint32_t inlined, std::uint32_t segmented, std::uint64_t bytes,

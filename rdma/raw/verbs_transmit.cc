@@ -98,7 +98,7 @@ struct verbs_port::by_chain {
     ibv_send_wr* last = nullptr;
     std::uint32_t segmented = 0;
     explicit by_chain(verbs_port& p) noexcept : port(p), next(p.sends_.first()) {}
-    [[gnu::always_inline]] void add(packet& p, way how, std::uint32_t position, bool) noexcept {
+    [[gnu::always_inline]] void add(packet& p, way how, std::uint64_t position, bool) noexcept {
         last = next;
         ibv_send_wr& w = *next;
         next = next->next;
@@ -133,7 +133,7 @@ struct verbs_port::by_calls {
     std::uint32_t key;
     std::uint32_t segmented = 0;
     explicit by_calls(verbs_port& p) noexcept : port(p), q(p.queue_.pair.extended()), key(p.key_) { ::ibv_wr_start(q); }
-    [[gnu::always_inline]] void add(packet& p, way how, std::uint32_t position, bool last) noexcept {
+    [[gnu::always_inline]] void add(packet& p, way how, std::uint64_t position, bool last) noexcept {
         q->wr_id = position;
         q->wr_flags = flags_of(p) | (last ? unsigned{IBV_SEND_SIGNALED} : 0u);
         if (how == way::segmented) [[unlikely]] {
@@ -178,7 +178,7 @@ template <typename Poster>
         const way how = prepare(p, size);
         if (how >= way::unfit) [[unlikely]] break;
         if (how == way::plain && ready != 0 && begins_train(burst.subspan(ready))) [[unlikely]] break;
-        const std::uint32_t position = sent_tail_ + static_cast<std::uint32_t>(ready);
+        const std::uint64_t position = sent_tail_ + ready;
         sent& s = sent_[position & sent_mask_];
         if (how == way::inlined) {
             ++inlined;
@@ -218,7 +218,7 @@ verbs_port::progress verbs_port::post_train(std::span<packet> burst) noexcept {
     const std::size_t n = join(burst);
     if (n == 1) return post_each(burst.first(1));
     const auto train = burst.first(n);
-    std::uint32_t position = sent_tail_;
+    std::uint64_t position = sent_tail_;
     std::uint64_t bytes = 0;
     for (const packet& p : train) {
         sent_[position++ & sent_mask_] = {p.head.underlying_frame(), p.body.underlying_frame()};
@@ -233,7 +233,7 @@ verbs_port::progress verbs_port::post_train(std::span<packet> burst) noexcept {
 }
 
 /// An errno.
-int verbs_port::post_joined(std::uint32_t position) noexcept {
+int verbs_port::post_joined(std::uint64_t position) noexcept {
     std::array<ibv_sge, verbs_device::segmentation_pieces> pieces;
     const std::span<iovec> parts = joined_.finish().subspan(1);
     const std::size_t count = parts.size() - 1;
@@ -289,7 +289,7 @@ verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t re
     statistics_.transmitted_packets += result.posted;
     statistics_.transmitted_bytes += bytes;
     if (result.error == 0) [[likely]] return {result.posted, false};
-    std::uint32_t at = sent_tail_;
+    std::uint64_t at = sent_tail_;
     for (const packet& p : burst.subspan(result.posted)) {
         statistics_.transmitted_bytes -= p.size();
         counts_.inlined -= sent_[at++ & sent_mask_].head == nullptr;
@@ -300,7 +300,7 @@ verbs_port::progress verbs_port::stopped(std::span<packet> burst, std::size_t re
 
 /// The same where the work requests have the bytes of some: those are free at once.
 [[gnu::always_inline]] inline void verbs_port::let_go_inlined(std::span<packet> burst) noexcept {
-    std::uint32_t at = sent_tail_;
+    std::uint64_t at = sent_tail_;
     for (packet& p : burst) {
         if (sent_[at++ & sent_mask_].head == nullptr) {
             release(*p.head.underlying_frame());

@@ -10,7 +10,7 @@ namespace {
 
 constexpr log_event<log_text<200>> no_handle{"port", "no_handle", log_level::warn, "{}", {.burst = 1, .each = std::chrono::minutes{1}}};
 
-bool under_way(std::uint32_t until, std::uint32_t completed) noexcept { return static_cast<std::int32_t>(until - completed) > 0; }
+bool under_way(std::uint64_t until, std::uint64_t completed) noexcept { return until > completed; }
 
 } // namespace
 
@@ -25,7 +25,7 @@ void handle_cache::all_completed() noexcept {
     last_ = nullptr; // its next send says that it is busy again
 }
 
-handle_cache::entry* handle_cache::look_up(std::uint64_t mac, std::uint32_t position, std::uint32_t completed) noexcept {
+handle_cache::entry* handle_cache::look_up(std::uint64_t mac, std::uint64_t position, std::uint64_t completed) noexcept {
     if (mac == 0) return nullptr;
     seen_ = peers_.generation();
     const std::span<entry, ways> set(&entries_[mac % (capacity / ways) * ways], ways);
@@ -56,7 +56,7 @@ handle_cache::entry* handle_cache::look_up(std::uint64_t mac, std::uint32_t posi
 }
 
 /// A free place, or that of the least recently used one which no send names any more.
-handle_cache::entry* handle_cache::room_in(std::span<entry, ways> set, std::uint32_t completed) noexcept {
+handle_cache::entry* handle_cache::room_in(std::span<entry, ways> set, std::uint64_t completed) noexcept {
     entry* oldest = nullptr;
     for (entry& e : set) {
         if (e.mac == 0) return &e;
@@ -116,7 +116,7 @@ void handle_cache::complain(const std::string& why) noexcept { log_message(no_ha
 
 /// Of one that is there: anew, if its peer has been heard of since it was made, or the service level is another. What can't be made anew
 /// stays as it was. False: it is still to be made anew.
-bool handle_cache::refresh(entry& e, std::uint32_t completed) noexcept {
+bool handle_cache::refresh(entry& e, std::uint64_t completed) noexcept {
     if (e.before && !under_way(e.before_until, completed)) e.before = {};
     const auto peer = peers_.find(mac_address(e.mac));
     if (!peer || (peer->told == e.told && e.service_level == service_level_)) return true;
@@ -139,7 +139,7 @@ bool handle_cache::refresh(entry& e, std::uint32_t completed) noexcept {
     return true;
 }
 
-void handle_cache::made_anew(entry& e, verbs::address_handle fresh, const link_peer& peer, std::uint32_t completed) noexcept {
+void handle_cache::made_anew(entry& e, verbs::address_handle fresh, const link_peer& peer, std::uint64_t completed) noexcept {
     if (e.busy && under_way(e.last_send, completed)) {
         e.before = std::move(e.handle);
         e.before_until = e.last_send;
@@ -223,7 +223,7 @@ bool handle_cache::hold(mac_address to, packet& p) noexcept {
     return true;
 }
 
-bool handle_cache::next_made(std::uint32_t completed, std::span<packet, most_held> held, std::size_t& count) noexcept {
+bool handle_cache::next_made(std::uint64_t completed, std::span<packet, most_held> held, std::size_t& count) noexcept {
     waits_->take_finished(); // where no reactor does
     const auto at = std::ranges::find_if(makings_, [](const making& m) { return m.mac != 0 && m.over; });
     if (at == makings_.end()) return false;

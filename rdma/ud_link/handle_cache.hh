@@ -58,8 +58,9 @@ public:
     ~handle_cache(); ///< waits for handles that are being made
     handle_cache(const handle_cache&) = delete;
 
-    /// For a send that will be number `position`; everything before `completed` has completed. Both count up and run over.
-    destination find(mac_address to, std::uint32_t position, std::uint32_t completed) noexcept {
+    /// For a send that will be number `position`; everything before `completed` has completed. Both count up, in 64 bits: an entry may
+    /// rest for as long as it likes.
+    destination find(mac_address to, std::uint64_t position, std::uint64_t completed) noexcept {
         entry* e = last_;
         if (e == nullptr || e->mac != to.value() || seen_ != peers_.generation()) [[unlikely]] e = look_up(to.value(), position, completed);
         if (e == nullptr) [[unlikely]] return {};
@@ -77,7 +78,7 @@ public:
     bool hold(mac_address to, packet& p) noexcept;
     bool any_being_made() const noexcept { return making_ != 0; }
     /// Takes one handle that has been made, or not, and the packets that have waited for it (they may be sent: find() knows). False: none.
-    bool next_made(std::uint32_t completed, std::span<packet, most_held> held, std::size_t& count) noexcept;
+    bool next_made(std::uint64_t completed, std::span<packet, most_held> held, std::size_t& count) noexcept;
 
     const handle_statistics& statistics() const noexcept { return counts_; }
     std::size_t count() const noexcept { return count_; }
@@ -88,20 +89,20 @@ private:
         std::uint64_t mac = 0; ///< 0: free
         verbs::address_handle handle; ///< empty: the device made none
         verbs::address_handle before; ///< what it has replaced, while sends that name it are under way
-        std::uint32_t before_until = 0; ///< the position behind the last of those
+        std::uint64_t before_until = 0; ///< the position behind the last of those
         std::uint32_t told = 0;       ///< link_peer's, when it was made
         std::uint16_t lid = 0;
         std::uint8_t service_level = 0;
         std::uint32_t queue_pair = 0;
-        std::uint32_t last_send = 0; ///< the position behind the last one that names it
+        std::uint64_t last_send = 0; ///< the position behind the last one that names it
         bool busy = false;           ///< last_send says something
         bool being_made = false;     ///< its first handle
         std::uint64_t used = 0;
         std::chrono::steady_clock::time_point retry{}; ///< with no handle: not before; else: old enough to be made anew
     };
-    [[gnu::noinline]] entry* look_up(std::uint64_t mac, std::uint32_t position, std::uint32_t completed) noexcept;
+    [[gnu::noinline]] entry* look_up(std::uint64_t mac, std::uint64_t position, std::uint64_t completed) noexcept;
     entry* fill(entry& e, std::uint64_t mac) noexcept;
-    bool refresh(entry& e, std::uint32_t completed) noexcept;
+    bool refresh(entry& e, std::uint64_t completed) noexcept;
     verbs::address_handle make(const link_peer& peer, std::uint8_t service_level) const;
     struct making {
         std::uint64_t mac = 0; ///< 0: free
@@ -116,9 +117,9 @@ private:
     bool waits_for(const link_peer& peer) const noexcept;
     making* making_of(std::uint64_t mac) noexcept;
     bool begin(std::uint64_t mac, const link_peer& peer) noexcept;
-    void made_anew(entry& e, verbs::address_handle fresh, const link_peer& peer, std::uint32_t completed) noexcept;
+    void made_anew(entry& e, verbs::address_handle fresh, const link_peer& peer, std::uint64_t completed) noexcept;
     void complain(const std::string& why) noexcept;
-    entry* room_in(std::span<entry, ways> set, std::uint32_t completed) noexcept;
+    entry* room_in(std::span<entry, ways> set, std::uint64_t completed) noexcept;
 
     const verbs::protection_domain& in_;
     const link_peers& peers_;

@@ -55,7 +55,7 @@ int ud_port::start_queue() noexcept {
 
 /// What the fabric says of the group. Sends that are under way keep the handle that they name. An errno: all is as it was.
 int ud_port::take_group() noexcept {
-    std::erase_if(former_groups_, [this](const former_group& f) { return static_cast<std::int32_t>(f.until - sent_head_) <= 0; });
+    std::erase_if(former_groups_, [this](const former_group& f) { return f.until <= sent_head_; });
     const verbs::fabric_membership::parameters now = device_->group_parameters();
     try {
         if (now.lid != mine_.group.lid || now.service_level != mine_.group.service_level) {

@@ -65,8 +65,8 @@ private:
     std::size_t take(std::span<packet> out, std::span<const ibv_wc> done) noexcept;
     bool take_in(frame& f, const ibv_wc& c, packet& out) noexcept;
     bool translate_arp(std::byte* arp, std::uint32_t& size, const ibv_wc& c) noexcept;
-    verdict prepare(packet& p, ibv_send_wr& wr, std::uint32_t position) noexcept;
-    handle_cache::destination destination_of(mac_address to, std::uint32_t position) noexcept;
+    verdict prepare(packet& p, ibv_send_wr& wr, std::uint64_t position) noexcept;
+    handle_cache::destination destination_of(mac_address to, std::uint64_t position) noexcept;
     [[gnu::cold]] buffer rewritten_arp(const packet& p) noexcept;
     [[gnu::cold]] buffer rewritten_discovery(const packet& p) noexcept;
     const std::byte* encapsulation_for(std::uint16_t type) const noexcept;
@@ -79,7 +79,7 @@ private:
     handle_cache handles_;
     struct former_group {
         verbs::address_handle handle;
-        std::uint32_t until; ///< the position behind the last send that may name it
+        std::uint64_t until; ///< the position behind the last send that may name it
     };
     std::vector<former_group> former_groups_;
     buffer constants_; ///< the encapsulations of IPv4, ARP and IPv6, four bytes each

@@ -76,7 +76,7 @@ std::size_t ud_port::post(std::span<packet> burst, bool& stop) noexcept {
 }
 
 /// Fills in a work request, and takes the packet's frames over. The caller counts and frees what is lost.
-ud_port::verdict ud_port::prepare(packet& p, ibv_send_wr& wr, std::uint32_t position) noexcept {
+ud_port::verdict ud_port::prepare(packet& p, ibv_send_wr& wr, std::uint64_t position) noexcept {
     if (p.head.size() < ethernet_size || p.size() - ethernet_size > mtu_) [[unlikely]] {
         ++counts_.too_long;
         return verdict::lost;
@@ -128,7 +128,7 @@ const std::byte* ud_port::encapsulation_for(std::uint16_t type) const noexcept {
     }
 }
 
-handle_cache::destination ud_port::destination_of(mac_address to, std::uint32_t position) noexcept {
+handle_cache::destination ud_port::destination_of(mac_address to, std::uint64_t position) noexcept {
     if (!to.is_multicast()) [[likely]] return handles_.find(to, position, sent_head_);
     ++counts_.to_group;
     return {mine_.to_group.get(), link_address::group_pair};

@@ -13,6 +13,19 @@ namespace {
 link_address host(std::uint32_t number, std::uint32_t pair = 0x11) { return {pair, mapped(ipv4(number))}; }
 constexpr std::uint32_t network = 10u << 24;
 
+/// Peers whose handles contend for the same four places.
+std::vector<mac_address> five_of_one_set(link_peers& peers) {
+    std::vector<mac_address> same_set;
+    const auto set_of = [](mac_address mac) { return mac.value() % (handle_cache::capacity / 4); };
+    for (std::uint32_t i = 1; same_set.size() < 5; ++i) {
+        const link_address who = host(network + i);
+        if (set_of(who.mac()) != set_of(host(network + 1).mac())) continue;
+        peers.learn({who});
+        same_set.push_back(who.mac());
+    }
+    return same_set;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(link_addresses)
@@ -55,8 +68,8 @@ BOOST_AUTO_TEST_CASE(handles_are_kept_bounded_and_never_taken_from_a_send_under_
     link_peers peers;
     handle_cache cache(end.domain, peers, {.port = 1, .gid_index = 1, .retry_after = std::chrono::milliseconds{1000}});
     constexpr std::uint32_t many = 2000;
-    const std::uint32_t first = UINT32_MAX - 10; // positions run over
-    std::uint32_t position = first;
+    const std::uint64_t first = UINT32_MAX - 10;
+    std::uint64_t position = first;
     for (std::uint32_t i = 1; i <= many; ++i) {
         peers.learn({host(network + i)});
         const auto to = cache.find(host(network + i).mac(), position, position);
@@ -83,18 +96,22 @@ BOOST_AUTO_TEST_CASE(handles_are_kept_bounded_and_never_taken_from_a_send_under_
     BOOST_TEST(busy.statistics().no_room == refused);
 }
 
+BOOST_AUTO_TEST_CASE(a_handle_that_has_rested_for_billions_of_sends_gives_room) {
+    datagram_end end("fake_a", ipv4(192, 0, 2, 1));
+    link_peers peers;
+    handle_cache cache(end.domain, peers, {.port = 1, .gid_index = 1, .retry_after = std::chrono::milliseconds{1000}});
+    const std::vector<mac_address> same_set = five_of_one_set(peers);
+    for (std::size_t i = 0; i < 4; ++i) BOOST_TEST((cache.find(same_set[i], i, i).handle != nullptr));
+    const std::uint64_t much_later = (std::uint64_t{1} << 31) + 10; // a 32-bit difference would call that not yet completed
+    BOOST_TEST((cache.find(same_set[4], much_later, much_later).handle != nullptr));
+    BOOST_TEST(cache.statistics().no_room == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(after_a_restart_the_handle_that_was_used_last_is_no_less_in_use_than_others) {
     datagram_end end("fake_a", ipv4(192, 0, 2, 1));
     link_peers peers;
     handle_cache cache(end.domain, peers, {.port = 1, .gid_index = 1, .retry_after = std::chrono::milliseconds{1000}});
-    std::vector<mac_address> same_set;
-    const auto set_of = [](mac_address mac) { return mac.value() % (handle_cache::capacity / 4); };
-    for (std::uint32_t i = 1; same_set.size() < 5; ++i) {
-        const link_address who = host(network + i);
-        if (set_of(who.mac()) != set_of(host(network + 1).mac())) continue;
-        peers.learn({who});
-        same_set.push_back(who.mac());
-    }
+    const std::vector<mac_address> same_set = five_of_one_set(peers);
     static_cast<void>(cache.find(same_set[0], 0, 0));
     cache.all_completed();
     std::uint32_t position = 0; // of the queue that was started again; nothing completes
