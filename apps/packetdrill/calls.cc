@@ -337,6 +337,13 @@ outcome calls::receive_locked(access& a, const std::shared_ptr<stream_socket>& s
     return taken != 0 ? static_cast<outcome>(taken) : r;
 }
 
+outcome calls::read(int fd, std::span<const iovec> into) {
+    access a(host_);
+    const auto s = stream(fd);
+    if (s == nullptr) return fds_.find(fd) != nullptr ? -EINVAL : -EBADF;
+    return posix::total_size(into) != 0 ? receive_locked(a, s, into, 0) : 0;
+}
+
 outcome calls::receive(int fd, std::span<const iovec> into, int flags) {
     access a(host_);
     const auto s = stream(fd);

@@ -30,6 +30,7 @@ public:
     outcome listen(int fd, int backlog);
     outcome accept(int fd, sockaddr* name, socklen_t* size);
     outcome connect(int fd, const sockaddr* name, socklen_t size);
+    outcome read(int fd, std::span<const iovec> into); ///< read(2): nothing is got at once, where recv() waits for something
     outcome receive(int fd, std::span<const iovec> into, int flags);
     outcome receive_message(int fd, msghdr* message, int flags);
     outcome send(int fd, std::span<const iovec> from, int flags);

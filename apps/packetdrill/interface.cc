@@ -31,6 +31,11 @@ ssize_t receive(void* u, int fd, const iovec* parts, int count, int flags) {
     return posix_result<ssize_t>(of(u).receive(fd, {parts, static_cast<std::size_t>(count)}, flags));
 }
 
+ssize_t read_into(void* u, int fd, const iovec* parts, int count) {
+    if (const outcome r = refuse(parts, count); r < 0) return posix_result<ssize_t>(r);
+    return posix_result<ssize_t>(of(u).read(fd, {parts, static_cast<std::size_t>(count)}));
+}
+
 ssize_t send(void* u, int fd, const iovec* parts, int count, int flags) {
     if (const outcome r = refuse(parts, count); r < 0) return posix_result<ssize_t>(r);
     return posix_result<ssize_t>(of(u).send(fd, {parts, static_cast<std::size_t>(count)}, flags));
@@ -88,9 +93,9 @@ extern "C" [[gnu::visibility("default")]] void packetdrill_interface_init(const 
     i.read = [](void* u, int fd, void* bytes, size_t n) {
         if (is_foreign(u, fd)) return ::read(fd, bytes, n);
         const iovec v = part(bytes, n);
-        return receive(u, fd, &v, 1, 0);
+        return read_into(u, fd, &v, 1);
     };
-    i.readv = [](void* u, int fd, const iovec* v, int n) { return is_foreign(u, fd) ? ::readv(fd, v, n) : receive(u, fd, v, n, 0); };
+    i.readv = [](void* u, int fd, const iovec* v, int n) { return is_foreign(u, fd) ? ::readv(fd, v, n) : read_into(u, fd, v, n); };
     i.recv = [](void* u, int fd, void* bytes, size_t n, int how) {
         const iovec v = part(bytes, n);
         return receive(u, fd, &v, 1, how);

@@ -213,6 +213,7 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
     }
     if (s.like_freebsd && connection() != nullptr && connection()->tcb.state() == tcp::tcp_state::closed) return -ECONNRESET;
     if (name == TCP_FASTOPEN_KEY) return set_fast_open_key(value, size);
+    if (name == TCP_ULP) return size < 1 ? -EINVAL : -ENOENT; // there is none
     const std::optional<int> n = int_of(value, size);
     if (!n) return -EINVAL;
     switch (name) {
@@ -309,7 +310,6 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         if (!in_range(*n, 0, 2)) return -EINVAL;
         s.save_syn = *n;
         return 0;
-    case TCP_ULP: return -ENOENT; // there is none
     case TCP_MD5SIG: return size == sizeof(int) ? -EINVAL : -ENOPROTOOPT;
     case TCP_REPAIR:
     case TCP_TIMESTAMP: return -EPERM; // but while repairing, which there is none of here
@@ -325,15 +325,15 @@ outcome stream_socket::set_fast_open_key(const void* value, socklen_t size) {
     keys.current = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(at, 16));
     keys.older.reset();
     if (size == 32) keys.older = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(at + 16, 16));
+    own_keys_ = keys;
     return 0;
 }
 
 outcome stream_socket::get_fast_open_key(void* value, socklen_t* size) const {
-    const tcp::fast_open_keys& keys = stack_.tcp().fast_open_secrets();
-    std::array<std::byte, 32> bytes;
-    tcp::fast_open_keys::bytes_of(keys.current, std::span<std::byte, 16>(bytes.data(), 16));
-    if (keys.older) tcp::fast_open_keys::bytes_of(*keys.older, std::span<std::byte, 16>(bytes.data() + 16, 16));
-    return give(bytes.data(), keys.older ? 32 : 16, value, size);
+    std::array<std::byte, 32> bytes{}; // net.ipv4.tcp_fastopen_key tells of the host's
+    if (own_keys_) tcp::fast_open_keys::bytes_of(own_keys_->current, std::span<std::byte, 16>(bytes.data(), 16));
+    if (own_keys_ && own_keys_->older) tcp::fast_open_keys::bytes_of(*own_keys_->older, std::span<std::byte, 16>(bytes.data() + 16, 16));
+    return give(bytes.data(), !own_keys_ ? 0 : own_keys_->older ? 32 : 16, value, size);
 }
 
 outcome stream_socket::set_ip_option(int name, const void* value, socklen_t size) {
@@ -552,7 +552,7 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_USER_TIMEOUT: return give_int(static_cast<int>(s.user_timeout), value, size);
     case TCP_QUICKACK: return give_int(c == nullptr || c->tcb.quick_acks(), value, size);
     case TCP_NOTSENT_LOWAT: return give_int(static_cast<int>(s.own_unsent_low_water), value, size);
-    case TCP_FASTOPEN: return give_int(s.fast_open, value, size);
+    case TCP_FASTOPEN: return give_int(connection_ == nullptr ? s.fast_open : 0, value, size);
     case TCP_FASTOPEN_CONNECT: return give_int(s.fast_open_connect, value, size);
     case TCP_FASTOPEN_NO_COOKIE: return give_int(s.fast_open_without_cookie, value, size);
     case TCP_FASTOPEN_KEY: return get_fast_open_key(value, size);

@@ -320,7 +320,7 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         c->tcb.acknowledge_read();
         stack_.tcp().mark_dirty(*c);
     }
-    if (taken != 0 || wanted == 0) return static_cast<outcome>(taken);
+    if (taken != 0 || (wanted == 0 && (c->tcb.readable() != 0 || settings_.like_freebsd))) return static_cast<outcome>(taken);
     if (c->tcb.at_end() || (tcp::at_or_after_fin(c->tcb.state()) && c->tcb.readable() == 1 && skips_mark(*c))) return 0;
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (reading_shut_ || c->tcb.state() == tcp::tcp_state::closed) return 0;

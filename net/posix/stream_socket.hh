@@ -18,6 +18,7 @@
 #include <linux/errqueue.h>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <sys/socket.h>
@@ -219,6 +220,7 @@ private:
     /// MSG_MORE holds until an ACK: what had been acknowledged when it came; all ones: it does not.
     std::uint64_t more_until_ = ~std::uint64_t{0};
     mutable std::uint64_t notice_edges_ = 0;
+    std::optional<tcp::fast_open_keys> own_keys_; ///< TCP_FASTOPEN_KEY, set here
     std::uint32_t next_lent_ = 0;
     std::uint64_t written_ = 0;   ///< bytes
     std::vector<std::byte> saved_syn_; ///< TCP_SAVED_SYN

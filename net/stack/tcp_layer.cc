@@ -426,13 +426,14 @@ void tcp_layer::on_address_gone(ipv4 address) {
         if (last6_.connection == &c) last6_ = {};
     }
     c.timer::cancel();
-    if (c.early_listener_ != nullptr) {
+    const bool early = c.early_listener_ != nullptr;
+    if (early) {
         if (c.tcb.error() == std::errc::connection_reset) c.early_listener_->on_early_reset(now());
         on_early_established(c);
     }
     if (c.listener_ != nullptr) {
         if (c.half_open_) c.listener_->count_half_open(-1);
-        else if (c.tcb.options().like_linux() && c.tcb.error() == std::errc::connection_reset) return; // accept() gives it all the same
+        else if (c.tcb.options().like_linux() && (early || c.tcb.error() == std::errc::connection_reset)) return; // accept() gives it yet
         std::exchange(c.listener_, nullptr)->forget(c);
     }
     if (!c.has_user_) doom(c);
@@ -462,6 +463,8 @@ void tcp_layer::doom(tcp_connection& c) noexcept {
 void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq) {
     tcp_connection* c = find(flow);
     if (c == nullptr) return;
+    // Linux's habit: whatever it is, it ends what Fast Open has opened and accept() has not given yet. What it has given is a connection.
+    if (c->early_listener_ != nullptr && c->tcb.options().like_linux()) hard = c->listener_ != nullptr;
     const tcp::event events = c->tcb.on_icmp_error(what, hard, seq);
     mark_dirty(*c);
     if (events != tcp::event::none) c->react(events);

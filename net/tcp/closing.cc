@@ -47,7 +47,8 @@ event tcb::on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept {
     const sender& s = c_.sending;
     // RFC 5927 4.1: it must speak of something that is in flight.
     if (c_.state == tcp_state::closed || !(s.una <= seq && seq < s.max)) return event::none;
-    const bool connecting = c_.state == tcp_state::syn_sent && c_.options->like_linux(); // whatever it is, connect() fails
+    const bool opening = c_.state == tcp_state::syn_sent || (c_.state == tcp_state::syn_received && !c_.passive);
+    const bool connecting = opening && c_.options->like_linux(); // whatever it is, connect() fails
     if ((hard && !is_synchronized(c_.state)) || connecting) return die(c_, what, event::reset);
     c_.count->soft_error = what;
     return event::none;

@@ -149,7 +149,7 @@ void lose_syn_data(control_block& c, time_point now) {
     s.board.sent(s.max, now);
     s.board.lose_everything(false);
     s.note_end(s.una, s.max, true);
-    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true};
+    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max};
 }
 
 /// Linux's habit: a SYN-ACK was repeated, so what was sent beside it is lost, and so is the window (tcp_fastopen_synack_timer()).
@@ -176,7 +176,8 @@ void settle_syn_data(control_block& c, arrival& a) noexcept {
     }
     if (s.max != s.una) {
         const seq_number taken = later(s.una, earlier(a.seg.ack, s.max));
-        c.fast_open->data_acked = taken == s.max;
+        const bool untold = c.state == tcp_state::syn_received && c.options->like_linux(); // where both open it does not ask
+        c.fast_open->data_acked = taken == s.max && !untold;
         s.una = taken;
         if (!c.options->like_linux()) s.next = s.max = taken;
         s.small_end = s.limited_until = s.last_start = taken;

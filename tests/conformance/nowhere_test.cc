@@ -85,6 +85,16 @@ BOOST_AUTO_TEST_CASE(a_fault_lends_nothing_and_uses_no_number) {
     c.p.play("+0 > P. 1:101(100) ack 1\n+0 < . 1:1(0) ack 101 win 32792\n+0 recvmsg(4, {lo: 0, hi: 0}, MSG_ERRQUEUE) = 0\n");
 }
 
+BOOST_AUTO_TEST_CASE(nothing_is_read_at_once_but_recv_waits_for_something) { // sock_read_iter(), sock_rcvlowat()
+    open_connection c;
+    BOOST_TEST(c.recv(nullptr, 0, 0) == -EAGAIN);
+    BOOST_TEST(c.readv({}) == 0);
+    BOOST_TEST(said(c.i.read(c.i.userdata, c.fd, nullptr, 0)) == 0);
+    c.p.play("+0 < P. 1:101(100) ack 1 win 32792\n+0 > . 1:1(0) ack 101\n");
+    BOOST_TEST(c.recv(nullptr, 0, 0) == 0);
+    BOOST_TEST(c.ioctl(SIOCINQ) == 100);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_read_into_nowhere_stays) {
     open_connection c;
     BOOST_TEST(c.recv(nullptr, 10, 0) == -EAGAIN); // there is nothing yet

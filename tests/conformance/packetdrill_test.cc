@@ -218,6 +218,24 @@ BOOST_AUTO_TEST_CASE(calls_on_what_is_no_socket_of_ours_fail_with_the_errno_of_p
     BOOST_TEST(i.close(i.userdata, fd) == -1);
 }
 
+BOOST_AUTO_TEST_CASE(a_socket_tells_of_the_fast_open_key_that_it_was_given_alone) {
+    player p("linux settings=none fast_open=3 fast_open_key=a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4");
+    packetdrill_interface& i = p.table();
+    const int fd = i.socket(i.userdata, AF_INET, SOCK_STREAM, IPPROTO_TCP);
+    char key[32] = "a key of 16 byte";
+    socklen_t size = sizeof key;
+    BOOST_TEST(i.getsockopt(i.userdata, fd, IPPROTO_TCP, TCP_FASTOPEN_KEY, key, &size) == 0);
+    BOOST_TEST(size == 0u);
+    BOOST_TEST(i.setsockopt(i.userdata, fd, IPPROTO_TCP, TCP_FASTOPEN_KEY, key, 16) == 0);
+    char told[32] = {};
+    size = sizeof told;
+    BOOST_TEST(i.getsockopt(i.userdata, fd, IPPROTO_TCP, TCP_FASTOPEN_KEY, told, &size) == 0);
+    BOOST_TEST(std::string(told, size) == "a key of 16 byte");
+    BOOST_TEST(i.setsockopt(i.userdata, fd, IPPROTO_TCP, TCP_ULP, "tls", 3) == -1);
+    BOOST_TEST(errno == ENOENT);
+    BOOST_TEST(i.close(i.userdata, fd) == 0);
+}
+
 namespace {
 
 sockaddr_in6 at6(const char* address, std::uint16_t port) {

@@ -48,8 +48,12 @@ bool linux_accepts_reset(const control_block& c, const arrival& a, bool in_windo
     const bool ending = c.state == tcp_state::close_wait || c.state == tcp_state::last_ack || c.state == tcp_state::closing;
     if (ending && a.seg.seq + 1 == c.receiving.next) return true; // a peer that did not count its FIN
     if (!in_window) return false;
-    if (c.state == tcp_state::syn_received && c.passive && !c.fast_open.get().serving) return true;
     return c.receiving.sack && !c.receiving.ahead.empty() && a.seg.seq == c.receiving.ahead.end();
+}
+
+/// What of the segment has a number, for a D-SACK. Linux counts the FIN.
+std::uint32_t reported_length(const control_block& c, const arrival& a) noexcept {
+    return c.options->like_linux() && !a.syn ? a.length() : a.size;
 }
 
 /// FreeBSD's habit: all of it came before, which is said at once; but its ACK field is heeded.
@@ -135,7 +139,8 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
     ++c.count->paws_rejected;
     if (c.options->like_freebsd() && a.size == 0) return verdict::finished;
     if (may_answer_again(c, a)) {
-        if (a.size != 0 && a.seq < r.next) r.note_duplicate(a.seq, earlier(a.seq + a.size, r.next)); // what lies beyond has not come
+        const std::uint32_t length = reported_length(c, a);
+        if (length != 0 && a.seq < r.next) r.note_duplicate(a.seq, earlier(a.seq + length, r.next)); // what lies beyond has not come
         r.acks.acknowledge_now();
         c.output_wanted = true;
     }
@@ -161,9 +166,10 @@ verdict check_sequence(control_block& c, arrival& a) noexcept {
     }
     // The peer repeats its FIN, or text before it: our ACK has not arrived.
     if (c.state == tcp_state::time_wait && a.length() != 0 && !a.syn) wait_two_lifetimes(c, a.now);
-    if (a.size != 0 && a.seq + a.size <= r.next) {
-        ++c.count->duplicates;
-        r.note_duplicate(a.seq, a.seq + a.size);
+    const std::uint32_t length = reported_length(c, a);
+    if (length != 0 && a.seq + length <= r.next) {
+        if (a.size != 0) ++c.count->duplicates;
+        r.note_duplicate(a.seq, a.seq + length);
         if (c.options->like_linux()) hurry_acks(c, 16);
     }
     if (a.syn && a.seg.has(tcp_flags::ack) && a.seg.seq == c.irs && c.ecn.accurate != nullptr && !c.passive) note_repeated_answer(c, a.seg);
@@ -213,9 +219,11 @@ verdict check_reset(control_block& c, arrival& a) noexcept {
         return verdict::finished;
     }
     switch (c.state) {
-    case tcp_state::syn_received: // whoever has it in hand already was not refused
-        a.events |= die(c, c.fast_open.get().serving ? std::errc::connection_reset : std::errc::connection_refused, event::reset);
+    case tcp_state::syn_received: { // whoever has it in hand already was not refused; nor, for Linux, whose SYN met another
+        const bool known = c.fast_open.get().serving || (!c.passive && c.options->like_linux());
+        a.events |= die(c, known ? std::errc::connection_reset : std::errc::connection_refused, event::reset);
         break;
+    }
     case tcp_state::closing:
     case tcp_state::last_ack:
         if (c.options->habits != personality::standard && !c.orphaned) {

@@ -25,6 +25,13 @@ verdict complete_handshake(control_block& c, arrival& a) noexcept {
     return verdict::go_on;
 }
 
+/// How far an ACK may lie behind SND.UNA. For Linux (since 6.7) not before what was acknowledged first, which the SYN is if it was ours.
+std::uint32_t oldest_ack(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    if (!c.options->like_linux()) return s.max_window;
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(s.max_window, s.known().tally.acked + (c.passive ? 0 : 1)));
+}
+
 /// RFC 5961 5: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, or the ACK (and the data with it) is not believed.
 verdict check_range(control_block& c, arrival& a) noexcept {
     const sender& s = c.sending;
@@ -35,7 +42,7 @@ verdict check_range(control_block& c, arrival& a) noexcept {
         c.output_wanted = true;
         return verdict::finished;
     }
-    if (a.seg.ack > s.max || a.seg.ack < s.una - s.max_window) {
+    if (a.seg.ack > s.max || a.seg.ack < s.una - oldest_ack(c)) {
         ++c.count->bad_acks;
         // Linux is silent in ESTABLISHED about what it has never sent.
         const bool silent = c.options->like_linux() && c.state == tcp_state::established && a.seg.ack > s.max;

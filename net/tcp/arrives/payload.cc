@@ -43,10 +43,11 @@ void note_overlap(receiver& r, const arrival& a) noexcept {
     if (twice.size() != 0 && !front_noted) r.note_duplicate(twice.left, twice.right);
 }
 
-/// Linux's habit: a FIN beyond a gap is SACKed like text.
-void tell_of_fin(receiver& r) noexcept {
+/// Linux's habit: a FIN beyond a gap is SACKed like text; one that came before, with the text before it.
+void tell_of_fin(receiver& r, bool again) noexcept {
     r.ahead.remember(r.fin_at, r.fin_at + 1);
-    if (r.ahead.empty()) r.tell_of_fin_alone();
+    if (r.ahead.empty()) return r.tell_of_fin_alone();
+    if (again) r.note_duplicate(r.has_duplicate && r.duplicate.right == r.fin_at ? r.duplicate.left : r.fin_at, r.fin_at + 1);
 }
 
 /// RFC 3168 6.1.3: congestion is echoed until the sender says that it has reduced its window. Exactly: each segment's mark
@@ -79,7 +80,21 @@ void take_mark(control_block& c, const segment& seg) noexcept {
 /// Both directions were shut, which is a close, and text comes that nobody will read (RFC 9293 3.6.1, SHLD-3).
 bool refuses_text(const control_block& c, const arrival& a) noexcept {
     const bool closed = c.state == tcp_state::fin_wait_1 || c.state == tcp_state::fin_wait_2;
-    return closed && a.seq + a.size > c.receiving.next;
+    return closed && c.reading_shut && a.seq + a.size > c.receiving.next;
+}
+
+/// Linux's habit: an orphan's text as well, and a FIN beyond a gap tells of some; behind the peer's FIN only what began before it.
+bool linux_refuses(const control_block& c, const arrival& a) noexcept {
+    const bool closing = c.state == tcp_state::fin_wait_1 || c.state == tcp_state::fin_wait_2;
+    const bool ends = closing ? c.orphaned || c.reading_shut : c.state != tcp_state::established && a.seg.seq < c.receiving.next;
+    return ends && a.length() != 0 && a.seq + a.size > c.receiving.next;
+}
+
+/// The connection is over, and the peer hears of it.
+verdict refuse(control_block& c, arrival& a, std::errc why) noexcept {
+    c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+    a.events |= die(c, why, event::reset);
+    return verdict::finished;
 }
 
 /// In order: deliver it, and whatever it joins up with.
@@ -100,7 +115,11 @@ void deliver(control_block& c, arrival& a) noexcept {
     }
     if (fills_gap) {
         const seq_number before = r.next;
+        sack_block told{before, before}; // Linux's FIN of FIN-WAIT-1 and 2: check_fin()
+        const bool ends = r.fin_ahead && c.options->like_linux() && c.state != tcp_state::established;
+        if (ends && !r.has_duplicate) r.ahead.report(&told, 1);
         r.next = r.ahead.drain(r.next, r.queue);
+        if (ends && r.next == r.fin_at && told.size() != 0) r.note_duplicate(told.left, told.right);
         r.bytes += r.next - before;
         r.acks.acknowledge_now(); // RFC 5681 4.2: at once when a gap closes, wholly or in part
     }
@@ -125,23 +144,23 @@ verdict check_urgent(control_block& c, arrival& a) noexcept {
 }
 
 verdict take_payload(control_block& c, arrival& a) noexcept {
+    if (c.options->like_linux() && linux_refuses(c, a)) {
+        if (c.orphaned) ++c.count->data_after_orphan;
+        const std::errc why = c.state == tcp_state::close_wait ? std::errc::broken_pipe : std::errc::connection_reset;
+        return refuse(c, a, c.orphaned ? std::errc::connection_aborted : why);
+    }
     if (a.size == 0) return verdict::go_on;
     receiver& r = c.receiving;
     c.output_wanted = true;
     if (c.ecn.on && c.ecn.accurate == nullptr) take_mark(c, a.seg);
-    if (c.orphaned) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
+    if (c.orphaned && !c.options->like_linux()) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
         c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};
-        const bool others = c.options->habits != personality::standard; // Linux and FreeBSD
-        if (others) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        if (c.options->like_freebsd()) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
         a.events |= die(c, std::errc::connection_aborted, event::reset);
         return verdict::finished;
     }
-    if (c.reading_shut && !c.options->like_freebsd() && refuses_text(c, a)) {
-        c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
-        a.events |= die(c, std::errc::connection_reset, event::reset);
-        return verdict::finished;
-    }
+    if (!c.options->like_freebsd() && refuses_text(c, a)) return refuse(c, a, std::errc::connection_reset);
     if (!may_receive(c.state)) return verdict::finished; // behind the peer's FIN: ignored (3.10.7.4, seventh)
     if (!r.queue.has_room()) {
         ++c.count->receive_queue_full;
@@ -160,17 +179,19 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
 verdict check_fin(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     if (a.fin && !r.fin_received) {
+        const bool again = r.fin_ahead && r.fin_at == a.seq + a.size;
         r.fin_ahead = true;
         r.fin_at = a.seq + a.size;
         if (!c.options->like_linux() || r.fin_at != r.next) r.acks.acknowledge_now();
-        if (c.options->like_linux() && r.fin_at != r.next) tell_of_fin(r);
+        if (c.options->like_linux() && r.fin_at != r.next) tell_of_fin(r, again);
         c.output_wanted = true;
     }
     if (!r.fin_ahead || r.fin_at != r.next) return verdict::finished; // none, or beyond a gap: kept in mind
     r.next += 1;
     if (c.options->like_linux()) {
         r.window.reach(r.next);
-        r.tell_of_fin_no_more();
+        const bool first = !a.fin && c.state != tcp_state::established; // there the ACK goes before the gap counts as closed (tcp_fin())
+        if (!first) r.tell_of_fin_no_more();
     }
     r.fin_received = true;
     r.fin_ahead = false;

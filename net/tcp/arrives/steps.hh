@@ -16,6 +16,8 @@ void on_synchronized(control_block& c, arrival& a) noexcept;
 
 /// Before them, with FreeBSD's habits (freebsd.cc): the half-open connections of a listener, and TIME-WAIT.
 verdict freebsd_shortcuts(control_block& c, arrival& a) noexcept;
+/// With Linux's (linux.cc): half-open connections, TIME-WAIT, and orphans in FIN-WAIT-2.
+verdict linux_shortcuts(control_block& c, arrival& a) noexcept;
 
 // ---- the steps of 3.10.7.4, in order ----
 

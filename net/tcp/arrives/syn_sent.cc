@@ -83,6 +83,7 @@ void on_syn_sent(control_block& c, arrival& a) noexcept {
     if (check_ack_of_syn(c, a) == verdict::finished) return;
     if (check_refusal(c, a) == verdict::finished) return;
     if (take_syn(c, a) == verdict::finished) return;
+    if (c.options->like_linux()) return; // what came with the SYN-ACK has to come again
     // Data or FIN that came with the SYN-ACK go on at the sixth step (RFC 9293 3.10.7.3, last paragraph).
     if (trim_to_window(c, a) == verdict::finished) return;
     if (take_payload(c, a) == verdict::finished) return;

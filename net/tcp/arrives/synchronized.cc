@@ -26,6 +26,10 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
     }
     ++c.count->handshake_repeats;
     if (!a.seg.has(tcp_flags::ack)) {
+        if (c.options->like_linux() && !c.passive) { // both have opened: ours is known to have arrived
+            challenge(c, a.now);
+            return verdict::finished;
+        }
         if (!accept_repeated_offer(c, a.seg)) { // RFC 9768 3.1.5: nobody could tell which of the two counts
             c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = c.receiving.next};
             a.events |= die(c, std::errc::connection_reset, event::reset);
@@ -54,6 +58,7 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
 
 void on_synchronized(control_block& c, arrival& a) noexcept {
     if (c.options->like_freebsd() && freebsd_shortcuts(c, a) == verdict::finished) return;
+    if (c.options->like_linux() && c.state != tcp_state::established && linux_shortcuts(c, a) == verdict::finished) return;
     if (repeated_handshake(c, a) == verdict::finished) return;
     for (const step s : steps) {
         if (s(c, a) == verdict::finished) return;

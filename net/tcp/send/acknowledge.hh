@@ -34,7 +34,7 @@ inline void tally_delivery(control_block& c, seq_number ack, const segment& seg)
     segment_tally& tally = c.sending.need().tally;
     tally.delivered += n;
     tally.acked += ack - c.sending.una;
-    if (seg.has(tcp_flags::ece)) tally.delivered_marked += n;
+    if (c.ecn.on && seg.has(tcp_flags::ece)) tally.delivered_marked += n;
 }
 
 /// Moves SND.UNA to `ack`, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion

@@ -116,6 +116,22 @@ BOOST_AUTO_TEST_CASE(both_sides_may_open_at_once) { // RFC 9293 3.5, figure 7, M
     s.expect_state(tcp_state::established);
 }
 
+BOOST_AUTO_TEST_CASE(linux_challenges_a_syn_that_comes_again_where_both_have_opened) { // tcp_validate_incoming()
+    auto p = tcp_script::plain();
+    p.habits = tcp::personality::linux_;
+    tcp_script s(p);
+    s.open();
+    s.expect("S 0:0");
+    s.receive("S 0:0 win 65535 mss 1000");
+    s.expect("SA 0:0 ack 1");
+    s.receive("S 0:0 win 65535 mss 1000");
+    s.expect("A 1:1 ack 1");
+    s.receive("S 0:0 win 65535 mss 1000"); // twice a second at most
+    s.expect_nothing();
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000");
+    s.expect_state(tcp_state::established);
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_syn_is_repeated_with_back_off_until_three_minutes_are_over) { // RFC 9293 3.8.3, MUST-22, MUST-23
     tcp_script s;
     s.open();
