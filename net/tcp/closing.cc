@@ -119,7 +119,7 @@ void answer_loss(control_block& c) noexcept {
 void tcb::set_congestion(congestion_factory how) noexcept {
     const bool unanswered = c_.sending.repair.phase == recovery_phase::fast && c_.sending.congestion->repairs_itself();
     c_.options.set(&parameters::congestion, how); // in the handshake it is made anew, when the segment size is agreed on
-    c_.sending.congestion.replace(how);
+    c_.sending.congestion.replace(c_.options->controller());
     if (c_.options->like_linux()) c_.sending.congestion.own().follow_linux();
     if (unanswered && !c_.sending.congestion->repairs_itself()) answer_loss(c_);
     pace();

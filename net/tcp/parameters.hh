@@ -138,6 +138,10 @@ struct parameters {
 
     bool operator==(const parameters&) const noexcept = default;
     bool like_linux() const noexcept { return habits == personality::linux_; }
+    /// What `congestion` stands for: with Linux's habits CUBIC counts as it does there.
+    congestion_factory controller() const noexcept {
+        return like_linux() && congestion == cubic_congestion ? linux_cubic_congestion : congestion;
+    }
     bool like_freebsd() const noexcept { return habits == personality::freebsd; }
     /// segment_tally is kept. Linux's TCP_INFO always has it.
     bool counts() const noexcept { return counted || like_linux(); }

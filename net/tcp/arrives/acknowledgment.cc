@@ -177,12 +177,19 @@ namespace {
 /// above what was in flight then is acknowledged.
 void go_on_reducing(control_block& c, const delivery& d, bool advanced) noexcept {
     sender& s = c.sending;
-    if (s.repair.phase != recovery_phase::open || s.una > c.ecn.reduced_until) {
-        if (s.repair.phase == recovery_phase::open) s.congestion.own().limit(s.congestion->ssthresh());
+    if (s.repair.phase != recovery_phase::open) {
         s.repair.reducing = false;
         return;
     }
     s.congestion.own().limit(s.need().reduction.window(s.counted_flight(), s.congestion->ssthresh(), d.counted, advanced, s.payload_limit));
+}
+
+/// What acknowledges more than that ends the way down, and counts for the way up already.
+void end_reducing(control_block& c, seq_number ack) noexcept {
+    sender& s = c.sending;
+    if (s.repair.phase != recovery_phase::open || ack <= c.ecn.reduced_until) return;
+    s.congestion.own().limit(s.congestion->ssthresh());
+    s.repair.reducing = false;
 }
 
 } // namespace
@@ -211,6 +218,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (c.ecn.on) take_ecn(c, a, arrived);
     if (a.seg.ack > s.una) {
         update_window(c, a);
+        if (s.repair.reducing) [[unlikely]] end_reducing(c, a.seg.ack);
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
         if (s.repair.reducing) [[unlikely]] go_on_reducing(c, arrived, true);

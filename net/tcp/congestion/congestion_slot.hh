@@ -19,8 +19,8 @@ public:
     /// A fresh one, as the parameters say, in place of any other.
     void make(const parameters& p, std::uint32_t mss) {
         drop();
-        at_ = p.common != nullptr ? p.common->find_controller(p.congestion, mss) : nullptr;
-        if (at_ == nullptr) at_ = p.congestion(mss);
+        at_ = p.common != nullptr ? p.common->find_controller(p.controller(), mss) : nullptr;
+        if (at_ == nullptr) at_ = p.controller()(mss);
     }
     /// One of another kind, which goes on from where this one was.
     void replace(congestion_factory how) {

@@ -184,6 +184,7 @@ using congestion_factory = congestion_controller* (*)(std::uint32_t mss);
 congestion_controller* reno_congestion(std::uint32_t mss);
 congestion_controller* dctcp_congestion(std::uint32_t mss);
 congestion_controller* cubic_congestion(std::uint32_t mss);
+congestion_controller* linux_cubic_congestion(std::uint32_t mss);
 congestion_controller* bbr_congestion(std::uint32_t mss);
 
 } // namespace corewire::tcp

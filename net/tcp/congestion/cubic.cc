@@ -24,35 +24,12 @@ void cubic::on_ack(const ack_sample& sample) noexcept {
     if (!in_slow_start()) return grow_slowly(sample);
     std::uint32_t growth = opening(sample);
     bool over = false;
-    if (now_.top == 0 && !opens_fully_) { // HyStart++ is for the first slow start; after a time-out ssthresh is known.
+    if (now_.top == 0) { // HyStart++ is for the first slow start; after a time-out ssthresh is known.
         growth = start_.growth(sample.acked, mss_, sample.paced); // RFC 9406 4.2: the window grows first, then the delay is looked at
         over = start_.on_ack(sample.una, sample.next, sample.rtt);
     }
     cwnd_ = std::min(cwnd_ + growth, std::max(ssthresh_, cwnd_ + mss_));
-    if (opens_fully_ && in_slow_start() && linux_would_leave(sample)) over = true;
     if (over) ssthresh_ = cwnd_;
-}
-
-bool cubic::linux_would_leave(const ack_sample& sample) noexcept {
-    using namespace std::chrono_literals;
-    if (train_.found || sample.rtt <= duration{0}) return false;
-    train_.least = train_.least == duration{0} ? sample.rtt : std::min(train_.least, sample.rtt);
-    if (!train_.begun || sample.una > train_.round_end) {
-        train_.begun = true;
-        train_.round_began = train_.last_ack = sample.now;
-        train_.round_end = sample.next;
-        train_.least_here = duration::max();
-        train_.samples = 0;
-    }
-    if (cwnd_ < 16 * mss_) return false;
-    if (sample.now - train_.last_ack <= 2ms) {
-        train_.last_ack = sample.now;
-        if (sample.now - train_.round_began > train_.least / 2) train_.found = true;
-    }
-    train_.least_here = std::min(train_.least_here, sample.rtt);
-    if (train_.samples < 8) ++train_.samples;
-    else if (train_.least_here > train_.least + std::clamp<duration>(train_.least / 8, 4ms, 16ms)) train_.found = true;
-    return train_.found;
 }
 
 /// 4.2: the curve begins at the window of this moment.
@@ -123,7 +100,6 @@ void cubic::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_s
     cwnd_ = mss_; // the loss window
     now_.epoch = {};
     now_.anew = true;
-    train_.begun = train_.found = false;
 }
 
 /// The clock of the curve must not run while nothing is sent (5.8).

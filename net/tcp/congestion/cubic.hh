@@ -39,7 +39,6 @@ private:
         time_point epoch{};    ///< the start of this stretch of congestion avoidance; {}: it has not begun
     };
     void grow_slowly(const ack_sample& sample) noexcept;
-    bool linux_would_leave(const ack_sample& sample) noexcept;
     void shrink(std::uint32_t flight) noexcept;
     void stop_clock(const ack_sample& sample) noexcept;
     void begin_epoch(time_point now) noexcept;
@@ -48,16 +47,6 @@ private:
     curve now_;
     curve prior_; ///< for undo()
     hystart start_;
-    /// Linux's first HyStart, in place of RFC 9406's: ACKs that come in a train for longer than half the least delay, or a round whose
-    /// delay has grown by an eighth, end slow start.
-    struct {
-        time_point round_began{}, last_ack{};
-        seq_number round_end;
-        duration least{0};       ///< of all; 0: none measured
-        duration least_here = duration::max(); ///< of this round
-        unsigned samples = 0;
-        bool begun = false, found = false;
-    } train_;
     time_point grew_{};  ///< when it was last told that the window is the limit
     float fraction_ = 0; ///< growth below one byte
 };
