@@ -31,7 +31,8 @@ namespace {
 }
 
 [[gnu::cold, gnu::noinline]] void note_departure(control_block& c, outgoing_segment& out) noexcept {
-    if (c.options->like_linux() && !wire::has(out.flags, tcp_flags::syn | tcp_flags::rst)) tell_linux_window(c, out);
+    const bool to_stranger = wire::has(out.flags, tcp_flags::rst) && (!wire::has(out.flags, tcp_flags::ack) || out.seq != c.sending.next);
+    if (c.options->like_linux() && !wire::has(out.flags, tcp_flags::syn) && !to_stranger) tell_linux_window(c, out);
     if (c.state == tcp_state::syn_received) return;
     segment_tally& tally = c.sending.need().tally;
     ++tally.out;

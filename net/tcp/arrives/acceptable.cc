@@ -191,7 +191,7 @@ verdict trim_to_window(control_block& c, arrival& a) noexcept {
         a.body.remove_prefix(old - from_head);
         a.seq += old;
         a.size -= old;
-        r.acks.acknowledge_now();
+        if (!c.options->like_linux()) r.acks.acknowledge_now(); // Linux tells when it acknowledges what is new
         c.output_wanted = true;
     }
     const std::uint32_t room = r.window.edge() - a.seq;

@@ -14,6 +14,7 @@ namespace {
 verdict complete_handshake(control_block& c, arrival& a) noexcept {
     if (c.state != tcp_state::syn_received) return verdict::go_on;
     const sender& s = c.sending;
+    if (c.options->like_linux() && !c.passive && a.seg.ack == s.una) return verdict::finished; // where both have opened, an old one
     if (!(s.una < a.seg.ack && a.seg.ack <= s.max)) {
         ++c.count->bad_acks;
         c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};

@@ -121,7 +121,8 @@ void deliver(control_block& c, arrival& a) noexcept {
         r.next = r.ahead.drain(r.next, r.queue);
         if (ends && r.next == r.fin_at && told.size() != 0) r.note_duplicate(told.left, told.right);
         r.bytes += r.next - before;
-        r.acks.acknowledge_now(); // RFC 5681 4.2: at once when a gap closes, wholly or in part
+        // RFC 5681 4.2: at once when a gap closes, wholly or in part. Behind a FIN Linux knows of no gap.
+        if (!a.fin || !c.options->like_linux()) r.acks.acknowledge_now();
     }
     if (c.options->like_linux()) r.window.reach(r.next);
     if (c.reading_shut && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
@@ -190,14 +191,12 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
     r.next += 1;
     if (c.options->like_linux()) {
         r.window.reach(r.next);
-        const bool first = !a.fin && c.state != tcp_state::established; // there the ACK goes before the gap counts as closed (tcp_fin())
-        if (!first) r.tell_of_fin_no_more();
+        if (c.state == tcp_state::established) r.has_duplicate = false; // tcp_fin() forgets it; in other states its ACK goes before
     }
     r.fin_received = true;
     r.fin_ahead = false;
-    const bool closes_gap = !a.fin || !r.ahead.empty(); // it came earlier, or something beyond it
     r.ahead.clear(); // behind the end of the stream there is nothing, whatever the peer has sent
-    if (c.options->like_linux() && c.state == tcp_state::established && !closes_gap) {
+    if (c.options->like_linux() && c.state == tcp_state::established && a.fin) { // else it came earlier, and closes a gap
         r.acks.set_interactive(true);
         delay_ack(c, a.now, r.acks.on_data(r.next, 0)); // an answer may follow at once, or our FIN
     } else {
