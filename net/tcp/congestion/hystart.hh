@@ -24,7 +24,9 @@ public:
             round_end_ = next;
         }
         if (rtt > duration{0}) sample(rtt);
-        return una >= round_end_ && end_round(next);
+        // Behind 2 GiB without slow start the mark is so old that it seems to lie ahead, of SND.NXT even.
+        const bool within = (round_end_ - una) - 1 < next - una;
+        return !within && end_round(next);
     }
     /// How much the window grows for `acked` bytes: all of it if what it lets go is paced, else at most 8 segments an ACK (4.3, L); a
     /// quarter of that when careful.

@@ -21,6 +21,15 @@ inline void measure(control_block& c, const segment& seg, const delivery& d) noe
     }
 }
 
+/// The echo of an ACK that moves SND.UNA tells which copy has brought it about (RFC 8985 6.2 step 2; one that SACK speaks of sets no echo).
+/// Linux does not look.
+inline void heed_echo(const control_block& c, const segment& seg, delivery& d) noexcept {
+    if (!c.timestamps || !seg.options.has_timestamps() || c.options->like_linux()) return;
+    const std::uint32_t age = timestamp_echo::clock(d.now, c.options->timestamp_offset) - seg.options.timestamp_echo;
+    using std::chrono::milliseconds;
+    if (age < 1u << 24) d.echoed = std::chrono::floor<milliseconds>(d.now) - milliseconds{age} + milliseconds{1};
+}
+
 /// How far one ACK opens slow start. Behind a time-out it may cover what came long before it, so it counts as one segment (RFC 3465 2.3);
 /// for Linux as what it tells of anew, as all do.
 inline std::uint32_t most_growth(const control_block& c) noexcept {
@@ -55,6 +64,7 @@ template <disturbance d>
     duration rtt;
     if constexpr (d == disturbance::possible) {
         if (c.options->counts()) [[unlikely]] tally_delivery(c, ack, *seg);
+        if (!s.board.quiet()) [[unlikely]] heed_echo(c, *seg, *arrived);
         s.board.acknowledge(ack, *arrived);
         measure(c, *seg, *arrived);
         rtt = arrived->timed ? now - arrived->first_sent : duration{0};
@@ -71,8 +81,7 @@ template <disturbance d>
     if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and neither data nor window is asked for again
         if (s.attempts != 0) [[unlikely]] s.end_time_outs(now);
         s.attempts = 0;
-        // Linux's stays until a round trip is measured (RFC 6298 5.7 allows for both).
-        if (!c.options->like_linux() || s.rto.srtt() == duration{0}) s.rto.reset_back_off();
+        if (s.rto.srtt() == duration{0}) s.rto.reset_back_off(); // else it stays until a round trip is measured (RFC 6298 5, Karn)
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
         if (s.searching) [[unlikely]] path_search_acknowledged(c);
     }

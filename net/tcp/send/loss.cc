@@ -106,6 +106,16 @@ void guess_delivery(sender& s, delivery& d, std::uint32_t acked) noexcept {
     }
 }
 
+/// A duplicate ACK without SACK: a segment has left the network. Behind a time-out only what F-RTO has sent anew is known to be there, and
+/// has to make room for what is lost (RFC 5682 2.1 step 3a; tcp_process_loss()).
+void note_departure(control_block& c) noexcept {
+    sender& s = c.sending;
+    std::uint32_t out = s.next - s.una;
+    if (s.repair.phase == recovery_phase::timeout) out = s.board.has_lost() ? s.max - later(s.una, s.repair.point) : 0;
+    else if (c.options->like_linux()) out = s.segments_to(s.next, true) * s.payload_limit;
+    s.repair.left = std::min(s.repair.left + s.payload_limit, out);
+}
+
 /// How much may be in flight after this ACK (RFC 9937); without SACK ssthresh itself.
 void reduce(control_block& c, std::uint32_t news, bool safe) noexcept {
     sender& s = c.sending;
@@ -151,6 +161,7 @@ void leave_recovery(control_block& c, time_point now) noexcept {
     if (validates_window(c)) settle_window(c);
     s.need().losses.on_recovered();
     s.repair.phase = recovery_phase::open;
+    s.repair.held = !s.sack && s.una == s.repair.point;
     s.repair.duplicates = 0;
     s.repair.left = 0;
     s.repair.doubting = false;
@@ -166,6 +177,7 @@ void undo(control_block& c, time_point now) noexcept {
     s.congestion.own().undo(now);
     c.ecn.tell_reduced = false; // nothing was reduced after all
     s.board.forgive();
+    if (!c.options->like_linux()) s.need().losses.forget_copy();
     c.output_wanted = true;
 }
 
@@ -377,16 +389,15 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     if (!s.sack && c.options->like_linux()) guess_delivery(s, d, 0);
     take_delivery(c, d);
     ++s.repair.duplicates;
-    if (!s.sack && s.repair.phase != recovery_phase::timeout) {
-        const std::uint32_t out = c.options->like_linux() ? s.segments_to(s.next, true) * s.payload_limit : s.next - s.una;
-        s.repair.left = std::min(s.repair.left + s.payload_limit, out);
-    }
+    if (!s.sack) note_departure(c);
     if (is_spurious(c, seg, false) || settle_doubt(c, d, false)) return undo(c, d.now);
     const bool lost_before = s.board.has_lost();
     const bool lost = find_losses(c, d);
     if (s.repair.phase == recovery_phase::open) {
         // With SACK it is RACK's to say: three count for it only while no reordering was seen (RFC 8985 6.2 step 4).
-        if (lost || (!s.sack && s.repair.duplicates >= c.options->duplicate_threshold)) enter_fast_recovery(c, d, 0);
+        const bool told = !s.sack && s.repair.duplicates >= c.options->duplicate_threshold;
+        const bool held = s.repair.held && s.una == s.repair.point; // RFC 6582 3.2 step 2: nothing beyond `recover` was acknowledged yet
+        if (lost || (told && !held)) enter_fast_recovery(c, d, 0);
     } else if (s.repair.phase == recovery_phase::fast) {
         reduce(c, news_of(c, d), false);
     }
@@ -429,7 +440,8 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
         if (find_losses(c, d)) enter_fast_recovery(c, d, acked);
     } else {
         // The segment that was lost and sent again is not among those that Linux counted.
-        if (!s.sack && s.repair.phase == recovery_phase::fast) next_hole(c, guess ? counted - std::min(counted, s.payload_limit) : acked);
+        if (s.repair.phase == recovery_phase::timeout) s.repair.left = 0;
+        else if (!s.sack) next_hole(c, guess ? counted - std::min(counted, s.payload_limit) : acked);
         find_losses(c, d);
         if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), s.board.lost() <= lost_before);
     }
@@ -512,7 +524,7 @@ void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
         c.probe_wanted = true;
         c.predictable = prediction::none;
     } else { // nothing was heard of the retransmission: once more, whatever cwnd says, then the RTO
-        s.board.forget_first_resend();
+        s.board.forget_first_resend(s.payload_limit); // what left in one burst is one range, but one segment is enough to ask with
         s.repair.resend_at_once = true;
     }
     s.waiting_for = awaited::timeout;

@@ -114,7 +114,7 @@ void lose_probe(control_block& c, std::uint16_t most, time_point now) noexcept {
     p.high = std::max(most, p.low);
     p.probe = 0;
     p.misses = 0;
-    s.board.lose_first(p.end);
+    s.board.lose_between(p.start, p.end); // what is before it is on its way
     resend_without_blame(c, now);
 }
 

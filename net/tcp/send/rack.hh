@@ -51,8 +51,16 @@ public:
         if (!sent_after(d.newest_sent, d.newest_end, newest_sent_, newest_end_)) return;
         newest_sent_ = d.newest_sent;
         newest_end_ = d.newest_end;
+        newest_again_ = d.newest_again;
         rtt_ = d.now - d.newest_sent;
         advanced_ = true;
+    }
+    /// A recovery was needless: what seemed to be the newest, if it was a retransmission, was an original after all, and proves nothing.
+    void forget_copy() noexcept {
+        if (!newest_again_) return;
+        newest_again_ = false;
+        newest_sent_ = {};
+        rtt_ = duration{0};
     }
     /// What begins at `start` was not lost but late: what ends at `end` had overtaken it.
     void note_overtaken(seq_number start, seq_number end) noexcept {
@@ -92,6 +100,7 @@ private:
     std::uint8_t recoveries_left_ = 0; ///< RACK.reo_wnd_persist
     bool reordering_seen_ = false;
     bool advanced_ = false;
+    bool newest_again_ = false;
     std::uint32_t overtaken_by_ = 0;
 };
 

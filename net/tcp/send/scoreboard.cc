@@ -17,12 +17,13 @@ void delivery::take(seq_number start, seq_number end, time_point sent, bool agai
         }
     } else {
         resent = true;
-        if (now - sent < least_rtt) return; // RFC 8985 6.2 step 2: an ACK of the first transmission, most likely
+        if (sent >= echoed || now - sent < least_rtt) return; // RFC 8985 6.2 step 2: an ACK of the first transmission, most likely
     }
     if (!newest_known || sent_after(sent, end, newest_sent, newest_end)) {
         newest_known = true;
         newest_sent = sent;
         newest_end = end;
+        newest_again = again;
     }
 }
 
@@ -106,6 +107,16 @@ bool scoreboard::split(std::uint32_t i, seq_number at, std::uint32_t limit) {
     ranges_[i].end = at;
     ranges_[i + 1].start = at;
     return true;
+}
+
+/// At the limit a last range that was SACKed or lost must not give new data its fate: one more range is made, within what resent() may
+/// need, too; beyond that the last one is held for flying, which a later ACK or time-out puts right.
+[[gnu::cold, gnu::noinline]] void scoreboard::extend_fated(seq_number end, time_point now) {
+    if (ranges_.size() < 2 * range_limit) return fill(ranges_.push_back(), end, now);
+    range& last = ranges_.back();
+    (last.what == fate::lost ? lost_ : sacked_) -= last.size();
+    last.what = fate::flying;
+    extend_last(end, now);
 }
 
 void scoreboard::acknowledge(seq_number una, delivery& d) noexcept {
@@ -249,8 +260,10 @@ void scoreboard::forgive() noexcept {
     }
 }
 
-void scoreboard::forget_first_resend() noexcept {
-    if (!ranges_.empty() && ranges_.front().what == fate::flying) lose(0);
+void scoreboard::forget_first_resend(std::uint32_t size) {
+    if (ranges_.empty() || ranges_.front().what != fate::flying) return;
+    if (ranges_.front().size() > size && !split(0, una_ + size, 2 * range_limit + 1)) return;
+    lose(0);
 }
 
 sack_block scoreboard::next_lost(std::uint32_t size) const noexcept {

@@ -7,7 +7,7 @@
 // retransmission comes from here: what time-outs, duplicate ACKs without SACK and RACK hold for lost is marked lost.
 //
 // Owned by the sender of one tcb. Bounded: range_limit ranges; a SACK block that would need more is not believed yet,
-// and new data joins the last range (its time moves forward, so it is held for lost later, not sooner).
+// and new data joins the last range if that flies (its time moves forward, so it is held for lost later, not sooner).
 // While nothing is SACKed, lost or resent it is quiet(), and an ACK costs a few instructions; else O(ranges).
 #pragma once
 
@@ -27,18 +27,20 @@ constexpr bool sent_after(time_point time, seq_number end, time_point other_time
     return time > other_time || (time == other_time && end > other_end);
 }
 
-/// What one ACK delivered, cumulatively and selectively. `now`, `least_rtt`, `farthest` and `point` go in.
+/// What one ACK delivered, cumulatively and selectively. `now`, `least_rtt`, `farthest`, `point` and `echoed` go in.
 struct delivery {
     time_point now;
     duration least_rtt{0};   ///< an ACK of a retransmission sooner than this is one of the original
     seq_number farthest;     ///< RACK.fack: the highest number delivered before
     seq_number point;        ///< what counts as `original` ends here
+    time_point echoed = time_point::max(); ///< what was sent again from here on it does not speak of, says its TSecr
 
     std::uint32_t bytes = 0;             ///< newly delivered
     std::uint32_t counted = 0;           ///< with Linux's habits: the same in segments, each as a full one
     bool newest_known = false;
     time_point newest_sent{};            ///< the range sent last among them
     seq_number newest_end{};
+    bool newest_again = false;           ///< it was a retransmission
     bool timed = false;
     time_point first_sent{};             ///< the range sent first among those never resent
     time_point last_sent{};              ///< and the one sent last
@@ -144,8 +146,8 @@ public:
     bool lose_overtaken(time_point newest, seq_number end, time_point now, duration patience, duration& wait);
     /// What was held for lost and never resent is in flight after all (a spurious recovery).
     void forgive() noexcept;
-    /// The first range was resent, and nothing is heard of it: it may be sent once more.
-    void forget_first_resend() noexcept;
+    /// The first range was resent, and nothing is heard of it: its first `size` bytes may be sent once more.
+    void forget_first_resend(std::uint32_t size);
 
     /// The first bytes that are lost and not resent; at most `size`. Empty: none.
     sack_block next_lost(std::uint32_t size) const noexcept;
@@ -182,10 +184,13 @@ private:
         r.what = fate::flying;
         r.again = false;
     }
-    [[gnu::noinline]] void extend_last(seq_number end, time_point now) noexcept {
-        ranges_.back().end = end_ = end;
-        ranges_.back().sent = now;
+    [[gnu::noinline]] void extend_last(seq_number end, time_point now) {
+        range& last = ranges_.back();
+        if (last.what != fate::flying) [[unlikely]] return extend_fated(end, now);
+        last.end = end_ = end;
+        last.sent = now;
     }
+    void extend_fated(seq_number end, time_point now);
     std::uint32_t find(seq_number at) const noexcept;
     bool split(std::uint32_t i, seq_number at, std::uint32_t limit = range_limit);
     bool take_from(std::uint32_t& i, sack_block block, delivery& d);

@@ -307,6 +307,17 @@ BOOST_AUTO_TEST_CASE(hystart_goes_back_when_it_was_only_jitter) { // RFC 9406 4.
     BOOST_TEST(p.h.growth(100'000, mss, false) == 8000u);
 }
 
+BOOST_AUTO_TEST_CASE(a_round_that_ended_2_gib_ago_has_ended) { // RFC 9406 4.2: slow start rests while the window is not the limit
+    for (const std::uint32_t meanwhile : {2'500'000'000u, 4'000'000'000u}) {
+        ten_in_flight p;
+        p.acks(10, 100ms);
+        p.una = p.una + meanwhile;
+        p.ack(100ms);
+        p.acks(9, 100ms), p.acks(9, 120ms);
+        BOOST_TEST(p.h.careful());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_ack_opens_the_window_by_eight_segments_or_by_all_of_it_at_a_pace) { // RFC 9406 4.3: L
     cubic c(mss), paced(mss);
     c.on_ack({.now = from_ns(1), .acked = 10'000, .in_flight = 10'000, .srtt = 1ms});

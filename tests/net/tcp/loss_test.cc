@@ -44,7 +44,30 @@ BOOST_AUTO_TEST_CASE(a_time_out_resends_the_first_segment_and_doubles) { // RFC 
     s.expect("PA 1:1001");
     BOOST_TEST(s.block().info().cwnd == 1000u);
     BOOST_TEST(tcp::has(s.receive("A 1:1 ack 1001"), event::all_acknowledged));
+}
+
+BOOST_AUTO_TEST_CASE(the_time_out_stays_backed_off_until_a_round_trip_is_measured) { // RFC 6298 5, Karn; MUST-18
+    tcp_script s(no_probe());
+    s.open();
+    s.drain();
+    s.advance(100ms);
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    s.drain();
+    s.write(100);
+    s.expect("PA 1:101");
+    for (int i = 0; i < 100; ++i) s.advance(10ms), s.drain(); // the path has become longer
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 2u);
+    const duration backed_off = s.block().info().rto;
+    BOOST_TEST((backed_off >= 1s));
+    s.receive("A 1:1 ack 101");
+    BOOST_TEST((s.block().info().rto == backed_off));
+    s.write(100);
+    s.expect("PA 101:201");
+    s.advance(1s);
+    s.receive("A 1:1 ack 201"); // sent once
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 2u);
     BOOST_TEST(s.block().info().backoff == 0u);
+    BOOST_TEST((s.block().info().srtt > 200ms));
 }
 
 BOOST_AUTO_TEST_CASE(a_time_out_resends_the_first_segment_whatever_was_sent_just_before) { // RFC 6298 5.4
@@ -118,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_second_time_out_counts_all_that_is_not_acknowledged) { //
     BOOST_TEST(s.block().info().ssthresh == 4'950u);
     s.receive("A 1:1 ack 1001");
     BOOST_TEST(s.drain() == 2); // lost as well
-    s.advance(200ms);
+    s.advance(400ms);
     BOOST_TEST(s.block().statistics().retransmission_timeouts == 2u);
     BOOST_TEST(s.block().info().ssthresh == 2'475u); // not what is left of the flight, two segments
 }

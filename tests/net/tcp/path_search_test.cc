@@ -207,6 +207,21 @@ BOOST_AUTO_TEST_CASE(a_report_on_the_probe_is_an_answer) { // RFC 8899 4.6.2
     w.expect("A " + range(sent_to, (1024 + 1200 + 1) / 2)); // between what is known and what the router said
 }
 
+BOOST_AUTO_TEST_CASE(what_was_on_its_way_before_the_probe_is_not_lost_with_it) { // RFC 8899 4.6.2
+    world w(always);
+    const std::int64_t before = w.open_window(), at = before + 5 * 1024;
+    w.write(5 * 1024);
+    BOOST_TEST(w.drain() == 5);
+    w.write(200'000);
+    w.expect("A " + range(at, 1460));
+    w.drain();
+    w.report(1240, static_cast<std::uint32_t>(at));
+    w.expect("A " + range(at, 1024));
+    w.drain();
+    BOOST_TEST(w.counts().path_probes_lost == 1u);
+    BOOST_TEST(w.counts().retransmitted_bytes == 1460u);
+}
+
 BOOST_AUTO_TEST_CASE(a_search_that_has_ended_begins_anew_after_a_while) { // RFC 8899 5.1.1, PMTU_RAISE_TIMER
     auto p = probing(always);
     p.mtu_probing_threshold = 1460 - 1024; // one failure ends it

@@ -385,6 +385,66 @@ BOOST_AUTO_TEST_CASE(a_spurious_time_out_is_undone) { // RFC 5682 3.1
     BOOST_TEST(s.block().statistics().retransmitted_segments == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(an_original_that_comes_longer_than_a_round_trip_behind_its_copy_proves_no_other_lost) { // RFC 8985 6.2 step 2
+    for (const bool stamps : {true, false}) {
+        auto p = no_probe();
+        p.timestamps = stamps;
+        p.mss = stamps ? 1012 : 1000;
+        tcp_script s(p);
+        connect(s, stamps ? " ts 7 " + echo(s, 0ms) : "");
+        s.write(30'000);
+        BOOST_TEST(s.drain() == 10);
+        const time_point sent = s.now();
+        const auto before = s.block().info().cwnd;
+        s.advance(310ms);
+        BOOST_TEST(s.expect("A 1:1001").retransmission);
+        s.expect_nothing();
+        s.advance(150ms);
+        for (const int end : {1001, 2001, 3001}) { // all was only late
+            s.receive("A 1:1 ack " + std::to_string(end) + (stamps ? " ts " + echo(s, 0ms) + " " + echo(s, s.now() - sent) : ""));
+            s.drain();
+        }
+        BOOST_TEST(s.block().statistics().retransmission_timeouts == 1u);
+        BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+        BOOST_TEST(s.block().statistics().fast_recoveries == 0u);
+        BOOST_TEST(s.block().statistics().retransmitted_segments == 1u);
+        BOOST_TEST(!s.block().info().recovering);
+        BOOST_TEST(s.block().info().cwnd >= before);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(an_ack_that_echoes_the_first_copy_proves_nothing_of_what_left_before_the_second) { // RFC 8985 6.2 step 2
+    auto p = no_probe();
+    p.timestamps = true;
+    p.mss = 1012;
+    tcp_script s(p);
+    connect(s, " ts 7 " + echo(s, 0ms));
+    const time_point begin = s.now();
+    const auto receive = [&](const std::string& segment, duration sent) {
+        s.receive(segment + " ts " + echo(s, 0ms) + " " + echo(s, s.now() - (begin + sent)));
+    };
+    s.write(60'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(100ms);
+    receive("A 1:1 ack 1 sack 1001-4001", 0ms);
+    BOOST_TEST(s.expect("A 1:1001").retransmission);
+    s.drain();
+    s.advance(1ms);
+    receive("A 1:1 ack 1 sack 1001-10001", 0ms);
+    BOOST_TEST(s.drain() > 4); // new data
+    s.advance(100ms);
+    receive("A 1:1 ack 1 sack 1001-14001", 0ms); // four of it have overtaken the copy
+    BOOST_TEST(s.expect("A 1:1001").retransmission);
+    s.drain();
+    const auto resent = s.block().statistics().retransmitted_segments;
+    s.advance(120ms);
+    receive("A 1:1 ack 14001", 100ms); // which was only late
+    s.drain();
+    BOOST_TEST(s.block().statistics().retransmitted_segments == resent);
+    BOOST_TEST(s.block().statistics().fast_recoveries == 1u);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(a_real_time_out_stays_one) { // RFC 5682 2.1 step 3a
     tcp_script s(no_probe());
     connect(s);
@@ -401,6 +461,81 @@ BOOST_AUTO_TEST_CASE(a_real_time_out_stays_one) { // RFC 5682 2.1 step 3a
     BOOST_TEST(s.expect("A 1101:2101").retransmission);
     s.receive("A 1:1 ack 3101 sack 10101-11101"); // the hole was smaller: with the repair comes what was sent but once
     BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(without_sack_the_new_segments_make_room_for_what_is_lost) { // RFC 5682 2.1 step 3a
+    for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
+        auto p = no_probe();
+        p.habits = habits;
+        tcp_script s(p);
+        s.open();
+        s.expect("S 0:0");
+        s.advance(100ms);
+        s.receive("SA 0:0 ack 1 win 65535 mss 1000 ws 0");
+        s.drain();
+        s.write(30'000);
+        BOOST_TEST(s.drain() == 10);
+        s.advance(400ms);
+        BOOST_TEST(s.expect("A 1:1001").retransmission);
+        s.expect_nothing();
+        s.receive("A 1:1 ack 1001");
+        BOOST_TEST(!s.expect("A 10001:11001").retransmission);
+        BOOST_TEST(!s.expect("A 11001:12001").retransmission);
+        s.expect_nothing();
+        s.advance(100ms);
+        s.receive("A 1:1 ack 1001"); // the rest was lost
+        BOOST_TEST(s.expect("A 1001:2001").retransmission);
+        s.expect_nothing();
+        s.receive("A 1:1 ack 1001");
+        BOOST_TEST(s.expect("A 2001:3001").retransmission);
+        s.expect_nothing();
+        s.receive("A 1:1 ack 1001"); // two were sent anew, and no more
+        s.expect_nothing();
+        BOOST_TEST(s.block().statistics().retransmission_timeouts == 1u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(without_sack_duplicates_of_needless_copies_start_no_recovery) { // RFC 6582 3.2 step 2: more than `recover`
+    tcp_script s(no_probe());
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000");
+    s.write(10'000);
+    BOOST_TEST(s.drain() == 10);
+    for (int i = 0; i < 6; ++i) s.receive("A 1:1 ack 1"), s.drain(); // 1 to 4 are lost, and the first once more
+    s.advance(s.block().info().rto + 1ms);
+    s.expect("A 1:1001");
+    s.receive("A 1:1 ack 1001");
+    s.drain();
+    s.receive("A 1:1 ack 2001"), s.drain();
+    s.receive("A 1:1 ack 3001"), s.drain();
+    s.receive("A 1:1 ack 10001"); // three of what was sent again the peer had
+    BOOST_TEST(!s.block().info().recovering);
+    const auto before = s.block().statistics();
+    BOOST_TEST(before.retransmission_timeouts == 1u);
+    s.write(5'000);
+    BOOST_TEST(s.drain() >= 3);
+    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 10001"), s.drain();
+    BOOST_TEST(s.block().statistics().fast_recoveries == before.fast_recoveries);
+    BOOST_TEST(s.block().statistics().retransmitted_segments == before.retransmitted_segments);
+    s.receive("A 1:1 ack 11001"), s.drain();
+    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 11001"), s.drain(); // that is a loss
+    BOOST_TEST(s.block().statistics().fast_recoveries == before.fast_recoveries + 1);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_heard_of_a_burst_of_retransmissions_one_segment_asks) { // RFC 8985 7.3
+    tcp_script s;
+    connect(s);
+    send_ten(s);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 5101-10001");
+    const int burst = s.drain();
+    BOOST_TEST(burst >= 4); // all lost, or late
+    for (int i = 0; i < 1000 && s.block().statistics().tail_loss_probes == 0; ++i) s.advance(1ms);
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    s.expect_nothing();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 1101 sack 5101-10001"); // of the second copy: the others are lost as well
+    BOOST_TEST(s.expect("A 1101:2101").retransmission);
 }
 
 namespace {

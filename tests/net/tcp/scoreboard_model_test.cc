@@ -191,6 +191,78 @@ BOOST_AUTO_TEST_CASE(it_is_bounded) {
     BOOST_TEST(resent == lost); // what was resent is not resent for ever, whatever the bound
 }
 
+namespace {
+
+/// As many ranges as there may be, each of 200 bytes; more, as the first is cut in two. Returns where they end.
+std::uint32_t fill(scoreboard& b, bool lose) {
+    b.start(base);
+    for (std::uint32_t i = 1; i <= scoreboard::range_limit; ++i) b.sent(base + 200 * i, from_ns(i));
+    if (lose) b.lose_everything(true);
+    return 200 * scoreboard::range_limit;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(new_data_behind_a_range_that_is_lost_is_not_lost_though_the_board_is_full) { // RFC 6675 4, SetPipe()
+    scoreboard b;
+    std::uint32_t end = fill(b, true);
+    b.resent({base, base + 100}, from_ns(5000));
+    delivery d{.now = from_ns(5500), .farthest = base, .point = base};
+    b.acknowledge(base + 100, d);
+    const std::uint32_t lost = b.lost();
+    b.sent(base + (end += 100), from_ns(6000)); // F-RTO's
+    b.sent(base + (end += 100), from_ns(6001));
+    b.check_invariants(base + 100, base + end);
+    BOOST_TEST(b.lost() == lost);
+    BOOST_TEST(b.pipe() == 200u);
+    b.forgive();
+    BOOST_TEST(b.lost() == 0u);
+    BOOST_TEST(b.ranges() <= scoreboard::range_limit + 1);
+}
+
+BOOST_AUTO_TEST_CASE(nor_does_sacked_data_give_it_its_fate) {
+    scoreboard b;
+    std::uint32_t end = fill(b, false);
+    delivery d{.now = from_ns(5500), .farthest = base, .point = base};
+    BOOST_TEST(b.sack({base + end - 200, base + end}, d));
+    b.sent(base + (end += 100), from_ns(6000));
+    b.check_invariants(base, base + end);
+    BOOST_TEST(b.sacked() == 200u);
+    BOOST_TEST(b.sack({base + end - 100, base + end}, d));
+    BOOST_TEST(b.sacked() == 300u);
+}
+
+BOOST_AUTO_TEST_CASE(however_often_that_is_so_the_board_is_bounded) {
+    scoreboard b;
+    std::uint32_t end = fill(b, true);
+    for (std::uint32_t i = 1; i <= 3000; ++i) {
+        b.sent(base + (end += 100), from_ns(6000 + i));
+        if (i % 100 == 0) b.check_invariants(base, base + end);
+        if (i != 3000) b.lose_everything(true);
+    }
+    BOOST_TEST(b.ranges() <= 2 * scoreboard::range_limit);
+    std::uint32_t resent = 0;
+    for (b.lose_everything(true); b.has_lost();) {
+        const sack_block next = b.next_lost(1000);
+        resent += next.size();
+        b.resent(next, from_ns(20'000));
+    }
+    BOOST_TEST(resent == end);
+    b.check_invariants(base, base + end);
+}
+
+BOOST_AUTO_TEST_CASE(of_a_burst_that_was_resent_one_segment_is_probed_with) { // RFC 8985 7.3
+    scoreboard b;
+    b.start(base);
+    b.sent(base + 10'000, from_ns(1));
+    b.lose_everything(true);
+    b.resent({base, base + 10'000}, from_ns(5));
+    b.forget_first_resend(1000);
+    BOOST_TEST(b.lost() == 1000u);
+    BOOST_TEST((b.next_lost(5000).left == base));
+    b.check_invariants(base, base + 10'000);
+}
+
 BOOST_AUTO_TEST_CASE(blocks_that_make_no_sense_are_ignored) {
     scoreboard b;
     b.start(base);
@@ -292,6 +364,17 @@ BOOST_AUTO_TEST_CASE(of_what_is_delivered_the_newest_counts) { // RFC 8985 6.2 s
     again.take(base + 3000, base + 4000, from_ns(100'000), true);
     r.take(again);
     BOOST_TEST((trip() == 50us));
+    r.forget_copy(); // it was no answer to that copy
+    BOOST_TEST((trip() == 0us));
+    r.take(old);
+    BOOST_TEST((trip() == 100us));
+    r.forget_copy();
+    BOOST_TEST((trip() == 100us));
+    delivery echoed{.now = from_ns(300'000), .least_rtt = 50us, .farthest = base, .point = base, .echoed = from_ns(200'000)};
+    echoed.take(base + 4000, base + 5000, from_ns(200'000), true); // the echo is older
+    BOOST_TEST(!echoed.newest_known);
+    echoed.take(base + 5000, base + 6000, from_ns(199'999), true);
+    BOOST_TEST(echoed.newest_known);
 }
 
 BOOST_AUTO_TEST_CASE(a_time_out_takes_for_lost_what_was_sent_at_the_limit_and_nothing_later) { // RFC 8985 6.3
