@@ -85,9 +85,16 @@ void shared_host::release_port(wire::ip_protocol protocol, const net_address& at
         if (concerns(at, each)) release(protocol, each, port);
 }
 
+/// Its local port first, in the kernel: no socket there has this 4-tuple, nor gets it.
 int shared_host::claim_flow(const flow_name& flow) noexcept {
-    const int error = flows_ != nullptr ? flows_->claim(steered(flow)) : ports_.steering()->own_flow(steered(flow));
-    if (error != EINPROGRESS) ++(error == 0 ? statistics_.flows : statistics_.flows_refused);
+    int error = ports_.hold(wire::ip_protocol::tcp, flow.local, flow.local_port);
+    if (error == EADDRINUSE) ++statistics_.local_ports_refused;
+    else if (error != 0) ++statistics_.flows_refused;
+    if (error != 0) return error;
+    error = flows_ != nullptr ? flows_->claim(steered(flow)) : ports_.steering()->own_flow(steered(flow));
+    if (error == EINPROGRESS) return error;
+    ++(error == 0 ? statistics_.flows : statistics_.flows_refused);
+    if (error != 0) ports_.let_go(wire::ip_protocol::tcp, flow.local, flow.local_port);
     return error;
 }
 
@@ -95,6 +102,7 @@ void shared_host::on_claimed(const steered_flow& flow, int error) noexcept {
     ++(error == 0 ? statistics_.flows : statistics_.flows_refused);
     const flow_name name(flow.local, flow.remote, flow.local_port, flow.remote_port);
     if (error != 0) {
+        ports_.let_go(wire::ip_protocol::tcp, flow.local, flow.local_port);
         try {
             log_message(not_steered, socket_address(flow.remote, flow.remote_port).to_string(), why_not_steered(error));
         } catch (const std::bad_alloc&) { // the connection is told, and the statistics count it
@@ -106,10 +114,11 @@ void shared_host::on_claimed(const steered_flow& flow, int error) noexcept {
 void shared_host::release_flow(const flow_name& flow) noexcept {
     if (flows_ != nullptr) {
         statistics_.flows -= flows_->release(steered(flow));
-        return;
+    } else {
+        if (statistics_.flows != 0) --statistics_.flows; // behind stop() one may be given back that nobody has counted
+        ports_.steering()->disown_flow(steered(flow));
     }
-    if (statistics_.flows != 0) --statistics_.flows; // behind stop() one may be given back that nobody has counted
-    ports_.steering()->disown_flow(steered(flow));
+    ports_.let_go(wire::ip_protocol::tcp, flow.local, flow.local_port);
 }
 
 void shared_host::stop() noexcept {
@@ -158,6 +167,7 @@ void shared_host::register_metrics(metric_group& group) const {
     group.gauge("corewire_shared_flows", "Connections opened here that are steered to us one by one (--shared).", statistics_.flows);
     group.counter("corewire_shared_refused_total", refused, statistics_.ports_refused, metric_label("what", "port"));
     group.counter("corewire_shared_refused_total", refused, statistics_.flows_refused, metric_label("what", "flow"));
+    group.counter("corewire_shared_refused_total", refused, statistics_.local_ports_refused, metric_label("what", "local_port"));
 }
 
 } // namespace corewire

@@ -23,6 +23,7 @@ struct shared_statistics {
     std::uint64_t ports = 0, flows = 0; ///< that are ours now: each port once, however many connections it has
     std::uint64_t ports_refused = 0;    ///< a program of the kernel's has it, or the table is full
     std::uint64_t flows_refused = 0;    ///< the table is full, or another program has it
+    std::uint64_t local_ports_refused = 0; ///< of connections that we open: a socket of the kernel's has the port, another one is taken
 };
 
 class shared_host final : public host_share, private kernel_follower {

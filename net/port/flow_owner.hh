@@ -44,7 +44,9 @@ public:
 constexpr const char* why_not_steered(int error) noexcept {
     switch (error) {
     case ENOBUFS: return "no more ports and flows can be steered away from the kernel (the table is full)";
-    case EADDRINUSE: return "another program has steered it away from the kernel";
+    case EADDRINUSE: return "another program has it, on the kernel's sockets or steered to itself";
+    case EMFILE:
+    case ENFILE: return "no descriptor is left to hold its local port in the kernel (ulimit -n)";
     case ENODEV: return "the device has gone";
     case EPERM: return "steering it away from the kernel is not permitted (CAP_NET_RAW)";
     default: return "it cannot be steered away from the kernel";

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <new>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <system_error>
 
@@ -17,18 +19,28 @@ void take_nothing(int fd) noexcept {
     ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
+/// As many as the hard limit lets us: there is a socket for each port. False: there are no more.
+bool more_descriptors() noexcept {
+    rlimit most{};
+    if (::getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == most.rlim_max) return false;
+    most.rlim_cur = most.rlim_max;
+    return ::setrlimit(RLIMIT_NOFILE, &most) == 0;
+}
+
 std::string name_of(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) {
     return std::string(protocol == wire::ip_protocol::tcp ? "TCP" : "UDP") + " port " + std::to_string(port) + " of " + to_string(address);
 }
 
 } // namespace
 
-unique_fd owned_ports::reserve(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) const {
+/// 0 and a socket that is bound, or an errno.
+int owned_ports::bind(wire::ip_protocol protocol, const net_address& address, std::uint16_t port, unique_fd& placeholder) const noexcept {
     const bool tcp = protocol == wire::ip_protocol::tcp;
-    const std::string what = name_of(protocol, address, port);
-    unique_fd fd(::socket(address.is_v4() ? AF_INET : AF_INET6, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0));
-    if (!fd) throw std::system_error(errno, std::generic_category(), "cannot reserve " + what + " in the kernel");
-    take_nothing(fd.get());
+    const auto make = [&] { return ::socket(address.is_v4() ? AF_INET : AF_INET6, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0); };
+    unique_fd fd(make());
+    if (!fd && errno == EMFILE && more_descriptors()) fd = unique_fd(make());
+    if (!fd) return errno;
+    if (!tcp) take_nothing(fd.get());
     sockaddr_in four{};
     four.sin_family = AF_INET;
     four.sin_port = host_to_be(port);
@@ -40,32 +52,59 @@ unique_fd owned_ports::reserve(wire::ip_protocol protocol, const net_address& ad
     if (is_four) address.v4().store(reinterpret_cast<std::byte*>(&four.sin_addr));
     else address.v6().store(reinterpret_cast<std::byte*>(&six.sin6_addr));
     const auto* at = is_four ? reinterpret_cast<const sockaddr*>(&four) : reinterpret_cast<const sockaddr*>(&six);
-    if (::bind(fd.get(), at, is_four ? sizeof four : sizeof six) == 0) return fd;
-    const int error = errno;
-    throw std::system_error(error, std::generic_category(),
-                            error == EADDRINUSE ? what + " belongs to a program on the kernel's sockets"
-                                                : "cannot reserve " + what + " in the kernel");
+    if (::bind(fd.get(), at, is_four ? sizeof four : sizeof six) != 0) return errno;
+    placeholder = std::move(fd);
+    return 0;
 }
 
 void owned_ports::claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) {
     const std::lock_guard lock(mutex_);
-    const auto found = ports_.find(key_of(protocol, address, port));
-    if (found != ports_.end()) {
+    const std::uint32_t key = key_of(protocol, address, port);
+    const auto found = ports_.find(key);
+    if (found != ports_.end() && found->second.claims != 0) {
         ++found->second.claims;
         return;
     }
-    unique_fd placeholder = reserve(protocol, address, port);
+    unique_fd placeholder;
+    if (found == ports_.end()) { // or connections of ours hold it
+        const std::string what = name_of(protocol, address, port);
+        if (const int error = bind(protocol, address, port, placeholder); error != 0)
+            throw std::system_error(error, std::generic_category(),
+                                    error == EADDRINUSE ? what + " belongs to a program on the kernel's sockets"
+                                                        : "cannot reserve " + what + " in the kernel");
+    }
     if (const int error = steering_->own_flow(flow_of(protocol, address, port)); error != 0)
         throw std::system_error(error, std::generic_category(), name_of(protocol, address, port) + ": " + why_not_steered(error));
-    ports_.emplace(key_of(protocol, address, port), held{1, std::move(placeholder)});
+    if (found != ports_.end()) found->second.claims = 1;
+    else ports_.emplace(key, held{1, 0, std::move(placeholder)});
 }
 
 void owned_ports::release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
     const std::lock_guard lock(mutex_);
     const auto found = ports_.find(key_of(protocol, address, port));
-    if (found == ports_.end() || --found->second.claims != 0) return;
+    if (found == ports_.end() || found->second.claims == 0 || --found->second.claims != 0) return;
     steering_->disown_flow(flow_of(protocol, address, port));
-    ports_.erase(found);
+    if (found->second.holds == 0) ports_.erase(found);
+}
+
+int owned_ports::hold(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+        const auto [found, first] = ports_.try_emplace(key_of(protocol, address, port));
+        const int error = first ? bind(protocol, address, port, found->second.placeholder) : 0;
+        if (error == 0) ++found->second.holds;
+        else ports_.erase(found);
+        return error;
+    } catch (const std::bad_alloc&) {
+        return ENOBUFS;
+    }
+}
+
+void owned_ports::let_go(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = ports_.find(key_of(protocol, address, port));
+    if (found == ports_.end() || found->second.holds == 0 || --found->second.holds != 0) return;
+    if (found->second.claims == 0) ports_.erase(found);
 }
 
 } // namespace corewire

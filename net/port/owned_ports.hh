@@ -2,9 +2,11 @@
 // the kernel by a socket that is bound and never listens, so that nobody else there gets them.
 //
 //     claim(7) --> [kernel: bound socket] --> flow_owner::own_flow(port 7)         release(7), the last one --> both gone
+//     hold(40000) --> [kernel: bound socket]   connections that we open from there, which are steered one by one   let_go(40000)
 //
 // One a process, for all shards; any thread (a mutex: nothing here is on the data path). Sockets, program and rules go with the
-// process, however it ends. Bounded by the process's descriptors and by the table of the flow_owner: what is refused is said.
+// process, however it ends. Bounded by the process's descriptors (the soft limit is raised to the hard one when it is reached) and by
+// the table of the flow_owner: what is refused is said.
 #pragma once
 
 #include <corewire/net/port/flow_owner.hh>
@@ -35,6 +37,10 @@ public:
     /// has steered it to itself; ENOBUFS when the table is full.
     void claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port);
     void release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
+    /// The port in the kernel alone: no socket there gets a 4-tuple of the connections that we open from it, nor has one already. 0, or an
+    /// errno: EADDRINUSE when a socket of the kernel's has the port. As many let_go() must follow.
+    [[nodiscard]] int hold(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
+    void let_go(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
     const std::shared_ptr<flow_owner>& steering() const noexcept { return steering_; }
     const interface& on() const noexcept { return interface_; }
     std::span<const net_address> addresses() const noexcept { return addresses_; }
@@ -45,10 +51,10 @@ public:
 
 private:
     struct held {
-        unsigned claims = 0;
-        unique_fd placeholder;
+        unsigned claims = 0, holds = 0;
+        unique_fd placeholder{};
     };
-    unique_fd reserve(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) const;
+    int bind(wire::ip_protocol protocol, const net_address& address, std::uint16_t port, unique_fd& placeholder) const noexcept;
     static steered_flow flow_of(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
         return {.protocol = static_cast<std::uint8_t>(protocol), .local = address, .local_port = port};
     }

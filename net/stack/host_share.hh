@@ -18,8 +18,9 @@ public:
     /// been called. Throws std::system_error, EADDRINUSE when the kernel has given the port to somebody.
     virtual void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) = 0;
     virtual void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept = 0;
-    /// The segments of one connection that we open. 0, or why not: ENOBUFS there is no room for another, EADDRINUSE another program has it,
-    /// ENODEV the device has gone. EINPROGRESS: tcp_layer::follow_claim() will be told, and nothing is sent before.
+    /// The segments of one connection that we open. 0, or why not: ENOBUFS there is no room for another, EADDRINUSE somebody has it
+    /// or its local port (another port may do), ENODEV the device has gone. EINPROGRESS: tcp_layer::follow_claim() will be told, and
+    /// nothing is sent before.
     [[nodiscard]] virtual int claim_flow(const flow_name& flow) noexcept = 0;
     /// Also of one that is in progress: then nothing more is told of it.
     virtual void release_flow(const flow_name& flow) noexcept = 0;

@@ -1,6 +1,5 @@
 #include <corewire/net/stack/tcp_layer.hh>
 
-#include <corewire/net/port/flow_owner.hh>
 #include <corewire/net/stack/host_share.hh>
 #include <corewire/net/stack/ip_output.hh>
 #include <corewire/net/stack/plain_frame.hh>
@@ -471,51 +470,6 @@ void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, 
 }
 
 // ---- sockets ----
-
-tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& options, const tcp_tuning& tuning) {
-    const auto fail = [](std::errc code, const char* what) {
-        throw std::system_error(std::make_error_code(code), what);
-    };
-    flow_name flow = wanted;
-    if (!flow.remote.is_unicast() || flow.remote_port == 0) fail(std::errc::address_not_available, "connect: not an address of one host");
-    if (!out_.reachable(flow.remote)) fail(std::errc::network_unreachable, "connect: no route (is a gateway configured?)");
-    const time_point now = reactor_.now();
-    const listeners& listening = flow.is_v4() ? listeners_ : listeners6_;
-    const auto usable = [&](std::uint16_t port) {
-        flow.local_port = port;
-        if (listening.contains(port)) return false;
-        return find(flow) == nullptr && (!is_home_ || is_home_(flow));
-    };
-    if (wanted.local_port != 0) {
-        if (find(flow) != nullptr) fail(std::errc::address_in_use, "connect: this 4-tuple is in use");
-    } else {
-        const auto port = ports_.select(tuple_of(flow), usable);
-        if (!port) fail(std::errc::address_not_available, "connect: no free local port to this destination");
-        flow.local_port = *port;
-    }
-    const tcp::seq_number iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(flow));
-    const tcp::parameters p = parameters_for(options, flow.remote, tuning);
-    tcp::active_open how{.iss = iss};
-    if (options.fast_open) how.fast_open = request_fast_open(now, flow.remote, p);
-    tcp_connection* c = add_connection(flow, tcp::tcb(now, how, p));
-    if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
-    c->opened_here_ = true;
-    if (config_.share != nullptr) {
-        const int error = config_.share->claim_flow(c->name());
-        if (error == EINPROGRESS) {
-            c->claim_ = tcp_connection::claim::in_progress;
-            claiming_.push_back(*c);
-            return *c;
-        }
-        if (error != 0) {
-            on_closed(*c);
-            throw std::system_error(error, std::generic_category(), std::string("connect: ") + why_not_steered(error));
-        }
-        c->claim_ = tcp_connection::claim::flow;
-    }
-    mark_dirty(*c);
-    return *c;
-}
 
 std::uint16_t tcp_layer::choose_listen_port(std::uint16_t wanted) {
     if (wanted != 0) return wanted;

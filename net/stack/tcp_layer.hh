@@ -67,6 +67,7 @@ public:
     }
     /// `wanted`, or a free one if that is 0.
     std::uint16_t choose_listen_port(std::uint16_t wanted);
+    int claim_local_port(flow_name& flow);
     /// Whether a connection to this server would take data along in its SYN (RFC 7413).
     bool knows_fast_open(const net_address& server) const noexcept;
     tcp::fast_open_keys& fast_open_secrets() noexcept { return fast_open_keys_; }

@@ -25,6 +25,28 @@ while True:
             peer.sendall(data)
 """
 
+# Connections of the kernel's in our namespace, from every 64th of the ports that we choose from: they are asked again and again.
+KERNEL_CLIENT = """
+import resource, socket, sys
+limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+peers = []
+for port in range(32768, 65536, 64):
+    s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 20, (sys.argv[3], port))
+    s.settimeout(5)
+    peers.append(s)
+for turn in range(1000000):
+    for s in peers:
+        s.sendall(b"still here")
+    for s in peers:
+        got = b""
+        while len(got) < 10:
+            if not (more := s.recv(10 - len(got))):
+                sys.exit("ended")
+            got += more
+    print("turn", turn, "is over", flush=True)
+"""
+
 
 class SharedAddress(unittest.TestCase):
     queues = cores = 1
@@ -124,6 +146,21 @@ class SharedAddress(unittest.TestCase):
             self.addCleanup(client.end)
             self.assertEqual(client.wait(), 0, client.output())
             self.assertIn('"errors":0', client.output())
+
+    def test_leaves_the_connections_of_the_kernel_alone(self):
+        server = kernel.Server("0.0.0.0")
+        self.addCleanup(server.close)
+        theirs = Program([*self.world._at_ours(), sys.executable, "-c", KERNEL_CLIENT, PEER, str(server.port), BEYOND])
+        self.addCleanup(theirs.end)
+        theirs.wait_for_line("turn 0 is over")
+        ours = self.world.start("cw-pingpong", f"--connect={PEER}:{server.port}", "--connections=300", "--count=300", "--json",
+                                network=("--shared",))
+        self.addCleanup(ours.end)
+        self.assertEqual(ours.wait(), 0, ours.output())
+        self.assertIn('"errors":0', ours.output())
+        turns = theirs.output().count("over")
+        eventually(theirs.output, lambda: not theirs.runs() or theirs.output().count("over") >= turns + 2)
+        self.assertTrue(theirs.runs(), theirs.output())
 
     def test_hears_that_a_port_is_unreachable(self):
         client = self.world.start("cw-pingpong", f"--connect={PEER}:99", "--udp", "--count=1", network=("--shared",))

@@ -4,6 +4,7 @@
 #include <corewire/net/stack/host_share.hh>
 
 #include <map>
+#include <set>
 #include <vector>
 
 using namespace corewire;
@@ -24,6 +25,8 @@ public:
         released_at.push_back(at);
     }
     int claim_flow(const flow_name& flow) noexcept override {
+        tried.push_back(flow.local_port);
+        if (taken_ports != 0 && taken_ports--) return EADDRINUSE;
         if (flows == room_for_flows) return refusal;
         ++flows;
         last_flow = flow;
@@ -39,6 +42,8 @@ public:
 
     std::map<std::pair<wire::ip_protocol, std::uint16_t>, int> ports;
     int flows = 0, room_for_flows = 1000, refusal = ENOBUFS;
+    int taken_ports = 0; ///< the next local ports of flows that the host has given to others; below 0: all are
+    std::vector<std::uint16_t> tried; ///< local ports of flows
     int refusals = 0;  ///< of the next claims of ports; below 0: of all
     bool slow = false; ///< follow_claim() is up to the test
     std::uint16_t forbidden = 0;
@@ -162,7 +167,7 @@ BOOST_FIXTURE_TEST_CASE(a_refused_flow_says_why, shared_world) {
     of_client().room_for_flows = 0;
     run([](shared_world& w) -> task<> {
         tcp_listener listener = socket_suite::listen(w, 7);
-        for (const auto& [error, why] : {std::pair{ENOBUFS, "table is full"}, {EADDRINUSE, "another program"}, {ENODEV, "device has gone"},
+        for (const auto& [error, why] : {std::pair{ENOBUFS, "table is full"}, {EMFILE, "ulimit -n"}, {ENODEV, "device has gone"},
                                          {EPERM, "CAP_NET_RAW"}}) {
             w.of_client().refusal = error;
             std::error_code code;
@@ -177,6 +182,31 @@ BOOST_FIXTURE_TEST_CASE(a_refused_flow_says_why, shared_world) {
             BOOST_TEST(sentence.find(why) != std::string::npos, sentence);
         }
     }(*this));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_local_port_that_the_host_has_in_use_is_passed_over, shared_world) {
+    run([](shared_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        w.of_client().taken_ports = 3;
+        {
+            tcp_stream client = co_await socket_suite::dial(w, listener.local_address());
+            const std::vector<std::uint16_t>& tried = w.of_client().tried;
+            BOOST_TEST(tried.size() == 4u);
+            BOOST_TEST((std::set<std::uint16_t>(tried.begin(), tried.end()).size() == tried.size()));
+            BOOST_TEST(client.local_address().port == tried.back());
+            BOOST_TEST(w.of_client().flows == 1);
+        }
+        w.of_client().taken_ports = -1;
+        std::errc why = co_await socket_suite::error_of([&] { return socket_suite::dial(w, listener.local_address()); });
+        BOOST_TEST(why == std::errc::address_not_available);
+        // Who asks for a port gets that one, or none.
+        w.of_client().tried.clear();
+        const socket_address local{w.client_address(), 40000};
+        why = co_await socket_suite::error_of([&] { return tcp_stream::connect(listener.local_address(), {}, {}, local); });
+        BOOST_TEST(why == std::errc::address_in_use);
+        BOOST_TEST(w.of_client().tried == std::vector<std::uint16_t>(1, 40000), boost::test_tools::per_element());
+    }(*this));
+    BOOST_TEST(of_client().flows == 0);
 }
 
 BOOST_FIXTURE_TEST_CASE(nothing_is_sent_before_a_slow_claim_is_granted, shared_world) {

@@ -1,0 +1,137 @@
+// Ports of the kernel's addresses that are ours, held there against the kernel's own sockets.
+// ctest: root=yes resource_lock=network_namespaces timeout=60
+#include <corewire/net/port/owned_ports.hh>
+#include <corewire/net/port/xdp/interface.hh>
+#include <tests/support/netns.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <netinet/in.h>
+#include <set>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+using namespace corewire;
+using corewire::test::have_root;
+using corewire::test::network_namespace;
+using corewire::test::veth_pair;
+
+namespace {
+
+constexpr auto tcp = wire::ip_protocol::tcp;
+
+struct noted_owner final : flow_owner {
+    int own_flow(const steered_flow& f) noexcept override { return owned.insert(f.local_port).second ? 0 : EEXIST; }
+    void disown_flow(const steered_flow& f) noexcept override { owned.erase(f.local_port); }
+    std::set<std::uint16_t> owned;
+};
+
+struct world {
+    network_namespace here, there;
+    veth_pair link{here, "10.9.0.1/24", there, "10.9.0.2/24"};
+    network_namespace::scope inside{here};
+    std::shared_ptr<noted_owner> steering = std::make_shared<noted_owner>();
+    owned_ports ports{steering, {query_interface(link.first()).index, link.first()}, {us}};
+
+    static constexpr ipv4 us{10, 9, 0, 1}, silent{10, 9, 0, 99};
+};
+
+sockaddr_in at(ipv4 address, std::uint16_t port) {
+    sockaddr_in out{};
+    out.sin_family = AF_INET;
+    out.sin_port = host_to_be(port);
+    address.store(reinterpret_cast<std::byte*>(&out.sin_addr));
+    return out;
+}
+
+/// A socket of the kernel's, bound to the port; invalid when it cannot be.
+unique_fd kernels(ipv4 address, std::uint16_t port) {
+    unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const int yes = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    const sockaddr_in to = at(address, port);
+    return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 ? std::move(fd) : unique_fd();
+}
+
+/// The port that the kernel chooses for a connection of its own; 0: none.
+std::uint16_t kernel_connects(unique_fd& fd) {
+    fd = unique_fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const sockaddr_in to = at(world::silent, 9);
+    sockaddr_in from{};
+    socklen_t size = sizeof from;
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0 && errno != EINPROGRESS) return 0;
+    return ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&from), &size) == 0 ? host_to_be(from.sin_port) : std::uint16_t{0};
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(owned_ports)
+
+BOOST_AUTO_TEST_CASE(the_local_port_of_our_connections_is_held_until_the_last_one_has_gone) {
+    if (!have_root()) return;
+    world w;
+    BOOST_TEST(w.ports.hold(tcp, w.us, 40000) == 0);
+    BOOST_TEST(w.ports.hold(tcp, w.us, 40000) == 0); // to somebody else
+    BOOST_TEST(w.steering->owned.empty());
+    BOOST_TEST(!kernels(w.us, 40000));
+    w.ports.let_go(tcp, w.us, 40000);
+    BOOST_TEST(!kernels(w.us, 40000));
+    BOOST_TEST(!kernels(ipv4::any(), 40000));
+    w.ports.let_go(tcp, w.us, 40000);
+    const unique_fd theirs = kernels(w.us, 40000);
+    BOOST_TEST(!!theirs);
+    BOOST_TEST(w.ports.hold(tcp, w.us, 40000) == EADDRINUSE);
+}
+
+BOOST_AUTO_TEST_CASE(a_port_that_the_kernel_connects_from_is_not_ours_and_none_of_ours_is_chosen_by_it) {
+    if (!have_root()) return;
+    world w;
+    w.here.check("ip neighbour replace 10.9.0.99 lladdr 02:00:00:00:00:99 dev cwa0 nud permanent"); // nobody, who refuses nothing
+    w.here.check("echo 40000 40003 >/proc/sys/net/ipv4/ip_local_port_range");
+    unique_fd first;
+    const std::uint16_t theirs = kernel_connects(first);
+    BOOST_REQUIRE(theirs != 0);
+    int held = 0;
+    for (std::uint16_t port = 40000; port <= 40003; ++port) {
+        const int error = w.ports.hold(tcp, w.us, port);
+        BOOST_TEST(error == (port == theirs ? EADDRINUSE : 0));
+        held += error == 0;
+    }
+    BOOST_TEST(held == 3);
+    unique_fd second;
+    BOOST_TEST(kernel_connects(second) == 0); // it has no other port to that destination
+}
+
+BOOST_AUTO_TEST_CASE(a_port_may_be_served_and_connected_from) {
+    if (!have_root()) return;
+    world w;
+    for (const bool served_first : {false, true}) {
+        if (served_first) w.ports.claim(tcp, w.us, 7);
+        BOOST_TEST(w.ports.hold(tcp, w.us, 7) == 0);
+        if (!served_first) w.ports.claim(tcp, w.us, 7);
+        BOOST_TEST(w.steering->owned.contains(7));
+        if (served_first) w.ports.let_go(tcp, w.us, 7);
+        else w.ports.release(tcp, w.us, 7);
+        BOOST_TEST(w.steering->owned.contains(7) == served_first);
+        BOOST_TEST(!kernels(w.us, 7));
+        if (served_first) w.ports.release(tcp, w.us, 7);
+        else w.ports.let_go(tcp, w.us, 7);
+        BOOST_TEST(w.steering->owned.empty());
+        BOOST_TEST(!!kernels(w.us, 7));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_soft_limit_on_descriptors_is_none) {
+    if (!have_root()) return;
+    world w;
+    rlimit usual{};
+    BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &usual) == 0);
+    const unique_fd next(::dup(0));
+    const rlimit none{static_cast<rlim_t>(next.get() + 1), usual.rlim_max};
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    const int error = w.ports.hold(tcp, w.us, 40000);
+    ::setrlimit(RLIMIT_NOFILE, &usual);
+    BOOST_TEST(error == (usual.rlim_max > none.rlim_cur ? 0 : EMFILE));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
