@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <new>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace corewire {
@@ -18,6 +20,15 @@ constexpr log_event<log_text<32>, log_text<48>> address_gone{
     "{}: the kernel no longer has {}: nobody can reach us there (start again on another address)"};
 
 constexpr log_event<log_text<64>, log_text<96>> not_steered{"runtime", "not_steered", log_level::warn, "connect to {}: {}"};
+
+constexpr log_event<log_text<32>, unsigned> routes_left_out{
+    "runtime", "routes_left_out", log_level::warn,
+    "{}: {} routes of the kernel's are not followed: there is no room for them, or their gateway is not on the link "
+    "(corewire_shared_routes_left_out)"};
+
+constexpr log_event<log_text<32>, log_text<64>, log_text<48>> route_refused{
+    "runtime", "route_refused", log_level::warn,
+    "{}: the kernel's route to {} is not followed, {} (corewire_shared_refused_total, what=route)"};
 
 /// A socket bound to `at` is reached at `address`.
 bool concerns(const net_address& at, const net_address& address) noexcept {
@@ -130,21 +141,36 @@ void shared_host::resolve(const net_address& neighbor) noexcept {
     if (mirror_ != nullptr) mirror_->ask(neighbor);
 }
 
-/// Of several routes to one destination the one with the smallest metric counts.
+/// Of several routes to one destination the one with the smallest metric counts; of IPv6's default routes all gateways that share it.
 void shared_host::on_routes(std::span<const netlink::route_change> known) {
-    std::vector<netlink::route_change> by_metric(known.begin(), known.end());
-    std::ranges::stable_sort(by_metric, {}, &netlink::route_change::metric);
+    const auto rank = [](const netlink::route_change& r) {
+        const net_address& to = r.destination.address;
+        return std::tuple(to.is_v4(), to.high(), to.low(), r.destination.length, r.metric);
+    };
+    std::vector<netlink::route_change> all(known.begin(), known.end());
+    std::ranges::stable_sort(all, {}, rank);
     std::vector<route> four;
     std::vector<ipv6_route> six;
-    for (const netlink::route_change& r : by_metric) {
-        if (r.destination.is_v4()) {
-            if (std::ranges::find(four, r.destination.v4(), &route::destination) == four.end())
-                four.push_back({r.destination.v4(), r.gateway.v4()});
-        } else if (std::ranges::find(six, r.destination.v6(), &ipv6_route::destination) == six.end()) {
-            six.push_back({r.destination.v6(), r.gateway.v6()});
-        }
+    const netlink::route_change* best = nullptr;
+    for (const netlink::route_change& r : all) {
+        const bool another = best != nullptr && best->destination == r.destination;
+        const bool another_router = another && !r.destination.is_v4() && r.destination.length == 0 && best->metric == r.metric &&
+                                    !best->gateway.is_any() && !r.gateway.is_any();
+        if (another && !another_router) continue;
+        if (!another) best = &r;
+        if (r.destination.is_v4()) four.push_back({r.destination.v4(), r.gateway.v4(), r.gateway_on_link});
+        else six.push_back({r.destination.v6(), r.gateway.v6(), r.gateway_on_link});
     }
-    stack_->follow_routes(four, six);
+    statistics_.routes_left_out = stack_->follow_routes(four, six);
+    if (statistics_.routes_left_out != 0 && !std::exchange(told_left_out_, true))
+        log_message(routes_left_out, ports_.on().name, static_cast<unsigned>(statistics_.routes_left_out));
+}
+
+void shared_host::on_route_refused(const netlink::route_change& r) {
+    ++statistics_.routes_refused;
+    if (std::exchange(told_refused_, true)) return;
+    log_message(route_refused, ports_.on().name, to_string(r.destination.address) + '/' + std::to_string(r.destination.length),
+                r.of_other_family ? "its gateway is of the other family" : "there are more than 1024");
 }
 
 void shared_host::on_neighbor(const netlink::neighbor_change& n) {
@@ -162,11 +188,14 @@ void shared_host::on_address_gone(const net_address& address) {
 }
 
 void shared_host::register_metrics(metric_group& group) const {
-    const char* const refused = "Ports and connections that could not be taken away from the kernel (--shared).";
+    const char* const refused = "Ports and connections that the kernel keeps, and routes of its that cannot be followed (--shared).";
     group.gauge("corewire_shared_ports", "Ports of the kernel's addresses that are ours (--shared).", statistics_.ports);
     group.gauge("corewire_shared_flows", "Connections opened here that are steered to us one by one (--shared).", statistics_.flows);
     group.counter("corewire_shared_refused_total", refused, statistics_.ports_refused, metric_label("what", "port"));
     group.counter("corewire_shared_refused_total", refused, statistics_.flows_refused, metric_label("what", "flow"));
+    group.counter("corewire_shared_refused_total", refused, statistics_.routes_refused, metric_label("what", "route"));
+    group.gauge("corewire_shared_routes_left_out", "Routes of the kernel's that found no room, or whose gateway is not on the link.",
+                statistics_.routes_left_out);
     group.counter("corewire_shared_refused_total", refused, statistics_.local_ports_refused, metric_label("what", "local_port"));
 }
 

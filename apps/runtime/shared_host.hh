@@ -22,6 +22,8 @@ class network_stack;
 struct shared_statistics {
     std::uint64_t ports = 0, flows = 0; ///< that are ours now: each port once, however many connections it has
     std::uint64_t ports_refused = 0;    ///< a program of the kernel's has it, or the table is full
+    std::uint64_t routes_refused = 0;   ///< of the kernel's: there are too many, or the gateway is of the other family
+    std::uint64_t routes_left_out = 0;  ///< now, by the stack: its table is full, or the gateway is not on the link
     std::uint64_t flows_refused = 0;    ///< the table is full, or another program has it
     std::uint64_t local_ports_refused = 0; ///< of connections that we open: a socket of the kernel's has the port, another one is taken
 };
@@ -46,6 +48,7 @@ public:
 
 private:
     void on_routes(std::span<const netlink::route_change> routes) override;
+    void on_route_refused(const netlink::route_change& route) override;
     void on_neighbor(const netlink::neighbor_change& neighbor) override;
     void on_address_gone(const net_address& address) override;
     void on_claimed(const steered_flow& flow, int error) noexcept;
@@ -57,6 +60,7 @@ private:
     network_stack* stack_ = nullptr;
     std::unordered_map<std::uint32_t, unsigned> claims_; ///< this shard's, by owned_ports::key_of(): one of them stands in ports_
     shared_statistics statistics_;
+    bool told_left_out_ = false, told_refused_ = false; ///< in the log
     std::unique_ptr<kernel_mirror> mirror_;
     std::unique_ptr<flow_claims> flows_; ///< where claiming keeps its caller waiting, and there are helpers
 };

@@ -76,40 +76,66 @@ void ipv6_routes::demote_router(const ipv6& address) noexcept {
     router* const end = routers_.data() + router_count_;
     router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
     if (found == end || found + 1 == end) return;
+    found->silent = true;
     std::rotate(found, found + 1, end);
+    routers_[0].silent = false; // it gets another chance
     ++generation_;
 }
 
-void ipv6_routes::set_routes(std::span<const ipv6_route> routes) noexcept {
-    prefix_count_ = router_count_ = route_count_ = 0;
-    redirects_.clear();
+bool ipv6_routes::insert_route(const ipv6_route& r) noexcept {
+    if (route_count_ == max_routes) {
+        ++refused_;
+        return false;
+    }
+    const ipv6_prefix network(r.destination.network(), r.destination.length());
+    ipv6_route* const end = routes_.data() + route_count_;
+    ipv6_route* const at = std::lower_bound(routes_.data(), end, network, [](const ipv6_route& known, const ipv6_prefix& p) {
+        return longest_first{}(known.destination, p);
+    });
+    std::move_backward(at, end, end + 1);
+    *at = {network, r.gateway, r.gateway_on_link};
+    ++route_count_;
+    return true;
+}
+
+/// An empty table; how many were left out.
+std::size_t ipv6_routes::fill(std::span<const ipv6_route> routes) noexcept {
     const auto will_be_on_link = [&](const ipv6& gateway) {
-        return gateway.is_link_local() ||
-               std::ranges::any_of(routes, [&](const ipv6_route& r) { return r.gateway.is_any() && r.destination.contains(gateway); });
+        return std::ranges::any_of(routes, [&](const ipv6_route& r) { return r.gateway.is_any() && r.destination.contains(gateway); });
     };
+    std::size_t left_out = 0;
     enum turn { everywhere, on_the_link, over_gateways }; // a gateway must be on the link; and no full table costs the default route
     for (const turn now : {everywhere, on_the_link, over_gateways})
         for (const ipv6_route& r : routes) {
             if (now != (r.destination.length() == 0 ? everywhere : r.gateway.is_any() ? on_the_link : over_gateways)) continue;
-            if (!r.gateway.is_any() && !(now == everywhere ? will_be_on_link(r.gateway) : on_link(r.gateway))) continue;
-            if (route_count_ == max_routes) {
-                ++refused_;
-                continue;
-            }
-            std::size_t at = 0;
-            while (at < route_count_ && routes_[at].destination.length() >= r.destination.length()) ++at;
-            std::move_backward(&routes_[at], routes_.data() + route_count_, routes_.data() + route_count_ + 1);
-            routes_[at] = {ipv6_prefix(r.destination.network(), r.destination.length()), r.gateway};
-            ++route_count_;
+            bool taken = r.gateway.is_any() || r.gateway_on_link || on_link(r.gateway) || (now == everywhere && will_be_on_link(r.gateway));
+            if (taken) taken = now == everywhere && !r.gateway.is_any() ? add_router(r.gateway) : insert_route(r);
+            left_out += !taken;
         }
-    ++generation_;
+    return left_out;
 }
 
-const ipv6_route* ipv6_routes::match(const ipv6& destination) const noexcept {
-    for (std::size_t i = 0; i < route_count_; ++i)
-        if (routes_[i].destination.contains(destination)) return &routes_[i];
-    return nullptr;
+/// But for the order of the routers.
+bool ipv6_routes::says_the_same(const ipv6_routes& o) const noexcept {
+    const auto has = [&](const router& r) { return std::ranges::find(routers(), r.address, &router::address) != routers().end(); };
+    return prefix_count_ == 0 && router_count_ == o.router_count_ && std::ranges::all_of(o.routers(), has) &&
+           std::ranges::equal(routes(), o.routes());
 }
+
+std::size_t ipv6_routes::set_routes(std::span<const ipv6_route> wanted) noexcept {
+    ipv6_routes now;
+    const std::size_t left_out = now.fill(wanted);
+    if (says_the_same(now)) return left_out;
+    for (router& r : now.routers())
+        r.silent = std::ranges::any_of(routers(), [&](const router& known) { return known.address == r.address && known.silent; });
+    std::ranges::stable_partition(now.routers(), [](const router& r) { return !r.silent; });
+    now.refused_ += refused_;
+    now.generation_ = generation_ + 1;
+    *this = now;
+    return left_out;
+}
+
+const ipv6_route* ipv6_routes::match(const ipv6& destination) const noexcept { return longest_match(routes(), destination); }
 
 bool ipv6_routes::on_link(const ipv6& address) const noexcept {
     if (address.is_link_local()) return true;

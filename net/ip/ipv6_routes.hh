@@ -1,9 +1,9 @@
 // Where an IPv6 packet goes next (RFC 4861 5.2, 6.3.6): prefixes that are on the link, and routers for everything else.
 //
-// In shared mode the host's routes stand instead, longest prefix first: set_routes().
+// In shared mode the host's routes stand instead, longest prefix first, and its default routers: set_routes().
 //
-// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 16 prefixes, 8 routers, 64 routes, 64
-// redirects.
+// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 16 prefixes, 8 routers, 1,024 routes,
+// 64 redirects.
 // What router advertisements taught ends when they said it would; what was configured stays.
 #pragma once
 
@@ -27,12 +27,13 @@ struct ipv6_next_hop {
 struct ipv6_route {
     ipv6_prefix destination; ///< host bits cleared
     ipv6 gateway;            ///< `::`: the destination is on the link
+    bool gateway_on_link = false; ///< so is the gateway, whatever the other routes say
     friend bool operator==(const ipv6_route&, const ipv6_route&) = default;
 };
 
 class ipv6_routes {
 public:
-    static constexpr std::size_t max_routes = 64;
+    static constexpr std::size_t max_routes = 1024;
     static constexpr std::size_t max_prefixes = 16;
     static constexpr std::size_t max_routers = 8;
 
@@ -46,9 +47,9 @@ public:
     /// A router that does not answer comes last until it does (RFC 4861 6.3.6).
     void demote_router(const ipv6& router) noexcept;
 
-    /// These routes and no others from now on. Those beyond max_routes are refused and counted; a gateway must be on the link, and others
-    /// are left out.
-    void set_routes(std::span<const ipv6_route> routes) noexcept;
+    /// These routes and no others from now on; the gateways of several to `::/0` are routers in this order, silent ones last.
+    /// How many were left out: those beyond max_routes and max_routers (refused and counted), and whose gateway is not on the link.
+    std::size_t set_routes(std::span<const ipv6_route> routes) noexcept;
 
     /// The first hop to `destination` says that `target` is better, itself or another router on the link (RFC 4861 8.3).
     void redirect(time_point now, const ipv6& destination, const ipv6& target, const ipv6& router) noexcept;
@@ -78,7 +79,14 @@ private:
     struct router {
         ipv6 address;
         time_point until = never;
+        bool silent = false; ///< it did not answer when it was last asked, and others were there
     };
+    std::size_t fill(std::span<const ipv6_route> routes) noexcept;
+    bool insert_route(const ipv6_route& r) noexcept;
+    bool says_the_same(const ipv6_routes& other) const noexcept;
+    std::span<const ipv6_route> routes() const noexcept { return {routes_.data(), route_count_}; }
+    std::span<router> routers() noexcept { return {routers_.data(), router_count_}; }
+    std::span<const router> routers() const noexcept { return {routers_.data(), router_count_}; }
     std::array<on_link_prefix, max_prefixes> prefixes_{};
     std::array<router, max_routers> routers_{};
     const ipv6_route* match(const ipv6& destination) const noexcept;

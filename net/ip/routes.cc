@@ -8,6 +8,7 @@ namespace corewire {
 
 namespace {
 ip_prefix without_host_bits(ip_prefix p) noexcept { return {p.network(), p.length()}; }
+bool has_broadcast(const route& r) noexcept { return r.gateway.is_any() && r.destination.length() != 0 && r.destination.length() < 31; }
 } // namespace
 
 void route_table::set_address(ip_prefix own) noexcept {
@@ -30,21 +31,34 @@ void route_table::find_ordinary_neighbors() noexcept {
     neighbors_ = own_.broadcast().value() - network.value() - 1;
 }
 
-route_error route_table::add(ip_prefix destination, ipv4 gateway) noexcept {
+/// Where broadcast addresses can be: asked of every packet from beyond the link, and there may be many routes.
+void route_table::find_broadcasts() noexcept {
+    std::uint32_t first = ~std::uint32_t{0}, last = 0;
+    for (const route& r : routes()) {
+        if (!has_broadcast(r)) continue;
+        first = std::min(first, r.destination.network().value());
+        last = std::max(last, r.destination.broadcast().value());
+    }
+    first_broadcast_ = std::min(first, last); // none: 0.0.0.0, which is in use for nothing
+    broadcasts_ = last - first_broadcast_;
+}
+
+route_error route_table::add(ip_prefix destination, ipv4 gateway, bool gateway_on_link) noexcept {
     destination = without_host_bits(destination);
-    if (!gateway.is_any() && !on_link(gateway)) return route_error::gateway_not_on_link;
-    const auto same = [&](const route& r) { return r.destination == destination; };
-    if (std::any_of(routes_.begin(), routes_.begin() + count_, same)) return route_error::exists;
+    if (!gateway.is_any() && !gateway_on_link && !on_link(gateway)) return route_error::gateway_not_on_link;
+    const auto end = routes_.begin() + static_cast<std::ptrdiff_t>(count_);
+    const auto at = std::ranges::lower_bound(routes_.begin(), end, destination, longest_first{}, &route::destination);
+    if (at != end && at->destination == destination) return route_error::exists;
     if (count_ == max_routes) {
         ++refused_;
         return route_error::full;
     }
-    std::size_t at = 0;
-    while (at < count_ && routes_[at].destination.length() >= destination.length()) ++at;
-    std::move_backward(routes_.begin() + at, routes_.begin() + count_, routes_.begin() + count_ + 1);
-    routes_[at] = {destination, gateway};
+    std::move_backward(at, end, end + 1);
+    *at = {destination, gateway, gateway_on_link};
     ++count_;
+    if (!gateway.is_any()) return route_error::none;
     find_ordinary_neighbors();
+    find_broadcasts();
     return route_error::none;
 }
 
@@ -56,15 +70,11 @@ bool route_table::remove(ip_prefix destination) noexcept {
     std::move(found + 1, end, found);
     --count_;
     find_ordinary_neighbors();
+    find_broadcasts();
     return true;
 }
 
-const route* route_table::match(ipv4 destination) const noexcept {
-    for (std::size_t i = 0; i < count_; ++i) {
-        if (routes_[i].destination.contains(destination)) return &routes_[i];
-    }
-    return nullptr;
-}
+const route* route_table::match(ipv4 destination) const noexcept { return longest_match(routes(), destination); }
 
 bool route_table::on_link(ipv4 a) const noexcept {
     const route* r = match(a);
@@ -73,12 +83,10 @@ bool route_table::on_link(ipv4 a) const noexcept {
 
 bool route_table::is_broadcast(ipv4 destination) const noexcept {
     if (destination.is_broadcast()) return true;
-    for (std::size_t i = 0; i < count_; ++i) {
-        const ip_prefix& p = routes_[i].destination;
-        if (!routes_[i].gateway.is_any() || p.length() == 0 || p.length() >= 31) continue;
-        if (destination == p.broadcast() || destination == p.network()) return true;
-    }
-    return false;
+    if (destination.value() - first_broadcast_ > broadcasts_) return false;
+    return std::ranges::any_of(routes(), [&](const route& r) {
+        return has_broadcast(r) && (destination == r.destination.broadcast() || destination == r.destination.network());
+    });
 }
 
 next_hop route_table::find(ipv4 destination) const noexcept {
@@ -103,7 +111,7 @@ void route_table::check_invariants() const {
     for (std::size_t i = 0; i < count_; ++i) {
         const ip_prefix& p = routes_[i].destination;
         CW_ASSERT(p.address() == p.network(), "a route's destination has no host bits");
-        CW_ASSERT(i == 0 || routes_[i - 1].destination.length() >= p.length(), "the longest prefix stands first");
+        CW_ASSERT(i == 0 || longest_first{}(routes_[i - 1].destination, p), "the longest prefix stands first");
     }
 }
 

@@ -1,11 +1,12 @@
 // Where an IPv4 packet goes next: longest prefix match over a small table (RFC 1122 3.3.1).
 //
-// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 64 routes, 64 redirects.
+// One interface's, on one shard; read once a flow, since connections keep what they found. Bounded: 1,024 routes, 64 redirects.
 #pragma once
 
 #include <corewire/net/ip/redirects.hh>
 #include <corewire/net/wire/address.hh>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -15,8 +16,35 @@ namespace corewire {
 struct route {
     ip_prefix destination; ///< host bits cleared
     ipv4 gateway;          ///< any(): the destination is on the link
+    bool gateway_on_link = false; ///< so is the gateway, whatever the other routes say
     friend bool operator==(const route&, const route&) = default;
 };
+
+/// The order of tables: the longest prefix first, those of one length by address.
+struct longest_first {
+    template <typename Prefix>
+    bool operator()(const Prefix& a, const Prefix& b) const noexcept {
+        return a.length() != b.length() ? a.length() > b.length() : a.address() < b.address();
+    }
+};
+
+/// Of routes in that order the first whose destination contains `a`; null: none does.
+template <typename Route, typename Address>
+const Route* longest_match(std::span<const Route> routes, const Address& a) noexcept {
+    using prefix = decltype(Route::destination);
+    constexpr std::size_t few = 16;
+    while (routes.size() > few) { // those of one length at a time
+        const std::uint8_t length = routes.front().destination.length();
+        const prefix wanted(prefix(a, length).network(), length);
+        const auto at = std::ranges::lower_bound(routes, wanted, longest_first{}, &Route::destination);
+        if (at != routes.end() && at->destination == wanted) return &*at;
+        const auto shorter = [length](const Route& r) { return r.destination.length() >= length; };
+        routes = std::span<const Route>(std::ranges::partition_point(routes, shorter), routes.end());
+    }
+    for (const Route& r : routes)
+        if (r.destination.contains(a)) return &r;
+    return nullptr;
+}
 
 enum class hop_kind : std::uint8_t {
     unreachable, ///< no route: ENETUNREACH
@@ -34,14 +62,14 @@ struct next_hop {
 
 enum class route_error : std::uint8_t {
     none,
-    full,                ///< 64 routes already
+    full,                ///< max_routes already
     exists,              ///< another route to the same destination
     gateway_not_on_link, ///< no connected route leads to the gateway (RFC 1122 3.3.1.1)
 };
 
 class route_table {
 public:
-    static constexpr std::size_t max_routes = 64;
+    static constexpr std::size_t max_routes = 1024;
 
     route_table() noexcept = default;
     /// The interface's own address; its network becomes a connected route.
@@ -49,7 +77,7 @@ public:
 
     /// Replaces our address and its connected route. Other routes stay.
     void set_address(ip_prefix own) noexcept;
-    [[nodiscard]] route_error add(ip_prefix destination, ipv4 gateway = ipv4::any()) noexcept;
+    [[nodiscard]] route_error add(ip_prefix destination, ipv4 gateway = ipv4::any(), bool gateway_on_link = false) noexcept;
     [[nodiscard]] route_error set_default(ipv4 gateway) noexcept { return add({ipv4::any(), 0}, gateway); }
     bool remove(ip_prefix destination) noexcept;
 
@@ -83,6 +111,7 @@ public:
 private:
     bool is_martian_slowly(ipv4 source) const noexcept;
     void find_ordinary_neighbors() noexcept;
+    void find_broadcasts() noexcept;
     bool on_link(ipv4 a) const noexcept;
     const route* match(ipv4 destination) const noexcept;
 
@@ -93,6 +122,9 @@ private:
     // Addresses [first_neighbor_, first_neighbor_ + neighbors_) can only be hosts' (or ours): no broadcast lies there.
     std::uint32_t first_neighbor_ = 0;
     std::uint32_t neighbors_ = 0;
+    // No broadcast address of a connected network, nor its old form, lies outside of [first_broadcast_, first_broadcast_ + broadcasts_].
+    std::uint32_t first_broadcast_ = 0;
+    std::uint32_t broadcasts_ = 0;
     redirect_table redirects_;
 };
 

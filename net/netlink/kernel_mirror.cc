@@ -32,6 +32,8 @@ unique_fd open_socket(unsigned groups) {
     at.nl_family = AF_NETLINK;
     at.nl_groups = groups;
     if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) fail(errno, "cannot listen to the kernel's routes");
+    const int nexthops = RTNLGRP_NEXTHOP; // beyond the mask of groups; Linux before 5.3 has none
+    if (groups != 0) ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &nexthops, sizeof nexthops);
     return fd;
 }
 
@@ -55,10 +57,10 @@ void wait_readable(int fd) {
 
 kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const net_address> addresses, kernel_follower& follower)
     : loop_(loop), interface_(interface), follower_(follower),
-      socket_(open_socket(RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE)) {
+      socket_(open_socket(RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE)) {
     for (const net_address& each : addresses) addresses_.push_back({each});
     resync();
-    if (overflowed_) loop_.timers().arm(again_, loop_.now() + pause);
+    if (overflowed_ && !again_.armed()) loop_.timers().arm(again_, loop_.now() + pause);
     news_.begin(loop, socket_.get());
 }
 
@@ -76,6 +78,15 @@ void kernel_mirror::on_news() noexcept {
     if (overflowed_ && !again_.armed()) loop_.timers().arm(again_, loop_.now() + pause);
 }
 
+void kernel_mirror::look() noexcept {
+    overflowed_ = true;
+    on_news();
+}
+
+void kernel_mirror::look_again_later() noexcept {
+    if (!again_.armed()) loop_.timers().arm(again_, loop_.now() + pause);
+}
+
 /// Everything anew; what was and is no more goes. Nothing is told of routes before all of them are known: if that cannot be had
 /// (then overflowed_ is true, or it throws), those that were known before stay.
 void kernel_mirror::resync() {
@@ -83,8 +94,9 @@ void kernel_mirror::resync() {
     resyncing_ = true;
     try {
         for (int tries = 0; tries < 3; ++tries) {
-            overflowed_ = false;
+            overflowed_ = no_room_ = false;
             for (followed_address& each : addresses_) each.there = false;
+            for (permanent_neighbor& each : permanent_) each.there = false;
             routes_.clear();
             for (const std::uint16_t what : {RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH}) dump(what);
             if (!overflowed_) break;
@@ -101,6 +113,9 @@ void kernel_mirror::resync() {
     if (overflowed_) return;
     for (followed_address& each : addresses_)
         if (!each.there && !std::exchange(each.told_gone, true)) follower_.on_address_gone(each.address);
+    const auto gone = std::partition(permanent_.begin(), permanent_.end(), [](const permanent_neighbor& n) { return n.there; });
+    for (auto n = gone; n != permanent_.end(); ++n) follower_.on_neighbor({.interface = interface_, .address = n->address, .mac = {}});
+    permanent_.erase(gone, permanent_.end());
 }
 
 void kernel_mirror::tell_routes() {
@@ -145,41 +160,90 @@ bool kernel_mirror::drain() {
 void kernel_mirror::take(const netlink::change& news) {
     ++statistics_.changes;
     if (const auto* n = std::get_if<netlink::neighbor_change>(&news)) {
-        if (n->interface == interface_) follower_.on_neighbor(*n);
+        if (n->interface == interface_) take_neighbor(*n);
     } else if (const auto* r = std::get_if<netlink::route_change>(&news)) {
         take_route(*r);
-    } else if (const auto& a = std::get<netlink::address_change>(news); a.interface == interface_) {
-        for (followed_address& each : addresses_) {
-            if (a.address.address != each.address) continue;
-            each.there = !a.gone;
-            if (a.gone && !std::exchange(each.told_gone, true)) follower_.on_address_gone(each.address);
-            if (!a.gone) each.told_gone = false;
-        }
+    } else if (const auto* a = std::get_if<netlink::address_change>(&news)) {
+        if (a->interface == interface_) take_address(*a);
+    } else if (const auto* link = std::get_if<netlink::link_change>(&news)) {
+        if (link->interface == interface_) take_link(*link);
+    } else if (const auto& hop = std::get<netlink::nexthop_gone>(news); hop.interface == interface_ || hop.interface == 0) {
+        look_again_later();
     }
+}
+
+void kernel_mirror::take_neighbor(const netlink::neighbor_change& n) {
+    const auto known = std::ranges::find(permanent_, n.address, &permanent_neighbor::address);
+    if (n.word != netlink::neighbor_word::permanent) {
+        if (known != permanent_.end()) permanent_.erase(known);
+    } else if (known != permanent_.end()) {
+        known->there = true;
+    } else if (permanent_.size() < max_permanent) {
+        permanent_.push_back({n.address});
+    }
+    follower_.on_neighbor(n);
+}
+
+void kernel_mirror::take_address(const netlink::address_change& a) {
+    for (followed_address& each : addresses_) {
+        if (a.address.address != each.address) continue;
+        each.there = !a.gone;
+        if (a.gone && !std::exchange(each.told_gone, true)) follower_.on_address_gone(each.address);
+        if (!a.gone) each.told_gone = false;
+    }
+    if (a.gone) look_again_later();
+}
+
+void kernel_mirror::take_link(const netlink::link_change& link) {
+    if (std::exchange(link_up_, link.up) == link.up && !link.gone) return;
+    if (!link.up && !routes_.empty()) {
+        routes_.clear();
+        routes_changed_ = true;
+    }
+    look_again_later();
+}
+
+void kernel_mirror::refuse(const netlink::route_change& r) {
+    ++statistics_.routes_refused;
+    follower_.on_route_refused(r);
+}
+
+/// There may be room for those that found none.
+void kernel_mirror::routes_have_gone() noexcept {
+    routes_changed_ = true;
+    if (no_room_) look_again_later();
 }
 
 /// As the kernel does it (fib_table_insert(), fib6_add_rt2node()). A route that moves to another interface is told as one of that
 /// interface, which replaces it.
 void kernel_mirror::take_route(const netlink::route_change& r) {
-    const bool ours = r.interface == interface_;
+    const bool ours = r.interface == interface_ && !r.of_other_family;
     const auto same = [&](const netlink::route_change& known) { return known.same_route(r); };
     const auto rival = [&](const netlink::route_change& known) { return known.destination == r.destination && known.metric == r.metric; };
     if (r.gone) {
-        if (ours && std::erase_if(routes_, same) != 0) routes_changed_ = true;
+        if (ours && std::erase_if(routes_, same) != 0) routes_have_gone();
         return;
     }
-    auto at = std::ranges::find_if(routes_, rival);
+    auto at = r.further ? routes_.begin() + static_cast<std::ptrdiff_t>(std::min(next_place_, routes_.size()))
+                        : std::ranges::find_if(routes_, rival);
     if (r.replaces && at != routes_.end()) {
-        routes_changed_ = true;
+        routes_have_gone();
         if (r.destination.is_v4()) at = routes_.erase(at);
         else std::erase_if(routes_, rival), at = routes_.end();
-    } else if (!r.goes_first) {
+    } else if (!r.goes_first && !r.further) {
         at = routes_.end();
     }
+    next_place_ = static_cast<std::size_t>(at - routes_.begin());
+    if (r.of_other_family && r.interface == interface_) refuse(r);
     if (!ours || std::ranges::any_of(routes_, same)) return;
     routes_changed_ = true;
-    if (routes_.size() < max_routes) routes_.insert(at, r);
-    else ++statistics_.routes_refused;
+    if (routes_.size() < max_routes) {
+        routes_.insert(at, r);
+        ++next_place_;
+    } else {
+        no_room_ = true;
+        refuse(r);
+    }
 }
 
 bool kernel_mirror::send_about(std::uint16_t type, std::uint16_t flags, const net_address& neighbor) noexcept {

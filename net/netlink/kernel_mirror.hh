@@ -7,9 +7,13 @@
 //
 // (NTF_USE on an entry that was set by hand would make it one like any other: hence the question first.)
 //
-// One shard's, over its io_uring; must go before the reactor. Bounds: `max_routes` routes are kept (more are refused and
-// counted), asks that the socket can't take are dropped and counted (who waits asks again). When the kernel had more to say than
-// the socket holds (ENOBUFS), everything is asked for anew, and if that fails, once more a second later; meanwhile what was known holds.
+// One shard's, over its io_uring; must go before the reactor. Bounds: `max_routes` routes are kept (more are refused, counted and
+// told; they are asked for again when others have gone), asks that the socket can't take are dropped and counted (who waits asks again).
+// When the kernel had more to say than the socket holds (ENOBUFS), everything is asked for anew, and if that fails, once more a second
+// later; meanwhile what was known holds.
+//
+// The kernel drops routes of IPv4 without a word when their link goes down, an address goes, or a next hop that they share: a second after
+// any of these all is asked for anew, since it does so after it has told of the cause. What went with the link is gone at once.
 #pragma once
 
 #include <corewire/net/netlink/route_messages.hh>
@@ -31,6 +35,8 @@ public:
     /// All routes over the interface, of both families: several may have one destination. Of IPv4's with one destination and metric the
     /// first is the kernel's choice; otherwise they come in no order.
     virtual void on_routes(std::span<const netlink::route_change> routes) = 0;
+    /// A route over the interface is not among them: there is no room, or its gateway is of the other family.
+    virtual void on_route_refused(const netlink::route_change& route) = 0;
     virtual void on_neighbor(const netlink::neighbor_change& neighbor) = 0;
     /// The kernel has given up an address of those that are followed.
     virtual void on_address_gone(const net_address& address) = 0;
@@ -41,14 +47,16 @@ protected:
 
 struct mirror_statistics {
     std::uint64_t changes = 0, malformed = 0;
-    std::uint64_t resyncs = 0;       ///< the kernel's messages had overflowed, a dump was interrupted, or the follower could not take them
-    std::uint64_t routes_refused = 0;
+    /// The kernel's messages had overflowed, a dump was interrupted, the follower could not take them, or routes may have gone unheard.
+    std::uint64_t resyncs = 0;
+    std::uint64_t routes_refused = 0; ///< there is no room, or the gateway is of the other family
     std::uint64_t asked = 0, asks_dropped = 0;
 };
 
 class kernel_mirror {
 public:
     static constexpr std::size_t max_routes = 1024;
+    static constexpr std::size_t max_permanent = 1024; ///< neighbours set by hand that are remembered, for when one goes unheard
 
     /// Follows interface number `interface` of the calling thread's network namespace, on which the kernel has `addresses`.
     /// Tells `follower` what there is before it returns. Throws std::system_error.
@@ -62,10 +70,17 @@ public:
 
 private:
     void on_news() noexcept;
+    void look() noexcept;
     /// Takes in what waits. True if a dump came to its end.
     bool drain();
     void take(const netlink::change& news);
     void take_route(const netlink::route_change& r);
+    void take_neighbor(const netlink::neighbor_change& n);
+    void take_address(const netlink::address_change& a);
+    void take_link(const netlink::link_change& link);
+    void refuse(const netlink::route_change& r);
+    void routes_have_gone() noexcept;
+    void look_again_later() noexcept;
     void resync();
     void tell_routes();
     void dump(std::uint16_t type);
@@ -73,7 +88,7 @@ private:
     void answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept;
 
     struct retry final : timer {
-        explicit retry(kernel_mirror& m) noexcept : timer([](timer& t) noexcept { static_cast<retry&>(t).mirror.on_news(); }), mirror(m) {}
+        explicit retry(kernel_mirror& m) noexcept : timer([](timer& t) noexcept { static_cast<retry&>(t).mirror.look(); }), mirror(m) {}
         kernel_mirror& mirror;
     };
 
@@ -88,6 +103,14 @@ private:
     kernel_follower& follower_;
     unique_fd socket_;
     std::vector<netlink::route_change> routes_;
+    std::size_t next_place_ = 0; ///< in routes_: of another way of the route that was told last
+    bool no_room_ = false;       ///< a route was refused since all was asked for
+    struct permanent_neighbor {
+        net_address address;
+        bool there = true;
+    };
+    std::vector<permanent_neighbor> permanent_; ///< that were told
+    bool link_up_ = true;
     bool routes_changed_ = false;
     bool overflowed_ = false; ///< something has been missed: everything is to be asked for anew
     bool resyncing_ = false;

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstring>
 #include <libmnl/libmnl.h>
+#include <linux/if.h>
 #include <linux/neighbour.h>
+#include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 #include <utility>
@@ -94,16 +96,38 @@ verdict read_address(byte_span payload, bool gone, change& out) noexcept {
     return verdict::told;
 }
 
-/// The first of several ways on: its interface, and its gateway if it has one. `ways` is what stands behind it.
-bool take_way(byte_span& ways, std::uint32_t& interface, net_address& gateway) noexcept {
+verdict read_link(byte_span payload, bool gone, change& out) noexcept {
+    ifinfomsg fixed;
+    byte_span rest;
+    if (!split(payload, fixed, rest)) return verdict::malformed;
+    if (fixed.ifi_family != AF_UNSPEC) return verdict::ignored; // a bridge's word on its port
+    out = link_change{gone, static_cast<unsigned>(fixed.ifi_index), !gone && (fixed.ifi_flags & IFF_UP) != 0};
+    return verdict::told;
+}
+
+verdict read_nexthop(byte_span payload, change& out) noexcept {
+    nhmsg fixed;
+    byte_span rest;
+    if (!split(payload, fixed, rest)) return verdict::malformed;
+    std::uint32_t interface = 0;
+    if (!attributes<NHA_OIF>(rest).load(NHA_OIF, interface)) return verdict::malformed;
+    out = nexthop_gone{interface};
+    return verdict::told;
+}
+
+/// The first of several ways on. `ways` is what stands behind it.
+bool take_way(byte_span& ways, route_change& told) noexcept {
     rtnexthop hop;
     const byte_span all = std::exchange(ways, {});
     if (all.size() < sizeof hop) return false;
     std::memcpy(&hop, all.data(), sizeof hop);
     if (hop.rtnh_len < sizeof hop || hop.rtnh_len > all.size()) return false;
-    interface = static_cast<std::uint32_t>(hop.rtnh_ifindex);
+    told.interface = static_cast<std::uint32_t>(hop.rtnh_ifindex);
+    told.gateway_on_link = (hop.rtnh_flags & RTNH_F_ONLINK) != 0;
     ways = all.subspan(std::min<std::size_t>(RTNH_ALIGN(std::size_t{hop.rtnh_len}), all.size()));
-    return attributes<RTA_MAX>(all.subspan(sizeof hop, hop.rtnh_len - sizeof hop)).load(RTA_GATEWAY, gateway);
+    const attributes<RTA_MAX> of_it(all.subspan(sizeof hop, hop.rtnh_len - sizeof hop));
+    told.of_other_family = of_it.has(RTA_VIA);
+    return of_it.load(RTA_GATEWAY, told.gateway);
 }
 
 neighbor_word word_for(std::uint16_t state) noexcept {
@@ -142,23 +166,25 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
     if (!leads_somewhere && !replaces) return verdict::ignored;
     if ((fixed.rtm_flags & RTM_F_CLONED) != 0 || fixed.rtm_src_len != 0) return verdict::ignored; // of one flow, or one source
     const attributes<RTA_MAX> all(rest);
-    std::uint32_t table = fixed.rtm_table, interface = 0, metric = 0;
-    net_address destination = any_of(fixed.rtm_family), gateway = destination;
-    if (!all.load(RTA_TABLE, table) || !all.load(RTA_OIF, interface) || !all.load(RTA_PRIORITY, metric) ||
-        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, gateway) || fixed.rtm_dst_len > bits_of(fixed.rtm_family))
+    std::uint32_t table = fixed.rtm_table;
+    const net_address any = any_of(fixed.rtm_family);
+    net_address destination = any;
+    route_change told{.gone = gone, .interface = 0, .destination = {}, .gateway = any, .replaces = replaces};
+    if (!all.load(RTA_TABLE, table) || !all.load(RTA_OIF, told.interface) || !all.load(RTA_PRIORITY, told.metric) ||
+        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, told.gateway) || fixed.rtm_dst_len > bits_of(fixed.rtm_family))
         return verdict::malformed;
     if (table != RT_TABLE_MAIN) return verdict::ignored;
-    if (!leads_somewhere) interface = 0; // but what it replaces leads nowhere from now on
-    byte_span ways = all.bytes(RTA_MULTIPATH);
-    if (all.has(RTA_MULTIPATH) && !take_way(ways, interface, gateway)) return verdict::malformed;
+    told.destination = prefix(destination, fixed.rtm_dst_len).network();
+    told.gateway_on_link = (fixed.rtm_flags & RTNH_F_ONLINK) != 0;
+    told.of_other_family = all.has(RTA_VIA);
     // Routes of a dump come in their order. One that is made goes first (`ip route prepend`) unless it is appended; `ip route add` makes
     // none where one is.
-    const bool goes_first = fixed.rtm_family == AF_INET && !replaces && (header_flags & (NLM_F_CREATE | NLM_F_APPEND)) == NLM_F_CREATE;
-    const route_change told{gone, interface, prefix(destination, fixed.rtm_dst_len).network(), gateway, metric, replaces, goes_first};
-    if (fixed.rtm_family == AF_INET6) {
-        ways_ = ways;
-        of_ways_ = told;
-    }
+    told.goes_first = fixed.rtm_family == AF_INET && !replaces && (header_flags & (NLM_F_CREATE | NLM_F_APPEND)) == NLM_F_CREATE;
+    byte_span ways = all.bytes(RTA_MULTIPATH);
+    if (all.has(RTA_MULTIPATH) && !take_way(ways, told)) return verdict::malformed;
+    if (!leads_somewhere) told.interface = 0, ways = {}; // but what it replaces leads nowhere from now on
+    ways_ = ways;
+    of_ways_ = told;
     out = told;
     return verdict::told;
 }
@@ -166,9 +192,10 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
 /// Each way ends at a length that was checked, so that they end.
 verdict message_reader::next_way(change& out) noexcept {
     route_change told = of_ways_;
-    told.replaces = false; // or it would take the place of those before it
-    told.gateway = ipv6::any();
-    if (!take_way(ways_, told.interface, told.gateway)) {
+    told.replaces = told.goes_first = false; // or it would take the place of those before it
+    told.further = true;
+    told.gateway = any_of(told.destination.is_v4() ? AF_INET : AF_INET6);
+    if (!take_way(ways_, told)) {
         ways_ = {};
         return verdict::malformed;
     }
@@ -184,6 +211,9 @@ verdict message_reader::read_message(const nlmsghdr& header, byte_span payload, 
     case RTM_DELROUTE: return read_route(payload, header.nlmsg_flags, header.nlmsg_type == RTM_DELROUTE, out);
     case RTM_NEWNEIGH:
     case RTM_DELNEIGH: return read_neighbor(payload, header.nlmsg_type == RTM_DELNEIGH, out);
+    case RTM_NEWLINK:
+    case RTM_DELLINK: return read_link(payload, header.nlmsg_type == RTM_DELLINK, out);
+    case RTM_DELNEXTHOP: return read_nexthop(payload, out);
     case NLMSG_DONE: return verdict::done;
     default: return verdict::ignored;
     }

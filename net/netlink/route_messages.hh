@@ -42,8 +42,8 @@ struct address_change {
     bool proven = true;     ///< IPv6: nobody else has it: what is sent there is received, deprecated or not (RFC 4862 5.5.4)
 };
 
-/// Of the main table, by unicast, with one way on. Of several ways IPv4's first is told, and each of IPv6's as a change of its own: there
-/// they come and go one by one, and as one route.
+/// Of the main table, by unicast, with one way on. Of several ways each is told as a change of its own: IPv6's come and go one by one, and
+/// as one route.
 struct route_change {
     bool gone = false;
     unsigned interface = 0; ///< 0: the route says none (blackholes and the like)
@@ -54,9 +54,24 @@ struct route_change {
     /// Also told of a blackhole and the like, with no interface.
     bool replaces = false;
     bool goes_first = false; ///< IPv4: before those with its destination and metric, of which the kernel uses the first; else behind them
+    bool further = false;    ///< another way of the route that was told just before, and beside it
+    bool gateway_on_link = false; ///< whatever the other routes say ("onlink")
+    bool of_other_family = false; ///< IPv4 by a gateway of IPv6 (RFC 8950), which is not told: it cannot be followed
     bool same_route(const route_change& o) const noexcept {
         return interface == o.interface && destination == o.destination && gateway == o.gateway && metric == o.metric;
     }
+};
+
+/// The interface. IPv4's routes over it go without a word of their own when it goes down.
+struct link_change {
+    bool gone = false;
+    unsigned interface = 0;
+    bool up = false;
+};
+
+/// A next hop that routes share (`ip nexthop`) is gone, and those of IPv4 with it, without a word.
+struct nexthop_gone {
+    unsigned interface = 0; ///< 0: not said
 };
 
 enum class neighbor_word : std::uint8_t {
@@ -73,7 +88,7 @@ struct neighbor_change {
     mac_address mac; ///< unless unknown
 };
 
-using change = std::variant<address_change, route_change, neighbor_change>;
+using change = std::variant<address_change, route_change, neighbor_change, link_change, nexthop_gone>;
 
 class message_reader {
 public:

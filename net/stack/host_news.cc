@@ -1,18 +1,35 @@
 // What the host says of its routes, neighbours and flows in shared mode (host_share.hh), as part of network_stack and tcp_layer.
 #include <corewire/net/stack/network_stack.hh>
 
+#include <algorithm>
+
 namespace corewire {
 
-void network_stack::follow_routes(std::span<const route> routes, std::span<const ipv6_route> routes6) noexcept {
-    output_.routes() = route_table(config_.address);
+/// Built aside: where nothing is new (one of several metrics has come, a route that is left out), no connection looks for its way anew.
+std::size_t network_stack::follow_routes(std::span<const route> routes, std::span<const ipv6_route> routes6) noexcept {
+    route_table now(config_.address);
     for (const route& r : routes) // no full table costs the default route; one whose gateway is not on the link yet is tried again
-        if (r.destination.length() == 0) static_cast<void>(output_.routes().add(r.destination, r.gateway));
+        if (r.destination.length() == 0) static_cast<void>(now.add(r.destination, r.gateway, r.gateway_on_link));
+    std::size_t left_out = 0;
     for (const bool over_gateways : {false, true}) // a gateway must be on the link
-        for (const route& r : routes)
-            if (r.gateway.is_any() != over_gateways) static_cast<void>(output_.routes().add(r.destination, r.gateway));
-    if (output_.six() != nullptr) output_.six()->routes().set_routes(routes6);
-    tcp_.on_routes_changed();
+        for (const route& r : routes) {
+            if (r.gateway.is_any() == over_gateways) continue;
+            const route_error refused = now.add(r.destination, r.gateway, r.gateway_on_link);
+            left_out += refused != route_error::none && refused != route_error::exists;
+        }
+    const bool four = !std::ranges::equal(now.routes(), output_.routes().routes());
+    if (four) output_.routes() = now;
+    bool six = false;
+    if (output_.six() != nullptr) {
+        ipv6_routes& table = output_.six()->routes();
+        const std::uint32_t before = table.generation();
+        left_out += table.set_routes(routes6);
+        six = table.generation() != before;
+    }
+    if (!four && !six) return left_out;
+    tcp_.on_routes_changed(four, six);
     udp_.on_routes_changed();
+    return left_out;
 }
 
 neighbor_table* network_stack::neighbors_of(const net_address& address) noexcept {

@@ -395,8 +395,10 @@ void tcp_layer::release_claim(tcp_connection& c) noexcept {
     if (had == claim::flow || had == claim::in_progress) config_.share->release_flow(c.name());
 }
 
-void tcp_layer::on_routes_changed() noexcept {
-    for_each_connection([this](tcp_connection& c) { prepare_path(c); });
+void tcp_layer::on_routes_changed(bool four, bool six) noexcept {
+    for_each_connection([&](tcp_connection& c) {
+        if (c.six == nullptr ? four : six) prepare_path(c);
+    });
 }
 
 bool tcp_layer::has_in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept {

@@ -129,8 +129,8 @@ public:
     void set_home_predicate(std::function<bool(const flow_name&)> is_home) { is_home_ = std::move(is_home); }
     /// Its parameters say other marks for its packets.
     void on_marking_changed(tcp_connection& c) noexcept { prepare_path(c); }
-    /// Routes are others: every connection looks for its way anew.
-    void on_routes_changed() noexcept;
+    /// Routes are others: every connection of these families looks for its way anew.
+    void on_routes_changed(bool four = true, bool six = true) noexcept;
     /// A segment that starts at `seq` may be on its way (RFC 5927 4.1).
     bool has_in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept;
     /// What became of a claim that was in progress (host_share::claim_flow): 0, or an errno with which the connection ends.

@@ -1,6 +1,9 @@
 #include <corewire/net/ip/routes.hh>
+#include <corewire/reactor/base/random.hh>
 
 #include <boost/test/unit_test.hpp>
+
+#include <vector>
 
 using namespace corewire;
 
@@ -90,13 +93,58 @@ BOOST_AUTO_TEST_CASE(a_gateway_must_be_on_the_link_and_a_destination_is_added_on
     BOOST_TEST((t.find(ipv4(8, 8, 8, 8)).kind == hop_kind::unreachable));
 }
 
-BOOST_AUTO_TEST_CASE(the_table_holds_64_routes_and_refuses_the_next) {
+BOOST_AUTO_TEST_CASE(the_table_holds_as_many_routes_as_it_says_and_refuses_the_next) {
     route_table t(own);
-    for (std::uint8_t i = 1; i < 64; ++i) BOOST_TEST((t.add({ipv4(172, 16, i, 0), 24}, gateway) == route_error::none));
-    BOOST_TEST((t.add({ipv4(172, 17, 0, 0), 24}, gateway) == route_error::full));
+    const auto one_of_many = [](std::uint32_t i) { return ip_prefix(ipv4(ipv4(172, 16, 0, 0).value() + (i << 8)), 24); };
+    for (std::uint32_t i = 1; i < route_table::max_routes; ++i) BOOST_TEST((t.add(one_of_many(i), gateway) == route_error::none));
+    BOOST_TEST((t.add(one_of_many(0), gateway) == route_error::full));
     BOOST_TEST(t.refused() == 1u);
     BOOST_TEST(t.routes().size() == route_table::max_routes);
     t.check_invariants();
+}
+
+BOOST_AUTO_TEST_CASE(a_gateway_may_be_on_the_link_whatever_the_routes_say) {
+    route_table t(ip_prefix(ipv4(192, 168, 0, 250), 32));
+    const ipv4 beyond(192, 168, 0, 1);
+    BOOST_TEST((t.set_default(beyond) == route_error::gateway_not_on_link));
+    BOOST_TEST((t.add({ipv4::any(), 0}, beyond, true) == route_error::none));
+    BOOST_TEST((t.find(ipv4(8, 8, 8, 8)) == next_hop{hop_kind::unicast, beyond}));
+    BOOST_TEST((t.find(beyond) == next_hop{hop_kind::unicast, beyond}));
+}
+
+BOOST_AUTO_TEST_CASE(many_routes_are_found_as_one_by_one) {
+    constexpr std::uint64_t seed = 20'261'123;
+    BOOST_TEST_MESSAGE("seed " << seed);
+    random_generator random(seed);
+    route_table t(own);
+    const auto near = [&] { return ipv4(ipv4(10, 0, 0, 0).value() + static_cast<std::uint32_t>(random.below(1u << 20))); };
+    std::vector<route> added{{{own.network(), own.length()}, ipv4::any()}};
+    while (added.size() < 600) {
+        const ip_prefix to(near(), static_cast<std::uint8_t>(8 + random.below(25)));
+        const ipv4 by = random.chance(0.7) ? gateway : ipv4::any();
+        if (t.add(to, by) == route_error::none) added.push_back({{to.network(), to.length()}, by});
+    }
+    t.check_invariants();
+    for (int i = 0; i < 20'000; ++i) {
+        if (i % 100 == 0) { // some go
+            const std::size_t which = random.below(added.size());
+            BOOST_TEST(t.remove(added[which].destination));
+            added.erase(added.begin() + static_cast<std::ptrdiff_t>(which));
+        }
+        const ipv4 to = random.chance(0.3) ? added[random.below(added.size())].destination.broadcast() : near();
+        const route* best = nullptr;
+        bool broadcast = to.is_broadcast();
+        for (const route& r : added) {
+            const bool network = r.gateway.is_any() && r.destination.length() < 31;
+            broadcast |= network && (to == r.destination.broadcast() || to == r.destination.address());
+            if (r.destination.contains(to) && (best == nullptr || best->destination.length() < r.destination.length())) best = &r;
+        }
+        BOOST_REQUIRE(t.is_broadcast(to) == broadcast);
+        if (broadcast || to == own.address()) continue;
+        const next_hop expected = best == nullptr ? next_hop{}
+                                                  : next_hop{hop_kind::unicast, best->gateway.is_any() ? to : best->gateway};
+        BOOST_REQUIRE((t.find(to) == expected));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_new_address_replaces_the_old_connected_route) {

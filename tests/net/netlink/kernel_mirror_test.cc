@@ -30,6 +30,7 @@ struct notes final : kernel_follower {
         routes.assign(now.begin(), now.end());
         fewest = std::min(fewest, routes.size());
     }
+    void on_route_refused(const route_change&) override { ++left_out; }
     void on_neighbor(const neighbor_change& n) override {
         if (refuse_during_resync && *refuse_during_resync != 0) refuse_during_resync = nullptr, throw std::bad_alloc();
         neighbors[to_string(n.address)] = n;
@@ -37,7 +38,7 @@ struct notes final : kernel_follower {
     void on_address_gone(const net_address& address) override { gone += address.is_v4() ? 1 : 100; }
     std::vector<route_change> routes;
     std::map<std::string, neighbor_change> neighbors;
-    int gone = 0;
+    int gone = 0, left_out = 0;
     std::size_t fewest = 1000; ///< routes that were ever told
     int routes_refused = 0;    ///< so often there is no memory for them
     const std::uint64_t* refuse_during_resync = nullptr;
@@ -301,6 +302,111 @@ BOOST_AUTO_TEST_CASE(what_was_said_too_fast_is_asked_for_anew) {
     BOOST_TEST(f.told.fewest >= 1u); // never none, though everything was asked for anew
 }
 
+BOOST_AUTO_TEST_CASE(a_neighbor_that_was_set_by_hand_and_went_unheard_is_told_as_unknown) {
+    if (!have_root()) return;
+    followed f;
+    f.ip("neighbour replace 10.9.0.98 lladdr 02:00:00:00:00:98 dev cwa0 nud permanent");
+    f.ip("neighbour replace 10.9.0.99 lladdr 02:00:00:00:00:99 dev cwa0 nud permanent");
+    BOOST_TEST(f.eventually([&] { return f.told.word(followed::nobody) == neighbor_word::permanent; }));
+    f.ours.check("(for r in 1 2; do for w in add del; do for i in $(seq 0 999); do "
+                 "echo route $w 198.18.$((i / 250)).$((i % 250))/32 via 10.9.0.2; done; done; done; "
+                 "echo neighbour del 10.9.0.99 dev cwa0) | ip -batch -");
+    BOOST_TEST(f.eventually([&] { return f.told.word(followed::nobody) == neighbor_word::unknown; }));
+    BOOST_TEST(f.mirror.statistics().resyncs >= 1u);
+    BOOST_TEST((f.told.word(ipv4(10, 9, 0, 98)) == neighbor_word::permanent));
+}
+
+BOOST_AUTO_TEST_CASE(what_goes_with_the_link_without_a_word_is_gone) {
+    if (!have_root()) return;
+    followed f;
+    const prefix far(ip_prefix(ipv4(198, 51, 100, 0), 24)), all(ip_prefix(ipv4::any(), 0)), link(ip_prefix(ipv4(10, 9, 0, 0), 24));
+    f.ip("route add 198.51.100.0/24 via 10.9.0.2");
+    f.ip("route add default via 10.9.0.2");
+    BOOST_TEST(f.eventually([&] { return f.told.to(far) != nullptr && f.told.to(all) != nullptr; }));
+    f.ip("link set cwa0 down");
+    BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 0; }));
+    f.ip("link set cwa0 up");
+    f.ip("route add default via 10.9.0.99 metric 50");
+    BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 2 && f.told.to(link) != nullptr && f.told.to(all) != nullptr; }));
+    BOOST_TEST((f.told.to(all)->gateway == followed::nobody));
+    // The same while nobody listens.
+    f.ip("route add 198.51.100.0/24 via 10.9.0.2");
+    BOOST_TEST(f.eventually([&] { return f.told.to(far) != nullptr; }));
+    f.ip("link set cwa0 down");
+    f.ip("link set cwa0 up");
+    BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 1 && f.told.to(link) != nullptr; }));
+    BOOST_TEST(f.eventually([&] { return f.mirror.statistics().resyncs != 0; }));
+    BOOST_TEST(f.told.of_ipv4() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(what_goes_with_an_address_or_a_shared_next_hop_without_a_word_is_gone) {
+    if (!have_root()) return;
+    followed f;
+    const prefix far(ip_prefix(ipv4(198, 51, 100, 0), 24));
+    const auto there = [&] { return f.told.to(far) != nullptr; };
+    f.ip("address add 10.9.0.7/32 dev cwa0");
+    f.ip("route add 198.51.100.0/24 via 10.9.0.2 src 10.9.0.7");
+    BOOST_TEST(f.eventually(there));
+    f.ip("address del 10.9.0.7/32 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return !there(); }));
+    f.ip("nexthop add id 7 via 10.9.0.2 dev cwa0");
+    f.ip("route add 198.51.100.0/24 nhid 7");
+    BOOST_TEST(f.eventually(there));
+    f.ip("nexthop del id 7");
+    BOOST_TEST(f.eventually([&] { return !there(); }));
+}
+
+BOOST_AUTO_TEST_CASE(a_route_that_found_no_room_is_told_when_another_has_gone) {
+    if (!have_root()) return;
+    followed f;
+    constexpr std::ptrdiff_t limit = corewire::kernel_mirror::max_routes;
+    f.ip("-6 route flush dev cwa0");
+    f.ours.check("for i in $(seq 0 1029); do echo route add 198.18.$((i / 250)).$((i % 250))/32 via 10.9.0.2; done | ip -batch -");
+    BOOST_TEST(f.eventually([&] { return f.told.left_out != 0 && std::ssize(f.told.routes) == limit; }));
+    f.ours.check("for i in $(seq 0 19); do echo route del 198.18.0.$i/32; done | ip -batch -");
+    BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 1030 + 1 - 20; }));
+    BOOST_TEST(f.told.to(ip_prefix(ipv4(198, 18, 4, 29), 32)) != nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(ways_of_ipv4_on_other_links_or_by_gateways_of_ipv6_are_left_to_the_kernel) {
+    if (!have_root()) return;
+    followed f;
+    const prefix far(ip_prefix(ipv4(198, 51, 100, 0), 24));
+    const auto only = [&](ipv4 gateway) {
+        return std::ranges::count(f.told.routes, far, &route_change::destination) == 1 && f.told.to(far)->gateway == gateway;
+    };
+    f.ip("route add 198.51.100.0/24 nexthop dev lo nexthop via 10.9.0.2 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return only(followed::them); }));
+    f.ip("route replace 198.51.100.0/24 via 10.9.0.99");
+    BOOST_TEST(f.eventually([&] { return only(followed::nobody); }));
+    f.ip("route replace 198.51.100.0/24 nexthop dev lo nexthop via 10.9.0.2 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return only(followed::them); }));
+    f.ip("route prepend 198.51.100.0/24 nexthop via 10.9.0.3 dev cwa0 nexthop via 10.9.0.4 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return std::ranges::count(f.told.routes, far, &route_change::destination) == 3; }));
+    BOOST_TEST((f.told.to(far)->gateway == ipv4(10, 9, 0, 3)));
+    f.ip("route del 198.51.100.0/24 nexthop via 10.9.0.3 dev cwa0 nexthop via 10.9.0.4 dev cwa0");
+    f.ip("route del 198.51.100.0/24");
+    BOOST_TEST(f.eventually([&] { return f.told.to(far) == nullptr; }));
+    if (!have_ipv6()) return;
+    f.ip("route add 198.51.100.0/24 via inet6 fe80::2 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return f.told.left_out == 1; }));
+    BOOST_TEST(f.told.to(far) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(a_gateway_beyond_the_links_networks_is_told_to_be_on_it) {
+    if (!have_root()) return;
+    followed f;
+    const prefix all(ip_prefix(ipv4::any(), 0));
+    f.ip("route add default via 172.16.0.1 dev cwa0 onlink");
+    BOOST_TEST(f.eventually([&] { return f.told.to(all) != nullptr; }));
+    BOOST_TEST((f.told.to(all)->gateway_on_link && f.told.to(all)->gateway == ipv4(172, 16, 0, 1)));
+    if (!have_ipv6()) return;
+    const prefix all6(ipv6::any(), 0);
+    f.ip("-6 route add default via 2001:db8:9::1 dev cwa0 onlink");
+    BOOST_TEST(f.eventually([&] { return f.told.to(all6) != nullptr; }));
+    BOOST_TEST(f.told.to(all6)->gateway_on_link);
+}
+
 BOOST_AUTO_TEST_CASE(routes_that_could_not_be_taken_are_told_again) {
     if (!have_root()) return;
     followed f;
@@ -308,7 +414,7 @@ BOOST_AUTO_TEST_CASE(routes_that_could_not_be_taken_are_told_again) {
     f.ip("route add 198.51.100.0/24 via 10.9.0.2");
     BOOST_TEST(f.eventually([&] { return f.told.to(ip_prefix(ipv4(198, 51, 100, 0), 24)) != nullptr; }));
     BOOST_TEST(f.told.routes_refused == 0);
-    BOOST_TEST(f.mirror.statistics().resyncs == 1u);
+    BOOST_TEST(f.eventually([&] { return f.mirror.statistics().resyncs == 1; })); // other news may have had them told before
 }
 
 BOOST_AUTO_TEST_CASE(what_is_asked_for_anew_in_vain_is_asked_for_once_more) {

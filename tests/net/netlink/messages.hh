@@ -6,7 +6,9 @@
 
 #include <cstring>
 #include <libmnl/libmnl.h>
+#include <linux/if.h>
 #include <linux/neighbour.h>
+#include <linux/nexthop.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 #include <vector>
@@ -54,23 +56,43 @@ inline std::vector<std::byte> route(std::uint16_t type, std::uint8_t length, con
 
 struct way {
     int interface;
-    net_address gateway; ///< of IPv6
+    net_address gateway; ///< of the first one's family, or (RTA_VIA) the other
+    unsigned char flags = 0;
 };
 
-/// IPv6's default route over several gateways, as one route.
+/// The default route over several gateways, as one route.
 inline std::vector<std::byte> several_ways(std::uint16_t type, const std::vector<way>& ways, std::uint16_t flags = 0) {
-    const rtmsg fixed{.rtm_family = AF_INET6, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
+    const std::uint8_t family = family_of(ways.front().gateway);
+    const rtmsg fixed{.rtm_family = family, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
     return message(type, fixed, [&](nlmsghdr* h) {
         h->nlmsg_flags = flags;
         mnl_attr_put_u32(h, RTA_PRIORITY, 1024);
         nlattr* const all = mnl_attr_nest_start(h, RTA_MULTIPATH);
         for (const way& each : ways) {
-            const rtnexthop hop{.rtnh_len = sizeof hop + 20, .rtnh_flags = 0, .rtnh_hops = 0, .rtnh_ifindex = each.interface};
-            std::memcpy(mnl_nlmsg_get_payload_tail(h), &hop, sizeof hop);
+            const std::uint32_t before = h->nlmsg_len;
+            rtnexthop hop{.rtnh_len = 0, .rtnh_flags = each.flags, .rtnh_hops = 0, .rtnh_ifindex = each.interface};
+            auto* const at = static_cast<std::byte*>(mnl_nlmsg_get_payload_tail(h));
             h->nlmsg_len += static_cast<std::uint32_t>(sizeof hop);
-            put(h, RTA_GATEWAY, each.gateway);
+            if (family_of(each.gateway) == family) put(h, RTA_GATEWAY, each.gateway);
+            else mnl_attr_put(h, RTA_VIA, 18, std::vector<std::byte>(18).data());
+            hop.rtnh_len = static_cast<std::uint16_t>(h->nlmsg_len - before);
+            std::memcpy(at, &hop, sizeof hop);
         }
         mnl_attr_nest_end(h, all);
+    });
+}
+
+inline std::vector<std::byte> link(std::uint16_t type, int interface, unsigned flags, std::uint8_t family = AF_UNSPEC) {
+    const ifinfomsg fixed{.ifi_family = family, .__ifi_pad = 0, .ifi_type = 1, .ifi_index = interface, .ifi_flags = flags, .ifi_change = 0};
+    return message(type, fixed, [](nlmsghdr*) {});
+}
+
+/// `interface` 0: a group, which says none.
+inline std::vector<std::byte> nexthop(std::uint16_t type, std::uint32_t interface) {
+    const nhmsg fixed{.nh_family = AF_INET, .nh_scope = 0, .nh_protocol = 0, .resvd = 0, .nh_flags = 0};
+    return message(type, fixed, [&](nlmsghdr* h) {
+        mnl_attr_put_u32(h, NHA_ID, 7);
+        if (interface != 0) mnl_attr_put_u32(h, NHA_OIF, interface);
     });
 }
 

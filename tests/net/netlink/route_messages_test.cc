@@ -24,7 +24,9 @@ std::vector<std::vector<std::byte>> ordinary() {
             netlink_test::address(RTM_NEWADDR, 24, host, host, 3),
             netlink_test::route(RTM_NEWROUTE, 64, *ipv6::parse("2001:db8::"), *ipv6::parse("fe80::1"), 3, 1024),
             netlink_test::neighbor(RTM_NEWNEIGH, *ipv6::parse("2001:db8::2"), mac, NUD_REACHABLE, 3),
-            netlink_test::address(RTM_NEWADDR, 64, *ipv6::parse("2001:db8::2"), *ipv6::parse("2001:db8::2"), 3, IFA_F_PERMANENT)};
+            netlink_test::address(RTM_NEWADDR, 64, *ipv6::parse("2001:db8::2"), *ipv6::parse("2001:db8::2"), 3, IFA_F_PERMANENT),
+            netlink_test::link(RTM_NEWLINK, 3, IFF_UP),
+            netlink_test::nexthop(RTM_DELNEXTHOP, 3)};
 }
 
 } // namespace
@@ -167,7 +169,67 @@ BOOST_AUTO_TEST_CASE(a_way_whose_length_lies_ends_the_route_and_not_the_datagram
     }
 }
 
-BOOST_AUTO_TEST_CASE(of_several_ways_of_ipv4_the_first_is_told) {
+BOOST_AUTO_TEST_CASE(each_way_of_a_route_of_ipv4_is_told_too) {
+    for (const std::uint16_t flags : {NLM_F_CREATE, NLM_F_REPLACE}) {
+        const auto bytes = netlink_test::several_ways(RTM_NEWROUTE, {{4, gateway}, {3, host, RTNH_F_ONLINK}}, flags);
+        message_reader reader{byte_span(bytes)};
+        change out;
+        BOOST_REQUIRE((reader.next(out) == verdict::told));
+        auto r = std::get<route_change>(out);
+        BOOST_TEST((r.interface == 4u && r.gateway == gateway && !r.further && !r.gateway_on_link));
+        BOOST_TEST((r.replaces == (flags == NLM_F_REPLACE) && r.goes_first == (flags == NLM_F_CREATE)));
+        BOOST_REQUIRE((reader.next(out) == verdict::told));
+        r = std::get<route_change>(out);
+        BOOST_TEST((r.interface == 3u && r.gateway == host && r.metric == 1024u && r.destination == prefix(ipv4::any(), 0)));
+        BOOST_TEST((r.further && r.gateway_on_link && !r.replaces && !r.goes_first));
+        BOOST_TEST((reader.next(out) == verdict::end));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_gateway_that_is_on_the_link_by_the_routes_own_word_is_told_as_such) {
+    for (const bool on_link : {false, true}) {
+        const rtmsg fixed{.rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST,
+                          .rtm_flags = on_link ? unsigned{RTNH_F_ONLINK} : 0u};
+        const auto bytes = netlink_test::message(RTM_NEWROUTE, fixed, [](nlmsghdr* h) { netlink_test::put(h, RTA_GATEWAY, gateway); });
+        change out;
+        BOOST_REQUIRE((read(bytes, out) == verdict::told));
+        BOOST_TEST((std::get<route_change>(out).gateway_on_link == on_link && std::get<route_change>(out).gateway == gateway));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_gateway_of_the_other_family_is_not_taken_for_none) {
+    const rtmsg fixed{.rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
+    const std::byte via[18]{std::byte{AF_INET6}};
+    const auto bytes = netlink_test::message(RTM_NEWROUTE, fixed, [&](nlmsghdr* h) { mnl_attr_put(h, RTA_VIA, sizeof via, via); });
+    change out;
+    BOOST_REQUIRE((read(bytes, out) == verdict::told));
+    BOOST_TEST(std::get<route_change>(out).of_other_family);
+    const auto ways = netlink_test::several_ways(RTM_NEWROUTE, {{3, gateway}, {3, *ipv6::parse("fe80::1")}});
+    message_reader reader{byte_span(ways)};
+    for (const bool of_other_family : {false, true}) {
+        BOOST_REQUIRE((reader.next(out) == verdict::told));
+        BOOST_TEST(std::get<route_change>(out).of_other_family == of_other_family);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_link_that_goes_up_or_down_and_a_next_hop_that_goes_are_told) {
+    change out;
+    for (const unsigned flags : {0u, unsigned{IFF_UP}, unsigned{IFF_RUNNING}}) {
+        BOOST_REQUIRE((read(netlink_test::link(RTM_NEWLINK, 3, flags), out) == verdict::told));
+        const auto link = std::get<link_change>(out);
+        BOOST_TEST((link.interface == 3u && link.up == (flags == IFF_UP) && !link.gone));
+    }
+    BOOST_REQUIRE((read(netlink_test::link(RTM_DELLINK, 3, IFF_UP), out) == verdict::told));
+    BOOST_TEST((std::get<link_change>(out).gone && !std::get<link_change>(out).up));
+    BOOST_TEST((read(netlink_test::link(RTM_DELLINK, 3, IFF_UP, AF_BRIDGE), out) == verdict::ignored)); // it has left a bridge
+    for (const std::uint32_t interface : {0u, 3u}) {
+        BOOST_REQUIRE((read(netlink_test::nexthop(RTM_DELNEXTHOP, interface), out) == verdict::told));
+        BOOST_TEST(std::get<nexthop_gone>(out).interface == interface);
+        BOOST_TEST((read(netlink_test::nexthop(RTM_NEWNEXTHOP, interface), out) == verdict::ignored));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_way_of_ipv4_that_is_cut_short_is_malformed) {
     const rtmsg fixed{.rtm_family = AF_INET, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
     change out;
     for (const std::uint16_t cut : {0, 1, 8, 15}) {

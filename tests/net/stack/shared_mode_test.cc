@@ -3,6 +3,7 @@
 
 #include <corewire/net/stack/host_share.hh>
 
+#include <array>
 #include <map>
 #include <set>
 #include <vector>
@@ -306,9 +307,41 @@ BOOST_FIXTURE_TEST_CASE(connections_follow_the_hosts_routes, shared_world) {
     }(*this, stale_gateway, to_server));
 }
 
+BOOST_FIXTURE_TEST_CASE(the_hosts_gateway_may_be_beyond_its_own_network, shared_world) {
+    const ipv4 far(198, 51, 100, 1), gateway(172, 31, 1, 1);
+    BOOST_TEST(server_.follow_routes(std::vector<route>{{ip_prefix(ipv4::any(), 0), gateway}}) == 1u);
+    BOOST_TEST((server_.ip().routes().find(far).kind == hop_kind::unreachable));
+    BOOST_TEST(server_.follow_routes(std::vector<route>{{ip_prefix(ipv4::any(), 0), gateway, true}}) == 0u);
+    BOOST_TEST((server_.ip().routes().find(far) == next_hop{hop_kind::unicast, gateway}));
+}
+
+BOOST_FIXTURE_TEST_CASE(routes_that_say_nothing_new_change_nothing, shared_ipv6_world) {
+    std::vector<route> four{{ip_prefix(ipv4::any(), 0), second}};
+    std::vector<ipv6_route> six_routes{{ipv6_prefix(), six(second)}, {ipv6_prefix(six(first), 64), ipv6::any()}};
+    ipv6_routes& table6 = server_.ip().six()->routes();
+    server_.follow_routes(four, six_routes);
+    const auto learn = [&] { // goes with other routes
+        server_.ip().routes().redirects().learn(clock.now(), ipv4(198, 51, 100, 1), nobody, second);
+    };
+    const auto learnt = [&] { return !server_.ip().routes().redirects().empty(); };
+    learn();
+    std::uint32_t before = table6.generation();
+    four.push_back({ip_prefix(ipv4(172, 16, 0, 0), 16), ipv4(203, 0, 113, 1)}); // left out
+    BOOST_TEST(server_.follow_routes(four, six_routes) == 1u);
+    BOOST_TEST((learnt() && table6.generation() == before));
+    four.back().gateway = nobody;
+    BOOST_TEST(server_.follow_routes(four, six_routes) == 0u);
+    BOOST_TEST((!learnt() && table6.generation() == before));
+    learn();
+    six_routes.pop_back();
+    server_.follow_routes(four, six_routes);
+    BOOST_TEST((learnt() && table6.generation() != before));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_table_full_of_the_hosts_routes_keeps_the_default_route, shared_world) {
     std::vector<route> many;
-    for (std::uint8_t i = 0; i < route_table::max_routes; ++i) many.push_back({ip_prefix(ipv4(172, 16, 0, i), 32), ipv4::any()});
+    for (std::uint32_t i = 0; i < route_table::max_routes; ++i)
+        many.push_back({ip_prefix(ipv4(ipv4(172, 16, 0, 0).value() + i), 32), ipv4::any()});
     many.push_back({ip_prefix(ipv4::any(), 0), second});
     server_.follow_routes(many);
     BOOST_TEST((server_.ip().routes().find(ipv4(198, 51, 100, 1)) == next_hop{hop_kind::unicast, second}));
@@ -375,6 +408,22 @@ BOOST_FIXTURE_TEST_CASE(over_ipv6_the_host_resolves_neighbors_and_nothing_is_sai
     BOOST_TEST(server_.statistics().received == server_.statistics().tcp_segments_in());
     BOOST_TEST(client_.statistics().received == client_.statistics().tcp_segments_in());
     BOOST_TEST(server_.ip().six()->addresses().all().size() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(over_ipv6_a_router_of_the_hosts_that_does_not_answer_is_left_for_the_next, shared_ipv6_world) {
+    const ipv6 silent = *ipv6::parse("fe80::1"), other = *ipv6::parse("fe80::2"), far = *ipv6::parse("2001:db8:ffff::1");
+    const std::vector<ipv6_route> routes{
+        {ipv6_prefix(), silent}, {ipv6_prefix(), other}, {ipv6_prefix(*ipv6::parse("2001:db8::"), 64), ipv6::any()}};
+    client_.follow_routes({}, routes);
+    BOOST_TEST((client_.ip().six()->routes().find(far).address == silent));
+    run([](shared_ipv6_world& w, ipv6 to) -> task<> {
+        udp_socket socket = socket_suite::bind_udp_client(w);
+        const std::array<std::byte, 8> question{};
+        co_await socket.send_to(byte_span(question), socket_address(to, 9));
+        co_await sleep_for(std::chrono::seconds{15});
+    }(*this, far));
+    BOOST_TEST(!of_client().asked.empty()); // and the host found nobody
+    BOOST_TEST((client_.ip().six()->routes().find(far).address == other));
 }
 
 BOOST_FIXTURE_TEST_CASE(over_ipv6_connections_follow_the_hosts_routes, shared_ipv6_world) {

@@ -1,0 +1,146 @@
+// A stack on the kernel's own address, with the kernel of a namespace of the test's own: its routes, and the ports of our connections.
+// ctest: root=yes resource_lock=network_namespaces timeout=60
+#include <corewire/apps/runtime/shared_host.hh>
+#include <corewire/net/port/loop/wire_port.hh>
+#include <corewire/net/port/xdp/interface.hh>
+#include <corewire/net/stack/network_stack.hh>
+#include <corewire/reactor/loop/reactor.hh>
+#include <tests/support/netns.hh>
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <filesystem>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+using namespace corewire;
+using corewire::test::have_root;
+using corewire::test::network_namespace;
+using corewire::test::veth_pair;
+
+namespace {
+
+struct any_flows final : flow_owner {
+    int own_flow(const steered_flow&) noexcept override { return refusal; }
+    void disown_flow(const steered_flow&) noexcept override {}
+    int refusal = 0;
+};
+
+struct world {
+    static constexpr ipv4 us{10, 9, 0, 1}, them{10, 9, 0, 2}, far{198, 51, 100, 1};
+    static ipv6 us6() { return *ipv6::parse("2001:db8::1"); }
+    static ipv6 far6() { return *ipv6::parse("2001:db8:ffff::1"); }
+    static bool has_ipv6() { return std::filesystem::exists("/proc/sys/net/ipv6"); }
+
+    network_namespace ours, peer;
+    veth_pair link{ours, "10.9.0.1/24", peer, "10.9.0.2/24"};
+    network_namespace::scope inside{ours};
+    std::shared_ptr<any_flows> steering = std::make_shared<any_flows>();
+    std::unique_ptr<owned_ports> ports = make_ports();
+    reactor loop{};
+    reactor::scope here{loop};
+    shared_host host{*ports};
+    wire_link::ends wire = wire_link::make();
+    network_stack stack{loop, std::move(wire.first), config()};
+
+    world() { host.follow(stack); }
+    ~world() { host.stop(); }
+
+    std::unique_ptr<owned_ports> make_ports() {
+        std::vector<net_address> addresses{us};
+        if (has_ipv6()) {
+            ours.check("echo 0 >/proc/sys/net/ipv6/conf/" + link.first() + "/disable_ipv6");
+            ip("address add 2001:db8::1/64 dev cwa0 nodad");
+            addresses.push_back(us6());
+        }
+        const owned_ports::interface on{query_interface(link.first()).index, link.first()};
+        return std::make_unique<owned_ports>(steering, on, addresses);
+    }
+    stack_config config() {
+        stack_config c;
+        c.address = ip_prefix(us, 24);
+        c.share = &host;
+        if (has_ipv6()) c.ipv6.emplace().address = ipv6_prefix(us6(), 64);
+        return c;
+    }
+    template <typename Condition>
+    bool eventually(Condition condition) {
+        const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        while (!condition() && std::chrono::steady_clock::now() < give_up) loop.poll_once();
+        return condition();
+    }
+    void ip(const std::string& what) { ours.check("ip " + what); }
+    next_hop way() { return stack.ip().routes().find(far); }
+};
+
+/// A socket of the kernel's at our address can have the port.
+bool kernel_binds(std::uint16_t port) {
+    const unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = host_to_be(port);
+    world::us.store(reinterpret_cast<std::byte*>(&at.sin_addr));
+    return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(shared_host)
+
+BOOST_AUTO_TEST_CASE(a_default_route_whose_gateway_is_on_the_link_by_word_is_followed) {
+    if (!have_root()) return;
+    world w;
+    w.ip("route add default via 172.31.1.1 dev cwa0 onlink");
+    BOOST_TEST(w.eventually([&] { return w.way() == next_hop{hop_kind::unicast, ipv4(172, 31, 1, 1)}; }));
+    w.ip("route del default");
+    BOOST_TEST(w.eventually([&] { return w.way().kind == hop_kind::unreachable; }));
+    BOOST_TEST(w.host.statistics().routes_left_out == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(the_smallest_metric_counts_and_routers_that_share_it_stand_in_for_each_other) {
+    if (!have_root()) return;
+    world w;
+    w.ip("route add default via 10.9.0.3 metric 70");
+    w.ip("route add default via 10.9.0.4 metric 60");
+    BOOST_TEST(w.eventually([&] { return w.way() == next_hop{hop_kind::unicast, ipv4(10, 9, 0, 4)}; }));
+    if (!world::has_ipv6()) return;
+    ipv6_routes& six = w.stack.ip().six()->routes();
+    w.ip("-6 route append default via fe80::11 dev cwa0 metric 60");
+    w.ip("-6 route append default via fe80::22 dev cwa0 metric 60");
+    w.ip("-6 route append default via fe80::33 dev cwa0 metric 70");
+    w.ip("route add 198.51.100.0/24 via 10.9.0.5");
+    BOOST_TEST(w.eventually([&] { return w.way() == next_hop{hop_kind::unicast, ipv4(10, 9, 0, 5)}; })); // all is told
+    const ipv6 first = *ipv6::parse("fe80::11"), second = *ipv6::parse("fe80::22");
+    for (const ipv6& next : {first, second, first}) {
+        BOOST_TEST((six.find(world::far6()).address == next));
+        six.demote_router(next);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(routes_that_cannot_be_followed_are_counted) {
+    if (!have_root() || !world::has_ipv6()) return;
+    world w;
+    w.ip("route add 198.51.100.0/24 via inet6 fe80::2 dev cwa0");
+    BOOST_TEST(w.eventually([&] { return w.host.statistics().routes_refused == 1; }));
+    BOOST_TEST((w.way().kind == hop_kind::unreachable));
+}
+
+BOOST_AUTO_TEST_CASE(the_local_port_of_a_connection_is_the_kernels_again_when_it_is_given_back) {
+    if (!have_root()) return;
+    world w;
+    const flow_name flow(world::us, world::them, 40000, 7), another(world::us, world::them, 40000, 8);
+    BOOST_TEST(w.host.claim_flow(flow) == 0);
+    BOOST_TEST(w.host.claim_flow(another) == 0);
+    w.steering->refusal = ENOBUFS;
+    BOOST_TEST(w.host.claim_flow(flow_name(world::us, world::them, 40001, 7)) == ENOBUFS);
+    BOOST_TEST(kernel_binds(40001));
+    w.steering->refusal = 0;
+    w.host.release_flow(flow);
+    BOOST_TEST(!kernel_binds(40000));
+    w.host.release_flow(another);
+    BOOST_TEST(kernel_binds(40000));
+    BOOST_TEST(w.host.statistics().flows == 0u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
