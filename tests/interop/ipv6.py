@@ -66,6 +66,16 @@ class OverIpv6(unittest.TestCase):
             s.sendall(b"four")
             self.assertEqual(kernel.receive_exactly(s, 4), b"four")
 
+    def test_leaves_an_address_of_the_kernels_to_it_that_has_the_same_group(self):
+        if KIND == "tap":
+            self.skipTest("nothing is shared with a kernel")
+        theirs = "2001:db8:1::2"  # the same last 24 bits
+        self.world.at_ours("ip", "address", "add", f"{theirs}/64", "dev", "cw0", "nodad")
+        shell("ip", "address", "add", "2001:db8:1::1/64", "dev", "cw1", "nodad")
+        for address in (theirs, US):
+            shell("ip", "-6", "neigh", "flush", "dev", "cw1")
+            self.assertTrue(kernel.ping6(address), f"who asks for {address} anew finds it")
+
     def test_refuses_a_closed_port(self):
         self.assertTrue(kernel.refused(lambda: connect(99)))
 

@@ -65,10 +65,10 @@ struct port_pair {
     __be16 destination;
 };
 
-struct advertisement { // RFC 4861 4.4
+struct discovery { // RFC 4861 4.3, 4.4: neighbour solicitations and advertisements
     __u8 type;
     __u8 code;
-    __u8 rest[6]; // checksum, flags
+    __u8 rest[6]; // checksum, flags or nothing
     struct cw_ipv6_key target;
 };
 
@@ -198,15 +198,24 @@ static __always_inline int ipv4_is_ours(const void* at, const void* end) {
     return bpf_map_lookup_elem(&addresses_v4, &destination) != 0 || dhcp_is_ours(ip, end);
 }
 
-// To all nodes (ff02::1), about an address of ours: somebody else has it, and says so to whoever asks (RFC 4862 5.4). Everything else
-// that all nodes are told is the kernel's.
-static __always_inline int advertisement_is_ours(const struct ipv6hdr* ip, const struct cw_ipv6_key* destination, const void* end) {
-    const __u8* to = destination->octets;
-    if (to[0] != 0xff || to[1] != 2 || to[15] != 1 || ip->nexthdr != IPPROTO_ICMPV6) return 0;
-    const struct advertisement* na = (const void*)(ip + 1);
-    if ((const void*)(na + 1) > end || na->type != 136) return 0;
-    struct cw_ipv6_key target = na->target;
+static __always_inline int is_about_us(const struct discovery* nd) {
+    struct cw_ipv6_key target = nd->target;
     return bpf_map_lookup_elem(&addresses_v6, &target) != 0;
+}
+
+// ICMPv6 to a group of the link whose members have something in common: ours by the address that it is about. 1, or 0; -1: it is something
+// else.
+//
+// To all nodes (ff02::1), about an address of ours: somebody else has it, and says so to whoever asks (RFC 4862 5.4). To a solicited-node
+// group (ff02::1:ff00:0/104): an address of the kernel's may have the same last 24 bits.
+static __always_inline int discovery_is_ours(const struct ipv6hdr* ip, const struct cw_ipv6_key* destination, const void* end) {
+    const __u8* to = destination->octets;
+    if (to[0] != 0xff || to[1] != 2 || ip->nexthdr != IPPROTO_ICMPV6) return -1;
+    const struct discovery* nd = (const void*)(ip + 1);
+    if ((const void*)(nd + 1) > end) return -1;
+    if (nd->type == 136 && to[15] == 1) return is_about_us(nd) ? 1 : -1;
+    if (nd->type == 135 && to[11] == 1 && to[12] == 0xff) return is_about_us(nd);
+    return -1;
 }
 
 static __always_inline int ipv6_is_ours(const void* at, const void* end) {
@@ -215,8 +224,9 @@ static __always_inline int ipv6_is_ours(const void* at, const void* end) {
     if (steering == CW_STEER_FLOWS) return flow6_is_ours(ip, end);
     struct cw_ipv6_key destination;
     __builtin_memcpy(&destination, &ip->daddr, sizeof destination);
-    if (bpf_map_lookup_elem(&addresses_v6, &destination)) return 1;
-    return advertisement_is_ours(ip, &destination, end);
+    int about_us = discovery_is_ours(ip, &destination, end);
+    if (about_us >= 0) return about_us;
+    return bpf_map_lookup_elem(&addresses_v6, &destination) != 0;
 }
 
 static __always_inline int is_ours(const void* data, const void* end) {
