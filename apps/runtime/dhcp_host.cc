@@ -16,6 +16,8 @@ namespace corewire {
 namespace {
 
 constexpr log_event<ipv4, unsigned, ipv4, log_text<24>> lease_is{"dhcp", "lease", log_level::info, "our address is {}/{}, from {}, for {}"};
+constexpr log_event<unsigned> routes_left_out{"dhcp", "routes_left_out", log_level::warn,
+                                               "of the server's routes {} are left out for want of room: the default route is taken"};
 constexpr log_event<> lease_gone{"dhcp", "lease_gone", log_level::warn,
                                  "we have no address any more: connections end, and a server is asked anew"};
 constexpr log_event<ipv6> lease6_is{"dhcp", "lease6", log_level::info, "a DHCPv6 server lets us have {}"};
@@ -84,6 +86,7 @@ void dhcp_host::on_lease(const dhcp_lease* lease) noexcept {
         const auto left = std::chrono::duration_cast<std::chrono::seconds>(lease->ends_at - reactor::current().now()).count();
         log_message(lease_is, lease->address.address(), unsigned{lease->address.length()}, lease->server,
                     lease->ends_at == never ? std::string("ever") : std::to_string(left) + " s");
+        if (lease->routes_left_out != 0) log_message(routes_left_out, unsigned{lease->routes_left_out});
         if (const std::string other = kernel_interface_with(lease->address.address()); !other.empty())
             log_message(kernel_has_it, lease->address.address(), other);
     }

@@ -207,6 +207,7 @@ void dhcp6_client::input(time_point now, byte_span message) noexcept {
         ++statistics_.ignored;
         return;
     }
+    statistics_.left_out += reply.left_out;
     take_maximum(reply.solicit_max, solicit_max_); // even of who has no addresses (RFC 8415 18.2.9)
     take_maximum(reply.information_max, information_max_);
     if (reply.type == type::advertise) on_advertise(now, reply);

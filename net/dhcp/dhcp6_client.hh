@@ -69,6 +69,7 @@ struct dhcp6_statistics {
     std::uint64_t conflicts = 0; ///< addresses that somebody had: declined
     std::uint64_t expired = 0;   ///< addresses whose time ended
     std::uint64_t leases = 0, renewals = 0;
+    std::uint64_t left_out = 0;  ///< addresses and name servers of an answer for which there was no room
     std::uint64_t outbox_full = 0;
 };
 

@@ -63,7 +63,7 @@ bool take_address(byte_span data, dhcp6_reply& out) noexcept {
         return false;
     const bool possible = !a.address.is_multicast() && !a.address.is_any() && !a.address.is_loopback() && !a.address.is_link_local() &&
                           !a.address.is_mapped();
-    if (possible && a.preferred <= a.valid && status == dhcp6_status::success) out.addresses.push(a);
+    if (possible && a.preferred <= a.valid && status == dhcp6_status::success && !out.addresses.push(a)) ++out.left_out;
     return true;
 }
 
@@ -119,7 +119,9 @@ bool take_option(std::uint16_t code, byte_span data, byte_span duid, std::uint32
     case rapid_commit: out.rapid = true; return true;
     case name_servers:
         for (std::size_t at = 0; data.size() % ipv6::size == 0 && at < data.size(); at += ipv6::size)
-            if (const ipv6 a = ipv6::load(data.data() + at); !a.is_multicast() && !a.is_any() && !a.is_loopback()) out.name_servers.push(a);
+            if (const ipv6 a = ipv6::load(data.data() + at);
+                !a.is_multicast() && !a.is_any() && !a.is_loopback() && !out.name_servers.push(a))
+                ++out.left_out;
         return true;
     case domain_list: take_domain(data, out.domain); return true;
     case information_refresh_time: return take_seconds(data, out.information_refresh);

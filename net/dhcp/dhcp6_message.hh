@@ -60,6 +60,7 @@ struct dhcp6_reply {
     dhcp_list<dhcp6_address, 4> addresses; ///< in it; those whose times make sense
     dhcp_list<ipv6, 4> name_servers;       ///< RFC 3646
     dhcp_list<char, 255> domain;           ///< the first of the search list
+    std::uint16_t left_out = 0;            ///< addresses and name servers for which there was no room
     std::optional<std::uint32_t> solicit_max, information_max, information_refresh; ///< options 82, 83, 32: seconds
 };
 

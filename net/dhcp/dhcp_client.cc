@@ -161,6 +161,7 @@ void dhcp_client::input(time_point now, byte_span message) noexcept {
         ++statistics_.ignored;
         return;
     }
+    statistics_.left_out += reply.routes_left_out + reply.addresses_left_out;
     switch (reply.type) {
     case type::offer: return on_offer(now, reply);
     case type::ack: return on_ack(now, reply);
@@ -185,6 +186,7 @@ bool dhcp_client::make_lease(const dhcp_reply& reply, dhcp_lease& out) const noe
     if (length < 31 && (mine == out.address.network() || mine == out.address.broadcast())) return false;
     out.server = *reply.server;
     if (*reply.lease_seconds == 0) return false;
+    out.routes_left_out = reply.routes_left_out;
     if (reply.routes) out.routes = *reply.routes; // RFC 3442: then the routers do not count
     else if (!reply.routers.empty()) out.routes.push({ip_prefix(ipv4::any(), 0), reply.routers.items[0]});
     out.name_servers = reply.name_servers;
@@ -337,6 +339,8 @@ void dhcp_client::say(time_point now, dhcp_message_type what) noexcept {
         if (what == type::decline || state_ == dhcp_state::requesting) m.server = server_;
     }
     if (what == type::release || what == type::decline) m.seconds = 0;
+    if (what == type::discover) discover_seconds_ = m.seconds;
+    if (what == type::request && state_ == dhcp_state::requesting) m.seconds = discover_seconds_; // RFC 2131 3.1 (3) (MUST)
     out.size = static_cast<std::uint16_t>(write_dhcp_request(m, out.bytes));
 }
 

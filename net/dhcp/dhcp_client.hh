@@ -30,7 +30,8 @@ struct arp_packet;
 struct dhcp_lease {
     ip_prefix address;
     ipv4 server;
-    dhcp_list<route, 16> routes;       ///< classless ones, or the default over the first router; gateways of any() are on the link
+    dhcp_routes routes;                ///< classless ones, or the default over the first router; gateways of any() are on the link
+    std::uint16_t routes_left_out = 0; ///< for which there was no room
     dhcp_list<ipv4, 4> name_servers;
     dhcp_list<char, 255> domain;
     std::uint16_t mtu = 0;             ///< 0: not said
@@ -72,6 +73,7 @@ struct dhcp_statistics {
     std::uint64_t conflicts = 0;         ///< somebody had the address that we were given: declined
     std::uint64_t expired = 0;           ///< leases that ended before anybody renewed them
     std::uint64_t leases = 0, renewals = 0;
+    std::uint64_t left_out = 0;          ///< routes and name servers of an answer for which there was no room
     std::uint64_t outbox_full = 0;
 };
 
@@ -137,6 +139,7 @@ private:
     bool probe_due_ = false;
     time_point due_ = never;          ///< of the state
     time_point began_{};              ///< to ask, for `secs`
+    std::uint16_t discover_seconds_ = 0; ///< what the last DHCPDISCOVER said there
     time_point asked_{};              ///< the request that an acknowledgement answers: a lease counts from there (RFC 2131 4.4.1)
     ipv4 wanted_;                     ///< the address of an offer, or one that we had before
     ipv4 server_;                     ///< that made the offer

@@ -115,19 +115,32 @@ bool take(const option_fields& from, std::uint8_t code, std::optional<ipv4>& out
     return true;
 }
 
-/// A length that is no multiple of an address's: nothing of it counts.
-void take_addresses(const option_fields& from, std::uint8_t code, dhcp_list<ipv4, 4>& out) noexcept {
+/// A length that is no multiple of an address's: nothing of it counts. How many there was no room for.
+std::uint16_t take_addresses(const option_fields& from, std::uint8_t code, dhcp_list<ipv4, 4>& out) noexcept {
     const gathered g(from, code);
-    if (g.data().size() % ipv4::size != 0) return;
+    if (g.data().size() % ipv4::size != 0) return 0;
+    std::uint16_t left_out = 0;
     for (std::size_t at = 0; at < g.data().size(); at += ipv4::size)
-        if (const ipv4 a = ipv4::load(g.data().data() + at); a.is_unicast() && !a.is_loopback()) out.push(a);
+        if (const ipv4 a = ipv4::load(g.data().data() + at); a.is_unicast() && !a.is_loopback() && !out.push(a)) ++left_out;
+    return left_out;
+}
+
+/// The default route takes the place of another over a gateway, if there is no room: a server may name it last.
+void put_in(const route& wanted, dhcp_reply& out) noexcept {
+    if (out.routes->push(wanted)) return;
+    ++out.routes_left_out;
+    if (wanted.destination.length() != 0) return;
+    const auto over_gateway = [](const route& r) { return !r.gateway.is_any(); };
+    const auto last = std::find_if(out.routes->items.rbegin(), out.routes->items.rend(), over_gateway);
+    if (last != out.routes->items.rend()) *last = wanted;
 }
 
 /// RFC 3442: [length | its significant octets | router] ... Nothing of a list counts in which one is wrong.
-void take_routes(const option_fields& from, std::optional<dhcp_list<route, 16>>& out) noexcept {
+void take_routes(const option_fields& from, dhcp_reply& out) noexcept {
     const gathered g(from, classless_routes);
     if (!g.there() || g.data().empty() || !g.whole()) return;
-    dhcp_list<route, 16> all;
+    dhcp_reply all;
+    all.routes.emplace();
     for (byte_span rest = g.data(); !rest.empty();) {
         const std::uint8_t length = load_u8(rest.data());
         const std::size_t octets = (length + 7u) / 8;
@@ -137,10 +150,11 @@ void take_routes(const option_fields& from, std::optional<dhcp_list<route, 16>>&
         const ip_prefix prefix(ipv4::load(destination.data()), length);
         const ipv4 gateway = ipv4::load(rest.data() + 1 + octets);
         if (gateway.is_any() || (gateway.is_unicast() && !gateway.is_loopback()))
-            all.push({ip_prefix(prefix.network(), length), gateway});
+            put_in({ip_prefix(prefix.network(), length), gateway}, all);
         rest = rest.subspan(1 + octets + ipv4::size);
     }
-    out = all;
+    out.routes = all.routes;
+    out.routes_left_out = all.routes_left_out;
 }
 
 /// Letters, digits, '-' and '.': what a name server may be asked for.
@@ -202,8 +216,8 @@ dhcp_parse_error parse_dhcp_reply(byte_span message, mac_address ours, const dhc
         return dhcp_parse_error::bad_option;
     if (const gathered mtu(from, interface_mtu); mtu.data().size() == 2) out.mtu = load_be16(mtu.data().data());
     take_addresses(from, router, out.routers);
-    take_addresses(from, domain_name_server, out.name_servers);
-    take_routes(from, out.routes);
+    out.addresses_left_out = take_addresses(from, domain_name_server, out.name_servers);
+    take_routes(from, out);
     take_domain(from, out.domain);
     const gathered client(from, client_identifier);
     out.foreign_client_id = client.there() && !std::ranges::equal(client.data(), id.view());

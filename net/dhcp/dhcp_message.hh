@@ -39,6 +39,9 @@ struct dhcp_list {
     friend bool operator==(const dhcp_list& a, const dhcp_list& b) noexcept { return std::ranges::equal(a.all(), b.all()); }
 };
 
+/// RFC 3442: as many different ones as option 121 has room for in one piece.
+using dhcp_routes = dhcp_list<route, 42>;
+
 /// Option 61 as RFC 4361 6.1 has it: 255, the number of the interface's association, the host's DUID.
 struct dhcp_client_id {
     std::array<std::byte, 32> bytes{};
@@ -60,8 +63,10 @@ struct dhcp_reply {
     std::optional<std::uint16_t> mtu;           ///< option 26
     dhcp_list<ipv4, 4> routers;                 ///< option 3
     dhcp_list<ipv4, 4> name_servers;            ///< option 6
-    std::optional<dhcp_list<route, 16>> routes; ///< option 121 (RFC 3442); a gateway of any(): on the link
+    std::optional<dhcp_routes> routes;          ///< option 121 (RFC 3442); a gateway of any(): on the link
     dhcp_list<char, 255> domain;                ///< option 15
+    std::uint16_t routes_left_out = 0;          ///< for which there was no room; never the default route
+    std::uint16_t addresses_left_out = 0;       ///< of name servers
     bool foreign_client_id = false;             ///< option 61 is there, and is not ours (RFC 6842)
 };
 

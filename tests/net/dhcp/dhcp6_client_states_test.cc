@@ -382,6 +382,26 @@ BOOST_AUTO_TEST_CASE(other_settings_alone_are_asked_for_and_asked_for_again) { /
     BOOST_TEST(nothing.said.empty());
 }
 
+BOOST_AUTO_TEST_CASE(what_there_is_no_room_for_is_counted) {
+    line l;
+    l.flags(true, false);
+    const ipv6::octet_array first = given.octets();
+    answer many;
+    bytes servers;
+    many.addresses.clear();
+    for (std::uint8_t i = 0; i < 6; ++i) {
+        ipv6::octet_array each = first;
+        each[15] = static_cast<std::uint8_t>(0x70 + i);
+        many.addresses.push_back({ipv6(each), 1000, 2000});
+        const bytes one = text(ipv6(each));
+        servers.insert(servers.end(), one.begin(), one.end());
+    }
+    put(many.more, 23, servers);
+    dhcp6_reply out;
+    BOOST_TEST((parse_dhcp6_reply(l.make(many), l.client.duid(), 1, out) == dhcp6_parse_error::none));
+    BOOST_TEST((out.addresses.count == 4u && out.name_servers.count == 4u && out.left_out == 4u));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_cut_or_runs_over_is_refused) {
     line l;
     l.flags(true, false);

@@ -72,6 +72,20 @@ BOOST_AUTO_TEST_CASE(an_unanswered_question_is_asked_again_after_4_8_16_32_64_an
     BOOST_TEST(l.said[6].seconds >= 180u);
 }
 
+BOOST_AUTO_TEST_CASE(a_request_has_been_asking_as_long_as_the_discovery_before_it) { // RFC 2131 3.1 (3)
+    line l;
+    l.start();
+    l.pass(20s);
+    const heard discover = l.last();
+    BOOST_REQUIRE((discover.type == type::discover && discover.seconds != 0));
+    l.pass(2s);
+    l.answer(type::offer);
+    BOOST_TEST((l.last().type == type::request && l.last().seconds == discover.seconds));
+    l.pass(6s);
+    BOOST_TEST((l.said.back().type == type::request && l.said.size() == 5u));
+    BOOST_TEST(l.last().seconds == discover.seconds);
+}
+
 BOOST_AUTO_TEST_CASE(a_request_that_is_not_answered_four_times_begins_anew) { // RFC 2131 3.1 (5)
     line l;
     l.start();

@@ -76,14 +76,31 @@ BOOST_AUTO_TEST_CASE(lists_are_bounded_and_what_is_no_host_is_left_out) {
     const dhcp_reply r = parsed({raw(6, {0, 0, 0, 0, 127, 0, 0, 1, 192, 0, 2, 1, 192, 0, 2, 2, 192, 0, 2, 3, 192, 0, 2, 4, 192, 0, 2, 5}),
                                  raw(3, {192, 0, 2}), raw(15, {'a', ' ', 'b'})});
     BOOST_TEST(r.name_servers.count == 4u);
+    BOOST_TEST(r.addresses_left_out == 1u);
     BOOST_TEST((r.name_servers.items[0] == ipv4(192, 0, 2, 1)));
     BOOST_TEST(r.routers.empty()); // three bytes are no address
     BOOST_TEST(r.domain.empty());
-    bytes many{std::byte{0}};
-    option routes{121, {}};
-    for (unsigned i = 0; i < 28; ++i)
-        for (const unsigned v : {24u, 10u, 0u, i, 192u, 0u, 2u, 1u}) routes.data.push_back(static_cast<std::byte>(v));
-    BOOST_TEST(parsed({routes}).routes->count == 16u);
+}
+
+BOOST_AUTO_TEST_CASE(of_more_routes_than_there_is_room_for_the_default_one_is_kept_and_the_rest_counted) {
+    const auto routes_to = [](unsigned first, unsigned last) { // as long as they may be: two pieces
+        option o{121, {}};
+        for (unsigned i = first; i < last; ++i)
+            for (const unsigned v : {8u, i, 192u, 0u, 2u, 1u}) o.data.push_back(static_cast<std::byte>(v));
+        return o;
+    };
+    const dhcp_reply all = parsed({routes_to(10, 52)});
+    BOOST_TEST(all.routes->count == 42u);
+    BOOST_TEST(all.routes_left_out == 0u);
+    option more = routes_to(52, 70);
+    const option by_default = raw(121, {0, 192, 0, 2, 9}), to_gateway = raw(121, {32, 192, 0, 2, 9, 0, 0, 0, 0});
+    more.data.insert(more.data.end(), by_default.data.begin(), by_default.data.end());
+    const dhcp_reply r = parsed({routes_to(10, 51), to_gateway, more});
+    BOOST_REQUIRE(r.routes->count == 42u);
+    BOOST_TEST(r.routes_left_out == 19u);
+    BOOST_TEST((r.routes->items[41] == route{ip_prefix(ipv4(192, 0, 2, 9), 32), ipv4::any()})); // the way to the default one's gateway
+    BOOST_TEST((r.routes->items[40] == route{ip_prefix(ipv4::any(), 0), ipv4(192, 0, 2, 9)}));
+    BOOST_TEST((r.routes->items[39] == route{ip_prefix(ipv4(49, 0, 0, 0), 8), ipv4(192, 0, 2, 1)}));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_no_reply_to_us_is_refused) {
