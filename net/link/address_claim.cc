@@ -38,9 +38,9 @@ bool address_claim::is_conflict(const wire::arp_packet& arp) const noexcept {
            arp.operation == wire::arp_operation::request;
 }
 
-bool address_claim::on_arp(time_point now, const wire::arp_packet& arp) noexcept {
+bool address_claim::on_arp(time_point now, const wire::arp_packet& arp, bool count) noexcept {
     if (!is_conflict(arp)) return false;
-    ++conflicts_;
+    if (count) ++conflicts_;
     rival_ = arp.sender_mac;
     if (phase_ == claim_phase::probing) {
         phase_ = claim_phase::lost;

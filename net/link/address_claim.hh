@@ -43,8 +43,8 @@ public:
     claim_phase phase() const noexcept { return phase_; }
     bool usable() const noexcept { return phase_ == claim_phase::announcing || phase_ == claim_phase::owned; }
 
-    /// An ARP packet has arrived. True if it comes from another machine that claims our address.
-    bool on_arp(time_point now, const wire::arp_packet& arp) noexcept;
+    /// An ARP packet has arrived. True if it comes from another machine that claims our address. `count`: no other shard counts it.
+    bool on_arp(time_point now, const wire::arp_packet& arp, bool count) noexcept;
     /// When on_timer() has something to say.
     time_point next_timeout() const noexcept { return due_; }
     /// The probe or announcement to broadcast now, if one is due.

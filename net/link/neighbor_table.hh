@@ -49,7 +49,7 @@ struct neighbor_statistics {
     std::uint64_t resolved = 0, failed = 0;
     std::uint64_t mac_changed = 0, mac_change_refused = 0;
     std::uint64_t ignored_unsolicited = 0; ///< replies and announcements of strangers
-    std::uint64_t ignored_malformed = 0;   ///< a sender that is a group address, or not of this network, or an unknown operation
+    std::uint64_t ignored_malformed = 0;   ///< a sender that is a group address, or on no network of this link, or an unknown operation
 };
 
 /// What resolve() did with the packet.

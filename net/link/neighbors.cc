@@ -44,20 +44,20 @@ bool neighbor_cache::say(mac_address destination, const wire::arp_packet& arp) n
 
 // ---- what arrives ----
 
-void neighbor_cache::on_arp(time_point now, const wire::arp_packet& arp) noexcept {
-    const bool known_operation =
-        arp.operation == wire::arp_operation::request || arp.operation == wire::arp_operation::reply;
-    if (!known_operation || !believable(arp)) {
+void neighbor_cache::on_arp(time_point now, const wire::arp_packet& arp, arp_arrival how) noexcept {
+    const bool believed = how.on_link || own_.contains(arp.sender_ip) || answers_us(arp);
+    const bool asked = asks_for_us(arp);
+    if (!possible(arp) || !(believed || asked || arp.sender_ip.is_any())) {
         ++statistics_.ignored_malformed;
         return;
     }
-    if (claim_.on_arp(now, arp)) { // learn nothing from a rival
-        log_message(address_conflict, own_.address(), arp.sender_mac);
+    if (claim_.on_arp(now, arp, how.answer)) { // learn nothing from a rival
+        if (how.answer) log_message(address_conflict, own_.address(), arp.sender_mac);
         run_claim(now);
         return;
     }
-    if (!arp.sender_ip.is_any()) take_sender(now, arp);
-    if (asks_for_us(arp)) {
+    if (believed && !arp.sender_ip.is_any()) take_sender(now, arp);
+    if (asked && how.answer) {
         const wire::arp_packet reply{wire::arp_operation::reply, mac_, own_.address(), arp.sender_mac, arp.sender_ip};
         if (say(arp.sender_mac, reply)) ++statistics_.replies_sent;
     }
@@ -69,13 +69,21 @@ bool neighbor_cache::asks_for_us(const wire::arp_packet& arp) const noexcept {
            !own_.address().is_any() && arp.sender_mac != mac_;
 }
 
-/// The sender could be one machine of this network: neither a group, nor a broadcast address, nor from elsewhere.
-/// 0.0.0.0 is a probe's (RFC 5227 1.1), which may ask and from which nothing is learnt.
-bool neighbor_cache::believable(const wire::arp_packet& arp) const noexcept {
-    if (!arp.sender_mac.is_unicast()) return false;
-    if (arp.sender_ip.is_any()) return arp.operation == wire::arp_operation::request;
-    if (!arp.sender_ip.is_unicast() || !own_.contains(arp.sender_ip)) return false;
+/// The sender could be one machine: neither a group, nor a broadcast address. 0.0.0.0 is a probe's (RFC 5227 1.1), which may ask and from
+/// which nothing is learnt.
+bool neighbor_cache::possible(const wire::arp_packet& arp) const noexcept {
+    const bool request = arp.operation == wire::arp_operation::request;
+    if ((!request && arp.operation != wire::arp_operation::reply) || !arp.sender_mac.is_unicast()) return false;
+    if (arp.sender_ip.is_any()) return request;
+    if (!arp.sender_ip.is_unicast() || arp.sender_ip.is_loopback()) return false;
     return own_.length() >= 31 || (arp.sender_ip != own_.broadcast() && arp.sender_ip != own_.network());
+}
+
+/// What we ask for is on the link, wherever our routes have that from.
+bool neighbor_cache::answers_us(const wire::arp_packet& arp) noexcept {
+    if (arp.operation != wire::arp_operation::reply || arp.target_ip != own_.address()) return false;
+    const neighbor* const n = find(arp.sender_ip);
+    return n != nullptr && (n->state() == neighbor_state::incomplete || n->state() == neighbor_state::probe);
 }
 
 /// RFC 826 "Packet Reception": update a known sender; make an entry only for one that asks for us, as it will send to

@@ -19,9 +19,15 @@ struct arp_message {
     wire::arp_packet arp;
 };
 
+/// What its receiver knows of an ARP packet.
+struct arp_arrival {
+    bool on_link = false; ///< a route says that the sender is on the link, in whatever network
+    bool answer = true;   ///< false: another shard, which this is a copy of, answers it
+};
+
 class neighbor_cache final : public neighbor_table {
 public:
-    /// `own`: our address and the network that it is on; only senders of that network are believed.
+    /// `own`: our address and its network. Of others nothing is learnt, unless they are known to be on the link or answer what we asked.
     neighbor_cache(mac_address own_mac, ip_prefix own, neighbor_options options = {}, std::uint64_t seed = random_seed());
 
     /// Announces our address; and asks first whether it is free, if told to: with the wait that RFC 5227 wants, or once without.
@@ -35,7 +41,7 @@ public:
     }
 
     /// An ARP packet has arrived.
-    void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
+    void on_arp(time_point now, const wire::arp_packet& arp, arp_arrival how = {}) noexcept;
 
     time_point next_timeout() const noexcept { return std::min(claim_.next_timeout(), next_change()); }
     /// Retransmits, probes, ages. When it returns with next_timeout() <= now, take poll_transmit() and call it again.
@@ -47,7 +53,8 @@ private:
     void ask(const neighbor& n) noexcept override;
     bool outbox_full() const noexcept override { return outbox_.full(); }
     void take_sender(time_point now, const wire::arp_packet& arp) noexcept;
-    bool believable(const wire::arp_packet& arp) const noexcept;
+    bool possible(const wire::arp_packet& arp) const noexcept;
+    bool answers_us(const wire::arp_packet& arp) noexcept;
     bool asks_for_us(const wire::arp_packet& arp) const noexcept;
     void run_claim(time_point now) noexcept;
     bool say(mac_address destination, const wire::arp_packet& arp) noexcept;

@@ -182,8 +182,8 @@ void ip_output::on_igmp(time_point now, byte_span message) noexcept {
 
 // ---- ARP ----
 
-void ip_output::on_arp(time_point now, const wire::arp_packet& arp) noexcept {
-    neighbors_.on_arp(now, arp);
+void ip_output::on_arp(time_point now, const wire::arp_packet& arp, bool answer) noexcept {
+    neighbors_.on_arp(now, arp, {.on_link = routes_.is_neighbor(arp.sender_ip), .answer = answer});
     drain();
 }
 

@@ -53,7 +53,8 @@ public:
     bool on_redirect(time_point now, ipv4 destination, ipv4 better, const net_address& gateway) noexcept;
 
     /// ARP, and the clock of all.
-    void on_arp(time_point now, const wire::arp_packet& arp) noexcept;
+    /// `answer`: no other shard has had it.
+    void on_arp(time_point now, const wire::arp_packet& arp, bool answer) noexcept;
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept {
         const time_point here = std::min({neighbors_.next_timeout(), groups_.due(), routes_.redirects().next_timeout()});

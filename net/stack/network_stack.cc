@@ -202,7 +202,7 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
         ipv6_arrives(now, p, link_group, handed_over);
     } else if (type == wire::ether_type::arp) {
         if (steering_ != nullptr && !handed_over) steering_->share_with_all(p);
-        arp_input(now, p);
+        arp_input(now, p, handed_over);
     } else if (type == wire::ether_type::vlan) {
         tagged_input(now, p, handed_over);
     } else {
@@ -228,13 +228,13 @@ void network_stack::tagged_input(time_point now, packet& p, bool handed_over) {
     }
 }
 
-void network_stack::arp_input(time_point now, const packet& p) {
+void network_stack::arp_input(time_point now, const packet& p, bool handed_over) {
     wire::arp_view arp;
     if (wire::arp_view::parse(p.head.bytes().subspan(wire::ethernet_header::size), arp) != wire::parse_error::none) {
         ++statistics_.malformed_ethernet;
         return;
     }
-    output_.on_arp(now, wire::arp_packet::from(arp));
+    output_.on_arp(now, wire::arp_packet::from(arp), !handed_over);
     if (dhcp_ != nullptr) {
         dhcp_->on_arp(now, wire::arp_packet::from(arp));
         after_dhcp(now);

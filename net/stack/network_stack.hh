@@ -101,7 +101,7 @@ private:
     bool poll_with_steering(time_point now);
     void not_ipv4(time_point now, packet& p, wire::ether_type type, bool link_group, bool handed_over);
     void ipv6_arrives(time_point now, packet& p, bool link_group, bool handed_over);
-    void arp_input(time_point now, const packet& p);
+    void arp_input(time_point now, const packet& p, bool handed_over);
     void no_address_yet(time_point now, packet& p, bool handed_over);
     bool is_for_dhcp(time_point now, wire::ipv4_view ip, packet& p, bool handed_over);
     void after_dhcp(time_point now);

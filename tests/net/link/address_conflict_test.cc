@@ -111,6 +111,16 @@ BOOST_AUTO_TEST_CASE(a_conflict_is_counted_and_the_address_defended_once_in_ten_
     BOOST_TEST(h.cache.size() == 0u);     // and nothing learnt from the rival
 }
 
+BOOST_AUTO_TEST_CASE(a_conflict_that_another_shard_counts_is_defended_by_who_announces) {
+    host h;
+    h.cache.start(at(0s));
+    h.until(3s);
+    h.cache.on_arp(at(4s), wire::arp_packet::announcement(rival, our_ip), {.answer = false});
+    BOOST_TEST(h.cache.claim().conflicts() == 0u);
+    BOOST_TEST(h.cache.claim().defences() == 1u);
+    BOOST_TEST(h.said().size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(our_own_announcement_reflected_by_a_switch_is_no_conflict) {
     host h;
     h.cache.start(at(0s));

@@ -41,8 +41,8 @@ struct world {
         cache.check_invariants();
         return r;
     }
-    void arrives(duration now, const wire::arp_packet& arp) {
-        cache.on_arp(at(now), arp);
+    void arrives(duration now, const wire::arp_packet& arp, arp_arrival how = {}) {
+        cache.on_arp(at(now), arp, how);
         cache.check_invariants();
     }
     void reply(duration now, ipv4 from, mac_address mac) {
@@ -292,7 +292,9 @@ BOOST_AUTO_TEST_CASE(senders_that_cannot_be_one_host_of_this_network_are_not_bel
         {wire::arp_operation::request, mac_address::broadcast(), peer_ip, {}, our_ip},
         {wire::arp_operation::request, mac_address(0x01005e000001), peer_ip, {}, our_ip},
         {wire::arp_operation::request, mac_address{}, peer_ip, {}, our_ip},
-        {wire::arp_operation::request, peer_mac, ipv4(192, 168, 0, 1), {}, our_ip}, // another network
+        {wire::arp_operation::request, peer_mac, ipv4(192, 168, 0, 1), {}, ipv4(10, 0, 0, 9)}, // another network
+        {wire::arp_operation::reply, peer_mac, ipv4(192, 168, 0, 1), our_mac, our_ip},
+        {wire::arp_operation::request, peer_mac, ipv4::loopback(), {}, our_ip},
         {wire::arp_operation::request, peer_mac, ipv4(10, 0, 0, 255), {}, our_ip},  // our broadcast address
         {wire::arp_operation::request, peer_mac, ipv4(10, 0, 0, 0), {}, our_ip},
         {wire::arp_operation::request, peer_mac, ipv4(224, 0, 0, 1), {}, our_ip},
@@ -304,6 +306,48 @@ BOOST_AUTO_TEST_CASE(senders_that_cannot_be_one_host_of_this_network_are_not_bel
     BOOST_TEST(w.cache.size() == 0u);
     BOOST_TEST(w.said().size() == 0u);
     BOOST_TEST(w.cache.statistics().ignored_malformed == std::size(hostile));
+}
+
+BOOST_AUTO_TEST_CASE(whoever_asks_for_us_is_answered_but_one_of_another_network_is_not_known_by_it) { // RFC 826
+    world w;
+    const ipv4 stranger(192, 168, 0, 1);
+    w.request(0s, stranger, peer_mac, our_ip);
+    const auto out = w.said();
+    BOOST_REQUIRE_EQUAL(out.size(), 1u);
+    BOOST_TEST((out[0].arp == wire::arp_packet{wire::arp_operation::reply, our_mac, our_ip, peer_mac, stranger}));
+    BOOST_TEST(w.cache.size() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_sender_whom_a_route_puts_on_the_link_is_believed) {
+    world w;
+    const ipv4 gateway(192, 168, 0, 1);
+    w.arrives(0s, wire::arp_packet::request(peer_mac, gateway, our_ip), {.on_link = true});
+    BOOST_TEST(w.said().size() == 1u);
+    BOOST_TEST((w.state(gateway) == neighbor_state::stale));
+    w.arrives(2s, wire::arp_packet::announcement(other_mac, gateway), {.on_link = true});
+    BOOST_TEST((w.cache.find(gateway)->mac() == other_mac));
+    w.arrives(4s, wire::arp_packet::announcement(peer_mac, gateway)); // the route is gone
+    BOOST_TEST((w.cache.find(gateway)->mac() == other_mac));
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_to_a_question_that_is_out_counts_from_whatever_network) {
+    world w;
+    const ipv4 gateway(192, 168, 0, 1);
+    w.send(0s, gateway);
+    w.arrives(1ms, wire::arp_packet::announcement(other_mac, gateway)); // answers nothing
+    BOOST_TEST((w.state(gateway) == neighbor_state::incomplete));
+    w.reply(2ms, gateway, peer_mac);
+    BOOST_TEST((w.state(gateway) == neighbor_state::reachable));
+    BOOST_TEST(w.released().size() == 1u);
+    w.reply(5s, gateway, other_mac); // nobody has asked
+    BOOST_TEST((w.cache.find(gateway)->mac() == peer_mac));
+}
+
+BOOST_AUTO_TEST_CASE(what_another_shard_answers_is_learnt_from_and_not_answered) {
+    world w;
+    w.arrives(0s, wire::arp_packet::request(peer_mac, peer_ip, our_ip), {.answer = false});
+    BOOST_TEST(w.said().empty());
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::stale));
 }
 
 BOOST_AUTO_TEST_CASE(a_new_mac_is_taken_over_but_not_twice_within_the_lock_time) {

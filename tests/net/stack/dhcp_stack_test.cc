@@ -167,6 +167,31 @@ BOOST_FIXTURE_TEST_CASE(the_lease_becomes_the_address_the_routes_the_mtu_and_the
     BOOST_TEST((probed && announced)); // RFC 5227 2.1.1, 2.3
 }
 
+BOOST_FIXTURE_TEST_CASE(a_gateway_outside_of_the_leases_own_network_is_a_neighbour_where_a_route_says_so, server_end) { // RFC 3442
+    const ipv4 gateway(203, 0, 113, 1);
+    options = {address(54, server_address), address(1, ipv4::broadcast()), word(51, 3600),
+               raw(121, {32, 203, 0, 113, 1, 0, 0, 0, 0, 0, 203, 0, 113, 1})};
+    acquire();
+    BOOST_TEST((stack->ip().routes().find(ipv4(8, 8, 8, 8)) == next_hop{hop_kind::unicast, gateway}));
+    udp_socket socket = udp_socket::bind({given, 500});
+    std::optional<std::errc> sent;
+    const bytes payload(4);
+    task_group sending{"sending"};
+    sending.spawn(note(sent, [&] { return socket.send_to(byte_span(payload), socket_address(ipv4(8, 8, 8, 8), 53)); }));
+    pass(3ms);
+    frames.clear();
+    arp({wire::arp_operation::reply, end->mac(), gateway, mac, given});
+    const auto to_beyond = [](const bytes& f) {
+        return load_be16(f.data() + 12) == 0x0800 && ipv4::load(f.data() + 14 + 16) == ipv4(8, 8, 8, 8);
+    };
+    BOOST_REQUIRE((std::ranges::count_if(frames, to_beyond) == 1));
+    BOOST_TEST((mac_address::load(frames.back().data()) == end->mac()));
+    frames.clear();
+    arp(wire::arp_packet::request(end->mac(), gateway, given));
+    BOOST_REQUIRE(frames.size() == 1u);
+    BOOST_TEST(load_be16(frames[0].data() + 12) == 0x0806);
+}
+
 BOOST_FIXTURE_TEST_CASE(whoever_steers_frames_knows_what_to_expect_before_it_comes, server_end) {
     pass(3ms);
     BOOST_REQUIRE(!told.expected.empty());

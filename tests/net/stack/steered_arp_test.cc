@@ -1,0 +1,62 @@
+// Two shards with one address, and one card that brings all to the first: both learn from ARP, one answers.
+#include "two_shards.hh"
+
+#include <corewire/net/wire/arp.hh>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct asked : two_shards_link {
+    const mac_address asker_mac{2, 0, 0, 0, 0, 9};
+    const ipv4 asker{10, 0, 0, 9};
+
+    /// From `asker`, to the card of `to`.
+    void say(sim_port& to, const wire::arp_packet& arp) {
+        packet p;
+        p.head = to.pool().allocate_buffer();
+        wire::ethernet_header{.destination = mac_address::broadcast(), .source = asker_mac, .type = wire::ether_type::arp}.emit(
+            {p.head.append(14), 14});
+        arp.emit({p.head.append(wire::arp_packet::size), wire::arp_packet::size});
+        to.transmit({&p, 1});
+        pass(2ms);
+    }
+    static unsigned answers(sim_port& at) {
+        unsigned n = 0;
+        for (packet got; at.receive({&got, 1}) != 0; got = {}) {
+            wire::arp_view arp;
+            const byte_span frame = got.head.bytes();
+            if (load_be16(frame.data() + 12) != 0x0806) continue;
+            BOOST_REQUIRE((wire::arp_view::parse(frame.subspan(14), arp) == wire::parse_error::none));
+            n += wire::arp_packet::from(arp).operation == wire::arp_operation::reply;
+        }
+        return n;
+    }
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(steered_arp)
+
+BOOST_FIXTURE_TEST_CASE(a_question_is_answered_once_and_every_shard_knows_the_asker, asked) {
+    for (sim_port* at : {end.get(), other_end.get()}) {
+        say(*at, wire::arp_packet::request(asker_mac, asker, us4));
+        BOOST_TEST(answers(*end) + answers(*other_end) == 1u);
+        for (unsigned n : {0u, 1u}) {
+            const neighbor* const known = shard(n).ip().neighbors().find(asker);
+            BOOST_REQUIRE(known != nullptr);
+            BOOST_TEST((known->mac() == asker_mac));
+            shard(n).ip().neighbors().remove(asker);
+        }
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_conflict_is_counted_once, asked) {
+    say(*end, wire::arp_packet::announcement(asker_mac, us4));
+    std::uint64_t counted = 0;
+    for (unsigned n : {0u, 1u}) counted += shard(n).ip().neighbors().claim().conflicts();
+    BOOST_TEST(counted == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
