@@ -8,10 +8,10 @@ namespace corewire {
 
 namespace {
 
-// RFC 4861 10.
-constexpr duration solicitation_delay = std::chrono::seconds{1};
-constexpr duration solicitation_interval = std::chrono::seconds{4};
-constexpr unsigned max_solicitations = 3;
+constexpr duration solicitation_delay = std::chrono::seconds{1}; // RFC 4861 10
+// RFC 7559 2: IRT, MRT.
+constexpr duration first_solicitation_wait = std::chrono::seconds{4};
+constexpr duration longest_solicitation_wait = std::chrono::hours{1};
 constexpr std::uint8_t max_duplicates = 3;                    // RFC 7217 6: at least IDGEN_RETRIES addresses, and not without end
 constexpr duration two_hours = std::chrono::hours{2};         // RFC 4862 5.5.3 (e)
 constexpr duration ten_years = std::chrono::hours{87'600};    // what stands for "for ever": a later advertisement can still end it
@@ -43,9 +43,16 @@ void autoconfiguration::start(time_point now, random_generator& random) noexcept
     solicit_at_ = now + duration{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(solicitation_delay.count())))};
 }
 
-bool autoconfiguration::poll_solicitation(time_point now) noexcept {
+/// RFC 7559 2, RFC 8415 15: twice as long each time, a tenth more or less, and without end: a switch may let nothing through yet.
+bool autoconfiguration::poll_solicitation(time_point now, random_generator& random) noexcept {
     if (now < solicit_at_) return false;
-    solicit_at_ = ++solicitations_ == max_solicitations ? never : now + solicitation_interval;
+    const auto varied = [&](duration wait) {
+        const auto tenth = static_cast<std::uint64_t>(wait.count() / 10);
+        return wait - duration{wait.count() / 10} + duration{static_cast<std::int64_t>(random.below(2 * tenth + 1))};
+    };
+    const duration doubled = solicit_after_ == duration{} ? first_solicitation_wait : 2 * solicit_after_;
+    solicit_after_ = varied(std::min(doubled, longest_solicitation_wait));
+    solicit_at_ = now + solicit_after_;
     ++statistics_.solicitations_sent;
     return true;
 }

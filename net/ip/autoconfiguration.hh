@@ -1,7 +1,7 @@
 // Addresses and routes from router advertisements (RFC 4861 6.3, RFC 4862 5.5), with identifiers that are stable on one network
 // and tell nothing from one network to the next (RFC 7217).
 //
-//     start() --> poll_solicitation(), three times at most --> advertisement --on_advertisement()--> ipv6_addresses, ipv6_routes
+//     start() --> poll_solicitation(), more and more rarely --> advertisement --on_advertisement()--> ipv6_addresses, ipv6_routes
 //
 // One interface's, on one shard. Sans-I/O. Bounds: those of the two tables.
 #pragma once
@@ -35,7 +35,7 @@ public:
 
     time_point next_timeout() const noexcept { return solicit_at_; }
     /// A router is to be asked for now.
-    bool poll_solicitation(time_point now) noexcept;
+    bool poll_solicitation(time_point now, random_generator& random) noexcept;
 
     std::uint32_t mtu() const noexcept { return mtu_; }             ///< bytes, that a router said; UINT32_MAX: none did
     std::uint8_t hop_limit() const noexcept { return hop_limit_; }  ///< that a router said; 0: none did
@@ -66,7 +66,7 @@ private:
     ipv6_addresses& addresses_;
     ipv6_routes& routes_;
     time_point solicit_at_ = never;
-    unsigned solicitations_ = 0;
+    duration solicit_after_{}; ///< what is waited for an answer; nothing: none has been asked for yet
     std::uint32_t mtu_ = UINT32_MAX;
     std::uint8_t hop_limit_ = 0;
     autoconfiguration_statistics statistics_;

@@ -184,7 +184,8 @@ void register_dhcp(metric_group& group, const dhcp_link& dhcp) {
     group.counter("corewire_dhcp_addresses_lost_total", lost, s.refused, metric_label("reason", "refused"));
     group.counter("corewire_dhcp_addresses_lost_total", lost, s.conflicts, metric_label("reason", "conflict"));
     group.counter("corewire_dhcp_addresses_lost_total", lost, s.expired, metric_label("reason", "expired"));
-    register_drops(group, "dhcp", {{"malformed", s.malformed}, {"not_expected", s.ignored}, {"unusable", s.unusable}});
+    register_drops(group, "dhcp",
+                   {{"malformed", s.malformed}, {"not_expected", s.ignored}, {"unusable", s.unusable}, {"left_out", s.left_out}});
 }
 
 void register_dhcp6(metric_group& group, const dhcp6_client& client) {

@@ -101,16 +101,39 @@ struct routed_link : ipv6_link {
 
 BOOST_AUTO_TEST_SUITE(ipv6_autoconfiguration)
 
-BOOST_FIXTURE_TEST_CASE(routers_are_asked_three_times_until_one_answers, routed_link) { // RFC 4861 6.3.7
-    pass(20s);
-    int asked = 0;
-    for (const auto& packet : heard()) {
-        if (view(packet).next_header() != ip_protocol::icmpv6) continue;
-        if (icmp_of(packet).type() != icmpv6_type::router_solicitation) continue;
-        BOOST_TEST((view(packet).destination() == ipv6::all_routers() && view(packet).hop_limit() == 255));
-        ++asked;
-    }
-    BOOST_TEST(asked == 3);
+BOOST_FIXTURE_TEST_CASE(routers_are_asked_more_and_more_rarely_until_one_answers, routed_link) { // RFC 4861 6.3.7, RFC 7559
+    const auto asked = [this] {
+        int n = 0;
+        for (const auto& packet : heard()) {
+            if (view(packet).next_header() != ip_protocol::icmpv6) continue;
+            if (icmp_of(packet).type() != icmpv6_type::router_solicitation) continue;
+            BOOST_TEST((view(packet).destination() == ipv6::all_routers() && view(packet).hop_limit() == 255));
+            ++n;
+        }
+        return n;
+    };
+    pass(18s); // within the first second, then after 4, 8, 16 s, a tenth more or less
+    BOOST_TEST(asked() == 3);
+    pass(22s); // a switch may not have let any of them through
+    BOOST_TEST(asked() == 1);
+    advertise(0); // no router
+    pass(60s);
+    BOOST_TEST(asked() >= 1);
+    advertise(1800);
+    pass(200s);
+    BOOST_TEST(asked() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_router_is_asked_for_once_an_hour_in_the_end) {
+    ipv6_addresses addresses({}, 1);
+    ipv6_routes routes;
+    random_generator random(7);
+    autoconfiguration automatic(mac_address(2, 0, 0, 0, 0, 1), {1, 2}, addresses, routes);
+    automatic.start(from_ns(0), random);
+    for (int i = 0; i < 20; ++i) BOOST_TEST(automatic.poll_solicitation(automatic.next_timeout(), random));
+    const time_point last = automatic.next_timeout();
+    BOOST_TEST(automatic.poll_solicitation(last, random));
+    BOOST_TEST((automatic.next_timeout() - last >= 54min && automatic.next_timeout() - last <= 66min));
 }
 
 BOOST_AUTO_TEST_CASE(an_address_is_asked_for_once_unless_something_else_is_said) { // RFC 4862 5.1
