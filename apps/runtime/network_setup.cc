@@ -343,6 +343,7 @@ task<> network_setup::after_lease(unsigned shard) {
 task<> network_setup::when_addresses_are_there(unsigned shard, std::function<task<>()> body) {
     if (options_.dhcp) co_await after_lease(shard);
     co_await after_address_detection(shard);
+    if (this_shard::stopping().stop_requested()) co_return; // it would begin without an address, or wait for what has been ended already
     task<> rest = body();
     co_await rest;
 }

@@ -12,11 +12,11 @@ orderly_stop::orderly_stop(reactor& loop, socket_provider& sockets) noexcept : l
 void orderly_stop::begin(duration grace) noexcept {
     if (begun()) return;
     all_at_ = loop_.now() + grace;
-    sockets_.close_listeners();
     end_waits();
 }
 
 void orderly_stop::end_waits() noexcept {
+    sockets_.close_listeners(); // those, too, that have been bound since the last look
     sockets_.end_waits(loop_.now() < all_at_ ? ended_waits::for_new_work : ended_waits::for_any_peer);
     loop_.timers().arm(next_look_, loop_.now() + interval);
 }

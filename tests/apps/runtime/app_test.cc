@@ -1,12 +1,14 @@
 // Whole programs, each in a process of its own: what they print, and how they exit.
 // ctest: processors=2
 #include <corewire/apps/runtime/app.hh>
+#include <corewire/apps/runtime/network_setup.hh>
 #include <corewire/net/kernel/system_address.hh>
 #include <corewire/net/socket/bind_error.hh>
 #include <corewire/net/socket/tcp_listener.hh>
 #include <corewire/net/socket/tcp_stream.hh>
 #include <corewire/net/socket/udp_socket.hh>
 #include <corewire/reactor/metrics/metrics_page.hh>
+#include <corewire/reactor/shard/runtime.hh>
 #include <corewire/reactor/shard/this_shard.hh>
 #include <corewire/reactor/task/sleep.hh>
 #include <tests/support/socket_suite.hh>
@@ -271,6 +273,44 @@ BOOST_AUTO_TEST_CASE(a_signal_ends_a_server_that_waits_in_accept) {
     });
     BOOST_TEST(e.exit_code == 0);
     BOOST_TEST(e.said == "");
+}
+
+task<> binds_after_the_stop() {
+    ::kill(::getpid(), SIGTERM);
+    while (!this_shard::stopping().stop_requested()) co_await sleep_for(std::chrono::milliseconds{1});
+    co_await sleep_for(std::chrono::milliseconds{2}); // the listeners that were there have been closed
+    auto listener = tcp_listener::bind({ipv4::loopback(), 0});
+    for (;;) co_await listener.accept();
+}
+
+BOOST_AUTO_TEST_CASE(a_listener_that_is_bound_after_the_stop_ends_as_well) {
+    const ended e = with_arguments({"--net=kernel", "--cores=1"}, binds_after_the_stop);
+    BOOST_TEST(e.exit_code == 0);
+    BOOST_TEST(e.said == ""); // nothing is abandoned
+}
+
+/// As a program does whose addresses have not come when it is stopped.
+task<> waits_for_addresses_until_the_stop(network_setup& setup, bool& begun) {
+    ::kill(::getpid(), SIGTERM);
+    while (!this_shard::stopping().stop_requested()) co_await sleep_for(std::chrono::milliseconds{1});
+    auto waiting = setup.when_addresses_are_there(0, [&begun] {
+        begun = true;
+        return nothing();
+    });
+    co_await waiting;
+}
+
+BOOST_AUTO_TEST_CASE(a_stop_before_there_is_an_address_starts_no_body) {
+    const ended e = run_program([] {
+        network_options options;
+        options.dhcp = true;
+        network_setup setup(options, {.kind = network_kind::kernel});
+        bool begun = false;
+        runtime shards({.cpus = {0}, .pin = false});
+        shards.run([&] { return waits_for_addresses_until_the_stop(setup, begun); });
+        return begun ? 3 : 0;
+    });
+    BOOST_TEST(e.exit_code == 0, e.exit_code << " " << e.said);
 }
 
 BOOST_AUTO_TEST_CASE(a_second_signal_ends_with_130) {
