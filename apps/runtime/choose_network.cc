@@ -1,5 +1,6 @@
 #include <corewire/apps/runtime/choose_network.hh>
 
+#include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 
 #include <cstdint>
@@ -31,6 +32,10 @@ network_choice best_of(const network_options& o, const host_facts& facts) {
                                                         o.interface)};
     if (facts.interface_exists)
         return {kernel, fmt::format("using {} needs --address A.B.C.D/LENGTH (or --shared) as well", o.interface)};
+    if (o.shared && !o.interface.empty()) // a mistyped one: a new device would have an address that the kernel has elsewhere
+        throw setup_error(fmt::format("--interface {}: there is none of that name, and --shared needs one of the kernel's (`ip link`)",
+                                      o.interface));
+    if (o.shared) return {kernel, "--shared needs an --interface of the kernel's as well"};
     if (o.has_address() && facts.may_make_taps)
         return {tap, o.interface.empty() ? "there is an --address and no --interface"
                                          : fmt::format("there is no interface {} yet", o.interface)};

@@ -68,10 +68,12 @@ void owned_ports::claim(wire::ip_protocol protocol, const net_address& address, 
     unique_fd placeholder;
     if (found == ports_.end()) { // or connections of ours hold it
         const std::string what = name_of(protocol, address, port);
+        const bool tcp = protocol == wire::ip_protocol::tcp;
+        const char* const time_wait = tcp ? ", or to connections of one that has ended (TIME-WAIT, a minute at most: `ss -ta`)" : "";
         if (const int error = bind(protocol, address, port, placeholder); error != 0)
             throw std::system_error(error, std::generic_category(),
-                                    error == EADDRINUSE ? what + " belongs to a program on the kernel's sockets"
-                                                        : "cannot reserve " + what + " in the kernel");
+                                    error != EADDRINUSE ? "cannot reserve " + what + " in the kernel"
+                                                        : what + " belongs to a program on the kernel's sockets" + time_wait);
     }
     if (const int error = steering_->own_flow(flow_of(protocol, address, port)); error != 0)
         throw std::system_error(error, std::generic_category(), name_of(protocol, address, port) + ": " + why_not_steered(error));

@@ -1,5 +1,6 @@
 // The options that every program has: what they set, and the sentence for each way to get them wrong.
 #include <corewire/apps/runtime/choose_network.hh>
+#include <corewire/apps/runtime/setup_error.hh>
 #include <corewire/apps/runtime/command_line.hh>
 #include <corewire/apps/runtime/network_options.hh>
 #include <corewire/apps/runtime/setup_error.hh>
@@ -317,6 +318,10 @@ BOOST_AUTO_TEST_CASE(auto_takes_the_best_that_works_and_says_why) {
     BOOST_TEST(chosen("--address=192.0.2.2/24", nothing) ==
                "kernel: making a tap interface needs root (CAP_NET_ADMIN) and /dev/net/tun");
     BOOST_TEST(chosen("--net=wire", root_and_interface) == "wire: ");
+    BOOST_TEST(chosen("--shared --address=192.0.2.2/24", root) == "kernel: --shared needs an --interface of the kernel's as well");
+    const std::string refusal = "--interface et0: there is none of that name, and --shared needs one of the kernel's (`ip link`)";
+    for (const char* line : {"--shared --interface=et0", "--shared --interface=et0 --address=192.0.2.2/24"}) // no new device is made
+        BOOST_CHECK_EXCEPTION(chosen(line, root), setup_error, [&](const setup_error& e) { return e.what() == refusal; });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
