@@ -65,6 +65,7 @@ void tcp_layer::learn_fast_open(tcp_connection& c) noexcept {
     if (!f.asked) return;
     const net_address server = c.name().remote;
     if (f.syn_lost && !f.answered && !f.data_acked) fast_open_servers_.on_lost_syn(now(), server);
+    if (f.data_acked && !f.syn_lost) fast_open_servers_.on_taken_syn(server);
     if (f.answered) return fast_open_servers_.learn(now(), server, f.cookie, f.peer_mss);
     // Linux's habit: servers before RFC 7413 know the older form alone.
     const bool in_vain = c.tcb.options().like_linux() && f.cookie.empty() && !f.syn_lost;

@@ -198,7 +198,7 @@ void tcb::fix_buffers(bool receive, bool send) noexcept {
     if (receive) {
         c_.options.set(&parameters::receive_growth_limit, 0);
         c_.receiving.sizing.stop();
-        c_.receiving.window.set_buffer(c_.options->receive_buffer);
+        c_.receiving.set_buffer(c_.options->receive_buffer, *c_.options);
     }
     if (send) {
         c_.options.set(&parameters::send_growth_limit, 0);

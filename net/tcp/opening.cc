@@ -16,8 +16,7 @@ void begin(control_block& c, seq_number iss, time_point now) noexcept {
     c.heard = now;
     c.user_timeout_chosen = c.options->user_timeout > duration{0};
     c.sending.start(iss, *c.options);
-    c.receiving.queue.start(c.options->receive_pieces, c.options->reassembly_pieces);
-    c.receiving.ahead.start(c.options->reassembly_pieces);
+    c.receiving.limit_pieces(c.options->receive_buffer, *c.options);
 }
 
 /// The peer's number is known: everything that counts from it.

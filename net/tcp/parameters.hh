@@ -49,8 +49,8 @@ struct parameters {
     std::uint32_t send_buffer = 1u << 20;     ///< bytes queued, sent or not, before writable() is 0 (one write may overshoot)
     std::uint16_t least_segment = 64;         ///< bytes: no smaller ones are made, whatever MSS the peer names
     std::uint32_t send_chunks = 4096;         ///< pieces in the send queue before writable() is 0
-    std::uint32_t receive_pieces = 2048;      ///< pieces in the receive queue from which on segments are dropped
-    std::uint32_t reassembly_pieces = 1024;   ///< pieces waiting for a gap to close; more are dropped
+    std::uint32_t receive_pieces = 0;         ///< in the receive queue: more are dropped, and the window is closed; 0: as the buffer needs
+    std::uint32_t reassembly_pieces = 0;      ///< that wait for a gap to close; more are dropped; 0: as the buffer needs
 
     bool cork = false;           ///< nothing but full segments, until it is taken away (TCP_CORK)
     bool no_delay = false;       ///< Nagle's algorithm off (RFC 9293 3.7.4)

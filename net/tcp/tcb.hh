@@ -318,6 +318,10 @@ inline void tcb::update_window() noexcept {
     receiver& r = c_.receiving;
     if (r.window.worth_an_update(r.next, r.queue.size())) [[unlikely]] {
         if (c_.options->like_linux()) return acknowledge_read();
+        if (r.window.withheld()) {
+            if (!r.queue.has_much_room()) return;
+            r.window.grant();
+        }
         r.acks.acknowledge_now();
         c_.output_wanted = true;
     }

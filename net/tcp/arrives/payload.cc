@@ -165,6 +165,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (!may_receive(c.state)) return verdict::finished; // behind the peer's FIN: ignored (3.10.7.4, seventh)
     if (!r.queue.has_room()) {
         ++c.count->receive_queue_full;
+        r.window.withhold();
         r.acks.acknowledge_now(); // it was promised a place: the sender must not take the silence for a way that is broken
         a.fin = false;
         return verdict::finished;

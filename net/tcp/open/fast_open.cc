@@ -127,6 +127,10 @@ void fast_open_cache::on_lost_syn(time_point now, const net_address& server) {
     e.paused_until = now + std::min(pause, longest_pause);
 }
 
+void fast_open_cache::on_taken_syn(const net_address& server) noexcept {
+    if (entry* const e = find(server); e != nullptr) e->losses = 0;
+}
+
 bool fast_open_cache::paused(time_point now, const net_address& server) const noexcept {
     const entry* const e = find(server);
     return e != nullptr && now < e->paused_until;

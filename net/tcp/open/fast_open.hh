@@ -85,6 +85,8 @@ public:
     void learn(time_point now, const net_address& server, const fast_open_cookie& cookie, std::uint16_t mss, bool in_vain = false);
     /// A SYN with a cookie or data was not answered, one without them was (RFC 7413 4.1.3, 7.1): for a while none is sent there.
     void on_lost_syn(time_point now, const net_address& server);
+    /// A SYN's data was taken at the first try: what was lost before was chance, and counts no more.
+    void on_taken_syn(const net_address& server) noexcept;
     /// It has given a cookie that may be used now.
     bool knows(time_point now, const net_address& server) const noexcept;
     bool paused(time_point now, const net_address& server) const noexcept;

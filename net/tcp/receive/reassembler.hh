@@ -21,7 +21,7 @@ class reassembler {
 public:
     static constexpr std::uint32_t range_limit = 64;
 
-    void start(std::uint32_t piece_limit) noexcept { piece_limit_ = piece_limit; }
+    void limit(std::uint32_t piece_limit) noexcept { piece_limit_ = piece_limit; }
 
     bool empty() const noexcept { return size_ == 0; }
     std::uint32_t pieces() const noexcept { return held_ != nullptr ? held_->pieces.size() : 0; }

@@ -19,8 +19,12 @@ public:
     static constexpr std::uint32_t coalesce_from = 64;
     static constexpr std::uint32_t coalesce_size = 512;
 
+    /// Pieces that hold `buffer` bytes, since small ones are copied together; `chosen`, if somebody has.
+    static std::uint32_t pieces_for(std::uint32_t buffer, std::uint32_t chosen) noexcept {
+        return chosen != 0 ? chosen : std::max(buffer / coalesce_size, 2048u);
+    }
     /// `joining`: pieces of the reassembler, at most.
-    void start(std::uint32_t piece_limit, std::uint32_t joining = 0) noexcept {
+    void limit(std::uint32_t piece_limit, std::uint32_t joining = 0) noexcept {
         piece_limit_ = static_cast<std::uint16_t>(std::min(piece_limit, ring<buffer>::most / 2));
         most_ = static_cast<std::uint16_t>(piece_limit_ + std::min(joining, ring<buffer>::most / 2));
     }
@@ -29,6 +33,8 @@ public:
     std::uint32_t pieces() const noexcept { return pieces_.size(); }
     /// Whether two more pieces would find room.
     bool has_room() const noexcept { return pieces_.size() + 2 <= piece_limit_; }
+    /// Whether, after there was none, it is worth saying so.
+    bool has_much_room() const noexcept { return pieces_.size() <= piece_limit_ / 2; }
 
     /// Takes the bytes over. An empty buffer is ignored.
     void push(buffer&& data) {

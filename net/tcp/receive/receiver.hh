@@ -39,6 +39,16 @@ struct receiver {
         acks.start(first, p.quick_acks, p.like_linux());
         if (p.receive_growth_limit > p.receive_buffer) sizing.start();
     }
+    /// The pieces that a buffer of so many bytes may come in.
+    void limit_pieces(std::uint32_t buffer, const parameters& p) noexcept {
+        const std::uint32_t waiting = receive_queue::pieces_for(buffer, p.reassembly_pieces);
+        queue.limit(receive_queue::pieces_for(buffer, p.receive_pieces), waiting);
+        ahead.limit(waiting);
+    }
+    void set_buffer(std::uint32_t bytes, const parameters& p) noexcept {
+        window.set_buffer(bytes);
+        limit_pieces(bytes, p);
+    }
     void note_duplicate(seq_number left, seq_number right) noexcept {
         duplicate = {left, right};
         has_duplicate = sack && reports_duplicates;

@@ -11,7 +11,7 @@ void right_size(control_block& c, time_point now) noexcept {
     const std::uint32_t useful = r.sizing.take(now, r.next - r.queue.size(), c.options->mss, rtt);
     const std::uint32_t wanted = std::min(useful, c.options->receive_growth_limit);
     const std::uint32_t has = r.window.buffer();
-    if (wanted > has && c.share.take(c.options->budget, wanted - has)) r.window.set_buffer(wanted);
+    if (wanted > has && c.share.take(c.options->budget, wanted - has)) r.set_buffer(wanted, *c.options);
 }
 
 } // namespace corewire::tcp

@@ -26,8 +26,20 @@ public:
         if (rule_ == rule::freebsd && buffer > unit_) buffer = (buffer + unit_ - 1) / unit_ * unit_;
         buffer_ = buffer;
         if (rule_ == rule::own) step_ = std::min<std::uint32_t>(buffer / 2, unit_);
-        wide_ = rule_ != rule::own ? ~std::uint32_t{0} : std::max(buffer - buffer / 2, 2 * step_);
+        wide_ = rule_ != rule::own || withheld_ ? ~std::uint32_t{0} : std::max(buffer - buffer / 2, 2 * step_);
     }
+    /// What was promised finds no place: nothing is announced until grant(), so that the peer asks in time (RFC 9293 3.8.6.1) and does not
+    /// take for lost what is refused. Others' habits have rules of their own.
+    void withhold() noexcept {
+        if (rule_ != rule::own) return;
+        withheld_ = true;
+        wide_ = ~std::uint32_t{0};
+    }
+    void grant() noexcept {
+        withheld_ = false;
+        set_buffer(buffer_);
+    }
+    bool withheld() const noexcept { return withheld_; }
     /// Linux's habits: what is promised is chosen elsewhere (receive/linux_window.hh), and told by reach().
     void leave_choice() noexcept {
         rule_ = rule::elsewhere;
@@ -53,12 +65,15 @@ public:
     std::uint8_t scale() const noexcept { return shift_; }
 
     /// What goes into the header of a segment that is sent now, `queued` bytes being unread. Moves the edge when there is
-    /// enough to gain. A scaled window is rounded up, so that the edge the peer computes is never behind ours.
+    /// enough to gain. A scaled window is rounded up, so that the edge the peer computes is not behind ours; but where the buffer
+    /// has no room for that, down: else the edge would move with every ACK, and what is unread know no bound. What was promised once is
+    /// taken all the same (RFC 7323 2.4).
     [[gnu::always_inline]] std::uint16_t advertise(seq_number next, std::uint32_t queued) noexcept {
+        if (withheld_) [[unlikely]] return 0;
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         std::uint32_t window = edge_ - next;
         if (free > window && free - window >= step_ && !too_little(free)) window = std::min(free, 0xffffu << shift_);
-        return promise(next, window);
+        return promise(next, window, queued);
     }
     /// FreeBSD's habit: what is free, and at least `window`, for the field of a segment that promises nothing.
     std::uint16_t unpromised(std::uint32_t queued, std::uint32_t window) const noexcept {
@@ -81,7 +96,7 @@ public:
     bool worth_an_update(seq_number next, std::uint32_t queued) const noexcept {
         const std::uint32_t window = edge_ - next;
         if (window > wide_) [[likely]] return false;
-        if (rule_ == rule::elsewhere) return true; // it may be
+        if (rule_ == rule::elsewhere || withheld_) return true; // it may be
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         if (free <= window) return false;
         const std::uint32_t gain = free - window;
@@ -103,10 +118,13 @@ private:
     /// FreeBSD's way to avoid silly windows.
     bool too_little(std::uint32_t free) const noexcept { return rule_ == rule::freebsd && free < buffer_ / 4 && free < unit_; }
     /// `window` fits into the field: it is what was promised before, or cut to that.
-    std::uint16_t promise(seq_number next, std::uint32_t window) noexcept {
-        const std::uint32_t field = (window + grain_) >> shift_;
+    std::uint16_t promise(seq_number next, std::uint32_t window, std::uint32_t queued) noexcept {
+        std::uint32_t field = (window + grain_) >> shift_;
         const seq_number promised = next + (field << shift_);
-        if (promised > edge_) edge_ = promised;
+        if (promised > edge_) {
+            if (rule_ == rule::own && queued + (field << shift_) > buffer_ + grain_) [[unlikely]] field = window >> shift_;
+            else edge_ = promised;
+        }
         return static_cast<std::uint16_t>(field);
     }
 
@@ -117,6 +135,7 @@ private:
     std::uint32_t grain_ = 0; ///< 2^shift - 1: what the field can't tell
     std::uint8_t shift_ = 0;
     enum class rule : std::uint8_t { own, freebsd, elsewhere } rule_ = rule::own; ///< who chooses what is promised
+    bool withheld_ = false;
     std::uint16_t unit_ = 0; ///< a segment's bytes: own: as start() was told; FreeBSD's: what the buffer is a multiple of
 };
 

@@ -427,6 +427,53 @@ BOOST_AUTO_TEST_CASE(what_finds_no_place_in_the_receive_queue_is_answered) {
     s.expect("A 1:1 ack " + std::to_string(1 + held));
 }
 
+BOOST_AUTO_TEST_CASE(where_there_is_no_place_the_window_is_closed_until_there_is) { // RFC 9293 3.8.6.1: the peer asks, and does not give up
+    auto p = tcp_script::plain();
+    p.receive_pieces = 8;
+    tcp_script s(p);
+    s.connect();
+    std::int64_t at = 1;
+    for (; s.block().statistics().receive_queue_full == 0; at += 1000) {
+        s.drain();
+        s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1000) + " ack 1");
+    }
+    at -= 1000; // was refused
+    BOOST_TEST(s.expect("A 1:1 ack " + std::to_string(at)).window == 0u);
+    s.block().read(1000); // not worth saying
+    s.drain();
+    s.expect_nothing();
+    s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1) + " ack 1"); // the peer asks
+    BOOST_TEST(s.expect("A 1:1 ack " + std::to_string(at + 1)).window == 0u);
+    s.read_all();
+    BOOST_TEST(s.expect("A 1:1 ack " + std::to_string(at + 1)).window != 0u);
+    s.expect_nothing();
+    s.receive("A " + std::to_string(at + 1) + ":" + std::to_string(at + 1001) + " ack 1");
+    BOOST_TEST(s.block().readable() == 1000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_large_window_is_kept_though_nobody_reads) {
+    auto p = tcp_script::plain();
+    p.receive_buffer = 8u << 20;
+    tcp_script s(p);
+    s.connect();
+    std::int64_t at = 1;
+    for (; s.edge() >= at + 1000; at += 1000) s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1000) + " ack 1"), s.drain();
+    BOOST_TEST(s.block().statistics().receive_queue_full == 0u);
+    BOOST_TEST(s.block().readable() > (8u << 20) - 2000);
+}
+
+BOOST_AUTO_TEST_CASE(all_of_a_large_window_is_kept_beyond_a_gap) {
+    auto p = tcp_script::plain();
+    p.receive_buffer = 8u << 20;
+    tcp_script s(p);
+    s.connect();
+    const std::int64_t end = std::min<std::int64_t>(s.edge(), 4'000'001);
+    std::int64_t at = 1001;
+    for (; end >= at + 1000; at += 1000) s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1000) + " ack 1"), s.drain();
+    s.receive("A 1:1001 ack 1");
+    s.expect("A 1:1 ack " + std::to_string(at));
+}
+
 BOOST_AUTO_TEST_CASE(a_receive_buffer_below_a_segment_opens_its_window_again) { // RFC 9293 3.8.6.2.2: MIN(buffer / 2, MSS)
     tcp_script s;
     s.connect();

@@ -352,6 +352,10 @@ BOOST_AUTO_TEST_CASE(where_syns_with_data_vanish_none_is_sent_for_a_while) { // 
     cache.learn(start + 61min, server, cookie(8), 1000); // one came through
     cache.on_lost_syn(start + 61min, server);
     BOOST_TEST(!cache.paused(start + 62min + 1s, server));
+    for (int i = 0; i < 20; ++i) cache.on_lost_syn(start, server);
+    cache.on_taken_syn(server); // without a new cookie, as servers do
+    cache.on_lost_syn(start + 2h, server);
+    BOOST_TEST(!cache.paused(start + 2h + 1min, server));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -62,8 +62,8 @@ BOOST_AUTO_TEST_CASE(the_reassembler_puts_random_overlapping_pieces_together) {
             random_generator random(seed);
             reassembler r;
             receive_queue q;
-            r.start(200);
-            q.start(10'000);
+            r.limit(200);
+            q.limit(10'000);
             const std::uint32_t base = 0xffff'f000u; // wraps on the way
             seq_number next = at(base);
             std::vector<bool> held(20'000); // by distance from base
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(the_reassembler_puts_random_overlapping_pieces_together) {
 BOOST_AUTO_TEST_CASE(the_reassembler_is_bounded_in_pieces_and_ranges) {
     frame_pool pool(1024);
     reassembler r;
-    r.start(100);
+    r.limit(100);
     for (std::uint32_t i = 0; i < 200; ++i) r.insert(at(10 + 10 * i), bytes(pool, 0, 5));
     BOOST_TEST(r.ranges() == reassembler::range_limit);
     BOOST_TEST(r.pieces() == reassembler::range_limit);

@@ -45,6 +45,22 @@ void fill_window(tcp_script& s, std::int64_t& at, bool read = true) {
 
 BOOST_AUTO_TEST_SUITE(right_sizing)
 
+BOOST_AUTO_TEST_CASE(a_scaled_window_closes_under_small_segments_too) { // RFC 9293 3.8.6.2.2: the field is rounded, and the edge stays
+    tcp_script s(growing(20'000, 8'000'000));
+    connect_slowly(s);
+    std::int64_t at = 1;
+    for (int i = 0; i < 2000 && s.edge() >= at + 100; ++i, at += 100) {
+        s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 100) + " ack 1");
+        s.advance(50ms);
+        s.drain();
+    }
+    BOOST_TEST(s.block().readable() > 19'000u);
+    BOOST_TEST(s.block().readable() <= 20'000u + 2 * 128);
+    s.read_all();
+    s.drain();
+    BOOST_TEST(s.edge() >= at + 19'000);
+}
+
 BOOST_AUTO_TEST_CASE(a_reader_who_keeps_up_gets_a_larger_window_until_the_limit) {
     tcp_script s(growing(20'000, 300'000));
     connect_slowly(s);
