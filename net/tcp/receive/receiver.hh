@@ -45,9 +45,9 @@ struct receiver {
         queue.limit(receive_queue::pieces_for(buffer, p.receive_pieces), waiting);
         ahead.limit(waiting);
     }
-    void set_buffer(std::uint32_t bytes, const parameters& p) noexcept {
-        window.set_buffer(bytes);
-        limit_pieces(bytes, p);
+    void set_buffer(std::uint32_t buffer, const parameters& p) noexcept {
+        window.set_buffer(buffer);
+        limit_pieces(buffer, p);
     }
     void note_duplicate(seq_number left, seq_number right) noexcept {
         duplicate = {left, right};

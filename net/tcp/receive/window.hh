@@ -134,8 +134,9 @@ private:
     std::uint32_t wide_ = 0; ///< max(half the buffer, two steps): a larger window needs no update, however much is free
     std::uint32_t grain_ = 0; ///< 2^shift - 1: what the field can't tell
     std::uint8_t shift_ = 0;
-    enum class rule : std::uint8_t { own, freebsd, elsewhere } rule_ = rule::own; ///< who chooses what is promised
-    bool withheld_ = false;
+    enum class rule : std::uint8_t { own, freebsd, elsewhere };
+    rule rule_ : 7 = rule::own; ///< who chooses what is promised
+    bool withheld_ : 1 = false;
     std::uint16_t unit_ = 0; ///< a segment's bytes: own: as start() was told; FreeBSD's: what the buffer is a multiple of
 };
 

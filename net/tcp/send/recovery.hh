@@ -22,7 +22,10 @@ struct rate_reduction {
     std::uint32_t flight = 1;      ///< RecoverFS: in flight when it began
     std::uint32_t grain = 1;       ///< what is sent is rounded up to a multiple of this: 1, or, Linux's habit, a segment
 
-    void start(std::uint32_t recover_flight, std::uint32_t unit) noexcept { *this = {0, 0, std::max(recover_flight, 1u), unit}; }
+    /// `unanswered`: acknowledged together with the ACK that begins it, and nothing has left for that.
+    void start(std::uint32_t recover_flight, std::uint32_t unit, std::uint32_t unanswered = 0) noexcept {
+        *this = {unanswered, 0, std::max(recover_flight, 1u), unit};
+    }
     /// How much may be in flight from now on, after an ACK that delivered `news` bytes. `safe`: SND.UNA moved and nothing
     /// more was found lost.
     std::uint32_t window(std::uint32_t pipe, std::uint32_t ssthresh, std::uint32_t news, bool safe, std::uint32_t mss) noexcept {
