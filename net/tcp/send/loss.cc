@@ -128,16 +128,21 @@ void note_reduction(control_block& c) noexcept {
     if (c.ecn.on && c.ecn.accurate == nullptr) c.ecn.tell_reduced = true;
 }
 
-/// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says. What was in flight
-/// counts as it was before this ACK, of which it acknowledged `acked` bytes: else an ACK for a burst would take half of it away.
-/// FlightSize (RFC 5681 2) when what this ACK tells of was sent. ACKs come many at a time, and data leaves only behind the last of them: what
-/// is in flight meanwhile says little. Where cwnd held data back, that is what was in flight. `acked`: by this ACK.
+/// FlightSize (RFC 5681 2) when what this ACK tells of was sent. ACKs come many at a time, and data leaves only behind the last of them:
+/// what is in flight meanwhile says little. Where cwnd held data back, that is what was in flight. `acked`: by this ACK.
 std::uint32_t flight_size(const sender& s, std::uint32_t acked) noexcept {
     const std::uint32_t now = s.next - s.una + acked;
     const std::uint32_t window = s.congestion->cwnd() / s.payload_limit * s.payload_limit;
     return s.una - acked < s.limited_until ? std::max(now, window) : now;
 }
 
+/// What the answer to a loss is a share of. Linux and FreeBSD: of cwnd, used or not.
+std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) noexcept {
+    if (c.options->habits != personality::standard) return c.sending.congestion->cwnd();
+    return validates_window(c) ? congested_flight(c, now, flight) : flight;
+}
+
+/// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says.
 void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
     if (s.searching && probe_was_lost(c, d.now)) return;
@@ -152,12 +157,12 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     const std::uint32_t before = s.congestion->cwnd();
     if (!reduced) {
         note_reduction(c);
-        const bool by_window = c.options->habits != personality::standard;
-        s.congestion.own().on_loss(d.now, by_window ? before : validates_window(c) ? congested_flight(c, d.now, flight) : flight);
+        s.congestion.own().on_loss(d.now, to_reduce(c, d.now, flight));
     }
     if (!s.board.has_lost()) s.board.lose_first(first_segment(c));
+    const std::uint32_t unanswered = flight - (s.next - s.una + acked);
     if (!reduced && linux_habits) s.need().reduction.start(before, s.payload_limit);
-    else if (!reduced) s.need().reduction.start(std::max(s.board.pipe() + s.board.lost() + d.bytes, flight), 1, flight - (s.next - s.una + acked));
+    else if (!reduced) s.need().reduction.start(std::max(s.board.pipe() + s.board.lost() + d.bytes, flight), 1, unanswered);
     s.repair.resend_at_once = true;
     reduce(c, news_of(c, d), false);
     c.probe_wanted = false;
@@ -225,7 +230,7 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now, std
         s.repair.probe_out = false;
         note_reduction(c);
         const std::uint32_t flight = flight_size(s, acked);
-        s.congestion.own().on_loss(now, validates_window(c) ? congested_flight(c, now, flight) : flight);
+        s.congestion.own().on_loss(now, to_reduce(c, now, flight));
         if (validates_window(c)) forget_validation(c);
         if (!c.options->like_linux()) s.forget_undo(); // what it would give back is this, too
     }

@@ -578,4 +578,20 @@ BOOST_AUTO_TEST_CASE(a_packet_that_stopped_half_way_keeps_nothing_from_being_sen
     BOOST_TEST(again.retransmission);
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_that_is_heard_of_in_a_burst_of_acks_counts_the_window_that_was_full) { // RFC 5681 2: FlightSize; RFC 9438 4.6
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok");
+    s.write(30'000);
+    s.drain();
+    BOOST_TEST(s.block().info().unacknowledged == 10'000u);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 5001"); // nothing leaves between these: they came together
+    s.receive("A 1:1 ack 5001 sack 6001:9001");
+    const auto i = s.block().info();
+    BOOST_TEST(i.recovering);
+    BOOST_TEST(i.ssthresh >= 7'000u); // not three tenths less than the five that were in flight still
+    s.drain();
+    BOOST_TEST(s.block().info().in_flight >= 6'000u); // and what the first made room for has left
+}
+
 BOOST_AUTO_TEST_SUITE_END()
