@@ -586,7 +586,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_heard_of_in_a_burst_of_acks_counts_the_windo
     BOOST_TEST(s.block().info().unacknowledged == 10'000u);
     s.advance(100ms);
     s.receive("A 1:1 ack 5001"); // nothing leaves between these: they came together
-    s.receive("A 1:1 ack 5001 sack 6001:9001");
+    s.receive("A 1:1 ack 5001 sack 6001-9001");
     const auto i = s.block().info();
     BOOST_TEST(i.recovering);
     BOOST_TEST(i.ssthresh >= 7'000u); // not three tenths less than the five that were in flight still
