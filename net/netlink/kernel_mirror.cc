@@ -95,6 +95,7 @@ void kernel_mirror::resync() {
     try {
         for (int tries = 0; tries < 3; ++tries) {
             overflowed_ = no_room_ = false;
+            link_up_ = true; // what was lost may have been that: the next word that it is down counts
             for (followed_address& each : addresses_) each.there = false;
             for (permanent_neighbor& each : permanent_) each.there = false;
             routes_.clear();
@@ -228,7 +229,8 @@ void kernel_mirror::take_route(const netlink::route_change& r) {
                         : std::ranges::find_if(routes_, rival);
     if (r.replaces && at != routes_.end()) {
         routes_have_gone();
-        if (r.destination.is_v4()) at = routes_.erase(at);
+        const auto another_way = [&](const netlink::route_change& known) { return known.further && rival(known); };
+        if (r.destination.is_v4()) at = routes_.erase(at, std::find_if_not(at + 1, routes_.end(), another_way));
         else std::erase_if(routes_, rival), at = routes_.end();
     } else if (!r.goes_first && !r.further) {
         at = routes_.end();

@@ -160,8 +160,8 @@ bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept 
     ++c.count->mark_reductions;
     if (s.repair.reducing) s.congestion.own().limit(s.congestion->ssthresh()); // the one before is over (tcp_end_cwnd_reduction())
     s.congestion.own().remember();
-    const std::uint32_t before = s.congestion->cwnd(), flight = s.next - s.una;
-    s.congestion.own().on_mark(now, c.options->like_linux() ? before : validates_window(c) ? congested_flight(c, now, flight) : flight);
+    const std::uint32_t before = s.congestion->cwnd();
+    s.congestion.own().on_mark(now, to_reduce(c, now, flight_size(s, 0)));
     if (validates_window(c)) forget_validation(c);
     c.ecn.reduced_until = s.next;
     s.forget_undo(); // of a recovery before: it would give back this (tcp_enter_cwr())

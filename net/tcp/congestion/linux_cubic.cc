@@ -122,11 +122,11 @@ void linux_cubic::reckon(std::uint64_t now, std::uint32_t acked) noexcept {
 
 /// 4.6, 4.7.
 void linux_cubic::reduce(std::uint32_t cwnd) noexcept {
-    const std::uint32_t size = cwnd / mss_;
+    const std::uint64_t size = cwnd / mss_;
     curve_.began = 0;
-    curve_.top = size < curve_.top ? size * (1024 + beta_1024) / 2048 : size;
+    curve_.top = static_cast<std::uint32_t>(size < curve_.top ? size * (1024 + beta_1024) / 2048 : size);
     gathered_ = 0;
-    ssthresh_ = std::max(size * beta_1024 / 1024, 2u) * mss_;
+    ssthresh_ = static_cast<std::uint32_t>(std::max<std::uint64_t>(size * beta_1024 / 1024, 2)) * mss_;
 }
 
 void linux_cubic::on_loss(time_point, std::uint32_t cwnd) noexcept {

@@ -21,7 +21,8 @@ class reassembler {
 public:
     static constexpr std::uint32_t range_limit = 64;
 
-    void limit(std::uint32_t piece_limit) noexcept { piece_limit_ = piece_limit; }
+    /// What is held stays.
+    void limit(std::uint32_t piece_limit) noexcept { piece_limit_ = std::max(piece_limit, pieces()); }
 
     bool empty() const noexcept { return size_ == 0; }
     std::uint32_t pieces() const noexcept { return held_ != nullptr ? held_->pieces.size() : 0; }

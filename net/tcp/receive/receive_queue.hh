@@ -21,12 +21,12 @@ public:
 
     /// Pieces that hold `buffer` bytes, since small ones are copied together; `chosen`, if somebody has.
     static std::uint32_t pieces_for(std::uint32_t buffer, std::uint32_t chosen) noexcept {
-        return chosen != 0 ? chosen : std::max(buffer / coalesce_size, 2048u);
+        return std::min(chosen != 0 ? chosen : std::max(buffer / coalesce_size, 2048u), ring<corewire::buffer>::most / 2);
     }
     /// `joining`: pieces of the reassembler, at most.
     void limit(std::uint32_t piece_limit, std::uint32_t joining = 0) noexcept {
         piece_limit_ = static_cast<std::uint16_t>(std::min(piece_limit, ring<buffer>::most / 2));
-        most_ = static_cast<std::uint16_t>(piece_limit_ + std::min(joining, ring<buffer>::most / 2));
+        most_ = static_cast<std::uint16_t>(std::max(piece_limit_ + std::min(joining, ring<buffer>::most / 2), pieces()));
     }
 
     std::uint32_t size() const noexcept { return size_; } ///< bytes

@@ -19,7 +19,7 @@ public:
         set_buffer(buffer);
     }
     void set_scale(std::uint8_t shift) noexcept {
-        shift_ = shift;
+        shift_ = scale_ = shift;
         grain_ = (1u << shift) - 1;
     }
     void set_buffer(std::uint32_t buffer) noexcept {
@@ -34,9 +34,12 @@ public:
         if (rule_ != rule::own) return;
         withheld_ = true;
         wide_ = ~std::uint32_t{0};
+        shift_ = all_away; // so advertise() says nothing, and need not ask
+        grain_ = 0;
     }
     void grant() noexcept {
         withheld_ = false;
+        set_scale(scale_);
         set_buffer(buffer_);
     }
     bool withheld() const noexcept { return withheld_; }
@@ -62,14 +65,13 @@ public:
     /// RCV.WND.
     std::uint32_t size(seq_number next) const noexcept { return edge_ - next; }
     std::uint32_t buffer() const noexcept { return buffer_; }
-    std::uint8_t scale() const noexcept { return shift_; }
+    std::uint8_t scale() const noexcept { return scale_; }
 
     /// What goes into the header of a segment that is sent now, `queued` bytes being unread. Moves the edge when there is
     /// enough to gain. A scaled window is rounded up, so that the edge the peer computes is not behind ours; but where the buffer
     /// has no room for that, down: else the edge would move with every ACK, and what is unread know no bound. What was promised once is
     /// taken all the same (RFC 7323 2.4).
     [[gnu::always_inline]] std::uint16_t advertise(seq_number next, std::uint32_t queued) noexcept {
-        if (withheld_) [[unlikely]] return 0;
         const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
         std::uint32_t window = edge_ - next;
         if (free > window && free - window >= step_ && !too_little(free)) window = std::min(free, 0xffffu << shift_);
@@ -117,17 +119,19 @@ public:
 private:
     /// FreeBSD's way to avoid silly windows.
     bool too_little(std::uint32_t free) const noexcept { return rule_ == rule::freebsd && free < buffer_ / 4 && free < unit_; }
+    [[gnu::noinline]] bool has_no_room_for(std::uint32_t all) const noexcept { return rule_ == rule::own && all > buffer_ + grain_; }
     /// `window` fits into the field: it is what was promised before, or cut to that.
-    std::uint16_t promise(seq_number next, std::uint32_t window, std::uint32_t queued) noexcept {
+    [[gnu::always_inline]] std::uint16_t promise(seq_number next, std::uint32_t window, std::uint32_t queued) noexcept {
         std::uint32_t field = (window + grain_) >> shift_;
         const seq_number promised = next + (field << shift_);
         if (promised > edge_) {
-            if (rule_ == rule::own && queued + (field << shift_) > buffer_ + grain_) [[unlikely]] field = window >> shift_;
+            if (queued != 0 && has_no_room_for(queued + (field << shift_))) [[unlikely]] field = window >> shift_;
             else edge_ = promised;
         }
         return static_cast<std::uint16_t>(field);
     }
 
+    static constexpr std::uint8_t all_away = 31; ///< shifts a window away: none is as large
     seq_number edge_;
     std::uint32_t buffer_ = 0;
     std::uint32_t step_ = 1; ///< min(half the buffer, a segment): less is not worth announcing
@@ -135,8 +139,9 @@ private:
     std::uint32_t grain_ = 0; ///< 2^shift - 1: what the field can't tell
     std::uint8_t shift_ = 0;
     enum class rule : std::uint8_t { own, freebsd, elsewhere };
-    rule rule_ : 7 = rule::own; ///< who chooses what is promised
+    rule rule_ : 3 = rule::own; ///< who chooses what is promised
     bool withheld_ : 1 = false;
+    std::uint8_t scale_ : 4 = 0; ///< what was agreed on; shift_ but for a window that is withheld
     std::uint16_t unit_ = 0; ///< a segment's bytes: own: as start() was told; FreeBSD's: what the buffer is a multiple of
 };
 

@@ -128,19 +128,20 @@ void note_reduction(control_block& c) noexcept {
     if (c.ecn.on && c.ecn.accurate == nullptr) c.ecn.tell_reduced = true;
 }
 
-/// FlightSize (RFC 5681 2) when what this ACK tells of was sent. ACKs come many at a time, and data leaves only behind the last of them:
-/// what is in flight meanwhile says little. Where cwnd held data back, that is what was in flight. `acked`: by this ACK.
+} // namespace
+
 std::uint32_t flight_size(const sender& s, std::uint32_t acked) noexcept {
     const std::uint32_t now = s.next - s.una + acked;
     const std::uint32_t window = s.congestion->cwnd() / s.payload_limit * s.payload_limit;
     return s.una - acked < s.limited_until ? std::max(now, window) : now;
 }
 
-/// What the answer to a loss is a share of. Linux and FreeBSD: of cwnd, used or not.
 std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) noexcept {
     if (c.options->habits != personality::standard) return c.sending.congestion->cwnd();
     return validates_window(c) ? congested_flight(c, now, flight) : flight;
 }
+
+namespace {
 
 /// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says.
 void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
@@ -160,7 +161,8 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
         s.congestion.own().on_loss(d.now, to_reduce(c, d.now, flight));
     }
     if (!s.board.has_lost()) s.board.lose_first(first_segment(c));
-    const std::uint32_t unanswered = flight - (s.next - s.una + acked);
+    const std::uint32_t unsent = s.queue.end() > s.next ? s.queue.end() - s.next : 0;
+    const std::uint32_t unanswered = std::min(flight - (s.next - s.una + acked), unsent);
     if (!reduced && linux_habits) s.need().reduction.start(before, s.payload_limit);
     else if (!reduced) s.need().reduction.start(std::max(s.board.pipe() + s.board.lost() + d.bytes, flight), 1, unanswered);
     s.repair.resend_at_once = true;

@@ -29,6 +29,11 @@ inline delivery expected_delivery(const control_block& c, time_point now) noexce
 inline std::uint32_t news_of(const control_block& c, const delivery& d) noexcept {
     return c.options->like_linux() ? d.counted : d.bytes;
 }
+/// FlightSize (RFC 5681 2) when what this ACK tells of was sent. ACKs come many at a time, and data leaves only behind the last of them:
+/// what is in flight meanwhile says little. Where cwnd held data back, that is what was in flight. `acked`: by this ACK.
+std::uint32_t flight_size(const sender& s, std::uint32_t acked) noexcept;
+/// What the answer to congestion is a share of. Linux and FreeBSD: of cwnd, used or not.
+std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) noexcept;
 /// How far segments overtake each other here, in segments; DupThresh unless some came later than that.
 std::uint32_t reordering_of(const control_block& c) noexcept;
 /// RFC 6298 5.4 to 5.6: everything in flight is held for lost; the timer backs off.

@@ -387,6 +387,12 @@ BOOST_AUTO_TEST_CASE(ways_of_ipv4_on_other_links_or_by_gateways_of_ipv6_are_left
     f.ip("route del 198.51.100.0/24 nexthop via 10.9.0.3 dev cwa0 nexthop via 10.9.0.4 dev cwa0");
     f.ip("route del 198.51.100.0/24");
     BOOST_TEST(f.eventually([&] { return f.told.to(far) == nullptr; }));
+    f.ip("route add 198.51.100.0/24 nexthop via 10.9.0.2 dev cwa0 nexthop via 10.9.0.3 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return std::ranges::count(f.told.routes, far, &route_change::destination) == 2; }));
+    f.ip("route replace 198.51.100.0/24 via 10.9.0.99"); // both ways go
+    BOOST_TEST(f.eventually([&] { return only(followed::nobody); }));
+    f.ip("route del 198.51.100.0/24");
+    BOOST_TEST(f.eventually([&] { return f.told.to(far) == nullptr; }));
     if (!have_ipv6()) return;
     f.ip("route add 198.51.100.0/24 via inet6 fe80::2 dev cwa0");
     BOOST_TEST(f.eventually([&] { return f.told.left_out == 1; }));

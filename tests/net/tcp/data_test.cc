@@ -471,6 +471,19 @@ BOOST_AUTO_TEST_CASE(all_of_a_large_window_is_kept_beyond_a_gap) {
     s.expect("A 1:1 ack " + std::to_string(at));
 }
 
+BOOST_AUTO_TEST_CASE(a_buffer_that_shrinks_keeps_what_it_holds) {
+    auto p = tcp_script::plain();
+    p.receive_buffer = 4u << 20;
+    tcp_script s(p);
+    s.connect();
+    std::int64_t at = 1;
+    for (; at < 3'000'000; at += 1000) s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1000) + " ack 1"), s.drain();
+    s.block().set_buffers(64 << 10, s.block().options().send_buffer);
+    s.block().check_invariants();
+    BOOST_TEST(s.block().readable() == 3'000'000u);
+    s.read_all();
+}
+
 BOOST_AUTO_TEST_CASE(a_receive_buffer_below_a_segment_opens_its_window_again) { // RFC 9293 3.8.6.2.2: MIN(buffer / 2, MSS)
     tcp_script s;
     s.connect();

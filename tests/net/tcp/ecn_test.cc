@@ -73,6 +73,18 @@ BOOST_AUTO_TEST_CASE(both_ends_must_agree) { // RFC 3168 6.1.1
     BOOST_TEST(!says(unwilling.expect("SA 0:0"), tcp_flags::ece));
 }
 
+BOOST_AUTO_TEST_CASE(a_mark_that_is_heard_of_in_a_burst_of_acks_counts_the_window_that_was_full) { // RFC 3168 6.1.2
+    tcp_script s(with_ecn());
+    connect(s);
+    s.write(30'000);
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 8001"); // nothing leaves between these
+    s.receive("AE 1:1 ack 9001");
+    BOOST_TEST(s.block().statistics().mark_reductions == 1u);
+    BOOST_TEST(s.block().info().ssthresh >= 7'000u);
+}
+
 BOOST_AUTO_TEST_CASE(a_syn_without_an_answer_is_repeated_without_ecn) { // RFC 3168 6.1.1.1
     tcp_script s(with_ecn());
     s.open();

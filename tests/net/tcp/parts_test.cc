@@ -37,6 +37,13 @@ buffer bytes(frame_pool& pool, std::uint32_t first, std::uint32_t size) {
 
 BOOST_AUTO_TEST_SUITE(parts)
 
+BOOST_AUTO_TEST_CASE(the_pieces_of_a_buffer_follow_its_size_as_far_as_a_queue_goes) {
+    BOOST_TEST(receive_queue::pieces_for(64 << 10, 0) == 2048u);
+    BOOST_TEST(receive_queue::pieces_for(4u << 20, 0) == 8192u);
+    BOOST_TEST(receive_queue::pieces_for(4u << 20, 7) == 7u);
+    for (const std::uint32_t chosen : {0u, ~0u}) BOOST_TEST(receive_queue::pieces_for(1u << 30, chosen) == ring<buffer>::most / 2);
+}
+
 BOOST_AUTO_TEST_CASE(sequence_numbers_compare_across_the_wrap) { // RFC 9293 3.4
     BOOST_TEST((at(0xffff'fff0) < at(5)));
     BOOST_TEST((at(5) > at(0xffff'fff0)));
