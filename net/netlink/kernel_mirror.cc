@@ -8,6 +8,7 @@
 #include <libmnl/libmnl.h>
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
+#include <optional>
 #include <poll.h>
 #include <sys/socket.h>
 #include <system_error>
@@ -19,7 +20,6 @@ using netlink::message_reader;
 namespace {
 
 constexpr int patience = 2000;          ///< milliseconds that the kernel may take to answer a dump
-constexpr duration pause = std::chrono::seconds{1}; ///< before everything is asked for once more
 constexpr int receive_buffer = 1 << 20; ///< bytes; as many as net.core.rmem_max lets us
 
 [[noreturn]] void fail(int error, const char* what) { throw std::system_error(error, std::generic_category(), what); }
@@ -60,7 +60,7 @@ kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const 
       socket_(open_socket(RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE)) {
     for (const net_address& each : addresses) addresses_.push_back({each});
     resync();
-    if (overflowed_ && !again_.armed()) loop_.timers().arm(again_, loop_.now() + pause);
+    if (overflowed_) look_again(pause);
     news_.begin(loop, socket_.get());
 }
 
@@ -75,16 +75,26 @@ void kernel_mirror::on_news() noexcept {
         ++statistics_.malformed; // out of memory, or of patience: what is known stays as it is until all has been asked for anew
         overflowed_ = true;
     }
-    if (overflowed_ && !again_.armed()) loop_.timers().arm(again_, loop_.now() + pause);
+    if (overflowed_) look_again(pause);
 }
 
+/// Whatever is heard on the way, which may ask for another look: those that wait would wait for ever where there is always news.
 void kernel_mirror::look() noexcept {
-    overflowed_ = true;
-    on_news();
+    try {
+        static_cast<void>(drain());
+        ++statistics_.resyncs;
+        resync();
+        if (no_room_) room_pause_ = std::min(2 * room_pause_, longest_pause);
+    } catch (const std::exception&) {
+        ++statistics_.malformed;
+        overflowed_ = true;
+    }
+    if (overflowed_) look_again(pause);
 }
 
-void kernel_mirror::look_again_later() noexcept {
-    if (!again_.armed()) loop_.timers().arm(again_, loop_.now() + pause);
+void kernel_mirror::look_again(duration later) noexcept {
+    const time_point at = loop_.now() + later;
+    if (!again_.armed() || again_.expiry() > at) loop_.timers().arm(again_, at);
 }
 
 /// Everything anew; what was and is no more goes. Nothing is told of routes before all of them are known: if that cannot be had
@@ -95,6 +105,7 @@ void kernel_mirror::resync() {
     try {
         for (int tries = 0; tries < 3; ++tries) {
             overflowed_ = no_room_ = false;
+            left_out_anew_ = 0;
             link_up_ = true; // what was lost may have been that: the next word that it is down counts
             for (followed_address& each : addresses_) each.there = false;
             for (permanent_neighbor& each : permanent_) each.there = false;
@@ -112,6 +123,8 @@ void kernel_mirror::resync() {
     routes_changed_ = true;
     tell_routes();
     if (overflowed_) return;
+    left_out_ = left_out_anew_;
+    if (!no_room_) room_pause_ = pause;
     for (followed_address& each : addresses_)
         if (!each.there && !std::exchange(each.told_gone, true)) follower_.on_address_gone(each.address);
     const auto gone = std::partition(permanent_.begin(), permanent_.end(), [](const permanent_neighbor& n) { return n.there; });
@@ -169,7 +182,7 @@ void kernel_mirror::take(const netlink::change& news) {
     } else if (const auto* link = std::get_if<netlink::link_change>(&news)) {
         if (link->interface == interface_) take_link(*link);
     } else if (const auto& hop = std::get<netlink::nexthop_gone>(news); hop.interface == interface_ || hop.interface == 0) {
-        look_again_later();
+        look_again(pause);
     }
 }
 
@@ -192,7 +205,7 @@ void kernel_mirror::take_address(const netlink::address_change& a) {
         if (a.gone && !std::exchange(each.told_gone, true)) follower_.on_address_gone(each.address);
         if (!a.gone) each.told_gone = false;
     }
-    if (a.gone) look_again_later();
+    if (a.gone) look_again(pause);
 }
 
 void kernel_mirror::take_link(const netlink::link_change& link) {
@@ -201,50 +214,111 @@ void kernel_mirror::take_link(const netlink::link_change& link) {
         routes_.clear();
         routes_changed_ = true;
     }
-    look_again_later();
+    look_again(pause);
 }
 
+/// Told, unless it is one of those that were left out before all was asked for anew.
 void kernel_mirror::refuse(const netlink::route_change& r) {
+    if (resyncing_ && ++left_out_anew_ <= left_out_) return;
+    ++left_out_;
     ++statistics_.routes_refused;
     follower_.on_route_refused(r);
+}
+
+/// While all is asked for anew it is counted anew.
+void kernel_mirror::one_less_is_left_out() noexcept {
+    if (!resyncing_ && left_out_ != 0) --left_out_;
 }
 
 /// There may be room for those that found none.
 void kernel_mirror::routes_have_gone() noexcept {
     routes_changed_ = true;
-    if (no_room_) look_again_later();
+    if (no_room_) look_again(room_pause_);
 }
 
-/// As the kernel does it (fib_table_insert(), fib6_add_rt2node()). A route that moves to another interface is told as one of that
-/// interface, which replaces it.
+bool kernel_mirror::make_room(std::size_t ways, const netlink::route_change& r) {
+    if (routes_.size() + ways > max_routes) {
+        no_room_ = true;
+        refuse(r);
+        return false;
+    }
+    routes_changed_ = true;
+    return true;
+}
+
+/// A route that moves to another interface is told as one of that interface, which replaces it.
 void kernel_mirror::take_route(const netlink::route_change& r) {
-    const bool ours = r.interface == interface_ && !r.of_other_family;
+    if (!r.destination.is_v4()) return take_ipv6_way(r);
+    if (!r.further) told_.clear(); // and what is left of one that could not be read to its end
+    told_.push_back(r);
+    if (!r.more) take_ipv4_route();
+}
+
+/// Ways of one route come and go one by one (fib6_add_rt2node()).
+void kernel_mirror::take_ipv6_way(const netlink::route_change& r) {
     const auto same = [&](const netlink::route_change& known) { return known.same_route(r); };
     const auto rival = [&](const netlink::route_change& known) { return known.destination == r.destination && known.metric == r.metric; };
     if (r.gone) {
-        if (ours && std::erase_if(routes_, same) != 0) routes_have_gone();
+        if (r.interface != interface_) return;
+        if (std::erase_if(routes_, same) != 0) routes_have_gone();
+        else if (no_room_) one_less_is_left_out();
         return;
     }
-    auto at = r.further ? routes_.begin() + static_cast<std::ptrdiff_t>(std::min(next_place_, routes_.size()))
-                        : std::ranges::find_if(routes_, rival);
-    if (r.replaces && at != routes_.end()) {
+    if (r.replaces && std::erase_if(routes_, rival) != 0) routes_have_gone();
+    if (r.interface == interface_ && !std::ranges::any_of(routes_, same) && make_room(1, r)) routes_.push_back(r);
+}
+
+/// In routes_ its ways stand one after another: the first is not `further`, those behind it are. As the kernel does it
+/// (fib_table_insert(), fib_table_delete()).
+void kernel_mirror::take_ipv4_route() {
+    const netlink::route_change first = told_.front();
+    const auto rival = [&](const netlink::route_change& r) { return r.destination == first.destination && r.metric == first.metric; };
+    const auto another_way = [&](const netlink::route_change& known) { return known.further && rival(known); };
+    std::erase_if(told_, [&](const auto& way) { return way.interface != interface_; });
+    const auto other = std::ranges::find_if(told_, &netlink::route_change::of_other_family);
+    const std::optional left = other != told_.end() ? std::optional(*other) : std::nullopt;
+    std::erase_if(told_, [](const auto& way) { return way.of_other_family; });
+    for (netlink::route_change& way : told_) way.further = &way != told_.data();
+    if (first.gone) {
+        if (left) one_less_is_left_out();
+        if (!told_.empty()) remove_ipv4_route(told_);
+        return;
+    }
+    auto at = std::ranges::find_if(routes_, rival);
+    if (first.replaces && at != routes_.end()) {
+        at = routes_.erase(at, std::find_if_not(at + 1, routes_.end(), another_way));
         routes_have_gone();
-        const auto another_way = [&](const netlink::route_change& known) { return known.further && rival(known); };
-        if (r.destination.is_v4()) at = routes_.erase(at, std::find_if_not(at + 1, routes_.end(), another_way));
-        else std::erase_if(routes_, rival), at = routes_.end();
-    } else if (!r.goes_first && !r.further) {
+    } else if (!first.goes_first) {
         at = routes_.end();
     }
-    next_place_ = static_cast<std::size_t>(at - routes_.begin());
-    if (r.of_other_family && r.interface == interface_) refuse(r);
-    if (!ours || std::ranges::any_of(routes_, same)) return;
-    routes_changed_ = true;
-    if (routes_.size() < max_routes) {
-        routes_.insert(at, r);
-        ++next_place_;
-    } else {
-        no_room_ = true;
-        refuse(r);
+    if (left) refuse(*left);
+    if (told_.empty() || find_ipv4_route(told_) != routes_.end()) return;
+    if (make_room(told_.size(), told_.front())) routes_.insert(at, told_.begin(), told_.end());
+}
+
+/// The route of exactly these ways.
+auto kernel_mirror::find_ipv4_route(std::span<const netlink::route_change> ways) noexcept -> std::vector<netlink::route_change>::iterator {
+    const auto same = [](const netlink::route_change& a, const netlink::route_change& b) {
+        return a.same_route(b) && a.further == b.further;
+    };
+    for (auto at = routes_.begin();; ++at) {
+        at = std::search(at, routes_.end(), ways.begin(), ways.end(), same);
+        if (at == routes_.end()) return at;
+        const auto end = at + std::ssize(ways);
+        const bool goes_on = end != routes_.end() && end->further && end->destination == at->destination && end->metric == at->metric;
+        if (!goes_on) return at;
+    }
+}
+
+/// One that we do not know so was left out, or what we know is wrong.
+void kernel_mirror::remove_ipv4_route(std::span<const netlink::route_change> ways) {
+    if (const auto at = find_ipv4_route(ways); at != routes_.end()) {
+        routes_.erase(at, at + std::ssize(ways));
+        routes_have_gone();
+    } else if (no_room_) {
+        one_less_is_left_out();
+    } else if (std::ranges::any_of(routes_, [&](const netlink::route_change& known) { return known.same_route(ways.front()); })) {
+        look_again(pause);
     }
 }
 

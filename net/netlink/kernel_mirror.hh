@@ -10,7 +10,8 @@
 // One shard's, over its io_uring; must go before the reactor. Bounds: `max_routes` routes are kept (more are refused, counted and
 // told; they are asked for again when others have gone), asks that the socket can't take are dropped and counted (who waits asks again).
 // When the kernel had more to say than the socket holds (ENOBUFS), everything is asked for anew, and if that fails, once more a second
-// later; meanwhile what was known holds.
+// later; meanwhile what was known holds. So it is when a route has gone while others found no room: a second later, and as long as the
+// kernel has more routes than we keep, after twice as long each time, a minute at most.
 //
 // The kernel drops routes of IPv4 without a word when their link goes down, an address goes, or a next hop that they share: a second after
 // any of these all is asked for anew, since it does so after it has told of the cause. What went with the link is gone at once.
@@ -21,6 +22,7 @@
 #include <corewire/reactor/file/readable_watch.hh>
 
 #include <array>
+#include <chrono>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,7 +37,8 @@ public:
     /// All routes over the interface, of both families: several may have one destination. Of IPv4's with one destination and metric the
     /// first is the kernel's choice; otherwise they come in no order.
     virtual void on_routes(std::span<const netlink::route_change> routes) = 0;
-    /// A route over the interface is not among them: there is no room, or its gateway is of the other family.
+    /// A route over the interface is not among them: there is no room, or its gateway is of the other family. Once for each, however often
+    /// all is asked for.
     virtual void on_route_refused(const netlink::route_change& route) = 0;
     virtual void on_neighbor(const netlink::neighbor_change& neighbor) = 0;
     /// The kernel has given up an address of those that are followed.
@@ -56,6 +59,8 @@ struct mirror_statistics {
 class kernel_mirror {
 public:
     static constexpr std::size_t max_routes = 1024;
+    static constexpr duration pause = std::chrono::seconds{1}; ///< before everything is asked for once more
+    static constexpr duration longest_pause = std::chrono::minutes{1};
     static constexpr std::size_t max_permanent = 1024; ///< neighbours set by hand that are remembered, for when one goes unheard
 
     /// Follows interface number `interface` of the calling thread's network namespace, on which the kernel has `addresses`.
@@ -75,12 +80,18 @@ private:
     bool drain();
     void take(const netlink::change& news);
     void take_route(const netlink::route_change& r);
+    void take_ipv4_route();
+    void take_ipv6_way(const netlink::route_change& r);
+    void remove_ipv4_route(std::span<const netlink::route_change> ways);
+    std::vector<netlink::route_change>::iterator find_ipv4_route(std::span<const netlink::route_change> ways) noexcept;
+    bool make_room(std::size_t ways, const netlink::route_change& r);
     void take_neighbor(const netlink::neighbor_change& n);
     void take_address(const netlink::address_change& a);
     void take_link(const netlink::link_change& link);
     void refuse(const netlink::route_change& r);
+    void one_less_is_left_out() noexcept;
     void routes_have_gone() noexcept;
-    void look_again_later() noexcept;
+    void look_again(duration later) noexcept;
     void resync();
     void tell_routes();
     void dump(std::uint16_t type);
@@ -103,8 +114,11 @@ private:
     kernel_follower& follower_;
     unique_fd socket_;
     std::vector<netlink::route_change> routes_;
-    std::size_t next_place_ = 0; ///< in routes_: of another way of the route that was told last
-    bool no_room_ = false;       ///< a route was refused since all was asked for
+    std::vector<netlink::route_change> told_; ///< of one route of IPv4 the ways that have been told so far, over any interface
+    bool no_room_ = false;    ///< a route was refused since all was asked for
+    duration room_pause_ = pause; ///< before all is asked for anew since there may be room
+    std::size_t left_out_ = 0; ///< routes of the kernel's that are not in routes_, as far as we have heard
+    std::size_t left_out_anew_ = 0; ///< of those that a dump has told so far
     struct permanent_neighbor {
         net_address address;
         bool there = true;

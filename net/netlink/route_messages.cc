@@ -183,6 +183,7 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
     byte_span ways = all.bytes(RTA_MULTIPATH);
     if (all.has(RTA_MULTIPATH) && !take_way(ways, told)) return verdict::malformed;
     if (!leads_somewhere) told.interface = 0, ways = {}; // but what it replaces leads nowhere from now on
+    told.more = !ways.empty();
     ways_ = ways;
     of_ways_ = told;
     out = told;
@@ -199,6 +200,7 @@ verdict message_reader::next_way(change& out) noexcept {
         ways_ = {};
         return verdict::malformed;
     }
+    told.more = !ways_.empty();
     out = told;
     return verdict::told;
 }

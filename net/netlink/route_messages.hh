@@ -55,6 +55,7 @@ struct route_change {
     bool replaces = false;
     bool goes_first = false; ///< IPv4: before those with its destination and metric, of which the kernel uses the first; else behind them
     bool further = false;    ///< another way of the route that was told just before, and beside it
+    bool more = false;       ///< a further one of the same route comes next
     bool gateway_on_link = false; ///< whatever the other routes say ("onlink")
     bool of_other_family = false; ///< IPv4 by a gateway of IPv6 (RFC 8950), which is not told: it cannot be followed
     bool same_route(const route_change& o) const noexcept {

@@ -11,9 +11,11 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <liburing.h>
 #include <map>
 #include <new>
+#include <utility>
 #include <vector>
 
 using namespace corewire;
@@ -96,6 +98,16 @@ struct followed {
         return condition();
     }
     void ip(const std::string& what) { ours.check("ip " + what); }
+};
+
+/// Has the kernel say something after the news of a turn has been taken in, and before its timers.
+struct late_word final : poller {
+    explicit late_word(std::function<void()> word) : say(std::move(word)) {}
+    bool poll(time_point) override {
+        if (say) std::exchange(say, nullptr)();
+        return true;
+    }
+    std::function<void()> say;
 };
 
 } // namespace
@@ -191,6 +203,19 @@ BOOST_AUTO_TEST_CASE(of_routes_of_ipv4_with_one_destination_and_metric_the_kerne
     become("del 198.51.100.0/24 via 10.9.0.2", " 5 3");
     become("replace 198.51.100.0/24 dev lo", " 3");
     become("del 198.51.100.0/24 via 10.9.0.3", "");
+    // Of two routes that have a way in common the one that is deleted goes, and no more.
+    f.ip("route flush 198.51.100.0/24");
+    const std::string both = " nexthop via 10.9.0.2 dev cwa0 nexthop via 10.9.0.3 dev cwa0";
+    become(("add 198.51.100.0/24" + both).c_str(), " 2 3");
+    become("append 198.51.100.0/24 via 10.9.0.2", " 2 3 2");
+    become(("del 198.51.100.0/24" + both).c_str(), " 2");
+    become(("prepend 198.51.100.0/24" + both).c_str(), " 2 3 2");
+    become("del 198.51.100.0/24 via 10.9.0.2", " 2"); // the first that has such a way first, and all of it
+    become(("append 198.51.100.0/24" + both).c_str(), " 2 2 3");
+    become("replace 198.51.100.0/24 via 10.9.0.4", " 4 2 3");
+    f.ip("route flush 198.51.100.0/24");
+    BOOST_TEST(f.eventually([&] { return last_octets(f.told).empty(); }));
+    BOOST_TEST(f.mirror.statistics().resyncs == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_neighbor_that_is_asked_for_is_resolved_by_the_kernel) {
@@ -356,6 +381,22 @@ BOOST_AUTO_TEST_CASE(what_goes_with_an_address_or_a_shared_next_hop_without_a_wo
     BOOST_TEST(f.eventually([&] { return !there(); }));
 }
 
+BOOST_AUTO_TEST_CASE(news_that_comes_as_all_is_asked_for_does_not_put_that_off) {
+    if (!have_root()) return;
+    followed f;
+    for (const char* address : {"10.9.0.7", "10.9.0.8"}) f.ip(std::string("address add ") + address + "/32 dev cwa0");
+    BOOST_TEST(f.eventually([&] { return f.mirror.statistics().changes != 0; }));
+    f.ip("address del 10.9.0.7/32 dev cwa0");
+    const std::uint64_t heard = f.mirror.statistics().changes;
+    BOOST_TEST(f.eventually([&] { return f.mirror.statistics().changes > heard; }));
+    const auto due = std::chrono::steady_clock::now() + corewire::kernel_mirror::pause;
+    while (std::chrono::steady_clock::now() < due) {}
+    late_word again([&] { f.ip("address del 10.9.0.8/32 dev cwa0"); });
+    f.loop.add_poller(again);
+    f.loop.poll_once();
+    BOOST_TEST(f.mirror.statistics().resyncs == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_route_that_found_no_room_is_told_when_another_has_gone) {
     if (!have_root()) return;
     followed f;
@@ -363,8 +404,21 @@ BOOST_AUTO_TEST_CASE(a_route_that_found_no_room_is_told_when_another_has_gone) {
     f.ip("-6 route flush dev cwa0");
     f.ours.check("for i in $(seq 0 1029); do echo route add 198.18.$((i / 250)).$((i % 250))/32 via 10.9.0.2; done | ip -batch -");
     BOOST_TEST(f.eventually([&] { return f.told.left_out != 0 && std::ssize(f.told.routes) == limit; }));
+    // As long as there are too many, it is asked more and more rarely, and none is told twice to be left out.
+    const auto all_told = [&] { return f.told.to(ip_prefix(ipv4(198, 18, 4, 30), 32)) != nullptr; };
+    for (const int wait : {1, 2}) {
+        const auto before = std::chrono::steady_clock::now();
+        const int left_out = f.told.left_out;
+        const std::uint64_t resyncs = f.mirror.statistics().resyncs;
+        f.ip("route del 198.18.0." + std::to_string(100 + wait) + "/32");
+        BOOST_TEST(f.eventually([&] { return f.mirror.statistics().resyncs > resyncs; }));
+        BOOST_TEST((std::chrono::steady_clock::now() - before >= std::chrono::milliseconds(1000 * wait - 100)));
+        BOOST_TEST((f.told.left_out == left_out && std::ssize(f.told.routes) == limit));
+    }
+    f.ip("route add 198.18.4.30/32 via 10.9.0.2"); // finds no room yet
+    BOOST_TEST(!all_told());
     f.ours.check("for i in $(seq 0 19); do echo route del 198.18.0.$i/32; done | ip -batch -");
-    BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 1030 + 1 - 20; }));
+    BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 1030 + 1 - 20 - 2 + 1 && all_told(); }));
     BOOST_TEST(f.told.to(ip_prefix(ipv4(198, 18, 4, 29), 32)) != nullptr);
 }
 

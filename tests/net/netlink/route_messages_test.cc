@@ -176,12 +176,12 @@ BOOST_AUTO_TEST_CASE(each_way_of_a_route_of_ipv4_is_told_too) {
         change out;
         BOOST_REQUIRE((reader.next(out) == verdict::told));
         auto r = std::get<route_change>(out);
-        BOOST_TEST((r.interface == 4u && r.gateway == gateway && !r.further && !r.gateway_on_link));
+        BOOST_TEST((r.interface == 4u && r.gateway == gateway && r.more && !r.further && !r.gateway_on_link));
         BOOST_TEST((r.replaces == (flags == NLM_F_REPLACE) && r.goes_first == (flags == NLM_F_CREATE)));
         BOOST_REQUIRE((reader.next(out) == verdict::told));
         r = std::get<route_change>(out);
         BOOST_TEST((r.interface == 3u && r.gateway == host && r.metric == 1024u && r.destination == prefix(ipv4::any(), 0)));
-        BOOST_TEST((r.further && r.gateway_on_link && !r.replaces && !r.goes_first));
+        BOOST_TEST((r.further && !r.more && r.gateway_on_link && !r.replaces && !r.goes_first));
         BOOST_TEST((reader.next(out) == verdict::end));
     }
 }
