@@ -30,6 +30,12 @@ std::uint8_t class_length(ipv4 a) noexcept {
     return top < 2 ? 8 : top == 2 ? 16 : 24;
 }
 
+/// One beyond the network, as of a lease of a single address, is on the link all the same: nothing else could lead to it.
+void take_router(ipv4 router, dhcp_lease& out) noexcept {
+    if (!out.address.contains(router)) out.routes.push({ip_prefix(router, 32), ipv4::any()});
+    out.routes.push({ip_prefix(ipv4::any(), 0), router});
+}
+
 } // namespace
 
 dhcp_client::dhcp_client(mac_address mac, dhcp_options options, std::uint64_t seed)
@@ -188,7 +194,7 @@ bool dhcp_client::make_lease(const dhcp_reply& reply, dhcp_lease& out) const noe
     if (*reply.lease_seconds == 0) return false;
     out.routes_left_out = reply.routes_left_out;
     if (reply.routes) out.routes = *reply.routes; // RFC 3442: then the routers do not count
-    else if (!reply.routers.empty()) out.routes.push({ip_prefix(ipv4::any(), 0), reply.routers.items[0]});
+    else if (!reply.routers.empty()) take_router(reply.routers.items[0], out);
     out.name_servers = reply.name_servers;
     out.domain = reply.domain;
     if (reply.mtu && *reply.mtu >= least_mtu) out.mtu = *reply.mtu;

@@ -30,7 +30,7 @@ struct arp_packet;
 struct dhcp_lease {
     ip_prefix address;
     ipv4 server;
-    dhcp_routes routes;                ///< classless ones, or the default over the first router; gateways of any() are on the link
+    dhcp_routes routes;                ///< classless ones, or the default over the first router; gateways of any(): on the link
     std::uint16_t routes_left_out = 0; ///< for which there was no room
     dhcp_list<ipv4, 4> name_servers;
     dhcp_list<char, 255> domain;

@@ -125,14 +125,19 @@ std::uint16_t take_addresses(const option_fields& from, std::uint8_t code, dhcp_
     return left_out;
 }
 
-/// The default route takes the place of another over a gateway, if there is no room: a server may name it last.
+/// The default route takes the place of another if there is no room, since a server may name it last: of one over a gateway, or of one
+/// that does not lead to its own.
 void put_in(const route& wanted, dhcp_reply& out) noexcept {
     if (out.routes->push(wanted)) return;
     ++out.routes_left_out;
-    if (wanted.destination.length() != 0) return;
+    auto& all = out.routes->items;
+    const auto is_default = [](const route& r) { return r.destination.length() == 0; };
+    if (!is_default(wanted) || std::ranges::any_of(all, is_default)) return;
     const auto over_gateway = [](const route& r) { return !r.gateway.is_any(); };
-    const auto last = std::find_if(out.routes->items.rbegin(), out.routes->items.rend(), over_gateway);
-    if (last != out.routes->items.rend()) *last = wanted;
+    const auto leads_elsewhere = [&](const route& r) { return !r.destination.contains(wanted.gateway); };
+    auto last = std::find_if(all.rbegin(), all.rend(), over_gateway);
+    if (last == all.rend()) last = std::find_if(all.rbegin(), all.rend(), leads_elsewhere);
+    *(last != all.rend() ? last : all.rbegin()) = wanted;
 }
 
 /// RFC 3442: [length | its significant octets | router] ... Nothing of a list counts in which one is wrong.

@@ -41,17 +41,31 @@ std::uint64_t autoconfiguration::stable_identifier(const ipv6& prefix, mac_addre
 
 void autoconfiguration::start(time_point now, random_generator& random) noexcept {
     solicit_at_ = now + duration{static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(solicitation_delay.count())))};
+    solicit_after_ = {};
 }
 
-/// RFC 7559 2, RFC 8415 15: twice as long each time, a tenth more or less, and without end: a switch may let nothing through yet.
+/// RFC 4861 6.3.7: solicitations are four seconds apart, whatever routers say in between.
+void autoconfiguration::follow_routers(time_point now, random_generator& random) noexcept {
+    if (!heard_ || routes_.has_router()) return;
+    heard_ = false;
+    start(now, random);
+    solicit_at_ = std::max(solicit_at_, solicited_at_ + first_solicitation_wait);
+}
+
+/// RFC 7559 2, RFC 8415 15: twice as long each time, a tenth of what it was more or less, and without end: a switch may let nothing
+/// through yet.
 bool autoconfiguration::poll_solicitation(time_point now, random_generator& random) noexcept {
     if (now < solicit_at_) return false;
-    const auto varied = [&](duration wait) {
-        const auto tenth = static_cast<std::uint64_t>(wait.count() / 10);
-        return wait - duration{wait.count() / 10} + duration{static_cast<std::int64_t>(random.below(2 * tenth + 1))};
+    const auto a_tenth_more_or_less = [&](duration of) {
+        const std::int64_t tenth = of.count() / 10;
+        return duration{static_cast<std::int64_t>(random.below(2 * static_cast<std::uint64_t>(tenth) + 1)) - tenth};
     };
-    const duration doubled = solicit_after_ == duration{} ? first_solicitation_wait : 2 * solicit_after_;
-    solicit_after_ = varied(std::min(doubled, longest_solicitation_wait));
+    const bool first = solicit_after_ == duration{};
+    const duration before = first ? first_solicitation_wait : solicit_after_;
+    solicit_after_ = (first ? before : 2 * before) + a_tenth_more_or_less(before);
+    if (solicit_after_ > longest_solicitation_wait)
+        solicit_after_ = longest_solicitation_wait + a_tenth_more_or_less(longest_solicitation_wait);
+    solicited_at_ = now;
     solicit_at_ = now + solicit_after_;
     ++statistics_.solicitations_sent;
     return true;
@@ -61,6 +75,7 @@ void autoconfiguration::on_advertisement(time_point now, const ipv6& router, con
     ++statistics_.advertisements;
     if (ra.lifetime != 0) { // RFC 4861 6.3.7: it has answered
         solicit_at_ = never;
+        heard_ = true;
         static_cast<void>(routes_.add_router(router, now + std::chrono::seconds{ra.lifetime}));
     } else {
         routes_.end_router(now, router);

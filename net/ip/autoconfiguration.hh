@@ -27,6 +27,8 @@ public:
         : mac_(mac), secret_(secret), addresses_(addresses), routes_(routes) {}
 
     void start(time_point now, random_generator& random) noexcept;
+    /// When the last router of those that were heard has gone (its time is over, or it says so), others are asked for.
+    void follow_routers(time_point now, random_generator& random) noexcept;
     /// A valid advertisement of `router`'s, which is a link-local address.
     void on_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra) noexcept;
     /// Duplicate address detection has failed for an address that was made here: tries another, three times (RFC 7217 6), which is
@@ -67,6 +69,8 @@ private:
     ipv6_routes& routes_;
     time_point solicit_at_ = never;
     duration solicit_after_{}; ///< what is waited for an answer; nothing: none has been asked for yet
+    time_point solicited_at_{}; ///< the last time
+    bool heard_ = false;       ///< a router, which then ended the asking
     std::uint32_t mtu_ = UINT32_MAX;
     std::uint8_t hop_limit_ = 0;
     autoconfiguration_statistics statistics_;

@@ -234,8 +234,14 @@ void ipv6_output::on_advertisement(time_point now, const wire::neighbor_advertis
         return;
     }
     if (neighbors_.on_advertisement(now, na)) routes_.end_router(now, na.target); // RFC 4861 7.2.5: it forwards no more
+    follow_routers(now);
     drain();
     egress_.leave_chores();
+}
+
+/// One shard asks for all.
+void ipv6_output::follow_routers(time_point now) noexcept {
+    if (automatic_ && announces_) automatic_->follow_routers(now, identifications_);
 }
 
 void ipv6_output::lost(time_point now, const ipv6& address) noexcept {
@@ -260,6 +266,7 @@ void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, co
     const std::size_t before = addresses_.all().size();
     const std::pair link{hop_limit(), mtu()};
     automatic_->on_advertisement(now, router, ra);
+    follow_routers(now);
     if (link != std::pair{hop_limit(), mtu()}) routes_.touch();
     neighbors_.on_times(now, std::chrono::milliseconds{ra.reachable_time}, std::chrono::milliseconds{ra.retransmit_time});
     addresses_.set_retransmit_time(neighbors_.retransmit_time());
@@ -367,6 +374,7 @@ void ipv6_output::on_timer(time_point now) noexcept {
         routes_.touch(); // nothing leaves from one that has gone (RFC 4862 5.5.4)
     }
     static_cast<void>(routes_.on_timer(now));
+    follow_routers(now);
     if (dhcp_ && dhcp_->next_timeout() <= now) {
         dhcp_->on_timer(now);
         after_dhcp(now);

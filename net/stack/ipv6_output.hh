@@ -108,6 +108,7 @@ private:
     void say(const nd_message& m) noexcept;
     void probe(const ipv6& target) noexcept;
     void solicit_routers() noexcept;
+    void follow_routers(time_point now) noexcept;
     bool report_groups(time_point now) noexcept;
     void follow_groups(time_point now) noexcept;
     void follow_port() noexcept;

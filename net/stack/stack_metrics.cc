@@ -200,7 +200,8 @@ void register_dhcp6(metric_group& group, const dhcp6_client& client) {
     constexpr const char* lost = "DHCPv6 addresses that we could not take or keep, by why.";
     group.counter("corewire_dhcp6_addresses_lost_total", lost, s.conflicts, metric_label("reason", "conflict"));
     group.counter("corewire_dhcp6_addresses_lost_total", lost, s.expired, metric_label("reason", "expired"));
-    register_drops(group, "dhcp6", {{"malformed", s.malformed}, {"not_expected", s.ignored}, {"refused", s.refused}});
+    register_drops(group, "dhcp6",
+                   {{"malformed", s.malformed}, {"not_expected", s.ignored}, {"refused", s.refused}, {"left_out", s.left_out}});
 }
 
 } // namespace

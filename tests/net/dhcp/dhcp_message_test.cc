@@ -103,6 +103,21 @@ BOOST_AUTO_TEST_CASE(of_more_routes_than_there_is_room_for_the_default_one_is_ke
     BOOST_TEST((r.routes->items[39] == route{ip_prefix(ipv4(49, 0, 0, 0), 8), ipv4(192, 0, 2, 1)}));
 }
 
+BOOST_AUTO_TEST_CASE(of_routes_on_the_link_alone_the_default_one_is_kept_too_and_the_way_to_its_gateway) {
+    option links{121, {}};
+    for (unsigned i = 0; i < 42; ++i)
+        for (const unsigned v : {32u, 192u, 0u, 2u, 100 + i, 0u, 0u, 0u, 0u}) links.data.push_back(static_cast<std::byte>(v));
+    option more{121, {links.data.begin() + 27 * 9, links.data.end()}}; // an option has 255 bytes at most
+    links.data.resize(27 * 9);
+    for (const unsigned v : {0u, 192u, 0u, 2u, 141u}) more.data.push_back(static_cast<std::byte>(v));
+    for (const unsigned v : {0u, 192u, 0u, 2u, 7u}) more.data.push_back(static_cast<std::byte>(v)); // another one
+    const dhcp_reply r = parsed({links, more});
+    BOOST_REQUIRE(r.routes->count == 42u);
+    BOOST_TEST(r.routes_left_out == 2u);
+    BOOST_TEST((r.routes->items[41] == route{ip_prefix(ipv4(192, 0, 2, 141), 32), ipv4::any()}));
+    BOOST_TEST((r.routes->items[40] == route{ip_prefix(ipv4::any(), 0), ipv4(192, 0, 2, 141)}));
+}
+
 BOOST_AUTO_TEST_CASE(what_is_no_reply_to_us_is_refused) {
     const bytes good = reply(type::offer, 5, given, {address(54, server_address)});
     const auto changed = [&](std::size_t at, unsigned value) {

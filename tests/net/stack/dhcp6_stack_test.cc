@@ -2,7 +2,9 @@
 #include "ipv6_link.hh"
 
 #include <corewire/net/stack/dhcp_link.hh>
+#include <corewire/net/stack/stack_metrics.hh>
 #include <corewire/net/wire/udp.hh>
+#include <corewire/reactor/metrics/page_reader.hh>
 
 using namespace corewire;
 using namespace std::chrono_literals;
@@ -114,6 +116,18 @@ struct careful_link : managed_link {
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(dhcp6_stack)
+
+BOOST_FIXTURE_TEST_CASE(what_there_was_no_room_for_is_counted_by_name, managed_link) {
+    metrics_page page{"test", "wire", 1, ""};
+    metric_registry registry{page, 0, ""};
+    metric_group group{&registry};
+    register_stack_metrics(group, *stack);
+    std::vector<catalog_entry> all;
+    registry.catalog(0, page::series_capacity, all);
+    BOOST_TEST(std::ranges::any_of(all, [](const catalog_entry& e) {
+        return e.labels.find("dhcp6") != std::string::npos && e.labels.find("left_out") != std::string::npos;
+    }));
+}
 
 BOOST_FIXTURE_TEST_CASE(the_managed_flag_brings_an_address_and_name_servers, managed_link) {
     pass(2s);

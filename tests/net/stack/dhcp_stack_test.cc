@@ -192,6 +192,18 @@ BOOST_FIXTURE_TEST_CASE(a_gateway_outside_of_the_leases_own_network_is_a_neighbo
     BOOST_TEST(load_be16(frames[0].data() + 12) == 0x0806);
 }
 
+BOOST_FIXTURE_TEST_CASE(the_router_of_a_lease_of_one_address_is_on_the_link, server_end) { // as RFC 3442's routes would have it
+    const ipv4 router(203, 0, 113, 1);
+    options = {address(54, server_address), address(1, ipv4::broadcast()), word(51, 3600), address(3, router)};
+    acquire();
+    for (const ipv4 to : {router, ipv4(8, 8, 8, 8)})
+        BOOST_TEST((stack->ip().routes().find(to) == next_hop{hop_kind::unicast, router}));
+    BOOST_TEST((stack->ip().routes().routes().size() == 3u)); // our own address, the router, everything else
+    arp(wire::arp_packet::request(end->mac(), router, given));
+    BOOST_REQUIRE(!frames.empty());
+    BOOST_TEST(load_be16(frames.back().data() + 12) == 0x0806);
+}
+
 BOOST_FIXTURE_TEST_CASE(whoever_steers_frames_knows_what_to_expect_before_it_comes, server_end) {
     pass(3ms);
     BOOST_REQUIRE(!told.expected.empty());

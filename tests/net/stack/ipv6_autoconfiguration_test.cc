@@ -122,6 +122,22 @@ BOOST_FIXTURE_TEST_CASE(routers_are_asked_more_and_more_rarely_until_one_answers
     advertise(1800);
     pass(200s);
     BOOST_TEST(asked() == 0);
+    advertise(100);
+    pass(99s);
+    BOOST_TEST(asked() == 0);
+    pass(12s); // it has not been heard again: its time is over
+    BOOST_TEST(asked() == 2); // within a second, and after 4 s, 8 s, ...
+    advertise(1800);
+    pass(60s);
+    BOOST_TEST(asked() == 0);
+    advertise(0); // it is none any more
+    pass(2s);
+    BOOST_TEST(asked() == 1);
+    for (int i = 0; i < 10; ++i) advertise(1800), advertise(0); // whatever it says, the next question is four seconds after the last
+    pass(1500ms);
+    BOOST_TEST(asked() == 0);
+    pass(2s);
+    BOOST_TEST(asked() == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_router_is_asked_for_once_an_hour_in_the_end) {
@@ -134,6 +150,27 @@ BOOST_AUTO_TEST_CASE(a_router_is_asked_for_once_an_hour_in_the_end) {
     const time_point last = automatic.next_timeout();
     BOOST_TEST(automatic.poll_solicitation(last, random));
     BOOST_TEST((automatic.next_timeout() - last >= 54min && automatic.next_timeout() - last <= 66min));
+}
+
+BOOST_AUTO_TEST_CASE(each_wait_for_a_router_is_twice_the_last_and_a_tenth_of_that_more_or_less) { // RFC 8415 15
+    ipv6_addresses addresses({}, 1);
+    ipv6_routes routes;
+    double least = 9, most = 0;
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+        random_generator random(seed);
+        autoconfiguration automatic(mac_address(2, 0, 0, 0, 0, 1), {1, 2}, addresses, routes);
+        automatic.start(from_ns(0), random);
+        duration before{};
+        for (int i = 0; i < 5; ++i) {
+            const time_point at = automatic.next_timeout();
+            BOOST_TEST(automatic.poll_solicitation(at, random));
+            const duration wait = automatic.next_timeout() - at;
+            const double times = static_cast<double>(wait.count()) / static_cast<double>((i == 0 ? duration{4s} : before).count());
+            least = std::min(least, i == 0 ? times + 1 : times), most = std::max(most, i == 0 ? times + 1 : times);
+            before = wait;
+        }
+    }
+    BOOST_TEST((least >= 1.9 && least < 1.92 && most <= 2.1 && most > 2.08), least << " to " << most);
 }
 
 BOOST_AUTO_TEST_CASE(an_address_is_asked_for_once_unless_something_else_is_said) { // RFC 4862 5.1
