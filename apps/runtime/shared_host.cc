@@ -6,6 +6,7 @@
 #include <corewire/reactor/metrics/registry.hh>
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 #include <tuple>
 #include <utility>
@@ -115,7 +116,9 @@ void shared_host::on_claimed(const steered_flow& flow, int error) noexcept {
     if (error != 0) {
         ports_.let_go(wire::ip_protocol::tcp, flow.local, flow.local_port);
         try {
-            log_message(not_steered, socket_address(flow.remote, flow.remote_port).to_string(), why_not_steered(error));
+            const bool next = error == EADDRINUSE;
+            log_message(not_steered, socket_address(flow.remote, flow.remote_port).to_string(),
+                        next ? "another program has it; the next local port is tried, unless one was named" : why_not_steered(error));
         } catch (const std::bad_alloc&) { // the connection is told, and the statistics count it
         }
     }
@@ -194,6 +197,7 @@ void shared_host::register_metrics(metric_group& group) const {
     group.counter("corewire_shared_refused_total", refused, statistics_.ports_refused, metric_label("what", "port"));
     group.counter("corewire_shared_refused_total", refused, statistics_.flows_refused, metric_label("what", "flow"));
     group.counter("corewire_shared_refused_total", refused, statistics_.routes_refused, metric_label("what", "route"));
+    group.counter("corewire_shared_refused_total", refused, statistics_.no_port_left, metric_label("what", "connection"));
     group.gauge("corewire_shared_routes_left_out", "Routes of the kernel's that found no room, or whose gateway is not on the link.",
                 statistics_.routes_left_out);
     group.counter("corewire_shared_refused_total", refused, statistics_.local_ports_refused, metric_label("what", "local_port"));

@@ -26,6 +26,7 @@ struct shared_statistics {
     std::uint64_t routes_left_out = 0;  ///< now, by the stack: its table is full, or the gateway is not on the link
     std::uint64_t flows_refused = 0;    ///< the table is full, or another program has it
     std::uint64_t local_ports_refused = 0; ///< of connections that we open: a socket of the kernel's has the port, another one is taken
+    std::uint64_t no_port_left = 0;        ///< connections that were refused, since none of the ports that are lent was free
 };
 
 class shared_host final : public host_share, private kernel_follower {
@@ -38,6 +39,8 @@ public:
 
     void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) override;
     void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept override;
+    bool lends(std::uint16_t port) const noexcept override { return ports_.lent().contains(port); }
+    void on_no_port_left() noexcept override { ++statistics_.no_port_left; }
     int claim_flow(const flow_name& flow) noexcept override;
     void release_flow(const flow_name& flow) noexcept override;
     void resolve(const net_address& neighbor) noexcept override;

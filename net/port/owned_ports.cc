@@ -38,8 +38,12 @@ int owned_ports::bind(wire::ip_protocol protocol, const net_address& address, st
     const bool tcp = protocol == wire::ip_protocol::tcp;
     const auto make = [&] { return ::socket(address.is_v4() ? AF_INET : AF_INET6, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0); };
     unique_fd fd(make());
-    if (!fd && errno == EMFILE && more_descriptors()) fd = unique_fd(make());
-    if (!fd) return errno;
+    int error = fd ? 0 : errno; // that of a limit that could not be raised says nothing
+    if (error == EMFILE && more_descriptors()) {
+        fd = unique_fd(make());
+        error = fd ? 0 : errno;
+    }
+    if (!fd) return error;
     if (!tcp) take_nothing(fd.get());
     sockaddr_in four{};
     four.sin_family = AF_INET;

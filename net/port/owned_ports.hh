@@ -10,6 +10,7 @@
 #pragma once
 
 #include <corewire/net/port/flow_owner.hh>
+#include <corewire/net/port/lent_ports.hh>
 #include <corewire/net/wire/ip_protocol.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 
@@ -29,7 +30,7 @@ public:
         unsigned index = 0;
         std::string name{};
     };
-    /// `addresses`: one of each family, or one.
+    /// `addresses`: one of each family, or one; of the calling thread's network namespace.
     owned_ports(std::shared_ptr<flow_owner> steering, interface on, std::vector<net_address> addresses)
         : steering_(std::move(steering)), interface_(std::move(on)), addresses_(std::move(addresses)) {}
 
@@ -41,6 +42,8 @@ public:
     /// errno: EADDRINUSE when a socket of the kernel's has the port. As many let_go() must follow.
     [[nodiscard]] int hold(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
     void let_go(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
+    /// Those that connections may be opened from, unless somebody names the port.
+    const lent_ports& lent() const noexcept { return lent_; }
     const std::shared_ptr<flow_owner>& steering() const noexcept { return steering_; }
     const interface& on() const noexcept { return interface_; }
     std::span<const net_address> addresses() const noexcept { return addresses_; }
@@ -62,6 +65,7 @@ private:
     std::shared_ptr<flow_owner> steering_;
     interface interface_;
     std::vector<net_address> addresses_;
+    const lent_ports lent_{kernel_port_range()};
     std::mutex mutex_;
     std::unordered_map<std::uint32_t, held> ports_; ///< by key_of()
 };

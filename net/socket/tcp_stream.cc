@@ -24,6 +24,9 @@ tcp_backend& tcp_stream::open() const {
 
 namespace {
 
+/// Ports that may turn out to be somebody's after they were chosen, of one connection.
+constexpr unsigned max_other_ports = 16;
+
 /// A backend whose handshake is waited for: starting and leaving go to the provider.
 struct handshake {
     socket_provider& provider;
@@ -37,16 +40,21 @@ struct handshake {
 task<tcp_stream> tcp_stream::connect(socket_address to, tcp_options_set options, wait_limits limits,
                                      socket_address local) {
     socket_provider& provider = socket_provider::current();
-    std::unique_ptr<tcp_backend> backend = provider.connect(to, local, options);
-    try {
-        handshake shaking{provider, *backend};
-        operation_awaiter<handshake, &handshake::start> done{shaking, limits, "connect"};
-        co_await done;
-    } catch (...) {
-        backend->abort(); // nobody will use what may yet come of it
-        throw;
+    for (unsigned others = 0;; ++others) {
+        std::unique_ptr<tcp_backend> backend = provider.connect(to, local, options);
+        try {
+            handshake shaking{provider, *backend};
+            operation_awaiter<handshake, &handshake::start> done{shaking, limits, "connect"};
+            co_await done;
+            co_return tcp_stream{std::move(backend)};
+        } catch (const std::system_error& e) {
+            backend->abort(); // nobody will use what may yet come of it
+            if (local.port != 0 || e.code() != std::errc::address_in_use || others == max_other_ports) throw;
+        } catch (...) {
+            backend->abort();
+            throw;
+        }
     }
-    co_return tcp_stream{std::move(backend)};
 }
 
 task<std::size_t> tcp_stream::read_exactly(mutable_byte_span into, wait_limits limits) {

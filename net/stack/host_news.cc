@@ -69,6 +69,8 @@ void tcp_layer::follow_claim(const flow_name& flow, int error) {
     if (error != 0) {
         c->tcb.abort(); // nothing has been sent, and nothing is
         c->fail_all(static_cast<std::errc>(error));
+    } else if (c->tcb.waits_for_data()) {
+        c->finish(tcp_connection::wait::connected); // the first write opens it
     }
     mark_dirty(*c);
 }

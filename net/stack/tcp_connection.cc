@@ -103,7 +103,8 @@ bool tcp_connection::start_write(write_operation& op) noexcept {
 }
 
 bool tcp_connection::start_connected(plain_operation& op) noexcept {
-    if (connected_ || tcb.waits_for_data()) return true; // the first write opens it (RFC 7413)
+    const bool claimed = claim_ != claim::in_progress; // or another port may have to be tried
+    if (connected_ || (tcb.waits_for_data() && claimed)) return true; // the first write opens it (RFC 7413)
     if (const std::errc why = failure(); why != std::errc{}) {
         op.error = why;
         return true;

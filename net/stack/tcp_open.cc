@@ -15,6 +15,9 @@ namespace corewire {
 
 namespace {
 
+/// Local ports of one connection that the host may refuse: each costs calls into the kernel, in which the shard waits.
+constexpr unsigned max_refusals = 256;
+
 [[noreturn]] void fail(std::errc code, const char* what) { throw std::system_error(std::make_error_code(code), what); }
 
 /// A flow that the host has left to us: given back, unless a connection has it.
@@ -47,12 +50,17 @@ int tcp_layer::claim_local_port(flow_name& flow) {
         static_cast<void>(claim());
     } else {
         const listeners& listening = flow.is_v4() ? listeners_ : listeners6_;
+        unsigned refusals = 0;
         const auto usable = [&](std::uint16_t port) {
             flow.local_port = port;
-            return !listening.contains(port) && find(flow) == nullptr && (!is_home_ || is_home_(flow)) && claim();
+            if (listening.contains(port) || find(flow) != nullptr || (is_home_ && !is_home_(flow))) return false;
+            return config_.share == nullptr || (config_.share->lends(port) && (claim() || ++refusals == max_refusals));
         };
         const auto port = ports_.select(tuple_of(flow), usable);
-        if (!port) fail(std::errc::address_not_available, "connect: no free local port to this destination");
+        if (!port || said == EADDRINUSE) {
+            if (config_.share != nullptr) config_.share->on_no_port_left();
+            fail(std::errc::address_not_available, "connect: no free local port to this destination");
+        }
     }
     if (said != 0 && said != EINPROGRESS)
         throw std::system_error(said, std::generic_category(), std::string("connect: ") + why_not_steered(said));

@@ -133,20 +133,22 @@ std::string refused(const network_options& o, unsigned shards = 1, bool ports_on
     return {};
 }
 
-/// On a shard of a runtime, where there are helpers: a rule that is refused, and one that is made, and destroyed.
+/// On a shard of a runtime, where there are helpers: a rule that is refused, and one that another program has, in whose place the next
+/// port's is made, and destroyed.
 task<> call_by_helper(fake::nic& nic, network_setup& setup) {
     const socket_address nobody{ipv4(10, 9, 0, 9), 7};
     const unsigned objects = nic.live_objects();
-    nic.fail_calls("create_flow", EBUSY);
+    nic.fail_calls("create_flow", EIO);
     std::errc why{};
     try {
         tcp_stream never = co_await tcp_stream::connect(nobody);
     } catch (const std::system_error& e) {
         why = static_cast<std::errc>(e.code().value());
     }
-    BOOST_TEST((why == std::errc::address_in_use));
+    BOOST_TEST((why == std::errc::no_such_device));
     BOOST_TEST(nic.statistics().frames_sent == 0u);
     BOOST_TEST(setup.share(0)->statistics().flows_refused == 1u);
+    nic.fail_calls("create_flow", EBUSY);
     task_group group{"call"};
     group.spawn([](socket_address to, stop_token stop) -> task<> {
         try {
@@ -157,6 +159,7 @@ task<> call_by_helper(fake::nic& nic, network_setup& setup) {
     while (nic.statistics().frames_sent == 0) co_await sleep_for(std::chrono::milliseconds{1});
     BOOST_TEST(nic.live_objects() == objects + 1);
     BOOST_TEST(setup.share(0)->statistics().flows == 1u);
+    BOOST_TEST(setup.share(0)->statistics().flows_refused == 2u);
     group.request_stop();
     co_await group.join();
     while (nic.live_objects() != objects) co_await sleep_for(std::chrono::milliseconds{1});

@@ -6,10 +6,17 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <array>
+#include <cstddef>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <set>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <thread>
 
 using namespace corewire;
 using corewire::test::have_root;
@@ -132,6 +139,40 @@ BOOST_AUTO_TEST_CASE(the_soft_limit_on_descriptors_is_none) {
     const int error = w.ports.hold(tcp, w.us, 40000);
     ::setrlimit(RLIMIT_NOFILE, &usual);
     BOOST_TEST(error == (usual.rlim_max > none.rlim_cur ? 0 : EMFILE));
+}
+
+BOOST_AUTO_TEST_CASE(a_limit_on_descriptors_that_may_not_be_raised_is_told_as_what_it_is) {
+    if (!have_root()) return;
+    world w;
+    rlimit usual{};
+    BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &usual) == 0);
+    const unique_fd next(::dup(0));
+    const rlimit none{static_cast<rlim_t>(next.get() + 1), usual.rlim_max};
+    BOOST_REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+    int error = 0;
+    bool forbidden = false;
+    std::thread([&] { // of which alone the filter is
+        std::array<sock_filter, 4> program{
+            sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+            sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 1),
+            sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+            sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const sock_fprog filter{program.size(), program.data()};
+        forbidden = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+        if (forbidden) error = w.ports.hold(tcp, w.us, 40000);
+    }).join();
+    ::setrlimit(RLIMIT_NOFILE, &usual);
+    if (forbidden) BOOST_TEST(error == EMFILE);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_lent_follows_the_range_that_the_kernel_of_the_namespace_chooses_from) {
+    if (!have_root()) return;
+    world w;
+    w.here.check("echo 40000 40003 >/proc/sys/net/ipv4/ip_local_port_range");
+    const corewire::owned_ports narrow(w.steering, w.ports.on(), {w.us});
+    BOOST_TEST(narrow.lent().count() == 32768u - 4);
+    BOOST_TEST((!narrow.lent().contains(40000) && !narrow.lent().contains(40003) && narrow.lent().contains(40004)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

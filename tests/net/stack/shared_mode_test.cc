@@ -34,6 +34,8 @@ public:
         return slow ? EINPROGRESS : 0;
     }
     void release_flow(const flow_name&) noexcept override { --flows; }
+    bool lends(std::uint16_t port) const noexcept override { return port % lent == 0; }
+    void on_no_port_left() noexcept override { ++without_port; }
     void resolve(const net_address& neighbor) noexcept override { asked.push_back(neighbor); }
 
     int claims(wire::ip_protocol protocol, std::uint16_t port) const {
@@ -45,6 +47,8 @@ public:
     int flows = 0, room_for_flows = 1000, refusal = ENOBUFS;
     int taken_ports = 0; ///< the next local ports of flows that the host has given to others; below 0: all are
     std::vector<std::uint16_t> tried; ///< local ports of flows
+    unsigned lent = 1; ///< of which local ports must be a multiple
+    int without_port = 0; ///< flows that found none
     int refusals = 0;  ///< of the next claims of ports; below 0: of all
     bool slow = false; ///< follow_claim() is up to the test
     std::uint16_t forbidden = 0;
@@ -200,6 +204,8 @@ BOOST_FIXTURE_TEST_CASE(a_local_port_that_the_host_has_in_use_is_passed_over, sh
         w.of_client().taken_ports = -1;
         std::errc why = co_await socket_suite::error_of([&] { return socket_suite::dial(w, listener.local_address()); });
         BOOST_TEST(why == std::errc::address_not_available);
+        BOOST_TEST(w.of_client().tried.size() == 4u + 256u); // and then it is given up: each is a call into the kernel
+        BOOST_TEST(w.of_client().without_port == 1);
         // Who asks for a port gets that one, or none.
         w.of_client().tried.clear();
         const socket_address local{w.client_address(), 40000};
@@ -233,10 +239,10 @@ BOOST_FIXTURE_TEST_CASE(nothing_is_sent_before_a_slow_claim_is_granted, shared_w
         const std::uint64_t heard = w.server().device().statistics().received_packets;
         calls.spawn(call(w, listener.local_address(), outcome));
         co_await yield();
-        layer.follow_claim(w.of_client().last_flow, EADDRINUSE);
+        layer.follow_claim(w.of_client().last_flow, ENODEV);
         --w.of_client().flows;
         co_await calls.join();
-        BOOST_TEST((outcome == std::errc::address_in_use));
+        BOOST_TEST((outcome == std::errc::no_such_device));
         // Who gives up before the answer leaves nothing behind when it comes.
         outcome = co_await socket_suite::error_of(
             [&] { return socket_suite::dial(w, listener.local_address(), socket_suite::soon(std::chrono::milliseconds{5})); });
@@ -245,6 +251,78 @@ BOOST_FIXTURE_TEST_CASE(nothing_is_sent_before_a_slow_claim_is_granted, shared_w
         co_await sleep_for(std::chrono::milliseconds{5});
         layer.follow_claim(w.of_client().last_flow, 0); // nobody's any more
         BOOST_TEST(w.server().device().statistics().received_packets >= heard);
+    }(*this));
+    BOOST_TEST(of_client().flows == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_port_that_is_found_late_to_be_anothers_is_passed_over, shared_world) {
+    of_client().slow = true;
+    run([](shared_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        auto& layer = static_cast<network_stack&>(w.client()).tcp();
+        const auto call = [](shared_world& here, socket_address to, socket_address from, tcp_options_set how, std::errc& became) -> task<> {
+            static_cast<void>(socket_suite::bind_udp_client(here)); // makes the client's provider the current one
+            became = co_await socket_suite::error_of([&] { return tcp_stream::connect(to, how, {}, from); });
+        };
+        std::vector<std::uint16_t>& tried = w.of_client().tried;
+        const auto refuse = [&] {
+            layer.follow_claim(w.of_client().last_flow, EADDRINUSE);
+            --w.of_client().flows;
+        };
+        for (const bool fast_open : {false, true}) {
+            tcp_options_set how;
+            how.fast_open = fast_open;
+            task_group calls{"call"};
+            std::errc outcome = std::errc::io_error;
+            tried.clear();
+            calls.spawn(call(w, listener.local_address(), {ipv4::any(), 0}, how, outcome));
+            for (unsigned refused = 1; refused <= 3; ++refused) {
+                while (tried.size() < refused) co_await yield();
+                refuse();
+            }
+            while (tried.size() < 4) co_await yield();
+            BOOST_TEST((std::set<std::uint16_t>(tried.begin(), tried.end()).size() == 4u));
+            layer.follow_claim(w.of_client().last_flow, 0);
+            co_await calls.join();
+            BOOST_TEST((outcome == std::errc{}));
+        }
+        // Not without end; and who asks for a port gets that one, or none.
+        for (const std::uint16_t port : {0, 40'000}) {
+            task_group calls{"call"};
+            std::errc outcome{};
+            tried.clear();
+            calls.spawn(call(w, listener.local_address(), {w.client_address(), port}, {}, outcome));
+            const unsigned most = port == 0 ? 17 : 1;
+            for (unsigned refused = 1; refused <= most; ++refused) {
+                while (tried.size() < refused) co_await yield();
+                refuse();
+            }
+            co_await calls.join();
+            BOOST_TEST(tried.size() == most);
+            BOOST_TEST((outcome == std::errc::address_in_use));
+        }
+    }(*this));
+    BOOST_TEST(of_client().flows == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(local_ports_are_those_that_the_host_lends, shared_world) {
+    of_client().lent = 4096;
+    run([](shared_world& w) -> task<> {
+        tcp_listener listener = socket_suite::listen(w, 7);
+        std::vector<tcp_stream> calls, answered;
+        for (int i = 0; i < 8; ++i) {
+            calls.push_back(co_await socket_suite::dial(w, listener.local_address()));
+            answered.push_back(co_await listener.accept());
+            BOOST_TEST(calls.back().local_address().port % 4096 == 0);
+        }
+        BOOST_TEST(w.of_client().tried.size() == 8u); // the host is asked for no other
+        const std::errc why = co_await socket_suite::error_of([&] { return socket_suite::dial(w, listener.local_address()); });
+        BOOST_TEST(why == std::errc::address_not_available);
+        BOOST_TEST(w.of_client().without_port == 1);
+        tcp_listener another = socket_suite::listen(w, 8); // each is lent to all destinations
+        calls.push_back(co_await socket_suite::dial(w, another.local_address()));
+        tcp_stream named = co_await tcp_stream::connect(another.local_address(), {}, {}, {w.client_address(), 40'001});
+        BOOST_TEST(named.local_address().port == 40'001); // whoever names one need not ask
     }(*this));
     BOOST_TEST(of_client().flows == 0);
 }
