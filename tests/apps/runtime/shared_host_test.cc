@@ -9,10 +9,13 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <system_error>
+#include <vector>
 
 using namespace corewire;
 using corewire::test::have_root;
@@ -141,6 +144,24 @@ BOOST_AUTO_TEST_CASE(the_local_port_of_a_connection_is_the_kernels_again_when_it
     w.host.release_flow(another);
     BOOST_TEST(kernel_binds(40000));
     BOOST_TEST(w.host.statistics().flows == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(connections_have_the_local_ports_that_are_lent_and_no_others) {
+    if (!have_root()) return;
+    world w;
+    const lent_ports& lent = w.ports->lent();
+    BOOST_TEST(lent.count() < 65'536u - lent_ports::first); // by chance a port is one in two
+    std::vector<tcp_connection*> opened;
+    for (int i = 0; i < 64; ++i) {
+        opened.push_back(&w.stack.tcp().open(world::us, 0, world::them, 7, {}));
+        BOOST_TEST(lent.contains(opened.back()->key.local_port));
+        BOOST_TEST(!kernel_binds(opened.back()->key.local_port));
+    }
+    w.steering->refusal = EADDRINUSE;
+    BOOST_CHECK_EXCEPTION(w.stack.tcp().open(world::us, 0, world::them, 7, {}), std::system_error,
+                          [](const auto& e) { return e.code() == std::errc::address_not_available; });
+    BOOST_TEST(w.host.statistics().no_port_left == 1u);
+    for (tcp_connection* const each : opened) w.stack.tcp().let_go(*each);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -256,9 +256,14 @@ BOOST_FIXTURE_TEST_CASE(nothing_is_sent_before_a_slow_claim_is_granted, shared_w
 }
 
 BOOST_FIXTURE_TEST_CASE(a_port_that_is_found_late_to_be_anothers_is_passed_over, shared_world) {
-    of_client().slow = true;
     run([](shared_world& w) -> task<> {
-        tcp_listener listener = socket_suite::listen(w, 7);
+        tcp_listener listener = socket_suite::listen(w, 7, {.fast_open = 4});
+        {
+            const tcp_options_set fast{.fast_open = true}; // it brings the cookie, with which a SYN waits for the first write
+            tcp_stream learns = co_await socket_suite::dial(w, listener.local_address(), {}, fast);
+            tcp_stream answered = co_await listener.accept();
+        }
+        w.of_client().slow = true;
         auto& layer = static_cast<network_stack&>(w.client()).tcp();
         const auto call = [](shared_world& here, socket_address to, socket_address from, tcp_options_set how, std::errc& became) -> task<> {
             static_cast<void>(socket_suite::bind_udp_client(here)); // makes the client's provider the current one
