@@ -56,7 +56,6 @@ void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::co
         t.tcpi_unacked = t.tcpi_sacked = t.tcpi_lost = t.tcpi_retrans = t.tcpi_backoff = 0;
         if (block.error() == std::errc::timed_out && t.tcpi_retransmits != 0) --t.tcpi_retransmits; // that which was not sent
     }
-    t.tcpi_delivered += t.tcpi_dsack_dups;
     t.tcpi_delivery_rate_app_limited = i.delivery_rate == 0 || i.delivery_rate_limited;
     t.tcpi_rehash = t.tcpi_total_rto; // each time-out tries another way
     t.tcpi_fastopen_client_fail = i.passive ? 0 : fast_open_failure(block.fast_open(), i.state);

@@ -41,7 +41,7 @@ struct counters {
     std::uint64_t handshake_repeats = 0;       ///< SYN or SYN-ACK that came again
     std::uint64_t retransmitted_bytes = 0;     ///< payload of retransmitted_segments
     std::uint64_t reorderings = 0;             ///< ACKs that told of a segment which others had overtaken
-    std::uint64_t duplicates_reported = 0;     ///< by the peer, in D-SACKs (RFC 2883)
+    std::uint64_t duplicates_reported = 0;     ///< segments, by the peer, in D-SACKs (RFC 2883)
 };
 
 /// The same as a list: for sums over connections.

@@ -101,7 +101,7 @@ scoreboard::tally count_segments(const sender& s, bool like_linux) noexcept {
         t.lost = s.counted(fate::lost) / s.payload_limit;
         t.resent = s.counted_resent() / s.payload_limit;
     }
-    if (like_linux && s.repair.phase != recovery_phase::open) t.lost += t.resent; // until they are acknowledged
+    if (like_linux) t.lost += s.counted_repairs() / s.payload_limit; // until they are acknowledged
     if (like_linux && !s.sack) t.sacked += s.repair.left / std::max(s.payload_limit, 1u); // as duplicate ACKs say
     return t;
 }

@@ -182,6 +182,7 @@ void go_on_reducing(control_block& c, const delivery& d, bool advanced) noexcept
         s.repair.reducing = false;
         return;
     }
+    if (d.counted == 0) return;
     s.congestion.own().limit(s.need().reduction.window(s.counted_flight(), s.congestion->ssthresh(), d.counted, advanced, s.payload_limit));
 }
 
@@ -214,7 +215,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     const bool news = take_sack_blocks(c, a.seg, arrived);
     if (undelivered != 0) [[unlikely]] {
         const std::uint32_t left = s.counted_undelivered(later(s.una, a.seg.ack));
-        arrived.counted = undelivered - std::min(undelivered, left); // a block may cut a segment in two
+        arrived.counted += undelivered - std::min(undelivered, left); // a block may cut a segment in two
     }
     if (c.ecn.on) take_ecn(c, a, arrived);
     if (a.seg.ack > s.una) {

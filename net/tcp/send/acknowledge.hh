@@ -22,9 +22,8 @@ inline void measure(control_block& c, const segment& seg, const delivery& d) noe
 }
 
 /// The echo of an ACK that moves SND.UNA tells which copy has brought it about (RFC 8985 6.2 step 2; one that SACK speaks of sets no echo).
-/// Linux does not look.
 inline void heed_echo(const control_block& c, const segment& seg, delivery& d) noexcept {
-    if (!c.timestamps || !seg.options.has_timestamps() || c.options->like_linux()) return;
+    if (!c.timestamps || !seg.options.has_timestamps()) return;
     const std::uint32_t age = timestamp_echo::clock(d.now, c.options->timestamp_offset) - seg.options.timestamp_echo;
     using std::chrono::milliseconds;
     if (age < 1u << 24) d.echoed = std::chrono::floor<milliseconds>(d.now) - milliseconds{age} + milliseconds{1};
@@ -55,7 +54,8 @@ template <disturbance d>
     sender& s = c.sending;
     const std::uint32_t acked = ack - s.una;
     const std::uint32_t flight = s.next - s.una;
-    bool limited = s.una < s.limited_until;
+    const bool held_back = s.una < s.limited_until;
+    bool limited = held_back;
     if (d == disturbance::possible && c.options->like_linux() && s.half_used()) limited = true;
     // FreeBSD's: whatever was used, as long as it is no more than the peer would take.
     if (d == disturbance::possible && c.options->like_freebsd()) limited = s.congestion->cwnd() <= s.window;
@@ -93,7 +93,10 @@ template <disturbance d>
     const bool exact = d == disturbance::possible && c.ecn.exact;
     // Linux's window opens by what this ACK delivered, not by what SACK told of before; and where a repair ends, at once.
     const bool linux_habits = d == disturbance::possible && c.options->like_linux();
-    if (linux_habits && repairing) [[unlikely]] on_repair_ack(c, *seg, *arrived, acked);
+    if (linux_habits && repairing) [[unlikely]] {
+        on_repair_ack(c, *seg, *arrived, acked);
+        limited = held_back || s.half_was_used(); // of the window as it is now
+    }
     const std::uint32_t told = linux_habits ? arrived->counted : acked;
     const bool all_marked = linux_habits && s.marked >= arrived->bytes; // an echo stands for the whole jump
     const std::uint32_t marked = all_marked && s.marked != 0 ? told : linux_habits ? std::min(s.marked, told) : s.marked;

@@ -12,13 +12,13 @@ std::uint32_t pieces(const sender& s, seq_number left, seq_number right) noexcep
     return (right - left + s.payload_limit - 1) / s.payload_limit;
 }
 
-/// The segments that `wanted(fate, resent)`, from `from` on. One that a peer's SACKs have cut up counts once.
+/// The segments that `wanted(fate, copy)`, from `from` on. One that a peer's SACKs have cut up counts once.
 template <typename F>
 std::uint32_t count_segments(const sender& s, seq_number from, F&& wanted) noexcept {
     const ring<sent_end>& ends = s.known().ends;
     std::uint32_t n = 0, i = 0;
     seq_number counted = from; // the end of the last segment that was
-    s.board.each([&](seq_number at, seq_number right, fate what, bool again) {
+    s.board.each([&](seq_number at, seq_number right, fate what, copy again) {
         if (right <= from || !wanted(what, again)) return;
         at = later(at, from);
         if (at == s.iss && s.una == s.iss) at = at + 1u;
@@ -92,15 +92,19 @@ std::uint32_t sender::segments_to(seq_number end, bool part) const noexcept {
 }
 
 std::uint32_t sender::counted(fate what) const noexcept {
-    return count_segments(*this, una, [what](fate f, bool) { return f == what; }) * payload_limit;
+    return count_segments(*this, una, [what](fate f, copy) { return f == what; }) * payload_limit;
 }
 
 std::uint32_t sender::counted_resent() const noexcept {
-    return count_segments(*this, una, [](fate f, bool again) { return f == fate::flying && again; }) * payload_limit;
+    return count_segments(*this, una, [](fate f, copy again) { return f == fate::flying && again != copy::none; }) * payload_limit;
+}
+
+std::uint32_t sender::counted_repairs() const noexcept {
+    return count_segments(*this, una, [](fate f, copy again) { return f == fate::flying && again == copy::repair; }) * payload_limit;
 }
 
 std::uint32_t sender::counted_undelivered(seq_number from) const noexcept {
-    return count_segments(*this, from, [](fate f, bool) { return f != fate::sacked; }) * payload_limit;
+    return count_segments(*this, from, [](fate f, copy) { return f != fate::sacked; }) * payload_limit;
 }
 
 std::uint32_t sender::counted_flight() const noexcept {

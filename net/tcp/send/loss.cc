@@ -4,6 +4,8 @@
 #include <corewire/net/tcp/send/sampling.hh>
 #include <corewire/net/tcp/send/validation.hh>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 namespace corewire::tcp {
@@ -28,19 +30,35 @@ namespace {
 
 /// RFC 8985 6.2 steps 2 and 3.
 void take_delivery(control_block& c, const delivery& d) noexcept {
-    c.sending.need().losses.take(d);
+    c.sending.need().losses.take(d, c.options->like_linux());
     if (d.reordered) ++c.count->reorderings;
 }
 
-/// RFC 8985 6.2 step 4, and one resent piece less that could have been needed (RFC 3708).
-void on_dsack(control_block& c, sack_block twice) noexcept {
+/// Linux's habit: a copy that it has not sent is nobody's, else one more segment was delivered; patience grows only if it can have been
+/// too short (tcp_dsack_seen()). False: that is all.
+bool linux_believes(control_block& c, sack_block twice, std::uint32_t segments, delivery& d) noexcept {
     sender& s = c.sending;
-    if (twice.left >= twice.right || twice.right > s.max) return;
+    if (c.count->duplicates_reported > c.count->retransmitted_segments) return false;
     seldom_needed& known = s.need();
-    known.losses.on_dsack(s.una, s.next);
-    undo_state& u = known.undo;
-    if (!u.possible || twice.left < u.from) return;
-    if (!c.options->like_linux()) {
+    const bool of_probe = segments == 1 && s.repair.probe_out && twice.right == s.repair.probe_end;
+    if (known.losses.reordering_seen() && !of_probe) known.losses.on_dsack(s.una, s.next);
+    known.tally.delivered += segments;
+    d.counted += segments * s.payload_limit;
+    return true;
+}
+
+/// RFC 8985 6.2 step 4, and one resent piece less that could have been needed (RFC 3708). No peer has had more twice than its window holds.
+void on_dsack(control_block& c, sack_block twice, delivery& d) noexcept {
+    sender& s = c.sending;
+    if (twice.left >= twice.right || twice.right > s.max || twice.size() > s.max_window) return;
+    const std::uint32_t segments = (twice.size() + s.payload_limit - 1) / s.payload_limit;
+    c.count->duplicates_reported += segments;
+    undo_state& u = s.need().undo;
+    if (c.options->like_linux()) {
+        if (!linux_believes(c, twice, segments, d) || !u.possible || twice.right <= u.from) return;
+    } else {
+        s.need().losses.on_dsack(s.una, s.next);
+        if (!u.possible || twice.left < u.from) return;
         // A tail probe's copy says nothing of what the recovery has resent; nor does anything a window behind its end.
         if (s.repair.probe_repeats && twice.right == s.repair.probe_end) return;
         if (s.repair.phase == recovery_phase::open && s.una > s.repair.point + s.max_window) u.possible = false;
@@ -62,12 +80,7 @@ seq_number first_segment(const control_block& c) noexcept {
     return c.options->like_linux() ? s.first_end() : earlier(s.una + s.payload_limit, s.max);
 }
 
-/// How long a segment may be overtaken before it counts as lost.
-duration patience(const control_block& c) noexcept {
-    const sender& s = c.sending;
-    const bool sure = sure_of_loss(c);
-    return s.known().losses.patience(sure, s.least_rtt.get(), s.rto.srtt(), c.options->min_reordering);
-}
+constexpr duration least_timer = std::chrono::milliseconds{2}; // Linux's habit, TCP_TIMEOUT_MIN_US
 
 /// RACK_detect_loss_and_arm_timer() of RFC 8985 6.2. True: the scoreboard holds something for lost now.
 bool find_losses(control_block& c, time_point now) noexcept {
@@ -76,16 +89,22 @@ bool find_losses(control_block& c, time_point now) noexcept {
     if (c.options->like_freebsd() && !sure_of_loss(c)) return s.board.has_lost(); // it has no patience to run out: it counts
     duration wait{0};
     s.known().losses.find_losses(s.board, now, patience(c), wait);
+    if (c.options->like_linux()) wait += wait > duration{0} ? least_timer : duration{0};
     s.settle_at(wait > duration{0} ? now + wait : never);
     return s.board.has_lost();
 }
 
-/// The same for an ACK. Linux's looks only when one tells of something sent later than what was told of before (tcp_rack_mark_lost()):
-/// what comes late, as behind a needless time-out, proves nothing of the rest.
+/// The same for an ACK. Linux's looks only when one tells of something, and no copy that came too soon (tcp_rack_mark_lost()).
 bool find_losses(control_block& c, const delivery& d) noexcept {
     const sender& s = c.sending;
     if (c.options->like_linux() && !s.known().losses.advanced()) return s.board.has_lost();
     return find_losses(c, d.now);
+}
+
+/// For an ACK while nothing is being repaired: there is something to repair. Linux's counts what was resent until it is acknowledged, so
+/// that a recovery which ends with some of that in flight is followed by another one (tcp_time_to_recover()).
+bool finds_something_to_repair(control_block& c, const delivery& d) noexcept {
+    return find_losses(c, d) || (c.options->like_linux() && c.sending.board.repairs_out());
 }
 
 /// From here on it may turn out that nothing was lost.
@@ -120,15 +139,17 @@ void note_departure(control_block& c) noexcept {
 void reduce(control_block& c, std::uint32_t news, bool safe) noexcept {
     sender& s = c.sending;
     if ((!s.sack && !c.options->like_linux()) || s.congestion->repairs_itself()) return;
+    if (news == 0 && s.need().reduction.out != 0) return; // nothing to go by
     s.congestion.own().limit(s.need().reduction.window(s.in_flight(*c.options), s.congestion->ssthresh(), news, safe, s.payload_limit));
 }
 
-/// RFC 3168 6.1.2: whatever the window was reduced for, the first new data says CWR. AccECN has no such thing.
-void note_reduction(control_block& c) noexcept {
-    if (c.ecn.on && c.ecn.accurate == nullptr) c.ecn.tell_reduced = true;
-}
-
 } // namespace
+
+duration patience(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    const bool sure = sure_of_loss(c);
+    return s.known().losses.patience(sure, s.least_rtt.get(), s.rto.srtt(), c.options->min_reordering);
+}
 
 std::uint32_t flight_size(const sender& s, std::uint32_t acked) noexcept {
     const std::uint32_t now = s.next - s.una + acked;
@@ -160,12 +181,13 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
         note_reduction(c);
         s.congestion.own().on_loss(d.now, to_reduce(c, d.now, flight));
     }
-    if (!s.board.has_lost()) s.board.lose_first(first_segment(c));
+    const bool resent_before = linux_habits && s.board.repairs_out();
+    if (!s.board.has_lost() && !resent_before) s.board.lose_first(first_segment(c));
     const std::uint32_t unsent = s.queue.end() > s.next ? s.queue.end() - s.next : 0;
     const std::uint32_t unanswered = std::min(flight - (s.next - s.una + acked), unsent);
     if (!reduced && linux_habits) s.need().reduction.start(before, s.payload_limit);
     else if (!reduced) s.need().reduction.start(std::max(s.board.pipe() + s.board.lost() + d.bytes, flight), 1, unanswered);
-    s.repair.resend_at_once = true;
+    s.repair.resend_at_once = s.board.has_lost();
     reduce(c, news_of(c, d), false);
     c.probe_wanted = false;
 }
@@ -183,27 +205,48 @@ void leave_recovery(control_block& c, time_point now) noexcept {
     s.repair.new_first = 0;
 }
 
-/// The peer had all of it: the window is given back, and what was only thought lost flies on.
-void undo(control_block& c, time_point now) noexcept {
+/// The peer had all of it: the window is given back, and what was only thought lost flies on; of Linux's behind a time-out, or when `late`
+/// is what fills the hole, else it stays lost.
+void undo(control_block& c, time_point now, bool late = false) noexcept {
     sender& s = c.sending;
+    const bool linux_habits = c.options->like_linux();
+    const bool all_flies = !linux_habits || late || s.repair.phase == recovery_phase::timeout;
     ++c.count->spurious_recoveries;
     s.need().undo.possible = false;
     if (s.repair.phase != recovery_phase::open) leave_recovery(c, now);
     s.congestion.own().undo(now);
     c.ecn.tell_reduced = false; // nothing was reduced after all
-    s.board.forgive();
-    if (!c.options->like_linux()) s.need().losses.forget_copy();
+    if (all_flies) s.board.forgive(linux_habits);
+    if (!linux_habits) s.need().losses.forget_copy();
     c.output_wanted = true;
 }
 
-/// Whether everything resent in this recovery was needless: an ACK that echoes a time before the first retransmission
-/// (Eifel, RFC 3522), or every resent byte was reported to have come twice (RFC 3708), which may be told behind its end.
+/// What undo() has left lost begins another recovery at once.
+void repair_what_is_left(control_block& c, const delivery& d) noexcept {
+    const sender& s = c.sending;
+    if (s.repair.phase != recovery_phase::open || !c.options->like_linux()) return;
+    if (s.board.has_lost() || s.board.repairs_out()) enter_fast_recovery(c, d, 0);
+}
+
+/// The ACK has moved SND.UNA, and echoes a time before the first retransmission of this recovery (Eifel, RFC 3522).
+bool echoes_earlier(const control_block& c, const segment& seg) noexcept {
+    const undo_state& u = c.sending.known().undo;
+    return u.possible && u.any_resent && c.sending.repair.phase != recovery_phase::open && c.timestamps && seg.options.has_timestamps() &&
+           static_cast<std::int32_t>(seg.options.timestamp_echo - u.stamp) < 0;
+}
+
+/// Whether everything resent in this recovery was needless: so an ACK has said, or every resent byte was reported to have come twice
+/// (RFC 3708), which may be told behind its end.
 bool is_spurious(const control_block& c, const segment& seg, bool advanced) noexcept {
     const undo_state& u = c.sending.known().undo;
-    if (!u.possible || !u.any_resent) return false;
-    const bool older = advanced && c.sending.repair.phase != recovery_phase::open && c.timestamps && seg.options.has_timestamps() &&
-                       static_cast<std::int32_t>(seg.options.timestamp_echo - u.stamp) < 0;
-    return older || u.resent == 0;
+    return u.possible && u.any_resent && (u.resent == 0 || (advanced && echoes_earlier(c, seg)));
+}
+
+/// Linux's habit: without SACK a recovery goes on until something above its point is acknowledged, and duplicate ACKs of that point, which
+/// may be those of needless copies, say nothing (RFC 6582; tcp_is_non_sack_preventing_reopen()).
+bool is_held(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    return c.options->like_linux() && !s.sack && s.repair.phase != recovery_phase::open && s.una == s.repair.point;
 }
 
 /// F-RTO (RFC 5682 2.1, 3.1): was the time-out itself spurious? True if it was.
@@ -258,108 +301,7 @@ void next_hole(control_block& c, std::uint32_t counted) noexcept {
     s.board.lose_first(first_segment(c));
 }
 
-/// R2 as Linux has it: the time that so many retransmissions would take if the first time-out had been `first`: the least one, or a SYN's.
-duration time_for(duration first, unsigned retries) noexcept {
-    constexpr duration longest = std::chrono::seconds{120};
-    unsigned doublings = 0;
-    while (first * (std::int64_t{2} << doublings) <= longest) ++doublings;
-    if (retries <= doublings) return first * ((std::int64_t{2} << retries) - 1);
-    return first * ((std::int64_t{2} << doublings) - 1) + longest * (retries - doublings);
-}
-
-/// Linux's habit: the window was taken back from what is in flight, and the peer is heard (tcp_rtx_probe0_timed_out()).
-bool taken_back(const control_block& c, time_point now) noexcept {
-    return c.sending.window == 0 && !c.orphaned && now - c.heard <= 2 * c.options->max_rto;
-}
-
-bool retries_exhausted(const control_block& c, time_point now, unsigned limit) noexcept {
-    const sender& s = c.sending;
-    const parameters& p = *c.options;
-    if (p.like_linux() && c.state == tcp_state::syn_sent) { // those at equal distances come on top, but take no time of the others'
-        return s.attempts > limit + p.syn_linear_timeouts || now - s.known().stalled_at >= time_for(p.initial_rto, limit);
-    }
-    const bool by_time = p.like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
-    if (by_time && taken_back(c, now)) return false;
-    return by_time ? s.attempts > 1 && now - s.known().stalled_at >= time_for(p.min_rto, limit) : s.attempts > limit;
-}
-
-/// R1 has passed without an answer: perhaps large segments vanish (RFC 4821 7.7). Linux's counts by time.
-bool doubts_path(const control_block& c, time_point now) noexcept {
-    return c.options->like_linux() ? retries_exhausted(c, now, c.options->trouble_after) : c.sending.attempts >= c.options->trouble_after;
-}
-
-/// How much is too much (R2): nobody waits for an orphan's answer.
-unsigned retry_limit(const control_block& c) noexcept {
-    return c.orphaned ? std::min(c.options->orphan_retries, c.options->retries) : c.options->retries;
-}
-
-/// How long the user, or the host for those who open, waits for an answer; 0: R2 alone counts.
-duration most_patience(const control_block& c) noexcept {
-    const parameters& p = *c.options;
-    const bool opening = p.open_timeout > duration{0} && !is_synchronized(c.state) && !c.passive;
-    return opening ? p.open_timeout : p.user_timeout;
-}
-
-/// Gives up when R2 or the user's patience is exhausted (RFC 9293 3.8.3). Reports R1 on the way.
-event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
-    sender& s = c.sending;
-    if (s.attempts != 0xffff) ++s.attempts;
-    time_point& stalled_at = s.need().stalled_at;
-    if (stalled_at == never) stalled_at = now;
-    const bool too_soon = c.options->like_linux() && !is_synchronized(c.state) && s.attempts == 1; // no SYN was repeated yet
-    const duration most = most_patience(c);
-    const bool impatient = most > duration{0} && !too_soon && now - stalled_at >= most;
-    if (retries_exhausted(c, now, limit) || impatient) {
-        if (c.options->like_freebsd() && is_synchronized(c.state)) { // a peer that lives after all hears of it
-            c.reset = {.wanted = true, .with_ack = true, .seq = s.max, .ack = c.receiving.next};
-        }
-        const std::errc said = c.count.get().soft_error;
-        return die(c, said != std::errc{} ? said : std::errc::timed_out, event::timed_out);
-    }
-    return s.attempts == c.options->trouble_after ? event::delivery_trouble : event::none;
-}
-
-/// An orphan whose peer answers window probes and takes nothing. RFC 9293 3.8.6.1 (MUST-37) lets a connection live while its probes are
-/// answered, but nobody waits for this one (RFC 6429): as many probes as R2 allows, or, Linux's habit, until they come no less often.
-bool outstays(const control_block& c, time_point now) noexcept {
-    const rto_estimator& rto = c.sending.rto;
-    if (!c.orphaned) return false;
-    if (c.options->like_freebsd()) return now - c.heard >= std::chrono::seconds{60}; // persmax
-    return c.options->like_linux() ? rto.current(*c.options) >= c.options->max_rto : rto.backoff() >= c.options->retries;
-}
-
-/// When to try again: after the backed-off time-out, or when the user's patience ends.
-time_point next_attempt(const control_block& c, time_point now) noexcept {
-    const time_point at = now + probe_interval(c);
-    const duration most = most_patience(c);
-    if (most <= duration{0}) return at;
-    return std::clamp(c.sending.known().stalled_at + most, now, at);
-}
-
-/// Linux's tcp_thin_linear_timeouts: so little is in flight that nothing else can tell of a loss.
-bool is_thin(const control_block& c) noexcept {
-    constexpr unsigned most_attempts = 6, few = 4; // TCP_THIN_LINEAR_RETRIES, tcp_stream_is_thin()
-    const sender& s = c.sending;
-    return c.options->thin_linear_timeouts && c.state == tcp_state::established && s.attempts <= most_attempts &&
-           s.max - s.una <= (few - 1) * s.payload_limit;
-}
-
-/// The first of a row of retransmissions: patience counts from when the oldest byte was sent (RFC 5482 2); Linux's from now on.
-void begin_stall(control_block& c) noexcept {
-    sender& s = c.sending;
-    if (s.attempts == 0) s.need().stalled_at = c.options->like_linux() && is_synchronized(c.state) ? never : s.progress;
-}
-
 } // namespace
-
-duration probe_interval(const control_block& c) noexcept {
-    const rto_estimator& rto = c.sending.rto;
-    const parameters& p = *c.options;
-    if (!p.like_freebsd() || c.sending.waiting_for != awaited::window_probe) return rto.current(p);
-    constexpr duration least = std::chrono::seconds{5}, most = std::chrono::seconds{60}; // net.inet.tcp.persmin, persmax
-    const duration first = rto.srtt() != duration{0} ? 4 * rto.srtt() + 8 * rto.rttvar() : 2 * p.initial_rto; // tcp_setpersist()
-    return std::clamp(first * (std::int64_t{1} << std::min(rto.backoff(), 9u)) + p.rto_slop, least, most);
-}
 
 std::uint32_t reordering_of(const control_block& c) noexcept {
     const rack& r = c.sending.known().losses;
@@ -381,13 +323,14 @@ void arm_retransmission(control_block& c, time_point now) noexcept { arm_retrans
 bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcept {
     sender& s = c.sending;
     if (!s.sack || !seg.options.has_sack()) return false;
-    if (reports_duplicate(seg)) [[unlikely]] {
-        ++c.count->duplicates_reported;
-        on_dsack(c, block_of(seg.options.sack[0]));
-    }
+    if (reports_duplicate(seg)) [[unlikely]] on_dsack(c, block_of(seg.options.sack[0]), d);
+    // The lowest numbers first: with Linux's habits the last ones say how long a round trip is.
+    std::array<sack_block, std::tuple_size_v<decltype(seg.options.sack)>> blocks;
+    const auto end = std::transform(seg.options.sack.begin(), seg.options.sack.begin() + seg.options.sack_count, blocks.begin(), block_of);
+    std::sort(blocks.begin(), end, [](const sack_block& a, const sack_block& b) { return a.left < b.left; });
     bool news = false;
-    for (std::uint32_t i = 0; i < seg.options.sack_count; ++i) {
-        if (s.board.sack(block_of(seg.options.sack[i]), d)) news = true;
+    for (auto b = blocks.begin(); b != end; ++b) { // what SEG.ACK covers, as the first one of a D-SACK, is not told of selectively
+        if (b->right > seg.ack && s.board.sack(*b, d)) news = true;
     }
     return news;
 }
@@ -400,12 +343,22 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     sender& s = c.sending;
     c.output_wanted = true;
     if (s.repair.probe_out) settle_idle_probe(s);
-    if (s.sack && !news) return settle_needless_repair(c, seg, d.now); // RFC 6675 2: a duplicate ACK has SACK news
+    s.repair.only_new = false;
+    if (is_held(c)) return;
+    if (s.sack && !news) { // RFC 6675 2: a duplicate ACK has SACK news
+        settle_needless_repair(c, seg, d.now);
+        repair_what_is_left(c, d);
+        if (d.counted != 0 && s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), false); // a copy was delivered
+        return;
+    }
     if (!s.sack && c.options->like_linux()) guess_delivery(s, d, 0);
     take_delivery(c, d);
     ++s.repair.duplicates;
     if (!s.sack) note_departure(c);
-    if (is_spurious(c, seg, false) || settle_doubt(c, d, false)) return undo(c, d.now);
+    if (is_spurious(c, seg, false) || settle_doubt(c, d, false)) {
+        undo(c, d.now);
+        return repair_what_is_left(c, d);
+    }
     const bool lost_before = s.board.has_lost();
     const bool lost = find_losses(c, d);
     if (s.repair.phase == recovery_phase::open) {
@@ -429,30 +382,37 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
     if (guess) guess_delivery(s, d, acked);
     take_delivery(c, d);
     s.repair.duplicates = 0;
+    s.repair.only_new = false;
     const bool linux_habits = c.options->like_linux();
     if (linux_habits && s.sack && !s.known().losses.advanced()) s.settle_at(never); // the time-out's turn
     if (linux_habits && s.board.reneged() && (s.repair.phase == recovery_phase::open || s.una < s.repair.point)) {
-        s.settle_at(never); // nothing is judged before all is sent again
+        s.settle_at(never); // nothing is judged before all is sent again, nor anything sent again
+        s.repair.only_new = true;
         if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), true);
         return;
     }
-    if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) {
-        // What fills the hole was late, and not sent again (tcp_try_undo_partial()).
-        const bool partial = linux_habits && s.sack && s.repair.phase == recovery_phase::fast && s.una < s.repair.point;
-        if (partial) {
-            s.need().losses.note_overtaken(s.una - acked, later(s.una, s.farthest()));
-            ++c.count->reorderings;
+    // What fills the hole was late, and not sent again (tcp_try_undo_partial()).
+    const bool late = linux_habits && s.sack && s.repair.phase == recovery_phase::fast && s.una < s.repair.point && echoes_earlier(c, seg);
+    if (late) {
+        s.need().losses.note_overtaken(s.una - acked, later(s.una, s.farthest()));
+        ++c.count->reorderings;
+        if (s.board.repairs_out()) { // what they bring is waited for
+            s.repair.only_new = true;
+            return reduce(c, news_of(c, d), true);
         }
-        undo(c, d.now);
     }
+    if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now, late);
     const std::uint32_t lost_before = s.board.lost();
     if (s.repair.phase == recovery_phase::open) {
         s.repair.left = 0;
-        if (find_losses(c, d)) enter_fast_recovery(c, d, acked);
+        if (finds_something_to_repair(c, d)) enter_fast_recovery(c, d, acked);
+    } else if (is_held(c)) {
+        s.repair.left = 0;
+        if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), true);
     } else if (s.una >= s.repair.point) {
         s.settle_at(never);
         leave_recovery(c, d.now);
-        if (find_losses(c, d)) enter_fast_recovery(c, d, acked);
+        if (finds_something_to_repair(c, d)) enter_fast_recovery(c, d, acked);
     } else {
         // The segment that was lost and sent again is not among those that Linux counted.
         if (s.repair.phase == recovery_phase::timeout) s.repair.left = 0;
@@ -470,6 +430,7 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     s.settle_at(never);
     s.waiting_for = awaited::nothing;
+    s.repair.only_new = false;
     delivery none = expected_delivery(c, now);
     if (c.options->like_linux()) none.bytes = none.counted = s.payload_limit; // what brought the timer
     if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none, 0);
@@ -477,98 +438,6 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
     arm_retransmission(c, now);
     c.output_wanted = true;
     c.predictable = prediction::none;
-}
-
-event on_retransmission_timeout(control_block& c, time_point now) noexcept {
-    sender& s = c.sending;
-    event path = event::none;
-    ++c.count->retransmission_timeouts;
-    if (s.attempts == 0) {
-        ++s.need().tally.time_out_rows;
-        s.seldom->tally.row_since = now;
-    }
-    begin_stall(c);
-    if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
-        const event e = count_attempt(c, now, c.passive ? c.options->syn_ack_retries : c.options->syn_retries);
-        if (has(e, event::timed_out)) return e;
-        c.syn_wanted = c.syn_resent = true;
-    } else {
-        const event e = count_attempt(c, now, retry_limit(c));
-        if (has(e, event::timed_out)) return e;
-        path = suspect_path(c, now, doubts_path(c, now));
-        if (c.ecn.accurate != nullptr) suspect_options(c);
-        if (validates_window(c)) forget_validation(c);
-        const bool linux_habits = c.options->like_linux();
-        // Linux has reduced its window for this loss already, and takes back both or none.
-        const bool reduced = linux_habits && s.repair.phase == recovery_phase::fast;
-        const bool first = s.repair.phase != recovery_phase::timeout && !reduced;
-        if (first) s.congestion.own().remember();
-        note_reduction(c);
-        s.congestion.own().on_timeout(now, linux_habits ? s.congestion->cwnd() : s.max - s.una, s.attempts == 1 && !reduced);
-        // RFC 6298 5.4: the earliest segment goes, whatever flies still.
-        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true,
-                             .doubting = first && c.options->forward_rto};
-        s.need().reduction = {};
-        if (first) s.need().undo = {.possible = true, .from = s.una, .resent = s.board.resent_in_flight()};
-        s.next = s.max; // a window probe's byte is repeated like any other
-        if (linux_habits && s.board.reneged()) s.need().tally.delivered += s.counted(fate::sacked) / s.payload_limit; // and will be again
-        if (s.sack) { // RFC 8985 6.3. RACK.rtt is as old as the last repair
-            s.board.lose_sent_before(now - std::max(patience(c), s.rto.srtt()), s.payload_limit);
-        } else {
-            s.board.lose_everything(false);
-        }
-        if (linux_habits && !s.congestion->repairs_itself()) s.congestion.own().limit(s.counted_flight() + s.payload_limit);
-        if (s.board.rate() != nullptr) sample_timeout(c, now);
-        s.settle_at(never);
-    }
-    c.predictable = prediction::none;
-    s.timing = false; // Karn
-    const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options->syn_linear_timeouts;
-    if (is_thin(c)) s.rto.reset_back_off();
-    else if (!linear) s.rto.back_off();
-    s.waiting_for = awaited::timeout;
-    c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
-    c.output_wanted = true;
-    return s.attempts == c.options->trouble_after ? path | event::delivery_trouble : path;
-}
-
-void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
-    sender& s = c.sending;
-    ++c.count->tail_loss_probes;
-    if (s.repair.phase == recovery_phase::open) {
-        c.probe_wanted = true;
-        c.predictable = prediction::none;
-    } else { // nothing was heard of the retransmission: once more, whatever cwnd says, then the RTO
-        s.board.forget_first_resend(s.payload_limit); // what left in one burst is one range, but one segment is enough to ask with
-        s.repair.resend_at_once = true;
-    }
-    s.waiting_for = awaited::timeout;
-    c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
-    c.output_wanted = true;
-}
-
-event on_window_probe_timeout(control_block& c, time_point now) noexcept {
-    sender& s = c.sending;
-    if (s.usable_window() > 0 && s.next != s.final_end() && !c.options->like_linux()) { // what fits goes, and is no probe
-        c.probe_wanted = c.output_wanted = true;
-        c.predictable = prediction::none;
-        c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
-        return event::none;
-    }
-    const event e = count_attempt(c, now, retry_limit(c));
-    if (has(e, event::timed_out)) return e;
-    if (outstays(c, now)) {
-        const seq_number seq = c.options->like_freebsd() ? s.max : s.next;
-        if (!c.options->like_linux()) c.reset = {.wanted = true, .with_ack = true, .seq = seq, .ack = c.receiving.next};
-        return die(c, std::errc::timed_out, event::timed_out);
-    }
-    ++c.count->window_probes;
-    s.rto.back_off();
-    c.probe_wanted = true;
-    c.predictable = prediction::none;
-    c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
-    c.output_wanted = true;
-    return e;
 }
 
 } // namespace corewire::tcp

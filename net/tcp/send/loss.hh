@@ -45,6 +45,13 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept;
 /// RFC 9293 3.8.6.1: ask a closed window whether it has opened.
 event on_window_probe_timeout(control_block& c, time_point now) noexcept;
 
+/// How long a segment may be overtaken before it counts as lost.
+duration patience(const control_block& c) noexcept;
+/// RFC 3168 6.1.2: whatever the window was reduced for, the first new data says CWR. AccECN has no such thing.
+inline void note_reduction(control_block& c) noexcept {
+    if (c.ecn.on && c.ecn.accurate == nullptr) c.ecn.tell_reduced = true;
+}
+
 /// How long the answer to what is sent now is waited for: the time-out; of a window probe FreeBSD's is another.
 duration probe_interval(const control_block& c) noexcept;
 

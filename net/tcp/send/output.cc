@@ -255,7 +255,7 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
 /// In recovery: what is lost, as far as cwnd allows (RFC 6675 5 (C), NextSeg() rule 1).
 CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
-    if (s.repair.phase == recovery_phase::open || !s.board.has_lost()) return false;
+    if (s.repair.phase == recovery_phase::open || !s.board.has_lost() || s.repair.only_new) return false;
     if (s.repair.new_first != 0) [[unlikely]] { // RFC 5682 2.1 step 2b, by way of the window
         const bool by_segments = c.options->like_linux();
         const portion fresh = by_segments ? next_portion<true>(s, payload_limit(c), true) : next_portion(s, payload_limit(c), true);
@@ -414,12 +414,21 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
     return true;
 }
 
+/// Linux's habit: behind new data the tail loss probe is no later than the time-out of the first byte in flight (tcp_rto_delta_us()).
+void hurry_tail_probe(control_block& c, time_point now) noexcept {
+    const sender& s = c.sending;
+    if (s.waiting_for != awaited::tail_probe || !s.anything_outstanding()) return;
+    const time_point due = s.board.oldest() + s.rto.current(*c.options);
+    if (due > now && due < c.timers.at(timer_slot::retransmit)) c.timers.arm(timer_slot::retransmit, due);
+}
+
 /// Linux's tcp_cwnd_validate(): a burst is over.
 CW_RARE void validate(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     const bool limited = s.limited_until == s.next + 1 || s.counted_flight() + s.payload_limit > s.congestion->cwnd();
     if (limited) s.limited_until = later(s.limited_until, s.next); // a window that is just full may open, too
     s.validate_window(now, limited, *c.options);
+    hurry_tail_probe(c, now);
 }
 
 /// FreeBSD's habit, Nagle's algorithm as he wrote it: what is small waits while anything is in flight that an earlier call has sent. And

@@ -34,7 +34,7 @@ public:
     bool reordering_seen() const noexcept { return reordering_seen_; }
     /// How far from the start of a segment to the end of those that had overtaken it, at most. Bytes.
     std::uint32_t overtaken_by() const noexcept { return overtaken_by_; }
-    /// The last take() told of something that was sent later than all that had been told of before.
+    /// The last take() told of something that says how long a round trip is.
     bool advanced() const noexcept { return advanced_; }
     void start(seq_number una) noexcept {
         farthest_ = newest_end_ = round_ = una;
@@ -42,18 +42,19 @@ public:
         rtt_ = duration{0};
     }
 
-    /// Steps 2 and 3: what was delivered, and whether the network reorders.
-    void take(const delivery& d) noexcept {
+    /// Steps 2 and 3: what was delivered, and whether the network reorders. The round trip is that of what was sent last, or, with
+    /// `last_counts`, as Linux has it, of what was taken last (tcp_rack_advance()).
+    void take(const delivery& d, bool last_counts = false) noexcept {
         if (d.reordered) note_overtaken(d.overtaken, later(d.farthest, d.highest));
         advanced_ = false;
         if (!d.newest_known) return;
         farthest_ = later(d.farthest, d.highest); // ours may be so old that it seems to lie ahead
+        rtt_ = d.now - (last_counts ? d.last_taken : d.newest_sent);
+        advanced_ = true;
         if (!sent_after(d.newest_sent, d.newest_end, newest_sent_, newest_end_)) return;
         newest_sent_ = d.newest_sent;
         newest_end_ = d.newest_end;
         newest_again_ = d.newest_again;
-        rtt_ = d.now - d.newest_sent;
-        advanced_ = true;
     }
     /// A recovery was needless: what seemed to be the newest, if it was a retransmission, was an original after all, and proves nothing.
     void forget_copy() noexcept {
@@ -71,7 +72,7 @@ public:
     void on_dsack(seq_number una, seq_number next) noexcept {
         if (una < round_ && round_ <= next) return; // else it is from long ago, and numbers have come round
         round_ = next;
-        multiplier_ = static_cast<std::uint8_t>(std::min(multiplier_ + 1, 64));
+        multiplier_ = static_cast<std::uint8_t>(std::min(multiplier_ + 1, 255));
         recoveries_left_ = persistence;
     }
     void on_recovered() noexcept {

@@ -57,6 +57,7 @@ struct undo_state {
 struct recovery {
     recovery_phase phase = recovery_phase::open;
     bool reducing = false;         ///< Linux's habit: the window shrinks for a mark, one segment for each two or so that are acknowledged
+    bool only_new = false;         ///< Linux's habit: what is lost waits for the next ACK, as this one puts it in doubt
     bool held = false;             ///< without SACK: it has ended at `point`; duplicate ACKs of that may be those of needless copies
     seq_number point;              ///< RecoveryPoint: SND.MAX when it began
     std::uint32_t duplicates = 0;  ///< duplicate ACKs since SND.UNA moved

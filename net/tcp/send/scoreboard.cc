@@ -19,6 +19,7 @@ void delivery::take(seq_number start, seq_number end, time_point sent, bool agai
         resent = true;
         if (sent >= echoed || now - sent < least_rtt) return; // RFC 8985 6.2 step 2: an ACK of the first transmission, most likely
     }
+    last_taken = sent;
     if (!newest_known || sent_after(sent, end, newest_sent, newest_end)) {
         newest_known = true;
         newest_sent = sent;
@@ -48,9 +49,16 @@ time_point scoreboard::oldest() const noexcept {
 std::uint32_t scoreboard::resent_in_flight() const noexcept {
     std::uint32_t bytes = 0;
     for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
-        if (ranges_[i].again && ranges_[i].what == fate::flying) bytes += ranges_[i].size();
+        if (ranges_[i].again() && ranges_[i].what == fate::flying) bytes += ranges_[i].size();
     }
     return bytes;
+}
+
+bool scoreboard::repairs_out() const noexcept {
+    if (quiet()) return false;
+    for (std::uint32_t i = 0; i < ranges_.size(); ++i)
+        if (ranges_[i].sent_again == copy::repair && ranges_[i].what == fate::flying) return true;
+    return false;
 }
 
 scoreboard::tally scoreboard::segments(std::uint32_t size) const noexcept {
@@ -61,7 +69,7 @@ scoreboard::tally scoreboard::segments(std::uint32_t size) const noexcept {
         t.all += n;
         if (r.what == fate::sacked) t.sacked += n;
         if (r.what == fate::lost) t.lost += n;
-        if (r.what == fate::flying && r.again) t.resent += n;
+        if (r.what == fate::flying && r.again()) t.resent += n;
     }
     return t;
 }
@@ -130,7 +138,7 @@ void scoreboard::acknowledge(seq_number una, delivery& d) noexcept {
         } else {
             if (first.what == fate::lost) lost_ -= size;
             d.bytes += size;
-            d.take(first.start, end, first.sent, first.again);
+            d.take(first.start, end, first.sent, first.again());
         }
         if (first.end > una) {
             first.start = una;
@@ -170,7 +178,7 @@ bool scoreboard::take_from(std::uint32_t& i, sack_block block, delivery& d) {
     }
     range& taken = ranges_[i];
     d.bytes += size;
-    d.take(taken.start, end, taken.sent, taken.again);
+    d.take(taken.start, end, taken.sent, taken.again());
     sacked_ += size;
     if (taken.what == fate::lost) lost_ -= size;
     if (grows) { // the usual case: the block before becomes longer
@@ -237,7 +245,7 @@ bool scoreboard::lose_overtaken(time_point newest, seq_number end, time_point no
     for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
         const range& r = ranges_[i];
         if (r.what != fate::flying || r.sent > newest) continue;
-        if (r.sent == newest && (r.start >= end || r.again)) continue; // resent in the same instant: not overtaken
+        if (r.sent == newest && (r.start >= end || r.again())) continue; // resent in the same instant: not overtaken
         // A burst is one range. What of it lies behind `end` was sent later and is not spoken of.
         if (r.sent == newest && r.end > end && !split(i, end)) continue;
         const duration left = (ranges_[i].sent + patience) - now;
@@ -251,10 +259,11 @@ bool scoreboard::lose_overtaken(time_point newest, seq_number end, time_point no
     return news;
 }
 
-void scoreboard::forgive() noexcept {
+void scoreboard::forgive(bool all) noexcept {
     for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
         range& r = ranges_[i];
-        if (r.what != fate::lost || r.again) continue;
+        if (all && r.again()) r.sent_again = copy::needless;
+        if (r.what != fate::lost || (r.again() && !all)) continue;
         r.what = fate::flying;
         lost_ -= r.size();
     }
@@ -287,7 +296,7 @@ void scoreboard::resent(sack_block bytes, time_point now) {
         }
         const seq_number end = earlier(ranges_[i].end, bytes.right);
         const std::uint32_t size = end - ranges_[i].start;
-        const bool grows = i > 0 && ranges_[i - 1].what == fate::flying && ranges_[i - 1].again &&
+        const bool grows = i > 0 && ranges_[i - 1].what == fate::flying && ranges_[i - 1].sent_again == copy::repair &&
                            (ranges_[i - 1].sent == now || ranges_.size() >= range_limit);
         lost_ -= size;
         if (grows) {
@@ -299,7 +308,7 @@ void scoreboard::resent(sack_block bytes, time_point now) {
             // One range more than the limit for each hole at most: what was resent must not be resent for ever.
             if (end != ranges_[i].end) split(i, end, 2 * range_limit + 1);
             ranges_[i].what = fate::flying;
-            ranges_[i].again = true;
+            ranges_[i].sent_again = copy::repair;
             ranges_[i].sent = now;
             ++i;
         }
@@ -317,7 +326,7 @@ void scoreboard::probed(std::uint32_t size, time_point now) {
         if (r.what == fate::sacked) continue;
         if (r.what == fate::lost) lost_ -= r.size();
         r.what = fate::flying;
-        r.again = true;
+        if (r.sent_again == copy::none) r.sent_again = copy::needless;
         r.sent = now;
     }
     resent_end_ = end_;

@@ -22,6 +22,10 @@ namespace corewire::tcp {
 
 enum class fate : std::uint8_t { flying, sacked, lost };
 
+/// Why bytes were sent again: none, they were not; needless, as a probe, or because they seemed to be lost and were not; repair, because
+/// they were held for lost.
+enum class copy : std::uint8_t { none, needless, repair };
+
 /// Whether (time, end) was sent after (other_time, other_end): RACK_sent_after() of RFC 8985 6.2.
 constexpr bool sent_after(time_point time, seq_number end, time_point other_time, seq_number other_end) noexcept {
     return time > other_time || (time == other_time && end > other_end);
@@ -41,6 +45,7 @@ struct delivery {
     time_point newest_sent{};            ///< the range sent last among them
     seq_number newest_end{};
     bool newest_again = false;           ///< it was a retransmission
+    time_point last_taken{};             ///< when that was sent which has the highest number, of the cumulative part if there is one
     bool timed = false;
     time_point first_sent{};             ///< the range sent first among those never resent
     time_point last_sent{};              ///< and the one sent last
@@ -72,6 +77,8 @@ public:
     std::uint32_t lost() const noexcept { return lost_; }     ///< bytes held for lost and not resent
     /// Bytes in flight that were sent more than once. O(ranges); for those who only look.
     std::uint32_t resent_in_flight() const noexcept;
+    /// Something was held for lost, resent, and is not known to have arrived. O(ranges), but O(1) while quiet().
+    bool repairs_out() const noexcept;
     bool has_lost() const noexcept { return lost_ != 0; }
     /// What the peer said that it had it does not acknowledge: it has dropped it (RFC 2018 8).
     bool reneged() const noexcept { return !ranges_.empty() && ranges_.front().what == fate::sacked; }
@@ -80,10 +87,10 @@ public:
         std::uint32_t all = 0, sacked = 0, lost = 0, resent = 0;
     };
     tally segments(std::uint32_t size) const noexcept;
-    /// Calls `f(left, right, fate, resent)` for each range, in order.
+    /// Calls `f(left, right, fate, copy)` for each range, in order.
     template <typename F>
     void each(F&& f) const {
-        for (std::uint32_t i = 0; i < ranges_.size(); ++i) f(ranges_[i].start, ranges_[i].end, ranges_[i].what, ranges_[i].again);
+        for (std::uint32_t i = 0; i < ranges_.size(); ++i) f(ranges_[i].start, ranges_[i].end, ranges_[i].what, ranges_[i].sent_again);
     }
     /// A part of [left, right) is SACKed. O(ranges).
     bool sacks_any(seq_number left, seq_number right) const noexcept;
@@ -144,8 +151,8 @@ public:
     /// RACK_detect_loss(): flying ranges that were sent before (newest, end), `patience` or longer ago. `wait` becomes how
     /// long until the last of the younger ones is to be held for lost; 0: there are none. True: something was lost.
     bool lose_overtaken(time_point newest, seq_number end, time_point now, duration patience, duration& wait);
-    /// What was held for lost and never resent is in flight after all (a spurious recovery).
-    void forgive() noexcept;
+    /// What was held for lost and never resent is in flight after all (a spurious recovery); `all`: nor is anything a repair any more.
+    void forgive(bool all = false) noexcept;
     /// The first range was resent, and nothing is heard of it: its first `size` bytes may be sent once more.
     void forget_first_resend(std::uint32_t size);
 
@@ -168,13 +175,14 @@ private:
         seq_number end;
         time_point sent{}; ///< last time
         fate what = fate::flying;
-        bool again = false; ///< has been resent
+        copy sent_again = copy::none;
+        bool again() const noexcept { return sent_again != copy::none; }
         std::uint32_t size() const noexcept { return end - start; }
     };
     /// Whether what is sent at `now` shares the last range's fate, or has to.
     bool joins_last(time_point now) const noexcept {
         const range& last = ranges_.back();
-        return (last.sent == now && last.what == fate::flying && !last.again) || ranges_.size() >= range_limit;
+        return (last.sent == now && last.what == fate::flying && !last.again()) || ranges_.size() >= range_limit;
     }
     /// `r`, which is new, holds the bytes from SND.MAX up to `end`.
     [[gnu::always_inline]] void fill(range& r, seq_number end, time_point now) noexcept {
@@ -182,7 +190,7 @@ private:
         r.end = end_ = end;
         r.sent = now;
         r.what = fate::flying;
-        r.again = false;
+        r.sent_again = copy::none;
     }
     [[gnu::noinline]] void extend_last(seq_number end, time_point now) {
         range& last = ranges_.back();

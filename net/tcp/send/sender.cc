@@ -69,7 +69,7 @@ bool sender::half_used() {
         use.round_flight = 0;
     }
     use.round_flight = std::max(use.round_flight, flight);
-    return congestion->in_slow_start() && congestion->cwnd() < 2 * use.round_flight;
+    return half_was_used();
 }
 
 void sender::validate_window(time_point now, bool limited, const parameters& p) {
@@ -95,7 +95,8 @@ void sender::check_invariants() const {
     congestion->check_invariants();
     CW_ASSERT(!probe_out() || (una < search()->end && search()->end <= max), "a path probe is out that nobody waits for");
     CW_ASSERT(!searching || (search()->low <= search()->high || search()->high < mss), "the path search has no room");
-    CW_ASSERT(repair.phase == recovery_phase::open || una < repair.point, "recovery goes on behind its point");
+    const bool held = !sack && una == repair.point; // Linux's habit
+    CW_ASSERT(repair.phase == recovery_phase::open || una < repair.point || held, "recovery goes on behind its point");
 }
 
 } // namespace corewire::tcp

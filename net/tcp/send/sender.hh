@@ -140,6 +140,8 @@ struct sender {
     void end_time_outs(time_point now) noexcept;
     /// Linux's habit: in slow start cwnd opens while at least half of it was used in the last round (RFC 7661 has a like rule).
     bool half_used();
+    /// The same, of the rounds that half_used() has seen.
+    bool half_was_used() const noexcept { return congestion->in_slow_start() && congestion->cwnd() < 2 * known().use.round_flight; }
     /// Linux's habit: data has left, and no more can go now; `limited` because of cwnd. A window that was not used for a time-out shrinks.
     void validate_window(time_point now, bool limited, const parameters& p);
     /// The same: from now on.
@@ -167,6 +169,8 @@ struct sender {
     std::uint32_t counted(fate what) const noexcept;
     /// What was sent again and flies.
     std::uint32_t counted_resent() const noexcept;
+    /// And of that, what had been held for lost.
+    std::uint32_t counted_repairs() const noexcept;
     /// What neither the cumulative ACK `from` nor SACK has told of.
     std::uint32_t counted_undelivered(seq_number from) const noexcept;
     /// in_flight(); a SYN is none.

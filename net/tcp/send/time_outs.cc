@@ -1,0 +1,213 @@
+// What happens when the retransmission timer fires, whatever it waited for: a time-out (RFC 6298), a tail loss probe (RFC 8985 7), a window
+// probe (RFC 9293 3.8.6.1); and when a connection is given up. Patience with reordering is in loss.cc.
+#include <corewire/net/tcp/send/loss.hh>
+
+#include <corewire/net/tcp/send/path_search.hh>
+#include <corewire/net/tcp/send/sampling.hh>
+#include <corewire/net/tcp/send/validation.hh>
+
+#include <algorithm>
+
+namespace corewire::tcp {
+
+namespace {
+
+/// R2 as Linux has it: the time that so many retransmissions would take if the first time-out had been `first`: the least one, or a SYN's.
+duration time_for(duration first, unsigned retries) noexcept {
+    constexpr duration longest = std::chrono::seconds{120};
+    unsigned doublings = 0;
+    while (first * (std::int64_t{2} << doublings) <= longest) ++doublings;
+    if (retries <= doublings) return first * ((std::int64_t{2} << retries) - 1);
+    return first * ((std::int64_t{2} << doublings) - 1) + longest * (retries - doublings);
+}
+
+/// Linux's habit: the window was taken back from what is in flight, and the peer is heard (tcp_rtx_probe0_timed_out()).
+bool taken_back(const control_block& c, time_point now) noexcept {
+    return c.sending.window == 0 && !c.orphaned && now - c.heard <= 2 * c.options->max_rto;
+}
+
+bool retries_exhausted(const control_block& c, time_point now, unsigned limit) noexcept {
+    const sender& s = c.sending;
+    const parameters& p = *c.options;
+    if (p.like_linux() && c.state == tcp_state::syn_sent) { // those at equal distances come on top, but take no time of the others'
+        return s.attempts > limit + p.syn_linear_timeouts || now - s.known().stalled_at >= time_for(p.initial_rto, limit);
+    }
+    const bool by_time = p.like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
+    if (by_time && taken_back(c, now)) return false;
+    return by_time ? s.attempts > 1 && now - s.known().stalled_at >= time_for(p.min_rto, limit) : s.attempts > limit;
+}
+
+/// R1 has passed without an answer: perhaps large segments vanish (RFC 4821 7.7). Linux's counts by time.
+bool doubts_path(const control_block& c, time_point now) noexcept {
+    return c.options->like_linux() ? retries_exhausted(c, now, c.options->trouble_after) : c.sending.attempts >= c.options->trouble_after;
+}
+
+/// How much is too much (R2): nobody waits for an orphan's answer.
+unsigned retry_limit(const control_block& c) noexcept {
+    return c.orphaned ? std::min(c.options->orphan_retries, c.options->retries) : c.options->retries;
+}
+
+/// How long the user, or the host for those who open, waits for an answer; 0: R2 alone counts.
+duration most_patience(const control_block& c) noexcept {
+    const parameters& p = *c.options;
+    const bool opening = p.open_timeout > duration{0} && !is_synchronized(c.state) && !c.passive;
+    return opening ? p.open_timeout : p.user_timeout;
+}
+
+/// Gives up when R2 or the user's patience is exhausted (RFC 9293 3.8.3). Reports R1 on the way.
+event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
+    sender& s = c.sending;
+    if (s.attempts != 0xffff) ++s.attempts;
+    time_point& stalled_at = s.need().stalled_at;
+    if (stalled_at == never) stalled_at = now;
+    const bool too_soon = c.options->like_linux() && !is_synchronized(c.state) && s.attempts == 1; // no SYN was repeated yet
+    const duration most = most_patience(c);
+    const bool impatient = most > duration{0} && !too_soon && now - stalled_at >= most;
+    if (retries_exhausted(c, now, limit) || impatient) {
+        if (c.options->like_freebsd() && is_synchronized(c.state)) { // a peer that lives after all hears of it
+            c.reset = {.wanted = true, .with_ack = true, .seq = s.max, .ack = c.receiving.next};
+        }
+        const std::errc said = c.count.get().soft_error;
+        return die(c, said != std::errc{} ? said : std::errc::timed_out, event::timed_out);
+    }
+    return s.attempts == c.options->trouble_after ? event::delivery_trouble : event::none;
+}
+
+/// An orphan whose peer answers window probes and takes nothing. RFC 9293 3.8.6.1 (MUST-37) lets a connection live while its probes are
+/// answered, but nobody waits for this one (RFC 6429): as many probes as R2 allows, or, Linux's habit, until they come no less often.
+bool outstays(const control_block& c, time_point now) noexcept {
+    const rto_estimator& rto = c.sending.rto;
+    if (!c.orphaned) return false;
+    if (c.options->like_freebsd()) return now - c.heard >= std::chrono::seconds{60}; // persmax
+    return c.options->like_linux() ? rto.current(*c.options) >= c.options->max_rto : rto.backoff() >= c.options->retries;
+}
+
+/// When to try again: after the backed-off time-out, or when the user's patience ends.
+time_point next_attempt(const control_block& c, time_point now) noexcept {
+    const time_point at = now + probe_interval(c);
+    const duration most = most_patience(c);
+    if (most <= duration{0}) return at;
+    return std::clamp(c.sending.known().stalled_at + most, now, at);
+}
+
+/// Linux's tcp_thin_linear_timeouts: so little is in flight that nothing else can tell of a loss.
+bool is_thin(const control_block& c) noexcept {
+    constexpr unsigned most_attempts = 6, few = 4; // TCP_THIN_LINEAR_RETRIES, tcp_stream_is_thin()
+    const sender& s = c.sending;
+    return c.options->thin_linear_timeouts && c.state == tcp_state::established && s.attempts <= most_attempts &&
+           s.max - s.una <= (few - 1) * s.payload_limit;
+}
+
+/// The first of a row of retransmissions: patience counts from when the oldest byte was sent (RFC 5482 2); Linux's from now on.
+void begin_stall(control_block& c) noexcept {
+    sender& s = c.sending;
+    if (s.attempts == 0) s.need().stalled_at = c.options->like_linux() && is_synchronized(c.state) ? never : s.progress;
+}
+
+} // namespace
+
+duration probe_interval(const control_block& c) noexcept {
+    const rto_estimator& rto = c.sending.rto;
+    const parameters& p = *c.options;
+    if (!p.like_freebsd() || c.sending.waiting_for != awaited::window_probe) return rto.current(p);
+    constexpr duration least = std::chrono::seconds{5}, most = std::chrono::seconds{60}; // net.inet.tcp.persmin, persmax
+    const duration first = rto.srtt() != duration{0} ? 4 * rto.srtt() + 8 * rto.rttvar() : 2 * p.initial_rto; // tcp_setpersist()
+    return std::clamp(first * (std::int64_t{1} << std::min(rto.backoff(), 9u)) + p.rto_slop, least, most);
+}
+
+event on_retransmission_timeout(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    event path = event::none;
+    ++c.count->retransmission_timeouts;
+    if (s.attempts == 0) {
+        ++s.need().tally.time_out_rows;
+        s.seldom->tally.row_since = now;
+    }
+    begin_stall(c);
+    if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
+        const event e = count_attempt(c, now, c.passive ? c.options->syn_ack_retries : c.options->syn_retries);
+        if (has(e, event::timed_out)) return e;
+        c.syn_wanted = c.syn_resent = true;
+    } else {
+        const event e = count_attempt(c, now, retry_limit(c));
+        if (has(e, event::timed_out)) return e;
+        path = suspect_path(c, now, doubts_path(c, now));
+        if (c.ecn.accurate != nullptr) suspect_options(c);
+        if (validates_window(c)) forget_validation(c);
+        const bool linux_habits = c.options->like_linux();
+        // Linux has reduced its window for this loss already, and takes back both or none.
+        const recovery_phase before = s.repair.phase;
+        const bool reduced = linux_habits && before == recovery_phase::fast && s.una < s.repair.point;
+        const bool first = (before != recovery_phase::timeout || (linux_habits && s.attempts == 1)) && !reduced;
+        // Each further one of a row is looked at, too, but not the first one in a recovery.
+        const bool doubting = linux_habits ? before == recovery_phase::open || s.attempts > 1 : first;
+        if (first) s.congestion.own().remember();
+        note_reduction(c);
+        s.congestion.own().on_timeout(now, linux_habits ? s.congestion->cwnd() : s.max - s.una, s.attempts == 1 && !reduced);
+        // RFC 6298 5.4: the earliest segment goes, whatever flies still.
+        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true,
+                             .doubting = doubting && c.options->forward_rto};
+        s.need().reduction = {};
+        if (first) s.need().undo = {.possible = true, .from = s.una, .resent = s.board.resent_in_flight()};
+        s.next = s.max; // a window probe's byte is repeated like any other
+        if (linux_habits && s.board.reneged()) s.need().tally.delivered += s.counted(fate::sacked) / s.payload_limit; // and will be again
+        if (s.sack) { // RFC 8985 6.3. RACK.rtt is as old as the last repair
+            s.board.lose_sent_before(now - std::max(patience(c), s.rto.srtt()), s.payload_limit);
+        } else {
+            s.board.lose_everything(false);
+        }
+        if (linux_habits && !s.congestion->repairs_itself()) s.congestion.own().limit(s.counted_flight() + s.payload_limit);
+        if (s.board.rate() != nullptr) sample_timeout(c, now);
+        s.settle_at(never);
+    }
+    c.predictable = prediction::none;
+    s.timing = false; // Karn
+    const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options->syn_linear_timeouts;
+    if (is_thin(c)) s.rto.reset_back_off();
+    else if (!linear) s.rto.back_off();
+    s.waiting_for = awaited::timeout;
+    c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
+    c.output_wanted = true;
+    return s.attempts == c.options->trouble_after ? path | event::delivery_trouble : path;
+}
+
+void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    ++c.count->tail_loss_probes;
+    if (s.repair.phase == recovery_phase::open) {
+        c.probe_wanted = true;
+        c.predictable = prediction::none;
+    } else { // nothing was heard of the retransmission: once more, whatever cwnd says, then the RTO
+        s.board.forget_first_resend(s.payload_limit); // what left in one burst is one range, but one segment is enough to ask with
+        s.repair.resend_at_once = true;
+    }
+    s.waiting_for = awaited::timeout;
+    c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
+    c.output_wanted = true;
+}
+
+event on_window_probe_timeout(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    if (s.usable_window() > 0 && s.next != s.final_end() && !c.options->like_linux()) { // what fits goes, and is no probe
+        c.probe_wanted = c.output_wanted = true;
+        c.predictable = prediction::none;
+        c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
+        return event::none;
+    }
+    const event e = count_attempt(c, now, retry_limit(c));
+    if (has(e, event::timed_out)) return e;
+    if (outstays(c, now)) {
+        const seq_number seq = c.options->like_freebsd() ? s.max : s.next;
+        if (!c.options->like_linux()) c.reset = {.wanted = true, .with_ack = true, .seq = seq, .ack = c.receiving.next};
+        return die(c, std::errc::timed_out, event::timed_out);
+    }
+    ++c.count->window_probes;
+    s.rto.back_off();
+    c.probe_wanted = true;
+    c.predictable = prediction::none;
+    c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
+    c.output_wanted = true;
+    return e;
+}
+
+} // namespace corewire::tcp
