@@ -39,7 +39,7 @@ void tcb::abort() noexcept {
     const bool half_open = c_.passive && c_.state == tcp_state::syn_received && !serving_early();
     const bool forgotten = half_open && c_.options->habits != personality::standard;
     const bool tell = c_.state != tcp_state::syn_sent && c_.state != tcp_state::time_wait && !said && !forgotten;
-    if (tell) c_.reset = {.wanted = true, .with_ack = true, .seq = c_.sending.next, .ack = c_.receiving.next};
+    if (tell) c_.reset = pending_reset::acking(c_.receiving.next, c_.sending.next);
     die(c_, std::errc::connection_aborted, event::none);
 }
 
@@ -207,7 +207,7 @@ void tcb::fix_buffers(bool receive, bool send) noexcept {
 }
 
 event tcb::refuse(seq_number acknowledged) noexcept {
-    c_.reset = {.wanted = true, .with_ack = false, .seq = acknowledged, .ack = seq_number(0)};
+    c_.reset = pending_reset::at(acknowledged);
     return die(c_, std::errc::connection_aborted, event::reset);
 }
 

@@ -28,6 +28,13 @@ struct pending_reset {
     bool with_ack = false;
     seq_number seq;
     seq_number ack;
+
+    /// In answer to a segment with an ACK, <SEQ=SEG.ACK><CTL=RST> (RFC 9293 3.5.2).
+    static constexpr pending_reset at(seq_number acknowledged) noexcept { return {.wanted = true, .seq = acknowledged}; }
+    /// <SEQ=seq><ACK=ack><CTL=RST,ACK>.
+    static constexpr pending_reset acking(seq_number ack, seq_number seq = seq_number(0)) noexcept {
+        return {.wanted = true, .with_ack = true, .seq = seq, .ack = ack};
+    }
 };
 
 /// Whether the fast paths may be tried, in and out: the connection is established and nothing is out of the ordinary. If so, what all

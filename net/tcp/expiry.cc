@@ -46,7 +46,7 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     const bool stated = p.user_timeout > duration{0};
     if (stated ? c.keepalives_out != 0 && silence >= p.user_timeout : c.keepalives_out >= p.keepalive_probes) {
         // A peer that lives after all hears of it.
-        c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = c.receiving.next};
+        c.reset = pending_reset::acking(c.receiving.next, c.sending.next);
         const std::errc said = c.count.get().soft_error;
         return die(c, said != std::errc{} ? said : std::errc::timed_out, event::timed_out);
     }

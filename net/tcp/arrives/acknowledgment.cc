@@ -17,7 +17,7 @@ verdict complete_handshake(control_block& c, arrival& a) noexcept {
     if (c.options->like_linux() && !c.passive && a.seg.ack == s.una) return verdict::finished; // where both have opened, an old one
     if (!(s.una < a.seg.ack && a.seg.ack <= s.max)) {
         ++c.count->bad_acks;
-        c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        c.reset = pending_reset::at(a.seg.ack);
         c.output_wanted = true;
         return verdict::finished;
     }
@@ -142,7 +142,7 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
         a.events |= die(c, std::errc{}, event::none);
     } else if (c.state == tcp_state::fin_wait_2 && c.orphaned) {
         if (c.options->fin_wait_2 < duration{0}) { // not a moment: the peer is told that nobody is here any more
-            c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+            c.reset = pending_reset::at(a.seg.ack);
             a.events |= die(c, std::errc{}, event::none);
             return;
         }

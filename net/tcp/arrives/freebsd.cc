@@ -8,7 +8,7 @@ namespace {
 
 verdict refuse(control_block& c, arrival& a) noexcept {
     ++c.count->bad_acks;
-    c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+    c.reset = pending_reset::at(a.seg.ack);
     a.events |= die(c, std::errc::connection_refused, event::reset);
     return verdict::finished;
 }

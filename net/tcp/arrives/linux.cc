@@ -36,9 +36,8 @@ verdict tell_again(control_block& c, const arrival& a) noexcept {
 }
 
 /// As if there were nobody.
-verdict refuse(control_block& c, arrival& a, std::errc why) noexcept {
-    c.reset = {.wanted = true, .with_ack = true, .seq = seq_number(0), .ack = a.end()};
-    if (a.seg.has(tcp_flags::ack)) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+verdict deny(control_block& c, arrival& a, std::errc why) noexcept {
+    c.reset = a.seg.has(tcp_flags::ack) ? pending_reset::at(a.seg.ack) : pending_reset::acking(a.end());
     c.timestamps = false; // nor does it carry any
     a.events |= die(c, why, event::reset);
     return verdict::finished;
@@ -50,7 +49,7 @@ verdict half_open(control_block& c, arrival& a) noexcept {
     const bool acks = a.seg.has(tcp_flags::ack);
     if (acks && a.seg.ack != c.sending.max) return verdict::go_on;
     if (!inside(c, a)) return acks ? tell_again(c, a) : verdict::go_on;
-    return a.seq == c.irs ? verdict::go_on : refuse(c, a, std::errc::connection_refused);
+    return a.seq == c.irs ? verdict::go_on : deny(c, a, std::errc::connection_refused);
 }
 
 /// An orphan in FIN-WAIT-2 waits for nothing but a FIN with nothing new before it. Its ACK field says nothing any more.
@@ -61,11 +60,11 @@ verdict wait_for_fin(control_block& c, arrival& a) noexcept {
         a.events |= die(c, std::errc{}, event::none);
         return verdict::finished;
     }
-    if (a.syn && a.seq >= r.next) return refuse(c, a, std::errc::connection_aborted);
+    if (a.syn && a.seq >= r.next) return deny(c, a, std::errc::connection_aborted);
     if (!a.seg.has(tcp_flags::ack) || a.length() == 0 || a.end() <= r.next) return verdict::finished;
     if (!a.fin || a.end() != r.next + 1) {
         ++c.count->data_after_orphan;
-        return refuse(c, a, std::errc::connection_aborted);
+        return deny(c, a, std::errc::connection_aborted);
     }
     if (c.timestamps && a.seg.options.has_timestamps()) r.timestamps.enable(a.seg.options.timestamp_value, a.now);
     r.has_duplicate = false;

@@ -92,7 +92,7 @@ bool linux_refuses(const control_block& c, const arrival& a) noexcept {
 
 /// The connection is over, and the peer hears of it.
 verdict refuse(control_block& c, arrival& a, std::errc why) noexcept {
-    c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+    c.reset = pending_reset::at(a.seg.ack);
     a.events |= die(c, why, event::reset);
     return verdict::finished;
 }
@@ -156,8 +156,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (c.ecn.on && c.ecn.accurate == nullptr) take_mark(c, a.seg);
     if (c.orphaned && !c.options->like_linux()) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
-        c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = r.next};
-        if (c.options->like_freebsd()) c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        c.reset = c.options->like_freebsd() ? pending_reset::at(a.seg.ack) : pending_reset::acking(r.next, c.sending.next);
         a.events |= die(c, std::errc::connection_aborted, event::reset);
         return verdict::finished;
     }

@@ -26,7 +26,7 @@ verdict check_ack_of_syn(control_block& c, arrival& a) noexcept {
         c.timers.arm(timer_slot::retransmit, a.now + soon);
     }
     if (!a.seg.has(tcp_flags::rst)) {
-        c.reset = {.wanted = true, .with_ack = false, .seq = a.seg.ack, .ack = seq_number(0)};
+        c.reset = pending_reset::at(a.seg.ack);
         c.output_wanted = true;
     }
     return verdict::finished;

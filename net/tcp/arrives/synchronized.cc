@@ -31,7 +31,7 @@ verdict repeated_handshake(control_block& c, arrival& a) noexcept {
             return verdict::finished;
         }
         if (!accept_repeated_offer(c, a.seg)) { // RFC 9768 3.1.5: nobody could tell which of the two counts
-            c.reset = {.wanted = true, .with_ack = true, .seq = c.sending.next, .ack = c.receiving.next};
+            c.reset = pending_reset::acking(c.receiving.next, c.sending.next);
             a.events |= die(c, std::errc::connection_reset, event::reset);
             return verdict::finished;
         }

@@ -22,7 +22,6 @@ constexpr duration min_rtt_memory = 10s;         // MinRTTFilterLen
 constexpr duration probe_rtt_interval = 5s;      // ProbeRTTInterval
 constexpr duration probe_rtt_time = 200ms;       // ProbeRTTDuration
 constexpr double probe_rtt_gain = 0.5;           // ProbeRTTCwndGain
-constexpr std::uint32_t largest_window = 1u << 30; // RFC 7323 2.3: no window is larger
 
 /// IsInflightTooHigh() of 5.5.10.2.
 bool too_much_lost(std::uint32_t lost, std::uint32_t flight, bool selective) noexcept {

@@ -13,9 +13,8 @@ constexpr std::uint8_t enough_rounds = 3;
 } // namespace
 
 std::uint32_t bbr_model::product(std::uint64_t rate, double gain) const noexcept {
-    constexpr double most = 1u << 30; // RFC 7323 2.3: no window is larger
     const double volume = gain * static_cast<double>(rate) * std::chrono::duration<double>(min_rtt).count();
-    return static_cast<std::uint32_t>(std::min(volume, most));
+    return static_cast<std::uint32_t>(std::min(volume, static_cast<double>(largest_window)));
 }
 
 std::uint32_t bbr_model::extra_acked() const noexcept {

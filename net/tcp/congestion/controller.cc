@@ -1,5 +1,7 @@
 #include <corewire/net/tcp/congestion/controller.hh>
 
+#include <corewire/reactor/base/assert.hh>
+
 namespace corewire::tcp {
 
 congestion_controller* congestion_controller::part() {
@@ -39,6 +41,13 @@ void congestion_controller::on_period_over() noexcept {
 void congestion_controller::on_mark(time_point now, std::uint32_t in_flight) noexcept {
     on_loss(now, in_flight);
     on_recovered(now);
+}
+
+void congestion_controller::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }
+
+void congestion_controller::check_invariants() const {
+    CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
+    CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");
 }
 
 } // namespace corewire::tcp

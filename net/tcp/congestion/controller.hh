@@ -50,6 +50,8 @@ constexpr std::uint32_t initial_window(std::uint32_t mss) noexcept {
     return 10 * mss < bound ? 10 * mss : bound;
 }
 
+inline constexpr std::uint32_t largest_window = 1u << 30; ///< bytes; RFC 7323 2.3: no window is larger
+
 class congestion_controller {
 public:
     static constexpr std::uint64_t not_paced = std::numeric_limits<std::uint64_t>::max();
@@ -60,7 +62,7 @@ public:
     virtual void on_loss(time_point now, std::uint32_t in_flight) noexcept = 0;
     /// ECN: congestion was met and nothing lost (RFC 3168 6.1.2). Once a window.
     virtual void on_mark(time_point now, std::uint32_t in_flight) noexcept;
-    virtual void on_recovered(time_point now) noexcept = 0;
+    virtual void on_recovered(time_point now) noexcept;
     /// `in_flight`: FlightSize (RFC 5681 2), all that is not cumulatively acknowledged.
     virtual void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept = 0;
     /// The recovery since remember() was needless: gives back what it took.
@@ -86,7 +88,7 @@ public:
     virtual std::string_view name() const noexcept = 0;
     /// A new one of the same kind, for segments of the same size.
     virtual congestion_controller* another() const = 0;
-    virtual void check_invariants() const = 0;
+    virtual void check_invariants() const;
 
     std::uint32_t cwnd() const noexcept { return cwnd_; }         ///< bytes
     std::uint32_t ssthresh() const noexcept { return ssthresh_; } ///< bytes
@@ -146,6 +148,12 @@ public:
     }
 
 protected:
+    /// Slow start: `growth` bytes, as far as ssthresh, but a segment if that is near. Returns how much of it was used.
+    std::uint32_t grow_quickly(std::uint32_t growth) noexcept {
+        const std::uint32_t before = cwnd_;
+        cwnd_ = std::min(cwnd_ + growth, std::max(ssthresh_, cwnd_ + mss_));
+        return cwnd_ - before;
+    }
     /// How far an ACK opens slow start. RFC 3465 2.2 counts bytes, two segments of an ACK at most (L); one behind a time-out (2.3:
     /// `most`). Linux counts them all.
     std::uint32_t opening(const ack_sample& sample) const noexcept {

@@ -1,7 +1,5 @@
 #include <corewire/net/tcp/congestion/cubic.hh>
 
-#include <corewire/reactor/base/assert.hh>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -13,7 +11,6 @@ namespace {
 constexpr float scale = 0.4F;                              // C, segments a second cubed (5.1)
 constexpr float beta = 0.7F;                               // beta_cubic (4.6)
 constexpr float friendly = 3.0F * (1 - beta) / (1 + beta); // alpha_cubic (4.3)
-constexpr std::uint32_t largest_window = 1u << 30;         // RFC 7323 2.3: no window is larger
 
 float seconds(duration d) noexcept { return std::chrono::duration<float>(d).count(); }
 
@@ -28,7 +25,7 @@ void cubic::on_ack(const ack_sample& sample) noexcept {
         growth = start_.growth(sample.acked, mss_, sample.paced); // RFC 9406 4.2: the window grows first, then the delay is looked at
         over = start_.on_ack(sample.una, sample.next, sample.rtt);
     }
-    cwnd_ = std::min(cwnd_ + growth, std::max(ssthresh_, cwnd_ + mss_));
+    grow_quickly(growth);
     if (over) ssthresh_ = cwnd_;
 }
 
@@ -92,8 +89,6 @@ void cubic::on_loss(time_point, std::uint32_t in_flight) noexcept {
     cwnd_ = ssthresh_;
 }
 
-void cubic::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }
-
 void cubic::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_segment) noexcept {
     // RFC 5681 3.1: ssthresh is not lowered again when the same segment times out once more.
     if (first_of_this_segment) shrink(timed_out_flight(in_flight));
@@ -122,11 +117,6 @@ void cubic::set_mss(std::uint32_t mss) noexcept {
         c->epoch = {};
     }
     congestion_controller::set_mss(mss);
-}
-
-void cubic::check_invariants() const {
-    CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
-    CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");
 }
 
 congestion_controller* cubic_congestion(std::uint32_t mss) { return new cubic(mss); }

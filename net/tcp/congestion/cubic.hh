@@ -19,14 +19,12 @@ public:
 
     void on_ack(const ack_sample& sample) noexcept override;
     void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
-    void on_recovered(time_point now) noexcept override;
     void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
     void on_idle(time_point now, duration idle, duration rto) noexcept override;
     void undo(time_point now) noexcept override;
     void set_mss(std::uint32_t mss) noexcept override;
     std::string_view name() const noexcept override { return "cubic"; }
     congestion_controller* another() const override { return new cubic(mss_); }
-    void check_invariants() const override;
 
 private:
     /// The curve: where it came from and where it is.

@@ -1,7 +1,5 @@
 #include <corewire/net/tcp/congestion/linux_cubic.hh>
 
-#include <corewire/reactor/base/assert.hh>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -12,7 +10,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::uint32_t largest_window = 1u << 30; // RFC 7323 2.3: no window is larger
 constexpr std::uint32_t beta_1024 = 717;           // beta_cubic, of 1024
 constexpr std::uint32_t c_1024 = 410;              // C, of 1024
 constexpr std::uint32_t least_window = 16;         // segments: HyStart leaves smaller ones alone
@@ -27,9 +24,7 @@ void linux_cubic::on_ack(const ack_sample& sample) noexcept {
     measure(sample); // before the window grows: ssthresh may become what it is now
     std::uint32_t acked = sample.acked;
     if (in_slow_start()) {
-        const std::uint32_t before = cwnd_;
-        cwnd_ = std::min(cwnd_ + opening(sample), std::max(ssthresh_, cwnd_ + mss_));
-        const std::uint32_t used = cwnd_ - before;
+        const std::uint32_t used = grow_quickly(opening(sample));
         if (acked <= used) return;
         acked -= used;
     }
@@ -134,19 +129,12 @@ void linux_cubic::on_loss(time_point, std::uint32_t cwnd) noexcept {
     cwnd_ = ssthresh_;
 }
 
-void linux_cubic::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }
-
 void linux_cubic::on_timeout(time_point, std::uint32_t cwnd, bool first_of_this_segment) noexcept {
     if (first_of_this_segment) reduce(std::min(cwnd, std::max(cwnd_, ssthresh_)));
     cwnd_ = mss_; // the loss window
     curve_ = {};  // nothing of it counts any more, nor of what was measured
     round_ = {};
     least_ = duration{0};
-}
-
-void linux_cubic::check_invariants() const {
-    CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
-    CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");
 }
 
 congestion_controller* linux_cubic_congestion(std::uint32_t mss) { return new linux_cubic(mss); }

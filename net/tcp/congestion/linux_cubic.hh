@@ -19,11 +19,9 @@ public:
 
     void on_ack(const ack_sample& sample) noexcept override;
     void on_loss(time_point now, std::uint32_t cwnd) noexcept override;
-    void on_recovered(time_point now) noexcept override;
     void on_timeout(time_point now, std::uint32_t cwnd, bool first_of_this_segment) noexcept override;
     std::string_view name() const noexcept override { return "cubic"; }
     congestion_controller* another() const override { return new linux_cubic(mss_); }
-    void check_invariants() const override;
 
 private:
     struct curve {

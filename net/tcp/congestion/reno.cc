@@ -1,7 +1,5 @@
 #include <corewire/net/tcp/congestion/reno.hh>
 
-#include <corewire/reactor/base/assert.hh>
-
 #include <algorithm>
 
 namespace corewire::tcp {
@@ -10,9 +8,7 @@ void reno::on_ack(const ack_sample& sample) noexcept {
     if (cwnd_ >= largest_window) return;
     std::uint32_t acked = sample.acked;
     if (in_slow_start()) {
-        const std::uint32_t before = cwnd_;
-        cwnd_ = std::min(cwnd_ + opening(sample), std::max(ssthresh_, cwnd_ + mss_)); // growth stops at ssthresh
-        const std::uint32_t used = cwnd_ - before;
+        const std::uint32_t used = grow_quickly(opening(sample));
         if (!opens_fully_ || sample.acked <= used) return;
         acked -= used; // Linux: and the rest counts as beyond it
     }
@@ -30,18 +26,11 @@ void reno::on_loss(time_point, std::uint32_t in_flight) noexcept {
     gathered_ = 0;
 }
 
-void reno::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }
-
 void reno::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_segment) noexcept {
     // RFC 5681 3.1: ssthresh is not lowered again when the same segment times out once more.
     if (first_of_this_segment) ssthresh_ = halved(timed_out_flight(in_flight));
     cwnd_ = mss_; // the loss window
     gathered_ = 0;
-}
-
-void reno::check_invariants() const {
-    CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");
-    CW_ASSERT(ssthresh_ >= 2 * mss_, "ssthresh is below two segments");
 }
 
 congestion_controller* reno_congestion(std::uint32_t mss) { return new reno(mss); }

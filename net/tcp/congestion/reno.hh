@@ -11,14 +11,11 @@ public:
 
     void on_ack(const ack_sample& sample) noexcept override;
     void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
-    void on_recovered(time_point now) noexcept override;
     void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
     std::string_view name() const noexcept override { return "reno"; }
     congestion_controller* another() const override { return new reno(mss_); }
-    void check_invariants() const override;
 
 protected:
-    static constexpr std::uint32_t largest_window = 1u << 30; ///< RFC 7323 2.3: no window is larger
     /// RFC 5681 (4): half of what is in flight, at least two segments.
     std::uint32_t halved(std::uint32_t in_flight) const noexcept { return std::max(counted(in_flight / 2), 2 * mss_); }
     std::uint32_t gathered_ = 0; ///< bytes acknowledged towards the next increase by one segment

@@ -65,7 +65,7 @@ event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
     const bool impatient = most > duration{0} && !too_soon && now - stalled_at >= most;
     if (retries_exhausted(c, now, limit) || impatient) {
         if (c.options->like_freebsd() && is_synchronized(c.state)) { // a peer that lives after all hears of it
-            c.reset = {.wanted = true, .with_ack = true, .seq = s.max, .ack = c.receiving.next};
+            c.reset = pending_reset::acking(c.receiving.next, s.max);
         }
         const std::errc said = c.count.get().soft_error;
         return die(c, said != std::errc{} ? said : std::errc::timed_out, event::timed_out);
@@ -198,7 +198,7 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
     if (has(e, event::timed_out)) return e;
     if (outstays(c, now)) {
         const seq_number seq = c.options->like_freebsd() ? s.max : s.next;
-        if (!c.options->like_linux()) c.reset = {.wanted = true, .with_ack = true, .seq = seq, .ack = c.receiving.next};
+        if (!c.options->like_linux()) c.reset = pending_reset::acking(c.receiving.next, seq);
         return die(c, std::errc::timed_out, event::timed_out);
     }
     ++c.count->window_probes;

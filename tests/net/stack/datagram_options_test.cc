@@ -1,10 +1,7 @@
 // A datagram's source, hop limit and traffic class, and where it was sent to (RFC 1122 4.1.3.5, 4.1.4), as they are on the wire.
-#include "ipv6_link.hh"
+#include "datagram_link.hh"
 
-#include <corewire/net/socket/udp_socket.hh>
-#include <corewire/net/wire/ipv4.hh>
 #include <corewire/net/wire/udp.hh>
-#include <corewire/reactor/task/task_group.hh>
 
 using namespace corewire;
 using namespace std::chrono_literals;
@@ -12,19 +9,14 @@ using wire::ip_protocol;
 
 namespace {
 
-struct marked : ipv6_link {
-    static constexpr ipv4 us4{10, 0, 0, 1}, peer4{10, 0, 0, 2}, group4{239, 77, 1, 2};
+struct marked : datagram_link {
+    static constexpr ipv4 group4{239, 77, 1, 2};
     const ipv6 group6 = a6("ff05::4321"), our_local = wire::link_local_address(mac_address(2, 0, 0, 0, 0, 1));
 
-    marked() {
-        loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
-        stack->ip().neighbors().set_permanent(peer4, end->mac());
-        for (const ipv6& each : {peer, peer_local}) stack->ip().six()->neighbors().set_permanent(each, end->mac());
-        socket = udp_socket::bind({ipv6::any(), 7});
+    marked() : datagram_link({peer4, a6("2001:db8::2"), a6("fe80::2")}) {
         socket.join(group4);
         socket.join(group6);
     }
-    ~marked() { tasks.destroy_all(); }
 
     /// Where the socket hears that a datagram was sent to.
     net_address asked(const net_address& from, const net_address& to) {
@@ -36,43 +28,13 @@ struct marked : ipv6_link {
             const corewire::datagram got = co_await w.socket.receive_from();
             w.heard_at = got.to;
         }(*this));
-        if (from.is_v4()) {
-            packet p;
-            p.head = end->pool().allocate_buffer();
-            const mac_address mac = to.is_multicast() ? mac_address::of_multicast(to.v4()) : stack->device().mac();
-            wire::ethernet_header{.destination = mac, .source = end->mac(), .type = wire::ether_type::ipv4}.emit({p.head.append(14), 14});
-            wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + d.size()), .protocol = ip_protocol::udp, .source = from.v4(),
-                              .destination = to.v4()}
-                .emit({p.head.append(20), 20});
-            std::memcpy(p.head.append(static_cast<std::uint32_t>(d.size())), d.data(), d.size());
-            end->transmit({&p, 1});
-            pass(1ms);
-        } else {
-            send(d, from.v6(), to.v6(), ip_protocol::udp);
-        }
+        if (from.is_v4()) send4(d, from.v4(), to.v4(), ip_protocol::udp);
+        else send(d, from.v6(), to.v6(), ip_protocol::udp);
         BOOST_REQUIRE(heard_at.has_value());
         return *heard_at;
     }
-    /// The IP packets of a datagram.
     std::vector<bytes> send_out(const net_address& to, const datagram_options& how, std::size_t size = 4) {
-        frames();
-        failed = {};
-        tasks.spawn([](marked& w, net_address where, datagram_options how_to, std::size_t n) -> task<> {
-            const std::vector<std::byte> data(n, std::byte{'x'});
-            try {
-                co_await w.socket.send_to(byte_span{data}, socket_address(where, 4000), how_to);
-            } catch (const std::system_error& e) {
-                w.failed = static_cast<std::errc>(e.code().value());
-            }
-        }(*this, to, how, size));
-        pass(1ms);
-        std::vector<bytes> out;
-        for (const bytes& f : frames()) {
-            const bool six = load_be16(f.data() + 12) == 0x86dd;
-            const std::uint8_t protocol = load_u8(f.data() + (six ? 20 : 23));
-            if (protocol == 17 || protocol == 44) out.emplace_back(f.begin() + 14, f.end());
-        }
-        return out;
+        return datagram_link::send_out(socket, size, to, how);
     }
     struct marks {
         net_address source;
@@ -89,9 +51,6 @@ struct marked : ipv6_link {
         return {ip.source(), ip.ttl(), unsigned(ip.dscp()) << 2 | ip.ecn()};
     }
     std::optional<net_address> heard_at;
-    std::errc failed{};
-    udp_socket socket;
-    task_group tasks{"marked"};
 };
 
 } // namespace

@@ -1,10 +1,7 @@
 // What routers say of the path's MTU, as UDP's sockets heed it (RFC 1191, RFC 8201): over both families the same.
-#include "ipv6_link.hh"
+#include "datagram_link.hh"
 
-#include <corewire/net/socket/udp_socket.hh>
 #include <corewire/net/wire/icmp.hh>
-#include <corewire/net/wire/ipv4.hh>
-#include <corewire/reactor/task/task_group.hh>
 
 using namespace corewire;
 using namespace std::chrono_literals;
@@ -12,42 +9,15 @@ using wire::ip_protocol;
 
 namespace {
 
-struct sender : ipv6_link {
-    static constexpr ipv4 us4{10, 0, 0, 1}, peer4{10, 0, 0, 2}, second4{10, 0, 0, 3};
+struct sender : datagram_link {
+    static constexpr ipv4 second4{10, 0, 0, 3};
     const ipv6 second = a6("2001:db8::3");
 
-    sender() {
-        loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
-        for (const ipv4 each : {peer4, second4}) stack->ip().neighbors().set_permanent(each, end->mac());
-        for (const ipv6& each : {peer, second}) stack->ip().six()->neighbors().set_permanent(each, end->mac());
-        socket = udp_socket::bind({ipv6::any(), 7});
-    }
-    ~sender() { group.destroy_all(); }
+    sender() : datagram_link({peer4, second4, a6("2001:db8::2"), a6("2001:db8::3")}) {}
     net_address first(bool six) const { return six ? net_address(peer) : net_address(peer4); }
     net_address other(bool six) const { return six ? net_address(second) : net_address(second4); }
 
-    /// The IP packets that a datagram of so many bytes makes. `to`: nothing: the peer of a connected one.
-    std::vector<bytes> send_out(udp_socket& from, std::size_t size, std::optional<net_address> to) {
-        frames();
-        failed = {};
-        group.spawn([](sender& w, udp_socket& s, std::size_t n, std::optional<net_address> where) -> task<> {
-            const std::vector<std::byte> data(n, std::byte{'x'});
-            try {
-                if (where) co_await s.send_to(byte_span{data}, socket_address(*where, 4000));
-                else co_await s.send(byte_span{data});
-            } catch (const std::system_error& e) {
-                w.failed = static_cast<std::errc>(e.code().value());
-            }
-        }(*this, from, size, to));
-        pass(1ms);
-        std::vector<bytes> out;
-        for (const bytes& f : frames()) {
-            const bool six = load_be16(f.data() + 12) == 0x86dd;
-            const std::uint8_t protocol = load_u8(f.data() + (six ? 20 : 23));
-            if (protocol == 17 || protocol == 44) out.emplace_back(f.begin() + 14, f.end());
-        }
-        return out;
-    }
+    using datagram_link::send_out;
     std::vector<bytes> send_out(std::size_t size, const net_address& to) { return send_out(socket, size, to); }
     /// A router on the way takes no more than `mtu` bytes of what is quoted.
     void too_big(const bytes& packet, std::uint32_t mtu, std::uint16_t our_port = 7) {
@@ -64,16 +34,7 @@ struct sender : ipv6_link {
         m.insert(m.end(), packet.begin(), packet.begin() + 28);
         store_be16(m.data() + 28, our_port);
         store_be16(m.data() + 2, wire::internet_checksum(m));
-        corewire::packet p;
-        p.head = end->pool().allocate_buffer();
-        wire::ethernet_header{.destination = stack->device().mac(), .source = end->mac(), .type = wire::ether_type::ipv4}.emit(
-            {p.head.append(14), 14});
-        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + m.size()), .protocol = ip_protocol::icmp, .source = peer4,
-                          .destination = us4}
-            .emit({p.head.append(20), 20});
-        std::memcpy(p.head.append(static_cast<std::uint32_t>(m.size())), m.data(), m.size());
-        end->transmit({&p, 1});
-        pass(1ms);
+        send4(m, peer4, us4, ip_protocol::icmp);
     }
     /// None is longer than `most`, and of IPv4 none may not be cut.
     static bool all_fit(const std::vector<bytes>& packets, std::size_t most) {
@@ -81,9 +42,6 @@ struct sender : ipv6_link {
             if (p.size() > most || (load_u8(p.data()) >> 4 == 4 && (load_u8(p.data() + 6) & 0x40) != 0)) return false;
         return true;
     }
-    std::errc failed{};
-    udp_socket socket;
-    task_group group{"sender"};
 };
 
 } // namespace
