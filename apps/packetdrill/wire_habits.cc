@@ -180,6 +180,7 @@ void wire_habits::read_settings() {
     read_flag("tcp_sack", p.sack);
     read_flag("tcp_timestamps", p.timestamps);
     read_flag("tcp_window_scaling", p.window_scaling);
+    read_flag("tcp_shrink_window", p.shrinks_window);
     read_flag("tcp_early_retrans", p.tail_loss_probe);
     read_flag("tcp_slow_start_after_idle", p.restart_after_idle);
     read_number("tcp_min_tso_segs", p.super_segments.least);
@@ -255,6 +256,7 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.sack = host.sack;
         p.timestamps = host.timestamps;
         p.window_scaling = host.window_scaling;
+        p.shrinks_window = host.shrinks_window;
         p.tail_loss_probe = host.tail_loss_probe;
         p.restart_after_idle = host.restart_after_idle;
         p.syn_retries = host.syn_retries;

@@ -29,6 +29,7 @@ bool tcp_listen_socket::start_accept(accept_operation& op) noexcept {
 
 void tcp_listen_socket::give(accept_operation& op, tcp_connection& c) noexcept {
     c.listener_ = nullptr;
+    c.tcb.accept();
     op.accepted = std::make_unique<stack_tcp_socket>(c);
 }
 

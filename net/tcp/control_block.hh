@@ -84,6 +84,7 @@ struct control_block {
     bool orphaned : 1 = false;    ///< nobody will read
     bool reading_shut : 1 = false; ///< nor does its user wish to, who holds it still (SHUT_RD)
     bool answers_plainly : 1 = false; ///< FreeBSD's habit: the next pure ACK tells of the window as it is, not as it was promised
+    bool accepted : 1 = false;    ///< passive: accept() has handed it out
     bool syn_resent = false;
     bool user_timeout_untold = false; ///< keepalive_wanted is for an ACK with the user timeout option (RFC 5482)
     bool user_timeout_chosen = false; ///< by the application: the peer's wishes don't change it (CHANGEABLE is false)

@@ -57,6 +57,7 @@ struct parameters {
     bool timestamps = true;      ///< RFC 7323
     bool sack = true;            ///< RFC 2018
     bool window_scaling = true;  ///< RFC 7323
+    bool shrinks_window = false; ///< Linux's habit: where memory is short the window is taken back (net.ipv4.tcp_shrink_window)
     bool fast_open_without_cookie = false; ///< a SYN takes data along though the peer never gave a cookie (RFC 7413): for closed networks
     bool ecn = false;            ///< RFC 3168: offered when we open, agreed to when the peer offers
     bool accurate_ecn = false;   ///< RFC 9768: offered when we open, agreed to (and classic ECN too) when the peer offers

@@ -54,17 +54,30 @@ public:
         slots_[head_] = T{};
         drop_front();
     }
-    /// Makes room before element i by moving what follows back by one: O(size() - i).
+    /// Makes room before element i by moving those before it, or those behind it, by one: O(min(i, size() - i)).
     T& insert(std::uint32_t i) {
-        push_back();
-        for (std::uint32_t k = size() - 1; k > i; --k) (*this)[k] = std::move((*this)[k - 1]);
+        if (i >= size() - i) {
+            push_back();
+            for (std::uint32_t k = size() - 1; k > i; --k) (*this)[k] = std::move((*this)[k - 1]);
+        } else {
+            if (count_ > mask_) [[unlikely]] grow();
+            head_ = (head_ - 1) & mask_;
+            ++count_;
+            for (std::uint32_t k = 0; k < i; ++k) (*this)[k] = std::move((*this)[k + 1]);
+        }
         (*this)[i] = T{};
         return (*this)[i];
     }
-    /// Removes the elements [i, i + n): O(size() - i).
+    /// Removes the elements [i, i + n): O(n + min(i, size() - i - n)).
     void erase(std::uint32_t i, std::uint32_t n = 1) noexcept {
-        for (std::uint32_t k = i; k + n < size(); ++k) (*this)[k] = std::move((*this)[k + n]);
-        for (std::uint32_t k = size() - n; k < size(); ++k) (*this)[k] = T{};
+        if (i >= size() - i - n) {
+            for (std::uint32_t k = i; k + n < size(); ++k) (*this)[k] = std::move((*this)[k + n]);
+            for (std::uint32_t k = size() - n; k < size(); ++k) (*this)[k] = T{};
+        } else {
+            for (std::uint32_t k = i; k != 0; --k) (*this)[k - 1 + n] = std::move((*this)[k - 1]);
+            for (std::uint32_t k = 0; k < n; ++k) (*this)[k] = T{};
+            head_ = (head_ + n) & mask_;
+        }
         count_ -= n;
     }
     void clear() noexcept {

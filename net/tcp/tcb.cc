@@ -179,7 +179,7 @@ connection_info tcb::info() const noexcept {
         .delivery_rate = rate != nullptr ? rate->last() : 0,
         .delivery_rate_limited = rate != nullptr && rate->last_was_limited(),
         .tally = s.known().tally,
-        .receive_space = r.sizing.space(),
+        .receive_space = c_.options->like_linux() ? linux_round_space(c_) : r.sizing.space(),
         .pacing_rate = s.pacing() ? s.known().pace.rate() : window_rate(*s.congestion, s.in_flight(), s.rto.srtt()),
         .max_pacing_rate = c_.options->max_pacing_rate,
         .paced = s.pacing(),

@@ -158,6 +158,8 @@ public:
     /// Nobody will read or write any more (after shutdown_send()): data that still arrives is answered with RST
     /// (RFC 9293 3.6.1 SHLD-3, RFC 2525 2.17), and FIN-WAIT-2 ends after parameters::fin_wait_2.
     void orphan(time_point now) noexcept;
+    /// accept() hands it out: it has a user from now on.
+    void accept() noexcept { c_.accepted = true; }
     /// RST (where the state has a peer to tell) and closed: next_segment() yields the RST, then delete it.
     void abort() noexcept;
 

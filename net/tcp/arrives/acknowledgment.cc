@@ -70,6 +70,18 @@ void note_answer_without_room(control_block& c) noexcept {
     s.attempts = std::min<std::uint16_t>(s.attempts, 1); // the first counts: patience does from there on
 }
 
+/// What the peer refused while it had no room goes again as soon as it has, as behind a window probe, and not when the next time-out, which
+/// was backed off with each refusal, says so. Linux and FreeBSD wait.
+void resend_refused(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    const bool refused = s.repair.phase == recovery_phase::timeout && s.waiting_for == awaited::timeout;
+    if (!refused || c.options->like_linux() || c.options->like_freebsd()) return;
+    s.rto.reset_back_off();
+    s.board.forget_first_resend(s.payload_limit);
+    s.repair.resend_at_once = c.output_wanted = true;
+    c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
+}
+
 /// RFC 9293 3.10.7.4: only a segment that is newer than the last one that set the window may set it.
 bool update_window(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
@@ -87,6 +99,7 @@ bool update_window(control_block& c, const arrival& a) noexcept {
     const unsigned shift = a.seg.has(tcp_flags::syn) ? 0 : s.shift; // RFC 7323 2.2
     s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);
     if (s.window != old) c.output_wanted = true;
+    if (old == 0 && s.window != 0 && s.attempts != 0 && a.seg.ack == s.una) [[unlikely]] resend_refused(c, a.now);
     if (s.max_window != largest && c.options->like_linux()) {
         if (largest != 0) fit_to_window(c);
         else s.fit_window(c.timestamps); // the handshake's

@@ -126,7 +126,7 @@ void deliver(control_block& c, arrival& a) noexcept {
     }
     if (c.options->like_linux()) r.window.reach(r.next);
     if (c.reading_shut && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
-    if ((r.acks.now() || c.options->like_linux()) && r.sizing.due(a.now)) right_size(c, a.now);
+    if (r.acks.now() && r.sizing.due(a.now) && !c.options->like_linux()) right_size(c, a.now);
     a.events |= event::readable;
 }
 

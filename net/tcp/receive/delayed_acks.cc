@@ -46,6 +46,7 @@ void measure_round_trip(control_block& c, const arrival& a, receive_round_trip& 
 
 void note_arrival(control_block& c, const arrival& a) noexcept {
     seldom_needed& known = c.sending.need();
+    if (c.options->like_linux()) heed_reader(c, a.now);
     measure_round_trip(c, a, known.receive_rtt);
     if (!c.options->like_linux()) {
         known.use.payload_at = a.now;

@@ -22,6 +22,13 @@ struct receive_account {
     std::uint32_t threshold = 0;    ///< nor, for now, a larger one than this (rcv_ssthresh)
     std::uint32_t last_segment = 0; ///< the size of a smaller one, which the next may confirm
     std::uint32_t ratio = 128;      ///< payload of 256 bytes of memory (scaling_ratio)
+    std::uint32_t round_space = 0;  ///< the most that was read in a round trip (rcvq_space.space)
+    seq_number round_start;         ///< what was read when this one began
+    time_point round_began{};
+    bool has_read = false;          ///< since the last segment: of the first packet, up to here, with so much behind it
+    seq_number read_to;
+    std::uint32_t left = 0;
+    seq_number reader;
 };
 
 void forget_account::operator()(receive_account* a) const noexcept { delete a; }
@@ -88,9 +95,16 @@ void heed_settings(const control_block& c, receive_account& m) noexcept {
     set_clamp(m, window_of(m, grown));
 }
 
+seq_number reader_of(const receiver& r) noexcept { return r.next - r.queue.size() - (r.fin_received ? 1u : 0u); }
+
 void forget_what_was_read(const control_block& c, receive_account& m) noexcept {
-    const receiver& r = c.receiving;
-    const seq_number reader = r.next - r.queue.size() - (r.fin_received ? 1u : 0u);
+    const seq_number reader = reader_of(c.receiving);
+    if (m.reader != reader && !m.has_read) {
+        m.has_read = true;
+        m.read_to = m.held.empty() ? reader : earlier(m.held.front().end, reader);
+        m.left = c.receiving.next - m.read_to;
+    }
+    m.reader = reader;
     while (!m.held.empty() && m.held.front().end <= reader) {
         m.used -= m.held.front().bytes;
         m.held.drop_front();
@@ -117,6 +131,26 @@ receive_account& account_of(control_block& c) {
     heed_settings(c, m);
     forget_what_was_read(c, m);
     return m;
+}
+
+/// tcp_rcvbuf_grow(): room for twice what was read in a round trip, as much more as that has grown, and what lies beyond a gap.
+void grow_memory(control_block& c, receive_account& m, std::uint32_t read) noexcept {
+    receiver& r = c.receiving;
+    const std::uint32_t before = std::exchange(m.round_space, read);
+    if (c.options->receive_growth_limit == 0 || before == 0) return;
+    std::uint64_t window = std::uint64_t{2} * read;
+    window += window * (read - before) / before * 2;
+    if (!r.ahead.empty()) window += r.ahead.end() - r.next;
+    const auto memory = static_cast<std::uint32_t>(std::min<std::uint64_t>((window << 8) / m.ratio, most_memory(*c.options)));
+    if (memory <= m.space) return;
+    const std::uint32_t buffer = memory / 2, has = r.window.buffer(); // the share of it that is window, as SO_RCVBUF has it
+    if (buffer > has) {
+        if (!c.share.take(c.options->budget, buffer - has)) return;
+        r.set_buffer(buffer, *c.options);
+        m.buffer = buffer;
+    }
+    m.space = memory;
+    m.clamp = window_of(m, memory);
 }
 
 void hold(const control_block& c, receive_account& m, seq_number start, seq_number end, std::uint32_t payload) {
@@ -161,6 +195,9 @@ void measure(control_block& c, receive_account& m, const arrival& a) noexcept {
     acks.note_end_of_write(true);
 }
 
+/// What is taken follows what is free, also backwards (net.ipv4.tcp_shrink_window); the kernel wants a scaled window for it.
+bool shrinks(const control_block& c) noexcept { return c.options->shrinks_window && c.receiving.window.scale() != 0; }
+
 /// __tcp_select_window().
 std::uint32_t select_window(control_block& c, receive_account& m) noexcept {
     const std::uint32_t scale = c.receiving.window.scale();
@@ -169,10 +206,11 @@ std::uint32_t select_window(control_block& c, receive_account& m) noexcept {
     const std::uint32_t segment = std::min(c.receiving.acks.largest_segment(), full);
     if (segment == 0) return 0;
     std::uint32_t free = free_space(m);
+    if (shrinks(c)) free -= free % grain;
     if (free < full / 2) {
         c.receiving.acks.no_more_quick();
         free -= free % grain;
-        if (free < allowed >> 4 || free < segment) return 0;
+        if (free < allowed >> 4 || free < segment || (shrinks(c) && free < grain)) return 0;
     }
     free = std::min(free, m.threshold);
     if (scale != 0) return (free + grain - 1) / grain * grain;
@@ -201,13 +239,34 @@ void begin_linux_window(control_block& c) {
     m.clamp = std::min({limit, largest, m.buffer});
     if (m.clamp > 2 * segment && m.clamp + segment > largest) m.clamp = std::max(2 * segment, largest - segment); // room for one
     m.threshold = std::min(m.told, m.clamp);
+    m.round_space = std::min(m.threshold, 10 * segment); // the first flight
+    m.round_start = m.reader = reader_of(c.receiving);
+    m.round_began = c.heard;
 }
 
 void note_cost(control_block& c, const arrival& a, bool in_order) {
     receive_account& m = account_of(c);
     hold(c, m, a.seq, a.seq + a.size, a.seg.payload_size);
     measure(c, m, a);
-    if (!in_order && c.receiving.sack) grow_linux_window(c, a);
+    if (in_order) return;
+    if (c.receiving.sack) grow_linux_window(c, a);
+    const bool has_user = !c.orphaned && (c.accepted || !c.passive);
+    if (has_user) grow_memory(c, m, m.round_space);
+}
+
+void heed_reader(control_block& c, time_point now) {
+    receive_account& m = account_of(c);
+    const duration round_trip = std::chrono::microseconds{c.sending.known().receive_rtt.eighths / 8};
+    if (!std::exchange(m.has_read, false) || round_trip == duration{0} || now - m.round_began < round_trip / 8) return;
+    const std::uint32_t read = m.read_to - m.round_start;
+    if (read > m.left && read - m.left > m.round_space) grow_memory(c, m, read - m.left);
+    m.round_start = m.read_to;
+    m.round_began = now;
+}
+
+std::uint32_t linux_round_space(const control_block& c) noexcept {
+    const seldom_needed& known = c.sending.known();
+    return known.account != nullptr ? known.account->round_space : 0;
 }
 
 void grow_linux_window(control_block& c, const arrival& a) {
@@ -252,10 +311,11 @@ void tell_linux_window(control_block& c, outgoing_segment& out) {
     const std::uint32_t scale = r.window.scale(), left = r.room(), grain = 1u << scale;
     receive_account& m = account_of(c);
     std::uint32_t window = select_window(c, m);
-    if (window < left) window = (left + grain - 1) / grain * grain;
+    if (window < left && !shrinks(c)) window = (left + grain - 1) / grain * grain;
     window = std::min(window, 0xffffu << scale);
     m.told = window;
-    r.window.reach(r.next + window);
+    if (shrinks(c)) r.window.take_back(r.next + window);
+    else r.window.reach(r.next + window);
     out.window = static_cast<std::uint16_t>(window >> scale);
 }
 

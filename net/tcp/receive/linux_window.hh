@@ -1,6 +1,7 @@
 // Linux's habit: the window follows what segments cost in memory, not their bytes. It is the share of SO_RCVBUF that is free, as bytes
 // of segments like the last ones, and no more than a threshold that grows with what comes (rcv_ssthresh); 20 KB of segments of 1,000
 // bytes are a window of 8,671, and each that is not read takes 999 of it.
+// SO_RCVBUF itself grows with what is read in a round trip and with what lies beyond a gap (tcp_rcvbuf_grow()), if it was not set.
 // Costs are those of packets that a TUN device made, which is what packetdrill scripts are written for.
 //
 // Owned by sender::seldom, made when the handshake is over; asked for under like_linux() alone.
@@ -14,6 +15,11 @@ namespace corewire::tcp {
 void begin_linux_window(control_block& c);
 /// The payload is taken, in order or beyond a gap: its memory, and the peer's segment size (tcp_measure_rcv_mss()).
 void note_cost(control_block& c, const arrival& a, bool in_order);
+/// Before that: the reader may have taken more since the last segment than in any round trip so far, so the buffer grows
+/// (tcp_rcv_space_adjust(), which the kernel does as it reads).
+void heed_reader(control_block& c, time_point now);
+/// For info(): the most that was read in a round trip (tcpi_rcv_space); 0: not known.
+std::uint32_t linux_round_space(const control_block& c) noexcept;
 /// What came beyond a gap has been dropped.
 void forget_what_came_ahead(control_block& c) noexcept;
 /// The threshold may grow: tcp_grow_window().

@@ -1,5 +1,6 @@
 // The receive window: what we have promised to take, and when to promise more.
-// Silly window avoidance of the receiver: RFC 9293 3.8.6.2.2 (MUST-39). The right edge never moves left (SHLD-14).
+// Silly window avoidance of the receiver: RFC 9293 3.8.6.2.2 (MUST-39). The right edge never moves left (SHLD-14),
+// but by take_back().
 // Owned by the receiver of one tcb.
 #pragma once
 
@@ -62,6 +63,8 @@ public:
     seq_number edge() const noexcept { return edge_; }
     /// Linux's habit: what was taken reaches beyond the edge. It is as if that had been promised.
     void reach(seq_number next) noexcept { edge_ = later(edge_, next); }
+    /// Linux's habit where it is asked for: the edge is there now, though further was promised, and so is what is taken (against SHLD-14).
+    void take_back(seq_number edge) noexcept { edge_ = edge; }
     /// RCV.WND.
     std::uint32_t size(seq_number next) const noexcept { return edge_ - next; }
     std::uint32_t buffer() const noexcept { return buffer_; }

@@ -234,6 +234,34 @@ BOOST_AUTO_TEST_CASE(a_window_taken_back_from_what_is_in_flight_is_asked_for_as_
     }
 }
 
+BOOST_AUTO_TEST_CASE(what_a_window_taken_back_refused_goes_again_as_soon_as_it_opens) {
+    for (const bool sack : {true, false}) {
+        tcp_script s;
+        s.connect(sack ? "SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0" : "SA 0:0 ack 1 win 5000 mss 1000 ws 0");
+        s.write(3000);
+        BOOST_TEST(s.drain() == 3);
+        for (int i = 0; i < 8; ++i) { // dropped, and the time-out is backed off
+            s.receive("A 1:1 ack 1 win 0");
+            for (int j = 0; j < 50 && s.drain() == 0; ++j) s.advance(5s);
+        }
+        s.receive("A 1:1 ack 1 win 0");
+        s.expect_nothing();
+        s.advance(1ms);
+        s.receive("A 1:1 ack 1 win 5000");
+        s.expect("A 1:1001");
+        s.expect_nothing(); // one segment, as after any time-out
+        s.advance(3s); // lost: the time-out is that of the round trip
+        s.expect("A 1:1001");
+        s.expect_nothing();
+        s.advance(10ms);
+        s.receive("A 1:1 ack 1001 win 5000");
+        s.expect("A 1001:2001");
+        s.expect("PA 2001:3001");
+        s.receive("A 1:1 ack 3001 win 5000");
+        BOOST_TEST(s.block().info().in_flight == 0u);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_window_taken_back_does_not_stretch_the_users_patience) { // RFC 5482
     for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
         for (const duration patience : {duration{60s}, duration{0s}}) {
