@@ -317,15 +317,15 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
     }
 }
 
-/// 16 bytes, or 32: the key and the one before it, which is still good. The stack's, for all its listeners.
+/// 16 bytes, or 32: the key and the one before it, which is still good. The listener's own.
 outcome stream_socket::set_fast_open_key(const void* value, socklen_t size) {
     if (size != 16 && size != 32) return -EINVAL;
     const auto* at = static_cast<const std::byte*>(value);
-    tcp::fast_open_keys& keys = stack_.tcp().fast_open_secrets();
+    tcp::fast_open_keys keys;
     keys.current = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(at, 16));
-    keys.older.reset();
     if (size == 32) keys.older = tcp::fast_open_keys::key_of(std::span<const std::byte, 16>(at + 16, 16));
     own_keys_ = keys;
+    if (listener_ != nullptr) listener_->set_fast_open_keys(keys);
     return 0;
 }
 

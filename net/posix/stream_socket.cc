@@ -105,6 +105,7 @@ outcome stream_socket::listen(int backlog) {
     using enum tcp_listen_socket::cookie_use;
     listener_->set_cookies(settings_.syn_cookies == 0 ? off : settings_.syn_cookies == 1 ? when_full : always);
     listener_->set_fast_open(settings_.early_limit(limit), settings_.fast_open_without_cookie);
+    if (own_keys_) listener_->set_fast_open_keys(*own_keys_);
     return 0;
 }
 

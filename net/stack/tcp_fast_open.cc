@@ -17,13 +17,14 @@ tcp::fast_open_answer tcp_layer::judge_fast_open(time_point now, tcp_listen_sock
     }
     if (anybody) return {.take_data = true, .give_cookie = false, .cookie = {}};
     const auto shown = tcp::fast_open_cookie::of(s.options);
-    tcp::fast_open_cookie right = fast_open_keys_.cookie_for(flow.remote, flow.local);
+    const tcp::fast_open_keys& keys = listener.fast_open_keys() ? *listener.fast_open_keys() : fast_open_keys_;
+    tcp::fast_open_cookie right = keys.cookie_for(flow.remote, flow.local);
     right.experimental = shown.experimental; // answered in the form that asked
     if (shown.empty()) {
         ++statistics_.tcp_fast_open_asked;
         return {.take_data = false, .give_cookie = true, .cookie = right};
     }
-    const auto verdict = fast_open_keys_.check(shown, flow.remote, flow.local);
+    const auto verdict = keys.check(shown, flow.remote, flow.local);
     if (verdict == tcp::fast_open_keys::verdict::bad) {
         ++statistics_.tcp_fast_open_bad_cookie;
         return {.take_data = false, .give_cookie = true, .cookie = right};

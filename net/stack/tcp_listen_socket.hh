@@ -6,8 +6,10 @@
 #include <corewire/net/socket/provider.hh>
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_tuning.hh>
+#include <corewire/net/tcp/open/fast_open.hh>
 #include <corewire/net/tcp/open/syn_cookies.hh>
 
+#include <optional>
 #include <vector>
 
 namespace corewire {
@@ -49,6 +51,9 @@ public:
         without_cookie_ = without_cookie;
     }
     bool tuned_without_cookie() const noexcept { return without_cookie_; }
+    /// Cookies by a key of its own (TCP_FASTOPEN_KEY), not the stack's.
+    void set_fast_open_keys(const tcp::fast_open_keys& keys) { fast_open_keys_ = keys; }
+    const std::optional<tcp::fast_open_keys>& fast_open_keys() const noexcept { return fast_open_keys_; }
     /// Whether one more may be opened (5.1: those that were reset count for a while longer, or the limit would be none).
     bool room_for_early(time_point now) noexcept;
     unsigned early() const noexcept { return early_; }
@@ -84,6 +89,7 @@ private:
     time_point cookies_live_until_{};
     static constexpr duration early_reset_counts = std::chrono::seconds{60};
     bool without_cookie_ = false;
+    std::optional<tcp::fast_open_keys> fast_open_keys_;
     cookie_use cookies_ = cookie_use::when_full;
     syn_headers saved_headers_ = syn_headers::none;
     const bool ipv6_only_;

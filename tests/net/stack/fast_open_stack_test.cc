@@ -1,6 +1,8 @@
 // Fast Open between two stacks: cookies are learnt, a question travels in the SYN, and the listener bounds what it accepts early.
 #include "stack_world.hh"
 
+#include <corewire/net/stack/tcp_listen_socket.hh>
+
 #include <boost/test/unit_test.hpp>
 
 using namespace corewire;
@@ -76,6 +78,26 @@ task<> the_limit_bounds_what_is_accepted_early(stack_world& w) {
     BOOST_TEST(b.text() == "second");
 }
 
+task<> one_with_a_key_of_its_own_believes_no_other(stack_world& w) {
+    auto backend = std::make_unique<tcp_listen_socket>(w.server().tcp(), at_server(w, 7), listen_options{.fast_open = 4});
+    tcp_listen_socket& raw = *backend;
+    raw.set_fast_open_keys({.current = {7, 8}, .older = {}});
+    tcp_listener listener{std::move(backend)};
+    co_await learn(w, listener);
+    w.server().tcp().fast_open_secrets().current = {1, 2}; // not this one's
+    const stack_statistics& s = w.server().statistics();
+    for (const bool good : {true, false}) {
+        if (!good) raw.set_fast_open_keys({.current = {9, 10}, .older = {}});
+        tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+        co_await client.write(std::string_view{"question"});
+        tcp_stream server = co_await listener.accept();
+        buffer question = co_await server.read();
+        BOOST_TEST(question.text() == "question");
+        BOOST_TEST(s.tcp_fast_open_accepted == 1u);
+        BOOST_TEST(s.tcp_fast_open_bad_cookie == (good ? 0u : 1u));
+    }
+}
+
 task<> a_listener_without_it_is_as_before(stack_world& w) {
     tcp_listener listener = listen(w);
     co_await learn(w, listener);
@@ -92,6 +114,7 @@ BOOST_FIXTURE_TEST_CASE(a_reader_does_not_wait_for_a_write_that_never_comes, sta
 BOOST_FIXTURE_TEST_CASE(bad_cookies_and_full_listeners_fall_back_to_the_handshake, stack_world) {
     run(the_limit_bounds_what_is_accepted_early(*this));
 }
+BOOST_FIXTURE_TEST_CASE(a_listener_may_have_a_key_of_its_own, stack_world) { run(one_with_a_key_of_its_own_believes_no_other(*this)); }
 BOOST_FIXTURE_TEST_CASE(it_is_off_unless_the_listener_asks_for_it, stack_world) { run(a_listener_without_it_is_as_before(*this)); }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -40,16 +40,15 @@ BOOST_AUTO_TEST_CASE(where_memory_is_short_the_window_is_taken_back_if_that_is_a
     for (const bool shrinks : {true, false}) {
         tcp_script s(linux_host(32'768, shrinks));
         accept_slowly(s);
-        s.receive("PA 1:10001 ack 1 win 257");
-        s.expect(shrinks ? "A 1:1 ack 10001 win 15" : "A 1:1 ack 10001 win 16"); // up to 25,361
+        s.receive("PA 1:1001 ack 1 win 257");
+        s.expect(shrinks ? "A 1:1 ack 1001 win 12" : "A 1:1 ack 1001 win 15"); // up to 13,289; the SYN-ACK promised up to 16,061
         s.advance(50ms);
-        s.receive("PA 10001:11024 ack 1 win 257");
-        s.expect(shrinks ? "A 1:1 ack 11024 win 13" : "A 1:1 ack 11024 win 16"); // up to 24,336
+        s.receive("PA 13290:13291 ack 1 win 257");
+        s.expect(shrinks ? "A 1:1 ack 1001 win 12" : "A 1:1 ack 1001 win 15 sack 13290-13291");
         s.advance(50ms);
-        s.receive("PA 24337:24338 ack 1 win 257");
-        s.expect(shrinks ? "A 1:1 ack 11024 win 13" : "A 1:1 ack 11024 win 16 sack 24337-24338"); // beyond what is promised now
-        s.advance(50ms);
-        BOOST_TEST(s.block().readable() == 11'023u);
+        if (!shrinks) continue;
+        s.receive("PA 1001:2001 ack 1 win 257");
+        s.expect("A 1:1 ack 2001 win 11");
     }
 }
 
@@ -82,11 +81,11 @@ BOOST_AUTO_TEST_CASE(the_buffer_grows_with_what_is_read_in_a_round_trip) {
         for (int round = 0; round < 8; ++round) {
             for (int i = 0; i < 20; ++i, at += 1000) {
                 s.receive("PA " + std::to_string(at) + ":" + std::to_string(at + 1000) + " ack 1 win 257");
+                s.read_all();
                 s.drain();
             }
             s.advance(100ms);
             s.drain();
-            s.read_all();
         }
         BOOST_TEST(s.block().info().receive_space >= 20'000u);
         BOOST_TEST((s.block().info().receive_buffer > 40'000u) == grows);
