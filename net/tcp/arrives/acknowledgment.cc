@@ -74,12 +74,14 @@ void note_answer_without_room(control_block& c) noexcept {
 /// was backed off with each refusal, says so. Linux and FreeBSD wait.
 void resend_refused(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    const bool refused = s.repair.phase == recovery_phase::timeout && s.waiting_for == awaited::timeout;
-    if (!refused || c.options->like_linux() || c.options->like_freebsd()) return;
+    // Once for each time-out: the timer, who counts the attempts, must not be put off for ever. Nobody waits for an orphan's.
+    const bool refused = s.repair.phase == recovery_phase::timeout && s.waiting_for == awaited::timeout && s.rto.backoff() != 0;
+    if (!refused || c.orphaned || c.options->like_linux() || c.options->like_freebsd()) return;
+    if (s.window < std::min<std::uint32_t>(s.payload_limit, s.max - s.una)) return; // it would be refused again
     s.rto.reset_back_off();
     s.board.forget_first_resend(s.payload_limit);
     s.repair.resend_at_once = c.output_wanted = true;
-    c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
+    c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
 }
 
 /// RFC 9293 3.10.7.4: only a segment that is newer than the last one that set the window may set it.

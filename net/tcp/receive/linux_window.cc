@@ -257,7 +257,7 @@ void note_cost(control_block& c, const arrival& a, bool in_order) {
 void heed_reader(control_block& c, time_point now) {
     receive_account& m = account_of(c);
     const duration round_trip = std::chrono::microseconds{c.sending.known().receive_rtt.eighths / 8};
-    if (!std::exchange(m.has_read, false) || round_trip == duration{0} || now - m.round_began < round_trip / 8) return;
+    if (!std::exchange(m.has_read, false) || round_trip == duration{0} || now - m.round_began < round_trip) return;
     const std::uint32_t read = m.read_to - m.round_start;
     if (read > m.left && read - m.left > m.round_space) grow_memory(c, m, read - m.left);
     m.round_start = m.read_to;

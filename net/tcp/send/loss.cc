@@ -327,7 +327,9 @@ bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcep
     // The lowest numbers first: with Linux's habits the last ones say how long a round trip is.
     std::array<sack_block, std::tuple_size_v<decltype(seg.options.sack)>> blocks;
     const auto end = std::transform(seg.options.sack.begin(), seg.options.sack.begin() + seg.options.sack_count, blocks.begin(), block_of);
-    std::sort(blocks.begin(), end, [](const sack_block& a, const sack_block& b) { return a.left < b.left; });
+    // By distance, which orders any three of them, as `<` does not.
+    const auto distance = [&s](const sack_block& b) { return static_cast<std::int32_t>(b.left - s.una); };
+    std::sort(blocks.begin(), end, [&](const sack_block& a, const sack_block& b) { return distance(a) < distance(b); });
     bool news = false;
     for (auto b = blocks.begin(); b != end; ++b) { // what SEG.ACK covers, as the first one of a D-SACK, is not told of selectively
         if (b->right > seg.ack && s.board.sack(*b, d)) news = true;

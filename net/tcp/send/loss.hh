@@ -52,7 +52,9 @@ inline void note_reduction(control_block& c) noexcept {
     if (c.ecn.on && c.ecn.accurate == nullptr) c.ecn.tell_reduced = true;
 }
 
-/// How long the answer to what is sent now is waited for: the time-out; of a window probe FreeBSD's is another.
+/// When the answer to what is sent now has been waited for long enough, the user's patience counted.
+time_point next_attempt(const control_block& c, time_point now) noexcept;
+/// How long that is but for the user: the time-out; of a window probe FreeBSD's is another.
 duration probe_interval(const control_block& c) noexcept;
 
 /// Whether losses, duplicates or probes may be about. `none`: control_block::predictable says that they are not, and that

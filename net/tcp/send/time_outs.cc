@@ -82,14 +82,6 @@ bool outstays(const control_block& c, time_point now) noexcept {
     return c.options->like_linux() ? rto.current(*c.options) >= c.options->max_rto : rto.backoff() >= c.options->retries;
 }
 
-/// When to try again: after the backed-off time-out, or when the user's patience ends.
-time_point next_attempt(const control_block& c, time_point now) noexcept {
-    const time_point at = now + probe_interval(c);
-    const duration most = most_patience(c);
-    if (most <= duration{0}) return at;
-    return std::clamp(c.sending.known().stalled_at + most, now, at);
-}
-
 /// Linux's tcp_thin_linear_timeouts: so little is in flight that nothing else can tell of a loss.
 bool is_thin(const control_block& c) noexcept {
     constexpr unsigned most_attempts = 6, few = 4; // TCP_THIN_LINEAR_RETRIES, tcp_stream_is_thin()
@@ -105,6 +97,13 @@ void begin_stall(control_block& c) noexcept {
 }
 
 } // namespace
+
+time_point next_attempt(const control_block& c, time_point now) noexcept {
+    const time_point at = now + probe_interval(c);
+    const duration most = most_patience(c);
+    if (most <= duration{0}) return at;
+    return std::clamp(c.sending.known().stalled_at + most, now, at);
+}
 
 duration probe_interval(const control_block& c) noexcept {
     const rto_estimator& rto = c.sending.rto;

@@ -262,6 +262,33 @@ BOOST_AUTO_TEST_CASE(what_a_window_taken_back_refused_goes_again_as_soon_as_it_o
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_window_that_opens_and_closes_puts_no_end_off) {
+    for (const bool orphan : {false, true}) {
+        auto p = tcp_script::plain();
+        p.retries = 5;
+        p.user_timeout = orphan ? duration{0s} : duration{60s};
+        tcp_script s(p);
+        s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
+        s.write(3000);
+        s.drain();
+        if (orphan) {
+            s.shutdown();
+            s.orphan();
+            s.drain();
+        }
+        int sent = 0;
+        for (int i = 0; i < 20'000 && !s.saw(event::timed_out); ++i) { // every 20 ms, 400 s in all
+            s.receive(i % 2 == 0 ? "A 1:1 ack 1 win 0" : "A 1:1 ack 1 win 5000");
+            if (s.saw(event::timed_out)) break;
+            sent += s.drain();
+            s.advance(20ms);
+            sent += s.drain();
+        }
+        BOOST_TEST(s.saw(event::timed_out));
+        BOOST_TEST(sent < 1000); // a few for each time-out
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_window_taken_back_does_not_stretch_the_users_patience) { // RFC 5482
     for (const tcp::personality habits : {tcp::personality::standard, tcp::personality::linux_}) {
         for (const duration patience : {duration{60s}, duration{0s}}) {

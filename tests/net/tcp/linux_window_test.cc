@@ -70,6 +70,21 @@ BOOST_AUTO_TEST_CASE(the_buffer_grows_with_what_lies_beyond_a_gap_once_it_has_a_
     }
 }
 
+BOOST_AUTO_TEST_CASE(what_is_read_is_measured_over_a_whole_round_trip) {
+    tcp_script s(linux_host(65'536));
+    accept_slowly(s);
+    std::int64_t at = 1;
+    for (int i = 0; i < 200; ++i, at += 1000) { // 20 segments in each 100 ms, which is what a window takes
+        s.receive("PA " + std::to_string(at) + ":" + std::to_string(at + 1000) + " ack 1 win 257");
+        s.read_all();
+        s.drain();
+        s.advance(5ms);
+        s.drain();
+    }
+    BOOST_TEST(s.block().info().receive_space > 14'600u);
+    BOOST_TEST(s.block().info().receive_buffer > 40'000u);
+}
+
 BOOST_AUTO_TEST_CASE(the_buffer_grows_with_what_is_read_in_a_round_trip) {
     for (const bool grows : {true, false}) {
         auto p = linux_host(65'536);
