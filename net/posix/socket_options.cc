@@ -489,7 +489,6 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     case SO_BINDTODEVICE: return kept_.contains({SOL_SOCKET, so_interface}) ? -EINVAL : give("", 0, value, size);
     case so_cookie: return give_cookie(value, size);
     case so_memory: {
-        // SK_MEMINFO_RCVBUF, SK_MEMINFO_SNDBUF
         const std::array<std::uint32_t, 9> told{0, grown(s.receive_buffer, &tcp::connection_info::receive_buffer), 0, send_buffer()};
         return give(told.data(), sizeof told, value, size);
     }

@@ -172,7 +172,7 @@ verdict check_sequence(control_block& c, arrival& a) noexcept {
         r.note_duplicate(a.seq, a.seq + length);
         if (c.options->like_linux()) hurry_acks(c, 16);
     }
-    const bool at_the_edge = c.options->like_linux() && a.size != 0 && a.seq == r.window.edge(); // one that the kernel drops later than others
+    const bool at_the_edge = c.options->like_linux() && a.size != 0 && a.seq == r.window.edge(); // the kernel drops it later than others
     if (at_the_edge) hurry_acks(c, 16);
     if (a.syn && a.seg.has(tcp_flags::ack) && a.seg.seq == c.irs && c.ecn.accurate != nullptr && !c.passive) note_repeated_answer(c, a.seg);
     if (at_the_edge || may_answer_again(c, a)) {

@@ -30,7 +30,8 @@ struct datagram_link : ipv6_link {
         p.head = end->pool().allocate_buffer();
         const mac_address mac = to.is_multicast() ? mac_address::of_multicast(to) : stack->device().mac();
         wire::ethernet_header{.destination = mac, .source = end->mac(), .type = wire::ether_type::ipv4}.emit({p.head.append(14), 14});
-        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + payload.size()), .protocol = protocol, .source = from, .destination = to}
+        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(20 + payload.size()), .protocol = protocol, .source = from,
+                          .destination = to}
             .emit({p.head.append(20), 20});
         std::memcpy(p.head.append(static_cast<std::uint32_t>(payload.size())), payload.data(), payload.size());
         end->transmit({&p, 1});
@@ -40,7 +41,8 @@ struct datagram_link : ipv6_link {
     std::vector<bytes> send_out(udp_socket& from, std::size_t size, std::optional<net_address> to, const datagram_options& how = {}) {
         frames();
         failed = {};
-        tasks.spawn([](datagram_link& w, udp_socket& s, std::size_t n, std::optional<net_address> where, datagram_options how_to) -> task<> {
+        using place = std::optional<net_address>;
+        tasks.spawn([](datagram_link& w, udp_socket& s, std::size_t n, place where, datagram_options how_to) -> task<> {
             const std::vector<std::byte> data(n, std::byte{'x'});
             try {
                 if (where) co_await s.send_to(byte_span{data}, socket_address(*where, 4000), how_to);
