@@ -233,6 +233,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         arrived.counted += undelivered - std::min(undelivered, left); // a block may cut a segment in two
     }
     if (c.ecn.on) take_ecn(c, a, arrived);
+    if (c.options->like_linux() && a.seg.ecn != wire::ecn_codepoint::not_ect) [[unlikely]] c.ecn.seen = true; // agreed on or not (6.18)
     if (a.seg.ack > s.una) {
         update_window(c, a);
         if (s.repair.reducing) [[unlikely]] end_reducing(c, a.seg.ack);

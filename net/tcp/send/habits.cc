@@ -5,11 +5,17 @@ namespace corewire::tcp {
 
 namespace {
 
-/// How many segments [left, right) is, which is part of one packet. A FIN rides on what stands before it.
-std::uint32_t pieces(const sender& s, seq_number left, seq_number right) noexcept {
+/// How large the segments are that the i-th packet counts as.
+std::uint32_t unit_of(const sender& s, std::uint32_t i) noexcept {
+    const ring<sent_end>& ends = s.known().ends;
+    return i < ends.size() && ends[i].size != 0 ? ends[i].size : s.payload_limit;
+}
+
+/// How many segments of that size [left, right) is, which is part of one packet. A FIN rides on what stands before it.
+std::uint32_t pieces(const sender& s, seq_number left, seq_number right, std::uint32_t unit) noexcept {
     const seq_number data_end = s.queue.end();
     if (left < data_end && data_end < right) right = data_end;
-    return (right - left + s.payload_limit - 1) / s.payload_limit;
+    return (right - left + unit - 1) / unit;
 }
 
 /// The segments that `wanted(fate, copy)`, from `from` on. One that a peer's SACKs have cut up counts once.
@@ -26,9 +32,9 @@ std::uint32_t count_segments(const sender& s, seq_number from, F&& wanted) noexc
             while (i < ends.size() && ends[i].end <= at) ++i;
             const seq_number to = i < ends.size() ? earlier(ends[i].end, right) : right;
             if (const seq_number uncounted = later(at, counted); uncounted < to) {
-                const std::uint32_t more = pieces(s, uncounted, to);
+                const std::uint32_t unit = unit_of(s, i), more = pieces(s, uncounted, to, unit);
                 n += more;
-                counted = uncounted + more * s.payload_limit;
+                counted = uncounted + more * unit;
                 if (i < ends.size()) counted = earlier(counted, ends[i].end);
             }
             at = to;
@@ -58,6 +64,21 @@ void sender::note_packet(seq_number end, bool push) {
     ends.insert(i) = {end, push};
 }
 
+void sender::keep_sizes() noexcept {
+    ring<sent_end>& ends = need().ends;
+    for (std::uint32_t i = 0; i < ends.size(); ++i)
+        if (ends[i].size == 0) ends[i].size = static_cast<std::uint16_t>(payload_limit);
+}
+
+void sender::forget_size(seq_number end) noexcept {
+    ring<sent_end>& ends = need().ends;
+    for (std::uint32_t i = 0; i < ends.size(); ++i)
+        if (ends[i].end >= end) {
+            ends[i].size = 0;
+            return;
+        }
+}
+
 seq_number sender::packet_end(seq_number at) const noexcept {
     const ring<sent_end>& ends = known().ends;
     for (std::uint32_t i = 0; i < ends.size(); ++i)
@@ -83,12 +104,13 @@ bool sender::pushed(seq_number seq, seq_number end) const noexcept {
 std::uint32_t sender::segments_to(seq_number end, bool part) const noexcept {
     const ring<sent_end>& ends = known().ends;
     seq_number at = una;
-    std::uint32_t n = 0;
-    for (std::uint32_t i = 0; i < ends.size() && ends[i].end <= end; ++i) {
-        if (ends[i].end > at) n += pieces(*this, at, ends[i].end);
+    std::uint32_t n = 0, i = 0;
+    for (; i < ends.size() && ends[i].end <= end; ++i) {
+        if (ends[i].end > at) n += pieces(*this, at, ends[i].end, unit_of(*this, i));
         at = later(at, ends[i].end);
     }
-    return n + (end - at + (part ? payload_limit - 1 : 0)) / payload_limit;
+    const std::uint32_t unit = unit_of(*this, i);
+    return n + (end - at + (part ? unit - 1 : 0)) / unit;
 }
 
 std::uint32_t sender::counted(fate what) const noexcept {
@@ -165,6 +187,7 @@ void sender::fit_window(bool timestamps) noexcept {
     std::uint32_t fits = mss - options;
     if (half != 0) fits = std::min(fits, std::max(half, 48 - options));
     if (fits == payload_limit) return;
+    keep_sizes();
     payload_limit = fits;
     congestion.own().resize(fits);
 }

@@ -37,6 +37,7 @@ path_search& search_of(sender& s) {
 
 void use_size(control_block& c, std::uint16_t size) noexcept {
     sender& s = c.sending;
+    if (c.options->like_linux()) s.keep_sizes();
     s.set_mss(std::max(size, c.options->least_segment), c.timestamps);
     if (!c.options->like_linux()) return s.congestion.own().set_mss(s.mss);
     s.congestion.own().resize(s.payload_limit); // as many segments as before
@@ -65,7 +66,7 @@ bool lose_larger(sender& s, std::uint32_t full, std::uint32_t limit) {
     seq_number at = s.una;
     for (std::uint32_t i = 0; i < ends.size(); ++i) {
         if (ends[i].end <= at) continue;
-        lose_larger_among(s.board, at, ends[i].end, full, limit);
+        lose_larger_among(s.board, at, ends[i].end, ends[i].size != 0 ? ends[i].size : full, limit);
         at = ends[i].end;
     }
     lose_larger_among(s.board, at, s.max, full, limit);

@@ -64,6 +64,7 @@ struct receive_round_trip {
 struct sent_end {
     seq_number end;
     bool push = false;
+    std::uint16_t size = 0;        ///< of the segments that the packet left as; 0: as those that leave now
 };
 
 /// Linux's habit: what is written waits in buffers, and leaves in packets of one segment or several (send/super_segments.hh).

@@ -154,6 +154,10 @@ struct sender {
     void note_end(seq_number seq, seq_number end, bool push);
     /// A packet ended, or was cut, at `end`.
     void note_packet(seq_number end, bool push);
+    /// What is in flight counts as the segments that it left as, whatever payload_limit becomes.
+    void keep_sizes() noexcept;
+    /// But the packet that `end` lies in, or ends, of which something is sent again, counts as what leaves now.
+    void forget_size(seq_number end) noexcept;
     /// Where the packet ended that the byte `at` went out in.
     seq_number packet_end(seq_number at) const noexcept;
     /// Of the lost [left, right) what goes in one segment of at most `limit` bytes: whole segments as they were sent, if the first fits.

@@ -263,6 +263,7 @@ void follow_packet(control_block& c, time_point now, seq_number seq, seq_number 
     if (push || several) out.flags |= tcp_flags::psh; // for being several it has none when it is sent again one by one
     if (again && seq > s.una) s.note_packet(seq, false); // it was cut there, if it did not begin there
     if (again) s.join_ends(seq, end);
+    if (again) s.forget_size(end);
     if (whole) s.note_packet(end, push);
     b.at = now;
 }
