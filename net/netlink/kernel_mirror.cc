@@ -67,7 +67,7 @@ kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const 
 void kernel_mirror::on_news() noexcept {
     try {
         static_cast<void>(drain());
-        if (overflowed_ && !again_.armed()) {
+        if (overflowed_ && !again_.armed() && !no_room_) {
             ++statistics_.resyncs;
             resync();
         }
@@ -75,7 +75,7 @@ void kernel_mirror::on_news() noexcept {
         ++statistics_.malformed; // out of memory, or of patience: what is known stays as it is until all has been asked for anew
         overflowed_ = true;
     }
-    if (overflowed_) look_again(pause);
+    if (overflowed_) look_again_soon();
 }
 
 /// Whatever is heard on the way, which may ask for another look: those that wait would wait for ever where there is always news.
@@ -89,7 +89,7 @@ void kernel_mirror::look() noexcept {
         ++statistics_.malformed;
         overflowed_ = true;
     }
-    if (overflowed_) look_again(pause);
+    if (overflowed_) look_again_soon();
 }
 
 void kernel_mirror::look_again(duration later) noexcept {
@@ -110,6 +110,7 @@ void kernel_mirror::resync() {
             for (followed_address& each : addresses_) each.there = false;
             for (permanent_neighbor& each : permanent_) each.there = false;
             routes_.clear();
+            elsewhere_.reset();
             for (const std::uint16_t what : {RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH}) dump(what);
             if (!overflowed_) break;
         }
@@ -181,8 +182,9 @@ void kernel_mirror::take(const netlink::change& news) {
         if (a->interface == interface_) take_address(*a);
     } else if (const auto* link = std::get_if<netlink::link_change>(&news)) {
         if (link->interface == interface_) take_link(*link);
+        else if (link->gone && std::ranges::any_of(routes_, &netlink::route_change::partial)) look_again_soon(); // they go with it
     } else if (const auto& hop = std::get<netlink::nexthop_gone>(news); hop.interface == interface_ || hop.interface == 0) {
-        look_again(pause);
+        look_again_soon();
     }
 }
 
@@ -265,41 +267,74 @@ void kernel_mirror::take_ipv6_way(const netlink::route_change& r) {
         return;
     }
     if (r.replaces && std::erase_if(routes_, rival) != 0) routes_have_gone();
-    if (r.interface == interface_ && !std::ranges::any_of(routes_, same) && make_room(1, r)) routes_.push_back(r);
+    if (r.interface != interface_) return;
+    const bool full = resyncing_ && routes_.size() == max_routes;
+    if ((full || !std::ranges::any_of(routes_, same)) && make_room(1, r)) routes_.push_back(r);
+}
+
+/// Leaves those over our interface in told_, of which the first is not `further`. One that cannot be followed, if there is one.
+std::optional<netlink::route_change> kernel_mirror::keep_our_ways() {
+    const std::size_t all = told_.size();
+    std::erase_if(told_, [&](const auto& way) { return way.interface != interface_; });
+    const auto other = std::ranges::find_if(told_, &netlink::route_change::of_other_family);
+    const std::optional left = other != told_.end() ? std::optional(*other) : std::nullopt;
+    std::erase_if(told_, [](const auto& way) { return way.of_other_family; });
+    for (netlink::route_change& way : told_) {
+        way.further = &way != told_.data();
+        way.partial = told_.size() != all;
+    }
+    return left;
 }
 
 /// In routes_ its ways stand one after another: the first is not `further`, those behind it are. As the kernel does it
 /// (fib_table_insert(), fib_table_delete()).
 void kernel_mirror::take_ipv4_route() {
     const netlink::route_change first = told_.front();
-    const auto rival = [&](const netlink::route_change& r) { return r.destination == first.destination && r.metric == first.metric; };
-    const auto another_way = [&](const netlink::route_change& known) { return known.further && rival(known); };
-    std::erase_if(told_, [&](const auto& way) { return way.interface != interface_; });
-    const auto other = std::ranges::find_if(told_, &netlink::route_change::of_other_family);
-    const std::optional left = other != told_.end() ? std::optional(*other) : std::nullopt;
-    std::erase_if(told_, [](const auto& way) { return way.of_other_family; });
-    for (netlink::route_change& way : told_) way.further = &way != told_.data();
+    const std::optional left = keep_our_ways();
     if (first.gone) {
         if (left) one_less_is_left_out();
         if (!told_.empty()) remove_ipv4_route(told_);
         return;
     }
-    auto at = std::ranges::find_if(routes_, rival);
-    if (first.replaces && at != routes_.end()) {
-        at = routes_.erase(at, std::find_if_not(at + 1, routes_.end(), another_way));
-        routes_have_gone();
-    } else if (!first.goes_first) {
-        at = routes_.end();
-    }
     if (left) refuse(*left);
-    if (told_.empty() || find_ipv4_route(told_) != routes_.end()) return;
-    if (make_room(told_.size(), told_.front())) routes_.insert(at, told_.begin(), told_.end());
+    auto at = routes_.end();
+    if (first.replaces || (first.goes_first && !told_.empty()))
+        at = std::ranges::find_if(routes_, [&](const auto& r) { return r.destination == first.destination && r.metric == first.metric; });
+    if (first.replaces && at != routes_.end()) at = replace_ipv4_route(at);
+    if (told_.empty()) {
+        elsewhere_.set(slot_of(first));
+        return;
+    }
+    const bool full = resyncing_ && routes_.size() == max_routes; // nothing is searched for each route of a large table
+    if (const auto known = full ? routes_.end() : find_ipv4_route(told_); known != routes_.end()) {
+        known->doubled = true;
+        if (at != routes_.end() && !resyncing_) look_again_soon(); // which of them comes first a dump says
+    } else if (make_room(told_.size(), told_.front())) {
+        routes_.insert(at, told_.begin(), told_.end());
+    } else {
+        elsewhere_.set(slot_of(first));
+    }
+}
+
+/// The kernel has replaced its first route of such a destination and metric: ours goes, though that may have been another's.
+auto kernel_mirror::replace_ipv4_route(std::vector<netlink::route_change>::iterator at) -> std::vector<netlink::route_change>::iterator {
+    if (at->doubled || elsewhere_[slot_of(*at)]) look_again_soon();
+    const auto another_way = [&](const auto& r) { return r.further && r.destination == at->destination && r.metric == at->metric; };
+    at = routes_.erase(at, std::find_if_not(at + 1, routes_.end(), another_way));
+    routes_have_gone();
+    return at;
+}
+
+std::size_t kernel_mirror::slot_of(const netlink::route_change& r) noexcept {
+    const std::uint64_t address = r.destination.address.v4().value();
+    const std::uint64_t what = address << 32 ^ std::uint64_t{r.metric} << 8 ^ r.destination.length;
+    return what * 0x9e37'79b9'7f4a'7c15 >> 52; // the upper bits of a product depend on all of it
 }
 
 /// The route of exactly these ways.
 auto kernel_mirror::find_ipv4_route(std::span<const netlink::route_change> ways) noexcept -> std::vector<netlink::route_change>::iterator {
     const auto same = [](const netlink::route_change& a, const netlink::route_change& b) {
-        return a.same_route(b) && a.further == b.further;
+        return a.same_route(b) && a.further == b.further && a.partial == b.partial;
     };
     for (auto at = routes_.begin();; ++at) {
         at = std::search(at, routes_.end(), ways.begin(), ways.end(), same);
@@ -312,7 +347,9 @@ auto kernel_mirror::find_ipv4_route(std::span<const netlink::route_change> ways)
 
 /// One that we do not know so was left out, or what we know is wrong.
 void kernel_mirror::remove_ipv4_route(std::span<const netlink::route_change> ways) {
-    if (const auto at = find_ipv4_route(ways); at != routes_.end()) {
+    if (const auto at = find_ipv4_route(ways); at != routes_.end() && std::exchange(at->doubled, false)) { // the other may be there yet
+        look_again_soon();
+    } else if (at != routes_.end()) {
         routes_.erase(at, at + std::ssize(ways));
         routes_have_gone();
     } else if (no_room_) {

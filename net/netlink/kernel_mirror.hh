@@ -14,7 +14,9 @@
 // kernel has more routes than we keep, after twice as long each time, a minute at most.
 //
 // The kernel drops routes of IPv4 without a word when their link goes down, an address goes, or a next hop that they share: a second after
-// any of these all is asked for anew, since it does so after it has told of the cause. What went with the link is gone at once.
+// any of these all is asked for anew, since it does so after it has told of the cause. What went with the link is gone at once. The same is
+// done where routes with one destination and metric make it unclear which of them a change was about: some are over other interfaces, or
+// differ in what is not told of them (source, weights).
 #pragma once
 
 #include <corewire/net/netlink/route_messages.hh>
@@ -22,7 +24,9 @@
 #include <corewire/reactor/file/readable_watch.hh>
 
 #include <array>
+#include <bitset>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +85,8 @@ private:
     void take(const netlink::change& news);
     void take_route(const netlink::route_change& r);
     void take_ipv4_route();
+    std::optional<netlink::route_change> keep_our_ways();
+    std::vector<netlink::route_change>::iterator replace_ipv4_route(std::vector<netlink::route_change>::iterator at);
     void take_ipv6_way(const netlink::route_change& r);
     void remove_ipv4_route(std::span<const netlink::route_change> ways);
     std::vector<netlink::route_change>::iterator find_ipv4_route(std::span<const netlink::route_change> ways) noexcept;
@@ -92,6 +98,9 @@ private:
     void one_less_is_left_out() noexcept;
     void routes_have_gone() noexcept;
     void look_again(duration later) noexcept;
+    /// As long as there are more routes than we keep, each time all is asked for is dear.
+    void look_again_soon() noexcept { look_again(no_room_ ? room_pause_ : pause); }
+    static std::size_t slot_of(const netlink::route_change& r) noexcept;
     void resync();
     void tell_routes();
     void dump(std::uint16_t type);
@@ -115,6 +124,7 @@ private:
     unique_fd socket_;
     std::vector<netlink::route_change> routes_;
     std::vector<netlink::route_change> told_; ///< of one route of IPv4 the ways that have been told so far, over any interface
+    std::bitset<4096> elsewhere_; ///< by slot_of(): of such a destination and metric the kernel has routes of IPv4 that are not in routes_
     bool no_room_ = false;    ///< a route was refused since all was asked for
     duration room_pause_ = pause; ///< before all is asked for anew since there may be room
     std::size_t left_out_ = 0; ///< routes of the kernel's that are not in routes_, as far as we have heard

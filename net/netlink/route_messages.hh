@@ -58,6 +58,8 @@ struct route_change {
     bool more = false;       ///< a further one of the same route comes next
     bool gateway_on_link = false; ///< whatever the other routes say ("onlink")
     bool of_other_family = false; ///< IPv4 by a gateway of IPv6 (RFC 8950), which is not told: it cannot be followed
+    bool partial = false;         ///< kernel_mirror's: its route has ways that are not followed, too
+    bool doubled = false;         ///< kernel_mirror's: of a route that was told twice, or of two that differ in what is not told
     bool same_route(const route_change& o) const noexcept {
         return interface == o.interface && destination == o.destination && gateway == o.gateway && metric == o.metric;
     }

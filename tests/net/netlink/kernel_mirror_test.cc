@@ -100,6 +100,32 @@ struct followed {
     void ip(const std::string& what) { ours.check("ip " + what); }
 };
 
+/// With an interface that is not ours; what goes to 198.51.100.0/24 is looked at.
+struct two_links : followed {
+    two_links() {
+        ip("link add other0 type veth peer name other1");
+        ip("address add 10.8.0.1/24 dev other0");
+        ip("link set other1 up");
+        ip("link set other0 up");
+    }
+    /// Last octets of the gateways.
+    std::string ways() const {
+        std::string out;
+        for (const route_change& r : told.routes)
+            if (r.destination == prefix(ip_prefix(ipv4(198, 51, 100, 0), 24)))
+                out += (out.empty() ? "" : " ") + std::to_string(r.gateway.v4().value() & 255);
+        return out;
+    }
+    /// What the kernel has said before has been heard, too.
+    bool become(const std::string& wanted) {
+        const prefix mark(ip_prefix(ipv4(203, 0, 113, 0), 24));
+        ip("route add 203.0.113.0/24 via 10.9.0.2");
+        const bool heard = eventually([&] { return told.to(mark) != nullptr; });
+        ip("route del 203.0.113.0/24");
+        return heard && eventually([&] { return told.to(mark) == nullptr && ways() == wanted; });
+    }
+};
+
 /// Has the kernel say something after the news of a turn has been taken in, and before its timers.
 struct late_word final : poller {
     explicit late_word(std::function<void()> word) : say(std::move(word)) {}
@@ -162,18 +188,19 @@ BOOST_AUTO_TEST_CASE(routes_come_change_and_go) {
 BOOST_AUTO_TEST_CASE(a_route_of_ipv4_that_moves_to_another_interface_or_nowhere_is_gone) {
     if (!have_root()) return;
     followed f;
-    const prefix far(ip_prefix(ipv4(198, 51, 100, 0), 24));
-    const auto there = [&] { return f.told.to(far) != nullptr; };
-    for (const char* elsewhere : {"198.51.100.0/24 dev lo", "blackhole 198.51.100.0/24"}) {
-        f.ip("route add 198.51.100.0/24 via 10.9.0.2");
-        f.ip("route add 198.51.100.0/24 via 10.9.0.99 metric 7"); // another route
+    for (const auto& [third, elsewhere] : {std::pair{100, "%/24 dev lo"}, {101, "blackhole %/24"}}) {
+        const prefix far(ip_prefix(ipv4(198, 51, static_cast<std::uint8_t>(third), 0), 24));
+        const auto there = [&] { return f.told.to(far) != nullptr; };
+        const std::string name = "198.51." + std::to_string(third) + ".0";
+        f.ip("route add " + name + "/24 via 10.9.0.2");
+        f.ip("route add " + name + "/24 via 10.9.0.99 metric 7"); // another route
         BOOST_TEST(f.eventually([&] { return std::ranges::count(f.told.routes, far, &route_change::destination) == 2; }));
-        f.ip(std::string("route replace ") + elsewhere);
+        f.ip("route replace " + std::string(elsewhere).replace(std::string(elsewhere).find('%'), 1, name));
         BOOST_TEST(f.eventually([&] { return there() && f.told.to(far)->metric == 7; }));
-        f.ip("route replace 198.51.100.0/24 via 10.9.0.2"); // and back
+        f.ip("route replace " + name + "/24 via 10.9.0.2"); // and back
         BOOST_TEST(f.eventually([&] { return std::ranges::count(f.told.routes, far, &route_change::destination) == 2; }));
-        f.ip("route del 198.51.100.0/24 metric 7");
-        f.ip("route del 198.51.100.0/24");
+        f.ip("route del " + name + "/24 metric 7");
+        f.ip("route del " + name + "/24");
         BOOST_TEST(f.eventually([&] { return !there(); }));
     }
     BOOST_TEST(f.mirror.statistics().resyncs == 0u);
@@ -212,10 +239,58 @@ BOOST_AUTO_TEST_CASE(of_routes_of_ipv4_with_one_destination_and_metric_the_kerne
     become(("prepend 198.51.100.0/24" + both).c_str(), " 2 3 2");
     become("del 198.51.100.0/24 via 10.9.0.2", " 2"); // the first that has such a way first, and all of it
     become(("append 198.51.100.0/24" + both).c_str(), " 2 2 3");
-    become("replace 198.51.100.0/24 via 10.9.0.4", " 4 2 3");
+    BOOST_TEST(f.mirror.statistics().resyncs == 0u);
+    become("replace 198.51.100.0/24 via 10.9.0.4", " 4 2 3"); // once it was by another interface: it is looked at anew
     f.ip("route flush 198.51.100.0/24");
     BOOST_TEST(f.eventually([&] { return last_octets(f.told).empty(); }));
-    BOOST_TEST(f.mirror.statistics().resyncs == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(routes_that_look_alike_over_our_interface_are_told_apart_or_asked_for_anew) {
+    if (!have_root()) return;
+    two_links f;
+    const char* const by_both = "198.51.100.0/24 nexthop via 10.9.0.2 dev cwa0 nexthop via 10.8.0.2 dev other0";
+    for (const char* goes : {"198.51.100.0/24 via 10.9.0.2 dev cwa0", by_both}) { // the other one stays
+        f.ip(std::string("route add ") + by_both);
+        f.ip("route append 198.51.100.0/24 via 10.9.0.2 dev cwa0");
+        BOOST_TEST(f.become("2 2"), f.ways());
+        f.ip(std::string("route del ") + goes);
+        BOOST_TEST(f.become("2"), f.ways());
+        BOOST_TEST((f.mirror.statistics().resyncs == 0u && f.told.fewest != 0));
+        f.ip("route flush 198.51.100.0/24");
+        BOOST_TEST(f.become(""));
+    }
+    // Two of which the source alone differs are one here, until both have gone.
+    f.ip("address add 10.9.0.7/32 dev cwa0");
+    f.ip("route add 198.51.100.0/24 via 10.9.0.2 src 10.9.0.1");
+    f.ip("route append 198.51.100.0/24 via 10.9.0.2 src 10.9.0.7");
+    BOOST_TEST(f.become("2"), f.ways());
+    f.ip("route del 198.51.100.0/24 via 10.9.0.2 src 10.9.0.1");
+    BOOST_TEST(f.eventually([&] { return f.mirror.statistics().resyncs == 1; }));
+    BOOST_TEST(f.ways() == "2");
+    f.ip("route del 198.51.100.0/24 via 10.9.0.2 src 10.9.0.7");
+    BOOST_TEST(f.become(""), f.ways());
+}
+
+BOOST_AUTO_TEST_CASE(a_route_that_is_replaced_may_have_been_of_another_interface) {
+    if (!have_root()) return;
+    for (const auto& [by, ways] : {std::pair{"via 10.8.0.3 dev other0", "2"}, {"via 10.9.0.3 dev cwa0", "3 2"}}) {
+        two_links f;
+        f.ip("route add 198.51.100.0/24 via 10.8.0.2 dev other0");
+        f.ip("route append 198.51.100.0/24 via 10.9.0.2 dev cwa0");
+        BOOST_TEST(f.become("2"), f.ways());
+        f.ip(std::string("route replace 198.51.100.0/24 ") + by); // its first one
+        BOOST_TEST(f.eventually([&] { return f.mirror.statistics().resyncs == 1; }));
+        BOOST_TEST(f.ways() == ways);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_route_by_two_interfaces_goes_with_the_other_one) {
+    if (!have_root()) return;
+    two_links f;
+    f.ip("route add 198.51.100.0/24 nexthop via 10.9.0.2 dev cwa0 nexthop via 10.8.0.2 dev other0");
+    BOOST_TEST(f.become("2"), f.ways());
+    f.ip("link del other0"); // without a word
+    BOOST_TEST(f.become(""), f.ways());
 }
 
 BOOST_AUTO_TEST_CASE(a_neighbor_that_is_asked_for_is_resolved_by_the_kernel) {
