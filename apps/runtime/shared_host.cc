@@ -116,9 +116,10 @@ void shared_host::on_claimed(const steered_flow& flow, int error) noexcept {
     if (error != 0) {
         ports_.let_go(wire::ip_protocol::tcp, flow.local, flow.local_port);
         try {
-            const bool next = error == EADDRINUSE;
-            log_message(not_steered, socket_address(flow.remote, flow.remote_port).to_string(),
-                        next ? "another program has it; the next local port is tried, unless one was named" : why_not_steered(error));
+            const bool anothers = error == EADDRINUSE;
+            if (!anothers || !std::exchange(told_anothers_, true))
+                log_message(not_steered, socket_address(flow.remote, flow.remote_port).to_string(),
+                            anothers ? "another program has this local port (told once; others are tried)" : why_not_steered(error));
         } catch (const std::bad_alloc&) { // the connection is told, and the statistics count it
         }
     }

@@ -39,7 +39,7 @@ public:
 
     void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) override;
     void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept override;
-    bool lends(std::uint16_t port) const noexcept override { return ports_.lent().contains(port); }
+    std::optional<std::span<const std::uint16_t>> lent() const noexcept override { return ports_.lent().all(); }
     void on_no_port_left() noexcept override { ++statistics_.no_port_left; }
     int claim_flow(const flow_name& flow) noexcept override;
     void release_flow(const flow_name& flow) noexcept override;
@@ -63,7 +63,7 @@ private:
     network_stack* stack_ = nullptr;
     std::unordered_map<std::uint32_t, unsigned> claims_; ///< this shard's, by owned_ports::key_of(): one of them stands in ports_
     shared_statistics statistics_;
-    bool told_left_out_ = false, told_refused_ = false; ///< in the log
+    bool told_left_out_ = false, told_refused_ = false, told_anothers_ = false; ///< in the log
     std::unique_ptr<kernel_mirror> mirror_;
     std::unique_ptr<flow_claims> flows_; ///< where claiming keeps its caller waiting, and there are helpers
 };

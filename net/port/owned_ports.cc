@@ -1,5 +1,6 @@
 #include <corewire/net/port/owned_ports.hh>
 
+#include <algorithm>
 #include <cerrno>
 #include <linux/filter.h>
 #include <netinet/in.h>
@@ -27,6 +28,13 @@ bool more_descriptors() noexcept {
     return ::setrlimit(RLIMIT_NOFILE, &most) == 0;
 }
 
+/// The last few descriptors that the process may have are not for ports: it would fail in whatever else it does.
+bool is_one_of_the_last(int fd) noexcept {
+    rlimit most{};
+    if (::getrlimit(RLIMIT_NOFILE, &most) != 0) return false;
+    return static_cast<rlim_t>(fd) >= most.rlim_max - std::min<rlim_t>(most.rlim_max / 8, 256);
+}
+
 std::string name_of(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) {
     return std::string(protocol == wire::ip_protocol::tcp ? "TCP" : "UDP") + " port " + std::to_string(port) + " of " + to_string(address);
 }
@@ -44,6 +52,7 @@ int owned_ports::bind(wire::ip_protocol protocol, const net_address& address, st
         error = fd ? 0 : errno;
     }
     if (!fd) return error;
+    if (is_one_of_the_last(fd.get())) return EMFILE;
     if (!tcp) take_nothing(fd.get());
     sockaddr_in four{};
     four.sin_family = AF_INET;

@@ -5,8 +5,8 @@
 //     hold(40000) --> [kernel: bound socket]   connections that we open from there, which are steered one by one   let_go(40000)
 //
 // One a process, for all shards; any thread (a mutex: nothing here is on the data path). Sockets, program and rules go with the
-// process, however it ends. Bounded by the process's descriptors (the soft limit is raised to the hard one when it is reached) and by
-// the table of the flow_owner: what is refused is said.
+// process, however it ends. Bounded by the process's descriptors (the soft limit is raised to the hard one when it is reached, and
+// the last 256 of those are left for other things) and by the table of the flow_owner: what is refused is said.
 #pragma once
 
 #include <corewire/net/port/flow_owner.hh>
@@ -65,7 +65,7 @@ private:
     std::shared_ptr<flow_owner> steering_;
     interface interface_;
     std::vector<net_address> addresses_;
-    const lent_ports lent_{kernel_port_range()};
+    const lent_ports lent_{kernel_port_range(), kernel_reserved_ports()};
     std::mutex mutex_;
     std::unordered_map<std::uint32_t, held> ports_; ///< by key_of()
 };

@@ -49,7 +49,10 @@ task<tcp_stream> tcp_stream::connect(socket_address to, tcp_options_set options,
             co_return tcp_stream{std::move(backend)};
         } catch (const std::system_error& e) {
             backend->abort(); // nobody will use what may yet come of it
-            if (local.port != 0 || e.code() != std::errc::address_in_use || others == max_other_ports) throw;
+            if (local.port != 0 || e.code() != std::errc::address_in_use) throw;
+            if (others == max_other_ports)
+                throw std::system_error(std::make_error_code(std::errc::address_not_available),
+                                        "connect: the host has given many local ports in a row to others");
         } catch (...) {
             backend->abort();
             throw;

@@ -8,6 +8,8 @@
 #include <corewire/net/wire/ip_protocol.hh>
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
 namespace corewire {
 
@@ -18,8 +20,8 @@ public:
     /// been called. Throws std::system_error, EADDRINUSE when the kernel has given the port to somebody.
     virtual void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) = 0;
     virtual void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept = 0;
-    /// Whether a connection that we open may have this local port, if nobody has named one.
-    virtual bool lends(std::uint16_t) const noexcept { return true; }
+    /// The local ports that a connection which we open may have, if nobody has named one. Nothing: any.
+    virtual std::optional<std::span<const std::uint16_t>> lent() const noexcept { return std::nullopt; }
     /// None of those was to be had for a connection, which has been refused.
     virtual void on_no_port_left() noexcept {}
     /// The segments of one connection that we open. 0, or why not: ENOBUFS there is no room for another, EADDRINUSE somebody has it

@@ -54,12 +54,15 @@ int tcp_layer::claim_local_port(flow_name& flow) {
         const auto usable = [&](std::uint16_t port) {
             flow.local_port = port;
             if (listening.contains(port) || find(flow) != nullptr || (is_home_ && !is_home_(flow))) return false;
-            return config_.share == nullptr || (config_.share->lends(port) && (claim() || ++refusals == max_refusals));
+            return claim() || ++refusals == max_refusals;
         };
-        const auto port = ports_.select(tuple_of(flow), usable);
-        if (!port || said == EADDRINUSE) {
+        const auto lent = config_.share != nullptr ? config_.share->lent() : std::nullopt;
+        const auto port = lent ? ports_.select(tuple_of(flow), *lent, usable) : ports_.select(tuple_of(flow), usable);
+        const bool gave_up = port && said == EADDRINUSE;
+        if (!port || gave_up) {
             if (config_.share != nullptr) config_.share->on_no_port_left();
-            fail(std::errc::address_not_available, "connect: no free local port to this destination");
+            fail(std::errc::address_not_available, gave_up ? "connect: the kernel has many local ports in a row in use"
+                                                           : "connect: no free local port to this destination");
         }
     }
     if (said != 0 && said != EINPROGRESS)

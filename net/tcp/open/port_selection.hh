@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 namespace corewire::tcp {
 
@@ -23,17 +24,27 @@ public:
     /// Nothing: all were tried. `flow.local_port` is ignored.
     template <typename Usable>
     std::optional<std::uint16_t> select(four_tuple flow, Usable&& usable) {
+        return choose(flow, [](std::uint32_t i) { return static_cast<std::uint16_t>(first + i % count); }, count, usable);
+    }
+    /// Of these ports: each is as likely as any other to be the first one, however they lie.
+    template <typename Usable>
+    std::optional<std::uint16_t> select(four_tuple flow, std::span<const std::uint16_t> ports, Usable&& usable) {
+        return choose(flow, [&](std::uint32_t i) { return ports[i % ports.size()]; }, static_cast<std::uint32_t>(ports.size()), usable);
+    }
+
+private:
+    template <typename Port, typename Usable>
+    std::optional<std::uint16_t> choose(four_tuple flow, Port port_of, std::uint32_t size, Usable& usable) {
         flow.local_port = 0;
         const auto offset = static_cast<std::uint32_t>(keyed_hash(offset_secret_, flow, 1));
         std::uint32_t& next = table_[keyed_hash(table_secret_, flow, 2) % table_.size()];
-        for (std::uint32_t tried = 0; tried < count; ++tried) {
-            const auto port = static_cast<std::uint16_t>(first + (offset + next++) % count);
+        for (std::uint32_t tried = 0; tried < size; ++tried) {
+            const std::uint16_t port = port_of(offset + next++);
             if (usable(port)) return port;
         }
         return std::nullopt;
     }
 
-private:
     siphash_key offset_secret_;
     siphash_key table_secret_;
     std::array<std::uint32_t, 1024> table_{};

@@ -67,4 +67,29 @@ BOOST_AUTO_TEST_CASE(whatever_the_kernel_says_of_its_range_is_read_or_taken_for_
     BOOST_TEST((parse_port_range(std::string(64, '4')) == port_range{}));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_reserved_for_services_is_not_lent) {
+    const port_range kernels;
+    const corewire::lent_ports lent(kernels, parse_port_list("8080,40000-40999,62000\n"));
+    for (unsigned port = 40'000; port < 41'000; ++port) BOOST_REQUIRE(!lent.contains(static_cast<std::uint16_t>(port)));
+    BOOST_TEST((!lent.contains(62'000) && lent.contains(62'001)));
+    BOOST_TEST(lent.count() == corewire::lent_ports::enough); // others make up for them
+    BOOST_TEST(corewire::lent_ports({32'768, 65'535}, parse_port_list("40000-40999")).count() == (32'768u - 1000) / 2);
+    BOOST_TEST(corewire::lent_ports(kernels, parse_port_list("0-65535")).all().empty());
+    BOOST_TEST(std::ranges::is_sorted(lent.all()));
+}
+
+BOOST_AUTO_TEST_CASE(whatever_the_kernel_says_is_reserved_is_read_as_far_as_it_makes_sense) {
+    const auto size_of = [](std::string_view text) { return parse_port_list(text).count(); };
+    BOOST_TEST(size_of("8080,9148-9150\n") == 4u);
+    BOOST_TEST((parse_port_list("0,65535")[0] && parse_port_list("0,65535")[65'535]));
+    for (const char* none : {"", "\n", "-", "-5", "x", " 8080", "65536", "99999999999999999999", "8080-", "8080-x", "8080-65536", ","})
+        BOOST_TEST(size_of(none) == 0u, none);
+    BOOST_TEST(size_of("9-8") == 0u);
+    for (const char* one : {"8080,", "8080,,9", "8080 9", "8080x", "8080,x", "8080,9-", "8080-8080-9000"})
+        BOOST_TEST(size_of(one) == 1u, one);
+    BOOST_TEST(size_of("0-65535,0-65535") == 65'536u);
+    BOOST_TEST(size_of(std::string_view("80809", 4)) == 1u); // no further than its end
+    BOOST_TEST(parse_port_list(std::string_view("80809", 4))[8080]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -16,7 +16,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace corewire;
 using corewire::test::have_root;
@@ -141,6 +143,25 @@ BOOST_AUTO_TEST_CASE(the_soft_limit_on_descriptors_is_none) {
     BOOST_TEST(error == (usual.rlim_max > none.rlim_cur ? 0 : EMFILE));
 }
 
+BOOST_AUTO_TEST_CASE(the_last_descriptors_are_left_for_other_things) {
+    if (!have_root()) return;
+    world w;
+    const unique_fd next(::dup(0));
+    const pid_t child = ::fork(); // whose limit alone is lowered
+    if (child == 0) {
+        const rlim_t most = static_cast<rlim_t>(next.get()) + 64;
+        const rlimit few{most, most};
+        if (::setrlimit(RLIMIT_NOFILE, &few) != 0) ::_exit(1);
+        std::uint16_t port = 40'000;
+        int error = 0;
+        while (error == 0 && port < 40'100) error = w.ports.hold(tcp, w.us, port++);
+        ::_exit(error != EMFILE ? 2 : port < 40'032 ? 3 : ::dup(0) < 0 || ::dup(0) < 0 ? 4 : 0);
+    }
+    int status = -1;
+    BOOST_REQUIRE(::waitpid(child, &status, 0) == child);
+    BOOST_TEST(status == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_limit_on_descriptors_that_may_not_be_raised_is_told_as_what_it_is) {
     if (!have_root()) return;
     world w;
@@ -152,15 +173,22 @@ BOOST_AUTO_TEST_CASE(a_limit_on_descriptors_that_may_not_be_raised_is_told_as_wh
     int error = 0;
     bool forbidden = false;
     std::thread([&] { // of which alone the filter is
-        std::array<sock_filter, 4> program{
+        std::array<sock_filter, 8> program{
             sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-            sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 1),
+            sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 5),
+            sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])), // the new limit: getrlimit() has none
+            sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 2),
+            sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2]) + 4),
+            sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
             sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
             sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
         };
         const sock_fprog filter{program.size(), program.data()};
         forbidden = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-        if (forbidden) error = w.ports.hold(tcp, w.us, 40000);
+        if (!forbidden) return;
+        rlimit known{};
+        error = w.ports.hold(tcp, w.us, 40000);
+        if (::getrlimit(RLIMIT_NOFILE, &known) != 0 || ::setrlimit(RLIMIT_NOFILE, &known) == 0) error = -1; // not what the filter is for
     }).join();
     ::setrlimit(RLIMIT_NOFILE, &usual);
     if (forbidden) BOOST_TEST(error == EMFILE);
@@ -173,6 +201,12 @@ BOOST_AUTO_TEST_CASE(what_is_lent_follows_the_range_that_the_kernel_of_the_names
     const corewire::owned_ports narrow(w.steering, w.ports.on(), {w.us});
     BOOST_TEST(narrow.lent().count() == 32768u - 4);
     BOOST_TEST((!narrow.lent().contains(40000) && !narrow.lent().contains(40003) && narrow.lent().contains(40004)));
+    std::string every_other = "50000";
+    for (unsigned port = 50'002; port < 65'536; port += 2) every_other += ',' + std::to_string(port);
+    w.here.check("echo " + every_other + " >/proc/sys/net/ipv4/ip_local_reserved_ports"); // of services
+    const corewire::owned_ports without(w.steering, w.ports.on(), {w.us});
+    BOOST_TEST(without.lent().count() == 32768u - 4 - 7768);
+    BOOST_TEST((!without.lent().contains(65534) && without.lent().contains(65535)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

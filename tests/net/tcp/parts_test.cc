@@ -15,6 +15,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -212,6 +213,23 @@ BOOST_AUTO_TEST_CASE(ports_do_not_come_round_soon_and_unusable_ones_are_skipped)
         BOOST_REQUIRE(seen.insert(*port).second);
     }
     BOOST_TEST(!ports.select({1, 2, 0, 80}, [](std::uint16_t) { return false; }).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(of_ports_that_lie_apart_each_is_as_often_the_first) { // RFC 6056 3.3.4: as hard to guess as so many can be
+    std::vector<std::uint16_t> few;
+    for (std::uint16_t i = 0; i < 63; ++i) few.push_back(static_cast<std::uint16_t>(i < 32 ? 32'768 + i : 40'000 + 400 * (i - 32)));
+    port_selector ports({1, 2}, {3, 4});
+    std::map<std::uint16_t, unsigned> chosen;
+    const auto any = [](std::uint16_t) { return true; };
+    for (std::uint32_t host = 0; host < 6300; ++host) ++chosen[ports.select({1, host, 0, 80}, few, any).value()];
+    BOOST_TEST(chosen.size() == few.size());
+    for (const auto& [port, times] : chosen) BOOST_TEST((times > 55u && times < 145u), port << ": " << times); // 100, by chance 10 more
+    std::set<std::uint16_t> all;
+    for (std::size_t i = 0; i < few.size(); ++i)
+        all.insert(ports.select({1, 2, 0, 80}, few, [&](std::uint16_t port) { return !all.contains(port); }).value());
+    BOOST_TEST(all.size() == few.size());
+    BOOST_TEST(!ports.select({1, 2, 0, 80}, few, [](std::uint16_t) { return false; }).has_value());
+    BOOST_TEST(!ports.select({1, 2, 0, 80}, {}, [](std::uint16_t) { return true; }).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_cookie_comes_home_once_within_two_minutes_and_to_its_own_flow_only) { // RFC 4987 3.6
