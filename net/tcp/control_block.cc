@@ -58,7 +58,7 @@ void control_block::check_invariants() const {
         CW_ASSERT(sending.queue.size() == 0, "a closed connection still has something to send");
         return;
     }
-    sending.check_invariants();
+    sending.check_invariants(options->like_linux());
     if (state != tcp_state::syn_sent) receiving.check_invariants();
     CW_ASSERT(sending.waiting_for == awaited::nothing || timers.armed(timer_slot::retransmit),
               "the sender waits for a timer that is off");

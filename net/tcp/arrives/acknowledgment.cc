@@ -254,7 +254,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         // RFC 8985 7.4.2: the answer to a probe, though nothing is in flight any more.
         const bool answers = a.seg.ack == s.una && (reports_duplicate(a.seg) || (a.seg.length() == 0 && !window_changed));
         if (s.repair.probe_out && answers) settle_idle_probe(s);
-        if (s.known().undo.possible) settle_needless_repair(c, a.seg, a.now);
+        if (s.known().undo.possible) settle_needless_repair(c, a.seg, arrived);
     }
     return verdict::go_on;
 }

@@ -167,7 +167,8 @@ namespace {
 /// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says.
 void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
-    if (s.searching && probe_was_lost(c, d.now)) return;
+    const bool lost_before = s.board.repairs_out() && !s.board.has_lost(); // Linux's habit: that, and no probe
+    if (s.searching && !lost_before && probe_was_lost(c, d.now)) return;
     const std::uint32_t flight = flight_size(s, acked);
     s.repair.phase = recovery_phase::fast;
     s.repair.point = s.max;
@@ -348,8 +349,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     s.repair.only_new = false;
     if (is_held(c)) return;
     if (s.sack && !news) { // RFC 6675 2: a duplicate ACK has SACK news
-        settle_needless_repair(c, seg, d.now);
-        repair_what_is_left(c, d);
+        if (settle_needless_repair(c, seg, d)) return;
         if (d.counted != 0 && s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), false); // a copy was delivered
         return;
     }
@@ -424,8 +424,11 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
     }
 }
 
-void settle_needless_repair(control_block& c, const segment& seg, time_point now) noexcept {
-    if (is_spurious(c, seg, false)) undo(c, now);
+bool settle_needless_repair(control_block& c, const segment& seg, const delivery& d) noexcept {
+    if (!is_spurious(c, seg, false)) return false;
+    undo(c, d.now);
+    repair_what_is_left(c, d);
+    return true;
 }
 
 void on_reordering_timeout(control_block& c, time_point now) noexcept {

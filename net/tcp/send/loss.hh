@@ -18,7 +18,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
 /// SND.UNA has moved by `acked` bytes, and recovery, SACK or duplicates are about.
 void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept;
 /// A D-SACK may tell, when all is over, that the last recovery was needless (RFC 2883, 3708): then it is undone.
-void settle_needless_repair(control_block& c, const segment& seg, time_point now) noexcept;
+bool settle_needless_repair(control_block& c, const segment& seg, const delivery& d) noexcept;
 /// What an ACK is asked about the scoreboard.
 inline delivery expected_delivery(const control_block& c, time_point now) noexcept {
     const sender& s = c.sending;

@@ -81,7 +81,8 @@ public:
     /// How long a segment may be overtaken before it is lost. `sure`: three were SACKed, or recovery is on.
     duration patience(bool sure, duration least_rtt, duration srtt, duration floor) const noexcept {
         if (!reordering_seen_ && sure) return rtt_;
-        const duration window = std::min(multiplier_ * (least_rtt / 4), std::max(srtt, duration{0}));
+        const duration most = std::max(srtt, duration{0}), step = least_rtt / 4; // which is without bound before one was measured
+        const duration window = step > most / multiplier_ ? most : multiplier_ * step;
         return rtt_ + std::max(window, floor);
     }
     /// Step 5. `wait`: when to look again, if not 0.

@@ -197,6 +197,7 @@ private:
         if (last.what != fate::flying) [[unlikely]] return extend_fated(end, now);
         last.end = end_ = end;
         last.sent = now;
+        if (last.sent_again == copy::repair) [[unlikely]] last.sent_again = copy::needless; // what is new is no repair: range_limit
     }
     void extend_fated(seq_number end, time_point now);
     std::uint32_t find(seq_number at) const noexcept;

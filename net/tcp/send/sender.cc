@@ -85,7 +85,7 @@ void sender::validate_window(time_point now, bool limited, const parameters& p) 
     begin_window_use(now);
 }
 
-void sender::check_invariants() const {
+void sender::check_invariants(bool linux_habits) const {
     CW_ASSERT(una <= next && next <= max, "SND.UNA <= SND.NXT <= SND.MAX does not hold");
     CW_ASSERT(max <= queue.end() + (fin_queued ? 1u : 0u), "more was sent than is queued");
     CW_ASSERT(queue.first() == una || queue.first() == una + 1 || fin_acknowledged(), "the queue does not start at SND.UNA");
@@ -95,7 +95,7 @@ void sender::check_invariants() const {
     congestion->check_invariants();
     CW_ASSERT(!probe_out() || (una < search()->end && search()->end <= max), "a path probe is out that nobody waits for");
     CW_ASSERT(!searching || (search()->low <= search()->high || search()->high < mss), "the path search has no room");
-    const bool held = !sack && una == repair.point; // Linux's habit
+    const bool held = linux_habits && !sack && una == repair.point;
     CW_ASSERT(repair.phase == recovery_phase::open || una < repair.point || held, "recovery goes on behind its point");
 }
 

@@ -191,7 +191,7 @@ struct sender {
     void account(time_point now, bool window_held, const parameters& p);
     /// Linux makes no segments larger than half the largest window that the peer has offered (tcp_bound_to_half_wnd()).
     void fit_window(bool timestamps) noexcept;
-    void check_invariants() const;
+    void check_invariants(bool linux_habits) const;
 
 private:
     static const seldom_needed nothing_seldom;

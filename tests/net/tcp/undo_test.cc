@@ -1,0 +1,60 @@
+// A recovery that was needless in part, with Linux's habits: what was resent is undone, what is lost besides is repaired at once.
+#include <corewire/net/tcp/send/rack.hh>
+#include <tests/support/tcp_script.hh>
+
+#include <boost/test/unit_test.hpp>
+
+using namespace corewire;
+using namespace corewire::test;
+
+namespace {
+
+/// Of twenty segments the first four are held for lost. The first was sent again, though it was only late;
+/// the others are not sent yet.
+void resend_one_of_four(tcp_script& s) {
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    s.write(30'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10001");
+    BOOST_TEST(s.drain() == 20);
+    s.advance(100ms);
+    for (const char* sack : {"15001", "16001", "17001"}) s.receive(std::string("A 1:1 ack 10001 sack 14001-") + sack);
+    s.expect("A 10001:11001");
+    s.expect_nothing();
+    s.advance(1ms);
+    s.receive("A 1:1 ack 11001 sack 14001-17001"); // and the next comes before it sends
+}
+
+tcp::parameters linux_reno() {
+    tcp::parameters p = tcp_script::plain();
+    p.habits = tcp::personality::linux_;
+    p.tail_loss_probe = false;
+    p.congestion = tcp::reno_congestion;
+    return p;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(undo)
+
+BOOST_AUTO_TEST_CASE(what_is_lost_besides_is_repaired_whatever_else_the_ack_brings) {
+    for (const std::string from : {"A 1:1", "A 1:101"}) { // the D-SACK comes alone, or with data
+        tcp_script s(linux_reno());
+        resend_one_of_four(s);
+        s.receive(from + " ack 11001 sack 10001-11001,14001-17001");
+        s.expect("A 11001:12001");
+        BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+        BOOST_TEST(s.block().statistics().fast_recoveries == 2u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(patience_is_bounded_though_no_round_trip_was_measured) { // UBSan would tell
+    tcp::rack r;
+    for (std::uint32_t round = 0; round < 300; ++round) r.on_dsack(tcp::seq_number(1000 * round + 1), tcp::seq_number(1000 * round + 1000));
+    BOOST_TEST((r.patience(false, duration::max(), duration{0}, 1ms) == 1ms));
+    BOOST_TEST((r.patience(false, 4ms, 2s, 1ms) == 255ms));
+    BOOST_TEST((r.patience(false, 4ms, 20ms, 1ms) == 20ms));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
