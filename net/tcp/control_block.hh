@@ -26,8 +26,8 @@ namespace corewire::tcp {
 struct pending_reset {
     bool wanted = false;
     bool with_ack = false;
-    seq_number seq;
-    seq_number ack;
+    seq_number seq{};
+    seq_number ack{};
 
     /// In answer to a segment with an ACK, <SEQ=SEG.ACK><CTL=RST> (RFC 9293 3.5.2).
     static constexpr pending_reset at(seq_number acknowledged) noexcept { return {.wanted = true, .seq = acknowledged}; }
