@@ -157,13 +157,14 @@ tcp_features parse_tcp_features(std::string_view list) {
     tcp_features f;
     const std::pair<std::string_view, bool*> known[] = {{"no-sack", &f.sack}, {"no-dsack", &f.duplicate_sack},
                                                         {"no-timestamps", &f.timestamps}, {"no-window-scaling", &f.window_scaling},
-                                                        {"pacing", &f.pacing}};
+                                                        {"pacing", &f.pacing}, {"window-validation", &f.window_validation}};
     while (!list.empty()) {
         const std::string_view name = list.substr(0, list.find(','));
         list.remove_prefix(std::min(list.size(), name.size() + 1));
         const auto found = std::ranges::find(known, name, &std::pair<std::string_view, bool*>::first);
         if (found == std::ranges::end(known))
-            throw option_refused(fmt::format("'{}' is none of no-sack, no-dsack, no-timestamps, no-window-scaling, pacing", name));
+            throw option_refused(
+                fmt::format("'{}' is none of no-sack, no-dsack, no-timestamps, no-window-scaling, pacing, window-validation", name));
         *found->second = !name.starts_with("no-");
     }
     return f;
@@ -289,7 +290,7 @@ void add_network_options(command_line& to, network_options& o) {
     group
         .add_option_function<std::string>("--tcp", [&o](const std::string& list) { o.tcp = parse_tcp_features(list); },
                                           "What our TCP leaves out, or does besides: no-sack, no-dsack, no-timestamps, "
-                                          "no-window-scaling, pacing")
+                                          "no-window-scaling, pacing, window-validation")
         .type_name("NAME,...");
     group.add_flag("--low-latency", o.low_latency,
                    "Our TCP's timers for paths of microseconds, at both ends: ACKs within 1 ms, time-outs from 5 ms, probes from 20 us");

@@ -41,6 +41,7 @@ struct tcp_features {
     bool timestamps = true;     ///< RFC 7323
     bool window_scaling = true; ///< RFC 7323
     bool pacing = false;        ///< data leaves evenly, at the pace of the window
+    bool window_validation = false; ///< RFC 7661: a window that is not used is kept for a while
     friend bool operator==(const tcp_features&, const tcp_features&) = default;
 };
 

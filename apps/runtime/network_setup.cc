@@ -255,6 +255,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     config.tcp.timestamps = options_.tcp.timestamps;
     config.tcp.window_scaling = options_.tcp.window_scaling;
     config.tcp.pacing = options_.tcp.pacing;
+    config.tcp.window_validation = options_.tcp.window_validation;
     if (options_.low_latency) config.tcp.suit_low_latency();
     config.fast_open_key = fast_open_key_;
     if (plan_.kind == network_kind::wire) {

@@ -93,9 +93,13 @@ private:
     }
 
     task<> attempt(socket_address to) {
+        // With a cookie a connection is there before its peer has said anything (RFC 7413 4.2.1), and would win whatever has become of that.
+        const bool others = looking_up_ || !found_.empty() || trying_ != 0;
+        tcp_options_set options = options_.stream;
+        options.fast_open = options.fast_open && !others;
         ++trying_;
         try {
-            tcp_stream made = co_await tcp_stream::connect(to, options_.stream);
+            tcp_stream made = co_await tcp_stream::connect(to, options);
             if (!winner_) winner_ = std::move(made);
         } catch (...) {
             why_ = std::current_exception();

@@ -113,6 +113,7 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
     ++statistics_.no_frame;
     note_scarcity();
     tcp::segment bare = s;
+    bare.cut = true;
     bare.payload_size = 0;
     bare.flags = bare.flags & ~tcp_flags::fin;
     p.head.clear();

@@ -34,6 +34,7 @@ struct segment {
     wire::ecn_codepoint ecn = wire::ecn_codepoint::not_ect; ///< what the IP header said (RFC 3168 5)
     std::uint32_t payload_size = 0;
     std::uint16_t urgent = 0;     ///< the urgent pointer; meaningful when tcp_flags::urg is set
+    bool cut = false;             ///< it had text or a FIN, but there is no frame for it: no duplicate ACK (RFC 5681 2 (b), (c))
     wire::tcp_options options;    ///< tcp_options::parse() straight into here
 
     bool has(tcp_flags any_of) const noexcept { return wire::has(flags, any_of); }

@@ -30,7 +30,7 @@ OURS_TURNED = {
     ("--tcp=no-sack", "--ecn"): SACK, ("--tcp=no-dsack", "--ecn"): 0, ("--tcp=no-timestamps", "--ecn"): TIMESTAMPS,
     ("--tcp=no-window-scaling", "--ecn"): SCALING,
     ("--tcp=no-sack,no-dsack,no-timestamps,no-window-scaling",): SACK | TIMESTAMPS | SCALING | ECN,
-    ("--tcp=pacing", "--ecn=accurate"): 0, ("--congestion=newreno", "--mtu-probing=always"): ECN, ("--congestion=bbr",): ECN,
+    ("--tcp=pacing,window-validation", "--ecn=accurate"): 0, ("--congestion=newreno", "--mtu-probing=always"): ECN, ("--congestion=bbr",): ECN,
     ("--congestion=dctcp",): 0,
 }
 

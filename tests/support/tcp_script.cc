@@ -36,6 +36,7 @@ segment_text segment_text::parse(const std::string& text) {
         }
         else if (key == "up") { std::uint32_t v; in >> v; t.urgent = v; }
         else if (key == "nots") t.no_timestamps = true;
+        else if (key == "cut") t.cut = true;
         else if (key == "ts") { std::uint32_t v, e; in >> v >> e; t.timestamps = {v, e}; }
         else if (key == "sack") {
             std::string blocks, one;
@@ -103,6 +104,7 @@ tcp::segment tcp_script::build(const segment_text& t, buffer& head) const {
     if (t.ack) s.ack = iss_ + static_cast<std::uint32_t>(*t.ack);
     s.window = static_cast<std::uint16_t>(t.window.value_or(last_window_));
     s.payload_size = t.payload();
+    s.cut = t.cut;
     s.ecn = t.ecn;
     s.urgent = static_cast<std::uint16_t>(t.urgent.value_or(0));
     const std::pair<char, tcp_flags> letters[] = {{'S', tcp_flags::syn}, {'F', tcp_flags::fin}, {'R', tcp_flags::rst},

@@ -50,6 +50,7 @@ struct segment_text {
     bool sack_permitted = false;
     wire::ecn_codepoint ecn = wire::ecn_codepoint::not_ect;
     bool no_timestamps = false;
+    bool cut = false; ///< what it carried found no frame
 
     static segment_text parse(const std::string& text);
     bool has(char flag) const { return flags.find(flag) != std::string::npos; }

@@ -125,7 +125,7 @@ bool update_window(control_block& c, const arrival& a) noexcept {
 
 /// RFC 5681 2, (a) to (e).
 bool is_duplicate(const control_block& c, const arrival& a, bool window_changed) noexcept {
-    return c.sending.next != c.sending.una && a.seg.length() == 0 && a.seg.ack == c.sending.una && !window_changed;
+    return c.sending.next != c.sending.una && a.seg.length() == 0 && !a.seg.cut && a.seg.ack == c.sending.una && !window_changed;
 }
 
 /// RFC 3168 6.1.2.
@@ -252,7 +252,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         if (c.options->like_linux()) note_packet_pace(c);
     } else {
         // RFC 8985 7.4.2: the answer to a probe, though nothing is in flight any more.
-        const bool answers = a.seg.ack == s.una && (reports_duplicate(a.seg) || (a.seg.length() == 0 && !window_changed));
+        const bool answers = a.seg.ack == s.una && (reports_duplicate(a.seg) || (a.seg.length() == 0 && !a.seg.cut && !window_changed));
         if (s.repair.probe_out && answers) settle_idle_probe(s);
         if (s.known().undo.possible) settle_needless_repair(c, a.seg, arrived);
     }

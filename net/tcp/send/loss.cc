@@ -101,6 +101,9 @@ bool find_losses(control_block& c, const delivery& d) noexcept {
     return find_losses(c, d.now);
 }
 
+/// RFC 4821 7.6.2, 7.6.4: an MTU probe's loss is free where nothing else is lost.
+bool finds_blame(const sender& s, std::uint32_t lost_before) noexcept { return s.repair.blameless && s.board.lost() > lost_before; }
+
 /// For an ACK while nothing is being repaired: there is something to repair. Linux's counts what was resent until it is acknowledged, so
 /// that a recovery which ends with some of that in flight is followed by another one (tcp_time_to_recover()).
 bool finds_something_to_repair(control_block& c, const delivery& d) noexcept {
@@ -151,10 +154,17 @@ duration patience(const control_block& c) noexcept {
     return s.known().losses.patience(sure, s.least_rtt.get(), s.rto.srtt(), c.options->min_reordering);
 }
 
+namespace {
+
+/// What was in flight at least when what an ACK tells of was sent, where cwnd held data back.
+std::uint32_t filled_window(const sender& s, std::uint32_t acked) noexcept {
+    return s.una - acked < s.limited_until ? s.congestion->cwnd() / s.payload_limit * s.payload_limit : 0;
+}
+
+} // namespace
+
 std::uint32_t flight_size(const sender& s, std::uint32_t acked) noexcept {
-    const std::uint32_t now = s.next - s.una + acked;
-    const std::uint32_t window = s.congestion->cwnd() / s.payload_limit * s.payload_limit;
-    return s.una - acked < s.limited_until ? std::max(now, window) : now;
+    return std::max(s.next - s.una + acked, filled_window(s, acked));
 }
 
 std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) noexcept {
@@ -169,9 +179,10 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     sender& s = c.sending;
     const bool lost_before = s.board.repairs_out() && !s.board.has_lost(); // Linux's habit: that, and no probe
     if (s.searching && !lost_before && probe_was_lost(c, d.now)) return;
-    const std::uint32_t flight = flight_size(s, acked);
+    const std::uint32_t flight = flight_size(s, acked), filled = filled_window(s, acked);
     s.repair.phase = recovery_phase::fast;
     s.repair.point = s.max;
+    s.repair.blameless = false;
     s.repair.probe_out = false;
     ++c.count->fast_recoveries;
     begin_doubt(s);
@@ -184,10 +195,13 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     }
     const bool resent_before = linux_habits && s.board.repairs_out();
     if (!s.board.has_lost() && !resent_before) s.board.lose_first(first_segment(c));
-    const std::uint32_t unsent = s.queue.end() > s.next ? s.queue.end() - s.next : 0;
-    const std::uint32_t unanswered = std::min(flight - (s.next - s.una + acked), unsent);
-    if (!reduced && linux_habits) s.need().reduction.start(before, s.payload_limit);
-    else if (!reduced) s.need().reduction.start(std::max(s.board.pipe() + s.board.lost() + d.bytes, flight), 1, unanswered);
+    if (!reduced && linux_habits) {
+        s.need().reduction.start(before, s.payload_limit);
+    } else if (!reduced) { // RecoverFS (RFC 9937 6.1): without what was SACKed before this ACK
+        const std::uint32_t known = s.board.pipe() + s.board.lost() + d.bytes, out = std::max(known, filled);
+        const std::uint32_t unsent = s.queue.end() > s.next ? s.queue.end() - s.next : 0;
+        s.need().reduction.start(out, 1, std::min(out - known, unsent));
+    }
     s.repair.resend_at_once = s.board.has_lost();
     reduce(c, news_of(c, d), false);
     c.probe_wanted = false;
@@ -203,6 +217,7 @@ void leave_recovery(control_block& c, time_point now) noexcept {
     s.repair.duplicates = 0;
     s.repair.left = 0;
     s.repair.doubting = false;
+    s.repair.blameless = false;
     s.repair.new_first = 0;
 }
 
@@ -302,6 +317,50 @@ void next_hole(control_block& c, std::uint32_t counted) noexcept {
     s.board.lose_first(first_segment(c));
 }
 
+/// What Linux's habits have an ACK of something new say before it is judged.
+enum class reading {
+    judge,
+    late, ///< what fills the hole was late, and not sent again (tcp_try_undo_partial())
+    wait, ///< nothing is judged yet, nor anything but new data sent
+};
+
+reading heed_habits(control_block& c, const segment& seg, std::uint32_t acked) noexcept {
+    sender& s = c.sending;
+    const bool within = s.repair.phase != recovery_phase::open && s.una < s.repair.point;
+    if (s.sack && !s.known().losses.advanced()) s.settle_at(never); // the time-out's turn
+    if (s.board.reneged() && (within || s.repair.phase == recovery_phase::open)) {
+        s.settle_at(never);
+        return reading::wait; // until all is sent again
+    }
+    if (!s.sack || !within || s.repair.phase != recovery_phase::fast || !echoes_earlier(c, seg)) return reading::judge;
+    s.need().losses.note_overtaken(s.una - acked, later(s.una, s.farthest()));
+    ++c.count->reorderings;
+    return s.board.repairs_out() ? reading::wait : reading::late; // what repairs bring is waited for
+}
+
+/// Recovery goes on, ends or begins. `counted`: of what was acknowledged, what duplicate ACKs may have stood for.
+void go_on(control_block& c, const delivery& d, std::uint32_t acked, std::uint32_t counted) noexcept {
+    sender& s = c.sending;
+    const std::uint32_t lost_before = s.board.lost();
+    if (s.repair.phase == recovery_phase::open) {
+        s.repair.left = 0;
+        if (finds_something_to_repair(c, d)) enter_fast_recovery(c, d, acked);
+    } else if (is_held(c)) {
+        s.repair.left = 0;
+        if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), true);
+    } else if (s.una >= s.repair.point) {
+        s.settle_at(never);
+        leave_recovery(c, d.now);
+        if (finds_something_to_repair(c, d)) enter_fast_recovery(c, d, acked);
+    } else {
+        if (s.repair.phase == recovery_phase::timeout) s.repair.left = 0;
+        else if (!s.sack) next_hole(c, counted);
+        find_losses(c, d);
+        if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), s.board.lost() <= lost_before);
+        else if (finds_blame(s, lost_before)) enter_fast_recovery(c, d, acked);
+    }
+}
+
 } // namespace
 
 std::uint32_t reordering_of(const control_block& c) noexcept {
@@ -361,7 +420,7 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
         undo(c, d.now);
         return repair_what_is_left(c, d);
     }
-    const bool lost_before = s.board.has_lost();
+    const std::uint32_t lost_before = s.board.lost();
     const bool lost = find_losses(c, d);
     if (s.repair.phase == recovery_phase::open) {
         // With SACK it is RACK's to say: three count for it only while no reordering was seen (RFC 8985 6.2 step 4).
@@ -370,9 +429,11 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
         if (lost || (told && !held)) enter_fast_recovery(c, d, 0);
     } else if (s.repair.phase == recovery_phase::fast) {
         reduce(c, news_of(c, d), false);
+    } else if (finds_blame(s, lost_before)) {
+        enter_fast_recovery(c, d, 0);
     }
     if (s.sack && c.options->like_linux()) grow_by_sack(c, d);
-    if (lost != lost_before || s.settled_at() != never) arm_retransmission(c, d.now);
+    if (lost != (lost_before != 0) || s.settled_at() != never) arm_retransmission(c, d.now);
 }
 
 void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept {
@@ -385,43 +446,15 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
     take_delivery(c, d);
     s.repair.duplicates = 0;
     s.repair.only_new = false;
-    const bool linux_habits = c.options->like_linux();
-    if (linux_habits && s.sack && !s.known().losses.advanced()) s.settle_at(never); // the time-out's turn
-    if (linux_habits && s.board.reneged() && (s.repair.phase == recovery_phase::open || s.una < s.repair.point)) {
-        s.settle_at(never); // nothing is judged before all is sent again, nor anything sent again
+    const reading said = c.options->like_linux() ? heed_habits(c, seg, acked) : reading::judge;
+    if (said == reading::wait) {
         s.repair.only_new = true;
         if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), true);
         return;
     }
-    // What fills the hole was late, and not sent again (tcp_try_undo_partial()).
-    const bool late = linux_habits && s.sack && s.repair.phase == recovery_phase::fast && s.una < s.repair.point && echoes_earlier(c, seg);
-    if (late) {
-        s.need().losses.note_overtaken(s.una - acked, later(s.una, s.farthest()));
-        ++c.count->reorderings;
-        if (s.board.repairs_out()) { // what they bring is waited for
-            s.repair.only_new = true;
-            return reduce(c, news_of(c, d), true);
-        }
-    }
-    if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now, late);
-    const std::uint32_t lost_before = s.board.lost();
-    if (s.repair.phase == recovery_phase::open) {
-        s.repair.left = 0;
-        if (finds_something_to_repair(c, d)) enter_fast_recovery(c, d, acked);
-    } else if (is_held(c)) {
-        s.repair.left = 0;
-        if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), true);
-    } else if (s.una >= s.repair.point) {
-        s.settle_at(never);
-        leave_recovery(c, d.now);
-        if (finds_something_to_repair(c, d)) enter_fast_recovery(c, d, acked);
-    } else {
-        // The segment that was lost and sent again is not among those that Linux counted.
-        if (s.repair.phase == recovery_phase::timeout) s.repair.left = 0;
-        else if (!s.sack) next_hole(c, guess ? counted - std::min(counted, s.payload_limit) : acked);
-        find_losses(c, d);
-        if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), s.board.lost() <= lost_before);
-    }
+    if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now, said == reading::late);
+    // The segment that was lost and sent again is not among those that Linux counted.
+    go_on(c, d, acked, guess ? counted - std::min(counted, s.payload_limit) : acked);
 }
 
 bool settle_needless_repair(control_block& c, const segment& seg, const delivery& d) noexcept {
@@ -438,7 +471,9 @@ void on_reordering_timeout(control_block& c, time_point now) noexcept {
     s.repair.only_new = false;
     delivery none = expected_delivery(c, now);
     if (c.options->like_linux()) none.bytes = none.counted = s.payload_limit; // what brought the timer
-    if (find_losses(c, now) && s.repair.phase == recovery_phase::open) enter_fast_recovery(c, none, 0);
+    const std::uint32_t lost_before = s.board.lost();
+    const bool lost = find_losses(c, now);
+    if ((lost && s.repair.phase == recovery_phase::open) || finds_blame(s, lost_before)) enter_fast_recovery(c, none, 0);
     if (s.board.rate() != nullptr) tell_losses(c, now);
     arm_retransmission(c, now);
     c.output_wanted = true;

@@ -1,6 +1,5 @@
-// Finding out that segments were lost, and what to do then (RFC 5681, 6582, 6298, 8985, 9937; 3522 and 5682 when it was
-// not true). Everything resent comes
-// out of the scoreboard afterwards.
+// Finding out that segments were lost, and what to do then: by ACKs (loss.cc: RFC 5681, 6582, 8985, 9937; 3522 and 5682 when it was not
+// true) and by timers (time_outs.cc: RFC 6298, 8985 7). Everything resent comes out of the scoreboard afterwards.
 #pragma once
 
 #include <corewire/net/tcp/control_block.hh>

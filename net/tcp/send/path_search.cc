@@ -117,6 +117,7 @@ void lose_probe(control_block& c, std::uint16_t most, time_point now) noexcept {
     p.misses = 0;
     s.board.lose_between(p.start, p.end); // what is before it is on its way
     resend_without_blame(c, now);
+    s.repair.blameless = !c.options->like_linux();
 }
 
 /// The size to try next: the first time all of it, then by halves. Linux's habit: by halves from the beginning.

@@ -66,6 +66,7 @@ struct recovery {
     bool resend_at_once = false;   ///< the first retransmission of a recovery does not wait for cwnd
     std::uint8_t new_first = 0;    ///< so many new segments go before what is lost (F-RTO, RFC 5682 2.1 step 2b)
     bool doubting = false;         ///< F-RTO: the time-out may have been spurious
+    bool blameless = false;        ///< phase `timeout` for a lost MTU probe: what is lost besides is a sign of congestion
     bool probe_out = false;        ///< a tail loss probe is unanswered (RFC 8985 7)
     bool probe_repeats = false;    ///< and it was a retransmission
     seq_number probe_end;          ///< TLP.end_seq

@@ -180,6 +180,7 @@ void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
         s.board.forget_first_resend(s.payload_limit); // what left in one burst is one range, but one segment is enough to ask with
         s.repair.resend_at_once = true;
     }
+    s.repair.only_new = false;
     s.waiting_for = awaited::timeout;
     c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
     c.output_wanted = true;

@@ -68,7 +68,7 @@ task<> counting_greeter(ip_address at, unsigned& accepted) {
     socket_address here;
     here.address = at;
     here.port = 80;
-    auto listener = tcp_listener::bind(here);
+    auto listener = tcp_listener::bind(here, {.fast_open = 8});
     std::vector<tcp_stream> peers;
     for (;; ++accepted) peers.push_back(co_await listener.accept());
 }
@@ -90,8 +90,8 @@ struct both_families_world : race_world {
         o.stack.ipv6->duplicate_probes = 0;
         return world.add_host(name, o);
     }
-    made connect(const std::string& name) {
-        return world.run(client6, [&, name] { return go(names, name, {}, {}); });
+    made connect(const std::string& name, connect_by_name_options options = {}) {
+        return world.run(client6, [&, name, options] { return go(names, name, options, {}); });
     }
     unsigned accepted4 = 0, accepted6 = 0;
     sim_host &client6, &near, &far;
@@ -248,6 +248,20 @@ BOOST_FIXTURE_TEST_CASE(an_ipv6_that_is_slower_wins_when_it_answers_in_time_and_
     world.run_for(10s);
     BOOST_TEST(accepted6 == 2u);
     BOOST_TEST(client6.stack().tcp().connections() == 3u); // the winners', whose peers have not closed
+}
+
+BOOST_FIXTURE_TEST_CASE(fast_open_does_not_make_a_silent_address_win, both_families_world) { // RFC 8305 5, RFC 7413 4.2.1
+    connect_by_name_options early;
+    early.stream.fast_open = true;
+    connect("2001:db8::3", early); // gives a cookie
+    far_link.configure({.latency = 400ms});
+    made m = connect("2001:db8::3", early); // the only one
+    BOOST_TEST((m.took < 1ms), m.took.count());
+    serve({.addresses = {near4}}, {.addresses = {far6}});
+    m = connect("www.example.com", early);
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(near4, 80)));
+    BOOST_TEST((m.took >= 250ms && m.took < 300ms), m.took.count());
 }
 
 BOOST_FIXTURE_TEST_CASE(the_families_take_turns, both_families_world) { // RFC 8305 4

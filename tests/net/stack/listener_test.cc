@@ -399,6 +399,39 @@ BOOST_AUTO_TEST_CASE(peers_who_fill_no_gap_do_not_stop_the_writers_of_the_shard)
     BOOST_TEST(w.server().statistics().tcp_ahead_dropped > 0u);
 }
 
+namespace {
+
+/// A stranger sends three segments while something is on its way to it, and there are frames for none of them.
+task<> send_where_frames_are_scarce(flooded_world& w, std::uint64_t& recoveries) {
+    tcp_listener listener = listen(w, 7);
+    w.inject(w.stranger(1), 2'000, 7, 1, wire::tcp_flags::syn);
+    co_await sleep_for(std::chrono::milliseconds{1}); // it is answered
+    const tcp_connection* const c = on_port(w, 2'000, tcp::tcp_state::syn_received);
+    BOOST_REQUIRE(c != nullptr);
+    const std::uint32_t iss = c->tcb.acknowledged().value;
+    w.inject(w.stranger(1), 2'000, 7, 2, wire::tcp_flags::ack, iss + 1);
+    tcp_stream theirs = co_await listener.accept(soon(std::chrono::seconds{5}));
+    co_await theirs.write(std::string_view{"on its way"});
+    co_await sleep_for(std::chrono::milliseconds{1});
+    const tcp_connection* const open = on_port(w, 2'000, tcp::tcp_state::established);
+    BOOST_REQUIRE(open != nullptr);
+    BOOST_REQUIRE(open->tcb.info().in_flight == 10u);
+    std::vector<buffer> taken;
+    while (!w.server().tcp().frames_are_scarce()) taken.push_back(w.server().device().pool().allocate_buffer());
+    for (const std::uint32_t seq : {2u, 1'002u, 2'002u}) w.inject(w.stranger(1), 2'000, 7, seq, wire::tcp_flags::ack, iss + 1, 1'000);
+    BOOST_TEST(w.server().statistics().no_frame == 3u);
+    recoveries = open->tcb.statistics().fast_recoveries;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(what_finds_no_frame_is_no_duplicate_acknowledgment) { // RFC 5681 2 (b)
+    std::uint64_t recoveries = 1;
+    flooded_world w({.frames = 256}, {});
+    w.run(send_where_frames_are_scarce(w, recoveries));
+    BOOST_TEST(recoveries == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(linux_begins_a_new_incarnation_at_a_fixed_distance) {
     stack_config config;
     config.tcp.habits = tcp::personality::linux_;

@@ -262,6 +262,25 @@ BOOST_AUTO_TEST_CASE(what_a_window_taken_back_refused_goes_again_as_soon_as_it_o
     }
 }
 
+BOOST_AUTO_TEST_CASE(linux_and_freebsd_wait_for_the_time_out_then) {
+    for (const auto habits : {tcp::personality::linux_, tcp::personality::freebsd}) {
+        auto p = tcp_script::plain();
+        p.habits = habits;
+        tcp_script s(p);
+        s.connect("SA 0:0 ack 1 win 5000 mss 1000 sackok ws 0");
+        s.write(3000);
+        s.drain();
+        for (int i = 0; i < 3; ++i) {
+            s.receive("A 1:1 ack 1 win 0");
+            for (int j = 0; j < 50 && s.drain() == 0; ++j) s.advance(1s);
+        }
+        s.receive("A 1:1 ack 1 win 0");
+        s.advance(1ms);
+        s.receive("A 1:1 ack 1 win 5000");
+        s.expect_nothing();
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_window_that_opens_and_closes_puts_no_end_off) {
     for (const bool orphan : {false, true}) {
         auto p = tcp_script::plain();

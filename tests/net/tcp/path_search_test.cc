@@ -193,6 +193,31 @@ BOOST_AUTO_TEST_CASE(a_probe_that_is_lost_among_others_proves_nothing) { // RFC 
     BOOST_TEST(w.payload() == 1024u); // not a success either
 }
 
+BOOST_AUTO_TEST_CASE(what_is_lost_behind_a_probe_that_was_costs_window_as_any_loss) { // RFC 4821 7.6.2: only an isolated loss is free
+    for (const bool by_timer : {false, true}) { // the SACK that tells of it comes at once, or some patience is left
+        world w(always);
+        const std::int64_t at = w.open_window(), behind = at + 1460, hole = behind + 4 * 1024;
+        w.write(200'000);
+        w.expect("A " + range(at, 1460));
+        w.drain();
+        const auto window = w.block().info().cwnd;
+        const auto sack = [&](std::int64_t left, std::int64_t right) {
+            w.receive("A 1:1 ack " + std::to_string(at) + " sack " + std::to_string(left) + "-" + std::to_string(right));
+        };
+        w.advance(10ms);
+        sack(behind, hole);
+        w.drain();
+        BOOST_TEST(w.counts().path_probes_lost == 1u);
+        BOOST_TEST(w.counts().fast_recoveries == 0u);
+        if (by_timer) w.advance(1ms);
+        sack(hole + 1024, hole + (by_timer ? 2 : 4) * 1024);
+        if (by_timer) w.drain(), w.advance(15ms);
+        BOOST_TEST(w.counts().fast_recoveries == 1u);
+        BOOST_TEST(w.block().info().ssthresh < window);
+        BOOST_TEST(w.counts().path_probes_lost == 1u);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_report_on_the_probe_is_an_answer) { // RFC 8899 4.6.2
     world w(always);
     const std::int64_t at = w.open_window();

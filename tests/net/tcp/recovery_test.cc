@@ -125,6 +125,40 @@ BOOST_AUTO_TEST_CASE(nor_are_three_duplicate_acks_with_sacks) { // RFC 8985 6.2 
     BOOST_TEST(s.block().info().cwnd >= cwnd);
 }
 
+BOOST_AUTO_TEST_CASE(what_was_sacked_while_it_waited_counts_not_among_what_is_to_be_delivered) { // RFC 9937 6.1, RecoverFS
+    auto p = no_probe();
+    p.congestion = tcp::reno_congestion;
+    tcp_script s(p);
+    connect(s);
+    send_ten(s, 40'000);
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-2101");
+    s.drain();
+    s.receive("A 1:1 ack 2101"); // it was only late
+    s.drain();
+    s.advance(100ms);
+    const std::uint32_t at = s.block().info().snd_max - tcp::seq_number(1'000'000);
+    const std::string ack = "A 1:1 ack " + std::to_string(at), sack = ack + " sack " + std::to_string(at + 1000) + "-";
+    s.receive(ack);
+    const std::uint32_t window = static_cast<std::uint32_t>(s.drain()) * 1000;
+    BOOST_TEST(window == s.block().info().cwnd);
+    s.advance(100ms);
+    for (std::uint32_t n = 2; n <= 6; ++n) { // for the first of them there is patience, and new ones go
+        s.receive(sack + std::to_string(at + 1000 * n));
+        BOOST_TEST(s.drain() == 1);
+    }
+    BOOST_TEST(s.block().statistics().fast_recoveries == 0u);
+    s.advance(30ms);
+    s.expect("A " + std::to_string(at) + ":" + std::to_string(at + 1000));
+    BOOST_TEST(s.block().info().ssthresh == window / 2);
+    int sent = 1;
+    for (std::uint32_t n = 7; n <= 12; ++n) { // of six that come half as many are followed by another
+        s.receive(sack + std::to_string(at + 1000 * n));
+        sent += s.drain();
+    }
+    BOOST_TEST(sent == 3);
+}
+
 BOOST_AUTO_TEST_CASE(no_claim_of_what_was_delivered_makes_a_window_of_more_than_there_can_be) { // RFC 9937; RFC 7323 2.3
     tcp::rate_reduction r;
     r.start(10'000, 1'000);

@@ -21,7 +21,7 @@ struct model {
     struct byte {
         fate what = fate::flying;
         time_point sent;
-        bool again = false;
+        copy again = copy::none;
     };
     std::vector<byte> bytes;
     std::uint32_t una = 0;
@@ -33,9 +33,15 @@ struct model {
     }
     bool quiet() const {
         for (std::uint32_t i = una; i < bytes.size(); ++i) {
-            if (bytes[i].what != fate::flying || bytes[i].again) return false;
+            if (bytes[i].what != fate::flying || bytes[i].again != copy::none) return false;
         }
         return true;
+    }
+    bool repairs_out() const {
+        for (std::uint32_t i = una; i < bytes.size(); ++i) {
+            if (bytes[i].what == fate::flying && bytes[i].again == copy::repair) return true;
+        }
+        return false;
     }
 };
 
@@ -44,7 +50,7 @@ struct both {
     model truth;
     time_point now = from_ns(1'000);
     random_generator random;
-    bool times_known = true; ///< joined SACKed ranges forget theirs; it matters only if the peer reneges
+    bool times_known = true; ///< joined SACKed ranges forget theirs, and what was resent; it matters only if the peer reneges
 
     explicit both(std::uint64_t seed) : random(seed) { board.start(base); }
     std::uint32_t end() const { return static_cast<std::uint32_t>(truth.bytes.size()); }
@@ -52,7 +58,7 @@ struct both {
 
     void send() {
         const std::uint32_t size = any(1, 50);
-        truth.bytes.resize(end() + size, {fate::flying, now, false});
+        truth.bytes.resize(end() + size, {fate::flying, now, copy::none});
         board.sent(base + end(), now);
     }
     void acknowledge() {
@@ -94,7 +100,7 @@ struct both {
         BOOST_REQUIRE((lost.left == base + first && lost.size() >= 1 && lost.size() <= most));
         for (std::uint32_t i = first; i < first + lost.size(); ++i) {
             BOOST_REQUIRE((truth.bytes[i].what == fate::lost));
-            truth.bytes[i] = {fate::flying, now, true};
+            truth.bytes[i] = {fate::flying, now, copy::repair};
         }
         board.resent(lost, now);
     }
@@ -107,7 +113,7 @@ struct both {
         duration longest{0};
         for (std::uint32_t i = truth.una; i < end(); ++i) {
             model::byte& b = truth.bytes[i];
-            if (b.what != fate::flying || !(b.sent < newest || (b.sent == newest && !b.again && base + i < limit))) continue;
+            if (b.what != fate::flying || !(b.sent < newest || (b.sent == newest && b.again == copy::none && base + i < limit))) continue;
             if (b.sent + patience <= now) {
                 b.what = fate::lost;
             } else {
@@ -124,12 +130,31 @@ struct both {
             if (reneged || truth.bytes[i].what != fate::sacked) truth.bytes[i].what = fate::lost;
         }
     }
+    void probe() {
+        const std::uint32_t size = std::min(any(1, 60), end() - truth.una);
+        board.probed(size, now);
+        for (std::uint32_t i = end() - size; i < end(); ++i) {
+            model::byte& b = truth.bytes[i];
+            if (b.what != fate::sacked) b = {fate::flying, now, b.again == copy::none ? copy::needless : b.again};
+        }
+    }
+    void forgive() {
+        if (!times_known) return;
+        const bool all = any(0, 1) == 0;
+        board.forgive(all);
+        for (std::uint32_t i = truth.una; i < end(); ++i) {
+            model::byte& b = truth.bytes[i];
+            if (all && b.again == copy::repair) b.again = copy::needless;
+            if (b.what == fate::lost && (all || b.again == copy::none)) b.what = fate::flying;
+        }
+    }
     void compare() {
         board.check_invariants(base + truth.una, base + end());
         BOOST_REQUIRE(board.sacked() == truth.count(fate::sacked));
         BOOST_REQUIRE(board.lost() == truth.count(fate::lost));
         BOOST_REQUIRE(board.pipe() == truth.count(fate::flying));
         if (board.quiet()) BOOST_REQUIRE(truth.quiet());
+        if (times_known) BOOST_REQUIRE(board.repairs_out() == truth.repairs_out());
     }
 };
 
@@ -150,7 +175,12 @@ BOOST_AUTO_TEST_CASE(it_agrees_with_a_model_of_single_bytes) {
                 case 13: case 14: case 15: case 16: b.resend(); break;
                 case 17: case 18: b.overtake(); break;
                 default:
-                    if (b.any(0, 5) == 0) b.time_out();
+                    switch (b.any(0, 5)) {
+                    case 0: b.time_out(); break;
+                    case 1: b.forgive(); break;
+                    case 2: b.probe(); break;
+                    default: break;
+                    }
                 }
                 b.compare();
             }

@@ -49,6 +49,52 @@ BOOST_AUTO_TEST_CASE(what_is_lost_besides_is_repaired_whatever_else_the_ack_brin
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_recovery_that_is_held_goes_on_though_nothing_is_in_flight) { // RFC 6582 4.1; tcp_is_non_sack_preventing_reopen()
+    tcp_script s(linux_reno());
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 ws 0");
+    s.write(10'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(100ms);
+    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 1");
+    s.expect("A 1:1001");
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10001"); // all of it
+    s.expect_nothing();
+    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 10001"); // of needless copies, perhaps
+    s.advance(10s);
+    s.expect_nothing();
+    BOOST_TEST(!s.saw(tcp::event::timed_out));
+    s.write(2000);
+    s.expect("A 10001:11001");
+    s.expect("PA 11001:12001");
+    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 10001");
+    s.expect_nothing();
+    BOOST_TEST(s.block().statistics().fast_recoveries == 1u);
+    s.receive("A 1:1 ack 12001");
+    s.write(10'000);
+    BOOST_TEST(s.drain() > 1);
+    s.advance(100ms);
+    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 12001"); // now they count
+    BOOST_TEST(s.block().statistics().fast_recoveries == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(nobody_had_more_twice_than_its_window_holds) { // RFC 2883: what lies about it is not believed
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 20000 mss 1000 sackok ws 0");
+    for (std::uint32_t n = 1; n <= 30; ++n) {
+        s.write(1000);
+        s.drain();
+        s.receive("A 1:1 ack " + std::to_string(1000 * n + 1));
+    }
+    s.write(1000);
+    s.drain();
+    s.receive("A 1:1 ack 30001 sack 5001-26001");
+    BOOST_TEST(s.block().statistics().duplicates_reported == 0u);
+    s.receive("A 1:1 ack 30001 sack 5001-25001");
+    BOOST_TEST(s.block().statistics().duplicates_reported == 20u);
+}
+
 BOOST_AUTO_TEST_CASE(patience_is_bounded_though_no_round_trip_was_measured) { // UBSan would tell
     tcp::rack r;
     for (std::uint32_t round = 0; round < 300; ++round) r.on_dsack(tcp::seq_number(1000 * round + 1), tcp::seq_number(1000 * round + 1000));
