@@ -93,7 +93,7 @@ private:
     }
 
     task<> attempt(socket_address to) {
-        // With a cookie a connection is there before its peer has said anything (RFC 7413 4.2.1), and would win whatever has become of that.
+        // With a cookie a connection is there before its peer has said anything (RFC 7413 4.2.1), and would win whatever that does.
         const bool others = looking_up_ || !found_.empty() || trying_ != 0;
         tcp_options_set options = options_.stream;
         options.fast_open = options.fast_open && !others;

@@ -168,7 +168,8 @@ BOOST_AUTO_TEST_CASE(what_tcp_leaves_out_is_a_list_of_names) {
                 tcp_features{.sack = false, .pacing = true, .window_validation = true}));
     BOOST_TEST((parse("--tcp no-timestamps,no-window-scaling,no-dsack").options.tcp ==
                 tcp_features{.duplicate_sack = false, .timestamps = false, .window_scaling = false}));
-    CHECK_REFUSED("--tcp no-sack,sack", "--tcp: 'sack' is none of no-sack, no-dsack, no-timestamps, no-window-scaling, pacing, window-validation");
+    CHECK_REFUSED("--tcp no-sack,sack",
+                  "--tcp: 'sack' is none of no-sack, no-dsack, no-timestamps, no-window-scaling, pacing, window-validation");
     BOOST_TEST(parse("--net kernel --tcp no-sack").refusal.starts_with("--tcp is for our own stack"));
 }
 
