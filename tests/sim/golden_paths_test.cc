@@ -36,36 +36,42 @@ double share(const path& what) { return goodput(what, 10s, 20s) * on_cable / pay
 void check(const char* name, tcp::congestion_factory how, double beta, const cell& c) {
     const path what{.rtt = c.rtt, .rate = rate, .buffer = c.buffer, .loss = c.loss, .congestion = how, .seed = 7};
     const double full = sawtooth(beta, c.buffer);
-    double expected = full;
+    double expected = full, least = 0.8;
     if (c.loss > 0) {
         double segments = reno_window(c.loss);
         if (how == tcp::cubic_congestion) segments = std::max(segments, cubic_window(c.loss, what.seconds()));
-        expected = std::min(full, segments * on_cable / what.product());
+        const double alone = segments * on_cable / what.product();
+        expected = std::min(full, alone);
+        if (alone > full / 2 && alone < 2 * full) least = 0.7; // the largest windows of a path without an end are cut off here
     }
+    const double queued = c.buffer * what.seconds() / 20; // what waited when counting began comes on top
     const double got = share(what);
     std::ostringstream line;
     line << std::fixed << std::setprecision(3) << name << "  loss " << c.loss << "  RTT " << std::setw(3)
          << std::chrono::duration_cast<std::chrono::milliseconds>(c.rtt).count() << " ms  buffer " << std::setprecision(2) << c.buffer
          << "  share of the rate " << std::setprecision(3) << got << "  expected " << expected;
     BOOST_TEST_MESSAGE(line.str());
-    BOOST_TEST(got > expected * 0.8, line.str());
-    BOOST_TEST(got < std::min(1.0, expected * 1.35) + 1e-6, line.str());
+    BOOST_TEST(got > expected * least, line.str());
+    BOOST_TEST(got < std::min(1.0, expected * 1.35) + queued, line.str());
 }
 
-constexpr cell cells[] = {
-    {10ms, 0.5, 0}, {10ms, 1, 0}, {40ms, 0.25, 0}, {40ms, 1, 0}, {10ms, 1, 1e-3}, {40ms, 1, 1e-3}, {40ms, 1, 1e-2},
-};
+/// Every round trip with every buffer and every loss.
+void check_all(const char* name, tcp::congestion_factory how, double beta) {
+    for (const duration rtt : {10ms, 40ms, 100ms})
+        for (const double buffer : {0.25, 1.0, 2.0})
+            for (const double loss : {0.0, 1e-3, 1e-2}) check(name, how, beta, {rtt, buffer, loss});
+}
 
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(golden_paths)
 
 BOOST_AUTO_TEST_CASE(cubic_fills_a_path_as_its_sawtooth_and_its_response_say) {
-    for (const cell& c : cells) check("cubic", tcp::cubic_congestion, 0.7, c);
+    check_all("cubic", tcp::cubic_congestion, 0.7);
 }
 
 BOOST_AUTO_TEST_CASE(reno_fills_a_path_as_its_sawtooth_and_its_response_say) {
-    for (const cell& c : cells) check("reno ", tcp::reno_congestion, 0.5, c);
+    check_all("reno ", tcp::reno_congestion, 0.5);
 }
 
 BOOST_AUTO_TEST_CASE(a_cell_of_the_table_is_the_same_bit_for_bit) {
