@@ -12,8 +12,9 @@ namespace {
 
 void set_option(int fd, int level, int name, int value) noexcept { ::setsockopt(fd, level, name, &value, sizeof value); }
 
+/// As the kernel takes them: more than MAX_TCP_KEEPIDLE and MAX_TCP_KEEPINTVL, 32767, it refuses.
 int whole_seconds(duration d) noexcept {
-    return static_cast<int>(std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::seconds>(d).count()));
+    return static_cast<int>(std::clamp<std::int64_t>(std::chrono::duration_cast<std::chrono::seconds>(d).count(), 1, 32'767));
 }
 
 } // namespace
@@ -139,7 +140,7 @@ void apply_options(int fd, const tcp_options_set& options, const tcp_options_set
     if (options.keepalive) {
         set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, whole_seconds(options.keepalive_idle));
         set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, whole_seconds(options.keepalive_interval));
-        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, static_cast<int>(options.keepalive_probes));
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, static_cast<int>(std::clamp(options.keepalive_probes, 1u, 127u)));
     }
 }
 
