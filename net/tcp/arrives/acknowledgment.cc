@@ -84,42 +84,52 @@ void resend_refused(control_block& c, time_point now) noexcept {
     c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
 }
 
+/// Whether others leave the window as it is. Linux: where nothing else is new it does not shrink, but for closing. FreeBSD: only more room is
+/// news then; though whoever answers a probe lives (MUST-37).
+bool says_nothing_new(control_block& c, const arrival& a) noexcept {
+    sender& s = c.sending;
+    if (c.options->habits == personality::standard || s.wl1 != a.seg.seq) return false;
+    const std::uint32_t told = std::uint32_t{a.seg.window} << (a.seg.has(tcp_flags::syn) ? 0 : s.shift);
+    if (c.options->like_linux()) return a.seg.ack == s.una && told != 0 && told < s.window;
+    if (s.wl2 != a.seg.ack || told > s.window) return false;
+    if (s.waiting_for == awaited::window_probe) s.attempts = 0;
+    return true;
+}
+
+/// The peer lives and is merely slow (RFC 9293 3.8.6.1, MUST-37), which the user's patience need not bear.
+void on_probe_answered(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    s.attempts = 0;
+    if (s.window != 0 && s.next == s.una) {
+        c.timers.disarm(timer_slot::retransmit);
+        s.waiting_for = awaited::nothing;
+        s.rto.reset_back_off();
+        c.output_wanted = true; // what a cork holds waits for a timer of its own
+    } else if (c.options->like_linux()) { // the next probe counts from the answer to this one
+        const time_point stalled_at = s.known().stalled_at;
+        const bool impatient = c.options->user_timeout > duration{0} && stalled_at != never;
+        const time_point at = now + s.rto.current(*c.options);
+        c.timers.arm(timer_slot::retransmit, impatient ? std::clamp(stalled_at + c.options->user_timeout, now, at) : at);
+    }
+}
+
 /// RFC 9293 3.10.7.4: only a segment that is newer than the last one that set the window may set it.
 bool update_window(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
     if (!(s.wl1 < a.seg.seq || (s.wl1 == a.seg.seq && s.wl2 <= a.seg.ack))) return false;
-    if (c.options->like_linux() && s.wl1 == a.seg.seq && a.seg.ack == s.una) { // nothing new: a window does not shrink, but for closing
-        const std::uint32_t told = std::uint32_t{a.seg.window} << (a.seg.has(tcp_flags::syn) ? 0 : s.shift);
-        if (told != 0 && told < s.window) return false;
-    }
-    if (s.attempts != 0 && a.seg.window == 0 && a.seg.ack == s.una) [[unlikely]] note_answer_without_room(c);
-    if (c.options->like_freebsd() && s.wl1 == a.seg.seq && s.wl2 == a.seg.ack && std::uint32_t{a.seg.window} << s.shift <= s.window) {
-        if (s.waiting_for == awaited::window_probe) s.attempts = 0; // MUST-37
-        return false; // nothing but more room is news then
-    }
+    const bool of_nothing = a.seg.ack == s.una;
+    if (s.attempts != 0 && a.seg.window == 0 && of_nothing) [[unlikely]] note_answer_without_room(c);
+    if (says_nothing_new(c, a)) return false;
     const std::uint32_t old = s.window, largest = s.max_window;
     const unsigned shift = a.seg.has(tcp_flags::syn) ? 0 : s.shift; // RFC 7323 2.2
     s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);
     if (s.window != old) c.output_wanted = true;
-    if (old == 0 && s.window != 0 && s.attempts != 0 && a.seg.ack == s.una) [[unlikely]] resend_refused(c, a.now);
+    if (old == 0 && s.window != 0 && s.attempts != 0 && of_nothing) [[unlikely]] resend_refused(c, a.now);
     if (s.max_window != largest && c.options->like_linux()) {
         if (largest != 0) fit_to_window(c);
         else s.fit_window(c.timestamps); // the handshake's
     }
-    if (s.waiting_for == awaited::window_probe) {
-        s.attempts = 0; // the peer lives and is merely slow (RFC 9293 3.8.6.1, MUST-37), which the user's patience need not bear
-        if (s.window != 0 && s.next == s.una) {
-            c.timers.disarm(timer_slot::retransmit);
-            s.waiting_for = awaited::nothing;
-            s.rto.reset_back_off();
-            c.output_wanted = true; // what a cork holds waits for a timer of its own
-        } else if (c.options->like_linux()) { // the next probe counts from the answer to this one
-            const time_point stalled_at = s.known().stalled_at;
-            const bool impatient = c.options->user_timeout > duration{0} && stalled_at != never;
-            const time_point at = a.now + s.rto.current(*c.options);
-            c.timers.arm(timer_slot::retransmit, impatient ? std::clamp(stalled_at + c.options->user_timeout, a.now, at) : at);
-        }
-    }
+    if (s.waiting_for == awaited::window_probe) on_probe_answered(c, a.now);
     return s.window != old;
 }
 
