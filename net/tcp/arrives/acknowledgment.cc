@@ -84,8 +84,8 @@ void resend_refused(control_block& c, time_point now) noexcept {
     c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
 }
 
-/// Whether others leave the window as it is. Linux: where nothing else is new it does not shrink, but for closing. FreeBSD: only more room is
-/// news then; though whoever answers a probe lives (MUST-37).
+/// Whether others leave the window as it is. Linux: where nothing else is new it does not shrink, but for closing. FreeBSD: only more room
+/// is news then; though whoever answers a probe lives (MUST-37).
 bool says_nothing_new(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;
     if (c.options->habits == personality::standard || s.wl1 != a.seg.seq) return false;
