@@ -97,13 +97,29 @@ void igmp_host::input(time_point now, byte_span message) noexcept {
         return;
     }
     const std::uint8_t code = load_u8(message.data() + 1);
-    if (message.size() < 12) { // RFC 3376 7.1: 8 octets are a query of version 2 (or, with code 0, of version 1)
-        v2_router_ = true;
-        v2_until_ = now + older_router_present;
+    if (message.size() > 8 && message.size() < 12) { // RFC 3376 7.1: of no version
+        ++malformed_;
+        return;
+    }
+    if (message.size() == 8) v2_until_ = now + older_router_present; // of version 2, or, with code 0, of version 1
+    settle_version(now);
+    if (message.size() == 8) {
         on_query(now, group, code == 0 ? std::chrono::seconds{10} : std::chrono::milliseconds{code * 100});
         return;
     }
     on_query(now, group, response_time(code));
+}
+
+/// RFC 3376 7.2.1: with another version what is pending is cancelled; but a change of which nothing was told yet is told, in that version.
+void igmp_host::settle_version(time_point now) noexcept {
+    if ((now < v2_until_) == v2_router_) return;
+    v2_router_ = !v2_router_;
+    for (group_state& g : groups_) {
+        if (!g.used || g.left == robustness) continue;
+        if (g.leaving) g = {};
+        g.left = 0;
+        g.due = never;
+    }
 }
 
 /// RFC 3376 5.2: answer at a random time within what the router allows; an answer due earlier stands.
@@ -124,9 +140,9 @@ time_point igmp_host::next_timeout() const noexcept {
 }
 
 bool igmp_host::poll_transmit(time_point now, igmp_message& out) noexcept {
+    settle_version(now);
     const auto ready = std::find_if(groups_.begin(), groups_.end(), [&](const group_state& g) { return g.used && g.due <= now; });
     if (ready == groups_.end()) return false;
-    if (now >= v2_until_) v2_router_ = false;
     group_state& g = *ready;
     const bool change = g.left != 0;
     if (v2_router_) {

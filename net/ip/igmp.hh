@@ -50,6 +50,7 @@ private:
     };
     group_state* find(ipv4 group) noexcept;
     void on_query(time_point now, ipv4 group, duration within) noexcept;
+    void settle_version(time_point now) noexcept;
 
     random_generator random_;
     bool v2_router_ = false;         ///< an IGMPv2 querier has been heard lately

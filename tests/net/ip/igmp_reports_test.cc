@@ -94,6 +94,35 @@ BOOST_AUTO_TEST_CASE(a_router_of_version_2_is_spoken_to_in_its_own_version) {
     check(out[0], 0x22, 4, ipv4::igmp_v3_routers());
 }
 
+BOOST_AUTO_TEST_CASE(a_query_between_the_lengths_of_two_versions_is_of_none) { // RFC 3376 7.1
+    bench b;
+    b.host.on_join(at(0s), feed);
+    b.until(5s);
+    for (const std::size_t size : {9u, 10u, 11u}) b.query(5s, ipv4::any(), 10, size);
+    BOOST_TEST(b.host.malformed() == 3u);
+    BOOST_TEST((b.host.next_timeout() == never));
+    b.host.on_leave(at(6s), feed);
+    for (const auto& m : b.until(10s)) check(m, 0x22, 3, ipv4::igmp_v3_routers()); // nor was version 2 heard
+}
+
+BOOST_AUTO_TEST_CASE(with_another_version_what_is_pending_is_cancelled) { // RFC 3376 7.2.1
+    bench b;
+    igmp_message m;
+    b.host.on_join(at(0s), feed);
+    BOOST_REQUIRE(b.host.poll_transmit(at(0s), m));
+    b.query(500ms, ipv4(239, 9, 9, 9), 10, 8); // version 2, about another group
+    BOOST_TEST((b.host.next_timeout() == never));
+    b.host.on_leave(at(1s), feed);
+    b.query(1s, ipv4(239, 9, 9, 9), 10);
+    BOOST_REQUIRE(b.host.poll_transmit(at(1s), m)); // of which nothing was told yet
+    check(m, 0x17, 0, ipv4::all_routers());
+    b.host.on_join(at(260s), feed);
+    BOOST_REQUIRE(b.host.poll_transmit(at(260s), m));
+    check(m, 0x16, 0, feed);
+    BOOST_TEST(b.until(400s).empty()); // version 2 is over half a second before it would have been told again
+    BOOST_TEST((b.host.next_timeout() == never));
+}
+
 BOOST_AUTO_TEST_CASE(all_hosts_is_never_reported_and_bad_messages_are_counted) {
     bench b;
     b.host.on_join(at(0s), ipv4::all_hosts());
