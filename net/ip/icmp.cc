@@ -138,6 +138,22 @@ bool icmp_layer::copy_reply(const wire::ipv4_view& ip, const packet& p, packet& 
 
 // ---- errors ----
 
+bool ipv4_flow_of(byte_span datagram, icmp_report& report) noexcept {
+    wire::ipv4_view quoted;
+    wire::quoted_transport transport;
+    if (wire::ipv4_view::parse_quoted(datagram, quoted) != wire::parse_error::none || quoted.fragment_offset() != 0) return false;
+    if (quoted.protocol() != wire::ip_protocol::tcp && quoted.protocol() != wire::ip_protocol::udp) return false;
+    if (wire::quoted_transport::parse(quoted.payload(), transport) != wire::parse_error::none) return false;
+    report.quoted_length = quoted.total_length();
+    report.protocol = quoted.protocol();
+    report.local = quoted.source();
+    report.remote = quoted.destination();
+    report.local_port = transport.source_port;
+    report.remote_port = transport.destination_port;
+    report.sequence = transport.sequence;
+    return true;
+}
+
 bool icmp_layer::report_error(const wire::ipv4_view& ip, const wire::icmp_view& message, icmp_report& report) noexcept {
     report = {};
     report.kind = kind_of(message);
@@ -146,25 +162,12 @@ bool icmp_layer::report_error(const wire::ipv4_view& ip, const wire::icmp_view& 
         ++statistics_.ignored;
         return false;
     }
-    wire::ipv4_view quoted;
-    wire::quoted_transport transport;
-    const bool ours = wire::ipv4_view::parse_quoted(message.quoted(), quoted) == wire::parse_error::none &&
-                      quoted.source() == own_ && quoted.fragment_offset() == 0 &&
-                      (quoted.protocol() == wire::ip_protocol::tcp || quoted.protocol() == wire::ip_protocol::udp) &&
-                      wire::quoted_transport::parse(quoted.payload(), transport) == wire::parse_error::none;
-    if (!ours) {
+    if (!ipv4_flow_of(message.quoted(), report) || report.local.v4() != own_) {
         ++statistics_.errors_foreign;
         return false;
     }
     if (report.kind == icmp_error_kind::fragmentation_needed) report.mtu = message.next_hop_mtu();
     if (report.kind == icmp_error_kind::redirect) report.gateway = message.gateway();
-    report.quoted_length = quoted.total_length();
-    report.protocol = quoted.protocol();
-    report.local = quoted.source();
-    report.remote = quoted.destination();
-    report.local_port = transport.source_port;
-    report.remote_port = transport.destination_port;
-    report.sequence = transport.sequence;
     report.reporter = ip.source();
     ++statistics_.errors_received;
     return true;

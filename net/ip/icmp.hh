@@ -45,7 +45,12 @@ struct icmp_report {
     std::uint32_t sequence = 0; ///< TCP's sequence number of the quoted segment
     net_address reporter;       ///< who sent the error
     ipv4 gateway;               ///< of a redirect
+    bool own = false;           ///< nobody has said so: our own link finds nobody there (RFC 4861 7.2.2)
 };
+
+/// What a report says of the datagram that begins with these bytes: its flow, its length. False: it is of no flow of TCP's or UDP's, or not
+/// its first fragment.
+bool ipv4_flow_of(byte_span datagram, icmp_report& report) noexcept;
 
 struct icmp_options {
     std::uint32_t errors_a_second = 1000; ///< RFC 1812 4.3.2.8
@@ -61,6 +66,7 @@ struct icmp_statistics {
     std::uint64_t group_echoes_ignored = 0; ///< to a broadcast or group address (RFC 1122 3.2.2.6 MAY)
     std::uint64_t errors_received = 0;      ///< turned into reports
     std::uint64_t errors_foreign = 0;       ///< quoting a datagram that is not ours, or too little of it
+    std::uint64_t errors_too_small = 0;     ///< IPv6: of a link that carries less than 1,280 bytes, which none does
     std::uint64_t errors_sent = 0, errors_forbidden = 0;
     std::uint64_t rate_limited = 0;         ///< errors and replies
     std::uint64_t no_frame = 0;

@@ -1,5 +1,6 @@
 #include <corewire/net/ip/icmpv6.hh>
 
+#include <corewire/net/ip/path_mtu.hh>
 #include <corewire/net/wire/ipv6_extensions.hh>
 
 #include <algorithm>
@@ -116,16 +117,18 @@ icmp_verdict icmpv6_layer::echo(time_point now, const wire::ipv6_view& ip, std::
 // ---- errors ----
 
 bool quoted_ipv6_flow(byte_span message, icmp_report& report) noexcept {
+    return message.size() >= header_size && ipv6_flow_of(message.subspan(header_size), report);
+}
+
+bool ipv6_flow_of(byte_span packet, icmp_report& report) noexcept {
     wire::ipv6_view quoted;
     wire::quoted_transport transport;
-    if (message.size() < header_size) return false;
-    const byte_span quote = message.subspan(header_size);
-    if (wire::ipv6_view::parse_quoted(quote, quoted) != wire::parse_error::none) return false;
-    const wire::ipv6_chain chain = wire::walk_extensions(quote.first(ip_size + quoted.payload().size()));
+    if (wire::ipv6_view::parse_quoted(packet, quoted) != wire::parse_error::none) return false;
+    const wire::ipv6_chain chain = wire::walk_extensions(packet.first(ip_size + quoted.payload().size()));
     if (chain.verdict != wire::ipv6_chain_verdict::good || chain.fragment_offset != 0) return false;
     if (chain.protocol != wire::ip_protocol::tcp && chain.protocol != wire::ip_protocol::udp) return false;
-    if (chain.offset > quote.size() ||
-        wire::quoted_transport::parse(quote.subspan(chain.offset), transport) != wire::parse_error::none)
+    if (chain.offset > packet.size() ||
+        wire::quoted_transport::parse(packet.subspan(chain.offset), transport) != wire::parse_error::none)
         return false;
     report.quoted_length = static_cast<std::uint16_t>(std::min<std::uint32_t>(ip_size + quoted.payload_length(), 65'535));
     report.protocol = chain.protocol;
@@ -147,6 +150,10 @@ bool icmpv6_layer::report_error(const wire::ipv6_view& ip, const wire::icmpv6_vi
     }
     if (!quoted_ipv6_flow(message.message(), report)) {
         ++statistics_.errors_foreign;
+        return false;
+    }
+    if (report.kind == icmp_error_kind::fragmentation_needed && message.mtu() < path_mtu_cache::ipv6_minimum) {
+        ++statistics_.errors_too_small; // RFC 8201 4: it MUST be discarded
         return false;
     }
     if (report.kind == icmp_error_kind::fragmentation_needed)

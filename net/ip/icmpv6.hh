@@ -62,5 +62,7 @@ private:
 
 /// The flow that the ICMPv6 error in `message` quotes: ports and all. False: it quotes none.
 bool quoted_ipv6_flow(byte_span message, icmp_report& report) noexcept;
+/// The same of the packet itself (ipv4_flow_of()).
+bool ipv6_flow_of(byte_span packet, icmp_report& report) noexcept;
 
 } // namespace corewire

@@ -87,6 +87,16 @@ void mld_listener::follow(time_point now, std::span<const ipv6> groups) noexcept
     }
 }
 
+void mld_listener::tell_anew(time_point now) noexcept {
+    settle_mode(now);
+    for (std::size_t i = 0; i < count_; ++i) {
+        entry& e = entries_[i];
+        if (e.leaving) continue;
+        e.changes = robustness;
+        e.due = now;
+    }
+}
+
 void mld_listener::on_query(time_point now, const ipv6& group, std::uint16_t response_code, std::size_t size) noexcept {
     const bool old = size == version_1_size;
     if (!old && size < 28) return;

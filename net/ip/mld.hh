@@ -36,6 +36,8 @@ public:
 
     /// From now on exactly these groups are listened to. ff02::1 is never told (RFC 3810 6).
     void follow(time_point now, std::span<const ipv6> groups) noexcept;
+    /// All groups are told as if they had just come: what was told from `::` may have been dropped (RFC 3590 4).
+    void tell_anew(time_point now) noexcept;
     /// A router asks by a message of `size` bytes (8.1: 24 are version 1's, 28 and more version 2's, others nobody's): about `group`, or
     /// `::`, about all. Answered within what `response_code` says.
     void on_query(time_point now, const ipv6& group, std::uint16_t response_code, std::size_t size) noexcept;

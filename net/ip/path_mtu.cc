@@ -24,13 +24,16 @@ path_mtu path_mtu_cache::find(time_point now, const net_address& destination) co
 path_mtu path_mtu_cache::judge(time_point now, const net_address& destination, std::uint32_t reported,
                                std::uint32_t quoted_length) noexcept {
     const path_mtu before = find(now, destination);
+    if (!destination.is_v4() && reported < ipv6_minimum) { // RFC 8201 4: it MUST be discarded
+        ++below_minimum_;
+        return before;
+    }
     // RFC 1191 5: a router of old says nothing. RFC 1191 7.1's note on 4.2BSD (a total length with the header added)
     // needs no care: an estimate that doesn't shrink is ignored, and the next report is for a shorter datagram.
     std::uint32_t mtu = reported != 0 ? reported : plateau_below(std::min(quoted_length, before.bytes));
-    const std::uint32_t least = destination.is_v4() ? minimum : ipv6_minimum; // RFC 8201 4 (MUST NOT go below)
-    if (mtu < least) {
+    if (destination.is_v4() && mtu < minimum) {
         ++below_minimum_;
-        mtu = least;
+        mtu = minimum;
     }
     if (mtu >= before.bytes) {
         ++ignored_;

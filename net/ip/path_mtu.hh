@@ -25,7 +25,8 @@ public:
     static constexpr std::size_t max_entries = 256;
     /// Bytes. A forged report cannot push us below it (RFC 1191 3 allows 68; Linux's min_pmtu is 552).
     static constexpr std::uint32_t minimum = 552;
-    static constexpr std::uint32_t ipv6_minimum = 1280; ///< RFC 8200 5: every link carries so much
+    /// RFC 8200 5: every link carries so much. Who reports less is not believed at all (RFC 8201 4).
+    static constexpr std::uint32_t ipv6_minimum = 1280;
     static constexpr duration lifetime = std::chrono::minutes{10};
 
     explicit path_mtu_cache(std::uint32_t link_mtu) noexcept : link_mtu_(link_mtu) {}
@@ -36,7 +37,8 @@ public:
     /// Believes `mtu`, if it is less than the estimate.
     void lower(time_point now, const net_address& destination, std::uint32_t mtu) noexcept;
     /// A router could not forward our datagram of `quoted_length` bytes; its next hop takes `reported` bytes, or 0 if it
-    /// is older than RFC 1191 (then the next plateau below quoted_length is tried, 7.1). An estimate never grows by a report.
+    /// is older than RFC 1191 (then the next plateau below quoted_length is tried, 7.1; IPv6 has no such routers). An estimate never grows
+    /// by a report.
     path_mtu on_too_big(time_point now, const net_address& destination, std::uint32_t reported, std::uint32_t quoted_length) noexcept;
 
     /// Grows with each change that a report made: flows that keep an MTU compare it.

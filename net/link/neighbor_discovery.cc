@@ -49,16 +49,17 @@ void neighbor_discovery::on_timer(time_point now) noexcept {
     age(now);
 }
 
-void neighbor_discovery::on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns) noexcept {
+bool neighbor_discovery::on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns) noexcept {
     if (source.is_any()) { // RFC 4861 7.2.4: unsolicited then, and to all
         announce(ns.target);
-        return;
+        return false;
     }
     if (ns.source_mac) on_sender(now, source, *ns.source_mac, false);
     const neighbor* n = find(source);
     const mac_address to = n != nullptr && n->valid() ? n->mac() : ns.source_mac.value_or(mac_address{});
-    if (to.is_zero()) return; // asked by somebody whose MAC nobody has told: it asks again, with its own
+    if (to.is_zero()) return true;
     if (say({nd_message::kind::answer, ns.target, source, to, true})) ++statistics_.replies_sent;
+    return false;
 }
 
 /// RFC 4861 7.2.3: makes an entry, or changes the MAC of one that there is; never more than stale.
@@ -89,9 +90,8 @@ bool neighbor_discovery::on_advertisement(time_point now, const wire::neighbor_a
     }
     if (n->state() == neighbor_state::incomplete) {
         if (!na.target_mac) return false;
-        n->router_ = na.router;
         learn(now, *n, *na.target_mac, na.solicited);
-        return false;
+        return std::exchange(n->router_, na.router) && !na.router;
     }
     const bool other_mac = na.target_mac && *na.target_mac != n->mac();
     if (other_mac && !na.override) { // (I)

@@ -32,12 +32,16 @@ public:
     explicit neighbor_discovery(neighbor_options options = {}, std::uint64_t seed = random_seed());
 
     /// A valid solicitation of our address `ns.target`. `source` is :: in duplicate address detection: then the answer goes to
-    /// all nodes.
-    void on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns) noexcept;
+    /// all nodes. True: who asks is to be asked for its MAC first, so the answer is the caller's to send, as packets are (7.2.4).
+    bool on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns) noexcept;
     /// A valid advertisement that is not about an address of ours. True: it says that who was a router is none any more.
     bool on_advertisement(time_point now, const wire::neighbor_advertisement& na) noexcept;
     /// A router advertisement, or another message that carries its sender's MAC (RFC 4861 6.3.4).
     void on_sender(time_point now, const ipv6& source, mac_address mac, bool router) noexcept;
+    /// A router advertisement that does not carry it: who is known is a router all the same.
+    void on_router(const ipv6& source) noexcept {
+        if (neighbor* const n = find(source)) n->router_ = true;
+    }
     /// What a router advertisement says of the link's times (RFC 4861 6.3.4); 0: nothing. What lies outside of the bounds counts as
     /// the nearest: an advertisement cannot have us flood the link, or wait for ever.
     void on_times(time_point now, duration reachable, duration retransmit) noexcept;

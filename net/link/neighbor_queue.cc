@@ -63,24 +63,47 @@ void neighbor_table::release_waiting(neighbor& n) noexcept {
     for (std::uint16_t i = n.first_waiting_; i != no_slot; i = slots_[i].next) {
         n.mac_.store(slots_[i].waiting.head.mutable_data());
     }
-    if (released_first_ == no_slot) {
-        released_first_ = n.first_waiting_;
+    move_waiting(n, released_);
+}
+
+void neighbor_table::move_waiting(neighbor& n, slot_list& to) noexcept {
+    if (n.waiting_ == 0) return;
+    if (to.first == no_slot) {
+        to.first = n.first_waiting_;
     } else {
-        slots_[released_last_].next = n.first_waiting_;
+        slots_[to.last].next = n.first_waiting_;
     }
-    released_last_ = n.last_waiting_;
+    to.last = n.last_waiting_;
     n.waiting_ = 0;
     n.waiting_bytes_ = 0;
 }
 
-bool neighbor_table::poll_released(packet& out) noexcept {
-    if (released_first_ == no_slot) return false;
-    const std::uint16_t i = released_first_;
+bool neighbor_table::take_first(slot_list& from, packet& out) noexcept {
+    if (from.first == no_slot) return false;
+    const std::uint16_t i = from.first;
     out = std::move(slots_[i].waiting);
-    released_first_ = slots_[i].next;
+    from.first = slots_[i].next;
     slots_[i].next = std::exchange(free_slot_, i);
     --waiting_total_;
     return true;
+}
+
+bool neighbor_table::poll_released(packet& out) noexcept { return take_first(released_, out); }
+bool neighbor_table::poll_unreachable(packet& out) noexcept { return take_first(unreachable_, out); }
+
+void neighbor_table::keep_refused(packet&& p) noexcept {
+    packet refused = std::move(p);
+    if (free_slot_ == no_slot) return;
+    const std::uint16_t i = free_slot_;
+    free_slot_ = std::exchange(slots_[i].next, no_slot);
+    slots_[i].waiting = std::move(refused);
+    if (unreachable_.first == no_slot) {
+        unreachable_.first = i;
+    } else {
+        slots_[unreachable_.last].next = i;
+    }
+    unreachable_.last = i;
+    ++waiting_total_;
 }
 
 void neighbor_table::check_invariants() const {
@@ -97,7 +120,8 @@ void neighbor_table::check_invariants() const {
         CW_ASSERT(const_cast<neighbor_table*>(this)->find(n.address_) == &n, "a neighbour is found by its address");
         CW_ASSERT(!n.valid() || n.mac_.is_unicast(), "a valid neighbour has a MAC");
     }
-    for (std::uint16_t i = released_first_; i != no_slot; i = slots_[i].next) ++waiting;
+    for (const std::uint16_t first : {released_.first, unreachable_.first})
+        for (std::uint16_t i = first; i != no_slot; i = slots_[i].next) ++waiting;
     for (const state_list& list : lists_) {
         time_point before{};
         const_cast<state_list&>(list).for_each([&](const neighbor& n) {

@@ -92,7 +92,8 @@ void neighbor_table::expire(time_point now, neighbor& n) noexcept {
 
 void neighbor_table::fail(time_point now, neighbor& n) noexcept {
     ++statistics_.failed;
-    statistics_.unreachable_dropped += drop_waiting(n);
+    statistics_.unreachable_dropped += n.waiting_;
+    move_waiting(n, unreachable_);
     enter(now, n, failed);
     n.given_up_ = any_given_up_ = true;
 }

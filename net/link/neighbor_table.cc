@@ -51,6 +51,12 @@ neighbor* neighbor_table::find(const net_address& address) noexcept {
     return n;
 }
 
+bool neighbor_table::has_failed(const net_address& address) const noexcept {
+    const neighbor* n = buckets_[bucket_of(address)];
+    while (n != nullptr && n->address_ != address) n = n->next_in_bucket_;
+    return n != nullptr && n->state_ == neighbor_state::failed;
+}
+
 neighbor* neighbor_table::use(time_point now, const net_address& address) noexcept {
     neighbor* n = find(address);
     if (n == nullptr || !n->valid()) return nullptr;

@@ -4,9 +4,10 @@
 //     packet to send --resolve()--> ready: goes out            what has been heard --learn()--> poll_released(): packets
 //                              \--> queued ...................................................--^
 //                              \--> failed: host unreachable   timer --on_timer()--> ask(): a question goes out
+//                                                                                \-> poll_unreachable(): nobody has answered
 //
 // One interface's, on one shard. Sans-I/O: after any call that may say something, take what the derived class has to say
-// and poll_released() until they say no.
+// and poll_released() until they say no; and poll_unreachable() after on_timer().
 // Bounded: entries (the least recently confirmed unpinned one makes room), packets and bytes waiting behind one
 // neighbour (the oldest is dropped) and behind all, questions (one a second each), messages not yet taken. Every bound
 // has a counter.
@@ -55,7 +56,7 @@ struct neighbor_statistics {
 /// What resolve() did with the packet.
 enum class resolution : std::uint8_t {
     ready,  ///< the destination MAC is in its Ethernet header: transmit it
-    queued, ///< kept; it comes back by poll_released(), or is dropped and counted
+    queued, ///< kept; it comes back by poll_released() or poll_unreachable(), or is dropped and counted
     failed, ///< the neighbour does not answer (or the table is full): untouched, the caller's to drop (EHOSTUNREACH)
 };
 
@@ -88,6 +89,13 @@ public:
 
     /// A packet whose neighbour has answered, Ethernet header complete.
     bool poll_released(packet& out) noexcept;
+
+    /// A packet whose neighbour has not answered: for its sender to hear of it, and for nobody else (RFC 4861 7.2.2). Counted already.
+    bool poll_unreachable(packet& out) noexcept;
+    /// One that was refused (resolution::failed) comes by poll_unreachable(), too, if there is room.
+    void keep_refused(packet&& p) noexcept;
+    /// Packets to `address` are refused now.
+    bool has_failed(const net_address& address) const noexcept;
 
     /// Static entries, and those mirrored from the kernel in shared mode. False when the table is full of pinned ones.
     bool set_permanent(const net_address& address, mac_address mac) noexcept;
@@ -146,6 +154,12 @@ private:
     packet dequeue(neighbor& n) noexcept;
     std::size_t drop_waiting(neighbor& n) noexcept;
     void release_waiting(neighbor& n) noexcept;
+    /// Slots in a row, each with a packet.
+    struct slot_list {
+        std::uint16_t first = no_slot, last = no_slot;
+    };
+    void move_waiting(neighbor& n, slot_list& to) noexcept;
+    bool take_first(slot_list& from, packet& out) noexcept;
 
     siphash_key hash_key_;
     std::size_t bucket_mask_;
@@ -156,7 +170,7 @@ private:
     std::uint16_t free_slot_ = no_slot;
     std::uint16_t waiting_total_ = 0;
     bool any_given_up_ = false;
-    std::uint16_t released_first_ = no_slot, released_last_ = no_slot;
+    slot_list released_, unreachable_;
     std::array<state_list, 8> lists_; ///< by state; each in the order in which its deadlines come
 };
 

@@ -18,7 +18,7 @@ public:
     /// shard's. One that several have bound is shared between them by the flow, so that a peer's datagrams come to one of them always
     /// (over the kernel's sockets, too: SO_REUSEPORT; there a port that one shard alone has bound needs no more either).
     static udp_socket bind(socket_address at, udp_options options = {});
-    /// A connected socket: only this peer's datagrams, and ECONNREFUSED when it answers port-unreachable.
+    /// A connected socket: only this peer's datagrams; ECONNREFUSED when it answers port-unreachable, EHOSTUNREACH when no link has it.
     static udp_socket connect(socket_address to, udp_options options = {});
 
     /// The next datagram, whole, who sent it, and to which of our addresses or groups (zero-copy).

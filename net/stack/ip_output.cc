@@ -94,7 +94,9 @@ bool ip_output::send_unresolved(time_point now, output_path& path, packet& p, st
         ++statistics_.no_route;
         return false;
     }
-    return transmit(now, out, path.hop);
+    if (transmit(now, out, path.hop)) return true;
+    if (neighbors_.has_failed(path.hop.address)) neighbors_.keep_refused(std::move(out));
+    return false;
 }
 
 // ---- datagrams ----
@@ -159,6 +161,11 @@ bool ip_output::on_redirect(time_point now, ipv4 destination, ipv4 better, const
     routes_.redirects().learn(now, net_address(destination), net_address(better), gateway);
     egress_.leave_chores(); // next_timeout() may have come nearer
     return true;
+}
+
+bool ip_output::is_given_up(const net_address& destination) const noexcept {
+    if (destination.is_v4()) return neighbors_.has_failed(routes_.find(destination.v4()).address);
+    return six_ != nullptr && six_->neighbors().has_failed(six_->route(destination.v6()).address);
 }
 
 // ---- groups ----

@@ -71,6 +71,13 @@ public:
     /// Another address (any(): none), routes (of which each gateway is on the link of another) and MTU (0: the port's) from now on.
     void set_address(time_point now, ip_prefix own, std::span<const route> routes, std::uint32_t mtu) noexcept;
 
+    /// A packet of ours, from its Ethernet header on, whose next hop nobody has answered for: its sender is to hear of it.
+    bool poll_unreachable(packet& out) noexcept {
+        return neighbors_.poll_unreachable(out) || (six_ != nullptr && six_->neighbors().poll_unreachable(out));
+    }
+    /// What leads to `destination` now, after a router was given up for another perhaps, has not answered.
+    bool is_given_up(const net_address& destination) const noexcept;
+
     /// Sends what the neighbour cache has to say, and what has waited for it.
     void drain() noexcept;
     /// The neighbour at `address` if it can be sent to now (neighbor_cache::use()).

@@ -16,6 +16,10 @@ namespace {
 
 constexpr log_event<ipv6> address_taken{"nd", "address_taken", log_level::warn,
                                         "another host has the address {}: we do not use it (duplicate address detection)"};
+constexpr log_event<ipv6> link_local_taken{
+    "nd", "link_local_taken", log_level::error,
+    "another host has our link-local address {}, and with it, it may be, our MAC: nothing is sent from it, no DHCPv6 server is asked, and "
+    "groups are told of from ::, which switches that listen in may drop"};
 constexpr log_event<ipv6> address_made{"nd", "address_made", log_level::info, "a router's prefix gives us {}, unless somebody has it"};
 constexpr log_event<ipv6> not_steered{"nd", "not_steered", log_level::error,
                                       "no room for one address more in the port's table: nothing that is sent to {} reaches us"};
@@ -136,8 +140,12 @@ neighbor* ipv6_output::use(time_point now, const ipv6& hop, const ipv6& source) 
 bool ipv6_output::send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size) noexcept {
     path.stamp(p.head.mutable_data(), l4_size);
     packet out = std::move(p);
-    if (path.hop.kind == hop_kind::unicast) return transmit(now, out, path.hop);
-    ++statistics_.no_route;
+    if (path.hop.kind != hop_kind::unicast) {
+        ++statistics_.no_route;
+        return false;
+    }
+    if (transmit(now, out, path.hop)) return true;
+    if (neighbors_.has_failed(path.hop.address)) neighbors_.keep_refused(std::move(out));
     return false;
 }
 
@@ -223,8 +231,9 @@ void ipv6_output::on_solicitation(time_point now, const ipv6& source, const wire
         return;
     }
     if (!answer || !addresses_.is_ours(ns.target)) return;
-    neighbors_.on_solicitation(now, source, ns);
+    const bool unknown = neighbors_.on_solicitation(now, source, ns);
     drain();
+    if (unknown && share_ == nullptr && strangers_.take(now)) answer_behind_question(now, source, ns.target);
     egress_.leave_chores();
 }
 
@@ -246,8 +255,8 @@ void ipv6_output::follow_routers(time_point now) noexcept {
 
 void ipv6_output::lost(time_point now, const ipv6& address) noexcept {
     if (!addresses_.on_conflict(address)) return;
-    log_message(address_taken, address);
     const own_ipv6_address* a = addresses_.find(address);
+    log_message(a->origin == ipv6_address_origin::link_local ? link_local_taken : address_taken, address);
     if (automatic_ && a->origin == ipv6_address_origin::autoconfigured) {
         const own_ipv6_address* const another = automatic_->on_duplicate(now, *a);
         if (announces_ && another != nullptr) log_message(address_made, another->address);
@@ -263,6 +272,7 @@ void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, co
                                           const std::optional<mac_address>& mac) noexcept {
     if (!automatic_) return;
     if (mac) neighbors_.on_sender(now, router, *mac, true);
+    else neighbors_.on_router(router); // RFC 4861 6.3.4
     const std::size_t before = addresses_.all().size();
     const std::pair link{hop_limit(), mtu()};
     automatic_->on_advertisement(now, router, ra);
@@ -387,6 +397,10 @@ void ipv6_output::on_timer(time_point now) noexcept {
         routes_.demote_router(hop.v6());
         routes_.forget_redirects(hop.v6());
     });
+    if (told_from_nowhere_ && link_local() != nullptr) { // RFC 3590 4: routers and switches may have dropped that
+        told_from_nowhere_ = false;
+        groups_.tell_anew(now);
+    }
     while (tells_groups() && report_groups(now)) {} // before the probe: its answer is to come through
     drain();
     if (automatic_ && automatic_->poll_solicitation(now, identifications_)) solicit_routers();
@@ -445,6 +459,12 @@ void ipv6_output::solicit_routers() noexcept {
     push_link_message(std::move(p), static_cast<std::uint32_t>(size), source, all, wire::multicast_mac(all));
 }
 
+/// One that may be sent from; null: none.
+const own_ipv6_address* ipv6_output::link_local() const noexcept {
+    const own_ipv6_address* from = addresses_.source_for(ipv6::all_routers());
+    return from != nullptr && from->address.is_link_local() ? from : nullptr;
+}
+
 /// RFC 3810 5, RFC 2710 3: with hop limit 1 and a router alert; from the link-local address, or :: while it is tentative (RFC 3590). True:
 /// one was told, and there may be another.
 bool ipv6_output::report_groups(time_point now) noexcept {
@@ -463,8 +483,9 @@ bool ipv6_output::report_groups(time_point now) noexcept {
     if (report.size == 0) return false;
     const auto size = static_cast<std::uint32_t>(report.size);
     const ipv6 to = report.destination;
-    const own_ipv6_address* from = addresses_.source_for(to);
-    const ipv6 source = from == nullptr || !from->address.is_link_local() ? ipv6::any() : from->address;
+    const own_ipv6_address* from = link_local();
+    const ipv6 source = from == nullptr ? ipv6::any() : from->address;
+    told_from_nowhere_ |= from == nullptr;
     std::memcpy(at + ip_size, alert, alert_size);
     store_be16(message.data() + 2,
                wire::pseudo_header_sum(source, to, wire::ip_protocol::icmpv6, size).add(message.first(size)).checksum());
@@ -502,7 +523,26 @@ void ipv6_output::say(const nd_message& m) noexcept {
     push_link_message(std::move(p), static_cast<std::uint32_t>(size), source, m.destination, m.destination_mac);
 }
 
+/// RFC 4861 7.2.4: it waits for its asker's MAC as any packet does.
+void ipv6_output::answer_behind_question(time_point now, const ipv6& asker, const ipv6& target) noexcept {
+    packet p;
+    std::byte* const at = begin_message(p, device_.pool());
+    if (at == nullptr) {
+        ++statistics_.no_frame;
+        return;
+    }
+    const wire::neighbor_advertisement answer{false, true, true, target, device_.mac()};
+    const std::size_t size = answer.emit({at, wire::neighbor_advertisement::max_size}, target, asker);
+    wrap_link_message(p, static_cast<std::uint32_t>(size), target, asker, {});
+    static_cast<void>(transmit(now, p, {hop_kind::unicast, asker}));
+}
+
 void ipv6_output::push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept {
+    wrap_link_message(p, size, source, destination, to);
+    if (!egress_.push(std::move(p))) ++statistics_.egress_full;
+}
+
+void ipv6_output::wrap_link_message(packet& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept {
     p.head.truncate(ip_size + size);
     wire::ipv6_header{.payload_length = static_cast<std::uint16_t>(size),
                       .next_header = wire::ip_protocol::icmpv6,
@@ -512,7 +552,6 @@ void ipv6_output::push_link_message(packet&& p, std::uint32_t size, const ipv6& 
         .emit(p.head.mutable_bytes());
     const wire::ethernet_header link{.destination = to, .source = device_.mac(), .type = wire::ether_type::ipv6};
     link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
-    if (!egress_.push(std::move(p))) ++statistics_.egress_full;
 }
 
 } // namespace corewire

@@ -110,8 +110,11 @@ private:
     void solicit_routers() noexcept;
     void follow_routers(time_point now) noexcept;
     bool report_groups(time_point now) noexcept;
+    const own_ipv6_address* link_local() const noexcept;
     void follow_groups(time_point now) noexcept;
     void follow_port() noexcept;
+    void answer_behind_question(time_point now, const ipv6& asker, const ipv6& target) noexcept;
+    void wrap_link_message(packet& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
     void push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
     void after_dhcp(time_point now) noexcept;
     void send_to_dhcp_servers(const dhcp6_outgoing& message) noexcept;
@@ -133,6 +136,7 @@ private:
     std::array<ipv6, 2 * ipv6_addresses::max_addresses> wanted_{}; ///< that it was told of: addresses and their groups
     std::size_t wanted_count_ = 0;
     host_share* const share_; ///< shared mode: neighbours and addresses are the host's
+    bool told_from_nowhere_ = false; ///< groups, from `::`
     bool tells_ = false; ///< of several shards each that has joined a group tells its own
     std::optional<dhcp6_client> dhcp_;
     std::uint32_t lease_generation_ = 0;
@@ -140,6 +144,7 @@ private:
     const path_mtu_cache& mtus_;
     siphash_key label_key_;
     token_bucket redirects_{100, 20}; ///< each has all flows look for their next hop anew
+    token_bucket strangers_{100, 20}; ///< who ask without a MAC of theirs: each has us ask for it
     random_generator identifications_; ///< of fragments (RFC 7739 5.3: unpredictable)
 };
 

@@ -92,6 +92,7 @@ bool network_stack::flush(time_point now) {
     egress_.begin_chores();
     bool any = tcp_.do_chores(now);
     any |= udp_.flush(now);
+    tell_unreachable();
     arm_timer(); // something may have been asked of ARP
     return any;
 }
@@ -116,6 +117,7 @@ void network_stack::watch(sleeper& sleeping) const {
 
 void network_stack::on_timer(time_point now) {
     output_.on_timer(now);
+    tell_unreachable();
     after_ipv6();
     if (dhcp_ != nullptr && dhcp_->next_timeout() <= now) {
         dhcp_->on_timer(now);
@@ -420,6 +422,23 @@ void network_stack::on_report(time_point now, const icmp_report& report) {
         return;
     case icmp_error_kind::network_unreachable: tcp_.on_icmp_error(key, std::errc::network_unreachable, false, seq); return;
     default: tcp_.on_icmp_error(key, std::errc::host_unreachable, false, seq); return;
+    }
+}
+
+/// RFC 4861 7.2.2, RFC 826: nobody answers for the next hop, which ends a connect(); a connection that stands outlives it, as it outlives a
+/// router's word. Nothing of this is sent. Where another router is in the place of the silent one, that is tried instead.
+void network_stack::tell_unreachable() {
+    for (packet p; output_.poll_unreachable(p); p = {}) {
+        const byte_span frame = p.head.bytes();
+        const byte_span sent = frame.subspan(wire::ethernet_header::size);
+        const bool six = load_be16(frame.data() + wire::ethernet_header::size - 2) == static_cast<std::uint16_t>(wire::ether_type::ipv6);
+        icmp_report report;
+        report.kind = icmp_error_kind::host_unreachable;
+        report.own = true;
+        if (!(six ? ipv6_flow_of(sent, report) : ipv4_flow_of(sent, report)) || !output_.is_given_up(report.remote)) continue;
+        const flow_name flow(report.local, report.remote, report.local_port, report.remote_port);
+        if (report.protocol == wire::ip_protocol::udp) udp_.on_report(report);
+        else tcp_.on_icmp_error(flow, std::errc::host_unreachable, true, tcp::seq_number{report.sequence});
     }
 }
 

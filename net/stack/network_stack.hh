@@ -115,6 +115,7 @@ private:
     void reassemble(time_point now, wire::ipv4_view ip, packet& p, arrival how);
     void on_report(time_point now, const icmp_report& report);
     void on_redirect(time_point now, const icmp_report& report);
+    void tell_unreachable();
     bool steer_away(wire::ipv4_view ip, packet& p, bool handed_over);
     std::string describe_addresses() const;
     void require_local(const socket_address& at, const char* what) const;

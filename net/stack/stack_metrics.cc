@@ -86,6 +86,7 @@ void register_ipv6(metric_group& group, network_stack& stack, const stack_statis
                                      {"ignored", icmp.ignored},
                                      {"group_echo", icmp.group_echoes_ignored},
                                      {"foreign_error", icmp.errors_foreign},
+                                     {"mtu_too_small", icmp.errors_too_small},
                                      {"forbidden_error", icmp.errors_forbidden},
                                      {"no_frame", icmp.no_frame}});
     const ipv6_output& out = *stack.ip().six();

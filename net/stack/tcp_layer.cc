@@ -465,6 +465,7 @@ void tcp_layer::doom(tcp_connection& c) noexcept {
 void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq) {
     tcp_connection* c = find(flow);
     if (c == nullptr) return;
+    if (hard && what == std::errc::host_unreachable) hard = c->opened_here_; // our own link's word, and no router's: it ends a connect()
     // Linux's habit: whatever it is, it ends what Fast Open has opened and accept() has not given yet. What it has given is a connection.
     if (c->early_listener_ != nullptr && c->tcb.options().like_linux()) hard = c->listener_ != nullptr;
     const tcp::event events = c->tcb.on_icmp_error(what, hard, seq);

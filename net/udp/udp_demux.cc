@@ -169,10 +169,13 @@ udp_endpoint* udp_demux::on_error(const icmp_report& report) noexcept {
     case icmp_error_kind::port_unreachable:
     case icmp_error_kind::protocol_unreachable: e->error_ = std::errc::connection_refused; return e;
     case icmp_error_kind::fragmentation_needed: e->error_ = std::errc::message_size; return e;
+    case icmp_error_kind::host_unreachable:
+        if (!report.own) return nullptr; // a router's word is soft, too
+        e->error_ = std::errc::host_unreachable;
+        return e;
     case icmp_error_kind::none:
     case icmp_error_kind::redirect:
     case icmp_error_kind::network_unreachable:
-    case icmp_error_kind::host_unreachable:
     case icmp_error_kind::prohibited:
     case icmp_error_kind::time_exceeded:
     case icmp_error_kind::parameter_problem: break; // soft: may pass (RFC 1122 3.2.2.1)

@@ -46,6 +46,7 @@ private:
     task<> both_ways(tcp_stream& s, exchange& e, bool is_client);
 
     void befall(const mishap& m);
+    static task<tcp_stream> dial(socket_address there, const tcp_options_set& options);
     void judge(const exchange& e);
     void check_nothing_is_left(sim_host& h);
     bool over() const;
@@ -128,13 +129,25 @@ inline task<> world::both_ways(tcp_stream& s, exchange& e, bool is_client) {
     co_await s.close();
 }
 
+/// A cut cable is no cause to give up: while nobody answers for the server's address, it is tried again.
+inline task<tcp_stream> world::dial(socket_address there, const tcp_options_set& options) {
+    for (;;) {
+        try {
+            co_return co_await tcp_stream::connect(there, options);
+        } catch (const std::system_error& error) {
+            if (error.code() != std::errc::host_unreachable) throw;
+        }
+        co_await sleep_for(std::chrono::seconds{1});
+    }
+}
+
 inline task<> world::client(exchange& e) {
     co_await sleep_for(e.start);
     std::errc how{};
     try {
         const socket_address there =
             e.over_ipv6 ? socket_address(plan::server_address(), service) : socket_address(server_->address(), service);
-        auto peer = co_await tcp_stream::connect(there, e.options);
+        auto peer = co_await dial(there, e.options);
         std::array<std::byte, 4> number{};
         number[0] = static_cast<std::byte>(e.number);
         co_await peer.write(byte_span(number));
@@ -226,6 +239,8 @@ inline void world::judge(const exchange& e) {
     const bool server_well = e.server_error && *e.server_error == std::errc{};
     ++(client_well && server_well ? result_.completed : result_.failed);
     if (e.over_ipv6 && client_well) result_.over_ipv6 += e.up + e.down;
+    // With Fast Open connect() may be over before anybody has answered for the server's address, and nobody does: dial() cannot know.
+    if (*e.client_error == std::errc::host_unreachable && e.options.fast_open) return;
     const auto text = [](std::errc what) { return std::make_error_code(what).message(); };
     // Who closes first waits for a minute, and a FIN that is lost again and again is repeated once a minute: it may come too late.
     const auto too_late = [](std::errc how, duration ended, bool other_well, duration other_ended) {

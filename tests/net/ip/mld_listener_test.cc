@@ -191,4 +191,17 @@ BOOST_AUTO_TEST_CASE(groups_that_are_left_make_room) {
         BOOST_TEST((told.count(to_string(each)) == 1u && told.at(to_string(each)) == 4));
 }
 
+BOOST_AUTO_TEST_CASE(all_groups_are_told_anew_but_those_that_have_ended) { // RFC 3590 4
+    corewire::mld_listener mld(7);
+    mld.follow(at(0s), std::vector{one, two});
+    report(mld, 0s);
+    report(mld, 1s);
+    mld.follow(at(2s), std::vector{one});
+    report(mld, 2s);
+    mld.tell_anew(at(2s));
+    BOOST_TEST((report(mld, 2s) == records{{"ff02::1:ff00:1", 4}}));
+    BOOST_TEST((report(mld, 3s) == records{{"ff02::1:ff00:1", 4}, {"ff02::1:ff00:2", 3}}));
+    BOOST_TEST((mld.next_timeout() == never));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -40,6 +40,15 @@ BOOST_AUTO_TEST_CASE(a_report_below_the_minimum_gives_the_minimum) {
     BOOST_TEST((c.find(at(1s), far) == path_mtu{552}));
 }
 
+BOOST_AUTO_TEST_CASE(a_report_of_less_than_every_link_of_ipv6_carries_is_not_believed) { // RFC 8201 4
+    const ipv6 there = *ipv6::parse("2001:db8::1");
+    path_mtu_cache c(1500);
+    for (const std::uint32_t reported : {0u, 1u, 600u, 1279u}) BOOST_TEST((c.on_too_big(at(0s), there, reported, 1500) == path_mtu{1500}));
+    BOOST_TEST(c.below_minimum() == 4u);
+    BOOST_TEST(c.generation() == 0u);
+    BOOST_TEST((c.on_too_big(at(0s), there, 1280, 1500) == path_mtu{1280}));
+}
+
 BOOST_AUTO_TEST_CASE(a_router_that_does_not_say_gets_the_next_plateau) {
     path_mtu_cache c(9000);
     BOOST_TEST((c.on_too_big(at(0s), far, 0, 9000) == path_mtu{8166}));

@@ -163,6 +163,15 @@ BOOST_AUTO_TEST_CASE(who_asks_for_us_is_known_and_answered) { // RFC 4861 7.2.3,
     BOOST_TEST((answer[0].destination == peer && answer[0].destination_mac == peer_mac));
 }
 
+BOOST_AUTO_TEST_CASE(who_asks_without_its_mac_is_answered_at_once_only_when_it_is_known) { // RFC 4861 7.2.4
+    world w;
+    BOOST_TEST(w.cache.on_solicitation(at(0s), peer, {us, {}})); // the caller's, to send behind a question
+    BOOST_TEST((w.said().empty() && w.cache.size() == 0u));
+    w.reach();
+    BOOST_TEST(!w.cache.on_solicitation(at(0s), peer, {us, {}}));
+    BOOST_TEST(w.said().size() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(who_asks_whether_the_address_is_free_is_answered_before_all) { // RFC 4861 7.2.4
     world w;
     w.cache.on_solicitation(at(0s), ipv6::any(), {us, {}});
@@ -179,6 +188,21 @@ BOOST_AUTO_TEST_CASE(a_router_that_says_it_is_none_any_more_is_told) { // RFC 48
     BOOST_TEST(w.cache.find(peer)->is_router());
     BOOST_TEST(w.advertise(1s, peer_mac, {.solicited = true, .override = true, .router = false}));
     BOOST_TEST(!w.cache.find(peer)->is_router());
+}
+
+BOOST_AUTO_TEST_CASE(a_router_that_advertises_without_its_mac_is_one_all_the_same) { // RFC 4861 6.3.4
+    for (const bool known : {true, false}) {
+        world w;
+        if (known) w.reach();
+        else w.send(0s);
+        w.cache.on_router(peer);
+        BOOST_TEST(w.cache.find(peer)->is_router());
+        BOOST_TEST(w.advertise(1s, peer_mac, {.solicited = true, .override = true, .router = false})); // 7.2.5: it goes
+        BOOST_TEST(!w.cache.find(peer)->is_router());
+    }
+    world w;
+    w.cache.on_router(peer);
+    BOOST_TEST(w.cache.size() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(how_long_a_neighbour_counts_as_reachable_is_drawn) { // RFC 4861 6.3.2

@@ -61,6 +61,12 @@ struct world {
         for (packet p; cache.poll_released(p);) out.push_back(std::move(p));
         return out;
     }
+    std::vector<packet> unreachable() {
+        std::vector<packet> out;
+        for (packet p; cache.poll_unreachable(p);) out.push_back(std::move(p));
+        cache.check_invariants();
+        return out;
+    }
     /// Lets time pass; returns what was said meanwhile.
     std::vector<arp_message> until(duration end) {
         std::vector<arp_message> out;
@@ -138,9 +144,32 @@ BOOST_AUTO_TEST_CASE(packets_behind_all_neighbours_are_bounded_and_their_frames_
     BOOST_TEST(w.cache.statistics().queue_dropped == 4u);
     BOOST_TEST(w.pool.free_count == 256u - 6u);
     w.until(10s);
+    BOOST_TEST(w.unreachable().size() == 6u);
     BOOST_TEST(w.cache.waiting_packets() == 0u);
     BOOST_TEST(w.pool.free_count == 256u);
     BOOST_TEST(w.cache.statistics().unreachable_dropped == 6u);
+}
+
+BOOST_AUTO_TEST_CASE(packets_that_nobody_answers_for_come_back_in_order) { // RFC 4861 7.2.2
+    world w({.max_waiting_total = 4});
+    for (std::uint32_t i = 0; i < 3; ++i) w.send(0s, peer_ip, 10 + i);
+    w.until(2500ms);
+    BOOST_TEST(w.unreachable().empty());
+    w.until(3s);
+    BOOST_TEST(w.cache.has_failed(peer_ip));
+    BOOST_TEST(w.released().empty());
+    for (std::uint32_t i = 3; i < 6; ++i) { // refused; there is room for one more
+        packet p = w.make(10 + i);
+        BOOST_TEST((w.cache.resolve(at(3s), peer_ip, p) == resolution::failed));
+        w.cache.keep_refused(std::move(p));
+        w.cache.check_invariants();
+    }
+    const auto back = w.unreachable();
+    BOOST_REQUIRE_EQUAL(back.size(), 4u);
+    for (std::uint32_t i = 0; i < 4; ++i) BOOST_TEST(back[i].size() == 14 + 10 + i);
+    BOOST_TEST(w.cache.waiting_packets() == 0u);
+    w.until(10s);
+    BOOST_TEST(!w.cache.has_failed(peer_ip));
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_neighbour_is_asked_three_times_a_second_apart_and_then_refused_for_a_while) {
@@ -474,9 +503,11 @@ BOOST_AUTO_TEST_CASE(any_order_of_events_keeps_the_invariants) {
         for (int step = 0; step < 20'000; ++step) {
             const ipv4 who(10, 0, 0, static_cast<std::uint8_t>(2 + random.below(14)));
             const mac_address mac(0x02'00'00'00'10'00 + random.below(4));
-            switch (random.below(9)) {
-            case 0:
-            case 1: w.send(now, who, static_cast<std::uint32_t>(1 + random.below(1500))); break;
+            switch (random.below(10)) {
+            case 0: w.send(now, who, static_cast<std::uint32_t>(1 + random.below(1500))); break;
+            case 1:
+                if (packet p = w.make(); w.cache.resolve(at(now), who, p) == resolution::failed) w.cache.keep_refused(std::move(p));
+                break;
             case 2: w.reply(now, who, mac); break;
             case 3: w.request(now, who, mac, random.chance(0.5) ? our_ip : who); break;
             case 4: w.cache.confirm(at(now), who); break;
@@ -487,12 +518,14 @@ BOOST_AUTO_TEST_CASE(any_order_of_events_keeps_the_invariants) {
                 now += duration{static_cast<std::int64_t>(random.below(random.chance(0.05) ? 60'000'000'000 : 400'000'000))};
                 w.cache.on_timer(at(now));
                 break;
+            case 9: w.unreachable(); break;
             }
             w.cache.check_invariants();
         }
         w.said();
         w.released();
         w.until(now + 10min);
+        w.unreachable();
         BOOST_TEST(w.cache.waiting_packets() == 0u);
         BOOST_TEST(w.pool.free_count == 256u);
     }

@@ -76,9 +76,10 @@ BOOST_FIXTURE_TEST_CASE(fragments_that_are_too_big_are_made_smaller, sender) { /
     const std::vector<bytes> after = send_out(3000, first(true));
     BOOST_TEST(after.size() == 3u);
     BOOST_TEST(all_fit(after, 1300));
-    too_big(after[0], 600); // RFC 8200 5: a link that carries less cuts by itself
-    BOOST_TEST(all_fit(send_out(3000, first(true)), 1280));
-    BOOST_TEST(send_out(1232, first(true)).size() == 1u);
+    too_big(after[0], 1279); // every link carries more: not believed
+    BOOST_TEST(send_out(1252, first(true)).size() == 1u);
+    too_big(after[0], 1280);
+    BOOST_TEST(send_out(1252, first(true)).size() == 2u);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_report_about_nothing_that_was_sent_changes_nothing, sender) {
@@ -107,6 +108,15 @@ BOOST_FIXTURE_TEST_CASE(a_connected_socket_is_told_once_and_goes_on, sender) { /
         BOOST_TEST(all_fit(send_out(connected, 1400, {}), 1300));
         BOOST_TEST((failed == std::errc{}));
     }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_connected_socket_is_not_told_what_cannot_be, sender) { // RFC 8201 4
+    udp_socket connected = udp_socket::connect(socket_address(first(true), 4000));
+    const std::vector<bytes> sent = send_out(connected, 1400, {});
+    BOOST_REQUIRE(sent.size() == 1u);
+    for (const std::uint32_t mtu : {0u, 1279u}) too_big(sent[0], mtu, connected.local_address().port);
+    BOOST_TEST(send_out(connected, 1400, {}).size() == 1u);
+    BOOST_TEST((failed == std::errc{}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

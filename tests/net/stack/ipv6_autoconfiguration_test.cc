@@ -11,6 +11,7 @@
 #include "tests/reactor/log/log_fixture.hh"
 
 #include <algorithm>
+#include <map>
 
 using namespace corewire;
 using namespace std::chrono_literals;
@@ -273,6 +274,19 @@ BOOST_AUTO_TEST_CASE(a_router_that_says_it_is_none_goes_and_a_configured_gateway
             BOOST_TEST((w.six().route(far).address == gateway) == (router || configured));
         }
     }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_router_that_advertises_without_its_mac_goes_when_it_says_it_is_none, routed_link) { // RFC 4861 6.3.4, 7.2.5
+    const ipv6 far = a6("2001:db8:ffff::1");
+    const auto own = a6("2001:db8:aaaa::77");
+    send(message(wire::neighbor_solicitation{own, end->mac()}, router, own), router, own, ip_protocol::icmpv6, 255);
+    bytes out(wire::router_advertisement::fixed_size);
+    wire::router_advertisement{.lifetime = 1800}.emit(out, router, ipv6::all_nodes());
+    send(out, router, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+    BOOST_TEST((six().route(far).address == router));
+    const wire::neighbor_advertisement none_any_more{false, false, true, router, end->mac()};
+    send(message(none_any_more, router, ipv6::all_nodes()), router, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+    BOOST_TEST((six().route(far).kind == hop_kind::unreachable));
 }
 
 BOOST_FIXTURE_TEST_CASE(life_times_are_shortened_to_two_hours_at_most, routed_link) { // RFC 4862 5.5.3 (e)
@@ -628,6 +642,43 @@ BOOST_FIXTURE_TEST_CASE(groups_are_told_to_routers_who_ask, routed_link) { // RF
         ++reports;
     }
     BOOST_TEST(reports == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_local_address_that_another_host_has_is_told_as_an_error) { // RFC 4862 5.4.5
+    kept_log log(2);
+    routed_link w(1);
+    shard_log ours(log.writer, log.writer.ring(1), w.loop);
+    const ipv6 address = w.six().addresses().all()[0].address;
+    BOOST_REQUIRE(address.is_link_local());
+    w.send(w.message(wire::neighbor_advertisement{false, false, true, address, w.end->mac()}, address, ipv6::all_nodes()), address,
+           ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+    log.writer.drain();
+    const auto errors = std::ranges::count_if(log.lines, [&](const std::string& line) {
+        return line.find("error") != line.npos && line.find("our link-local address " + to_string(address)) != line.npos;
+    });
+    BOOST_TEST(errors == 1);
+}
+
+BOOST_AUTO_TEST_CASE(groups_are_told_anew_when_the_link_local_address_may_be_used) { // RFC 3590 4
+    routed_link w(1);
+    std::map<std::string, int> from_nowhere, from_address; // times that a group was told
+    for (int i = 0; i < 60; ++i) {
+        w.pass(100ms);
+        for (const auto& packet : w.heard(true)) {
+            const wire::ipv6_view ip = w.view(packet);
+            if (ip.next_header() != ip_protocol::hop_by_hop) continue;
+            BOOST_TEST((ip.source().is_any() ? from_address.empty() : ip.source().is_link_local()));
+            const wire::ipv6_chain chain = wire::walk_extensions(packet);
+            const byte_span m = byte_span(packet).subspan(chain.offset);
+            for (std::size_t at = 8; at < m.size(); at += 20)
+                ++(ip.source().is_any() ? from_nowhere : from_address)[to_string(ipv6::load(m.data() + at + 4))];
+        }
+    }
+    const std::string first = to_string(w.six().addresses().all()[0].address.solicited_node());
+    const std::string second = to_string(w.six().addresses().all()[1].address.solicited_node());
+    BOOST_TEST(from_nowhere.size() != 0u);
+    BOOST_TEST(from_address.size() == 2u);
+    BOOST_TEST((from_address[first] == 2 && from_address[second] == 2));
 }
 
 BOOST_FIXTURE_TEST_CASE(who_asks_for_groups_without_a_router_alert_hears_nothing, routed_link) { // RFC 3810 6.2

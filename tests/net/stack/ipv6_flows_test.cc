@@ -1,6 +1,7 @@
 // TCP over IPv6 against a bare peer: what its segments look like, and what ICMPv6 errors do to it.
 #include "ipv6_link.hh"
 
+#include <corewire/net/socket/tcp_listener.hh>
 #include <corewire/net/socket/tcp_stream.hh>
 #include <corewire/net/wire/tcp.hh>
 #include <corewire/net/wire/tcp_options.hh>
@@ -100,14 +101,42 @@ BOOST_FIXTURE_TEST_CASE(a_packet_that_is_too_big_is_sent_again_in_smaller_ones, 
     BOOST_TEST(stack->ip().path_mtu_to(clock.now(), peer) == 1400u);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_report_below_1280_bytes_gives_1280, tcp_link) { // RFC 8201 4
+BOOST_FIXTURE_TEST_CASE(a_report_below_1280_bytes_is_not_believed, tcp_link) { // RFC 8201 4
     connect();
     group.spawn(write(*this, 1440));
     pass(1ms);
     const auto first = heard();
     BOOST_REQUIRE(first.size() == 1u);
-    error(wire::icmpv6_header::packet_too_big(600), first[0]);
+    for (const std::uint32_t mtu : {0u, 600u, 1279u}) error(wire::icmpv6_header::packet_too_big(mtu), first[0]);
+    BOOST_TEST(heard().empty());
+    BOOST_TEST(stack->ip().path_mtu_to(clock.now(), peer) == 1500u);
+    BOOST_TEST(stack->six()->icmp().statistics().errors_too_small == 3u);
+    error(wire::icmpv6_header::packet_too_big(1280), first[0]);
     BOOST_TEST(stack->ip().path_mtu_to(clock.now(), peer) == 1280u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_connection_outlives_that_nobody_answers_for_its_peer_for_a_while, tcp_link) { // RFC 4861 7.2.2
+    connect();
+    stack->ip().six()->neighbors().remove(peer);
+    group.spawn(write(*this, 100));
+    pass(3500ms); // asked three times, and given up
+    BOOST_TEST(stack->ip().six()->neighbors().statistics().failed == 1u);
+    BOOST_TEST(stack->ip().six()->neighbors().waiting_packets() == 0u);
+    BOOST_TEST(stack->tcp().connections() == 1u);
+    introduce();
+    pass(10s);
+    const auto sent = heard();
+    BOOST_REQUIRE(!sent.empty());
+    BOOST_TEST(tcp_of(sent[0]).sequence() == next);
+}
+
+BOOST_FIXTURE_TEST_CASE(who_has_come_to_a_listener_outlives_it_too, tcp_link) {
+    tcp_listener listener = tcp_listener::bind({ipv6::any(), 9});
+    stack->ip().six()->neighbors().remove(peer);
+    segment(9, 5, 0, tcp_flags::syn);
+    pass(3500ms);
+    BOOST_TEST(stack->ip().six()->neighbors().statistics().failed == 1u);
+    BOOST_TEST(stack->tcp().connections() == 1u);
 }
 
 BOOST_FIXTURE_TEST_CASE(an_error_about_bytes_that_are_not_in_flight_is_not_believed, tcp_link) { // RFC 5927 4.1, 7

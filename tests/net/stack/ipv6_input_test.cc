@@ -206,6 +206,32 @@ BOOST_AUTO_TEST_CASE(an_address_is_asked_for_before_it_is_used) { // RFC 4862 5.
     BOOST_TEST(w.heard().size() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(who_asks_without_its_mac_is_asked_for_it_and_answered) { // RFC 4861 7.2.4
+    ipv6_link w;
+    w.send(w.message(wire::neighbor_solicitation{w.us, {}}, w.peer, w.us), w.peer, w.us, ip_protocol::icmpv6, 255);
+    const auto question = w.heard();
+    BOOST_REQUIRE(question.size() == 1u);
+    BOOST_TEST((w.icmp_of(question[0]).type() == icmpv6_type::neighbor_solicitation && w.view(question[0]).source() == w.us));
+    w.send(w.message(wire::neighbor_advertisement{false, true, true, w.peer, w.end->mac()}, w.peer, w.us), w.peer, w.us,
+           ip_protocol::icmpv6, 255);
+    const auto answer = w.heard();
+    BOOST_REQUIRE(answer.size() == 1u);
+    wire::neighbor_advertisement na;
+    BOOST_REQUIRE((wire::neighbor_advertisement::parse(w.icmp_of(answer[0]), na) == wire::parse_error::none));
+    BOOST_TEST((na.solicited && na.target == w.us && na.target_mac == w.stack->device().mac()));
+    BOOST_TEST((w.view(answer[0]).source() == w.us && w.view(answer[0]).destination() == w.peer && w.view(answer[0]).hop_limit() == 255));
+}
+
+BOOST_AUTO_TEST_CASE(a_flood_of_those_who_ask_without_their_mac_has_us_ask_for_few) {
+    ipv6_link w;
+    for (std::uint64_t i = 0; i < 100; ++i) {
+        const ipv6 stranger = wire::with_identifier(w.peer, 0x1000 + i);
+        w.send(w.message(wire::neighbor_solicitation{w.us, {}}, stranger, w.us), stranger, w.us, ip_protocol::icmpv6, 255);
+    }
+    const std::size_t asked = w.heard().size();
+    BOOST_TEST((asked >= 20u && asked <= 32u)); // 20, and 100 a second, in 100 ms
+}
+
 BOOST_AUTO_TEST_CASE(an_address_that_another_host_has_or_asks_for_stays_unused) { // RFC 4862 5.4.3, 5.4.4
     for (const bool by_question : {false, true}) {
         ipv6_link w(1);

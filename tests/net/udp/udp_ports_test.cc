@@ -127,7 +127,11 @@ BOOST_AUTO_TEST_CASE(a_refusal_is_told_to_the_connected_endpoint_once) {
     BOOST_TEST((e.take_error() == std::errc::message_size));
     r.kind = icmp_error_kind::host_unreachable; // soft
     BOOST_TEST(d.on_error(r) == nullptr);
+    r.own = true; // not a router's word: our own link finds nobody there
+    BOOST_TEST(d.on_error(r) == &e);
+    BOOST_TEST((e.take_error() == std::errc::host_unreachable));
     r.kind = icmp_error_kind::port_unreachable;
+    r.own = false;
     r.remote_port = 54; // not what we sent to
     BOOST_TEST(d.on_error(r) == nullptr);
     r.local_port = 1001;
