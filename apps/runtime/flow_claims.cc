@@ -9,13 +9,22 @@
 
 namespace corewire {
 
-flow_claims::flow_claims(std::shared_ptr<flow_owner> owner, std::function<void(const steered_flow&, int)> answer)
-    : owner_(std::move(owner)), answer_(std::move(answer)) {}
+flow_claims::flow_claims(std::shared_ptr<flow_owner> owner, std::function<void(const steered_flow&, int)> answer,
+                         std::function<void(const steered_flow&)> given_back)
+    : owner_(std::move(owner)), answer_(std::move(answer)), given_back_(std::move(given_back)) {}
 
 flow_claims::~flow_claims() {
     tasks_.destroy_all(); // a helper that is at it goes on, and its owner lives as long
-    for (const step& each : waiting_)
-        if (each.number == 0) owner_->disown_flow(each.flow);
+    give_back_here();
+}
+
+void flow_claims::give_back_here() noexcept {
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+        if (waiting_[i].number != 0) continue;
+        owner_->disown_flow(waiting_[i].flow);
+        if (i >= in_hand_) given_back_(waiting_[i].flow);
+    }
+    waiting_.clear();
 }
 
 int flow_claims::claim(const steered_flow& flow) noexcept {
@@ -53,8 +62,7 @@ bool flow_claims::release(const steered_flow& flow) noexcept {
         tasks_.spawn(work());
     } catch (const std::bad_alloc&) { // no helper either, then
         working_ = false;
-        for (const step& each : waiting_) owner_->disown_flow(each.flow);
-        waiting_.clear();
+        give_back_here();
     }
     return answered;
 }
@@ -75,16 +83,23 @@ task<> flow_claims::work() {
             auto call = run_blocking([owner = owner_, steps = std::vector<step>(waiting_.begin(), end)]() mutable {
                 return take(*owner, std::move(steps));
             });
+            in_hand_ = static_cast<std::size_t>(end - waiting_.begin());
             const std::vector<step> done = co_await call;
+            in_hand_ = 0;
             waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(done.size()));
             for (const step& each : done) {
+                if (each.number == 0) {
+                    given_back_(each.flow);
+                    continue;
+                }
                 const auto asked = asked_.find(each.flow);
-                if (each.number == 0 || asked == asked_.end() || asked->second != each.number) continue;
+                if (asked == asked_.end() || asked->second != each.number) continue;
                 asked_.erase(asked);
                 if (each.result != 0) --claimed_;
                 answer_(each.flow, each.result);
             }
         } catch (const std::exception&) { // all helpers have too much to do, or there is no memory: nothing was done
+            in_hand_ = 0;
             busy = true;
         }
         if (busy) co_await sleep_for(std::chrono::milliseconds{1});

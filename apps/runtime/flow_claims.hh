@@ -22,8 +22,10 @@ public:
     static constexpr std::size_t batch = 64;
 
     /// `answer(flow, error)`: what became of a claim that nobody has released meanwhile, on the shard; 0, or own_flow()'s errno.
-    flow_claims(std::shared_ptr<flow_owner> owner, std::function<void(const steered_flow&, int)> answer);
-    /// What still waits to be given back is given back here and now.
+    /// `given_back(flow)`: what was released does not come to us any more; on the shard.
+    flow_claims(std::shared_ptr<flow_owner> owner, std::function<void(const steered_flow&, int)> answer,
+                std::function<void(const steered_flow&)> given_back);
+    /// What still waits to be given back is given back here and now; of what a helper has in hand then nothing is told.
     ~flow_claims();
     flow_claims(const flow_claims&) = delete;
     flow_claims& operator=(const flow_claims&) = delete;
@@ -39,12 +41,15 @@ private:
         std::uint64_t number = 0; ///< of a claim; 0: it is given back
         int result = 0;
     };
+    void give_back_here() noexcept;
     task<> work();
     static std::vector<step> take(flow_owner& owner, std::vector<step> steps) noexcept;
 
     std::shared_ptr<flow_owner> owner_;
     std::function<void(const steered_flow&, int)> answer_;
+    std::function<void(const steered_flow&)> given_back_;
     std::vector<step> waiting_; ///< has room for giving back all that is claimed: release() allocates nothing
+    std::size_t in_hand_ = 0;   ///< of those, the first ones: a helper is at them
     std::size_t claimed_ = 0;   ///< for which there will be a release()
     std::map<steered_flow, std::uint64_t> asked_; ///< claims without an answer
     std::uint64_t last_ = 0;

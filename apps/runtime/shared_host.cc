@@ -50,7 +50,8 @@ void shared_host::follow(network_stack& stack) {
     stack_ = &stack;
     if (ports_.steering()->keeps_waiting() && reactor::current().attached(reactor::attachment::shard) != nullptr)
         flows_ = std::make_unique<flow_claims>(ports_.steering(),
-                                               [this](const steered_flow& flow, int error) { on_claimed(flow, error); });
+                                               [this](const steered_flow& flow, int error) { on_claimed(flow, error); },
+                                               [this](const steered_flow& flow) { let_go(flow); });
     kernel_follower& us = *this;
     mirror_ = std::make_unique<kernel_mirror>(reactor::current(), ports_.on().index, ports_.addresses(), us);
 }
@@ -126,14 +127,15 @@ void shared_host::on_claimed(const steered_flow& flow, int error) noexcept {
     stack_->tcp().follow_claim(name, error);
 }
 
+/// The kernel may have its local port, but not before the flow is steered to nobody.
 void shared_host::release_flow(const flow_name& flow) noexcept {
     if (flows_ != nullptr) {
         statistics_.flows -= flows_->release(steered(flow));
     } else {
         if (statistics_.flows != 0) --statistics_.flows; // behind stop() one may be given back that nobody has counted
         ports_.steering()->disown_flow(steered(flow));
+        let_go(steered(flow));
     }
-    ports_.let_go(wire::ip_protocol::tcp, flow.local, flow.local_port);
 }
 
 void shared_host::stop() noexcept {
@@ -162,8 +164,8 @@ void shared_host::on_routes(std::span<const netlink::route_change> known) {
                                     !best->gateway.is_any() && !r.gateway.is_any();
         if (another && !another_router) continue;
         if (!another) best = &r;
-        if (r.destination.is_v4()) four.push_back({r.destination.v4(), r.gateway.v4(), r.gateway_on_link});
-        else six.push_back({r.destination.v6(), r.gateway.v6(), r.gateway_on_link});
+        if (r.destination.is_v4()) four.push_back({r.destination.v4(), r.gateway.v4(), r.gateway_on_link, r.refuses});
+        else six.push_back({r.destination.v6(), r.gateway.v6(), r.gateway_on_link, r.refuses});
     }
     statistics_.routes_left_out = stack_->follow_routes(four, six);
     if (statistics_.routes_left_out != 0 && !std::exchange(told_left_out_, true))
@@ -174,7 +176,9 @@ void shared_host::on_route_refused(const netlink::route_change& r) {
     ++statistics_.routes_refused;
     if (std::exchange(told_refused_, true)) return;
     log_message(route_refused, ports_.on().name, to_string(r.destination.address) + '/' + std::to_string(r.destination.length),
-                r.of_other_family ? "its gateway is of the other family" : "there are more than 1024");
+                r.of_other_family ? "its gateway is of the other family"
+                : r.refuses     ? "there are more than 512 that lead nowhere"
+                                : "there are more than 1024");
 }
 
 void shared_host::on_neighbor(const netlink::neighbor_change& n) {

@@ -55,6 +55,7 @@ private:
     void on_neighbor(const netlink::neighbor_change& neighbor) override;
     void on_address_gone(const net_address& address) override;
     void on_claimed(const steered_flow& flow, int error) noexcept;
+    void let_go(const steered_flow& flow) noexcept { ports_.let_go(wire::ip_protocol::tcp, flow.local, flow.local_port); }
 
     void claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port);
     void release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;

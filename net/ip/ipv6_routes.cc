@@ -93,7 +93,7 @@ bool ipv6_routes::insert_route(const ipv6_route& r) noexcept {
         return longest_first{}(known.destination, p);
     });
     std::move_backward(at, end, end + 1);
-    *at = {network, r.gateway, r.gateway_on_link};
+    *at = {network, r.gateway, r.gateway_on_link, r.refuses};
     ++route_count_;
     return true;
 }
@@ -101,7 +101,7 @@ bool ipv6_routes::insert_route(const ipv6_route& r) noexcept {
 /// An empty table; how many were left out.
 std::size_t ipv6_routes::fill(std::span<const ipv6_route> routes) noexcept {
     const auto will_be_on_link = [&](const ipv6& gateway) {
-        return std::ranges::any_of(routes, [&](const ipv6_route& r) { return r.gateway.is_any() && r.destination.contains(gateway); });
+        return std::ranges::any_of(routes, [&](const ipv6_route& r) { return r.connected() && r.destination.contains(gateway); });
     };
     std::size_t left_out = 0;
     enum turn { everywhere, on_the_link, over_gateways }; // a gateway must be on the link; and no full table costs the default route
@@ -139,7 +139,7 @@ const ipv6_route* ipv6_routes::match(const ipv6& destination) const noexcept { r
 
 bool ipv6_routes::on_link(const ipv6& address) const noexcept {
     if (address.is_link_local()) return true;
-    if (const ipv6_route* r = match(address)) return r->gateway.is_any();
+    if (const ipv6_route* r = match(address)) return r->connected();
     return std::any_of(prefixes_.begin(), prefixes_.begin() + static_cast<std::ptrdiff_t>(prefix_count_),
                        [&](const on_link_prefix& p) { return p.prefix.contains(address); });
 }
@@ -152,7 +152,7 @@ ipv6_next_hop ipv6_routes::find(const ipv6& destination) const noexcept {
         if (const auto better = redirects_.find(destination)) return {hop_kind::unicast, better->v6()};
     }
     if (on_link(destination)) return {hop_kind::unicast, destination};
-    if (const ipv6_route* r = match(destination)) return {hop_kind::unicast, r->gateway};
+    if (const ipv6_route* r = match(destination)) return r->refuses ? ipv6_next_hop{} : ipv6_next_hop{hop_kind::unicast, r->gateway};
     if (router_count_ == 0) return {};
     return {hop_kind::unicast, routers_[0].address};
 }

@@ -28,6 +28,8 @@ struct ipv6_route {
     ipv6_prefix destination; ///< host bits cleared
     ipv6 gateway;            ///< `::`: the destination is on the link
     bool gateway_on_link = false; ///< so is the gateway, whatever the other routes say
+    bool refuses = false;         ///< nothing may be sent there, whatever shorter prefixes say; the gateway is `::`
+    bool connected() const noexcept { return gateway.is_any() && !refuses; }
     friend bool operator==(const ipv6_route&, const ipv6_route&) = default;
 };
 

@@ -8,7 +8,7 @@ namespace corewire {
 
 namespace {
 ip_prefix without_host_bits(ip_prefix p) noexcept { return {p.network(), p.length()}; }
-bool has_broadcast(const route& r) noexcept { return r.gateway.is_any() && r.destination.length() != 0 && r.destination.length() < 31; }
+bool has_broadcast(const route& r) noexcept { return r.connected() && r.destination.length() != 0 && r.destination.length() < 31; }
 } // namespace
 
 void route_table::set_address(ip_prefix own) noexcept {
@@ -24,8 +24,8 @@ void route_table::find_ordinary_neighbors() noexcept {
     const ipv4 network = own_.network();
     if (own_.length() < 8 || own_.length() >= 31 || !network.is_unicast() || network.is_loopback()) return;
     for (const route& r : routes()) {
-        if (r.gateway.is_any() && r.destination.address() != network && own_.contains(r.destination.address())) return;
-        if (r.gateway.is_any() && r.destination.length() != own_.length() && r.destination.contains(network)) return;
+        if (r.connected() && r.destination.address() != network && own_.contains(r.destination.address())) return;
+        if (r.connected() && r.destination.length() != own_.length() && r.destination.contains(network)) return;
     }
     first_neighbor_ = network.value() + 1;
     neighbors_ = own_.broadcast().value() - network.value() - 1;
@@ -44,19 +44,23 @@ void route_table::find_broadcasts() noexcept {
 }
 
 route_error route_table::add(ip_prefix destination, ipv4 gateway, bool gateway_on_link) noexcept {
-    destination = without_host_bits(destination);
-    if (!gateway.is_any() && !gateway_on_link && !on_link(gateway)) return route_error::gateway_not_on_link;
+    return add_route({destination, gateway, gateway_on_link});
+}
+
+route_error route_table::add_route(route r) noexcept {
+    r.destination = without_host_bits(r.destination);
+    if (!r.gateway.is_any() && !r.gateway_on_link && !on_link(r.gateway)) return route_error::gateway_not_on_link;
     const auto end = routes_.begin() + static_cast<std::ptrdiff_t>(count_);
-    const auto at = std::ranges::lower_bound(routes_.begin(), end, destination, longest_first{}, &route::destination);
-    if (at != end && at->destination == destination) return route_error::exists;
+    const auto at = std::ranges::lower_bound(routes_.begin(), end, r.destination, longest_first{}, &route::destination);
+    if (at != end && at->destination == r.destination) return route_error::exists;
     if (count_ == max_routes) {
         ++refused_;
         return route_error::full;
     }
     std::move_backward(at, end, end + 1);
-    *at = {destination, gateway, gateway_on_link};
+    *at = r;
     ++count_;
-    if (!gateway.is_any()) return route_error::none;
+    if (!r.connected()) return route_error::none;
     find_ordinary_neighbors();
     find_broadcasts();
     return route_error::none;
@@ -78,7 +82,7 @@ const route* route_table::match(ipv4 destination) const noexcept { return longes
 
 bool route_table::on_link(ipv4 a) const noexcept {
     const route* r = match(a);
-    return r != nullptr && r->gateway.is_any();
+    return r != nullptr && r->connected();
 }
 
 bool route_table::is_broadcast(ipv4 destination) const noexcept {
@@ -98,7 +102,7 @@ next_hop route_table::find(ipv4 destination) const noexcept {
         if (const auto better = redirects_.find(destination)) return {hop_kind::unicast, better->v4()};
     }
     const route* r = match(destination);
-    if (r == nullptr) return {};
+    if (r == nullptr || r->refuses) return {};
     return {hop_kind::unicast, r->gateway.is_any() ? destination : r->gateway};
 }
 

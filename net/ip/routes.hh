@@ -17,6 +17,8 @@ struct route {
     ip_prefix destination; ///< host bits cleared
     ipv4 gateway;          ///< any(): the destination is on the link
     bool gateway_on_link = false; ///< so is the gateway, whatever the other routes say
+    bool refuses = false;         ///< nothing may be sent there, whatever shorter prefixes say; the gateway is any()
+    bool connected() const noexcept { return gateway.is_any() && !refuses; }
     friend bool operator==(const route&, const route&) = default;
 };
 
@@ -78,6 +80,7 @@ public:
     /// Replaces our address and its connected route. Other routes stay.
     void set_address(ip_prefix own) noexcept;
     [[nodiscard]] route_error add(ip_prefix destination, ipv4 gateway = ipv4::any(), bool gateway_on_link = false) noexcept;
+    [[nodiscard]] route_error add_route(route r) noexcept;
     [[nodiscard]] route_error set_default(ipv4 gateway) noexcept { return add({ipv4::any(), 0}, gateway); }
     bool remove(ip_prefix destination) noexcept;
 

@@ -104,7 +104,7 @@ void kernel_mirror::resync() {
     resyncing_ = true;
     try {
         for (int tries = 0; tries < 3; ++tries) {
-            overflowed_ = no_room_ = false;
+            overflowed_ = no_room_ = no_refusals_ = false;
             left_out_anew_ = 0;
             link_up_ = true; // what was lost may have been that: the next word that it is down counts
             for (followed_address& each : addresses_) each.there = false;
@@ -212,10 +212,7 @@ void kernel_mirror::take_address(const netlink::address_change& a) {
 
 void kernel_mirror::take_link(const netlink::link_change& link) {
     if (std::exchange(link_up_, link.up) == link.up && !link.gone) return;
-    if (!link.up && !routes_.empty()) {
-        routes_.clear();
-        routes_changed_ = true;
-    }
+    if (!link.up && std::erase_if(routes_, [](const netlink::route_change& r) { return !r.refuses; }) != 0) routes_changed_ = true;
     look_again(pause);
 }
 
@@ -239,8 +236,11 @@ void kernel_mirror::routes_have_gone() noexcept {
 }
 
 bool kernel_mirror::make_room(std::size_t ways, const netlink::route_change& r) {
-    if (routes_.size() + ways > max_routes) {
+    const bool refusals = r.refuses && (known_to_be_full(r) || std::ranges::count_if(routes_, &netlink::route_change::refuses) >=
+                                                                   static_cast<std::ptrdiff_t>(max_refusals));
+    if (refusals || routes_.size() + ways > max_routes) {
         no_room_ = true;
+        no_refusals_ |= refusals;
         refuse(r);
         return false;
     }
@@ -261,21 +261,20 @@ void kernel_mirror::take_ipv6_way(const netlink::route_change& r) {
     const auto same = [&](const netlink::route_change& known) { return known.same_route(r); };
     const auto rival = [&](const netlink::route_change& known) { return known.destination == r.destination && known.metric == r.metric; };
     if (r.gone) {
-        if (r.interface != interface_) return;
+        if (!is_ours(r)) return;
         if (std::erase_if(routes_, same) != 0) routes_have_gone();
         else if (no_room_) one_less_is_left_out();
         return;
     }
     if (r.replaces && std::erase_if(routes_, rival) != 0) routes_have_gone();
-    if (r.interface != interface_) return;
-    const bool full = resyncing_ && routes_.size() == max_routes;
-    if ((full || !std::ranges::any_of(routes_, same)) && make_room(1, r)) routes_.push_back(r);
+    if (!is_ours(r)) return;
+    if ((known_to_be_full(r) || !std::ranges::any_of(routes_, same)) && make_room(1, r)) routes_.push_back(r);
 }
 
 /// Leaves those over our interface in told_, of which the first is not `further`. One that cannot be followed, if there is one.
 std::optional<netlink::route_change> kernel_mirror::keep_our_ways() {
     const std::size_t all = told_.size();
-    std::erase_if(told_, [&](const auto& way) { return way.interface != interface_; });
+    std::erase_if(told_, [&](const auto& way) { return !is_ours(way); });
     const auto other = std::ranges::find_if(told_, &netlink::route_change::of_other_family);
     const std::optional left = other != told_.end() ? std::optional(*other) : std::nullopt;
     std::erase_if(told_, [](const auto& way) { return way.of_other_family; });
@@ -305,8 +304,7 @@ void kernel_mirror::take_ipv4_route() {
         elsewhere_.set(slot_of(first));
         return;
     }
-    const bool full = resyncing_ && routes_.size() == max_routes; // nothing is searched for each route of a large table
-    if (const auto known = full ? routes_.end() : find_ipv4_route(told_); known != routes_.end()) {
+    if (const auto known = known_to_be_full(told_.front()) ? routes_.end() : find_ipv4_route(told_); known != routes_.end()) {
         known->doubled = true;
         if (at != routes_.end() && !resyncing_) look_again_soon(); // which of them comes first a dump says
     } else if (make_room(told_.size(), told_.front())) {

@@ -7,7 +7,7 @@
 //
 // (NTF_USE on an entry that was set by hand would make it one like any other: hence the question first.)
 //
-// One shard's, over its io_uring; must go before the reactor. Bounds: `max_routes` routes are kept (more are refused, counted and
+// One shard's, over its io_uring; must go before the reactor. Bounds: `max_routes` routes are kept (more are left out, counted and
 // told; they are asked for again when others have gone), asks that the socket can't take are dropped and counted (who waits asks again).
 // When the kernel had more to say than the socket holds (ENOBUFS), everything is asked for anew, and if that fails, once more a second
 // later; meanwhile what was known holds. So it is when a route has gone while others found no room: a second later, and as long as the
@@ -38,11 +38,11 @@ class reactor;
 /// Who wants to know.
 class kernel_follower {
 public:
-    /// All routes over the interface, of both families: several may have one destination. Of IPv4's with one destination and metric the
+    /// All routes over the interface, and those that refuse, of both families: several may have one destination. Of IPv4's with one destination and metric the
     /// first is the kernel's choice; otherwise they come in no order.
     virtual void on_routes(std::span<const netlink::route_change> routes) = 0;
-    /// A route over the interface is not among them: there is no room, or its gateway is of the other family. Once for each, however often
-    /// all is asked for.
+    /// One of those is left out: there is no room, or its gateway is of the other family. About once for each, however often all is asked
+    /// for: one that is replaced, or takes the place of another that was left out, is told anew.
     virtual void on_route_refused(const netlink::route_change& route) = 0;
     virtual void on_neighbor(const netlink::neighbor_change& neighbor) = 0;
     /// The kernel has given up an address of those that are followed.
@@ -63,6 +63,7 @@ struct mirror_statistics {
 class kernel_mirror {
 public:
     static constexpr std::size_t max_routes = 1024;
+    static constexpr std::size_t max_refusals = 512; ///< of those: a long list of blackholes leaves room for routes that lead somewhere
     static constexpr duration pause = std::chrono::seconds{1}; ///< before everything is asked for once more
     static constexpr duration longest_pause = std::chrono::minutes{1};
     static constexpr std::size_t max_permanent = 1024; ///< neighbours set by hand that are remembered, for when one goes unheard
@@ -90,6 +91,11 @@ private:
     void take_ipv6_way(const netlink::route_change& r);
     void remove_ipv4_route(std::span<const netlink::route_change> ways);
     std::vector<netlink::route_change>::iterator find_ipv4_route(std::span<const netlink::route_change> ways) noexcept;
+    bool is_ours(const netlink::route_change& r) const noexcept { return r.interface == interface_ || r.refuses; }
+    /// While all is asked for nothing is searched for each route of a large table.
+    bool known_to_be_full(const netlink::route_change& r) const noexcept {
+        return resyncing_ && (routes_.size() == max_routes || (r.refuses && no_refusals_));
+    }
     bool make_room(std::size_t ways, const netlink::route_change& r);
     void take_neighbor(const netlink::neighbor_change& n);
     void take_address(const netlink::address_change& a);
@@ -125,7 +131,8 @@ private:
     std::vector<netlink::route_change> routes_;
     std::vector<netlink::route_change> told_; ///< of one route of IPv4 the ways that have been told so far, over any interface
     std::bitset<4096> elsewhere_; ///< by slot_of(): of such a destination and metric the kernel has routes of IPv4 that are not in routes_
-    bool no_room_ = false;    ///< a route was refused since all was asked for
+    bool no_room_ = false;    ///< a route was left out since all was asked for
+    bool no_refusals_ = false; ///< so was one that refuses
     duration room_pause_ = pause; ///< before all is asked for anew since there may be room
     std::size_t left_out_ = 0; ///< routes of the kernel's that are not in routes_, as far as we have heard
     std::size_t left_out_anew_ = 0; ///< of those that a dump has told so far

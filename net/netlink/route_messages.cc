@@ -78,6 +78,10 @@ bool is_ip(unsigned family) noexcept { return family == AF_INET || family == AF_
 net_address any_of(unsigned family) noexcept { return family == AF_INET ? net_address(ipv4::any()) : net_address(ipv6::any()); }
 unsigned bits_of(unsigned family) noexcept { return family == AF_INET ? 32 : 128; }
 
+bool is_refusal(unsigned type) noexcept {
+    return type == RTN_BLACKHOLE || type == RTN_UNREACHABLE || type == RTN_PROHIBIT || type == RTN_THROW;
+}
+
 verdict read_address(byte_span payload, bool gone, change& out) noexcept {
     ifaddrmsg fixed;
     byte_span rest;
@@ -162,8 +166,8 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
     byte_span rest;
     if (!split(payload, fixed, rest)) return verdict::malformed;
     if (!is_ip(fixed.rtm_family) || fixed.rtm_tos != 0) return verdict::ignored;
-    const bool leads_somewhere = fixed.rtm_type == RTN_UNICAST, replaces = !gone && (header_flags & NLM_F_REPLACE) != 0;
-    if (!leads_somewhere && !replaces) return verdict::ignored;
+    const bool leads_somewhere = fixed.rtm_type == RTN_UNICAST, refuses = is_refusal(fixed.rtm_type), replaces = !gone && (header_flags & NLM_F_REPLACE) != 0;
+    if (!leads_somewhere && !refuses && !replaces) return verdict::ignored;
     if ((fixed.rtm_flags & RTM_F_CLONED) != 0 || fixed.rtm_src_len != 0) return verdict::ignored; // of one flow, or one source
     const attributes<RTA_MAX> all(rest);
     std::uint32_t table = fixed.rtm_table;
@@ -176,13 +180,14 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
     if (table != RT_TABLE_MAIN) return verdict::ignored;
     told.destination = prefix(destination, fixed.rtm_dst_len).network();
     told.gateway_on_link = (fixed.rtm_flags & RTNH_F_ONLINK) != 0;
-    told.of_other_family = all.has(RTA_VIA);
+    told.refuses = refuses;
+    told.of_other_family = all.has(RTA_VIA) && !refuses;
     // Routes of a dump come in their order. One that is made goes first (`ip route prepend`) unless it is appended; `ip route add` makes
     // none where one is.
     told.goes_first = fixed.rtm_family == AF_INET && !replaces && (header_flags & (NLM_F_CREATE | NLM_F_APPEND)) == NLM_F_CREATE;
     byte_span ways = all.bytes(RTA_MULTIPATH);
     if (all.has(RTA_MULTIPATH) && !take_way(ways, told)) return verdict::malformed;
-    if (!leads_somewhere) told.interface = 0, ways = {}; // but what it replaces leads nowhere from now on
+    if (!leads_somewhere) told.interface = 0, told.gateway = any, told.gateway_on_link = false, ways = {}; // but what it replaces is gone
     told.more = !ways.empty();
     ways_ = ways;
     of_ways_ = told;

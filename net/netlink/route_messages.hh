@@ -42,21 +42,22 @@ struct address_change {
     bool proven = true;     ///< IPv6: nobody else has it: what is sent there is received, deprecated or not (RFC 4862 5.5.4)
 };
 
-/// Of the main table, by unicast, with one way on. Of several ways each is told as a change of its own: IPv6's come and go one by one, and
+/// Of the main table, by unicast, with one way on, or with none: it refuses what would go there. Of several ways each is told as a change of its own: IPv6's come and go one by one, and
 /// as one route.
 struct route_change {
     bool gone = false;
-    unsigned interface = 0; ///< 0: the route says none (blackholes and the like)
+    unsigned interface = 0; ///< 0: none is said, or it refuses
     prefix destination;
     net_address gateway = ipv4::any(); ///< any of the destination's family: on the link
     std::uint32_t metric = 0;          ///< the smaller one wins
     /// It takes the place of what had its destination and metric, whatever interface that was of: of IPv4 the first of them, of IPv6 all.
-    /// Also told of a blackhole and the like, with no interface.
+    /// Also told of those that lead to nobody but us, with no interface.
     bool replaces = false;
     bool goes_first = false; ///< IPv4: before those with its destination and metric, of which the kernel uses the first; else behind them
     bool further = false;    ///< another way of the route that was told just before, and beside it
     bool more = false;       ///< a further one of the same route comes next
     bool gateway_on_link = false; ///< whatever the other routes say ("onlink")
+    bool refuses = false;         ///< a blackhole, unreachable, prohibited, or left to tables that nobody follows
     bool of_other_family = false; ///< IPv4 by a gateway of IPv6 (RFC 8950), which is not told: it cannot be followed
     bool partial = false;         ///< kernel_mirror's: its route has ways that are not followed, too
     bool doubled = false;         ///< kernel_mirror's: of a route that was told twice, or of two that differ in what is not told

@@ -70,10 +70,35 @@ int owned_ports::bind(wire::ip_protocol protocol, const net_address& address, st
     return 0;
 }
 
+/// As it is when nobody is changing whom it leads to.
+auto owned_ports::find_settled(std::unique_lock<std::mutex>& lock, std::uint32_t key) -> held_ports::iterator {
+    for (;;) {
+        const auto found = ports_.find(key);
+        if (found == ports_.end() || !found->second.being_steered) return found;
+        steered_.wait(lock);
+    }
+}
+
+/// Without the mutex: connections from other ports go on. What nobody has afterwards is gone.
+int owned_ports::steer(std::unique_lock<std::mutex>& lock, held_ports::iterator at, const steered_flow& flow, bool to_us) {
+    auto& [key, port] = *at; // stays where it is whatever else comes and goes
+    port.being_steered = true;
+    lock.unlock();
+    int error = 0;
+    if (to_us) error = steering_->own_flow(flow);
+    else steering_->disown_flow(flow);
+    lock.lock();
+    port.being_steered = false;
+    steered_.notify_all();
+    if (to_us && error == 0) port.claims = 1;
+    else if (port.holds == 0) ports_.erase(ports_.find(key));
+    return error;
+}
+
 void owned_ports::claim(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const std::uint32_t key = key_of(protocol, address, port);
-    const auto found = ports_.find(key);
+    auto found = find_settled(lock, key);
     if (found != ports_.end() && found->second.claims != 0) {
         ++found->second.claims;
         return;
@@ -87,19 +112,17 @@ void owned_ports::claim(wire::ip_protocol protocol, const net_address& address, 
             throw std::system_error(error, std::generic_category(),
                                     error != EADDRINUSE ? "cannot reserve " + what + " in the kernel"
                                                         : what + " belongs to a program on the kernel's sockets" + time_wait);
+        found = ports_.emplace(key, held{.placeholder = std::move(placeholder)}).first;
     }
-    if (const int error = steering_->own_flow(flow_of(protocol, address, port)); error != 0)
+    if (const int error = steer(lock, found, flow_of(protocol, address, port), true); error != 0)
         throw std::system_error(error, std::generic_category(), name_of(protocol, address, port) + ": " + why_not_steered(error));
-    if (found != ports_.end()) found->second.claims = 1;
-    else ports_.emplace(key, held{1, 0, std::move(placeholder)});
 }
 
 void owned_ports::release(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     const auto found = ports_.find(key_of(protocol, address, port));
     if (found == ports_.end() || found->second.claims == 0 || --found->second.claims != 0) return;
-    steering_->disown_flow(flow_of(protocol, address, port));
-    if (found->second.holds == 0) ports_.erase(found);
+    static_cast<void>(steer(lock, found, flow_of(protocol, address, port), false));
 }
 
 int owned_ports::hold(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
@@ -119,7 +142,7 @@ void owned_ports::let_go(wire::ip_protocol protocol, const net_address& address,
     const std::lock_guard lock(mutex_);
     const auto found = ports_.find(key_of(protocol, address, port));
     if (found == ports_.end() || found->second.holds == 0 || --found->second.holds != 0) return;
-    if (found->second.claims == 0) ports_.erase(found);
+    if (found->second.claims == 0 && !found->second.being_steered) ports_.erase(found);
 }
 
 } // namespace corewire

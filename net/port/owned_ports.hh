@@ -4,7 +4,8 @@
 //     claim(7) --> [kernel: bound socket] --> flow_owner::own_flow(port 7)         release(7), the last one --> both gone
 //     hold(40000) --> [kernel: bound socket]   connections that we open from there, which are steered one by one   let_go(40000)
 //
-// One a process, for all shards; any thread (a mutex: nothing here is on the data path). Sockets, program and rules go with the
+// One a process, for all shards; any thread (a mutex: nothing here is on the data path; it is not held while a port is steered, which may
+// be a command to a NIC: only who claims the same port waits). Sockets, program and rules go with the
 // process, however it ends. Bounded by the process's descriptors (the soft limit is raised to the hard one when it is reached, and
 // the last 256 of those are left for other things) and by the table of the flow_owner: what is refused is said.
 #pragma once
@@ -14,6 +15,7 @@
 #include <corewire/net/wire/ip_protocol.hh>
 #include <corewire/reactor/base/unique_fd.hh>
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -55,8 +57,12 @@ public:
 private:
     struct held {
         unsigned claims = 0, holds = 0;
+        bool being_steered = false; ///< by somebody who does not hold the mutex, and erases it if nobody has it then
         unique_fd placeholder{};
     };
+    using held_ports = std::unordered_map<std::uint32_t, held>;
+    held_ports::iterator find_settled(std::unique_lock<std::mutex>& lock, std::uint32_t key);
+    int steer(std::unique_lock<std::mutex>& lock, held_ports::iterator at, const steered_flow& flow, bool to_us);
     int bind(wire::ip_protocol protocol, const net_address& address, std::uint16_t port, unique_fd& placeholder) const noexcept;
     static steered_flow flow_of(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept {
         return {.protocol = static_cast<std::uint8_t>(protocol), .local = address, .local_port = port};
@@ -67,7 +73,8 @@ private:
     std::vector<net_address> addresses_;
     const lent_ports lent_{kernel_port_range(), kernel_reserved_ports()};
     std::mutex mutex_;
-    std::unordered_map<std::uint32_t, held> ports_; ///< by key_of()
+    std::condition_variable steered_; ///< a port is no longer being_steered
+    held_ports ports_; ///< by key_of()
 };
 
 } // namespace corewire

@@ -9,12 +9,12 @@ namespace corewire {
 std::size_t network_stack::follow_routes(std::span<const route> routes, std::span<const ipv6_route> routes6) noexcept {
     route_table now(config_.address);
     for (const route& r : routes) // no full table costs the default route; one whose gateway is not on the link yet is tried again
-        if (r.destination.length() == 0) static_cast<void>(now.add(r.destination, r.gateway, r.gateway_on_link));
+        if (r.destination.length() == 0) static_cast<void>(now.add_route(r));
     std::size_t left_out = 0;
     for (const bool over_gateways : {false, true}) // a gateway must be on the link
         for (const route& r : routes) {
             if (r.gateway.is_any() == over_gateways) continue;
-            const route_error refused = now.add(r.destination, r.gateway, r.gateway_on_link);
+            const route_error refused = now.add_route(r);
             left_out += refused != route_error::none && refused != route_error::exists;
         }
     const bool four = !std::ranges::equal(now.routes(), output_.routes().routes());

@@ -67,11 +67,15 @@ steered_flow flow(std::uint16_t port) {
 struct world {
     world() : device(std::make_shared<slow_device>()), claims(device, [this](const steered_flow& f, int error) {
         answers += std::to_string(f.local_port) + "=" + std::to_string(error) + " ";
+    }, [this](const steered_flow& f) {
+        const std::string back = std::to_string(f.local_port) + " ";
+        given_back += back;
+        BOOST_TEST(device->said().find("-" + back) != std::string::npos, "too early");
     }) {
         device->shard = std::this_thread::get_id();
     }
     std::shared_ptr<slow_device> device;
-    std::string answers;
+    std::string answers, given_back;
     flow_claims claims;
     task<> until_said(std::string what) {
         while (device->said() != what) co_await sleep_for(std::chrono::milliseconds{1});
@@ -82,13 +86,16 @@ struct world {
 };
 
 task<> leave_in_the_middle(std::shared_ptr<slow_device> device) {
-    auto claims = std::make_unique<flow_claims>(device, [](const steered_flow&, int) {});
+    std::string given_back;
+    auto claims = std::make_unique<flow_claims>(device, [](const steered_flow&, int) {},
+                                                [&](const steered_flow& f) { given_back += std::to_string(f.local_port) + " "; });
     BOOST_TEST(claims->claim(flow(1)) == EINPROGRESS); // a helper is at it, and goes on
     while (!device->begun()) co_await sleep_for(std::chrono::milliseconds{1});
     static_cast<void>(claims->claim(flow(2)));
     claims->release(flow(2));
     claims.reset();
     BOOST_TEST(device->said() == "-2 ");
+    BOOST_TEST(given_back == "2 ");
     device->let(true);
 }
 
@@ -105,7 +112,9 @@ BOOST_AUTO_TEST_CASE(the_shard_goes_on_while_the_device_takes_its_time) {
         w.device->let(true);
         co_await w.until_answered("1=0 2=0 3=0 ");
         for (const std::uint16_t port : {1, 2, 3}) BOOST_TEST(w.claims.release(flow(port)));
+        BOOST_TEST(w.given_back.empty()); // they still come to us
         co_await w.until_said("+1 +2 +3 -1 -2 -3 ");
+        while (w.given_back != "1 2 3 ") co_await sleep_for(std::chrono::milliseconds{1});
         BOOST_TEST(!w.device->was_on_shard());
     }, 1);
 }

@@ -5,14 +5,17 @@
 #include <corewire/net/port/xdp/interface.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/loop/reactor.hh>
+#include <tests/reactor/shard/some_shards.hh>
 #include <tests/support/netns.hh>
 
 #include <boost/test/unit_test.hpp>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <netinet/in.h>
+#include <optional>
 #include <sys/socket.h>
 #include <system_error>
 #include <vector>
@@ -24,10 +27,28 @@ using corewire::test::veth_pair;
 
 namespace {
 
+/// A socket of the kernel's at 10.9.0.1 can have the port.
+bool kernel_binds(std::uint16_t port) {
+    const unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = host_to_be(port);
+    ipv4(10, 9, 0, 1).store(reinterpret_cast<std::byte*>(&at.sin_addr));
+    return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+}
+
 struct any_flows final : flow_owner {
+    explicit any_flows(const network_namespace& of) : space(of) {}
     int own_flow(const steered_flow&) noexcept override { return refusal; }
-    void disown_flow(const steered_flow&) noexcept override {}
+    void disown_flow(const steered_flow& flow) noexcept override {
+        const network_namespace::scope inside(space);
+        if (kernel_binds(flow.local_port)) anybodys_too_early = true;
+    }
+    bool keeps_waiting() const noexcept override { return waits; }
+    const network_namespace& space;
     int refusal = 0;
+    bool waits = false;
+    std::atomic<bool> anybodys_too_early = false; ///< the local port of a flow that was still steered to us
 };
 
 struct world {
@@ -39,15 +60,24 @@ struct world {
     network_namespace ours, peer;
     veth_pair link{ours, "10.9.0.1/24", peer, "10.9.0.2/24"};
     network_namespace::scope inside{ours};
-    std::shared_ptr<any_flows> steering = std::make_shared<any_flows>();
+    std::shared_ptr<any_flows> steering = std::make_shared<any_flows>(ours);
     std::unique_ptr<owned_ports> ports = make_ports();
-    reactor loop{};
-    reactor::scope here{loop};
+    std::optional<reactor> own{};
+    std::optional<reactor::scope> here{};
+    reactor& loop;
     shared_host host{*ports};
     wire_link::ends wire = wire_link::make();
     network_stack stack{loop, std::move(wire.first), config()};
 
-    world() { host.follow(stack); }
+    world() : loop(own.emplace()) {
+        here.emplace(loop);
+        host.follow(stack);
+    }
+    /// On a shard, whose helpers do what keeps its caller waiting.
+    explicit world(reactor& of_shard) : loop(of_shard) {
+        steering->waits = true;
+        host.follow(stack);
+    }
     ~world() { host.stop(); }
 
     std::unique_ptr<owned_ports> make_ports() {
@@ -76,16 +106,6 @@ struct world {
     void ip(const std::string& what) { ours.check("ip " + what); }
     next_hop way() { return stack.ip().routes().find(far); }
 };
-
-/// A socket of the kernel's at our address can have the port.
-bool kernel_binds(std::uint16_t port) {
-    const unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = host_to_be(port);
-    world::us.store(reinterpret_cast<std::byte*>(&at.sin_addr));
-    return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
-}
 
 } // namespace
 
@@ -144,6 +164,54 @@ BOOST_AUTO_TEST_CASE(the_local_port_of_a_connection_is_the_kernels_again_when_it
     w.host.release_flow(another);
     BOOST_TEST(kernel_binds(40000));
     BOOST_TEST(w.host.statistics().flows == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_flow_is_steered_to_nobody_before_its_local_port_is_the_kernels_again) {
+    if (!have_root()) return;
+    shard_test::run_on_first([]() -> task<> { // whose helpers talk to the device
+        world w(reactor::current());
+        const flow_name flow(world::us, world::them, 40000, 7);
+        BOOST_TEST(w.host.claim_flow(flow) == EINPROGRESS);
+        while (w.host.statistics().flows == 0) co_await sleep_for(std::chrono::milliseconds{1});
+        BOOST_TEST(!kernel_binds(40000));
+        w.host.release_flow(flow);
+        while (!kernel_binds(40000)) co_await sleep_for(std::chrono::milliseconds{1});
+        BOOST_TEST(!w.steering->anybodys_too_early);
+        w.steering->refusal = EADDRINUSE;
+        BOOST_TEST(w.host.claim_flow(flow) == EINPROGRESS);
+        while (!kernel_binds(40000)) co_await sleep_for(std::chrono::milliseconds{1});
+    }, 1);
+}
+
+BOOST_AUTO_TEST_CASE(routes_that_refuse_keep_what_goes_there_from_the_others) {
+    if (!have_root()) return;
+    world w;
+    const next_hop leads{hop_kind::unicast, ipv4(10, 9, 0, 4)};
+    const auto refused = [&] { return w.way().kind == hop_kind::unreachable; };
+    w.ip("route add default via 10.9.0.4");
+    BOOST_TEST(w.eventually([&] { return w.way() == leads; }));
+    w.ip("route add blackhole 198.51.100.0/24");
+    BOOST_TEST(w.eventually(refused));
+    w.ip("route del blackhole 198.51.100.0/24");
+    BOOST_TEST(w.eventually([&] { return w.way() == leads; }));
+    w.ip("route add unreachable default metric 5"); // the other one's is smaller
+    w.ip("route add prohibit 198.51.100.1");
+    BOOST_TEST(w.eventually(refused));
+    w.ip("route del prohibit 198.51.100.1");
+    BOOST_TEST(w.eventually([&] { return w.way() == leads; }));
+    w.ip("route del default via 10.9.0.4");
+    BOOST_TEST(w.eventually(refused));
+    w.ip("route add default via 10.9.0.4 metric 6");
+    w.ip("route add 203.0.113.0/24 via 10.9.0.4");
+    const auto mark = [&] { return w.stack.ip().routes().find(ipv4(203, 0, 113, 1)) == leads; };
+    BOOST_TEST((w.eventually(mark) && refused()));
+    if (!world::has_ipv6()) return;
+    ipv6_routes& six = w.stack.ip().six()->routes();
+    w.ip("-6 route add default via fe80::11 dev cwa0");
+    BOOST_TEST(w.eventually([&] { return six.find(world::far6()).kind == hop_kind::unicast; }));
+    w.ip("-6 route add blackhole 2001:db8:ffff::/48");
+    BOOST_TEST(w.eventually([&] { return six.find(world::far6()).kind == hop_kind::unreachable; }));
+    BOOST_TEST(w.host.statistics().routes_left_out == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(connections_have_the_local_ports_that_are_lent_and_no_others) {

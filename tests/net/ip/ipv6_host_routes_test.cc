@@ -37,6 +37,26 @@ BOOST_AUTO_TEST_CASE(the_longest_prefix_wins_whatever_the_order) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_route_that_refuses_counts_as_any_other_and_leads_nowhere) {
+    const auto refusal = [](const char* destination) {
+        ipv6_route r = to(destination);
+        r.refuses = true;
+        return r;
+    };
+    ipv6_routes r;
+    BOOST_TEST(r.set_routes(std::vector<ipv6_route>{to("::/0", "fe80::1"), to("2001:db8::/64"), refusal("2001:db8:5::/48"),
+                                                    to("2001:db8:5:5::/64", "fe80::5"), refusal("2001:db8::8000/113")}) == 0u);
+    BOOST_TEST((r.find(a6("2001:db8:5::1")).kind == hop_kind::unreachable));
+    BOOST_TEST((r.find(a6("2001:db8:5:5::1")) == unicast("fe80::5")));
+    BOOST_TEST((r.find(a6("2001:db8::8001")).kind == hop_kind::unreachable));
+    BOOST_TEST((r.find(a6("2001:db8::1")) == unicast("2001:db8::1")));
+    BOOST_TEST((r.find(a6("2001:db8:ffff::1")) == unicast("fe80::1")));
+    // It makes no gateway a neighbour; and everything may be refused.
+    BOOST_TEST(r.set_routes(std::vector<ipv6_route>{refusal("::/0"), to("2001:db8:5::/48", "2001:db8:9::1")}) == 1u);
+    BOOST_TEST((r.find(a6("2001:db8:ffff::1")).kind == hop_kind::unreachable));
+    BOOST_TEST((r.find(a6("fe80::77")) == unicast("fe80::77")));
+}
+
 BOOST_AUTO_TEST_CASE(a_gateway_that_is_not_on_the_link_leads_nowhere_and_new_routes_replace_all) {
     ipv6_routes r;
     r.set_routes(std::vector<ipv6_route>{to("::/0", "2001:db8:9::1"), to("2001:db8::/64")});

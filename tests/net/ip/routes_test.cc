@@ -46,6 +46,24 @@ BOOST_AUTO_TEST_CASE(the_longest_prefix_wins_whatever_the_order_of_adding) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_route_that_refuses_counts_as_any_other_and_leads_nowhere) {
+    const auto refusal = [](ip_prefix to) { return route{.destination = to, .gateway = ipv4::any(), .refuses = true}; };
+    route_table t(own);
+    BOOST_TEST((t.set_default(gateway) == route_error::none));
+    BOOST_TEST((t.add_route(refusal({ipv4(172, 16, 0, 9), 12})) == route_error::none));
+    BOOST_TEST((t.add({ipv4(172, 16, 5, 0), 24}, gateway) == route_error::none));
+    BOOST_TEST((t.find(ipv4(172, 16, 4, 1)).kind == hop_kind::unreachable));
+    BOOST_TEST((t.find(ipv4(172, 31, 255, 255)).kind == hop_kind::unreachable)); // it has no broadcast address
+    BOOST_TEST((t.find(ipv4(172, 16, 5, 1)) == unicast(gateway)));
+    BOOST_TEST((t.find(ipv4(8, 8, 8, 8)) == unicast(gateway)));
+    BOOST_TEST((t.add({ipv4(8, 0, 0, 0), 8}, ipv4(172, 16, 4, 1)) == route_error::gateway_not_on_link));
+    BOOST_TEST((t.add_route(refusal({ipv4(10, 0, 0, 128), 25})) == route_error::none)); // of our own network
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 129)).kind == hop_kind::unreachable));
+    BOOST_TEST((t.find(ipv4(10, 0, 0, 7)) == unicast(ipv4(10, 0, 0, 7))));
+    BOOST_TEST((!t.is_martian_source(ipv4(10, 0, 0, 129)) && !t.is_martian_source(ipv4(10, 0, 0, 128))));
+    t.check_invariants();
+}
+
 BOOST_AUTO_TEST_CASE(addresses_that_are_no_single_host_are_told_apart) {
     route_table t(own);
     BOOST_TEST((t.set_default(gateway) == route_error::none));

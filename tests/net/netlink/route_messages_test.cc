@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_route_is_told) {
     BOOST_TEST((std::get<route_change>(out).destination == ip_prefix(ipv4::any(), 0)));
 }
 
-BOOST_AUTO_TEST_CASE(only_unicast_routes_of_the_main_table_are_told) {
+BOOST_AUTO_TEST_CASE(only_routes_of_the_main_table_that_lead_on_or_refuse_are_told) {
     change out;
     rtmsg fixed{.rtm_family = AF_INET, .rtm_dst_len = 32, .rtm_table = RT_TABLE_LOCAL, .rtm_type = RTN_UNICAST};
     const auto read_fixed = [&] {
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(only_unicast_routes_of_the_main_table_are_told) {
     BOOST_TEST((read_fixed() == verdict::ignored));
     fixed.rtm_table = RT_TABLE_MAIN;
     BOOST_TEST((read_fixed() == verdict::told));
-    for (const std::uint8_t type : {RTN_LOCAL, RTN_BROADCAST, RTN_BLACKHOLE}) {
+    for (const std::uint8_t type : {RTN_LOCAL, RTN_BROADCAST}) {
         fixed.rtm_type = type;
         BOOST_TEST((read_fixed() == verdict::ignored));
     }
@@ -113,19 +113,21 @@ BOOST_AUTO_TEST_CASE(where_a_route_of_ipv4_stands_among_its_rivals_is_told) { //
 }
 
 BOOST_AUTO_TEST_CASE(what_takes_a_routes_place_and_leads_nowhere_is_told) {
-    for (const std::uint8_t type : {RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT}) {
+    for (const std::uint8_t type : {RTN_BLACKHOLE, RTN_UNREACHABLE, RTN_PROHIBIT, RTN_THROW, RTN_LOCAL}) {
+        const bool refuses = type != RTN_LOCAL;
         for (const bool replaces : {false, true}) {
             const rtmsg fixed{.rtm_family = AF_INET, .rtm_dst_len = 32, .rtm_table = RT_TABLE_MAIN, .rtm_type = type};
             const auto bytes = netlink_test::message(RTM_NEWROUTE, fixed, [&](nlmsghdr* h) {
                 if (replaces) h->nlmsg_flags = NLM_F_REPLACE;
                 netlink_test::put(h, RTA_DST, host);
                 mnl_attr_put_u32(h, RTA_OIF, 3); // IPv6 says the loopback interface
+                netlink_test::put(h, RTA_GATEWAY, gateway);
             });
             change out;
-            BOOST_REQUIRE((read(bytes, out) == (replaces ? verdict::told : verdict::ignored)));
-            if (!replaces) continue;
+            BOOST_REQUIRE((read(bytes, out) == (replaces || refuses ? verdict::told : verdict::ignored)));
+            if (!replaces && !refuses) continue;
             const auto r = std::get<route_change>(out);
-            BOOST_TEST((r.replaces && r.interface == 0u && r.destination == prefix(host, 32)));
+            BOOST_TEST((r.replaces == replaces && r.refuses == refuses && r.interface == 0u && r.destination == prefix(host, 32)));
         }
     }
 }

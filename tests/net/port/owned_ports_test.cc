@@ -7,7 +7,10 @@
 #include <boost/test/unit_test.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <functional>
+#include <future>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
@@ -19,6 +22,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 using namespace corewire;
 using corewire::test::have_root;
@@ -30,9 +34,17 @@ namespace {
 constexpr auto tcp = wire::ip_protocol::tcp;
 
 struct noted_owner final : flow_owner {
-    int own_flow(const steered_flow& f) noexcept override { return owned.insert(f.local_port).second ? 0 : EEXIST; }
-    void disown_flow(const steered_flow& f) noexcept override { owned.erase(f.local_port); }
+    int own_flow(const steered_flow& f) noexcept override {
+        if (on_command) on_command();
+        return refusal != 0 ? refusal : owned.insert(f.local_port).second ? 0 : EEXIST;
+    }
+    void disown_flow(const steered_flow& f) noexcept override {
+        if (on_command) on_command();
+        owned.erase(f.local_port);
+    }
     std::set<std::uint16_t> owned;
+    std::function<void()> on_command; ///< which takes its time
+    int refusal = 0;
 };
 
 struct world {
@@ -128,6 +140,58 @@ BOOST_AUTO_TEST_CASE(a_port_may_be_served_and_connected_from) {
         BOOST_TEST(w.steering->owned.empty());
         BOOST_TEST(!!kernels(w.us, 7));
     }
+}
+
+BOOST_AUTO_TEST_CASE(while_a_port_is_steered_other_ports_are_held_and_let_go) {
+    if (!have_root()) return;
+    world w;
+    int commands = 0;
+    std::vector<std::future<bool>> waiting;
+    w.steering->on_command = [&] {
+        ++commands;
+        auto held = std::async(std::launch::async, [&] {
+            const network_namespace::scope there(w.here);
+            const int other = w.ports.hold(tcp, w.us, 40000), same = w.ports.hold(tcp, w.us, 7);
+            w.ports.let_go(tcp, w.us, 40000);
+            w.ports.let_go(tcp, w.us, 7);
+            return other == 0 && same == 0;
+        });
+        waiting.push_back(std::move(held));
+        BOOST_TEST((waiting.back().wait_for(std::chrono::seconds{5}) == std::future_status::ready)); // they did not wait for this
+    };
+    w.ports.claim(tcp, w.us, 7);
+    BOOST_TEST(!kernels(w.us, 7)); // nobody lost it meanwhile
+    w.ports.release(tcp, w.us, 7);
+    w.steering->refusal = ENOBUFS;
+    BOOST_CHECK_THROW(w.ports.claim(tcp, w.us, 7), std::system_error);
+    BOOST_TEST(commands == 3);
+    for (auto& each : waiting) BOOST_TEST(each.get());
+    for (const std::uint16_t port : {7, 40000}) BOOST_TEST(!!kernels(w.us, port));
+    // What comes to be held meanwhile stays.
+    w.steering->on_command = [&] { BOOST_TEST(w.ports.hold(tcp, w.us, 7) == 0); };
+    BOOST_CHECK_THROW(w.ports.claim(tcp, w.us, 7), std::system_error);
+    BOOST_TEST(!kernels(w.us, 7));
+    w.ports.let_go(tcp, w.us, 7);
+    BOOST_TEST(!!kernels(w.us, 7));
+}
+
+BOOST_AUTO_TEST_CASE(of_two_who_claim_a_port_one_has_it_steered) {
+    if (!have_root()) return;
+    world w;
+    std::future<void> second;
+    w.steering->on_command = [&] {
+        if (second.valid()) return;
+        second = std::async(std::launch::async, [&] {
+            const network_namespace::scope there(w.here);
+            w.ports.claim(tcp, w.us, 7); // waits for the first one
+        });
+    };
+    w.ports.claim(tcp, w.us, 7);
+    second.get();
+    w.ports.release(tcp, w.us, 7);
+    BOOST_TEST(w.steering->owned.contains(7));
+    w.ports.release(tcp, w.us, 7);
+    BOOST_TEST(w.steering->owned.empty());
 }
 
 BOOST_AUTO_TEST_CASE(the_soft_limit_on_descriptors_is_none) {
