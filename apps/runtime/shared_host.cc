@@ -167,6 +167,7 @@ void shared_host::on_routes(std::span<const netlink::route_change> known) {
         if (r.destination.is_v4()) four.push_back({r.destination.v4(), r.gateway.v4(), r.gateway_on_link, r.refuses});
         else six.push_back({r.destination.v6(), r.gateway.v6(), r.gateway_on_link, r.refuses});
     }
+    if (mirror_ != nullptr) statistics_.resyncs = mirror_->statistics().resyncs;
     statistics_.routes_left_out = stack_->follow_routes(four, six);
     if (statistics_.routes_left_out != 0 && !std::exchange(told_left_out_, true))
         log_message(routes_left_out, ports_.on().name, static_cast<unsigned>(statistics_.routes_left_out));
@@ -203,8 +204,11 @@ void shared_host::register_metrics(metric_group& group) const {
     group.counter("corewire_shared_refused_total", refused, statistics_.flows_refused, metric_label("what", "flow"));
     group.counter("corewire_shared_refused_total", refused, statistics_.routes_refused, metric_label("what", "route"));
     group.counter("corewire_shared_refused_total", refused, statistics_.no_port_left, metric_label("what", "connection"));
+    group.counter("corewire_shared_refused_total", refused, statistics_.given_up, metric_label("what", "connection_given_up"));
     group.gauge("corewire_shared_routes_left_out", "Routes of the kernel's that found no room, or whose gateway is not on the link.",
                 statistics_.routes_left_out);
+    group.counter("corewire_shared_resyncs_total", "Times that all routes and neighbours were asked for anew (--shared).",
+                  statistics_.resyncs);
     group.counter("corewire_shared_refused_total", refused, statistics_.local_ports_refused, metric_label("what", "local_port"));
 }
 

@@ -24,9 +24,11 @@ struct shared_statistics {
     std::uint64_t ports_refused = 0;    ///< a program of the kernel's has it, or the table is full
     std::uint64_t routes_refused = 0;   ///< of the kernel's: there are too many, or the gateway is of the other family
     std::uint64_t routes_left_out = 0;  ///< now, by the stack: its table is full, or the gateway is not on the link
+    std::uint64_t resyncs = 0;          ///< all that the kernel knows was asked for anew
     std::uint64_t flows_refused = 0;    ///< the table is full, or another program has it
     std::uint64_t local_ports_refused = 0; ///< of connections that we open: a socket of the kernel's has the port, another one is taken
     std::uint64_t no_port_left = 0;        ///< connections that were refused, since none of the ports that are lent was free
+    std::uint64_t given_up = 0;            ///< connections that were refused, since the kernel had 256 of those ports in a row in use
 };
 
 class shared_host final : public host_share, private kernel_follower {
@@ -40,7 +42,7 @@ public:
     void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) override;
     void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept override;
     std::optional<std::span<const std::uint16_t>> lent() const noexcept override { return ports_.lent().all(); }
-    void on_no_port_left() noexcept override { ++statistics_.no_port_left; }
+    void on_no_port_left(bool gave_up) noexcept override { ++(gave_up ? statistics_.given_up : statistics_.no_port_left); }
     int claim_flow(const flow_name& flow) noexcept override;
     void release_flow(const flow_name& flow) noexcept override;
     void resolve(const net_address& neighbor) noexcept override;

@@ -38,8 +38,8 @@ class reactor;
 /// Who wants to know.
 class kernel_follower {
 public:
-    /// All routes over the interface, and those that refuse, of both families: several may have one destination. Of IPv4's with one destination and metric the
-    /// first is the kernel's choice; otherwise they come in no order.
+    /// All routes over the interface, and those that refuse, of both families: several may have one destination. Of IPv4's with one
+    /// destination and metric the first is the kernel's choice; otherwise they come in no order.
     virtual void on_routes(std::span<const netlink::route_change> routes) = 0;
     /// One of those is left out: there is no room, or its gateway is of the other family. About once for each, however often all is asked
     /// for: one that is replaced, or takes the place of another that was left out, is told anew.

@@ -166,7 +166,8 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
     byte_span rest;
     if (!split(payload, fixed, rest)) return verdict::malformed;
     if (!is_ip(fixed.rtm_family) || fixed.rtm_tos != 0) return verdict::ignored;
-    const bool leads_somewhere = fixed.rtm_type == RTN_UNICAST, refuses = is_refusal(fixed.rtm_type), replaces = !gone && (header_flags & NLM_F_REPLACE) != 0;
+    const bool leads_somewhere = fixed.rtm_type == RTN_UNICAST, refuses = is_refusal(fixed.rtm_type);
+    const bool replaces = !gone && (header_flags & NLM_F_REPLACE) != 0;
     if (!leads_somewhere && !refuses && !replaces) return verdict::ignored;
     if ((fixed.rtm_flags & RTM_F_CLONED) != 0 || fixed.rtm_src_len != 0) return verdict::ignored; // of one flow, or one source
     const attributes<RTA_MAX> all(rest);

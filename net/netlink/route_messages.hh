@@ -42,8 +42,8 @@ struct address_change {
     bool proven = true;     ///< IPv6: nobody else has it: what is sent there is received, deprecated or not (RFC 4862 5.5.4)
 };
 
-/// Of the main table, by unicast, with one way on, or with none: it refuses what would go there. Of several ways each is told as a change of its own: IPv6's come and go one by one, and
-/// as one route.
+/// Of the main table, by unicast with one way on, or with none: it refuses what would go there. Of several ways each is told as a change
+/// of its own: IPv6's come and go one by one, and as one route.
 struct route_change {
     bool gone = false;
     unsigned interface = 0; ///< 0: none is said, or it refuses

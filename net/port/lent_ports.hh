@@ -1,5 +1,5 @@
-// Which local ports the connections that we open have in shared mode. Each is held in the kernel (owned_ports), which then chooses it for
-// no connection of its own, whatever the destination: of the ports that the kernel chooses from each process of ours leaves it half.
+// Which local ports the connections that we open, and UDP sockets, have in shared mode. Each is held in the kernel (owned_ports), which
+// then chooses it for none of its own, whatever the destination: of those that the kernel chooses from each process of ours leaves it half.
 //
 //     32768        ip_local_port_range        60999 61000  65535
 //     [ some, drawn at the start; the rest kernel's ][   all   ]      16,384 together, or more

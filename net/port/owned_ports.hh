@@ -44,7 +44,7 @@ public:
     /// errno: EADDRINUSE when a socket of the kernel's has the port. As many let_go() must follow.
     [[nodiscard]] int hold(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
     void let_go(wire::ip_protocol protocol, const net_address& address, std::uint16_t port) noexcept;
-    /// Those that connections may be opened from, unless somebody names the port.
+    /// Those that connections may be opened from, and UDP sockets have, unless somebody names the port.
     const lent_ports& lent() const noexcept { return lent_; }
     const std::shared_ptr<flow_owner>& steering() const noexcept { return steering_; }
     const interface& on() const noexcept { return interface_; }

@@ -20,10 +20,11 @@ public:
     /// been called. Throws std::system_error, EADDRINUSE when the kernel has given the port to somebody.
     virtual void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) = 0;
     virtual void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept = 0;
-    /// The local ports that a connection which we open may have, if nobody has named one. Nothing: any.
+    /// The local ports that a connection which we open, or a UDP socket, may have, if nobody has named one: always the same. Nothing: any.
     virtual std::optional<std::span<const std::uint16_t>> lent() const noexcept { return std::nullopt; }
-    /// None of those was to be had for a connection, which has been refused.
-    virtual void on_no_port_left() noexcept {}
+    /// None of those was to be had for a connection, which has been refused. `gave_up`: not all of them were tried, since the host itself
+    /// has so many of them.
+    virtual void on_no_port_left(bool gave_up) noexcept { static_cast<void>(gave_up); }
     /// The segments of one connection that we open. 0, or why not: ENOBUFS there is no room for another, EADDRINUSE somebody has it
     /// or its local port (another port may do), ENODEV the device has gone. EINPROGRESS: tcp_layer::follow_claim() will be told, and
     /// nothing is sent before.

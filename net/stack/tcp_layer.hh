@@ -22,6 +22,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -67,7 +68,6 @@ public:
     }
     /// `wanted`, or a free one if that is 0.
     std::uint16_t choose_listen_port(std::uint16_t wanted);
-    int claim_local_port(flow_name& flow);
     /// Whether a connection to this server would take data along in its SYN (RFC 7413).
     bool knows_fast_open(const net_address& server) const noexcept;
     tcp::fast_open_keys& fast_open_secrets() noexcept { return fast_open_keys_; }
@@ -154,6 +154,14 @@ private:
     void end_a_time_wait();
     /// From the last number of a connection in TIME-WAIT to the first of the one that takes its place: beyond any window without a scale.
     static constexpr std::uint32_t incarnation_gap = 65'537;
+    struct local_claim {
+        int said = 0; ///< host_share::claim_flow()
+        std::optional<tcp::seq_number> floor{}; ///< of a connection in TIME-WAIT whose place is taken
+    };
+    local_claim claim_local_port(flow_name& flow, bool timestamps);
+    tcp_connection* choose_local_port(flow_name& flow, bool timestamps, int& said);
+    tcp::seq_number take_place_of(tcp_connection& old) noexcept;
+    int claim_flow(const flow_name& flow);
     tcp::fast_open_answer judge_fast_open(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
     tcp::fast_open_request request_fast_open(time_point now, const net_address& server, const tcp::parameters& p);
     void open_early(tcp_listen_socket& listener, tcp_connection& c, packet& p);

@@ -7,7 +7,6 @@
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <cerrno>
-#include <optional>
 #include <string>
 #include <system_error>
 
@@ -17,6 +16,8 @@ namespace {
 
 /// Local ports of one connection that the host may refuse: each costs calls into the kernel, in which the shard waits.
 constexpr unsigned max_refusals = 256;
+/// Local ports that are in use to the destination, which are looked at for a free one if there is another way.
+constexpr unsigned max_in_use = 1024;
 
 [[noreturn]] void fail(std::errc code, const char* what) { throw std::system_error(std::make_error_code(code), what); }
 
@@ -38,36 +39,65 @@ private:
 
 } // namespace
 
-/// Sets the flow's local port, unless it has one. What the host says of the flow: 0, or EINPROGRESS.
-int tcp_layer::claim_local_port(flow_name& flow) {
+int tcp_layer::claim_flow(const flow_name& flow) {
+    return config_.share != nullptr ? config_.share->claim_flow(flow) : 0;
+}
+
+/// Sets the flow's local port, unless it has one.
+tcp_layer::local_claim tcp_layer::claim_local_port(flow_name& flow, bool timestamps) {
     int said = 0;
-    const auto claim = [&] {
-        if (config_.share != nullptr) said = config_.share->claim_flow(flow);
-        return said != EADDRINUSE;
-    };
     if (flow.local_port != 0) {
         if (find(flow) != nullptr) fail(std::errc::address_in_use, "connect: this 4-tuple is in use");
-        static_cast<void>(claim());
-    } else {
-        const listeners& listening = flow.is_v4() ? listeners_ : listeners6_;
-        unsigned refusals = 0;
-        const auto usable = [&](std::uint16_t port) {
-            flow.local_port = port;
-            if (listening.contains(port) || find(flow) != nullptr || (is_home_ && !is_home_(flow))) return false;
-            return claim() || ++refusals == max_refusals;
-        };
-        const auto lent = config_.share != nullptr ? config_.share->lent() : std::nullopt;
-        const auto port = lent ? ports_.select(tuple_of(flow), *lent, usable) : ports_.select(tuple_of(flow), usable);
-        const bool gave_up = port && said == EADDRINUSE;
-        if (!port || gave_up) {
-            if (config_.share != nullptr) config_.share->on_no_port_left();
-            fail(std::errc::address_not_available, gave_up ? "connect: the kernel has many local ports in a row in use"
-                                                           : "connect: no free local port to this destination");
-        }
+        said = claim_flow(flow);
+    } else if (tcp_connection* const old = choose_local_port(flow, timestamps, said)) {
+        return {.floor = take_place_of(*old)};
     }
     if (said != 0 && said != EINPROGRESS)
         throw std::system_error(said, std::generic_category(), std::string("connect: ") + why_not_steered(said));
-    return said;
+    return {.said = said};
+}
+
+/// A port that is free, or if there is none (or none soon: each connect would look at thousands) that of a connection which only waits
+/// for old segments to die out, and which this one's timestamps tell it from. Then that connection, whose place it is to take.
+tcp_connection* tcp_layer::choose_local_port(flow_name& flow, bool timestamps, int& said) {
+    const listeners& listening = flow.is_v4() ? listeners_ : listeners6_;
+    const time_point now = reactor_.now();
+    tcp_connection* succeeded = nullptr;
+    unsigned refusals = 0, in_use = 0;
+    bool claimed = false;
+    const auto usable = [&](std::uint16_t port) {
+        flow.local_port = port;
+        if (listening.contains(port)) return false;
+        if (tcp_connection* const other = find(flow)) {
+            const bool ours = config_.share == nullptr || other->claim_ == tcp_connection::claim::flow;
+            if (succeeded == nullptr && timestamps && ours && other->tcb.may_be_succeeded(now)) succeeded = other;
+            return ++in_use >= max_in_use && succeeded != nullptr;
+        }
+        if (is_home_ && !is_home_(flow)) return false;
+        said = claim_flow(flow);
+        claimed = said != EADDRINUSE;
+        return claimed || ++refusals == max_refusals;
+    };
+    const auto lent = config_.share != nullptr ? config_.share->lent() : std::nullopt;
+    static_cast<void>(lent ? ports_.select(tuple_of(flow), *lent, usable) : ports_.select(tuple_of(flow), usable));
+    if (claimed) return nullptr;
+    if (succeeded != nullptr) {
+        flow.local_port = succeeded->key.local_port;
+        return succeeded;
+    }
+    const bool gave_up = refusals == max_refusals;
+    if (config_.share != nullptr) config_.share->on_no_port_left(gave_up);
+    fail(std::errc::address_not_available, gave_up ? "connect: the kernel has many local ports in a row in use"
+                                                   : "connect: no free local port to this destination");
+}
+
+/// What the host has claimed for it goes on to the connection that takes its place. Its last number.
+tcp::seq_number tcp_layer::take_place_of(tcp_connection& old) noexcept {
+    const tcp::seq_number last = old.tcb.time_wait_floor();
+    ++statistics_.tcp_time_wait_ended;
+    old.claim_ = tcp_connection::claim::none;
+    old.react(old.tcb.end_time_wait());
+    return last;
 }
 
 tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& options, const tcp_tuning& tuning) {
@@ -76,9 +106,10 @@ tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& 
     if (!out_.reachable(flow.remote)) fail(std::errc::network_unreachable, "connect: no route (is a gateway configured?)");
     const time_point now = reactor_.now();
     const tcp::parameters p = parameters_for(options, flow.remote, tuning);
-    const int said = claim_local_port(flow);
+    const auto [said, floor] = claim_local_port(flow, p.timestamps);
     claimed_flow claimed(config_.share, flow);
     tcp::active_open how{.iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(flow))};
+    if (floor) how.iss = p.like_linux() ? *floor + incarnation_gap : tcp::later(how.iss, *floor + incarnation_gap);
     if (options.fast_open) how.fast_open = request_fast_open(now, flow.remote, p);
     tcp_connection* c = add_connection(flow, tcp::tcb(now, how, p));
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");

@@ -124,6 +124,7 @@ stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, c
                                 "bind " + at.to_string() + ": not an address of this stack, which has " + to_string(layer.address_) +
                                     (six == nullptr ? " and no IPv6" : ""));
     }
+    if (layer.share_ != nullptr) layer.demux_.choose_from(layer.share_->lent());
     const std::errc why = layer.demux_.bind(endpoint_, {local, at.port}, false, layer.home());
     if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "bind " + at.to_string());
     if (layer.share_ != nullptr) claim_port(at);

@@ -217,6 +217,11 @@ event tcb::end_time_wait() noexcept {
     return die(c_, std::errc{}, event::none);
 }
 
+bool tcb::may_be_succeeded(time_point now) const noexcept {
+    const bool told_apart = c_.timestamps && c_.options->timestamps && !c_.options->like_freebsd();
+    return c_.state == tcp_state::time_wait && told_apart && now - c_.heard > std::chrono::seconds{1};
+}
+
 bool tcb::may_reuse(const segment& syn) const noexcept {
     if (c_.state != tcp_state::time_wait || !syn.has(tcp_flags::syn) || syn.has(tcp_flags::ack | tcp_flags::rst)) {
         return false;

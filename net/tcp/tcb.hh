@@ -269,6 +269,9 @@ public:
     /// In TIME-WAIT: whether this SYN may open a new connection on the same 4-tuple (RFC 9293 3.6.1, RFC 6191). If so,
     /// delete this tcb and give the SYN to the listener, with an ISN beyond time_wait_floor().
     bool may_reuse(const segment& syn) const noexcept;
+    /// In TIME-WAIT: whether we may open a connection on the same 4-tuple, with an ISN beyond time_wait_floor(): timestamps keep old
+    /// segments out of it, as a second has gone since the last, the slowest clock's tick (RFC 6191 2, RFC 7323 5.4). Linux: tcp_tw_reuse.
+    bool may_be_succeeded(time_point now) const noexcept;
     /// In TIME-WAIT: it is over, before its time.
     event end_time_wait() noexcept;
     seq_number time_wait_floor() const noexcept { return c_.sending.max; }

@@ -85,20 +85,24 @@ bool udp_demux::conflicts(udp_address local, bool shared) noexcept {
 /// RFC 6056 3.3.2, algorithm 2: a random port, tried until one is free that comes home. Bounded: after as many random
 /// tries as there are ports in an eighth of the range, every port is looked at once in order from a random one.
 std::uint16_t udp_demux::pick_port(const net_address& local, home_hash home, udp_address peer) noexcept {
-    const std::uint32_t range = options_.ephemeral_last - options_.ephemeral_first + 1u;
-    const auto good = [&](std::uint32_t index) {
-        const auto port = static_cast<std::uint16_t>(options_.ephemeral_first + index);
+    const std::uint32_t range =
+        lent_ ? static_cast<std::uint32_t>(lent_->size()) : options_.ephemeral_last - options_.ephemeral_first + 1u;
+    if (range == 0) return 0;
+    const auto port_at = [&](std::uint32_t index) {
+        return lent_ ? (*lent_)[index] : static_cast<std::uint16_t>(options_.ephemeral_first + index);
+    };
+    const auto good = [&](std::uint16_t port) {
         return by_port_[port] == nullptr && (home.here == nullptr || home.here(home.context, {local, port}, peer)) &&
                (all_ports_ == nullptr || all_ports_->choose(port, self_));
     };
     for (std::uint32_t tries = 0; tries < range / 8; ++tries) {
-        const auto index = static_cast<std::uint32_t>(random_.below(range));
-        if (good(index)) return static_cast<std::uint16_t>(options_.ephemeral_first + index);
+        const std::uint16_t port = port_at(static_cast<std::uint32_t>(random_.below(range)));
+        if (good(port)) return port;
     }
     const auto start = static_cast<std::uint32_t>(random_.below(range));
     for (std::uint32_t i = 0; i < range; ++i) {
-        const std::uint32_t index = (start + i) % range;
-        if (good(index)) return static_cast<std::uint16_t>(options_.ephemeral_first + index);
+        const std::uint16_t port = port_at((start + i) % range);
+        if (good(port)) return port;
     }
     return 0;
 }

@@ -18,6 +18,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <system_error>
 
 namespace corewire {
@@ -73,6 +75,8 @@ public:
 
     /// Other shards have the same addresses: who has which port stands in `map`, where we are `self`. Before the first bind.
     void share_ports(std::shared_ptr<udp_port_map> map, unsigned self) noexcept;
+    /// From these an ephemeral port is chosen, and not from the options' range; they outlive this, or the next call. Nothing: the range.
+    void choose_from(std::optional<std::span<const std::uint16_t>> ports) noexcept { lent_ = ports; }
 
     /// Port 0: a random free one (RFC 6056 3.3.2), of those from which `home` sees replies. EADDRINUSE: somebody is there, on the same
     /// address or on any(), or another shard has chosen it; or there are too many. `shared`: others may bind the same (each connects).
@@ -135,6 +139,7 @@ private:
     udp_endpoint** by_port_; ///< 65,536 lists
     std::shared_ptr<udp_port_map> all_ports_; ///< of all shards: each port that has a list here; null: there are no others
     unsigned self_ = 0;
+    std::optional<std::span<const std::uint16_t>> lent_;
     std::size_t size_ = 0;
     std::uint32_t queued_ = 0;
     udp_statistics statistics_;

@@ -18,6 +18,7 @@ inline void check(const netlink::change& told) {
     if (const auto* r = std::get_if<netlink::route_change>(&told)) {
         CW_ASSERT(r->destination == r->destination.network(), "a destination with host bits");
         CW_ASSERT(r->destination.is_v4() == r->gateway.is_v4(), "a route of two families");
+        CW_ASSERT(!r->refuses || (r->interface == 0 && r->gateway.is_any() && !r->more && !r->further), "a refusal that leads somewhere");
     }
     if (const auto* n = std::get_if<netlink::neighbor_change>(&told)) {
         CW_ASSERT(n->address.is_unicast(), "a neighbour that is a group");

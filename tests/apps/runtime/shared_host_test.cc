@@ -5,6 +5,8 @@
 #include <corewire/net/port/xdp/interface.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/reactor/loop/reactor.hh>
+#include <corewire/reactor/metrics/page_reader.hh>
+#include <corewire/reactor/metrics/registry.hh>
 #include <tests/reactor/shard/some_shards.hh>
 #include <tests/support/netns.hh>
 
@@ -14,8 +16,10 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <netinet/in.h>
 #include <optional>
+#include <string>
 #include <sys/socket.h>
 #include <system_error>
 #include <vector>
@@ -27,15 +31,17 @@ using corewire::test::veth_pair;
 
 namespace {
 
-/// A socket of the kernel's at 10.9.0.1 can have the port.
-bool kernel_binds(std::uint16_t port) {
-    const unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+unique_fd kernel_socket() { return unique_fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+/// It can have the port at 10.9.0.1.
+bool binds(const unique_fd& socket, std::uint16_t port) {
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = host_to_be(port);
     ipv4(10, 9, 0, 1).store(reinterpret_cast<std::byte*>(&at.sin_addr));
-    return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+    return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
 }
+bool kernel_binds(std::uint16_t port) { return binds(kernel_socket(), port); }
 
 struct any_flows final : flow_owner {
     explicit any_flows(const network_namespace& of) : space(of) {}
@@ -43,11 +49,13 @@ struct any_flows final : flow_owner {
     void disown_flow(const steered_flow& flow) noexcept override {
         const network_namespace::scope inside(space);
         if (kernel_binds(flow.local_port)) anybodys_too_early = true;
+        ++disowned;
     }
     bool keeps_waiting() const noexcept override { return waits; }
     const network_namespace& space;
     int refusal = 0;
     bool waits = false;
+    std::atomic<int> disowned = 0;
     std::atomic<bool> anybodys_too_early = false; ///< the local port of a flow that was still steered to us
 };
 
@@ -175,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_flow_is_steered_to_nobody_before_its_local_port_is_the_ke
         while (w.host.statistics().flows == 0) co_await sleep_for(std::chrono::milliseconds{1});
         BOOST_TEST(!kernel_binds(40000));
         w.host.release_flow(flow);
-        while (!kernel_binds(40000)) co_await sleep_for(std::chrono::milliseconds{1});
+        while (w.steering->disowned == 0 || !kernel_binds(40000)) co_await sleep_for(std::chrono::milliseconds{1});
         BOOST_TEST(!w.steering->anybodys_too_early);
         w.steering->refusal = EADDRINUSE;
         BOOST_TEST(w.host.claim_flow(flow) == EINPROGRESS);
@@ -214,6 +222,56 @@ BOOST_AUTO_TEST_CASE(routes_that_refuse_keep_what_goes_there_from_the_others) {
     BOOST_TEST(w.host.statistics().routes_left_out == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(each_count_has_a_name) {
+    if (!have_root()) return;
+    world w;
+    metrics_page page{"test", "xdp", 1, ""};
+    metric_registry registry{page, 0, ""};
+    metric_group group{&registry};
+    w.host.register_metrics(group);
+    const auto values = [&] {
+        registry.publish(0, page::series_capacity);
+        std::vector<catalog_entry> all;
+        registry.catalog(0, page::series_capacity, all);
+        std::map<std::string, std::uint64_t> found;
+        for (std::uint32_t id = 0; id < all.size(); ++id)
+            found[all[id].name.substr(std::string("corewire_shared_").size()) + " " + all[id].labels] = registry.value(id);
+        return found;
+    };
+    const auto refused = [](const char* what) { return "refused_total " + metric_label("what", what); };
+    std::map<std::string, std::uint64_t> wanted{{"ports ", 0}, {"flows ", 0}, {"routes_left_out ", 0}, {"resyncs_total ", 0}};
+    for (const char* each : {"port", "flow", "route", "connection", "connection_given_up", "local_port"}) wanted[refused(each)] = 0;
+    BOOST_TEST((values() == wanted));
+    w.host.claim_port(wire::ip_protocol::tcp, world::us, 7);
+    wanted["ports "] = 1;
+    BOOST_TEST(w.host.claim_flow(flow_name(world::us, world::them, 40000, 7)) == 0);
+    wanted["flows "] = 1;
+    w.host.on_no_port_left(false);
+    wanted[refused("connection")] = 1;
+    for (int i = 0; i < 2; ++i) w.host.on_no_port_left(true);
+    wanted[refused("connection_given_up")] = 2;
+    const unique_fd kernels = kernel_socket();
+    BOOST_TEST(binds(kernels, 40001));
+    for (int i = 0; i < 3; ++i) BOOST_TEST(w.host.claim_flow(flow_name(world::us, world::them, 40001, 7)) == EADDRINUSE);
+    wanted[refused("local_port")] = 3;
+    for (int i = 0; i < 4; ++i) BOOST_CHECK_THROW(w.host.claim_port(wire::ip_protocol::tcp, world::us, 40001), std::system_error);
+    wanted[refused("port")] = 4;
+    w.steering->refusal = ENOBUFS;
+    for (int i = 0; i < 5; ++i) BOOST_TEST(w.host.claim_flow(flow_name(world::us, world::them, 40002, 7)) == ENOBUFS);
+    wanted[refused("flow")] = 5;
+    w.ip("route add default via 10.9.0.254 dev cwa0 onlink metric 5");
+    w.ip("link set cwa0 down");
+    w.ip("link set cwa0 up"); // all is asked for anew
+    BOOST_TEST(w.eventually([&] { return w.host.statistics().resyncs == 1; }));
+    wanted["resyncs_total "] = 1;
+    BOOST_TEST((values() == wanted));
+    w.steering->refusal = 0;
+    w.host.release_flow(flow_name(world::us, world::them, 40000, 7));
+    w.host.release_port(wire::ip_protocol::tcp, world::us, 7);
+    wanted["ports "] = wanted["flows "] = 0;
+    BOOST_TEST((values() == wanted));
+}
+
 BOOST_AUTO_TEST_CASE(connections_have_the_local_ports_that_are_lent_and_no_others) {
     if (!have_root()) return;
     world w;
@@ -228,7 +286,7 @@ BOOST_AUTO_TEST_CASE(connections_have_the_local_ports_that_are_lent_and_no_other
     w.steering->refusal = EADDRINUSE;
     BOOST_CHECK_EXCEPTION(w.stack.tcp().open(world::us, 0, world::them, 7, {}), std::system_error,
                           [](const auto& e) { return e.code() == std::errc::address_not_available; });
-    BOOST_TEST(w.host.statistics().no_port_left == 1u);
+    BOOST_TEST((w.host.statistics().given_up == 1 && w.host.statistics().no_port_left == 0));
     for (tcp_connection* const each : opened) w.stack.tcp().let_go(*each);
 }
 

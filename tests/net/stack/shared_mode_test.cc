@@ -1,89 +1,13 @@
 // A stack on an address that is the host's too: who is asked for ports, flows and neighbours, and that ARP is never said.
-#include "stack_world.hh"
+#include "shared_world.hh"
 
-#include <corewire/net/stack/host_share.hh>
-
-#include <algorithm>
 #include <array>
-#include <map>
-#include <optional>
 #include <set>
-#include <span>
 #include <vector>
 
-using namespace corewire;
+using namespace shared_test;
 
 namespace {
-
-/// Notes what the stack asks for.
-class noted_share final : public host_share {
-public:
-    void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) override {
-        if (refusals != 0 && refusals--) throw std::system_error(std::make_error_code(std::errc::address_in_use), "the host has it");
-        if (port == forbidden) throw std::system_error(std::make_error_code(std::errc::address_in_use), "the host has it");
-        ++ports[{protocol, port}];
-        claimed_at.push_back(at);
-    }
-    void release_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) noexcept override {
-        --ports[{protocol, port}];
-        released_at.push_back(at);
-    }
-    int claim_flow(const flow_name& flow) noexcept override {
-        tried.push_back(flow.local_port);
-        if (taken_ports != 0 && taken_ports--) return EADDRINUSE;
-        if (flows == room_for_flows) return refusal;
-        ++flows;
-        last_flow = flow;
-        return slow ? EINPROGRESS : 0;
-    }
-    void release_flow(const flow_name&) noexcept override { --flows; }
-    std::optional<std::span<const std::uint16_t>> lent() const noexcept override {
-        return lends ? std::optional(std::span<const std::uint16_t>(*lends)) : std::nullopt;
-    }
-    void on_no_port_left() noexcept override { ++without_port; }
-    void resolve(const net_address& neighbor) noexcept override { asked.push_back(neighbor); }
-
-    int claims(wire::ip_protocol protocol, std::uint16_t port) const {
-        const auto found = ports.find({protocol, port});
-        return found == ports.end() ? 0 : found->second;
-    }
-
-    std::map<std::pair<wire::ip_protocol, std::uint16_t>, int> ports;
-    int flows = 0, room_for_flows = 1000, refusal = ENOBUFS;
-    int taken_ports = 0; ///< the next local ports of flows that the host has given to others; below 0: all are
-    std::vector<std::uint16_t> tried; ///< local ports of flows
-    std::optional<std::vector<std::uint16_t>> lends; ///< local ports; nothing: all
-    int without_port = 0; ///< flows that found none
-    int refusals = 0;  ///< of the next claims of ports; below 0: of all
-    bool slow = false; ///< follow_claim() is up to the test
-    std::uint16_t forbidden = 0;
-    std::vector<net_address> asked, claimed_at, released_at;
-    flow_name last_flow;
-};
-
-constexpr auto over_tcp = wire::ip_protocol::tcp;
-constexpr auto over_udp = wire::ip_protocol::udp;
-
-struct shares {
-    noted_share server_share, client_share;
-};
-
-/// Both hosts share their addresses. They know each other, unless the case has them forget.
-class shared_world : private shares, public stack_world {
-public:
-    explicit shared_world(const stack_config& common = {})
-        : stack_world(wire_link::make({.vouch_for_checksums = false}), common, &server_share, &client_share) {
-        introduce();
-    }
-    noted_share& of_server() { return server_share; }
-    noted_share& of_client() { return client_share; }
-    void introduce() {
-        server_.follow_neighbor(second, client_.device().mac(), true);
-        client_.follow_neighbor(first, server_.device().mac(), true);
-        server_.follow_neighbor(six(second), client_.device().mac(), true); // nobody's, without IPv6
-        client_.follow_neighbor(six(first), server_.device().mac(), true);
-    }
-};
 
 stack_config with_ipv6() {
     stack_config config;
@@ -194,33 +118,6 @@ BOOST_FIXTURE_TEST_CASE(a_refused_flow_says_why, shared_world) {
     }(*this));
 }
 
-BOOST_FIXTURE_TEST_CASE(a_local_port_that_the_host_has_in_use_is_passed_over, shared_world) {
-    run([](shared_world& w) -> task<> {
-        tcp_listener listener = socket_suite::listen(w, 7);
-        w.of_client().taken_ports = 3;
-        {
-            tcp_stream client = co_await socket_suite::dial(w, listener.local_address());
-            const std::vector<std::uint16_t>& tried = w.of_client().tried;
-            BOOST_TEST(tried.size() == 4u);
-            BOOST_TEST((std::set<std::uint16_t>(tried.begin(), tried.end()).size() == tried.size()));
-            BOOST_TEST(client.local_address().port == tried.back());
-            BOOST_TEST(w.of_client().flows == 1);
-        }
-        w.of_client().taken_ports = -1;
-        std::errc why = co_await socket_suite::error_of([&] { return socket_suite::dial(w, listener.local_address()); });
-        BOOST_TEST(why == std::errc::address_not_available);
-        BOOST_TEST(w.of_client().tried.size() == 4u + 256u); // and then it is given up: each is a call into the kernel
-        BOOST_TEST(w.of_client().without_port == 1);
-        // Who asks for a port gets that one, or none.
-        w.of_client().tried.clear();
-        const socket_address local{w.client_address(), 40000};
-        why = co_await socket_suite::error_of([&] { return tcp_stream::connect(listener.local_address(), {}, {}, local); });
-        BOOST_TEST(why == std::errc::address_in_use);
-        BOOST_TEST(w.of_client().tried == std::vector<std::uint16_t>(1, 40000), boost::test_tools::per_element());
-    }(*this));
-    BOOST_TEST(of_client().flows == 0);
-}
-
 BOOST_FIXTURE_TEST_CASE(nothing_is_sent_before_a_slow_claim_is_granted, shared_world) {
     of_client().slow = true;
     run([](shared_world& w) -> task<> {
@@ -311,28 +208,6 @@ BOOST_FIXTURE_TEST_CASE(a_port_that_is_found_late_to_be_anothers_is_passed_over,
             BOOST_TEST(tried.size() == most);
             BOOST_TEST((outcome == (port == 0 ? std::errc::address_not_available : std::errc::address_in_use)));
         }
-    }(*this));
-    BOOST_TEST(of_client().flows == 0);
-}
-
-BOOST_FIXTURE_TEST_CASE(local_ports_are_those_that_the_host_lends, shared_world) {
-    of_client().lends = {40'000, 40'002, 40'003, 50'000, 60'000, 60'001, 65'534, 65'535};
-    run([](shared_world& w) -> task<> {
-        tcp_listener listener = socket_suite::listen(w, 7);
-        std::vector<tcp_stream> calls, answered;
-        for (int i = 0; i < 8; ++i) {
-            calls.push_back(co_await socket_suite::dial(w, listener.local_address()));
-            answered.push_back(co_await listener.accept());
-            BOOST_TEST(std::ranges::count(*w.of_client().lends, calls.back().local_address().port) == 1);
-        }
-        BOOST_TEST(w.of_client().tried.size() == 8u); // the host is asked for no other
-        const std::errc why = co_await socket_suite::error_of([&] { return socket_suite::dial(w, listener.local_address()); });
-        BOOST_TEST(why == std::errc::address_not_available);
-        BOOST_TEST(w.of_client().without_port == 1);
-        tcp_listener another = socket_suite::listen(w, 8); // each is lent to all destinations
-        calls.push_back(co_await socket_suite::dial(w, another.local_address()));
-        tcp_stream named = co_await tcp_stream::connect(another.local_address(), {}, {}, {w.client_address(), 40'001});
-        BOOST_TEST(named.local_address().port == 40'001); // whoever names one need not ask
     }(*this));
     BOOST_TEST(of_client().flows == 0);
 }

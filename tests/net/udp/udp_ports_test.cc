@@ -4,7 +4,10 @@
 #include <boost/test/unit_test.hpp>
 
 #include <memory>
+#include <optional>
 #include <set>
+#include <span>
+#include <vector>
 
 using namespace corewire;
 using namespace corewire::test;
@@ -57,6 +60,28 @@ BOOST_AUTO_TEST_CASE(endpoints_and_those_on_one_port_are_bounded) {
     BOOST_TEST((d.bind(z, {us, 11}) == std::errc::no_buffer_space));
     BOOST_TEST(d.statistics().endpoints_refused == 2u);
     d.check_invariants();
+}
+
+BOOST_AUTO_TEST_CASE(where_ports_are_lent_they_alone_are_chosen) {
+    udp_demux d(pool(), {}, 3);
+    const std::vector<std::uint16_t> lent{32'768, 50'000, 65'535};
+    udp_endpoint a(1), b(1), c(1), none(1);
+    d.choose_from(lent);
+    std::set<std::uint16_t> had;
+    for (udp_endpoint* each : {&a, &b, &c}) {
+        BOOST_TEST((d.bind(*each, {us, 0}) == std::errc{}));
+        had.insert(each->local().port);
+    }
+    BOOST_TEST((had == std::set<std::uint16_t>(lent.begin(), lent.end())));
+    BOOST_TEST((d.bind(none, {us, 0}) == std::errc::address_in_use));
+    BOOST_TEST(d.statistics().ports_exhausted == 1u);
+    d.unbind(b);
+    BOOST_TEST((d.bind(b, {us, 0}) == std::errc{}));
+    d.choose_from(std::span<const std::uint16_t>{}); // none at all
+    BOOST_TEST((d.bind(none, {us, 0}) == std::errc::address_in_use));
+    d.choose_from(std::nullopt);
+    BOOST_TEST((d.bind(none, {us, 0}) == std::errc{}));
+    BOOST_TEST(none.local().port >= udp_demux_options{}.ephemeral_first);
 }
 
 BOOST_AUTO_TEST_CASE(ephemeral_ports_are_random_in_their_range_until_all_are_taken) {
