@@ -185,6 +185,7 @@ BOOST_AUTO_TEST_CASE(of_two_who_claim_a_port_one_has_it_steered) {
             const network_namespace::scope there(w.here);
             w.ports.claim(tcp, w.us, 7); // waits for the first one
         });
+        BOOST_TEST((second.wait_for(std::chrono::milliseconds{100}) == std::future_status::timeout));
     };
     w.ports.claim(tcp, w.us, 7);
     second.get();
