@@ -182,6 +182,9 @@ void wire_habits::read_settings() {
     read_flag("tcp_window_scaling", p.window_scaling);
     read_flag("tcp_shrink_window", p.shrinks_window);
     read_flag("tcp_early_retrans", p.tail_loss_probe);
+    read_number("tcp_comp_sack_nr", p.sparse_sacks.most);
+    read_time<std::chrono::nanoseconds>("tcp_comp_sack_delay_ns", p.sparse_sacks.wait);
+    read_time<std::chrono::nanoseconds>("tcp_comp_sack_slack_ns", p.sparse_sacks.slack);
     read_flag("tcp_slow_start_after_idle", p.restart_after_idle);
     read_number("tcp_min_tso_segs", p.super_segments.least);
     read_number("tcp_tso_rtt_log", p.super_segments.rtt_log);
@@ -264,6 +267,7 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.retries = host.retries;
         p.habits = host.habits;
         p.super_segments = host.super_segments;
+        p.sparse_sacks = host.sparse_sacks;
         p.mtu_probing = host.mtu_probing;
         p.mtu_probing_base = host.mtu_probing_base;
         p.mtu_probing_floor = host.mtu_probing_floor;

@@ -27,8 +27,7 @@ bool is_kept(int level, int name) noexcept {
         case so_interface:
         case so_prefers_polling:
         case so_rehash:
-        case so_receive_mark:
-        case SO_PEEK_OFF: return true;
+        case so_receive_mark: return true;
         default: return false;
         }
     case IPPROTO_IP:
@@ -62,8 +61,7 @@ bool is_kept(int level, int name) noexcept {
 
 bool is_kept_number(int level, int name) noexcept {
     if (level == SOL_SOCKET) {
-        return name == SO_MARK || name == SO_BUSY_POLL || name == SO_INCOMING_CPU || name == SO_PEEK_OFF || name == so_interface ||
-               name == so_rehash;
+        return name == SO_MARK || name == SO_BUSY_POLL || name == SO_INCOMING_CPU || name == so_interface || name == so_rehash;
     }
     if (level == IPPROTO_IP) return name == ip_local_ports;
     return level == IPPROTO_IPV6 && name == IPV6_ADDR_PREFERENCES;
@@ -76,7 +74,7 @@ bool may_be_kept(int level, int name, int n) noexcept {
 
 int first_of_kept(int level, int name) noexcept {
     if (level != SOL_SOCKET) return 0;
-    return name == so_rehash ? 1 : name == SO_INCOMING_CPU || name == SO_PEEK_OFF ? -1 : 0;
+    return name == so_rehash ? 1 : name == SO_INCOMING_CPU ? -1 : 0;
 }
 
 outcome set_to_null(int family, int level, int name, socklen_t size) noexcept {

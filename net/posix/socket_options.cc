@@ -179,6 +179,7 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
         return 0;
     case SO_RCVLOWAT: set_low_water(*n); return 0;
     case SO_PRIORITY: s.priority = *n; return 0;
+    case SO_PEEK_OFF: s.peek_offset = *n; return 0;
     case SO_PASSCRED: // of AF_UNIX
     case so_reserved: return -EOPNOTSUPP;
     case so_polling_budget: return in_range(*n, 0, 65'535) ? 0 : -EINVAL;
@@ -262,10 +263,7 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
         s.user_timeout = static_cast<std::uint32_t>(*n);
         return 0;
     case TCP_QUICKACK:
-        if (tcp_connection* const c = connection(); c != nullptr) {
-            c->tcb.set_quick_acks(*n != 0);
-            stack_.tcp().mark_dirty(*c);
-        }
+        if (tcp_connection* const c = connection(); c != nullptr) c->tcb.set_quick_acks(*n != 0, *n % 2 == 0), stack_.tcp().mark_dirty(*c);
         return 0;
     case TCP_NOTSENT_LOWAT: s.own_unsent_low_water = static_cast<std::uint32_t>(*n); return 0;
     case TCP_FASTOPEN:
@@ -512,6 +510,7 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
     case SO_SNDBUF: return give_int(static_cast<int>(send_buffer()), value, size);
     case SO_RCVLOWAT: return give_int(static_cast<int>(s.receive_low_water), value, size);
     case SO_PRIORITY: return give_int(s.priority, value, size);
+    case SO_PEEK_OFF: return give_int(s.peek_offset, value, size);
     case SO_TIMESTAMPING:
     case so_timestamping_new: return give_int(static_cast<int>(s.timestamping), value, size);
     case SO_TIMESTAMP:

@@ -29,6 +29,7 @@ struct stream_settings {
     bool reuse_address = false, reuse_port = false, keepalive = false, linger = false, inline_urgent = false;
     int linger_time = 0;                    ///< seconds
     std::uint32_t receive_low_water = 1;    ///< bytes
+    int peek_offset = -1;                   ///< SO_PEEK_OFF: bytes behind the next to be read; below 0: none, and it does not move
     duration receive_timeout{0};            ///< 0: for ever
     duration send_timeout{0};
     int priority = 0;

@@ -197,6 +197,13 @@ bool stream_socket::in_handshake() const {
     return c->tcb.state() == tcp::tcp_state::syn_sent || c->tcb.state() == tcp::tcp_state::syn_received;
 }
 
+namespace {
+
+/// A reset has ended it, and it has brought nothing.
+bool died_unheard(const tcp::tcb& t) { return t.state() == tcp::tcp_state::closed && t.readable() == 0 && !t.at_end(); }
+
+} // namespace
+
 bool stream_socket::may_be_accepted(const parked& p) const {
     const tcp::tcb& t = p.connection->connection().tcb;
     return t.readable() != 0 || tcp::at_or_after_fin(t.state()) || t.state() == tcp::tcp_state::closed || stack_.tcp().now() >= p.until;
@@ -211,6 +218,8 @@ void stream_socket::park_arrivals() const {
         if (op.error != std::errc{}) return;
         parked_.push_back({std::unique_ptr<stack_tcp_socket>(static_cast<stack_tcp_socket*>(op.accepted.release())), until});
     }
+    // Linux has kept but their requests: what resets those nobody hears of.
+    if (!settings_.like_freebsd) std::erase_if(parked_, [](const parked& p) { return died_unheard(p.connection->connection().tcb); });
     time_point next = never;
     for (const parked& p : parked_)
         if (!may_be_accepted(p)) next = std::min(next, p.until);
@@ -289,12 +298,15 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         return -EAGAIN;
     }
     if ((flags & MSG_OOB) != 0) return take_urgent(*c, into, flags);
-    const std::uint64_t wanted = total_size(into), there = std::min<std::uint64_t>(wanted, before_next_mark(*c));
+    const bool peeks = (flags & MSG_PEEK) != 0;
+    const std::uint32_t before_mark = before_next_mark(*c);
+    const std::uint32_t from = peeks ? std::min(static_cast<std::uint32_t>(std::max(settings_.peek_offset, 0)), before_mark) : 0;
+    const std::uint64_t wanted = total_size(into), there = std::min<std::uint64_t>(wanted, before_mark - from);
     const bool discards = (flags & MSG_TRUNC) != 0; // tcp(7)
     if (!discards && there > reachable_size(into)) return -EFAULT;
     std::uint64_t taken = 0;
-    if ((flags & MSG_PEEK) != 0) {
-        taken = discards ? there : look_ahead(*c, into);
+    if (peeks) {
+        taken = discards ? there : look_ahead(*c, from, into);
     } else {
         for (const iovec& v : into) {
             auto* at = static_cast<std::byte*>(v.iov_base);
@@ -317,12 +329,15 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
             }
         }
     }
-    if (taken != 0 && (flags & MSG_PEEK) == 0) {
+    move_peek_offset(peeks ? static_cast<std::int64_t>(taken) : -static_cast<std::int64_t>(taken));
+    if (taken != 0 && !peeks) {
         c->tcb.acknowledge_read();
         stack_.tcp().mark_dirty(*c);
     }
     if (taken != 0 || (wanted == 0 && (c->tcb.readable() != 0 || settings_.like_freebsd))) return static_cast<outcome>(taken);
-    if (c->tcb.at_end() || (tcp::at_or_after_fin(c->tcb.state()) && c->tcb.readable() == 1 && skips_mark(*c))) return 0;
+    const bool looked_at_all = from != 0 && from == c->tcb.readable();
+    const bool mark_alone = c->tcb.readable() == 1 && skips_mark(*c);
+    if (c->tcb.at_end() || (tcp::at_or_after_fin(c->tcb.state()) && (looked_at_all || mark_alone))) return 0;
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (reading_shut_ || c->tcb.state() == tcp::tcp_state::closed) return 0;
     return -EAGAIN;
@@ -333,8 +348,13 @@ std::uint32_t stream_socket::before_next_mark(const tcp_connection& c) const {
     return end - std::min<std::uint32_t>(end, skips_mark(c) ? 1 : 0);
 }
 
-std::uint32_t stream_socket::look_ahead(const tcp_connection& c, std::span<const iovec> into) const {
-    const std::uint32_t start = skips_mark(c) ? 1 : 0, end = start + before_next_mark(c);
+void stream_socket::move_peek_offset(std::int64_t by) noexcept {
+    int& offset = settings_.peek_offset;
+    if (offset >= 0) offset = static_cast<int>(std::clamp<std::int64_t>(offset + by, 0, INT32_MAX));
+}
+
+std::uint32_t stream_socket::look_ahead(const tcp_connection& c, std::uint32_t from, std::span<const iovec> into) const {
+    const std::uint32_t skipped = skips_mark(c) ? 1 : 0, start = skipped + from, end = skipped + before_next_mark(c);
     std::uint32_t at = start;
     for (const iovec& v : into) {
         if (at >= end) break;
@@ -427,8 +447,10 @@ unsigned stream_socket::events() const {
     if (reading_over && writing_over) e |= POLLHUP;
     if (reading_over) e |= POLLIN | POLLRDNORM | POLLRDHUP;
     if (t.readable() >= settings_.receive_low_water + skips_mark(*c)) e |= POLLIN | POLLRDNORM;
+    // When the marked byte has come; FreeBSD says so as soon as it is announced.
     if (const std::uint32_t ahead = t.urgent_ahead();
-        ahead != 0 && (urgent_taken_ == 0 || t.info().bytes_received - t.readable() + ahead != urgent_taken_))
+        ahead != 0 && (ahead <= t.readable() || settings_.like_freebsd) &&
+        (urgent_taken_ == 0 || t.info().bytes_received - t.readable() + ahead != urgent_taken_))
         e |= POLLPRI;
     if (writing_over || may_write()) e |= POLLOUT | POLLWRNORM;
     if ((e & POLLOUT) != 0 && no_space_) {

@@ -148,7 +148,9 @@ private:
     /// What one read would give, which ends before the mark (tcp(7)). Bytes.
     std::uint32_t before_next_mark(const tcp_connection& c) const;
     /// MSG_PEEK: copies that. Bytes.
-    std::uint32_t look_ahead(const tcp_connection& c, std::span<const iovec> into) const;
+    std::uint32_t look_ahead(const tcp_connection& c, std::uint32_t from, std::span<const iovec> into) const;
+    /// SO_PEEK_OFF follows what was looked at, and what was read from under it.
+    void move_peek_offset(std::int64_t by) noexcept;
     /// SIOCINQ: bytes to read, those before the mark alone if that is among them and out of line.
     std::uint32_t before_mark(const tcp_connection& c) const;
     /// recv(MSG_OOB): the marked byte, once.

@@ -220,7 +220,8 @@ void tcp_connection::orphan() noexcept {
     if (erased_) return;
     // RFC 9293 3.10.4 and RFC 2525 2.17: data that nobody will ever read is lost, and the peer must hear of it.
     // FreeBSD only resets when more comes.
-    if ((tcb.readable() != 0 && !tcb.options().like_freebsd()) || tcb.options().reset_on_close) {
+    const bool rests = tcb.options().like_linux() && tcb.state() == tcp::tcp_state::time_wait; // without its socket: nothing ends that
+    if (!rests && ((tcb.readable() != 0 && !tcb.options().like_freebsd()) || tcb.options().reset_on_close)) {
         tcb.abort();
     } else {
         shut_down_ = true;

@@ -80,7 +80,8 @@ void tcb::set_urgent() noexcept {
     c_.urgent.send_end = c_.sending.queue.end();
     c_.predictable = prediction::none;
     c_.output_wanted = true;
-    if (is_synchronized(c_.state) && c_.sending.usable_window() <= 0) c_.receiving.acks.acknowledge_now();
+    // Linux only says so with its probes.
+    if (is_synchronized(c_.state) && c_.sending.usable_window() <= 0 && !c_.options->like_linux()) c_.receiving.acks.acknowledge_now();
 }
 
 std::uint32_t tcb::urgent_ahead() const noexcept {
@@ -153,6 +154,19 @@ void tcb::set_cork(bool on) noexcept {
     c_.output_wanted = true;
 }
 
+void tcb::set_quick_acks(bool on, bool once) noexcept {
+    receiver& r = c_.receiving;
+    ack_policy& acks = r.acks;
+    acks.set_quick(on ? std::max<std::uint8_t>(c_.options->quick_acks, 1) : std::uint8_t{0});
+    const bool open = c_.state == tcp_state::established || c_.state == tcp_state::close_wait;
+    if (on && open && c_.options->like_linux() && acks.pending()) { // as if something had been read: tcp_cleanup_rbuf()
+        acks.note_end_of_write(false);
+        if (acks.due_when_read(r.next, r.queue.size() == 0 && r.ahead.empty())) acks.acknowledge_now();
+        if (once) acks.set_interactive(true);
+    }
+    if (acks.now()) c_.output_wanted = true;
+}
+
 void tcb::set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept {
     const parameters& p = *c_.options;
     const bool begins = on && !p.keepalive;
@@ -162,7 +176,7 @@ void tcb::set_keepalive(time_point now, bool on, duration idle, duration interva
     c_.options.set(&parameters::keepalive_interval, interval);
     c_.options.set(&parameters::keepalive_probes, static_cast<std::uint8_t>(std::min(probes, 255u)));
     if (!clock_moves) return;
-    c_.keepalives_out = 0;
+    if (!c_.options->like_linux()) c_.keepalives_out = 0;
     if (on && is_synchronized(c_.state)) {
         // They look when it was asked to for so long.
         const bool from_now = (begins && c_.options->like_linux()) || c_.options->like_freebsd();

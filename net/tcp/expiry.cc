@@ -12,7 +12,7 @@ constexpr duration least_keepalive_interval = std::chrono::milliseconds{1};
 
 void on_delayed_ack(control_block& c) noexcept {
     if (!c.receiving.acks.pending()) return; // it went out with data
-    if (c.options->like_linux()) note_missed_ride(c);
+    if (c.options->like_linux() && c.receiving.acks.left_out() == 0) note_missed_ride(c);
     c.receiving.acks.acknowledge_now();
     c.output_wanted = true;
 }
@@ -34,11 +34,12 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     if (!p.keepalive || !is_synchronized(c.state)) return event::none;
     const duration interval = std::max(p.keepalive_interval, least_keepalive_interval);
     const duration silence = now - c.heard;
-    if (silence < p.keepalive_idle || c.sending.anything_outstanding()) {
+    // What waits for the peer's window is asked for by window probes, and given up by their rules.
+    const bool busy = p.like_freebsd() ? c.sending.anything_outstanding() : !c.sending.all_acknowledged();
+    if (silence < p.keepalive_idle || busy) {
         // Linux counts in seconds, one at least.
         const duration later = p.like_linux() ? std::max<duration>(p.keepalive_idle, std::chrono::seconds{1}) : interval;
-        const bool busy = p.like_linux() && c.sending.anything_outstanding();
-        const duration left = silence < p.keepalive_idle && !busy ? p.keepalive_idle - silence : later;
+        const duration left = silence < p.keepalive_idle && !(busy && p.like_linux()) ? p.keepalive_idle - silence : later;
         c.timers.arm(timer_slot::keepalive, now + left);
         return event::none;
     }

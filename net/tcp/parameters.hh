@@ -39,6 +39,14 @@ struct super_segment_habits {
     bool operator==(const super_segment_habits&) const noexcept = default;
 };
 
+/// Linux's habit: beyond a gap the first three SACKs go at once, and then one tells of all that came in a while.
+struct sack_compression {
+    std::uint8_t most = 44; ///< so many are left out in a row (net.ipv4.tcp_comp_sack_nr); 0: none
+    duration wait = std::chrono::milliseconds{1};    ///< but a twentieth of the round trip (tcp_comp_sack_delay_ns)
+    duration slack = std::chrono::microseconds{100}; ///< as the timer may be late (tcp_comp_sack_slack_ns)
+    bool operator==(const sack_compression&) const noexcept = default;
+};
+
 struct parameters {
     std::uint16_t mss = 1460;                 ///< largest payload we take without options (MTU - 40): announced in the SYN
     std::uint32_t receive_buffer = 1u << 20;  ///< bytes; bounds the window
@@ -72,6 +80,7 @@ struct parameters {
     bool counted = false;        ///< segments, rates and times are kept for info() (segment_tally): every segment goes the general way
     personality habits = personality::standard;
     super_segment_habits super_segments{};
+    sack_compression sparse_sacks{};
     // What the IP headers say; the stack writes them. Of IPv4 and of IPv6, for a listener may serve both.
     std::uint8_t type_of_service = 0, traffic_class = 0; ///< RFC 2474; ECN's two bits are the connection's own, and 0 here
     std::uint8_t time_to_live = 0, hop_limit = 0;        ///< 0: the host's

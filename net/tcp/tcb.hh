@@ -202,10 +202,8 @@ public:
     void set_cork(bool on) noexcept;
     void set_keepalive(time_point now, bool on, duration idle, duration interval, unsigned probes) noexcept;
     /// TCP_QUICKACK: acknowledge what comes at once for a while, or go back to delaying.
-    void set_quick_acks(bool on) noexcept {
-        c_.receiving.acks.set_quick(on ? std::max<std::uint8_t>(c_.options->quick_acks, 1) : std::uint8_t{0});
-        if (c_.receiving.acks.now()) c_.output_wanted = true;
-    }
+    /// `once`: what waits for its ACK alone (Linux's even numbers).
+    void set_quick_acks(bool on, bool once = false) noexcept;
     bool quick_acks() const noexcept { return c_.receiving.acks.quick(); }
     /// Linux's habit: the reader has taken something, so that an ACK need not wait, or the window opens by much (tcp_cleanup_rbuf()).
     void acknowledge_read() noexcept;

@@ -99,7 +99,14 @@ class AgainstLinux(unittest.TestCase):
     def test_differences_are_known_or_not(self):
         self.assertEqual(self.compare([[self.OTHER]], known=[17])[0::2], ("known", 1))
         self.assertEqual(self.compare([[self.OTHER]] * 3)[0::2], ("DIFFERS", 3))
-        self.assertIn("said to differ (17)", self.compare([[self.PACKET]], known=[17])[1])
+
+    def test_a_known_difference_that_has_gone_is_told(self):
+        outcome, out, played = self.compare([[self.PACKET]] * 3, known=[17])
+        self.assertEqual((outcome, played), ("GONE", 3))
+        self.assertIn("said to show (17)", out)
+        self.assertEqual(self.compare([[self.PACKET], [self.OTHER]], known=[17])[0::2], ("known", 2))
+        crash = self.module.failure("failed with -11: ")
+        self.assertEqual(self.compare([[self.PACKET], crash, [self.PACKET]], known=[17])[0], "GONE")
 
     def test_a_kept_trace_is_of_its_script_and_kernel(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -121,8 +121,8 @@ def play_kernel(path, mode, options):
 
 
 def compare(path, script, options, rules):
-    """Both traces and how they differ: of several tries the one with the fewest lines, a failed one if there is no other. One is enough
-    where they are known to differ."""
+    """Both traces and how they differ: of several tries the one with the fewest lines, a failed one if there is no other. Where they are
+    known to differ, the first that does."""
     mode = options.mode or script.mode
     best = None
     for _ in range(options.again + 1):
@@ -130,9 +130,10 @@ def compare(path, script, options, rules):
         ours = play("library", path, mode, options)
         lines = differences(linux, ours, rules)
         failed = has_failed(linux) or has_failed(ours)
-        if best is None or (failed, len(lines)) < (has_failed(best[0]) or has_failed(best[1]), len(best[2])):
+        shows = bool(script.known and lines) and not failed
+        if best is None or shows or (failed, len(lines)) < (has_failed(best[0]) or has_failed(best[1]), len(best[2])):
             best = linux, ours, lines
-        if not failed and (not lines or kept or script.known):
+        if not failed and (kept or bool(lines) == bool(script.known)):
             break
     return best
 
@@ -142,8 +143,8 @@ def report(path, script, found, options, rules):
     linux, ours, lines = found
     known = ", ".join(str(number) for number in script.known)
     failed = has_failed(linux) or has_failed(ours)
-    outcome = "FAILED" if failed else "same" if not lines else "known" if known else "DIFFERS"
-    said = f" ({known})" if outcome == "known" else f", which is said to differ ({known})" if known and outcome == "same" else ""
+    outcome = "FAILED" if failed else ("GONE" if known else "same") if not lines else "known" if known else "DIFFERS"
+    said = f" ({known})" if outcome == "known" else f", the difference that it is said to show ({known})" if outcome == "GONE" else ""
     print(f"{outcome:7} {path.stem}{said}")
     for line in lines if outcome in ("DIFFERS", "FAILED") or options.details else []:
         print(line)
@@ -171,8 +172,9 @@ def main():
         found = compare(path, script, options, rules)
         outcomes.append(report(path, script, found, options, rules))
     print(f"{len(outcomes)} scripts: {outcomes.count('same')} the same, {outcomes.count('known')} differ as known, "
-          f"{outcomes.count('DIFFERS')} differ" + (f", {outcomes.count('FAILED')} failed" if "FAILED" in outcomes else ""))
-    return 1 if {"DIFFERS", "FAILED"} & set(outcomes) else 0
+          f"{outcomes.count('DIFFERS')} differ" + (f", {outcomes.count('GONE')} differ no more" if "GONE" in outcomes else "") +
+          (f", {outcomes.count('FAILED')} failed" if "FAILED" in outcomes else ""))
+    return 1 if {"DIFFERS", "GONE", "FAILED"} & set(outcomes) else 0
 
 
 if __name__ == "__main__":

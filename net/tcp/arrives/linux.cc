@@ -43,8 +43,17 @@ verdict deny(control_block& c, arrival& a, std::errc why) noexcept {
     return verdict::finished;
 }
 
+/// The echo is of no SYN-ACK of ours, of which the first left at `progress` (since 6.15).
+bool echoes_nothing(const control_block& c, const arrival& a) noexcept {
+    const std::uint32_t echo = a.seg.options.timestamp_echo, offset = c.options->timestamp_offset;
+    if (!c.timestamps || !a.seg.options.has_timestamps() || echo == 0 || !a.seg.has(tcp_flags::ack)) return false;
+    const std::uint32_t first = timestamp_echo::clock(c.sending.progress, offset);
+    return echo - first > timestamp_echo::clock(a.now, offset) - first;
+}
+
 /// A SYN in the window, which is another one, ends it; the SYN-ACK of a peer that opens, too, is out of place.
 verdict half_open(control_block& c, arrival& a) noexcept {
+    if (!a.syn && !a.seg.has(tcp_flags::rst) && !too_old(c, a) && echoes_nothing(c, a)) return tell_again(c, a);
     if (!a.syn || a.seg.has(tcp_flags::rst) || too_old(c, a)) return verdict::go_on;
     const bool acks = a.seg.has(tcp_flags::ack);
     if (acks && a.seg.ack != c.sending.max) return verdict::go_on;

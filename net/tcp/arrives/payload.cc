@@ -16,7 +16,12 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
     const std::uint64_t refused = r.ahead.dropped();
     const bool follows_linux = c.options->like_linux();
     sack_block twice{a.seq, a.seq};
-    if (follows_linux) r.tell_of_fin_no_more(), twice = r.ahead.first_held(a.seq, a.seq + a.size); // parts count, too (RFC 2883 4)
+    if (follows_linux) {
+        remember_late(c);
+        note_beyond_gap(c, a);
+        r.tell_of_fin_no_more();
+        twice = r.ahead.first_held(a.seq, a.seq + a.size); // parts count, too (RFC 2883 4)
+    }
     std::uint32_t stored = r.ahead.insert(a.seq, std::move(a.head));
     stored += r.ahead.insert(a.seq + head, std::move(a.body));
     // One that found no room did not come twice: a D-SACK without what it lies in would say that we have it (RFC 2883 4).
@@ -29,10 +34,13 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
         if (!r.has_duplicate) r.ahead.touch(twice.left); // RFC 2018 4: the first block holds what has come
     }
     if (follows_linux && stored + twice.size() != 0 && r.ahead.dropped() == refused) {
-        r.ahead.remember(a.seq, a.seq + a.size + (a.fin ? 1u : 0u));
+        const sack_block told{a.seq, a.seq + a.size + (a.fin ? 1u : 0u)};
         if (stored != 0) note_cost(c, a, false);
+        if (tell_of_others_first(c, told)) return;
+        r.ahead.remember(told.left, told.right);
     }
-    r.acks.acknowledge_now();
+    if (follows_linux && r.ahead.dropped() == refused) acknowledge_gap(c, a.now);
+    else r.acks.acknowledge_now();
 }
 
 /// Linux's habit: in order, over what has come out of order. The first part that came before (RFC 2883 4); what was cut off in front
@@ -77,6 +85,10 @@ void take_mark(control_block& c, const segment& seg) noexcept {
     r.acks.acknowledge_now();
 }
 
+void take_classic_mark(control_block& c, const segment& seg) noexcept {
+    if (c.ecn.on && c.ecn.accurate == nullptr) take_mark(c, seg);
+}
+
 /// Both directions were shut, which is a close, and text comes that nobody will read (RFC 9293 3.6.1, SHLD-3).
 bool refuses_text(const control_block& c, const arrival& a) noexcept {
     const bool closed = c.state == tcp_state::fin_wait_1 || c.state == tcp_state::fin_wait_2;
@@ -101,7 +113,10 @@ verdict refuse(control_block& c, arrival& a, std::errc why) noexcept {
 void deliver(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     const bool fills_gap = !r.ahead.empty();
-    if (c.options->counts()) [[unlikely]] note_arrival(c, a);
+    if (c.options->counts()) [[unlikely]] {
+        note_arrival(c, a);
+        if (c.options->like_linux()) take_classic_mark(c, a.seg);
+    }
     if (fills_gap && c.options->like_linux()) note_overlap(r, a);
     if (a.fin && c.options->like_linux() && c.state == tcp_state::established) r.acks.set_interactive(true); // nothing is quick any more
     if (c.options->like_linux()) {
@@ -117,12 +132,14 @@ void deliver(control_block& c, arrival& a) noexcept {
         const seq_number before = r.next;
         sack_block told{before, before}; // Linux's FIN of FIN-WAIT-1 and 2: check_fin()
         const bool ends = r.fin_ahead && c.options->like_linux() && c.state != tcp_state::established;
+        if (c.options->like_linux()) remember_late(c);
         if (ends && !r.has_duplicate) r.ahead.report(&told, 1);
         r.next = r.ahead.drain(r.next, r.queue);
         if (ends && r.next == r.fin_at && told.size() != 0) r.note_duplicate(told.left, told.right);
         r.bytes += r.next - before;
         // RFC 5681 4.2: at once when a gap closes, wholly or in part. Behind a FIN Linux knows of no gap.
-        if (!a.fin || !c.options->like_linux()) r.acks.acknowledge_now();
+        if (!c.options->like_linux() || (!a.fin && r.ahead.empty())) r.acks.acknowledge_now();
+        else if (!a.fin) acknowledge_gap(c, a.now);
     }
     if (c.options->like_linux()) r.window.reach(r.next);
     if (c.reading_shut && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
@@ -150,10 +167,13 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
         const std::errc why = c.state == tcp_state::close_wait ? std::errc::broken_pipe : std::errc::connection_reset;
         return refuse(c, a, c.orphaned ? std::errc::connection_aborted : why);
     }
-    if (a.size == 0) return verdict::go_on;
+    if (a.size == 0) { // CWR comes with any segment (RFC 3168 6.1.3)
+        if (a.seg.has(tcp_flags::cwr) && c.ecn.on && c.ecn.accurate == nullptr && !c.ecn.exact) c.ecn.echo = false;
+        return verdict::go_on;
+    }
     receiver& r = c.receiving;
     c.output_wanted = true;
-    if (c.ecn.on && c.ecn.accurate == nullptr) take_mark(c, a.seg);
+    if (!c.options->like_linux()) take_classic_mark(c, a.seg); // there after what else it tells the ACKs
     if (c.orphaned && !c.options->like_linux()) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
         c.reset = c.options->like_freebsd() ? pending_reset::at(a.seg.ack) : pending_reset::acking(r.next, c.sending.next);
@@ -172,6 +192,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     if (a.seq == r.next) {
         deliver(c, a);
     } else {
+        if (c.options->like_linux()) take_classic_mark(c, a.seg);
         keep_for_later(c, a);
     }
     return verdict::go_on;
@@ -183,8 +204,12 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
         const bool again = r.fin_ahead && r.fin_at == a.seq + a.size;
         r.fin_ahead = true;
         r.fin_at = a.seq + a.size;
-        if (!c.options->like_linux() || r.fin_at != r.next) r.acks.acknowledge_now();
-        if (c.options->like_linux() && r.fin_at != r.next) tell_of_fin(r, again);
+        if (!c.options->like_linux()) {
+            r.acks.acknowledge_now();
+        } else if (r.fin_at != r.next) {
+            if (a.size == 0) acknowledge_gap(c, a.now);
+            tell_of_fin(r, again);
+        }
         c.output_wanted = true;
     }
     if (!r.fin_ahead || r.fin_at != r.next) return verdict::finished; // none, or beyond a gap: kept in mind

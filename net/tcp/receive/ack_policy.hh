@@ -29,13 +29,13 @@ public:
             largest_ = bytes;
             settle();
         }
-        if (next - last_sent_ >= enough_ || (every_second_ && pending_)) {
+        if (next - last_sent_ >= enough_ || (every_second_ && pending())) {
             now_ = true;
             asked_ = true;
             return false;
         }
-        const bool first = !pending_; // later ones must not push the deadline back
-        pending_ = true;
+        const bool first = pending_ == 0; // later ones must not push the deadline back
+        pending_ = 1;
         return first;
     }
     /// FreeBSD's habit: the ACK of a segment waits, that of a second one does not, however small they are.
@@ -51,7 +51,7 @@ public:
     }
     void acknowledge_now() noexcept { now_ = true; }
     bool now() const noexcept { return now_; }
-    bool pending() const noexcept { return pending_; }
+    bool pending() const noexcept { return pending_ != 0; }
 
     /// A segment with this ACK leaves. One that carries data ends the quick ACKs, if data has come before it: then this is an
     /// answer, and the ACKs have something to ride on.
@@ -59,14 +59,14 @@ public:
         if (quick_ != 0) [[unlikely]] use_quick(with_data);
         last_sent_ = next;
         now_ = false;
-        pending_ = false;
+        pending_ = 0;
     }
     /// Linux's TCP_QUICKACK: on, so many segments more are acknowledged at once, and what waits too; off: none.
     void set_quick(std::uint8_t count) noexcept {
         if (eager_) interactive_ = count == 0;
         else quick_ = count;
         settle();
-        if (count != 0 && pending_) now_ = true;
+        if (count != 0 && pending() && !eager_) now_ = true;
     }
     bool quick() const noexcept { return eager_ ? !interactive_ : quick_ != 0; }
 
@@ -89,17 +89,27 @@ public:
     }
     bool quick_now() const noexcept { return quick_ != 0 && !interactive_; }
     /// What has come waits for its ACK. True: the first of it.
-    bool wait() noexcept { return !std::exchange(pending_, true); }
+    bool wait() noexcept {
+        const bool first = pending_ == 0;
+        if (first) pending_ = 1;
+        return first;
+    }
+    /// So does one more segment beyond a gap, of which the next SACK tells. True: the first of those.
+    bool leave_out() noexcept {
+        pending_ = static_cast<std::uint8_t>(std::clamp(pending_ + 1, 2, 255));
+        return pending_ == 2;
+    }
+    unsigned left_out() const noexcept { return pending_ > 1 ? pending_ - 1u : 0u; }
     /// A segment came that ends a write of the peer's, before it is noted as data. A small one is the second such: nothing more is to be
     /// waited for.
     void note_end_of_write(bool small) noexcept { pushed_ = small && pushed_ != 0 ? 2 : std::max<std::uint8_t>(pushed_, 1); }
     void forget_ends_of_writes() noexcept {
-        if (!pending_) pushed_ = 0;
+        if (!pending()) pushed_ = 0;
     }
     bool waits_for_reader() const noexcept { return pushed_ != 0; }
     /// The reader has taken something, or `all`: whether the ACK that waits goes now.
     bool due_when_read(seq_number next, bool all) const noexcept {
-        return pending_ && (next - last_sent_ > largest_ || (all && (pushed_ == 2 || (pushed_ == 1 && !interactive_))));
+        return pending() && (next - last_sent_ > largest_ || (all && (pushed_ == 2 || (pushed_ == 1 && !interactive_))));
     }
     std::uint32_t largest_segment() const noexcept { return largest_; }
     seq_number last_sent() const noexcept { return last_sent_; } ///< RFC 7323's Last.ACK.sent
@@ -107,7 +117,7 @@ public:
 private:
     /// Linux counts those that acknowledge something; others are used up by all that leaves, and end with the first answer.
     void use_quick(bool with_data) noexcept {
-        if (eager_) quick_ = static_cast<std::uint8_t>(quick_ - (pending_ || now_ ? 1 : 0));
+        if (eager_) quick_ = static_cast<std::uint8_t>(quick_ - (pending() || now_ ? 1 : 0));
         else quick_ = with_data && asked_ ? 0 : static_cast<std::uint8_t>(quick_ - 1);
         if (quick_ == 0) settle();
     }
@@ -116,7 +126,7 @@ private:
     std::uint32_t enough_ = 1072; ///< bytes: so many unacknowledged ask for an ACK at once; 0 while ACKs are quick
     std::uint32_t largest_ = 536; ///< bytes: the largest segment seen, at least the default MSS
     bool now_ = false;
-    bool pending_ = false;
+    std::uint8_t pending_ = 0;     ///< something waits for an ACK; and so many but one SACKs were left out
     bool eager_ = false;
     bool asked_ = false;           ///< data came while ACKs were quick
     bool every_second_ = false;    ///< see acknowledge_every_second()

@@ -16,27 +16,30 @@ void more_quick(control_block& c, std::uint8_t most) noexcept {
     c.receiving.acks.add_quick(static_cast<std::uint8_t>(std::min<std::uint32_t>(useful != 0 ? useful : 2, most)));
 }
 
-/// The one by timestamps is smoothed; of those by windows, each a round trip or more, the least counts.
-void take_round_trip(receive_round_trip& r, std::int64_t ns, bool of_a_window) noexcept {
+/// A shorter one counts at once. The one by timestamps is smoothed, while the reader keeps up; those by windows may be of more than one.
+void take_round_trip(receive_round_trip& r, std::int64_t ns, bool of_a_window, bool all_read) noexcept {
     constexpr std::int64_t longest = 500'000'000; // us: eight times as much has 32 bits
     const auto us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(ns / 1000, 1, longest));
-    if (r.eighths == 0) r.eighths = 8 * us;
-    else if (of_a_window) r.eighths = std::min(r.eighths, 8 * us);
-    else r.eighths += us - r.eighths / 8;
+    if (r.eighths == 0 || 8 * us < r.eighths) r.eighths = 8 * us;
+    else if (!of_a_window && all_read) r.eighths += us - r.eighths / 8;
 }
 
-void measure_round_trip(control_block& c, const arrival& a, receive_round_trip& r) noexcept {
+void measure_by_stamps(control_block& c, const arrival& a, receive_round_trip& r) noexcept {
     const std::uint32_t echo = a.seg.options.timestamp_echo;
     if (c.timestamps && a.seg.options.has_timestamps() && echo != r.echo) {
         r.echo = echo;
         const std::uint32_t ms = timestamp_echo::clock(a.now, c.options->timestamp_offset) - echo;
         const bool full = a.size >= c.receiving.acks.largest_segment();
-        if (full && ms < 0x8000'0000) take_round_trip(r, std::max<std::int64_t>(ms, 1) * 1'000'000, false);
+        if (full && ms < 0x8000'0000) take_round_trip(r, std::max<std::int64_t>(ms, 1) * 1'000'000, false, c.receiving.queue.size() == 0);
     }
+}
+
+void measure_round_trip(control_block& c, const arrival& a, receive_round_trip& r) noexcept {
+    measure_by_stamps(c, a, r);
     const seq_number next = c.receiving.next + a.size;
     if (r.since != never) {
         if (next < r.end) return;
-        take_round_trip(r, to_ns(a.now) - to_ns(r.since), true);
+        take_round_trip(r, to_ns(a.now) - to_ns(r.since), true, true);
     }
     r.since = a.now;
     r.end = next + c.receiving.room();
@@ -66,6 +69,48 @@ void note_arrival(control_block& c, const arrival& a) noexcept {
     }
     known.use.payload_at = a.now;
     if (a.seg.payload_size >= least_to_grow) grow_linux_window(c, a);
+}
+
+void note_beyond_gap(control_block& c, const arrival& a) noexcept { measure_by_stamps(c, a, c.sending.need().receive_rtt); }
+
+void acknowledge_gap(control_block& c, time_point now) noexcept {
+    ack_policy& acks = c.receiving.acks;
+    const sack_compression& p = c.options->sparse_sacks;
+    if (acks.now()) return;
+    if (acknowledges_now(c) || !c.receiving.sack || acks.left_out() >= p.most) return acks.acknowledge_now();
+    seldom_needed& known = c.sending.need();
+    ack_habits& h = known.acks;
+    constexpr std::uint8_t told_at_once = 3; // so that the sender sees what three duplicate ACKs tell (RFC 5681)
+    if (h.gap != c.receiving.next) h.gap_told = 0;
+    h.gap = c.receiving.next;
+    if (h.gap_told < told_at_once) {
+        ++h.gap_told;
+        return acks.acknowledge_now();
+    }
+    const bool waited = acks.pending();
+    if (!acks.leave_out()) return;
+    duration round_trip = std::chrono::microseconds{known.receive_rtt.eighths / 8};
+    if (const duration sent = c.sending.rto.srtt(); sent != duration{0}) round_trip = std::min(round_trip, sent);
+    const time_point due = now + std::min(p.wait, round_trip / 20) + p.slack;
+    c.timers.arm(timer_slot::delayed_ack, waited ? std::min(due, c.timers.at(timer_slot::delayed_ack)) : due);
+}
+
+bool tell_of_others_first(control_block& c, const sack_block& b) noexcept {
+    receiver& r = c.receiving;
+    if (r.acks.left_out() == 0 || r.acks.now() || !r.ahead.displaces_two(b)) return false;
+    c.sending.need().acks.late = b;
+    c.ecn.old_ack_wanted = true;
+    r.acks.acknowledge_now();
+    return true;
+}
+
+bool remember_late(control_block& c) noexcept {
+    sack_block& late = c.sending.need().acks.late;
+    if (late.size() == 0) return false;
+    c.receiving.ahead.remember(late.left, late.right);
+    late = {};
+    c.ecn.old_ack_wanted = false;
+    return true;
 }
 
 void acknowledge_or_delay(control_block& c, time_point now) noexcept {

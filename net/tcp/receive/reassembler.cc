@@ -189,6 +189,12 @@ void reassembler::remember(seq_number left, seq_number right) {
     held_->recalled = static_cast<std::uint8_t>(end - recent);
 }
 
+bool reassembler::displaces_two(const sack_block& b) const noexcept {
+    if (held_ == nullptr || held_->recalled < 2) return false;
+    const auto touches = [&b](const sack_block& other) { return b.right >= other.left && other.right >= b.left; };
+    return !touches(held_->recent[0]) && !touches(held_->recent[1]);
+}
+
 std::uint32_t reassembler::report(sack_block* out, std::uint32_t max) const noexcept {
     if (held_ == nullptr || size_ == 0) return 0;
     if (held_->recalls) {

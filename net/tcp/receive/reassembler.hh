@@ -51,6 +51,8 @@ public:
     /// Linux's habit: from now on report() tells of what was remembered alone, and that is forgotten when four newer blocks are. [left,
     /// right) came, beyond a gap; it may end with a FIN.
     void remember(seq_number left, seq_number right);
+    /// It would come before two blocks or more that it has nothing to do with.
+    bool displaces_two(const sack_block& b) const noexcept;
     /// Pieces refused because of a bound, since clear().
     std::uint64_t dropped() const noexcept { return held_ != nullptr ? held_->dropped : 0; }
     void clear() noexcept;

@@ -350,14 +350,6 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
     return true;
 }
 
-bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    if (!c.probe_wanted) return false;
-    c.probe_wanted = false;
-    c.predictable = prediction::none; // SND.NXT may be behind SND.MAX, or a tail probe unanswered
-    return c.sending.waiting_for == awaited::window_probe ? emit_window_probe(c, now, out)
-                                                          : emit_tail_probe(c, now, out);
-}
-
 /// FreeBSD's habit: challenges and keepalives (tcp_respond()), and what is said in TIME-WAIT (tcp_twrespond()), tell of the window as it
 /// is, rounded down; in its SYN cache there is no scale yet.
 CW_RARE void answer_plainly(control_block& c, outgoing_segment& out) noexcept {
@@ -378,6 +370,15 @@ CW_HOT bool emit_ack(control_block& c, time_point now, outgoing_segment& out) no
     out.special = 0;
     no_payload(out);
     return true;
+}
+
+bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    if (!c.probe_wanted) return false;
+    const bool of_window = c.sending.waiting_for == awaited::window_probe;
+    if (of_window && c.options->like_linux() && c.urgent.sending && emit_ack(c, now, out)) return true; // and then the probe
+    c.probe_wanted = false;
+    c.predictable = prediction::none; // SND.NXT may be behind SND.MAX, or a tail probe unanswered
+    return of_window ? emit_window_probe(c, now, out) : emit_tail_probe(c, now, out);
 }
 
 /// RFC 9293 3.8.4: an old number, so that the peer must answer. Or an ACK that tells of our user timeout (RFC 5482 3.3).
@@ -402,6 +403,11 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
 bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.ecn.old_ack_wanted) return false;
     c.ecn.old_ack_wanted = false;
+    if (c.options->like_linux() && c.sending.known().acks.late.size() != 0) {
+        emit_ack(c, now, out);
+        remember_late(c); // and nothing is said of it until more comes: the ACK that it asked for has left
+        return true;
+    }
     if (c.ecn.accurate != nullptr) return emit_ack(c, now, out); // RFC 9768 3.2.2.1: how the SYN-ACK came, before any data
     fill_header(c, now, out, false);
     c.receiving.acks.acknowledge_now(); // the newer one follows

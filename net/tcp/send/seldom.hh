@@ -43,6 +43,9 @@ struct validated_window {
 struct ack_habits {
     static constexpr duration least = std::chrono::milliseconds{40};
     duration time_out{0};          ///< icsk_ack.ato; 0: no data has come
+    seq_number gap;                ///< SACKs were last sent for the one that begins here
+    std::uint8_t gap_told = 0;     ///< the first of them, which go at once
+    sack_block late{};             ///< what has come is told of when an ACK has left that tells of what came before
 };
 
 /// Linux's habit: what the segments that wait to be read cost, and the window that follows from it (receive/linux_window.cc).

@@ -202,6 +202,7 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept {
         return die(c, std::errc::timed_out, event::timed_out);
     }
     ++c.count->window_probes;
+    if (c.options->like_linux() && c.urgent.sending) c.receiving.acks.acknowledge_now(); // tcp_write_wakeup(): besides
     s.rto.back_off();
     c.probe_wanted = true;
     c.predictable = prediction::none;
