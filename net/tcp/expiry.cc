@@ -35,7 +35,8 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     const duration interval = std::max(p.keepalive_interval, least_keepalive_interval);
     const duration silence = now - c.heard;
     // What waits for the peer's window is asked for by window probes, and given up by their rules.
-    const bool busy = p.like_freebsd() ? c.sending.anything_outstanding() : !c.sending.all_acknowledged();
+    const bool probes = c.sending.waiting_for == awaited::window_probe && !p.like_freebsd();
+    const bool busy = probes || c.sending.anything_outstanding();
     if (silence < p.keepalive_idle || busy) {
         // Linux counts in seconds, one at least.
         const duration later = p.like_linux() ? std::max<duration>(p.keepalive_idle, std::chrono::seconds{1}) : interval;

@@ -173,7 +173,7 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     }
     receiver& r = c.receiving;
     c.output_wanted = true;
-    if (!c.options->like_linux()) take_classic_mark(c, a.seg); // there after what else it tells the ACKs
+    if (c.ecn.on && !c.options->like_linux()) take_classic_mark(c, a.seg); // there after what else it tells the ACKs
     if (c.orphaned && !c.options->like_linux()) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
         c.reset = c.options->like_freebsd() ? pending_reset::at(a.seg.ack) : pending_reset::acking(r.next, c.sending.next);

@@ -404,9 +404,9 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
     if (!c.ecn.old_ack_wanted) return false;
     c.ecn.old_ack_wanted = false;
     if (c.options->like_linux() && c.sending.known().acks.late.size() != 0) {
-        emit_ack(c, now, out);
+        const bool sent = emit_ack(c, now, out);
         remember_late(c); // and nothing is said of it until more comes: the ACK that it asked for has left
-        return true;
+        return sent;
     }
     if (c.ecn.accurate != nullptr) return emit_ack(c, now, out); // RFC 9768 3.2.2.1: how the SYN-ACK came, before any data
     fill_header(c, now, out, false);
