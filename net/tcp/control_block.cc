@@ -73,6 +73,7 @@ void control_block::check_invariants() const {
     CW_ASSERT(state != tcp_state::established || !fast_open.get().waits_for_data, "a SYN waits for data that was acknowledged");
     const bool general = predictable == prediction::none;
     CW_ASSERT(general || state == tcp_state::established, "the fast path is for ESTABLISHED");
+    CW_ASSERT(!sending.repair.blameless || sending.repair.phase == recovery_phase::timeout, "a lost probe is not being repaired");
     CW_ASSERT(general || (!sending.repairing() && sending.next == sending.max), "the fast path repairs nothing");
     CW_ASSERT(general || !(reset.wanted || syn_wanted || probe_wanted || keepalive_wanted || sending.fin_queued),
               "the fast path does nothing urgent");

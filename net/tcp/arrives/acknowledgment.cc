@@ -181,7 +181,8 @@ bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept 
     sender& s = c.sending;
     // RFC 3168 6.1.2: once a window. The ACK of its last byte still speaks of it. A mark that is not in flight is from long ago.
     const bool reduced = ack <= c.ecn.reduced_until && c.ecn.reduced_until <= s.max;
-    if (reduced || s.repair.phase != recovery_phase::open || !s.anything_outstanding()) return false;
+    const bool calm = s.repair.phase == recovery_phase::open || s.repair.blameless;
+    if (reduced || !calm || !s.anything_outstanding()) return false;
     ++c.count->mark_reductions;
     if (s.repair.reducing) s.congestion.own().limit(s.congestion->ssthresh()); // the one before is over (tcp_end_cwnd_reduction())
     s.congestion.own().remember();

@@ -101,8 +101,11 @@ bool find_losses(control_block& c, const delivery& d) noexcept {
     return find_losses(c, d.now);
 }
 
-/// RFC 4821 7.6.2, 7.6.4: an MTU probe's loss is free where nothing else is lost.
-bool finds_blame(const sender& s, std::uint32_t lost_before) noexcept { return s.repair.blameless && s.board.lost() > lost_before; }
+/// RFC 4821 7.6.2, 7.6.4: an MTU probe's loss is free where nothing else is lost. Without SACK a partial acknowledgment tells, as ever.
+bool finds_blame(sender& s, std::uint32_t lost_before) noexcept {
+    if (!s.repair.blameless) return false;
+    return s.board.lost() > lost_before || (!s.sack && s.una >= s.search()->end && s.una < s.repair.point);
+}
 
 /// For an ACK while nothing is being repaired: there is something to repair. Linux's counts what was resent until it is acknowledged, so
 /// that a recovery which ends with some of that in flight is followed by another one (tcp_time_to_recover()).
@@ -177,15 +180,14 @@ namespace {
 /// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says.
 void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
-    const bool lost_before = s.board.repairs_out() && !s.board.has_lost(); // Linux's habit: that, and no probe
-    if (s.searching && !lost_before && probe_was_lost(c, d.now)) return;
+    if (s.searching && probe_was_lost(c, d.now)) return;
     const std::uint32_t flight = flight_size(s, acked), filled = filled_window(s, acked);
     s.repair.phase = recovery_phase::fast;
     s.repair.point = s.max;
-    s.repair.blameless = false;
     s.repair.probe_out = false;
     ++c.count->fast_recoveries;
     begin_doubt(s);
+    if (std::exchange(s.repair.blameless, false)) s.need().undo = {}; // the copy of the probe is older, and its echo would undo this
     const bool reduced = std::exchange(s.repair.reducing, false); // Linux: for a mark, in this window
     const bool linux_habits = c.options->like_linux();
     const std::uint32_t before = s.congestion->cwnd();
@@ -198,9 +200,10 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     if (!reduced && linux_habits) {
         s.need().reduction.start(before, s.payload_limit);
     } else if (!reduced) { // RecoverFS (RFC 9937 6.1): without what was SACKed before this ACK
-        const std::uint32_t known = s.board.pipe() + s.board.lost() + d.bytes, out = std::max(known, filled);
+        const std::uint32_t known = s.board.pipe() + s.board.lost() + d.bytes;
         const std::uint32_t unsent = s.queue.end() > s.next ? s.queue.end() - s.next : 0;
-        s.need().reduction.start(out, 1, std::min(out - known, unsent));
+        const std::uint32_t unanswered = std::min(filled > known ? filled - known : 0, unsent);
+        s.need().reduction.start(known + unanswered, 1, unanswered);
     }
     s.repair.resend_at_once = s.board.has_lost();
     reduce(c, news_of(c, d), false);

@@ -116,8 +116,9 @@ void lose_probe(control_block& c, std::uint16_t most, time_point now) noexcept {
     p.probe = 0;
     p.misses = 0;
     s.board.lose_between(p.start, p.end); // what is before it is on its way
+    const bool nothing_else = s.repair.phase == recovery_phase::open; // else this window's reduction has been made
     resend_without_blame(c, now);
-    s.repair.blameless = !c.options->like_linux();
+    s.repair.blameless = nothing_else && !c.options->like_linux();
 }
 
 /// The size to try next: the first time all of it, then by halves. Linux's habit: by halves from the beginning.

@@ -2,6 +2,7 @@
 //
 //     open --RACK, or 3 duplicates--> fast --SND.UNA reaches `point`--> open      (RFC 8985, 6675, 6582)
 //       `-------- RTO -------------> timeout --SND.UNA reaches `point`--> open
+//       `-- MTU probe lost, too big -> timeout, cwnd as it was --more is lost--> fast  (`blameless`; RFC 4821 7.6)
 //                  any of them <--- it was spurious: loss.cc gives the window back
 #pragma once
 

@@ -137,7 +137,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         // Linux has reduced its window for this loss already, and takes back both or none.
         const recovery_phase before = s.repair.phase;
         const bool reduced = linux_habits && before == recovery_phase::fast && s.una < s.repair.point;
-        const bool first = (before != recovery_phase::timeout || (linux_habits && s.attempts == 1)) && !reduced;
+        const bool first = (before != recovery_phase::timeout || s.repair.blameless || (linux_habits && s.attempts == 1)) && !reduced;
         // Each further one of a row is looked at, too, but not the first one in a recovery.
         const bool doubting = linux_habits ? before == recovery_phase::open || s.attempts > 1 : first;
         if (first) s.congestion.own().remember();

@@ -21,7 +21,7 @@ tcp::parameters probing(tcp::path_probing how) {
 
 struct world : tcp_script {
     explicit world(tcp::path_probing how) : world(probing(how)) {}
-    explicit world(const tcp::parameters& p) : tcp_script(p) { connect(syn_ack); }
+    explicit world(const tcp::parameters& p, const std::string& answer = syn_ack) : tcp_script(p) { connect(answer); }
     std::uint32_t payload() { return block().segment_payload(); }
     tcp::counters counts() { return block().statistics(); }
     /// ICMP, for the byte `at` of the stream.
@@ -30,7 +30,7 @@ struct world : tcp_script {
     }
     /// A first window is sent and acknowledged, so that the next one has room for a probe. Returns where that begins.
     std::int64_t open_window() {
-        const std::uint32_t window = block().info().cwnd;
+        const std::uint32_t window = block().info().cwnd / payload() * payload();
         write(window + 1000); // more than may go
         drain();
         receive("A 1:1 ack " + std::to_string(window + 1));
@@ -216,6 +216,98 @@ BOOST_AUTO_TEST_CASE(what_is_lost_behind_a_probe_that_was_costs_window_as_any_lo
         BOOST_TEST(w.block().info().ssthresh < window);
         BOOST_TEST(w.counts().path_probes_lost == 1u);
     }
+}
+
+namespace {
+
+/// The probe behind a full window is lost, and all that is known to be: its bytes are sent again, and cwnd is as it was.
+struct lost_probe : world {
+    explicit lost_probe(const tcp::parameters& p, const std::string& answer = syn_ack, std::int64_t full = 1460)
+        : world(p, answer), at(open_window()), hole(at + full), size(payload()), window(block().info().cwnd) {
+        write(200'000);
+        expect("A " + range(at, full));
+        drain();
+        advance(10ms);
+        if (block().info().sack) sacked(hole, 4);
+        else for (int i = 0; i < 3; ++i) receive("A 1:1 ack " + std::to_string(at));
+        drain();
+        BOOST_TEST(counts().path_probes_lost == 1u);
+        BOOST_TEST(counts().fast_recoveries == 0u);
+        hole += 4 * size;
+        advance(5ms);
+    }
+    void sacked(std::int64_t from, int segments, const std::string& flags = "A") {
+        receive(flags + " 1:1 ack " + std::to_string(at) + " sack " + std::to_string(from) + "-" + std::to_string(from + segments * size));
+    }
+    const std::int64_t at;
+    std::int64_t hole; ///< behind what was SACKed
+    const std::uint32_t size, window;
+};
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(the_copy_of_a_probe_speaks_for_no_other_that_is_lost) { // RFC 3522: its echo is older than what was resent behind it
+    auto p = probing(always);
+    p.timestamps = true;
+    lost_probe w(p, std::string(syn_ack) + " ts 7 1000000", 1448);
+    const std::string copied = std::to_string((w.now() - 5ms).time_since_epoch() / 1ms), now = std::to_string(w.now().time_since_epoch() / 1ms);
+    w.sacked(w.hole + w.size, 4);
+    w.drain();
+    BOOST_TEST(w.counts().fast_recoveries == 1u);
+    w.advance(5ms);
+    w.receive("A 1:1 ack " + std::to_string(w.hole) + " sack " + std::to_string(w.hole + w.size) + "-" +
+              std::to_string(w.hole + 5 * w.size) + " ts " + now + " " + copied);
+    BOOST_TEST(w.counts().spurious_recoveries == 0u);
+    BOOST_TEST(w.block().info().ssthresh < w.window);
+}
+
+BOOST_AUTO_TEST_CASE(a_mark_beside_a_lost_probe_costs_window) { // RFC 3168 6.1.2
+    auto p = probing(always);
+    p.ecn = true;
+    lost_probe w(p, std::string(syn_ack).replace(0, 2, "SAE"));
+    w.sacked(w.hole, 1, "AE");
+    BOOST_TEST(w.counts().mark_reductions == 1u);
+    BOOST_TEST(w.block().info().ssthresh < w.window);
+}
+
+BOOST_AUTO_TEST_CASE(without_sack_a_partial_acknowledgment_tells_what_is_lost_behind_a_probe) { // RFC 6582 3.2
+    lost_probe w(probing(always), "SA 0:0 ack 1 win 65535 mss 1460 ws 4");
+    w.receive("A 1:1 ack " + std::to_string(w.at + w.size)); // the first piece of it
+    w.drain();
+    BOOST_TEST(w.counts().fast_recoveries == 0u);
+    w.receive("A 1:1 ack " + std::to_string(w.hole));
+    w.expect("A " + range(w.hole, w.size));
+    BOOST_TEST(w.counts().fast_recoveries == 1u);
+    BOOST_TEST(w.block().info().ssthresh < w.window);
+}
+
+BOOST_AUTO_TEST_CASE(a_time_out_beside_a_lost_probe_may_prove_needless) { // RFC 5682
+    lost_probe w(probing(always));
+    w.advance(5s);
+    w.drain();
+    BOOST_TEST(w.counts().retransmission_timeouts >= 1u);
+    w.sacked(w.hole, 2); // what was sent once
+    BOOST_TEST(w.counts().spurious_recoveries == 1u);
+    BOOST_TEST(w.block().info().cwnd >= w.window);
+}
+
+BOOST_AUTO_TEST_CASE(a_report_on_the_probe_within_a_recovery_is_no_second_loss) {
+    world w(always);
+    const std::int64_t before = w.open_window(), at = before + 5 * 1024, behind = at + 1460;
+    w.write(5 * 1024);
+    BOOST_TEST(w.drain() == 5);
+    w.write(200'000);
+    w.expect("A " + range(at, 1460));
+    w.drain();
+    w.advance(10ms);
+    w.receive("A 1:1 ack " + std::to_string(before) + " sack " + std::to_string(before + 1024) + "-" + std::to_string(before + 5 * 1024));
+    BOOST_TEST(w.counts().fast_recoveries == 1u);
+    w.report(1240, static_cast<std::uint32_t>(at));
+    BOOST_TEST(w.counts().path_probes_lost == 1u);
+    w.drain();
+    w.receive("A 1:1 ack " + std::to_string(before) + " sack " + std::to_string(behind + 1024) + "-" + std::to_string(behind + 6 * 1024));
+    w.drain();
+    BOOST_TEST(w.counts().fast_recoveries == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_report_on_the_probe_is_an_answer) { // RFC 8899 4.6.2

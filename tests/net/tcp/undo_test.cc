@@ -1,4 +1,5 @@
-// A recovery that was needless in part, with Linux's habits: what was resent is undone, what is lost besides is repaired at once.
+// What is known of a recovery afterwards: what was needless in it is undone, and what is lost besides is repaired at once (Linux's habit);
+// how long it is held without SACK, and which D-SACKs are believed.
 #include <corewire/net/tcp/send/rack.hh>
 #include <tests/support/tcp_script.hh>
 
@@ -99,6 +100,7 @@ BOOST_AUTO_TEST_CASE(patience_is_bounded_though_no_round_trip_was_measured) { //
     tcp::rack r;
     for (std::uint32_t round = 0; round < 300; ++round) r.on_dsack(tcp::seq_number(1000 * round + 1), tcp::seq_number(1000 * round + 1000));
     BOOST_TEST((r.patience(false, duration::max(), duration{0}, 1ms) == 1ms));
+    BOOST_TEST((r.patience(false, duration::max(), 20ms, 1ms) == 20ms));
     BOOST_TEST((r.patience(false, 4ms, 2s, 1ms) == 255ms));
     BOOST_TEST((r.patience(false, 4ms, 20ms, 1ms) == 20ms));
 }
