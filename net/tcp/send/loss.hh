@@ -16,8 +16,8 @@ void settle_idle_probe(sender& s) noexcept;
 void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool news) noexcept;
 /// SND.UNA has moved by `acked` bytes, and recovery, SACK or duplicates are about.
 void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept;
-/// A D-SACK may tell, when all is over, that the last recovery was needless (RFC 2883, 3708): then it is undone; with Linux's habits what is
-/// lost besides begins another. True: so it was.
+/// A D-SACK may tell, when all is over, that the last recovery was needless (RFC 2883, 3708): then it is undone; with Linux's habits what
+/// is lost besides begins another. True: so it was.
 bool settle_needless_repair(control_block& c, const segment& seg, const delivery& d) noexcept;
 /// What an ACK is asked about the scoreboard.
 inline delivery expected_delivery(const control_block& c, time_point now) noexcept {

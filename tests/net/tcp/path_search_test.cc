@@ -250,7 +250,7 @@ BOOST_AUTO_TEST_CASE(the_copy_of_a_probe_speaks_for_no_other_that_is_lost) { // 
     auto p = probing(always);
     p.timestamps = true;
     lost_probe w(p, std::string(syn_ack) + " ts 7 1000000", 1448);
-    const std::string copied = std::to_string((w.now() - 5ms).time_since_epoch() / 1ms), now = std::to_string(w.now().time_since_epoch() / 1ms);
+    const std::string now = std::to_string(w.now().time_since_epoch() / 1ms), copied = std::to_string(w.now().time_since_epoch() / 1ms - 5);
     w.sacked(w.hole + w.size, 4);
     w.drain();
     BOOST_TEST(w.counts().fast_recoveries == 1u);
