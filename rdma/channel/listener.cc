@@ -51,7 +51,12 @@ public:
 
     std::optional<rc_channel> take() override {
         reap();
-        const auto made = std::ranges::find_if(children_, [](rc_connection* c) { return c->phase() != rc_connection::state::connecting; });
+        auto made = oldest_made();
+        if (made != children_.end()) { // unless it has broken the rules meanwhile
+            (*made)->catch_up();
+            reap();
+            made = oldest_made();
+        }
         if (made == children_.end() && device_gone_)
             throw std::system_error(std::make_error_code(std::errc::no_such_device), "rdma accept: the device of the listener's address");
         if (made == children_.end()) return std::nullopt;
@@ -63,6 +68,9 @@ public:
     std::uint16_t port() const noexcept override { return host_to_be(context_.cm().get_src_port(id_)); }
 
 private:
+    std::vector<rc_connection*>::iterator oldest_made() noexcept {
+        return std::ranges::find_if(children_, [](rc_connection* c) { return c->phase() != rc_connection::state::connecting; });
+    }
     void reject(rdma_cm_id* id) const noexcept {
         context_.cm().reject(id, nullptr, 0);
         context_.cm().destroy_id(id);

@@ -24,6 +24,10 @@ public:
 
     std::optional<rc_channel> take() override {
         reap();
+        if (!made_.empty()) { // unless it has broken the rules meanwhile
+            const_cast<rc_connection&>(made_.front().connection()).catch_up();
+            reap();
+        }
         if (made_.empty()) {
             if (ended_ && under_way_ == 0) std::rethrow_exception(ended_);
             if (refused_) {

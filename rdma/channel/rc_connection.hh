@@ -101,6 +101,8 @@ public:
     void open_over(std::unique_ptr<rc_tether> tether) noexcept { tether_ = std::move(tether), opened(peer_, reads_limit_); }
     /// By the tether: the peer has left, or (`spoke`) says what it must not.
     void peer_left(bool spoke) noexcept;
+    /// Takes in what is in the completion queue by now, which nobody may have looked at yet.
+    void catch_up() noexcept;
 
     // ---- who holds it: the channel, and every message ----
     void hold() noexcept { ++references_; }

@@ -202,9 +202,12 @@ void rc_connection::on_cm_event(const cm_event& e) noexcept {
 
 void rc_connection::peer_left(bool spoke) noexcept {
     if (spoke) return violated();
-    // What came before it is in the completion queue still.
-    while (device_ != nullptr && device_->poll({})) {}
+    catch_up(); // with what came before it
     break_down(std::errc::connection_reset);
+}
+
+void rc_connection::catch_up() noexcept {
+    while (device_ != nullptr && device_->poll({})) {}
 }
 
 socket_address rc_connection::peer_address() const {

@@ -32,6 +32,8 @@ public:
     virtual const verbs::cm_api& cm() const = 0;
     /// One turn of the loop, and of whatever runs beside it.
     virtual void turn() = 0;
+    /// What runs beside the loop goes on; the loop does not.
+    virtual void turn_beside() = 0;
     /// It takes nothing any more, and tells nobody.
     virtual void silence(ibv_qp* pair) = 0;
     virtual std::unique_ptr<companion> start(std::function<void(companion&)> body) = 0;

@@ -36,6 +36,10 @@ public:
         constexpr duration longest = std::chrono::milliseconds{1}; // rdma_cm's events are looked for that often, without a timer
         clock_.advance_to(std::min(loop_.timers().next_expiry(), clock_.now() + longest));
     }
+    void turn_beside() override {
+        step();
+        clock_.advance(std::chrono::microseconds{1});
+    }
     std::unique_ptr<companion> start(std::function<void(companion&)> body) override {
         return std::make_unique<in_turn>(*this, std::move(body));
     }

@@ -190,6 +190,25 @@ BOOST_AUTO_TEST_CASE(a_peer_that_misbehaves_before_it_is_accepted_is_never_hande
     w.run(hostile_world::exchange(w));
 }
 
+BOOST_AUTO_TEST_CASE(nor_is_one_whose_garbage_nobody_has_looked_at_yet) {
+    hostile_world w;
+    std::atomic<bool> sent{false}, over{false};
+    raw_peer peer(w, raw_peer::good_hello(), [&](raw_peer& p) {
+        p.send(10, 0);
+        sent = true;
+        p.await([&] { return over.load(); });
+    });
+    w.until([&] { return peer.connected(); });
+    for (unsigned turns = 0; turns < 20; ++turns) w.turn(); // the listener has heard that it is there
+    peer.go();
+    for (unsigned turns = 0; turns < 10'000 && !sent; ++turns) w.turn_beside();
+    BOOST_REQUIRE(sent);
+    BOOST_TEST((w.run(failure_of(w.listening.accept(w.within(100ms)))) == std::errc::timed_out));
+    BOOST_TEST(w.listening.statistics().died_early == 1u);
+    over = true;
+    w.until([&] { return peer.done(); });
+}
+
 BOOST_AUTO_TEST_CASE(a_key_that_was_made_up_opens_nothing) {
     hostile_world w;
     auto memory = w.client.allocate(4096);

@@ -17,6 +17,7 @@ public:
     const verbs::verbs_api& verbs() const override { return verbs::system_api(); }
     const verbs::cm_api& cm() const override { return verbs::system_cm(); }
     void turn() override { loop_.poll_once(); }
+    void turn_beside() override { std::this_thread::sleep_for(std::chrono::milliseconds{1}); }
     void silence(ibv_qp* pair) override {
         ibv_qp_attr a{};
         a.qp_state = IBV_QPS_RESET;
