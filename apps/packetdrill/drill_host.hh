@@ -59,7 +59,7 @@ public:
     void set_follow_up(std::function<void()> what) { follow_up_ = std::move(what); }
     /// Lets the stack do what is to be done at this moment, and tells who waits.
     void settle();
-    /// Moves the clock to `target`; timers on the way run at their times.
+    /// Moves the clock to `target`; timers on the way run at their times, one that is due at `target` behind what the script does then.
     void advance_to(access& a, time_point target);
     /// Moves the clock to the next timer and runs it. False: there is none before `limit`.
     bool advance_to_next_timer(access& a, time_point limit = never);

@@ -85,6 +85,8 @@ public:
     virtual void on_restart(time_point) noexcept {}
     /// A round trip is known, for those who need one before the first sample: the handshake's.
     virtual void on_round_trip(duration) noexcept {}
+    /// With Linux's habits: what an ACK during a repair, or of SACK alone, measured.
+    virtual void on_repair_round_trip(time_point, duration) noexcept {}
     virtual std::string_view name() const noexcept = 0;
     /// A new one of the same kind, for segments of the same size.
     virtual congestion_controller* another() const = 0;

@@ -42,11 +42,15 @@ void linux_cubic::on_ack(const ack_sample& sample) noexcept {
     gathered_ %= curve_.each;
 }
 
-/// Round trips; not in the first second of a stretch, when the queue that made the loss may stand yet.
+/// Not in the first second of a stretch, when the queue that made the loss may stand yet.
+bool linux_cubic::take_round_trip(time_point now, duration rtt) noexcept {
+    if (rtt <= duration{0} || (curve_.began != 0 && ms(now) - curve_.began < 1000)) return false;
+    least_ = least_ == duration{0} ? rtt : std::min(least_, rtt);
+    return true;
+}
+
 void linux_cubic::measure(const ack_sample& sample) noexcept {
-    if (sample.rtt <= duration{0} || (curve_.began != 0 && ms(sample.now) - curve_.began < 1000)) return;
-    least_ = least_ == duration{0} ? sample.rtt : std::min(least_, sample.rtt);
-    if (!round_.found && in_slow_start() && should_leave(sample)) {
+    if (take_round_trip(sample.now, sample.rtt) && !round_.found && in_slow_start() && should_leave(sample)) {
         round_.found = true;
         ssthresh_ = cwnd_;
     }

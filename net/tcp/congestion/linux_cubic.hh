@@ -19,6 +19,7 @@ public:
 
     void on_ack(const ack_sample& sample) noexcept override;
     void on_loss(time_point now, std::uint32_t cwnd) noexcept override;
+    void on_repair_round_trip(time_point now, duration rtt) noexcept override { take_round_trip(now, rtt); }
     void on_timeout(time_point now, std::uint32_t cwnd, bool first_of_this_segment) noexcept override;
     std::string_view name() const noexcept override { return "cubic"; }
     congestion_controller* another() const override { return new linux_cubic(mss_); }
@@ -43,6 +44,7 @@ private:
         unsigned samples = 0;
         bool begun = false, found = false;
     };
+    bool take_round_trip(time_point now, duration rtt) noexcept;
     void measure(const ack_sample& sample) noexcept;
     bool should_leave(const ack_sample& sample) noexcept;
     void reckon(std::uint64_t now, std::uint32_t acked) noexcept;

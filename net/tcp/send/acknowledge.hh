@@ -67,7 +67,7 @@ template <disturbance d>
         if (!s.board.quiet()) [[unlikely]] heed_echo(c, *seg, *arrived);
         s.board.acknowledge(ack, *arrived);
         measure(c, *seg, *arrived);
-        rtt = arrived->timed ? now - arrived->first_sent : duration{0};
+        rtt = arrived->timed ? now - arrived->last_sent : duration{0};
     } else {
         const scoreboard::send_times sent = s.board.acknowledge_quietly(ack);
         rtt = now - sent.last;

@@ -31,6 +31,7 @@ namespace {
 /// RFC 8985 6.2 steps 2 and 3.
 void take_delivery(control_block& c, const delivery& d) noexcept {
     c.sending.need().losses.take(d, c.options->like_linux());
+    if (c.options->like_linux() && d.timed) c.sending.congestion.own().on_repair_round_trip(d.now, d.now - d.last_sent);
     if (d.reordered) ++c.count->reorderings;
 }
 

@@ -58,6 +58,16 @@ BOOST_AUTO_TEST_CASE(the_curve_is_reckoned_in_whole_segments) {
     BOOST_TEST(windows == expected, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(round_trips_of_a_repair_count_for_the_curve) {
+    path p; // ten segments; SACK tells of five after 100 ms, and one ACK of all when the first has come once more
+    p.c.on_repair_round_trip(p.now, 100ms);
+    p.lose();
+    BOOST_TEST(p.window() == 7u);
+    p.now += 150ms;
+    p.ack(5, 254ms, 0);
+    BOOST_TEST(p.window() == 7u); // one more for seven; 254 ms ahead on the curve it would be one for three
+}
+
 BOOST_AUTO_TEST_CASE(a_round_trip_that_has_grown_ends_slow_start_at_the_window_of_before) {
     path p; // round trips of 100 ms, later of 120
     for (const std::uint32_t segments : {10u, 20u}) {
