@@ -1,5 +1,7 @@
 #include "calls.hh"
 
+#include "control_messages.hh"
+
 #include <corewire/net/posix/parts.hh>
 #include <corewire/net/posix/socket_names.hh>
 
@@ -27,6 +29,13 @@ net_address destination_of(byte_span ip_packet) noexcept {
     return {};
 }
 
+/// Asks for a connection; an error message that looks like it does no harm.
+bool is_syn(byte_span ip_packet) noexcept {
+    const unsigned first = ip_packet.empty() ? 0 : load_u8(ip_packet.data());
+    const std::size_t flags = (first >> 4 == 4 ? 4 * (first & 15) : wire::ipv6_header::size) + 13;
+    return ip_packet.size() > flags && (load_u8(ip_packet.data() + flags) & 0x12) == 0x02; // and no ACK
+}
+
 /// connect(), sendto() with a name that says to forget the one there was.
 bool is_unspecified(const sockaddr* name, socklen_t size) noexcept {
     sa_family_t family = AF_INET;
@@ -34,78 +43,7 @@ bool is_unspecified(const sockaddr* name, socklen_t size) noexcept {
     return family == AF_UNSPEC;
 }
 
-/// Control messages of a msghdr, one after another, as far as there is room.
-class control_writer {
-public:
-    explicit control_writer(msghdr& m) noexcept
-        : message_(m), room_(m.msg_control == nullptr ? 0 : m.msg_controllen), at_(static_cast<char*>(m.msg_control)) {
-        m.msg_controllen = 0;
-    }
-    template <typename Value>
-    void put(int level, int type, const Value& value) noexcept {
-        if (room_ < CMSG_SPACE(sizeof value)) {
-            message_.msg_flags |= MSG_CTRUNC;
-            return;
-        }
-        cmsghdr head{};
-        head.cmsg_level = level;
-        head.cmsg_type = type;
-        head.cmsg_len = CMSG_LEN(sizeof value);
-        std::memcpy(at_, &head, sizeof head);
-        std::memcpy(at_ + CMSG_LEN(0), &value, sizeof value);
-        at_ += CMSG_SPACE(sizeof value);
-        room_ -= CMSG_SPACE(sizeof value);
-        message_.msg_controllen += CMSG_SPACE(sizeof value);
-    }
-
-private:
-    msghdr& message_;
-    std::size_t room_;
-    char* at_;
-};
-
-/// What is looked at as a msghdr is taken over (copy_msghdr_from_user()).
-outcome refuse(const msghdr* m) noexcept {
-    if (m == nullptr) return -EFAULT;
-    if (m->msg_iovlen > UIO_MAXIOV) return -EMSGSIZE;
-    return m->msg_iov == nullptr && m->msg_iovlen != 0 ? -EFAULT : 0;
-}
-
-/// What a write's control messages ask for (sock_cmsg_send()): `stamps` as stream_socket::send() has it. False: there is no such thing.
-bool read_control(const msghdr& m, int& stamps) noexcept {
-    constexpr int so_timestamping_new = 65;
-    constexpr unsigned allowed = SOF_TIMESTAMPING_TX_HARDWARE | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_SCHED |
-                                 SOF_TIMESTAMPING_TX_ACK | 1u << 18; // SOF_TIMESTAMPING_TX_COMPLETION
-    if (m.msg_control == nullptr) return true;
-    const auto* const bytes = static_cast<const char*>(m.msg_control);
-    for (std::size_t at = 0; m.msg_controllen - at >= sizeof(cmsghdr);) {
-        cmsghdr head;
-        std::memcpy(&head, bytes + at, sizeof head);
-        if (head.cmsg_len < sizeof head || head.cmsg_len > m.msg_controllen - at) return false;
-        if (head.cmsg_level == SOL_SOCKET) {
-            switch (head.cmsg_type) {
-            case SO_TIMESTAMPING:
-            case so_timestamping_new: {
-                std::uint32_t asked = 0;
-                if (head.cmsg_len != CMSG_LEN(sizeof asked)) return false;
-                std::memcpy(&asked, bytes + at + CMSG_LEN(0), sizeof asked);
-                if ((asked & ~allowed) != 0) return false;
-                stamps = static_cast<int>(asked);
-                break;
-            }
-            case SO_MARK:
-            case SO_PRIORITY:
-                if (head.cmsg_len != CMSG_LEN(sizeof(std::uint32_t))) return false;
-                break;
-            case SCM_RIGHTS: // of AF_UNIX
-            case SCM_CREDENTIALS: break;
-            default: return false;
-            }
-        }
-        at += std::min<std::size_t>(CMSG_ALIGN(head.cmsg_len), m.msg_controllen - at);
-    }
-    return true;
-}
+constexpr int get_signal = 11, set_pipe_size = 1031, get_pipe_size = 1032; ///< F_GETSIG, F_SETPIPE_SZ, F_GETPIPE_SZ
 
 timespec timespec_of(time_point at) noexcept {
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count();
@@ -115,19 +53,31 @@ timespec timespec_of(time_point at) noexcept {
 /// Software's; the two others are a device's.
 scm_timestamping stamps_of(time_point at) noexcept { return {{timespec_of(at), {}, {}}}; }
 
-/// recvmsg(MSG_ERRQUEUE): what ip(7) calls an extended error, of whose offender nothing is known.
+/// Who has sent the ICMP message, or what was stamped; else AF_UNSPEC.
+template <typename Name>
+Name offender(const stream_socket::notice& n, int family) noexcept {
+    Name name{};
+    socklen_t size = sizeof name;
+    if (!n.offender.is_any()) posix::write_name(socket_address(n.offender, 0), family, reinterpret_cast<sockaddr*>(&name), &size);
+    return name;
+}
+
+/// recvmsg(MSG_ERRQUEUE): what ip(7) calls an extended error.
 outcome receive_notice(stream_socket& s, msghdr& message) {
     stream_socket::notice n;
     if (!s.take_notice(n)) return -EAGAIN;
     const sock_extended_err& what = n.what;
     message.msg_flags = MSG_ERRQUEUE;
-    message.msg_namelen = 0;
-    std::size_t copied = 0; // of the packet that is spoken of: its bytes are not kept
+    if (!n.icmp()) message.msg_namelen = 0;
+    else posix::write_name(n.about, s.family(), static_cast<sockaddr*>(message.msg_name), &message.msg_namelen);
+    std::size_t copied = 0; // of the packet that is spoken of: our own one's bytes are not kept
     for (std::size_t i = 0; i < message.msg_iovlen && copied < n.size; ++i) {
         const iovec& v = message.msg_iov[i];
         const std::size_t part = std::min<std::size_t>(v.iov_len, n.size - copied);
         if (part != 0 && !posix::is_reachable(v)) return -EFAULT; // the notice is gone nevertheless
-        if (part != 0) std::memset(v.iov_base, 0, part);
+        const std::size_t known = std::min(part, n.packet.size() - std::min(n.packet.size(), copied));
+        if (known != 0) std::memcpy(v.iov_base, n.packet.data() + copied, known);
+        if (part != known) std::memset(static_cast<char*>(v.iov_base) + known, 0, part - known);
         copied += part;
     }
     if (copied < n.size) message.msg_flags |= MSG_TRUNC;
@@ -139,13 +89,13 @@ outcome receive_notice(stream_socket& s, msghdr& message) {
         const struct {
             sock_extended_err what;
             sockaddr_in offender;
-        } told{what, {}};
+        } told{what, offender<sockaddr_in>(n, AF_INET)};
         control.put(SOL_IP, IP_RECVERR, told);
     } else {
         const struct {
             sock_extended_err what;
             sockaddr_in6 offender;
-        } told{what, {}};
+        } told{what, offender<sockaddr_in6>(n, AF_INET6)};
         control.put(SOL_IPV6, IPV6_RECVERR, told);
     }
     return static_cast<outcome>(copied);
@@ -194,12 +144,18 @@ outcome calls::until(access& a, bool may_wait, time_point deadline, Attempt&& at
     return r;
 }
 
+/// Why `fd` cannot be what a call on a socket is for: another of ours, or of the process; or nobody's.
+outcome calls::no_socket(int fd) const {
+    const bool open = fds_.find(fd) != nullptr || ::fcntl(fd, F_GETFD) >= 0;
+    return open ? -ENOTSOCK : -EBADF;
+}
+
 /// For calls on a stream socket that never block.
 template <typename Attempt>
 outcome calls::on_stream(int fd, Attempt&& attempt) {
     access a(host_);
     const auto s = stream(fd);
-    if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+    if (s == nullptr) return no_socket(fd);
     const outcome r = attempt(*s);
     host_.settle();
     return r;
@@ -222,12 +178,14 @@ outcome calls::socket(int domain, int type, int protocol) {
     if (domain != AF_INET && domain != AF_INET6) return -EAFNOSUPPORT;
     if (kind < 0 || kind > SOCK_PACKET) return -EINVAL;
     if (kind != SOCK_STREAM) return -ESOCKTNOSUPPORT;
+    constexpr int protocols = 263; // IPPROTO_MAX, MPTCP's 262 included
+    if (protocol < 0 || protocol >= protocols) return -EINVAL;
     if (protocol != 0 && protocol != IPPROTO_TCP) return -EPROTONOSUPPORT;
     host_.read_settings();
     const wire_habits& h = host_.habits();
     auto s = std::make_shared<stream_socket>(host_.stack(), domain, h.stream, h.connection_tuning());
     if ((type & SOCK_NONBLOCK) != 0) s->status_flags |= O_NONBLOCK;
-    return fds_.add(std::move(s));
+    return fds_.add(std::move(s), (type & SOCK_CLOEXEC) != 0);
 }
 
 outcome calls::bind(int fd, const sockaddr* name, socklen_t size) {
@@ -261,27 +219,28 @@ outcome calls::listen(int fd, int backlog) {
 outcome calls::accept(int fd, sockaddr* name, socklen_t* size) {
     access a(host_);
     const auto s = stream(fd);
-    if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+    if (s == nullptr) return no_socket(fd);
     std::unique_ptr<stream_socket> made;
     const outcome r = until(a, !s->non_blocking(), deadline_after(s->settings().receive_timeout),
                             [&] { return s->accept(made); });
     if (r < 0) return r;
-    if (name != nullptr && size == nullptr) { // and nobody has the connection (accept4())
+    if (name != nullptr && (size == nullptr || static_cast<std::int32_t>(*size) < 0)) { // and nobody has the connection (accept4())
         made.reset();
         host_.settle();
-        return -EFAULT;
+        return size == nullptr ? -EFAULT : -EINVAL;
     }
     if (name != nullptr) {
         const flow_name& flow = made->connection()->name(); // also of what was reset already
         posix::write_name(socket_address(flow.remote, flow.remote_port), s->family(), name, size);
     }
+    if (s->settings().like_freebsd) made->status_flags |= s->status_flags & (O_NONBLOCK | O_ASYNC); // accept(2) there
     return fds_.add(std::move(made));
 }
 
 outcome calls::connect(int fd, const sockaddr* name, socklen_t size) {
     access a(host_);
     const auto s = stream(fd);
-    if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+    if (s == nullptr) return no_socket(fd);
     if (is_unspecified(name, size)) {
         const outcome r = s->dissolve();
         host_.settle();
@@ -306,15 +265,19 @@ outcome calls::close(int fd) {
     access a(host_);
     auto gone = fds_.remove(fd);
     if (gone == nullptr) return ::close(fd) == 0 ? 0 : -errno;
+    outcome lingered = 0;
     if (auto s = std::dynamic_pointer_cast<stream_socket>(gone); s != nullptr && s->unsent_at_close()) {
         s->shutdown(SHUT_RDWR);
-        // socket(7): it waits though the socket does not block otherwise.
-        until(a, true, deadline_after(std::chrono::seconds{s->settings().linger_time}),
-              [&]() -> outcome { return s->unsent_at_close() ? -EAGAIN : 0; });
+        // socket(7): it waits though the socket does not block otherwise. FreeBSD's does not then, and tells when it has not been enough.
+        const bool like_freebsd = s->settings().like_freebsd;
+        const std::chrono::seconds patience{std::min<std::int64_t>(s->settings().linger_time, UINT32_MAX)};
+        const outcome r = until(a, !like_freebsd || !s->non_blocking(), deadline_after(patience),
+                                [&]() -> outcome { return s->unsent_at_close() ? -EAGAIN : 0; });
+        if (like_freebsd && !s->non_blocking()) lingered = r;
     }
     gone.reset();
     host_.settle();
-    return 0;
+    return lingered;
 }
 
 // ---- data ----
@@ -322,15 +285,28 @@ outcome calls::close(int fd) {
 outcome calls::receive_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> into, int flags) {
     const std::uint64_t size = posix::total_size(into);
     const std::uint64_t enough = (flags & MSG_WAITALL) != 0 ? size : std::min<std::uint64_t>(size, s->settings().receive_low_water);
-    std::vector<iovec> rest(into.begin(), into.end());
     std::uint64_t taken = 0;
-    const bool may_wait = !s->non_blocking() && (flags & (MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE)) == 0; // as Linux
-    const outcome r = until(a, may_wait, deadline_after(s->settings().receive_timeout), [&]() -> outcome {
+    const bool may_wait = !s->non_blocking() && (flags & (MSG_DONTWAIT | MSG_OOB)) == 0; // as Linux
+    const time_point deadline = deadline_after(s->settings().receive_timeout);
+    if ((flags & MSG_PEEK) != 0) { // each time all of it is looked at
+        const int offset = s->settings().peek_offset;
+        const outcome r = until(a, may_wait, deadline, [&]() -> outcome {
+            s->settings().peek_offset = offset;
+            const outcome n = s->receive(into, flags);
+            taken = n > 0 ? static_cast<std::uint64_t>(n) : 0;
+            const bool at_mark = s->is_before_mark(static_cast<std::uint64_t>(std::max(offset, 0)) + taken);
+            const bool more = n > 0 && taken < enough && !at_mark && (s->events() & (POLLRDHUP | POLLHUP | POLLERR)) == 0;
+            return more ? -EAGAIN : n;
+        });
+        return r == -EAGAIN && taken != 0 ? static_cast<outcome>(taken) : r;
+    }
+    std::vector<iovec> rest(into.begin(), into.end());
+    const outcome r = until(a, may_wait, deadline, [&]() -> outcome {
         if (taken != 0 && s->has_error() && s->connection() != nullptr && s->connection()->tcb.readable() == 0) return 0; // the next call's
         const outcome n = s->receive(rest, flags);
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
-        if (taken >= enough || (flags & MSG_PEEK) != 0) return n;
+        if (taken >= enough || s->is_before_mark(0)) return n;
         skip(rest, static_cast<std::uint64_t>(n));
         return -EAGAIN;
     });
@@ -347,23 +323,32 @@ outcome calls::read(int fd, std::span<const iovec> into) {
 outcome calls::receive(int fd, std::span<const iovec> into, int flags) {
     access a(host_);
     const auto s = stream(fd);
-    if (s == nullptr) return fds_.find(fd) != nullptr ? -EINVAL : -EBADF;
+    if (s == nullptr) return no_socket(fd);
+    if ((flags & MSG_ERRQUEUE) != 0) {
+        std::vector<iovec> parts(into.begin(), into.end());
+        msghdr message{};
+        message.msg_iov = parts.data();
+        message.msg_iovlen = parts.size();
+        return receive_notice(*s, message);
+    }
     return receive_locked(a, s, into, flags);
 }
 
 outcome calls::receive_message(int fd, msghdr* message, int flags) {
     access a(host_);
     const auto s = stream(fd);
-    if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
-    if (const outcome r = refuse(message); r < 0) return r;
+    if (s == nullptr) return no_socket(fd);
+    if (const outcome r = refuse(message, flags); r < 0) return r;
     if ((flags & MSG_ERRQUEUE) != 0) return receive_notice(*s, *message);
     const outcome r = receive_locked(a, s, {message->msg_iov, message->msg_iovlen}, flags);
     if (r < 0) return r;
-    message->msg_flags = 0;
+    message->msg_flags = flags & MSG_CMSG_CLOEXEC;
     message->msg_namelen = 0;
     control_writer control(*message);
     const posix::stream_settings& set = s->settings();
-    if (const tcp_connection* const c = s->connection(); c != nullptr && r > 0) { // when the last of it came
+    const tcp_connection* const c = s->connection();
+    const bool asks_nothing = posix::total_size({message->msg_iov, message->msg_iovlen}) == 0;
+    if (c != nullptr && (r > 0 || (asks_nothing && c->tcb.readable() != 0))) { // when the last of it came
         const time_point at = c->tcb.info().last_payload;
         const timespec t = timespec_of(at);
         if (set.receive_stamps == SO_TIMESTAMP) control.put(SOL_SOCKET, SCM_TIMESTAMP, timeval{t.tv_sec, t.tv_nsec / 1000});
@@ -376,51 +361,73 @@ outcome calls::receive_message(int fd, msghdr* message, int flags) {
     return r;
 }
 
-outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, int stamps) {
+outcome calls::send_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags,
+                           write_control control) {
     const std::uint64_t size = posix::total_size(from);
     const bool may_wait = send_may_wait(*s, flags);
-    if (s->deferred()) return finish_fast(a, s, from, flags, s->send_with_syn(from, flags, may_wait));
+    if (s->deferred() && !s->under_repair()) return finish_fast(a, s, from, flags, s->send_with_syn(from, flags, may_wait));
     std::vector<iovec> rest(from.begin(), from.end());
     std::uint64_t taken = 0;
     bool waited = false;
     const outcome r = until(a, may_wait, deadline_after(s->settings().send_timeout), [&]() -> outcome {
         if (std::exchange(waited, true) && !s->wakes_writers()) return -EAGAIN;
         if (taken != 0 && s->has_error()) return -EPIPE; // the next call is told what it was
-        const outcome n = s->send(rest, flags, stamps, may_wait);
+        if (!control.good && s->may_send()) return -EINVAL; // else send() tells why not
+        const outcome n = s->send(rest, flags, control.stamps, may_wait);
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
         if (taken >= size) return n;
         skip(rest, static_cast<std::uint64_t>(n));
+        host_.settle(); // what was taken leaves while the rest waits
         return -EAGAIN;
     });
     if (may_wait && taken != 0 && taken < size) { // it ends here
-        s->end_write(flags, stamps, taken);
+        s->end_write(flags, control.stamps, taken);
         host_.settle();
     }
-    return taken != 0 ? static_cast<outcome>(taken) : r;
+    // FreeBSD's dofilewrite() tells of what was taken before a signal or SO_SNDTIMEO, but not before an error.
+    if (taken == 0 || (s->settings().like_freebsd && r < 0 && r != -EAGAIN && r != -EINTR)) return r;
+    return static_cast<outcome>(taken);
 }
 
 outcome calls::send(int fd, std::span<const iovec> from, int flags) {
     access a(host_);
     const auto s = stream(fd);
     if (s == nullptr) return fds_.find(fd) != nullptr ? -EINVAL : -EBADF;
-    return send_locked(a, s, from, flags);
+    return send_locked(a, s, from, flags, {});
 }
 
-outcome calls::send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size, int stamps) {
-    if ((flags & MSG_FASTOPEN) != 0 && name != nullptr) return send_fast(fd, from, flags & ~MSG_FASTOPEN, name, size);
+outcome calls::send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size) {
     access a(host_);
     const auto s = stream(fd);
-    if (s == nullptr) return fds_.find(fd) != nullptr ? -EINVAL : -EBADF;
-    return send_locked(a, s, from, flags & ~MSG_FASTOPEN, stamps);
+    if (s == nullptr) return no_socket(fd);
+    return send_to_locked(a, s, from, flags, name, size, {});
+}
+
+outcome calls::send_to_locked(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags,
+                              const sockaddr* name, socklen_t size, write_control control) {
+    if (s->under_repair()) flags &= ~MSG_FASTOPEN;
+    if ((flags & MSG_FASTOPEN) != 0 && name != nullptr) return send_fast(a, s, from, flags & ~MSG_FASTOPEN, name, size);
+    if ((flags & MSG_FASTOPEN) != 0 && !s->deferred()) { // to nobody (tcp_sendmsg_fastopen())
+        if (!s->settings().may_open_fast()) return -EOPNOTSUPP;
+        if (!s->connecting()) return s->connection() != nullptr || s->listening() ? -EISCONN : -EINVAL;
+        if (s->in_handshake()) return -EALREADY;
+        if (const outcome r = s->handshake_result(); r < 0) return r;
+    }
+    if (name != nullptr && s->connects_by_sending()) {
+        socket_address to;
+        if (const outcome r = posix::read_name(name, size, s->family(), to); r < 0) return r;
+        const outcome taken = s->connect_by_sending(to, from);
+        host_.settle();
+        return taken;
+    }
+    return send_locked(a, s, from, flags & ~MSG_FASTOPEN, control);
 }
 
 /// MSG_FASTOPEN: who does not block hears how much went along in the SYN, or EINPROGRESS; who does waits for the handshake, and all of
 /// the data is sent.
-outcome calls::send_fast(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size) {
-    access a(host_);
-    const auto s = stream(fd);
-    if (s == nullptr) return fds_.find(fd) != nullptr ? -ENOTSOCK : -EBADF;
+outcome calls::send_fast(access& a, const std::shared_ptr<stream_socket>& s, std::span<const iovec> from, int flags, const sockaddr* name,
+                         socklen_t size) {
     if (is_unspecified(name, size)) return -EOPNOTSUPP;
     socket_address to;
     if (const outcome r = posix::read_name(name, size, s->family(), to); r < 0) return r;
@@ -442,19 +449,21 @@ outcome calls::finish_fast(access& a, const std::shared_ptr<stream_socket>& s, s
     }
     if (r < 0) return r;
     if (rest.empty()) return went_along;
-    r = send_locked(a, s, rest, flags);
+    r = send_locked(a, s, rest, flags, {});
     if (r < 0 && taken != 0) s->end_write(flags, 0, taken);
     return r >= 0 ? static_cast<outcome>(taken) + r : taken != 0 ? went_along : r;
 }
 
 outcome calls::send_message(int fd, const msghdr* message, int flags) {
-    int stamps = -1;
-    if (!owns(fd)) return -EBADF;
-    if (const outcome r = refuse(message); r < 0) return r;
+    access a(host_);
+    const auto s = stream(fd);
+    if (s == nullptr) return no_socket(fd);
+    if (const outcome r = refuse(message, flags); r < 0) return r;
     if (message->msg_control == nullptr && message->msg_controllen != 0) return -EFAULT;
-    if (!read_control(*message, stamps)) return -EINVAL;
-    return send_to(fd, {message->msg_iov, message->msg_iovlen}, flags, static_cast<const sockaddr*>(message->msg_name),
-                   message->msg_namelen, stamps);
+    write_control control;
+    control.good = read_control(*message, control.stamps, s->settings().transmit_time.has_value());
+    return send_to_locked(a, s, {message->msg_iov, message->msg_iovlen}, flags, static_cast<const sockaddr*>(message->msg_name),
+                          message->msg_namelen, control);
 }
 
 // ---- options ----
@@ -466,10 +475,14 @@ outcome calls::fcntl(int fd, int command, long argument) {
         const int r = ::fcntl(fd, command, argument);
         return r < 0 ? -errno : r;
     }
-    constexpr int settable = O_NONBLOCK | O_APPEND | O_ASYNC;
+    constexpr int settable = O_NONBLOCK | O_APPEND | O_ASYNC | 0'1000'000; // O_NOATIME
     switch (command) {
     case F_GETFL: return d->status_flags;
     case F_SETFL: d->status_flags = (d->status_flags & ~settable) | (static_cast<int>(argument) & settable); return 0;
+    case F_GETOWN:
+    case get_signal: return 0;
+    case set_pipe_size: // of pipes
+    case get_pipe_size: return -EBADF;
     default: return -EINVAL;
     }
 }
@@ -483,12 +496,20 @@ outcome calls::ioctl(int fd, unsigned long request, void* argument) {
     }
     if (argument == nullptr) return -EFAULT;
     auto* const value = static_cast<int*>(argument);
-    if (request == FIONBIO) {
-        d->status_flags = *value != 0 ? d->status_flags | O_NONBLOCK : d->status_flags & ~O_NONBLOCK;
+    const auto s = std::dynamic_pointer_cast<stream_socket>(d);
+    switch (request) {
+    case FIONBIO:
+    case FIOASYNC: {
+        const int flag = request == FIONBIO ? O_NONBLOCK : O_ASYNC;
+        d->status_flags = *value != 0 ? d->status_flags | flag : d->status_flags & ~flag;
         return 0;
     }
-    const auto s = std::dynamic_pointer_cast<stream_socket>(d);
-    return s == nullptr ? -ENOTTY : s->ioctl(request, value);
+    case FIOGETOWN:
+    case SIOCGPGRP:
+        if (s != nullptr) *value = 0;
+        return s != nullptr ? 0 : -EINVAL;
+    default: return s == nullptr ? -EINVAL : s->ioctl(request, value);
+    }
 }
 
 outcome calls::get_option(int fd, int level, int name, void* value, socklen_t* size) {
@@ -504,9 +525,21 @@ outcome calls::set_option(int fd, int level, int name, const void* value, sockle
 outcome calls::packet_in(byte_span ip_packet) {
     access a(host_);
     host_.stack(destination_of(ip_packet));
+    if (is_syn(ip_packet)) tell_listeners_of_settings();
     const bool taken = host_.wire().put(ip_packet);
     host_.settle();
     return taken ? 0 : -EINVAL;
+}
+
+/// Scripts change settings between listen() and the SYN.
+void calls::tell_listeners_of_settings() {
+    if (!host_.habits().reads_settings) return;
+    host_.read_settings();
+    const wire_habits& h = host_.habits();
+    fds_.for_each([&](int, posix::descriptor& d) {
+        auto* const s = dynamic_cast<stream_socket*>(&d);
+        if (s != nullptr && s->listening()) s->follow_host(h.stream, h.connection_tuning());
+    });
 }
 
 std::size_t calls::packet_out(mutable_byte_span into, long long& when) {

@@ -35,8 +35,7 @@ public:
     outcome receive_message(int fd, msghdr* message, int flags);
     outcome send(int fd, std::span<const iovec> from, int flags);
     outcome send_message(int fd, const msghdr* message, int flags);
-    /// `stamps`: as stream_socket::send() has it.
-    outcome send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size, int stamps = -1);
+    outcome send_to(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size);
     outcome fcntl(int fd, int command, long argument);
     outcome ioctl(int fd, unsigned long request, void* argument);
     outcome close(int fd);
@@ -62,19 +61,32 @@ public:
 
 private:
     using access = drill_host::access;
+    struct write_control {
+        int stamps = -1;  ///< as stream_socket::send() has it
+        bool good = true; ///< else it is EINVAL for who may send by then
+    };
     template <typename Attempt>
     outcome until(access& a, bool may_wait, time_point deadline, Attempt&& attempt);
     template <typename Attempt>
     outcome on_stream(int fd, Attempt&& attempt);
     bool in_use(posix::stream_socket& s, const socket_address& at) const;
+    void tell_listeners_of_settings();
     std::shared_ptr<posix::stream_socket> stream(int fd) const { return fds_.find_as<posix::stream_socket>(fd); }
     outcome receive_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> into, int flags);
     /// What is left to do when the SYN has taken `went_along`: who blocks waits for the handshake, and sends the rest.
     outcome finish_fast(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags,
                         outcome went_along);
-    outcome send_fast(int fd, std::span<const iovec> from, int flags, const sockaddr* name, socklen_t size);
-    outcome send_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags, int stamps = -1);
-    time_point deadline_after(duration timeout) const { return timeout == duration{0} ? never : host_.now() + timeout; }
+    outcome send_fast(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags,
+                      const sockaddr* name, socklen_t size);
+    outcome send_to_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags,
+                           const sockaddr* name, socklen_t size, write_control control);
+    outcome send_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> from, int flags,
+                        write_control control);
+    time_point deadline_after(std::chrono::microseconds timeout) const {
+        constexpr std::chrono::microseconds far = std::chrono::hours{24 * 365 * 100}; // what is further is no time of the clock's
+        return timeout > far ? never : host_.now() + timeout;
+    }
+    outcome no_socket(int fd) const;
     time_point deadline_of(int milliseconds) const;
     outcome from_pipe(int pipe, int socket, std::size_t size, unsigned flags);
     outcome into_pipe(int socket, int pipe, std::size_t size, unsigned flags);

@@ -117,7 +117,7 @@ extern "C" [[gnu::visibility("default")]] void packetdrill_interface_init(const 
     i.writev = [](void* u, int fd, const iovec* v, int n) { return is_foreign(u, fd) ? ::writev(fd, v, n) : send(u, fd, v, n, 0); };
     i.send = [](void* u, int fd, const void* bytes, size_t n, int how) {
         const iovec v = part(bytes, n);
-        return send(u, fd, &v, 1, how);
+        return posix_result<ssize_t>(of(u).send_to(fd, {&v, 1}, how, nullptr, 0));
     };
     i.sendto = [](void* u, int fd, const void* bytes, size_t n, int how, const sockaddr* a, socklen_t size) {
         const iovec v = part(bytes, n);

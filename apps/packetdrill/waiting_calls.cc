@@ -57,7 +57,7 @@ outcome calls::epoll_control(int set, int operation, int fd, epoll_event* event)
     access a(host_);
     const auto entries = fds_.find_as<epoll_set>(set);
     const auto d = fds_.find(fd);
-    if (entries == nullptr) return fds_.find(set) != nullptr ? -EINVAL : -EBADF;
+    if (entries == nullptr) return no_socket(set) == -ENOTSOCK ? -EINVAL : -EBADF;
     if (d == nullptr) return ::fcntl(fd, F_GETFD) < 0 ? -EBADF : -EPERM;
     const outcome r = entries->control(operation, fd, d, event);
     host_.settle();
@@ -67,7 +67,7 @@ outcome calls::epoll_control(int set, int operation, int fd, epoll_event* event)
 outcome calls::epoll_wait(int set, std::span<epoll_event> out, int milliseconds) {
     access a(host_);
     const auto entries = fds_.find_as<epoll_set>(set);
-    if (entries == nullptr) return fds_.find(set) != nullptr ? -EINVAL : -EBADF;
+    if (entries == nullptr) return no_socket(set) == -ENOTSOCK ? -EINVAL : -EBADF;
     if (out.empty()) return -EINVAL;
     host_.settle();
     outcome r = entries->collect(out);
@@ -79,6 +79,7 @@ outcome calls::epoll_wait(int set, std::span<epoll_event> out, int milliseconds)
 // ---- splice(2) ----
 
 outcome calls::splice(int in, off64_t* in_offset, int out, off64_t* out_offset, std::size_t size, unsigned flags) {
+    if (size == 0) return 0; // whatever there is
     const bool from_ours = owns(in);
     const bool to_ours = owns(out);
     if (from_ours && to_ours) return -EINVAL; // one of them must be a pipe

@@ -104,6 +104,7 @@ void apply(std::string_view word, wire_habits& h) {
     }
     if (name == "mtu_probing") h.probing = number_of<unsigned>(value, h.probing);
     if (name == "ecn") choose_ecn(number_of<unsigned>(value, 2), h.stream);
+    if (name == "no_pmtu_disc") h.set_no_path_discovery(number_of<int>(value, 0));
     if (name == "syn_cookies") h.stream.syn_cookies = number_of<int>(value, 1);
     if (name == "fast_open") h.stream.fast_open_allowed = number_of<unsigned>(value, h.stream.fast_open_allowed);
     if (name == "fast_open_key") h.fast_open_keys = keys_of(value);
@@ -129,7 +130,7 @@ wire_habits wire_habits::of(std::string_view flags) {
     if (h.stack.tcp.like_linux()) {
         h.stack.tcp.least_segment = 48;
         h.stack.tcp.max_rto = std::chrono::seconds{120};
-        h.stack.tcp.peer_delayed_ack = std::chrono::milliseconds{200};
+        h.stack.tcp.delayed_ack = h.stack.tcp.peer_delayed_ack = std::chrono::milliseconds{200};
         h.stack.tcp.syn_retries = 6;
         h.stack.tcp.mtu_probing = tcp::path_probing::off;
         h.stack.tcp.mtu_probing_floor = 48;
@@ -164,6 +165,7 @@ void wire_habits::follow_freebsd() {
     stream.like_freebsd = true;
     stream.receive_buffer = 65'536; // recvspace
     stream.send_buffer = 32'768;    // sendspace
+    stream.send_low_water = 2048;   // MCLBYTES
     stream.receive_buffer_grows = false;
     stream.send_buffer_most = 2u << 20;
     stream.largest_backlog = 128;   // kern.ipc.soacceptqueue
@@ -181,7 +183,7 @@ void wire_habits::read_settings() {
     read_flag("tcp_timestamps", p.timestamps);
     read_flag("tcp_window_scaling", p.window_scaling);
     read_flag("tcp_shrink_window", p.shrinks_window);
-    read_flag("tcp_early_retrans", p.tail_loss_probe);
+    if (const auto n = setting("tcp_early_retrans"); !n.empty()) p.tail_loss_probe = n[0] == 3 || n[0] == 4;
     read_number("tcp_comp_sack_nr", p.sparse_sacks.most);
     read_time<std::chrono::nanoseconds>("tcp_comp_sack_delay_ns", p.sparse_sacks.wait);
     read_time<std::chrono::nanoseconds>("tcp_comp_sack_slack_ns", p.sparse_sacks.slack);
@@ -202,22 +204,30 @@ void wire_habits::read_settings() {
     if (const auto n = setting("tcp_orphan_retries"); !n.empty() && n[0] != 0) read_number("tcp_orphan_retries", p.orphan_retries);
     if (const auto n = setting("tcp_frto"); !n.empty()) p.forward_rto = n[0] != 0;
     read_flag("tcp_dsack", p.duplicate_sack);
+    read_number("tcp_pingpong_thresh", p.interactive_after);
     read_flag("tcp_rfc1337", p.keeps_time_wait);
     read_flag("tcp_ecn_fallback", p.ecn_fallback);
+    read_number("tcp_ecn_option", p.accurate_ecn_option);
+    read_number("tcp_ecn_option_beacon", p.accurate_ecn_beacon);
     read_flag("tcp_thin_linear_timeouts", p.thin_linear_timeouts);
     read_size("tcp_reordering", p.duplicate_threshold);
     read_size("tcp_max_reordering", p.reordering_limit);
     read_time<std::chrono::microseconds>("tcp_rto_min_us", p.min_rto);
+    if (p.like_linux()) p.peer_delayed_ack = p.min_rto; // tcp_schedule_loss_probe()
     read_time<std::chrono::milliseconds>("tcp_rto_max_ms", p.max_rto);
     read_time<std::chrono::milliseconds>("tcp_invalid_ratelimit", p.answer_pause);
     read_int("tcp_keepalive_time", stream.keepalive_idle);
     read_int("tcp_keepalive_intvl", stream.keepalive_interval);
     read_int("tcp_keepalive_probes", stream.keepalive_probes);
     read_int("ip_default_ttl", stream.default_time_to_live);
+    if (const auto n = setting("ip_no_pmtu_disc"); !n.empty() && p.like_linux()) set_no_path_discovery(static_cast<int>(n[0]));
     read_int("../core/somaxconn", stream.largest_backlog);
     read_flag("tcp_moderate_rcvbuf", stream.receive_buffer_grows);
     read_bytes("tcp_notsent_lowat", stream.unsent_low_water);
     read_int("tcp_syncookies", stream.syn_cookies);
+    read_bytes("tcp_max_syn_backlog", stream.most_half_open);
+    read_flag("tcp_abort_on_overflow", stream.refuses_overflow);
+    read_flag("tcp_reflect_tos", stream.reflects_service);
     read_bytes("../core/rmem_max", stream.receive_buffer_cap);
     read_bytes("../core/wmem_max", stream.send_buffer_cap);
     if (const auto n = setting("tcp_rmem"); n.size() == 3) {
@@ -237,7 +247,7 @@ void wire_habits::read_settings() {
     if (const auto n = setting("tcp_probe_interval"); !n.empty()) p.mtu_probing_interval = std::chrono::seconds{n[0] & 0x7fff'ffff};
     choose_probing();
     if (const auto n = setting("tcp_fin_timeout"); !n.empty()) {
-        stream.fin_wait_2 = static_cast<int>(std::min<std::uint64_t>(n[0], 3600));
+        stream.fin_wait_2 = stream.host_fin_wait_2 = static_cast<int>(std::min<std::uint64_t>(n[0], 3600));
     }
     if (const auto n = setting("tcp_fastopen"); !n.empty()) stream.fast_open_allowed = static_cast<unsigned>(n[0]);
     fast_open_keys = keys_of(word_of_setting("tcp_fastopen_key"));
@@ -246,6 +256,11 @@ void wire_habits::read_settings() {
     if (const auto n = setting("tcp_ecn"); !n.empty()) {
         choose_ecn(static_cast<unsigned>(n[0]), stream);
     }
+}
+
+void wire_habits::set_no_path_discovery(int mode) noexcept {
+    stream.no_path_discovery = mode;
+    stream.path_mtu_discovery = mode != 0 ? 0 : 1; // IP_PMTUDISC_DONT, IP_PMTUDISC_WANT
 }
 
 void wire_habits::choose_probing() noexcept {
@@ -288,10 +303,13 @@ tcp_tuning wire_habits::connection_tuning() const {
         p.orphan_retries = host.orphan_retries;
         p.quick_acks = host.quick_acks;
         p.delayed_ack = host.delayed_ack;
+        p.interactive_after = host.interactive_after;
         p.rto_slop = host.rto_slop;
         p.open_timeout = host.open_timeout;
         p.keeps_time_wait = host.keeps_time_wait;
         p.ecn_fallback = host.ecn_fallback;
+        p.accurate_ecn_option = host.accurate_ecn_option;
+        p.accurate_ecn_beacon = host.accurate_ecn_beacon;
         p.thin_linear_timeouts = host.thin_linear_timeouts;
         p.fast_path = false; // habits are followed on the general way
     };

@@ -40,6 +40,7 @@ struct wire_habits {
     void read_settings();
     void follow_freebsd();
     void choose_probing() noexcept; ///< what `probing` says
+    void set_no_path_discovery(int mode) noexcept; ///< net.ipv4.ip_no_pmtu_disc
     std::uint32_t link_mtu() const noexcept { return mtu_named ? mtu : mtu + 20; }
     /// What each connection is told, as the settings are now.
     tcp_tuning connection_tuning() const;

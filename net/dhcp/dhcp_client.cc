@@ -362,6 +362,10 @@ bool dhcp_client::poll_probe(ipv4& target) noexcept {
     return true;
 }
 
+void dhcp_client::on_probe_unsent() noexcept {
+    if (state_ == dhcp_state::checking && probes_sent_ != 0) --probes_sent_;
+}
+
 void dhcp_client::check_invariants() const {
     const bool uses = state_ == dhcp_state::bound || state_ == dhcp_state::renewing || state_ == dhcp_state::rebinding;
     CW_ASSERT(uses == lease_.has_value(), "an address is used while there is a lease, and only then");

@@ -96,6 +96,8 @@ public:
     bool poll_transmit(dhcp_outgoing& out) noexcept;
     /// Ask who has `target`, by an ARP probe (RFC 5227 2.1.1).
     bool poll_probe(ipv4& target) noexcept;
+    /// It has not left: it is asked anew, after `probe_interval`.
+    void on_probe_unsent() noexcept;
 
     dhcp_state state() const noexcept { return state_; }
     /// Null: there is no address that may be used.

@@ -45,8 +45,9 @@ byte_span message_in_head(const wire::ipv4_view& ip, const packet& p) noexcept {
 
 } // namespace
 
-icmp_layer::icmp_layer(ipv4 own, frame_pool& pool, icmp_options options) noexcept
-    : own_(own), pool_(pool), options_(options), errors_(options.errors_a_second, options.error_burst),
+icmp_layer::icmp_layer(ipv4 own, frame_pool& pool, icmp_options options, std::uint64_t seed)
+    : own_(own), pool_(pool), options_(options),
+      errors_(options.errors_a_second, options.error_burst, options.errors_a_second_each, options.error_burst_each, seed),
       echoes_(options.echoes_a_second, options.echo_burst) {}
 
 icmp_verdict icmp_layer::input(time_point now, const wire::ipv4_view& ip, packet& p, const arrival& how, packet& out,
@@ -151,6 +152,8 @@ bool ipv4_flow_of(byte_span datagram, icmp_report& report) noexcept {
     report.local_port = transport.source_port;
     report.remote_port = transport.destination_port;
     report.sequence = transport.sequence;
+    report.transport = quoted.payload();
+    report.hops = quoted.ttl();
     return true;
 }
 
@@ -169,6 +172,7 @@ bool icmp_layer::report_error(const wire::ipv4_view& ip, const wire::icmp_view& 
     if (report.kind == icmp_error_kind::fragmentation_needed) report.mtu = message.next_hop_mtu();
     if (report.kind == icmp_error_kind::redirect) report.gateway = message.gateway();
     report.reporter = ip.source();
+    report.rest = message.gateway().value();
     ++statistics_.errors_received;
     return true;
 }
@@ -193,7 +197,7 @@ bool icmp_layer::make_error(time_point now, const wire::icmp_header& error, byte
         ++statistics_.errors_forbidden;
         return false;
     }
-    if (!errors_.take(now)) {
+    if (!errors_.take(now, ip.source())) {
         ++statistics_.rate_limited;
         return false;
     }

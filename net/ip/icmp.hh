@@ -7,6 +7,7 @@
 
 #include <corewire/net/frame/frame_pool.hh>
 #include <corewire/net/frame/packet.hh>
+#include <corewire/net/ip/error_limit.hh>
 #include <corewire/net/ip/token_bucket.hh>
 #include <corewire/net/wire/icmp.hh>
 #include <corewire/net/wire/ipv4.hh>
@@ -43,7 +44,10 @@ struct icmp_report {
     std::uint16_t local_port = 0;
     std::uint16_t remote_port = 0;
     std::uint32_t sequence = 0; ///< TCP's sequence number of the quoted segment
+    std::uint8_t hops = 0;      ///< that the quoted packet had left
     net_address reporter;       ///< who sent the error
+    std::uint32_t rest = 0;     ///< the message's second word: a pointer, an MTU, a gateway
+    byte_span transport{};      ///< the quoted segment, as far as it is quoted; while the message lies where it came
     ipv4 gateway;               ///< of a redirect
     bool own = false;           ///< nobody has said so: our own link finds nobody there (RFC 4861 7.2.2)
 };
@@ -55,6 +59,8 @@ bool ipv4_flow_of(byte_span datagram, icmp_report& report) noexcept;
 struct icmp_options {
     std::uint32_t errors_a_second = 1000; ///< RFC 1812 4.3.2.8
     std::uint32_t error_burst = 50;
+    std::uint32_t errors_a_second_each = 50; ///< to one host
+    std::uint32_t error_burst_each = 10;
     std::uint32_t echoes_a_second = 100'000;
     std::uint32_t echo_burst = 1000;
     std::uint8_t ttl = 64;
@@ -86,7 +92,7 @@ enum class icmp_verdict : std::uint8_t {
 
 class icmp_layer {
 public:
-    icmp_layer(ipv4 own, frame_pool& pool, icmp_options options = {}) noexcept;
+    icmp_layer(ipv4 own, frame_pool& pool, icmp_options options = {}, std::uint64_t seed = random_seed());
     void set_address(ipv4 own) noexcept { own_ = own; }
 
     /// A whole ICMP datagram for us. `p.head` holds the bytes that `ip` views, Ethernet header or not before them; the
@@ -112,7 +118,7 @@ private:
     ipv4 own_;
     frame_pool& pool_;
     icmp_options options_;
-    token_bucket errors_;
+    error_limit errors_;
     token_bucket echoes_;
     icmp_statistics statistics_;
 };

@@ -35,6 +35,18 @@ icmp_error_kind kind_of(const wire::icmpv6_view& m) noexcept {
     }
 }
 
+/// RFC 4443 2.4 (e.1), (e.2): it is an error, or a redirect (RFC 4861 4.5), or its bytes do not say; which they cannot where `error` says
+/// that (RFC 7112 5).
+bool may_be_error(byte_span packet, const icmpv6_error& error) noexcept {
+    constexpr std::uint8_t first_information = 128, redirect = 137;
+    const std::optional<wire::ipv6_upper_layer> carried = wire::find_upper_layer(packet);
+    if (!carried) return error.type != wire::icmpv6_type::parameter_problem || error.code != icmpv6_error::incomplete_headers;
+    if (carried->protocol != wire::ip_protocol::icmpv6) return false;
+    if (carried->offset >= packet.size()) return true;
+    const std::uint8_t type = load_u8(packet.data() + carried->offset);
+    return type < first_information || type == redirect;
+}
+
 /// Bytes of the message that lie in p.head.
 byte_span in_head(std::uint32_t offset, std::uint32_t size, const packet& p) noexcept {
     return p.head.bytes().subspan(offset, std::min(size, p.head.size() - offset));
@@ -42,8 +54,9 @@ byte_span in_head(std::uint32_t offset, std::uint32_t size, const packet& p) noe
 
 } // namespace
 
-icmpv6_layer::icmpv6_layer(frame_pool& pool, icmp_options options) noexcept
-    : pool_(pool), options_(options), errors_(options.errors_a_second, options.error_burst),
+icmpv6_layer::icmpv6_layer(frame_pool& pool, icmp_options options, std::uint64_t seed)
+    : pool_(pool), options_(options),
+      errors_(options.errors_a_second, options.error_burst, options.errors_a_second_each, options.error_burst_each, seed),
       echoes_(options.echoes_a_second, options.echo_burst) {}
 
 bool icmpv6_layer::checksum_ok(const wire::ipv6_view& ip, std::uint32_t offset, std::uint32_t size, const packet& p) noexcept {
@@ -137,6 +150,8 @@ bool ipv6_flow_of(byte_span packet, icmp_report& report) noexcept {
     report.local_port = transport.source_port;
     report.remote_port = transport.destination_port;
     report.sequence = transport.sequence;
+    report.transport = packet.subspan(chain.offset);
+    report.hops = quoted.hop_limit();
     return true;
 }
 
@@ -159,25 +174,22 @@ bool icmpv6_layer::report_error(const wire::ipv6_view& ip, const wire::icmpv6_vi
     if (report.kind == icmp_error_kind::fragmentation_needed)
         report.mtu = static_cast<std::uint16_t>(std::min<std::uint32_t>(message.mtu(), 65'535));
     report.reporter = ip.source();
+    report.rest = load_be32(message.message().data() + 4);
     ++statistics_.errors_received;
     return true;
 }
 
-bool icmpv6_layer::make_error(time_point now, const icmpv6_error& error, byte_span offending, wire::ip_protocol protocol,
-                              std::uint32_t transport, const ipv6& from, bool group, packet& out) noexcept {
+bool icmpv6_layer::make_error(time_point now, const icmpv6_error& error, byte_span offending, const ipv6& from, bool group,
+                              packet& out) noexcept {
     wire::ipv6_view ip;
     const bool parsed = wire::ipv6_view::parse_quoted(offending, ip) == wire::parse_error::none;
     const ipv6 to = parsed ? ip.source() : ipv6::any();
-    // RFC 4443 2.4 (e.1), (e.2): an error, or a redirect (RFC 4861 4.5).
-    constexpr std::uint8_t redirect = 137;
-    const bool about_icmp = protocol == wire::ip_protocol::icmpv6 &&
-                            (transport >= offending.size() || load_u8(offending.data() + transport) < 128 ||
-                             load_u8(offending.data() + transport) == redirect);
-    if (!parsed || about_icmp || (group && !error.about_groups) || to.is_any() || to.is_multicast() || to.is_loopback()) {
+    const bool to_nobody = to.is_any() || to.is_multicast() || to.is_loopback();
+    if (!parsed || may_be_error(offending, error) || (group && !error.about_groups) || to_nobody) {
         ++statistics_.errors_forbidden;
         return false;
     }
-    if (!errors_.take(now)) {
+    if (!errors_.take(now, to)) {
         ++statistics_.rate_limited;
         return false;
     }

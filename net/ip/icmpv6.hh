@@ -16,6 +16,7 @@ struct icmpv6_error {
     wire::icmpv6_type type = wire::icmpv6_type::unreachable;
     std::uint8_t code = 0;
     std::uint32_t rest = 0;
+    static constexpr std::uint8_t incomplete_headers = 3; ///< code of a parameter problem: of a first fragment (RFC 7112 5)
     bool about_groups = false; ///< may be told about a packet to a group: packet too big, and an option that says so
     static icmpv6_error port_unreachable() noexcept { return {wire::icmpv6_type::unreachable, 4, 0, false}; }
     static icmpv6_error reassembly_took_too_long() noexcept { return {wire::icmpv6_type::time_exceeded, 1, 0, false}; }
@@ -26,7 +27,7 @@ struct icmpv6_error {
 
 class icmpv6_layer {
 public:
-    explicit icmpv6_layer(frame_pool& pool, icmp_options options = {}) noexcept;
+    explicit icmpv6_layer(frame_pool& pool, icmp_options options = {}, std::uint64_t seed = random_seed());
 
     /// A whole ICMPv6 message for us, `offset` bytes into p.head, of `size` bytes, which may go on in p.body; its checksum is
     /// right, and it is none of neighbour discovery's. `group`: the packet went to many. `from` is the source of a reply.
@@ -35,11 +36,10 @@ public:
     /// Pieces together, pseudo-header and all.
     static bool checksum_ok(const wire::ipv6_view& ip, std::uint32_t offset, std::uint32_t size, const packet& p) noexcept;
 
-    /// An error about the received packet `offending` (IPv6 header first, as many bytes as there are), which carries `protocol`
-    /// at `transport`. `from`: an address of ours. False: the rules (RFC 4443 2.4 (e): never about an ICMPv6 error or a redirect,
-    /// nor about a packet to a group or from no single host), the rate or the pool forbid it; counted.
-    bool make_error(time_point now, const icmpv6_error& error, byte_span offending, wire::ip_protocol protocol, std::uint32_t transport,
-                    const ipv6& from, bool group, packet& out) noexcept;
+    /// An error about the received packet `offending` (IPv6 header first, as many bytes as there are). `from`: an address of ours. False:
+    /// the rules (RFC 4443 2.4 (e): never about an ICMPv6 error or a redirect, or what may be one, nor about a packet to a group or from no
+    /// single host), the rate or the pool forbid it; counted.
+    bool make_error(time_point now, const icmpv6_error& error, byte_span offending, const ipv6& from, bool group, packet& out) noexcept;
 
     /// Of what is sent from now on.
     void set_hop_limit(std::uint8_t hops) noexcept { options_.ttl = hops; }
@@ -55,7 +55,7 @@ private:
 
     frame_pool& pool_;
     icmp_options options_;
-    token_bucket errors_;
+    error_limit errors_;
     token_bucket echoes_;
     icmp_statistics statistics_;
 };

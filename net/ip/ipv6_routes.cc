@@ -157,6 +157,12 @@ ipv6_next_hop ipv6_routes::find(const ipv6& destination) const noexcept {
     return {hop_kind::unicast, routers_[0].address};
 }
 
+bool ipv6_routes::is_gateway(const ipv6& address) const noexcept {
+    return std::ranges::find(routers(), address, &router::address) != routers().end() ||
+           (!address.is_any() && std::ranges::find(routes(), address, &ipv6_route::gateway) != routes().end()) ||
+           redirects_.leads_over(address);
+}
+
 time_point ipv6_routes::next_timeout() const noexcept {
     time_point first = redirects_.next_timeout();
     for (std::size_t i = 0; i < prefix_count_; ++i) first = std::min(first, prefixes_[i].until);

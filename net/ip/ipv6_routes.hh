@@ -46,6 +46,10 @@ public:
     void remove_router(const ipv6& router) noexcept;
     /// It says that it is none any more. A configured one stays.
     void end_router(time_point now, const ipv6& router) noexcept;
+    /// It says that it is none: redirects over it end, but for one to itself (RFC 4861 7.2.5).
+    void end_redirects_over(const ipv6& hop) noexcept {
+        if (redirects_.forget_router(hop)) ++generation_;
+    }
     /// A router that does not answer comes last until it does (RFC 4861 6.3.6).
     void demote_router(const ipv6& router) noexcept;
 
@@ -62,6 +66,8 @@ public:
     /// Multicast and link-local destinations are always on the link. Our own addresses are the caller's to know.
     ipv6_next_hop find(const ipv6& destination) const noexcept;
     bool on_link(const ipv6& address) const noexcept;
+    /// Something leads over it. Not for every packet: it looks at each route.
+    bool is_gateway(const ipv6& address) const noexcept;
     bool has_router() const noexcept { return router_count_ != 0; }
 
     time_point next_timeout() const noexcept;

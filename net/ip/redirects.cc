@@ -26,6 +26,11 @@ std::optional<net_address> redirect_table::find(const net_address& destination) 
     return std::nullopt;
 }
 
+bool redirect_table::leads_over(const net_address& hop) const noexcept {
+    const std::span all(entries_.data(), count_);
+    return std::ranges::find(all, hop, &entry::via) != all.end();
+}
+
 template <typename Condition>
 bool redirect_table::erase(Condition ends) noexcept {
     const auto rest = std::remove_if(entries_.data(), entries_.data() + count_, ends);
@@ -35,6 +40,10 @@ bool redirect_table::erase(Condition ends) noexcept {
 
 bool redirect_table::forget(const net_address& hop) noexcept {
     return erase([&](const entry& e) { return e.via == hop || e.router == hop; });
+}
+
+bool redirect_table::forget_router(const net_address& hop) noexcept {
+    return erase([&](const entry& e) { return e.via == hop && e.destination != hop; });
 }
 
 time_point redirect_table::next_timeout() const noexcept {

@@ -25,8 +25,12 @@ public:
     void learn(time_point now, const net_address& destination, const net_address& via, const net_address& router) noexcept;
     bool empty() const noexcept { return count_ == 0; }
     std::optional<net_address> find(const net_address& destination) const noexcept;
+    /// Something leads over it.
+    bool leads_over(const net_address& hop) const noexcept;
     /// What leads over `hop`, or was said by it, is forgotten: it does not answer, or is no router any more. True: there was something.
     bool forget(const net_address& hop) noexcept;
+    /// It is no router any more: what leads over it and not to it is forgotten.
+    bool forget_router(const net_address& hop) noexcept;
     void clear() noexcept { count_ = 0; }
 
     time_point next_timeout() const noexcept;

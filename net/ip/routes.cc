@@ -93,6 +93,10 @@ bool route_table::is_broadcast(ipv4 destination) const noexcept {
     });
 }
 
+bool route_table::is_gateway(ipv4 a) const noexcept {
+    return (!a.is_any() && std::ranges::find(routes(), a, &route::gateway) != routes().end()) || redirects_.leads_over(net_address(a));
+}
+
 next_hop route_table::find(ipv4 destination) const noexcept {
     if (destination == own_.address() || destination.is_loopback()) return {hop_kind::local, destination};
     if (destination.is_multicast()) return {hop_kind::multicast, destination};

@@ -90,6 +90,8 @@ public:
         const next_hop hop = find(a);
         return hop.kind == hop_kind::unicast && hop.address == a;
     }
+    /// Something leads over it. Not for every packet: it looks at each route.
+    bool is_gateway(ipv4 a) const noexcept;
     /// Gateways that others have said are better for single destinations (RFC 1122 3.2.2.2). They go with another address or other routes.
     redirect_table& redirects() noexcept { return redirects_; }
     const redirect_table& redirects() const noexcept { return redirects_; }

@@ -150,6 +150,11 @@ bool ipv6_addresses::poll_probe(ipv6& target) noexcept {
     return false;
 }
 
+void ipv6_addresses::on_probe_unsent(const ipv6& target) noexcept {
+    own_ipv6_address* const a = find(target);
+    if (a != nullptr && a->phase == phase::tentative && a->probes_sent != 0) --a->probes_sent;
+}
+
 const own_ipv6_address* ipv6_addresses::source_for(const ipv6& destination, bool tentative_too) const noexcept {
     const own_ipv6_address* best = nullptr;
     for (const own_ipv6_address& a : all())

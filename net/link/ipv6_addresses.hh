@@ -77,6 +77,8 @@ public:
     void on_timer(time_point now) noexcept;
     /// The address to ask for now, by a solicitation from ::.
     bool poll_probe(ipv6& target) noexcept;
+    /// It has not left: it is asked anew, after RetransTimer.
+    void on_probe_unsent(const ipv6& target) noexcept;
 
     /// The address to send from to `destination`: RFC 6724 5, rules 1 to 3 (the address itself, its scope, not deprecated), 6
     /// (matching labels) and 8 (the longest common prefix). Null: none that may be used.

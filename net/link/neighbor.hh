@@ -65,6 +65,7 @@ private:
     std::uint8_t requests_ = 0; ///< sent in this incomplete or probe
     bool router_ = false;
     bool given_up_ = false; ///< and take_failed() has not told of it yet
+    bool for_stranger_ = false; ///< unresolved, and only answers to it itself were to be sent
     std::uint16_t pins_ = 0;
     net_address address_;
     mac_address mac_;

@@ -69,7 +69,7 @@ void neighbor_discovery::on_sender(time_point now, const ipv6& source, mac_addre
         return;
     }
     neighbor* n = find(source);
-    if (n == nullptr) n = create(source, true);
+    if (n == nullptr) n = create(source, on_behalf::stranger);
     if (n == nullptr) return;
     if (n->state() == neighbor_state::permanent) return;
     if (router) n->router_ = true;

@@ -2,6 +2,7 @@
 // share what is there. Also the cache's invariants.
 #include <corewire/net/link/neighbor_table.hh>
 
+#include <algorithm>
 #include <utility>
 
 namespace corewire {
@@ -14,12 +15,12 @@ void neighbor_table::enqueue(neighbor& n, packet&& p) noexcept {
         return;
     }
     // RFC 1122 2.3.2.2 (SHOULD) keeps at least the latest packet: the oldest gives way.
-    while (n.waiting_ != 0 && (n.waiting_ >= options_.max_waiting_each || free_slot_ == no_slot ||
+    while (n.waiting_ != 0 && (n.waiting_ >= options_.max_waiting_each || slots_taken(n) ||
                                n.waiting_bytes_ + size > options_.max_waiting_bytes)) {
         dequeue(n);
         ++statistics_.queue_dropped;
     }
-    if (free_slot_ == no_slot) { // all slots stand behind other neighbours
+    if (slots_taken(n)) { // they stand behind other neighbours
         ++statistics_.queue_dropped;
         p = packet{};
         return;
@@ -37,7 +38,13 @@ void neighbor_table::enqueue(neighbor& n, packet&& p) noexcept {
     ++n.waiting_;
     n.waiting_bytes_ += size;
     ++waiting_total_;
+    if (n.for_stranger_) ++strangers_waiting_;
     ++statistics_.packets_queued;
+}
+
+/// All slots, or those that strangers may have.
+bool neighbor_table::slots_taken(const neighbor& n) const noexcept {
+    return free_slot_ == no_slot || (n.for_stranger_ && strangers_waiting_ >= std::max(options_.max_waiting_total / 2, 1));
 }
 
 packet neighbor_table::dequeue(neighbor& n) noexcept {
@@ -47,6 +54,7 @@ packet neighbor_table::dequeue(neighbor& n) noexcept {
     n.waiting_bytes_ -= p.size();
     --n.waiting_;
     --waiting_total_;
+    if (n.for_stranger_) --strangers_waiting_;
     slots_[i].next = std::exchange(free_slot_, i);
     return p;
 }
@@ -74,6 +82,7 @@ void neighbor_table::move_waiting(neighbor& n, slot_list& to) noexcept {
         slots_[to.last].next = n.first_waiting_;
     }
     to.last = n.last_waiting_;
+    if (n.for_stranger_) strangers_waiting_ = static_cast<std::uint16_t>(strangers_waiting_ - n.waiting_);
     n.waiting_ = 0;
     n.waiting_bytes_ = 0;
 }
@@ -107,7 +116,7 @@ void neighbor_table::keep_refused(packet&& p) noexcept {
 }
 
 void neighbor_table::check_invariants() const {
-    std::size_t known = 0, waiting = 0;
+    std::size_t known = 0, waiting = 0, strangers = 0, strangers_waiting = 0;
     for (std::size_t i = 0; i < options_.max_entries; ++i) {
         const neighbor& n = entries_[i];
         CW_ASSERT(n.linked(), "every neighbour is on its state's list");
@@ -117,6 +126,10 @@ void neighbor_table::check_invariants() const {
         if (n.state_ == neighbor_state::unused) continue;
         ++known;
         waiting += n.waiting_;
+        strangers += n.for_stranger_;
+        strangers_waiting += n.for_stranger_ ? n.waiting_ : 0u;
+        CW_ASSERT(!n.for_stranger_ || n.state_ == neighbor_state::incomplete || n.state_ == neighbor_state::failed,
+                  "who is resolved is no stranger");
         CW_ASSERT(const_cast<neighbor_table*>(this)->find(n.address_) == &n, "a neighbour is found by its address");
         CW_ASSERT(!n.valid() || n.mac_.is_unicast(), "a valid neighbour has a MAC");
     }
@@ -130,6 +143,7 @@ void neighbor_table::check_invariants() const {
         });
     }
     CW_ASSERT(known == size_, "size() counts the entries in use");
+    CW_ASSERT(strangers == strangers_ && strangers_waiting == strangers_waiting_, "what strangers have is counted");
     CW_ASSERT(waiting == waiting_total_ && waiting <= options_.max_waiting_total, "waiting_packets() counts them");
 }
 

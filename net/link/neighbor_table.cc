@@ -4,7 +4,9 @@
 
 #include <corewire/net/wire/ethernet.hh>
 
+#include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
 
 namespace corewire {
@@ -64,12 +66,13 @@ neighbor* neighbor_table::use(time_point now, const net_address& address) noexce
     return n;
 }
 
-resolution neighbor_table::resolve(time_point now, const net_address& next_hop, packet& p) noexcept {
+resolution neighbor_table::resolve(time_point now, const net_address& next_hop, packet& p, on_behalf who) noexcept {
     CW_DEBUG_ASSERT(p.head.size() >= wire::ethernet_header::size, "a packet without its Ethernet header");
     if (neighbor* n = use(now, next_hop)) {
         n->mac_.store(p.head.mutable_data());
         return resolution::ready;
     }
+    if (who == on_behalf::stranger && is_gateway(next_hop)) who = on_behalf::ourselves;
     neighbor* n = find(next_hop);
     if (n != nullptr && n->state_ == neighbor_state::failed) {
         if (now < n->deadline_) return resolution::failed;
@@ -77,10 +80,15 @@ resolution neighbor_table::resolve(time_point now, const net_address& next_hop, 
         n = nullptr;
     }
     if (n == nullptr) {
-        n = create(next_hop, false);
+        if (who == on_behalf::stranger && !make_room_for_stranger()) return resolution::failed;
+        n = create(next_hop, who);
         if (n == nullptr) return resolution::failed;
+        n->for_stranger_ = who == on_behalf::stranger;
+        if (n->for_stranger_) ++strangers_;
         enter(now, *n, neighbor_state::incomplete);
         question(*n);
+    } else if (who == on_behalf::ourselves) {
+        adopt(*n);
     }
     enqueue(*n, std::move(p));
     return resolution::queued;
@@ -94,7 +102,10 @@ void neighbor_table::learn(time_point now, neighbor& n, mac_address mac, bool so
         return;
     }
     if (changed) ++statistics_.mac_changed;
-    if (!had_mac) ++statistics_.resolved;
+    if (!had_mac) {
+        ++statistics_.resolved;
+        adopt(n);
+    }
     if (changed || !had_mac) {
         n.mac_ = mac;
         n.changed_ = now;
@@ -115,9 +126,9 @@ void neighbor_table::confirm(time_point now, const net_address& address) noexcep
 
 // ---- entries ----
 
-neighbor* neighbor_table::create(const net_address& address, bool for_stranger) noexcept {
+neighbor* neighbor_table::create(const net_address& address, on_behalf who) noexcept {
     state_list& unused = list_of(neighbor_state::unused);
-    if (unused.empty() && !make_room(for_stranger)) {
+    if (unused.empty() && !make_room(who)) {
         ++statistics_.table_full;
         return nullptr;
     }
@@ -134,16 +145,27 @@ neighbor* neighbor_table::create(const net_address& address, bool for_stranger) 
     return &n;
 }
 
-/// What is least worth keeping goes first; within a state, what was confirmed longest ago. A stranger's question makes
-/// us forget only what we don't use.
-bool neighbor_table::make_room(bool for_stranger) noexcept {
+namespace {
+
+/// What makes room, what is least worth keeping first. Who is being asked for stays: forgotten, he would be asked again at once, and no
+/// destination is to be asked more than once a second (RFC 1122 2.3.2.1). A stranger makes us forget only what we don't use.
+std::span<const neighbor_state> gives_way_to(on_behalf who) noexcept {
     using enum neighbor_state;
-    constexpr neighbor_state order[] = {failed, stale, incomplete, reachable, delay, probe};
-    for (std::size_t i = 0; i < (for_stranger ? std::size_t{2} : std::size(order)); ++i) {
-        neighbor* victim = nullptr;
-        list_of(order[i]).for_each([&](neighbor& n) {
-            if (victim == nullptr && n.pins_ == 0) victim = &n;
-        });
+    static constexpr neighbor_state order[] = {failed, stale, reachable, delay, incomplete, probe};
+    switch (who) {
+    case on_behalf::stranger: return std::span(order).first(2);
+    case on_behalf::ourselves: return std::span(order).first(4);
+    case on_behalf::configuration: break;
+    }
+    return order;
+}
+
+} // namespace
+
+/// Within a state, what was confirmed longest ago.
+bool neighbor_table::make_room(on_behalf who) noexcept {
+    for (const neighbor_state s : gives_way_to(who)) {
+        neighbor* const victim = list_of(s).find_first([&](const neighbor& n) { return n.pins_ == 0 && !is_gateway(n.address_); });
         if (victim == nullptr) continue;
         ++statistics_.evicted;
         forget(*victim);
@@ -152,8 +174,30 @@ bool neighbor_table::make_room(bool for_stranger) noexcept {
     return false;
 }
 
+/// Of a stranger's entry one more: within their share, or in the place of one that has not answered.
+bool neighbor_table::make_room_for_stranger() noexcept {
+    if (strangers_ < std::max(options_.max_entries / 8, 1)) return true;
+    neighbor* const victim = list_of(neighbor_state::failed).find_first([](const neighbor& n) { return n.for_stranger_ && n.pins_ == 0; });
+    if (victim == nullptr) {
+        ++statistics_.strangers_refused;
+        return false;
+    }
+    ++statistics_.evicted;
+    forget(*victim);
+    return true;
+}
+
+/// It has a MAC, or we want something of it ourselves: no stranger any more.
+void neighbor_table::adopt(neighbor& n) noexcept {
+    if (!n.for_stranger_) return;
+    n.for_stranger_ = false;
+    --strangers_;
+    strangers_waiting_ = static_cast<std::uint16_t>(strangers_waiting_ - n.waiting_);
+}
+
 void neighbor_table::forget(neighbor& n) noexcept {
     statistics_.queue_dropped += drop_waiting(n);
+    adopt(n);
     neighbor** link = &buckets_[bucket_of(n.address_)];
     while (*link != &n) link = &(*link)->next_in_bucket_;
     *link = n.next_in_bucket_;
@@ -164,8 +208,9 @@ void neighbor_table::forget(neighbor& n) noexcept {
 
 bool neighbor_table::set_permanent(const net_address& address, mac_address mac) noexcept {
     neighbor* n = find(address);
-    if (n == nullptr) n = create(address, false);
+    if (n == nullptr) n = create(address, on_behalf::configuration);
     if (n == nullptr) return false;
+    adopt(*n);
     if (!n->valid() || n->mac_ != mac) ++n->generation_;
     n->mac_ = mac;
     enter(time_point{}, *n, neighbor_state::permanent);
@@ -175,7 +220,7 @@ bool neighbor_table::set_permanent(const net_address& address, mac_address mac) 
 
 void neighbor_table::told(time_point now, const net_address& address, mac_address mac, bool reachable) noexcept {
     neighbor* n = find(address);
-    if (n == nullptr) n = create(address, true);
+    if (n == nullptr) n = create(address, on_behalf::stranger);
     if (n == nullptr) return;
     n->changed_ = now - options_.lock_time; // the host has its own ways with rivals
     learn(now, *n, mac, reachable);

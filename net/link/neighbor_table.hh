@@ -8,9 +8,9 @@
 //
 // One interface's, on one shard. Sans-I/O: after any call that may say something, take what the derived class has to say
 // and poll_released() until they say no; and poll_unreachable() after on_timer().
-// Bounded: entries (the least recently confirmed unpinned one makes room), packets and bytes waiting behind one
-// neighbour (the oldest is dropped) and behind all, questions (one a second each), messages not yet taken. Every bound
-// has a counter.
+// Bounded: entries (the least recently confirmed unpinned one makes room; one that is asked for, or is a gateway, does not), packets and
+// bytes waiting behind one neighbour (the oldest is dropped) and behind all, questions (one a second each), messages not yet taken. Every
+// bound has a counter. Whoever has us answer him without telling his MAC may not exist: such strangers have a share of entries and slots.
 #pragma once
 
 #include <corewire/net/frame/packet.hh>
@@ -42,6 +42,7 @@ struct neighbor_options {
 struct neighbor_statistics {
     std::uint64_t created = 0, evicted = 0;
     std::uint64_t table_full = 0;        ///< no entry could make room
+    std::uint64_t strangers_refused = 0; ///< answers that went nowhere: strangers have as many entries as they may
     std::uint64_t packets_queued = 0;
     std::uint64_t queue_dropped = 0;     ///< the oldest packet gave way: 4 behind this neighbour, or its bytes, or all slots
     std::uint64_t unreachable_dropped = 0; ///< packets that waited for a neighbour that never answered
@@ -60,6 +61,13 @@ enum class resolution : std::uint8_t {
     failed, ///< the neighbour does not answer (or the table is full): untouched, the caller's to drop (EHOSTUNREACH)
 };
 
+/// Why there is to be an entry: what it may push out depends on that.
+enum class on_behalf : std::uint8_t {
+    ourselves,
+    stranger, ///< a packet claims to come from there, and is answered or learnt from
+    configuration, ///< a static entry
+};
+
 class neighbor_table {
 public:
     neighbor_table(const neighbor_options& options, std::uint64_t seed);
@@ -72,8 +80,16 @@ public:
     /// in a neighbor_ref. Null: not resolved; give the packet to resolve().
     neighbor* use(time_point now, const net_address& address) noexcept;
     /// `p.head` starts at its Ethernet header, in bytes that may be written; the destination is filled in here.
-    /// `next_hop` is a unicast address on the link (from a route table).
-    resolution resolve(time_point now, const net_address& next_hop, packet& p) noexcept;
+    /// `next_hop` is a unicast address on the link (from a route table). `who`: a stranger, if `p` answers a packet that anybody may have
+    /// sent: strangers who are not resolved have an eighth of the entries and half of the slots (RFC 6583 7.1), so that they cause
+    /// max_entries / 8 questions a second at most. That a gateway is asked for is our own matter, whomever the answer goes to.
+    resolution resolve(time_point now, const net_address& next_hop, packet& p, on_behalf who = on_behalf::ourselves) noexcept;
+    /// How to find out whether an address is a gateway's, who is not pushed out. `routes` is passed on, and outlives this.
+    using gateway_question = bool (*)(const void* routes, const net_address& address) noexcept;
+    void spare_gateways(gateway_question asked, const void* routes) noexcept {
+        is_gateway_ = asked;
+        routes_ = routes;
+    }
     /// `address` has sent us an IP packet that proves it receives ours, as TCP sees it: find() and confirm().
     void confirm(time_point now, const net_address& address) noexcept;
 
@@ -118,7 +134,7 @@ protected:
     /// A question would find no room.
     virtual bool outbox_full() const noexcept = 0;
 
-    neighbor* create(const net_address& address, bool for_stranger) noexcept;
+    neighbor* create(const net_address& address, on_behalf who) noexcept;
     /// The MAC of `n` is `mac`, says somebody; `solicited`: in answer to us.
     void learn(time_point now, neighbor& n, mac_address mac, bool solicited) noexcept;
     void enter(time_point now, neighbor& n, neighbor_state s) noexcept;
@@ -142,7 +158,11 @@ private:
     using state_list = intrusive_list<neighbor>;
 
     std::size_t bucket_of(const net_address& address) const noexcept;
-    bool make_room(bool for_stranger) noexcept;
+    bool make_room(on_behalf who) noexcept;
+    bool make_room_for_stranger() noexcept;
+    bool is_gateway(const net_address& address) const noexcept { return is_gateway_ != nullptr && is_gateway_(routes_, address); }
+    void adopt(neighbor& n) noexcept;
+    bool slots_taken(const neighbor& n) const noexcept;
     void forget(neighbor& n) noexcept;
     state_list& list_of(neighbor_state s) noexcept { return lists_[static_cast<std::size_t>(s)]; }
     void question(neighbor& n) noexcept;
@@ -169,8 +189,12 @@ private:
     std::unique_ptr<waiting_slot[]> slots_;
     std::uint16_t free_slot_ = no_slot;
     std::uint16_t waiting_total_ = 0;
+    std::uint16_t strangers_ = 0;         ///< entries for_stranger_
+    std::uint16_t strangers_waiting_ = 0; ///< packets behind them
     bool any_given_up_ = false;
     slot_list released_, unreachable_;
+    gateway_question is_gateway_ = nullptr;
+    const void* routes_ = nullptr;
     std::array<state_list, 8> lists_; ///< by state; each in the order in which its deadlines come
 };
 

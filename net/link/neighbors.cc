@@ -92,7 +92,7 @@ void neighbor_cache::take_sender(time_point now, const wire::arp_packet& arp) no
     neighbor* n = find(arp.sender_ip);
     if (n == nullptr) {
         if (asks_for_us(arp)) {
-            n = create(arp.sender_ip, true);
+            n = create(arp.sender_ip, on_behalf::stranger);
             if (n == nullptr) return;
         } else {
             if (arp.operation == wire::arp_operation::reply || arp.sender_ip == arp.target_ip) ++statistics_.ignored_unsolicited;

@@ -2,8 +2,18 @@
 
 namespace corewire::posix {
 
+namespace {
+// EPOLLEXCLUSIVE may be asked for once, and along with little else (epoll_ctl(2)).
+constexpr std::uint32_t exclusive = 1u << 28, wake_up = 1u << 29;
+constexpr std::uint32_t with_exclusive = exclusive | wake_up | EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLET;
+} // namespace
+
 outcome epoll_set::control(int operation, int fd, const std::shared_ptr<descriptor>& what, const epoll_event* event) {
     if (what.get() == this) return -EINVAL;
+    if (event != nullptr && (event->events & exclusive) != 0 && operation != EPOLL_CTL_DEL) {
+        const bool sensible = (event->events & ~with_exclusive) == 0 && dynamic_cast<const epoll_set*>(what.get()) == nullptr;
+        if (operation != EPOLL_CTL_ADD || !sensible) return -EINVAL;
+    }
     const auto at = entries_.find(fd);
     const bool there = at != entries_.end() && at->second.what.lock() == what;
     switch (operation) {
@@ -15,6 +25,7 @@ outcome epoll_set::control(int operation, int fd, const std::shared_ptr<descript
     case EPOLL_CTL_MOD:
         if (!there) return -ENOENT;
         if (event == nullptr) return -EFAULT;
+        if ((at->second.asked.events & exclusive) != 0) return -EINVAL;
         at->second = {.what = what, .asked = *event};
         return 0;
     case EPOLL_CTL_DEL:

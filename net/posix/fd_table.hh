@@ -15,8 +15,8 @@ namespace corewire::posix {
 class fd_table {
 public:
     /// The new fd, or a negated errno.
-    outcome add(std::shared_ptr<descriptor> what) {
-        const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    outcome add(std::shared_ptr<descriptor> what, bool close_on_exec = false) {
+        const int fd = ::eventfd(0, EFD_NONBLOCK | (close_on_exec ? EFD_CLOEXEC : 0));
         if (fd < 0) return -errno;
         table_[fd] = std::move(what);
         return fd;

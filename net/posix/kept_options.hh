@@ -4,6 +4,7 @@
 
 #include <corewire/net/posix/outcome.hh>
 
+#include <optional>
 #include <sys/socket.h>
 
 namespace corewire::posix {
@@ -11,6 +12,8 @@ namespace corewire::posix {
 bool is_kept(int level, int name) noexcept;
 /// The others of them are flags.
 bool is_kept_number(int level, int name) noexcept;
+/// What is to be kept of a value of that size; nothing: EINVAL.
+std::optional<int> kept_value(int level, int name, const void* value, socklen_t size) noexcept;
 /// Else EINVAL.
 bool may_be_kept(int level, int name, int n) noexcept;
 /// What is told before it is set.

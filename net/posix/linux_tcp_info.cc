@@ -24,11 +24,6 @@ std::uint32_t delivered(const tcp::connection_info& i, std::uint32_t mss) noexce
     return 1 + data + i.sacked_segments;
 }
 
-/// Before the peer has said anything: what every host takes (RFC 9293 MUST-15, RFC 8200 5), less the timestamps that we offer.
-std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header) noexcept {
-    return (ip_header == 20 ? 536 : 1220) - (p.timestamps ? 12 : 0);
-}
-
 /// enum tcp_ca_state.
 std::uint8_t recovery_state(const tcp::connection_info& i) noexcept {
     if (i.timed_out) return TCP_CA_Loss;
@@ -46,12 +41,50 @@ std::uint8_t fast_open_failure(const tcp::fast_open_state& f, tcp::tcp_state s) 
     return f.syn_lost ? syn_repeated : not_taken;
 }
 
+void tell_marks(linux_tcp_info_fields& t, const tcp::connection_info& i) noexcept {
+    const tcp::mark_tally& m = i.marks;
+    t.tcpi_delivered_ce = m.delivered;
+    t.tcpi_received_ce = m.received;
+    t.tcpi_delivered_e1_bytes = m.delivered_ect_1;
+    t.tcpi_delivered_e0_bytes = m.delivered_ect_0;
+    t.tcpi_delivered_ce_bytes = m.delivered_ce;
+    t.tcpi_received_e1_bytes = m.received_ect_1;
+    t.tcpi_received_e0_bytes = m.received_ect_0;
+    t.tcpi_received_ce_bytes = m.received_ce;
+    t.tcpi_ecn_mode = i.accurate_ecn ? 2 : i.ecn ? 1 : 0;
+    t.tcpi_accecn_opt_seen = m.option_seen & 3;
+    t.tcpi_accecn_fail_mode = m.failures & 15;
+}
+
+/// Once SYNs are repeated, or a child's SYN-ACK twice (tcp_fastopen_synack_timer()), all is lost that is out (tcp_enter_loss()).
+void tell_of_lost_handshake(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::connection_info& i) noexcept {
+    const bool opening = i.state == tcp::tcp_state::syn_sent;
+    if (opening && block.fast_open().syn_data != 0) t.tcpi_unacked = 2; // the SYN and what it took along
+    const bool lost = opening ? i.attempts != 0 : i.state == tcp::tcp_state::syn_received && i.opened_early && i.attempts > 1;
+    if (!lost) return;
+    const std::string_view how = block.congestion();
+    t.tcpi_ca_state = TCP_CA_Loss;
+    t.tcpi_lost = t.tcpi_unacked;
+    if (opening) t.tcpi_retrans = 1;
+    if (how != "bbr") t.tcpi_snd_ssthresh = how == "cubic" ? t.tcpi_snd_cwnd * 717 / 1024 : t.tcpi_snd_cwnd / 2;
+    t.tcpi_snd_cwnd = 1;
+}
+
+/// Before the peer has said anything.
+void tell_of_syn(linux_tcp_info_fields& t, const tcp::tcb& block, unsigned ip_header) noexcept {
+    const tcp::parameters& p = block.options();
+    t.tcpi_snd_mss = presumed_segment(p, ip_header);
+    t.tcpi_rcv_mss = 88; // TCP_MIN_MSS
+    t.tcpi_rcv_ssthresh = t.tcpi_rcv_wnd = tcp::receive_window::unscaled(p.receive_buffer, p.mss); // what the SYN promises
+}
+
 /// As Linux has it, where our own ways to count are others.
 void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::connection_info& i, unsigned ip_header) noexcept {
     using tcp::tcp_state;
-    if (i.state == tcp_state::syn_sent) t.tcpi_snd_mss = presumed_segment(block.options(), ip_header);
+    if (i.state == tcp_state::syn_sent) tell_of_syn(t, block, ip_header);
     else if (i.state == tcp_state::syn_received && i.opened_early) t.tcpi_rto = 3'000'000, t.tcpi_backoff = 0; // the SYN-ACK has its own
     else if (i.timestamps && i.state != tcp_state::syn_received) t.tcpi_advmss -= 12;
+    tell_of_lost_handshake(t, block, i);
     if (i.state == tcp_state::closed) { // there is no queue any more, nor a timer
         t.tcpi_unacked = t.tcpi_sacked = t.tcpi_lost = t.tcpi_retrans = t.tcpi_backoff = 0;
         if (block.error() == std::errc::timed_out && t.tcpi_retransmits != 0) --t.tcpi_retransmits; // that which was not sent
@@ -150,7 +183,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     t.tcpi_segs_out = i.tally.out;
     t.tcpi_data_segs_in = i.tally.data_in;
     t.tcpi_data_segs_out = i.tally.data_out;
-    t.tcpi_delivered_ce = i.tally.delivered_marked;
+    tell_marks(t, i);
     t.tcpi_delivery_rate = i.delivery_rate;
     t.tcpi_delivery_rate_app_limited = i.delivery_rate != 0 && i.delivery_rate_limited;
     const duration in_rows = i.tally.in_rows + (i.tally.row_since != time_point{} ? now - i.tally.row_since : duration{0});
@@ -159,6 +192,19 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     t.tcpi_total_rto_recoveries = static_cast<std::uint16_t>(std::min(i.tally.time_out_rows, 0xffffu));
     if (block.options().like_linux()) follow_linux(t, block, i, ip_header);
     return t;
+}
+
+std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header) noexcept {
+    return (ip_header == 20 ? 536 : 1220) - (p.timestamps ? 12 : 0);
+}
+
+linux_bbr_info linux_bbr_info_of(const tcp::path_belief& path) noexcept {
+    const auto in_256ths = [](double gain) { return static_cast<std::uint32_t>(gain * 256); };
+    return {.bandwidth_low = static_cast<std::uint32_t>(path.rate),
+            .bandwidth_high = static_cast<std::uint32_t>(path.rate >> 32),
+            .min_rtt = path.min_rtt == duration{0} ? ~std::uint32_t{0} : microseconds(path.min_rtt),
+            .pacing_gain = in_256ths(path.pacing_gain),
+            .window_gain = in_256ths(path.window_gain)};
 }
 
 linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t waiting, std::uint32_t backlog) noexcept {

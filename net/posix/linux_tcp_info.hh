@@ -8,7 +8,8 @@
 
 namespace corewire::posix {
 
-/// struct tcp_info as Linux 6.18 has it, which the headers of the host that builds this may know the beginning of alone.
+/// struct tcp_info as Linux 7.2 has it (as 6.18, but for AccECN's last word). The headers of the host that builds this may know the
+/// beginning of it alone.
 struct linux_tcp_info_fields {
     std::uint8_t tcpi_state, tcpi_ca_state, tcpi_retransmits, tcpi_probes, tcpi_backoff, tcpi_options;
     std::uint8_t tcpi_snd_wscale : 4, tcpi_rcv_wscale : 4;
@@ -29,7 +30,7 @@ struct linux_tcp_info_fields {
     std::uint32_t tcpi_total_rto_time;
     std::uint32_t tcpi_received_ce, tcpi_delivered_e1_bytes, tcpi_delivered_e0_bytes, tcpi_delivered_ce_bytes;
     std::uint32_t tcpi_received_e1_bytes, tcpi_received_e0_bytes, tcpi_received_ce_bytes;
-    std::uint16_t tcpi_accecn_fail_mode, tcpi_accecn_opt_seen;
+    std::uint32_t tcpi_ecn_mode : 2, tcpi_accecn_opt_seen : 2, tcpi_accecn_fail_mode : 4, tcpi_options2 : 24;
 };
 static_assert(sizeof(linux_tcp_info_fields) == 280);
 static_assert(offsetof(linux_tcp_info_fields, tcpi_snd_wnd) == offsetof(tcp_info, tcpi_snd_wnd));
@@ -37,7 +38,7 @@ static_assert(offsetof(linux_tcp_info_fields, tcpi_bytes_acked) == offsetof(tcp_
 static_assert(offsetof(linux_tcp_info_fields, tcpi_delivered) == offsetof(tcp_info, tcpi_delivered));
 
 /// `now`: for the fields that count milliseconds since something. `ip_header`: bytes, 20 or 40. `path_mtu`: bytes, for tcpi_pmtu.
-/// What nobody counts is 0: AccECN's at the end; and unless Linux's habits are followed tcpi_rehash and tcpi_fastopen_client_fail.
+/// What nobody counts is 0: unless Linux's habits are followed tcpi_rehash, tcpi_fastopen_client_fail, and what came marked without AccECN.
 /// With Linux's habits, or parameters::counted, segments are counted one by one (tcp::segment_tally), the rate of delivery is sampled, and
 /// tcpi_busy_time and what limited it measured; without, tcpi_segs_in and its like are 0, tcpi_delivered counts full ones,
 /// tcpi_last_data_recv is not known, tcpi_bytes_acked and the first transmissions in tcpi_bytes_sent are modulo 2^32, and what is in flight
@@ -45,6 +46,15 @@ static_assert(offsetof(linux_tcp_info_fields, tcpi_delivered) == offsetof(tcp_in
 linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header, std::uint32_t path_mtu) noexcept;
 /// Of a socket without a connection: as Linux makes sockets. A listener tells little but who waits to be accepted, and how many may.
 linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t waiting, std::uint32_t backlog) noexcept;
+/// struct tcp_bbr_info (linux/inet_diag.h), which TCP_CC_INFO tells of a connection with BBR.
+struct linux_bbr_info {
+    std::uint32_t bandwidth_low = 0, bandwidth_high = 0; ///< bytes a second
+    std::uint32_t min_rtt = 0;                           ///< microseconds; all ones: not known
+    std::uint32_t pacing_gain = 0, window_gain = 0;      ///< 256 is 1
+};
+linux_bbr_info linux_bbr_info_of(const tcp::path_belief& path) noexcept;
+/// Before the peer has said anything: what every host takes (RFC 9293 MUST-15, RFC 8200 5), less the timestamps that we offer.
+std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header) noexcept;
 /// Linux's number of a state: TCP_ESTABLISHED is 1.
 std::uint8_t linux_state(tcp::tcp_state s) noexcept;
 

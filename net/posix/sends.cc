@@ -14,11 +14,7 @@ struct write_now final : write_operation {};
 
 } // namespace
 
-outcome stream_socket::send_with_syn(std::span<const iovec> from, int flags, bool waits) {
-    tcp_connection& c = *connection();
-    // What does not go along is the caller's still; and if nothing can be copied, it asks for a cookie (tcp_send_syn_data()).
-    const std::uint64_t most = std::min<std::uint64_t>(c.tcb.fast_open_room(), reachable_size(from));
-    if (most == 0 && total_size(from) != 0) c.tcb.ask_for_cookie();
+std::uint64_t stream_socket::write_at_once(std::span<const iovec> from, std::uint64_t most) {
     std::uint64_t taken = 0;
     for (const iovec& v : from) {
         if (v.iov_len == 0 || taken == most) continue;
@@ -29,11 +25,27 @@ outcome stream_socket::send_with_syn(std::span<const iovec> from, int flags, boo
         if (op.error != std::errc{}) break;
         taken += wanted - op.borrowed.size();
     }
-    c.tcb.hurry_syn();
     written_ += taken;
+    return taken;
+}
+
+outcome stream_socket::send_with_syn(std::span<const iovec> from, int flags, bool waits) {
+    tcp_connection& c = *connection();
+    // What does not go along is the caller's still; and if nothing can be copied, it asks for a cookie (tcp_send_syn_data()).
+    const std::uint64_t most = std::min<std::uint64_t>(c.tcb.fast_open_room(), reachable_size(from));
+    if (most == 0 && total_size(from) != 0) c.tcb.ask_for_cookie();
+    const std::uint64_t taken = write_at_once(from, most);
+    c.tcb.hurry_syn();
+    if (!settings_.like_freebsd) told_connected_ = false; // connect() tells how its handshake goes from here on
     if (taken != 0 && (!waits || taken == total_size(from))) end_write(flags, 0, taken);
     stack_.tcp().mark_dirty(c);
     return taken != 0 ? static_cast<outcome>(taken) : -EINPROGRESS;
+}
+
+/// IP_PMTUDISC_DONT: what ICMP has said of the path counts from here on.
+void stream_socket::fit_into_path(tcp_connection& c) {
+    known_path_mtu_ = path_mtu(c);
+    if (known_path_mtu_ < c.tcb.packet_size()) c.tcb.fit_into_path(known_path_mtu_);
 }
 
 void stream_socket::end_write(int flags, int stamps, std::uint64_t taken) {
@@ -53,15 +65,23 @@ outcome stream_socket::send(std::span<const iovec> from, int flags, int stamps, 
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
         return settings_.like_freebsd ? -ENOTCONN : -EPIPE;
     }
-    if (deferred()) return send_with_syn(from, flags, waits);
-    if (in_handshake()) return settings_.like_freebsd ? -ENOTCONN : -EAGAIN;
+    if (deferred() && !repair_.on) return send_with_syn(from, flags, waits);
+    if (in_handshake()) {
+        if (waits) c->tcb.expect_writer();
+        return !settings_.like_freebsd ? -EAGAIN : writing_shut_ ? -EPIPE : -ENOTCONN;
+    }
     if (settings_.like_freebsd && c->tcb.state() == tcp::tcp_state::closed) return -EPIPE; // SO_ERROR and read() tell why
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (writing_shut_ || c->tcb.state() == tcp::tcp_state::closed) return -EPIPE;
+    if (repair_.on) return repair_.queue == 0 ? -EINVAL : -EOPNOTSUPP;
     const bool follows_linux = c->tcb.options().like_linux();
+    if (c->tcb.options().shrinks_later && c->six == nullptr) fit_into_path(*c);
     const std::uint64_t size = total_size(from), reachable = reachable_size(from);
     const auto room_now = [&](std::uint64_t taken, bool pushes) {
-        return follows_linux ? room_in_buffers(taken, pushes) : room_below_mark();
+        if (follows_linux) return room_in_buffers(taken, pushes);
+        const auto too_little = [&](std::uint32_t free) { return free < size - taken && free < settings_.send_low_water; };
+        if (settings_.like_freebsd && too_little(c->tcb.writable())) return std::uint64_t{0}; // sosend_generic()
+        return room_below_mark();
     };
     // What one buffer takes is copied whole or not at all (skb_copy_to_page_nocache()).
     const auto faults = [&](std::uint64_t taken, std::uint64_t room) {
@@ -88,7 +108,7 @@ outcome stream_socket::send(std::span<const iovec> from, int flags, int stamps, 
             const std::uint64_t buffer = last_buffer_, room = room_now(taken, filled);
             unreachable = faults(taken, room);
             if (unreachable) {
-                last_buffer_ = buffer;
+                if (std::exchange(last_buffer_, buffer) != buffer) buffers_.pop_back(); // that was begun for it
                 break;
             }
             const std::size_t step = std::min<std::uint64_t>(left, room);

@@ -1,8 +1,6 @@
 #include <corewire/net/posix/parts.hh>
 #include <corewire/net/posix/stream_socket.hh>
 
-#include <corewire/reactor/loop/reactor.hh>
-
 #include <algorithm>
 #include <cstring>
 #include <linux/sockios.h>
@@ -13,9 +11,10 @@ namespace corewire::posix {
 
 namespace {
 
-/// Operations that are never left waiting.
+constexpr std::uint64_t edges_a_byte = 64; ///< of a connection: room for its state and what else happens once
+
+/// Never left waiting.
 struct read_now final : read_operation {};
-struct accept_now final : accept_operation {};
 
 } // namespace
 
@@ -24,14 +23,29 @@ stream_socket::stream_socket(network_stack& stack, int family, const stream_sett
     if (family == AF_INET6) bound_ = socket_address(ipv6::any(), 0);
 }
 
-stream_socket::stream_socket(network_stack& stack, const stream_socket& listener, std::unique_ptr<stack_tcp_socket> made)
-    : stack_(stack), family_(listener.family_), settings_(listener.settings_), base_(listener.base_), told_connected_(true),
-      connection_(std::move(made)) {
+stream_socket::stream_socket(network_stack& stack, const stream_socket& listener, const inheritance& from,
+                             std::unique_ptr<stack_tcp_socket> made)
+    : stack_(stack), family_(listener.family_), settings_(from.settings), base_(listener.base_), repair_(from.repair), kept_(from.kept),
+      told_connected_(true), connection_(std::move(made)) {
+    settings_.fast_open = settings_.priority = 0; // its listener's
+    if (settings_.reflects_service) {
+        settings_.type_of_service = connection()->tcb.options().type_of_service;
+        settings_.traffic_class = connection()->tcb.options().traffic_class;
+    }
     saved_syn_ = stack_.tcp().take_saved_syn(connection_->connection());
     apply_settings();
 }
 
-stream_socket::~stream_socket() { stop_listening(); }
+stream_socket::~stream_socket() {
+    stop_listening();
+    if (repair_.on && connection_ != nullptr) vanish();
+}
+
+/// TCP_REPAIR: the peer hears nothing of the end.
+void stream_socket::vanish() {
+    connection()->tcb.vanish();
+    stack_.tcp().mark_dirty(*connection());
+}
 
 tcp_tuning stream_socket::tuning(bool opened_here) const {
     return [base = base_, own = settings_, opened_here](tcp::parameters& p) {
@@ -51,9 +65,17 @@ void stream_socket::apply_settings() {
     connection_->set_options(settings_.for_backend());
     c->tcb.set_marking(static_cast<std::uint8_t>(settings_.type_of_service), static_cast<std::uint8_t>(settings_.traffic_class),
                        settings_.time_to_live_or_host(), settings_.hop_limit_or_host());
-    c->tcb.heed_path_reports(settings_.heeds_reports(settings_.path_mtu_discovery), settings_.heeds_reports(settings_.path_mtu_discovery6));
+    c->tcb.set_least_hops(static_cast<std::uint8_t>(settings_.least_time_to_live), static_cast<std::uint8_t>(settings_.least_hop_limit));
+    c->tcb.heed_path_reports(settings_.heeds_reports_v4(), settings_.heeds_reports(settings_.path_mtu_discovery6),
+                             settings_.path_mtu_discovery == 0);
     stack_.tcp().on_marking_changed(*c);
-    c->tcb.fix_buffers(settings_.receive_buffer_set, settings_.send_buffer_set);
+    if (settings_.has_own_times()) {
+        tcp::parameters times = host_times();
+        settings_.apply_times(times);
+        c->tcb.set_times(times);
+    }
+    // FreeBSD's don't grow, and hold the whole segments that the handshake has made of them.
+    if (!settings_.like_freebsd) c->tcb.fix_buffers(settings_.receive_buffer_set, settings_.send_buffer_set);
     c->tcb.set_receive_memory(settings_.receive_buffer);
 }
 
@@ -84,39 +106,17 @@ net_address stream_socket::source_for(const net_address& remote) const {
     return six == nullptr ? net_address() : net_address(six->source_for(remote.v6()));
 }
 
-outcome stream_socket::listen(int backlog) {
-    if (connection_ != nullptr) return -EINVAL;
-    const unsigned limit = settings_.ready_limit(backlog);
-    if (listener_ != nullptr) {
-        listener_->set_backlog(limit);
-        return 0;
-    }
-    if (!is_bound_) {
-        if (const outcome r = bind(bound_); r < 0) return r;
-    }
-    const socket_address at = bound_.is_v4() ? socket_address(stack_.address(), bound_.port) : bound_; // at :: for both families
-    try {
-        listener_ = std::make_unique<tcp_listen_socket>(
-            stack_.tcp(), at, listen_options{.backlog = limit, .stream = settings_.for_backend()}, settings_.ipv6_only);
-    } catch (const std::system_error& e) {
-        return -e.code().value();
-    }
-    apply_settings();
-    using enum tcp_listen_socket::cookie_use;
-    listener_->set_cookies(settings_.syn_cookies == 0 ? off : settings_.syn_cookies == 1 ? when_full : always);
-    listener_->set_fast_open(settings_.early_limit(limit), settings_.fast_open_without_cookie);
-    if (own_keys_) listener_->set_fast_open_keys(*own_keys_);
-    return 0;
-}
-
 outcome stream_socket::connect(const socket_address& to) {
     if (listener_ != nullptr) return settings_.like_freebsd ? -EOPNOTSUPP : -EISCONN;
     if (connection_ != nullptr) {
+        if (settings_.like_freebsd && !in_handshake()) {
+            if (freebsd_closed()) static_cast<void>(take_error()); // soconnectat()
+            return freebsd_closed() ? -ECONNREFUSED : -EISCONN;
+        }
         if (told_connected_) return -EISCONN;
-        const bool over = connection()->tcb.state() == tcp::tcp_state::closed;
-        if (settings_.like_freebsd && !in_handshake()) return over ? -ECONNREFUSED : -EISCONN;
         return in_handshake() ? -EALREADY : handshake_result();
     }
+    if (repair_.on) return -EOPNOTSUPP;
     pending_error_ = {};
     const bool fast = settings_.fast_open_connect && settings_.may_open_fast();
     const outcome r = begin_to_connect(to, fast);
@@ -126,28 +126,34 @@ outcome stream_socket::connect(const socket_address& to) {
 }
 
 outcome stream_socket::dissolve() {
-    if (listener_ != nullptr) stop_listening();
+    const bool listened = listener_ != nullptr;
+    if (listened) stop_listening();
     if (connection_ != nullptr) {
         const tcp::tcp_state s = connection()->tcb.state();
         const bool over = s == tcp::tcp_state::closed || s == tcp::tcp_state::time_wait;
-        connection_->abort();
+        if (repair_.on) vanish();
+        else connection_->abort();
         if (!over) pending_error_ = std::errc::connection_reset;
     }
+    if (repair_.on && !listened) pending_error_ = std::errc::connection_aborted;
     forget_connection();
     return 0;
 }
 
 /// With all that the next one of this socket is not to take for its own.
 void stream_socket::forget_connection() {
-    settle_lent(); // it is over: what it had borrowed comes home
+    settings_.interactive = false;
+    gather_notices(); // it is over: what it had borrowed comes home
+    past_edges_ += edges_a_byte * (connection_ == nullptr ? 1 : connection()->tcb.info().bytes_received + 1);
     connection_.reset();
     told_connected_ = error_told_ = reading_shut_ = writing_shut_ = held_ = no_space_ = fin_waits_ = false;
     lent_.clear();
     stamped_.clear();
+    buffers_.clear();
     saved_syn_.clear();
     written_ = turned_away_at_ = last_buffer_ = urgent_taken_ = 0;
     more_until_ = ~std::uint64_t{0};
-    grown_send_ = 0;
+    grown_send_ = known_path_mtu_ = 0;
 }
 
 outcome stream_socket::connect_and_send(const socket_address& to, std::span<const iovec> from, int flags, bool waits) {
@@ -168,7 +174,7 @@ outcome stream_socket::handshake_result() {
         return 0;
     }
     const std::errc why = take_error();
-    forget_connection();
+    if (!settings_.like_freebsd) forget_connection(); // there a socket opens once
     return failed(why != std::errc{} ? why : std::errc::connection_aborted);
 }
 
@@ -185,6 +191,7 @@ outcome stream_socket::begin_to_connect(const socket_address& to, bool fast) {
     try {
         tcp_connection& c = stack_.tcp().open({from, to.net(), is_bound_ ? bound_.port : std::uint16_t{0}, to.port}, options, tuning(true));
         connection_ = std::make_unique<stack_tcp_socket>(c);
+        if (awaits_writer()) c.tcb.expect_writer();
     } catch (const std::system_error& e) {
         return -e.code().value();
     }
@@ -195,67 +202,6 @@ bool stream_socket::in_handshake() const {
     const tcp_connection* const c = connection();
     if (c == nullptr || c->tcb.serving_early()) return false;
     return c->tcb.state() == tcp::tcp_state::syn_sent || c->tcb.state() == tcp::tcp_state::syn_received;
-}
-
-namespace {
-
-/// A reset has ended it, and it has brought nothing.
-bool died_unheard(const tcp::tcb& t) { return t.state() == tcp::tcp_state::closed && t.readable() == 0 && !t.at_end(); }
-
-} // namespace
-
-bool stream_socket::may_be_accepted(const parked& p) const {
-    const tcp::tcb& t = p.connection->connection().tcb;
-    return t.readable() != 0 || tcp::at_or_after_fin(t.state()) || t.state() == tcp::tcp_state::closed || stack_.tcp().now() >= p.until;
-}
-
-void stream_socket::park_arrivals() const {
-    if (settings_.defer_accept == 0) return;
-    const time_point until = stack_.tcp().now() + std::chrono::seconds{settings_.defer_accept};
-    while (parked_.size() < listener_->options().backlog && listener_->ready() != 0) {
-        accept_now op;
-        static_cast<void>(listener_->start_accept(op)); // one is ready
-        if (op.error != std::errc{}) return;
-        parked_.push_back({std::unique_ptr<stack_tcp_socket>(static_cast<stack_tcp_socket*>(op.accepted.release())), until});
-    }
-    // Linux has kept but their requests: what resets those nobody hears of.
-    if (!settings_.like_freebsd) std::erase_if(parked_, [](const parked& p) { return died_unheard(p.connection->connection().tcb); });
-    time_point next = never;
-    for (const parked& p : parked_)
-        if (!may_be_accepted(p)) next = std::min(next, p.until);
-    if (next != never) reactor::current().timers().arm(parking_ends_, next);
-}
-
-std::size_t stream_socket::acceptable() const {
-    park_arrivals();
-    return static_cast<std::size_t>(std::count_if(parked_.begin(), parked_.end(), [&](const parked& p) { return may_be_accepted(p); }));
-}
-
-void stream_socket::stop_listening() {
-    listener_.reset();
-    for (parked& p : parked_) p.connection->abort(); // as what was never accepted
-    parked_.clear();
-}
-
-outcome stream_socket::accept(std::unique_ptr<stream_socket>& accepted) {
-    if (listener_ == nullptr) return -EINVAL;
-    park_arrivals();
-    const auto first = std::find_if(parked_.begin(), parked_.end(), [&](const parked& p) { return may_be_accepted(p); });
-    if (first != parked_.end()) {
-        accepted.reset(new stream_socket(stack_, *this, std::move(first->connection)));
-        parked_.erase(first);
-        return 0;
-    }
-    if (settings_.defer_accept != 0) return -EAGAIN;
-    accept_now op;
-    if (!listener_->start_accept(op)) {
-        listener_->cancel(op);
-        return -EAGAIN;
-    }
-    if (op.error != std::errc{}) return failed(op.error);
-    auto made = std::unique_ptr<stack_tcp_socket>(static_cast<stack_tcp_socket*>(op.accepted.release()));
-    accepted.reset(new stream_socket(stack_, *this, std::move(made)));
-    return 0;
 }
 
 // ---- errors ----
@@ -287,8 +233,13 @@ std::errc stream_socket::take_error() {
 // ---- data ----
 
 outcome stream_socket::receive(std::span<const iovec> into, int flags) {
-    if ((flags & MSG_ERRQUEUE) != 0) return -EAGAIN; // nothing is ever queued there
+    if ((flags & MSG_ERRQUEUE) != 0) return -EAGAIN; // see take_notice()
     tcp_connection* const c = connection();
+    if ((flags & MSG_OOB) != 0 && listener_ == nullptr) {
+        if (c == nullptr || in_handshake()) return -EINVAL;
+        return freebsd_closed() ? -ECONNRESET : take_urgent(*c, into, flags);
+    }
+    if (const std::optional<outcome> r = look_into_repaired(into, flags); r) return *r;
     if (c == nullptr) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
         return -ENOTCONN;
@@ -297,7 +248,6 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
         if (deferred() && !c->tcb.options().like_linux()) c->tcb.hurry_syn(), stack_.tcp().mark_dirty(*c); // Linux waits for a write
         return -EAGAIN;
     }
-    if ((flags & MSG_OOB) != 0) return take_urgent(*c, into, flags);
     const bool peeks = (flags & MSG_PEEK) != 0;
     const std::uint32_t before_mark = before_next_mark(*c);
     const std::uint32_t from = peeks ? std::min(static_cast<std::uint32_t>(std::max(settings_.peek_offset, 0)), before_mark) : 0;
@@ -337,6 +287,7 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
     if (taken != 0 || (wanted == 0 && (c->tcb.readable() != 0 || settings_.like_freebsd))) return static_cast<outcome>(taken);
     const bool looked_at_all = from != 0 && from == c->tcb.readable();
     const bool mark_alone = c->tcb.readable() == 1 && skips_mark(*c);
+    if (settings_.like_freebsd && peek_error() != std::errc{}) return failed(take_error()); // before the end, though a FIN had come
     if (c->tcb.at_end() || (tcp::at_or_after_fin(c->tcb.state()) && (looked_at_all || mark_alone))) return 0;
     if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
     if (reading_shut_ || c->tcb.state() == tcp::tcp_state::closed) return 0;
@@ -370,6 +321,11 @@ std::uint32_t stream_socket::before_mark(const tcp_connection& c) const {
 
 bool stream_socket::at_mark(const tcp_connection& c) const { return c.tcb.urgent_ahead() == 1; }
 
+bool stream_socket::is_before_mark(std::uint64_t ahead) const {
+    const tcp_connection* const c = connection();
+    return c != nullptr && c->tcb.urgent_ahead() == ahead + 1;
+}
+
 outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> into, int flags) {
     const std::uint32_t ahead = c.tcb.urgent_ahead();
     if (settings_.inline_urgent || ahead == 0) return -EINVAL;
@@ -378,7 +334,7 @@ outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> int
     if (mark == urgent_taken_) return -EINVAL;
     if (here < ahead) {
         const bool over = reading_shut_ || tcp::at_or_after_fin(c.tcb.state()) || c.tcb.state() == tcp::tcp_state::closed;
-        return over ? 0 : -EAGAIN;
+        return over && !settings_.like_freebsd ? 0 : -EAGAIN;
     }
     if ((flags & MSG_PEEK) == 0) urgent_taken_ = mark; // also if it cannot be copied, as there
     for (const iovec& v : into) {
@@ -391,6 +347,10 @@ outcome stream_socket::take_urgent(tcp_connection& c, std::span<const iovec> int
 
 outcome stream_socket::shutdown(int how) {
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
+    if (listener_ != nullptr && settings_.like_freebsd) {
+        if (how != SHUT_WR) pending_error_ = std::errc::connection_aborted; // for who accepts
+        return -ENOTCONN;
+    }
     if (listener_ != nullptr) {
         if (how == SHUT_WR) return 0;
         stop_listening();
@@ -398,8 +358,9 @@ outcome stream_socket::shutdown(int how) {
     }
     tcp_connection* const c = connection();
     if (c == nullptr || c->tcb.state() == tcp::tcp_state::closed) return -ENOTCONN;
-    if (c->tcb.state() == tcp::tcp_state::time_wait && !settings_.like_freebsd) return -ENOTCONN;
-    if (c->tcb.state() == tcp::tcp_state::syn_sent) {
+    const bool over = settings_.like_freebsd && reading_shut_ && c->tcb.state() == tcp::tcp_state::fin_wait_2; // soisdisconnected()
+    if (over || c->tcb.state() == tcp::tcp_state::time_wait) return -ENOTCONN;
+    if (c->tcb.state() == tcp::tcp_state::syn_sent && !settings_.like_freebsd) {
         connection_->abort();
         forget_connection();
         return 0;
@@ -418,7 +379,7 @@ outcome stream_socket::shutdown(int how) {
 
 bool stream_socket::unsent_at_close() const {
     const tcp_connection* const c = connection();
-    if (c == nullptr || !settings_.linger || settings_.linger_time == 0) return false;
+    if (c == nullptr || !settings_.linger || settings_.linger_time == 0 || repair_.on) return false;
     // Unread data makes the close a reset at once (RFC 2525 2.17), which has nothing to wait for; but not FreeBSD's.
     if (c->tcb.readable() != 0 && !settings_.like_freebsd) return false;
     const tcp::tcp_state s = c->tcb.state(); // our FIN has still to go, or to be acknowledged
@@ -426,7 +387,16 @@ bool stream_socket::unsent_at_close() const {
            s != tcp::tcp_state::time_wait;
 }
 
+bool stream_socket::may_send() const {
+    const tcp_connection* const c = connection();
+    return c != nullptr && (tcp::may_send(c->tcb.state()) || c->tcb.serving_early()) && !writing_shut_;
+}
+
 // ---- what holds now ----
+
+bool stream_socket::urgent_is_untaken(const tcp::tcb& t) const {
+    return urgent_taken_ == 0 || t.info().bytes_received - t.readable() + t.urgent_ahead() != urgent_taken_;
+}
 
 unsigned stream_socket::events() const {
     if (listener_ != nullptr) {
@@ -434,24 +404,22 @@ unsigned stream_socket::events() const {
         return waiting != 0 || (settings_.defer_accept == 0 && listener_->ready() != 0) ? POLLIN | POLLRDNORM : 0u;
     }
     const tcp_connection* const c = connection();
-    if (c == nullptr) return POLLOUT | POLLWRNORM | POLLHUP | (pending_error_ != std::errc{} ? POLLERR : 0u);
-    if (deferred()) return POLLOUT | POLLWRNORM;
-    if (in_handshake()) return 0;
+    if (settings_.like_freebsd) return freebsd_events();
+    gather_notices();
+    const unsigned error = peek_error() != std::errc{} || !notices_.empty() ? POLLERR : 0u;
+    if (c == nullptr) return POLLOUT | POLLWRNORM | POLLHUP | error;
+    if (deferred()) return POLLOUT | POLLWRNORM | error;
+    if (in_handshake()) return error;
     const tcp::tcb& t = c->tcb;
     const bool dead = t.state() == tcp::tcp_state::closed;
     const bool reading_over = dead || reading_shut_ || tcp::at_or_after_fin(t.state());
     const bool writing_over = dead || writing_shut_;
-    unsigned e = 0;
-    settle_lent();
-    if (peek_error() != std::errc{} || !notices_.empty()) e |= POLLERR;
+    unsigned e = error;
     if (reading_over && writing_over) e |= POLLHUP;
     if (reading_over) e |= POLLIN | POLLRDNORM | POLLRDHUP;
     if (t.readable() >= settings_.receive_low_water + skips_mark(*c)) e |= POLLIN | POLLRDNORM;
-    // When the marked byte has come; FreeBSD says so as soon as it is announced.
-    if (const std::uint32_t ahead = t.urgent_ahead();
-        ahead != 0 && (ahead <= t.readable() || settings_.like_freebsd) &&
-        (urgent_taken_ == 0 || t.info().bytes_received - t.readable() + ahead != urgent_taken_))
-        e |= POLLPRI;
+    // When the marked byte has come.
+    if (const std::uint32_t ahead = t.urgent_ahead(); ahead != 0 && ahead <= t.readable() && urgent_is_untaken(t)) e |= POLLPRI;
     if (writing_over || may_write()) e |= POLLOUT | POLLWRNORM;
     if ((e & POLLOUT) != 0 && no_space_) {
         no_space_ = false;
@@ -462,16 +430,17 @@ unsigned stream_socket::events() const {
 }
 
 std::uint64_t stream_socket::edges() const {
+    static_cast<void>(events()); // notices that there is room again
+    const std::uint64_t others = past_edges_ + space_edges_ * 1024 + notice_edges_ * (std::uint64_t{1} << 40);
     if (listener_ != nullptr) {
         const std::size_t waiting = acceptable();
-        return listener_->arrivals() - (settings_.defer_accept == 0 ? 0 : listener_->ready()) - (parked_.size() - waiting);
+        return others + listener_->arrivals() - (settings_.defer_accept == 0 ? 0 : listener_->ready()) - (parked_.size() - waiting);
     }
     const tcp_connection* const c = connection();
-    if (c == nullptr) return 0;
-    static_cast<void>(events()); // notices that there is room again
+    if (c == nullptr) return others;
     const tcp::connection_info i = c->tcb.info();
-    return i.bytes_received * 64 + space_edges_ * 1024 + static_cast<std::uint64_t>(i.state) +
-           notice_edges_ * (std::uint64_t{1} << 40) + (c->tcb.error() != std::errc{} ? 32u : 0u) + (reading_shut_ ? 16u : 0u);
+    return others + i.bytes_received * edges_a_byte + static_cast<std::uint64_t>(i.state) +
+           (c->tcb.error() != std::errc{} ? 32u : 0u) + (reading_shut_ ? 16u : 0u);
 }
 
 socket_address stream_socket::local_address() const {
@@ -483,23 +452,18 @@ bool stream_socket::keeps_port() const noexcept {
     return is_bound_ || connection_ == nullptr || connection()->tcb.state() != tcp::tcp_state::closed;
 }
 
-outcome stream_socket::peer_address(socket_address& peer) const {
-    const tcp_connection* const c = connection();
-    if (c == nullptr || c->tcb.state() == tcp::tcp_state::closed || in_handshake()) return -ENOTCONN;
-    peer = connection_->peer_address();
-    return 0;
-}
-
 int stream_socket::inquire() const {
     const tcp_connection* const c = connection();
     if (c == nullptr || in_handshake()) return 0;
     // A FIN counts, so that the reader comes for it.
-    return static_cast<int>(c->tcb.readable()) + (tcp::at_or_after_fin(c->tcb.state()) ? 1 : 0);
+    const bool reset = c->tcb.error() != std::errc{};
+    return static_cast<int>(c->tcb.readable()) + (tcp::at_or_after_fin(c->tcb.state()) && !reset ? 1 : 0);
 }
 
 outcome stream_socket::ioctl(unsigned long request, int* value) {
     const tcp_connection* const c = connection();
-    if (listener_ != nullptr && request != SIOCATMARK) return -EINVAL;
+    const bool of_queues = request == SIOCINQ || request == SIOCOUTQ || request == SIOCOUTQNSD;
+    if (listener_ != nullptr && of_queues) return -EINVAL;
     // Linux says nothing until the handshake is done, though data may flow before (RFC 7413).
     const bool early = c != nullptr && c->tcb.serving_early() && c->tcb.options().like_linux();
     const bool silent = c == nullptr || in_handshake() || early;
@@ -510,6 +474,8 @@ outcome stream_socket::ioctl(unsigned long request, int* value) {
         return 0;
     case SIOCOUTQ: *value = silent ? 0 : static_cast<int>(c->tcb.queued_numbers()); return 0;
     case SIOCATMARK: *value = c != nullptr && !in_handshake() && at_mark(*c) ? 1 : 0; return 0;
+    case SIOCGSTAMP: // no time is kept for these
+    case SIOCGSTAMPNS: return -ENOENT;
     case SIOCOUTQNSD: *value = silent ? 0 : static_cast<int>(unsent() + c->tcb.fin_unsent()); return 0;
     default: return -ENOTTY;
     }

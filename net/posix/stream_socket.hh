@@ -9,11 +9,13 @@
 #pragma once
 
 #include <corewire/net/posix/descriptor.hh>
+#include <corewire/net/posix/linux_send_buffers.hh>
 #include <corewire/net/posix/stream_settings.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/stack/stack_sockets.hh>
 #include <corewire/reactor/loop/timer.hh>
 
+#include <array>
 #include <deque>
 #include <linux/errqueue.h>
 #include <map>
@@ -42,6 +44,9 @@ public:
     /// MSG_FASTOPEN (RFC 7413): connect() and send() in one. Bytes of `from` that went along in the SYN, or are taken for later; else
     /// -EINPROGRESS: the SYN asks for a cookie, and takes nothing.
     outcome connect_and_send(const socket_address& to, std::span<const iovec> from, int flags = 0, bool waits = false);
+    /// sendto() with a name, with FreeBSD's habits: who is not connected is, and what is sent follows the handshake.
+    outcome connect_by_sending(const socket_address& to, std::span<const iovec> from);
+    bool connects_by_sending() const { return settings_.like_freebsd && (connection_ == nullptr || in_handshake()); }
     /// A connection whose handshake is done; -EAGAIN, -EINVAL if not listening.
     outcome accept(std::unique_ptr<stream_socket>& accepted);
     outcome receive(std::span<const iovec> into, int flags);
@@ -57,6 +62,11 @@ public:
         sock_extended_err what{};
         time_point at{};         ///< SCM_TIMESTAMPING's; none: it is no stamp
         std::uint32_t size = 0;  ///< bytes of packet that come with it
+        std::uint32_t cost = linux_send_buffers::overhead; ///< of SO_RCVBUF
+        std::vector<std::byte> packet; ///< those that are known, the first of them
+        socket_address about{};  ///< of an ICMP error: where the packet went
+        net_address offender{};  ///< and who has said so; or who has sent what was stamped; `::`: nobody
+        bool icmp() const noexcept { return what.ee_origin == SO_EE_ORIGIN_ICMP || what.ee_origin == SO_EE_ORIGIN_ICMP6; }
     };
     /// recvmsg(MSG_ERRQUEUE): the next message; false: there is none.
     bool take_notice(notice& out);
@@ -77,22 +87,31 @@ public:
     int family() const noexcept { return family_; }
     /// An error that the next call is told.
     bool has_error() const { return peek_error() != std::errc{}; }
+    /// The urgent mark lies so many bytes ahead: who has read anything reads no further for now (tcp_recvmsg_locked()).
+    bool is_before_mark(std::uint64_t ahead) const;
     /// How its handshake ended: 0, or why it failed, told once; -EAGAIN: it has not.
     outcome handshake_result();
+    /// Bytes taken of the first `most` of `from`, into the connection's send buffer; the rest does not wait there.
+    std::uint64_t write_at_once(std::span<const iovec> from, std::uint64_t most);
     /// deferred(): the SYN goes now, and takes of `from` what it returns; or -EINPROGRESS.
     outcome send_with_syn(std::span<const iovec> from, int flags = 0, bool waits = false);
     /// Its SYN waits for the first write.
     bool deferred() const;
+    /// TCP_REPAIR: nothing opens it, and what it is given is refused.
+    bool under_repair() const noexcept { return repair_.on; }
     bool connecting() const noexcept { return connection_ != nullptr && !told_connected_; }
     /// Handshake still under way.
     bool in_handshake() const;
     bool listening() const noexcept { return listener_ != nullptr; }
+    /// A listener, whose host has other settings now: the connections to come are told of them.
+    void follow_host(const host_settings& host, tcp_tuning base);
+    /// ESTABLISHED or CLOSE-WAIT; or before, with data that a SYN's cookie has let in.
+    bool may_send() const;
     /// With SO_LINGER: closing has something left to wait for.
     bool unsent_at_close() const;
     socket_address local_address() const;
     /// No other socket may have its port: a connection that has ended keeps only one that bind() has chosen.
     bool keeps_port() const noexcept;
-    outcome peer_address(socket_address& peer) const;
     /// Whether a write that waits is to try again: always, or, with Linux's habits, when poll() would say so.
     bool wakes_writers() const;
     stream_settings& settings() noexcept { return settings_; }
@@ -100,7 +119,9 @@ public:
     tcp_connection* connection() const noexcept { return connection_ != nullptr ? &connection_->connection() : nullptr; }
 
 private:
-    stream_socket(network_stack& stack, const stream_socket& listener, std::unique_ptr<stack_tcp_socket> connection);
+    struct inheritance;
+    stream_socket(network_stack& stack, const stream_socket& listener, const inheritance& from,
+                  std::unique_ptr<stack_tcp_socket> connection);
     /// SO_ERROR: what the connection died of, told once.
     std::errc take_error();
     std::errc peek_error() const;
@@ -110,18 +131,48 @@ private:
     void apply_settings();
     outcome set_socket_option(int name, const void* value, socklen_t size);
     outcome set_tcp_option(int name, const void* value, socklen_t size);
+    // With FreeBSD's habits (freebsd_socket.cc).
+    unsigned freebsd_events() const;
+    bool freebsd_closed() const;
+    int freebsd_segment() const;
+    std::optional<outcome> set_freebsd_option(int name, int n);
+    /// The urgent byte was not read yet.
+    bool urgent_is_untaken(const tcp::tcb& t) const;
     outcome begin_to_connect(const socket_address& to, bool fast);
     outcome set_fast_open_key(const void* value, socklen_t size);
     outcome get_fast_open_key(void* value, socklen_t* size) const;
     outcome set_ip_option(int name, const void* value, socklen_t size);
     outcome set_ipv6_option(int name, const void* value, socklen_t size);
     outcome get_ip_option(int name, void* value, socklen_t* size) const;
+    outcome receive_without_copy(void* value, socklen_t* size);
     outcome give_cookie(void* value, socklen_t* size);
+    outcome give_peer_name(void* value, socklen_t* size) const;
+    /// TCP_REPAIR: what is known of a socket under repair (repair.cc).
+    struct repair_state {
+        bool on = false, microseconds = false;
+        bool forces_reuse = false;               ///< SK_FORCE_REUSE, until SO_REUSEADDR says otherwise
+        int queue = 0;                           ///< TCP_REPAIR_QUEUE
+        std::uint32_t written = 0, received = 0; ///< TCP_QUEUE_SEQ, without a connection
+        std::uint32_t timestamp_offset = 0;
+        std::array<std::uint32_t, 5> window{};   ///< struct tcp_repair_window
+    };
+    static bool is_of_repair(int name) noexcept;
+    bool is_closed() const; ///< as Linux sees a socket: also in TIME-WAIT
+    /// Linux's habit: the ACK of the handshake waits for what is written (TCP_QUICKACK off, or TCP_DEFER_ACCEPT).
+    bool awaits_writer() const { return settings_.interactive || settings_.defer_accept != 0; }
+    outcome set_repair_option(int name, const void* value, socklen_t size);
+    outcome set_repair(int how);
+    void vanish();
+    outcome get_repair_option(int name, void* value, socklen_t* size) const;
+    std::optional<outcome> look_into_repaired(std::span<const iovec> into, int flags) const;
     void set_low_water(int bytes);
     outcome give_saved_syn(void* value, socklen_t* size);
     outcome get_ipv6_option(int name, void* value, socklen_t* size) const;
     /// The largest packet on the connection's path; with Linux's habits whatever the peer can take. Bytes.
     std::uint32_t path_mtu(const tcp_connection& c) const;
+    /// TCP_INFO's: what the connection has taken notice of.
+    std::uint32_t noticed_path_mtu(const tcp_connection& c) const;
+    void fit_into_path(tcp_connection& c);
     outcome give_path_mtu(void* value, socklen_t* size) const;
     bool may_be_local(const net_address& at) const;
     /// Where connections to `remote` come from; `::`: nothing of ours can reach it.
@@ -140,6 +191,9 @@ private:
     /// With Linux's habits: the same, after `taken` bytes of this write. The last buffer is filled whatever the limits are; a new one is
     /// begun below SO_SNDBUF and TCP_NOTSENT_LOWAT. `pushes`: this write has filled one.
     std::uint64_t room_in_buffers(std::uint64_t taken, bool pushes);
+    void begin_buffer(std::uint64_t at);
+    /// How many buffers hold what waits, which begins at `from` and ends at `end`; the first of them has a packet of so many bytes.
+    std::uint32_t waiting_buffers(std::uint64_t from, std::uint64_t end, std::uint32_t packet) const;
     std::uint32_t send_buffer() const;
     /// With Linux's habits: SO_SNDBUF as it is now. Bytes.
     std::uint32_t send_limit(const tcp::connection_info& i) const;
@@ -161,12 +215,29 @@ private:
     /// A buffer as SO_RCVBUF and SO_SNDBUF report it: what was asked for, or what it has grown to.
     std::uint32_t grown(std::uint32_t asked, std::uint32_t tcp::connection_info::*buffer) const;
 
+    using kept_options = std::map<std::pair<int, int>, int>;
+    /// What a connection has of its listener, as that was when the handshake ended (sk_clone_lock()).
+    struct inheritance {
+        stream_settings settings;
+        repair_state repair;
+        kept_options kept;
+    };
+    /// Of those that had arrived before the listener's options changed.
+    struct past_inheritance {
+        std::uint64_t arrivals = 0; ///< so many had
+        std::shared_ptr<const inheritance> what;
+    };
     // TCP_DEFER_ACCEPT: connections whose handshake is done and that have brought nothing yet. They are the listener's no more; as many
     // as its backlog.
     struct parked {
         std::unique_ptr<stack_tcp_socket> connection;
         time_point until;
+        std::shared_ptr<const inheritance> from; ///< null: the listener as it is; else it may be accepted
     };
+    void keep_inheritance();
+    std::shared_ptr<const inheritance> inheritance_of_next() const;
+    void make_accepted(std::unique_ptr<stream_socket>& accepted, const std::shared_ptr<const inheritance>& from,
+                       std::unique_ptr<stack_tcp_socket> connection) const;
     struct alarm final : timer { ///< has who waits for a connection look again
         alarm() noexcept : timer([](timer&) noexcept {}) {}
     };
@@ -174,6 +245,7 @@ private:
     void park_arrivals() const;
     std::size_t acceptable() const; ///< of parked_
     void stop_listening();
+    void set_up_listener();
 
     network_stack& stack_;
     int family_;
@@ -181,8 +253,10 @@ private:
     tcp_tuning base_;
     socket_address bound_{};
     bool is_bound_ = false;
+    repair_state repair_;
+    std::uint32_t known_path_mtu_ = 0; ///< IP_PMTUDISC_DONT: when it was last written to; 0: it has not been
     std::uint64_t cookie_ = 0; ///< SO_COOKIE; 0: nobody has asked
-    std::map<std::pair<int, int>, int> kept_; ///< options that are told again and change nothing here: by level and name
+    kept_options kept_; ///< options that are told again and change nothing here: by level and name
     bool told_connected_ = false; ///< connect() has returned 0
     bool error_told_ = false;
     bool reading_shut_ = false;
@@ -192,6 +266,7 @@ private:
     mutable bool no_space_ = false; ///< a writer was turned away: an edge when there is room again
     std::uint64_t turned_away_at_ = 0; ///< and so many bytes were acknowledged
     std::uint64_t last_buffer_ = 0;    ///< Linux's habit: where the last buffer of the queue begins, in bytes of the stream
+    std::deque<std::uint64_t> buffers_; ///< and where those do that have not left; as many as SO_SNDBUF allows
     mutable std::uint32_t grown_send_ = 0; ///< Linux's habit: what SO_SNDBUF has grown to
     mutable std::uint64_t space_edges_ = 0;
     std::uint64_t urgent_taken_ = 0; ///< the mark whose byte recv(MSG_OOB) has given: how many bytes of the stream end with it
@@ -211,23 +286,31 @@ private:
     };
     static constexpr std::size_t most_lent = 4096; ///< of more the bytes are not spoken of: ENOBUFS
     void settle_lent() const;
+    /// What has come for the error queue since.
+    void gather_notices() const;
+    void hear_report() const;
+    bool has_room_for(const notice& n) const;
+    void keep(notice&& n) const;
     outcome set_timestamping(int flags);
     void add_stamp(unsigned kind, const stamped_write& w, time_point now, std::uint32_t size);
     std::uint64_t acknowledged() const { return written_ - connection()->tcb.queued(); }
     mutable std::deque<lent> lent_;
-    mutable std::deque<notice> notices_;
+    mutable std::deque<notice> notices_; ///< as many as SO_RCVBUF pays for
+    mutable std::uint64_t notices_cost_ = 0; ///< bytes
     std::deque<stamped_write> stamped_;
     std::uint64_t stamp_base_ = 0; ///< SOF_TIMESTAMPING_OPT_ID counts bytes from here
     bool uncorked_ = false;       ///< for this moment, by TCP_NODELAY (tcp(7))
     /// MSG_MORE holds until an ACK: what had been acknowledged when it came; all ones: it does not.
     std::uint64_t more_until_ = ~std::uint64_t{0};
     mutable std::uint64_t notice_edges_ = 0;
+    std::uint64_t past_edges_ = 0; ///< of connections and listeners that are gone: edges() says nothing again that it has said
     std::optional<tcp::fast_open_keys> own_keys_; ///< TCP_FASTOPEN_KEY, set here
     std::uint32_t next_lent_ = 0;
     std::uint64_t written_ = 0;   ///< bytes
     std::vector<std::byte> saved_syn_; ///< TCP_SAVED_SYN
     std::unique_ptr<tcp_listen_socket> listener_;
     mutable std::vector<parked> parked_;
+    mutable std::deque<past_inheritance> inheritances_; ///< no more than connections wait for accept()
     mutable alarm parking_ends_;
     std::unique_ptr<stack_tcp_socket> connection_;
 };

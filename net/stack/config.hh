@@ -85,6 +85,7 @@ struct stack_statistics {
     std::uint64_t other_vlan = 0;             ///< a VLAN's tag, and we speak none (or one within ours)
     std::uint64_t unknown_protocol = 0;       ///< EtherType or IP protocol
     std::uint64_t malformed_ethernet = 0, malformed_ip = 0, malformed_tcp = 0, malformed_udp = 0;
+    std::uint64_t tcp_too_far = 0;            ///< segments with fewer hops left than their connection asks for (IP_MINTTL)
     std::uint64_t tcp_signed = 0;             ///< signatures that we have no key for (RFC 2385): Linux's habit
     std::uint64_t bad_ip_checksum = 0, bad_tcp_checksum = 0, bad_udp_checksum = 0;
     std::uint64_t martian = 0;                ///< a source address that no host can have

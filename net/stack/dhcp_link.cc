@@ -54,7 +54,8 @@ bool dhcp_link::poll(time_point now) noexcept {
         follower_->on_expected(transaction_told_, about);
     }
     for (dhcp_outgoing message; client_.poll_transmit(message);) send(now, message);
-    for (ipv4 target; client_.poll_probe(target);) probe(target);
+    for (ipv4 target; client_.poll_probe(target);)
+        if (!probe(target)) client_.on_probe_unsent();
     if (client_.generation() == generation_) return false;
     generation_ = client_.generation();
     return true;
@@ -95,14 +96,15 @@ void dhcp_link::send(time_point now, const dhcp_outgoing& message) noexcept {
     egress_.push(std::move(p));
 }
 
-void dhcp_link::probe(ipv4 target) noexcept {
+/// False: it has not left.
+bool dhcp_link::probe(ipv4 target) noexcept {
     packet p;
     p.head = pool_.allocate_buffer();
-    if (p.head.underlying_frame() == nullptr) return;
+    if (p.head.underlying_frame() == nullptr) return false;
     const wire::ethernet_header link{.destination = mac_address::broadcast(), .source = mac_, .type = wire::ether_type::arp};
     link.emit({p.head.append(wire::ethernet_header::size), wire::ethernet_header::size});
     wire::arp_packet::request(mac_, ipv4::any(), target).emit({p.head.append(wire::arp_packet::size), wire::arp_packet::size});
-    egress_.push(std::move(p));
+    return egress_.push(std::move(p));
 }
 
 } // namespace corewire

@@ -50,7 +50,7 @@ public:
 
 private:
     void send(time_point now, const dhcp_outgoing& message) noexcept;
-    void probe(ipv4 target) noexcept;
+    bool probe(ipv4 target) noexcept;
 
     mac_address mac_;
     ip_output& out_;

@@ -22,8 +22,13 @@ ip_output::ip_output(port& device, egress& tx, const stack_config& config, stack
       routes_(config.address), mtus_(device.mtu()),
       identifications_(config.seed ? siphash_key{*config.seed, 7} : siphash_key::random()), share_(config.share),
       six_(config.ipv6 ? std::make_unique<ipv6_output>(device, tx, mtus_, config, statistics) : nullptr),
-      groups_(device, tx, config.seed ? *config.seed ^ 0x69676d70 : random_seed()), mtu_(device.mtu()),
+      groups_(device, tx, config.seed ? *config.seed ^ 0x69676d70 : random_seed()),
+      random_(config.seed ? *config.seed ^ 0x727374 : random_seed()), mtu_(device.mtu()),
       announce_(config.announce && config.share == nullptr), ask_(config.ask_for_address) {
+    const auto is_gateway = [](const void* routes, const net_address& a) noexcept {
+        return static_cast<const route_table*>(routes)->is_gateway(a.v4());
+    };
+    neighbors_.spare_gateways(is_gateway, &routes_);
     if (config.gateway && routes_.set_default(*config.gateway) != route_error::none) {
         throw std::invalid_argument("the gateway " + to_string(*config.gateway) + " is not on the network of " +
                                     to_string(config.address.address()) + '/' +
@@ -87,21 +92,21 @@ bool ip_output::refresh(time_point now, output_path& path) noexcept {
     return true;
 }
 
-bool ip_output::send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size) noexcept {
+bool ip_output::send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size, on_behalf who) noexcept {
     path.stamp(p.head.mutable_data(), l4_size);
     packet out = std::move(p);
     if (path.hop.kind != hop_kind::unicast) {
         ++statistics_.no_route;
         return false;
     }
-    if (transmit(now, out, path.hop)) return true;
+    if (transmit(now, out, path.hop, who)) return true;
     if (neighbors_.has_failed(path.hop.address)) neighbors_.keep_refused(std::move(out));
     return false;
 }
 
 // ---- datagrams ----
 
-std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most) noexcept {
+std::errc ip_output::send_to(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most, on_behalf who) noexcept {
     const next_hop hop = routes_.find(destination);
     if (hop.kind == hop_kind::unreachable || hop.kind == hop_kind::local) {
         ++statistics_.no_route;
@@ -112,7 +117,7 @@ std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination, s
     const auto put = [&](packet& p) {
         const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
-        return transmit(now, p, hop);
+        return transmit(now, p, hop, who);
     };
     const auto why_not = [this] { return egress_.full() ? std::errc::no_buffer_space : std::errc::host_unreachable; };
     if (datagram.size() <= limit) return put(datagram) ? std::errc{} : why_not();
@@ -127,18 +132,18 @@ std::errc ip_output::send(time_point now, packet&& datagram, ipv4 destination, s
 }
 
 /// `p.head` starts at an Ethernet header without a destination.
-bool ip_output::transmit(time_point now, packet& p, const next_hop& hop) noexcept {
+bool ip_output::transmit(time_point now, packet& p, const next_hop& hop, on_behalf who) noexcept {
     switch (hop.kind) {
     case hop_kind::broadcast: mac_address::broadcast().store(p.head.mutable_data()); break;
     case hop_kind::multicast: mac_address::of_multicast(hop.address).store(p.head.mutable_data()); break;
     default: {
-        const resolution how = neighbors_.resolve(now, hop.address, p);
+        const resolution how = neighbors_.resolve(now, hop.address, p, who);
         egress_.leave_chores(); // next_timeout() may have come nearer
         drain();
         if (how == resolution::queued) return true;
         if (how == resolution::failed) {
             ++statistics_.no_route;
-            static_cast<void>(routes_.redirects().forget(net_address(hop.address)));
+            if (neighbors_.has_failed(hop.address)) static_cast<void>(routes_.redirects().forget(net_address(hop.address)));
             return false;
         }
     }

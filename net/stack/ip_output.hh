@@ -32,11 +32,18 @@ public:
     bool ready(time_point now, output_path& path) noexcept { return current(path) || refresh(now, path); }
     /// `p.head` has room for link_and_ip_size bytes in front, already prepended, and `l4_size` bytes of segment behind.
     /// Queues it behind its neighbour, or drops and counts it. `p` is left empty.
-    bool send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size) noexcept;
+    bool send_unresolved(time_point now, output_path& path, packet& p, std::uint32_t l4_size,
+                         on_behalf who = on_behalf::ourselves) noexcept;
 
     // ---- for everything else ----
     /// Sends a datagram whose head starts at its IPv4 header, fragmenting it if it is too long for the path, or longer than `most` bytes.
-    std::errc send(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most = ~0u) noexcept;
+    std::errc send(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most = ~0u) noexcept {
+        return send_to(now, std::move(datagram), destination, most, on_behalf::ourselves);
+    }
+    /// The same of what answers a packet: its sender may be an invention.
+    std::errc answer(time_point now, packet&& datagram, ipv4 destination) noexcept {
+        return send_to(now, std::move(datagram), destination, ~0u, on_behalf::stranger);
+    }
     bool reachable(const net_address& destination) const noexcept {
         if (destination.is_v4()) return routes_.find(destination.v4()).kind == hop_kind::unicast;
         return six_ != nullptr && six_->reachable(destination.v6());
@@ -47,7 +54,7 @@ public:
     }
     /// The port's, or what a DHCP server says if that is less.
     std::uint32_t mtu() const noexcept { return mtu_; }
-    bool may_send_reset(time_point now) noexcept { return resets_.take(now); }
+    bool may_send_reset(time_point now) noexcept { return resets_.take_about_one(now, random_); }
 
     /// A gateway says that another is better for a destination (RFC 1122 3.2.2.2). False: it may not say so; counted.
     bool on_redirect(time_point now, ipv4 destination, ipv4 better, const net_address& gateway) noexcept;
@@ -93,7 +100,8 @@ public:
 
 private:
     bool refresh(time_point now, output_path& path) noexcept;
-    bool transmit(time_point now, packet& p, const next_hop& hop) noexcept;
+    std::errc send_to(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most, on_behalf who) noexcept;
+    bool transmit(time_point now, packet& p, const next_hop& hop, on_behalf who) noexcept;
 
     port& device_;
     egress& egress_;
@@ -107,6 +115,7 @@ private:
     group_reports groups_;
     token_bucket redirects_{100, 20}; ///< each has all flows look for their next hop anew
     token_bucket resets_{10'000, 1'000}; ///< TCP resets without a connection: a flood is not answered in kind
+    random_generator random_;
     std::uint32_t mtu_;
     bool announce_;
     bool ask_;

@@ -22,8 +22,9 @@ bool is_discovery(wire::icmpv6_type type) noexcept {
 } // namespace
 
 ipv6_input::ipv6_input(ipv6_output& out, tcp_layer& tcp, udp_layer& udp, reassembler& fragments, frame_pool& pool,
-                       const stack_config& config, stack_statistics& statistics) noexcept
-    : out_(out), tcp_(tcp), udp_(udp), fragments_(fragments), pool_(pool), statistics_(statistics), icmp_(pool, config.icmp) {}
+                       const stack_config& config, stack_statistics& statistics)
+    : out_(out), tcp_(tcp), udp_(udp), fragments_(fragments), pool_(pool), statistics_(statistics),
+      icmp_(pool, config.icmp, config.seed ? *config.seed ^ 0x69636d36 : random_seed()) {}
 
 /// The packet, as far as it lies in p.head.
 byte_span ipv6_input::arrived::bytes(const packet& p) const noexcept {
@@ -89,7 +90,7 @@ bool ipv6_input::reassemble(time_point now, const arrived& a, const packet& p, f
             return false;
         }
         ++statistics_.ipv6_fragments_refused;
-        refuse(now, a, p, icmpv6_error::parameter_problem(3, 0)); // RFC 7112 5
+        refuse(now, a, p, icmpv6_error::parameter_problem(icmpv6_error::incomplete_headers, 0));
         return false;
     }
     packet joined;
@@ -124,11 +125,9 @@ bool ipv6_input::reassemble(time_point now, const arrived& a, const packet& p, f
 void ipv6_input::on_expired(time_point now, byte_span quote) noexcept {
     wire::ipv6_view ip;
     if (wire::ipv6_view::parse_quoted(quote, ip) != wire::parse_error::none) return;
-    const wire::ipv6_chain chain = wire::walk_extensions(quote.first(ip_size + ip.payload().size()));
     packet out;
-    if (icmp_.make_error(now, icmpv6_error::reassembly_took_too_long(), quote, chain.protocol, chain.offset, ip.destination(),
-                         ip.destination().is_multicast(), out))
-        static_cast<void>(out_.send(now, std::move(out), ip.source()));
+    if (icmp_.make_error(now, icmpv6_error::reassembly_took_too_long(), quote, ip.destination(), ip.destination().is_multicast(), out))
+        static_cast<void>(out_.answer(now, std::move(out), ip.source()));
 }
 
 /// Whose it is, and whether its source can be true.
@@ -196,9 +195,10 @@ bool ipv6_input::deliver(time_point now, arrived& a, packet& p, flow_steering* s
             return false;
         }
         const net_address from = a.ip.source(), to = a.ip.destination();
-        const auto ecn = static_cast<wire::ecn_codepoint>(a.ip.ecn());
+        const auto header_size = static_cast<std::uint16_t>(a.chain.offset);
+        const ip_arrival under{static_cast<wire::ecn_codepoint>(a.ip.ecn()), a.ip.hop_limit(), header_size};
         p.head.remove_prefix(transport_at);
-        tcp_.input(now, p, from, to, ecn);
+        tcp_.input(now, p, from, to, under);
         return false;
     }
     case wire::ip_protocol::udp: deliver_udp(now, a, p, steering); return false;
@@ -245,8 +245,11 @@ bool ipv6_input::deliver_icmp(time_point now, const arrived& a, packet& p, flow_
         return false;
     }
     if (is_discovery(message.type())) {
-        if (steering != nullptr && !a.handed_over) steering->share_with_all(p);
-        discover(now, a, p, message);
+        if (a.chain.fragment_header) { // RFC 6980 5: of one that is all there is (RFC 6946), too
+            ++statistics_.ipv6_fragments_refused;
+            return false;
+        }
+        discover(now, a, p, message, steering);
         return false;
     }
     const bool query = message.type() == wire::icmpv6_type::group_query;
@@ -261,29 +264,33 @@ bool ipv6_input::deliver_icmp(time_point now, const arrived& a, packet& p, flow_
     packet out;
     const ipv6 from = a.ip.source();
     switch (icmp_.input(now, a.ip, at, size, p, a.group || from.is_any(), out, report)) {
-    case icmp_verdict::reply: static_cast<void>(out_.send(now, std::move(out), from)); return false;
+    case icmp_verdict::reply: static_cast<void>(out_.answer(now, std::move(out), from)); return false;
     case icmp_verdict::report: return true;
     case icmp_verdict::nothing: break;
     }
     return false;
 }
 
-/// RFC 4861 7.1: what does not hold is discarded in silence.
-void ipv6_input::discover(time_point now, const arrived& a, const packet& p, const wire::icmpv6_view& message) {
+/// RFC 4861 7.1: what does not hold is discarded in silence, before it costs other shards anything.
+void ipv6_input::discover(time_point now, const arrived& a, const packet& p, const wire::icmpv6_view& message, flow_steering* steering) {
+    const auto share = [&] {
+        if (steering != nullptr && !a.handed_over) steering->share_with_all(p);
+    };
     const bool whole = p.body.empty() && message.code() == 0;
     const ipv6 from = a.ip.source(), to = a.ip.destination();
     if (whole && a.ip.hop_limit() == link_hop_limit) {
         if (wire::neighbor_solicitation ns; wire::neighbor_solicitation::parse(message, ns) == wire::parse_error::none) {
             // From ::, it goes to a solicited-node group and says no link-layer address.
             const bool probe_as_it_should_be = to == ns.target.solicited_node() && !ns.source_mac;
-            if (!from.is_any() || probe_as_it_should_be) return out_.on_solicitation(now, from, ns, !a.handed_over);
+            if (!from.is_any() || probe_as_it_should_be) return share(), out_.on_solicitation(now, from, ns, !a.handed_over);
         }
         if (wire::neighbor_advertisement na; wire::neighbor_advertisement::parse(message, na) == wire::parse_error::none) {
-            if (!(to.is_multicast() && na.solicited)) return out_.on_advertisement(now, na);
+            if (!(to.is_multicast() && na.solicited)) return share(), out_.on_advertisement(now, na);
         }
         if (message.type() == wire::icmpv6_type::router_solicitation) return; // for routers
         wire::neighbor_redirect better;
         if (from.is_link_local() && wire::neighbor_redirect::parse(message, better) == wire::parse_error::none) {
+            share();
             static_cast<void>(out_.on_redirect(now, from, better));
             return;
         }
@@ -293,6 +300,7 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
             for (wire::nd_option option; cursor.next(option);)
                 if (option.type == wire::nd_option_type::source_link_layer) mac = option.mac();
             if (from.is_link_local()) { // RFC 4861 6.1.2
+                share();
                 out_.on_router_advertisement(now, from, ra, mac);
                 if (out_.automatic() != nullptr && out_.automatic()->hop_limit() != 0) icmp_.set_hop_limit(out_.hop_limit());
                 return;
@@ -306,8 +314,8 @@ void ipv6_input::refuse(time_point now, const arrived& a, const packet& p, const
     packet out;
     const ipv6 to = a.ip.source();
     const ipv6 from = a.ip.destination().is_multicast() ? out_.source_for(to) : a.ip.destination();
-    if (icmp_.make_error(now, error, a.bytes(p), a.chain.protocol, a.chain.offset, from, a.group, out))
-        static_cast<void>(out_.send(now, std::move(out), to));
+    if (icmp_.make_error(now, error, a.bytes(p), from, a.group, out))
+        static_cast<void>(out_.answer(now, std::move(out), to));
 }
 
 } // namespace corewire

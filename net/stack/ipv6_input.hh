@@ -22,7 +22,7 @@ class udp_layer;
 class ipv6_input {
 public:
     ipv6_input(ipv6_output& out, tcp_layer& tcp, udp_layer& udp, reassembler& fragments, frame_pool& pool, const stack_config& config,
-               stack_statistics& statistics) noexcept;
+               stack_statistics& statistics);
 
     /// A frame with an IPv6 packet; `p.head` starts at its Ethernet header. `link_group`: it went to a group MAC address. True:
     /// `report` is what an ICMPv6 error says of a flow.
@@ -52,7 +52,7 @@ private:
     void deliver_udp(time_point now, const arrived& a, packet& p, flow_steering* steering);
     bool is_for_dhcp(time_point now, const arrived& a, packet& p, flow_steering* steering);
     bool deliver_icmp(time_point now, const arrived& a, packet& p, flow_steering* steering, icmp_report& report);
-    void discover(time_point now, const arrived& a, const packet& p, const wire::icmpv6_view& message);
+    void discover(time_point now, const arrived& a, const packet& p, const wire::icmpv6_view& message, flow_steering* steering);
     void refuse(time_point now, const arrived& a, const packet& p, const icmpv6_error& error);
 
     ipv6_output& out_;

@@ -49,6 +49,10 @@ ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, c
       identifications_(seed_of(config, 0x66726167)) {
     if (device.mtu() < path_mtu_cache::ipv6_minimum)
         throw std::invalid_argument("IPv6 needs an MTU of 1280 bytes, and " + device.name() + " has " + std::to_string(device.mtu()));
+    const auto is_gateway = [](const void* routes, const net_address& a) noexcept {
+        return static_cast<const ipv6_routes*>(routes)->is_gateway(a.v6());
+    };
+    neighbors_.spare_gateways(is_gateway, &routes_);
     if (share_ != nullptr) return; // follow_routes() tells
     if (config_.autoconfigure) {
         const siphash_key secret = config_.secret ? *config_.secret : config.seed ? siphash_key{*config.seed, 7217} : siphash_key::random();
@@ -137,21 +141,21 @@ neighbor* ipv6_output::use(time_point now, const ipv6& hop, const ipv6& source) 
     return n;
 }
 
-bool ipv6_output::send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size) noexcept {
+bool ipv6_output::send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size, on_behalf who) noexcept {
     path.stamp(p.head.mutable_data(), l4_size);
     packet out = std::move(p);
     if (path.hop.kind != hop_kind::unicast) {
         ++statistics_.no_route;
         return false;
     }
-    if (transmit(now, out, path.hop)) return true;
+    if (transmit(now, out, path.hop, who)) return true;
     if (neighbors_.has_failed(path.hop.address)) neighbors_.keep_refused(std::move(out));
     return false;
 }
 
 // ---- datagrams ----
 
-std::errc ipv6_output::send(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most) noexcept {
+std::errc ipv6_output::send_to(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most, on_behalf who) noexcept {
     const ipv6_next_hop hop = route(destination);
     if (hop.kind != hop_kind::unicast && hop.kind != hop_kind::multicast) {
         ++statistics_.no_route;
@@ -159,14 +163,15 @@ std::errc ipv6_output::send(time_point now, packet&& datagram, const ipv6& desti
     }
     packet p = std::move(datagram);
     const std::uint32_t limit = std::min({mtu(), mtus_.find(now, destination).bytes, most});
-    if (p.size() > limit) return send_fragments(now, p, hop, limit);
+    if (p.size() > limit) return send_fragments(now, p, hop, limit, who);
     const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv6};
     link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
-    return transmit(now, p, hop) ? std::errc{} : std::errc::host_unreachable;
+    return transmit(now, p, hop, who) ? std::errc{} : std::errc::host_unreachable;
 }
 
 /// RFC 8200 4.5: each with the IPv6 header, a fragment header, and a copy of as many bytes as go in, a multiple of 8.
-std::errc ipv6_output::send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit) noexcept {
+std::errc ipv6_output::send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit,
+                                      on_behalf who) noexcept {
     constexpr std::uint32_t headers = ip_size + wire::ipv6_chain::fragment_size;
     if (datagram.size() - ip_size > 65'535) return std::errc::message_size;
     const std::uint32_t payload = datagram.size() - ip_size, most = (limit - headers) / 8 * 8;
@@ -191,14 +196,14 @@ std::errc ipv6_output::send_fragments(time_point now, const packet& datagram, co
         copy_out(datagram, ip_size + at, size, ip + headers);
         const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv6};
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
-        all &= transmit(now, p, hop);
+        all &= transmit(now, p, hop, who);
     }
     if (all) return {};
     return egress_.full() ? std::errc::no_buffer_space : std::errc::host_unreachable;
 }
 
 /// `p.head` starts at an Ethernet header without a destination. Nothing leaves from an address that is not ours yet (RFC 4862 5.4).
-bool ipv6_output::transmit(time_point now, packet& p, const ipv6_next_hop& hop) noexcept {
+bool ipv6_output::transmit(time_point now, packet& p, const ipv6_next_hop& hop, on_behalf who) noexcept {
     if (!addresses_.is_ours(ipv6::load(p.head.data() + wire::ethernet_header::size + 8))) {
         ++statistics_.ipv6_source_tentative;
         return false;
@@ -206,12 +211,13 @@ bool ipv6_output::transmit(time_point now, packet& p, const ipv6_next_hop& hop) 
     if (hop.kind == hop_kind::multicast) {
         wire::multicast_mac(hop.address).store(p.head.mutable_data());
     } else {
-        const resolution how = neighbors_.resolve(now, hop.address, p);
+        const resolution how = neighbors_.resolve(now, hop.address, p, who);
         egress_.leave_chores(); // next_timeout() may have come nearer
         drain();
         if (how == resolution::queued) return true;
         if (how == resolution::failed) {
             ++statistics_.no_route;
+            if (!neighbors_.has_failed(hop.address)) return false;
             routes_.demote_router(hop.address);
             routes_.forget_redirects(hop.address);
             return false;
@@ -243,6 +249,8 @@ void ipv6_output::on_advertisement(time_point now, const wire::neighbor_advertis
         return;
     }
     if (neighbors_.on_advertisement(now, na)) routes_.end_router(now, na.target); // RFC 4861 7.2.5: it forwards no more
+    if (const neighbor* const n = neighbors_.find(na.target); n != nullptr && n->valid() && !n->is_router() && !na.router)
+        routes_.end_redirects_over(na.target);
     follow_routers(now);
     drain();
     egress_.leave_chores();
@@ -303,7 +311,9 @@ bool ipv6_output::on_redirect(time_point now, const ipv6& router, const wire::ne
     }
     ++statistics_.redirects_taken;
     routes_.redirect(now, redirect.destination, redirect.target, router);
-    if (redirect.target_mac) neighbors_.on_sender(now, redirect.target, *redirect.target_mac, redirect.target != redirect.destination);
+    const bool is_router = redirect.target != redirect.destination; // RFC 4861 8.3
+    if (redirect.target_mac) neighbors_.on_sender(now, redirect.target, *redirect.target_mac, is_router);
+    else if (is_router) neighbors_.on_router(redirect.target);
     drain();
     egress_.leave_chores();
     return true;
@@ -371,7 +381,7 @@ bool ipv6_output::hears(const ipv6& group) const noexcept {
 
 time_point ipv6_output::next_timeout() const noexcept {
     const time_point asks = automatic_ ? automatic_->next_timeout() : never;
-    const time_point tells = tells_groups() ? groups_.next_timeout() : never;
+    const time_point tells = tells_groups() ? std::max(groups_.next_timeout(), tell_again_) : never;
     const time_point leases = dhcp_ ? dhcp_->next_timeout() : never;
     return std::min({neighbors_.next_timeout(), addresses_.next_timeout(), routes_.next_timeout(), asks, tells, leases});
 }
@@ -408,7 +418,8 @@ void ipv6_output::on_timer(time_point now) noexcept {
 
 /// Sends what there is to say, and what waited for an answer that has come.
 void ipv6_output::drain() noexcept {
-    for (ipv6 target; addresses_.poll_probe(target);) probe(target);
+    for (ipv6 target; addresses_.poll_probe(target);)
+        if (!probe(target)) addresses_.on_probe_unsent(target);
     for (nd_message m; neighbors_.poll_transmit(m);) {
         if (share_ == nullptr) say(m);
         else if (m.what == nd_message::kind::question) share_->resolve(m.target);
@@ -429,17 +440,17 @@ std::byte* begin_message(packet& p, frame_pool& pool) noexcept {
 
 } // namespace
 
-/// RFC 4862 5.4.2: from ::, to the address's solicited-node group, without a link-layer address.
-void ipv6_output::probe(const ipv6& target) noexcept {
+/// RFC 4862 5.4.2: from ::, to the address's solicited-node group, without a link-layer address. False: it has not left.
+bool ipv6_output::probe(const ipv6& target) noexcept {
     packet p;
     std::byte* const at = begin_message(p, device_.pool());
     if (at == nullptr) {
         ++statistics_.no_frame;
-        return;
+        return false;
     }
     const ipv6 group = target.solicited_node();
     const std::size_t size = wire::neighbor_solicitation{target, {}}.emit({at, wire::neighbor_solicitation::max_size}, ipv6::any(), group);
-    push_link_message(std::move(p), static_cast<std::uint32_t>(size), ipv6::any(), group, wire::multicast_mac(group));
+    return push_link_message(std::move(p), static_cast<std::uint32_t>(size), ipv6::any(), group, wire::multicast_mac(group));
 }
 
 /// RFC 4861 6.3.7: from the link-local address, or ::.
@@ -470,11 +481,13 @@ const own_ipv6_address* ipv6_output::link_local() const noexcept {
 bool ipv6_output::report_groups(time_point now) noexcept {
     constexpr std::uint32_t alert_size = 8;
     constexpr unsigned char alert[alert_size] = {58, 0, 5, 2, 0, 0, 1, 0}; // RFC 2711, PadN
-    if (groups_.next_timeout() > now) return false;
+    constexpr duration pause = std::chrono::milliseconds{100}; // while frames are scarce
+    if (std::max(groups_.next_timeout(), tell_again_) > now) return false;
     packet p;
     p.head = device_.pool().allocate_buffer();
     if (p.head.tailroom() < ip_size + alert_size + mld_listener::max_report) {
-        ++statistics_.no_frame; // asked again at the next timeout
+        ++statistics_.no_frame;
+        tell_again_ = now + pause;
         return false;
     }
     std::byte* const at = p.head.append(ip_size + alert_size + mld_listener::max_report);
@@ -534,12 +547,14 @@ void ipv6_output::answer_behind_question(time_point now, const ipv6& asker, cons
     const wire::neighbor_advertisement answer{false, true, true, target, device_.mac()};
     const std::size_t size = answer.emit({at, wire::neighbor_advertisement::max_size}, target, asker);
     wrap_link_message(p, static_cast<std::uint32_t>(size), target, asker, {});
-    static_cast<void>(transmit(now, p, {hop_kind::unicast, asker}));
+    static_cast<void>(transmit(now, p, {hop_kind::unicast, asker}, on_behalf::stranger));
 }
 
-void ipv6_output::push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept {
+bool ipv6_output::push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept {
     wrap_link_message(p, size, source, destination, to);
-    if (!egress_.push(std::move(p))) ++statistics_.egress_full;
+    if (egress_.push(std::move(p))) return true;
+    ++statistics_.egress_full;
+    return false;
 }
 
 void ipv6_output::wrap_link_message(packet& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept {

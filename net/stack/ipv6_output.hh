@@ -38,12 +38,19 @@ public:
     /// The same, after looking the next hop up if need be. If not, send_unresolved() takes the packet.
     bool ready(time_point now, ipv6_path& path) noexcept { return current(path) || refresh(now, path); }
     /// As ip_output's: `p.head` has room for link_and_ipv6_size bytes in front, already prepended. `p` is left empty.
-    bool send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size) noexcept;
+    bool send_unresolved(time_point now, ipv6_path& path, packet& p, std::uint32_t l4_size,
+                         on_behalf who = on_behalf::ourselves) noexcept;
 
     // ---- for everything else ----
     /// Sends a packet whose head starts at its IPv6 header; in fragments if it is too long for the path, or longer than `most` bytes.
     /// EMSGSIZE: longer than any.
-    std::errc send(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most = ~0u) noexcept;
+    std::errc send(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most = ~0u) noexcept {
+        return send_to(now, std::move(datagram), destination, most, on_behalf::ourselves);
+    }
+    /// The same of what answers a packet: its sender may be an invention.
+    std::errc answer(time_point now, packet&& datagram, const ipv6& destination) noexcept {
+        return send_to(now, std::move(datagram), destination, ~0u, on_behalf::stranger);
+    }
     ipv6_next_hop route(const ipv6& destination) const noexcept;
     bool reachable(const ipv6& destination) const noexcept { return route(destination).kind == hop_kind::unicast; }
     /// The address to send from; one that may not be used yet if there is no other. `::`: we have none.
@@ -103,10 +110,11 @@ public:
 private:
     bool tells_groups() const noexcept { return announces_ || tells_; }
     bool refresh(time_point now, ipv6_path& path) noexcept;
-    bool transmit(time_point now, packet& p, const ipv6_next_hop& hop) noexcept;
-    std::errc send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit) noexcept;
+    std::errc send_to(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most, on_behalf who) noexcept;
+    bool transmit(time_point now, packet& p, const ipv6_next_hop& hop, on_behalf who) noexcept;
+    std::errc send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit, on_behalf who) noexcept;
     void say(const nd_message& m) noexcept;
-    void probe(const ipv6& target) noexcept;
+    bool probe(const ipv6& target) noexcept;
     void solicit_routers() noexcept;
     void follow_routers(time_point now) noexcept;
     bool report_groups(time_point now) noexcept;
@@ -115,7 +123,7 @@ private:
     void follow_port() noexcept;
     void answer_behind_question(time_point now, const ipv6& asker, const ipv6& target) noexcept;
     void wrap_link_message(packet& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
-    void push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
+    bool push_link_message(packet&& p, std::uint32_t size, const ipv6& source, const ipv6& destination, mac_address to) noexcept;
     void after_dhcp(time_point now) noexcept;
     void send_to_dhcp_servers(const dhcp6_outgoing& message) noexcept;
     void lost(time_point now, const ipv6& address) noexcept;
@@ -137,6 +145,7 @@ private:
     std::size_t wanted_count_ = 0;
     host_share* const share_; ///< shared mode: neighbours and addresses are the host's
     bool told_from_nowhere_ = false; ///< groups, from `::`
+    time_point tell_again_{};        ///< groups: not before, for want of a frame
     bool tells_ = false; ///< of several shards each that has joined a group tells its own
     std::optional<dhcp6_client> dhcp_;
     std::uint32_t lease_generation_ = 0;

@@ -4,6 +4,7 @@
 #include <corewire/net/stack/dhcp_link.hh>
 #include <corewire/net/stack/header_prediction.hh>
 #include <corewire/net/stack/joined_frame.hh>
+#include <corewire/net/stack/freebsd_errors.hh>
 #include <corewire/net/stack/linux_errors.hh>
 #include <corewire/net/stack/quoted_flow.hh>
 #include <corewire/net/stack/stack_sockets.hh>
@@ -33,7 +34,7 @@ network_stack::network_stack(reactor& loop, std::unique_ptr<port> device, const 
       device_(in_vlan(std::move(device), config.vlan, vlan_)), config_(config), egress_(*device_),
       output_(*device_, egress_, config_, statistics_),
       reassembler_(long_frames_->received, config_.reassembly),
-      icmp_(config_.address.address(), device_->pool(), config_.icmp),
+      icmp_(config_.address.address(), device_->pool(), config_.icmp, config_.seed ? *config_.seed ^ 0x69636d70 : random_seed()),
       tcp_(loop, output_, egress_, device_->pool(), config_, statistics_),
       udp_(loop, output_, egress_, device_->pool(), config_, statistics_, long_frames_->sent), timer_(this) {
     device_->keep(long_frames_);
@@ -132,7 +133,7 @@ void network_stack::on_timer(time_point now) {
         } else if (!gone.quote.empty() && icmp_.make_error(now, late, gone.quote.bytes(), {}, out)) {
             wire::ipv4_view quoted;
             if (wire::ipv4_view::parse_quoted(gone.quote.bytes(), quoted) == wire::parse_error::none) {
-                output_.send(now, std::move(out), quoted.source());
+                output_.answer(now, std::move(out), quoted.source());
             }
         }
         gone.quote = {};
@@ -170,7 +171,8 @@ void network_stack::take_over(time_point now, packet& p) { link_input(now, p, tr
 /// `p.head` starts at the Ethernet header still.
 [[gnu::always_inline]] inline void network_stack::deliver_tcp(time_point now, wire::ipv4_view ip, packet& p) {
     p.head.remove_prefix(static_cast<std::uint32_t>(ip.header().data() + ip.header_size() - p.head.data()));
-    tcp_.input(now, p, ip.source(), ip.destination(), static_cast<wire::ecn_codepoint>(ip.ecn()));
+    const ip_arrival under{static_cast<wire::ecn_codepoint>(ip.ecn()), ip.ttl(), static_cast<std::uint16_t>(ip.header_size())};
+    tcp_.input(now, p, ip.source(), ip.destination(), under);
 }
 
 [[gnu::noinline]] void network_stack::link_input(time_point now, packet& p, bool handed_over) {
@@ -325,7 +327,7 @@ void network_stack::arp_input(time_point now, const packet& p, bool handed_over)
         packet out;
         const auto error = wire::icmp_header::unreachable(wire::icmp_unreachable::port);
         if (icmp_.make_error(now, error, {ip.header().data(), ip.header().size() + ip.payload().size()}, how, out)) {
-            output_.send(now, std::move(out), ip.source());
+            output_.answer(now, std::move(out), ip.source());
         }
         return;
     }
@@ -334,7 +336,7 @@ void network_stack::arp_input(time_point now, const packet& p, bool handed_over)
         icmp_report report;
         const ipv4 from = ip.source();
         switch (icmp_.input(now, ip, p, how, out, report)) {
-        case icmp_verdict::reply: output_.send(now, std::move(out), from); break;
+        case icmp_verdict::reply: output_.answer(now, std::move(out), from); break;
         case icmp_verdict::report: on_report(now, report); break;
         case icmp_verdict::nothing: break;
         }
@@ -348,7 +350,7 @@ void network_stack::arp_input(time_point now, const packet& p, bool handed_over)
         packet out;
         const auto error = wire::icmp_header::unreachable(wire::icmp_unreachable::protocol);
         if (icmp_.make_error(now, error, {ip.header().data(), ip.header().size() + ip.payload().size()}, how, out)) {
-            output_.send(now, std::move(out), ip.source());
+            output_.answer(now, std::move(out), ip.source());
         }
     }
     }
@@ -399,6 +401,7 @@ void network_stack::on_report(time_point now, const icmp_report& report) {
     if (report.protocol != wire::ip_protocol::tcp) return;
     const flow_name key(report.local, report.remote, report.local_port, report.remote_port);
     const tcp::seq_number seq{report.sequence};
+    if (tcp_.is_from_too_far(key, report.hops)) return;
     const bool linux_habits = config_.tcp.like_linux();
     const bool no_route = report.code <= 1 || (report.code == 3 && !report.local.is_v4()); // of ICMPv6 an address that nobody has
     if (no_route && (report.kind == icmp_error_kind::network_unreachable || report.kind == icmp_error_kind::host_unreachable)) {
@@ -406,11 +409,13 @@ void network_stack::on_report(time_point now, const icmp_report& report) {
     }
     if (linux_habits && report.kind != icmp_error_kind::fragmentation_needed) {
         const bool hard = report.kind == icmp_error_kind::port_unreachable || report.kind == icmp_error_kind::protocol_unreachable;
-        return tcp_.on_icmp_error(key, linux_error_of(report), hard, seq);
+        return tcp_.on_icmp_error(key, linux_error_of(report), hard, seq, &report);
     }
-    // FreeBSD takes a filter's word, and a loop's, for a refusal (icmp_may_rst).
-    const bool refused = report.kind == icmp_error_kind::prohibited || (report.kind == icmp_error_kind::time_exceeded && report.code == 0);
-    if (refused && config_.tcp.like_freebsd()) return tcp_.on_icmp_error(key, std::errc::connection_refused, true, seq);
+    if (config_.tcp.like_freebsd() && report.kind != icmp_error_kind::fragmentation_needed) {
+        const freebsd_error e = freebsd_error_of(report);
+        if (e.what != std::errc{}) tcp_.on_icmp_error(key, e.what, e.refuses, seq);
+        return;
+    }
     switch (report.kind) {
     case icmp_error_kind::fragmentation_needed:
         // RFC 5927 7: believed only when it quotes bytes that are in flight, and perhaps later. Then others hear of it, too.

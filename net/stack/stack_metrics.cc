@@ -40,6 +40,8 @@ void register_neighbors(metric_group& group, const neighbor_cache& cache) {
     group.counter("corewire_neighbors_resolved_total", "Addresses resolved.", s.resolved);
     group.counter("corewire_neighbors_failed_total", "Addresses that nobody answered for.", s.failed);
     group.counter("corewire_neighbors_table_full_total", "Times no entry could make room.", s.table_full);
+    group.counter("corewire_neighbors_strangers_refused_total", "Answers dropped: unresolved strangers had their share of the table.",
+                  s.strangers_refused);
     group.counter("corewire_neighbor_packets_queued_total", "Packets that waited for an address.", s.packets_queued);
     group.counter("corewire_arp_requests_sent_total", "ARP requests sent.", s.requests_sent);
     group.counter("corewire_arp_replies_sent_total", "ARP replies sent.", s.replies_sent);
@@ -97,6 +99,8 @@ void register_ipv6(metric_group& group, network_stack& stack, const stack_statis
     group.counter("corewire_nd_failed_total", "IPv6 addresses that nobody answered for.", nd.failed);
     group.counter("corewire_nd_evicted_total", "Entries that made room for others.", nd.evicted);
     group.counter("corewire_nd_table_full_total", "Times no entry could make room.", nd.table_full);
+    group.counter("corewire_nd_strangers_refused_total", "Answers dropped: unresolved strangers had their share of the table.",
+                  nd.strangers_refused);
     group.counter("corewire_nd_outbox_full_total", "Messages not sent because earlier ones still waited.", nd.outbox_full);
     group.counter("corewire_nd_not_steered_total", "Times that the port could not bring what is sent to our address or its group.",
                   s.ipv6_not_steered);
@@ -167,6 +171,7 @@ void register_tcp(metric_group& group, const stack_statistics& s) {
     group.counter("corewire_tcp_fast_open_total", fast_open, s.tcp_fast_open_full, metric_label("outcome", "limit"));
     register_drops(group, "tcp", {{"malformed", s.malformed_tcp},
                                   {"signed", s.tcp_signed},
+                                  {"too_far", s.tcp_too_far},
                                   {"bad_checksum", s.bad_tcp_checksum},
                                   {"no_connection", s.tcp_no_connection},
                                   {"backlog_full", s.tcp_backlog_full},

@@ -170,7 +170,9 @@ void tcp_connection::wait_for(wait what, plain_operation& op) noexcept {
 
 std::errc tcp_connection::shutdown() noexcept {
     if (const std::errc why = failure(); why != std::errc{}) return why;
-    if (!connected_ && !early()) return std::errc::not_connected;
+    // In SYN-RECEIVED the FIN waits for the handshake (RFC 9293 3.10.4), with FreeBSD's habits in SYN-SENT, too.
+    const bool may_wait = tcb.state() == tcp::tcp_state::syn_received || tcb.options().like_freebsd();
+    if (!connected_ && !early() && !may_wait) return std::errc::not_connected;
     if (shut_down_) return {};
     shut_down_ = true;
     if (writer_ == nullptr) end_sending(); // else behind what it writes
@@ -267,6 +269,7 @@ void tcp_connection::settle_read() noexcept {
             layer_.on_established(*this);
         } else if (opened_here_) {
             layer_.learn_fast_open(*this);
+            if (tcb.asked_for_accurate_ecn()) layer_.learn_accurate_path(*this);
         }
     }
     if (has(events, event::all_acknowledged) && drained()) finish(wait::drained);

@@ -73,6 +73,8 @@ void tcp_layer::learn_fast_open(tcp_connection& c) noexcept {
     fast_open_servers_.learn(now(), server, {.experimental = f.cookie.experimental}, f.peer_mss, in_vain);
 }
 
+void tcp_layer::learn_accurate_path(const tcp_connection& c) { accurate_paths_.on_answer(now(), c.name().remote, c.tcb.asked_in_vain()); }
+
 bool tcp_layer::knows_fast_open(const net_address& server) const noexcept { return fast_open_servers_.knows(now(), server); }
 
 } // namespace corewire

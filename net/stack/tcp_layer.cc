@@ -26,8 +26,6 @@ constexpr log_event<log_text<32>, log_text<48>> every_syn_is_wrong{
     "{}: the TCP checksum of every SYN from {} is wrong. If it is a Linux host at the other end of a veth, "
     "it leaves checksums to the device: run `ethtool -K DEVICE tx off` on its end."};
 
-constexpr std::size_t least_signature = 18; ///< bytes of options among which there may be one (RFC 2385 3.0)
-
 /// Of the pseudo-header's family.
 template <typename Address>
 [[gnu::noinline]] bool checksum_ok(const packet& p, const Address& source, const Address& destination) noexcept {
@@ -59,6 +57,7 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
     CW_ASSERT(out.device().mtu() + frame_headroom <= pool.frame_size() + 40, "the largest segment does not fit a frame of the port's");
     for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
     no_cookie_needed_ = config.fast_open_without_cookie;
+    looks_closer_ = config.tcp.like_linux();
     fast_open_keys_.current = config.fast_open_key ? *config.fast_open_key : siphash_key{random_.next(), random_.next()};
     dead_.reserve(64);
 }
@@ -91,11 +90,16 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
     const bool again = c.tcb.state() == tcp::tcp_state::time_wait && s.has(tcp_flags::syn) && c.tcb.may_reuse(s);
     if (again && reincarnate(now, c, s, p)) [[unlikely]] return;
     if (c.half_open_ && config_.tcp.habits != tcp::personality::standard) [[unlikely]] {
+        if (c.listener_ == nullptr) { // remove_listener()
+            c.listener_ = listener_for(c.name());
+            if (c.listener_ == nullptr) return send_reset(c.name(), s);
+            c.listener_->count_half_open(+1);
+        }
         // Linux's full backlog: the handshake is not completed, and the SYN-ACK will be repeated (listen(2)). FreeBSD refuses then.
         const bool completes = s.has(tcp_flags::ack) && !s.has(tcp_flags::syn) && !s.has(tcp_flags::rst);
         if (completes && !c.listener_->room_for_ready()) {
             ++statistics_.tcp_backlog_full;
-            if (config_.tcp.like_linux()) return;
+            if (config_.tcp.like_linux() && !c.listener_->refuses_overflow()) return;
             mark_dirty(c);
             c.react(c.tcb.refuse(s.ack));
             return;
@@ -130,8 +134,8 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
 
 /// The header of the segment that p.head starts with, which is removed. False: damaged or malformed, and counted.
 template <typename Address>
-[[gnu::always_inline]] inline bool tcp_layer::take_header(packet& p, const Address& source, const Address& destination, tcp::segment& s,
-                                                          header_ports& ports) {
+[[gnu::always_inline]] inline bool tcp_layer::take_header(packet& p, const Address& source, const Address& destination, ip_arrival under,
+                                                          tcp::segment& s, header_ports& ports) {
     ++statistics_.tcp_general_in;
     const std::uint32_t l4_size = p.size();
     wire::tcp_view view;
@@ -144,11 +148,7 @@ template <typename Address>
         explain_bad_checksum(source, view.flags());
         return false;
     }
-    const bool may_be_signed = view.options().size() >= least_signature && config_.tcp.like_linux();
-    if (may_be_signed && is_for_another_key(source, destination, view)) [[unlikely]] {
-        ++statistics_.tcp_signed;
-        return false;
-    }
+    if (looks_closer_ && !stands_a_closer_look(source, destination, view, under.hops_left)) [[unlikely]] return false;
     // Linux and FreeBSD take what stands before.
     const bool whole = wire::tcp_options::parse(view.options(), s.options) == wire::parse_error::none;
     if (!whole && config_.tcp.habits == tcp::personality::standard) [[unlikely]] {
@@ -164,18 +164,19 @@ template <typename Address>
     if (has(s.flags, tcp_flags::syn)) [[unlikely]] {
         bad_syns_ = 0;
         syn_header_ = header_size;
+        syn_ip_header_ = under.header_size;
     }
     s.payload_size = l4_size - header_size;
+    s.ecn = under.ecn;
     ports = {view.destination_port(), view.source_port()};
     p.head.remove_prefix(header_size);
     return true;
 }
 
-void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, wire::ecn_codepoint ecn) {
+void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, ip_arrival under) {
     tcp::segment s;
     header_ports ports;
-    if (!take_header(p, source, destination, s, ports)) [[unlikely]] return;
-    s.ecn = ecn;
+    if (!take_header(p, source, destination, under, s, ports)) [[unlikely]] return;
     const flow_key key{destination.value(), source.value(), ports.local, ports.remote};
     tcp_connection* c = table_.find(key);
     if (c == nullptr) [[unlikely]] {
@@ -185,13 +186,13 @@ void tcp_layer::input(time_point now, packet& p, ipv4 source, ipv4 destination, 
     on_segment(now, *c, s, p);
 }
 
-void tcp_layer::input(time_point now, packet& p, const net_address& source, const net_address& destination, wire::ecn_codepoint ecn) {
+void tcp_layer::input(time_point now, packet& p, const net_address& source, const net_address& destination, ip_arrival under) {
     constexpr std::uint16_t default_mss = 1220; // RFC 9293 3.7.1 (MUST-15)
     tcp::segment s;
     header_ports ports;
-    if (!take_header(p, source, destination, s, ports)) return;
-    if (s.has(tcp_flags::syn) && !s.options.has_mss()) s.options.set_mss(default_mss);
-    s.ecn = ecn;
+    if (!take_header(p, source, destination, under, s, ports)) return;
+    const bool unnamed = !s.options.has_mss() || (s.options.mss == 0 && config_.tcp.like_freebsd());
+    if (s.has(tcp_flags::syn) && unnamed) s.options.set_mss(default_mss);
     const flow_name flow(destination, source, ports.local, ports.remote);
     if (tcp_connection* c = table6_.find(flow)) {
         on_segment(now, *c, s, p);
@@ -252,8 +253,9 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
         if (!config_.tcp.like_linux()) iss = later(tcp::initial_sequence_number(isn_key_, now, tuple_of(flow)), iss);
     }
     const tcp::fast_open_answer fast_open = judge_fast_open(now, listener, flow, s);
-    tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s, fast_open},
-                                                        parameters_for(listener.options().stream, flow.remote, listener.tuning())));
+    tcp::parameters ours = parameters_for(listener.options().stream, flow.remote, listener.tuning());
+    if (listener.reflects_service()) reflect_service(ours, flow, p);
+    tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s, fast_open}, ours));
     if (c == nullptr) return;
     claim_port_for(*c);
     if (listener.saved_headers() != tcp_listen_socket::syn_headers::none) save_syn(*c, listener, p);
@@ -290,7 +292,8 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
                                .timestamps = terms.timestamps,
                                .window_scale = terms.window_scale,
                                .peer_timestamp = s.options.timestamp_value,
-                               .accurate_ecn = ours.accurate_ecn && tcp::ace_of(s.flags) >= 2}; // RFC 9768 5.1
+                               .ecn = terms.ecn && tcp::agrees_to_ecn(ours),
+                               .accurate_ecn = tcp::cookie_tells_of_accurate(ours, terms.ecn, tcp::ace_of(s.flags))};
     tcp_connection* c = add_connection(flow, tcp::tcb(now, how, ours));
     if (c == nullptr) return true;
     claim_port_for(*c);
@@ -436,6 +439,7 @@ void tcp_layer::on_address_gone(ipv4 address) {
     if (c.listener_ != nullptr) {
         if (c.half_open_) c.listener_->count_half_open(-1);
         else if (c.tcb.options().like_linux() && (early || c.tcb.error() == std::errc::connection_reset)) return; // accept() gives it yet
+        else if (c.tcb.options().like_freebsd()) return; // accept() tells of it
         std::exchange(c.listener_, nullptr)->forget(c);
     }
     if (!c.has_user_) doom(c);
@@ -457,18 +461,21 @@ void tcp_layer::doom(tcp_connection& c) noexcept {
     for (tcp_connection* c : dead_) {
         std::erase(starved_, c);
         if (!saved_syns_.empty()) saved_syns_.erase(c);
+        if (!reports_.empty()) reports_.erase(c);
         delete c;
     }
     dead_.clear();
 }
 
-void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq) {
+void tcp_layer::on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq, const icmp_report* said) {
     tcp_connection* c = find(flow);
     if (c == nullptr) return;
     if (hard && what == std::errc::host_unreachable) hard = c->opened_here_; // our own link's word, and no router's: it ends a connect()
     // Linux's habit: whatever it is, it ends what Fast Open has opened and accept() has not given yet. What it has given is a connection.
     if (c->early_listener_ != nullptr && c->tcb.options().like_linux()) hard = c->listener_ != nullptr;
     const tcp::event events = c->tcb.on_icmp_error(what, hard, seq);
+    const bool heard = c->opened_here_ || c->early_listener_ != nullptr;
+    if (said != nullptr && heard && has(events, tcp::event::reset)) keep_report(*c, what, *said);
     mark_dirty(*c);
     if (events != tcp::event::none) c->react(events);
 }
@@ -527,6 +534,10 @@ void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
         if (c.early_listener_ == &listener) on_early_established(c);
         if (c.listener_ != &listener) return;
         if (c.half_open_) listener.count_half_open(-1);
+        if (c.half_open_ && config_.tcp.like_freebsd()) { // its cache of SYNs knows no listeners, and repeats its answers
+            c.listener_ = nullptr;
+            return;
+        }
         c.half_open_ = false; // a segment may reach it before it goes
         listener.forget(c);
         c.listener_ = nullptr;

@@ -10,9 +10,12 @@
 #include <corewire/net/stack/config.hh>
 #include <corewire/net/stack/egress.hh>
 #include <corewire/net/stack/flow_table.hh>
+#include <corewire/net/stack/ip_arrival.hh>
+#include <corewire/net/stack/opening_report.hh>
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_listen_socket.hh>
 #include <corewire/net/stack/tcp_tuning.hh>
+#include <corewire/net/tcp/open/accurate_ecn_paths.hh>
 #include <corewire/net/tcp/commons.hh>
 #include <corewire/net/tcp/guard/buffer_budget.hh>
 #include <corewire/net/tcp/guard/challenge_ack.hh>
@@ -40,9 +43,9 @@ public:
     tcp_layer(const tcp_layer&) = delete;
 
     /// A TCP segment for one of our addresses; `p.head` starts at the TCP header and is cut to the datagram's length.
-    void input(time_point now, packet& p, ipv4 source, ipv4 destination, wire::ecn_codepoint ecn);
+    void input(time_point now, packet& p, ipv4 source, ipv4 destination, ip_arrival under);
     /// The same over IPv6.
-    void input(time_point now, packet& p, const net_address& source, const net_address& destination, wire::ecn_codepoint ecn);
+    void input(time_point now, packet& p, const net_address& source, const net_address& destination, ip_arrival under);
     /// Header prediction: takes a frame that is just what its connection expected next, and says so. Else nothing has
     /// changed, and the frame goes up the layers to input(). `p.head` starts at the Ethernet header. `Frame`: plain_frame.hh.
     template <typename Frame>
@@ -54,7 +57,8 @@ public:
     /// Of egress::leave_chores(): writers that found no frames, and connections that are over.
     bool do_chores(time_point now);
     /// An ICMP error about a segment of ours.
-    void on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq);
+    /// `said`: the message, to be kept for take_report() if that ends an attempt to open; null: it is not.
+    void on_icmp_error(const flow_name& flow, std::errc what, bool hard, tcp::seq_number seq, const icmp_report* said = nullptr);
     void on_no_route(time_point now, const flow_name& flow, tcp::seq_number seq);
     void on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq);
 
@@ -75,6 +79,8 @@ public:
     void take_data_without_cookie(bool on) noexcept { no_cookie_needed_ = on; }
     /// The headers of the SYN that has opened `c`, as its listener kept them. Once: they are kept no longer. Empty: none are.
     std::vector<std::byte> take_saved_syn(const tcp_connection& c);
+    /// With Linux's habits: what ICMP said that ended an attempt to open (ip(7), IP_RECVERR). Once.
+    std::optional<opening_report> take_report(const tcp_connection& c);
     /// Throws EADDRINUSE.
     void add_listener(tcp_listen_socket& listener);
     void remove_listener(tcp_listen_socket& listener) noexcept;
@@ -91,6 +97,8 @@ public:
     /// Fast Open: the handshake of one that is in use already is done; and of one of ours, which has told about its server.
     void on_early_established(tcp_connection& c) noexcept;
     void learn_fast_open(tcp_connection& c) noexcept;
+    /// The same of AccECN (RFC 9768 3.1.4.1).
+    void learn_accurate_path(const tcp_connection& c);
     /// The pool was empty: the connection's writer is tried again when frames have come home.
     void wait_for_frames(tcp_connection& c) noexcept;
     frame_pool& pool() noexcept { return pool_; }
@@ -133,6 +141,10 @@ public:
     void on_routes_changed(bool four = true, bool six = true) noexcept;
     /// A segment that starts at `seq` may be on its way (RFC 5927 4.1).
     bool has_in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept;
+    /// From now on connections may ask for hops (parameters::least_time_to_live): what has fewer left is dropped.
+    void judge_hops() noexcept { judges_hops_ = looks_closer_ = true; }
+    /// Its connection, or who listens there, takes nothing with so few hops left; of ICMP's errors, those that quote such (as Linux).
+    bool is_from_too_far(const flow_name& flow, unsigned hops_left);
     /// What became of a claim that was in progress (host_share::claim_flow): 0, or an errno with which the connection ends.
     void follow_claim(const flow_name& flow, int error);
     /// The address is not ours any more: its connections end with ECONNABORTED.
@@ -148,19 +160,22 @@ private:
     void no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p, const tcp::seq_number* floor = nullptr);
     void on_syn(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s, packet& p,
                 const tcp::seq_number* floor);
+    void keep_report(const tcp_connection& c, std::errc error, const icmp_report& report);
     void save_syn(const tcp_connection& c, tcp_listen_socket& listener, const packet& p);
+    void reflect_service(tcp::parameters& ours, const flow_name& flow, const packet& p) const noexcept;
     template <typename Address>
-    bool is_for_another_key(const Address& source, const Address& destination, const wire::tcp_view& view);
+    bool stands_a_closer_look(const Address& source, const Address& destination, const wire::tcp_view& view, unsigned hops_left);
     void end_a_time_wait();
     /// From the last number of a connection in TIME-WAIT to the first of the one that takes its place: beyond any window without a scale.
     static constexpr std::uint32_t incarnation_gap = 65'537;
     struct local_claim {
         int said = 0; ///< host_share::claim_flow()
         std::optional<tcp::seq_number> floor{}; ///< of a connection in TIME-WAIT whose place is taken
+        std::uint32_t older_timestamp = 0;      ///< and what its peer's clock said last
     };
     local_claim claim_local_port(flow_name& flow, bool timestamps);
     tcp_connection* choose_local_port(flow_name& flow, bool timestamps, int& said);
-    tcp::seq_number take_place_of(tcp_connection& old) noexcept;
+    local_claim take_place_of(tcp_connection& old) noexcept;
     int claim_flow(const flow_name& flow);
     tcp::fast_open_answer judge_fast_open(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s);
     tcp::fast_open_request request_fast_open(time_point now, const net_address& server, const tcp::parameters& p);
@@ -195,7 +210,7 @@ private:
         std::uint16_t local = 0, remote = 0;
     };
     template <typename Address>
-    bool take_header(packet& p, const Address& source, const Address& destination, tcp::segment& s, header_ports& ports);
+    bool take_header(packet& p, const Address& source, const Address& destination, ip_arrival under, tcp::segment& s, header_ports& ports);
     template <typename Frame>
     bool checksums_hold(packet& p) noexcept;
     bool send_dirty(time_point now);
@@ -247,7 +262,9 @@ private:
     listeners listeners_;
     listeners listeners6_; ///< one that listens at `::` is in both
     std::unordered_map<const tcp_connection*, std::vector<std::byte>> saved_syns_; ///< of connections that nobody has accepted yet
+    std::unordered_map<const tcp_connection*, opening_report> reports_; ///< of connections that a socket has still
     std::uint32_t syn_header_ = 0; ///< bytes of TCP's header of the SYN that came last
+    std::uint32_t syn_ip_header_ = 0; ///< and of what lies in front of it, from IP's header on
     std::size_t looked_at_ = 0; ///< where end_a_time_wait() goes on, as visit_connections() counts
     std::vector<tcp_connection*> starved_;
     static constexpr duration scarcity_interval = std::chrono::milliseconds{100};
@@ -265,7 +282,10 @@ private:
     siphash_key cookie_key_;
     tcp::fast_open_keys fast_open_keys_;
     tcp::fast_open_cache fast_open_servers_;
+    tcp::accurate_ecn_paths accurate_paths_;
     bool no_cookie_needed_ = false;
+    bool looks_closer_ = false; ///< for signatures, which is Linux's habit, and hops
+    bool judges_hops_ = false;
     random_generator random_;
     tcp::port_selector ports_;
     tcp::challenge_limiter challenges_;

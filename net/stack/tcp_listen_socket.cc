@@ -34,6 +34,8 @@ void tcp_listen_socket::give(accept_operation& op, tcp_connection& c) noexcept {
 }
 
 bool tcp_listen_socket::on_established(tcp_connection& c) noexcept {
+    // Each of the half-open ones has been promised a place.
+    if (waiting_.empty() && ready_count_ >= 2 * std::size_t{options_.backlog}) return false;
     ++arrivals_;
     if (!waiting_.empty()) {
         auto& op = static_cast<accept_operation&>(waiting_.pop_front());
@@ -41,7 +43,6 @@ bool tcp_listen_socket::on_established(tcp_connection& c) noexcept {
         op.complete();
         return true;
     }
-    if (ready_count_ >= 2 * std::size_t{options_.backlog}) return false; // each of the half-open ones has been promised a place
     ready_.push_back(c);
     ++ready_count_;
     return true;
@@ -63,7 +64,7 @@ void tcp_listen_socket::close() noexcept {
     if (layer_ == nullptr) return;
     tcp_layer& layer = *std::exchange(layer_, nullptr);
     layer.remove_listener(*this); // resets what was half-open or never accepted
-    while (!ready_.empty()) { // what the peer has reset already: Linux's habit
+    while (!ready_.empty()) { // what the peer has reset already: Linux's and FreeBSD's habit
         tcp_connection& c = static_cast<tcp_connection&>(ready_.pop_front());
         --ready_count_;
         c.listener_ = nullptr;

@@ -41,7 +41,17 @@ public:
     void save_syns(syn_headers what) noexcept { saved_headers_ = what; }
     syn_headers saved_headers() const noexcept { return saved_headers_; }
     cookie_use cookies() const noexcept { return cookies_; }
-    bool room_for_half_open() const noexcept { return half_open_ < options_.backlog; }
+    /// The ACK of a handshake that finds no room is refused (Linux's tcp_abort_on_overflow); else the peer may find room later.
+    void refuse_overflow(bool on) noexcept { refuses_overflow_ = on; }
+    bool refuses_overflow() const noexcept { return refuses_overflow_; }
+    /// Connections have the type of service of their SYNs (Linux's tcp_reflect_tos).
+    void reflect_service(bool on) noexcept { reflects_service_ = on; }
+    bool reflects_service() const noexcept { return reflects_service_; }
+    bool room_for_half_open() const noexcept {
+        return half_open_ < options_.backlog && (cookies_ != cookie_use::off || half_open_ <= most_half_open_ - most_half_open_ / 4);
+    }
+    /// Without cookies no more than three quarters of so many are half-open (Linux's tcp_max_syn_backlog).
+    void limit_half_open(unsigned most) noexcept { most_half_open_ = most; }
     /// For one in the place of a connection in TIME-WAIT, which has no cookie to fall back on: as many again.
     bool room_for_incarnation() const noexcept { return half_open_ / 2 < options_.backlog; }
     bool room_for_ready() const noexcept { return ready_count_ < options_.backlog; }
@@ -92,6 +102,9 @@ private:
     std::optional<tcp::fast_open_keys> fast_open_keys_;
     cookie_use cookies_ = cookie_use::when_full;
     syn_headers saved_headers_ = syn_headers::none;
+    unsigned most_half_open_ = ~0u;
+    bool refuses_overflow_ = false;
+    bool reflects_service_ = false;
     const bool ipv6_only_;
     unsigned half_open_ = 0;
     unsigned early_ = 0;

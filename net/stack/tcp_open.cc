@@ -47,10 +47,16 @@ int tcp_layer::claim_flow(const flow_name& flow) {
 tcp_layer::local_claim tcp_layer::claim_local_port(flow_name& flow, bool timestamps) {
     int said = 0;
     if (flow.local_port != 0) {
-        if (find(flow) != nullptr) fail(std::errc::address_in_use, "connect: this 4-tuple is in use");
+        if (tcp_connection* const other = find(flow)) {
+            // Linux's habit: a port that bind() has chosen is TIME-WAIT's no more, however young that is (__inet_check_established()).
+            const bool linux_habits = config_.tcp.like_linux();
+            const bool ours = config_.share == nullptr || other->claim_ == tcp_connection::claim::flow;
+            if (linux_habits && timestamps && ours && other->tcb.is_told_apart()) return take_place_of(*other);
+            fail(linux_habits ? std::errc::address_not_available : std::errc::address_in_use, "connect: this 4-tuple is in use");
+        }
         said = claim_flow(flow);
     } else if (tcp_connection* const old = choose_local_port(flow, timestamps, said)) {
-        return {.floor = take_place_of(*old)};
+        return take_place_of(*old);
     }
     if (said != 0 && said != EINPROGRESS)
         throw std::system_error(said, std::generic_category(), std::string("connect: ") + why_not_steered(said));
@@ -91,9 +97,9 @@ tcp_connection* tcp_layer::choose_local_port(flow_name& flow, bool timestamps, i
                                                    : "connect: no free local port to this destination");
 }
 
-/// What the host has claimed for it goes on to the connection that takes its place. Its last number.
-tcp::seq_number tcp_layer::take_place_of(tcp_connection& old) noexcept {
-    const tcp::seq_number last = old.tcb.time_wait_floor();
+/// What the host has claimed for it goes on to the connection that takes its place.
+tcp_layer::local_claim tcp_layer::take_place_of(tcp_connection& old) noexcept {
+    const local_claim last{.floor = old.tcb.time_wait_floor(), .older_timestamp = old.tcb.last_timestamp()};
     ++statistics_.tcp_time_wait_ended;
     old.claim_ = tcp_connection::claim::none;
     old.react(old.tcb.end_time_wait());
@@ -105,11 +111,13 @@ tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& 
     if (!flow.remote.is_unicast() || flow.remote_port == 0) fail(std::errc::address_not_available, "connect: not an address of one host");
     if (!out_.reachable(flow.remote)) fail(std::errc::network_unreachable, "connect: no route (is a gateway configured?)");
     const time_point now = reactor_.now();
-    const tcp::parameters p = parameters_for(options, flow.remote, tuning);
-    const auto [said, floor] = claim_local_port(flow, p.timestamps);
+    tcp::parameters p = parameters_for(options, flow.remote, tuning);
+    if (p.accurate_ecn && !p.like_linux()) p.accurate_ecn = accurate_paths_.lets_through(now, flow.remote);
+    const auto [said, floor, older_timestamp] = claim_local_port(flow, p.timestamps);
     claimed_flow claimed(config_.share, flow);
     tcp::active_open how{.iss = tcp::initial_sequence_number(isn_key_, now, tuple_of(flow))};
     if (floor) how.iss = p.like_linux() ? *floor + incarnation_gap : tcp::later(how.iss, *floor + incarnation_gap);
+    if (floor && p.like_linux()) how.older_timestamp = older_timestamp;
     if (options.fast_open) how.fast_open = request_fast_open(now, flow.remote, p);
     tcp_connection* c = add_connection(flow, tcp::tcb(now, how, p));
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
@@ -123,6 +131,26 @@ tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& 
     if (config_.share != nullptr) c->claim_ = tcp_connection::claim::flow;
     mark_dirty(*c);
     return *c;
+}
+
+// ---- how an attempt has ended ----
+
+void tcp_layer::keep_report(const tcp_connection& c, std::errc error, const icmp_report& report) {
+    try {
+        opening_report kept{.error = error, .what = report, .quoted{report.transport.begin(), report.transport.end()}};
+        kept.what.transport = {};
+        reports_.insert_or_assign(&c, std::move(kept));
+    } catch (const std::bad_alloc&) { // SO_ERROR tells what it ended with in any case
+    }
+}
+
+std::optional<opening_report> tcp_layer::take_report(const tcp_connection& c) {
+    if (reports_.empty()) return {};
+    const auto found = reports_.find(&c);
+    if (found == reports_.end()) return {};
+    std::optional<opening_report> report = std::move(found->second);
+    reports_.erase(found);
+    return report;
 }
 
 } // namespace corewire

@@ -149,7 +149,9 @@ template <typename Path, typename Output>
         egress_.commit();
         return true;
     }
-    return out.send_unresolved(now, path, p, l4_size);
+    // Whoever has sent the SYN may not be there.
+    const bool opened_by_peer = c.tcb.state() == tcp::tcp_state::syn_received;
+    return out.send_unresolved(now, path, p, l4_size, opened_by_peer ? on_behalf::stranger : on_behalf::ourselves);
 }
 
 template <typename Path, typename Output>
@@ -258,7 +260,7 @@ void tcp_layer::send_bare(packet& p, std::uint32_t tcp_size, Path& path, Output&
         path.stamp(at, tcp_size);
         egress_.push(std::move(p));
     } else {
-        out.send_unresolved(reactor_.now(), path, p, tcp_size);
+        out.send_unresolved(reactor_.now(), path, p, tcp_size, on_behalf::stranger);
     }
 }
 
@@ -290,6 +292,12 @@ void tcp_layer::share_path_mtu(time_point now, const tcp_connection& c) noexcept
 void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq) {
     tcp_connection* c = find(flow);
     if (c == nullptr || !(flow.is_v4() ? c->tcb.options().heeds_path_reports : c->tcb.options().heeds_path_reports6)) return;
+    const tcp::parameters& p = c->tcb.options();
+    if (flow.is_v4() && p.presumed_mtu != 0) mtu = p.presumed_mtu;
+    if (flow.is_v4() && p.shrinks_later) { // it is of the path, and the connection's own matter when it is written to
+        if (has_in_flight(flow, seq)) out_.path_mtus().lower(now, flow.remote, mtu);
+        return;
+    }
     // The tcb takes 40 bytes off for the headers of IPv4 and TCP; IPv6's are longer by 20.
     const tcp::event events = c->tcb.on_path_mtu(now, flow.is_v4() ? mtu : mtu - 20, seq);
     if (has(events, tcp::event::path_mtu_fell)) share_path_mtu(now, *c);

@@ -13,27 +13,6 @@ namespace corewire {
 
 using wire::tcp_flags;
 
-namespace {
-
-/// How far before the TCP header at `tcp` the packet's IP header begins, within the `room` bytes there are; 0: it is not there.
-std::uint32_t ip_size(const std::byte* tcp, std::uint32_t room, const net_address& source, const net_address& destination) noexcept {
-    if (source.is_v4()) {
-        for (std::uint32_t n = 20; n <= std::min(room, 60u); n += 4) {
-            const std::byte* const ip = tcp - n;
-            const bool between_them = load_be32(ip + 12) == source.v4().value() && load_be32(ip + 16) == destination.v4().value();
-            if (between_them && load_u8(ip) == (0x40 | n / 4)) return n;
-        }
-        return 0;
-    }
-    for (std::uint32_t n = 40; n <= room; n += 8) { // with extension headers
-        const std::byte* const ip = tcp - n;
-        if (load_u8(ip) >> 4 == 6 && ipv6::load(ip + 8) == source.v6() && ipv6::load(ip + 24) == destination.v6()) return n;
-    }
-    return 0;
-}
-
-} // namespace
-
 /// Keeps nothing: what the handshake needs to know travels in the SYN-ACK (RFC 4987 3.6).
 void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s) {
     const tcp::parameters p = parameters_for(listener.options().stream, flow.remote, listener.tuning());
@@ -42,14 +21,18 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
     answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss);
     answer.ack = s.seq + 1;
     answer.flags = tcp_flags::syn | tcp_flags::ack;
-    if (p.accurate_ecn && tcp::asks_for_accurate(tcp::ace_of(s.flags))) answer.flags |= tcp::handshake_flags(s.ecn);
-    const std::uint32_t carried = p.mss - (p.timestamps && s.options.has_timestamps() ? 12u : 0u); // Linux's window is whole segments
+    const bool remembers = p.timestamps && s.options.has_timestamps();
+    const tcp_flags ecn = tcp::cookie_flags(p, s, remembers);
+    answer.flags |= ecn;
+    const std::uint32_t carried = p.mss - (remembers ? 12u : 0u); // Linux's window is whole segments
     answer.window = tcp::receive_window::unscaled(p.receive_buffer, p.like_linux() ? carried : 1);
     answer.payload_size = 0;
     wire::tcp_options options;
     options.set_mss(p.mss);
-    if (p.timestamps && s.options.has_timestamps()) {
+    if (ecn != tcp_flags::none && ecn != tcp_flags::ece) tcp::offer_counters(p, options); // RFC 9768 3.2.3.2.1
+    if (remembers) {
         tcp::cookie_terms terms;
+        terms.ecn = p.like_linux() ? ecn != tcp_flags::none : ecn == tcp_flags::ece;
         terms.sack = p.sack && s.options.has_sack_permitted();
         if (p.window_scaling && s.options.has_window_scale()) terms.window_scale = s.options.window_scale;
         const std::uint32_t clock = tcp::timestamp_echo::clock(now, p.timestamp_offset);
@@ -66,20 +49,27 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
 /// `p.head` starts behind the SYN's TCP header, and what came before it lies there still.
 void tcp_layer::save_syn(const tcp_connection& c, tcp_listen_socket& listener, const packet& p) {
     const std::uint32_t room = p.head.headroom();
-    if (room < syn_header_) return;
-    const flow_name flow = c.name();
+    std::uint32_t size = syn_ip_header_;
+    if (room < syn_header_ + size) return;
     const std::byte* const tcp = p.head.data() - syn_header_;
-    std::uint32_t size = ip_size(tcp, room - syn_header_, flow.remote, flow.local);
-    if (size == 0) return;
     constexpr std::uint32_t link_size = wire::ethernet_header::size;
     if (listener.saved_headers() == tcp_listen_socket::syn_headers::from_link && room - syn_header_ - size >= link_size) {
         const std::uint16_t type = load_be16(tcp - size - 2); // what was put together of fragments has none
-        if (type == static_cast<std::uint16_t>(flow.is_v4() ? wire::ether_type::ipv4 : wire::ether_type::ipv6)) size += link_size;
+        if (type == static_cast<std::uint16_t>(c.name().is_v4() ? wire::ether_type::ipv4 : wire::ether_type::ipv6)) size += link_size;
     }
     try {
         saved_syns_.insert_or_assign(&c, std::vector<std::byte>(tcp - size, tcp + syn_header_));
     } catch (const std::bad_alloc&) { // they are not kept: the listener asked for them, the connection does without
     }
+}
+
+/// As `p` lies for save_syn(). ECN's bits are the connection's own.
+void tcp_layer::reflect_service(tcp::parameters& ours, const flow_name& flow, const packet& p) const noexcept {
+    if (p.head.headroom() < syn_header_ + syn_ip_header_) return;
+    const std::byte* const ip = p.head.data() - syn_header_ - syn_ip_header_;
+    const auto without_ecn = [](unsigned octet) { return static_cast<std::uint8_t>(octet & 0xfc); };
+    if (flow.is_v4()) ours.type_of_service = without_ecn(load_u8(ip + 1));
+    else ours.traffic_class = without_ecn(load_be16(ip) >> 4);
 }
 
 std::vector<std::byte> tcp_layer::take_saved_syn(const tcp_connection& c) {

@@ -14,6 +14,7 @@ void tcb::shutdown_send() noexcept {
     c_.predictable = prediction::none;
     // During the handshake the FIN waits; establish() makes the move (RFC 9293 3.10.4).
     if (is_synchronized(c_.state)) c_.move(transition::fin_sent);
+    else if (c_.fin_goes_ahead()) c_.ack_first = true;
 }
 
 void tcb::orphan(time_point now) noexcept {
@@ -43,10 +44,42 @@ void tcb::abort() noexcept {
     die(c_, std::errc::connection_aborted, event::none);
 }
 
+void tcb::vanish() noexcept {
+    if (c_.state != tcp_state::closed) die(c_, std::errc::connection_aborted, event::none);
+}
+
+void tcb::ask_for_window() noexcept {
+    c_.sending.wl1 = c_.receiving.next - 1; // whatever is told next is news
+    c_.keepalive_wanted = c_.output_wanted = true;
+    c_.predictable = prediction::none;
+}
+
+namespace {
+
+/// FreeBSD's habits (tcp_drop_syn_sent(), tcp_notify(), syncache_unreach()): `hard` ends SYN-SENT and says nothing else; whatever is said
+/// twice ends what has not been opened after three repetitions.
+event take_freebsd_report(control_block& c, std::errc what, bool hard) noexcept {
+    constexpr unsigned patience = 3;
+    const bool half_open = c.passive && c.state == tcp_state::syn_received;
+    const bool again = c.count.get().soft_error != std::errc{};
+    if (half_open && again && c.sending.attempts >= patience) return die(c, std::errc::connection_refused, event::reset);
+    if (hard && !half_open) return c.state == tcp_state::syn_sent ? die(c, what, event::reset) : event::none;
+    if (what == std::errc::host_unreachable && c.state == tcp_state::established) return event::none;
+    if (!half_open && !is_synchronized(c.state) && again && c.sending.attempts > patience) {
+        if (c.state == tcp_state::syn_received) c.reset = pending_reset::acking(c.receiving.next, c.sending.max);
+        return die(c, what, event::reset);
+    }
+    c.count->soft_error = what;
+    return event::none;
+}
+
+} // namespace
+
 event tcb::on_icmp_error(std::errc what, bool hard, seq_number seq) noexcept {
     const sender& s = c_.sending;
     // RFC 5927 4.1: it must speak of something that is in flight.
     if (c_.state == tcp_state::closed || !(s.una <= seq && seq < s.max)) return event::none;
+    if (c_.options->like_freebsd()) return take_freebsd_report(c_, what, hard);
     const bool opening = c_.state == tcp_state::syn_sent || (c_.state == tcp_state::syn_received && !c_.passive);
     const bool connecting = opening && c_.options->like_linux(); // whatever it is, connect() fails
     if ((hard && !is_synchronized(c_.state)) || connecting) return die(c_, what, event::reset);
@@ -68,6 +101,11 @@ event tcb::on_path_mtu(time_point now, std::uint32_t mtu, seq_number seq) noexce
     return take_mtu_report(c_, now, static_cast<std::uint16_t>(size), seq);
 }
 
+void tcb::fit_into_path(std::uint32_t mtu) noexcept {
+    const std::uint32_t size = std::clamp<std::uint32_t>(mtu, 40, 0xffff) - 40;
+    if (size < c_.sending.mss) shrink_segments(c_, static_cast<std::uint16_t>(size));
+}
+
 void tcb::advertise_user_timeout(duration timeout) noexcept {
     if (timeout == c_.options->advertised_user_timeout) return;
     c_.options.set(&parameters::advertised_user_timeout, timeout);
@@ -80,6 +118,7 @@ void tcb::set_urgent() noexcept {
     c_.urgent.send_end = c_.sending.queue.end();
     c_.predictable = prediction::none;
     c_.output_wanted = true;
+    if (c_.options->like_freebsd()) c_.sending.small_end = c_.sending.una; // it is not gathered (TF_FORCEDATA)
     // Linux only says so with its probes.
     if (is_synchronized(c_.state) && c_.sending.usable_window() <= 0 && !c_.options->like_linux()) c_.receiving.acks.acknowledge_now();
 }
@@ -99,9 +138,15 @@ void tcb::begin_write(bool more) noexcept {
     if (c_.options->like_linux()) begin_buffers(c_, more);
 }
 
+void tcb::limit_segments(std::uint16_t size) noexcept {
+    c_.sending.set_mss(std::min(size, c_.sending.mss), c_.timestamps);
+    c_.sending.congestion.own().set_mss(c_.sending.payload_limit);
+    c_.predictable = prediction::none;
+}
+
 void tcb::set_no_delay(bool on) noexcept {
     c_.options.set(&parameters::no_delay, on);
-    c_.output_wanted = true;
+    if (!c_.options->like_freebsd()) c_.output_wanted = true; // what it gathers there goes with the next write, or ACK
 }
 
 namespace {
@@ -111,6 +156,10 @@ void answer_loss(control_block& c) noexcept {
     sender& s = c.sending;
     const bool linux_habits = c.options->like_linux();
     const std::uint32_t flight = s.max - s.una, before = std::min(s.congestion->cwnd(), flight);
+    if (s.repair.phase == recovery_phase::timeout) { // slow start goes on, but knows where to end
+        s.congestion.own().on_timeout(c.heard, flight, true);
+        return s.congestion.own().limit(std::min(before, s.congestion->ssthresh()));
+    }
     s.congestion.own().on_loss(c.heard, flight);
     s.need().reduction.start(linux_habits ? before : s.board.pipe() + s.board.lost(), linux_habits ? s.payload_limit : 1);
 }
@@ -118,8 +167,12 @@ void answer_loss(control_block& c) noexcept {
 } // namespace
 
 void tcb::set_congestion(congestion_factory how) noexcept {
-    const bool unanswered = c_.sending.repair.phase == recovery_phase::fast && c_.sending.congestion->repairs_itself();
+    const recovery_phase phase = c_.sending.repair.phase;
+    const bool timed_out = phase == recovery_phase::timeout && c_.options->habits == personality::standard;
+    const bool unanswered = (phase == recovery_phase::fast || timed_out) && c_.sending.congestion->repairs_itself();
+    const congestion_factory was = c_.options->controller();
     c_.options.set(&parameters::congestion, how); // in the handshake it is made anew, when the segment size is agreed on
+    if (c_.options->controller() == was) return; // what it has learned stays
     c_.sending.congestion.replace(c_.options->controller());
     if (c_.options->like_linux()) c_.sending.congestion.own().follow_linux();
     if (unanswered && !c_.sending.congestion->repairs_itself()) answer_loss(c_);
@@ -177,7 +230,7 @@ void tcb::set_keepalive(time_point now, bool on, duration idle, duration interva
     c_.options.set(&parameters::keepalive_probes, static_cast<std::uint8_t>(std::min(probes, 255u)));
     if (!clock_moves) return;
     if (!c_.options->like_linux()) c_.keepalives_out = 0;
-    if (on && is_synchronized(c_.state)) {
+    if (on && is_synchronized(c_.state) && c_.state != tcp_state::time_wait) { // RFC 9293 3.6.1: that lasts
         // They look when it was asked to for so long.
         const bool from_now = (begins && c_.options->like_linux()) || c_.options->like_freebsd();
         const time_point from = from_now ? now : c_.heard;
@@ -231,10 +284,11 @@ event tcb::end_time_wait() noexcept {
     return die(c_, std::errc{}, event::none);
 }
 
-bool tcb::may_be_succeeded(time_point now) const noexcept {
-    const bool told_apart = c_.timestamps && c_.options->timestamps && !c_.options->like_freebsd();
-    return c_.state == tcp_state::time_wait && told_apart && now - c_.heard > std::chrono::seconds{1};
+bool tcb::is_told_apart() const noexcept {
+    return c_.state == tcp_state::time_wait && c_.timestamps && c_.options->timestamps && !c_.options->like_freebsd();
 }
+
+bool tcb::may_be_succeeded(time_point now) const noexcept { return is_told_apart() && now - c_.heard > std::chrono::seconds{1}; }
 
 bool tcb::may_reuse(const segment& syn) const noexcept {
     if (c_.state != tcp_state::time_wait || !syn.has(tcp_flags::syn) || syn.has(tcp_flags::ack | tcp_flags::rst)) {

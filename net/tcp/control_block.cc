@@ -9,7 +9,8 @@ event die(control_block& c, std::errc why, event how) noexcept {
     c.syn_wanted = c.probe_wanted = c.keepalive_wanted = false;
     c.timers.disarm_all();
     c.sending.queue.clear();
-    c.receiving.ahead.clear();
+    const bool told_of = c.options->like_linux() && c.reset.wanted && c.reset.with_ack; // by the reset, which leaves soon
+    if (!told_of) c.receiving.ahead.clear();
     c.output_wanted = c.reset.wanted;
     return how | event::closed;
 }
@@ -42,7 +43,7 @@ void predict(control_block& c) noexcept {
                              s.settled_at() == never && s.rto.backoff() == 0 && s.attempts == 0 && !s.fin_queued && !s.probe_out();
     const bool marked = any_mark_ahead(c);
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
-    if (s.corked || s.paced || c.options->counts() || c.answers_plainly) { // habits are followed, and segments counted, on the general way
+    if (s.corked || s.paced || c.options->counts() || c.answers_plainly || c.reading_shut) { // for the general way
         c.predictable = prediction::none;
         return;
     }

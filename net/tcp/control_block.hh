@@ -84,6 +84,7 @@ struct control_block {
     bool orphaned : 1 = false;    ///< nobody will read
     bool reading_shut : 1 = false; ///< nor does its user wish to, who holds it still (SHUT_RD)
     bool answers_plainly : 1 = false; ///< FreeBSD's habit: the next pure ACK tells of the window as it is, not as it was promised
+    bool ack_first : 1 = false;   ///< an ACK goes before whatever else is to be sent; in SYN-SENT FreeBSD's early FIN
     bool accepted : 1 = false;    ///< passive: accept() has handed it out
     bool syn_resent = false;
     bool user_timeout_untold = false; ///< keepalive_wanted is for an ACK with the user timeout option (RFC 5482)
@@ -112,6 +113,12 @@ struct control_block {
         const std::uint32_t presumed = options->like_linux() ? options->mss : 536;
         const std::uint32_t segment = std::min<std::uint32_t>(options->mss, f.peer_mss != 0 ? f.peer_mss : presumed);
         return segment - std::min<std::uint32_t>(segment, wire::tcp_options::max_size);
+    }
+    /// FreeBSD's habit: a FIN in SYN-SENT that no data waits before goes ahead, and with each SYN. Fast Open's waits.
+    bool fin_goes_ahead() const noexcept {
+        const fast_open_state& f = fast_open.get();
+        return options->like_freebsd() && state == tcp_state::syn_sent && sending.fin_queued && sending.queue.size() == 0 && !f.asked &&
+               !f.without_cookie;
     }
     void move(transition t) noexcept { state = next_state(state, t); }
     void check_invariants() const;

@@ -17,6 +17,7 @@ namespace corewire::tcp {
 struct ecn_state {
     bool offered : 1 = false;           ///< our SYN said ECE and CWR
     bool offered_accurate : 1 = false;  ///< our SYN said AE, ECE and CWR
+    bool fell_back : 1 = false;         ///< a SYN of ours said so, and a later one nothing any more
     bool seen : 1 = false;              ///< something came with ECT or CE
     bool handshake_settled = false;     ///< the segment at hand was the handshake's ACK: its ACE is no counter
     bool on = false;           ///< agreed on, in whichever form
@@ -32,7 +33,7 @@ struct ecn_state {
 
     seq_number old_ack;        ///< as the receiver, with old_echo
     seq_number reduced_until;  ///< as the sender: marks in ACKs up to here belong to a window that was reduced already
-    /// AccECN (RFC 9768): then nothing of the above but `on`, reduced_until and old_ack_wanted counts.
+    /// AccECN (RFC 9768): then nothing of the above but `on` and reduced_until counts.
     std::unique_ptr<accurate_ecn> accurate;
 };
 

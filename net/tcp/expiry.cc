@@ -32,6 +32,9 @@ event on_retransmit(control_block& c, time_point now) noexcept {
 event on_keepalive(control_block& c, time_point now) noexcept {
     const parameters& p = *c.options;
     if (!p.keepalive || !is_synchronized(c.state)) return event::none;
+    // FreeBSD asks nobody who owes it a FIN, or the ACK of the last one; where nothing else ends it, we do.
+    const bool ends = c.state == tcp_state::last_ack || (c.state == tcp_state::fin_wait_2 && c.timers.armed(timer_slot::life));
+    if (p.like_freebsd() && ends) return event::none;
     const duration interval = std::max(p.keepalive_interval, least_keepalive_interval);
     const duration silence = now - c.heard;
     // What waits for the peer's window is asked for by window probes, and given up by their rules.

@@ -53,12 +53,22 @@ inline counters& operator+=(counters& sum, const counters& more) noexcept {
     return sum = std::bit_cast<counters>(all);
 }
 
+/// What came with which mark, and what the peer says that did: AccECN's counters, from 0 on.
+struct mark_tally {
+    std::uint32_t received = 0, delivered = 0;                               ///< packets with CE
+    std::uint32_t received_ect_1 = 0, received_ect_0 = 0, received_ce = 0;    ///< bytes
+    std::uint32_t delivered_ect_1 = 0, delivered_ect_0 = 0, delivered_ce = 0; ///< bytes; only with AccECN
+    std::uint8_t option_seen = 0;  ///< of AccECN, of the peer: 1 empty, 2 with counters, 3 zeroed
+    std::uint8_t failures = 0;     ///< 1 ours may not be heard, 2 the peer's is mangled; 4 and 8: so are options
+};
+
 /// Segments, one by one, and where the time went: kept for connections that ask (parameters::counts()).
 struct segment_tally {
     std::uint32_t in = 0, out = 0, data_in = 0, data_out = 0;
     std::uint64_t acked = 0;       ///< sequence numbers of data and FIN; what makes 64 bits of sequence numbers
     std::uint32_t delivered = 0;   ///< data and FIN, acknowledged
     std::uint32_t delivered_marked = 0; ///< by ACKs that said ECE
+    mark_tally marks{};            ///< with Linux's habits, and without AccECN: of what came
     std::uint32_t time_out_rows = 0; ///< time-outs that were not the next of a row; kept for all
     time_point row_since{};        ///< when the row began that goes on; none: none does
     duration in_rows{0};           ///< how long the others took
@@ -126,6 +136,7 @@ struct connection_info {
     std::uint64_t delivery_rate = 0; ///< bytes a second, by the last good sample; 0: none, or nobody samples (BBR does, too)
     bool delivery_rate_limited = false; ///< there was too little to send meanwhile: the path may be faster
     segment_tally tally{};
+    mark_tally marks{};
     std::uint32_t receive_space = 0; ///< bytes: the most that was read in a round; 0: nothing was measured
     std::uint64_t numbers_acked = 0; ///< as bytes_acked, with our FIN, and the SYN if we opened the connection
     std::uint64_t bytes_acked = 0; ///< payload, since the beginning; modulo 2^32 unless `counted`

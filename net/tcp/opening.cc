@@ -1,6 +1,7 @@
 // How a connection begins: the three constructors, and what the two ends agree on in their SYNs.
 #include <corewire/net/tcp/arrives/steps.hh>
 #include <corewire/net/tcp/receive/linux_window.hh>
+#include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/send/super_segments.hh>
 #include <corewire/net/tcp/tcb.hh>
@@ -30,6 +31,7 @@ void begin_receiving(control_block& c, seq_number irs) noexcept {
 tcb::tcb(time_point now, const active_open& how, const parameters& p) : c_(p) {
     begin(c_, how.iss, now);
     c_.state = tcp_state::syn_sent;
+    if (how.older_timestamp != 0) c_.receiving.timestamps.enable(how.older_timestamp, now);
     if (how.fast_open.asked || how.fast_open.without_cookie) {
         fast_open_state& fast = c_.fast_open.own();
         fast.asked = how.fast_open.asked;
@@ -61,12 +63,16 @@ event tcb::take_syn_data(buffer& head, buffer& body) noexcept {
     receiver& r = c_.receiving;
     const std::uint32_t size = head.size() + body.size();
     c_.fast_open->serving = c_.fast_open->early = true;
-    r.window.advertise_unscaled(r.next); // as if it had been promised: it is there
+    const std::uint32_t unit = first_window_unit(c_);
+    r.window.advertise_unscaled(r.next, unit); // as if it had been promised: it is there
     if (size == 0 || size > r.room() || !r.queue.has_room()) return event::none; // the SYN-ACK says that it was not taken
     r.queue.push(std::move(head));
     r.queue.push(std::move(body));
     r.next += size;
     r.bytes += size;
+    if (c_.options->like_linux()) r.window.advertise_unscaled(r.next, unit); // what is sent before the SYN-ACK says the same
+    if (c_.options->counts()) ++c_.sending.need().tally.data_in;
+    if (c_.ecn.accurate != nullptr) count_syn_data(c_, size);
     c_.fast_open->data_acked = true;
     return event::readable;
 }
@@ -81,12 +87,14 @@ tcb::tcb(time_point now, const cookie_open& how, const parameters& p) : c_(p) {
     c_.passive = true;
     c_.state = tcp_state::syn_received;
     begin_receiving(c_, how.irs);
+    if (c_.options->like_linux()) c_.sending.need().tally.in = 1; // the SYN counts
     wire::tcp_options agreed;
     agreed.set_mss(how.peer_mss);
     if (how.sack_permitted) agreed.set_sack_permitted();
     if (how.timestamps) agreed.set_timestamps(how.peer_timestamp, 0);
     if (how.window_scale != no_window_scale) agreed.set_window_scale(how.window_scale);
     agree_on_options(c_, agreed, now);
+    if (how.ecn && !how.accurate_ecn) begin_ecn(c_);
     if (how.accurate_ecn) answer_ecn_offer(c_, {.flags = tcp_flags::syn | tcp_flags::ae | tcp_flags::cwr | tcp_flags::ece});
     // The SYN-ACK went out without us; the ACK that is coming finds us in SYN-RECEIVED and completes the handshake.
     c_.receiving.window.advertise_unscaled(c_.receiving.next, p.like_linux() ? std::max<std::uint32_t>(how.peer_mss, 1) : 1);
@@ -109,11 +117,12 @@ void agree_on_options(control_block& c, const wire::tcp_options& theirs, time_po
     c.scaling = p.window_scaling && theirs.has_window_scale();
     c.sending.shift = c.scaling ? theirs.window_scale : 0;
     c.receiving.window.set_scale(c.scaling ? receive_window::scale_for(p.largest_window()) : 0);
-    // RFC 9293 3.7.1 (MUST-15): no option means 536.
-    c.sending.agree(theirs.has_mss() ? theirs.mss : 536, c.timestamps, c.passive, p, now);
+    // RFC 9293 3.7.1 (MUST-15): no option means 536; for FreeBSD a size of 0, too.
+    const bool named = theirs.has_mss() && !(theirs.mss == 0 && p.like_freebsd());
+    c.sending.agree(named ? theirs.mss : 536, c.timestamps, c.passive, p, now);
     if (p.like_freebsd()) {
         c.receiving.window.follow_freebsd(c.sending.mss);
-        c.receiving.acks.acknowledge_every_second();
+        c.receiving.acks.acknowledge_every_second(c.sending.mss);
     }
     if (p.like_linux()) { // tcp_initialize_rcv_mss(): the peer's segments are as ours, until it shows others
         const std::uint32_t half_window = std::min(c.receiving.window.buffer(), 0xffffu) / 2;
@@ -196,7 +205,26 @@ void take_echoed_rtt(control_block& c, const arrival& a) noexcept {
     const duration rtt = std::chrono::milliseconds{std::max(age, 1u)};
     const duration since_first = a.now - c.sending.progress - std::chrono::milliseconds{1}; // the clock's grain
     const bool plausible = rtt <= since_first && rtt < c.options->initial_rto;
-    if (age < 1u << 24 && (c.options->like_linux() || plausible)) take_rtt(c, rtt, a.now);
+    if (age < 1u << 24 && (c.options->habits != personality::standard || plausible)) take_rtt(c, rtt, a.now, c.sending.una);
+}
+
+/// FreeBSD's SYN cache answers, and times nothing but what is echoed.
+bool is_timed(const control_block& c) noexcept {
+    const bool cached = c.options->like_freebsd() && c.passive && !c.timestamps && !c.fast_open.get().early;
+    return c.sending.timing && !cached;
+}
+
+/// RFC 6298 5.7: behind a SYN that was repeated, unless the round trip is known by now. FreeBSD goes on with the time-out as it is.
+void settle_time_out(control_block& c, bool cautious) noexcept {
+    rto_estimator& rto = c.sending.rto;
+    if (c.options->like_freebsd()) {
+        if (c.passive || rto.srtt() != duration{0}) rto.reset_back_off();
+        if (rto.srtt() != duration{0}) c.sending.congestion.own().on_round_trip(rto.srtt());
+        if (rto.srtt() != duration{0} && c.count.get().soft_error != std::errc{}) c.count->soft_error = {};
+        return;
+    }
+    if (cautious) rto.restart_after_syn_loss(std::chrono::seconds{3});
+    rto.reset_back_off();
 }
 
 } // namespace
@@ -211,16 +239,16 @@ void establish(control_block& c, arrival& a) noexcept {
     s.waiting_for = awaited::nothing;
     c.timers.disarm(timer_slot::retransmit);
     c.syn_wanted = false;
-    if (s.timing) take_rtt(c, a.now - s.progress, a.now);
-    else if (c.syn_resent || (c.passive && c.options->like_linux())) take_echoed_rtt(c, a); // when a SYN cookie left says its echo
+    // Linux's habit: of who was served early the data that is acknowledged measures the round trip, if there is some.
+    const bool by_data = early && c.options->like_linux() && a.seg.ack > s.una && repeats == 0;
+    if (is_timed(c) && !by_data) take_rtt(c, a.now - s.progress, a.now, s.una);
+    else if (!by_data && (c.syn_resent || (c.passive && c.options->like_linux()))) take_echoed_rtt(c, a); // a SYN cookie's: its echo
     s.timing = false;
-    // RFC 6298 5.7, unless the round trip is known by now. Linux: and whoever was served early
-    if (repeats != 0 || (early && c.options->like_linux())) s.rto.restart_after_syn_loss(std::chrono::seconds{3});
+    settle_time_out(c, repeats != 0 || (early && c.options->like_linux())); // Linux: and whoever was served early
     // RFC 5681 3.1: the initial window is one segment then. RFC 6928 2: but not for one repetition, which may have been haste.
     // FreeBSD allows for none.
     const bool lost_early = early && c.options->like_linux() && s.repairing();
     if (repeats > (c.options->like_freebsd() ? 0u : 1u) && !lost_early) s.congestion.own().on_timeout(a.now, 0, false);
-    s.rto.reset_back_off();
     if (s.paced) s.set_pace(*c.options); // the round trip is known now
     s.progress = a.now;
     if (c.options->counts()) s.need().use.payload_at = s.need().use.established_at = a.now;
@@ -232,6 +260,7 @@ void establish(control_block& c, arrival& a) noexcept {
         if (c.passive && !early) s.max_window = 0; // that of the SYN counts for nothing
         else s.fit_window(c.timestamps);
     }
+    if (c.options->like_freebsd() && c.passive && !early) s.max_window = 0; // that of the SYN counts for nothing
     if (s.anything_outstanding()) arm_retransmission(c, a.now);
     c.move(transition::handshake_done);
     if (s.fin_queued) c.move(transition::fin_sent);

@@ -84,7 +84,13 @@ struct parameters {
     // What the IP headers say; the stack writes them. Of IPv4 and of IPv6, for a listener may serve both.
     std::uint8_t type_of_service = 0, traffic_class = 0; ///< RFC 2474; ECN's two bits are the connection's own, and 0 here
     std::uint8_t time_to_live = 0, hop_limit = 0;        ///< 0: the host's
+    /// What comes must have as many hops left, or it has come from too far away (RFC 5082); the stack looks.
+    std::uint8_t least_time_to_live = 0, least_hop_limit = 0;
     bool heeds_path_reports = true, heeds_path_reports6 = true; ///< ICMP's word on the path's MTU; else it is nothing to us
+    /// Linux's habits, over IPv4: such a word counts for what is written later (IP_PMTUDISC_DONT); and whatever it says, it stands for so
+    /// many bytes (net.ipv4.ip_no_pmtu_disc = 1), unless that is 0.
+    bool shrinks_later = false;
+    std::uint16_t presumed_mtu = 0;
 
     path_probing mtu_probing = path_probing::on_black_hole;
     std::uint16_t mtu_probing_base = 1024;     ///< payload beside timestamps: what nearly every path carries (RFC 4821 7.2)
@@ -95,6 +101,7 @@ struct parameters {
     duration delayed_ack = std::chrono::milliseconds{40}; ///< must be below 500 ms (RFC 9293 MUST-40); 0: every segment
     duration peer_delayed_ack = std::chrono::milliseconds{40}; ///< what a tail loss probe allows for the peer's (RFC 8985 7.2)
     std::uint8_t quick_acks = 16;                         ///< immediate ACKs at the start, until data flows back
+    std::uint8_t interactive_after = 1; ///< Linux's habit: so many answers, and ACKs wait for one (net.ipv4.tcp_pingpong_thresh)
     duration min_rto = std::chrono::milliseconds{200};
     duration initial_rto = std::chrono::seconds{1};       ///< RFC 6298 2.1
     duration max_rto = std::chrono::seconds{60};          ///< RFC 6298 2.5
@@ -106,7 +113,9 @@ struct parameters {
     std::uint8_t syn_linear_timeouts = 0; ///< so many SYNs are repeated after initial_rto before the time-out backs off
     std::uint8_t syn_retries = 7;      ///< 183 s with the defaults: RFC 9293 MUST-23 asks for 3 minutes
     duration open_timeout{0};          ///< no attempt to open takes longer, whatever syn_retries says; 0: it may
-    bool ecn_fallback = true;          ///< a SYN that is repeated does not ask for classic ECN any more (RFC 3168 6.1.1.1)
+    bool ecn_fallback = true;          ///< a SYN that is repeated does not ask for ECN any more (RFC 3168 6.1.1.1, RFC 9768 3.1.4.1)
+    std::uint8_t accurate_ecn_option = 2; ///< AccECN's with Linux's habits: 0 never, 1 as changes ask, 2 always, 3 even if it may get lost
+    std::uint8_t accurate_ecn_beacon = 3; ///< where it is 1: so many a round trip at least
     bool thin_linear_timeouts = false; ///< with less than four segments in flight the first six time-outs do not back off: Linux's habit
     std::uint8_t syn_ack_retries = 5;  ///< 63 s: half-open connections are kept for strangers
     std::uint8_t retries = 15;         ///< R2 of RFC 9293 3.8.3, about 13 minutes
@@ -148,8 +157,10 @@ struct parameters {
 
     bool operator==(const parameters&) const noexcept = default;
     bool like_linux() const noexcept { return habits == personality::linux_; }
-    /// What `congestion` stands for: with Linux's habits CUBIC counts as it does there.
+    /// What `congestion` stands for: with Linux's habits CUBIC counts as it does there, with FreeBSD's NewReno, too.
     congestion_factory controller() const noexcept {
+        if (like_freebsd() && congestion == cubic_congestion) return freebsd_cubic_congestion;
+        if (like_freebsd() && congestion == reno_congestion) return freebsd_newreno_congestion;
         return like_linux() && congestion == cubic_congestion ? linux_cubic_congestion : congestion;
     }
     bool like_freebsd() const noexcept { return habits == personality::freebsd; }

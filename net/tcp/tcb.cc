@@ -30,10 +30,22 @@ namespace {
     return a.events;
 }
 
+/// Linux's DCTCP: whatever leaves is ECN-capable, the SYN that asks for it included (tcp_ca_needs_ecn()).
+bool marks_all(const control_block& c, const outgoing_segment& out) noexcept {
+    if (!c.sending.congestion->wants_exact_marks()) return false;
+    if (wire::has(out.flags, tcp_flags::syn)) return c.ecn.on || c.ecn.offered || c.ecn.offered_accurate;
+    return c.ecn.on && c.ecn.accurate == nullptr;
+}
+
 [[gnu::cold, gnu::noinline]] void note_departure(control_block& c, outgoing_segment& out) noexcept {
     const bool to_stranger = wire::has(out.flags, tcp_flags::rst) && (!wire::has(out.flags, tcp_flags::ack) || out.seq != c.sending.next);
-    if (c.options->like_linux() && !wire::has(out.flags, tcp_flags::syn) && !to_stranger) tell_linux_window(c, out);
-    if (c.state == tcp_state::syn_received) return;
+    if (c.options->like_linux()) {
+        if (!wire::has(out.flags, tcp_flags::syn) && !to_stranger) tell_linux_window(c, out);
+        if (marks_all(c, out)) out.special |= outgoing_segment::ect;
+    }
+    // Nor what is sent for no socket: a SYN-ACK, a reset to a stranger.
+    if (c.state == tcp_state::syn_received && (wire::has(out.flags, tcp_flags::syn) || !c.fast_open.get().serving)) return;
+    if (to_stranger && c.options->like_linux()) return;
     segment_tally& tally = c.sending.need().tally;
     ++tally.out;
     if (out.payload_size != 0) ++tally.data_out;
@@ -65,7 +77,10 @@ event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buff
     return take_by_the_steps(c_, now, arrived, head, body);
 }
 
-event tcb::on_timer(time_point now) noexcept { return on_expiry(c_, now); }
+event tcb::on_timer(time_point now) noexcept {
+    if (c_.ecn.accurate != nullptr) [[unlikely]] c_.ecn.accurate->habit.clock = now;
+    return on_expiry(c_, now);
+}
 
 bool tcb::next_segment(time_point now, outgoing_segment& out) noexcept {
     if (!next_output(c_, now, out)) return false;
@@ -99,11 +114,36 @@ scoreboard::tally count_segments(const sender& s, bool like_linux) noexcept {
     if (like_linux) {
         t.sacked = s.counted(fate::sacked) / s.payload_limit;
         t.lost = s.counted(fate::lost) / s.payload_limit;
-        t.resent = s.counted_resent() / s.payload_limit;
+        t.resent = (s.counted(copy::repair) + s.counted(copy::forgiven)) / s.payload_limit; // a tail loss probe is none
+        t.lost += s.counted(copy::repair) / s.payload_limit;      // until they are acknowledged
     }
-    if (like_linux) t.lost += s.counted_repairs() / s.payload_limit; // until they are acknowledged
     if (like_linux && !s.sack) t.sacked += s.repair.left / std::max(s.payload_limit, 1u); // as duplicate ACKs say
     return t;
+}
+
+/// Linux's habit: the first segment in flight was sent again, and a duplicate ACK was heard since (tcp_any_retrans_done()).
+bool heard_behind_a_copy(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    if (!c.options->like_linux() || s.board.ranges() == 0 || !s.board.front_again()) return false;
+    return c.heard > s.board.front_sent() && c.heard != s.progress;
+}
+
+mark_tally marks_of(const control_block& c) noexcept {
+    const accurate_ecn* const e = c.ecn.accurate.get();
+    if (e == nullptr) {
+        mark_tally marks = c.sending.known().tally.marks;
+        marks.delivered = c.sending.known().tally.delivered_marked;
+        return marks;
+    }
+    const ecn_counters first, &in = e->received, &out = e->reported;
+    mark_tally marks{.received = in.cep - first.cep, .delivered = out.cep - first.cep,
+                     .received_ect_1 = in.e1b - first.e1b, .received_ect_0 = in.e0b - first.e0b, .received_ce = in.ceb,
+                     .delivered_ect_1 = out.e1b - first.e1b, .delivered_ect_0 = out.e0b - first.e0b, .delivered_ce = out.ceb,
+                     .option_seen = e->habit.seen, .failures = e->habit.failures};
+    if (c.options->like_linux()) return marks;
+    marks.option_seen = !e->options_in ? 3 : e->option_seen ? 2 : 0;
+    marks.failures = static_cast<std::uint8_t>((e->silent ? 2 : 0) | (e->options_out ? 0 : 4) | (e->options_in ? 0 : 8));
+    return marks;
 }
 
 /// The number that ends in these 32 bits, next to what was counted.
@@ -157,7 +197,7 @@ connection_info tcb::info() const noexcept {
         .timed_out = s.repair.phase == recovery_phase::timeout,
         .reduced = c_.options->like_linux() ? s.repair.reducing : reduced,
         .ecn_seen = c_.ecn.seen,
-        .disordered = s.board.sacked() != 0 || s.repair.duplicates != 0,
+        .disordered = s.board.sacked() != 0 || s.repair.duplicates != 0 || heard_behind_a_copy(c_),
         .probes = s.waiting_for == awaited::window_probe ? s.attempts : c_.options->like_linux() ? c_.keepalives_out : 0u,
         .sacked = s.board.sacked(),
         .lost = s.board.lost(),
@@ -189,12 +229,15 @@ connection_info tcb::info() const noexcept {
         .snd_max = s.max,
         .rcv_nxt = r.next,
     };
+    i.marks = marks_of(c_);
     i.bytes_sent = widened(s.bytes_sent(), i) + c_.count.get().retransmitted_bytes;
     const bool syn_counts = !c_.passive || (!c_.options->like_linux() && c_.fast_open.get().data_acked);
     i.numbers_acked = s.una == s.iss ? 0 : widened(s.una - s.iss - (syn_counts ? 0u : 1u), i);
     i.bytes_acked = widened(s.bytes_acked(), i);
     return i;
 }
+
+std::uint32_t tcb::window_clamp() const noexcept { return linux_clamp(c_); }
 
 void tcb::check_invariants() const { c_.check_invariants(); }
 

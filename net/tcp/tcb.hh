@@ -28,6 +28,7 @@ namespace corewire::tcp {
 struct active_open {
     seq_number iss;
     fast_open_request fast_open{}; ///< open/fast_open.hh: what the SYN says of it
+    std::uint32_t older_timestamp = 0; ///< Linux's habit: echoed as that of a connection in TIME-WAIT whose place is taken; 0: none
 };
 struct passive_open {
     seq_number iss;
@@ -44,6 +45,7 @@ struct cookie_open {
     bool timestamps = false;
     std::uint8_t window_scale = no_window_scale;
     std::uint32_t peer_timestamp = 0; ///< TSval of the ACK
+    bool ecn = false;                ///< classic ECN was agreed to, says the timestamp
     bool accurate_ecn = false;       ///< the SYN-ACK agreed to AccECN, and the ACK says that it was asked for (RFC 9768 5.1)
 };
 
@@ -80,6 +82,10 @@ public:
     /// RFC 9293 3.7.2). Only shrinks. event::path_mtu_fell: believed. Where segments of that size have got through before, it is
     /// believed when that segment times out, and on_timer() says so (RFC 5927 7.2).
     event on_path_mtu(time_point now, std::uint32_t mtu, seq_number seq) noexcept;
+    /// What is sent from now on is to fit into `mtu` bytes; what is in flight is left alone (parameters::shrinks_later).
+    void fit_into_path(std::uint32_t mtu) noexcept;
+    /// FreeBSD's habit (TCP_MAXSEG): from now on segments are no larger, without the IP and TCP headers.
+    void limit_segments(std::uint16_t size) noexcept;
     /// The largest IP packet for which segments are made now, if its header has 20 bytes.
     std::uint32_t packet_size() const noexcept { return c_.sending.mss + 40u; }
     /// ICMP reported trouble for a segment of ours with sequence number `seq`. A hard error ends a connection attempt
@@ -178,14 +184,32 @@ public:
     void hurry_syn() noexcept;
     /// Before the SYN has left: it has nothing to take along, and asks for a cookie, whether it has one or not.
     void ask_for_cookie() noexcept { if (c_.fast_open.made()) c_.fast_open->cookie.size = 0; }
-    /// Linux's habit: somebody waits to write more than the SYN could take, so the handshake's ACK waits for that.
-    void expect_writer() noexcept { if (c_.fast_open.made() && c_.options->like_linux()) c_.fast_open->writer_waits = true; }
+    /// Linux's habit: somebody waits to write, or is expected to, so the handshake's ACK waits for that.
+    void expect_writer(bool on = true) noexcept {
+        if (c_.options->like_linux() && c_.fast_open.get().writer_waits != on) c_.fast_open->writer_waits = on;
+    }
+    /// Linux's habit: no larger window is announced (TCP_WINDOW_CLAMP, or what the buffer is good for).
+    std::uint32_t window_clamp() const noexcept;
     /// How many bytes the SYN could take along.
     std::uint32_t fast_open_room() const noexcept { return c_.syn_room(); }
     /// Once the handshake of an active_open is done: what it has told of the server's Fast Open.
     const fast_open_state& fast_open() const noexcept { return c_.fast_open.get(); }
+    /// RFC 9768 3.1.4.1: our SYN asked for AccECN; and it was only answered, by somebody who does not say so, when it did not any more.
+    bool asked_for_accurate_ecn() const noexcept { return c_.ecn.offered_accurate; }
+    bool asked_in_vain() const noexcept { return c_.ecn.fell_back && !c_.ecn.on; }
     seq_number expected() const noexcept { return c_.receiving.next; }        ///< RCV.NXT
     seq_number acknowledged() const noexcept { return c_.sending.una; } ///< SND.UNA
+    // For who takes it apart (TCP_REPAIR): behind the last byte that was written; SND.WL1; copies what was written and is not
+    // acknowledged, from the `offset`-th byte on, which is all there; ends it and tells nobody; asks for an ACK at once, which may tell
+    // of another window.
+    seq_number written() const noexcept { return c_.sending.queue.end(); }
+    seq_number window_number() const noexcept { return c_.sending.wl1; }
+    void peek_written(std::uint32_t offset, mutable_byte_span into) const noexcept {
+        c_.sending.queue.copy(c_.sending.queue.first() + offset, static_cast<std::uint32_t>(into.size()), into.data());
+    }
+    void vanish() noexcept;
+    void ask_for_window() noexcept;
+    void set_timestamp_offset(std::uint32_t offset) noexcept { c_.options.set(&parameters::timestamp_offset, offset); }
     tcp_state state() const noexcept { return c_.state; }
     /// ESTABLISHED: bytes may come and go; there is no error(), at_end() is false and nothing waits_for_data().
     bool flows() const noexcept { return c_.state == tcp_state::established; }
@@ -228,6 +252,7 @@ public:
     /// From now on; the windows stay as they are.
     void set_congestion(congestion_factory how) noexcept;
     std::string_view congestion() const noexcept { return c_.sending.congestion->name(); }
+    path_belief believed_path() const noexcept { return c_.sending.congestion->belief(); }
     /// Nothing has been told to its controller yet: it has none of its own.
     bool shares_controller() const noexcept { return c_.sending.congestion.untouched(); }
     /// 0: R2 alone decides. Another ends what a peer's user timeout option may change.
@@ -240,6 +265,13 @@ public:
     void advertise_user_timeout(duration timeout) noexcept;
     /// TCP_LINGER2: an orphan's patience in FIN-WAIT-2; below 0: none.
     void set_fin_wait_2(duration patience) noexcept { c_.options.set(&parameters::fin_wait_2, patience); }
+    /// TCP_RTO_MIN_US, TCP_RTO_MAX_MS, TCP_DELACK_MAX_US: of what is measured and delayed from now on.
+    void set_times(const parameters& p) noexcept {
+        c_.options.set(&parameters::min_rto, p.min_rto);
+        c_.options.set(&parameters::max_rto, p.max_rto);
+        c_.options.set(&parameters::delayed_ack, p.delayed_ack);
+        c_.options.set(&parameters::peer_delayed_ack, p.peer_delayed_ack);
+    }
     /// SO_LINGER with no time: whoever lets go of the connection resets it.
     void set_reset_on_close(bool on) noexcept { c_.options.set(&parameters::reset_on_close, on); }
     /// Bytes a second; pacer::off: no cap (SO_MAX_PACING_RATE). A cap paces the connection whatever its controller.
@@ -256,8 +288,17 @@ public:
         c_.options.set(&parameters::time_to_live, time_to_live);
         c_.options.set(&parameters::hop_limit, hop_limit);
     }
-    void heed_path_reports(bool over_ipv4, bool over_ipv6) noexcept {
+    /// parameters::least_time_to_live and its neighbour. The stack is to be told: tcp_layer::judge_hops().
+    void set_least_hops(std::uint8_t time_to_live, std::uint8_t hop_limit) noexcept {
+        c_.options.set(&parameters::least_time_to_live, time_to_live);
+        c_.options.set(&parameters::least_hop_limit, hop_limit);
+        if (time_to_live == 0 && hop_limit == 0) return;
+        c_.options.set(&parameters::fast_path, false); // nobody looks there
+        c_.predictable = prediction::none;
+    }
+    void heed_path_reports(bool over_ipv4, bool over_ipv6, bool later) noexcept {
         c_.options.set(&parameters::heeds_path_reports, over_ipv4);
+        c_.options.set(&parameters::shrinks_later, later && c_.options->like_linux());
         c_.options.set(&parameters::heeds_path_reports6, over_ipv6);
     }
     const parameters& options() const noexcept { return *c_.options; }
@@ -270,6 +311,9 @@ public:
     /// In TIME-WAIT: whether we may open a connection on the same 4-tuple, with an ISN beyond time_wait_floor(): timestamps keep old
     /// segments out of it, as a second has gone since the last, the slowest clock's tick (RFC 6191 2, RFC 7323 5.4). Linux: tcp_tw_reuse.
     bool may_be_succeeded(time_point now) const noexcept;
+    std::uint32_t last_timestamp() const noexcept { return c_.receiving.timestamps.recent(); }
+    /// In TIME-WAIT: its segments have timestamps, which tell them from the next connection's.
+    bool is_told_apart() const noexcept;
     /// In TIME-WAIT: it is over, before its time.
     event end_time_wait() noexcept;
     seq_number time_wait_floor() const noexcept { return c_.sending.max; }
@@ -321,12 +365,13 @@ inline void tcb::update_window() noexcept {
     receiver& r = c_.receiving;
     if (r.window.worth_an_update(r.next, r.queue.size())) [[unlikely]] {
         if (c_.options->like_linux()) return acknowledge_read();
+        c_.output_wanted = true;
+        if (c_.options->like_freebsd()) return; // which looks at it when all was read that is read at once: emit_ack()
         if (r.window.withheld()) {
             if (!r.queue.has_much_room()) return;
             r.window.grant();
         }
         r.acks.acknowledge_now();
-        c_.output_wanted = true;
     }
 }
 

@@ -16,6 +16,16 @@ void complain(ipv6_chain& chain, std::uint8_t code, std::uint32_t at) noexcept {
     chain.problem_at = at;
 }
 
+bool is_extension(ip_protocol kind) noexcept {
+    return kind == ip_protocol::hop_by_hop || kind == ip_protocol::ipv6_destination || kind == ip_protocol::ipv6_routing ||
+           kind == ip_protocol::ipv6_fragment;
+}
+
+/// Bytes of such a header, of which the first eight lie at `header`.
+std::uint32_t extension_size(ip_protocol kind, const std::byte* header) noexcept {
+    return kind == ip_protocol::ipv6_fragment ? ipv6_chain::fragment_size : 8u + 8u * load_u8(header + 1);
+}
+
 /// RFC 8200 4.2: what an option that nobody knows asks for stands in its two highest bits.
 bool take_option(ipv6_chain& chain, std::uint8_t type, std::uint32_t at) noexcept {
     switch (type >> 6) {
@@ -59,6 +69,7 @@ bool take_routing(ipv6_chain& chain, byte_span packet, std::uint32_t at) noexcep
 /// True: it says that this packet is whole, and the walk goes on.
 bool take_fragment(ipv6_chain& chain, byte_span packet, std::uint32_t at, std::uint32_t named_at) noexcept {
     const std::uint16_t word = load_be16(packet.data() + at + 2);
+    chain.fragment_header = true;
     if ((word & 0xfff9) == 0) return true; // RFC 6946: an atomic fragment
     chain.fragment = true;
     chain.fragment_offset = static_cast<std::uint16_t>(word & 0xfff8);
@@ -80,7 +91,7 @@ ipv6_chain walk_extensions(byte_span packet) noexcept {
     for (unsigned headers = 0;; ++headers) {
         const auto kind = static_cast<ip_protocol>(load_u8(packet.data() + named_at));
         const bool options = kind == ip_protocol::hop_by_hop || kind == ip_protocol::ipv6_destination;
-        if (!options && kind != ip_protocol::ipv6_routing && kind != ip_protocol::ipv6_fragment) {
+        if (!is_extension(kind)) {
             chain.protocol = kind;
             chain.offset = at;
             chain.named_at = named_at;
@@ -91,8 +102,7 @@ ipv6_chain walk_extensions(byte_span packet) noexcept {
             return chain;
         }
         if (packet.size() < at + 8) return fail(chain, ipv6_chain_verdict::malformed), chain;
-        const std::uint32_t size =
-            kind == ip_protocol::ipv6_fragment ? ipv6_chain::fragment_size : 8u + 8u * load_u8(packet.data() + at + 1);
+        const std::uint32_t size = extension_size(kind, packet.data() + at);
         if (headers == ipv6_chain::max_headers || at + size > ipv6_view::header_size + ipv6_chain::max_size)
             return fail(chain, ipv6_chain_verdict::too_long), chain;
         if (packet.size() < at + size) return fail(chain, ipv6_chain_verdict::malformed), chain;
@@ -102,6 +112,23 @@ ipv6_chain walk_extensions(byte_span packet) noexcept {
         named_at = at;
         at += size;
     }
+}
+
+std::optional<ipv6_upper_layer> find_upper_layer(byte_span packet) noexcept {
+    std::uint32_t at = ipv6_view::header_size;
+    auto kind = static_cast<ip_protocol>(load_u8(packet.data() + next_header_at));
+    while (is_extension(kind)) {
+        if (packet.size() < at + 8) return std::nullopt;
+        const bool later_fragment = kind == ip_protocol::ipv6_fragment && (load_be16(packet.data() + at + 2) & 0xfff8) != 0;
+        const std::uint32_t size = extension_size(kind, packet.data() + at);
+        kind = static_cast<ip_protocol>(load_u8(packet.data() + at));
+        if (later_fragment) { // what follows is somewhere in the datagram
+            if (is_extension(kind)) return std::nullopt;
+            return ipv6_upper_layer{kind, static_cast<std::uint32_t>(packet.size())};
+        }
+        at += size;
+    }
+    return ipv6_upper_layer{kind, at};
 }
 
 bool has_all_headers(byte_span packet, const ipv6_chain& first_fragment) noexcept {
@@ -115,8 +142,9 @@ bool has_all_headers(byte_span packet, const ipv6_chain& first_fragment) noexcep
         case ip_protocol::ipv6_destination:
         case ip_protocol::ipv6_routing:
             if (left < 8) return false;
+            size = extension_size(kind, packet.data() + at);
             kind = static_cast<ip_protocol>(load_u8(packet.data() + at));
-            at += 8u + 8u * load_u8(packet.data() + at + 1);
+            at += size;
             continue;
         case ip_protocol::ipv6_no_next: return true;
         case ip_protocol::tcp: size = left < 20 ? 20 : 4u * (load_u8(packet.data() + at + 12) >> 4); break;

@@ -8,6 +8,7 @@
 #include <corewire/reactor/base/bytes.hh>
 
 #include <cstdint>
+#include <optional>
 
 namespace corewire::wire {
 
@@ -30,6 +31,7 @@ struct ipv6_chain {
     std::uint32_t offset = 0;        ///< where it starts, bytes from the IPv6 header's first
     std::uint32_t named_at = 0;      ///< where the octet stands that says so
     bool router_alert = false;       ///< some router on the way was to look at it (RFC 2711)
+    bool fragment_header = false;    ///< there was one, of a fragment or of a whole packet
     // A fragment (RFC 8200 4.5). One that is all there is (RFC 6946) is none.
     bool fragment = false;
     bool more_fragments = false;
@@ -46,6 +48,14 @@ struct ipv6_chain {
 /// `packet` starts at a whole IPv6 header and ends where the packet does, or where its first piece does: extension headers
 /// that reach into a second piece are malformed.
 ipv6_chain walk_extensions(byte_span packet) noexcept;
+
+struct ipv6_upper_layer {
+    ip_protocol protocol{};
+    std::uint32_t offset = 0; ///< from the IPv6 header's first byte; a later fragment's: beyond the packet
+};
+/// What `packet`, which may have been cut off, carries, by the lengths of its extension headers alone: nothing in them is judged. Nothing:
+/// its bytes do not say.
+std::optional<ipv6_upper_layer> find_upper_layer(byte_span packet) noexcept;
 
 /// A first fragment, of which walk_extensions() has said so, brings every header of its datagram, the upper layer's whole one included (RFC
 /// 7112 5, RFC 8200 4.5). Headers beyond our bounds are not judged.

@@ -147,7 +147,11 @@ public:
         if (o.fast_open_is_experimental) u16(experiment_fast_open);
         bytes(o.fast_open_cookie());
     }
-    void accurate_ecn(const tcp_options& o) noexcept { size_ += o.accurate_ecn.emit(out_ + size_); }
+    void accurate_ecn(const tcp_options& o, std::uint8_t fields) noexcept {
+        accurate_ecn_option counters = o.accurate_ecn;
+        counters.fields = fields;
+        size_ += counters.emit(out_ + size_);
+    }
     void user_timeout(const tcp_options& o) noexcept {
         u8(kind_user_timeout);
         u8(4);
@@ -169,24 +173,34 @@ bool user_timeout_fits(const writer& w, const tcp_options& o) noexcept {
     return o.has_user_timeout() && w.size() + 4 <= tcp_options::max_size;
 }
 
-/// AccECN's counters give way to the others: in front of the window scale where it has room beside all that may come, else at the end.
-bool accurate_ecn_is_early(const tcp_options& o) noexcept { return o.has_accurate_ecn() && !o.has_fast_open() && !o.has_sack(); }
+/// AccECN's counters give way to the others: as many as there is room for; beside SACK blocks, whose number varies, at the end.
+bool accurate_ecn_is_early(const tcp_options& o) noexcept { return o.has_accurate_ecn() && !o.has_sack(); }
+void early_accurate_ecn(writer& w, const tcp_options& o) noexcept {
+    if (!accurate_ecn_is_early(o)) return;
+    const std::size_t bare_sack = o.has_sack_permitted() && !o.has_timestamps() ? 4 : 0, scale = o.has_window_scale() ? 4 : 0;
+    const std::size_t used = w.size() + bare_sack + scale + reserve_behind_sack(o);
+    for (std::uint8_t fields = o.accurate_ecn.fields;; --fields) {
+        if (used + (accurate_ecn_option::size_of(fields) + 3) / 4 * 4 <= tcp_options::max_size) return w.accurate_ecn(o, fields);
+        if (fields == 0) return;
+    }
+}
 void late_accurate_ecn(writer& w, const tcp_options& o) noexcept {
     if (!o.has_accurate_ecn() || accurate_ecn_is_early(o)) return;
-    if (w.size() + accurate_ecn_option::size_of(o.accurate_ecn.fields) <= tcp_options::max_size) w.accurate_ecn(o);
+    if (w.size() + accurate_ecn_option::size_of(o.accurate_ecn.fields) <= tcp_options::max_size) w.accurate_ecn(o, o.accurate_ecn.fields);
 }
 
 void write_linux(writer& w, const tcp_options& o) noexcept {
     if (o.has_mss()) w.mss(o);
-    if (o.has_sack_permitted()) {
-        if (!o.has_timestamps()) w.align(2);
-        w.sack_permitted();
-    }
     if (o.has_timestamps()) {
+        if (o.has_sack_permitted()) w.sack_permitted();
         w.align(2);
         w.timestamps(o);
     }
-    if (accurate_ecn_is_early(o)) w.accurate_ecn(o);
+    early_accurate_ecn(w, o);
+    if (o.has_sack_permitted() && !o.has_timestamps()) {
+        w.align(2);
+        w.sack_permitted();
+    }
     if (o.has_window_scale()) {
         w.align(1);
         w.window_scale(o);
@@ -210,7 +224,7 @@ void write_freebsd(writer& w, const tcp_options& o) noexcept {
         w.timestamps(o);
     }
     if (o.has_sack()) w.sack(o, reserve_behind_sack(o));
-    if (accurate_ecn_is_early(o)) w.accurate_ecn(o);
+    early_accurate_ecn(w, o);
     if (o.has_fast_open()) w.fast_open(o);
     late_accurate_ecn(w, o);
     if (user_timeout_fits(w, o)) w.user_timeout(o);

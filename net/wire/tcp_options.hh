@@ -67,7 +67,9 @@ struct accurate_ecn_option {
 /// The order in which emit() writes. Peers don't care; fingerprints and conformance scripts do.
 /// (Not named plain `linux`: compilers in GNU mode define that as a macro.)
 enum class option_order : std::uint8_t {
-    linux_kernel, ///< MSS, SACK permitted, timestamps, AccECN, NOP, window scale, SACK, fast open, user timeout; padded with NOPs
+    /// MSS, SACK permitted (behind AccECN without timestamps), timestamps, AccECN, NOP, window scale, SACK, fast open, user timeout; padded
+    /// with NOPs
+    linux_kernel,
     freebsd,      ///< MSS, NOP, window scale, SACK permitted, timestamps, SACK, fast open, user timeout; padded with end-of-list
 };
 

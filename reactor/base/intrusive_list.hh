@@ -87,6 +87,13 @@ public:
         for (const list_links* h = root_.next_; h != &root_; h = h->next_) ++n;
         return n;
     }
+    /// The first element of which `condition(T&)` is true; null: there is none.
+    template <typename Condition>
+    T* find_first(Condition&& condition) {
+        for (list_links* h = root_.next_; h != &root_; h = h->next_)
+            if (condition(static_cast<T&>(*h))) return static_cast<T*>(h);
+        return nullptr;
+    }
     /// Calls `visit(T&)` for each element; `visit` may unlink the element it is given, and no other.
     template <typename Visit>
     void for_each(Visit&& visit) {

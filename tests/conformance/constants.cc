@@ -23,7 +23,8 @@ std::int64_t constant(const std::string& text) {
     static const std::map<std::string, std::int64_t> known{
         NAME(AF_INET), NAME(AF_INET6), NAME(SOCK_STREAM), NAME(SOCK_NONBLOCK), NAME(SOCK_DGRAM), NAME(IPPROTO_TCP), NAME(IPPROTO_IP),
         NAME(SOL_SOCKET), {"SOL_TCP", IPPROTO_TCP}, NAME(SOL_IP), NAME(SO_REUSEADDR), NAME(SO_RCVBUF), NAME(SO_SNDBUF), NAME(SO_LINGER),
-        NAME(SO_KEEPALIVE), NAME(SO_ERROR), NAME(SO_RCVTIMEO), NAME(SO_RCVLOWAT), NAME(SO_PEEK_OFF),
+        NAME(SO_KEEPALIVE), NAME(SO_ERROR), NAME(SO_RCVTIMEO), NAME(SO_RCVLOWAT), NAME(SO_SNDLOWAT), NAME(SO_PEEK_OFF),
+        NAME(SO_BINDTODEVICE), {"SO_BINDTOIFINDEX", 62},
         NAME(SO_MAX_PACING_RATE), NAME(TCP_NODELAY), NAME(TCP_CORK),
         NAME(TCP_MAXSEG), NAME(TCP_KEEPIDLE), NAME(TCP_KEEPINTVL), NAME(TCP_KEEPCNT), NAME(TCP_USER_TIMEOUT), NAME(TCP_QUICKACK),
         NAME(TCP_DEFER_ACCEPT), NAME(TCP_INFO), NAME(TCP_NOTSENT_LOWAT), NAME(TCP_SYNCNT), NAME(TCP_LINGER2), NAME(TCP_INQ),
@@ -36,8 +37,12 @@ std::int64_t constant(const std::string& text) {
         {"SOF_TIMESTAMPING_SOFTWARE", 1 << 4}, {"SOF_TIMESTAMPING_OPT_ID", 1 << 7}, NAME(IP_RECVERR), NAME(SO_RCVBUFFORCE),
         NAME(SO_SNDBUFFORCE),
         NAME(SO_MARK), NAME(SO_BROADCAST), NAME(IP_RECVTOS), NAME(EACCES), NAME(EPROTO), NAME(EHOSTDOWN), NAME(AF_UNSPEC),
-        {"TCP_RTO_MAX_MS", 44}, {"TCP_RTO_MIN_US", 45}, NAME(TCP_WINDOW_CLAMP), NAME(SHUT_RD), NAME(SHUT_WR), NAME(SHUT_RDWR),
-        NAME(F_GETFL), NAME(F_SETFL), NAME(O_RDWR),
+        NAME(SO_PRIORITY), NAME(SO_BUSY_POLL), {"SO_TXTIME", 61}, {"TCP_ULP", 31}, {"TCP_ZEROCOPY_RECEIVE", 35},
+        {"EPOLLEXCLUSIVE", 1 << 28},
+        {"TCP_TX_DELAY", 37}, NAME(TCP_REPAIR), NAME(TCP_REPAIR_QUEUE), NAME(TCP_QUEUE_SEQ), {"TCP_REPAIR_OPTIONS", 22},
+        {"TCP_REPAIR_WINDOW", 29}, NAME(IP_MINTTL), {"IPV6_MINHOPCOUNT", 73}, NAME(IP_PMTUDISC_DONT), NAME(IPV6_RECVERR),
+        {"TCP_RTO_MAX_MS", 44}, {"TCP_RTO_MIN_US", 45}, {"TCP_DELACK_MAX_US", 46}, NAME(TCP_WINDOW_CLAMP), NAME(SHUT_RD), NAME(SHUT_WR),
+        NAME(SHUT_RDWR), NAME(F_GETFL), NAME(F_SETFL), NAME(O_RDWR),
         NAME(O_NONBLOCK), NAME(MSG_DONTWAIT), NAME(MSG_PEEK), NAME(MSG_WAITALL), NAME(MSG_TRUNC), NAME(MSG_MORE), NAME(MSG_OOB),
         NAME(SIOCINQ), NAME(SIOCATMARK), NAME(SO_OOBINLINE), NAME(SIOCOUTQ), NAME(SIOCOUTQNSD), NAME(POLLPRI), NAME(POLLIN), NAME(POLLOUT),
         NAME(POLLERR), NAME(POLLHUP), NAME(POLLRDHUP),
@@ -45,7 +50,8 @@ std::int64_t constant(const std::string& text) {
         NAME(EPOLL_CTL_ADD), NAME(EPOLL_CTL_MOD), NAME(EPOLL_CTL_DEL), NAME(EAGAIN), NAME(EINPROGRESS), NAME(EALREADY), NAME(EISCONN),
         NAME(ENOTCONN), NAME(ECONNREFUSED), NAME(ECONNRESET), NAME(ECONNABORTED), NAME(ETIMEDOUT), NAME(EPIPE), NAME(EINVAL),
         NAME(EADDRINUSE), NAME(EADDRNOTAVAIL), NAME(EHOSTUNREACH), NAME(ENETUNREACH), NAME(EBADF), NAME(ENOPROTOOPT), NAME(ENOTSOCK),
-        NAME(EMSGSIZE), NAME(EAFNOSUPPORT), NAME(EFAULT), NAME(ENOENT), NAME(EEXIST), NAME(ESOCKTNOSUPPORT), NAME(EPROTONOSUPPORT)};
+        NAME(EMSGSIZE), NAME(EAFNOSUPPORT), NAME(EFAULT), NAME(ENOENT), NAME(EEXIST), NAME(ESRCH), NAME(POLLRDNORM),
+        NAME(POLLWRNORM), NAME(ESOCKTNOSUPPORT), NAME(EPROTONOSUPPORT)};
     std::int64_t sum = 0;
     std::istringstream in(text);
     for (std::string name; std::getline(in, name, '|');) {
@@ -102,6 +108,7 @@ std::int64_t info_field(const posix::linux_tcp_info_fields& i, const std::string
     FIELD(tcpi_delivered);
     FIELD(tcpi_dsack_dups);
     FIELD(tcpi_reord_seen);
+    FIELD(tcpi_rcv_ooopack);
     FIELD(tcpi_last_data_sent);
     FIELD(tcpi_last_data_recv);
     FIELD(tcpi_last_ack_recv);
@@ -112,6 +119,16 @@ std::int64_t info_field(const posix::linux_tcp_info_fields& i, const std::string
     FIELD(tcpi_max_pacing_rate);
     FIELD(tcpi_ato);
     FIELD(tcpi_delivered_ce);
+    FIELD(tcpi_received_ce);
+    FIELD(tcpi_delivered_e0_bytes);
+    FIELD(tcpi_delivered_e1_bytes);
+    FIELD(tcpi_delivered_ce_bytes);
+    FIELD(tcpi_received_e0_bytes);
+    FIELD(tcpi_received_e1_bytes);
+    FIELD(tcpi_received_ce_bytes);
+    FIELD(tcpi_ecn_mode);
+    FIELD(tcpi_accecn_opt_seen);
+    FIELD(tcpi_accecn_fail_mode);
     FIELD(tcpi_rcv_wnd);
     FIELD(tcpi_rcv_rtt);
     FIELD(tcpi_rcv_ssthresh);

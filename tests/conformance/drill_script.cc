@@ -150,6 +150,7 @@ packet_step parse_packet(line_reader& in, bool inbound) {
             const std::string value = mark.substr(std::min(mark.find(' ') + 1, mark.size()));
             if (mark.starts_with("tos ")) p.type_of_service = static_cast<unsigned>(std::stoul(value, nullptr, 0));
             else if (mark.starts_with("ttl ")) p.hops = static_cast<unsigned>(std::stoul(value));
+            else if (mark.starts_with("feign ")) p.feigned_hops = static_cast<unsigned>(std::stoul(value));
             else p.ecn = mark == "ce" ? 3 : mark == "ect0" ? 2 : mark == "ect1" ? 1 : 0;
         }
     }

@@ -39,11 +39,12 @@ struct packet_step {
     bool any_options = false;          ///< `<...>`
     unsigned ecn = 0;                  ///< 0 not capable, 1 ect1, 2 ect0, 3 ce
     unsigned type_of_service = 0;      ///< `[tos 0x20]`, of IPv6 the traffic class; outbound
-    unsigned hops = 64;                ///< `[ttl 7]`, of IPv6 the hop limit; outbound
+    unsigned hops = 64;                ///< `[ttl 7]`, of IPv6 the hop limit
+    unsigned feigned_hops = 0;         ///< `[feign 255]`: IP options that read like another header with so many
 };
 
 struct icmp_step {
-    std::string kind;                  ///< host_unreachable, net_unreachable, port_unreachable, prohibited, frag_needed
+    std::string kind;                  ///< host_unreachable, net_unreachable, port_unreachable, prohibited, frag_needed, time_exceeded
     std::uint32_t mtu = 0;
     std::int64_t first = 0, end = 0;   ///< numbers of the segment of ours that it quotes
 };

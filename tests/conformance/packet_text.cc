@@ -82,18 +82,44 @@ void write_address(bytes_out& o, const net_address& a) {
 
 /// `said_size`: of the payload, by the header.
 std::vector<std::byte> ip_packet(wire::ip_protocol protocol, const net_address& from, const net_address& to, unsigned ecn,
-                                 const std::vector<std::byte>& payload, std::size_t said_size) {
+                                 const std::vector<std::byte>& payload, std::size_t said_size, unsigned hops = 64) {
     bytes_out o;
     if (from.is_v4()) {
         o.u8(0x45), o.u8(ecn), o.u16(20 + said_size), o.u16(0), o.u16(0x4000);
-        o.u8(64), o.u8(static_cast<std::uint8_t>(protocol)), o.u16(0);
+        o.u8(hops), o.u8(static_cast<std::uint8_t>(protocol)), o.u16(0);
     } else {
-        o.u16(0x6000 | ecn << 4), o.u16(0), o.u16(said_size), o.u8(static_cast<std::uint8_t>(protocol)), o.u8(64);
+        o.u16(0x6000 | ecn << 4), o.u16(0), o.u16(said_size), o.u8(static_cast<std::uint8_t>(protocol)), o.u8(hops);
     }
     write_address(o, from), write_address(o, to);
     if (from.is_v4()) store_be16(o.out.data() + 10, wire::internet_sum().add(o.out).checksum());
     o.out.insert(o.out.end(), payload.begin(), payload.end());
     return std::move(o.out);
+}
+
+/// The packet with 20 bytes of IPv4 options, or a destination option, that read like the header it would have without.
+std::vector<std::byte> with_feigned_header(std::vector<std::byte> packet, unsigned hops) {
+    const bool four = load_u8(packet.data()) >> 4 == 4;
+    const auto header = packet.begin() + (four ? 20 : 40);
+    std::vector<std::byte> feigned(packet.begin(), header);
+    if (four) {
+        store_u8(feigned.data() + 1, 20); // the first octet is the kind of an option that nobody knows, the second its size
+        store_u8(feigned.data() + 8, static_cast<std::uint8_t>(hops));
+        store_u8(packet.data(), 0x4a);
+        store_be16(packet.data() + 2, static_cast<std::uint16_t>(packet.size() + 20));
+    } else {
+        store_u8(feigned.data() + 7, static_cast<std::uint8_t>(hops));
+        bytes_out o;
+        o.u8(6), o.u8(5), o.u8(0x1e), o.u8(44), o.zeros(4); // an option to be skipped (RFC 4727), whose data ends with the header
+        feigned.insert(feigned.begin(), o.out.begin(), o.out.end());
+        store_u8(packet.data() + 6, 60);
+        store_be16(packet.data() + 4, static_cast<std::uint16_t>(load_be16(packet.data() + 4) + feigned.size()));
+    }
+    packet.insert(header, feigned.begin(), feigned.end());
+    if (four) {
+        store_be16(packet.data() + 10, 0);
+        store_be16(packet.data() + 10, wire::internet_sum().add(std::span(packet).first(40)).checksum());
+    }
+    return packet;
 }
 
 std::uint16_t checksum(wire::ip_protocol protocol, const net_address& from, const net_address& to, std::span<const std::byte> segment) {
@@ -162,23 +188,24 @@ std::vector<std::byte> build(const packet_step& p, const connection_text& c) {
     o.out.insert(o.out.end(), options.out.begin(), options.out.end());
     for (std::size_t i = 0; i < size; ++i) o.u8(static_cast<std::uint64_t>(p.first) + i);
     store_be16(o.out.data() + 16, checksum(wire::ip_protocol::tcp, c.remote, c.local, o.out));
-    return ip_packet(wire::ip_protocol::tcp, c.remote, c.local, p.ecn, o.out, o.out.size());
+    auto packet = ip_packet(wire::ip_protocol::tcp, c.remote, c.local, p.ecn, o.out, o.out.size(), p.hops);
+    return p.feigned_hops != 0 ? with_feigned_header(std::move(packet), p.feigned_hops) : packet;
 }
 
 std::vector<std::byte> build(const icmp_step& p, const connection_text& c) {
-    const bool six = !c.local.is_v4(), too_big = p.kind == "frag_needed";
+    const bool six = !c.local.is_v4(), too_big = p.kind == "frag_needed", too_far = p.kind == "time_exceeded";
     bytes_out o;
     if (six) { // RFC 4443 3.1, 3.2
-        const bool no_route = p.kind == "net_unreachable" || too_big;
+        const bool no_route = p.kind == "net_unreachable" || too_big || too_far;
         const unsigned code = no_route ? 0 : p.kind == "prohibited" ? 1 : p.kind == "host_unreachable" ? 3 : 4;
-        o.u8(too_big ? 2 : 1), o.u8(code), o.u16(0), o.u32(too_big ? p.mtu + 20 : 0);
+        o.u8(too_big ? 2 : too_far ? 3 : 1), o.u8(code), o.u16(0), o.u32(too_big ? p.mtu + 20 : 0);
     } else {
-        const unsigned code = p.kind == "net_unreachable"    ? 0
+        const unsigned code = p.kind == "net_unreachable" || too_far ? 0
                               : p.kind == "host_unreachable" ? 1
                               : p.kind == "port_unreachable" ? 3
                               : p.kind == "prohibited"       ? 13
                                                              : 4;
-        o.u8(3), o.u8(code), o.u16(0), o.u16(0), o.u16(p.mtu);
+        o.u8(too_far ? 11 : 3), o.u8(code), o.u16(0), o.u16(0), o.u16(p.mtu);
     }
     bytes_out quoted; // the first 8 bytes of TCP: ports and sequence number; IPv6's routers quote all that they can
     quoted.u16(c.local_port), quoted.u16(c.remote_port), quoted.u32(static_cast<std::uint64_t>(p.first) + c.local_isn);

@@ -151,7 +151,7 @@ void player::outbound(const step& s, const packet_step& p) {
     if (live.flags.find('S') != live.flags.npos) {
         connection_.local_isn = live.sequence;
         connection_.local_port = live.source_port;
-        if (live.flags == "S") connection_.remote_port = live.destination_port;
+        if (live.flags.find('.') == live.flags.npos) connection_.remote_port = live.destination_port;
     }
     const std::string got = "sent: " + to_text(live, connection_);
     if (!live.checksums_good) fail(got + " with a wrong checksum");

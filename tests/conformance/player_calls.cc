@@ -154,6 +154,7 @@ std::int64_t player::option_call(const call_step& c, bool set) {
     socklen_t size = sizeof value;
     const int r = i_.getsockopt(i_.userdata, fd, level, name, &value, &size);
     if (r == 0 && value != wanted) fail("the value is " + std::to_string(value));
+    if (r == 0 && c.arguments.size() > 4 && size != constant(inside(c.arguments[4]))) fail("its size is " + std::to_string(size));
     return r;
 }
 
@@ -214,7 +215,8 @@ std::int64_t player::inquiring_call(const call_step& c) {
 }
 
 /// recvmsg(fd, {lo: N, hi: N}, MSG_ERRQUEUE): the ids of the sends with MSG_ZEROCOPY that are over. {stamp: KIND, id: N, when: T}: of
-/// SO_TIMESTAMPING, microseconds since the script began. {size: N, ...}: with room for so much of the packet.
+/// SO_TIMESTAMPING, microseconds since the script began. {errno: E, type: N, code: N}: of an ICMP message. {size: N, ...}: with
+/// room for so much of the packet.
 std::int64_t player::error_queue_call(const call_step& c) {
     alignas(cmsghdr) char room[256] = {};
     std::vector<std::byte> bytes(static_cast<std::size_t>(constant(field(c.arguments.at(1), "size"))));
@@ -248,6 +250,12 @@ std::int64_t player::error_queue_call(const call_step& c) {
         const bool right = e.ee_errno == ENOMSG && e.ee_origin == SO_EE_ORIGIN_TIMESTAMPING &&
                            e.ee_info == constant(field(wanted, "stamp")) && e.ee_data == constant(field(wanted, "id"));
         if (!right) fail("the stamp is " + std::to_string(e.ee_info) + " of " + std::to_string(e.ee_data));
+        return r;
+    }
+    if (wanted.find("errno") != wanted.npos) {
+        const bool right = e.ee_errno == constant(field(wanted, "errno")) && e.ee_origin == (connection_.local.is_v4() ? 2 : 3) &&
+                           e.ee_type == constant(field(wanted, "type")) && e.ee_code == constant(field(wanted, "code"));
+        if (!right) fail("the error is " + std::to_string(e.ee_errno) + ", of type " + std::to_string(e.ee_type));
         return r;
     }
     const bool same = e.ee_errno == 0 && e.ee_origin == SO_EE_ORIGIN_ZEROCOPY && e.ee_info == constant(field(wanted, "lo")) &&

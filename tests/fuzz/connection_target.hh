@@ -99,7 +99,7 @@ private:
         p.no_delay = a & 16;
         p.keepalive = a & 32;
         p.tail_loss_probe = a & 64;
-        if (a & 128) p.habits = tcp::personality::linux_;
+        if (a & 128) p.habits = b & 128 ? tcp::personality::freebsd : tcp::personality::linux_;
         p.mss = b & 1 ? 536 : 1460;
         if (b & 2) p.receive_buffer = 3000;
         if (b & 4) p.send_buffer = 5000;

@@ -57,9 +57,11 @@ struct plan {
         using namespace std::chrono_literals;
         // A listener that answered by a SYN cookie forgets after ten seconds that it did: what reaches it first then, and does not bring
         // the cookie, is reset (docs/rfc/9293.md, deviations).
-        const bool cookies = listening.backlog == 1;
+        const bool cookies = listening.backlog == 1, freebsd = server.stack.tcp.like_freebsd();
+        if (cookies && freebsd) return true; // whose full queue resets (net.inet.tcp.syncache.rst_on_sock_fail)
+        const bool forgets = cookies || freebsd; // who repeats a SYN-ACK three times
         return e.aborted <= ended || std::ranges::any_of(mishaps, [&](const mishap& m) {
-                   return m.at <= ended && (m.violent() || (cookies && m.lasts > 10s));
+                   return m.at <= ended && (m.violent() || (forgets && m.lasts > 10s));
                });
     }
     std::string describe() const;
@@ -110,7 +112,7 @@ inline sim_host_options draw_host(random_generator& r) {
     t.window_scaling = !r.chance(.2);
     t.ecn = r.chance(.2);
     t.accurate_ecn = r.chance(.2);
-    t.habits = r.chance(.3) ? tcp::personality::linux_ : tcp::personality::standard;
+    t.habits = r.chance(.3) ? tcp::personality::linux_ : r.chance(.3) ? tcp::personality::freebsd : tcp::personality::standard;
     t.pacing = r.chance(.2);
     t.mtu_probing = one_of(r, std::array{tcp::path_probing::off, tcp::path_probing::on_black_hole, tcp::path_probing::always});
     t.fast_open_without_cookie = s.fast_open_without_cookie = r.chance(.3);
@@ -215,6 +217,7 @@ inline std::string plan::describe() const {
         const tcp::parameters& t = h->stack.tcp;
         out += h == &client ? "; client" : "; server";
         if (t.like_linux()) out += " linux";
+        if (t.like_freebsd()) out += " freebsd";
         if (t.ecn || t.accurate_ecn) out += t.accurate_ecn ? " AccECN" : " ECN";
         if (t.pacing) out += " paces";
         if (t.fast_open_without_cookie) out += " needs no cookie";

@@ -83,9 +83,10 @@ void tcp_script::listen(const std::string& syn, const tcp::fast_open_answer& fas
     check();
 }
 
-void tcp_script::connect(const std::string& syn_ack) {
+void tcp_script::connect(const std::string& syn_ack, duration round_trip) {
     open();
     expect("S 0:0");
+    if (round_trip != duration{}) advance(round_trip);
     receive(syn_ack);
     expect("A 1:1 ack 1");
     expect_state(tcp::tcp_state::established);

@@ -69,7 +69,8 @@ public:
     // ---- ways to begin ----
     void open(const tcp::fast_open_request& fast = {}); ///< active: SYN is wanted, nothing else
     void listen(const std::string& syn, const tcp::fast_open_answer& fast = {}); ///< passive: the SYN that came
-    void connect(const std::string& syn_ack = "SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    /// `round_trip`: the SYN-ACK comes so much later than the SYN left.
+    void connect(const std::string& syn_ack = "SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0", duration round_trip = {});
     void accept(const std::string& syn = "S 0:0 win 65535 mss 1000 sackok ws 0");
 
     // ---- steps ----

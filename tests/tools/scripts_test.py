@@ -108,9 +108,24 @@ class AgainstLinux(unittest.TestCase):
         crash = self.module.failure("failed with -11: ")
         self.assertEqual(self.compare([[self.PACKET], crash, [self.PACKET]], known=[17])[0], "GONE")
 
+    def test_an_inventor_that_fails_is_a_finding_and_what_is_the_same_leaves_nothing(self):
+        module, out = self.module, io.StringIO()
+        ends = {"1": (-11, ""), "2": (0, "+0 differs\n"), "3": (0, "+0 same\n")}
+        run = lambda command, **_: subprocess.CompletedProcess(command, *ends[command[-1]], "lost")
+        module.subprocess = types.SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired)
+        module.read = lambda path: types.SimpleNamespace(mode="ipv4", text=path.read_text())
+        module.play = lambda side, path, *_: [self.OTHER if side == "linux" and "differs" in path.read_text() else self.PACKET]
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):
+            options = types.SimpleNamespace(invent="1:4", into=pathlib.Path(folder) / "into", jobs=2, again=0, mode=None,
+                                            library=pathlib.Path("library"))
+            self.assertEqual(module.invent_all(options, module.Rules()), 1)
+            self.assertEqual([each.name for each in options.into.iterdir()], ["invented2.in"])
+        self.assertRegex(out.getvalue(), r"DIFFERS\n  invented1\n  failed with -11 while it was invented: lost")
+        self.assertIn("3 invented scripts: 2 differ", out.getvalue())
+
     def test_a_kept_trace_is_of_its_script_and_kernel(self):
         with tempfile.TemporaryDirectory() as folder:
-            options = types.SimpleNamespace(keep=pathlib.Path(folder), segments=None)
+            options = types.SimpleNamespace(keep=pathlib.Path(folder), segments=None, release=os.uname().release)
             scripts = [pathlib.Path(folder) / name for name in ("a/x.in", "b/x.in")]
             for script in scripts:
                 script.parent.mkdir()

@@ -130,16 +130,20 @@ class Calls:
                               ctypes.addressof(control_buffer) if control_buffer else 0, len(control), 0)
         return self._call("sendmsg", self._fd(fd), message, INT(flags | MSG_NOSIGNAL))
 
-    def recvmsg(self, fd, size=0, flags=0, ctl=256):
-        """The result, flags and control messages as text. `ctl`: bytes of room for these."""
+    def recvmsg(self, fd, size=0, flags=0, ctl=256, name=None):
+        """The result, flags and control messages as text. `ctl`: bytes of room for these; `name`: and for the name, which is told then."""
         vector, control = _Vector([size]), _buffer(ctl)
-        message = struct.pack(MESSAGE, 0, 0, ctypes.addressof(vector.array), 1 if size else 0, ctypes.addressof(control) if ctl else 0, ctl, 0)
+        named = _buffer(name or 0)
+        message = struct.pack(MESSAGE, ctypes.addressof(named) if name else 0, name or 0, ctypes.addressof(vector.array), 1 if size else 0,
+                              ctypes.addressof(control) if ctl else 0, ctl, 0)
         message = ctypes.create_string_buffer(message, len(message))
         result = self._call("recvmsg", self._fd(fd), message, INT(flags))
         if isinstance(result, str):
             return result
         length, flags = struct.unpack("=Qi", message.raw[40:52])
-        return f"{result} flags {flags:#x} {list(_control_messages(control.raw[:length]))}"
+        told = struct.unpack("=I", message.raw[8:12])[0]
+        whose = f" name {named.raw[:min(told, name)].hex()}" if name else ""
+        return f"{result} flags {flags:#x} {list(_control_messages(control.raw[:length]))}{whose}"
 
     def splice(self, source, target, size, flags=0):
         return self._call("splice", self._fd(source), None, self._fd(target), None, SIZE(size), ctypes.c_uint(flags))
@@ -155,9 +159,9 @@ class Calls:
             value = value.encode()
         return self._call("setsockopt", self._fd(fd), INT(level), INT(option), value, INT(len(value) if size is None else size))
 
-    def getsockopt(self, fd, level, option, size=4, fmt=None):
-        """An int; `fmt`: "s" a string, "len" how many bytes came, or a format of struct."""
-        value, length = _buffer(max(size, 256)), ctypes.c_uint(size)
+    def getsockopt(self, fd, level, option, size=4, fmt=None, given=b""):
+        """An int; `fmt`: "s" a string, "len" how many bytes came, or a format of struct. `given`: what is there before, then zeros."""
+        value, length = ctypes.create_string_buffer(given, max(size, 256)), ctypes.c_uint(size)
         result = self._call("getsockopt", self._fd(fd), INT(level), INT(option), value, ctypes.byref(length))
         if isinstance(result, str):
             return result
@@ -208,6 +212,12 @@ class Calls:
         told = [struct.unpack("=IQ", entries.raw[12 * i:12 * i + 12]) for i in range(result)]
         return f"{result} " + " ".join(f"{fd}:{events:#x}" for events, fd in told)
 
+    def sysctl(self, name, value):
+        """A setting below net.ipv4 changes while the script runs."""
+        with open(f"/proc/sys/net/ipv4/{name}", "w", encoding="ascii") as file:
+            file.write(str(value))
+        return 0
+
     # Packets
 
     def icmp(self, kind, code, seq=1, len=1000, mtu=0, conn=-1):  # `len`: as scripts write it
@@ -222,7 +232,8 @@ def _control_messages(data):
             return
         value = data[at + 16:at + length]
         if (level, kind) in ((0, 11), (41, 25)):  # IP_RECVERR, IPV6_RECVERR: errno, origin, type, code, info, data
-            yield ("ERR", *struct.unpack("=IBBB", value[:7]), *struct.unpack("=II", value[8:16]))
+            offender = (value[16:].hex(),) if any(value[16:18]) else ()
+            yield ("ERR", *struct.unpack("=IBBB", value[:7]), *struct.unpack("=II", value[8:16]), *offender)
         elif (level, kind) == (1, 37):  # SCM_TIMESTAMPING: the time itself differs
             stamps = struct.unpack("=6q", value[:48])
             yield ("STAMP", bool(stamps[0] or stamps[1]))

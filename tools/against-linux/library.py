@@ -13,7 +13,7 @@ FUNCTIONS = ["free", "socket", "bind", "listen", "accept", "connect", "read", "r
              "send", "sendto", "sendmsg", "fcntl", "ioctl", "close", "shutdown", "getsockopt", "setsockopt", "poll", "netdev_send",
              "netdev_receive", "usleep", "gettimeofday", "epoll_create", "epoll_ctl", "epoll_wait", "pipe", "splice"]
 LARGEST = 70000
-PASSES = 4
+PASSES = 12
 
 
 class Table(ctypes.Structure):
@@ -88,7 +88,7 @@ class Library(Wire):
 
     def chosen(self):
         """The connections with the numbers that the local end chose, to compare and to hand on."""
-        return [replace(connection, told=False) for connection in self.connections]
+        return [replace(connection, told=False, heard=False) for connection in self.connections]
 
     def _user(self):
         return ctypes.c_void_p(self._table.userdata)

@@ -1,8 +1,10 @@
 """Plays a script against one side and makes the trace."""
 import ctypes
 import errno
+import os
 import re
 import struct
+import subprocess
 import threading
 
 from calls import INT, Calls
@@ -10,6 +12,7 @@ from constants import NAMES
 from library import PASSES, Library
 from linux import Linux
 from script import SYSCTLS
+from wire import Connection
 
 SOL_TCP, TCP_INFO = 6, 11
 MAKES_DESCRIPTOR = re.compile(r"(socket|accept|epoll_create)")
@@ -26,7 +29,8 @@ INFO_FIELDS = {
     "Q  ": "bytes_sent bytes_retrans",
     "I   ": "dsack_dups reord_seen rcv_ooopack snd_wnd rcv_wnd rehash",
     "H": "total_rto total_rto_recoveries",
-    "I    ": "total_rto_time",
+    "I    ": "total_rto_time received_ce delivered_e1_bytes delivered_e0_bytes delivered_ce_bytes received_e1_bytes received_e0_bytes"
+             " received_ce_bytes accecn",  # 7.2: tcpi_ecn_mode, and from bits 2 and 4 on tcpi_accecn_opt_seen and tcpi_accecn_fail_mode
 }
 INFO = [(name, kind[0]) for kind, names in INFO_FIELDS.items() for name in names.split()]
 INFO_FORMAT = "<" + "".join(kind for _, kind in INFO)
@@ -34,15 +38,33 @@ INFO_SIZE = struct.calcsize(INFO_FORMAT)
 
 
 def set_sysctls(script, side):
-    """Those of this network namespace, which the library reads, too. What a script asks for and is refused is noted."""
+    """Those of this network namespace. What a script asks for and is refused is noted."""
     for name, value in {**SYSCTLS, **script.sysctls}.items():
         path = "/proc/sys/net/" + (name if "/" in name else "ipv4/" + name)
         try:
             with open(path, "w", encoding="ascii") as file:
-                file.write(value)
+                file.write(str(int(value, 16)) if value.startswith("0x") else value)
         except OSError as e:
             if name in script.sysctls:
-                side.append({"time": 0, "kind": "note", "text": f"sysctl {name}: {e.strerror}"})
+                side.append({"time": 0, "kind": "note", "text": f"sysctl {name}={value}: {e.strerror}", "refused": True})
+
+
+def copy_sysctls():
+    """The library reads files in place of this namespace's settings: they take what this kernel does not know."""
+    folder = "/proc/sys/net/ipv4"
+    if os.path.ismount(folder):  # by an earlier script of this process
+        return
+    values = {}
+    for name in os.listdir(folder):
+        try:
+            with open(f"{folder}/{name}", encoding="ascii") as file:
+                values[name] = file.read()
+        except OSError:
+            pass  # a folder, or not to be read
+    subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+    for name, value in values.items():
+        with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+            file.write(value)
 
 
 def play_linux(script, mode):
@@ -50,17 +72,21 @@ def play_linux(script, mode):
     notes = []
     set_sysctls(script, notes)
     side = Linux(script, mode)
+    player = _Player(side, mode)
+    player.warm_up()
     side.start()
-    _Player(side, mode).play(script)
+    player.play(script)
     return _by_time(notes + side.trace)
 
 
 def play_library(script, mode, path):
     """The library's trace."""
     notes = []
-    set_sysctls(script, notes)
+    copy_sysctls()
     known = []
     for number in range(PASSES):
+        notes.clear()
+        set_sysctls(script, notes)  # again: scripts change them
         side = Library(path, script, mode, known)
         player = _Player(side, mode)
         side.start()
@@ -101,6 +127,14 @@ class _Player:
             else:
                 self._do(step, names)
         self._side.finish(now + script.end)
+
+    def warm_up(self):
+        """Code runs slower the first time, above all in an emulated machine."""
+        for step in ("socket()", "nonblock(1)", "poll(1, 1)", "getsockopt(1, 6, 11)"):
+            eval(step, {name: getattr(self._calls, name) for name in ("socket", "nonblock", "poll", "getsockopt")})
+        self._side.add(Connection(remote_port=1))
+        self._side.segment("< R 0:0(0) @0")  # nobody's
+        self._side.connections.clear()
 
     def close_all(self):
         for descriptor in list(self._calls.descriptors.values()):

@@ -15,7 +15,8 @@ SYSCTLS = {
     "tcp_fastopen": "1", "tcp_syn_retries": "6", "tcp_mtu_probing": "0", "tcp_early_retrans": "3", "tcp_syn_linear_timeouts": "4",
     "tcp_dsack": "1", "tcp_window_scaling": "1", "tcp_moderate_rcvbuf": "1", "tcp_syncookies": "1", "tcp_fin_timeout": "60",
     "tcp_no_metrics_save": "1", "tcp_autocorking": "1", "tcp_recovery": "1", "tcp_frto": "2", "tcp_reordering": "3",
-    "tcp_tw_reuse": "2", "tcp_min_tso_segs": "2", "tcp_invalid_ratelimit": "500",
+    "tcp_tw_reuse": "2", "tcp_min_tso_segs": "2", "tcp_invalid_ratelimit": "500", "tcp_ecn_fallback": "1", "tcp_ecn_option": "2",
+    "tcp_ecn_option_beacon": "3",
 }
 
 

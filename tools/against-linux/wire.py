@@ -11,6 +11,7 @@ FIN, SYN, RST, ACK, URG = 1, 2, 4, 16, 32
 LETTERS = [(FIN, "F"), (SYN, "S"), (RST, "R"), (8, "P"), (ACK, "."), (64, "E"), (128, "W"), (URG, "U"), (256, "A")]
 MARKS = {None: 0, "ect1": 1, "ect0": 2, "ce": 3}
 EXPERIMENT = b"\xf9\x89"  # Fast Open's older option: kind 254 with these two bytes
+COUNTERS = {"ACC0": 172, "ACC1": 174}  # AccECN's option of both orders
 FIRST_STAMP = 100
 WORD = 0xFFFFFFFF
 SEGMENT = re.compile(r"<\s*(?:\[(\w+)\]\s*)?([SFRP.EWUA]+)\s+(-?\d+):(-?\d+)\((\d+)\)(.*)$")
@@ -44,6 +45,7 @@ class Connection:
     active: bool = False             # the local end opened it
     born: float = 0                  # when its SYN left
     told: bool = False               # its numbers come from the pass before (library.py)
+    heard: bool = False              # the local end's own have been seen, in this pass
 
 
 class Wire:
@@ -96,7 +98,7 @@ class Wire:
                              ((20 + len(options)) // 4) << 12 | flags, number("win", 65535), 0, number("urg", 0))
         payload = header + options + bytes(length)
         payload = put_checksum(payload, 16, checksum(self._pseudo_header(TCP, len(payload)) + payload))
-        self.inject(self._packet(TCP, payload, MARKS[mark], number("ttl", 64)))
+        self.inject(self._packet(TCP, payload, MARKS[mark] | number("tos", 0), number("ttl", 64)))
 
     def _connection_of(self, flags, rest, port):
         chosen = re.search(r"@(\d+)", rest)
@@ -124,10 +126,10 @@ class Wire:
             report = struct.pack(">BBHHH", kind, code, 0, 0, mtu) + about
             self.inject(self._packet(ICMP, put_checksum(report, 2, checksum(report))))
 
-    def _packet(self, protocol, payload, mark=0, ttl=64):
+    def _packet(self, protocol, payload, tos=0, ttl=64):
         if self.ipv6:
-            return struct.pack(">IHBB", 6 << 28 | mark << 20, len(payload), protocol, ttl) + self.remote + self.local + payload
-        header = struct.pack(">BBHHHBBH", 0x45, mark, 20 + len(payload), 0, 0, ttl, protocol, 0) + self.remote + self.local
+            return struct.pack(">IHBB", 6 << 28 | tos << 20, len(payload), protocol, ttl) + self.remote + self.local + payload
+        header = struct.pack(">BBHHHBBH", 0x45, tos, 20 + len(payload), 0, 0, ttl, protocol, 0) + self.remote + self.local
         return put_checksum(header, 10, checksum(header)) + payload
 
     def _pseudo_header(self, protocol, length):
@@ -162,6 +164,8 @@ class Wire:
             elif name == "FOEXP":
                 cookie = bytes.fromhex(words[0]) if words else b""
                 data += struct.pack(">BB", 254, 4 + len(cookie)) + EXPERIMENT + cookie
+            elif name in COUNTERS:  # up to three counters
+                data += struct.pack(">BB", COUNTERS[name], 2 + 3 * len(words)) + b"".join(int(word).to_bytes(3, "big") for word in words)
             elif name == "raw":
                 data += bytes.fromhex(words[0])
             else:
@@ -183,8 +187,9 @@ class Wire:
             self.trace.append({"time": time, "kind": "packet", "text": f"of no connection: {packet}"})
             return
         connection = self.connections[index]
-        if packet["flags"] & SYN and connection.local_isn is None:
-            connection.local_isn = packet["seq"]
+        if packet["flags"] & SYN and not connection.heard:
+            connection.heard = True
+            connection.local_isn, connection.stamp = packet["seq"], None
         base = connection.local_isn
         if base is None:
             base = 0 if packet["flags"] & RST else packet["seq"]
@@ -204,16 +209,16 @@ class Wire:
     def _connection_of_packet(self, time, packet):
         """Its index, None for none. The SYN of the local end makes one."""
         ports = packet["from"], packet["to"]
-        found = None
-        for index, connection in enumerate(self.connections):
-            if ports == (connection.local_port, connection.remote_port):
-                found = index
-        if packet["flags"] & (SYN | ACK) != SYN:
+        same = [i for i, connection in enumerate(self.connections) if ports == (connection.local_port, connection.remote_port)]
+        heard = [i for i in same if self.connections[i].heard]
+        found = (heard or same or [None])[-1]
+        if packet["flags"] & (SYN | ACK) != SYN or (heard and self.connections[found].local_isn == packet["seq"]):
             return found
-        if found is not None:
-            old = self.connections[found]
-            if not old.active or old.told or old.local_isn in (None, packet["seq"]):
-                return found
+        unheard = [i for i in same if i not in heard]
+        if unheard:
+            return unheard[0]
+        if found is not None and not self.connections[found].active:
+            return found
         self.connections.append(Connection(*ports, active=True, born=time))
         return len(self.connections) - 1
 
@@ -261,6 +266,8 @@ def _parse_options(data):
             yield ["TS", *struct.unpack(">II", value)]
         elif kind == 34:
             yield ["FO", value.hex()]
+        elif kind in COUNTERS.values() and len(value) % 3 == 0:
+            yield [f"ACC{(kind - 172) // 2}", *(int.from_bytes(value[i:i + 3], "big") for i in range(0, len(value), 3))]
         elif kind == 254 and value[:2] == EXPERIMENT:
             yield ["FOEXP", value[2:].hex()]
         else:

@@ -13,6 +13,8 @@ namespace corewire {
 namespace {
 
 constexpr std::uint32_t borrowed_limit = 4096; ///< frames of the other end that one end may hold
+/// Frames that a call takes from another core: what is answered a few at a time keeps both cores busy, though the window be a short one.
+constexpr std::size_t between_cores = 6;
 
 std::uint32_t frame_size_for(const wire_options& options) {
     const std::uint32_t needed = frame_headroom + 64 + options.mtu;
@@ -83,7 +85,7 @@ std::size_t wire_port::receive(std::span<packet> out) {
     // Most turns of an idle end, and every second turn of a busy one, find nothing: those are a few loads.
     const wire_detail::line* first = in_->peek();
     if (first == nullptr) [[likely]] return tokens_about_ ? receive_burst(nullptr, out) : 0;
-    if (!one_reactor_) return receive_burst(first, out);
+    if (!one_reactor_) return receive_burst(first, out.first(std::min(out.size(), between_cores)));
     // A frame that comes alone, as answers do, is taken here: no call, so nothing to save on the stack.
     if (first->pieces != wire_detail::handed_over || out.empty() ||
         out.front().head.underlying_frame() != nullptr) [[unlikely]] {

@@ -1,24 +1,47 @@
 #include <corewire/net/port/wrap/faulty_port.hh>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace corewire {
 
+namespace {
+constexpr std::uint64_t no_loss = std::numeric_limits<std::uint64_t>::max() / 2;
+}
+
 faulty_port::faulty_port(std::unique_ptr<port> inner, const options& o)
-    : wrapped_port(std::move(inner)), in_{o.on_receive, random_generator(o.seed * 2), {}, {}, false},
-      out_{o.on_transmit, random_generator(o.seed * 2 + 1), {}, {}, false} {
+    : wrapped_port(std::move(inner)), in_(o.on_receive, o.seed * 2), out_(o.on_transmit, o.seed * 2 + 1) {
     if (o.on_transmit.corrupt > 0) { // a checksum that is completed behind us would be right for what is wrong
         capabilities_.transmit_checksum = false;
         capabilities_.segmentation = false;
     }
 }
 
-bool faulty_port::loses(one_way& w) noexcept {
-    const std::uint64_t number = ++w.counts.packets;
-    const bool numbered = w.what.drop_every != 0 && number % w.what.drop_every == 0;
-    if (!numbered && !(w.what.drop > 0 && w.random.chance(w.what.drop))) return false;
-    ++w.counts.dropped;
+/// Between two losses by chance lie as many packets as the geometric distribution says: the same as a draw for each packet.
+std::uint64_t faulty_port::one_way::drawn_gap() noexcept {
+    if (!(what.drop > 0)) return no_loss;
+    const double uniform = static_cast<double>((random.next() >> 11) + 1) * 0x1p-53; // above 0, and 1 at most
+    return static_cast<std::uint64_t>(std::min(std::log(uniform) / std::log1p(-std::min(what.drop, 1.0)), 1e18));
+}
+
+std::uint64_t faulty_port::one_way::before_the_next_loss() const noexcept {
+    const std::uint64_t every = what.drop_every;
+    return std::min(spared, every == 0 ? no_loss : every - 1 - counts.packets % every);
+}
+
+void faulty_port::one_way::passed(std::uint64_t packets) noexcept {
+    counts.packets += packets;
+    spared -= packets;
+}
+
+/// The next one; counted if it does.
+bool faulty_port::one_way::loses() noexcept {
+    if (before_the_next_loss() != 0) return false;
+    if (spared == 0) spared = drawn_gap() + 1;
+    passed(1);
+    ++counts.dropped;
     return true;
 }
 
@@ -88,7 +111,8 @@ std::size_t faulty_port::receive_singly(std::span<packet> out) {
             in_.holding = false;
             continue;
         }
-        if (loses(in_)) continue;
+        if (in_.loses()) continue;
+        in_.passed(1);
         damage(in_, p);
         if (!in_.holding && in_.what.reorder > 0 && in_.random.chance(in_.what.reorder)) {
             in_.held = std::move(p);
@@ -112,26 +136,21 @@ std::size_t faulty_port::receive_singly(std::span<packet> out) {
 }
 
 std::size_t faulty_port::transmit(std::span<packet> burst) {
-    const std::size_t taken = out_.what.draws() ? transmit_singly(burst) : transmit_in_runs(burst);
+    const std::size_t taken = out_.what.singly() ? transmit_singly(burst) : transmit_in_runs(burst);
     count_losses();
     return taken;
 }
 
-/// Without a draw for each packet it is known which is the next to be lost: those before it go in one call.
+/// Those before the next one that is lost go in one call.
 std::size_t faulty_port::transmit_in_runs(std::span<packet> burst) {
     std::size_t taken = 0;
-    const std::uint64_t every = out_.what.drop_every;
-    std::uint64_t passing = every == 0 ? burst.size() : every - 1 - out_.counts.packets % every; // before the next one that is lost
     while (taken < burst.size()) {
-        const std::size_t run = std::min<std::size_t>(burst.size() - taken, passing);
+        const std::size_t run = std::min<std::size_t>(burst.size() - taken, out_.before_the_next_loss());
         const std::size_t sent = run == 0 ? 0 : inner().transmit(burst.subspan(taken, run));
+        out_.passed(sent);
         taken += sent;
-        out_.counts.packets += sent;
         if (sent < run || taken == burst.size()) break; // the port is full, or all is done
-        burst[taken++] = packet{};
-        ++out_.counts.packets;
-        ++out_.counts.dropped;
-        passing = every - 1;
+        if (out_.loses()) burst[taken++] = packet{};
     }
     return taken;
 }
@@ -142,22 +161,23 @@ std::size_t faulty_port::transmit_singly(std::span<packet> burst) {
     return taken; // one that is held may still be overtaken by the next burst: receive() lets it go
 }
 
-/// False if the port inside has no room; the packet is then the caller's still, and drawn for again.
+/// False if the port inside has no room; the packet is then the caller's still, and its damage is drawn for again.
 bool faulty_port::pass(packet& p) {
-    if (loses(out_)) {
-        p.head = buffer{};
-        p.body = buffer{};
+    if (out_.loses()) {
+        p = packet{};
         return true;
     }
     damage(out_, p);
     if (!out_.holding && out_.what.reorder > 0 && out_.random.chance(out_.what.reorder)) {
         out_.held = std::move(p);
         out_.holding = true;
+        out_.passed(1);
         return true;
     }
     packet second;
     if (out_.what.duplicate > 0 && out_.random.chance(out_.what.duplicate)) second = copy_of(p);
     if (!send(p)) return false;
+    out_.passed(1);
     if (!second.head.empty() && send(second)) ++out_.counts.duplicated;
     if (out_.holding && send(out_.held)) {
         out_.holding = false;

@@ -1,7 +1,7 @@
 // A wrapper that does to packets what networks do: drops, flips bits, doubles, changes the order, by a seed or by number.
 // On the shard of the port inside. Bound: one packet held back a direction, and never longer than until the next one
-// passes or `receive()` finds nothing else. Where nothing is drawn for each packet, bursts stay bursts. Frames lost on the way
-// out are counted as transmit_dropped, too.
+// passes or `receive()` finds nothing else. Losses alone, by chance or by number, leave bursts together: how many packets pass before
+// the next one that is lost is known. Frames lost on the way out are counted as transmit_dropped, too.
 #pragma once
 
 #include <corewire/net/port/wrap/wrapped_port.hh>
@@ -16,9 +16,9 @@ struct faults {
     double duplicate = 0;
     double reorder = 0;           ///< changes places with the next one
 
-    /// Something is drawn for each packet.
-    bool draws() const noexcept { return drop > 0 || corrupt > 0 || duplicate > 0 || reorder > 0; }
-    bool any() const noexcept { return draws() || drop_every != 0; }
+    /// Packets are looked at one by one.
+    bool singly() const noexcept { return corrupt > 0 || duplicate > 0 || reorder > 0; }
+    bool any() const noexcept { return singly() || drop > 0 || drop_every != 0; }
 };
 
 struct fault_counts {
@@ -44,13 +44,19 @@ public:
 
 private:
     struct one_way {
+        one_way(const faults& f, std::uint64_t seed) noexcept : what(f), random(seed), spared(drawn_gap()) {}
+        std::uint64_t drawn_gap() noexcept;
+        std::uint64_t before_the_next_loss() const noexcept;
+        void passed(std::uint64_t packets) noexcept;
+        bool loses() noexcept;
+
         faults what;
         random_generator random;
         fault_counts counts;
         packet held; ///< to go behind the next one
         bool holding = false;
+        std::uint64_t spared; ///< by chance, before the next one that is lost by chance
     };
-    bool loses(one_way& w) noexcept;
     void damage(one_way& w, packet& p) noexcept;
     packet copy_of(const packet& p) noexcept;
     bool send(packet& p) { return wrapped_port::transmit({&p, 1}) == 1; }

@@ -56,7 +56,7 @@ std::uint32_t reported_length(const control_block& c, const arrival& a) noexcept
     return c.options->like_linux() && !a.syn ? a.length() : a.size;
 }
 
-/// FreeBSD's habit: all of it came before, which is said at once; but its ACK field is heeded.
+/// All of it came before, which is said at once; but its ACK field is heeded: FreeBSD's habit, and in a case Linux's.
 verdict take_old_ack(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     if (a.size != 0) {
@@ -73,16 +73,43 @@ verdict take_old_ack(control_block& c, arrival& a) noexcept {
     return verdict::go_on;
 }
 
-/// FreeBSD's habit: the peer may know no more than our last ACK has said, and the window is what is free, though less was promised. True:
-/// it is the reset that was to be expected there.
+/// FreeBSD's habit: the window is what is free, though less was promised.
+std::uint32_t freebsd_room(const receiver& r) noexcept { return std::max(r.window.free(r.queue.size()), r.room()); }
+
+/// FreeBSD's habit: the peer may know no more than our last ACK has said. True: it is the reset that was to be expected there.
 bool freebsd_accepts_reset(control_block& c, const arrival& a) noexcept {
     const receiver& r = c.receiving;
     const seq_number expected = r.acks.last_sent();
     if (a.seg.seq == expected) return true;
     ++c.count->resets_ignored;
-    const std::uint32_t free = r.window.buffer() - std::min(r.queue.size(), r.window.buffer());
-    if (a.seg.seq - expected < std::max(free, r.room())) challenge(c, a.now);
+    if (a.seg.seq - expected < freebsd_room(r)) challenge(c, a.now);
     return false;
+}
+
+/// Linux's habit: what ends where our last ACK did, or behind that, is no old segment (tcp_sequence()): its text came twice, but its ACK
+/// field and its timestamp are heeded.
+bool take_repetition(control_block& c, arrival& a) noexcept {
+    receiver& r = c.receiving;
+    const std::uint32_t length = reported_length(c, a);
+    const bool repeats = length != 0 && !a.syn && !a.seg.has(tcp_flags::rst) && a.end() <= r.next && a.end() >= r.acks.last_sent();
+    if (!repeats || c.state == tcp_state::time_wait) return false;
+    const seq_number begin = a.seq;
+    if (c.ecn.accurate != nullptr) suspect_ack(c, a, begin);
+    hurry_acks(c, 16);
+    take_old_ack(c, a);
+    r.note_duplicate(begin, begin + length);
+    return true;
+}
+
+/// FreeBSD's habit: whoever is gone refuses text before it is asked where it lies, or what it acknowledges; but behind a FIN it is nothing.
+bool freebsd_refuses(control_block& c, arrival& a) noexcept {
+    const bool refused = c.orphaned && may_receive(c.state) && a.size != 0 && a.seq + a.size > c.receiving.next;
+    if (!refused || a.syn || a.seg.has(tcp_flags::rst)) return false;
+    ++c.count->data_after_orphan;
+    c.reset = a.seg.has(tcp_flags::ack) ? pending_reset::at(a.seg.ack) : pending_reset::acking(a.seq + a.length());
+    c.output_wanted = true;
+    a.events |= die(c, std::errc::connection_aborted, event::reset);
+    return true;
 }
 
 /// FreeBSD's habit: five challenges a second (ack_war_cnt, ack_war_timewindow).
@@ -124,14 +151,14 @@ void challenge(control_block& c, time_point now) noexcept {
 
 verdict check_timestamp(control_block& c, arrival& a) noexcept {
     if (!c.timestamps) return verdict::go_on;
-    if (c.options->like_freebsd() && a.syn) return verdict::go_on; // it is challenged, whatever else it is
     receiver& r = c.receiving;
     if (!a.seg.options.has_timestamps()) {
-        // RFC 7323 3.2: a segment without the option SHOULD be dropped, a reset is judged without it.
-        if (a.seg.has(tcp_flags::rst) || c.options->like_linux()) return verdict::go_on;
+        // RFC 7323 3.2: a segment without the option SHOULD be dropped, a reset is judged without it. Others are lenient.
+        if (a.seg.has(tcp_flags::rst) || c.options->habits != personality::standard) return verdict::go_on;
         ++c.count->paws_rejected;
         return verdict::finished;
     }
+    if (c.options->like_freebsd() && a.syn) return verdict::go_on; // it is challenged, however old
     // RFC 7323 3.2: a reset is not judged by its timestamps.
     if (!r.timestamps.too_early(a.seg.options.timestamp_value, a.now) || a.seg.has(tcp_flags::rst)) return verdict::go_on;
     if (c.options->like_linux() && linux_accepts_stamp(c, a)) return verdict::go_on;
@@ -149,14 +176,21 @@ verdict check_timestamp(control_block& c, arrival& a) noexcept {
 
 verdict check_sequence(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
+    std::uint32_t room = r.room();
+    if (c.options->like_freebsd()) {
+        room = freebsd_room(r);
+        if (freebsd_refuses(c, a)) return verdict::finished;
+        if (a.size == 0 && a.seq == r.next + room) return verdict::go_on;
+    }
     if (!reaches_too_far(c, a)) {
-        if (acceptable(a.seq, a.length(), r.next, r.room())) return verdict::go_on;
+        if (acceptable(a.seq, a.length(), r.next, room)) return verdict::go_on;
+        if (c.options->like_linux() && take_repetition(c, a)) return verdict::go_on;
         if (c.options->like_freebsd()) {
             if (a.seg.has(tcp_flags::rst) || a.syn) return verdict::go_on; // check_reset() has its own idea of the window, check_syn() none
             if (a.seq < r.next && a.end() <= r.next) return take_old_ack(c, a);
         }
         // A closed window takes no data, but valid ACKs and resets (RFC 9293 3.10.7.4).
-        if (r.room() == 0 && a.seq == r.next) return verdict::go_on;
+        if (room == 0 && a.seq == r.next) return verdict::go_on;
     }
     ++c.count->unacceptable_segments;
     if (a.seg.has(tcp_flags::rst)) {
@@ -169,12 +203,13 @@ verdict check_sequence(control_block& c, arrival& a) noexcept {
     const std::uint32_t length = reported_length(c, a);
     if (length != 0 && a.seq + length <= r.next) {
         if (a.size != 0) ++c.count->duplicates;
+        if (c.ecn.accurate != nullptr) suspect_ack(c, a, a.seq);
         r.note_duplicate(a.seq, a.seq + length);
         if (c.options->like_linux()) hurry_acks(c, 16);
     }
     const bool at_the_edge = c.options->like_linux() && a.size != 0 && a.seq == r.window.edge(); // the kernel drops it later than others
     if (at_the_edge) hurry_acks(c, 16);
-    if (a.syn && a.seg.has(tcp_flags::ack) && a.seg.seq == c.irs && c.ecn.accurate != nullptr && !c.passive) note_repeated_answer(c, a.seg);
+    if (a.syn && c.ecn.accurate != nullptr) note_repeated_answer(c, a);
     if (at_the_edge || may_answer_again(c, a)) {
         r.acks.acknowledge_now();
         c.output_wanted = true;
@@ -193,18 +228,21 @@ verdict trim_to_window(control_block& c, arrival& a) noexcept {
         a.body.remove_prefix(old - from_head);
         a.seq += old;
         a.size -= old;
-        if (!c.options->like_linux()) r.acks.acknowledge_now(); // Linux tells when it acknowledges what is new
+        // Linux tells when it acknowledges what is new, and FreeBSD then, too, if it has no D-SACK to tell of.
+        if (c.options->habits == personality::standard || (c.options->like_freebsd() && r.sack)) r.acks.acknowledge_now();
         c.output_wanted = true;
     }
-    const std::uint32_t room = r.window.edge() - a.seq;
-    if (a.length() > room && !(c.options->like_linux() && room != 0)) { // the end does not fit
+    const bool like_freebsd = c.options->like_freebsd();
+    const std::uint32_t room = (like_freebsd ? r.next + freebsd_room(r) : r.window.edge()) - a.seq;
+    const std::uint32_t length = like_freebsd ? a.size : a.length(); // there a FIN takes no room
+    if (length > room && !(c.options->like_linux() && room != 0)) { // the end does not fit
         a.fin = false;
         const std::uint32_t excess = a.size > room ? a.size - room : 0;
         const std::uint32_t from_body = std::min(excess, a.body.size());
         a.body.remove_suffix(from_body);
         a.head.remove_suffix(excess - from_body);
         a.size -= excess;
-        r.acks.acknowledge_now();
+        if (!like_freebsd || a.size == 0) r.acks.acknowledge_now();
         c.output_wanted = true;
     }
     return verdict::go_on;
@@ -249,6 +287,7 @@ verdict check_syn(control_block& c, arrival& a) noexcept {
     if (!a.syn) return verdict::go_on;
     // RFC 5961 4: whatever its number, a SYN on a synchronized connection is challenged. A peer that has restarted will
     // answer the ACK with a reset.
+    if (c.ecn.accurate != nullptr) note_repeated_answer(c, a);
     challenge(c, a.now);
     return verdict::finished;
 }

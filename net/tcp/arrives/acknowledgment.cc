@@ -22,6 +22,7 @@ verdict complete_handshake(control_block& c, arrival& a) noexcept {
         return verdict::finished;
     }
     establish(c, a);
+    if (c.options->like_linux() && !c.passive) ++c.sending.need().tally.delivered; // both opened: SYN and SYN-ACK count
     if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, true);
     return verdict::go_on;
 }
@@ -33,24 +34,14 @@ std::uint32_t oldest_ack(const control_block& c) noexcept {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(s.max_window, s.known().tally.acked + (c.passive ? 0 : 1)));
 }
 
-/// RFC 5961 5: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, or the ACK (and the data with it) is not believed.
-verdict check_range(control_block& c, arrival& a) noexcept {
-    const sender& s = c.sending;
-    if (c.options->like_freebsd()) { // an old one is just old; one too new is answered, and no challenge
-        if (a.seg.ack <= s.max) return verdict::go_on;
-        ++c.count->bad_acks;
-        c.receiving.acks.acknowledge_now();
-        c.output_wanted = true;
-        return verdict::finished;
-    }
-    if (a.seg.ack > s.max || a.seg.ack < s.una - oldest_ack(c)) {
-        ++c.count->bad_acks;
-        // Linux is silent in ESTABLISHED about what it has never sent.
-        const bool silent = c.options->like_linux() && c.state == tcp_state::established && a.seg.ack > s.max;
-        if (!silent) challenge(c, a.now);
-        return verdict::finished;
-    }
-    return verdict::go_on;
+/// FreeBSD's habit: where our last ACK ended must lie in what of the segment has not come before, or at its end (tcp_do_segment()).
+bool freebsd_takes_stamp(const control_block& c, const segment& seg) noexcept {
+    const receiver& r = c.receiving;
+    const seq_number end = seg.seq + seg.length(), last = r.acks.last_sent();
+    if (seg.seq >= r.next) return seg.seq <= last;
+    const bool repeats = end <= r.next; // its FIN counts for nothing then
+    const seq_number text_end = seg.seq + seg.payload_size;
+    return earlier(r.next, text_end) <= last && last <= (repeats ? text_end : end);
 }
 
 /// RFC 7323 5.3 R3, 4.3 (2): the segment is the peer's, as far as sequence number and ACK field can tell; before, a guess would do to set
@@ -59,7 +50,39 @@ void take_timestamp(control_block& c, const arrival& a) noexcept {
     if (!c.timestamps || !a.seg.options.has_timestamps()) return;
     receiver& r = c.receiving;
     if (c.options->like_linux() && r.timestamps.too_early(a.seg.options.timestamp_value, a.now) && r.timestamps.recent() != 0) return;
+    if (c.options->like_freebsd() && !freebsd_takes_stamp(c, a.seg)) return;
     r.timestamps.update(a.seg.options.timestamp_value, a.seg.seq, r.acks.last_sent(), a.now);
+}
+
+/// FreeBSD's habit: one too new is answered, and no challenge; one of what was never ours to send is challenged, too ("ghost ACKs"). The
+/// timestamp counts.
+verdict freebsd_checks_range(control_block& c, arrival& a) noexcept {
+    const sender& s = c.sending;
+    const bool too_new = a.seg.ack > s.max;
+    if (!too_new && a.seg.ack >= later(s.iss + 1, s.una - s.max_window)) return verdict::go_on;
+    ++c.count->bad_acks;
+    take_timestamp(c, a);
+    if (!too_new) {
+        challenge(c, a.now);
+        return verdict::finished;
+    }
+    c.receiving.acks.acknowledge_now();
+    c.output_wanted = true;
+    return verdict::finished;
+}
+
+/// RFC 5961 5: SND.UNA - MAX.SND.WND <= SEG.ACK <= SND.NXT, or the ACK (and the data with it) is not believed.
+verdict check_range(control_block& c, arrival& a) noexcept {
+    const sender& s = c.sending;
+    if (c.options->like_freebsd()) return freebsd_checks_range(c, a);
+    if (a.seg.ack > s.max || a.seg.ack < s.una - oldest_ack(c)) {
+        ++c.count->bad_acks;
+        // Linux is silent in ESTABLISHED about what it has never sent.
+        const bool silent = c.options->like_linux() && c.state == tcp_state::established && a.seg.ack > s.max;
+        if (!silent) challenge(c, a.now);
+        return verdict::finished;
+    }
+    return verdict::go_on;
 }
 
 /// The window has been taken back from under what is in flight: what is sent again asks for it as a probe does, and the peer, who answers,
@@ -121,6 +144,8 @@ bool update_window(control_block& c, const arrival& a) noexcept {
     if (s.attempts != 0 && a.seg.window == 0 && of_nothing) [[unlikely]] note_answer_without_room(c);
     if (says_nothing_new(c, a)) return false;
     const std::uint32_t old = s.window, largest = s.max_window;
+    // Linux: whatever may set the window is no duplicate ACK, though it says the same (FLAG_WIN_UPDATE).
+    const bool newer = c.options->like_linux() && s.wl1 < a.seg.seq;
     const unsigned shift = a.seg.has(tcp_flags::syn) ? 0 : s.shift; // RFC 7323 2.2
     s.take_window(std::uint32_t{a.seg.window} << shift, a.seg.seq, a.seg.ack);
     if (s.window != old) c.output_wanted = true;
@@ -130,7 +155,7 @@ bool update_window(control_block& c, const arrival& a) noexcept {
         else s.fit_window(c.timestamps); // the handshake's
     }
     if (s.waiting_for == awaited::window_probe) on_probe_answered(c, a.now);
-    return s.window != old;
+    return s.window != old || newer;
 }
 
 /// RFC 5681 2, (a) to (e).
@@ -139,20 +164,32 @@ bool is_duplicate(const control_block& c, const arrival& a, bool window_changed)
 }
 
 /// RFC 3168 6.1.2.
-void on_echo(control_block& c, const arrival& a) noexcept {
+void on_echo(control_block& c, const arrival& a, const delivery& d) noexcept {
     sender& s = c.sending;
     s.marked = a.seg.ack > s.una ? a.seg.ack - s.una : 0;
+    if (c.options->like_linux()) s.need().tally.delivered_marked += d.counted / s.payload_limit; // what was SACKed, too
     if (reduce_for_mark(c, a.now, a.seg.ack)) c.ecn.tell_reduced = true;
+}
+
+/// Linux counts what comes marked, agreed on or not (6.18).
+void note_codepoint(control_block& c, const segment& seg) noexcept {
+    c.ecn.seen = true;
+    if (c.ecn.accurate != nullptr) return;
+    mark_tally& marks = c.sending.need().tally.marks;
+    if (seg.congestion_seen()) ++marks.received;
+    using enum wire::ecn_codepoint;
+    (seg.ecn == ce ? marks.received_ce : seg.ecn == ect_0 ? marks.received_ect_0 : marks.received_ect_1) += seg.payload_size;
 }
 
 /// What ECN has to say: of the segment itself, and of those that it acknowledges.
 void take_ecn(control_block& c, const arrival& a, const delivery& d) noexcept {
     if (c.ecn.accurate != nullptr) {
+        const bool settled = std::exchange(c.ecn.handshake_settled, false);
         if (a.seg.has(tcp_flags::syn)) return; // a simultaneous open's: the flags are no counter there (RFC 9768 3.2.2)
         count_arrival(c, a);
-        if (!std::exchange(c.ecn.handshake_settled, false)) take_feedback(c, a, d);
+        if (!settled) take_feedback(c, a, d);
     } else if (a.seg.has(tcp_flags::ece)) {
-        on_echo(c, a);
+        on_echo(c, a, d);
     }
 }
 
@@ -165,7 +202,7 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
         wait_two_lifetimes(c, a.now);
     } else if (c.state == tcp_state::closed) {
         a.events |= die(c, std::errc{}, event::none);
-    } else if (c.state == tcp_state::fin_wait_2 && c.orphaned) {
+    } else if (c.state == tcp_state::fin_wait_2 && (c.orphaned || (c.reading_shut && c.options->like_freebsd()))) {
         if (c.options->fin_wait_2 < duration{0}) { // not a moment: the peer is told that nobody is here any more
             c.reset = pending_reset::at(a.seg.ack);
             a.events |= die(c, std::errc{}, event::none);
@@ -173,6 +210,18 @@ void after_our_fin(control_block& c, arrival& a) noexcept {
         }
         c.timers.arm(timer_slot::life, a.now + c.options->fin_wait_2);
     }
+}
+
+/// FreeBSD's habit: where the window closes over what is in flight, and more waits, nothing is sent again by time-outs: the window is asked
+/// with the first byte that is not acknowledged, and all goes again from there when it opens (tcp_output()).
+void take_back_what_is_in_flight(control_block& c) noexcept {
+    sender& s = c.sending;
+    const bool waits = s.max != s.una && s.queue.end() > s.next && s.waiting_for == awaited::timeout;
+    if (!waits || s.repair.phase != recovery_phase::open) return;
+    s.next = s.una;
+    s.waiting_for = awaited::nothing;
+    c.timers.disarm(timer_slot::retransmit);
+    s.rto.reset_back_off();
 }
 
 } // namespace
@@ -191,9 +240,12 @@ bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept 
     if (validates_window(c)) forget_validation(c);
     c.ecn.reduced_until = s.next;
     s.forget_undo(); // of a recovery before: it would give back this (tcp_enter_cwr())
-    if (c.options->like_linux() && !c.ecn.exact && !s.congestion->repairs_itself()) {
+    const bool gradually = c.options->like_linux() || (c.options->like_freebsd() && !c.ecn.exact);
+    if (gradually && !s.congestion->repairs_itself()) {
         s.repair.reducing = true;
         s.need().reduction.start(before, s.payload_limit);
+        if (c.options->like_linux()) s.congestion.own().limit(before); // and goes down with what is delivered
+        else s.seldom->reduction = {.flight = 0};
     }
     return true;
 }
@@ -202,20 +254,22 @@ namespace {
 
 /// Linux's way down: not at once, which would be silence for a part of a round trip, but as a recovery does it (RFC 9937), until something
 /// above what was in flight then is acknowledged.
-void go_on_reducing(control_block& c, const delivery& d, bool advanced) noexcept {
+void go_on_reducing(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
+    if (c.options->like_freebsd()) return freebsd_reduce_for_mark(c, d.now, acked);
     if (s.repair.phase != recovery_phase::open) {
         s.repair.reducing = false;
         return;
     }
     if (d.counted == 0) return;
-    s.congestion.own().limit(s.need().reduction.window(s.counted_flight(), s.congestion->ssthresh(), d.counted, advanced, s.payload_limit));
+    rate_reduction& way = s.need().reduction;
+    s.congestion.own().limit(way.window(s.counted_flight(), s.congestion->ssthresh(), d.counted, acked != 0, s.payload_limit));
 }
 
 /// What acknowledges more than that ends the way down, and counts for the way up already.
 void end_reducing(control_block& c, seq_number ack) noexcept {
     sender& s = c.sending;
-    if (s.repair.phase != recovery_phase::open || ack <= c.ecn.reduced_until) return;
+    if (s.repair.phase != recovery_phase::open || ack <= c.ecn.reduced_until || c.options->like_freebsd()) return;
     s.congestion.own().limit(s.congestion->ssthresh());
     s.repair.reducing = false;
 }
@@ -242,21 +296,25 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (undelivered != 0) [[unlikely]] {
         const std::uint32_t left = s.counted_undelivered(later(s.una, a.seg.ack));
         arrived.counted += undelivered - std::min(undelivered, left); // a block may cut a segment in two
+        arrived.unit = s.payload_limit;
     }
     if (c.ecn.on) take_ecn(c, a, arrived);
-    if (c.options->like_linux() && a.seg.ecn != wire::ecn_codepoint::not_ect) [[unlikely]] c.ecn.seen = true; // agreed on or not (6.18)
+    if (c.options->like_linux() && a.seg.ecn != wire::ecn_codepoint::not_ect) [[unlikely]] note_codepoint(c, a.seg);
     if (a.seg.ack > s.una) {
         update_window(c, a);
         if (s.repair.reducing) [[unlikely]] end_reducing(c, a.seg.ack);
+        const std::uint32_t acked = a.seg.ack - s.una;
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
-        if (s.repair.reducing) [[unlikely]] go_on_reducing(c, arrived, true);
+        if (s.repair.reducing) [[unlikely]] go_on_reducing(c, arrived, acked);
+        if (s.window == 0 && c.options->like_freebsd()) [[unlikely]] take_back_what_is_in_flight(c);
         if (c.options->like_linux()) [[unlikely]] note_packet_pace(c);
         c.output_wanted = true;
         if (s.fin_acknowledged()) after_our_fin(c, a);
         return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;
     }
     const bool window_changed = a.seg.ack == s.una && update_window(c, a);
+    if (news && c.options->like_linux()) measure_selectively(c, a.seg, arrived);
     if (news || is_duplicate(c, a, window_changed)) {
         on_duplicate_ack(c, a.seg, arrived, news);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);

@@ -30,6 +30,7 @@ verdict tell_again(control_block& c, const arrival& a) noexcept {
     const bool speaks = a.length() != 0 && !a.syn;
     if (!speaks && !pause_is_over(c, a.now)) return verdict::finished;
     c.receiving.has_duplicate = false;
+    if (c.ecn.accurate != nullptr) c.ecn.accurate->habit.out_of_place = true;
     c.receiving.acks.acknowledge_now();
     c.output_wanted = true;
     return verdict::finished;

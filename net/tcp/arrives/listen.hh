@@ -11,12 +11,12 @@ enum class listen_verdict : std::uint8_t {
     open,    ///< make a tcb by passive_open
 };
 
-/// `fin_opens`: a FIN beside the SYN is overlooked, FreeBSD's habit.
-inline listen_verdict on_listen(const segment& seg, bool fin_opens = false) noexcept {
+/// FreeBSD's habits: an ACK beside a SYN is not answered, and a FIN beside one is overlooked.
+inline listen_verdict on_listen(const segment& seg, bool like_freebsd = false) noexcept {
     if (seg.has(tcp_flags::rst)) return listen_verdict::ignore;       // first
-    if (seg.has(tcp_flags::ack)) return listen_verdict::reset;        // second
+    if (seg.has(tcp_flags::ack)) return like_freebsd && seg.has(tcp_flags::syn) ? listen_verdict::ignore : listen_verdict::reset; // second
     if (!seg.has(tcp_flags::syn)) return listen_verdict::ignore;      // fourth
-    if (seg.has(tcp_flags::fin) && !fin_opens) return listen_verdict::ignore; // SYN and FIN together open nothing
+    if (seg.has(tcp_flags::fin) && !like_freebsd) return listen_verdict::ignore; // SYN and FIN together open nothing
     return listen_verdict::open;                                      // third
 }
 

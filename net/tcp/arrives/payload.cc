@@ -20,8 +20,9 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
         remember_late(c);
         note_beyond_gap(c, a);
         r.tell_of_fin_no_more();
-        twice = r.ahead.first_held(a.seq, a.seq + a.size); // parts count, too (RFC 2883 4)
     }
+    const bool parts_count = c.options->habits != personality::standard; // RFC 2883 4
+    if (parts_count) twice = r.ahead.first_held(a.seq, a.seq + a.size);
     std::uint32_t stored = r.ahead.insert(a.seq, std::move(a.head));
     stored += r.ahead.insert(a.seq + head, std::move(a.body));
     // One that found no room did not come twice: a D-SACK without what it lies in would say that we have it (RFC 2883 4).
@@ -43,8 +44,8 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
     else r.acks.acknowledge_now();
 }
 
-/// Linux's habit: in order, over what has come out of order. The first part that came before (RFC 2883 4); what was cut off in front
-/// comes first.
+/// Linux's and FreeBSD's habit: in order, over what has come out of order. The first part that came before (RFC 2883 4); what was cut off
+/// in front comes first.
 void note_overlap(receiver& r, const arrival& a) noexcept {
     const bool front_noted = r.has_duplicate && r.duplicate.right == a.seq;
     const sack_block twice = r.ahead.first_held(a.seq, a.seq + a.size);
@@ -82,7 +83,7 @@ void take_mark(control_block& c, const segment& seg) noexcept {
     if (!seg.congestion_seen()) return;
     if (c.options->like_linux() && !e.echo) hurry_acks(c, 2);
     e.echo = true;
-    r.acks.acknowledge_now();
+    if (!c.options->like_freebsd()) r.acks.acknowledge_now();
 }
 
 void take_classic_mark(control_block& c, const segment& seg) noexcept {
@@ -117,7 +118,8 @@ void deliver(control_block& c, arrival& a) noexcept {
         note_arrival(c, a);
         if (c.options->like_linux()) take_classic_mark(c, a.seg);
     }
-    if (fills_gap && c.options->like_linux()) note_overlap(r, a);
+    if (fills_gap && c.options->habits != personality::standard) note_overlap(r, a);
+    if (c.options->like_freebsd() && r.room() == 0) r.acks.acknowledge_now(); // there was place, of which the peer has not heard
     if (a.fin && c.options->like_linux() && c.state == tcp_state::established) r.acks.set_interactive(true); // nothing is quick any more
     if (c.options->like_linux()) {
         r.queue.push(std::move(a.head));
@@ -141,7 +143,7 @@ void deliver(control_block& c, arrival& a) noexcept {
         if (!c.options->like_linux() || (!a.fin && r.ahead.empty())) r.acks.acknowledge_now();
         else if (!a.fin) acknowledge_gap(c, a.now);
     }
-    if (c.options->like_linux()) r.window.reach(r.next);
+    if (c.options->habits != personality::standard) r.window.reach(r.next);
     if (c.reading_shut && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
     if (r.acks.now() && r.sizing.due(a.now) && !c.options->like_linux()) right_size(c, a.now);
     a.events |= event::readable;
@@ -174,9 +176,9 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     c.output_wanted = true;
     if (c.ecn.on && !c.options->like_linux()) take_classic_mark(c, a.seg); // there after what else it tells the ACKs
-    if (c.orphaned && !c.options->like_linux()) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
+    if (c.orphaned && c.options->habits == personality::standard) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
         ++c.count->data_after_orphan;
-        c.reset = c.options->like_freebsd() ? pending_reset::at(a.seg.ack) : pending_reset::acking(r.next, c.sending.next);
+        c.reset = pending_reset::acking(r.next, c.sending.next);
         a.events |= die(c, std::errc::connection_aborted, event::reset);
         return verdict::finished;
     }
@@ -207,7 +209,10 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
         if (!c.options->like_linux()) {
             r.acks.acknowledge_now();
         } else if (r.fin_at != r.next) {
-            if (a.size == 0) acknowledge_gap(c, a.now);
+            if (a.size == 0) {
+                ++c.count->out_of_order;
+                acknowledge_gap(c, a.now);
+            }
             tell_of_fin(r, again);
         }
         c.output_wanted = true;
@@ -215,9 +220,10 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
     if (!r.fin_ahead || r.fin_at != r.next) return verdict::finished; // none, or beyond a gap: kept in mind
     r.next += 1;
     if (c.options->like_linux()) {
-        r.window.reach(r.next);
+        r.bytes += 1; // tcpi_bytes_received counts numbers
         if (c.state == tcp_state::established) r.has_duplicate = false; // tcp_fin() forgets it; in other states its ACK goes before
     }
+    if (c.options->habits != personality::standard) r.window.reach(r.next);
     r.fin_received = true;
     r.fin_ahead = false;
     r.ahead.clear(); // behind the end of the stream there is nothing, whatever the peer has sent
@@ -230,6 +236,7 @@ verdict check_fin(control_block& c, arrival& a) noexcept {
     c.output_wanted = true;
     a.events |= event::end_of_stream;
     c.move(transition::fin_received);
+    if (c.state == tcp_state::closing && c.options->like_linux()) c.ack_first = true; // tcp_fin(): before what is sent yet
     if (c.state == tcp_state::time_wait) wait_two_lifetimes(c, a.now);
     return verdict::finished;
 }

@@ -1,6 +1,8 @@
 // SEGMENT ARRIVES in SYN-SENT, RFC 9293 3.10.7.3.
 #include <corewire/net/tcp/arrives/steps.hh>
+#include <corewire/net/tcp/receive/delayed_acks.hh>
 #include <corewire/net/tcp/send/acknowledge.hh>
+#include <corewire/net/tcp/send/header.hh>
 
 namespace corewire::tcp {
 
@@ -18,7 +20,8 @@ bool echoes_another_time(const control_block& c, const arrival& a) noexcept {
 verdict check_ack_of_syn(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::go_on;
     // Whatever of a SYN's data was taken (RFC 7413 4.2.1).
-    const bool known = c.sending.una < a.seg.ack && a.seg.ack <= c.sending.max;
+    const bool refuses_fin = c.fin_goes_ahead() && a.seg.has(tcp_flags::rst);
+    const bool known = c.sending.una < a.seg.ack && a.seg.ack <= c.sending.max + (refuses_fin ? 1u : 0u);
     if (known && !echoes_another_time(c, a)) return verdict::go_on;
     ++c.count->bad_acks;
     if (!known && c.options->like_linux() && c.sending.attempts == 0) { // the answer to something older; ours has made no impression
@@ -46,14 +49,16 @@ verdict check_refusal(control_block& c, arrival& a) noexcept {
 /// Fourth: the SYN. With our own acknowledged the connection is established, else both sides opened at once.
 verdict take_syn(control_block& c, arrival& a) noexcept {
     if (!a.syn) return verdict::finished; // fifth
+    const std::uint32_t unit = first_window_unit(c); // of what our SYN has promised
     c.irs = a.seg.seq;
     c.receiving.start(a.seg.seq + 1, *c.options);
     agree_on_options(c, a.seg.options, a.now);
-    c.receiving.window.advertise_unscaled(c.receiving.next, c.options->like_linux() ? c.options->mss : 1); // what our SYN has promised
+    c.receiving.window.advertise_unscaled(c.receiving.next, unit);
     c.sending.take_window(a.seg.window, a.seg.seq, a.seg.ack); // never scaled in a SYN
     if (!a.seg.has(tcp_flags::ack)) {
         c.move(transition::syn_received);
         c.syn_wanted = c.output_wanted = true; // SYN-ACK
+        if (c.options->like_freebsd()) c.timers.arm(timer_slot::retransmit, a.now + c.sending.rto.current(*c.options));
         answer_ecn_offer(c, a.seg); // simultaneous open (RFC 3168 6.1.1, RFC 9768 3.1.2)
         return verdict::finished;
     }
@@ -68,8 +73,10 @@ verdict take_syn(control_block& c, arrival& a) noexcept {
     }
     establish(c, a);
     if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, false);
-    if (c.fast_open.get().writer_waits) {
-        if (c.receiving.acks.on_data(c.receiving.next, 0)) c.timers.arm(timer_slot::delayed_ack, a.now + c.options->delayed_ack);
+    if (c.fast_open.get().writer_waits) { // tcp_rcv_synsent_state_process(): "save one ACK"
+        constexpr duration longest_wait = std::chrono::milliseconds{200};
+        hurry_acks(c, 16);
+        if (c.receiving.acks.wait()) c.timers.arm(timer_slot::delayed_ack, a.now + longest_wait);
     } else {
         c.receiving.acks.acknowledge_now();
     }

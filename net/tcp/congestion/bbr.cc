@@ -290,7 +290,8 @@ void bbr::end_probe_rtt(time_point now, std::uint64_t total) noexcept {
 /// 5.4.1, HandleRestartFromIdle().
 void bbr::on_restart(time_point now) noexcept {
     data_->idle_restart = true;
-    data_->path.aggregation_start = now;
+    data_->path.aggregation_start = now; // and what was aggregated before goes with the interval that it came in
+    data_->path.aggregated = 0;
     if (probes_bandwidth()) {
         set_pace(1);
     } else if (data_->state == phase::probe_rtt) {

@@ -95,6 +95,10 @@ public:
     void on_idle(time_point, duration, duration) noexcept override {}
     void undo(time_point now) noexcept override;
     std::string_view name() const noexcept override { return "bbr"; }
+    path_belief belief() const noexcept override {
+        const duration rtt = data_->path.min_rtt == duration::max() ? duration{0} : data_->path.min_rtt;
+        return {.kept = true, .rate = data_->path.bw, .min_rtt = rtt, .pacing_gain = pacing_gain(), .window_gain = window_gain()};
+    }
     congestion_controller* another() const override { return new bbr(mss_); }
     void check_invariants() const override;
 

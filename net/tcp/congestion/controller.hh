@@ -44,6 +44,14 @@ struct ack_sample {
     std::uint32_t most = ~std::uint32_t{0}; ///< of `acked`, slow start opens by no more than this
 };
 
+/// What a controller believes of the path, for who asks (TCP_CC_INFO).
+struct path_belief {
+    bool kept = false;        ///< else it keeps no such thing
+    std::uint64_t rate = 0;   ///< bytes a second; 0: not known
+    duration min_rtt{0};      ///< 0: not known
+    double pacing_gain = 0, window_gain = 0;
+};
+
 /// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).
 constexpr std::uint32_t initial_window(std::uint32_t mss) noexcept {
     const std::uint32_t bound = 2 * mss > 14600 ? 2 * mss : 14600;
@@ -88,6 +96,7 @@ public:
     /// With Linux's habits: what an ACK during a repair, or of SACK alone, measured.
     virtual void on_repair_round_trip(time_point, duration) noexcept {}
     virtual std::string_view name() const noexcept = 0;
+    virtual path_belief belief() const noexcept { return {}; }
     /// A new one of the same kind, for segments of the same size.
     virtual congestion_controller* another() const = 0;
     virtual void check_invariants() const;
@@ -195,6 +204,8 @@ congestion_controller* reno_congestion(std::uint32_t mss);
 congestion_controller* dctcp_congestion(std::uint32_t mss);
 congestion_controller* cubic_congestion(std::uint32_t mss);
 congestion_controller* linux_cubic_congestion(std::uint32_t mss);
+congestion_controller* freebsd_newreno_congestion(std::uint32_t mss);
+congestion_controller* freebsd_cubic_congestion(std::uint32_t mss);
 congestion_controller* bbr_congestion(std::uint32_t mss);
 
 } // namespace corewire::tcp

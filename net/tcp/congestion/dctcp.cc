@@ -9,7 +9,7 @@ void dctcp::on_ack(const ack_sample& sample) noexcept {
     acked_ += sample.acked;
     marked_ += sample.marked;
     if (!begun_ || sample.una > window_end_) { // 3.3 steps 4 to 8: once a window
-        if (begun_ && acked_ != 0) {
+        if (acked_ != 0) { // the first ends with the first ACK: DCTCP.WindowEnd begins as SND.UNA
             const float share = static_cast<float>(marked_) / static_cast<float>(acked_);
             alpha_ = std::clamp(alpha_ * (1 - gain) + gain * share, 0.0F, 1.0F);
         }
@@ -22,7 +22,8 @@ void dctcp::on_ack(const ack_sample& sample) noexcept {
 
 /// 3.3 step 9, 3.4.
 void dctcp::on_mark(time_point, std::uint32_t) noexcept {
-    cwnd_ = std::max(static_cast<std::uint32_t>(static_cast<float>(cwnd_) * (1 - alpha_ / 2)), 2 * mss_);
+    const auto cut = static_cast<std::uint32_t>(static_cast<float>(cwnd_) * alpha_ / 2);
+    cwnd_ = std::max(cwnd_ - counted(cut), 2 * mss_);
     ssthresh_ = cwnd_;
     gathered_ = 0;
 }

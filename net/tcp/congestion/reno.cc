@@ -12,12 +12,25 @@ void reno::on_ack(const ack_sample& sample) noexcept {
         if (!opens_fully_ || sample.acked <= used) return;
         acked -= used; // Linux: and the rest counts as beyond it
     }
+    if (opens_fully_) return grow_like_linux(acked);
     gathered_ += acked; // RFC 5681 3.1: one segment a window
     if (gathered_ >= cwnd_) {
         gathered_ -= cwnd_;
         cwnd_ += mss_;
         if (gathered_ > cwnd_) gathered_ = cwnd_;
     }
+}
+
+/// tcp_cong_avoid_ai(): one ACK may be worth several segments; what was gathered in a larger window is worth one.
+void reno::grow_like_linux(std::uint32_t acked) noexcept {
+    const std::uint32_t window = cwnd_;
+    if (gathered_ >= window) {
+        gathered_ = 0;
+        cwnd_ += mss_;
+    }
+    gathered_ += acked;
+    cwnd_ += gathered_ / window * mss_;
+    gathered_ %= window;
 }
 
 void reno::on_loss(time_point, std::uint32_t in_flight) noexcept {

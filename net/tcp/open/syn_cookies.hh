@@ -2,7 +2,7 @@
 // SYN-ACK's sequence number instead of in memory.
 //
 //     ISN   | 5 bits: 64-second count | 3 bits: index of the MSS | 24 bits: keyed hash of 4-tuple, peer's ISN, all of the count, index |
-//     TSval | our clock                                          | 4 bits: window shift (15: none) | 1 bit: SACK | 1 bit: 1 |
+//     TSval | our clock                                          | 4 bits: window shift (15: none) | 1 bit: SACK | 1 bit: no ECN |
 //
 // Window scale and SACK are kept where the peer uses timestamps; without them they are off, as the cookie has no room.
 // Pure functions; the secret is the stack's.
@@ -22,6 +22,7 @@ struct cookie_terms {
     std::uint16_t mss = 536; ///< rounded down to the table's
     bool timestamps = false;
     bool sack = false;
+    bool ecn = false;        ///< classic ECN was agreed to; with Linux's habits either kind
     std::uint8_t window_scale = no_window_scale;
 };
 
@@ -66,7 +67,7 @@ inline std::optional<std::uint16_t> check_cookie(const siphash_key& secret, time
 inline std::uint32_t cookie_timestamp(std::uint32_t clock, const cookie_terms& terms) noexcept {
     constexpr std::uint32_t mask = (1u << detail::cookie_timestamp_bits) - 1;
     const std::uint32_t shift = terms.window_scale == no_window_scale ? 15u : terms.window_scale & 15u;
-    const std::uint32_t low = shift << 2 | (terms.sack ? 2u : 0u) | 1u;
+    const std::uint32_t low = shift << 2 | (terms.sack ? 2u : 0u) | (terms.ecn ? 0u : 1u);
     const std::uint32_t stamp = (clock & ~mask) | low;
     return stamp > clock ? stamp - (mask + 1) : stamp;
 }
@@ -77,6 +78,7 @@ inline cookie_terms terms_of_timestamp(std::uint32_t echo, std::uint16_t mss) no
     return {.mss = mss,
             .timestamps = true,
             .sack = (echo & 2) != 0,
+            .ecn = (echo & 1) == 0,
             .window_scale = shift == 15 ? no_window_scale : static_cast<std::uint8_t>(std::min(shift, 14u))};
 }
 

@@ -26,7 +26,7 @@ public:
     /// sent; and for each of the first segments, while the peer's window is opening and nothing flows back.
     bool on_data(seq_number next, std::uint32_t bytes) noexcept {
         if (bytes > largest_) [[unlikely]] {
-            largest_ = bytes;
+            if (!every_second_) largest_ = bytes;
             settle();
         }
         if (next - last_sent_ >= enough_ || (every_second_ && pending())) {
@@ -35,14 +35,17 @@ public:
             return false;
         }
         const bool first = pending_ == 0; // later ones must not push the deadline back
+        if (!first && shows_size(next, bytes)) [[unlikely]] return false;
         pending_ = 1;
         return first;
     }
-    /// FreeBSD's habit: the ACK of a segment waits, that of a second one does not, however small they are.
-    void acknowledge_every_second() noexcept {
+    /// FreeBSD's habit: the ACK of a segment waits, unless it is longer than ours may be; that of a second one does not, however small
+    /// they are.
+    void acknowledge_every_second(std::uint32_t most) noexcept {
         every_second_ = true;
         quick_ = 0;
-        enough_ = 1u << 31;
+        largest_ = most;
+        settle();
     }
     /// Linux's habit: what counts as full-sized until a larger one comes.
     void expect_segments(std::uint32_t bytes) noexcept {
@@ -61,6 +64,8 @@ public:
         now_ = false;
         pending_ = 0;
     }
+    /// FreeBSD's habit: what has just left took no part in it, and what waits is acknowledged in its time.
+    void wait_on() noexcept { pending_ = 1; }
     /// Linux's TCP_QUICKACK: on, so many segments more are acknowledged at once, and what waits too; off: none.
     void set_quick(std::uint8_t count) noexcept {
         if (eager_) interactive_ = count == 0;
@@ -115,16 +120,27 @@ public:
     seq_number last_sent() const noexcept { return last_sent_; } ///< RFC 7323's Last.ACK.sent
 
 private:
+    /// Two of the same size wait: the peer's segments have become so small (its path's MTU fell), and this is the second one.
+    [[gnu::noinline]] bool shows_size(seq_number next, std::uint32_t bytes) noexcept {
+        if (eager_ || bytes < least_segment || next - last_sent_ != 2 * bytes) return false;
+        largest_ = bytes;
+        settle();
+        return now_ = asked_ = true;
+    }
     /// Linux counts those that acknowledge something; others are used up by all that leaves, and end with the first answer.
     void use_quick(bool with_data) noexcept {
         if (eager_) quick_ = static_cast<std::uint8_t>(quick_ - (pending() || now_ ? 1 : 0));
         else quick_ = with_data && asked_ ? 0 : static_cast<std::uint8_t>(quick_ - 1);
         if (quick_ == 0) settle();
     }
-    void settle() noexcept { enough_ = every_second_ ? 1u << 31 : quick_ != 0 && !interactive_ ? 0 : eager_ ? largest_ + 1 : 2 * largest_; }
+    void settle() noexcept {
+        const bool quickly = !every_second_ && quick_ != 0 && !interactive_;
+        enough_ = quickly ? 0 : every_second_ || eager_ ? largest_ + 1 : 2 * largest_;
+    }
+    static constexpr std::uint32_t least_segment = 536; ///< the default MSS
     seq_number last_sent_;
-    std::uint32_t enough_ = 1072; ///< bytes: so many unacknowledged ask for an ACK at once; 0 while ACKs are quick
-    std::uint32_t largest_ = 536; ///< bytes: the largest segment seen, at least the default MSS
+    std::uint32_t enough_ = 2 * least_segment; ///< bytes: so many unacknowledged ask for an ACK at once; 0 while ACKs are quick
+    std::uint32_t largest_ = least_segment;    ///< bytes: the largest segment seen, or the size of two in a row that came later
     bool now_ = false;
     std::uint8_t pending_ = 0;     ///< something waits for an ACK; and so many but one SACKs were left out
     bool eager_ = false;

@@ -129,6 +129,7 @@ void delay_ack(control_block& c, time_point now, bool first) noexcept {
         if (c.sending.rto.srtt() != duration{0}) most = std::min(most, std::max(c.sending.rto.srtt(), ack_habits::least));
         wait = std::min(wait, most);
     }
+    wait = std::min({wait, c.options->delayed_ack, std::max(c.options->min_rto, 2 * tick) - tick}); // tcp_delack_max()
     const time_point armed = c.timers.at(timer_slot::delayed_ack);
     if (first) return c.timers.arm(timer_slot::delayed_ack, now + wait); // it begins to wait
     if (armed <= now + wait / 4) { // it would go soon in any case
@@ -138,14 +139,17 @@ void delay_ack(control_block& c, time_point now, bool first) noexcept {
 }
 
 void note_answer(control_block& c, time_point now) noexcept {
-    const seldom_needed& known = c.sending.known();
-    if (now - known.use.payload_at < known.acks.time_out && !c.receiving.acks.interactive()) c.receiving.acks.set_interactive(true);
+    seldom_needed& known = c.sending.need();
+    if (now - known.use.payload_at >= known.acks.time_out || c.receiving.acks.interactive()) return;
+    if (known.acks.answers < c.options->interactive_after) ++known.acks.answers;
+    if (known.acks.answers >= c.options->interactive_after) c.receiving.acks.set_interactive(true);
 }
 
 void note_missed_ride(control_block& c) noexcept {
     duration& time_out = c.sending.need().acks.time_out;
     if (c.receiving.acks.interactive()) {
         c.receiving.acks.set_interactive(false);
+        c.sending.need().acks.answers = 0;
         time_out = ack_habits::least;
     } else {
         time_out = std::min(2 * time_out, c.sending.rto.current(*c.options));
@@ -155,6 +159,7 @@ void note_missed_ride(control_block& c) noexcept {
 void hurry_acks(control_block& c, std::uint8_t count) noexcept {
     more_quick(c, count);
     c.receiving.acks.set_interactive(false);
+    c.sending.need().acks.answers = 0;
     c.sending.need().acks.time_out = ack_habits::least;
 }
 

@@ -324,4 +324,10 @@ std::uint32_t linux_threshold(const control_block& c) noexcept {
     return known.account != nullptr ? known.account->threshold : c.receiving.room();
 }
 
+std::uint32_t linux_clamp(const control_block& c) noexcept {
+    const seldom_needed& known = c.sending.known();
+    if (known.account != nullptr) return known.account->clamp;
+    return 0xffffu << (c.options->window_scaling ? receive_window::scale_for(c.options->largest_window()) : 0);
+}
+
 } // namespace corewire::tcp

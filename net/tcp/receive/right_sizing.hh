@@ -24,16 +24,19 @@ public:
     std::uint32_t space() const noexcept { return space_; } ///< the most that was read in a round, bytes
     void stop() noexcept { due_ = never; }
 
-    /// The reader has everything before `read`; segments carry up to `mss`; a round trip takes `rtt`. Returns the buffer that the
-    /// connection could use; 0: what it has is enough.
-    std::uint32_t take(time_point now, seq_number read, std::uint32_t mss, duration rtt) noexcept {
+    /// There was no memory for what take() has asked for: it is asked for again. `space`: as it was before.
+    void refused(std::uint32_t space) noexcept { space_ = space; }
+
+    /// The reader has everything before `read`; segments carry up to `mss`; a round trip takes `rtt`; the buffer has `buffer` bytes.
+    /// Returns how many the connection could use; 0: what it has is enough.
+    std::uint32_t take(time_point now, seq_number read, std::uint32_t mss, duration rtt, std::uint32_t buffer) noexcept {
         const bool first = due_ == time_point::min();
         // Who is hardly ever looked at (its ACKs ride on answers) has not read all that in one round.
         const bool late = !first && now - due_ > std::max(4 * rtt, longest_round);
         const std::uint32_t copied = first || late ? 0 : read - read_;
         due_ = now + std::max(rtt, least_round);
         read_ = read;
-        if (first) space_ = 10 * mss; // what the first flight brings
+        if (first) space_ = std::clamp(10 * mss, 1u, std::max(buffer / 2, 1u)); // what the first flight brings
         if (copied <= space_) return 0;
         std::uint64_t wanted = std::uint64_t{2} * copied + 16u * mss;
         wanted += 2 * (wanted * (copied - space_) / space_); // it will have grown as much again when the window is felt

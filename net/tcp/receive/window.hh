@@ -24,7 +24,6 @@ public:
         grain_ = (1u << shift) - 1;
     }
     void set_buffer(std::uint32_t buffer) noexcept {
-        if (rule_ == rule::freebsd && buffer > unit_) buffer = (buffer + unit_ - 1) / unit_ * unit_;
         buffer_ = buffer;
         if (rule_ == rule::own) step_ = std::min<std::uint32_t>(buffer / 2, unit_);
         wide_ = rule_ != rule::own || withheld_ ? ~std::uint32_t{0} : std::max(buffer - buffer / 2, 2 * step_);
@@ -50,24 +49,27 @@ public:
         step_ = ~std::uint32_t{0};
         wide_ = ~std::uint32_t{0};
     }
-    /// FreeBSD's habits: the buffer holds whole segments of `unit` bytes, what becomes free is announced with whatever is sent, and an
-    /// update goes for a quarter of the buffer.
+    /// FreeBSD's habits: the buffer that the handshake finds comes to hold whole segments of `unit` bytes, what becomes free is announced
+    /// with whatever is sent, and an update goes for a quarter of the buffer.
     void follow_freebsd(std::uint16_t unit) noexcept {
         rule_ = rule::freebsd;
         unit_ = unit;
         step_ = 1;
-        set_buffer(buffer_);
+        set_buffer(buffer_ > unit ? (buffer_ + unit - 1) / unit * unit : buffer_);
     }
 
-    /// RCV.NXT + RCV.WND as promised: nothing beyond it is taken, but with Linux's habits by reach().
+    /// RCV.NXT + RCV.WND as promised: nothing beyond it is taken, but with others' habits by reach().
     seq_number edge() const noexcept { return edge_; }
-    /// Linux's habit: what was taken reaches beyond the edge. It is as if that had been promised.
+    /// Others' habits: what was taken reaches beyond the edge. It is as if that had been promised.
     void reach(seq_number next) noexcept { edge_ = later(edge_, next); }
     /// Linux's habit where it is asked for: the edge is there now, though further was promised, and so is what is taken (against SHLD-14).
+    /// FreeBSD's: what was just written promises nothing.
     void take_back(seq_number edge) noexcept { edge_ = edge; }
     /// RCV.WND.
     std::uint32_t size(seq_number next) const noexcept { return edge_ - next; }
     std::uint32_t buffer() const noexcept { return buffer_; }
+    /// Of the buffer, `queued` bytes being unread.
+    std::uint32_t free(std::uint32_t queued) const noexcept { return queued < buffer_ ? buffer_ - queued : 0; }
     std::uint8_t scale() const noexcept { return scale_; }
 
     /// What goes into the header of a segment that is sent now, `queued` bytes being unread. Moves the edge when there is
@@ -75,15 +77,14 @@ public:
     /// has no room for that, down: else the edge would move with every ACK, and what is unread know no bound. What was promised once is
     /// taken all the same (RFC 7323 2.4).
     [[gnu::always_inline]] std::uint16_t advertise(seq_number next, std::uint32_t queued) noexcept {
-        const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
+        const std::uint32_t most = free(queued);
         std::uint32_t window = edge_ - next;
-        if (free > window && free - window >= step_ && !too_little(free)) window = std::min(free, 0xffffu << shift_);
+        if (most > window && most - window >= step_ && !too_little(most)) window = std::min(most, 0xffffu << shift_);
         return promise(next, window, queued);
     }
-    /// FreeBSD's habit: what is free, and at least `window`, for the field of a segment that promises nothing.
-    std::uint16_t unpromised(std::uint32_t queued, std::uint32_t window) const noexcept {
-        const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
-        return static_cast<std::uint16_t>(std::min(std::max(free, window) >> shift_, 0xffffu));
+    /// FreeBSD's habit: what is free, for the field of a segment that promises nothing.
+    std::uint16_t unpromised(std::uint32_t queued) const noexcept {
+        return static_cast<std::uint16_t>(std::min(free(queued) >> shift_, 0xffffu));
     }
     /// The window of a SYN or SYN-ACK, which is never scaled (RFC 7323 2.2).
     std::uint16_t advertise_unscaled(seq_number next, std::uint32_t unit = 1) noexcept {
@@ -102,12 +103,13 @@ public:
         const std::uint32_t window = edge_ - next;
         if (window > wide_) [[likely]] return false;
         if (rule_ == rule::elsewhere || withheld_) return true; // it may be
-        const std::uint32_t free = queued < buffer_ ? buffer_ - queued : 0;
-        if (free <= window) return false;
-        const std::uint32_t gain = free - window;
+        std::uint32_t most = free(queued);
+        if (rule_ == rule::freebsd) most = std::min(most, 0xffffu << shift_); // no more can be told
+        if (most <= window) return false;
+        const std::uint32_t gain = most - window;
         if (rule_ == rule::freebsd) { // tcp_output()
-            const bool much = gain >= buffer_ / 4 || free <= buffer_ / 8 || buffer_ <= 8u * unit_;
-            return window >> shift_ < free >> shift_ && ((gain >= 2u * unit_ && much) || 2 * gain >= buffer_);
+            const bool much = gain >= buffer_ / 4 || most <= buffer_ / 8 || buffer_ <= 8u * unit_ || gain >= 0xffffu << shift_;
+            return window >> shift_ < most >> shift_ && ((gain >= 2u * unit_ && much) || 2 * gain >= buffer_);
         }
         return gain >= buffer_ / 2 || (window < 2 * step_ && gain >= step_);
     }

@@ -2,6 +2,7 @@
 // matters after a loss is in loss.cc.
 #pragma once
 
+#include <corewire/net/tcp/send/freebsd_recovery.hh>
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/validation.hh>
@@ -10,14 +11,18 @@ namespace corewire::tcp {
 
 /// The ACK tells of bytes that were sent once: a round-trip sample (RFC 6298 3, Karn). Else, while the timer is backed
 /// off, the echoed timestamp is one, at that clock's grain (RFC 7323 4.1).
-inline void measure(control_block& c, const segment& seg, const delivery& d) noexcept {
+inline void measure(control_block& c, seq_number ack, const segment& seg, const delivery& d) noexcept {
     sender& s = c.sending;
+    if (c.options->like_linux()) return measure_like_linux(c, ack, seg, d);
     if (d.timed && !d.resent) {
-        take_rtt(c, d.now - d.first_sent, d.now);
+        take_rtt(c, d.now - d.first_sent, d.now, ack);
     } else if (c.timestamps && s.rto.backoff() != 0 && seg.options.has_timestamps()) {
         const std::uint32_t age =
             timestamp_echo::clock(d.now, c.options->timestamp_offset) - seg.options.timestamp_echo;
-        if (age < 1u << 24) take_rtt(c, std::chrono::milliseconds{age}, d.now);
+        if (age >= 1u << 24) return;
+        // Of the clock's grain: good enough for the time-out, and not for the least round trip, which patience is made of.
+        s.rto.sample(std::chrono::milliseconds{std::max(age, 1u)}, *c.options);
+        s.set_probe_after(*c.options);
     }
 }
 
@@ -32,17 +37,27 @@ inline void heed_echo(const control_block& c, const segment& seg, delivery& d) n
 /// How far one ACK opens slow start. Behind a time-out it may cover what came long before it, so it counts as one segment (RFC 3465 2.3);
 /// for Linux as what it tells of anew, as all do.
 inline std::uint32_t most_growth(const control_block& c) noexcept {
+    if (c.options->like_freebsd() && !c.sending.board.has_lost()) return ~std::uint32_t{0}; // all of it has gone again
     return c.sending.repair.phase != recovery_phase::timeout || c.options->like_linux() ? ~std::uint32_t{0} : c.sending.payload_limit;
 }
 
 /// For info(), of connections that ask.
-inline void tally_delivery(control_block& c, seq_number ack, const segment& seg) noexcept {
-    const std::uint32_t n = c.sending.segments_to(ack, false);
+inline void tally_delivery(control_block& c, seq_number ack, const segment& seg, delivery& d) noexcept {
+    const std::uint32_t n = d.whole = c.sending.segments_to(ack, false);
+    if (c.options->like_linux() && c.sending.repair.doubting) d.point = earlier(d.point, c.sending.whole_up_to(ack)); // no part
     c.sending.forget_ends(ack);
     segment_tally& tally = c.sending.need().tally;
     tally.delivered += n;
     tally.acked += ack - c.sending.una;
-    if (c.ecn.on && seg.has(tcp_flags::ece)) tally.delivered_marked += n;
+    if (c.options->like_linux() || !c.ecn.on || c.ecn.accurate != nullptr || !seg.has(tcp_flags::ece)) return; // there by on_echo()
+    tally.delivered_marked += n;
+}
+
+/// Linux's habit: segments have another size since they were counted, and are as many.
+inline void recount(const sender& s, delivery& d) noexcept {
+    if (d.unit == 0 || d.unit == s.payload_limit) return;
+    d.counted = d.counted / d.unit * s.payload_limit;
+    d.unit = s.payload_limit;
 }
 
 /// Moves SND.UNA to `ack`, which lies in (SND.UNA, SND.MAX]. Updates the queue, the round-trip time, the congestion
@@ -56,22 +71,23 @@ template <disturbance d>
     const std::uint32_t flight = s.next - s.una;
     const bool held_back = s.una < s.limited_until;
     bool limited = held_back;
-    if (d == disturbance::possible && c.options->like_linux() && s.half_used()) limited = true;
+    if (d == disturbance::possible && c.options->like_linux()) limited = s.window_was_used();
     // FreeBSD's: whatever was used, as long as it is no more than the peer would take.
     if (d == disturbance::possible && c.options->like_freebsd()) limited = s.congestion->cwnd() <= s.window;
     event events = event::none;
     const bool repairing = d == disturbance::possible && s.repairing();
     duration rtt;
     if constexpr (d == disturbance::possible) {
-        if (c.options->counts()) [[unlikely]] tally_delivery(c, ack, *seg);
+        if (c.options->counts()) [[unlikely]] tally_delivery(c, ack, *seg, *arrived);
         if (!s.board.quiet()) [[unlikely]] heed_echo(c, *seg, *arrived);
         s.board.acknowledge(ack, *arrived);
-        measure(c, *seg, *arrived);
+        if (c.options->like_freebsd()) [[unlikely]] freebsd_measure(c, *seg, now);
+        else measure(c, ack, *seg, *arrived);
         rtt = arrived->timed ? now - arrived->last_sent : duration{0};
     } else {
         const scoreboard::send_times sent = s.board.acknowledge_quietly(ack);
         rtt = now - sent.last;
-        take_rtt<d>(c, now - sent.first, now);
+        take_rtt<d>(c, now - sent.first, now, ack);
     }
     s.una = ack;
     s.progress = now;
@@ -81,7 +97,8 @@ template <disturbance d>
     if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and neither data nor window is asked for again
         if (s.attempts != 0) [[unlikely]] s.end_time_outs(now);
         s.attempts = 0;
-        if (s.rto.srtt() == duration{0}) s.rto.reset_back_off(); // else it stays until a round trip is measured (RFC 6298 5, Karn)
+        // Else it stays until a round trip is measured (RFC 6298 5, Karn).
+        if (s.rto.srtt() == duration{0} && !c.options->like_freebsd()) s.rto.reset_back_off();
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
         if (s.searching) [[unlikely]] path_search_acknowledged(c);
     }
@@ -93,16 +110,19 @@ template <disturbance d>
     const bool exact = d == disturbance::possible && c.ecn.exact;
     // Linux's window opens by what this ACK delivered, not by what SACK told of before; and where a repair ends, at once.
     const bool linux_habits = d == disturbance::possible && c.options->like_linux();
+    if (linux_habits) [[unlikely]] recount(s, *arrived);
     if (linux_habits && repairing) [[unlikely]] {
         on_repair_ack(c, *seg, *arrived, acked);
-        limited = held_back || s.half_was_used(); // of the window as it is now
+        limited = s.window_was_used(); // of the window as it is now
     }
+    if (d == disturbance::possible && repairing && c.options->like_freebsd()) [[unlikely]] freebsd_settle_time_out(c, *seg, now);
     const std::uint32_t told = linux_habits ? arrived->counted : acked;
     const bool all_marked = linux_habits && s.marked >= arrived->bytes; // an echo stands for the whole jump
     const std::uint32_t marked = all_marked && s.marked != 0 ? told : linux_habits ? std::min(s.marked, told) : s.marked;
-    if ((limited || exact) && (d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing))) {
+    const bool grows = d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing);
+    if ((limited && grows) || exact) { // DCTCP counts whatever is acknowledged
         s.congestion.own().on_ack({.now = now, .acked = told, .in_flight = flight, .srtt = s.rto.srtt(),
-                               .rtt = rtt, .una = s.una, .next = s.next, .marked = marked, .limited = limited,
+                               .rtt = rtt, .una = s.una, .next = s.next, .marked = marked, .limited = limited && grows,
                                .paced = d == disturbance::possible && s.pacing(),
                                .most = d == disturbance::possible ? most_growth(c) : ~std::uint32_t{0}});
         s.marked = 0;
@@ -114,7 +134,7 @@ template <disturbance d>
         c.timers.disarm(timer_slot::retransmit);
         const bool all = d == disturbance::none ? s.una == s.queue.end() : s.all_acknowledged();
         if (all) events |= event::all_acknowledged;
-    } else {
+    } else if (!linux_habits || arrived->whole != 0) { // Linux puts the timer off for whole segments only
         arm_retransmission<d>(c, now);
     }
     return events;

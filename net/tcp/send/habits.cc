@@ -49,7 +49,7 @@ void sender::note_end(seq_number seq, seq_number end, bool push) {
     if (push || end - seq < payload_limit) note_packet(end, push);
 }
 
-void sender::note_packet(seq_number end, bool push) {
+void sender::note_packet(seq_number end, bool push, std::uint32_t size) {
     ring<sent_end>& ends = need().ends;
     std::uint32_t i = ends.size();
     while (i != 0 && ends[i - 1].end > end) --i;
@@ -61,13 +61,20 @@ void sender::note_packet(seq_number end, bool push) {
         ends.drop_front();
         if (i != 0) --i;
     }
-    ends.insert(i) = {end, push};
+    ends.insert(i) = {end, push, static_cast<std::uint16_t>(size)};
 }
 
 void sender::keep_sizes() noexcept {
     ring<sent_end>& ends = need().ends;
     for (std::uint32_t i = 0; i < ends.size(); ++i)
         if (ends[i].size == 0) ends[i].size = static_cast<std::uint16_t>(payload_limit);
+}
+
+void sender::keep_size(seq_number end, std::uint32_t size) noexcept {
+    note_packet(end, false);
+    ring<sent_end>& ends = need().ends;
+    for (std::uint32_t i = ends.size(); i != 0 && ends[i - 1].end >= end; --i)
+        if (ends[i - 1].end == end) ends[i - 1].size = static_cast<std::uint16_t>(size);
 }
 
 void sender::forget_size(seq_number end) noexcept {
@@ -113,16 +120,21 @@ std::uint32_t sender::segments_to(seq_number end, bool part) const noexcept {
     return n + (end - at + (part ? unit - 1 : 0)) / unit;
 }
 
+seq_number sender::whole_up_to(seq_number end) const noexcept {
+    const ring<sent_end>& ends = known().ends;
+    seq_number at = una;
+    std::uint32_t i = 0;
+    for (; i < ends.size() && ends[i].end <= end; ++i) at = later(at, ends[i].end);
+    const std::uint32_t unit = unit_of(*this, i);
+    return at + (end - at) / unit * unit;
+}
+
 std::uint32_t sender::counted(fate what) const noexcept {
     return count_segments(*this, una, [what](fate f, copy) { return f == what; }) * payload_limit;
 }
 
-std::uint32_t sender::counted_resent() const noexcept {
-    return count_segments(*this, una, [](fate f, copy again) { return f == fate::flying && again != copy::none; }) * payload_limit;
-}
-
-std::uint32_t sender::counted_repairs() const noexcept {
-    return count_segments(*this, una, [](fate f, copy again) { return f == fate::flying && again == copy::repair; }) * payload_limit;
+std::uint32_t sender::counted(copy why) const noexcept {
+    return count_segments(*this, una, [why](fate f, copy again) { return f == fate::flying && again == why; }) * payload_limit;
 }
 
 std::uint32_t sender::counted_undelivered(seq_number from) const noexcept {
@@ -130,7 +142,7 @@ std::uint32_t sender::counted_undelivered(seq_number from) const noexcept {
 }
 
 std::uint32_t sender::counted_flight() const noexcept {
-    const std::uint32_t flying = counted(fate::flying);
+    const std::uint32_t flying = counted(fate::flying) + counted(copy::forgiven); // the original is there as well
     return flying > repair.left ? flying - repair.left : 0;
 }
 

@@ -8,7 +8,8 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
     receiver& r = c.receiving;
     const std::uint32_t size = sack_option_size(c);
     if (size == 0) return;
-    const std::uint32_t left = static_cast<std::uint32_t>(wire::tcp_options::max_size) - out.option_size; // AccECN's stand before it
+    const std::uint32_t begin = out.option_size & ~3u; // Linux's AccECN option takes the place of the padding
+    const std::uint32_t left = static_cast<std::uint32_t>(wire::tcp_options::max_size) - begin; // AccECN's stand before it
     if (left < 12) return;
     const std::uint32_t room = (std::min(size, left) - 4) / 8;
     sack_block blocks[4];
@@ -20,13 +21,14 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
     count += r.ahead.report(blocks + count, room - count);
     r.has_duplicate = false;
     if (c.options->like_linux() && r.fin_ahead && r.ahead.empty()) r.tell_of_fin_alone();
-    std::byte* p = out.options.data() + out.option_size;
-    store_be32(p, 0x01010500u | (2 + 8 * count));
+    std::byte* p = out.options.data() + begin;
+    if (begin == out.option_size) store_be16(p, 0x0101);
+    store_be16(p + 2, static_cast<std::uint16_t>(0x0500u | (2 + 8 * count)));
     for (std::uint32_t i = 0; i < count; ++i) {
         store_be32(p + 4 + 8 * i, blocks[i].left.value);
         store_be32(p + 8 + 8 * i, blocks[i].right.value);
     }
-    out.option_size = static_cast<std::uint8_t>(out.option_size + 4 + 8 * count);
+    out.option_size = static_cast<std::uint8_t>(begin + 4 + 8 * count);
 }
 
 void append_user_timeout(control_block& c, outgoing_segment& out) noexcept {
@@ -50,26 +52,24 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     o.set_mss(p.mss);
     if (agreed_sack ? c.receiving.sack : p.sack) o.set_sack_permitted();
     if (agreed ? c.timestamps : p.timestamps) {
-        o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer ? c.receiving.timestamps.recent() : 0);
+        o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer || p.like_linux() ? c.receiving.timestamps.recent() : 0);
     }
     // A SYN or SYN-ACK that goes unanswered is repeated without: some middleboxes drop what they do not know (RFC 7413 4.2.1, 7.1).
     if ((answer ? fast.give_cookie : fast.asked) && !c.syn_resent) o.set_fast_open(fast.cookie.bytes(), fast.cookie.experimental);
-    if (answer && c.ecn.accurate != nullptr && !c.syn_resent && !fast.give_cookie) { // RFC 9768 3.2.3.2.1
-        o.set_accurate_ecn({.order_1 = p.like_linux(), .fields = 3, .bytes = {1, 0, 1}});
-    }
+    if (answer && c.ecn.accurate != nullptr && !c.syn_resent) offer_counters(p, o); // RFC 9768 3.2.3.2.1
     if (p.advertised_user_timeout > duration{0}) o.set_user_timeout(user_timeout_field(p.advertised_user_timeout));
     if (agreed ? c.scaling : p.window_scaling) o.set_window_scale(receive_window::scale_for(p.largest_window()));
     return o;
 }
 
-/// Linux's first window is a multiple of what a segment carries.
+} // namespace
+
 std::uint32_t first_window_unit(const control_block& c) noexcept {
     if (!c.options->like_linux()) return 1;
-    const bool stamped = c.state == tcp_state::syn_received && c.timestamps;
+    const bool answer = c.state == tcp_state::syn_received;
+    const bool stamped = answer ? c.timestamps : c.receiving.timestamps.recent() != 0;
     return c.options->mss - (stamped ? 12u : 0u);
 }
-
-} // namespace
 
 void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {
     const bool answer = c.state == tcp_state::syn_received;
@@ -77,6 +77,7 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept 
     out.seq = c.sending.una;
     out.flags = answer ? tcp_flags::syn | tcp_flags::ack : tcp_flags::syn;
     out.flags |= ecn_setup_flags(c);
+    if (c.fin_goes_ahead()) out.flags |= tcp_flags::fin;
     out.ack = answer ? r.next : seq_number(0);
     out.window = answer ? r.window.advertise_unscaled(r.next, first_window_unit(c))
                         : receive_window::unscaled(c.options->receive_buffer, first_window_unit(c));

@@ -3,27 +3,35 @@
 #pragma once
 
 #include <corewire/net/tcp/control_block.hh>
+#include <corewire/net/tcp/linux_accurate_ecn.hh>
 #include <corewire/reactor/base/bytes.hh>
 
 namespace corewire::tcp {
 
 inline constexpr std::uint32_t timestamp_prefix = 0x0101080a; ///< NOP NOP kind 8 length 10 (RFC 7323 appendix A)
 
-/// AccECN's counters have changed: a SACK block less, so that there is room to say so (RFC 9768 3.2.3.3). Linux's habit: blocks first.
+/// AccECN's counters have changed: a SACK block less, so that there is room to say so (RFC 9768 3.2.3.3).
 inline bool leaves_room_for_counters(const control_block& c) noexcept {
     const accurate_ecn* e = c.ecn.accurate.get();
     return e != nullptr && e->options_out && !c.options->like_linux() && !e->received.same_bytes(e->told);
 }
 
-/// Bytes of SACK option that the next segment carries beside the usual options.
-inline std::uint32_t sack_option_size(const control_block& c) noexcept {
+/// SACK blocks that there is something to tell in, and room for beside the usual options.
+inline std::uint32_t sack_blocks(const control_block& c) noexcept {
     const receiver& r = c.receiving;
     if (!r.has_duplicate && r.ahead.empty()) [[likely]] return 0;
     if (!r.sack) return 0;
     std::uint32_t most = c.timestamps ? 3 : 4;
     if (leaves_room_for_counters(c)) --most;
-    const std::uint32_t blocks = std::min(most, r.ahead.reportable() + (r.has_duplicate ? 1u : 0u));
-    return blocks != 0 ? 4 + 8 * blocks : 0;
+    return std::min(most, r.ahead.reportable() + (r.has_duplicate ? 1u : 0u));
+}
+
+/// Bytes of SACK option that the next segment carries beside the usual options.
+inline std::uint32_t sack_option_size(const control_block& c) noexcept {
+    std::uint32_t blocks = sack_blocks(c);
+    if (blocks == 0) [[likely]] return 0;
+    if (c.ecn.accurate != nullptr && c.options->like_linux()) [[unlikely]] blocks = linux_accurate::plan_option(c, blocks).blocks;
+    return 4 + 8 * blocks;
 }
 
 /// Largest payload beside all the options of the next segment (RFC 9293 3.7.1, MUST-16).
@@ -37,6 +45,8 @@ inline std::uint32_t payload_limit(const control_block& c) noexcept {
 void append_sack(control_block& c, outgoing_segment& out) noexcept;
 /// The user timeout option behind the others (RFC 5482), if there is room for it: then it counts as told.
 void append_user_timeout(control_block& c, outgoing_segment& out) noexcept;
+/// Bytes: Linux's first window is a multiple of what a segment carries.
+std::uint32_t first_window_unit(const control_block& c) noexcept;
 /// SYN or SYN-ACK, by the connection's state.
 void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept;
 

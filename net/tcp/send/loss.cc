@@ -1,5 +1,6 @@
 #include <corewire/net/tcp/send/loss.hh>
 
+#include <corewire/net/tcp/send/freebsd_recovery.hh>
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/sampling.hh>
 #include <corewire/net/tcp/send/validation.hh>
@@ -87,7 +88,6 @@ constexpr duration least_timer = std::chrono::milliseconds{2}; // Linux's habit,
 bool find_losses(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     if (!s.sack) return s.board.has_lost();
-    if (c.options->like_freebsd() && !sure_of_loss(c)) return s.board.has_lost(); // it has no patience to run out: it counts
     duration wait{0};
     s.known().losses.find_losses(s.board, now, patience(c), wait);
     if (c.options->like_linux()) wait += wait > duration{0} ? least_timer : duration{0};
@@ -120,26 +120,49 @@ void begin_doubt(sender& s) noexcept {
     s.congestion.own().remember();
 }
 
-/// Linux's habit: without SACK each duplicate ACK stands for a segment that was delivered, and the next ACK of something new tells of the
-/// rest, one at least.
-void guess_delivery(sender& s, delivery& d, std::uint32_t acked) noexcept {
+/// Linux's habit: without SACK each duplicate ACK stands for a segment that was delivered, and an ACK of something new tells of the rest,
+/// one at least. `acked`: its bytes.
+void guess_delivery(const sender& s, delivery& d, std::uint32_t acked) noexcept {
+    if (s.repair.left == 0) return;
     const auto rest = [&s](std::uint32_t n) { return std::max(n > s.repair.left ? n - s.repair.left : 0, std::min(n, s.payload_limit)); };
-    if (acked == 0) {
-        d.bytes = d.counted = s.payload_limit;
-    } else if (s.repair.left != 0) {
-        d.bytes = rest(acked);
-        d.counted = rest(d.counted);
-    }
+    d.bytes = rest(acked);
+    d.counted = rest(d.counted);
+}
+
+/// Linux's habit: without SACK one segment at least is missing of those that are out, so more duplicate ACKs tell of reordering
+/// (tcp_check_reno_reordering()). `acked`: segments, by this ACK.
+void limit_departures(control_block& c, std::uint32_t acked) noexcept {
+    sender& s = c.sending;
+    const std::uint32_t out = s.segments_to(s.next, true), lost = (s.counted(fate::lost) + s.counted(copy::repair)) / s.payload_limit;
+    const std::uint32_t most = (out - std::min(out, std::max(lost, 1u))) * s.payload_limit;
+    if (s.repair.left <= most) return;
+    s.repair.left = most;
+    s.need().losses.set_overtaken((out + acked) * s.payload_limit);
+    ++c.count->reorderings;
+}
+
+/// What duplicate ACKs stood for, `left` bytes, was delivered, however few segments an ACK of something new covers: they or one more
+/// (tcp_remove_reno_sacks()).
+void settle_departures(sender& s, std::uint32_t whole, std::uint32_t left) noexcept {
+    const std::uint32_t before = left / s.payload_limit, remain = s.repair.left / s.payload_limit;
+    const std::uint32_t all = before + std::max(whole > before ? whole - before : 0, std::min(whole, 1u));
+    if (all > whole + remain) s.need().tally.delivered += all - whole - remain;
 }
 
 /// A duplicate ACK without SACK: a segment has left the network. Behind a time-out only what F-RTO has sent anew is known to be there, and
 /// has to make room for what is lost (RFC 5682 2.1 step 3a; tcp_process_loss()).
-void note_departure(control_block& c) noexcept {
+void note_departure(control_block& c, delivery& d) noexcept {
     sender& s = c.sending;
-    std::uint32_t out = s.next - s.una;
-    if (s.repair.phase == recovery_phase::timeout) out = s.board.has_lost() ? s.max - later(s.una, s.repair.point) : 0;
-    else if (c.options->like_linux()) out = s.segments_to(s.next, true) * s.payload_limit;
-    s.repair.left = std::min(s.repair.left + s.payload_limit, out);
+    const std::uint32_t before = s.repair.left;
+    s.repair.left += s.payload_limit;
+    if (c.options->like_linux() && s.repair.phase != recovery_phase::timeout) {
+        limit_departures(c, 0);
+    } else {
+        std::uint32_t out = s.next - s.una;
+        if (s.repair.phase == recovery_phase::timeout) out = s.board.has_lost() ? s.max - later(s.una, s.repair.point) : 0;
+        s.repair.left = std::min(s.repair.left, out);
+    }
+    if (c.options->like_linux()) d.bytes = d.counted = s.repair.left > before ? s.repair.left - before : 0;
 }
 
 /// How much may be in flight after this ACK (RFC 9937); without SACK ssthresh itself.
@@ -172,7 +195,8 @@ std::uint32_t flight_size(const sender& s, std::uint32_t acked) noexcept {
 }
 
 std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) noexcept {
-    if (c.options->habits != personality::standard) return c.sending.congestion->cwnd();
+    if (c.options->like_linux()) return c.sending.congestion->cwnd();
+    if (c.options->like_freebsd()) return freebsd_pipe(c);
     return validates_window(c) ? congested_flight(c, now, flight) : flight;
 }
 
@@ -184,7 +208,8 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     if (s.searching && probe_was_lost(c, d.now)) return;
     const std::uint32_t flight = flight_size(s, acked), filled = filled_window(s, acked);
     s.repair.phase = recovery_phase::fast;
-    s.repair.point = s.max;
+    // Linux: within a reduction for a mark, that one's; where that is reached, but nothing beyond it yet, the next number ends it.
+    s.repair.point = s.repair.reducing ? later(c.ecn.reduced_until, s.una + 1u) : s.max;
     s.repair.probe_out = false;
     ++c.count->fast_recoveries;
     begin_doubt(s);
@@ -192,10 +217,9 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     const bool reduced = std::exchange(s.repair.reducing, false); // Linux: for a mark, in this window
     const bool linux_habits = c.options->like_linux();
     const std::uint32_t before = s.congestion->cwnd();
-    if (!reduced) {
-        note_reduction(c);
-        s.congestion.own().on_loss(d.now, to_reduce(c, d.now, flight));
-    }
+    if (!reduced) note_reduction(c);
+    const bool twice = linux_habits && s.congestion->wants_exact_marks(); // DCTCP's answer to a loss is no other's (dctcp_react_to_loss())
+    if (!reduced || twice) s.congestion.own().on_loss(d.now, to_reduce(c, d.now, flight));
     const bool resent_before = linux_habits && s.board.repairs_out();
     if (!s.board.has_lost() && !resent_before) s.board.lose_first(first_segment(c));
     if (!reduced && linux_habits) {
@@ -206,8 +230,10 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
         const std::uint32_t unanswered = std::min(filled > known ? filled - known : 0, unsent);
         s.need().reduction.start(known + unanswered, 1, unanswered);
     }
-    s.repair.resend_at_once = s.board.has_lost();
+    const bool has_sent = reduced && s.need().reduction.out != 0; // since the mark: then this is no new beginning (tcp_cwnd_reduction())
+    s.repair.resend_at_once = s.board.has_lost() && !has_sent;
     reduce(c, news_of(c, d), false);
+    if (reduced) s.congestion.own().remember(); // what the mark has taken is not given back
     c.probe_wanted = false;
 }
 
@@ -220,7 +246,7 @@ void leave_recovery(control_block& c, time_point now) noexcept {
     s.repair.held = !s.sack && s.una == s.repair.point;
     s.repair.duplicates = 0;
     s.repair.left = 0;
-    s.repair.doubting = false;
+    s.repair.doubting = s.repair.resend_next = false;
     s.repair.blameless = false;
     s.repair.new_first = 0;
 }
@@ -231,6 +257,7 @@ void undo(control_block& c, time_point now, bool late = false) noexcept {
     sender& s = c.sending;
     const bool linux_habits = c.options->like_linux();
     const bool all_flies = !linux_habits || late || s.repair.phase == recovery_phase::timeout;
+    if (linux_habits && s.repair.phase == recovery_phase::timeout) s.attempts = 0; // tcp_try_undo_loss()
     ++c.count->spurious_recoveries;
     s.need().undo.possible = false;
     if (s.repair.phase != recovery_phase::open) leave_recovery(c, now);
@@ -244,8 +271,9 @@ void undo(control_block& c, time_point now, bool late = false) noexcept {
 /// What undo() has left lost begins another recovery at once.
 void repair_what_is_left(control_block& c, const delivery& d) noexcept {
     const sender& s = c.sending;
-    if (s.repair.phase != recovery_phase::open || !c.options->like_linux()) return;
-    if (s.board.has_lost() || s.board.repairs_out()) enter_fast_recovery(c, d, 0);
+    if (s.repair.phase != recovery_phase::open) return;
+    if (finds_something_to_repair(c, d)) enter_fast_recovery(c, d, 0);
+    if (s.settled_at() != never) arm_retransmission(c, d.now);
 }
 
 /// The ACK has moved SND.UNA, and echoes a time before the first retransmission of this recovery (Eifel, RFC 3522).
@@ -259,6 +287,9 @@ bool echoes_earlier(const control_block& c, const segment& seg) noexcept {
 /// (RFC 3708), which may be told behind its end.
 bool is_spurious(const control_block& c, const segment& seg, bool advanced) noexcept {
     const undo_state& u = c.sending.known().undo;
+    // Linux: something was only late if nothing was sent again (tcp_packet_delayed()).
+    const bool nothing_resent = u.possible && !u.any_resent && u.resent == 0 && c.sending.repair.phase == recovery_phase::fast;
+    if (nothing_resent && advanced && c.options->like_linux()) return true;
     return u.possible && u.any_resent && (u.resent == 0 || (advanced && echoes_earlier(c, seg)));
 }
 
@@ -307,8 +338,7 @@ void grow_by_sack(control_block& c, const delivery& d) noexcept {
     if (d.counted == 0 || s.repair.phase == recovery_phase::fast || s.repair.reducing) return;
     if (reordering_of(c) <= c.options->duplicate_threshold) return;
     const std::uint32_t flight = s.next - s.una;
-    const bool limited = s.una < s.limited_until;
-    if (!s.half_used() && !limited) return;
+    if (!s.window_was_used()) return;
     s.congestion.own().on_ack({.now = d.now, .acked = d.counted, .in_flight = flight, .srtt = s.rto.srtt(), .una = s.una, .next = s.next,
                                .paced = s.pacing()});
 }
@@ -359,6 +389,7 @@ void go_on(control_block& c, const delivery& d, std::uint32_t acked, std::uint32
     } else {
         if (s.repair.phase == recovery_phase::timeout) s.repair.left = 0;
         else if (!s.sack) next_hole(c, counted);
+        s.repair.resend_next = !s.sack && s.repair.phase == recovery_phase::fast && !c.options->like_linux();
         find_losses(c, d);
         if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), s.board.lost() <= lost_before);
         else if (finds_blame(s, lost_before)) enter_fast_recovery(c, d, acked);
@@ -371,6 +402,7 @@ std::uint32_t reordering_of(const control_block& c) noexcept {
     const rack& r = c.sending.known().losses;
     const std::uint32_t least = c.options->duplicate_threshold, size = std::max(c.sending.payload_limit, 1u);
     if (!r.reordering_seen()) return least;
+    if (c.options->like_linux() && !c.sending.sack) return std::min<std::uint32_t>(r.overtaken_by() / size, c.options->reordering_limit);
     return std::max(least, std::min<std::uint32_t>((r.overtaken_by() + size - 1) / size, c.options->reordering_limit));
 }
 
@@ -387,6 +419,7 @@ void arm_retransmission(control_block& c, time_point now) noexcept { arm_retrans
 bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcept {
     sender& s = c.sending;
     if (!s.sack || !seg.options.has_sack()) return false;
+    if (c.options->like_freebsd() && s.mss < 536) return false; // a peer of such small segments is not believed (TF2_PROC_SACK_PROHIBIT)
     if (reports_duplicate(seg)) [[unlikely]] on_dsack(c, block_of(seg.options.sack[0]), d);
     // The lowest numbers first: with Linux's habits the last ones say how long a round trip is.
     std::array<sack_block, std::tuple_size_v<decltype(seg.options.sack)>> blocks;
@@ -398,6 +431,7 @@ bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcep
     for (auto b = blocks.begin(); b != end; ++b) { // what SEG.ACK covers, as the first one of a D-SACK, is not told of selectively
         if (b->right > seg.ack && s.board.sack(*b, d)) news = true;
     }
+    d.selective = {.taken = d.timed, .first = d.first_sent, .last = d.last_sent};
     return news;
 }
 
@@ -408,6 +442,7 @@ void settle_idle_probe(sender& s) noexcept {
 void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool news) noexcept {
     sender& s = c.sending;
     c.output_wanted = true;
+    if (c.options->like_freebsd()) return freebsd_duplicate_ack(c, d, news);
     if (s.repair.probe_out) settle_idle_probe(s);
     s.repair.only_new = false;
     if (is_held(c)) return;
@@ -416,10 +451,9 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
         if (d.counted != 0 && s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), false); // a copy was delivered
         return;
     }
-    if (!s.sack && c.options->like_linux()) guess_delivery(s, d, 0);
     take_delivery(c, d);
     ++s.repair.duplicates;
-    if (!s.sack) note_departure(c);
+    if (!s.sack) note_departure(c, d);
     if (is_spurious(c, seg, false) || settle_doubt(c, d, false)) {
         undo(c, d.now);
         return repair_what_is_left(c, d);
@@ -428,7 +462,8 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
     const bool lost = find_losses(c, d);
     if (s.repair.phase == recovery_phase::open) {
         // With SACK it is RACK's to say: three count for it only while no reordering was seen (RFC 8985 6.2 step 4).
-        const bool told = !s.sack && s.repair.duplicates >= c.options->duplicate_threshold;
+        const bool told = !s.sack && (c.options->like_linux() ? s.repair.left / s.payload_limit >= reordering_of(c)
+                                                              : s.repair.duplicates >= c.options->duplicate_threshold);
         const bool held = s.repair.held && s.una == s.repair.point; // RFC 6582 3.2 step 2: nothing beyond `recover` was acknowledged yet
         if (lost || (told && !held)) enter_fast_recovery(c, d, 0);
     } else if (s.repair.phase == recovery_phase::fast) {
@@ -443,10 +478,15 @@ void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool ne
 void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
     c.output_wanted = true;
+    if (c.options->like_freebsd()) return freebsd_repair_ack(c, seg, d, acked);
     settle_tail_probe(c, seg, d.now, acked);
     const bool guess = !s.sack && c.options->like_linux();
-    const std::uint32_t counted = d.counted;
-    if (guess) guess_delivery(s, d, acked);
+    const std::uint32_t counted = d.counted, left = s.repair.left;
+    if (guess) {
+        guess_delivery(s, d, acked);
+        s.repair.left -= std::min(s.repair.left, counted - std::min(counted, s.payload_limit)); // the one that was lost was none of them
+        limit_departures(c, d.whole);
+    }
     take_delivery(c, d);
     s.repair.duplicates = 0;
     s.repair.only_new = false;
@@ -457,8 +497,18 @@ void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint3
         return;
     }
     if (is_spurious(c, seg, true) || settle_doubt(c, d, true)) undo(c, d.now, said == reading::late);
-    // The segment that was lost and sent again is not among those that Linux counted.
-    go_on(c, d, acked, guess ? counted - std::min(counted, s.payload_limit) : acked);
+    go_on(c, d, acked, guess ? 0 : acked);
+    if (guess) settle_departures(s, d.whole, left);
+}
+
+void freebsd_settle_time_out(control_block& c, const segment& seg, time_point now) noexcept {
+    const sender& s = c.sending;
+    const undo_state& u = s.known().undo;
+    if (s.repair.phase != recovery_phase::timeout || !u.possible || !u.any_resent) return;
+    // Without timestamps only where all has gone again, and by a plain ACK (header prediction).
+    const bool all_again = u.resent >= s.repair.point - u.from && c.state == tcp_state::established;
+    const bool soon = now < s.known().freebsd.doubt_until && all_again && seg.length() == 0 && !seg.options.has_sack();
+    if (soon || echoes_earlier(c, seg)) undo(c, now);
 }
 
 bool settle_needless_repair(control_block& c, const segment& seg, const delivery& d) noexcept {

@@ -16,6 +16,8 @@ void settle_idle_probe(sender& s) noexcept;
 void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool news) noexcept;
 /// SND.UNA has moved by `acked` bytes, and recovery, SACK or duplicates are about.
 void on_repair_ack(control_block& c, const segment& seg, delivery& d, std::uint32_t acked) noexcept;
+/// FreeBSD's habit, before cwnd opens: an ACK that moves SND.UNA shows that the first time-out was needless, which is undone (CC_RTO_ERR).
+void freebsd_settle_time_out(control_block& c, const segment& seg, time_point now) noexcept;
 /// A D-SACK may tell, when all is over, that the last recovery was needless (RFC 2883, 3708): then it is undone; with Linux's habits what
 /// is lost besides begins another. True: so it was.
 bool settle_needless_repair(control_block& c, const segment& seg, const delivery& d) noexcept;
@@ -32,7 +34,7 @@ inline std::uint32_t news_of(const control_block& c, const delivery& d) noexcept
 /// FlightSize (RFC 5681 2) when what this ACK tells of was sent. ACKs come many at a time, and data leaves only behind the last of them:
 /// what is in flight meanwhile says little. Where cwnd held data back, that is what was in flight. `acked`: by this ACK.
 std::uint32_t flight_size(const sender& s, std::uint32_t acked) noexcept;
-/// What the answer to congestion is a share of. Linux and FreeBSD: of cwnd, used or not.
+/// What the answer to congestion is a share of. Linux: of cwnd, used or not; FreeBSD: of what its controllers look at, beside cwnd.
 std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) noexcept;
 /// How far segments overtake each other here, in segments; DupThresh unless some came later than that.
 std::uint32_t reordering_of(const control_block& c) noexcept;
@@ -73,9 +75,12 @@ template <disturbance d>
     }
     const duration rto = d == disturbance::none ? s.rto.without_back_off() : s.rto.current(*c.options);
     const bool linux_habits = d == disturbance::possible && c.options->like_linux();
+    if (d == disturbance::possible && s.paced && s.board.has_lost() && !linux_habits) [[unlikely]]
+        now = std::max(now, s.known().pace.due()); // what waits for its pace is no silence of the peer's
     const bool calm = d == disturbance::none ||
-                      (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout && s.rto.backoff() == 0 &&
-                       !(linux_habits && (s.repair.phase != recovery_phase::open || s.board.sacked() != 0))); // RFC 8985 7.2
+                      (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout &&
+                       (linux_habits ? s.repair.phase == recovery_phase::open && s.board.sacked() == 0
+                                     : s.rto.backoff() == 0)); // RFC 8985 7.2
     if (calm && s.probes_tail && (d == disturbance::none || s.probe_after != sender::unknown)) { // none: it is no less than `rto` then
         // A peer need not acknowledge two small segments either (RFC 5681 4.2). Linux counts segments, as RFC 8985 7.2 does.
         s.probe_is_patient = linux_habits ? s.last_start <= s.una : s.max - s.una <= s.payload_limit;
@@ -100,13 +105,21 @@ void arm_retransmission(control_block& c, time_point now) noexcept;
 /// A writer who was held back by the send buffer may go on: the buffer grows to twice the congestion window, of which one is in flight
 /// and one ready, if the shard has something left (as Linux's tcp_sndbuf_expand()).
 void grow_send_buffer(control_block& c) noexcept;
-/// A round trip was measured.
+/// Linux's habit: what `d` says of the round trip (tcp_ack_update_rtt()): what SEG.ACK covers, unless some of it was resent; else what
+/// SACK tells of, else the echo.
+void measure_like_linux(control_block& c, seq_number ack, const segment& seg, const delivery& d) noexcept;
+/// The same of an ACK that moves nothing, but tells of something by SACK. Something that was sent before the first segment in flight
+/// puts the timer off.
+void measure_selectively(control_block& c, const segment& seg, const delivery& d) noexcept;
+/// A round trip was measured, by what moves SND.UNA to `ack`.
 template <disturbance d = disturbance::possible>
-[[gnu::always_inline]] inline void take_rtt(control_block& c, duration rtt, time_point now) noexcept {
-    if constexpr (d == disturbance::none) c.sending.rto.sample_plainly(rtt, *c.options);
-    else c.sending.rto.sample(rtt, *c.options);
-    c.sending.least_rtt.take(rtt, now);
-    c.sending.probe_after = std::max(2 * c.sending.rto.srtt(), c.options->min_probe);
+[[gnu::always_inline]] inline void take_rtt(control_block& c, duration rtt, time_point now, seq_number ack) noexcept {
+    sender& s = c.sending;
+    if constexpr (d == disturbance::none) s.rto.sample_plainly(rtt, *c.options);
+    else if (c.options->like_linux()) s.rto.sample_like_linux(rtt, s.need().spread, ack, s.max, *c.options);
+    else s.rto.sample(rtt, *c.options);
+    s.least_rtt.take(rtt, now);
+    s.set_probe_after(*c.options);
 }
 
 } // namespace corewire::tcp

@@ -6,10 +6,11 @@
 
 namespace corewire::tcp {
 
-/// `size` bytes from SND.NXT, and a FIN behind them if `fin`, are sent now: moves SND.NXT and SND.MAX, and notes when for
-/// the round-trip sample. True: not for the first time (which happens only behind a window probe).
+/// `size` bytes from SND.NXT, of the `limit` that a segment may have now, and a FIN behind them if `fin`, are sent now: moves SND.NXT and
+/// SND.MAX, and notes when for the round-trip sample. True: not for the first time (behind a window probe, or where FreeBSD takes back what
+/// a window has closed over).
 template <disturbance d>
-[[gnu::always_inline]] inline bool send_new(control_block& c, time_point now, std::uint32_t size, bool fin) noexcept {
+[[gnu::always_inline]] inline bool send_new(control_block& c, time_point now, std::uint32_t size, std::uint32_t limit, bool fin) noexcept {
     sender& s = c.sending;
     const seq_number seq = s.next;
     if (seq == s.una) {
@@ -28,7 +29,7 @@ template <disturbance d>
     s.last_start = seq;
     const seq_number end = seq + size + (fin ? 1u : 0u);
     s.next = end;
-    if (size < s.payload_limit) s.small_end = end;
+    if (size < limit) s.small_end = end;
     if constexpr (d == disturbance::none) { // SND.NXT is SND.MAX, and nothing is being repaired
         s.board.sent_anew(end, now);
         s.max = end;

@@ -1,6 +1,7 @@
 #include <corewire/net/tcp/send/output.hh>
 
 #include <corewire/net/tcp/receive/delayed_acks.hh>
+#include <corewire/net/tcp/send/freebsd_recovery.hh>
 #include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/new_data.hh>
 #include <corewire/net/tcp/send/path_search.hh>
@@ -31,11 +32,17 @@ bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcep
     out.option_size = 0;
     out.retransmission = false;
     out.special = 0;
-    if (c.timestamps && c.reset.with_ack) { // RFC 7323 3.2: SHOULD be in a reset of a connection that uses them
+    const bool refuses = c.state == tcp_state::syn_received && !c.passive && c.options->like_freebsd(); // there it lives on
+    if (c.timestamps && (c.reset.with_ack || refuses)) { // RFC 7323 3.2: SHOULD be in a reset of a connection that uses them
         store_be32(out.options.data(), timestamp_prefix);
         store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options->timestamp_offset));
         store_be32(out.options.data() + 8, c.receiving.timestamps.recent());
         out.option_size = 12;
+    }
+    if (c.options->like_linux() && c.reset.with_ack) { // a segment like any other (tcp_send_active_reset())
+        if (c.ecn.accurate != nullptr) append_accurate(c, out, false);
+        append_sack(c, out);
+        c.receiving.ahead.clear();
     }
     no_payload(out);
     return true;
@@ -74,7 +81,7 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     } else {
         s.timing = false; // Karn
     }
-    if (c.syn_resent && c.fast_open.get().asked && !c.passive) c.fast_open->syn_lost = true;
+    if (c.syn_resent && (c.fast_open.get().asked || c.fast_open.get().without_cookie) && !c.passive) c.fast_open->syn_lost = true;
     const seq_number end = s.una + 1 + c.fast_open.get().syn_data;
     if (s.max < end) {
         s.next = s.max = end;
@@ -86,6 +93,20 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
         s.waiting_for = awaited::timeout;
         c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
     }
+    return true;
+}
+
+/// FreeBSD's habit: in SYN-SENT a FIN does not wait for the handshake, behind which it goes again.
+CW_RARE bool emit_early_fin(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    if (!c.ack_first || !c.fin_goes_ahead()) return false;
+    c.ack_first = false;
+    fill_syn(c, now, out);
+    out.seq = c.sending.una + 1;
+    out.flags = tcp_flags::fin;
+    out.option_size = 0;
+    out.retransmission = false;
+    out.special = 0;
+    no_payload(out);
     return true;
 }
 
@@ -162,7 +183,7 @@ CW_RARE bool held_by_pace(control_block& c, time_point now) noexcept {
 /// New data from SND.NXT.
 CW_HOT void emit_new(control_block& c, time_point now, std::uint32_t size, bool fin, outgoing_segment& out) noexcept {
     const seq_number seq = c.sending.next;
-    const bool again = send_new<disturbance::possible>(c, now, size, fin);
+    const bool again = send_new<disturbance::possible>(c, now, size, payload_limit(c), fin); // what SACK takes makes none small
     emit_range(c, now, seq, c.sending.next, again, out);
     ensure_retransmission<disturbance::possible>(c, now);
     c.sending.note_size(size, c.sending.next);
@@ -252,6 +273,16 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
     return p.why;
 }
 
+/// FreeBSD's habit: what goes again is cut anew, from an SND.NXT that was taken back, and what was never sent fills its last segment up
+/// (tcp_output()); but a hole's ends where the hole does. How many bytes of that `lost` takes along.
+CW_RARE std::uint32_t fresh_behind(const control_block& c, sack_block lost) noexcept {
+    const sender& s = c.sending;
+    const bool of_hole = s.sack && s.repair.phase == recovery_phase::fast;
+    if (!s.repair.by_numbers || of_hole || lost.right != s.max || s.queue.end() <= s.max) return 0;
+    const std::uint32_t window = std::min(s.window, s.congestion->cwnd()), before = lost.right - s.una;
+    return std::min({payload_limit(c) - lost.size(), s.queue.end() - s.max, window > before ? window - before : 0});
+}
+
 /// In recovery: what is lost, as far as cwnd allows (RFC 6675 5 (C), NextSeg() rule 1).
 CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
@@ -270,11 +301,15 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     }
     const bool linux_habits = c.options->like_linux();
     if (linux_habits && within_packet(s) && !s.known().leaving.again) return false;
+    // No more copies than losses, and those of a needless recovery count as well (tcp_xmit_retransmit_queue()).
+    if (const std::uint32_t old = linux_habits ? s.counted(copy::forgiven) : 0; old != 0 && old >= s.counted(fate::lost)) return false;
     sack_block lost = linux_habits ? next_lost_of_packet(c, now, payload_limit(c)) : s.board.next_lost(payload_limit(c));
+    const bool counted = s.repair.by_numbers && s.repair.phase == recovery_phase::fast;
+    if (counted) lost = freebsd_piece(c, lost);
     if (lost.size() == 0) return false;
-    const bool goes = s.repair.resend_at_once || (linux_habits && within_packet(s));
+    const bool goes = s.repair.resend_at_once || (linux_habits && within_packet(s)) || counted;
     const std::uint32_t flight = s.in_flight(*c.options), more = linux_habits ? s.payload_limit : lost.size();
-    if (!goes && flight != 0 && flight + more > s.congestion->cwnd()) {
+    if (!goes && !s.repair.resend_next && flight != 0 && flight + more > s.congestion->cwnd()) {
         if (linux_habits) abandon_packet(s, now);
         else s.limited_until = s.next + 1; // Linux's window counts as used by new data alone (tcp_cwnd_validate())
         return false;
@@ -285,15 +320,27 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     } else if (samples_for_info(s)) {
         note_transmission(c, now, lost.size());
     }
-    s.repair.resend_at_once = false;
+    s.repair.resend_at_once = s.repair.resend_next = false;
     if (linux_habits) lost = with_followers(c, lost, payload_limit(c));
+    if (s.repair.by_numbers && s.fin_sent() && lost.right == s.queue.end()) lost.right += 1; // FreeBSD's FIN goes along
     s.board.resent(lost, now);
+    const std::uint32_t fresh = fresh_behind(c, lost);
+    if (!c.options->like_freebsd() || fresh != 0) s.last_sent = now; // RFC 5681 4.1: data, too
     s.need().reduction.out += more;
     undo_state& u = s.need().undo;
     if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options->timestamp_offset);
     u.any_resent = true;
     u.resent += lost.size();
+    if (fresh != 0) {
+        lost.right += fresh;
+        if (s.fin_queued && lost.right == s.queue.end()) lost.right += 1;
+        s.board.sent(lost.right, now);
+        s.next = s.max = lost.right;
+    }
     emit_range(c, now, lost.left, lost.right, true, out);
+    // Linux's timer counts from the retransmission of what is first in flight (tcp_xmit_retransmit_queue()).
+    const bool counts_anew = linux_habits && lost.left == s.una && s.repair.phase == recovery_phase::fast;
+    if (counts_anew && s.waiting_for != awaited::reordering) arm_retransmission(c, now);
     return true;
 }
 
@@ -303,13 +350,19 @@ CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment&
     if (!s.anything_outstanding()) return false;
     const portion p = probing_portion(s, payload_limit(c));
     const bool fresh = p.why == hold::no;
-    if (s.board.rate() != nullptr) note_transmission(c, now, fresh ? p.size : 0);
+    const std::uint32_t size = std::min(s.max - later(s.last_start, s.una), payload_limit(c));
+    if (!fresh && c.options->like_linux() && room_to_resend(s, s.max - size) < size) { // tcp_send_loss_probe(): the time-out's turn
+        c.timers.arm(timer_slot::retransmit, std::max(now, s.board.oldest() + s.rto.current(*c.options)));
+        return false;
+    }
+    if (s.pacing()) note_pace(c, now, fresh ? p.size : size); // it does not wait, but what follows does
+    else if (s.board.rate() != nullptr) note_transmission(c, now, fresh ? p.size : 0);
     if (fresh) {
         emit_new(c, now, p.size, p.fin, out);
     } else {
-        const std::uint32_t size = std::min(s.max - later(s.last_start, s.una), payload_limit(c));
         emit_range(c, now, s.max - size, s.max, true, out);
         s.board.probed(size, now);
+        if (!c.options->like_freebsd()) s.last_sent = now;
         if (s.known().undo.possible) s.need().undo.resent += size;
     }
     s.repair.probe_out = true;
@@ -319,6 +372,18 @@ CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment&
 }
 
 bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noexcept;
+
+/// Linux's habit: what goes when a window that is too small is asked for carries PSH, whenever it goes, and no tail loss probe asks for it
+/// (tcp_write_wakeup()).
+CW_RARE void push_like_a_probe(control_block& c, time_point now, std::uint32_t size, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    if (size != 0) {
+        out.flags |= tcp_flags::psh;
+        s.note_packet(s.next, true);
+    }
+    s.waiting_for = awaited::timeout;
+    c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
+}
 
 /// One byte beyond the window, or, if it has opened too little for silly-window avoidance, what fits (RFC 9293 3.8.6).
 CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
@@ -331,7 +396,7 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
         s.attempts = 0;
         s.rto.reset_back_off();
         emit_new(c, now, fits, fits == 0, out);
-        if (c.options->like_linux() && fits != 0) out.flags |= tcp_flags::psh;
+        if (c.options->like_linux()) push_like_a_probe(c, now, fits, out);
         return true;
     }
     if (c.options->like_linux()) { // as a keepalive: nothing new, but the peer must answer with its window
@@ -350,22 +415,42 @@ CW_RARE bool emit_window_probe(control_block& c, time_point now, outgoing_segmen
     return true;
 }
 
-/// FreeBSD's habit: challenges and keepalives (tcp_respond()), and what is said in TIME-WAIT (tcp_twrespond()), tell of the window as it
-/// is, rounded down; in its SYN cache there is no scale yet.
-CW_RARE void answer_plainly(control_block& c, outgoing_segment& out) noexcept {
-    const receiver& r = c.receiving;
-    const bool half_open = c.state == tcp_state::syn_received && c.passive;
-    const std::uint32_t promised = c.state == tcp_state::time_wait ? r.room() : 0;
-    out.window = half_open ? receive_window::unscaled(c.options->receive_buffer, 1) : r.window.unpromised(r.queue.size(), promised);
+/// FreeBSD's habit (tcp_respond()): challenges, keepalives and what is said in TIME-WAIT tell of the window as it is, rounded down, which
+/// promises nothing, and of no gaps; an ACK that waits goes all the same. Before the handshake is done there is no scale yet.
+CW_RARE void fill_plainly(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    receiver& r = c.receiving;
+    const seq_number edge = r.window.edge();
+    const bool waits = r.acks.pending() && c.timers.armed(timer_slot::delayed_ack);
+    fill_header(c, now, out, false);
+    r.window.take_back(edge);
+    if (waits) r.acks.wait_on();
+    const bool opening = c.state == tcp_state::syn_received;
+    out.window = opening ? receive_window::unscaled(c.options->receive_buffer, 1) : r.window.unpromised(r.queue.size());
+    out.option_size = c.timestamps ? 12 : 0;
     c.answers_plainly = false;
 }
 
+/// FreeBSD's habit (tcp_outflags): while our FIN is in flight each ACK says so again, but a challenge, one beside a hole, or behind a
+/// time-out one that goes before the FIN's turn has come.
+CW_RARE void repeat_fin(const control_block& c, outgoing_segment& out) noexcept {
+    const sender& s = c.sending;
+    const bool goes_back = s.repair.phase == recovery_phase::timeout && s.board.has_lost();
+    if (!s.fin_sent() || s.fin_acknowledged() || s.next != s.max || goes_back || (s.sack && freebsd_repairs_first(c))) return;
+    out.seq -= 1;
+    out.flags |= tcp_flags::fin;
+}
+
 CW_HOT bool emit_ack(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    if (!c.receiving.acks.now()) return false;
-    fill_header(c, now, out, false);
-    if (c.answers_plainly) [[unlikely]] answer_plainly(c, out);
+    const receiver& r = c.receiving;
+    const bool like_freebsd = c.options->like_freebsd();
+    const bool freed = like_freebsd && may_receive(c.state) && r.window.worth_an_update(r.next, r.queue.size());
+    if (!r.acks.now() && !freed) return false;
+    const bool plainly = like_freebsd && c.answers_plainly;
+    if (plainly) [[unlikely]] fill_plainly(c, now, out);
+    else fill_header(c, now, out, false);
     out.seq = c.sending.next;
     out.flags = c.ecn.echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack;
+    if (like_freebsd && !plainly) [[unlikely]] repeat_fin(c, out);
     out.retransmission = false;
     out.special = 0;
     no_payload(out);
@@ -385,8 +470,8 @@ bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcep
 bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.keepalive_wanted) return false;
     c.keepalive_wanted = false;
-    fill_header(c, now, out, false);
-    if (c.options->like_freebsd()) answer_plainly(c, out);
+    if (c.options->like_freebsd()) fill_plainly(c, now, out);
+    else fill_header(c, now, out, false);
     out.seq = c.sending.next - 1;
     if (c.user_timeout_untold) {
         out.seq = c.sending.next;
@@ -408,7 +493,6 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
         remember_late(c); // and nothing is said of it until more comes: the ACK that it asked for has left
         return sent;
     }
-    if (c.ecn.accurate != nullptr) return emit_ack(c, now, out); // RFC 9768 3.2.2.1: how the SYN-ACK came, before any data
     fill_header(c, now, out, false);
     c.receiving.acks.acknowledge_now(); // the newer one follows
     out.seq = c.sending.next;
@@ -428,13 +512,14 @@ void hurry_tail_probe(control_block& c, time_point now) noexcept {
     if (due > now && due < c.timers.at(timer_slot::retransmit)) c.timers.arm(timer_slot::retransmit, due);
 }
 
-/// Linux's tcp_cwnd_validate(): a burst is over.
+/// Linux's tcp_cwnd_validate(): a burst is over, or cwnd lets nothing go.
 CW_RARE void validate(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     const bool limited = s.limited_until == s.next + 1 || s.counted_flight() + s.payload_limit > s.congestion->cwnd();
     if (limited) s.limited_until = later(s.limited_until, s.next); // a window that is just full may open, too
+    const bool sent = s.burst_open;
     s.validate_window(now, limited, *c.options);
-    hurry_tail_probe(c, now);
+    if (sent) hurry_tail_probe(c, now);
 }
 
 /// FreeBSD's habit, Nagle's algorithm as he wrote it: what is small waits while anything is in flight that an earlier call has sent. And
@@ -443,23 +528,41 @@ CW_HOT void end_burst(control_block& c) noexcept {
     if (!c.options->like_freebsd()) [[likely]] return;
     c.sending.small_end = c.sending.next;
     if (!c.receiving.acks.now()) c.answers_plainly = false;
+    freebsd_burst_over(c);
+}
+
+/// FreeBSD's habit: while a hole waits to be sent again, an ACK's number is where that begins (sack_rxmit), but a challenge's.
+CW_RARE bool emit_ack_beside_repairs(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    const bool plainly = c.answers_plainly;
+    if (!emit_ack(c, now, out)) return false;
+    if (!plainly && c.sending.sack && freebsd_repairs_first(c)) out.seq = c.sending.board.next_lost(1).left;
+    return true;
 }
 
 /// What is not everyday business and comes before new data.
 CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    if (emit_reset(c, now, out) || emit_syn(c, now, out)) return true;
-    if (!is_synchronized(c.state)) return false;
+    if (emit_reset(c, now, out) || emit_syn(c, now, out) || emit_early_fin(c, now, out)) return true;
+    if (!is_synchronized(c.state)) return c.fast_open.get().serving && emit_lost(c, now, out); // after a report of the path's MTU
     if (c.options->like_linux()) abandon_packet(c.sending, now);
+    if (c.ack_first) {
+        c.ack_first = false;
+        if (emit_ack_beside_repairs(c, now, out)) return true;
+    }
     return emit_old_ack(c, now, out) || emit_lost(c, now, out) || emit_probe(c, now, out) || emit_keepalive(c, now, out);
 }
 
 } // namespace
 
 bool next_output(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    bool window_held = false;
-    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted ||
+    bool window_held = false, congested = false;
+    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted || c.ack_first ||
                         !c.sending.board.quiet();
     if (urgent && emit_urgent(c, now, out)) return true;
+    if (urgent && freebsd_repairs_first(c)) {
+        end_burst(c);
+        c.output_wanted = false;
+        return emit_ack_beside_repairs(c, now, out);
+    }
     if (may_send(c.state) || (c.state == tcp_state::syn_received && c.fast_open.get().serving)) [[likely]] {
         const hold why = emit_data(c, now, out);
         if (why == hold::no) [[likely]] {
@@ -473,10 +576,11 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
             return true;
         }
         window_held = why == hold::window;
+        congested = why == hold::congestion;
         end_burst(c);
     }
     if (c.options->counts()) [[unlikely]] {
-        if (c.sending.burst_open && c.options->like_linux()) validate(c, now);
+        if ((c.sending.burst_open || congested) && c.options->like_linux()) validate(c, now);
         if (is_synchronized(c.state)) c.sending.account(now, window_held, *c.options);
     }
     c.output_wanted = false;

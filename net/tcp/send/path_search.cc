@@ -53,30 +53,32 @@ void use_probed_size(control_block& c, std::uint16_t size) noexcept {
     s.congestion.own().limit(static_cast<std::uint32_t>(packets) * s.payload_limit);
 }
 
-/// Of [left, right), which left in segments of `full` bytes and one of what remained, those larger than `limit` are lost.
-void lose_larger_among(scoreboard& board, seq_number left, seq_number right, std::uint32_t full, std::uint32_t limit) {
-    const std::uint32_t rest = (right - left) % full;
+/// Of [left, right), which left in segments of `full` bytes and one of what remained, those larger than `limit` are lost; where all that
+/// was one packet, it is lost as a whole.
+void lose_larger_among(scoreboard& board, seq_number left, seq_number right, std::uint32_t full, std::uint32_t limit, bool whole) {
+    const std::uint32_t rest = whole && full > limit && right - left > full ? 0 : (right - left) % full;
     if (full > limit && right - rest > left) board.lose_between(left, right - rest);
     if (rest > limit) board.lose_between(right - rest, right);
 }
 
 /// Linux's habit: what is small enough flies on (tcp_simple_retransmit()). False: all of it is.
-bool lose_larger(sender& s, std::uint32_t full, std::uint32_t limit) {
+bool lose_larger(sender& s, std::uint32_t full, std::uint32_t limit, bool packets) {
     const ring<sent_end>& ends = s.known().ends;
-    seq_number at = s.una;
+    seq_number at = s.una == s.iss ? s.iss + 1 : s.una; // a SYN-ACK is no data
     for (std::uint32_t i = 0; i < ends.size(); ++i) {
         if (ends[i].end <= at) continue;
-        lose_larger_among(s.board, at, ends[i].end, ends[i].size != 0 ? ends[i].size : full, limit);
+        lose_larger_among(s.board, at, ends[i].end, ends[i].size != 0 ? ends[i].size : full, limit, packets);
         at = ends[i].end;
     }
-    lose_larger_among(s.board, at, s.max, full, limit);
+    lose_larger_among(s.board, at, s.max, full, limit, false);
     return s.board.has_lost();
 }
 
 /// What is marked lost is resent at once; the network was not congested.
 void resend_without_blame(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = !c.options->like_linux()};
+    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = !c.options->like_linux(),
+                        .by_numbers = c.options->like_freebsd()};
     s.need().reduction = {};
     s.need().undo = {};
     if (s.board.rate() != nullptr) s.board.rate()->fresh_losses().clear();
@@ -85,24 +87,18 @@ void resend_without_blame(control_block& c, time_point now) noexcept {
     c.probe_wanted = false;
     c.predictable = prediction::none;
     c.output_wanted = true;
-    arm_retransmission(c, now);
+    if (is_synchronized(c.state)) arm_retransmission(c, now); // else the SYN-ACK has the timer
 }
 
 /// RFC 1191 6.5: what was too large is sent again in smaller pieces.
 event cut(control_block& c, time_point now, std::uint16_t size) noexcept {
     sender& s = c.sending;
-    if (s.search() != nullptr) {
-        path_search& p = *s.search();
-        p.high = std::min(p.high, size);
-        p.low = std::min(p.low, size);
-        p.probe = 0;
-        p.report_waits = false;
-    }
     const std::uint32_t full = s.payload_limit;
-    use_size(c, size);
-    if (!is_synchronized(c.state) || s.next == s.una) return event::path_mtu_fell;
+    shrink_segments(c, size);
+    const bool early = c.options->like_linux() && c.fast_open.get().serving; // RFC 7413
+    if ((!is_synchronized(c.state) && !early) || s.next == s.una) return event::path_mtu_fell;
     if (!c.options->like_linux()) s.board.lose_everything(s.sack);
-    else if (!lose_larger(s, full, s.payload_limit)) return event::path_mtu_fell;
+    else if (!lose_larger(s, full, s.payload_limit, c.options->super_segments.on)) return event::path_mtu_fell;
     resend_without_blame(c, now);
     return event::path_mtu_fell;
 }
@@ -128,6 +124,16 @@ std::uint16_t next_size(const path_search& p, const parameters& o) noexcept {
 }
 
 } // namespace
+
+void shrink_segments(control_block& c, std::uint16_t size) noexcept {
+    if (path_search* const p = c.sending.search(); p != nullptr) {
+        p->high = std::min(p->high, size);
+        p->low = std::min(p->low, size);
+        p->probe = 0;
+        p->report_waits = false;
+    }
+    use_size(c, size);
+}
 
 void begin_path_search(sender& s, const parameters& p, bool timestamps, bool passive, time_point now) noexcept {
     if (p.mtu_probing != path_probing::always) return;
@@ -169,7 +175,8 @@ probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) 
     if (s.queue.end() - s.next < needed || s.fin_sent() || s.window < needed) return probe_plan::none;
     if (s.usable_window() < static_cast<std::int32_t>(needed)) return probe_plan::wait_window;
     const std::uint32_t flight = s.in_flight(*c.options);
-    if (flight + 2 * segment > s.congestion->cwnd()) return flight == 0 ? probe_plan::none : probe_plan::wait_cwnd;
+    const std::uint32_t room = c.options->like_linux() ? 2 * segment : std::max(payload, 2 * segment); // RFC 4821 7.4
+    if (flight + room > s.congestion->cwnd()) return flight == 0 ? probe_plan::none : probe_plan::wait_cwnd;
     return probe_plan::send;
 }
 
@@ -181,7 +188,8 @@ void probe_sent(control_block& c, seq_number start, seq_number end) noexcept {
     c.predictable = prediction::none;
     ++c.count->path_probes;
     if (!c.options->like_linux()) return;
-    sender& s = c.sending; // it is as two segments
+    sender& s = c.sending; // the window makes room for what it is longer, as it counts as one segment
+    s.keep_size(end, end - start);
     s.congestion.own().limit(s.congestion->cwnd() - std::min(s.congestion->cwnd(), s.payload_limit));
 }
 
@@ -216,6 +224,20 @@ void probe_is_inconclusive(control_block& c) noexcept {
     p.probe = 0;
 }
 
+namespace {
+
+/// FreeBSD's habit: its own SYN, which counts as the least segment that every host takes, goes again and asks for less; to its SYN cache
+/// this is nothing.
+void report_early(control_block& c, std::uint16_t size) noexcept {
+    constexpr std::uint16_t least = 536; // net.inet.tcp.mssdflt
+    if (c.state != tcp_state::syn_sent || size >= least) return;
+    c.options.set(&parameters::mss, std::max(size, c.options->least_segment));
+    c.sending.timing = false;
+    c.syn_wanted = c.syn_resent = c.output_wanted = true;
+}
+
+} // namespace
+
 event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_number seq) noexcept {
     sender& s = c.sending;
     // RFC 5927 4.1, 7.2: it must speak of something that is in flight, and of a size that was sent.
@@ -223,6 +245,10 @@ event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_
     if (c.state == tcp_state::syn_sent && c.options->like_linux() && size < c.options->mss) { // counts when the peer has named its size
         path_search& early = search_of(s);
         early.report = early.report == 0 ? size : std::min(early.report, size);
+    }
+    if (c.options->like_freebsd() && !is_synchronized(c.state)) {
+        report_early(c, size);
+        return event::none;
     }
     path_search* const probing = s.search();
     if (probing != nullptr && probing->probe > size && size >= s.mss && seq - probing->start < probing->end - probing->start) {
@@ -233,7 +259,7 @@ event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_
     if (size >= s.mss) return event::none;
     // Segments of a larger size have got through: a router that has changed, or a lie. A time-out will tell (RFC 5927 7.2).
     const bool proven = s.size_acknowledged() && s.largest_sent + option_bytes(c) > size;
-    if (c.options->like_linux() || !is_synchronized(c.state) || !proven) return cut(c, now, size);
+    if (c.options->habits != personality::standard || !is_synchronized(c.state) || !proven) return cut(c, now, size);
     path_search& p = search_of(s);
     ++c.count->path_reports_deferred;
     p.report = p.report_waits && p.report_seq >= s.una ? std::min(p.report, size) : size;

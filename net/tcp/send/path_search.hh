@@ -39,6 +39,8 @@ void probe_is_inconclusive(control_block& c) noexcept;
 /// The network reports an MTU: segments of at most `size` for the bytes at `seq`, which are in flight (RFC 1191, RFC 8201).
 /// Returns event::path_mtu_fell if it is believed at once; it may be later, by suspect_path().
 event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_number seq) noexcept;
+/// Segments are of this size from now on, and the search tries no larger ones.
+void shrink_segments(control_block& c, std::uint16_t size) noexcept;
 /// A time-out: proves a report that waits, and R1 of them in a row a black hole. Before anything is held for lost.
 event suspect_path(control_block& c, time_point now, bool patience_over) noexcept;
 

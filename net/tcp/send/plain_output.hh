@@ -29,7 +29,7 @@ namespace corewire::tcp {
     out.payload_size = size;
     out.chunk_offset = at.offset;
     out.chunk = at.chunk;
-    send_new<disturbance::none>(c, now, size, false);
+    send_new<disturbance::none>(c, now, size, s.payload_limit, false);
     ensure_retransmission<disturbance::none>(c, now);
     out.ack = r.next;
     out.window = r.window.advertise(r.next, r.queue.size());

@@ -34,6 +34,7 @@ public:
     bool reordering_seen() const noexcept { return reordering_seen_; }
     /// How far from the start of a segment to the end of those that had overtaken it, at most. Bytes.
     std::uint32_t overtaken_by() const noexcept { return overtaken_by_; }
+    duration round_trip() const noexcept { return rtt_; }
     /// The last take() told of something that says how long a round trip is.
     bool advanced() const noexcept { return advanced_; }
     void start(seq_number una) noexcept {
@@ -67,6 +68,11 @@ public:
     void note_overtaken(seq_number start, seq_number end) noexcept {
         reordering_seen_ = true;
         overtaken_by_ = std::max(overtaken_by_, end - start);
+    }
+    /// Without SACK: duplicate ACKs tell of so much.
+    void set_overtaken(std::uint32_t by) noexcept {
+        reordering_seen_ = true;
+        overtaken_by_ = by;
     }
     /// Step 4: the peer got something twice, so patience was too short. Once a round trip.
     void on_dsack(seq_number una, seq_number next) noexcept {

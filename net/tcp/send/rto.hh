@@ -2,6 +2,7 @@
 #pragma once
 
 #include <corewire/net/tcp/parameters.hh>
+#include <corewire/net/tcp/seq.hh>
 #include <corewire/reactor/base/time.hh>
 
 #include <algorithm>
@@ -9,17 +10,26 @@
 
 namespace corewire::tcp {
 
+/// Linux's habit: how far round trips stray from SRTT (tcp_rtt_estimator()).
+struct round_trip_spread {
+    duration deviation{0}; ///< smoothed, times four; a round trip that is much shorter than SRTT counts an eighth
+    duration largest{0};   ///< of this round, at least min_rto
+    duration held{0};      ///< what the time-out adds to SRTT: grows at once, and falls by a quarter of the way each round
+    seq_number round_end;
+};
+
 class rto_estimator {
 public:
     void start(const parameters& p) noexcept { base_ = p.initial_rto; }
 
-    /// RFC 6298 2.2, 2.3. Never from a retransmitted segment (Karn, 3), unless by timestamps (RFC 7323 4.1). Linux: min_rto bounds RTTVAR.
+    /// RFC 6298 2.2, 2.3. Never from a retransmitted segment (Karn, 3), unless by timestamps (RFC 7323 4.1).
     [[gnu::always_inline]] void sample(duration rtt, const parameters& p) noexcept {
         sample_plainly(rtt, p);
-        if (p.like_linux()) [[unlikely]] base_ = std::min(srtt_ + std::max(4 * rttvar_, p.min_rto), p.max_rto);
         base_ = std::min(base_ + p.rto_slop, p.max_rto);
         backoff_ = 0;
     }
+    /// The same with Linux's habits, for data in flight from `una` to `max`.
+    void sample_like_linux(duration rtt, round_trip_spread& spread, seq_number una, seq_number max, const parameters& p) noexcept;
     /// The same where the timer has not backed off and Linux's habits are not followed.
     [[gnu::always_inline]] void sample_plainly(duration rtt, const parameters& p) noexcept {
         if (rtt < duration{1}) rtt = duration{1};

@@ -129,6 +129,7 @@ bool scoreboard::split(std::uint32_t i, seq_number at, std::uint32_t limit) {
 
 void scoreboard::acknowledge(seq_number una, delivery& d) noexcept {
     if (una <= una_) return;
+    delivery::sample& c = d.cumulative;
     while (!ranges_.empty() && ranges_.front().start < una) {
         range& first = ranges_.front();
         const seq_number end = earlier(first.end, una);
@@ -139,6 +140,13 @@ void scoreboard::acknowledge(seq_number una, delivery& d) noexcept {
             if (first.what == fate::lost) lost_ -= size;
             d.bytes += size;
             d.take(first.start, end, first.sent, first.again());
+            if (first.again()) {
+                c.resent = true;
+            } else {
+                if (!c.taken) c.first = first.sent;
+                c.last = first.sent;
+                c.taken = true;
+            }
         }
         if (first.end > una) {
             first.start = una;
@@ -230,6 +238,14 @@ void scoreboard::lose_between(seq_number left, seq_number right) {
     }
 }
 
+void scoreboard::lose_originals(seq_number end) {
+    for (std::uint32_t i = 0; i < ranges_.size() && ranges_[i].start < end; ++i) {
+        if (ranges_[i].what != fate::flying || ranges_[i].again()) continue;
+        if (ranges_[i].end > end) split(i, end);
+        lose(i);
+    }
+}
+
 void scoreboard::lose_sent_before(time_point time, std::uint32_t first) {
     if (ranges_.empty()) return;
     if (reneged()) return lose_everything(false);
@@ -262,7 +278,8 @@ bool scoreboard::lose_overtaken(time_point newest, seq_number end, time_point no
 void scoreboard::forgive(bool all) noexcept {
     for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
         range& r = ranges_[i];
-        if (all && r.again()) r.sent_again = copy::needless;
+        const bool repaired = r.what == fate::flying && r.sent_again == copy::repair;
+        if (all && r.again()) r.sent_again = repaired ? copy::forgiven : copy::needless;
         if (r.what != fate::lost || (r.again() && !all)) continue;
         r.what = fate::flying;
         lost_ -= r.size();

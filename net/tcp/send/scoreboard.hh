@@ -23,8 +23,8 @@ namespace corewire::tcp {
 enum class fate : std::uint8_t { flying, sacked, lost };
 
 /// Why bytes were sent again: none, they were not; needless, as a probe, or because they seemed to be lost and were not; repair, because
-/// they were held for lost.
-enum class copy : std::uint8_t { none, needless, repair };
+/// they were held for lost; forgiven, the same, and then it turned out that nothing was lost.
+enum class copy : std::uint8_t { none, needless, repair, forgiven };
 
 /// Whether (time, end) was sent after (other_time, other_end): RACK_sent_after() of RFC 8985 6.2.
 constexpr bool sent_after(time_point time, seq_number end, time_point other_time, seq_number other_end) noexcept {
@@ -41,6 +41,7 @@ struct delivery {
 
     std::uint32_t bytes = 0;             ///< newly delivered
     std::uint32_t counted = 0;           ///< with Linux's habits: the same in segments, each as a full one
+    std::uint32_t unit = 0;              ///< of so many bytes; 0: none were counted
     bool newest_known = false;
     time_point newest_sent{};            ///< the range sent last among them
     seq_number newest_end{};
@@ -53,6 +54,13 @@ struct delivery {
     bool resent = false;                 ///< bytes that were
     bool reordered = false;              ///< bytes below `farthest` that were never resent
     seq_number overtaken{};              ///< where the first of those begins
+    // With Linux's habits, which tell what SACK speaks of from what SEG.ACK does:
+    struct sample {
+        bool taken = false, resent = false;
+        time_point first{}, last{};      ///< when the lowest and the highest number were sent of those never resent
+    };
+    sample selective{}, cumulative{};
+    std::uint32_t whole = 0;             ///< segments that SEG.ACK covers to their end
     seq_number highest{};                ///< the end of all of it
 
     /// [start, end) was delivered.
@@ -69,6 +77,9 @@ public:
     delivery_rate* rate() const noexcept { return rate_.get(); } ///< null: nobody wants to know
     /// When the first sent of what is in flight was sent. Something is. O(ranges), but O(1) while quiet().
     time_point oldest() const noexcept;
+    /// When the first byte in flight was last sent. Something is.
+    time_point front_sent() const noexcept { return ranges_.front().sent; }
+    bool front_again() const noexcept { return ranges_.front().again(); } ///< it was sent more than once
 
     /// Nothing is SACKed, held for lost or resent.
     bool quiet() const noexcept { return (sacked_ | lost_) == 0 && resent_end_ == una_; }
@@ -146,6 +157,8 @@ public:
     void lose_first(seq_number end) { lose_between(una_, end); }
     /// Holds what flies of [left, right) for lost.
     void lose_between(seq_number left, seq_number right);
+    /// Holds what flies before `end` for lost, unless it was sent again.
+    void lose_originals(seq_number end);
     /// RTO with RACK (RFC 8985 6.3): the first range, and all that were sent at or before `time`.
     void lose_sent_before(time_point time, std::uint32_t first);
     /// RACK_detect_loss(): flying ranges that were sent before (newest, end), `patience` or longer ago. `wait` becomes how

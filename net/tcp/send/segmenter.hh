@@ -30,13 +30,14 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
     const auto available = static_cast<std::uint32_t>(unsent);
     const std::uint32_t room = s.usable_window() > 0 ? static_cast<std::uint32_t>(s.usable_window()) : 0;
     const std::uint32_t size = std::min(std::min(available, limit), room);
-    const bool fin = s.fin_queued && size == available && size < room;
+    const bool fin = s.fin_queued && size == available && (size < room || s.repair.by_numbers); // FreeBSD's needs no room
     if (size == 0 && !fin) return {hold::window, false, 0};
     if (size < limit && !fin) {
         if (size == available) {
             // Where a FIN is to follow nothing more can be gathered. It finds no room itself when these bytes fill the window.
-            const bool small_out = s.small_end > s.una && s.small_end <= s.max; // else it is from long ago
-            if ((s.corked || (!no_delay && small_out)) && !s.fin_queued) return {hold::nagle, false, 0};
+            // FreeBSD's habit: half of the peer's window is no crumb.
+            const bool gathers = (s.corked || (!no_delay && s.small_in_flight())) && !s.fin_queued;
+            if (gathers && (!s.repair.by_numbers || size < s.max_window / 2)) return {hold::nagle, false, 0};
         } else if (size < s.max_window / 2) {
             return {hold::window, false, 0};
         }
@@ -48,7 +49,7 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
     const std::uint32_t flight = s.in_flight();
     if (flight != 0 && flight + size > s.congestion->cwnd()) {
         const bool only_for_syn = s.una == s.iss && flight - 1 + size <= s.congestion->cwnd(); // its number is no byte (RFC 7413)
-        if (!only_for_syn) return {hold::congestion, false, 0};
+        if (!only_for_syn && (size != 0 || !s.repair.by_numbers)) return {hold::congestion, false, 0};
     }
     return {hold::no, fin, size};
 }

@@ -8,6 +8,7 @@
 #include <corewire/net/tcp/send/pacer.hh>
 #include <corewire/net/tcp/send/rack.hh>
 #include <corewire/net/tcp/send/recovery.hh>
+#include <corewire/net/tcp/send/rto.hh>
 
 #include <array>
 #include <memory>
@@ -19,6 +20,7 @@ namespace corewire::tcp {
 struct window_use {
     seq_number round_end;          ///< the end of the round in which `round_flight` was the most in flight
     std::uint32_t round_flight = 0;
+    bool limited = false;          ///< cwnd was the limit in that round
     time_point used_at{};          ///< when cwnd was last the limit, or was lowered for not being
     std::uint32_t flight = 0;      ///< the most in flight since
     time_point payload_at{};       ///< when payload last came, or the handshake ended; for tcpi_last_data_recv
@@ -45,6 +47,7 @@ struct ack_habits {
     duration time_out{0};          ///< icsk_ack.ato; 0: no data has come
     seq_number gap;                ///< SACKs were last sent for the one that begins here
     std::uint8_t gap_told = 0;     ///< the first of them, which go at once
+    std::uint8_t answers = 0;      ///< data that left soon after some had come, since ACKs were last not to ride on it
     sack_block late{};             ///< what has come is told of when an ACK has left that tells of what came before
 };
 
@@ -105,6 +108,20 @@ struct path_search {
     time_point since{};            ///< when the search began
 };
 
+/// FreeBSD's habit (send/freebsd_recovery.hh).
+struct freebsd_sender {
+    std::uint32_t window_after = 0; ///< cwnd, when what is leaving has left; 0: as it is
+    seq_number burst_from;         ///< SND.MAX before
+    seq_number timed;              ///< while `timing`: the segment that begins here is
+    time_point timed_at{};
+    seq_number timed_to;           ///< SND.NXT when the last burst was over
+    seq_number farthest;           ///< the end of the highest SACKed byte, and
+    std::uint32_t holes = 0;       ///< how many holes there were below it
+    time_point doubt_until{};      ///< without timestamps: an ACK before then is that of what was there before the first time-out
+    std::uint8_t limited = 0;      ///< segments that duplicate ACKs have let go (RFC 3042)
+    bool timing = false;
+};
+
 struct seldom_needed {
     rack losses;
     rate_reduction reduction;
@@ -113,6 +130,7 @@ struct seldom_needed {
     time_point stalled_at = never; ///< since when the user's patience counts, while there are attempts; never: from the first one on
     pacer pace;
     window_use use;
+    round_trip_spread spread;
     validated_window validation;
     std::unique_ptr<path_search> path; ///< made by the first search, or report
     ack_habits acks;
@@ -122,6 +140,7 @@ struct seldom_needed {
     static constexpr std::uint32_t most_ends = 1024; ///< of more the first are forgotten
     ring<sent_end> ends;           ///< in order, behind SND.UNA
     super_segment leaving;
+    freebsd_sender freebsd;
     ring<seq_number> records;      ///< MSG_EOR: the same, of writes that nothing is to be joined to; sent or not
 };
 

@@ -37,6 +37,8 @@ public:
         note_fullness(); // a writer that finds no room now is told when there is some
     }
     std::uint32_t limit() const noexcept { return limit_; }
+    /// FreeBSD's habit: a writer hears of any room, and knows what is too little.
+    void tell_of_any_room() noexcept { was_full_ = tells_of_any_ = true; }
 
     seq_number first() const noexcept { return first_; }
     seq_number end() const noexcept { return end_; }
@@ -119,6 +121,7 @@ private:
     }
     /// A quarter of the buffer is free again: waking a writer for less would make it run for crumbs.
     bool reopened() noexcept {
+        if (tells_of_any_) return true;
         if (size() > limit_ - limit_ / 4 || chunks_.size() > chunk_limit_ - chunk_limit_ / 4u) return false;
         was_full_ = false;
         return true;
@@ -130,6 +133,7 @@ private:
     std::uint16_t chunk_limit_ = 0;
     std::uint16_t cursor_ = 0; ///< where the last find() ended
     bool was_full_ = false;
+    bool tells_of_any_ = false;
     ring<chunk> chunks_;
 };
 

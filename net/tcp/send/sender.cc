@@ -14,6 +14,7 @@ const seldom_needed sender::nothing_seldom{};
         seldom->losses.start(una);
         seldom->use.round_end = una;
         seldom->leaving.pushed = una;
+        seldom->freebsd.timed_to = seldom->freebsd.farthest = una;
     }
     return *seldom;
 }
@@ -25,6 +26,7 @@ void sender::start(seq_number first, const parameters& p) noexcept {
     board.start(first);
     rto.start(p);
     corked = p.cork;
+    repair.by_numbers = p.like_freebsd();
     congestion.make(p, mss);
 }
 
@@ -41,6 +43,11 @@ void sender::agree(std::uint16_t peer_mss, bool timestamps, bool passive, const 
     std::uint16_t most = std::min(peer_mss, p.mss);
     if (search() != nullptr && search()->report != 0) most = std::min(most, std::exchange(search()->report, std::uint16_t{0}));
     set_mss(std::max(most, p.least_segment), timestamps);
+    if (p.like_freebsd()) { // tcp_mss(): the buffer holds whole segments, and no part of one
+        if (queue.limit() < mss) set_mss(static_cast<std::uint16_t>(std::max(queue.limit(), 64u)), timestamps);
+        queue.set_limit((queue.limit() + mss - 1) / mss * mss);
+        queue.tell_of_any_room();
+    }
     if (search() != nullptr) search()->low = search()->high = search()->ceiling = mss;
     begin_path_search(*this, p, timestamps, passive, now);
     // Linux's and FreeBSD's windows count segments, whose options are no part of them.
@@ -61,23 +68,16 @@ void sender::end_time_outs(time_point now) noexcept {
     tally.row_since = {};
 }
 
-bool sender::half_used() {
-    window_use& use = need().use;
-    const std::uint32_t flight = segments_to(next, true) * payload_limit;
-    if (una >= use.round_end) {
-        use.round_end = next;
-        use.round_flight = 0;
-    }
-    use.round_flight = std::max(use.round_flight, flight);
-    return half_was_used();
-}
-
 void sender::validate_window(time_point now, bool limited, const parameters& p) {
     burst_open = false;
-    const std::uint32_t flight = in_flight(p);
+    const std::uint32_t flight = segments_to(next, true) * payload_limit;
     window_use& use = need().use;
-    const bool growing = congestion->in_slow_start() && congestion->cwnd() < 2 * std::max(use.round_flight, flight);
-    if (limited || growing) return begin_window_use(now);
+    if (una >= use.round_end || limited || (!use.limited && flight > use.round_flight)) {
+        use.round_end = next;
+        use.round_flight = flight;
+        use.limited = limited;
+    }
+    if (window_was_used()) return begin_window_use(now);
     use.flight = std::max(use.flight, flight);
     if (!p.restart_after_idle || now - use.used_at < rto.current(p)) return;
     if (congestion->samples_rate()) return; // its window is what the path holds

@@ -22,7 +22,7 @@ struct sender {
 
     seq_number iss;               ///< our initial number
     seq_number una;               ///< SND.UNA
-    seq_number next;              ///< SND.NXT: below `max` only after a window probe
+    seq_number next;              ///< SND.NXT: below `max` only after a window probe, or as send_new() says
     seq_number max;               ///< one beyond the highest number ever sent
     std::uint32_t window = 0;     ///< SND.WND, bytes
     seq_number wl1;               ///< SND.WL1
@@ -101,7 +101,10 @@ struct sender {
     /// Payload bytes that were sent, each once, modulo 2^32.
     std::uint32_t bytes_sent() const noexcept { return max == iss ? 0 : max - (iss + 1) - (fin_sent() ? 1 : 0); }
     bool all_acknowledged() const noexcept { return una == final_end(); }
+    /// There is a new SRTT.
+    void set_probe_after(const parameters& p) noexcept { probe_after = std::max(2 * rto.srtt(), p.min_probe); }
     bool anything_outstanding() const noexcept { return una != max; }
+    bool small_in_flight() const noexcept { return small_end > una && small_end <= max; } // else it is from long ago
     /// Losses, duplicates or probes are about.
     bool repairing() const noexcept {
         return !board.quiet() || repair.phase != recovery_phase::open || repair.probe_out || repair.duplicates != 0;
@@ -111,6 +114,7 @@ struct sender {
     /// Bytes thought to be in the network: FlightSize, less what SACK or duplicate ACKs account for.
     std::uint32_t in_flight() const noexcept {
         if (board.quiet() && repair.left == 0) [[likely]] return next - una;
+        if (repair.by_numbers && repair.phase != recovery_phase::timeout) return next - una;
         const std::uint32_t pipe = board.pipe();
         const std::uint32_t elsewhere = repair.left + (max > next ? max - next : 0); // a window probe's byte was refused
         return pipe > elsewhere ? pipe - elsewhere : 0;
@@ -138,10 +142,12 @@ struct sender {
     }
     /// The row of time-outs is over, if there was one: something was acknowledged.
     void end_time_outs(time_point now) noexcept;
-    /// Linux's habit: in slow start cwnd opens while at least half of it was used in the last round (RFC 7661 has a like rule).
-    bool half_used();
-    /// The same, of the rounds that half_used() has seen.
-    bool half_was_used() const noexcept { return congestion->in_slow_start() && congestion->cwnd() < 2 * known().use.round_flight; }
+    /// Linux's habit: cwnd opens where it was the limit in the last round, in slow start where half of it was used, too (RFC 7661 has a
+    /// like rule; tcp_is_cwnd_limited()).
+    bool window_was_used() const noexcept {
+        const window_use& use = known().use;
+        return use.limited || (congestion->in_slow_start() && congestion->cwnd() < 2 * use.round_flight);
+    }
     /// Linux's habit: data has left, and no more can go now; `limited` because of cwnd. A window that was not used for a time-out shrinks.
     void validate_window(time_point now, bool limited, const parameters& p);
     /// The same: from now on.
@@ -152,12 +158,14 @@ struct sender {
     // ---- Linux's habits: segments keep their ends (seldom.hh, habits.cc) ----
     /// The segment [seq, end) of new data, or FIN, was sent; one that is full and without PSH needs no note where they are only counted.
     void note_end(seq_number seq, seq_number end, bool push);
-    /// A packet ended, or was cut, at `end`.
-    void note_packet(seq_number end, bool push);
+    /// A packet ended, or was cut, at `end`. `size` of its segments; 0: payload_limit.
+    void note_packet(seq_number end, bool push, std::uint32_t size = 0);
     /// What is in flight counts as the segments that it left as, whatever payload_limit becomes.
     void keep_sizes() noexcept;
     /// But the packet that `end` lies in, or ends, of which something is sent again, counts as what leaves now.
     void forget_size(seq_number end) noexcept;
+    /// The packet that ends there left as segments of this size.
+    void keep_size(seq_number end, std::uint32_t size) noexcept;
     /// Where the packet ended that the byte `at` went out in.
     seq_number packet_end(seq_number at) const noexcept;
     /// Of the lost [left, right) what goes in one segment of at most `limit` bytes: whole segments as they were sent, if the first fits.
@@ -168,13 +176,13 @@ struct sender {
     seq_number first_end() const noexcept { return earlier(una + payload_limit, earlier(packet_end(una), max)); }
     /// How many segments [SND.UNA, end) went out in; a last one that is not whole counts if `part`.
     std::uint32_t segments_to(seq_number end, bool part) const noexcept;
+    /// Where the last of them ends that is whole.
+    seq_number whole_up_to(seq_number end) const noexcept;
     // Linux's congestion window counts segments, small ones, too: bytes as if each were full. Each O(ranges + ends).
     /// What is out with that fate.
     std::uint32_t counted(fate what) const noexcept;
-    /// What was sent again and flies.
-    std::uint32_t counted_resent() const noexcept;
-    /// And of that, what had been held for lost.
-    std::uint32_t counted_repairs() const noexcept;
+    /// What was sent again for that reason, and flies.
+    std::uint32_t counted(copy why) const noexcept;
     /// What neither the cumulative ACK `from` nor SACK has told of.
     std::uint32_t counted_undelivered(seq_number from) const noexcept;
     /// in_flight(); a SYN is none.

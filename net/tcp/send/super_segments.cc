@@ -142,8 +142,7 @@ hold plan_packet(control_block& c, time_point now, std::uint32_t limit, bool no_
     std::uint32_t goes = std::min(size, quota);
     if (quota > window || last) { // tcp_mss_split_point()
         goes = std::min({size, window, quota});
-        const bool small_out = s.small_end > s.una && s.small_end <= s.max;
-        if (goes < quota && written && (s.corked || (!no_delay && small_out && !s.fin_queued))) goes -= goes % limit;
+        if (goes < quota && written && (s.corked || (!no_delay && s.small_in_flight() && !s.fin_queued))) goes -= goes % limit;
     }
     if (goes > limit) {
         b.left = goes;
@@ -201,6 +200,11 @@ portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bo
     return p;
 }
 
+std::uint32_t room_to_resend(const sender& s, seq_number at) noexcept {
+    const seq_number edge = s.una + s.window;
+    return at < edge ? edge - at : at == s.una ? ~std::uint32_t{0} : 0;
+}
+
 sack_block next_lost_of_packet(control_block& c, time_point now, std::uint32_t limit) noexcept {
     sender& s = c.sending;
     super_segment& b = s.need().leaving;
@@ -210,12 +214,14 @@ sack_block next_lost_of_packet(control_block& c, time_point now, std::uint32_t l
     }
     b.left = 0;
     b.begun = false;
-    const sack_block lost = s.whole_segments(s.board.next_lost(limit), limit);
+    sack_block lost = s.whole_segments(s.board.next_lost(limit), limit);
+    const std::uint32_t room = room_to_resend(s, lost.left);
+    if (lost.size() > room) lost.right = lost.left + room;
     if (lost.size() < limit || !c.options->super_segments.on) return lost;
     const bool timed_out = s.repair.phase == recovery_phase::timeout && s.repair.resend_at_once; // the first one alone
     const std::uint32_t quota = timed_out ? 1 : std::min(room_in_window(c), packet_segments(c, limit));
     const sack_block run = s.board.next_lost(quota * limit);
-    const std::uint32_t goes = std::min(run.size(), s.packet_end(run.left) - run.left);
+    const std::uint32_t goes = std::min({run.size(), s.packet_end(run.left) - run.left, room / limit * limit});
     if (goes <= limit) return lost;
     b.left = goes;
     b.size = limit;
@@ -264,7 +270,7 @@ void follow_packet(control_block& c, time_point now, seq_number seq, seq_number 
     if (again && seq > s.una) s.note_packet(seq, false); // it was cut there, if it did not begin there
     if (again) s.join_ends(seq, end);
     if (again) s.forget_size(end);
-    if (whole) s.note_packet(end, push);
+    if (whole) s.note_packet(end, push, several && !again && b.size != s.payload_limit ? b.size : 0);
     b.at = now;
 }
 

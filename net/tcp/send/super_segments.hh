@@ -18,6 +18,9 @@ void note_packet_pace(control_block& c) noexcept;
 void begin_buffers(control_block& c, bool more) noexcept;
 /// New data from SND.NXT, in segments of at most `limit` bytes: the next segment of the packet that is leaving, or the first of another.
 portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bool no_delay) noexcept;
+/// Linux's habit: a window that was taken back bounds what is sent again, too, but of the first segment (__tcp_retransmit_skb()). Bytes
+/// that may be sent again from `at` on.
+std::uint32_t room_to_resend(const sender& s, seq_number at) noexcept;
 /// The same of what is lost. Empty: nothing.
 sack_block next_lost_of_packet(control_block& c, time_point now, std::uint32_t limit) noexcept;
 /// The last segment was not the packet's: what next_of_packet() or next_lost_of_packet() say next must not wait for anything.

@@ -2,6 +2,7 @@
 // probe (RFC 9293 3.8.6.1); and when a connection is given up. Patience with reordering is in loss.cc.
 #include <corewire/net/tcp/send/loss.hh>
 
+#include <corewire/net/tcp/send/freebsd_recovery.hh>
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/sampling.hh>
 #include <corewire/net/tcp/send/validation.hh>
@@ -51,7 +52,8 @@ unsigned retry_limit(const control_block& c) noexcept {
 duration most_patience(const control_block& c) noexcept {
     const parameters& p = *c.options;
     const bool opening = p.open_timeout > duration{0} && !is_synchronized(c.state) && !c.passive;
-    return opening ? p.open_timeout : p.user_timeout;
+    const bool requested = p.like_linux() && c.passive && c.state == tcp_state::syn_received; // nobody's socket yet
+    return opening ? p.open_timeout : requested ? duration{0} : p.user_timeout;
 }
 
 /// Gives up when R2 or the user's patience is exhausted (RFC 9293 3.8.3). Reports R1 on the way.
@@ -64,7 +66,8 @@ event count_attempt(control_block& c, time_point now, unsigned limit) noexcept {
     const duration most = most_patience(c);
     const bool impatient = most > duration{0} && !too_soon && now - stalled_at >= most;
     if (retries_exhausted(c, now, limit) || impatient) {
-        if (c.options->like_freebsd() && is_synchronized(c.state)) { // a peer that lives after all hears of it
+        const bool known = is_synchronized(c.state) || (c.state == tcp_state::syn_received && !c.passive);
+        if (c.options->like_freebsd() && known) { // a peer that lives after all hears of it
             c.reset = pending_reset::acking(c.receiving.next, s.max);
         }
         const std::errc said = c.count.get().soft_error;
@@ -139,19 +142,30 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         const bool reduced = linux_habits && before == recovery_phase::fast && s.una < s.repair.point;
         const bool first = (before != recovery_phase::timeout || s.repair.blameless || (linux_habits && s.attempts == 1)) && !reduced;
         // Each further one of a row is looked at, too, but not the first one in a recovery.
-        const bool doubting = linux_habits ? before == recovery_phase::open || s.attempts > 1 : first;
+        const bool doubting = linux_habits ? before == recovery_phase::open || s.attempts > 1
+                                             : first && before != recovery_phase::fast; // RFC 5682 3.1
         if (first) s.congestion.own().remember();
         note_reduction(c);
-        s.congestion.own().on_timeout(now, linux_habits ? s.congestion->cwnd() : s.max - s.una, s.attempts == 1 && !reduced);
+        const std::uint32_t flight = c.options->like_freebsd() ? std::min(s.window, freebsd_pipe(c)) : s.max - s.una;
+        s.congestion.own().on_timeout(now, linux_habits ? s.congestion->cwnd() : flight, s.attempts == 1 && !reduced);
+        if (linux_habits && !s.sack) s.need().tally.delivered += s.repair.left / s.payload_limit; // as duplicate ACKs said
         // RFC 6298 5.4: the earliest segment goes, whatever flies still.
         s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true,
-                             .doubting = doubting && c.options->forward_rto};
+                             .doubting = doubting && c.options->forward_rto, .by_numbers = c.options->like_freebsd()};
         s.need().reduction = {};
+        s.seldom->freebsd.window_after = 0;
+        s.seldom->freebsd.timing = false;
+        if (!first && c.options->like_freebsd()) s.need().undo = {}; // one time-out may have been needless, and no more
+        const bool times_doubt = first && c.options->like_freebsd() && !c.timestamps; // t_badrxtwin
+        s.seldom->freebsd.doubt_until = times_doubt ? now + s.rto.srtt() / 2 : time_point{};
         if (first) s.need().undo = {.possible = true, .from = s.una, .resent = s.board.resent_in_flight()};
         s.next = s.max; // a window probe's byte is repeated like any other
         if (linux_habits && s.board.reneged()) s.need().tally.delivered += s.counted(fate::sacked) / s.payload_limit; // and will be again
-        if (s.sack) { // RFC 8985 6.3. RACK.rtt is as old as the last repair
-            s.board.lose_sent_before(now - std::max(patience(c), s.rto.srtt()), s.payload_limit);
+        if (c.options->like_freebsd()) { // what was SACKed counts for one time-out
+            s.board.lose_everything(s.sack && s.attempts == 1);
+        } else if (s.sack) { // RFC 8985 6.3. RACK.rtt is as old as the last repair, for which Linux does not make up
+            const duration young = linux_habits ? s.known().losses.round_trip() : std::max(patience(c), s.rto.srtt());
+            s.board.lose_sent_before(now - young, s.payload_limit);
         } else {
             s.board.lose_everything(false);
         }

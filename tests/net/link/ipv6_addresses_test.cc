@@ -39,6 +39,20 @@ BOOST_AUTO_TEST_CASE(an_address_is_asked_for_and_used_when_nobody_has_it) { // R
     BOOST_TEST(addresses.is_ours(a6("2001:db8::1")));
 }
 
+BOOST_AUTO_TEST_CASE(a_probe_that_has_not_left_is_asked_for_again) {
+    corewire::ipv6_addresses addresses({}, 3);
+    const ipv6 ours = a6("2001:db8::1");
+    addresses.add(at(0s), ours, 64, origin::configured);
+    BOOST_TEST(probes_until(addresses, 1s) == 1);
+    addresses.on_probe_unsent(ours);
+    BOOST_TEST(probes_until(addresses, 2s) == 1); // after RetransTimer
+    BOOST_TEST(!addresses.is_ours(ours));
+    probes_until(addresses, 3s);
+    BOOST_TEST(addresses.is_ours(ours));
+    addresses.on_probe_unsent(ours);
+    BOOST_TEST(addresses.is_ours(ours));
+}
+
 BOOST_AUTO_TEST_CASE(an_address_that_somebody_has_is_never_used) { // RFC 4862 5.4.5
     corewire::ipv6_addresses addresses({}, 3);
     addresses.add(at(0s), a6("2001:db8::1"), 64, origin::configured);

@@ -35,12 +35,13 @@ struct world {
         if (payload != 0) p.head.append(payload);
         return p;
     }
-    resolution send(duration now, ipv4 to, std::uint32_t payload = 50) {
+    resolution send(duration now, ipv4 to, std::uint32_t payload = 50, on_behalf who = on_behalf::ourselves) {
         packet p = make(payload);
-        const resolution r = cache.resolve(at(now), to, p);
+        const resolution r = cache.resolve(at(now), to, p, who);
         cache.check_invariants();
         return r;
     }
+    resolution answer(duration now, ipv4 to) { return send(now, to, 50, on_behalf::stranger); }
     void arrives(duration now, const wire::arp_packet& arp, arp_arrival how = {}) {
         cache.on_arp(at(now), arp, how);
         cache.check_invariants();
@@ -427,6 +428,58 @@ BOOST_AUTO_TEST_CASE(a_stranger_finds_no_room_among_neighbours_in_use_and_is_ans
     BOOST_TEST(w.cache.statistics().table_full == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(answers_to_strangers_have_a_share_of_entries_and_slots) { // RFC 6583 7.1
+    world w({.max_entries = 64, .max_waiting_total = 12});
+    const auto stranger = [](int i) { return ipv4(10, 0, 0, static_cast<std::uint8_t>(100 + i)); };
+    BOOST_TEST((w.answer(0s, peer_ip) == resolution::queued));
+    for (int i = 0; i < 100; ++i) BOOST_TEST((w.answer(1ms, stranger(i)) == (i < 7 ? resolution::queued : resolution::failed)));
+    BOOST_TEST(w.said().size() == 8u);
+    BOOST_TEST(w.cache.statistics().strangers_refused == 93u);
+    BOOST_TEST(w.cache.waiting_packets() == 6u);
+    for (std::uint8_t i = 10; i < 16; ++i) BOOST_TEST((w.send(2ms, ipv4(10, 0, 0, i)) == resolution::queued));
+    BOOST_TEST(w.said().size() == 6u);
+    BOOST_TEST(w.cache.waiting_packets() == 12u);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::incomplete)); // nobody has pushed it out
+    w.reply(3ms, peer_ip, peer_mac);
+    BOOST_TEST(w.released().size() == 1u);
+    w.send(4ms, stranger(0)); // we want something of it ourselves now
+    for (int i : {8, 9}) BOOST_TEST((w.answer(5ms, stranger(i)) == resolution::queued)); // so that there is room for two
+    BOOST_TEST((w.answer(5ms, stranger(10)) == resolution::failed));
+    BOOST_TEST(w.said().size() == 2u);
+    BOOST_TEST(w.until(2500ms).size() == 2u * (8 + 1 + 6)); // each once a second
+    w.until(3002ms);
+    for (int i = 20; i < 26; ++i) BOOST_TEST((w.answer(3002ms, stranger(i)) == resolution::queued)); // in the place of the silent
+    BOOST_TEST((w.answer(3002ms, stranger(26)) == resolution::failed));
+}
+
+BOOST_AUTO_TEST_CASE(who_is_being_asked_for_makes_no_room) { // RFC 1122 2.3.2.1 (MUST): or he would be asked again at once
+    world w({.max_entries = 4});
+    for (std::uint8_t i = 10; i < 30; ++i) w.send(0s, ipv4(10, 0, 0, i));
+    for (std::uint8_t i = 10; i < 30; ++i) w.send(1ms, ipv4(10, 0, 0, i));
+    BOOST_TEST(w.said().size() == 4u);
+    BOOST_TEST(w.cache.statistics().table_full == 32u);
+    BOOST_TEST(w.cache.set_permanent(ipv4(10, 0, 0, 20), peer_mac)); // whoever says so knows why
+    w.cache.check_invariants();
+}
+
+BOOST_AUTO_TEST_CASE(a_gateway_makes_no_room_and_is_no_stranger) {
+    world w({.max_entries = 3});
+    const net_address gateways[] = {ipv4(10, 0, 0, 3), ipv4(10, 0, 0, 4)};
+    w.cache.spare_gateways(
+        [](const void* all, const net_address& a) noexcept {
+            const auto* const each = static_cast<const net_address*>(all);
+            return a == each[0] || a == each[1];
+        },
+        gateways);
+    w.request(0s, gateways[0].v4(), peer_mac, our_ip);
+    BOOST_TEST((w.answer(0s, ipv4(10, 0, 0, 99)) == resolution::queued));
+    BOOST_TEST((w.answer(0s, gateways[1].v4()) == resolution::queued));
+    w.until(10s);
+    for (std::uint8_t i = 100; i < 110; ++i) w.request(10s, ipv4(10, 0, 0, i), other_mac, our_ip);
+    for (std::uint8_t i = 110; i < 120; ++i) w.send(10s, ipv4(10, 0, 0, i));
+    BOOST_TEST((w.state(gateways[0].v4()) == neighbor_state::stale));
+}
+
 BOOST_AUTO_TEST_CASE(what_the_neighbour_says_unasked_releases_its_packets_and_is_checked_soon) {
     world w;
     w.send(0s, peer_ip);
@@ -506,7 +559,8 @@ BOOST_AUTO_TEST_CASE(any_order_of_events_keeps_the_invariants) {
             switch (random.below(10)) {
             case 0: w.send(now, who, static_cast<std::uint32_t>(1 + random.below(1500))); break;
             case 1:
-                if (packet p = w.make(); w.cache.resolve(at(now), who, p) == resolution::failed) w.cache.keep_refused(std::move(p));
+                if (packet p = w.make(); w.cache.resolve(at(now), who, p, on_behalf::stranger) == resolution::failed)
+                    w.cache.keep_refused(std::move(p));
                 break;
             case 2: w.reply(now, who, mac); break;
             case 3: w.request(now, who, mac, random.chance(0.5) ? our_ip : who); break;

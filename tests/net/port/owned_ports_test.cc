@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace corewire;
@@ -179,8 +180,9 @@ BOOST_AUTO_TEST_CASE(of_two_who_claim_a_port_one_has_it_steered) {
     if (!have_root()) return;
     world w;
     std::future<void> second;
+    bool asked = false;
     w.steering->on_command = [&] {
-        if (second.valid()) return;
+        if (std::exchange(asked, true)) return; // the release
         second = std::async(std::launch::async, [&] {
             const network_namespace::scope there(w.here);
             w.ports.claim(tcp, w.us, 7); // waits for the first one

@@ -280,6 +280,16 @@ BOOST_AUTO_TEST_CASE(between_ends_of_two_reactors_bytes_travel_in_the_ring) {
     BOOST_TEST(holds(in[0].head.bytes(), 60, 9));
 }
 
+BOOST_AUTO_TEST_CASE(from_another_reactor_few_packets_are_taken_a_call_so_that_the_first_are_answered_while_others_come) {
+    cable c;
+    for (int i = 0; i < 20; ++i) BOOST_REQUIRE_EQUAL(send(c.a(), packet_of(filled(c.a().pool(), 60, 1))), 1u);
+    packet got[32];
+    std::size_t calls = 0, packets = 0;
+    for (; packets < 20 && calls < 20; ++calls) packets += c.b().receive(std::span(got).subspan(packets));
+    BOOST_TEST(packets == 20u);
+    BOOST_TEST(calls == 4u);
+}
+
 BOOST_AUTO_TEST_CASE(a_full_ring_of_frames_that_change_hands_takes_no_more_and_loses_nothing) {
     cable c;
     reactor loop;

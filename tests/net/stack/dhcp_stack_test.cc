@@ -227,6 +227,24 @@ BOOST_FIXTURE_TEST_CASE(an_address_that_somebody_has_is_not_taken, server_end) {
     BOOST_TEST((told.expected.back().second.is_any()));
 }
 
+BOOST_FIXTURE_TEST_CASE(an_address_is_not_taken_before_its_questions_have_left, server_end) {
+    pass(3ms);
+    send(answer(type::offer), ipv4::broadcast());
+    send(answer(type::ack), ipv4::broadcast());
+    frame_pool& pool = stack->device().pool();
+    std::vector<buffer> held;
+    while (pool.free_count != 0) held.push_back(pool.allocate_buffer());
+    pass(1100ms);
+    BOOST_TEST(stack->address().is_any());
+    held.clear();
+    frames.clear();
+    pass(510ms); // the second of two is asked now
+    BOOST_TEST(frames.size() == 1u);
+    BOOST_TEST(stack->address().is_any());
+    pass(500ms);
+    BOOST_TEST((stack->address() == given));
+}
+
 BOOST_FIXTURE_TEST_CASE(nothing_else_is_heard_without_an_address, server_end) {
     pass(3ms);
     const std::uint64_t before = stack->statistics().not_for_us;

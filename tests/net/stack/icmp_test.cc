@@ -82,6 +82,17 @@ BOOST_FIXTURE_TEST_CASE(an_echo_request_is_answered, stack_world) {
     BOOST_TEST(client_.device().statistics().received_packets > before);
 }
 
+BOOST_FIXTURE_TEST_CASE(how_many_resets_leave_at_a_time_is_drawn, stack_world) { // or they would tell what others met with
+    const auto burst = [this](ip_output& out) {
+        int resets = 0;
+        while (out.may_send_reset(clock.now())) ++resets;
+        return resets;
+    };
+    const int one = burst(client().ip()), other = burst(server().ip());
+    BOOST_TEST(one != other);
+    for (const int each : {one, other}) BOOST_TEST((each > 800 && each < 1200));
+}
+
 BOOST_FIXTURE_TEST_CASE(datagrams_with_a_source_route_are_dropped, stack_world) { // RFC 1122 3.2.1.8, RFC 7126 4.3, 4.4
     reactor::scope here(loop_);
     std::array<std::byte, 16> ping{};

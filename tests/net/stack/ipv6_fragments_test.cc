@@ -228,6 +228,24 @@ BOOST_FIXTURE_TEST_CASE(neighbour_discovery_in_fragments_is_ignored, fragment_li
     BOOST_TEST(stack->statistics().ipv6_fragments_refused == 1u);
 }
 
+BOOST_FIXTURE_TEST_CASE(neighbour_discovery_in_a_fragment_that_is_all_is_ignored, fragment_link) { // RFC 6980 5, RFC 6946
+    const auto in_one = [](const bytes& message) {
+        bytes b(8);
+        b[0] = std::byte{58};
+        b.insert(b.end(), message.begin(), message.end());
+        return b;
+    };
+    const mac_address other(0x02'00'00'00'00'77);
+    send(in_one(message(wire::neighbor_solicitation{us, end->mac()}, peer, us)), peer, us, ip_protocol::ipv6_fragment, 255);
+    const bytes na = message(wire::neighbor_advertisement{false, false, true, peer, other}, peer, us);
+    send(in_one(na), peer, us, ip_protocol::ipv6_fragment, 255);
+    BOOST_TEST(heard().empty());
+    BOOST_TEST((stack->ip().six()->neighbors().find(peer)->mac() == end->mac()));
+    BOOST_TEST(stack->statistics().ipv6_fragments_refused == 2u);
+    send(in_one(icmp(wire::icmpv6_header::echo_request(7, 9), peer, us)), peer, us, ip_protocol::ipv6_fragment);
+    BOOST_TEST(heard().size() == 1u);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_long_datagram_leaves_in_fragments_that_fit, fragment_link) { // RFC 8200 4.5, 5
     group.spawn(send_out(*this, 4000));
     pass(1ms);

@@ -23,7 +23,7 @@ struct ipv6_link {
     explicit ipv6_link(unsigned probes = 0, const stack_config& common = {}) {
         net.connect(*nic, *end);
         stack_config config = common;
-        config.address = ip_prefix(ipv4(10, 0, 0, 1), 24);
+        if (config.address.address().is_any()) config.address = ip_prefix(ipv4(10, 0, 0, 1), 24);
         if (!config.ipv6) config.ipv6.emplace();
         if (!config.ipv6->address) config.ipv6->address = ipv6_prefix(us, 64);
         config.ipv6->duplicate_probes = probes;

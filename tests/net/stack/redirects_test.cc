@@ -150,6 +150,23 @@ BOOST_FIXTURE_TEST_CASE(a_better_router_that_is_silent_is_left_again, routed) { 
     BOOST_TEST((way_to(far) == by_router));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_better_router_that_says_it_is_none_is_left, routed) { // RFC 4861 7.2.5
+    const auto says_it_is_none = [&](const ipv6& who, mac_address mac) {
+        send(message(wire::neighbor_advertisement{false, false, true, who, mac}, who, us), who, us, ip_protocol::icmpv6, 255);
+    };
+    redirect({.target = better, .destination = far, .target_mac = by_better});
+    BOOST_TEST((way_to(far) == by_better));
+    says_it_is_none(better, by_better);
+    BOOST_TEST((way_to(far) == by_router));
+    redirect({.target = better, .destination = far}); // without its MAC: who is known is a router now
+    BOOST_TEST((way_to(far) == by_better));
+    says_it_is_none(better, by_better);
+    BOOST_TEST((way_to(far) == by_router));
+    redirect({.target = far, .destination = far, .target_mac = by_host}); // a host on the link is none, and is gone to all the same
+    says_it_is_none(far, by_host);
+    BOOST_TEST((way_to(far) == by_host));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_flood_of_redirects_is_bounded, routed) {
     for (unsigned i = 0; i < 100; ++i)
         redirect({.target = better, .destination = wire::with_identifier(far, i), .target_mac = by_better});

@@ -59,4 +59,17 @@ BOOST_FIXTURE_TEST_CASE(a_conflict_is_counted_once, asked) {
     BOOST_TEST(counted == 1u);
 }
 
+BOOST_FIXTURE_TEST_CASE(discovery_that_is_not_valid_costs_no_other_shard_anything, asked) { // RFC 4861 7.1
+    const auto ns = message(wire::neighbor_solicitation{us, end->mac()}, peer, us);
+    for (int i = 0; i < 100; ++i) send(ns, peer, us, wire::ip_protocol::icmpv6, 57); // from beyond the link
+    const auto short_one = icmp({wire::icmpv6_type::neighbor_solicitation, 0, 0}, peer, us);
+    send(short_one, peer, us, wire::ip_protocol::icmpv6, 255);
+    BOOST_TEST(stack->statistics().ipv6_discovery_invalid == 101u);
+    BOOST_TEST(other->statistics().ipv6_discovery_invalid == 0u);
+    const ipv6 third = a6("2001:db8::3");
+    send(message(wire::neighbor_advertisement{false, false, true, third, asker_mac}, third, us), third, us, wire::ip_protocol::icmpv6, 255);
+    pass(2ms);
+    for (unsigned n : {0u, 1u}) BOOST_TEST(shard(n).ip().six()->neighbors().statistics().ignored_unsolicited == 1u); // it is for both
+}
+
 BOOST_AUTO_TEST_SUITE_END()

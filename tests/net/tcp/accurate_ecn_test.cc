@@ -2,6 +2,7 @@
 #include <tests/support/tcp_script.hh>
 
 #include <corewire/net/tcp/congestion/dctcp.hh>
+#include <corewire/net/tcp/open/accurate_ecn_paths.hh>
 
 #include <boost/test/unit_test.hpp>
 
@@ -15,6 +16,12 @@ tcp::parameters accurate() {
     auto p = tcp_script::plain();
     p.accurate_ecn = true;
     p.tail_loss_probe = false;
+    return p;
+}
+
+tcp::parameters as_linux() {
+    auto p = accurate();
+    p.habits = tcp::personality::linux_;
     return p;
 }
 
@@ -322,6 +329,21 @@ BOOST_AUTO_TEST_CASE(where_the_counter_may_have_wrapped_the_safe_case_counts_unl
     BOOST_TEST(run(6, " acc0 1 1000 1") == 1u);  // one
 }
 
+BOOST_AUTO_TEST_CASE(where_acks_are_thinned_out_the_counter_says_what_it_says) { // 3.2.2.5.2: the likely cases
+    auto p = accurate();
+    world w(p);
+    w.connect_by(0b010);
+    std::int64_t acked = 1;
+    for (int i = 0; i < 30; ++i) {
+        w.write(20'000);
+        w.drain();
+        acked = w.block().info().snd_max - tcp::seq_number(1'000'000);
+        w.ack(acked, 5); // a whole window at once
+    }
+    BOOST_TEST(w.reductions() < 4u);
+    BOOST_TEST(w.block().info().cwnd > 20'000u);
+}
+
 BOOST_AUTO_TEST_CASE(what_was_sacked_before_is_not_newly_acknowledged) { // appendix A.2
     for (const bool sacked : {true, false}) {
         world w;
@@ -422,14 +444,171 @@ BOOST_AUTO_TEST_CASE(options_that_begin_at_zero_are_ignored) { // 3.2.3.2.4
     BOOST_TEST(sound.reductions() == 0u);
 }
 
+/// Sends bursts of four segments to `w`, of which it asks the first again after a time-out, as if it had heard nothing.
+struct deaf_sender {
+    world& w;
+    bool stamps;
+    std::int64_t next = 1;
+    std::uint32_t heard = 1'000'000; ///< our TSval that it echoes
+    std::uint32_t clock = 10;
+    std::string line(std::int64_t from) {
+        std::string out = "AN " + std::to_string(from) + ":" + std::to_string(from + 500) + " ack 1";
+        if (stamps) out += " ts " + std::to_string(clock) + " " + std::to_string(heard);
+        return out;
+    }
+    /// Whether any of our ACKs carried the option.
+    bool burst() {
+        bool option = false;
+        tcp::outgoing_segment out;
+        for (int i = 0; i < 4; ++i) {
+            w.receive(line(next + 500 * i) + " ect0");
+            while (w.block().next_segment(w.now(), out)) option |= options(out).has_accurate_ecn();
+        }
+        w.advance(1s);
+        while (w.block().next_segment(w.now(), out)) option |= options(out).has_accurate_ecn();
+        ++clock;
+        return option;
+    }
+    void time_out() {
+        w.receive(line(next)); // not ECN-capable (RFC 3168 6.1.5), so it changes no counter
+        BOOST_TEST(!options(w.expect("A 1:1 ack " + std::to_string(next + 2000))).has_accurate_ecn());
+        next += 2000;
+    }
+};
+
+BOOST_AUTO_TEST_CASE(options_whose_acks_get_lost_each_time_are_given_up) { // 3.2.3.2.2
+    for (const bool stamps : {false, true}) {
+        auto p = accurate();
+        p.timestamps = stamps;
+        world w(p);
+        w.connect_by(0b010, stamps ? " ts 1 1000000" : "");
+        deaf_sender peer{.w = w, .stamps = stamps};
+        BOOST_TEST(peer.burst());
+        peer.time_out();
+        BOOST_TEST(peer.burst());
+        peer.time_out();
+        BOOST_TEST(!peer.burst());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(acks_that_arrived_between_are_no_reason) { // 3.2.3.2.2: repeatedly
+    auto p = accurate();
+    p.timestamps = true;
+    world w(p);
+    w.connect_by(0b010, " ts 1 1000000");
+    deaf_sender peer{.w = w, .stamps = true};
+    for (int i = 0; i < 3; ++i) {
+        BOOST_TEST(peer.burst());
+        peer.time_out();
+        w.receive(peer.line(peer.next) + " ect0");
+        w.advance(50ms);
+        const auto answer = options(w.expect("A 1:1 ack " + std::to_string(peer.next + 500)));
+        BOOST_TEST(answer.has_accurate_ecn());
+        peer.heard = answer.timestamp_value;
+        peer.next += 500;
+    }
+    world without; // what is sent beyond the old window shows it, too
+    without.connect_by(0b010);
+    deaf_sender other{.w = without, .stamps = false};
+    BOOST_TEST(other.burst());
+    other.time_out();
+    for (const std::int64_t allowed = without.edge(); other.next <= allowed; other.next += 2000) {
+        BOOST_TEST(other.burst());
+        without.read_all();
+        without.drain();
+    }
+    other.burst();
+    other.time_out();
+    BOOST_TEST(other.burst());
+}
+
+BOOST_AUTO_TEST_CASE(keepalives_are_no_lost_acks) {
+    world w;
+    w.connect_by(0b010);
+    for (int i = 0; i < 3; ++i) {
+        const std::int64_t from = 1 + 500 * i;
+        w.receive("AN " + std::to_string(from) + ":" + std::to_string(from + 500) + " ack 1 ect0");
+        w.advance(1s);
+        BOOST_TEST(options(w.expect("A 1:1 ack " + std::to_string(from + 500))).has_accurate_ecn());
+        w.receive("AN " + std::to_string(from + 499) + ":" + std::to_string(from + 500) + " ack 1");
+        w.drain();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(rounds_that_are_full_of_marks_are_mangled) { // 3.2.2.3
+    for (const bool one_without : {false, true}) {
+        world w;
+        w.connect_by(0b010);
+        w.block().set_no_delay(true);
+        unsigned marks = 0;
+        std::int64_t acked = 1;
+        for (int round = 0; round < 6; ++round) {
+            w.write(2000);
+            BOOST_TEST(w.drain() >= 2);
+            const std::int64_t end = w.block().info().snd_max - tcp::seq_number(1'000'000);
+            while (acked < end) {
+                acked = std::min<std::int64_t>(acked + 1000, end);
+                if (!one_without || round != 3 || acked != end) ++marks;
+                w.ack(acked, (5 + marks) & 7);
+            }
+        }
+        const std::uint64_t before = w.reductions();
+        w.write(2000);
+        tcp::outgoing_segment out;
+        BOOST_REQUIRE(w.block().next_segment(w.now(), out));
+        BOOST_TEST(out.ecn_capable() == one_without);
+        w.drain();
+        w.ack(w.block().info().snd_max - tcp::seq_number(1'000'000), (5 + marks + 1) & 7);
+        BOOST_TEST(w.reductions() == before + (one_without ? 1 : 0));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(of_small_segments_bytes_say_whether_each_is_marked) { // 3.2.2.3
+    for (const bool with_options : {true, false}) {
+        world w;
+        w.connect_by(0b010);
+        w.block().set_no_delay(true);
+        unsigned marks = 0;
+        for (int round = 0; round < 6; ++round) { // of two segments one
+            w.write(100);
+            w.drain();
+            w.write(100);
+            w.drain();
+            ++marks;
+            w.ack(1 + 200 * (round + 1), (5 + marks) & 7,
+                  with_options ? " acc0 " + std::to_string(1 + 100 * marks) + " " + std::to_string(100 * marks) + " 1" : "");
+        }
+        w.write(100);
+        BOOST_TEST(w.expect("PA 1201:1301").ecn_capable());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_its_options_leave_is_a_full_segment) { // RFC 9293 3.7.4: Nagle holds small segments back, and no others
+    world w;
+    w.connect_by(0b010);
+    w.write(1500);
+    BOOST_TEST(options(w.expect("A 1:993")).has_accurate_ecn());
+    w.expect("A 993:1501"); // nothing small is in flight
+}
+
 BOOST_AUTO_TEST_CASE(bytes_without_a_packet_contradict_each_other) { // 3.2.3.2.5
     world w;
     w.connect_by(0b010, " acc0 1 0 1");
-    w.write(3000);
+    w.write(2992);
     w.drain();
     w.ack(2993, 5, " acc0 1 1000 1");
     w.write(1000);
-    BOOST_TEST(!w.expect("A 2993:3993").ecn_capable());
+    BOOST_TEST(!w.expect("PA 2993:3993").ecn_capable());
+    world small;
+    small.connect_by(0b010, " acc0 1 0 1");
+    small.block().set_no_delay(true);
+    for (int i = 0; i < 8; ++i) {
+        small.write(100);
+        small.drain();
+    }
+    small.ack(801, 5, " acc0 1 800 1"); // eight packets, and the field has come round
+    small.write(100);
+    BOOST_TEST(small.expect("PA 801:901").ecn_capable());
 }
 
 BOOST_AUTO_TEST_CASE(dctcp_learns_the_share_of_marked_bytes) { // RFC 8257 3.3, appendix A.3
@@ -466,6 +645,56 @@ BOOST_AUTO_TEST_CASE(dctcp_learns_the_share_of_marked_bytes) { // RFC 8257 3.3, 
         window_after(with_options);
         BOOST_TEST(told::marked == 4'000u); // of forty segments four
     }
+    world w(p);
+    w.connect_by(0b010);
+    told::marked = 0;
+    for (unsigned i = 0; i < 10; ++i) { // what SACK tells of counts as well
+        w.write(1984);
+        BOOST_TEST(w.drain() == 2);
+        const std::int64_t una = 1 + 1984 * i;
+        w.ack(una, (5 + 2 * i + 1) & 7, " sack " + std::to_string(una + 992) + "-" + std::to_string(una + 1984));
+        w.ack(una + 1984, (5 + 2 * i + 2) & 7);
+    }
+    BOOST_TEST(told::marked == 19'840u);
+}
+
+BOOST_AUTO_TEST_CASE(a_path_that_drops_what_asks_is_remembered_for_a_while) { // 3.1.4.1
+    tcp::accurate_ecn_paths paths;
+    const net_address server = ipv4(192, 0, 2, 1), other = ipv4(192, 0, 2, 2);
+    const time_point start = from_ns(1'000'000'000);
+    paths.on_answer(start, server, true);
+    BOOST_TEST(paths.lets_through(start, server)); // once is chance
+    paths.on_answer(start, server, true);
+    BOOST_TEST(!paths.lets_through(start, server));
+    BOOST_TEST(paths.lets_through(start, other));
+    BOOST_TEST(!paths.lets_through(start + 9min, server));
+    const time_point later = start + 10min;
+    BOOST_TEST(paths.lets_through(later, server)); // tried again,
+    paths.on_answer(later, server, true);
+    BOOST_TEST(!paths.lets_through(later + 19min, server)); // and less often
+    paths.on_answer(later + 20min, server, false);
+    BOOST_TEST(paths.size() == 0u);
+    for (unsigned i = 0; i < 100; ++i) paths.on_answer(start, ipv4(198, 51, 100, static_cast<std::uint8_t>(i)), true);
+    BOOST_TEST(paths.size() == tcp::accurate_ecn_paths::limit);
+}
+
+BOOST_AUTO_TEST_CASE(who_was_asked_in_vain_is_told) { // 3.1.4.1
+    world w;
+    w.open();
+    w.expect("S 0:0");
+    w.advance(1s);
+    w.expect("S 0:0");
+    w.receive("SA 0:0 ack 1 win 65535 mss 1000"); // the second one was answered: no AccECN there, but the path lets it through
+    BOOST_TEST((w.block().asked_for_accurate_ecn() && !w.block().asked_in_vain()));
+    world dropped;
+    dropped.open();
+    dropped.expect("S 0:0");
+    dropped.advance(1s);
+    dropped.expect("S 0:0");
+    dropped.advance(2s);
+    BOOST_TEST(ace(dropped.expect("S 0:0")) == 0u);
+    dropped.receive("SA 0:0 ack 1 win 65535 mss 1000");
+    BOOST_TEST(dropped.block().asked_in_vain());
 }
 
 BOOST_AUTO_TEST_CASE(a_syn_cookie_remembers_nothing_and_the_ack_tells) { // 5.1
@@ -480,18 +709,48 @@ BOOST_AUTO_TEST_CASE(a_syn_cookie_remembers_nothing_and_the_ack_tells) { // 5.1
     buffer head, body;
     BOOST_TEST(tcp::has(block.on_segment(from_ns(1'000'000'000), s, head, body), tcp::event::established));
     BOOST_TEST(block.info().accurate_ecn);
+    BOOST_TEST(tcp::cookie_tells_of_accurate(p, false, 2));
+    BOOST_TEST(!tcp::cookie_tells_of_accurate(p, false, 1));
+    BOOST_TEST(!tcp::cookie_tells_of_accurate(p, true, 2)); // its CWR: classic ECN was agreed to
 }
 
 BOOST_AUTO_TEST_CASE(as_linux_all_is_capable_and_the_option_always_there) { // tcp_established_options(), tcp_ecn_send()
-    auto p = accurate();
-    p.habits = tcp::personality::linux_;
-    world w(p);
+    world w(as_linux());
     const auto first = w.connect_by(0b010, " acc1 1 0 1");
     BOOST_TEST(first.ecn_capable());
     const auto o = options(first).accurate_ecn;
     BOOST_TEST((o == wire::accurate_ecn_option{.order_1 = true, .fields = 3, .bytes = {1, 0, 1}}));
-    world unseen(p);
+    world unseen(as_linux());
     BOOST_TEST(!options(unseen.connect_by(0b010)).has_accurate_ecn()); // the peer does not send it either
+}
+
+BOOST_AUTO_TEST_CASE(as_linux_a_minimal_option_goes_where_it_changes_and_by_the_beacon) { // tcp_ecn_option=1
+    auto p = as_linux();
+    p.accurate_ecn_option = 1;
+    p.accurate_ecn_beacon = 0;
+    world w(p);
+    BOOST_TEST(options(w.connect_by(0b010, " acc1 1 0 1")).has_accurate_ecn()); // twice, for the SYN-ACK had one
+    const auto answer = [&w](const std::string& data) {
+        w.receive(data);
+        tcp::outgoing_segment out;
+        BOOST_REQUIRE(w.block().next_segment(w.now(), out));
+        return options(out).has_accurate_ecn();
+    };
+    BOOST_TEST(answer("AN 1:501 ack 1 ect0")); // another codepoint: this one and the next
+    BOOST_TEST(answer("AN 501:1001 ack 1 ect0"));
+    BOOST_TEST(!answer("AN 1001:1501 ack 1 ect0"));
+    BOOST_TEST(answer("AN 1501:2001 ack 1 ce"));
+}
+
+BOOST_AUTO_TEST_CASE(as_linux_a_thinned_out_ack_counts_what_it_says) { // pkts_acked_ewma
+    auto p = as_linux();
+    p.congestion = tcp::reno_congestion;
+    world w(p);
+    w.connect_by(0b010);
+    w.write(50'000);
+    w.drain();
+    w.ack(10'001, 5); // ten packets at once, as ever: no mark, and not eight
+    BOOST_TEST(w.reductions() == 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -566,4 +566,55 @@ BOOST_AUTO_TEST_CASE(a_controller_chosen_amid_a_repair_answers_the_loss) { // BB
     }
 }
 
+BOOST_AUTO_TEST_CASE(requests_that_are_answered_open_no_window_without_end) { // 5.4.1, 5.5.9
+    auto p = tcp_script::plain();
+    p.congestion = tcp::bbr_congestion;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 7", 20ms);
+    std::int64_t at = 1;
+    for (int i = 0; i < 100; ++i) {
+        s.write(8'000);
+        s.drain();
+        for (int passed = 0; passed < 20; ++passed) {
+            s.advance(1ms);
+            s.drain();
+        }
+        s.receive("A 1:1 ack " + std::to_string(at += 8'000));
+        s.drain();
+    }
+    BOOST_TEST(s.block().info().cwnd < 100'000u); // an exchange is 8,000 bytes
+}
+
+BOOST_AUTO_TEST_CASE(the_same_controller_once_more_keeps_what_it_has_learned) {
+    auto p = tcp_script::plain();
+    p.congestion = tcp::bbr_congestion;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 7", 20ms);
+    s.write(8'000);
+    s.drain();
+    s.advance(20ms);
+    s.receive("A 1:1 ack 8001");
+    const std::uint64_t rate = s.block().believed_path().rate;
+    BOOST_TEST(rate != 0u);
+    s.block().set_congestion(tcp::bbr_congestion);
+    BOOST_TEST(s.block().believed_path().rate == rate);
+}
+
+BOOST_AUTO_TEST_CASE(a_time_out_is_answered_by_who_comes_behind_bbr) { // RFC 5681 3.1 (4)
+    auto p = tcp_script::plain();
+    p.congestion = tcp::bbr_congestion;
+    p.tail_loss_probe = false;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 2", 100ms);
+    s.write(20'000);
+    s.drain();
+    for (int i = 0; i < 1100; ++i) {
+        s.advance(1ms);
+        s.drain();
+    }
+    BOOST_TEST(s.block().statistics().retransmission_timeouts != 0u);
+    s.block().set_congestion(tcp::cubic_congestion);
+    BOOST_TEST(s.block().info().ssthresh <= 20'000u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

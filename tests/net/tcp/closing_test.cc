@@ -319,4 +319,15 @@ BOOST_AUTO_TEST_CASE(text_that_comes_again_in_time_wait_restarts_it_like_the_fin
     s.expect_state(tcp_state::closed);
 }
 
+BOOST_AUTO_TEST_CASE(time_wait_sends_no_keepalives) { // RFC 9293 3.6.1 (MUST-13)
+    tcp_script s(tcp_script::plain());
+    s.reach(tcp::tcp_state::time_wait);
+    s.block().set_keepalive(s.now(), true, 1s, 1s, 3);
+    for (int i = 0; i < 10; ++i) {
+        s.advance(1s);
+        s.expect_nothing();
+    }
+    s.expect_state(tcp::tcp_state::time_wait);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -29,8 +29,12 @@ std::uint32_t open_window(tcp_script& s) {
     s.write(10'001);
     BOOST_TEST(s.drain() == 10);
     s.advance(100ms);
-    for (int at = 2'001; at <= 10'001; at += 2'000) s.receive("A 1:1 ack " + std::to_string(at));
-    BOOST_TEST(s.drain() == 1);
+    unsigned sent = 0;
+    for (int at = 2'001; at <= 10'001; at += 2'000) {
+        s.receive("A 1:1 ack " + std::to_string(at));
+        sent += s.drain();
+    }
+    BOOST_TEST(sent == 1u);
     s.receive("A 1:1 ack 10002");
     const std::uint32_t cwnd = s.block().info().cwnd;
     BOOST_TEST(cwnd >= 20'000u);
@@ -168,6 +172,38 @@ BOOST_AUTO_TEST_CASE(neither_happens_when_it_is_not_wanted) { // net.ipv4.tcp_sl
     s.advance(10s);
     exchange(s, at);
     BOOST_TEST(s.block().info().cwnd == cwnd);
+}
+
+BOOST_AUTO_TEST_CASE(a_retransmission_is_no_idleness) { // RFC 5681 4.1
+    tcp_script s(tcp_script::plain());
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0", 150ms);
+    std::int64_t at = 1;
+    const auto round_trip = [&](std::uint32_t bytes) {
+        s.write(bytes);
+        while (at < 1 + static_cast<std::int64_t>(s.block().info().snd_max.value - 1'000'001) || s.block().info().unsent != 0) {
+            s.drain();
+            const std::int64_t sent = 1 + static_cast<std::int64_t>(s.block().info().snd_max.value - 1'000'001);
+            s.advance(150ms);
+            while (at < sent) s.receive("A 1:1 ack " + std::to_string(at = std::min(at + 1000, sent)));
+        }
+    };
+    for (int i = 0; i < 3; ++i) round_trip(30'000);
+    const int flight = static_cast<int>(s.block().info().cwnd / 1000);
+    s.write(static_cast<std::uint32_t>(flight * 1000));
+    BOOST_TEST(s.drain() == flight);
+    s.advance(150ms); // the first is lost
+    for (int i = 2; i <= flight; ++i) {
+        s.receive("A 1:1 ack " + std::to_string(at) + " sack " + std::to_string(at + 1000) + "-" + std::to_string(at + i * 1000));
+        s.drain();
+    }
+    s.advance(150ms);
+    s.receive("A 1:1 ack " + std::to_string(at + flight * 1000)); // new data left 300 ms ago, the copy of the first half of that
+    BOOST_REQUIRE(s.block().info().rto < 300ms);
+    const std::uint32_t before = s.block().info().cwnd;
+    BOOST_TEST(before > 15'000u);
+    s.write(60'000);
+    s.drain();
+    BOOST_TEST(s.block().info().cwnd == before);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

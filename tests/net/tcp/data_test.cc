@@ -86,6 +86,17 @@ BOOST_AUTO_TEST_CASE(a_small_segment_waits_for_the_ack_of_another) { // RFC 9293
     s.expect("PA 11:21");
 }
 
+BOOST_AUTO_TEST_CASE(a_segment_that_makes_room_for_sack_blocks_is_not_small) {
+    tcp_script s;
+    s.connect("SA 0:0 ack 1 win 50000 mss 1000 sackok");
+    s.receive("A 101:111 ack 1");
+    s.expect("A 1:1 ack 1 sack 101-111");
+    s.write(2 * 988 + 10);
+    s.expect("A 1:989");
+    s.expect("A 989:1977");
+    s.expect("PA 1977:1987");
+}
+
 BOOST_AUTO_TEST_CASE(no_delay_sends_small_segments_at_once) { // RFC 9293 3.7.4, MUST-17
     auto p = tcp_script::plain();
     p.no_delay = true;
@@ -639,6 +650,45 @@ BOOST_AUTO_TEST_CASE(after_a_long_silence_the_congestion_window_starts_again) { 
     s.write(10);
     s.expect("PA 30001:30011");
     BOOST_TEST(s.block().info().cwnd == 10'000u);
+}
+
+BOOST_AUTO_TEST_CASE(two_segments_of_a_path_that_has_shrunk_are_acknowledged_at_once) { // RFC 9293 3.8.6.3 (SHLD-18)
+    tcp::parameters p = tcp_script::plain();
+    p.quick_acks = 0;
+    tcp_script s(p);
+    s.connect();
+    s.receive("A 1:1001 ack 1");
+    s.expect_nothing();
+    s.receive("A 1001:2001 ack 1");
+    s.expect("A 1:1 ack 2001");
+    s.receive("A 2001:2601 ack 1"); // from now on 600 bytes each
+    s.expect_nothing();
+    for (std::int64_t at = 2601; at < 6000; at += 1200) {
+        s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 600) + " ack 1");
+        s.expect("A 1:1 ack " + std::to_string(at + 600));
+        s.receive("A " + std::to_string(at + 600) + ":" + std::to_string(at + 1200) + " ack 1");
+        s.expect_nothing();
+    }
+    for (std::int64_t at = 6201; at < 6500; at += 100) { // small messages wait as ever
+        s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 100) + " ack 1");
+        s.expect_nothing();
+    }
+}
+
+BOOST_AUTO_TEST_CASE(with_freebsds_habits_nothing_is_kept_for_who_has_shut_the_reading_side) {
+    tcp::parameters p = tcp_script::plain();
+    p.habits = tcp::personality::freebsd;
+    tcp_script s(p);
+    s.connect();
+    s.receive("A 1:1001 ack 1");
+    s.read_all();
+    s.drain();
+    s.block().shutdown_receive();
+    for (const char* const data : {"A 1001:2001 ack 1", "A 2001:3001 ack 1", "A 3001:4001 ack 1"}) {
+        s.receive(data);
+        s.drain();
+        BOOST_TEST(s.block().readable() == 0u);
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -20,12 +20,13 @@ tcp::parameters with_ecn() {
 }
 bool says(const tcp::outgoing_segment& s, tcp_flags f) { return wire::has(s.flags, f); }
 
-void connect(tcp_script& s) {
+/// `dctcp_of_linux`: its SYN is ECN-capable.
+void connect(tcp_script& s, bool dctcp_of_linux = false) {
     s.open();
     const auto syn = s.expect("S 0:0");
     BOOST_TEST(says(syn, tcp_flags::ece));
     BOOST_TEST(says(syn, tcp_flags::cwr));
-    BOOST_TEST(!syn.ecn_capable());
+    BOOST_TEST(syn.ecn_capable() == dctcp_of_linux);
     s.receive("SAE 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
     s.drain();
     BOOST_TEST(s.block().info().ecn);
@@ -71,6 +72,29 @@ BOOST_AUTO_TEST_CASE(both_ends_must_agree) { // RFC 3168 6.1.1
     tcp_script unwilling;
     unwilling.listen("SEC 0:0 win 65535 mss 1000 sackok ws 0");
     BOOST_TEST(!says(unwilling.expect("SA 0:0"), tcp_flags::ece));
+}
+
+BOOST_AUTO_TEST_CASE(a_syn_cookie_remembers_that_ecn_was_agreed_to) {
+    for (const bool agreed : {false, true}) {
+        tcp::tcb block(from_ns(1'000'000'000), tcp::cookie_open{.iss = tcp::seq_number(7), .irs = tcp::seq_number(9), .peer_mss = 1000,
+                                                                .window = 65'535, .ecn = agreed}, with_ecn());
+        BOOST_TEST(block.info().ecn == agreed);
+    }
+    tcp::segment syn;
+    syn.flags = tcp_flags::syn | tcp_flags::ece | tcp_flags::cwr;
+    BOOST_TEST((tcp::cookie_flags(with_ecn(), syn, true) == tcp_flags::ece));
+    BOOST_TEST((tcp::cookie_flags(with_ecn(), syn, false) == tcp_flags::none)); // there is nothing to remember it by
+    BOOST_TEST((tcp::cookie_flags(tcp_script::plain(), syn, true) == tcp_flags::none));
+}
+
+BOOST_AUTO_TEST_CASE(as_linux_a_syn_that_is_ecn_capable_itself_is_not_taken_at_its_word) { // tcp_ecn_create_request()
+    for (const bool linux_habits : {false, true}) {
+        auto p = with_ecn();
+        if (linux_habits) p.habits = tcp::personality::linux_;
+        tcp_script s(p);
+        s.listen("SEC 0:0 win 65535 mss 1000 sackok ws 0 ect0");
+        BOOST_TEST(says(s.expect("SA 0:0"), tcp_flags::ece) == !linux_habits);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_mark_that_is_heard_of_in_a_burst_of_acks_counts_the_window_that_was_full) { // RFC 3168 6.1.2
@@ -162,7 +186,7 @@ BOOST_AUTO_TEST_CASE(no_more_is_marked_than_the_ack_delivers) { // Linux's habit
     p.habits = tcp::personality::linux_;
     p.congestion = [](std::uint32_t mss) -> tcp::congestion_controller* { return new told(mss); };
     tcp_script s(p);
-    connect(s);
+    connect(s, true);
     s.write(10'000);
     BOOST_TEST(s.drain() == 10);
     told::acked = told::marked = 0;
@@ -214,6 +238,29 @@ BOOST_AUTO_TEST_CASE(dctcp_echoes_each_mark_and_acknowledges_where_it_changes) {
     s.receive("A 1001:1501 ack 1");
     BOOST_TEST(!says(s.expect("A 1:1 ack 1501"), tcp_flags::ece));
     s.expect_nothing();
+}
+
+BOOST_AUTO_TEST_CASE(dctcp_learns_from_the_first_ack_on) { // RFC 8257 3.3: DCTCP.WindowEnd begins as SND.UNA
+    tcp::dctcp c(1000);
+    c.on_ack({.acked = 1000, .una = tcp::seq_number(1001), .next = tcp::seq_number(10'001), .marked = 0, .limited = false});
+    BOOST_TEST(c.alpha() == 1 - 1.0F / 16);
+    c.on_ack({.acked = 9000, .una = tcp::seq_number(10'001), .next = tcp::seq_number(20'001), .marked = 0, .limited = false});
+    BOOST_TEST(c.alpha() == 1 - 1.0F / 16); // the end of the next window is not passed yet
+}
+
+BOOST_AUTO_TEST_CASE(dctcp_counts_marks_amid_a_repair) { // RFC 8257 3.3: of every ACK
+    auto p = with_ecn();
+    p.congestion = [](std::uint32_t mss) -> tcp::congestion_controller* { return new told(mss); };
+    tcp_script s(p);
+    connect(s);
+    s.write(9000);
+    s.drain();
+    told::acked = told::marked = 0;
+    s.receive("A 1:1 ack 1 sack 1001-5001"); // the first is lost
+    s.drain();
+    s.receive("AE 1:1 ack 5001");
+    BOOST_TEST(told::acked == 5000u);
+    BOOST_TEST(told::marked == 5000u);
 }
 
 BOOST_AUTO_TEST_CASE(dctcp_shrinks_by_the_share_that_was_marked) { // RFC 8257 3.3

@@ -4,6 +4,11 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
 using namespace corewire;
 using namespace corewire::test;
 
@@ -170,6 +175,43 @@ BOOST_AUTO_TEST_CASE(a_burst_is_a_millisecond_and_two_segments_at_least) {
     p.set_rate(std::uint64_t{10} << 30);
     BOOST_TEST(p.burst(1000) == 65'536u);
     BOOST_TEST(p.burst(60'000) == 120'000u);
+}
+
+BOOST_AUTO_TEST_CASE(lost_data_that_waits_for_its_pace_is_no_silence) { // RFC 6298 5: of the peer's
+    for (const bool sack : {false, true}) {
+        tcp::parameters p = tcp_script::plain();
+        p.max_pacing_rate = 5000;
+        tcp_script s(p);
+        s.connect(std::string("SA 0:0 ack 1 win 65535 mss 1000 ws 0") + (sack ? " sackok" : ""), 10ms);
+        s.write(10'000);
+        BOOST_TEST(s.drain() == 10); // in one burst, before a rate was known
+        s.advance(10ms);
+        std::array<bool, 10> had{false, true, false, true, false, true, false, true, false, true};
+        const auto arrive = [&](std::size_t k) {
+            had[k] = true;
+            const auto una = static_cast<std::size_t>(std::find(had.begin(), had.end(), false) - had.begin());
+            std::string text = "A 1:1 ack " + std::to_string(1 + una * 1000);
+            if (sack && k > una) text += " sack " + std::to_string(1 + k * 1000) + "-" + std::to_string(1001 + k * 1000);
+            s.receive(text);
+            return una == had.size();
+        };
+        for (std::size_t k = 1; k < had.size(); k += 2) arrive(k);
+        std::uint64_t resent = 0;
+        unsigned passed = 0;
+        for (bool done = false; !done && passed < 4000; passed += 10) {
+            std::vector<std::size_t> under_way;
+            tcp::outgoing_segment out;
+            while (s.block().next_segment(s.now(), out)) {
+                if (out.payload_size == 0) continue;
+                under_way.push_back((out.seq - tcp::seq_number(1'000'001)) / 1000);
+                resent += out.payload_size;
+            }
+            s.advance(10ms);
+            for (const std::size_t k : under_way) done |= arrive(k);
+        }
+        BOOST_TEST(s.block().statistics().retransmission_timeouts == 0u);
+        BOOST_TEST(resent <= 2000 + 5u * passed); // 5,000 bytes a second behind a burst of two segments
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

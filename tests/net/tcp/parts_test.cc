@@ -263,11 +263,14 @@ BOOST_AUTO_TEST_CASE(a_cookie_does_not_become_good_again_when_its_count_comes_ro
 BOOST_AUTO_TEST_CASE(the_cookie_timestamp_keeps_the_terms_and_never_runs_ahead) {
     for (std::uint32_t clock : {100u, 1000u, 1063u, 0x7fff'ffffu}) {
         for (std::uint8_t scale : {std::uint8_t{0}, std::uint8_t{7}, std::uint8_t{14}, no_window_scale}) {
-            const std::uint32_t stamp = cookie_timestamp(clock, {.sack = true, .window_scale = scale});
-            BOOST_TEST(static_cast<std::int32_t>(clock - stamp) >= 0);
-            const cookie_terms back = terms_of_timestamp(stamp, 1460);
-            BOOST_TEST(back.sack);
-            BOOST_TEST(back.window_scale == scale);
+            for (const bool ecn : {false, true}) {
+                const std::uint32_t stamp = cookie_timestamp(clock, {.sack = true, .ecn = ecn, .window_scale = scale});
+                BOOST_TEST(static_cast<std::int32_t>(clock - stamp) >= 0);
+                const cookie_terms back = terms_of_timestamp(stamp, 1460);
+                BOOST_TEST(back.sack);
+                BOOST_TEST(back.ecn == ecn);
+                BOOST_TEST(back.window_scale == scale);
+            }
         }
     }
 }

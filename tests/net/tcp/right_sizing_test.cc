@@ -182,4 +182,25 @@ BOOST_AUTO_TEST_CASE(the_send_buffer_becomes_twice_the_congestion_window) {
     s.drain();
 }
 
+BOOST_AUTO_TEST_CASE(what_was_refused_is_asked_for_again) {
+    tcp::buffer_budget budget(1 << 20);
+    BOOST_REQUIRE(budget.take(1 << 20)); // others have it all
+    tcp_script s(growing(32'000, 1 << 20, &budget));
+    connect_slowly(s);
+    std::int64_t at = 1;
+    for (int i = 0; i < 10; ++i) fill_window(s, at);
+    BOOST_TEST(s.block().info().receive_buffer == 32'000u);
+    budget.give_back(1 << 20);
+    for (int i = 0; i < 20; ++i) fill_window(s, at);
+    BOOST_TEST(s.block().info().receive_buffer > 64'000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_buffer_of_less_than_ten_segments_grows_too) {
+    tcp_script s(growing(8'000, 1 << 20));
+    connect_slowly(s);
+    std::int64_t at = 1;
+    for (int i = 0; i < 20; ++i) fill_window(s, at);
+    BOOST_TEST(s.block().info().receive_buffer > 16'000u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

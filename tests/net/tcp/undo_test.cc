@@ -39,6 +39,22 @@ tcp::parameters linux_reno() {
 
 BOOST_AUTO_TEST_SUITE(undo)
 
+BOOST_AUTO_TEST_CASE(what_sacks_have_overtaken_that_undo_a_time_out_is_lost_a_little_later) { // RFC 5682 3.1, RFC 8985 6.2
+    tcp::parameters p = tcp_script::plain();
+    p.tail_loss_probe = false;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0", 100ms);
+    s.write(5000);
+    BOOST_TEST(s.drain() == 5);
+    s.advance(400ms);
+    s.expect("A 1:1001");
+    s.receive("A 1:1 ack 1 sack 1001-2001,3001-4001");
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+    s.expect_nothing();
+    s.advance(100ms);
+    s.expect("A 2001:3001");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_lost_besides_is_repaired_whatever_else_the_ack_brings) {
     for (const std::string from : {"A 1:1", "A 1:101"}) { // the D-SACK comes alone, or with data
         tcp_script s(linux_reno());
@@ -56,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_recovery_that_is_held_goes_on_though_nothing_is_in_flight
     s.write(10'000);
     BOOST_TEST(s.drain() == 10);
     s.advance(100ms);
-    for (int i = 0; i < 3; ++i) s.receive("A 1:1 ack 1");
+    for (int i = 0; i < 4; ++i) s.receive("A 1:1 ack 1"); // the first has a newer number than the SYN-ACK, and is no duplicate
     s.expect("A 1:1001");
     s.drain();
     s.advance(100ms);
@@ -103,6 +119,25 @@ BOOST_AUTO_TEST_CASE(patience_is_bounded_though_no_round_trip_was_measured) { //
     BOOST_TEST((r.patience(false, duration::max(), 20ms, 1ms) == 20ms));
     BOOST_TEST((r.patience(false, 4ms, 2s, 1ms) == 255ms));
     BOOST_TEST((r.patience(false, 4ms, 20ms, 1ms) == 20ms));
+}
+
+BOOST_AUTO_TEST_CASE(what_flew_behind_the_hole_makes_no_time_out_in_a_recovery_spurious) { // RFC 5682 3.1, RFC 5681 4.3
+    tcp::parameters p = tcp_script::plain();
+    p.tail_loss_probe = false;
+    tcp_script s(p);
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0", 50ms);
+    s.write(30'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(50ms); // 1:1001 is lost, and so is its copy
+    for (int i = 2; i <= 9; ++i) {
+        s.receive("A 1:1 ack 1 sack 1001-" + std::to_string(i * 1000 + 1));
+        s.drain();
+    }
+    s.advance(201ms);
+    s.drain();
+    BOOST_TEST(s.block().statistics().retransmission_timeouts == 1u);
+    s.receive("A 1:1 ack 1 sack 1001-10001"); // the tenth, late
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -101,6 +101,22 @@ BOOST_AUTO_TEST_CASE(a_fragment_is_told_and_one_that_is_all_is_none) { // RFC 82
     BOOST_TEST(part.fragment_named_at == 40u);
 }
 
+BOOST_AUTO_TEST_CASE(the_upper_layer_is_found_whatever_is_wrong_with_the_headers_before_it) {
+    const bytes unknown{0, 0xc1, 4, 0, 0, 0, 0}, goes_on{0, 0, 1, 0, 0, 0, 0};
+    const bytes all = packet({{destination, unknown}, {routing, goes_on}, {hop_by_hop, padding}, {fragment, {0, 0, 1, 1, 2, 3, 4}}});
+    const auto carried = find_upper_layer(std::as_bytes(std::span(all)));
+    BOOST_REQUIRE(carried.has_value());
+    BOOST_TEST((carried->protocol == ip_protocol::tcp && carried->offset == 72u));
+    for (std::size_t size = 40; size < 72; size += 8) // the header that begins there names the next
+        BOOST_TEST(!find_upper_layer(std::as_bytes(std::span(all)).first(size)).has_value());
+    const bytes later = packet({{fragment, {0, 0x05, 0xa9, 1, 2, 3, 4}}});
+    const bytes hidden = packet({{fragment, {0, 0x05, 0xa9, 1, 2, 3, 4}}, {destination, padding}});
+    const auto of_later = find_upper_layer(std::as_bytes(std::span(later)));
+    BOOST_REQUIRE(of_later.has_value());
+    BOOST_TEST((of_later->protocol == ip_protocol::tcp && of_later->offset == later.size()));
+    BOOST_TEST(!find_upper_layer(std::as_bytes(std::span(hidden))).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(headers_and_options_are_bounded) {
     BOOST_TEST((walk(packet(std::vector<piece>(8, {destination, padding}))).verdict == verdict::good));
     BOOST_TEST((walk(packet(std::vector<piece>(9, {destination, padding}))).verdict == verdict::too_long));
