@@ -20,6 +20,7 @@ target_include_directories(fuzzed PUBLIC "${COREWIRE_INCLUDE_TREE}" "${CMAKE_SOU
 target_link_libraries(fuzzed PUBLIC PkgConfig::fmt PkgConfig::spdlog PkgConfig::libcares PkgConfig::libmnl PkgConfig::libdw PkgConfig::liburing
                       PkgConfig::libibverbs Threads::Threads)
 corewire_precompile(fuzzed)
+corewire_unity(fuzzed)
 set_source_files_properties(${COREWIRE_LOG_SOURCES} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
 
 add_executable(fuzzer EXCLUDE_FROM_ALL tests/fuzz/fuzzer.cc)

@@ -24,6 +24,7 @@ function(corewire_library name folder)
         "$<BUILD_INTERFACE:${COREWIRE_INCLUDE_TREE}>" "$<INSTALL_INTERFACE:include>")
     target_link_libraries(corewire_${name} PUBLIC ${ARGN})
     corewire_precompile(corewire_${name})
+    corewire_unity(corewire_${name})
 endfunction()
 
 corewire_library(reactor reactor Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc PkgConfig::libdw)

@@ -24,9 +24,12 @@ foreach(main IN LISTS mains)
         if(COREWIRE_PCH)
             target_precompile_headers(corewire_app_${name} REUSE_FROM corewire_runtime)
         endif()
+        corewire_unity(corewire_app_${name})
         list(APPEND COREWIRE_APP_LIBRARIES corewire_app_${name})
     endif()
 endforeach()
+
+target_link_libraries(corewire_app_pingpong PUBLIC corewire_app_echo) # both ends in one process
 
 # Nobody waits for these: linking them once more as a whole is not worth a builder's time.
 set(without_lto stat topo verbs-check bench-scrape bench-goodput bench-connections bench-files)

@@ -21,6 +21,7 @@ function(corewire_shared_library name)
     target_compile_options(corewire_${name} PRIVATE -fPIC -ffunction-sections -fvisibility=hidden -fvisibility-inlines-hidden
                            $<$<CONFIG:Release>:-O1>) # a test's tool: it is to be compiled soon
     corewire_precompile(corewire_${name})
+    corewire_unity(corewire_${name})
     target_include_directories(corewire_${name} PRIVATE "${COREWIRE_INCLUDE_TREE}")
     target_link_libraries(corewire_${name} PRIVATE Threads::Threads PkgConfig::liburing PkgConfig::fmt PkgConfig::hwloc
                           PkgConfig::libdw PkgConfig::spdlog ${CMAKE_DL_LIBS})

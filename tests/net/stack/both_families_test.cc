@@ -39,11 +39,11 @@ std::string text_of(const std::vector<answer>& said) {
     return t.empty() ? "nothing" : t;
 }
 
-struct both_families : ipv6_link {
+struct two_families : ipv6_link {
     static constexpr std::uint32_t irs = 7'000'000;
     const ipv4 us4{10, 0, 0, 1}, peer4{10, 0, 0, 2};
 
-    both_families() {
+    two_families() {
         loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
         stack->ip().neighbors().set_permanent(peer4, end->mac()); // nobody answers for the peer
         stack->ip().six()->neighbors().set_permanent(peer, end->mac());
@@ -51,19 +51,19 @@ struct both_families : ipv6_link {
         group.spawn(accept_all(*this));
         pass(1ms);
     }
-    ~both_families() {
+    ~two_families() {
         calls.destroy_all();
         group.destroy_all();
     }
 
-    static task<> accept_all(both_families& w) {
+    static task<> accept_all(two_families& w) {
         for (;;) {
             tcp_stream accepted = co_await w.listener.accept();
             w.streams.push_back(std::move(accepted));
         }
     }
 
-    static task<> call(both_families& w) {
+    static task<> call(two_families& w) {
         const socket_address there = w.over == family::six ? socket_address{w.peer, w.port} : socket_address{w.peer4, w.port};
         try {
             tcp_stream opened = co_await tcp_stream::connect(there);
@@ -175,7 +175,7 @@ struct both_families : ipv6_link {
 
 BOOST_AUTO_TEST_SUITE(both_families)
 
-BOOST_FIXTURE_TEST_CASE(every_state_answers_over_ipv6_as_over_ipv4, ::both_families) { // RFC 9293 3.10.7
+BOOST_FIXTURE_TEST_CASE(every_state_answers_over_ipv6_as_over_ipv4, two_families) { // RFC 9293 3.10.7
     unsigned cells = 0, silent = 0, resets = 0, differ = 0;
     std::uint16_t both_ports = port;
     for (const stage from : stages) {
@@ -230,7 +230,7 @@ struct thirds final : flow_steering {
 
 } // namespace
 
-BOOST_FIXTURE_TEST_CASE(a_port_is_chosen_whose_answers_come_to_this_shard, ::both_families) { // RFC 6056 3.3.4, the predicate
+BOOST_FIXTURE_TEST_CASE(a_port_is_chosen_whose_answers_come_to_this_shard, two_families) { // RFC 6056 3.3.4, the predicate
     stack->set_steering(std::make_unique<thirds>());
     for (const family which : {family::four, family::six}) {
         over = which;
