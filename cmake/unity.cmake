@@ -15,7 +15,9 @@ set(COREWIRE_ALONE
 set(COREWIRE_UNITY_SIZE 8) # sources: what two compilers at a time hold in memory, and what is compiled anew for a change
 
 set(COREWIRE_UNITY_WARNINGS "")
-if(COREWIRE_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(COREWIRE_UNITY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    set(COREWIRE_UNITY_WARNINGS -Wno-shadow) # of what a neighbour has
+elseif(COREWIRE_UNITY)
     set(COREWIRE_UNITY_WARNINGS -Wno-subobject-linkage) # an included file's anonymous namespace is as good as the main file's
 endif()
 
@@ -28,7 +30,8 @@ function(corewire_unity target)
     list(FILTER sources INCLUDE REGEX "\\.cc$")
     set(folders "")
     foreach(source IN LISTS sources)
-        cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE name)
+        cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE path)
+        cmake_path(RELATIVE_PATH path BASE_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE name)
         cmake_path(GET name PARENT_PATH folder)
         if(name IN_LIST COREWIRE_ALONE)
             set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

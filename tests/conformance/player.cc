@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <fstream>
 #include <netinet/in.h>
+#include <unistd.h>
 
 namespace corewire::conformance {
 
@@ -219,11 +221,25 @@ void player::check_result(const step& s, const call_step& c, std::int64_t result
     if (c.result < 0 && !c.error.empty() && constant(c.error) != error) fail(std::string("failed with ") + std::strerror(error));
 }
 
+/// Whether a thread of this process has nothing to do (proc(5), the state in /proc/PID/task/TID/stat).
+static bool sleeps(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(") ");
+    return name_end != text.npos && text[name_end + 2] == 'S';
+}
+
 void player::begin_blocking(const step& s) {
     blocked_ = {.what = &s};
     handed_.notify_all();
     std::unique_lock lock(run_lock_, std::adopt_lock);
     handed_.wait(lock, [&] { return blocked_.begun; });
+    while (!blocked_.done && !sleeps(blocked_.thread)) { // the script goes on when the call waits, however late its thread gets a CPU
+        lock.unlock();
+        std::this_thread::yield();
+        lock.lock();
+    }
     lock.release();
 }
 
@@ -256,6 +272,7 @@ void player::second_thread() {
         handed_.wait(lock, [&] { return quit_ || (blocked_.what != nullptr && !blocked_.begun); });
         if (quit_) return;
         blocked_.begun = true;
+        blocked_.thread = ::gettid();
         blocked_.started = now();
         const call_step& c = std::get<call_step>(blocked_.what->what);
         handed_.notify_all();

@@ -50,6 +50,7 @@ private:
         script_time started = 0, ended = 0;
         std::int64_t result = 0;
         int error = 0;
+        pid_t thread = 0; ///< that makes it
         bool begun = false, done = false;
     };
     script_time now();
