@@ -53,14 +53,16 @@ template <typename Frame>
     return found;
 }
 
-/// For a port that does not vouch for a frame. What is found good is marked so.
+/// For what a port does not vouch for: the whole frame, or the IP header alone (a frame of this machine's, whose TCP checksum nobody has
+/// completed). What is found good is marked so.
 template <typename Frame>
 [[gnu::noinline]] bool tcp_layer::checksums_hold(packet& p) noexcept {
     const byte_span tcp = p.head.bytes().subspan(Frame::tcp_at);
-    const bool good = Frame::ip::header_holds(p.head.data()) && Frame::ip::pseudo_header(p.head.data(), tcp.size() + p.body.size())
-                                                                    .add(tcp)
-                                                                    .add(p.body.bytes())
-                                                                    .verifies();
+    const bool good = (has(p.flags, offload::ipv4_checksum_good) || Frame::ip::header_holds(p.head.data())) &&
+                      (has(p.flags, offload::l4_checksum_good) || Frame::ip::pseudo_header(p.head.data(), tcp.size() + p.body.size())
+                                                                      .add(tcp)
+                                                                      .add(p.body.bytes())
+                                                                      .verifies());
     if (good) p.flags = p.flags | Frame::ip::good;
     return good;
 }

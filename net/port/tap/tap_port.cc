@@ -70,7 +70,10 @@ bool tap_port::receive_one(std::span<packet> out, std::size_t& taken) {
     const iovec parts[] = {{&header, sizeof header}, {at, room}, {rest_.get(), largest_super_frame}};
     ++statistics_.system_calls;
     const ssize_t got = offloads_ ? ::readv(device_.get(), parts, 3) : ::read(device_.get(), at, room);
-    if (got < 0) return false;
+    if (got < 0) {
+        gone_ = errno == EBADFD; // somebody has deleted the interface
+        return false;
+    }
     const auto size = static_cast<std::uint32_t>(got) - (offloads_ ? static_cast<std::uint32_t>(sizeof header) : 0);
     if (static_cast<std::size_t>(got) < ethernet_header + (offloads_ ? sizeof header : 0) ||
         size >= room + (offloads_ ? largest_super_frame : 1)) {

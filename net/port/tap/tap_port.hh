@@ -41,7 +41,8 @@ public:
 
     std::size_t receive(std::span<packet> out) override;
     std::size_t transmit(std::span<packet> burst) override;
-    int wake_fd() const override { return device_.get(); }
+    /// None when the interface has been deleted: its file would be readable for ever.
+    int wake_fd() const override { return gone_ ? -1 : device_.get(); }
     /// False while segments of a super-frame wait here.
     bool prepare_sleep() override { return waiting_first_ == waiting_end_; }
 
@@ -66,6 +67,7 @@ private:
     static constexpr std::size_t most_segments = 64;
 
     unique_fd device_;
+    bool gone_ = false;
     std::string interface_;
     mac_address host_mac_;
     bool offloads_;

@@ -1,5 +1,5 @@
 // When is a burst of queued frames worth the system call that sends it? At once, while the traffic is one question and
-// one answer; after a few more frames, while they keep coming.
+// one answer; after a few more frames, while they keep coming, and `longest` after the first.
 //
 // The policy learns how many frames arrive and are answered between two calls, and waits for that many, at most for
 // `patience` after the last arrival. It tries one more now and then; when that was in vain, it tries less often. So a
@@ -16,6 +16,7 @@ class kick_policy {
 public:
     static constexpr std::uint32_t largest_batch = 16;
     static constexpr std::uint64_t patience = 5'000;    ///< TSC cycles: about 2 us, two frames through a veth pair
+    static constexpr std::uint64_t longest = 20 * patience; ///< that a queued frame waits, whatever comes meanwhile
     static constexpr std::uint32_t rarest_trial = 4096; ///< kicks between trials, at most
 
     /// Frames queued that no system call has sent yet.
@@ -24,14 +25,14 @@ public:
 
     /// `n` frames were queued. True: send now.
     bool queued(std::uint32_t n, std::uint64_t now) noexcept {
-        if (pending_ == 0) last_arrival_ = now;
+        if (pending_ == 0) first_ = last_arrival_ = now;
         pending_ += n;
         return pending_ >= target_;
     }
     /// `n` frames arrived, while some are queued.
     void arrived(std::uint64_t now) noexcept { last_arrival_ = now; }
-    /// Nothing arrived, and frames are queued. True: no longer worth waiting.
-    bool tired(std::uint64_t now) const noexcept { return now - last_arrival_ > patience; }
+    /// Frames are queued. True: no longer worth waiting.
+    bool tired(std::uint64_t now) const noexcept { return now - last_arrival_ > patience || now - first_ > longest; }
 
     /// A system call took `sent` frames; `waited` if it was made because of tired().
     void kicked(bool waited) noexcept {
@@ -60,6 +61,7 @@ private:
     std::uint32_t until_trial_ = first_trial;
     std::uint32_t trial_every_ = first_trial;
     std::uint64_t last_arrival_ = 0;
+    std::uint64_t first_ = 0; ///< when the oldest of the pending frames was queued
 };
 
 } // namespace corewire

@@ -18,6 +18,7 @@ constexpr std::uint32_t ethernet_header = 14;
 constexpr std::uint32_t receive_burst = 64; ///< frames taken from one queue at a time
 constexpr std::uint32_t reap_from = 16;     ///< unsent frames from which looking for completions pays
 constexpr std::uint32_t refill_from = 16;   ///< frames lent to the kernel at a time: two cache lines of its ring
+constexpr std::uint32_t scarce_from = 64;   ///< free frames: what the stack keeps from those who write
 constexpr int kicks_in_a_row = 4;           ///< the kernel sends 32 frames a call unless it takes a larger budget
 
 /// What our stack sends starts in no frame's first 64 bytes: the copy that the kernel makes of it would be slow (frame_pool.hh).
@@ -38,7 +39,7 @@ std::size_t xdp_port::receive(std::span<packet> out) {
     if (kicks_.pending() != 0) {
         const std::uint64_t now = __rdtsc();
         if (taken != 0) kicks_.arrived(now);
-        else if (kicks_.tired(now)) kick(true);
+        if (kicks_.tired(now)) kick(true);
     }
     return taken;
 }
@@ -48,6 +49,7 @@ std::size_t xdp_port::receive_from(xdp_queue& q, std::span<packet> out) noexcept
     const auto room = static_cast<std::uint32_t>(std::min<std::size_t>(out.size(), receive_burst));
     const std::uint32_t there = xsk_ring_cons__peek(&q.rx, room, &at);
     if (there == 0) {
+        if (q.unsent != 0 && frames_.free_count < scarce_from) [[unlikely]] reap(q); // who waits for frames sends nothing meanwhile
         if (q.to_refill >= refill_from) refill(q); // frames have come home meanwhile
         return 0;
     }
@@ -200,7 +202,8 @@ void xdp_port::reap(xdp_queue& q) noexcept {
     q.unsent -= done;
 }
 
-/// Tells the kernel to send what is in the tx ring. What it cannot take now stays pending for the next receive(); what it cannot take at
+/// Tells the kernel to send what is in the tx ring. What it cannot take now stays pending for the next receive(), also what lies behind a
+/// frame that was lost on the way (EBUSY: the call ends there); what it cannot take at
 /// all (ENETDOWN, ENXIO) stays in the ring until there is more to send, so that the shard may sleep meanwhile.
 void xdp_port::kick(bool waited) noexcept {
     xdp_queue& q = *queues_.front();
@@ -209,11 +212,11 @@ void xdp_port::kick(bool waited) noexcept {
         for (int i = 0; i < kicks_in_a_row; ++i) {
             ++statistics_.system_calls;
             error = ::sendto(q.fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 ? errno : 0;
-            if (error != EAGAIN) break;
+            if (error != EAGAIN && error != EBUSY) break;
         }
     }
     stuck_ = error != 0 && error != EBUSY && error != EAGAIN && error != ENOBUFS;
-    if (error == 0 || error == EBUSY) kicks_.kicked(waited);
+    if (error == 0) kicks_.kicked(waited);
     else if (stuck_) kicks_.refused();
 }
 

@@ -119,6 +119,33 @@ BOOST_AUTO_TEST_CASE(over_an_interface_that_is_down_nothing_is_tried_again_and_a
     }));
 }
 
+BOOST_AUTO_TEST_CASE(frames_behind_one_that_is_lost_on_the_way_do_not_stay_in_the_ring) {
+    if (!have_root()) return;
+    veth_world w;
+    auto p = w.open_port(w.open({.mode = xdp_mode::generic}));
+    w.peer.check("ip link set dev " + w.link.second() + " down"); // ours has no carrier now: each call loses one frame, and ends
+    const std::uint32_t before = p->pool().free_count;
+    std::vector<packet> burst;
+    for (std::uint32_t i = 0; i < 30; ++i) burst.push_back(numbered_frame(*p, mac_address(0x02'00'00'00'00'88), i));
+    BOOST_TEST(p->transmit(burst) == 30u);
+    BOOST_TEST(until([&] { return p->prepare_sleep(); }, [&] { receive_all(*p); }));
+    p->finish_sleep();
+    BOOST_TEST(p->pool().free_count == before);
+}
+
+BOOST_AUTO_TEST_CASE(frames_that_were_sent_come_home_to_a_pool_that_is_short_of_them) {
+    if (!have_root()) return;
+    veth_world w;
+    auto p = w.open_port(w.open({.mode = xdp_mode::generic}));
+    receive_all(*p);
+    std::vector<packet> burst;
+    for (std::uint32_t i = 0; i < 20; ++i) burst.push_back(numbered_frame(*p, mac_address(0x02'00'00'00'00'88), i));
+    std::vector<buffer> held;
+    while (p->pool().free_count != 0) held.push_back(p->pool().allocate_buffer());
+    BOOST_TEST(p->transmit(burst) == 20u);
+    BOOST_TEST(until([&] { return p->pool().free_count == 20u; }, [&] { receive_all(*p); }));
+}
+
 /// Has the kernel at the other end send one frame longer than any of ours: ten datagrams that its device is to cut.
 void send_long_frame(veth_world& w) {
     w.peer.check("ip neighbour replace 10.9.0.77 lladdr 02:00:00:00:00:77 dev " + w.link.second());
@@ -258,6 +285,20 @@ BOOST_AUTO_TEST_CASE(tap_is_a_cable_to_the_kernel_and_goes_with_its_port) {
     const std::string name = p.interface();
     ports.clear();
     BOOST_TEST(ns.run("ip link show dev " + name + " >/dev/null 2>&1") != 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_tap_whose_interface_was_deleted_wakes_nobody) {
+    if (!have_root()) return;
+    network_namespace ns;
+    const network_namespace::scope inside(ns);
+    auto ports = tap_port::open({.host_address = ip_prefix(ipv4(10, 9, 1, 1), 24)});
+    tap_port& p = *ports.front();
+    BOOST_TEST(p.wake_fd() >= 0);
+    ns.check("ip link delete dev " + p.interface());
+    BOOST_TEST(receive_all(p).empty());
+    BOOST_TEST(p.wake_fd() == -1);
+    BOOST_TEST(send(p, numbered_frame(p, p.host_mac(), 1))); // lost, and counted
+    BOOST_TEST(p.statistics().transmit_dropped == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

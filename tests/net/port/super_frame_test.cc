@@ -208,4 +208,18 @@ BOOST_AUTO_TEST_CASE(a_stream_of_requests_soon_shares_calls_of_sixteen) {
     BOOST_TEST(k.target() == kick_policy::largest_batch);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_queued_does_not_wait_for_the_end_of_a_stream) {
+    kick_policy k;
+    while (k.target() == 1) {
+        if (k.queued(1, 0)) k.kicked(false);
+    }
+    std::uint64_t now = 1'000'000;
+    BOOST_REQUIRE(!k.queued(1, now));
+    for (const std::uint64_t end = now + kick_policy::longest; now <= end; now += 1'000) {
+        BOOST_REQUIRE(!k.tired(now));
+        k.arrived(now);
+    }
+    BOOST_TEST(k.tired(now));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
