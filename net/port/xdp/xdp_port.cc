@@ -183,7 +183,7 @@ xdp_port::placement xdp_port::place(packet& p) noexcept {
         const std::uint32_t more = p.body.size();
         std::memcpy(p.head.append(more), p.body.data(), more);
     } else {
-        buffer whole = frames_.allocate_buffer(0);
+        buffer whole = frames_.allocate_buffer();
         if (whole.underlying_frame() == nullptr) return placement::no_frame;
         std::memcpy(whole.append(p.head.size()), p.head.data(), p.head.size());
         if (!p.body.empty()) std::memcpy(whole.append(p.body.size()), p.body.data(), p.body.size());
