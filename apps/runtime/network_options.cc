@@ -76,6 +76,7 @@ void check_foreign_options(const network_options& o) {
     only_for(o.moderation_us != 0, "--moderation-us", {verbs});
     only_for(o.mode != xdp_mode::automatic, "--xdp-mode", {xdp});
     only_for(o.pieces != xdp_pieces::automatic, "--xdp-pieces", {xdp});
+    only_for(o.xdp_checksums_computed, "--xdp-compute-checksums", {xdp});
     if (o.net == kernel) {
         refuse_unless(o.pcap.empty() && !o.trace && !o.faults,
                       "--pcap, --trace and --faults are about frames of our own stack, which --net=kernel does not use");
@@ -252,6 +253,8 @@ void add_network_options(command_line& to, network_options& o) {
     choice("--xdp-mode", o.mode, modes, "xdp: auto, native (in the driver) or generic (default auto)");
     choice("--xdp-pieces", o.pieces, pieces,
            "xdp: frames of a local kernel that are longer than the MTU: auto (when they come), on or off (default auto)");
+    group.add_flag("--xdp-compute-checksums", o.xdp_checksums_computed,
+                   "xdp: what is sent carries its checksums also where the kernel would complete them (for readers of raw frames)");
     group.add_flag("--shared", o.shared, "verbs, xdp: use the kernel's own address, and take only our own flows from it");
     group
         .add_option_function<unsigned>(

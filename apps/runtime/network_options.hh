@@ -67,6 +67,7 @@ struct network_options {
     std::vector<std::string> shards{};         ///< the same, one by one: "pu:33,numa:1,queue:0"
     xdp_mode mode = xdp_mode::automatic;
     xdp_pieces pieces = xdp_pieces::automatic;
+    bool xdp_checksums_computed = false;       ///< of what is sent, also where the kernel could complete them
     bool shared = false;                       ///< verbs, xdp: use the kernel's own address, take only our flows
     std::uint16_t moderation_us = 0;           ///< verbs: a sleeping core is woken so long after a frame came, or by 64; 0: at once
     std::optional<duration> spin{};            ///< before an idle core sleeps; unset: the reactor's default

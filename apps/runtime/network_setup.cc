@@ -233,6 +233,7 @@ void network_setup::deal_queues() {
 std::unique_ptr<port> network_setup::open_xdp_port(unsigned shard) {
     xdp_port_options options;
     options.queues = parts_[shard].queues;
+    options.transmit_checksum = !options_.xdp_checksums_computed;
     return std::make_unique<xdp_port>(xdp_, options);
 }
 

@@ -64,18 +64,20 @@ def remove_leftovers():
 
 class VethPair:
     """A context manager. One queue on each device, so that one shard sees everything. `mark`: a letter, for whoever needs more than
-    one pair in a run. `offloads=False`: the kernel sends and receives packets of the MTU, one by one."""
+    one pair in a run. `offloads=False`: the kernel sends and receives packets of the MTU, one by one. `thread=True`: a thread of a's
+    kernel receives what b sends, as behind a NIC, with GRO, as NICs have it; else b's system call does that work, packet by packet."""
 
-    def __init__(self, mark="", offloads=True):
+    def __init__(self, mark="", offloads=True, thread=False):
         self.a = Side(f"cwb-{os.getpid()}-{mark}a", 1)
         self.b = Side(f"cwb-{os.getpid()}-{mark}b", 2)
         self.offloads = offloads
+        self.thread = thread
 
     def __enter__(self):
         if os.geteuid() != 0:
             raise Unmeasurable("network namespaces need root: run it with sudo")
         remove_leftovers()
-        if not self.offloads and shutil.which("ethtool") is None:
+        if (self.thread or not self.offloads) and shutil.which("ethtool") is None:
             raise Unmeasurable("ethtool is missing: apt-get install ethtool")
         try:
             self._make()
@@ -98,6 +100,10 @@ class VethPair:
             if not self.offloads:
                 _run(*side.prefix(), "ethtool", "-K", DEVICE, "tso", "off", "gso", "off", "gro", "off")
             _run(*side.prefix(), "ip", "link", "set", DEVICE, "up")
+        if self.thread:
+            _run(*self.b.prefix(), "ethtool", "-K", DEVICE, "tso", "off") # else veth takes what it sends for cut already
+            _run(*self.a.prefix(), "ethtool", "-K", DEVICE, "gro", "on")
+            _run(*self.a.prefix(), "sh", "-c", f"echo 1 > /sys/class/net/{DEVICE}/threaded")
 
     def __exit__(self, *_):
         for side in (self.a, self.b):

@@ -1,6 +1,7 @@
 // The data path of the tap port: one read or write a packet. Setting it up is in tap_setup.cc.
 #include <corewire/net/port/tap/tap_port.hh>
 
+#include <corewire/net/port/ipv4_checksum.hh>
 
 #include <algorithm>
 #include <cerrno>
@@ -28,20 +29,6 @@ namespace {
 constexpr std::uint32_t ethernet_header = 14;
 constexpr std::uint32_t piece_headroom = 256; ///< room for super_frame's headers
 static_assert(piece_headroom >= super_frame::max_headers);
-
-/// Where the IP header starts: behind a VLAN's tag, if there is one.
-std::uint32_t ip_offset(byte_span frame) noexcept {
-    return frame.size() > 18 && load_be16(frame.data() + 12) == 0x8100 ? 18 : ethernet_header;
-}
-
-void fill_ipv4_checksum(std::byte* ip) noexcept {
-    const std::size_t size = (load_u8(ip) & 0xfu) * 4;
-    std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < size; i += 2) sum += i == 10 ? 0 : load_be16(ip + i);
-    sum = (sum >> 16) + (sum & 0xffff);
-    sum = (sum >> 16) + (sum & 0xffff);
-    store_be16(ip + 10, static_cast<std::uint16_t>(~sum));
-}
 
 } // namespace
 
@@ -178,7 +165,7 @@ bool tap_port::write(std::span<const iovec> parts, std::size_t packets, std::uin
 bool tap_port::write_one(packet& p) {
     virtio_header header;
     if (p.flags != offload::none && offloads_) {
-        if (has(p.flags, offload::ipv4_checksum_needed)) fill_ipv4_checksum(p.head.mutable_data() + ip_offset(p.head.bytes()));
+        if (has(p.flags, offload::ipv4_checksum_needed)) fill_ipv4_checksum(p.head.mutable_bytes());
         if (has(p.flags, offload::l4_checksum_needed)) {
             header.flags = virtio_header::needs_checksum;
             header.checksum_start = p.l4_offset;

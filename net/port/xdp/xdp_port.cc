@@ -1,6 +1,7 @@
 // The data path of the xdp port; setting one up is in xdp_setup.cc.
 #include <corewire/net/port/xdp/xdp_port.hh>
 
+#include <corewire/net/port/ipv4_checksum.hh>
 #include <corewire/net/port/xdp/partial_checksum.hh>
 #include <corewire/net/port/xdp/xdp_queue.hh>
 
@@ -121,7 +122,7 @@ void xdp_port::refill(xdp_queue& q) noexcept {
     xsk_ring_prod__submit(&q.fill, n);
     q.to_refill -= n;
     if (xsk_ring_prod__needs_wakeup(&q.fill)) [[unlikely]] {
-        ::recvfrom(q.fd, nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
+        ::recvfrom(q.socket.get(), nullptr, 0, MSG_DONTWAIT, nullptr, nullptr);
         ++statistics_.system_calls;
     }
 }
@@ -151,7 +152,7 @@ std::size_t xdp_port::transmit(std::span<packet> burst) {
         xdp_desc& d = *xsk_ring_prod__tx_desc(&q.tx, at);
         d.addr = static_cast<std::uint64_t>(p.head.data() - frames_.region());
         d.len = p.head.size();
-        d.options = 0;
+        d.options = p.flags == offload::none ? 0 : work_beside(p);
         bytes += d.len;
         ++queued;
         p.head.detach(); // the kernel's until its completion
@@ -175,11 +176,12 @@ std::size_t xdp_port::drop(std::span<packet> burst) noexcept {
     return burst.size();
 }
 
-/// Gets the packet's bytes into one frame of ours.
+/// Gets the packet's bytes into one frame of ours, with room in front for what is said beside it.
 xdp_port::placement xdp_port::place(packet& p) noexcept {
-    if (p.body.empty() && frames_.contains(p.head.data())) [[likely]] return placement::placed;
+    const bool ours = frames_.contains(p.head.data()) && p.head.headroom() >= metadata_size_;
+    if (p.body.empty() && ours) [[likely]] return placement::placed;
     if (p.size() > largest_frame()) return placement::too_large;
-    if (frames_.contains(p.head.data()) && p.head.exclusive() && p.head.tailroom() >= p.body.size()) {
+    if (ours && p.head.exclusive() && p.head.tailroom() >= p.body.size()) {
         const std::uint32_t more = p.body.size();
         std::memcpy(p.head.append(more), p.body.data(), more);
     } else {
@@ -191,6 +193,20 @@ xdp_port::placement xdp_port::place(packet& p) noexcept {
     }
     p.body = buffer{};
     return placement::placed;
+}
+
+/// Does or passes on what the stack has left to do; returns the options of the frame's descriptor.
+std::uint32_t xdp_port::work_beside(packet& p) noexcept {
+    if (!capabilities_.transmit_checksum) return 0;
+    if (has(p.flags, offload::ipv4_checksum_needed)) fill_ipv4_checksum(p.head.mutable_bytes());
+    if (!has(p.flags, offload::l4_checksum_needed)) return 0;
+    const xdp_transmit_metadata asked{.flags = XDP_TXMD_FLAGS_CHECKSUM,
+                                      .checksum_start = p.l4_offset,
+                                      .checksum_offset = p.l4_checksum_offset,
+                                      .unused = 0,
+                                      .launch_time = 0};
+    std::memcpy(p.head.mutable_data() - sizeof asked, &asked, sizeof asked); // who wrote the headers owns what lies in front of them
+    return XDP_TX_METADATA;
 }
 
 void xdp_port::reap(xdp_queue& q) noexcept {
@@ -211,7 +227,7 @@ void xdp_port::kick(bool waited) noexcept {
     if (xsk_ring_prod__needs_wakeup(&q.tx)) {
         for (int i = 0; i < kicks_in_a_row; ++i) {
             ++statistics_.system_calls;
-            error = ::sendto(q.fd, nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 ? errno : 0;
+            error = ::sendto(q.socket.get(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 ? errno : 0;
             if (error != EAGAIN && error != EBUSY) break;
         }
     }

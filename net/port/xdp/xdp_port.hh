@@ -16,8 +16,6 @@
 #include <memory>
 #include <vector>
 
-struct xsk_umem;
-
 namespace corewire {
 
 /// Whose word on TCP and UDP checksums is good.
@@ -34,6 +32,9 @@ struct xdp_port_options {
     std::uint32_t receive_frames = 1024; ///< lent to the kernel, for each queue; the ring is twice that and never full
     xdp_checksums checksums = xdp_checksums::automatic;
     bool gather_kicks = true;           ///< see kick_policy.hh; false: one system call for every transmit()
+    /// Leave TCP and UDP checksums to the kernel where it can complete them (Linux 6.11, but for zero-copy drivers): at the other
+    /// end of a veth pair they stay open. False for a reader there that takes no open ones.
+    bool transmit_checksum = true;
 };
 
 struct xdp_queue;
@@ -61,9 +62,8 @@ public:
 
 private:
     void add_queue(unsigned index);
-    void bind_queue(xdp_queue& q, bool first);
+    int register_memory(xdp_queue& q) noexcept;
     void make_wake_fd();
-    void close_sockets() noexcept;
 
     std::size_t receive_from(xdp_queue& q, std::span<packet> out) noexcept;
     bool accept(xdp_queue& q, std::uint64_t address, std::uint32_t size, bool goes_on, packet& out) noexcept;
@@ -73,6 +73,7 @@ private:
 
     enum class placement { placed, no_frame, too_large };
     placement place(packet& p) noexcept;
+    std::uint32_t work_beside(packet& p) noexcept;
     void reap(xdp_queue& q) noexcept;
     void kick(bool waited) noexcept;
     std::size_t drop(std::span<packet> burst) noexcept;
@@ -85,7 +86,7 @@ private:
     frame* first_frame_;
     std::uint32_t frame_shift_;
     std::uint32_t receive_frames_;
-    xsk_umem* umem_ = nullptr;
+    std::uint32_t metadata_size_; ///< bytes in front of each frame that is sent, for the kernel to read
     std::vector<std::unique_ptr<xdp_queue>> queues_;
     std::size_t next_queue_ = 0; ///< whose turn it is to be received from first
     kick_policy kicks_;

@@ -36,13 +36,13 @@ std::uint32_t frame_count_for(const xdp_port_options& options) {
     return 4096 + 2048 * (static_cast<std::uint32_t>(options.queues.size()) - 1);
 }
 
-/// Runs `attempt` until it returns something else than -EBUSY, for up to two seconds: a queue stays taken for a moment
+/// Runs `attempt` until it returns something else than EBUSY, for up to two seconds: a queue stays taken for a moment
 /// after its socket was closed.
 template <typename Attempt>
 int until_not_busy(Attempt attempt) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     int error = attempt();
-    while (error == -EBUSY && std::chrono::steady_clock::now() < give_up) {
+    while (error == EBUSY && std::chrono::steady_clock::now() < give_up) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
         error = attempt();
     }
@@ -65,7 +65,8 @@ int until_not_busy(Attempt attempt) {
 xdp_port::xdp_port(std::shared_ptr<xdp_device> device, const xdp_port_options& options)
     : device_(std::move(device)), frames_(frame_count_for(options), frame_size_for(device_->info().mtu)),
       first_frame_(&frames_.frame_at(0)), frame_shift_(static_cast<std::uint32_t>(std::countr_zero(frames_.frame_size()))),
-      receive_frames_(std::bit_ceil(std::max(64u, options.receive_frames))), gather_kicks_(options.gather_kicks),
+      receive_frames_(std::bit_ceil(std::max(64u, options.receive_frames))),
+      metadata_size_(options.transmit_checksum ? sizeof(xdp_transmit_metadata) : 0), gather_kicks_(options.gather_kicks),
       checksums_(options.checksums) {
     if (options.queues.empty()) fail(EINVAL, "an xdp port needs at least one queue");
     if (frames_.count() < receive_frames_ * options.queues.size() + 256) {
@@ -81,76 +82,55 @@ xdp_port::xdp_port(std::shared_ptr<xdp_device> device, const xdp_port_options& o
     name_ = "xdp:" + device_->interface() + "/" + std::to_string(options.queues.front());
     capabilities_.receive_checksum = checksums_ != xdp_checksums::verify;
     const std::lock_guard one_at_a_time(device_->set_up_);
-    try {
-        for (const unsigned index : options.queues) add_queue(index);
-        make_wake_fd();
-    } catch (...) {
-        close_sockets();
-        throw;
-    }
+    for (const unsigned index : options.queues) add_queue(index);
+    capabilities_.transmit_checksum = metadata_size_ != 0 && !queues_.front()->zero_copy();
+    make_wake_fd();
 }
 
 /// What waits for more frames to share a call with is sent first: it may be the last that is said of a lease or a connection.
 xdp_port::~xdp_port() {
     for (int tries = 0; tries < 16 && kicks_.pending() != 0; ++tries) kick(false);
-    close_sockets();
-}
-
-void xdp_port::close_sockets() noexcept {
-    for (auto& q : queues_) {
-        if (q->socket != nullptr) xsk_socket__delete(q->socket);
-    }
-    queues_.clear();
-    if (umem_ != nullptr) xsk_umem__delete(umem_);
-    umem_ = nullptr;
 }
 
 void xdp_port::add_queue(unsigned index) {
-    const bool first = queues_.empty();
     queues_.push_back(std::make_unique<xdp_queue>());
     xdp_queue& q = *queues_.back();
+    xdp_queue& first = *queues_.front();
     q.index = index;
     const std::string where = "queue " + std::to_string(index) + " of '" + device_->interface() + "'";
+    const auto need = [&](int error) {
+        if (error != 0) explain(error, where);
+    };
     if (index >= CW_MAX_QUEUES) fail(EINVAL, "there is no " + where);
-    if (first) {
-        xsk_umem_config memory{};
-        memory.fill_size = receive_frames_ * 2;
-        memory.comp_size = transmit_ring;
-        memory.frame_size = frames_.frame_size();
-        const int error =
-            xsk_umem__create(&umem_, frames_.region(), frames_.region_size(), &q.fill, &q.completion, &memory);
-        if (error != 0) explain(-error, where);
-    }
-    bind_queue(q, first);
-    q.fd = xsk_socket__fd(q.socket);
+    need(q.open());
+    if (&q == &first) need(register_memory(q));
+    need(q.make_rings({.receive = receive_frames_ * 2,
+                       .transmit = &q == &first ? transmit_ring : 64,
+                       .fill = receive_frames_ * 2,
+                       .completion = transmit_ring}));
+    const auto flags = static_cast<std::uint16_t>(XDP_USE_NEED_WAKEUP | (device_->generic() ? XDP_COPY : 0) |
+                                                  (device_->pieces() ? XDP_USE_SG : 0));
+    need(until_not_busy([&] { return q.bind(device_->info().index, flags, &q == &first ? nullptr : &first); }));
+    const int fd = q.socket.get();
     const int budget = kernel_send_budget;
-    ::setsockopt(q.fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof budget); // Linux 6.17
+    ::setsockopt(fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &budget, sizeof budget); // Linux 6.17
     q.to_refill = receive_frames_;
     refill(q);
     const __u32 key = index;
-    if (::bpf_map_update_elem(bpf_map__fd(device_->program_->maps.sockets), &key, &q.fd, BPF_ANY) != 0) explain(errno, where);
+    if (::bpf_map_update_elem(bpf_map__fd(device_->program_->maps.sockets), &key, &fd, BPF_ANY) != 0) explain(errno, where);
 }
 
-void xdp_port::bind_queue(xdp_queue& q, bool first) {
-    xsk_socket_config config{};
-    config.rx_size = receive_frames_ * 2;
-    config.tx_size = first ? transmit_ring : 64;
-    config.libbpf_flags = XSK_LIBBPF_FLAGS__INHIBIT_PROG_LOAD;
-    config.xdp_flags = device_->generic() ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE;
-    config.bind_flags = static_cast<__u16>(XDP_USE_NEED_WAKEUP | (device_->generic() ? XDP_COPY : 0) |
-                                           (device_->pieces() ? XDP_USE_SG : 0));
-    const auto create = [&] {
-        return xsk_socket__create_shared(&q.socket, device_->interface().c_str(), q.index, umem_, &q.rx, &q.tx, &q.fill,
-                                         &q.completion, &config);
-    };
-    const int error = until_not_busy(create);
-    if (error != 0) explain(-error, "queue " + std::to_string(q.index) + " of '" + device_->interface() + "'");
+/// With room for metadata in front of each frame, if it is wanted and the kernel knows it. 0, or an errno.
+int xdp_port::register_memory(xdp_queue& q) noexcept {
+    int error = q.register_memory(frames_, metadata_size_);
+    if (error == EINVAL && metadata_size_ != 0) error = q.register_memory(frames_, metadata_size_ = 0);
+    return error;
 }
 
 /// One descriptor to sleep on: the socket, or an epoll set of all of them.
 void xdp_port::make_wake_fd() {
     if (queues_.size() == 1) {
-        wake_ = queues_.front()->fd;
+        wake_ = queues_.front()->socket.get();
         return;
     }
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
@@ -158,7 +138,7 @@ void xdp_port::make_wake_fd() {
     for (auto& q : queues_) {
         epoll_event event{};
         event.events = EPOLLIN;
-        if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, q->fd, &event) != 0) fail(errno, "cannot watch an AF_XDP socket");
+        if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, q->socket.get(), &event) != 0) fail(errno, "cannot watch an AF_XDP socket");
     }
     wake_ = epoll_.get();
 }
@@ -168,7 +148,7 @@ std::uint64_t xdp_port::kernel_drops() const noexcept {
     for (const auto& q : queues_) {
         xdp_statistics counts{};
         socklen_t size = sizeof counts;
-        if (::getsockopt(q->fd, SOL_XDP, XDP_STATISTICS, &counts, &size) != 0) continue;
+        if (::getsockopt(q->socket.get(), SOL_XDP, XDP_STATISTICS, &counts, &size) != 0) continue;
         drops += counts.rx_dropped + counts.rx_ring_full + counts.rx_fill_ring_empty_descs;
     }
     return drops;

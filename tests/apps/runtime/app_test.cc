@@ -155,6 +155,7 @@ BOOST_AUTO_TEST_CASE(help_ends_with_0_and_lists_the_options) {
     const ended e = with_arguments({"--help"});
     BOOST_TEST(e.exit_code == 0);
     for (const char* option : {"--net", "--interface", "--address", "--gateway", "--host-address", "--cores", "--xdp-mode", "--xdp-pieces",
+                               "--xdp-compute-checksums",
                                "--shared", "--spin-us", "--config", "--pcap", "--trace", "--vlan", "--congestion", "--ecn", "--faults",
                                "--low-latency", "--mtu", "--io-in-flight", "--io-helpers", "--sqpoll", "--sqpoll-idle-ms"})
         BOOST_TEST(e.mentions(option), option << " is not in the help");

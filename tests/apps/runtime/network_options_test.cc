@@ -251,6 +251,8 @@ BOOST_AUTO_TEST_CASE(what_a_network_would_ignore_is_refused) {
     CHECK_REFUSED("--net=xdp --interface=cw0 --address=192.0.2.2/24 --host-address=192.0.2.1/24",
                   "--host-address is for --net=tap: leave it out with --net=xdp");
     CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --xdp-mode=native", "--xdp-mode is for --net=xdp: leave it out with --net=tap");
+    CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --xdp-compute-checksums",
+                  "--xdp-compute-checksums is for --net=xdp: leave it out with --net=tap");
     CHECK_REFUSED("--net=tap --address=192.0.2.2/24 --shared", "--shared is for --net=verbs and --net=xdp: leave it out with --net=tap");
     BOOST_TEST(parse("--net=kernel --trace").refusal != "");
 }
