@@ -5,6 +5,8 @@
 #include <corewire/reactor/task/task_group.hh>
 #include <corewire/reactor/task/with_deadline.hh>
 
+#include <algorithm>
+#include <chrono>
 #include <deque>
 #include <exception>
 #include <optional>
@@ -12,6 +14,9 @@
 namespace corewire {
 
 namespace {
+
+constexpr duration least_delay = std::chrono::milliseconds{10}; // RFC 8305 5 (MUST NOT be less); and its maximum
+constexpr duration most_delay = std::chrono::seconds{2};
 
 /// One connect_by_name(): what has been found, what is being tried, and who was first.
 class race {
@@ -85,7 +90,7 @@ private:
         found_.pop_front();
         tried_any_ = true;
         last_was_v6_ = std::holds_alternative<ipv6>(to);
-        next_ = now + options_.attempt_delay;
+        next_ = now + std::clamp<duration>(options_.attempt_delay, least_delay, most_delay);
         socket_address at;
         at.address = to;
         at.port = port_;

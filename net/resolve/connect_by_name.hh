@@ -18,7 +18,7 @@ namespace corewire {
 
 struct connect_by_name_options {
     tcp_options_set stream{}; ///< `fast_open` counts only for an address beside which no other waits, is tried or looked up
-    /// RFC 8305 5: until the next address is tried beside those that have not answered.
+    /// RFC 8305 5: until the next address is tried beside those that have not answered; 10 ms at least, and 2 s at most.
     duration attempt_delay = std::chrono::milliseconds{250};
     /// RFC 8305 3: for how long the other answer may take the lead when that about IPv4 has come first.
     duration resolution_delay = std::chrono::milliseconds{50};

@@ -46,7 +46,7 @@ ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, c
       neighbors_(config.neighbors, seed_of(config, 0x6e643676)),
       groups_(seed_of(config, 0x6d6c64)), port_(config.groups), share_(config.share), mtus_(mtus),
       label_key_(config.seed ? siphash_key{*config.seed, 6} : siphash_key::random()),
-      identifications_(seed_of(config, 0x66726167)) {
+      fragment_key_(config.seed ? siphash_key{*config.seed, 8200} : siphash_key::random()), random_(seed_of(config, 0x66726167)) {
     if (device.mtu() < path_mtu_cache::ipv6_minimum)
         throw std::invalid_argument("IPv6 needs an MTU of 1280 bytes, and " + device.name() + " has " + std::to_string(device.mtu()));
     const auto is_gateway = [](const void* routes, const net_address& a) noexcept {
@@ -74,7 +74,7 @@ void ipv6_output::start(time_point now) noexcept {
     if (share_ == nullptr) addresses_.add(now, link_local, 64, ipv6_address_origin::link_local);
     if (config_.address)
         addresses_.add(now, config_.address->address(), config_.address->length(), ipv6_address_origin::configured);
-    if (automatic_ && announces_) automatic_->start(now, identifications_);
+    if (automatic_ && announces_) automatic_->start(now, random_);
     follow_groups(now);
     on_timer(now);
 }
@@ -169,13 +169,22 @@ std::errc ipv6_output::send_to(time_point now, packet&& datagram, const ipv6& de
     return transmit(now, p, hop, who) ? std::errc{} : std::errc::host_unreachable;
 }
 
+/// RFC 7739 5.2: at random, so that no one who has some of them knows the next; who can guess it kills a datagram of ours by a fragment in
+/// our name (RFC 5722).
+std::uint32_t ipv6_output::next_identification() noexcept {
+    ++fragmented_;
+    unsigned char number[sizeof fragmented_];
+    std::memcpy(number, &fragmented_, sizeof number);
+    return static_cast<std::uint32_t>(siphash(fragment_key_, number));
+}
+
 /// RFC 8200 4.5: each with the IPv6 header, a fragment header, and a copy of as many bytes as go in, a multiple of 8.
 std::errc ipv6_output::send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit,
                                       on_behalf who) noexcept {
     constexpr std::uint32_t headers = ip_size + wire::ipv6_chain::fragment_size;
     if (datagram.size() - ip_size > 65'535) return std::errc::message_size;
     const std::uint32_t payload = datagram.size() - ip_size, most = (limit - headers) / 8 * 8;
-    const auto id = static_cast<std::uint32_t>(identifications_.next());
+    const std::uint32_t id = next_identification();
     bool all = true;
     for (std::uint32_t at = 0; at < payload; at += most) {
         const std::uint32_t size = std::min(most, payload - at);
@@ -258,7 +267,7 @@ void ipv6_output::on_advertisement(time_point now, const wire::neighbor_advertis
 
 /// One shard asks for all.
 void ipv6_output::follow_routers(time_point now) noexcept {
-    if (automatic_ && announces_) automatic_->follow_routers(now, identifications_);
+    if (automatic_ && announces_) automatic_->follow_routers(now, random_);
 }
 
 void ipv6_output::lost(time_point now, const ipv6& address) noexcept {
@@ -413,7 +422,7 @@ void ipv6_output::on_timer(time_point now) noexcept {
     }
     while (tells_groups() && report_groups(now)) {} // before the probe: its answer is to come through
     drain();
-    if (automatic_ && automatic_->poll_solicitation(now, identifications_)) solicit_routers();
+    if (automatic_ && automatic_->poll_solicitation(now, random_)) solicit_routers();
 }
 
 /// Sends what there is to say, and what waited for an answer that has come.

@@ -112,6 +112,7 @@ private:
     bool refresh(time_point now, ipv6_path& path) noexcept;
     std::errc send_to(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most, on_behalf who) noexcept;
     bool transmit(time_point now, packet& p, const ipv6_next_hop& hop, on_behalf who) noexcept;
+    std::uint32_t next_identification() noexcept;
     std::errc send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit, on_behalf who) noexcept;
     void say(const nd_message& m) noexcept;
     bool probe(const ipv6& target) noexcept;
@@ -154,7 +155,9 @@ private:
     siphash_key label_key_;
     token_bucket redirects_{100, 20}; ///< each has all flows look for their next hop anew
     token_bucket strangers_{100, 20}; ///< who ask without a MAC of theirs: each has us ask for it
-    random_generator identifications_; ///< of fragments (RFC 7739 5.3: unpredictable)
+    siphash_key fragment_key_;
+    std::uint64_t fragmented_ = 0;   ///< datagrams
+    random_generator random_;        ///< of what needs no secrecy: when routers are asked
 };
 
 } // namespace corewire

@@ -44,7 +44,10 @@ public:
     void end_waits(ended_waits which) noexcept;
     /// A datagram or an error has come: wakes the first receiver.
     void on_ready() noexcept;
-    void forget_way() noexcept { aimed_at_ = {}; }
+    void forget_way() noexcept { // also of a datagram to [::]:0, which is nobody's way
+        aimed_at_ = {};
+        via_ = {};
+    }
     /// Fails with ENETDOWN who waits at an address that is not ours any more: in vain, and who sends from it would lie.
     void on_address_gone() noexcept;
     bool is_bound_to(ipv4 address) const noexcept;

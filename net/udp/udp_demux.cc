@@ -59,7 +59,7 @@ udp_delivery udp_demux::input(const net_address& source, const net_address& to, 
     } else if (!join_payload(p, offset + header_size, length - header_size, data)) {
         return drop(statistics_.no_frame);
     }
-    if (e->next_on_port_ != nullptr && !to.is_unicast()) [[unlikely]] {
+    if (by_port_[e->local_.port]->next_on_port_ != nullptr && !to.is_unicast()) [[unlikely]] {
         return deliver_to_all(by_port_[e->local_.port], std::move(data), from, to);
     }
     e->also_delivered_ = nullptr;

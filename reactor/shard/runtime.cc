@@ -160,8 +160,10 @@ void runtime::shard_main(unsigned shard) {
     if (here) {
         here->loop.root_group().destroy_all();
         here->locals.clear(); // while the mailboxes of the others are still there
-        if (hooks_.tear_down) hooks_.tear_down(shard);
     }
+    everybody_->arrive_and_wait(); // no task and no object of a shard's sends anything any more
+    discard_mail(here.get());      // what comes home may be a socket, whose stack is torn down next
+    if (here && hooks_.tear_down) hooks_.tear_down(shard);
     everybody_->arrive_and_wait(); // nobody begins anything any more
     discard_mail(here.get());
     if (here) inbox(shard).end(); // after the tasks, which may wait for what is in it
@@ -169,7 +171,8 @@ void runtime::shard_main(unsigned shard) {
     forget(shard);
 }
 
-/// In rounds, since what goes home to be destroyed (foreign_ptr) may be more than a ring holds, and may own more of the kind.
+/// In rounds (those of an earlier call are gone through again), since what goes home to be destroyed (foreign_ptr) may be more than a ring
+/// holds, and may own more of the kind.
 void runtime::discard_mail(shard_context* here) noexcept {
     for (std::uint64_t round = 1;; ++round) {
         if (here != nullptr && here->mail.discard()) mail_in_round_.store(round, std::memory_order_relaxed);

@@ -67,7 +67,7 @@ struct runtime_hooks {
     /// After a shard's tasks have ended: true while something they left behind still has to get out (the last bytes
     /// of a closed connection). Asked every millisecond, for `runtime_options::linger` at most.
     std::function<bool(unsigned shard)> lingers{};
-    std::function<void(unsigned shard)> tear_down{}; ///< after every shard's loop has ended; no task is left
+    std::function<void(unsigned shard)> tear_down{}; ///< after every shard's loop has ended; no task is left, nor mail
 };
 
 class runtime {

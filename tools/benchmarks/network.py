@@ -5,6 +5,7 @@
             stack  10.98.1.1/24                       stack  10.98.1.2/24   (answered by the program, not the kernel)
 """
 import contextlib
+import dataclasses
 import os
 import re
 import shutil
@@ -37,6 +38,20 @@ def _run(*command):
         raise Unmeasurable(f"{' '.join(command)} did not end within {e.timeout:g} s") from e
 
 
+@dataclasses.dataclass(frozen=True)
+class KernelThread:
+    pid: int
+
+
+def _kernel_threads(prefix):
+    found = set()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii", errors="replace") as comm:
+            if comm.read().startswith(prefix):
+                found.add(int(pid))
+    return found
+
+
 def _owner_is_alive(namespace):
     match = re.fullmatch(r"cwb-(\d+)-[a-z]+", namespace)
     return match is None or os.path.exists(f"/proc/{match.group(1)}")
@@ -64,20 +79,22 @@ def remove_leftovers():
 
 class VethPair:
     """A context manager. One queue on each device, so that one shard sees everything. `mark`: a letter, for whoever needs more than
-    one pair in a run. `offloads=False`: the kernel sends and receives packets of the MTU, one by one. `thread=True`: a thread of a's
-    kernel receives what b sends, as behind a NIC, with GRO, as NICs have it; else b's system call does that work, packet by packet."""
+    one pair in a run. `offloads=False`: the kernel sends and receives packets of the MTU, one by one. `thread_on`: a CPU on which a
+    thread of a's kernel (`threads`) receives what b sends, as behind a NIC, with GRO, as NICs have it; else b's system call does that
+    work, packet by packet."""
 
-    def __init__(self, mark="", offloads=True, thread=False):
+    def __init__(self, mark="", offloads=True, thread_on=None):
         self.a = Side(f"cwb-{os.getpid()}-{mark}a", 1)
         self.b = Side(f"cwb-{os.getpid()}-{mark}b", 2)
         self.offloads = offloads
-        self.thread = thread
+        self.thread_on = thread_on
+        self.threads = []
 
     def __enter__(self):
         if os.geteuid() != 0:
             raise Unmeasurable("network namespaces need root: run it with sudo")
         remove_leftovers()
-        if (self.thread or not self.offloads) and shutil.which("ethtool") is None:
+        if (self.thread_on is not None or not self.offloads) and shutil.which("ethtool") is None:
             raise Unmeasurable("ethtool is missing: apt-get install ethtool")
         try:
             self._make()
@@ -100,10 +117,19 @@ class VethPair:
             if not self.offloads:
                 _run(*side.prefix(), "ethtool", "-K", DEVICE, "tso", "off", "gso", "off", "gro", "off")
             _run(*side.prefix(), "ip", "link", "set", DEVICE, "up")
-        if self.thread:
-            _run(*self.b.prefix(), "ethtool", "-K", DEVICE, "tso", "off") # else veth takes what it sends for cut already
-            _run(*self.a.prefix(), "ethtool", "-K", DEVICE, "gro", "on")
-            _run(*self.a.prefix(), "sh", "-c", f"echo 1 > /sys/class/net/{DEVICE}/threaded")
+        if self.thread_on is not None:
+            self._receive_in_a_thread()
+
+    def _receive_in_a_thread(self):
+        _run(*self.b.prefix(), "ethtool", "-K", DEVICE, "tso", "off")  # else veth takes what it sends for cut already
+        _run(*self.a.prefix(), "ethtool", "-K", DEVICE, "gro", "on")   # only then is there something to thread
+        before = _kernel_threads(f"napi/{DEVICE}-")
+        _run(*self.a.prefix(), "sh", "-c", f"echo 1 > /sys/class/net/{DEVICE}/threaded")
+        self.threads = [KernelThread(pid) for pid in _kernel_threads(f"napi/{DEVICE}-") - before]
+        if not self.threads:
+            raise Unmeasurable("this kernel receives in no thread of its own (Linux 5.12 and later do)")
+        for thread in self.threads:
+            os.sched_setaffinity(thread.pid, {self.thread_on})
 
     def __exit__(self, *_):
         for side in (self.a, self.b):

@@ -141,7 +141,7 @@ std::size_t xdp_port::transmit(std::span<packet> burst) {
         packet& p = burst[taken];
         const placement where = place(p);
         if (where == placement::no_frame) break;
-        if (where == placement::too_large) [[unlikely]] {
+        if (where == placement::unusable) [[unlikely]] {
             ++statistics_.transmit_dropped;
             p.head = buffer{};
             p.body = buffer{};
@@ -178,9 +178,12 @@ std::size_t xdp_port::drop(std::span<packet> burst) noexcept {
 
 /// Gets the packet's bytes into one frame of ours, with room in front for what is said beside it.
 xdp_port::placement xdp_port::place(packet& p) noexcept {
+    // The kernel would refuse it, again and again, and send nothing behind it.
+    const bool open = has(p.flags, offload::l4_checksum_needed);
+    if (open && p.l4_offset + p.l4_checksum_offset + 2u > p.size()) [[unlikely]] return placement::unusable;
     const bool ours = frames_.contains(p.head.data()) && p.head.headroom() >= metadata_size_;
     if (p.body.empty() && ours) [[likely]] return placement::placed;
-    if (p.size() > largest_frame()) return placement::too_large;
+    if (p.size() > largest_frame()) return placement::unusable;
     if (ours && p.head.exclusive() && p.head.tailroom() >= p.body.size()) {
         const std::uint32_t more = p.body.size();
         std::memcpy(p.head.append(more), p.body.data(), more);

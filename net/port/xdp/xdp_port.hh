@@ -32,8 +32,8 @@ struct xdp_port_options {
     std::uint32_t receive_frames = 1024; ///< lent to the kernel, for each queue; the ring is twice that and never full
     xdp_checksums checksums = xdp_checksums::automatic;
     bool gather_kicks = true;           ///< see kick_policy.hh; false: one system call for every transmit()
-    /// Leave TCP and UDP checksums to the kernel where it can complete them (Linux 6.11, but for zero-copy drivers): at the other
-    /// end of a veth pair they stay open. False for a reader there that takes no open ones.
+    /// On veth, leave TCP and UDP checksums open (Linux 6.11): a kernel at the other end, and a port of ours, takes them so, and where
+    /// a frame leaves for a wire the kernel completes it. False for a reader of raw frames, who wants them.
     bool transmit_checksum = true;
 };
 
@@ -71,7 +71,7 @@ private:
     offload vouch(byte_span frame) noexcept;
     void refill(xdp_queue& q) noexcept;
 
-    enum class placement { placed, no_frame, too_large };
+    enum class placement { placed, no_frame, unusable };
     placement place(packet& p) noexcept;
     std::uint32_t work_beside(packet& p) noexcept;
     void reap(xdp_queue& q) noexcept;

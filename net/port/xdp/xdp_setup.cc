@@ -66,8 +66,8 @@ xdp_port::xdp_port(std::shared_ptr<xdp_device> device, const xdp_port_options& o
     : device_(std::move(device)), frames_(frame_count_for(options), frame_size_for(device_->info().mtu)),
       first_frame_(&frames_.frame_at(0)), frame_shift_(static_cast<std::uint32_t>(std::countr_zero(frames_.frame_size()))),
       receive_frames_(std::bit_ceil(std::max(64u, options.receive_frames))),
-      metadata_size_(options.transmit_checksum ? sizeof(xdp_transmit_metadata) : 0), gather_kicks_(options.gather_kicks),
-      checksums_(options.checksums) {
+      metadata_size_(options.transmit_checksum && device_->on_veth() ? sizeof(xdp_transmit_metadata) : 0),
+      gather_kicks_(options.gather_kicks), checksums_(options.checksums) {
     if (options.queues.empty()) fail(EINVAL, "an xdp port needs at least one queue");
     if (frames_.count() < receive_frames_ * options.queues.size() + 256) {
         fail(EINVAL, "an xdp port needs frames to send with beside those it lends to the kernel: more frames, or fewer "

@@ -304,7 +304,11 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         update_window(c, a);
         if (s.repair.reducing) [[unlikely]] end_reducing(c, a.seg.ack);
         const std::uint32_t acked = a.seg.ack - s.una;
+        const bool repairing = s.repairing();
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);
+        // The last copy may be reported behind the end of the repair, and together with something new.
+        if (!repairing && s.known().undo.possible && reports_duplicate(a.seg) && !c.options->like_freebsd()) [[unlikely]]
+            settle_needless_repair(c, a.seg, arrived);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
         if (s.repair.reducing) [[unlikely]] go_on_reducing(c, arrived, acked);
         if (s.window == 0 && c.options->like_freebsd()) [[unlikely]] take_back_what_is_in_flight(c);

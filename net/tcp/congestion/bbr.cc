@@ -58,7 +58,7 @@ void bbr::on_round_trip(duration srtt) noexcept {
 void bbr::on_sample(const rate_sample& s) noexcept {
     bbr_model& m = data_->path;
     total_ = s.total;
-    data_->recovering = s.recovering;
+    data_->recovering = s.repairing;
     if (m.min_rtt_at == time_point{}) m.min_rtt_at = data_->probe_rtt_min_at = m.aggregation_start = s.now; // OnInit()
     m.take_latest(s);
     take_congestion(s);
@@ -174,7 +174,8 @@ void bbr::advance_cycle(const rate_sample& s) noexcept {
 /// IsTimeToProbeBW(): after two or three seconds, or as many rounds as Reno would need to grow by as much.
 bool bbr::time_to_probe(const rate_sample& s) noexcept {
     const bool waited = s.now > data_->cycle_start + data_->probe_wait;
-    if (!waited && data_->rounds_since_probe < std::min(target_inflight() / mss_, most_rounds)) return false;
+    // Two at least: the round in which the last probe's samples come has to end, however short the path is.
+    if (!waited && data_->rounds_since_probe < std::clamp(target_inflight() / mss_, 2u, most_rounds)) return false;
     enter_refill(s.total);
     return true;
 }
@@ -185,7 +186,8 @@ bool bbr::time_to_cruise(const rate_sample& s) const noexcept {
 
 bool bbr::time_to_go_down(const rate_sample& s) noexcept {
     bbr_model& m = data_->path;
-    if (data_->probe_too_high && s.in_flight >= m.inflight_longterm) { // 5.3.3.6: a short one after one that went too far
+    // 5.3.3.6: a short one after one that went too far. What this ACK delivered flew until now: less than the bound flies afterwards.
+    if (data_->probe_too_high && std::uint64_t{s.in_flight} + s.newly_acked >= m.inflight_longterm) {
         data_->probe_precautionary = true;
         return true;
     }
@@ -306,7 +308,6 @@ void bbr::note_loss(std::uint64_t total) noexcept {
     if (m.loss_in_round) return;
     m.loss_in_round = true;
     m.loss_round = total;
-    save_for_undo();
 }
 
 /// HandleLostPacket().
@@ -349,7 +350,6 @@ void bbr::on_mark(time_point now, std::uint32_t in_flight) noexcept {
 /// 5.6.4.4, OnEnterFastRecovery().
 void bbr::on_loss(time_point, std::uint32_t) noexcept {
     save_window();
-    save_for_undo();
     data_->recovering = true;
 }
 
@@ -362,7 +362,6 @@ void bbr::on_recovered(time_point) noexcept {
 /// OnEnterRTO(): limit() says later how much still flies. A SYN that was lost comes here, too.
 void bbr::on_timeout(time_point, std::uint32_t, bool) noexcept {
     save_window();
-    save_for_undo();
     data_->recovering = true;
     cwnd_ = mss_;
 }
@@ -374,8 +373,9 @@ void bbr::save_window() noexcept {
     data_->prior_cwnd = good ? cwnd_ : std::max(data_->prior_cwnd, cwnd_);
 }
 
-/// SaveStateUponLoss().
-void bbr::save_for_undo() noexcept {
+/// SaveStateUponLoss(), once an episode: what the second loss of one would save, the first has lowered (5.5.11.2).
+void bbr::remember() noexcept {
+    congestion_controller::remember();
     const bbr_model& m = data_->path;
     data_->undo_to_startup = data_->undo_to_up = false;
     data_->undo_bw = m.bw_shortterm;

@@ -93,6 +93,7 @@ public:
     void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
     /// 5.4.2: no slow start after a pause, but the pace that is known.
     void on_idle(time_point, duration, duration) noexcept override {}
+    void remember() noexcept override;
     void undo(time_point now) noexcept override;
     std::string_view name() const noexcept override { return "bbr"; }
     path_belief belief() const noexcept override {
@@ -175,7 +176,6 @@ private:
     void note_loss(std::uint64_t total) noexcept;
     void inflight_too_high(time_point now, std::uint64_t total, std::uint32_t volume, bool app_limited) noexcept;
     void save_window() noexcept;
-    void save_for_undo() noexcept;
     void restore_window() noexcept { cwnd_ = std::max(cwnd_, data_->prior_cwnd); }
     void set_pace(double gain) noexcept;
     void set_window(const rate_sample& s) noexcept;

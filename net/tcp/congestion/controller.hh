@@ -107,7 +107,7 @@ public:
     std::uint32_t mss() const noexcept { return mss_; }
     bool in_slow_start() const noexcept { return cwnd_ < ssthresh_; }
     /// A loss event is about to be reported: what undo() goes back to.
-    void remember() noexcept {
+    virtual void remember() noexcept {
         prior_cwnd_ = cwnd_;
         prior_ssthresh_ = ssthresh_;
     }

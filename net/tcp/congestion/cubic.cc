@@ -74,7 +74,6 @@ void cubic::grow_slowly(const ack_sample& sample) noexcept {
 
 /// 4.6, 4.7: multiplicative decrease, and making room for newcomers (fast convergence).
 void cubic::shrink(std::uint32_t flight) noexcept {
-    prior_ = now_;
     const float size = segments();
     now_.before = size;
     now_.top = size < now_.top ? size * (1 + beta) / 2 : size;
@@ -101,6 +100,12 @@ void cubic::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_s
 void cubic::on_idle(time_point now, duration idle, duration rto) noexcept {
     congestion_controller::on_idle(now, idle, rto);
     now_.epoch = {};
+}
+
+/// With the window, and not when it shrinks: a recovery may see several time-outs.
+void cubic::remember() noexcept {
+    congestion_controller::remember();
+    prior_ = now_;
 }
 
 void cubic::undo(time_point now) noexcept { // 4.9

@@ -25,6 +25,7 @@ struct rate_sample {
     bool window_limited = false;       ///< C.is_cwnd_limited: cwnd held data back in the last round trip
     bool selective = false;            ///< C.has_selective_acks
     bool recovering = false;           ///< fast recovery is on
+    bool repairing = false;            ///< or one behind a time-out
 };
 
 /// Bytes that were sent at one time and are held for lost now (draft-ietf-ccwg-bbr 5.5.10.2).

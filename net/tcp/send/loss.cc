@@ -60,7 +60,8 @@ void on_dsack(control_block& c, sack_block twice, delivery& d) noexcept {
         if (!linux_believes(c, twice, segments, d) || !u.possible || twice.right <= u.from) return;
     } else {
         s.need().losses.on_dsack(s.una, s.next);
-        if (!u.possible || twice.left < u.from) return;
+        // What was sent once the network has doubled, and that says nothing of what was sent again (RFC 3708 3).
+        if (!u.possible || u.resent == 0 || twice.left < u.from || twice.right <= u.first || twice.left >= u.end) return;
         // A tail probe's copy says nothing of what the recovery has resent; nor does anything a window behind its end.
         if (s.repair.probe_repeats && twice.right == s.repair.probe_end) return;
         if (s.repair.phase == recovery_phase::open && s.una > s.repair.point + s.max_window) u.possible = false;
@@ -116,7 +117,8 @@ bool finds_something_to_repair(control_block& c, const delivery& d) noexcept {
 
 /// From here on it may turn out that nothing was lost.
 void begin_doubt(sender& s) noexcept {
-    s.need().undo = {.possible = true, .from = s.una, .resent = s.board.resent_in_flight()}; // a probe, perhaps
+    const std::uint32_t resent = s.board.resent_in_flight(); // a probe, perhaps
+    s.need().undo = {.possible = true, .from = s.una, .resent = resent, .first = s.una, .end = s.max};
     s.congestion.own().remember();
 }
 
@@ -202,6 +204,13 @@ std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) 
 
 namespace {
 
+/// The byte at `lost` was in flight when the window was reduced for a mark: one reduction a window of data (RFC 3168 6.1.2). DCTCP's answer
+/// to a loss is another one (RFC 8257 3.5), and BBR's.
+bool answered_for_mark(const control_block& c, seq_number lost) noexcept {
+    if (!c.ecn.on || c.ecn.exact || c.options->like_linux() || c.options->like_freebsd()) return false;
+    return lost < c.ecn.reduced_until && c.ecn.reduced_until <= c.sending.max && !c.sending.congestion->repairs_itself();
+}
+
 /// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says.
 void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
@@ -217,9 +226,10 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     const bool reduced = std::exchange(s.repair.reducing, false); // Linux: for a mark, in this window
     const bool linux_habits = c.options->like_linux();
     const std::uint32_t before = s.congestion->cwnd();
-    if (!reduced) note_reduction(c);
+    const bool due = !reduced && !answered_for_mark(c, s.una);
+    if (due) note_reduction(c);
     const bool twice = linux_habits && s.congestion->wants_exact_marks(); // DCTCP's answer to a loss is no other's (dctcp_react_to_loss())
-    if (!reduced || twice) s.congestion.own().on_loss(d.now, to_reduce(c, d.now, flight));
+    if (due || twice) s.congestion.own().on_loss(d.now, to_reduce(c, d.now, flight));
     const bool resent_before = linux_habits && s.board.repairs_out();
     if (!s.board.has_lost() && !resent_before) s.board.lose_first(first_segment(c));
     if (!reduced && linux_habits) {
@@ -305,7 +315,10 @@ bool settle_doubt(control_block& c, const delivery& d, bool advanced) noexcept {
     sender& s = c.sending;
     recovery& r = s.repair;
     if (!r.doubting) return false;
-    if (d.original && (s.sack || !d.resent)) return true; // step 3b: bytes that were sent once arrive
+    // Step 2a: the first answer has all that was sent before, and says nothing of what was lost. Linux believes it all the same.
+    const bool first = s.max == r.point && s.una >= r.point && advanced;
+    const bool tells = !first || c.options->like_linux();
+    if (tells && d.original && (s.sack || !d.resent)) return true; // step 3b: bytes that were sent once arrive
     if (s.max > r.point) {
         if (!advanced) r.doubting = false; // step 3a: the loss was real
     } else if (advanced && s.una < r.point && s.queue.end() > s.next && s.usable_window() > 0) {
@@ -320,10 +333,12 @@ bool settle_doubt(control_block& c, const delivery& d, bool advanced) noexcept {
 void settle_tail_probe(control_block& c, const segment& seg, time_point now, std::uint32_t acked) noexcept {
     sender& s = c.sending;
     if (!s.repair.probe_out || seg.ack < s.repair.probe_end) return;
-    if (!s.repair.probe_repeats || reports_duplicate(seg)) {
+    const bool twice = reports_duplicate(seg) && block_of(seg.options.sack[0]).right == s.repair.probe_end;
+    if (!s.repair.probe_repeats || twice) {
         s.repair.probe_out = false;
     } else if (seg.ack > s.repair.probe_end) { // the probe itself repaired a loss
         s.repair.probe_out = false;
+        if (answered_for_mark(c, s.repair.probe_end - 1u)) return;
         note_reduction(c);
         const std::uint32_t flight = flight_size(s, acked);
         s.congestion.own().on_loss(now, to_reduce(c, now, flight));

@@ -330,7 +330,7 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
     undo_state& u = s.need().undo;
     if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options->timestamp_offset);
     u.any_resent = true;
-    u.resent += lost.size();
+    u.note(lost.left, lost.right);
     if (fresh != 0) {
         lost.right += fresh;
         if (s.fin_queued && lost.right == s.queue.end()) lost.right += 1;
@@ -363,7 +363,7 @@ CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment&
         emit_range(c, now, s.max - size, s.max, true, out);
         s.board.probed(size, now);
         if (!c.options->like_freebsd()) s.last_sent = now;
-        if (s.known().undo.possible) s.need().undo.resent += size;
+        if (s.known().undo.possible) s.need().undo.note(s.max - size, s.max);
     }
     s.repair.probe_out = true;
     s.repair.probe_repeats = !fresh;

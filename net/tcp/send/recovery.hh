@@ -51,8 +51,16 @@ struct undo_state {
     bool possible = false;
     seq_number from;               ///< SND.UNA when it began
     std::uint32_t resent = 0;      ///< bytes resent and not yet reported twice (RFC 2883)
+    seq_number first, end;         ///< they lie between these
     bool any_resent = false;
     std::uint32_t stamp = 0;       ///< TSval of the first retransmission (Eifel, RFC 3522)
+
+    /// [left, right) goes again.
+    void note(seq_number left, seq_number right) noexcept {
+        first = resent == 0 ? left : earlier(first, left);
+        end = resent == 0 ? right : later(end, right);
+        resent += right - left;
+    }
 };
 
 struct recovery {

@@ -45,6 +45,7 @@ void sample_delivery(control_block& c, const delivery& d) noexcept {
         r.window_limited = s.una < s.limited_until;
         r.selective = s.sack;
         r.recovering = s.repair.phase == recovery_phase::fast;
+        r.repairing = s.repair.phase != recovery_phase::open;
         if (s.congestion->samples_rate()) s.congestion.own().on_sample(r);
         if (s.congestion->holds_back()) rate.limit_by_application(r.in_flight);
         if (s.board.quiet()) { // else when there is no more room

@@ -15,21 +15,20 @@
 #include <chrono>
 #include <cstring>
 #include <sys/socket.h>
+#include <thread>
 
 using namespace corewire;
 using namespace corewire::test;
 
 namespace {
 
-constexpr std::size_t udp_at = 34; // behind Ethernet and IPv4
-
 /// A port of ours, and a kernel with a datagram socket at the other end.
 struct world {
-    explicit world(bool checksums = true) {
+    explicit world(bool checksums = true, xdp_mode mode = xdp_mode::automatic) : options{.transmit_checksum = checksums} {
         {
             const network_namespace::scope inside(ours);
-            const auto device = std::make_shared<xdp_device>(xdp_device_options{.interface = link.first()});
-            at = std::make_unique<xdp_port>(device, xdp_port_options{.transmit_checksum = checksums});
+            device = std::make_shared<xdp_device>(xdp_device_options{.interface = link.first(), .mode = mode});
+            at = std::make_unique<xdp_port>(device, options);
         }
         const network_namespace::scope inside(peer);
         socket.reset(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -62,6 +61,8 @@ struct world {
 
     network_namespace ours, peer;
     veth_pair link{ours, "10.9.0.1/24", peer, "10.9.0.2/24"};
+    xdp_port_options options;
+    std::shared_ptr<xdp_device> device;
     std::unique_ptr<xdp_port> at;
     udp_headers headers{{ipv4(10, 9, 0, 77), 9001}, {ipv4(10, 9, 0, 2), 9000}};
     unique_fd socket;
@@ -74,24 +75,54 @@ BOOST_AUTO_TEST_SUITE(xdp_checksums)
 BOOST_AUTO_TEST_CASE(a_kernel_takes_what_was_left_open_and_only_when_it_was_told) {
     if (!have_root()) return;
     using checksum = udp_headers::checksum;
-    world w;
-    if (!w.at->capabilities().transmit_checksum) { // before Linux 6.11
+    for (const xdp_mode mode : {xdp_mode::generic, xdp_mode::native}) {
+        world w(true, mode);
+        if (!w.at->capabilities().transmit_checksum) { // before Linux 6.11
+            w.sends(w.datagram("computed", checksum::compute));
+            BOOST_TEST(w.next_datagram() == "computed");
+            return;
+        }
+        packet untold = w.datagram("open, and nobody said so", checksum::offload);
+        untold.flags = offload::none;
+        w.sends(std::move(untold));
         w.sends(w.datagram("computed", checksum::compute));
         BOOST_TEST(w.next_datagram() == "computed");
-        return;
+        w.sends(w.datagram("open", checksum::offload));
+        BOOST_TEST(w.next_datagram() == "open");
+        packet both = w.datagram("the header's too", checksum::offload);
+        both.flags = both.flags | offload::ipv4_checksum_needed;
+        store_be16(both.head.mutable_data() + 24, 0x1234);
+        w.sends(std::move(both));
+        BOOST_TEST(w.next_datagram() == "the header's too");
     }
-    packet untold = w.datagram("open, and nobody said so", checksum::offload);
-    untold.flags = offload::none;
-    w.sends(std::move(untold));
-    w.sends(w.datagram("computed", checksum::compute));
-    BOOST_TEST(w.next_datagram() == "computed");
-    w.sends(w.datagram("open", checksum::offload));
-    BOOST_TEST(w.next_datagram() == "open");
-    packet both = w.datagram("the header's too", checksum::offload);
-    both.flags = both.flags | offload::ipv4_checksum_needed;
-    store_be16(both.head.mutable_data() + 24, 0x1234);
-    w.sends(std::move(both));
-    BOOST_TEST(w.next_datagram() == "the header's too");
+}
+
+BOOST_AUTO_TEST_CASE(an_open_sum_outside_of_its_frame_is_dropped_and_holds_nothing_up) {
+    if (!have_root()) return;
+    world w;
+    if (!w.at->capabilities().transmit_checksum) return;
+    packet wrong = w.datagram("nowhere", udp_headers::checksum::offload);
+    wrong.l4_offset = static_cast<std::uint16_t>(wrong.head.size() - 7); // the field's second byte would be the first behind it
+    w.sends(std::move(wrong));
+    BOOST_TEST(w.at->statistics().transmit_dropped == 1u);
+    w.sends(w.datagram("good", udp_headers::checksum::offload));
+    BOOST_TEST(w.next_datagram() == "good");
+}
+
+BOOST_AUTO_TEST_CASE(a_port_waits_for_the_queue_that_another_leaves_and_serves_on_it) {
+    if (!have_root()) return;
+    world w;
+    std::thread leaver([before = std::move(w.at)]() mutable {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50)); // the new one has met EBUSY meanwhile
+        before.reset();
+    });
+    {
+        const network_namespace::scope inside(w.ours);
+        BOOST_CHECK_NO_THROW(w.at = std::make_unique<xdp_port>(w.device, w.options));
+    }
+    leaver.join();
+    w.sends(w.datagram("again", udp_headers::checksum::compute));
+    BOOST_TEST(w.next_datagram() == "again");
 }
 
 BOOST_AUTO_TEST_CASE(frames_without_room_in_front_of_them_are_copied) {

@@ -335,9 +335,9 @@ struct spoken_to : routed_link {
         heard();
     }
     ~spoken_to() { group.destroy_all(); }
-    static task<> send_out(spoken_to& w, ipv6 where, std::size_t size) {
+    static task<> send_out(spoken_to& w, ipv6 where, std::size_t size, std::uint16_t port = 4000) {
         const std::vector<std::byte> data(size, std::byte{'x'});
-        const socket_address to(where, 4000);
+        const socket_address to(where, port);
         try {
             co_await w.socket.send_to(byte_span{data}, to);
         } catch (const std::system_error& e) {
@@ -451,6 +451,16 @@ BOOST_FIXTURE_TEST_CASE(what_a_router_says_of_the_link_counts_for_datagrams_that
     advertise(1800, {}, 1279);
     BOOST_TEST(six().automatic()->statistics().mtus_refused == 1u);
     BOOST_TEST(six().mtu() == 1500u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_datagram_to_nobody_does_not_go_where_the_one_before_went, spoken_to) {
+    advertise(1800);
+    BOOST_TEST(say(100, near).size() == 1u);
+    advertise(wire::router_advertisement{.hop_limit = 7}); // all look for their way anew
+    group.spawn(send_out(*this, ipv6::any(), 100, 0));
+    pass(1ms);
+    BOOST_TEST(heard().empty());
+    BOOST_TEST((error == std::errc::invalid_argument));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_router_that_ends_is_sent_no_more_datagrams, spoken_to) { // RFC 4861 6.3.4, 6.3.5

@@ -265,6 +265,26 @@ BOOST_FIXTURE_TEST_CASE(a_long_datagram_leaves_in_fragments_that_fit, fragment_l
     BOOST_TEST(wire::pseudo_header_sum(us, peer, ip_protocol::udp, whole.size()).add(whole).verifies());
 }
 
+BOOST_FIXTURE_TEST_CASE(identifications_tell_nothing_of_those_that_follow, fragment_link) { // RFC 7739 5.2
+    // The fast generator is linear: its state follows from eleven of them, and with it all that come. Of the stack's seed it would say:
+    random_generator fast(1 ^ 0x66726167);
+    std::vector<std::uint32_t> known;
+    for (int i = 0; i < 64; ++i) known.push_back(static_cast<std::uint32_t>(fast.next()));
+    std::vector<std::uint32_t> seen;
+    for (int i = 0; i < 8; ++i) {
+        group.spawn(send_out(*this, 4000));
+        pass(1ms);
+        for (const bytes& each : heard()) {
+            const wire::ipv6_chain chain = wire::walk_extensions(each);
+            if (chain.fragment && chain.fragment_offset == 0) seen.push_back(chain.identification);
+        }
+    }
+    BOOST_REQUIRE(seen.size() == 8u);
+    for (std::size_t i = 0; i < seen.size(); ++i)
+        for (std::size_t j = i + 1; j < seen.size(); ++j) BOOST_TEST(seen[i] != seen[j]);
+    for (const std::uint32_t id : seen) BOOST_TEST(std::count(known.begin(), known.end(), id) == 0);
+}
+
 BOOST_FIXTURE_TEST_CASE(what_a_connection_finds_of_the_path_counts_for_datagrams, fragment_link) { // RFC 8201 5.2
     group.spawn(send_out(*this, 1400));
     pass(1ms);

@@ -49,14 +49,18 @@ struct path {
         s.in_flight = s.flight_at_send = std::min(in_flight, c.cwnd());
         take(s);
     }
-    /// A piece of `size` is held for lost, of a flight of `flight`; `lost` since it was sent.
-    /// As far as that went, and no farther.
+    /// As far as that went, and no farther: so much flies until an ACK delivers a part of it.
     void probe_after_one_that_went_too_far() {
         reach(phase::up);
         lose(4'000, 4'000, 120'000);
         while (c.state() != phase::up) round(90'000);
-        round(c.model().inflight_longterm);
+        tcp::rate_sample s = next(rate);
+        s.flight_at_send = c.model().inflight_longterm;
+        s.newly_acked = 2 * mss;
+        s.in_flight = s.flight_at_send - s.newly_acked;
+        take(s);
     }
+    /// A piece of `size` is held for lost, of a flight of `flight`; `lost` since it was sent.
     void lose(std::uint32_t size, std::uint32_t lost, std::uint32_t flight) {
         c.on_lost({.now = now, .total = total, .size = size, .known = true, .lost = lost, .flight_at_send = flight, .selective = true});
     }
@@ -332,10 +336,11 @@ BOOST_AUTO_TEST_CASE(six_losses_of_two_percent_in_a_round_of_recovery_end_startu
         p.round();
         p.rate = 2'000'000;
         p.round();
+        p.c.remember();
         p.c.on_loss(p.now, 200'000);
         for (std::uint32_t i = 1; i <= pieces; ++i) p.lose(1'000, i * 1'000, 200'000);
         tcp::rate_sample s = p.next(3'000'000);
-        s.recovering = true;
+        s.recovering = s.repairing = true;
         s.lost = 9'000;
         s.flight_at_send = 300'000;
         p.take(s);
@@ -446,12 +451,45 @@ BOOST_AUTO_TEST_CASE(after_recovery_the_window_is_what_it_was_within_the_model) 
     BOOST_TEST(p.c.cwnd() == before);
 }
 
+BOOST_AUTO_TEST_CASE(a_second_time_out_of_a_recovery_knows_the_window_of_before_the_first) { // 5.6.4.4: if !InLossRecovery()
+    path p;
+    p.settle();
+    const std::uint32_t before = p.c.cwnd();
+    p.c.on_timeout(p.now, before, true);
+    tcp::rate_sample s = p.next(p.rate);
+    s.newly_acked = mss;
+    s.repairing = true;
+    p.take(s);
+    p.c.on_timeout(p.now, before, true);
+    p.c.on_recovered(p.now);
+    BOOST_TEST(p.c.cwnd() == before);
+}
+
+BOOST_AUTO_TEST_CASE(where_less_than_a_segment_fills_the_path_a_rate_is_forgotten_too) { // 5.5.6; appendix: sub-packet BDPs
+    path p;
+    p.rate = 5'000; // 500 bytes in a round trip
+    std::uint64_t sent = 0;
+    const auto half_a_round = [&] {
+        tcp::rate_sample s = p.next(p.rate);
+        std::swap(s.prior_total, sent); // what this ACK delivers left before the one before came
+        s.in_flight = s.flight_at_send = 4 * mss;
+        p.take(s);
+    };
+    for (int i = 0; i < 100; ++i) half_a_round();
+    BOOST_TEST(p.c.model().max_bw() == 5'000u);
+    p.rate = 2'500;
+    for (int i = 0; i < 400; ++i) half_a_round();
+    BOOST_TEST(p.c.model().max_bw() == 2'500u);
+}
+
 BOOST_AUTO_TEST_CASE(a_probe_ended_by_what_was_no_loss_is_taken_up_again) { // 5.5.11
     path p;
     p.reach(phase::up);
     const std::uint32_t before = p.c.cwnd();
+    p.c.remember();
     p.c.on_loss(p.now, before);
     p.lose(5'000, 5'000, 100'000);
+    p.lose(5'000, 10'000, 100'000); // a second piece: what it has found is no state to go back to
     BOOST_TEST(state_of(p) == "down");
     BOOST_TEST(p.c.model().inflight_longterm != tcp::bbr_model::any_volume);
     p.c.on_recovered(p.now);

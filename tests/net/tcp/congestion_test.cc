@@ -278,6 +278,20 @@ BOOST_AUTO_TEST_CASE(undo_gives_back_window_and_curve) { // RFC 9438 4.9
     BOOST_TEST(c.cwnd() == untouched.cwnd());
 }
 
+BOOST_AUTO_TEST_CASE(undo_of_two_time_outs_gives_back_the_curve_of_before_the_first) { // RFC 9438 4.9.1
+    cubic c(mss);
+    path p{c};
+    p.lose_at(160'000, 20);
+    cubic untouched = c;
+    c.remember();
+    c.on_timeout(p.now, c.cwnd(), true);
+    c.on_timeout(p.now, c.cwnd(), true); // of another segment
+    c.undo(p.now);
+    path same{untouched, p.rtt, p.now, p.una};
+    for (int i = 0; i < 30; ++i) p.round(), same.round();
+    BOOST_TEST(c.cwnd() == untouched.cwnd());
+}
+
 BOOST_AUTO_TEST_CASE(hystart_leaves_slow_start_when_the_queue_grows) { // RFC 9406 4.2
     cubic c(mss);
     path p{c};

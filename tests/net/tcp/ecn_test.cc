@@ -162,6 +162,32 @@ BOOST_AUTO_TEST_CASE(an_echo_shrinks_the_window_once_a_round_trip) { // RFC 3168
     BOOST_TEST(s.block().statistics().retransmitted_segments == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_beside_a_mark_in_the_same_window_costs_nothing_more) { // RFC 3168 6.1.2
+    tcp_script s(with_ecn());
+    connect(s);
+    s.write(50'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(100ms);
+    s.receive("AE 1:1 ack 1001");
+    const auto after = s.block().info().ssthresh;
+    BOOST_TEST(after == 7000u);
+    s.drain();
+    s.receive("A 1:1 ack 1001 sack 2001-5001"); // 1001 was lost beside the one that was marked
+    BOOST_TEST(s.expect("A 1001:2001").retransmission);
+    BOOST_TEST(s.block().info().recovering);
+    BOOST_TEST(s.block().info().ssthresh == after);
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10001");
+    BOOST_TEST(!s.block().info().recovering);
+    BOOST_TEST(s.block().info().cwnd >= after);
+    s.drain();
+    s.advance(100ms);
+    s.receive("A 1:1 ack 10001 sack 11001-14001"); // another window's
+    BOOST_TEST(s.block().info().recovering);
+    BOOST_TEST(s.block().info().ssthresh < after);
+}
+
 BOOST_AUTO_TEST_CASE(linux_ends_one_reduction_before_the_next) { // tcp_end_cwnd_reduction(), then tcp_enter_cwr()
     auto p = with_ecn();
     p.habits = tcp::personality::linux_;

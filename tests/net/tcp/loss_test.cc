@@ -475,15 +475,17 @@ BOOST_AUTO_TEST_CASE(a_needless_probe_costs_no_window_though_nothing_is_in_fligh
 }
 
 BOOST_AUTO_TEST_CASE(a_probe_that_mended_a_loss_costs_window) { // RFC 8985 7.4.2
-    tcp_script s;
-    s.connect();
-    send_until_probed(s, 1);
-    const auto before = s.block().info().cwnd;
-    s.receive("A 1:1 ack 101"); // and nothing more: one of the two was lost
-    s.write(100);
-    s.expect("PA 101:201");
-    s.receive("A 1:1 ack 201");
-    BOOST_TEST(s.block().info().cwnd < before);
+    for (const std::string also : {"", " sack 1-51"}) { // a duplicate of something else
+        tcp_script s;
+        s.connect();
+        send_until_probed(s, 1);
+        const auto before = s.block().info().cwnd;
+        s.receive("A 1:1 ack 101"); // and nothing more: one of the two was lost
+        s.write(100);
+        s.expect("PA 101:201");
+        s.receive("A 1:1 ack 201" + also);
+        BOOST_TEST(s.block().info().cwnd < before);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_probe_takes_new_data_along_though_the_window_is_full) { // RFC 8985 7.3

@@ -339,6 +339,28 @@ BOOST_AUTO_TEST_CASE(duplicates_reported_of_all_that_was_resent_undo_the_recover
     BOOST_TEST(s.block().info().cwnd >= before);
 }
 
+BOOST_AUTO_TEST_CASE(a_duplicate_that_is_reported_beside_something_new_undoes_the_recovery_behind_its_end) { // RFC 2883, 3708
+    for (const auto who : {tcp::personality::standard, tcp::personality::linux_}) {
+        auto p = no_probe();
+        p.habits = who;
+        tcp_script s(p);
+        connect(s);
+        send_ten(s);
+        const auto before = s.block().info().cwnd;
+        s.advance(100ms);
+        s.receive("A 1:1 ack 101 sack 1101-4101");
+        BOOST_TEST(s.expect("A 101:1101").retransmission);
+        s.drain();
+        s.receive("A 1:1 ack 10001");
+        s.write(1000);
+        s.drain();
+        BOOST_TEST(s.block().info().cwnd < before);
+        s.receive("A 1:1 ack 10101 sack 101-1101"); // the receiver had an ACK of the last to send anyway
+        BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+        BOOST_TEST(s.block().info().cwnd >= before);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_duplicate_of_a_tail_probe_undoes_no_recovery) { // RFC 3708 3: of what the recovery has resent
     tcp_script s;
     connect(s);
@@ -367,6 +389,7 @@ BOOST_AUTO_TEST_CASE(a_duplicate_of_what_came_before_the_recovery_undoes_nothing
     s.drain();
     s.receive("A 1:1 ack 10001");
     s.receive("A 1:1 ack 10001 sack 101-1101"); // the network's copy
+    s.receive("A 1:1 ack 10001 sack 6101-7101"); // another one, of what was sent once
     BOOST_TEST(s.block().statistics().spurious_recoveries == 0u);
     s.receive("A 1:1 ack 10001 sack 1101-2101");
     BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);

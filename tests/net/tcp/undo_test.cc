@@ -55,6 +55,23 @@ BOOST_AUTO_TEST_CASE(what_sacks_have_overtaken_that_undo_a_time_out_is_lost_a_li
     s.expect("A 2001:3001");
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_to_a_time_out_that_covers_all_says_nothing_of_what_was_lost) { // RFC 5682 3.1 step 2a
+    for (const auto who : {tcp::personality::standard, tcp::personality::linux_}) { // Linux believes it (FLAG_ORIG_SACK_ACKED)
+        tcp::parameters p = tcp_script::plain();
+        p.tail_loss_probe = false;
+        p.habits = who;
+        tcp_script s(p);
+        s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0", 100ms);
+        s.write(5000);
+        BOOST_TEST(s.drain() == 5);
+        s.advance(400ms);
+        s.expect("A 1:1001");
+        s.receive("A 1:1 ack 5001"); // the first was lost, and so were the ACKs of the others
+        BOOST_TEST(s.block().statistics().spurious_recoveries == (who == tcp::personality::linux_ ? 1u : 0u));
+        BOOST_TEST((s.block().info().cwnd < 10'000) == (who == tcp::personality::standard));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_lost_besides_is_repaired_whatever_else_the_ack_brings) {
     for (const std::string from : {"A 1:1", "A 1:101"}) { // the D-SACK comes alone, or with data
         tcp_script s(linux_reno());

@@ -115,6 +115,20 @@ BOOST_AUTO_TEST_CASE(the_most_particular_endpoint_wins) {
     BOOST_TEST(b.from({peer, 5001}, {ipv4(10, 0, 0, 9), 7}).endpoint == &any);
 }
 
+BOOST_AUTO_TEST_CASE(a_broadcast_is_for_all_on_the_port_in_whatever_order_they_have_come) {
+    for (const bool any_first : {false, true}) {
+        bench b;
+        udp_endpoint any(4), bound(4);
+        const auto bind_any = [&] { BOOST_TEST(b.bind(any, {ipv4::any(), 7}, true)); };
+        if (any_first) bind_any();
+        BOOST_TEST(b.bind(bound, {ipv4::broadcast(), 7}, true)); // the one that fits best
+        if (!any_first) bind_any();
+        b.from(sender, {ipv4::broadcast(), 7});
+        BOOST_TEST(any.queued() == 1u);
+        BOOST_TEST(bound.queued() == 1u);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_connected_endpoint_hears_its_peer_only) {
     bench b;
     udp_endpoint e(4);

@@ -3,6 +3,7 @@
 
 #include <corewire/reactor/loop/scheduling_group.hh>
 #include <corewire/reactor/shard/foreign_ptr.hh>
+#include <corewire/reactor/shard/shard_local.hh>
 #include <corewire/reactor/task/as_result.hh>
 #include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/sleep.hh>
@@ -184,6 +185,12 @@ void run_by_another_way(bool ring_is_full) {
     BOOST_CHECK_EQUAL(died_abroad.load(), 0);
 }
 
+task<> kept_abroad(corewire::shard_local<corewire::foreign_ptr<homebody>>& owners) {
+    corewire::foreign_ptr<homebody> mine = make_foreign<homebody>(3);
+    auto away = submit_to(1, [&owners, p = std::move(mine)]() mutable { *owners = std::move(p); });
+    co_await away;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(foreign_ptr)
@@ -209,6 +216,22 @@ BOOST_AUTO_TEST_CASE(a_call_that_is_forgotten_unsent_lets_go_of_the_object) { ru
 BOOST_AUTO_TEST_CASE(a_full_ring_delays_the_freeing_and_loses_nothing) {
     run_on_first(a_thousand_at_once, 2, {.ring_slots = 4});
     BOOST_CHECK_EQUAL(alive.load(), 0);
+    BOOST_CHECK_EQUAL(died_abroad.load(), 0);
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_home_behind_the_loops_is_destroyed_before_its_shard_is_torn_down) { // it may be a socket
+    corewire::shard_local<corewire::foreign_ptr<homebody>> owners;
+    std::atomic<int> alive_then{-1};
+    corewire::runtime all(shard_test::shards(2));
+    all.run(
+        [&] {
+            const auto nothing = []() -> task<> { co_return; };
+            return this_shard::id() == 0 ? kept_abroad(owners) : nothing();
+        },
+        {.tear_down = [&](unsigned shard) {
+            if (shard == 0) alive_then = alive.load();
+        }});
+    BOOST_CHECK_EQUAL(alive_then.load(), 0);
     BOOST_CHECK_EQUAL(died_abroad.load(), 0);
 }
 
