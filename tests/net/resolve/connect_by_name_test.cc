@@ -178,10 +178,10 @@ BOOST_FIXTURE_TEST_CASE(a_silent_address_costs_a_quarter_of_a_second, race_world
 }
 
 BOOST_FIXTURE_TEST_CASE(the_next_address_waits_ten_milliseconds_at_least, race_world) { // RFC 8305 5 (MUST NOT be less)
-    serve({.addresses = {silent, second_host.address()}});
+    serve({.addresses = {silent, silent, silent, silent, silent, second_host.address()}});
     const made m = connect("www.example.com", 0s, {.attempt_delay = 0s});
     BOOST_TEST(!m.why, m.why.message());
-    BOOST_TEST((m.took >= 10ms && m.took < 50ms), m.took.count());
+    BOOST_TEST((m.took >= 50ms && m.took < 100ms), m.took.count());
 }
 
 BOOST_FIXTURE_TEST_CASE(one_that_refuses_costs_a_round_trip, race_world) {
