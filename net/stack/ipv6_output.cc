@@ -34,6 +34,9 @@ void copy_out(const packet& p, std::uint32_t at, std::uint32_t size, std::byte* 
 }
 
 std::uint64_t seed_of(const stack_config& config, std::uint64_t salt) { return config.seed ? *config.seed ^ salt : random_seed(); }
+siphash_key key_of(const stack_config& config, std::uint64_t salt) {
+    return config.seed ? siphash_key{*config.seed, salt} : siphash_key::random();
+}
 
 } // namespace
 
@@ -45,8 +48,7 @@ ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, c
                  seed_of(config, 0x69707636)),
       neighbors_(config.neighbors, seed_of(config, 0x6e643676)),
       groups_(seed_of(config, 0x6d6c64)), port_(config.groups), share_(config.share), mtus_(mtus),
-      label_key_(config.seed ? siphash_key{*config.seed, 6} : siphash_key::random()),
-      fragment_key_(config.seed ? siphash_key{*config.seed, 8200} : siphash_key::random()), random_(seed_of(config, 0x66726167)) {
+      label_key_(key_of(config, 6)), fragment_key_(key_of(config, 8200)), random_(seed_of(config, 0x66726167)) {
     if (device.mtu() < path_mtu_cache::ipv6_minimum)
         throw std::invalid_argument("IPv6 needs an MTU of 1280 bytes, and " + device.name() + " has " + std::to_string(device.mtu()));
     const auto is_gateway = [](const void* routes, const net_address& a) noexcept {
@@ -55,7 +57,7 @@ ipv6_output::ipv6_output(port& device, egress& tx, const path_mtu_cache& mtus, c
     neighbors_.spare_gateways(is_gateway, &routes_);
     if (share_ != nullptr) return; // follow_routes() tells
     if (config_.autoconfigure) {
-        const siphash_key secret = config_.secret ? *config_.secret : config.seed ? siphash_key{*config.seed, 7217} : siphash_key::random();
+        const siphash_key secret = config_.secret ? *config_.secret : key_of(config, 7217);
         // RFC 7217 5, Net_Iface: where an identifier was given, it may outlive the MAC.
         const mac_address interface = config_.identifier ? mac_address(*config_.identifier & 0xffff'ffff'ffff) : device.mac();
         automatic_.emplace(interface, secret, addresses_, routes_);

@@ -60,11 +60,12 @@ void on_dsack(control_block& c, sack_block twice, delivery& d) noexcept {
         if (!linux_believes(c, twice, segments, d) || !u.possible || twice.right <= u.from) return;
     } else {
         s.need().losses.on_dsack(s.una, s.next);
-        // What was sent once the network has doubled, and that says nothing of what was sent again (RFC 3708 3).
-        if (!u.possible || u.resent == 0 || twice.left < u.from || twice.right <= u.first || twice.left >= u.end) return;
+        if (!u.possible || twice.left < u.from) return;
         // A tail probe's copy says nothing of what the recovery has resent; nor does anything a window behind its end.
         if (s.repair.probe_repeats && twice.right == s.repair.probe_end) return;
         if (s.repair.phase == recovery_phase::open && s.una > s.repair.point + s.max_window) u.possible = false;
+        // What was sent once the network has doubled, and that says nothing of what was sent again (RFC 3708 3).
+        if (twice.right <= u.first || twice.left >= u.end) return;
     }
     u.resent -= std::min(u.resent, twice.size());
 }
@@ -117,8 +118,7 @@ bool finds_something_to_repair(control_block& c, const delivery& d) noexcept {
 
 /// From here on it may turn out that nothing was lost.
 void begin_doubt(sender& s) noexcept {
-    const std::uint32_t resent = s.board.resent_in_flight(); // a probe, perhaps
-    s.need().undo = {.possible = true, .from = s.una, .resent = resent, .first = s.una, .end = s.max};
+    s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max);
     s.congestion.own().remember();
 }
 

@@ -55,6 +55,10 @@ struct undo_state {
     bool any_resent = false;
     std::uint32_t stamp = 0;       ///< TSval of the first retransmission (Eifel, RFC 3522)
 
+    /// From here on it may turn out that nothing was lost. `again`: bytes of [una, max) that were resent already, a probe's perhaps.
+    static undo_state since(seq_number una, std::uint32_t again, seq_number max) noexcept {
+        return {.possible = true, .from = una, .resent = again, .first = una, .end = max};
+    }
     /// [left, right) goes again.
     void note(seq_number left, seq_number right) noexcept {
         first = resent == 0 ? left : earlier(first, left);

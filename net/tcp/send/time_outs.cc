@@ -158,7 +158,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         if (!first && c.options->like_freebsd()) s.need().undo = {}; // one time-out may have been needless, and no more
         const bool times_doubt = first && c.options->like_freebsd() && !c.timestamps; // t_badrxtwin
         s.seldom->freebsd.doubt_until = times_doubt ? now + s.rto.srtt() / 2 : time_point{};
-        if (first) s.need().undo = {.possible = true, .from = s.una, .resent = s.board.resent_in_flight(), .first = s.una, .end = s.max};
+        if (first) s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max);
         s.next = s.max; // a window probe's byte is repeated like any other
         if (linux_habits && s.board.reneged()) s.need().tally.delivered += s.counted(fate::sacked) / s.payload_limit; // and will be again
         if (c.options->like_freebsd()) { // what was SACKed counts for one time-out

@@ -36,6 +36,18 @@ void send_ten(tcp_script& s, std::uint32_t bytes = 9'900) {
     BOOST_TEST(s.drain() == 10);
 }
 
+/// Of ten segments one is sent again, and all are acknowledged. Returns cwnd before.
+std::uint32_t recover_from_one_loss(tcp_script& s) {
+    send_ten(s);
+    const std::uint32_t before = s.block().info().cwnd;
+    s.advance(100ms);
+    s.receive("A 1:1 ack 101 sack 1101-4101");
+    BOOST_TEST(s.expect("A 101:1101").retransmission);
+    s.drain();
+    s.receive("A 1:1 ack 10001");
+    return before;
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(recovery)
@@ -326,13 +338,7 @@ BOOST_AUTO_TEST_CASE(an_echo_half_the_clock_away_from_a_recovery_that_is_long_ov
 BOOST_AUTO_TEST_CASE(duplicates_reported_of_all_that_was_resent_undo_the_recovery) { // RFC 2883, 3708
     tcp_script s(no_probe());
     connect(s);
-    send_ten(s);
-    const auto before = s.block().info().cwnd;
-    s.advance(100ms);
-    s.receive("A 1:1 ack 101 sack 1101-4101");
-    BOOST_TEST(s.expect("A 101:1101").retransmission);
-    s.drain();
-    s.receive("A 1:1 ack 10001");
+    const auto before = recover_from_one_loss(s);
     BOOST_TEST(s.block().info().cwnd < before);
     s.receive("A 1:1 ack 10001 sack 101-1101"); // it had come twice
     BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
@@ -345,13 +351,7 @@ BOOST_AUTO_TEST_CASE(a_duplicate_that_is_reported_beside_something_new_undoes_th
         p.habits = who;
         tcp_script s(p);
         connect(s);
-        send_ten(s);
-        const auto before = s.block().info().cwnd;
-        s.advance(100ms);
-        s.receive("A 1:1 ack 101 sack 1101-4101");
-        BOOST_TEST(s.expect("A 101:1101").retransmission);
-        s.drain();
-        s.receive("A 1:1 ack 10001");
+        const auto before = recover_from_one_loss(s);
         s.write(1000);
         s.drain();
         BOOST_TEST(s.block().info().cwnd < before);

@@ -35,6 +35,15 @@ tcp::parameters linux_reno() {
     return p;
 }
 
+/// Five segments are out, nobody answers, and the first one goes again.
+void time_out_of_five(tcp_script& s) {
+    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0", 100ms);
+    s.write(5000);
+    BOOST_TEST(s.drain() == 5);
+    s.advance(400ms);
+    s.expect("A 1:1001");
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(undo)
@@ -43,11 +52,7 @@ BOOST_AUTO_TEST_CASE(what_sacks_have_overtaken_that_undo_a_time_out_is_lost_a_li
     tcp::parameters p = tcp_script::plain();
     p.tail_loss_probe = false;
     tcp_script s(p);
-    s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0", 100ms);
-    s.write(5000);
-    BOOST_TEST(s.drain() == 5);
-    s.advance(400ms);
-    s.expect("A 1:1001");
+    time_out_of_five(s);
     s.receive("A 1:1 ack 1 sack 1001-2001,3001-4001");
     BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
     s.expect_nothing();
@@ -61,11 +66,7 @@ BOOST_AUTO_TEST_CASE(an_answer_to_a_time_out_that_covers_all_says_nothing_of_wha
         p.tail_loss_probe = false;
         p.habits = who;
         tcp_script s(p);
-        s.connect("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0", 100ms);
-        s.write(5000);
-        BOOST_TEST(s.drain() == 5);
-        s.advance(400ms);
-        s.expect("A 1:1001");
+        time_out_of_five(s);
         s.receive("A 1:1 ack 5001"); // the first was lost, and so were the ACKs of the others
         BOOST_TEST(s.block().statistics().spurious_recoveries == (who == tcp::personality::linux_ ? 1u : 0u));
         BOOST_TEST((s.block().info().cwnd < 10'000) == (who == tcp::personality::standard));
