@@ -52,6 +52,7 @@ dhcp6_client::schedule dhcp6_client::schedule_of(dhcp6_state state) const noexce
 }
 
 void dhcp6_client::on_flags(time_point now, bool managed, bool other) noexcept {
+    if (released_) return;
     const auto delay = [&] {
         return duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(options_.start_delay.count()) + 1))};
     };
@@ -79,6 +80,7 @@ void dhcp6_client::solicit_again(time_point now) noexcept {
 }
 
 void dhcp6_client::release(time_point now) noexcept {
+    released_ = true;
     if (!lease_.addresses.empty()) {
         dhcp_list<dhcp6_address, 4> all;
         for (const dhcp6_leased& each : lease_.addresses.all()) all.push({each.address, 0, 0});

@@ -80,7 +80,7 @@ public:
     /// A router has said whether addresses (M) and other settings (O) come by DHCPv6 (RFC 4861 4.2). What has begun goes on though a later
     /// one says no.
     void on_flags(time_point now, bool managed, bool other) noexcept;
-    /// Gives the addresses back and stops.
+    /// Gives the addresses back and stops, whatever routers say from now on.
     void release(time_point now) noexcept;
     /// A datagram to our port 546: the UDP payload, whole.
     void input(time_point now, byte_span message) noexcept;
@@ -121,6 +121,7 @@ private:
     dhcp_client_id id_; ///< RFC 4361: its DUID is ours here
     random_generator random_;
     dhcp6_state state_ = dhcp6_state::stopped;
+    bool released_ = false;
     std::uint32_t transaction_ = 0;
     std::uint8_t tries_ = 0;    ///< of the question that is out
     std::uint8_t failures_ = 0; ///< since the last lease

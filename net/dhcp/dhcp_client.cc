@@ -77,6 +77,7 @@ void dhcp_client::lose() noexcept {
 }
 
 void dhcp_client::release(time_point now) noexcept {
+    if (state_ == dhcp_state::checking) lease_ = checked_; // the server has given it away
     if (lease_) {
         transaction_ = static_cast<std::uint32_t>(random_.next());
         say(now, type::release);

@@ -4,20 +4,14 @@
 
 namespace corewire {
 
-namespace {
-
-/// Names are the same in any case (RFC 4343), and with a dot at the end or without.
-std::string key_of(const std::string& name, dns_type type) {
-    std::string key = name;
-    if (key.ends_with('.')) key.pop_back();
-    std::transform(key.begin(), key.end(), key.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    return key += type == dns_type::a ? " A" : " AAAA";
+std::string dns_key(std::string name, dns_type type) {
+    if (name.ends_with('.')) name.pop_back();
+    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    return name += type == dns_type::a ? " A" : " AAAA";
 }
 
-} // namespace
-
 const dns_answer* dns_cache::find(time_point now, const std::string& name, dns_type type) {
-    const auto found = by_key_.find(key_of(name, type));
+    const auto found = by_key_.find(dns_key(name, type));
     if (found == by_key_.end()) return nullptr;
     const auto at = found->second;
     if (at->until <= now) {
@@ -31,7 +25,7 @@ const dns_answer* dns_cache::find(time_point now, const std::string& name, dns_t
 
 void dns_cache::keep(time_point now, const std::string& name, dns_type type, const dns_answer& answer) {
     if (answer.lifetime <= duration{0} || capacity_ == 0) return;
-    const std::string key = key_of(name, type);
+    const std::string key = dns_key(name, type);
     if (const auto old = by_key_.find(key); old != by_key_.end()) {
         recent_.erase(old->second);
         by_key_.erase(old);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t header_size = 12;
 constexpr unsigned response = 0x8000, opcode = 0x7800, truncation = 0x0200, code = 0x000f; ///< of the flags (RFC 1035 4.1.1)
-constexpr unsigned code_no_such_name = 3;
+constexpr unsigned code_not_understood = 1, code_no_such_name = 3, code_not_implemented = 4;
 constexpr std::uint16_t internet = 1, start_of_authority = 6;
 constexpr duration longest = std::chrono::hours{24};
 constexpr duration longest_without = std::chrono::minutes{5}; ///< RFC 2308 5 allows hours; a name that has just been made is asked for
@@ -121,7 +121,7 @@ std::vector<std::byte> encode_dns_question(const dns_question& q) {
     unsigned char* made = nullptr;
     int size = 0;
     if (::ares_create_query(q.name.c_str(), internet, static_cast<int>(q.type), q.id, 1, &made, &size,
-                            static_cast<int>(dns_max_datagram)) != ARES_SUCCESS) {
+                            q.edns ? static_cast<int>(dns_max_datagram) : 0) != ARES_SUCCESS) {
         return {};
     }
     const std::unique_ptr<unsigned char, ares_deleter> owner(made);
@@ -132,14 +132,20 @@ std::vector<std::byte> encode_dns_question(const dns_question& q) {
 dns_answer decode_dns_answer(byte_span message, const dns_question& asked) {
     if (message.size() < header_size || message.size() > 65'535 || load_be16(message.data()) != asked.id) return {};
     const unsigned flags = load_be16(message.data() + 2);
-    if ((flags & (response | opcode)) != response || load_be16(message.data() + 4) != 1) return {};
+    if ((flags & (response | opcode)) != response) return {};
+    const unsigned said = flags & code;
+    const bool lost = said == code_not_understood || said == code_not_implemented;
+    const dns_answer not_understood{.outcome = asked.edns ? dns_outcome::no_edns : dns_outcome::unusable};
+    if (lost && message.size() == header_size) return not_understood; // some repeat no question that they can't read
+    if (load_be16(message.data() + 4) != 1) return {};
     cursor at(message);
     if (!repeats(at, asked)) return {};
     if ((flags & truncation) != 0) return {.outcome = dns_outcome::truncated};
     const unsigned answers = load_be16(message.data() + 6), authorities = load_be16(message.data() + 8);
+    if (lost) return not_understood;
     dns_answer out{.outcome = dns_outcome::no_such_name};
-    if ((flags & code) == 0) out = addresses_in(message, asked.type);
-    else if ((flags & code) != code_no_such_name) return {.outcome = dns_outcome::unusable};
+    if (said == 0) out = addresses_in(message, asked.type);
+    else if (said != code_no_such_name) return {.outcome = dns_outcome::unusable};
     if (out.outcome == dns_outcome::no_data || out.outcome == dns_outcome::no_such_name) {
         out.lifetime = lifetime_of_nothing(at, answers, authorities);
     }

@@ -21,6 +21,7 @@ struct dns_question {
     std::string name; ///< whole, as "www.example.com"; a dot at its end changes nothing
     dns_type type = dns_type::a;
     std::uint16_t id = 0; ///< to be unpredictable (RFC 5452)
+    bool edns = true;     ///< says what we take (RFC 6891); false: to a server that has never heard of it
 };
 
 enum class dns_outcome : std::uint8_t {
@@ -29,6 +30,7 @@ enum class dns_outcome : std::uint8_t {
     no_data,      ///< the name exists, and has no address of this type
     no_such_name, ///< NXDOMAIN
     truncated,    ///< ask again by TCP
+    no_edns,      ///< the server has not understood the question, and may do so without EDNS (RFC 6891 7)
     unusable,     ///< malformed, or the server can't or won't: ask another
 };
 

@@ -3,6 +3,7 @@
 #include <corewire/net/resolve/destination_order.hh>
 #include <corewire/net/socket/tcp_stream.hh>
 #include <corewire/net/socket/udp_socket.hh>
+#include <corewire/reactor/task/event.hh>
 #include <corewire/reactor/task/when_all.hh>
 #include <corewire/reactor/task/with_deadline.hh>
 
@@ -178,18 +179,50 @@ task<> resolver::ask_family(const std::string& name, dns_type type, const addres
     tell(std::move(found), all.open != 0);
 }
 
+/// Who asks for it, and what has come of it: nothing, if the asker's limits ended it.
+struct resolver::open_question {
+    event ended;
+    std::optional<dns_answer> answer;
+    std::exception_ptr why;
+};
+
+/// RFC 5452 5: of like questions one is out at a time, or a forger would have as many numbers to hit.
 task<dns_answer> resolver::ask(std::string name, dns_type type) {
-    const auto remembered = [&]() -> const dns_answer* {
-        const dns_answer* found = cache_.find(reactor::current().now(), name, type);
-        if (found != nullptr) ++statistics_.from_cache;
-        return found;
-    };
-    if (const dns_answer* found = remembered()) co_return *found;
+    const std::string key = dns_key(name, type);
+    for (;;) {
+        if (const dns_answer* found = cache_.find(reactor::current().now(), name, type)) {
+            ++statistics_.from_cache;
+            co_return *found;
+        }
+        std::shared_ptr<open_question>& place = open_[key];
+        if (!place) {
+            const std::shared_ptr<open_question> mine = place = std::make_shared<open_question>();
+            const auto end = [&](open_question* q) noexcept {
+                open_.erase(key);
+                q->ended.set();
+            };
+            const std::unique_ptr<open_question, decltype(end)> closed(mine.get(), end); // when our frame goes, too
+            dns_answer answer = co_await ask_once(std::move(name), type, *mine);
+            co_return answer;
+        }
+        const std::shared_ptr<open_question> theirs = place;
+        ++statistics_.joined;
+        co_await theirs->ended.wait();
+        if (theirs->why) std::rethrow_exception(theirs->why);
+        if (theirs->answer) co_return *theirs->answer;
+    }
+}
+
+task<dns_answer> resolver::ask_once(std::string name, dns_type type, open_question& mine) {
     const auto turn = co_await asking_.acquire(1);
-    if (const dns_answer* found = remembered()) co_return *found; // somebody asked the same meanwhile
-    dns_answer answer = co_await ask_servers(name, type);
-    cache_.keep(reactor::current().now(), name, type, answer);
-    co_return answer;
+    try {
+        mine.answer = co_await ask_servers(name, type);
+    } catch (...) {
+        mine.why = std::current_exception();
+        throw;
+    }
+    cache_.keep(reactor::current().now(), name, type, *mine.answer);
+    co_return *mine.answer;
 }
 
 task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
@@ -207,14 +240,15 @@ task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
                 ++statistics_.silent;
                 continue;
             }
-            if (answer.outcome == dns_outcome::unusable || answer.outcome == dns_outcome::truncated) {
+            switch (answer.outcome) {
+            case dns_outcome::unusable:
+            case dns_outcome::truncated:
+            case dns_outcome::no_edns:
                 ++statistics_.unusable;
                 refused = true;
-            } else if (answer.outcome == dns_outcome::not_ours) {
-                ++statistics_.silent;
-            } else {
-                ++statistics_.answered;
-                co_return answer;
+                break;
+            case dns_outcome::not_ours: ++statistics_.silent; break;
+            default: ++statistics_.answered; co_return answer;
             }
         }
     }
@@ -222,9 +256,14 @@ task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
     fail(resolve_error::try_again, question.name);
 }
 
-task<dns_answer> resolver::ask_server(socket_address server, const dns_question& question) {
+task<dns_answer> resolver::ask_server(socket_address server, dns_question question) {
     const time_point give_up = reactor::current().now() + config_.timeout;
     dns_answer answer = co_await by_datagrams(server, question, give_up);
+    if (answer.outcome == dns_outcome::no_edns) {
+        question.edns = false;
+        question.id = static_cast<std::uint16_t>(random_.next());
+        answer = co_await by_datagrams(server, question, give_up);
+    }
     if (answer.outcome != dns_outcome::truncated) co_return answer;
     ++statistics_.by_tcp;
     const time_point give_up_again = reactor::current().now() + config_.timeout;

@@ -7,8 +7,8 @@
 //
 // Throws std::system_error with a resolve_error (what getaddrinfo says); ETIMEDOUT or ECANCELED when the limits come first.
 // A forger has to guess the question's number and the port it left from (RFC 5452), both random, and sees each question once a
-// server. Belongs to the shard that made it, and outlives what waits on it. Bounded: questions at once, answers remembered,
-// foreign datagrams looked at per question.
+// server, however many ask it at once. Belongs to the shard that made it, and outlives what waits on it. Bounded: questions at once,
+// answers remembered, foreign datagrams looked at per question.
 #pragma once
 
 #include <corewire/net/resolve/dns_cache.hh>
@@ -20,8 +20,10 @@
 #include <corewire/reactor/task/waiter.hh>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace corewire {
@@ -32,6 +34,7 @@ struct resolver_statistics {
     std::uint64_t asked = 0;        ///< questions sent, by UDP or TCP
     std::uint64_t answered = 0;     ///< with addresses, or that there are none
     std::uint64_t from_cache = 0;
+    std::uint64_t joined = 0;       ///< waited for the answer to the same question of somebody else
     std::uint64_t by_tcp = 0;       ///< of those asked: the answer was longer than a datagram
     std::uint64_t silent = 0;       ///< no answer in time, or the server could not be reached
     std::uint64_t unusable = 0;     ///< answers that are malformed, or refuse
@@ -70,9 +73,11 @@ private:
     struct questions;
     task<> ask_families(const std::string& name, address_family family, const address_listener& tell);
     task<> ask_family(const std::string& name, dns_type type, const address_listener& tell, questions& all);
+    struct open_question;
     task<dns_answer> ask(std::string name, dns_type type);
+    task<dns_answer> ask_once(std::string name, dns_type type, open_question& mine);
     task<dns_answer> ask_servers(std::string name, dns_type type);
-    task<dns_answer> ask_server(socket_address server, const dns_question& question);
+    task<dns_answer> ask_server(socket_address server, dns_question question);
     task<dns_answer> by_datagrams(socket_address server, const dns_question& question, time_point give_up);
     task<dns_answer> by_stream(socket_address server, const dns_question& question, time_point give_up);
 
@@ -80,6 +85,7 @@ private:
     dns_cache cache_;
     random_generator random_;
     semaphore asking_;
+    std::unordered_map<std::string, std::shared_ptr<open_question>> open_; ///< by dns_key()
     resolver_statistics statistics_;
 };
 

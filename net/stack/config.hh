@@ -100,6 +100,7 @@ struct stack_statistics {
     std::uint64_t ipv6_not_steered = 0;       ///< times that the port could not bring what is sent to an address of ours, or to its group
     std::uint64_t redirects_taken = 0;        ///< routers that told a better first hop (RFC 4861 8, RFC 1122 3.2.2.2)
     std::uint64_t redirects_refused = 0;      ///< those who say so without being the first hop, or name what can be none; and floods
+    std::uint64_t advertisements_refused = 0; ///< of routers: more than 100 a second
     std::uint64_t handed_over = 0;            ///< packets that another shard's flow owns, passed on
     std::uint64_t tcp_resets_sent = 0, tcp_no_connection = 0, tcp_backlog_full = 0, tcp_cookies_sent = 0;
     std::uint64_t tcp_cookies_accepted = 0, tcp_cookies_rejected = 0, tcp_connection_limit = 0;

@@ -131,12 +131,14 @@ void ipv6_input::on_expired(time_point now, byte_span quote) noexcept {
 }
 
 /// Whose it is, and whether its source can be true.
-bool ipv6_input::acceptable(const arrived& a) {
+bool ipv6_input::acceptable(arrived& a) {
     const ipv6 to = a.ip.destination();
     const ipv6 from = a.ip.source();
-    // RFC 4291 2.7, 2.5.3; RFC 4942 2.2: addresses that stand on no wire. What claims to come from us does not.
+    // RFC 4291 2.7, 2.5.3; RFC 4942 2.2: addresses that stand on no wire. What claims to come from us does not: heard is only that somebody
+    // else has the address (RFC 4862 5.4.4), in what is never in pieces or behind extension headers.
+    a.in_our_name = out_.addresses().is_ours(from);
     if (from.is_multicast() || from.is_loopback() || from.is_mapped() || to.is_loopback() || to.is_mapped() ||
-        out_.addresses().is_ours(from)) {
+        (a.in_our_name && a.ip.next_header() != wire::ip_protocol::icmpv6)) {
         ++statistics_.martian;
         return false;
     }
@@ -244,6 +246,10 @@ bool ipv6_input::deliver_icmp(time_point now, const arrived& a, packet& p, flow_
         icmp_.count_bad_checksum();
         return false;
     }
+    if (a.in_our_name && message.type() != wire::icmpv6_type::neighbor_advertisement) {
+        ++statistics_.martian;
+        return false;
+    }
     if (is_discovery(message.type())) {
         if (a.chain.fragment_header) { // RFC 6980 5: of one that is all there is (RFC 6946), too
             ++statistics_.ipv6_fragments_refused;
@@ -285,7 +291,8 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
             if (!from.is_any() || probe_as_it_should_be) return share(), out_.on_solicitation(now, from, ns, !a.handed_over);
         }
         if (wire::neighbor_advertisement na; wire::neighbor_advertisement::parse(message, na) == wire::parse_error::none) {
-            if (!(to.is_multicast() && na.solicited)) return share(), out_.on_advertisement(now, na);
+            const bool good = !(to.is_multicast() && na.solicited) && (!a.in_our_name || na.target == from);
+            if (good) return share(), out_.on_advertisement(now, na, !a.handed_over);
         }
         if (message.type() == wire::icmpv6_type::router_solicitation) return; // for routers
         wire::neighbor_redirect better;
@@ -300,6 +307,7 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
             for (wire::nd_option option; cursor.next(option);)
                 if (option.type == wire::nd_option_type::source_link_layer) mac = option.mac();
             if (from.is_link_local()) { // RFC 4861 6.1.2
+                if (!a.handed_over && !out_.may_take_advertisement(now)) return;
                 share();
                 out_.on_router_advertisement(now, from, ra, mac);
                 if (out_.automatic() != nullptr && out_.automatic()->hop_limit() != 0) icmp_.set_hop_limit(out_.hop_limit());

@@ -39,11 +39,12 @@ private:
         std::uint32_t size = 0;   ///< of the packet, its header included
         bool group = false;       ///< the packet, or its frame, went to many
         bool handed_over = false;
+        bool in_our_name = false; ///< its source is an address of ours: by somebody who has it, too, or who lies
         wire::ipv6_chain chain;
         byte_span bytes(const packet& p) const noexcept;
         std::uint32_t transport_size() const noexcept { return size - chain.offset; }
     };
-    bool acceptable(const arrived& a);
+    bool acceptable(arrived& a);
     bool take_chain(time_point now, arrived& a, const packet& p);
     bool is_datagram(const arrived& a, const packet& p) const noexcept;
     bool steer_away(const arrived& a, packet& p, flow_steering& steering);

@@ -20,6 +20,8 @@ constexpr log_event<ipv6> link_local_taken{
     "nd", "link_local_taken", log_level::error,
     "another host has our link-local address {}, and with it, it may be, our MAC: nothing is sent from it, no DHCPv6 server is asked, and "
     "groups are told of from ::, which switches that listen in may drop"};
+constexpr log_event<ipv6, mac_address> address_conflict{"nd", "address_conflict", log_level::warn,
+                                                        "another host has our address {}: its MAC is {}"};
 constexpr log_event<ipv6> address_made{"nd", "address_made", log_level::info, "a router's prefix gives us {}, unless somebody has it"};
 constexpr log_event<ipv6> not_steered{"nd", "not_steered", log_level::error,
                                       "no room for one address more in the port's table: nothing that is sent to {} reaches us"};
@@ -254,8 +256,11 @@ void ipv6_output::on_solicitation(time_point now, const ipv6& source, const wire
     egress_.leave_chores();
 }
 
-void ipv6_output::on_advertisement(time_point now, const wire::neighbor_advertisement& na) noexcept {
+void ipv6_output::on_advertisement(time_point now, const wire::neighbor_advertisement& na, bool log) noexcept {
     if (addresses_.is_claimed(na.target)) { // RFC 4862 5.4.4
+        const bool in_use = addresses_.is_ours(na.target);
+        if (in_use && na.target_mac == device_.mac()) return; // our own, reflected
+        if (in_use && log) log_message(address_conflict, na.target, na.target_mac.value_or(mac_address{}));
         lost(now, na.target);
         return;
     }

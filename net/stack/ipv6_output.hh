@@ -60,8 +60,14 @@ public:
 
     // ---- neighbour discovery: messages that have been validated ----
     void on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns, bool answer) noexcept;
-    void on_advertisement(time_point now, const wire::neighbor_advertisement& na) noexcept;
-
+    /// `log`: one shard tells of a conflict.
+    void on_advertisement(time_point now, const wire::neighbor_advertisement& na, bool log) noexcept;
+    /// False: routers have said too much lately. One shard asks, for all hear of what is taken.
+    bool may_take_advertisement(time_point now) noexcept {
+        if (!automatic_ || advertisements_.take(now)) return true;
+        ++statistics_.advertisements_refused;
+        return false;
+    }
     void on_router_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra,
                                  const std::optional<mac_address>& mac) noexcept;
     /// True: the next hop to a destination is another one now.
@@ -154,6 +160,7 @@ private:
     const path_mtu_cache& mtus_;
     siphash_key label_key_;
     token_bucket redirects_{100, 20}; ///< each has all flows look for their next hop anew
+    token_bucket advertisements_{100, 20}; ///< of routers: the same
     token_bucket strangers_{100, 20}; ///< who ask without a MAC of theirs: each has us ask for it
     siphash_key fragment_key_;
     std::uint64_t fragmented_ = 0;   ///< datagrams

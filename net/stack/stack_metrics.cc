@@ -247,6 +247,7 @@ void register_stack_metrics(metric_group& group, network_stack& stack) {
                                  {"no_route", s.no_route},
                                  {"no_frame", s.no_frame},
                                  {"redirect_refused", s.redirects_refused},
+                                 {"advertisement_refused", s.advertisements_refused},
                                  {"egress_full", s.egress_full}});
     group.counter("corewire_ip_redirects_total", "Better first hops that routers told (RFC 4861 8, RFC 1122 3.2.2.2).", s.redirects_taken);
     if (stack.six() != nullptr) register_ipv6(group, stack, s);

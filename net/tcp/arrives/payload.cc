@@ -144,7 +144,7 @@ void deliver(control_block& c, arrival& a) noexcept {
         else if (!a.fin) acknowledge_gap(c, a.now);
     }
     if (c.options->habits != personality::standard) r.window.reach(r.next);
-    if (c.reading_shut && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
+    if ((c.reading_shut || c.orphaned) && c.options->like_freebsd()) r.queue.clear(); // taken, and nobody will read it
     if (r.acks.now() && r.sizing.due(a.now) && !c.options->like_linux()) right_size(c, a.now);
     a.events |= event::readable;
 }

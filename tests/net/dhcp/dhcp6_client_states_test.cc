@@ -359,6 +359,10 @@ BOOST_AUTO_TEST_CASE(addresses_are_given_back_at_the_end) { // 18.2.7
     l.drain();
     BOOST_TEST((l.last().what == type::release && l.last().about() == given && l.last().has(2)));
     BOOST_TEST((l.client.lease().addresses.empty() && l.client.next_timeout() == never));
+    const std::size_t before = l.said.size();
+    l.flags(true, true); // a router goes on to say so
+    l.pass(100s);
+    BOOST_TEST(l.said.size() == before);
 }
 
 BOOST_AUTO_TEST_CASE(other_settings_alone_are_asked_for_and_asked_for_again) { // 18.2.6, 21.23

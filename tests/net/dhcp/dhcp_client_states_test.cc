@@ -312,6 +312,21 @@ BOOST_AUTO_TEST_CASE(a_host_that_goes_gives_its_address_back) { // RFC 2131 4.4.
     BOOST_TEST(l.said.size() == before);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_that_goes_while_it_looks_whether_an_address_is_free_gives_it_back_too) {
+    line l;
+    l.start();
+    l.pass(1ms);
+    l.answer(type::offer);
+    l.answer(type::ack);
+    BOOST_REQUIRE((l.client.state() == dhcp_state::checking));
+    l.client.release(l.now);
+    l.drain();
+    const heard release = l.last();
+    BOOST_TEST((release.type == type::release && release.client == given && release.address(54) == server_address));
+    BOOST_TEST(l.client.lease() == nullptr);
+    BOOST_TEST((l.client.next_timeout() == never));
+}
+
 BOOST_AUTO_TEST_CASE(what_nobody_takes_away_to_send_is_bounded) {
     line l;
     l.client.start(l.now);

@@ -93,7 +93,16 @@ BOOST_AUTO_TEST_CASE(what_answers_another_question_is_not_ours) {
 
 BOOST_AUTO_TEST_CASE(refusals_and_truncation_are_told_apart) {
     BOOST_CHECK(outcome_of(answer({.truncated = true})) == dns_outcome::truncated);
-    for (const unsigned code : {1u, 2u, 4u, 5u, 15u}) BOOST_CHECK(outcome_of(answer({.code = code})) == dns_outcome::unusable);
+    for (const unsigned code : {2u, 5u, 15u}) BOOST_CHECK(outcome_of(answer({.code = code})) == dns_outcome::unusable);
+    for (const unsigned code : {1u, 4u}) { // FORMERR, NOTIMP: it may be EDNS that it doesn't know
+        dns_question asked = www;
+        BOOST_CHECK(decode_dns_answer(answer({.code = code}), asked).outcome == dns_outcome::no_edns);
+        BOOST_CHECK(decode_dns_answer(answer({.code = code, .header_alone = true}), asked).outcome == dns_outcome::no_edns);
+        asked.edns = false;
+        BOOST_CHECK(decode_dns_answer(answer({.code = code}), asked).outcome == dns_outcome::unusable);
+        BOOST_CHECK(decode_dns_answer(answer({.code = code, .header_alone = true}), asked).outcome == dns_outcome::unusable);
+    }
+    BOOST_CHECK(outcome_of(answer({.code = 2, .header_alone = true})) == dns_outcome::not_ours);
 }
 
 BOOST_AUTO_TEST_CASE(messages_cut_anywhere_are_harmless) {

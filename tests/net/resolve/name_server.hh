@@ -25,6 +25,7 @@ struct dns_reply {
     std::uint32_t ttl = 300;                      ///< seconds
     std::optional<std::uint32_t> negative_ttl{};  ///< an SOA with this MINIMUM
     bool silent = false, truncated = false;
+    bool header_alone = false;                    ///< without the question
     duration delay{0};
 };
 
@@ -55,10 +56,11 @@ inline void put32(std::vector<std::byte>& to, std::uint32_t v) {
 inline std::vector<std::byte> dns_message_of(byte_span question, const dns_reply& r) {
     std::vector<std::byte> out(question.begin(), question.begin() + 2);
     put16(out, 0x8180u | (r.truncated ? 0x0200u : 0u) | r.code);
-    put16(out, 1);
+    put16(out, r.header_alone ? 0 : 1);
     put16(out, r.truncated ? 0 : static_cast<unsigned>(r.addresses.size()));
     put16(out, r.negative_ttl ? 1 : 0);
     put16(out, 0);
+    if (r.header_alone) return out;
     const byte_span asked = question.subspan(12, question_size(question));
     out.insert(out.end(), asked.begin(), asked.end());
     if (r.truncated) return out;
@@ -102,6 +104,8 @@ public:
     std::map<question, dns_reply> zone, zone_by_tcp;
     /// Before what the zone says goes out, by UDP.
     std::function<std::vector<std::vector<std::byte>>(byte_span question)> also_send;
+    /// What a server says to a question with EDNS that has never heard of it.
+    std::optional<dns_reply> to_edns;
     unsigned asked = 0;
     std::vector<question> seen;
     /// Of each question by UDP its number, and the port that it came from.
@@ -112,6 +116,7 @@ private:
         ++asked;
         const question what{name_in(q), static_cast<dns_type>(load_be16(q.data() + 12 + question_size(q) - 4))};
         seen.push_back(what);
+        if (to_edns && load_be16(q.data() + 10) != 0) return *to_edns; // an OPT record
         const auto found = from.find(what);
         return found != from.end() ? found->second : dns_reply{.code = 3};
     }

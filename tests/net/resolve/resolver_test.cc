@@ -272,16 +272,57 @@ BOOST_FIXTURE_TEST_CASE(answers_are_remembered_for_their_time, lookup_world) {
     BOOST_TEST(first.asked == 4);
 }
 
-BOOST_FIXTURE_TEST_CASE(many_who_ask_the_same_ask_once_when_questions_wait, lookup_world) {
-    config.questions_at_once = 1;
-    first.zone[www_a] = {.addresses = {v4}};
-    const auto all = world.run(client, [&] {
-        std::vector<task<asked>> many;
-        for (int i = 0; i < 50; ++i) many.push_back(ask(names(), "www.example.com", address_family::v4, {}));
-        return when_all(std::move(many));
-    });
-    for (const asked& a : all) BOOST_TEST((a.found == addresses{v4}));
+BOOST_FIXTURE_TEST_CASE(many_who_ask_the_same_at_once_ask_once, lookup_world) { // RFC 5452 5
+    first.zone[www_a] = {.addresses = {v4}, .ttl = 0}; // which is not remembered
+    const auto many = [&](const std::string& name) {
+        return world.run(client, [&] {
+            std::vector<task<asked>> all;
+            const std::string the_same = "WWW" + name.substr(3) + ".";
+            for (int i = 0; i < 50; ++i) all.push_back(ask(names(), i % 2 == 0 ? name : the_same, address_family::v4, {}));
+            return when_all(std::move(all));
+        });
+    };
+    for (const asked& a : many("www.example.com")) BOOST_TEST((a.found == addresses{v4}));
     BOOST_TEST(first.asked == 1);
+    BOOST_TEST(names().statistics().joined == 49);
+    for (const asked& a : many("www.example.com")) BOOST_TEST((a.found == addresses{v4})); // no answer is given twice
+    BOOST_TEST(first.asked == 2);
+    first.zone[{"www.silent.com", dns_type::a}] = second.zone[{"www.silent.com", dns_type::a}] = {.silent = true};
+    for (const asked& a : many("www.silent.com")) BOOST_CHECK(a.why == resolve_error::try_again); // nor any failure asked for again
+    BOOST_TEST(first.asked == 2 + config.attempts);
+}
+
+BOOST_FIXTURE_TEST_CASE(who_joins_a_question_asks_it_when_the_asker_has_gone, lookup_world) {
+    first.zone[www_a] = {.addresses = {v4}, .delay = 300ms};
+    const auto all = world.run(client, [&] {
+        std::vector<task<asked>> three;
+        three.push_back(ask(names(), "www.example.com", address_family::v4, {.deadline = client.now() + 100ms}));
+        three.push_back(ask(names(), "www.example.com", address_family::v4, {}));
+        three.push_back(ask(names(), "www.example.com", address_family::v4, {.deadline = client.now() + 200ms}));
+        return when_all(std::move(three));
+    });
+    BOOST_CHECK(all[0].why == std::errc::timed_out);
+    BOOST_TEST((all[1].found == addresses{v4}));
+    BOOST_CHECK(all[2].why == std::errc::timed_out);
+    BOOST_TEST((all[2].took == 200ms));
+    BOOST_TEST(first.asked == 2);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_server_that_knows_no_edns_is_asked_without, lookup_world) { // RFC 6891 7
+    first.zone[www_a] = {.addresses = {v4}};
+    for (const unsigned code : {1u, 4u}) {
+        for (const bool header_alone : {false, true}) {
+            first.to_edns = dns_reply{.code = code, .header_alone = header_alone};
+            const unsigned before = first.asked;
+            BOOST_TEST((resolve("www.example.com").found == addresses{v4}));
+            BOOST_TEST(first.asked == before + 2);
+            names().cache().forget_all();
+        }
+    }
+    first.zone[www_a] = {.code = 1}; // whatever it is asked: the other one is
+    second.zone[www_a] = {.addresses = {other_v4}};
+    BOOST_TEST((resolve("www.example.com").found == addresses{other_v4}));
+    BOOST_TEST(first.asked == 10);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_deadline_ends_it, lookup_world) {

@@ -315,6 +315,19 @@ BOOST_FIXTURE_TEST_CASE(what_makes_no_address_is_ignored, routed_link) { // RFC 
     BOOST_TEST(stack->statistics().ipv6_discovery_invalid >= 1u);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_flood_of_advertisements_changes_little, routed_link) { // each has all flows look for their next hop anew
+    const std::uint32_t before = six().routes().generation();
+    const std::uint64_t heard_before = six().automatic()->statistics().advertisements;
+    for (unsigned i = 0; i < 200; ++i) advertise(1800, {}, 1280 + i % 2 * 100); // in 200 ms
+    const std::uint64_t taken = six().automatic()->statistics().advertisements - heard_before;
+    BOOST_TEST((taken >= 38u && taken <= 42u)); // 20, and 100 a second
+    BOOST_TEST(six().routes().generation() - before <= 2 * taken);
+    BOOST_TEST(stack->statistics().advertisements_refused == 200 - taken);
+    pass(1s);
+    advertise(1800, {}, 1300);
+    BOOST_TEST(six().mtu() == 1300u);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_router_says_what_the_link_takes, routed_link) { // RFC 4861 6.3.4
     advertise(1800, {}, 1400);
     BOOST_TEST(six().mtu() == 1400u);

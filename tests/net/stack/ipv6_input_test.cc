@@ -1,6 +1,10 @@
 // What the stack does with IPv6 packets, one by one: whose it takes, what it says to them, what it must not say.
 #include "ipv6_link.hh"
 
+#include "tests/reactor/log/log_fixture.hh"
+
+#include <algorithm>
+
 using namespace corewire;
 using namespace std::chrono_literals;
 using wire::icmpv6_header;
@@ -295,6 +299,42 @@ BOOST_AUTO_TEST_CASE(an_address_that_another_host_has_or_asks_for_stays_unused) 
         BOOST_TEST(w.heard().empty());
         BOOST_TEST(w.stack->ip().six()->addresses().conflicts() == 1u);
     }
+}
+
+BOOST_AUTO_TEST_CASE(who_advertises_an_address_that_we_use_is_counted_and_told_and_we_keep_it) { // RFC 4862 5.4.4 leaves open what to do
+    kept_log log(2);
+    ipv6_link w;
+    shard_log ours(log.writer, log.writer.ring(1), w.loop);
+    const ipv6_addresses& addresses = w.stack->ip().six()->addresses();
+    const auto advertise = [&](const ipv6& target, const ipv6& from, const mac_address& mac) {
+        w.send(w.message(wire::neighbor_advertisement{false, false, true, target, mac}, from, ipv6::all_nodes()), from, ipv6::all_nodes(),
+               ip_protocol::icmpv6, 255);
+    };
+    const auto told = [&] {
+        return std::ranges::count_if(log.messages(), [&](const std::string& line) {
+            return line.find("another host has our address " + to_string(w.us)) != line.npos && line.find(to_string(w.end->mac())) != line.npos;
+        });
+    };
+    advertise(w.us, w.us, w.end->mac()); // as one does who has it, too
+    BOOST_TEST(addresses.conflicts() == 1u);
+    BOOST_TEST(told() == 1);
+    advertise(w.us, w.peer, w.end->mac());
+    BOOST_TEST(addresses.conflicts() == 2u);
+    BOOST_TEST(w.stack->statistics().martian == 0u);
+    advertise(w.us, w.us, w.stack->device().mac()); // our own, which a switch has sent back
+    BOOST_TEST(addresses.conflicts() == 2u);
+    BOOST_TEST(addresses.is_ours(w.us));
+
+    // Nothing else is taken from an address of ours.
+    const std::uint64_t martian = w.stack->statistics().martian, invalid = w.stack->statistics().ipv6_discovery_invalid;
+    w.heard();
+    w.send(w.icmp(icmpv6_header::echo_request(1, 1), w.us, w.us), w.us, w.us, ip_protocol::icmpv6);
+    w.send(w.message(wire::neighbor_solicitation{w.us, w.end->mac()}, w.us, w.our_group), w.us, w.our_group, ip_protocol::icmpv6, 255);
+    BOOST_TEST(w.stack->statistics().martian == martian + 2);
+    advertise(w.peer, w.us, w.end->mac());
+    BOOST_TEST(w.stack->statistics().ipv6_discovery_invalid == invalid + 1);
+    BOOST_TEST(w.heard().empty());
+    BOOST_TEST(addresses.conflicts() == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(without_ipv6_its_packets_are_unknown) {

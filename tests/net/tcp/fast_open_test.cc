@@ -151,6 +151,20 @@ BOOST_AUTO_TEST_CASE(a_cookie_that_nobody_asked_for_is_nothing) {
 
 // ---- the server ----
 
+BOOST_AUTO_TEST_CASE(with_freebsds_habits_nothing_is_kept_for_who_has_gone_before_the_handshake_is_done) {
+    tcp::parameters p = tcp_script::plain();
+    p.habits = tcp::personality::freebsd;
+    tcp_script s(p);
+    s.listen("S 0:100 win 65535 mss 1000 sackok ws 0 fo 7", good);
+    s.drain();
+    s.block().shutdown_send();
+    s.block().orphan(s.now());
+    s.drain();
+    s.receive("A 101:201 ack 1");
+    s.drain();
+    BOOST_TEST(s.block().readable() == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(data_of_a_good_syn_is_readable_before_the_handshake_is_done) { // RFC 7413 4.2.2
     tcp_script s;
     s.listen("S 0:100 win 65535 mss 1000 sackok ws 0 fo 7", good);
