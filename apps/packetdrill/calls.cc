@@ -306,7 +306,9 @@ outcome calls::receive_locked(access& a, const std::shared_ptr<stream_socket>& s
         const outcome n = s->receive(rest, flags);
         if (n <= 0) return n;
         taken += static_cast<std::uint64_t>(n);
-        if (taken >= enough || s->is_before_mark(0)) return n;
+        const bool ends = (s->events() & (POLLRDHUP | POLLHUP | POLLERR)) != 0; // and all that came has been read
+        const bool all = s->connection() == nullptr || s->connection()->tcb.readable() == 0;
+        if (taken >= enough || s->is_before_mark(0) || (ends && all)) return n;
         skip(rest, static_cast<std::uint64_t>(n));
         return -EAGAIN;
     });

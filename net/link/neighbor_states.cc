@@ -7,8 +7,7 @@ namespace corewire {
 
 namespace {
 using enum neighbor_state;
-/// The states in which time changes something. Each state's list is in order of deadlines, since all of them are the
-/// same distance from the moment of entering.
+/// The states in which time changes something. Each state's list is in order of deadlines.
 constexpr neighbor_state timed[] = {incomplete, probe, delay, reachable, failed};
 } // namespace
 
@@ -20,14 +19,29 @@ void neighbor_table::enter(time_point now, neighbor& n, neighbor_state s) noexce
     case incomplete:
     case probe: n.deadline_ = now + options_.retransmit_time; break;
     case delay: n.deadline_ = now + options_.delay_time; break;
-    case reachable: n.deadline_ = now + options_.reachable_time; break;
+    case reachable: n.deadline_ = n.confirmed_ + options_.reachable_time; break; // RFC 4861 7.3.3: since the last confirmation
     case failed: n.deadline_ = now + options_.failed_time; break;
     case unused:
     case stale:
     case permanent: n.deadline_ = never; break;
     }
     n.unlink();
-    list_of(s).push_back(n);
+    state_list& all = list_of(s);
+    // All others of a state are the same distance from when they entered it.
+    neighbor* const later = s != reachable || all.empty() || all.back().deadline_ <= n.deadline_
+                                ? nullptr
+                                : all.find_first([&](const neighbor& other) { return other.deadline_ > n.deadline_; });
+    if (later != nullptr) state_list::insert_before(*later, n);
+    else all.push_back(n);
+}
+
+void neighbor_table::doubt(time_point now, const neighbor_ref& who) noexcept {
+    constexpr duration lately = std::chrono::seconds{1};
+    neighbor* const n = who.get();
+    if (!who.current() || n->state_ != reachable || now - n->confirmed_ < lately || outbox_full()) return;
+    n->requests_ = 0;
+    enter(now, *n, probe);
+    question(*n);
 }
 
 time_point neighbor_table::next_change() const noexcept {
@@ -82,7 +96,7 @@ void neighbor_table::expire(time_point now, neighbor& n) noexcept {
         n.requests_ = 0;
         enter(now, n, probe);
         return question(n);
-    case reachable: return enter(now, n, now - n.confirmed_ < options_.reachable_time ? reachable : stale);
+    case reachable: return enter(now, n, n.confirmed_ + options_.reachable_time > now ? reachable : stale);
     case failed: return forget(n);
     case unused:
     case stale:

@@ -92,6 +92,9 @@ public:
     }
     /// `address` has sent us an IP packet that proves it receives ours, as TCP sees it: find() and confirm().
     void confirm(time_point now, const net_address& address) noexcept;
+    /// What is sent over it is not answered: asked at once whether it is there, unless that was confirmed in the last second (RFC 1122
+    /// 2.3.2.1 and 3.3.1.4: advice from the transport layer).
+    void doubt(time_point now, const neighbor_ref& who) noexcept;
 
     /// Calls `tell` with the address of each neighbour that has been given up since the last call: who routes over it looks for another
     /// way now, for the entry itself is soon forgotten (RFC 4861 7.3.3).

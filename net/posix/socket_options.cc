@@ -163,6 +163,7 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
         }
         s.send_buffer = doubled(name == SO_SNDBUF ? within(*n, s.send_buffer_cap) : *n, least_send_buffer);
         s.send_buffer_set = true;
+        tell_writers();
         return 0;
     case SO_SNDLOWAT: return s.like_freebsd ? take_low_water(*n, send_buffer(), s.send_low_water) : -ENOPROTOOPT;
     case SO_RCVLOWAT:
@@ -283,7 +284,10 @@ outcome stream_socket::set_tcp_option(int name, const void* value, socklen_t siz
             stack_.tcp().mark_dirty(*c);
         }
         return 0;
-    case TCP_NOTSENT_LOWAT: s.own_unsent_low_water = static_cast<std::uint32_t>(*n); return 0;
+    case TCP_NOTSENT_LOWAT:
+        s.own_unsent_low_water = static_cast<std::uint32_t>(*n);
+        tell_writers();
+        return 0;
     case TCP_FASTOPEN:
         if (*n < 0 || (listener_ == nullptr && !is_closed())) return -EINVAL;
         s.fast_open = s.like_freebsd ? *n : std::min(*n, s.largest_backlog);

@@ -429,6 +429,11 @@ unsigned stream_socket::events() const {
     return e;
 }
 
+void stream_socket::tell_writers() {
+    if (settings_.like_freebsd || connection() == nullptr || (events() & POLLOUT) == 0) return;
+    ++space_edges_;
+}
+
 std::uint64_t stream_socket::edges() const {
     static_cast<void>(events()); // notices that there is room again
     const std::uint64_t others = past_edges_ + space_edges_ * 1024 + notice_edges_ * (std::uint64_t{1} << 40);

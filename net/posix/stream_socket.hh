@@ -199,6 +199,8 @@ private:
     std::uint32_t send_limit(const tcp::connection_info& i) const;
     /// poll(): a writer is welcome.
     bool may_write() const;
+    /// Linux's habit: an option about room has been set, which is news for who waits on edges (sk_stream_write_space()).
+    void tell_writers();
     /// What one read would give, which ends before the mark (tcp(7)). Bytes.
     std::uint32_t before_next_mark(const tcp_connection& c) const;
     /// MSG_PEEK: copies that. Bytes.

@@ -242,7 +242,7 @@ public:
 };
 
 struct listen_options {
-    unsigned backlog = 1024;      ///< connections waiting for accept(), and half-open ones, each
+    unsigned backlog = 1024;      ///< connections waiting for accept(), and half-open ones, each; 0 is 1
     tcp_options_set stream{};     ///< what accepted streams start with
     unsigned fast_open = 0;       ///< Fast Open (RFC 7413): connections accepted before their handshake is done, at most; 0: none
 };

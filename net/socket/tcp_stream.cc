@@ -101,6 +101,7 @@ task<> tcp_stream::close(wait_limits limits) {
         co_await drained;
     }
     backend_.reset();
+    if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "close");
 }
 
 void tcp_stream::abort() noexcept {

@@ -100,6 +100,12 @@ public:
     time_point next_timeout() const noexcept;
 
     const ipv6_addresses& addresses() const noexcept { return addresses_; }
+    /// neighbor_table::doubt().
+    void doubt(time_point now, const neighbor_ref& via) noexcept {
+        neighbors_.doubt(now, via);
+        drain();
+        egress_.leave_chores();
+    }
     neighbor_discovery& neighbors() noexcept { return neighbors_; }
     /// Sends what the neighbour cache has to say, and what has waited for it.
     void drain() noexcept;

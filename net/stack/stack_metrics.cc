@@ -160,6 +160,9 @@ void register_tcp(metric_group& group, const stack_statistics& s) {
                   metric_label("outcome", "accepted"));
     group.counter("corewire_tcp_cookies_total", "SYN cookies, by what became of them.", s.tcp_cookies_rejected,
                   metric_label("outcome", "rejected"));
+    group.counter("corewire_tcp_refused_dropped_total",
+                  "Connections whose peers took nothing, reset since frames were scarce: ten seconds, or one without a user.",
+                  s.tcp_refused_dropped);
     group.counter("corewire_tcp_ahead_dropped_total",
                   "Connections of which was dropped what came beyond a gap, since frames were scarce for a second.", s.tcp_ahead_dropped);
     group.counter("corewire_tcp_time_wait_ended_total", "Connections in TIME-WAIT that made room for others before their time.",

@@ -72,7 +72,7 @@ void tcp_connection::hurry() noexcept {
         const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), free));
         std::uint32_t taken = tcb.append_copy(op.borrowed.first(wanted));
         if (taken == 0) {
-            frame* f = layer_.frames_are_scarce() ? nullptr : layer_.pool().allocate();
+            frame* f = layer_.may_take_frame(*this) ? layer_.pool().allocate() : nullptr;
             if (f == nullptr) [[unlikely]] {
                 layer_.wait_for_frames(*this);
                 writer_ = &op;
@@ -198,6 +198,8 @@ void tcp_connection::confirm_neighbor() noexcept {
     (six == nullptr ? path.via : six->path.via).confirm(tcb.last_heard());
 }
 
+void tcp_connection::doubt_neighbor() noexcept { layer_.doubt_neighbor(six == nullptr ? path.via : six->path.via, six == nullptr); }
+
 void tcp_connection::end_waits(time_point now, ended_waits which) noexcept {
     const bool quiet = tcb.all_acknowledged() && now - tcb.last_heard() >= orderly_stop::quiet;
     if (which == ended_waits::for_new_work && (opened_here_ || !quiet)) return;
@@ -253,6 +255,7 @@ void tcp_connection::settle_read() noexcept {
 
 [[gnu::noinline]] void tcp_connection::react_to_the_rest(tcp::event events) noexcept {
     using tcp::event;
+    if (has(events, event::delivery_trouble)) doubt_neighbor();
     if (has(events, event::writable)) full_ = false;
     if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
         tcb.note_no_space(false);

@@ -240,7 +240,9 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
     const bool full = crowded || connections() >= table_.limit() * 3 / 4;
     if (full && floor == nullptr) {
         ++statistics_.tcp_backlog_full;
-        if (listener.cookies() != tcp_listen_socket::cookie_use::off) answer_with_cookie(now, listener, flow, s);
+        // A cookie is for who would find a place as soon as his ACK comes. Who waits for accept() is dropped, and comes again: nobody would
+        // repeat the ACK of a cookie, and he might wait for our first word.
+        if (listener.cookies() != tcp_listen_socket::cookie_use::off && listener.room_for_ready()) answer_with_cookie(now, listener, flow, s);
         return;
     }
     if (listener.cookies() == tcp_listen_socket::cookie_use::always && floor == nullptr) return answer_with_cookie(now, listener, flow, s);
@@ -280,7 +282,10 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
         ++statistics_.tcp_cookies_rejected;
         return false;
     }
-    if (!listener.room_for_ready()) return true; // dropped: the peer will repeat it, and may find room then
+    if (!listener.room_for_ready() && config_.tcp.like_linux()) { // dropped: on_established() has room for some more, and refuses the rest
+        ++statistics_.tcp_backlog_full;
+        return true;
+    }
     tcp::cookie_terms terms{.mss = *mss};
     if (s.options.has_timestamps()) terms = tcp::terms_of_timestamp(s.options.timestamp_echo, *mss);
     const tcp::parameters ours = parameters_for(listener.options().stream, flow.remote, listener.tuning());
@@ -371,6 +376,11 @@ void tcp_layer::on_wake(tcp_connection& c) noexcept {
     mark_dirty(c); // also re-arms the timer
     if (has(events, tcp::event::path_mtu_fell)) share_path_mtu(reactor_.now(), c);
     if (events != tcp::event::none) c.react(events);
+}
+
+void tcp_layer::doubt_neighbor(const neighbor_ref& via, bool four) noexcept {
+    if (four) out_.doubt(reactor_.now(), via);
+    else out_.six()->doubt(reactor_.now(), via);
 }
 
 void tcp_layer::on_established(tcp_connection& c) noexcept {

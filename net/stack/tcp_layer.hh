@@ -51,7 +51,7 @@ public:
     template <typename Frame>
     bool take_expected(time_point now, packet& p, mac_address mac);
     bool anything_to_send() const noexcept { return !dirty_.empty(); }
-    bool anything_to_do() const noexcept { return !dirty_.empty() || !starved_.empty() || !dead_.empty(); }
+    bool anything_to_do() const noexcept { return !dirty_.empty() || !dead_.empty(); }
     /// Sends what dirty connections have to say, while there is room. True if anything was sent.
     bool flush(time_point now);
     /// Of egress::leave_chores(): writers that found no frames, and connections that are over.
@@ -92,6 +92,7 @@ public:
         if (!static_cast<dirty_hook&>(c).linked()) dirty_.push_back(c);
     }
     void on_wake(tcp_connection& c) noexcept;
+    void doubt_neighbor(const neighbor_ref& via, bool four) noexcept;
     void on_established(tcp_connection& c) noexcept;
     void on_closed(tcp_connection& c) noexcept;
     /// Fast Open: the handshake of one that is in use already is done; and of one of ours, which has told about its server.
@@ -105,6 +106,9 @@ public:
     /// The last frames of the pool are for receiving what frees others: writers wait, and payload that nobody waits for is
     /// dropped as if the network had lost it.
     bool frames_are_scarce() const noexcept { return pool_.free_count < reserve_; }
+    /// For what its user writes. A connection that holds few frames gets some from the upper half of that reserve: those who hold many,
+    /// whose peers do not take them, stop the others' large writes only.
+    bool may_take_frame(const tcp_connection& c) const noexcept;
     time_point now() const noexcept;
     /// What connections use that have not chosen for themselves.
     tcp::congestion_factory standard_congestion() const noexcept { return config_.tcp.congestion; }

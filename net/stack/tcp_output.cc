@@ -203,8 +203,11 @@ template <typename Frame, typename Output>
             continue;
         }
         any |= emit_all(now, c);
-        if (c.tcb.wants_output()) break; // egress or the pool is full: it stays at the front for the next turn
         static_cast<dirty_hook&>(c).unlink();
+        if (c.tcb.wants_output()) { // egress or the pool is full: it is its turn again behind all others
+            dirty_.push_back(c);
+            break;
+        }
         if (c.tcb.state() == tcp::tcp_state::closed) [[unlikely]] {
             on_closed(c);
         } else {
@@ -222,7 +225,7 @@ bool tcp_layer::flush(time_point now) { return send_dirty(now); }
     if (!starved_.empty()) {
         retry_starved();
         any = send_dirty(now);
-        if (!starved_.empty()) egress_.leave_chores();
+        if (!starved_.empty()) egress_.leave_chores(); // as long as something keeps the shard awake, else a timer does
     }
     bury();
     return any;

@@ -114,7 +114,7 @@ std::uint8_t udp_layer::hops_to(const net_address& to) const noexcept {
 // ---- socket ----
 
 stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, const udp_options& options)
-    : layer_(layer), endpoint_(options.receive_queue, this) {
+    : layer_(layer), endpoint_(std::max(options.receive_queue, 1u), this) {
     const net_address local = at.net();
     const ipv6_output* six = layer.out_.six();
     const bool good = local.is_v4() ? local.is_any() || local.v4() == layer.address_ || local.is_multicast()

@@ -42,7 +42,8 @@ void predict(control_block& c) noexcept {
     const bool calm_sender = !s.repairing() && !c.ecn.on && s.next == s.max && s.waiting_for != awaited::window_probe &&
                              s.settled_at() == never && s.rto.backoff() == 0 && s.attempts == 0 && !s.fin_queued && !s.probe_out();
     const bool marked = any_mark_ahead(c);
-    const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate;
+    // An ACK that came before the text in front of it has told the window: the text tells none (RFC 9293 3.10.7.4, SND.WL1).
+    const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate && s.wl1 <= r.next;
     if (s.corked || s.paced || c.options->counts() || c.answers_plainly || c.reading_shut) { // for the general way
         c.predictable = prediction::none;
         return;
@@ -80,6 +81,7 @@ void control_block::check_invariants() const {
               "the fast path does nothing urgent");
     CW_ASSERT(general || (receiving.ahead.empty() && !receiving.has_duplicate && sending.rto.backoff() == 0),
               "the fast path knows nothing of gaps and back-off");
+    CW_ASSERT(general || sending.wl1 <= receiving.next, "the fast path asks not whether a window is old");
     CW_ASSERT(general || timestamps == (predictable == prediction::stamped), "the fast path knows whether segments are stamped");
     CW_ASSERT(general || !options->counts(), "the fast path follows no habits and counts nothing");
     CW_ASSERT(general || (sending.attempts == 0 && keepalives_out == 0), "the fast path resets no count of attempts");

@@ -120,6 +120,10 @@ struct control_block {
         return options->like_freebsd() && state == tcp_state::syn_sent && sending.fin_queued && sending.queue.size() == 0 && !f.asked &&
                !f.without_cookie;
     }
+    /// Classic ECN: ECE tells of congestion (RFC 3168 6.1.2), and nothing finer.
+    bool echoes_marks() const noexcept {
+        return ecn.on && ecn.accurate == nullptr && !ecn.exact && options->habits == personality::standard;
+    }
     void move(transition t) noexcept { state = next_state(state, t); }
     void check_invariants() const;
 };

@@ -248,7 +248,10 @@ void establish(control_block& c, arrival& a) noexcept {
     // RFC 5681 3.1: the initial window is one segment then. RFC 6928 2: but not for one repetition, which may have been haste.
     // FreeBSD allows for none.
     const bool lost_early = early && c.options->like_linux() && s.repairing();
-    if (repeats > (c.options->like_freebsd() ? 0u : 1u) && !lost_early) s.congestion.own().on_timeout(a.now, 0, false);
+    // Linux's habit: the first of them was answered, says its echo (tcp_try_undo_spurious_syn()).
+    const bool needless = c.options->like_linux() && c.timestamps && a.seg.options.has_timestamps() &&
+                          a.seg.options.timestamp_echo == timestamp_echo::clock(s.progress, c.options->timestamp_offset);
+    if (repeats > (c.options->like_freebsd() ? 0u : 1u) && !lost_early && !needless) s.congestion.own().on_timeout(a.now, 0, false);
     if (s.paced) s.set_pace(*c.options); // the round trip is known now
     s.progress = a.now;
     if (c.options->counts()) s.need().use.payload_at = s.need().use.established_at = a.now;

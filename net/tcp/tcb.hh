@@ -140,6 +140,10 @@ public:
     }
     /// Bytes that were written and are not acknowledged, sent or not.
     std::uint32_t queued() const noexcept { return c_.sending.queue.size(); }
+    /// When something of it was last acknowledged.
+    time_point stands_since() const noexcept { return c_.sending.progress; }
+    /// The peer has closed its window over what is queued.
+    bool is_refused() const noexcept { return c_.sending.waiting_for == awaited::window_probe; }
     /// The same in sequence numbers, of which a FIN has one.
     std::uint32_t queued_numbers() const noexcept {
         return queued() + (c_.sending.fin_queued && c_.state != tcp_state::closed && !c_.sending.fin_acknowledged() ? 1u : 0u);

@@ -59,6 +59,10 @@ public:
     T& front() noexcept { return static_cast<T&>(*root_.next_); }
     T& back() noexcept { return static_cast<T&>(*root_.prev_); }
     void push_back(T& element) noexcept { static_cast<list_links&>(element).link_before(root_); }
+    /// `at` is on the list.
+    static void insert_before(T& at, T& element) noexcept {
+        static_cast<list_links&>(element).link_before(static_cast<list_links&>(at));
+    }
     /// The first element, unlinked. The list must not be empty.
     T& pop_front() noexcept {
         CW_DEBUG_ASSERT(!empty(), "pop_front() of an empty list");

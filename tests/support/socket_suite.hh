@@ -63,6 +63,7 @@ public:
     X(close_waits_for_the_acknowledgement)                                                                             \
     X(a_read_after_a_reset_fails)                                                                                      \
     X(a_write_after_a_reset_fails)                                                                                     \
+    X(a_close_after_a_reset_fails)                                                                                     \
     X(bytes_before_end_of_stream_are_read_first)                                                                       \
     X(unread_bytes_at_close_reset_the_peer)                                                                            \
     X(a_stream_that_resets_on_close_does)                                                                              \

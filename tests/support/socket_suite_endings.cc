@@ -82,6 +82,17 @@ task<> a_write_after_a_reset_fails(world& w) {
     BOOST_TEST(why == std::errc::connection_reset);
 }
 
+task<> a_close_after_a_reset_fails(world& w) { // or who closes would think that all was acknowledged
+    ends both = co_await connected(w);
+    co_await both.server.write(std::string_view{"nobody reads this"});
+    both.client.abort();
+    co_await some_turns();
+    const std::errc why = co_await error_of([&] { return both.server.close(soon(std::chrono::seconds{10})); });
+    BOOST_TEST(why == std::errc::connection_reset);
+    const std::errc closed = co_await error_of([&] { return both.server.read(); });
+    BOOST_TEST(closed == std::errc::bad_file_descriptor);
+}
+
 task<> unread_bytes_at_close_reset_the_peer(world& w) {
     ends both = co_await connected(w);
     co_await both.client.write(std::string_view{"nobody reads this"});

@@ -176,7 +176,8 @@ verdict take_payload(control_block& c, arrival& a) noexcept {
     receiver& r = c.receiving;
     c.output_wanted = true;
     if (c.ecn.on && !c.options->like_linux()) take_classic_mark(c, a.seg); // there after what else it tells the ACKs
-    if (c.orphaned && c.options->habits == personality::standard) { // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so
+    // RFC 9293 3.6.1 (SHLD-3), RFC 2525 2.17: nobody will read this, say so. Behind the peer's FIN there is nothing to read.
+    if (c.orphaned && c.options->habits == personality::standard && may_receive(c.state)) {
         ++c.count->data_after_orphan;
         c.reset = pending_reset::acking(r.next, c.sending.next);
         a.events |= die(c, std::errc::connection_aborted, event::reset);

@@ -39,8 +39,10 @@ void congestion_controller::on_period_over() noexcept {
 }
 
 void congestion_controller::on_mark(time_point now, std::uint32_t in_flight) noexcept {
+    const std::uint32_t before = cwnd_;
     on_loss(now, in_flight);
     on_recovered(now);
+    if (!opens_fully_) cwnd_ = std::min(cwnd_, before); // two segments are the least, but no more than there were
 }
 
 void congestion_controller::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }

@@ -19,7 +19,7 @@ namespace corewire::tcp {
 
 /// What a cookie can tell of the peer's SYN.
 struct cookie_terms {
-    std::uint16_t mss = 536; ///< rounded down to the table's
+    std::uint16_t mss = 536; ///< rounded down to the table's, whose least stands for all below it, too
     bool timestamps = false;
     bool sack = false;
     bool ecn = false;        ///< classic ECN was agreed to; with Linux's habits either kind

@@ -119,7 +119,9 @@ template <disturbance d>
     const std::uint32_t told = linux_habits ? arrived->counted : acked;
     const bool all_marked = linux_habits && s.marked >= arrived->bytes; // an echo stands for the whole jump
     const std::uint32_t marked = all_marked && s.marked != 0 ? told : linux_habits ? std::min(s.marked, told) : s.marked;
-    const bool grows = d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing);
+    bool grows = d == disturbance::none || (s.repair.phase != recovery_phase::fast && !s.repair.reducing);
+    // RFC 3168 6.1.2: an ACK that tells of congestion opens no window.
+    if constexpr (d == disturbance::possible) grows = grows && !(c.echoes_marks() && seg->has(tcp_flags::ece));
     if ((limited && grows) || exact) { // DCTCP counts whatever is acknowledged
         s.congestion.own().on_ack({.now = now, .acked = told, .in_flight = flight, .srtt = s.rto.srtt(),
                                .rtt = rtt, .una = s.una, .next = s.next, .marked = marked, .limited = limited && grows,

@@ -94,11 +94,30 @@ seq_number sender::packet_end(seq_number at) const noexcept {
 }
 
 sack_block sender::whole_segments(sack_block lost, std::uint32_t limit) const noexcept {
+    const ring<seq_number>& records = known().records; // which nothing is joined to, when it is sent again either (tcp_can_collapse_to())
+    for (std::uint32_t i = 0; i < records.size() && records[i] < lost.right; ++i)
+        if (records[i] > lost.left) lost.right = records[i];
     if (lost.size() < limit) return lost; // all that is lost here
     const ring<sent_end>& ends = known().ends;
     seq_number last = lost.left;
     for (std::uint32_t i = 0; i < ends.size() && ends[i].end <= lost.right; ++i) last = later(last, ends[i].end);
     return {lost.left, last == lost.left ? lost.right : last};
+}
+
+sack_block sender::whole_sacked(sack_block told) const noexcept {
+    const ring<sent_end>& ends = known().ends;
+    sack_block out = told;
+    seq_number at = una;
+    for (std::uint32_t i = 0; at < told.right && at < max; ++i) {
+        const seq_number end = i < ends.size() ? ends[i].end : max;
+        if (end <= at) continue;
+        const std::uint32_t unit = unit_of(*this, i);
+        const bool single = end - at <= unit;
+        if (told.left > at && told.left < end) out.left = single ? end : earlier(end, at + (told.left - at + unit - 1) / unit * unit);
+        if (told.right > at && told.right < end) out.right = single ? at : at + (told.right - at) / unit * unit;
+        at = end;
+    }
+    return out;
 }
 
 bool sender::pushed(seq_number seq, seq_number end) const noexcept {

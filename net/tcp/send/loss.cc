@@ -444,7 +444,8 @@ bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcep
     std::sort(blocks.begin(), end, [&](const sack_block& a, const sack_block& b) { return distance(a) < distance(b); });
     bool news = false;
     for (auto b = blocks.begin(); b != end; ++b) { // what SEG.ACK covers, as the first one of a D-SACK, is not told of selectively
-        if (b->right > seg.ack && s.board.sack(*b, d)) news = true;
+        if (c.options->like_linux()) *b = s.whole_sacked(*b);
+        if (b->left < b->right && b->right > seg.ack && s.board.sack(*b, d)) news = true;
     }
     d.selective = {.taken = d.timed, .first = d.first_sent, .last = d.last_sent};
     return news;

@@ -81,10 +81,13 @@ template <disturbance d>
                       (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout &&
                        (linux_habits ? s.repair.phase == recovery_phase::open && s.board.sacked() == 0
                                      : s.rto.backoff() == 0)); // RFC 8985 7.2
-    if (calm && s.probes_tail && (d == disturbance::none || s.probe_after != sender::unknown)) { // none: it is no less than `rto` then
+    const bool measured = d == disturbance::none || s.probe_after != sender::unknown; // none: it is no less than `rto` then
+    if (calm && s.probes_tail && (measured || linux_habits)) {
         // A peer need not acknowledge two small segments either (RFC 5681 4.2). Linux counts segments, as RFC 8985 7.2 does.
-        s.probe_is_patient = linux_habits ? s.last_start <= s.una : s.max - s.una <= s.payload_limit;
-        const duration wait = s.probe_is_patient ? s.probe_after + c.options->peer_delayed_ack : s.probe_after;
+        s.probe_is_patient = measured && (linux_habits ? s.last_start <= s.una : s.max - s.una <= s.payload_limit);
+        // RFC 8985 7.2: a second, where no round trip was measured. Ours is the time-out then.
+        const duration after = measured ? s.probe_after : std::chrono::seconds{1};
+        const duration wait = s.probe_is_patient ? after + c.options->peer_delayed_ack : after;
         // RFC 8985 7.2: a probe due after the time-out goes in its place. Linux does so; we let the time-out have it.
         if (wait < rto || linux_habits) {
             s.waiting_for = awaited::tail_probe;

@@ -170,6 +170,8 @@ struct sender {
     seq_number packet_end(seq_number at) const noexcept;
     /// Of the lost [left, right) what goes in one segment of at most `limit` bytes: whole segments as they were sent, if the first fits.
     sack_block whole_segments(sack_block lost, std::uint32_t limit) const noexcept;
+    /// Linux's habit: of what a SACK block tells only whole segments count (tcp_match_skb_to_sack()). Empty, or turned round: none.
+    sack_block whole_sacked(sack_block told) const noexcept;
     /// A segment of [seq, end) that went out with PSH.
     bool pushed(seq_number seq, seq_number end) const noexcept;
     /// The first segment in flight as it was sent: where it ends.

@@ -256,6 +256,47 @@ BOOST_AUTO_TEST_CASE(confirmation_by_the_upper_layer_keeps_a_neighbour_reachable
     BOOST_TEST(ref.current());
 }
 
+BOOST_AUTO_TEST_CASE(a_neighbour_counts_as_reachable_from_the_last_confirmation_on) { // RFC 4861 7.3.3
+    world w;
+    const ipv4 other(10, 0, 0, 77);
+    for (const ipv4 each : {peer_ip, other}) {
+        w.send(0s, each);
+        w.reply(0s, each, peer_mac);
+    }
+    w.cache.confirm(at(10s), other);
+    w.cache.confirm(at(1s), peer_ip);
+    w.until(30'900ms);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::reachable));
+    w.until(31s);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::stale));
+    BOOST_TEST((w.state(other) == neighbor_state::reachable));
+    w.until(39'900ms);
+    BOOST_TEST((w.state(other) == neighbor_state::reachable));
+    w.until(40s);
+    BOOST_TEST((w.state(other) == neighbor_state::stale));
+    w.cache.check_invariants();
+}
+
+BOOST_AUTO_TEST_CASE(a_neighbour_that_is_doubted_is_asked_at_once) { // RFC 1122 2.3.2.1, 3.3.1.4
+    world w;
+    w.send(0s, peer_ip);
+    w.reply(0s, peer_ip, peer_mac);
+    w.said();
+    const neighbor_ref ref(*w.cache.find(peer_ip));
+    w.cache.doubt(at(500ms), ref); // confirmed a moment ago
+    BOOST_TEST(w.said().empty());
+    w.cache.doubt(at(5s), ref);
+    BOOST_TEST(w.said().size() == 1u);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::probe));
+    w.cache.doubt(at(5s), ref); // is asked already
+    BOOST_TEST(w.said().empty());
+    w.reply(5s, peer_ip, peer_mac);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::reachable));
+    w.cache.doubt(at(7s), ref);
+    w.until(11s);
+    BOOST_TEST((w.state(peer_ip) == neighbor_state::failed));
+}
+
 BOOST_AUTO_TEST_CASE(confirmation_in_delay_saves_the_probe) {
     world w;
     w.send(0s, peer_ip);

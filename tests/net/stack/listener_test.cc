@@ -381,10 +381,11 @@ task<> hold_all_frames(flooded_world& w, std::errc& came_to) {
     }
     const buffer one_more = w.server().device().pool().allocate_buffer();
     BOOST_REQUIRE(w.server().tcp().frames_are_scarce());
-    came_to = co_await error_of([&] { return theirs.back().write(std::string_view{"at last"}, soon(std::chrono::seconds{10})); });
+    const std::vector<std::byte> much(100'000); // a little of it finds room
+    came_to = co_await error_of([&] { return theirs.back().write(byte_span{much}, soon(std::chrono::seconds{10})); });
     if (came_to != std::errc{}) co_return;
     buffer heard = co_await mine.back().read();
-    BOOST_TEST(heard.text() == "at last");
+    BOOST_TEST(heard.size() != 0u);
 }
 
 } // namespace

@@ -70,7 +70,11 @@ protected:
         if (config.ipv6) config.ipv6->address = ipv6_prefix(six(address), 64);
         return config;
     }
-    bool quiet() { return server_.tcp().connections() + client_.tcp().connections() == 0; }
+    bool quiet() {
+        return server_.tcp().connections() + client_.tcp().connections() + server_.output_queue().waiting() +
+                   client_.output_queue().waiting() ==
+               0;
+    }
 
     reactor loop_;
     network_stack server_;

@@ -183,6 +183,34 @@ BOOST_AUTO_TEST_CASE(data_for_an_orphan_is_reset) { // RFC 9293 3.6.1 SHLD-3, RF
     s.expect("RA 2:2");
 }
 
+BOOST_AUTO_TEST_CASE(text_behind_the_peers_fin_is_nothing_to_an_orphan_either) { // RFC 9293 3.10.7.4, seventh; RFC 1337
+    for (const bool acknowledged : {true, false}) { // TIME-WAIT, CLOSING
+        tcp_script s;
+        s.connect();
+        s.shutdown();
+        s.orphan();
+        s.expect("FA 1:1");
+        s.receive(acknowledged ? "FA 1:1 ack 2" : "FA 1:1 ack 1");
+        s.drain();
+        s.receive(acknowledged ? "A 2:102 ack 2" : "A 2:102 ack 1");
+        s.drain();
+        s.expect_state(acknowledged ? tcp_state::time_wait : tcp_state::closing);
+    }
+    tcp_script s; // LAST-ACK, with something to say yet
+    s.connect();
+    s.receive("FA 1:1 ack 1");
+    s.drain();
+    s.write(1000);
+    s.shutdown();
+    s.orphan();
+    s.drain();
+    s.receive("A 2:102 ack 1");
+    s.expect_state(tcp_state::last_ack);
+    s.receive("A 2:2 ack 1002");
+    s.expect_state(tcp_state::closed);
+    BOOST_TEST((s.block().error() == std::errc{}));
+}
+
 BOOST_AUTO_TEST_CASE(an_orphan_does_not_wait_for_ever_in_fin_wait_2) {
     tcp_script s;
     s.connect();

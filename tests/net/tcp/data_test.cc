@@ -376,6 +376,20 @@ BOOST_AUTO_TEST_CASE(a_segment_that_was_sent_before_the_last_one_tells_no_window
     s.expect_nothing();
 }
 
+BOOST_AUTO_TEST_CASE(text_that_an_acknowledgment_has_overtaken_tells_no_window) { // the same, whichever way it goes
+    for (const bool fast : {true, false}) {
+        tcp::parameters p = tcp_script::plain();
+        p.fast_path = fast;
+        tcp_script s(p);
+        s.connect("SA 0:0 ack 1 win 5000 mss 1000");
+        s.receive("A 101:101 ack 1 win 4000"); // behind the text that has not come yet
+        s.drain();
+        s.receive("A 1:101 ack 1 win 300");
+        s.write(2000);
+        BOOST_TEST(s.drain() == 2);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_probe_byte_that_was_taken_is_not_sent_again) {
     tcp_script s;
     s.connect("SA 0:0 ack 1 win 0 mss 1000 sackok ws 0");
