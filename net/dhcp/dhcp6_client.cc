@@ -51,15 +51,16 @@ dhcp6_client::schedule dhcp6_client::schedule_of(dhcp6_state state) const noexce
     }
 }
 
+duration dhcp6_client::start_delay() noexcept {
+    return duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(options_.start_delay.count()) + 1))};
+}
+
 void dhcp6_client::on_flags(time_point now, bool managed, bool other) noexcept {
     if (released_) return;
-    const auto delay = [&] {
-        return duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(options_.start_delay.count()) + 1))};
-    };
     const bool without_addresses =
         state_ == dhcp6_state::stopped || state_ == dhcp6_state::informing || state_ == dhcp6_state::informed;
-    if (managed && without_addresses) enter(now, dhcp6_state::soliciting, delay()); // RFC 4861 4.2: O says nothing more then
-    else if (other && state_ == dhcp6_state::stopped) enter(now, dhcp6_state::informing, delay());
+    if (managed && without_addresses) enter(now, dhcp6_state::soliciting, start_delay()); // RFC 4861 4.2: O says nothing more then
+    else if (other && state_ == dhcp6_state::stopped) enter(now, dhcp6_state::informing, start_delay());
 }
 
 /// A new question, which is asked after `wait`.
@@ -123,7 +124,7 @@ void dhcp6_client::on_timer(time_point now) noexcept {
     switch (state_) {
     case dhcp6_state::stopped: due_ = never; return;
     case dhcp6_state::bound: return enter(now, dhcp6_state::renewing);
-    case dhcp6_state::informed: return enter(now, dhcp6_state::informing);
+    case dhcp6_state::informed: return enter(now, dhcp6_state::informing, start_delay()); // RFC 8415 21.23: others were told when we were
     case dhcp6_state::soliciting:
         if (has_best_) return request_from(now, best_); // RFC 8415 18.2.1: after the first RT, the best of those that came
         return ask(now);

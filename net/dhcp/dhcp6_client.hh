@@ -116,6 +116,7 @@ private:
     void request_from(time_point now, const dhcp6_reply& advertised) noexcept;
     bool drop_expired(time_point now) noexcept;
     duration spread(duration about) noexcept;
+    duration start_delay() noexcept;
 
     dhcp6_options options_;
     dhcp_client_id id_; ///< RFC 4361: its DUID is ours here

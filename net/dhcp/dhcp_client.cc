@@ -17,7 +17,8 @@ using type = dhcp_message_type;
 constexpr duration first_wait = seconds{4}, longest_wait = seconds{64}, jitter = seconds{1};
 constexpr duration least_renewal_wait = seconds{60};
 constexpr duration least_rest = seconds{1}; ///< between an answer and the next question, however short the lease
-constexpr duration wait_after_decline = seconds{10};
+constexpr duration wait_after_decline = seconds{10}, wait_after_many = seconds{60}; ///< RFC 5227 2.1.1: RATE_LIMIT_INTERVAL
+constexpr unsigned many_conflicts = 10;                                              ///< MAX_CONFLICTS
 constexpr unsigned most_requests = 4;
 constexpr std::uint16_t least_mtu = 576; // RFC 1122 3.3.2: every host takes so much
 constexpr std::uint32_t for_ever = 0xffffffff;
@@ -286,6 +287,7 @@ void dhcp_client::keep_lease(time_point now) noexcept {
         return begin(now, wait_after_decline);
     }
     ++statistics_.leases;
+    conflicts_ = 0;
     bind(now, checked_);
 }
 
@@ -314,7 +316,8 @@ void dhcp_client::decline(time_point now) noexcept {
     wanted_ = checked_.address.address();
     server_ = checked_.server;
     say(now, type::decline);
-    begin(now, wait_after_decline);
+    if (conflicts_ < many_conflicts) ++conflicts_;
+    begin(now, conflicts_ < many_conflicts ? wait_after_decline : wait_after_many);
     wanted_ = ipv4::any();
 }
 

@@ -136,6 +136,7 @@ private:
     dhcp_state state_ = dhcp_state::stopped;
     std::uint32_t transaction_ = 0;
     std::uint8_t tries_ = 0;          ///< of the question that is out
+    std::uint8_t conflicts_ = 0; ///< since the last lease, ten at most
     std::uint8_t naks_ = 0;           ///< since the last lease
     std::uint8_t probes_sent_ = 0;
     bool probe_due_ = false;

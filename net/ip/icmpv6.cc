@@ -23,7 +23,7 @@ icmp_error_kind kind_of(const wire::icmpv6_view& m) noexcept {
     case wire::icmpv6_type::parameter_problem: // code 1: nobody there knows the protocol
         return m.code() == 1 ? protocol_unreachable : parameter_problem;
     case wire::icmpv6_type::unreachable: break;
-    default: return none;
+    default: return parameter_problem; // RFC 4443 2.4 (a): of unknown type, for who has sent what it is about
     }
     switch (m.code()) { // RFC 4443 3.1
     case 0: return network_unreachable;

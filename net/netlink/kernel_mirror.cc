@@ -211,7 +211,11 @@ void kernel_mirror::take_address(const netlink::address_change& a) {
 }
 
 void kernel_mirror::take_link(const netlink::link_change& link) {
-    if (std::exchange(link_up_, link.up) == link.up && !link.gone) return;
+    const bool carrier_changed = std::exchange(link_runs_, link.runs) != link.runs; // routes over shared next hops go without a word then
+    if (std::exchange(link_up_, link.up) == link.up && !link.gone) {
+        if (carrier_changed) look_again(pause);
+        return;
+    }
     if (!link.up && std::erase_if(routes_, [](const netlink::route_change& r) { return !r.refuses; }) != 0) routes_changed_ = true;
     look_again(pause);
 }
@@ -266,7 +270,14 @@ void kernel_mirror::take_ipv6_way(const netlink::route_change& r) {
         else if (no_room_) one_less_is_left_out();
         return;
     }
-    if (r.replaces && std::erase_if(routes_, rival) != 0) routes_have_gone();
+    if (r.replaces) {
+        // Which of several of that destination and metric it replaces, and whether it replaces any (a router's preference has changed, a
+        // next hop that is shared), the message does not say: the kernel is asked.
+        const bool known = std::ranges::any_of(routes_, same);
+        const auto rivals = std::ranges::count_if(routes_, rival);
+        if (rivals > 1 || (rivals == 1 && !known && !is_ours(r))) look_again_soon();
+        if (!known && std::erase_if(routes_, rival) != 0) routes_have_gone();
+    }
     if (!is_ours(r)) return;
     if ((known_to_be_full(r) || !std::ranges::any_of(routes_, same)) && make_room(1, r)) routes_.push_back(r);
 }

@@ -142,6 +142,7 @@ private:
     };
     std::vector<permanent_neighbor> permanent_; ///< that were told
     bool link_up_ = true;
+    bool link_runs_ = true;
     bool routes_changed_ = false;
     bool overflowed_ = false; ///< something has been missed: everything is to be asked for anew
     bool resyncing_ = false;
@@ -151,7 +152,7 @@ private:
         std::uint32_t sequence = 0;
         net_address neighbor;
     };
-    std::array<question, 64> questions_{}; ///< the last ones, by sequence
+    std::array<question, 1024> questions_{}; ///< the last ones, by sequence: as many as there may be neighbours
     mirror_statistics statistics_;
     alignas(8) std::array<std::byte, 32768> datagram_;
     readable_watch<kernel_mirror, &kernel_mirror::on_news> news_{*this};

@@ -105,7 +105,9 @@ verdict read_link(byte_span payload, bool gone, change& out) noexcept {
     byte_span rest;
     if (!split(payload, fixed, rest)) return verdict::malformed;
     if (fixed.ifi_family != AF_UNSPEC) return verdict::ignored; // a bridge's word on its port
-    out = link_change{gone, static_cast<unsigned>(fixed.ifi_index), !gone && (fixed.ifi_flags & IFF_UP) != 0};
+    constexpr unsigned carrier = IFF_RUNNING | IFF_LOWER_UP;
+    out = link_change{gone, static_cast<unsigned>(fixed.ifi_index), !gone && (fixed.ifi_flags & IFF_UP) != 0,
+                      !gone && (fixed.ifi_flags & carrier) == carrier};
     return verdict::told;
 }
 

@@ -71,6 +71,7 @@ struct link_change {
     bool gone = false;
     unsigned interface = 0;
     bool up = false;
+    bool runs = false; ///< it has a carrier
 };
 
 /// A next hop that routes share (`ip nexthop`) is gone, and those of IPv4 with it, without a word.

@@ -90,6 +90,7 @@ private:
         found_.pop_front();
         tried_any_ = true;
         last_was_v6_ = std::holds_alternative<ipv6>(to);
+        begun_ = now;
         next_ = now + std::clamp<duration>(options_.attempt_delay, least_delay, most_delay);
         socket_address at;
         at.address = to;
@@ -108,7 +109,9 @@ private:
             if (!winner_) winner_ = std::move(made);
         } catch (...) {
             why_ = std::current_exception();
-            next_ = reactor::current().now(); // the next at once (RFC 8305 5)
+            // The next at once, but no sooner behind the one before than RFC 8305 5 allows; where nothing was sent, there was none.
+            const time_point now = reactor::current().now();
+            next_ = now == begun_ ? now : std::min(next_, begun_ + least_delay);
         }
         --trying_;
         changed_.notify_all();
@@ -122,6 +125,7 @@ private:
     bool last_was_v6_ = false, tried_any_ = false, looking_up_ = true;
     unsigned trying_ = 0;
     time_point next_{};            ///< when the next attempt may begin
+    time_point begun_{};           ///< when the last one did
     std::optional<tcp_stream> winner_;
     std::exception_ptr why_;
     condition changed_;

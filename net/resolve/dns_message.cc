@@ -12,9 +12,10 @@ namespace corewire {
 namespace {
 
 constexpr std::size_t header_size = 12;
-constexpr unsigned response = 0x8000, opcode = 0x7800, truncation = 0x0200, code = 0x000f; ///< of the flags (RFC 1035 4.1.1)
+constexpr unsigned response = 0x8000, opcode = 0x7800, authority = 0x0400, truncation = 0x0200, recursion = 0x0080,
+                   code = 0x000f; ///< of the flags (RFC 1035 4.1.1)
 constexpr unsigned code_not_understood = 1, code_no_such_name = 3, code_not_implemented = 4;
-constexpr std::uint16_t internet = 1, start_of_authority = 6;
+constexpr std::uint16_t internet = 1, name_server = 2, start_of_authority = 6;
 constexpr duration longest = std::chrono::hours{24};
 constexpr duration longest_without = std::chrono::minutes{5}; ///< RFC 2308 5 allows hours; a name that has just been made is asked for
 
@@ -66,20 +67,29 @@ bool repeats(cursor& at, const dns_question& asked) {
     return rest.size() == 4 && load_be16(rest.data()) == static_cast<std::uint16_t>(asked.type) && load_be16(rest.data() + 2) == internet;
 }
 
-/// RFC 2308 5: of the zone's SOA in the authority section, the lesser of its TTL and its MINIMUM. 0: there is none.
-duration lifetime_of_nothing(cursor at, unsigned answers, unsigned authorities) {
+/// What the authority section says of an answer without addresses.
+struct authorities_say {
+    duration lifetime{0};  ///< RFC 2308 5: the lesser of the zone's SOA's TTL and its MINIMUM. 0: there is none
+    bool elsewhere = false; ///< RFC 2308 2.2.1: there are name servers and no SOA
+};
+
+authorities_say look_at_authorities(cursor at, unsigned answers, unsigned authorities) {
+    authorities_say out;
     for (unsigned i = 0; i < answers + authorities; ++i) {
-        if (!at.name()) return duration{0};
+        if (!at.name()) break;
         const byte_span fixed = at.take(10); // type, class, TTL, length
-        if (fixed.size() != 10) return duration{0};
+        if (fixed.size() != 10) break;
         const std::size_t length = load_be16(fixed.data() + 8);
         const byte_span data = at.take(length);
-        if (data.size() != length) return duration{0};
-        if (i < answers || load_be16(fixed.data()) != start_of_authority || length < 22) continue;
+        if (data.size() != length) break;
+        if (i < answers) continue;
+        const std::uint16_t type = load_be16(fixed.data());
+        if (type == name_server) out.elsewhere = true;
+        if (type != start_of_authority || length < 22) continue;
         const std::uint32_t seconds = std::min(load_be32(fixed.data() + 4), load_be32(data.data() + length - 4));
-        return std::min<duration>(std::chrono::seconds{seconds}, longest_without);
+        return {.lifetime = std::min<duration>(std::chrono::seconds{seconds}, longest_without)};
     }
-    return duration{0};
+    return out;
 }
 
 template <typename Entry>
@@ -147,7 +157,11 @@ dns_answer decode_dns_answer(byte_span message, const dns_question& asked) {
     if (said == 0) out = addresses_in(message, asked.type);
     else if (said != code_no_such_name) return {.outcome = dns_outcome::unusable};
     if (out.outcome == dns_outcome::no_data || out.outcome == dns_outcome::no_such_name) {
-        out.lifetime = lifetime_of_nothing(at, answers, authorities);
+        const authorities_say said_of_it = look_at_authorities(at, answers, authorities);
+        out.lifetime = said_of_it.lifetime;
+        // A referral of a server that asks nobody: another may know (RFC 2308 2.2.1).
+        const bool referral = said_of_it.elsewhere && (flags & (authority | recursion)) == 0;
+        if (out.outcome == dns_outcome::no_data && referral) return {.outcome = dns_outcome::unusable};
     }
     return out;
 }

@@ -102,6 +102,14 @@ const learned_names* resolver::told() const noexcept {
     return !config_.follow_network || provider == nullptr || provider->names().servers.empty() ? nullptr : &provider->names();
 }
 
+/// What other servers have said counts no more: another network has other names.
+void resolver::follow_servers() {
+    const std::vector<socket_address>& now = told() == nullptr ? config_.servers : told()->servers;
+    if (now == asked_of_) return;
+    asked_of_ = now;
+    cache_.forget_all();
+}
+
 std::vector<socket_address> resolver::servers() const { return told() == nullptr ? config_.servers : told()->servers; }
 
 /// resolv.conf(5): `search` and `ndots`.
@@ -190,6 +198,7 @@ struct resolver::open_question {
 task<dns_answer> resolver::ask(std::string name, dns_type type) {
     const std::string key = dns_key(name, type);
     for (;;) {
+        follow_servers();
         if (const dns_answer* found = cache_.find(reactor::current().now(), name, type)) {
             ++statistics_.from_cache;
             co_return *found;

@@ -68,6 +68,7 @@ private:
     std::optional<addresses> known(const std::string& name, address_family family) const;
     const learned_names* told() const noexcept;
     std::vector<socket_address> servers() const;
+    void follow_servers();
     std::vector<std::string> candidates(const std::string& name) const;
     task<> look_up(std::string name, address_family family, address_listener tell);
     struct questions;
@@ -83,6 +84,7 @@ private:
 
     resolver_config config_;
     dns_cache cache_;
+    std::vector<socket_address> asked_of_; ///< whose answers are in cache_
     random_generator random_;
     semaphore asking_;
     std::unordered_map<std::string, std::shared_ptr<open_question>> open_; ///< by dns_key()

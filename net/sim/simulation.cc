@@ -20,6 +20,9 @@ simulation::simulation(const sim_options& options)
 /// All tasks first: those of one host may hold what belongs to another.
 simulation::~simulation() {
     for (auto& h : hosts_) h->shard().destroy_tasks();
+    planned_.clear(); // and what else has captured something of the hosts'
+    on_turn_ = {};
+    network_.forget_filters();
     while (!hosts_.empty()) hosts_.pop_back();
 }
 

@@ -8,6 +8,11 @@ namespace corewire {
 /// Built aside: where nothing is new (one of several metrics has come, a route that is left out), no connection looks for its way anew.
 std::size_t network_stack::follow_routes(std::span<const route> routes, std::span<const ipv6_route> routes6) noexcept {
     route_table now(config_.address);
+    const ip_prefix own = config_.address;
+    const auto told_otherwise = [&](const route& r) {
+        return r.destination.length() == own.length() && own.contains(r.destination.address());
+    };
+    if (std::ranges::any_of(routes, told_otherwise)) static_cast<void>(now.remove(own)); // neighbours that only a router reaches, perhaps
     for (const route& r : routes) // no full table costs the default route; one whose gateway is not on the link yet is tried again
         if (r.destination.length() == 0) static_cast<void>(now.add_route(r));
     std::size_t left_out = 0;

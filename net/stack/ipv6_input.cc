@@ -307,7 +307,7 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
             for (wire::nd_option option; cursor.next(option);)
                 if (option.type == wire::nd_option_type::source_link_layer) mac = option.mac();
             if (from.is_link_local()) { // RFC 4861 6.1.2
-                if (!a.handed_over && !out_.may_take_advertisement(now)) return;
+                if (!out_.may_take_advertisement(now)) return; // each shard asks: where copies come of the kernel, all have their own
                 share();
                 out_.on_router_advertisement(now, from, ra, mac);
                 if (out_.automatic() != nullptr && out_.automatic()->hop_limit() != 0) icmp_.set_hop_limit(out_.hop_limit());

@@ -62,7 +62,7 @@ public:
     void on_solicitation(time_point now, const ipv6& source, const wire::neighbor_solicitation& ns, bool answer) noexcept;
     /// `log`: one shard tells of a conflict.
     void on_advertisement(time_point now, const wire::neighbor_advertisement& na, bool log) noexcept;
-    /// False: routers have said too much lately. One shard asks, for all hear of what is taken.
+    /// False: routers have said too much lately.
     bool may_take_advertisement(time_point now) noexcept {
         if (!automatic_ || advertisements_.take(now)) return true;
         ++statistics_.advertisements_refused;

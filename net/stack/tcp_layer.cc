@@ -242,7 +242,8 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
         ++statistics_.tcp_backlog_full;
         // A cookie is for who would find a place as soon as his ACK comes. Who waits for accept() is dropped, and comes again: nobody would
         // repeat the ACK of a cookie, and he might wait for our first word.
-        if (listener.cookies() != tcp_listen_socket::cookie_use::off && listener.room_for_ready()) answer_with_cookie(now, listener, flow, s);
+        const bool may = listener.cookies() != tcp_listen_socket::cookie_use::off && listener.room_for_ready();
+        if (may) answer_with_cookie(now, listener, flow, s);
         return;
     }
     if (listener.cookies() == tcp_listen_socket::cookie_use::always && floor == nullptr) return answer_with_cookie(now, listener, flow, s);

@@ -173,10 +173,10 @@ udp_endpoint* udp_demux::on_error(const icmp_report& report) noexcept {
         if (!report.own) return nullptr; // a router's word is soft, too
         e->error_ = std::errc::host_unreachable;
         return e;
+    case icmp_error_kind::prohibited: e->error_ = std::errc::host_unreachable; return e; // a filter does not pass
     case icmp_error_kind::none:
     case icmp_error_kind::redirect:
     case icmp_error_kind::network_unreachable:
-    case icmp_error_kind::prohibited:
     case icmp_error_kind::time_exceeded:
     case icmp_error_kind::parameter_problem: break; // soft: may pass (RFC 1122 3.2.2.1)
     }

@@ -44,11 +44,16 @@ void sim_shard::restart() {
     context_ = make_context(*runtime_, clock_);
 }
 
+/// What the body has captured goes with its task: a stream before the stack that it is of.
+task<> sim_shard::run(std::function<task<>()> body) {
+    auto work = body();
+    co_await std::move(work);
+}
+
 void sim_shard::spawn(std::function<task<>()> body) {
     scope here(*this);
     loop().read_clock(); // its last turn may be long ago
-    bodies_.push_back(std::move(body));
-    loop().root_group().spawn(bodies_.back()());
+    loop().root_group().spawn(run(std::move(body)));
 }
 
 /// At once, not with the next turn: by then the work of that turn may have met what the stop closes.

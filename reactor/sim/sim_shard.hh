@@ -15,7 +15,6 @@
 #include <corewire/reactor/sim/sim_clock.hh>
 
 #include <functional>
-#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -86,13 +85,13 @@ public:
 
 private:
     void end_context() noexcept;
+    static task<> run(std::function<task<>()> body);
 
     sim_clock clock_;
     random_generator random_;
     std::unique_ptr<runtime> runtime_;
     std::unique_ptr<shard_context> context_;
     intrusive_list<guest> guests_;
-    std::list<std::function<task<>()>> bodies_;
     std::uint64_t failed_before_ = 0; ///< restart()
 };
 

@@ -164,6 +164,33 @@ BOOST_AUTO_TEST_CASE(a_host_that_was_stopped_serves_again_after_a_crash) {
     BOOST_TEST(w.server.failed() == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(what_a_body_has_captured_goes_with_it) { // and not with the host
+    simulation world{{.seed = 3}};
+    sim_host& host = world.add_host("host");
+    const auto kept = std::make_shared<int>(1);
+    host.spawn([kept]() -> task<> { co_return; });
+    world.run_for(1ms);
+    BOOST_TEST(kept.use_count() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_may_be_captured_by_what_outlives_its_host) { // of which the address sanitizer would tell
+    simulation world{{.seed = 3}};
+    sim_host &server = world.add_host("server"), &client = world.add_host("client");
+    world.connect(server, client);
+    const socket_address at{server.address(), 7};
+    server.spawn([] { return serve(7); });
+    auto stream = std::make_shared<tcp_stream>();
+    client.spawn([stream, at]() -> task<> {
+        tcp_stream made = co_await tcp_stream::connect(at);
+        *stream = std::move(made);
+        co_await stream->read(); // which nobody answers
+    });
+    world.run_for(1s);
+    world.at(client.now() + 1h, [stream] {}); // never comes
+    world.on_turn([stream](sim_host&) {});
+    stream.reset();
+}
+
 BOOST_AUTO_TEST_CASE(what_belongs_to_the_reactor_goes_with_a_crash) {
     two_hosts w({.latency = 1ms});
     for (int life = 0; life < 3; ++life) {

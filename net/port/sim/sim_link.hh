@@ -72,6 +72,7 @@ private:
         sim_link_statistics counts;
         random_generator random{0};
         time_point busy_until{};
+        time_point last_arrival{}; ///< of what nothing has reordered
         std::deque<waiting> queue; ///< the first may have left
         std::uint64_t queued_bytes = 0;
         filter drop_if;

@@ -141,6 +141,11 @@ void sim_network::send(sim_link::one_way& lane, frame& f, std::uint32_t size) {
     schedule(lane, f, size, sent);
 }
 
+void sim_network::forget_filters() noexcept {
+    for (auto& link : links_)
+        for (sim_link::one_way& lane : link->lanes_) lane.drop_if = {};
+}
+
 void sim_network::schedule(sim_link::one_way& lane, frame& f, std::uint32_t size, time_point sent) {
     const sim_link_options& o = lane.options;
     time_point at = sent + o.latency;
@@ -153,6 +158,8 @@ void sim_network::schedule(sim_link::one_way& lane, frame& f, std::uint32_t size
     if (o.reorder > 0 && lane.random.chance(o.reorder)) {
         ++lane.counts.reordered;
         at += duration(static_cast<std::int64_t>(lane.random.below(static_cast<std::uint64_t>(o.reorder_delay.count()) + 1)));
+    } else {
+        at = lane.last_arrival = std::max(at, lane.last_arrival); // nor does it overtake when the latency becomes less
     }
     events_.push_back({at, sent_++, &f, size, &lane});
     std::push_heap(events_.begin(), events_.end(), later);

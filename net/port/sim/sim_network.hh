@@ -70,6 +70,9 @@ public:
     /// Packets lost for want of a frame to travel in, on all cables: no loss that a real network would have.
     std::uint64_t no_frames() const noexcept { return no_frames_; }
 
+    /// Whatever sim_link::drop_if() was given.
+    void forget_filters() noexcept;
+
 private:
     friend class sim_port;
     friend class sim_switch;

@@ -85,7 +85,7 @@ template <disturbance d>
     if (calm && s.probes_tail && (measured || linux_habits)) {
         // A peer need not acknowledge two small segments either (RFC 5681 4.2). Linux counts segments, as RFC 8985 7.2 does.
         s.probe_is_patient = measured && (linux_habits ? s.last_start <= s.una : s.max - s.una <= s.payload_limit);
-        // RFC 8985 7.2: a second, where no round trip was measured. Ours is the time-out then.
+        // RFC 8985 7.2: a second, where no round trip was measured. We have the time-out then.
         const duration after = measured ? s.probe_after : std::chrono::seconds{1};
         const duration wait = s.probe_is_patient ? after + c.options->peer_delayed_ack : after;
         // RFC 8985 7.2: a probe due after the time-out goes in its place. Linux does so; we let the time-out have it.

@@ -5,6 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <set>
 #include <vector>
 
 using namespace corewire;
@@ -73,7 +74,8 @@ struct heard {
 };
 
 struct line {
-    explicit line(bool rapid = false) : client(our_mac, {.rapid_commit = rapid, .start_delay = duration{0}}, 5) {}
+    explicit line(bool rapid = false, duration start_delay = {}, std::uint64_t seed = 5)
+        : client(our_mac, {.rapid_commit = rapid, .start_delay = start_delay}, seed) {}
     dhcp6_client client;
     time_point now = from_ns(1'000'000'000'000);
     std::vector<heard> said;
@@ -384,6 +386,30 @@ BOOST_AUTO_TEST_CASE(other_settings_alone_are_asked_for_and_asked_for_again) { /
     nothing.flags(false, false);
     nothing.pass(100s);
     BOOST_TEST(nothing.said.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_all_hosts_were_told_at_once_is_not_asked_at_once) { // 18.2.1, 18.2.6, 21.23
+    std::set<duration> solicited, asked_again;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        line addresses(false, 1s, seed);
+        const time_point told = addresses.now;
+        addresses.flags(true, false);
+        addresses.pass(1s);
+        BOOST_REQUIRE(!addresses.said.empty());
+        solicited.insert(addresses.said.front().at - told);
+
+        line settings(false, 1s, seed);
+        settings.flags(false, true);
+        settings.pass(1s);
+        const time_point began = settings.now;
+        settings.hear({.with_association = false});
+        settings.pass(86'400s + 1s);
+        BOOST_REQUIRE(settings.count(type::information_request) >= 2u);
+        asked_again.insert(settings.said[settings.said.size() - 1].at - began);
+        BOOST_TEST((settings.said.back().at >= began + 86'400s));
+    }
+    BOOST_TEST(solicited.size() > 10u);
+    BOOST_TEST(asked_again.size() > 10u);
 }
 
 BOOST_AUTO_TEST_CASE(what_there_is_no_room_for_is_counted) {

@@ -1,6 +1,8 @@
 // The life of a lease, on a virtual clock, against a server that says what it is told to.
 #include "scripted_server.hh"
 
+#include <set>
+
 using namespace corewire;
 using namespace corewire::dhcp_test;
 using type = dhcp_message_type;
@@ -272,6 +274,41 @@ BOOST_AUTO_TEST_CASE(an_address_that_somebody_has_is_declined_and_ten_seconds_ar
         BOOST_TEST(l.client.statistics().conflicts == 1u);
         BOOST_TEST(l.client.lease() == nullptr);
     }
+}
+
+BOOST_AUTO_TEST_CASE(after_ten_conflicts_no_address_is_tried_for_a_minute) { // RFC 5227 2.1.1: MAX_CONFLICTS, RATE_LIMIT_INTERVAL
+    const mac_address rival(0x02'00'00'00'00'66);
+    line l;
+    l.start();
+    l.pass(1ms);
+    for (unsigned conflict = 1; conflict <= 12; ++conflict) {
+        BOOST_REQUIRE((l.last().type == type::discover));
+        l.answer(type::offer);
+        l.answer(type::ack);
+        l.arp({wire::arp_operation::reply, rival, given, our_mac, ipv4::any()});
+        BOOST_REQUIRE((l.last().type == type::decline));
+        const std::size_t before = l.said.size();
+        l.pass(conflict < 10 ? 9s : 59s);
+        BOOST_TEST(l.said.size() == before);
+        l.pass(2s);
+    }
+    l.answer(type::offer);
+    l.answer(type::ack);
+    l.pass(10s);
+    BOOST_TEST(l.client.lease() != nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(a_start_waits_by_chance) { // RFC 2131 4.4.1
+    std::set<duration> waits;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        line l({}, seed);
+        const time_point begin = l.now;
+        l.start();
+        l.pass(10s);
+        BOOST_REQUIRE(!l.said.empty());
+        waits.insert(l.said.front().at - begin);
+    }
+    BOOST_TEST(waits.size() > 10u);
 }
 
 BOOST_AUTO_TEST_CASE(a_remembered_address_is_asked_for_at_once) { // RFC 2131 3.2, 4.3.2: INIT-REBOOT

@@ -178,6 +178,40 @@ BOOST_AUTO_TEST_CASE(a_route_that_is_replaced_may_have_been_of_another_interface
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_route_of_ipv6_that_is_replaced_elsewhere_leaves_ours) { // fib6_add_rt2node() replaces one
+    if (!have_root() || !have_ipv6()) return;
+    two_links f;
+    with_ipv6(f.ours, "other0", "2001:db8:8::1/64");
+    const prefix to(*ipv6::parse("2001:db8:9::"), 64);
+    f.ip("-6 route add 2001:db8:9::/64 dev other0 metric 256");
+    f.ip("-6 route append 2001:db8:9::/64 dev cwa0 metric 256");
+    BOOST_TEST(f.eventually([&] { return f.told.to(to) != nullptr; }));
+    f.ip("-6 route replace 2001:db8:9::/64 dev other0 metric 256");
+    f.ip("-6 route add 2001:db8:99::/64 dev cwa0"); // told behind it
+    BOOST_TEST(f.eventually([&] { return f.told.to(prefix(*ipv6::parse("2001:db8:99::"), 64)) != nullptr; }));
+    BOOST_TEST(f.eventually([&] { return f.told.to(to) != nullptr; }));
+}
+
+BOOST_AUTO_TEST_CASE(routes_over_a_next_hop_that_lost_its_carrier_go) { // the kernel flushes them without a word (nexthop_flush_dev())
+    if (!have_root()) return;
+    followed f;
+    const prefix to(ipv4(198, 51, 100, 0), 24);
+    f.ip("nexthop add id 7 via 10.9.0.2 dev cwa0");
+    f.ip("route add 198.51.100.0/24 nhid 7");
+    BOOST_TEST(f.eventually([&] { return f.told.to(to) != nullptr; }));
+    f.peer.check("ip link set " + f.link.second() + " down");
+    BOOST_TEST(f.eventually([&] { return f.told.to(to) == nullptr; }));
+}
+
+BOOST_AUTO_TEST_CASE(many_neighbors_are_asked_for_at_once) {
+    if (!have_root()) return;
+    followed f;
+    for (unsigned i = 0; i < 200; ++i) f.mirror.ask(ipv4(10, 9, 0, static_cast<std::uint8_t>(20 + i)));
+    const auto known = [&] { return f.ours.check("ip neighbour show dev cwa0 | grep -c '^10.9.0.' || true"); };
+    for (int i = 0; i < 50; ++i) f.loop.poll_once();
+    BOOST_TEST(std::stoi(known()) >= 190, known());
+}
+
 BOOST_AUTO_TEST_CASE(a_route_by_two_interfaces_goes_with_the_other_one) {
     if (!have_root()) return;
     two_links f;

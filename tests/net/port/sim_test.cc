@@ -113,6 +113,22 @@ BOOST_AUTO_TEST_CASE(a_cable_that_becomes_slower_has_no_more_room_for_that) {
     BOOST_TEST(h.link.statistics(forward).queue_full == 2u);
 }
 
+BOOST_AUTO_TEST_CASE(nothing_overtakes_what_is_on_a_cable_that_becomes_shorter) {
+    two_hosts h({.latency = 100ms});
+    for (std::uint32_t i = 0; i < 5; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 100));
+    h.link.configure(forward, {.latency = 1ms});
+    for (std::uint32_t i = 5; i < 10; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 100));
+    h.net.advance_to(from_ns(99'999'999));
+    BOOST_TEST(receive_numbers(*h.b).empty());
+    h.net.advance_to(from_ns(100'100'000));
+    const auto got = receive_numbers(*h.b);
+    BOOST_TEST(got.size() == 10u);
+    BOOST_TEST(std::ranges::is_sorted(got));
+    send(*h.a, numbered_frame(*h.a, mac_b, 10, 100));
+    h.net.advance_to(from_ns(101'200'000));
+    BOOST_TEST(receive_numbers(*h.b).size() == 1u); // a millisecond now
+}
+
 BOOST_AUTO_TEST_CASE(nothing_overtakes_the_queue_of_a_cable_whose_limit_is_taken_away) {
     two_hosts h({.bits_per_second = 8'000'000});
     for (std::uint32_t i = 0; i < 5; ++i) send(*h.a, numbered_frame(*h.a, mac_b, i, 1000));

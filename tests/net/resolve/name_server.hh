@@ -26,6 +26,7 @@ struct dns_reply {
     std::optional<std::uint32_t> negative_ttl{};  ///< an SOA with this MINIMUM
     bool silent = false, truncated = false;
     bool header_alone = false;                    ///< without the question
+    bool referral = false;                        ///< of a server that asks nobody: to others (RFC 1034 4.3.1)
     duration delay{0};
 };
 
@@ -55,10 +56,10 @@ inline void put32(std::vector<std::byte>& to, std::uint32_t v) {
 /// The message that answers `question`.
 inline std::vector<std::byte> dns_message_of(byte_span question, const dns_reply& r) {
     std::vector<std::byte> out(question.begin(), question.begin() + 2);
-    put16(out, 0x8180u | (r.truncated ? 0x0200u : 0u) | r.code);
+    put16(out, (r.referral ? 0x8100u : 0x8180u) | (r.truncated ? 0x0200u : 0u) | r.code);
     put16(out, r.header_alone ? 0 : 1);
     put16(out, r.truncated ? 0 : static_cast<unsigned>(r.addresses.size()));
-    put16(out, r.negative_ttl ? 1 : 0);
+    put16(out, r.negative_ttl || r.referral ? 1 : 0);
     put16(out, 0);
     if (r.header_alone) return out;
     const byte_span asked = question.subspan(12, question_size(question));
@@ -75,6 +76,14 @@ inline std::vector<std::byte> dns_message_of(byte_span question, const dns_reply
         if (v4) std::get<ipv4>(a).store(bytes.data());
         else std::get<ipv6>(a).store(bytes.data());
         out.insert(out.end(), bytes.begin(), bytes.begin() + (v4 ? 4 : 16));
+    }
+    if (r.referral) {
+        put16(out, 0xc00c);
+        put16(out, 2);
+        put16(out, 1);
+        put32(out, 3600);
+        put16(out, 2);
+        put16(out, 0xc00c);
     }
     if (r.negative_ttl) {
         put16(out, 0xc00c);

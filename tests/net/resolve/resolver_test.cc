@@ -110,6 +110,13 @@ BOOST_FIXTURE_TEST_CASE(the_next_server_is_asked_at_once_when_one_refuses, looku
     BOOST_TEST(names().statistics().unusable == 1);
 }
 
+BOOST_FIXTURE_TEST_CASE(who_refers_to_others_has_not_said_that_there_is_none, lookup_world) { // RFC 2308 2.2.1
+    first.zone[www_a] = {.referral = true};
+    second.zone[www_a] = {.addresses = {v4}};
+    BOOST_TEST((resolve("www.example.com").found == addresses{v4}));
+    BOOST_TEST(second.asked == 1);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_server_whose_port_is_closed_is_passed_over, lookup_world) {
     config.servers[0].port = 5353;
     second.zone[www_a] = {.addresses = {v4}};

@@ -152,6 +152,35 @@ BOOST_FIXTURE_TEST_CASE(an_error_about_bytes_that_are_not_in_flight_is_not_belie
     BOOST_TEST(stack->tcp().connections() == 1u);
 }
 
+BOOST_FIXTURE_TEST_CASE(a_next_hop_is_doubted_when_it_brings_nothing, tcp_link) { // RFC 9293 3.8.3 (MUST-20)
+    connect();
+    pass(2s);
+    heard();
+    group.spawn(write(*this, 1000));
+    pass(5s); // it would count as reachable for thirty seconds
+    bool asked = false;
+    for (const bytes& packet : heard()) {
+        if (view(packet).next_header() != ip_protocol::icmpv6) continue;
+        asked |= icmp_of(packet).type() == icmpv6_type::neighbor_solicitation && view(packet).destination() == peer;
+    }
+    BOOST_TEST(asked);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_error_of_unknown_type_is_told_to_whom_it_is_about, tcp_link) { // RFC 4443 2.4 (a)
+    connect();
+    group.spawn(write(*this, 1000));
+    pass(1ms);
+    const auto first = heard();
+    BOOST_REQUIRE(first.size() == 1u);
+    bool softly = false;
+    const auto look = [&](const tcp_connection& c) {
+        softly |= c.tcb.soft_error() != std::errc{} && c.tcb.state() == tcp::tcp_state::established;
+    };
+    error({static_cast<wire::icmpv6_type>(100), 7, 0}, first[0]);
+    stack->tcp().for_each_connection(look);
+    BOOST_TEST(softly);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_connect_that_is_refused_by_icmpv6_ends, tcp_link) {
     group.spawn(dial(*this));
     pass(1ms);

@@ -312,7 +312,8 @@ BOOST_AUTO_TEST_CASE(who_advertises_an_address_that_we_use_is_counted_and_told_a
     };
     const auto told = [&] {
         return std::ranges::count_if(log.messages(), [&](const std::string& line) {
-            return line.find("another host has our address " + to_string(w.us)) != line.npos && line.find(to_string(w.end->mac())) != line.npos;
+            const bool of_us = line.find("another host has our address " + to_string(w.us)) != line.npos;
+            return of_us && line.find(to_string(w.end->mac())) != line.npos;
         });
     };
     advertise(w.us, w.us, w.end->mac()); // as one does who has it, too

@@ -364,6 +364,43 @@ BOOST_AUTO_TEST_CASE(a_syn_ends_no_time_wait_where_nobody_listens) { // RFC 9293
 
 namespace {
 
+/// Clients who wait for the server's first word, and a server that accepts nobody for two seconds.
+task<> wait_for_the_first_word(flooded_world& w, int& greeted) {
+    tcp_listener listener = listen(w, 7, {.backlog = 2});
+    const auto call = [&]() -> task<> {
+        tcp_stream mine = co_await dial(w, at_server(w, 7));
+        const buffer word = co_await mine.read(soon(std::chrono::seconds{60}));
+        greeted += word.text() == "welcome";
+    };
+    task_group clients{"clients"};
+    for (int i = 0; i < 10; ++i) clients.spawn(call());
+    co_await sleep_for(std::chrono::seconds{2});
+    for (int i = 0; i < 10; ++i) {
+        tcp_stream theirs = co_await listener.accept(soon(std::chrono::seconds{60}));
+        co_await theirs.write(std::string_view{"welcome"});
+        co_await theirs.close();
+    }
+    co_await clients.join();
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(who_finds_the_accept_queue_full_comes_again_and_is_heard, flooded_world) {
+    int greeted = 0;
+    run(wait_for_the_first_word(*this, greeted));
+    BOOST_TEST(greeted == 10);
+    BOOST_TEST(server_.statistics().tcp_backlog_full > 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_backlog_of_nothing_is_one, flooded_world) { // as listen(2)
+    run([](flooded_world& w) -> task<> {
+        tcp_listener listener = listen(w, 7, {.backlog = 0});
+        co_await prove_it_hears(w, listener);
+    }(*this));
+}
+
+namespace {
+
 /// Peers send a lot beyond gaps that they never fill, until the server has no frame to spare; then it has something to say.
 task<> hold_all_frames(flooded_world& w, std::errc& came_to) {
     tcp_listener listener = listen(w, 7);

@@ -66,7 +66,8 @@ task<> stream_and_ask(narrow_world& w, int& answered) {
     tcp_stream answers = co_await listener.accept();
     bool enough = false;
     std::uint64_t got = 0;
-    co_await when_all(stream_until(bulk_out, enough), read_all(bulk_in, got), answer_each(answers), ask_beside(asks, got, enough, answered));
+    co_await when_all(stream_until(bulk_out, enough), read_all(bulk_in, got), answer_each(answers),
+                      ask_beside(asks, got, enough, answered));
 }
 
 } // namespace

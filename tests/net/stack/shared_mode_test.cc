@@ -278,6 +278,14 @@ BOOST_FIXTURE_TEST_CASE(the_hosts_gateway_may_be_beyond_its_own_network, shared_
     BOOST_TEST((server_.ip().routes().find(far) == next_hop{hop_kind::unicast, gateway}));
 }
 
+BOOST_FIXTURE_TEST_CASE(the_hosts_own_network_may_be_behind_a_gateway, shared_world) { // neighbours that are kept apart
+    const ipv4 neighbor(10, 0, 0, 77), gateway(10, 0, 0, 9);
+    BOOST_TEST((server_.ip().routes().find(neighbor) == next_hop{hop_kind::unicast, neighbor}));
+    const std::vector<route> told{{ip_prefix(gateway, 32), ipv4::any()}, {ip_prefix(ipv4(10, 0, 0, 0), 24), gateway}};
+    BOOST_TEST(server_.follow_routes(told) == 0u);
+    BOOST_TEST((server_.ip().routes().find(neighbor) == next_hop{hop_kind::unicast, gateway}));
+}
+
 BOOST_FIXTURE_TEST_CASE(routes_that_say_nothing_new_change_nothing, shared_ipv6_world) {
     std::vector<route> four{{ip_prefix(ipv4::any(), 0), second}};
     std::vector<ipv6_route> six_routes{{ipv6_prefix(), six(second)}, {ipv6_prefix(six(first), 64), ipv6::any()}};

@@ -150,6 +150,9 @@ BOOST_AUTO_TEST_CASE(a_refusal_is_told_to_the_connected_endpoint_once) {
     r.kind = icmp_error_kind::fragmentation_needed;
     BOOST_TEST(d.on_error(r) == &e);
     BOOST_TEST((e.take_error() == std::errc::message_size));
+    r.kind = icmp_error_kind::prohibited; // a filter does not pass
+    BOOST_TEST(d.on_error(r) == &e);
+    BOOST_TEST((e.take_error() == std::errc::host_unreachable));
     r.kind = icmp_error_kind::host_unreachable; // soft
     BOOST_TEST(d.on_error(r) == nullptr);
     r.own = true; // not a router's word: our own link finds nobody there
