@@ -38,7 +38,8 @@ void neighbor_table::enter(time_point now, neighbor& n, neighbor_state s) noexce
 void neighbor_table::doubt(time_point now, const neighbor_ref& who) noexcept {
     constexpr duration lately = std::chrono::seconds{1};
     neighbor* const n = who.get();
-    if (!who.current() || n->state_ != reachable || now - n->confirmed_ < lately || outbox_full()) return;
+    const bool trusted = who.current() && (n->state_ == reachable || n->state_ == delay || n->state_ == stale);
+    if (!trusted || now - n->confirmed_ < lately || outbox_full()) return;
     n->requests_ = 0;
     enter(now, *n, probe);
     question(*n);

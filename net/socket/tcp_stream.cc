@@ -96,12 +96,10 @@ void tcp_stream::shutdown() {
 task<> tcp_stream::close(wait_limits limits) {
     tcp_backend& backend = open();
     const std::errc why = backend.shutdown();
-    if (why == std::errc{}) {
-        operation_awaiter<tcp_backend, &tcp_backend::start_drain> drained{backend, limits, "close"};
-        co_await drained;
-    }
-    backend_.reset();
     if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "close");
+    operation_awaiter<tcp_backend, &tcp_backend::start_drain> drained{backend, limits, "close"};
+    co_await drained;
+    backend_.reset();
 }
 
 void tcp_stream::abort() noexcept {

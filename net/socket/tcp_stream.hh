@@ -56,8 +56,8 @@ public:
 
     /// Half-close: FIN after what was written. Reading goes on until the peer closes too.
     void shutdown();
-    /// shutdown() and wait until the peer has acknowledged everything; then the stream is closed, also where it throws (that the connection
-    /// was dead already, too).
+    /// shutdown() and wait until the peer has acknowledged everything; then the stream is closed. Throws where the connection is dead, or
+    /// was already: not all may have arrived.
     task<> close(wait_limits limits = {});
     /// RST. Whatever waits fails with ECONNABORTED.
     void abort() noexcept;

@@ -63,6 +63,7 @@ public:
     X(close_waits_for_the_acknowledgement)                                                                             \
     X(a_read_after_a_reset_fails)                                                                                      \
     X(a_write_after_a_reset_fails)                                                                                     \
+    X(what_came_before_a_reset_is_read_though_a_write_failed)                                                          \
     X(a_close_after_a_reset_fails)                                                                                     \
     X(bytes_before_end_of_stream_are_read_first)                                                                       \
     X(unread_bytes_at_close_reset_the_peer)                                                                            \

@@ -82,6 +82,26 @@ task<> a_write_after_a_reset_fails(world& w) {
     BOOST_TEST(why == std::errc::connection_reset);
 }
 
+task<> what_came_before_a_reset_is_read_though_a_write_failed(world& w) { // as "413 Content Too Large" does
+    ends both = co_await connected(w);
+    co_await both.client.write(std::string_view{"a part of an upload"});
+    co_await both.server.wait_readable();
+    co_await both.server.write(std::string_view{"too much"});
+    co_await some_turns();
+    both.server = {}; // which resets, as there is something unread
+    co_await some_turns();
+    std::errc why{};
+    for (int i = 0; i < 100 && why == std::errc{}; ++i) {
+        why = co_await error_of([&] { return both.client.write(std::string_view{"more of it"}); });
+        co_await yield();
+    }
+    BOOST_TEST(why == std::errc::connection_reset);
+    const buffer answer = co_await both.client.read();
+    BOOST_TEST(answer.text() == "too much");
+    const std::errc later = co_await error_of([&] { return both.client.read(); });
+    BOOST_TEST(later == std::errc::connection_reset);
+}
+
 task<> a_close_after_a_reset_fails(world& w) { // or who closes would think that all was acknowledged
     ends both = co_await connected(w);
     co_await both.server.write(std::string_view{"nobody reads this"});
@@ -89,8 +109,6 @@ task<> a_close_after_a_reset_fails(world& w) { // or who closes would think that
     co_await some_turns();
     const std::errc why = co_await error_of([&] { return both.server.close(soon(std::chrono::seconds{10})); });
     BOOST_TEST(why == std::errc::connection_reset);
-    const std::errc closed = co_await error_of([&] { return both.server.read(); });
-    BOOST_TEST(closed == std::errc::bad_file_descriptor);
 }
 
 task<> unread_bytes_at_close_reset_the_peer(world& w) {

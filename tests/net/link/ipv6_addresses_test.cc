@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <set>
+
 using namespace corewire;
 using namespace std::chrono_literals;
 using phase = ipv6_address_phase;
@@ -37,6 +39,17 @@ BOOST_AUTO_TEST_CASE(an_address_is_asked_for_and_used_when_nobody_has_it) { // R
     BOOST_TEST(!addresses.is_ours(a6("2001:db8::1")));
     BOOST_TEST(probes_until(addresses, 2s) == 0);
     BOOST_TEST(addresses.is_ours(a6("2001:db8::1")));
+}
+
+BOOST_AUTO_TEST_CASE(hosts_do_not_ask_all_at_once) { // RFC 4862 5.4.2: after up to MAX_RTR_SOLICITATION_DELAY
+    std::set<duration> after;
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        corewire::ipv6_addresses addresses({.probes = 1}, seed);
+        addresses.add(at(0s), a6("2001:db8::1"), 64, origin::configured);
+        after.insert(addresses.next_timeout() - at(0s));
+        BOOST_TEST((*after.rbegin() <= 1s));
+    }
+    BOOST_TEST(after.size() > 10u);
 }
 
 BOOST_AUTO_TEST_CASE(a_probe_that_has_not_left_is_asked_for_again) {

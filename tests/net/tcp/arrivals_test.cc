@@ -3,6 +3,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <set>
+
 using namespace corewire;
 using namespace corewire::test;
 using tcp::event;
@@ -143,6 +145,23 @@ BOOST_AUTO_TEST_CASE(challenge_acks_are_limited) { // RFC 5961 7
     BOOST_TEST(s.block().statistics().challenge_acks <= 15u);
     BOOST_TEST(s.block().statistics().challenge_acks_withheld >= 85u);
     BOOST_TEST(limiter.withheld() >= 85u);
+}
+
+BOOST_AUTO_TEST_CASE(how_many_challenges_a_second_brings_cannot_be_told) { // RFC 5961 7: else counting them tells of other connections
+    constexpr std::uint32_t rate = 100;
+    tcp::challenge_limiter limiter(1, rate);
+    std::set<unsigned> budgets;
+    std::uint64_t all = 0;
+    time_point now{std::chrono::seconds{1}};
+    for (int second = 0; second < 50; ++second, now += std::chrono::seconds{1}) {
+        unsigned allowed = 0;
+        for (unsigned i = 0; i < 2 * rate; ++i) allowed += limiter.allow(now + i * std::chrono::milliseconds{4}) ? 1 : 0;
+        BOOST_TEST((allowed >= rate / 2 && allowed <= rate + rate / 2));
+        budgets.insert(allowed);
+        all += allowed;
+    }
+    BOOST_TEST(budgets.size() > 20u);
+    BOOST_TEST((all > 50 * rate * 8 / 10 && all < 50 * rate * 12 / 10));
 }
 
 BOOST_AUTO_TEST_CASE(two_confused_ends_do_not_acknowledge_each_other_for_ever) {
