@@ -11,7 +11,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 
 namespace corewire {
 
@@ -96,29 +95,15 @@ bool kernel_connection::start_read(read_operation& op) noexcept {
     }
     if (at_end_) return true;
     if (error_ != std::errc{}) {
-        op.data = rescue(op.max_size);
+        // What came before it died, of which a send may have been the first to hear, the kernel keeps.
+        const bool keeps = connected_ && !receive_.in_kernel() && error_ != std::errc::connection_aborted;
+        if (keeps) op.data = provider_.receive_now(fd_.get(), op.max_size);
         if (op.data.empty()) op.error = error_;
         return true;
     }
     reader_ = &op;
     receive();
     return false;
-}
-
-/// What came before the connection died, of which a send may have been the first to hear: the kernel keeps it.
-buffer kernel_connection::rescue(std::uint32_t most) noexcept {
-    if (receive_.in_kernel() || !connected_ || error_ == std::errc::connection_aborted) return {};
-    try {
-        buffer out = provider_.allocate(1);
-        const std::uint32_t room = std::min(out.tailroom(), most);
-        if (room == 0) return {};
-        std::byte* const at = out.append(room);
-        const ssize_t n = ::recv(fd_.get(), at, room, MSG_DONTWAIT);
-        out.truncate(n > 0 ? static_cast<std::uint32_t>(n) : 0);
-        return n > 0 ? std::move(out) : buffer();
-    } catch (const std::exception&) { // no memory for it
-        return {};
-    }
 }
 
 bool kernel_connection::start_wait_readable(plain_operation& op) noexcept {

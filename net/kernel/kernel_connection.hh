@@ -94,7 +94,6 @@ private:
     bool wants_bytes() const noexcept;
     ssize_t count_sent(ssize_t result) noexcept;
     void receive(bool wait_first = false) noexcept;
-    buffer rescue(std::uint32_t most) noexcept;
     void receive_failed(int error) noexcept;
     buffer next_piece(std::uint32_t max_size) noexcept;
     void serve_readers() noexcept;

@@ -90,6 +90,20 @@ buffer kernel_provider::allocate(std::uint32_t size) {
     return pool_->allocate_buffer();
 }
 
+buffer kernel_provider::receive_now(int fd, std::uint32_t most) noexcept {
+    try {
+        buffer out = allocate(1);
+        const std::uint32_t room = std::min(out.tailroom(), most);
+        if (room == 0) return {};
+        const ssize_t n = ::recv(fd, out.append(room), room, MSG_DONTWAIT);
+        if (n <= 0) return {};
+        out.truncate(static_cast<std::uint32_t>(n));
+        return out;
+    } catch (const std::exception&) { // no memory for it
+        return {};
+    }
+}
+
 std::unique_ptr<listener_backend> kernel_provider::listen(const socket_address& at, const listen_options& options) {
     objects_.for_each([&](kernel_object& object) {
         // The kernel would share the port with ourselves; one shard has one accept queue.

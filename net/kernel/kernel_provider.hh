@@ -68,6 +68,8 @@ public:
     receive_buffers& datagram_buffers();
     /// An empty buffer with room for `size` bytes; empty when all are in use or none is that large.
     buffer allocate(std::uint32_t size);
+    /// Of the bytes that have come to `fd`, at most so many; empty: there are none, or no memory.
+    buffer receive_now(int fd, std::uint32_t most) noexcept;
     /// This connection has something to send at the end of the turn.
     void queue(kernel_connection& c) noexcept;
     void keep(kernel_object& object) noexcept { objects_.push_back(object); }
