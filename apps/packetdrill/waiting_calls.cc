@@ -80,9 +80,14 @@ outcome calls::epoll_wait(int set, std::span<epoll_event> out, int milliseconds)
 
 outcome calls::splice(int in, off64_t* in_offset, int out, off64_t* out_offset, std::size_t size, unsigned flags) {
     if (size == 0) return 0; // whatever there is
+    if ((flags & ~(SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT)) != 0) return -EINVAL;
     const bool from_ours = owns(in);
     const bool to_ours = owns(out);
     if (from_ours && to_ours) return -EINVAL; // one of them must be a pipe
+    if (from_ours || to_ours) { // the pipe's end may be the other one
+        const int ways = ::fcntl(from_ours ? out : in, F_GETFL);
+        if (ways < 0 || (ways & O_ACCMODE) == (from_ours ? O_RDONLY : O_WRONLY)) return -EBADF;
+    }
     if ((from_ours && in_offset != nullptr) || (to_ours && out_offset != nullptr)) return -ESPIPE;
     if (from_ours) return into_pipe(in, out, size, flags);
     if (to_ours) return from_pipe(in, out, size, flags);

@@ -157,6 +157,10 @@ ipv6_next_hop ipv6_routes::find(const ipv6& destination) const noexcept {
     return {hop_kind::unicast, routers_[0].address};
 }
 
+bool ipv6_routes::is_replaceable(const ipv6& address) const noexcept {
+    return router_count_ > 1 && std::ranges::find(routers(), address, &router::address) != routers().end();
+}
+
 bool ipv6_routes::is_gateway(const ipv6& address) const noexcept {
     return std::ranges::find(routers(), address, &router::address) != routers().end() ||
            (!address.is_any() && std::ranges::find(routes(), address, &ipv6_route::gateway) != routes().end()) ||

@@ -69,6 +69,8 @@ public:
     /// Something leads over it. Not for every packet: it looks at each route.
     bool is_gateway(const ipv6& address) const noexcept;
     bool has_router() const noexcept { return router_count_ != 0; }
+    /// `address` is a router's, and there is one in whose place another could be.
+    bool is_replaceable(const ipv6& address) const noexcept;
 
     time_point next_timeout() const noexcept;
     /// Forgets what has ended. True: something has.

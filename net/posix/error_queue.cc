@@ -46,6 +46,15 @@ void stream_socket::keep(notice&& n) const {
     ++notice_edges_;
 }
 
+/// The last byte has left, or left again, since this was last asked: each copy of a packet is stamped.
+bool stream_socket::leaves_anew(stamped_write& w, std::uint32_t unsent) const {
+    if (written_ - unsent < w.end) return false;
+    if (!std::exchange(w.left, true)) return true;
+    if (w.end <= acknowledged()) return false;
+    const time_point again = connection()->tcb.resent_at(static_cast<std::uint32_t>(w.end - 1 - acknowledged()));
+    return again > std::exchange(w.again, std::max(again, w.again));
+}
+
 void stream_socket::follow_up(time_point now) {
     tcp_connection* const c = connection();
     if (c == nullptr) return;
@@ -53,8 +62,7 @@ void stream_socket::follow_up(time_point now) {
         const std::uint32_t headers = c->tcb.packet_size() - c->tcb.segment_payload() + (c->six == nullptr ? 0 : 20);
         const tcp::connection_info i = c->tcb.info();
         for (stamped_write& w : stamped_) {
-            if (w.left || written_ - i.unsent < w.end) continue;
-            w.left = true;
+            if (!leaves_anew(w, i.unsent)) continue;
             if ((w.flags & SOF_TIMESTAMPING_TX_SCHED) != 0) add_stamp(SCM_TSTAMP_SCHED, w, now, headers + w.size);
             if ((w.flags & SOF_TIMESTAMPING_TX_SOFTWARE) != 0) add_stamp(SCM_TSTAMP_SND, w, now, headers + w.size);
         }

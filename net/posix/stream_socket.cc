@@ -281,7 +281,7 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
     }
     move_peek_offset(peeks ? static_cast<std::int64_t>(taken) : -static_cast<std::int64_t>(taken));
     if (taken != 0 && !peeks) {
-        c->tcb.acknowledge_read();
+        c->tcb.acknowledge_read(stack_.tcp().now());
         stack_.tcp().mark_dirty(*c);
     }
     if (taken != 0 || (wanted == 0 && (c->tcb.readable() != 0 || settings_.like_freebsd))) return static_cast<outcome>(taken);

@@ -285,6 +285,7 @@ private:
         unsigned flags = 0;
         std::uint32_t size = 0; ///< bytes of payload of the segment that it ends with
         bool left = false;
+        time_point again = time_point::min(); ///< when its end was last sent again
     };
     static constexpr std::size_t most_lent = 4096; ///< of more the bytes are not spoken of: ENOBUFS
     void settle_lent() const;
@@ -294,6 +295,7 @@ private:
     bool has_room_for(const notice& n) const;
     void keep(notice&& n) const;
     outcome set_timestamping(int flags);
+    bool leaves_anew(stamped_write& w, std::uint32_t unsent) const;
     void add_stamp(unsigned kind, const stamped_write& w, time_point now, std::uint32_t size);
     std::uint64_t acknowledged() const { return written_ - connection()->tcb.queued(); }
     mutable std::deque<lent> lent_;

@@ -92,12 +92,6 @@ public:
         egress_.leave_chores(); // next_timeout() may have come nearer
         return neighbors_.use(now, address);
     }
-    /// neighbor_table::doubt().
-    void doubt(time_point now, const neighbor_ref& via) noexcept {
-        neighbors_.doubt(now, via);
-        drain();
-        egress_.leave_chores();
-    }
     neighbor_cache& neighbors() noexcept { return neighbors_; }
     route_table& routes() noexcept { return routes_; }
     path_mtu_cache& path_mtus() noexcept { return mtus_; }

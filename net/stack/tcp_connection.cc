@@ -198,8 +198,6 @@ void tcp_connection::confirm_neighbor() noexcept {
     (six == nullptr ? path.via : six->path.via).confirm(tcb.last_heard());
 }
 
-void tcp_connection::doubt_neighbor() noexcept { layer_.doubt_neighbor(six == nullptr ? path.via : six->path.via, six == nullptr); }
-
 void tcp_connection::end_waits(time_point now, ended_waits which) noexcept {
     const bool quiet = tcb.all_acknowledged() && now - tcb.last_heard() >= orderly_stop::quiet;
     if (which == ended_waits::for_new_work && (opened_here_ || !quiet)) return;
@@ -255,7 +253,7 @@ void tcp_connection::settle_read() noexcept {
 
 [[gnu::noinline]] void tcp_connection::react_to_the_rest(tcp::event events) noexcept {
     using tcp::event;
-    if (has(events, event::delivery_trouble)) doubt_neighbor();
+    if (has(events, event::delivery_trouble)) layer_.doubt_next_hop(*this);
     if (has(events, event::writable)) full_ = false;
     if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
         tcb.note_no_space(false);

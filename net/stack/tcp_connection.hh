@@ -81,8 +81,6 @@ public:
     /// Forward progress since the last call says that the next hop is there (RFC 4861 7.3.1). Called when the timer fires,
     /// which a busy connection's does many times a second, so that it costs nothing per packet.
     void confirm_neighbor() noexcept;
-    /// R1 retransmissions of one segment: perhaps the next hop is dead (RFC 9293 3.8.3, MUST-20).
-    void doubt_neighbor() noexcept;
     /// When the wheel will wake it; `never` when its timer is not armed.
     time_point wakes_at() const noexcept { return armed() ? expiry() : never; }
 

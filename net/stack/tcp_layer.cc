@@ -379,9 +379,9 @@ void tcp_layer::on_wake(tcp_connection& c) noexcept {
     if (events != tcp::event::none) c.react(events);
 }
 
-void tcp_layer::doubt_neighbor(const neighbor_ref& via, bool four) noexcept {
-    if (four) out_.doubt(reactor_.now(), via);
-    else out_.six()->doubt(reactor_.now(), via);
+/// Over IPv4 there is no other gateway to go to.
+void tcp_layer::doubt_next_hop(const tcp_connection& c) noexcept {
+    if (c.six != nullptr) out_.six()->doubt(reactor_.now(), c.six->path.via);
 }
 
 void tcp_layer::on_established(tcp_connection& c) noexcept {

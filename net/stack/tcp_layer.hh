@@ -92,7 +92,8 @@ public:
         if (!static_cast<dirty_hook&>(c).linked()) dirty_.push_back(c);
     }
     void on_wake(tcp_connection& c) noexcept;
-    void doubt_neighbor(const neighbor_ref& via, bool four) noexcept;
+    /// R1 retransmissions of one segment: perhaps its next hop is dead (RFC 9293 3.8.3, MUST-20).
+    void doubt_next_hop(const tcp_connection& c) noexcept;
     void on_established(tcp_connection& c) noexcept;
     void on_closed(tcp_connection& c) noexcept;
     /// Fast Open: the handshake of one that is in use already is done; and of one of ours, which has told about its server.

@@ -61,7 +61,12 @@ void mark_urgent(control_block& c, outgoing_segment& out) noexcept {
 
 } // namespace
 
-void tcb::acknowledge_read() noexcept {
+void tcb::acknowledge_read(time_point now) noexcept {
+    if (c_.options->like_linux()) heed_reader(c_, now);
+    hurry_ack_of_read();
+}
+
+void tcb::hurry_ack_of_read() noexcept {
     if (!c_.options->like_linux() || !acknowledges_read(c_)) return;
     c_.receiving.acks.acknowledge_now();
     c_.output_wanted = true;
@@ -156,6 +161,7 @@ std::uint64_t widened(std::uint32_t low, const connection_info& i) noexcept {
 
 connection_info tcb::info() const noexcept {
     const sender& s = c_.sending;
+    const bool probes_window = c_.options->like_linux() && s.waiting_for == awaited::window_probe; // the time-out does not grow by that
     const receiver& r = c_.receiving;
     scoreboard::tally segments = count_segments(s, c_.options->like_linux());
     if (c_.options->like_linux() && serving_early() && segments.all != 0) --segments.all; // the SYN-ACK, which has a queue of its own
@@ -166,7 +172,7 @@ connection_info tcb::info() const noexcept {
         .state = c_.state,
         .srtt = s.rto.srtt(),
         .rttvar = s.rto.rttvar(),
-        .rto = s.rto.current(*c_.options),
+        .rto = probes_window ? s.rto.without_back_off() : s.rto.current(*c_.options),
         .backoff = s.rto.backoff(),
         .attempts = s.waiting_for == awaited::window_probe ? 0u : s.attempts,
         .cwnd = s.congestion->cwnd(),

@@ -140,6 +140,8 @@ public:
     }
     /// Bytes that were written and are not acknowledged, sent or not.
     std::uint32_t queued() const noexcept { return c_.sending.queue.size(); }
+    /// When the byte that lies so far in it was last sent again; time_point::min(): it was not.
+    time_point resent_at(std::uint32_t offset) const noexcept { return c_.sending.board.resent_at(c_.sending.una + offset); }
     /// When something of it was last acknowledged.
     time_point stands_since() const noexcept { return c_.sending.progress; }
     /// The peer has closed its window over what is queued.
@@ -234,7 +236,8 @@ public:
     void set_quick_acks(bool on, bool once = false) noexcept;
     bool quick_acks() const noexcept { return c_.receiving.acks.quick(); }
     /// Linux's habit: the reader has taken something, so that an ACK need not wait, or the window opens by much (tcp_cleanup_rbuf()).
-    void acknowledge_read() noexcept;
+    /// What was read in a round trip is known, too, from which the buffer grows (tcp_rcv_space_adjust()).
+    void acknowledge_read(time_point now) noexcept;
     /// parameters::receive_memory.
     void set_receive_memory(std::uint32_t bytes) noexcept {
         if (c_.options->like_linux()) c_.options.set(&parameters::receive_memory, bytes);
@@ -331,6 +334,7 @@ private:
     void pace() noexcept;
     void pass_urgent() noexcept;
     void has_read() noexcept;
+    void hurry_ack_of_read() noexcept;
     void update_window() noexcept;
     control_block c_;
 };
@@ -368,7 +372,7 @@ inline void tcb::has_read() noexcept {
 inline void tcb::update_window() noexcept {
     receiver& r = c_.receiving;
     if (r.window.worth_an_update(r.next, r.queue.size())) [[unlikely]] {
-        if (c_.options->like_linux()) return acknowledge_read();
+        if (c_.options->like_linux()) return hurry_ack_of_read();
         c_.output_wanted = true;
         if (c_.options->like_freebsd()) return; // which looks at it when all was read that is read at once: emit_ack()
         if (r.window.withheld()) {

@@ -399,6 +399,12 @@ BOOST_AUTO_TEST_CASE(bytes_go_from_a_pipe_into_a_socket_and_back) {
            "+0 < . 1:1(0) ack 1 win 32792\n+0 accept(3, ..., ...) = 4\n+0 < P. 1:101(100) ack 1 win 32792\n+0 > . 1:1(0) ack 101\n");
     int ends[2];
     BOOST_REQUIRE(i.pipe(i.userdata, ends) == 0);
+    const auto refused = [&](int from, int to, unsigned flags, int why) {
+        return i.splice(i.userdata, from, nullptr, to, nullptr, 1000, flags) == -1 && errno == why;
+    };
+    BOOST_TEST(refused(p.connection_fd(), ends[0], 0, EBADF)); // the other end
+    BOOST_TEST(refused(ends[1], p.connection_fd(), 0, EBADF));
+    BOOST_TEST(refused(p.connection_fd(), ends[1], 64, EINVAL)); // a flag that there is not
     BOOST_TEST(i.splice(i.userdata, p.connection_fd(), nullptr, ends[1], nullptr, 1000, 0) == 100);
     BOOST_TEST(i.splice(i.userdata, ends[0], nullptr, p.connection_fd(), nullptr, 60, 0) == 60);
     char bytes[100];

@@ -201,6 +201,7 @@ inline plan plan::draw(std::uint64_t seed) {
     for (std::uint32_t i = 0; i < connections; ++i) p.exchanges.push_back(detail::draw_exchange(r, i));
     for (std::uint64_t n = r.chance(.5) ? 1 + r.below(3) : 0; n > 0; --n) p.mishaps.push_back(detail::draw_mishap(r));
     if (r.chance(.1)) p.mishaps.push_back({mishap::kind::stop_server, detail::between(r, 0ns, 1s), {}}); // in the middle of all
+    if (r.chance(.1)) p.client.nic.frames = p.server.nic.frames = 40; // drawn last: others live as before
     return p;
 }
 

@@ -99,7 +99,12 @@ bool xdp_port::accept_piece(xdp_queue& q, buffer& piece, bool goes_on) noexcept 
         return can;
     }
     if (!goes_on) q.within = pieces::none;
-    if (within == pieces::dropping || piece.headroom() < super_frame::max_headers) return false;
+    if (within == pieces::dropping) return false;
+    if (piece.headroom() < super_frame::max_headers) { // those behind it would be told as ones that come sooner
+        if (goes_on) q.within = pieces::dropping;
+        ++statistics_.receive_malformed;
+        return false;
+    }
     q.cutter.go_on(piece, !goes_on);
     return true;
 }

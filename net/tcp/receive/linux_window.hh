@@ -15,8 +15,8 @@ namespace corewire::tcp {
 void begin_linux_window(control_block& c);
 /// The payload is taken, in order or beyond a gap: its memory, and the peer's segment size (tcp_measure_rcv_mss()).
 void note_cost(control_block& c, const arrival& a, bool in_order);
-/// Before that: the reader may have taken more since the last segment than in any round trip so far, so the buffer grows
-/// (tcp_rcv_space_adjust(), which the kernel does as it reads).
+/// The reader may have taken more than in any round trip so far, so the buffer grows (tcp_rcv_space_adjust()): as it reads, or where that
+/// is not told, before the next segment is taken.
 void heed_reader(control_block& c, time_point now);
 /// For info(): the most that was read in a round trip (tcpi_rcv_space); 0: not known.
 std::uint32_t linux_round_space(const control_block& c) noexcept;

@@ -107,6 +107,12 @@ public:
     bool sacks_any(seq_number left, seq_number right) const noexcept;
     /// SACKed bytes before `at`. O(ranges), but O(1) where nothing is SACKed.
     std::uint32_t sacked_below(seq_number at) const noexcept;
+    /// When the byte at `at` was last sent again; time_point::min(): it was not, or is not in flight.
+    time_point resent_at(seq_number at) const noexcept {
+        const std::uint32_t i = find(at);
+        const bool again = i < ranges_.size() && ranges_[i].start <= at && ranges_[i].again();
+        return again ? ranges_[i].sent : time_point::min();
+    }
     seq_number end() const noexcept { return end_; }
     /// New bytes up to `end` leave now. Bytes that are in here already stay as they are.
     [[gnu::always_inline]] void sent(seq_number end, time_point now) {

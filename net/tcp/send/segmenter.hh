@@ -38,7 +38,7 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
             // FreeBSD's habit: half of the peer's window is no crumb.
             const bool gathers = (s.corked || (!no_delay && s.small_in_flight())) && !s.fin_queued;
             if (gathers && (!s.repair.by_numbers || size < s.max_window / 2)) return {hold::nagle, false, 0};
-        } else if (size < s.max_window / 2) {
+        } else if (by_segments || size < s.max_window / 2) { // Linux sends whole segments alone (tcp_snd_wnd_test())
             return {hold::window, false, 0};
         }
     }

@@ -152,18 +152,32 @@ BOOST_FIXTURE_TEST_CASE(an_error_about_bytes_that_are_not_in_flight_is_not_belie
     BOOST_TEST(stack->tcp().connections() == 1u);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_next_hop_is_doubted_when_it_brings_nothing, tcp_link) { // RFC 9293 3.8.3 (MUST-20)
-    connect();
-    pass(2s);
-    heard();
-    group.spawn(write(*this, 1000));
-    pass(5s); // it would count as reachable for thirty seconds
-    bool asked = false;
-    for (const bytes& packet : heard()) {
-        if (view(packet).next_header() != ip_protocol::icmpv6) continue;
-        asked |= icmp_of(packet).type() == icmpv6_type::neighbor_solicitation && view(packet).destination() == peer;
+namespace {
+
+/// Whether the next hop is asked if it is there, while what is sent over it is not answered.
+bool is_doubted(tcp_link& w) {
+    w.connect();
+    w.pass(2s);
+    w.heard();
+    w.group.spawn(tcp_link::write(w, 1000));
+    w.pass(5s); // it would count as reachable for thirty seconds
+    for (const ipv6_link::bytes& packet : w.heard()) {
+        if (w.view(packet).next_header() != ip_protocol::icmpv6) continue;
+        if (w.icmp_of(packet).type() == icmpv6_type::neighbor_solicitation && w.view(packet).destination() == w.peer) return true;
     }
-    BOOST_TEST(asked);
+    return false;
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_router_is_doubted_when_it_brings_nothing_and_there_is_another, tcp_link) { // RFC 9293 3.8.3 (MUST-20)
+    for (const ipv6& router : {peer, a6("2001:db8::77")}) stack->ip().six()->routes().add_router(router);
+    BOOST_TEST(is_doubted(*this));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_next_hop_without_another_in_its_place_is_not_doubted, tcp_link) { // it would be given up, and a link come back later
+    stack->ip().six()->routes().add_router(peer);
+    BOOST_TEST(!is_doubted(*this));
 }
 
 BOOST_FIXTURE_TEST_CASE(an_error_of_unknown_type_is_told_to_whom_it_is_about, tcp_link) { // RFC 4443 2.4 (a)
