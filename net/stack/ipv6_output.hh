@@ -100,8 +100,8 @@ public:
     time_point next_timeout() const noexcept;
 
     const ipv6_addresses& addresses() const noexcept { return addresses_; }
-    /// neighbor_table::doubt() of a router, if another could be in its place. Else nothing would be gained, and who waits for a link to come
-    /// back would find its neighbour given up.
+    /// neighbor_table::doubt() of a router, if another could be in its place. Else nothing would be gained, and who waits for a link to
+    /// come back would find its neighbour given up.
     void doubt(time_point now, const neighbor_ref& via) noexcept {
         if (via.get() == nullptr || !routes_.is_replaceable(via.get()->address().v6())) return;
         neighbors_.doubt(now, via);

@@ -175,7 +175,7 @@ BOOST_FIXTURE_TEST_CASE(a_router_is_doubted_when_it_brings_nothing_and_there_is_
     BOOST_TEST(is_doubted(*this));
 }
 
-BOOST_FIXTURE_TEST_CASE(a_next_hop_without_another_in_its_place_is_not_doubted, tcp_link) { // it would be given up, and a link come back later
+BOOST_FIXTURE_TEST_CASE(a_router_without_another_in_its_place_is_not_doubted, tcp_link) { // it would be given up before its link comes back
     stack->ip().six()->routes().add_router(peer);
     BOOST_TEST(!is_doubted(*this));
 }

@@ -47,7 +47,8 @@ unsigned residue_of(std::string_view name) {
     constexpr std::string_view cut_short[] = {
         "a_connection_tells_about_itself", "a_connected_socket_hears_its_peer_only", "readable_and_writable_tell_the_truth",
         "a_cancelled_write_leaves", "a_cancelled_close_leaves", "cancelled_waits_for_readiness_leave", "an_expired_write_leaves",
-        "an_expired_close_leaves", "expired_waits_for_readiness_leave", "a_close_after_a_reset_fails", "a_stop_gives_unacknowledged_bytes_their_time"};
+        "an_expired_close_leaves", "expired_waits_for_readiness_leave", "a_close_after_a_reset_fails",
+        "a_stop_gives_unacknowledged_bytes_their_time"};
     if (name == "a_closed_port_refuses") return 1;
     return std::ranges::count(cut_short, name) != 0 ? 2 : 0;
 }
