@@ -4,11 +4,13 @@
 
 namespace corewire {
 
-std::string dns_key(std::string name, dns_type type) {
+std::string plain_name(std::string name) {
     if (name.ends_with('.')) name.pop_back();
     std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    return name += type == dns_type::a ? " A" : " AAAA";
+    return name;
 }
+
+std::string dns_key(std::string name, dns_type type) { return plain_name(std::move(name)) + (type == dns_type::a ? " A" : " AAAA"); }
 
 const dns_answer* dns_cache::find(time_point now, const std::string& name, dns_type type) {
     const auto found = by_key_.find(dns_key(name, type));

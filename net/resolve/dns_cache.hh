@@ -10,7 +10,9 @@
 
 namespace corewire {
 
-/// What is one question: names are the same in any case (RFC 4343), and with a dot at the end or without.
+/// Names are the same in any case (RFC 4343), and with a dot at the end or without.
+std::string plain_name(std::string name);
+/// What is one question.
 std::string dns_key(std::string name, dns_type type);
 
 class dns_cache {

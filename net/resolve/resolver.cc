@@ -29,12 +29,6 @@ void six_first(std::vector<ip_address>& all) {
     std::stable_partition(all.begin(), all.end(), [](const ip_address& a) { return std::holds_alternative<ipv6>(a); });
 }
 
-std::string lower(std::string name) {
-    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    if (name.ends_with('.')) name.pop_back();
-    return name;
-}
-
 /// The addresses of an answer that says how it is.
 std::vector<ip_address> addresses_of(dns_answer answer, const std::string& name) {
     if (answer.outcome == dns_outcome::no_such_name) fail(resolve_error::no_such_name, name);
@@ -80,14 +74,14 @@ task<> resolver::resolve_each(std::string name, address_family family, address_l
 /// What needs no asking. Empty: it is known that there is none of the family.
 std::optional<resolver::addresses> resolver::known(const std::string& name, address_family family) const {
     addresses all;
-    const std::string key = lower(name);
+    const std::string key = plain_name(name);
     if (const auto v4 = ipv4::parse(name)) {
         all.emplace_back(*v4);
     } else if (const auto v6 = ipv6::parse(name)) {
         all.emplace_back(*v6);
     } else {
         for (const known_host& h : config_.hosts)
-            if (lower(h.name) == key) all.push_back(h.address);
+            if (plain_name(h.name) == key) all.push_back(h.address);
         if (all.empty() && (key == "localhost" || key.ends_with(".localhost"))) all = {ipv6::loopback(), ipv4::loopback()};
         if (all.empty()) return std::nullopt;
         six_first(all);
@@ -104,13 +98,12 @@ const learned_names* resolver::told() const noexcept {
 
 /// What other servers have said counts no more: another network has other names.
 void resolver::follow_servers() {
-    const std::vector<socket_address>& now = told() == nullptr ? config_.servers : told()->servers;
-    if (now == asked_of_) return;
-    asked_of_ = now;
+    if (servers() == asked_of_) return;
+    asked_of_ = servers();
     cache_.forget_all();
 }
 
-std::vector<socket_address> resolver::servers() const { return told() == nullptr ? config_.servers : told()->servers; }
+const std::vector<socket_address>& resolver::servers() const { return told() == nullptr ? config_.servers : told()->servers; }
 
 /// resolv.conf(5): `search` and `ndots`.
 std::vector<std::string> resolver::candidates(const std::string& name) const {
@@ -211,8 +204,8 @@ task<dns_answer> resolver::ask(std::string name, dns_type type) {
                 q->ended.set();
             };
             const std::unique_ptr<open_question, decltype(end)> closed(mine.get(), end); // when our frame goes, too
-            dns_answer answer = co_await ask_once(std::move(name), type, *mine);
-            co_return answer;
+            co_await ask_once(std::move(name), type, *mine);
+            co_return *mine->answer;
         }
         const std::shared_ptr<open_question> theirs = place;
         ++statistics_.joined;
@@ -222,7 +215,7 @@ task<dns_answer> resolver::ask(std::string name, dns_type type) {
     }
 }
 
-task<dns_answer> resolver::ask_once(std::string name, dns_type type, open_question& mine) {
+task<> resolver::ask_once(std::string name, dns_type type, open_question& mine) {
     const auto turn = co_await asking_.acquire(1);
     try {
         mine.answer = co_await ask_servers(name, type);
@@ -231,7 +224,6 @@ task<dns_answer> resolver::ask_once(std::string name, dns_type type, open_questi
         throw;
     }
     cache_.keep(reactor::current().now(), name, type, *mine.answer);
-    co_return *mine.answer;
 }
 
 task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {

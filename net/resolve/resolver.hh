@@ -67,7 +67,7 @@ private:
     using addresses = std::vector<ip_address>;
     std::optional<addresses> known(const std::string& name, address_family family) const;
     const learned_names* told() const noexcept;
-    std::vector<socket_address> servers() const;
+    const std::vector<socket_address>& servers() const; ///< as long as the network says no others
     void follow_servers();
     std::vector<std::string> candidates(const std::string& name) const;
     task<> look_up(std::string name, address_family family, address_listener tell);
@@ -76,7 +76,7 @@ private:
     task<> ask_family(const std::string& name, dns_type type, const address_listener& tell, questions& all);
     struct open_question;
     task<dns_answer> ask(std::string name, dns_type type);
-    task<dns_answer> ask_once(std::string name, dns_type type, open_question& mine);
+    task<> ask_once(std::string name, dns_type type, open_question& mine);
     task<dns_answer> ask_servers(std::string name, dns_type type);
     task<dns_answer> ask_server(socket_address server, dns_question question);
     task<dns_answer> by_datagrams(socket_address server, const dns_question& question, time_point give_up);

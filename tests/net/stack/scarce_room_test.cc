@@ -91,12 +91,10 @@ task<> write_for(tcp_stream& stream, std::size_t size, duration patience, std::e
 /// Clients that read nothing have the server's frames; then somebody else asks.
 task<> hold_frames_unread(stack_world& w, std::errc& small, std::vector<tcp_stream>& theirs, std::vector<tcp_stream>& mine,
                           std::size_t holders = 6) {
-    tcp_listener listener = listen(w, 7);
     for (std::size_t i = 0; i <= holders; ++i) {
-        tcp_stream dialled = co_await dial(w, at_server(w, 7), {}, {.receive_buffer = 4096});
-        mine.push_back(std::move(dialled));
-        tcp_stream accepted = co_await listener.accept();
-        theirs.push_back(std::move(accepted));
+        ends both = co_await connected(w, {.receive_buffer = 4096});
+        mine.push_back(std::move(both.client));
+        theirs.push_back(std::move(both.server));
     }
     for (std::size_t i = 0; i < holders; ++i) {
         std::errc ignored{};
@@ -175,31 +173,24 @@ namespace {
 
 /// Two writers, and frames for less than what the first one has to say.
 task<> share_few_frames(crowded_world& w, std::errc& small, bool& first_goes_on) {
-    tcp_listener listener = listen(w, 7);
-    std::vector<tcp_stream> mine, theirs;
-    for (int i = 0; i < 2; ++i) {
-        tcp_stream dialled = co_await dial(w, at_server(w, 7));
-        mine.push_back(std::move(dialled));
-        tcp_stream accepted = co_await listener.accept();
-        theirs.push_back(std::move(accepted));
-    }
+    ends one = co_await connected(w), other = co_await connected(w);
     std::vector<buffer> taken;
     while (w.server().device().pool().free_count > 80) taken.push_back(w.server().device().pool().allocate_buffer());
     std::uint64_t got[2]{};
     const auto first = [&]() -> task<> {
         std::errc ignored{};
-        co_await write_for(theirs[0], 8 << 20, 60s, ignored);
+        co_await write_for(one.server, 8 << 20, 60s, ignored);
         first_goes_on = false;
-        co_await theirs[0].close();
+        co_await one.server.close();
     };
     const auto second = [&]() -> task<> {
         while (got[0] < 100'000) co_await sleep_for(1ms);
         first_goes_on = true;
-        co_await write_for(theirs[1], 100'000, 60s, small);
+        co_await write_for(other.server, 100'000, 60s, small);
         BOOST_TEST(first_goes_on);
-        co_await theirs[1].close();
+        co_await other.server.close();
     };
-    co_await when_all(first(), second(), read_all(mine[0], got[0]), read_all(mine[1], got[1]));
+    co_await when_all(first(), second(), read_all(one.client, got[0]), read_all(other.client, got[1]));
 }
 
 } // namespace
