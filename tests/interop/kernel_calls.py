@@ -12,6 +12,13 @@ from world import BEYOND, LONG, OURS, World, eventually, shell, show, stop
 KIND = os.environ["COREWIRE_LINK"]
 ECHO = (OURS, 7)
 CLOSED = (OURS, 99)
+# A round of a sanitizer's build takes several times as long, and the most where nothing of it is in a cache, as after a sleep.
+IDLE_SHARE = 0.05 if os.environ.get("COREWIRE_SANITIZE") else 0.01
+IDLE_WAKE_UPS = 40  # a second, of all threads: the shard's, for metrics and for timers, and the stall detector's after it
+
+
+def is_idle(share, wake_ups):
+    return share <= IDLE_SHARE and wake_ups <= IDLE_WAKE_UPS
 
 
 class KernelCalls(unittest.TestCase):
@@ -117,13 +124,14 @@ class KernelCalls(unittest.TestCase):
 
     def test_uses_no_processor_when_idle(self):
         self.talks()
-        shares = []
-        while len(shares) < 3 and min(shares, default=1) > 0.01:  # what a busy machine adds now and then is not ours
-            before, began = self.echo.processor_seconds(), time.monotonic()
+        windows = []
+        while len(windows) < 3 and not any(is_idle(*window) for window in windows):  # a busy machine adds something now and then
+            seconds, wake_ups, began = self.echo.processor_seconds(), self.echo.wake_ups(), time.monotonic()
             time.sleep(3)  # the time that is measured
-            shares.append((self.echo.processor_seconds() - before) / (time.monotonic() - began))
-        show(f"idle: {min(shares) * 100:.2f} % of a core")
-        self.assertLessEqual(min(shares), 0.01)
+            took = time.monotonic() - began
+            windows.append(((self.echo.processor_seconds() - seconds) / took, (self.echo.wake_ups() - wake_ups) / took))
+            show(f"idle: {windows[-1][0] * 100:.2f} % of a core, woken {windows[-1][1]:.1f} times a second")
+        self.assertTrue(is_idle(*windows[-1]), windows)
         self.talks(b"awake again")
 
 

@@ -9,6 +9,7 @@ them, and our programs are killed when it ends, so nothing is left however a tes
 import contextlib
 import ctypes
 import fcntl
+import glob
 import os
 import re
 import signal
@@ -160,6 +161,14 @@ class Program:
         with open(f"/proc/{self.pid}/stat") as stat:
             fields = stat.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def wake_ups(self):
+        """How often its threads have gone to sleep, all together."""
+        count = 0
+        for status in glob.glob(f"/proc/{self.pid}/task/*/status"):
+            with open(status) as lines:
+                count += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+        return count
 
     def end(self):
         """For clean-up: gone when this returns."""
