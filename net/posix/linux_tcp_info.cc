@@ -78,19 +78,27 @@ void tell_of_syn(linux_tcp_info_fields& t, const tcp::tcb& block, unsigned ip_he
     t.tcpi_rcv_ssthresh = t.tcpi_rcv_wnd = tcp::receive_window::unscaled(p.receive_buffer, p.mss); // what the SYN promises
 }
 
+/// The SYN-ACK has a timer of its own, and the child's is as cautious as behind a SYN that was lost.
+void tell_of_early_child(linux_tcp_info_fields& t) noexcept {
+    t.tcpi_rto = 3'000'000;
+    t.tcpi_rttvar = t.tcpi_rto / 4;
+    t.tcpi_backoff = 0;
+}
+
 /// As Linux has it, where our own ways to count are others.
 void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::connection_info& i, unsigned ip_header) noexcept {
     using tcp::tcp_state;
     if (i.state == tcp_state::syn_sent) tell_of_syn(t, block, ip_header);
-    else if (i.state == tcp_state::syn_received && i.opened_early) t.tcpi_rto = 3'000'000, t.tcpi_backoff = 0; // the SYN-ACK has its own
+    else if (i.state == tcp_state::syn_received && i.opened_early) tell_of_early_child(t);
     else if (i.timestamps && i.state != tcp_state::syn_received) t.tcpi_advmss -= 12;
     tell_of_lost_handshake(t, block, i);
     if (i.state == tcp_state::closed) { // there is no queue any more, nor a timer
         t.tcpi_unacked = t.tcpi_sacked = t.tcpi_lost = t.tcpi_retrans = t.tcpi_backoff = 0;
-        if (block.error() == std::errc::timed_out && t.tcpi_retransmits != 0) --t.tcpi_retransmits; // that which was not sent
+        if (block.error() == std::errc::timed_out && t.tcpi_retransmits != 0) --t.tcpi_retransmits, --t.tcpi_total_rto; // nothing was sent
     }
     t.tcpi_delivery_rate_app_limited = i.delivery_rate == 0 || i.delivery_rate_limited;
-    t.tcpi_rehash = t.tcpi_total_rto; // each time-out tries another way
+    t.tcpi_rehash = t.tcpi_total_rto - i.tally.answers_timed_out; // each time-out tries another way
+    if (i.state != tcp_state::syn_sent) t.tcpi_rcv_wnd = i.promised_window;
     t.tcpi_fastopen_client_fail = i.passive ? 0 : fast_open_failure(block.fast_open(), i.state);
 }
 
@@ -219,6 +227,7 @@ linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t wai
         t.tcpi_sacked = backlog;
         return t;
     }
+    t.tcpi_delivery_rate_app_limited = 1;
     t.tcpi_rto = 1'000'000;
     t.tcpi_snd_mss = 536;
     t.tcpi_rttvar = 250'000;

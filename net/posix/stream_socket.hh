@@ -178,9 +178,10 @@ private:
     /// Where connections to `remote` come from; `::`: nothing of ours can reach it.
     net_address source_for(const net_address& remote) const;
     outcome get_tcp_option(int name, void* value, socklen_t* size);
-    /// What the host tells its connections of time-outs.
+    /// What the host tells its connections of time-outs, and the largest segment that it makes.
     tcp::parameters host_times() const {
         tcp::parameters p;
+        p.mss = 0xffff - 40;
         if (base_) base_(p);
         return p;
     }

@@ -184,7 +184,10 @@ void tcb::set_max_pacing_rate(time_point now, std::uint64_t rate) noexcept {
     const std::uint64_t was = c_.sending.known().pace.rate();
     c_.options.set(&parameters::max_pacing_rate, std::max<std::uint64_t>(rate, 1));
     pace();
-    if (c_.sending.seldom != nullptr) c_.sending.seldom->pace.hasten(now, was);
+    if (c_.sending.seldom == nullptr) return;
+    c_.sending.seldom->pace.hasten(now, was);
+    super_segment& packets = c_.sending.seldom->leaving;
+    packets.rate = std::min(packets.rate, c_.options->max_pacing_rate);
 }
 
 void tcb::pace() noexcept {

@@ -154,6 +154,11 @@ enum class verdict : std::uint8_t { go_on, finished };
 
 /// Ends the connection at once: timers off, nothing more to send (a reset may be pending), error() as given.
 event die(control_block& c, std::errc why, event how) noexcept;
+/// The peer lives.
+inline void note_life(control_block& c, time_point now) noexcept {
+    c.heard = now;
+    c.keepalives_out = 0;
+}
 /// Enters TIME-WAIT, or restarts it.
 void wait_two_lifetimes(control_block& c, time_point now) noexcept;
 /// Whether the fast paths may be tried from now on. Asked after every segment that went by the steps; what else brings

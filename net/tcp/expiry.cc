@@ -36,7 +36,7 @@ event on_keepalive(control_block& c, time_point now) noexcept {
     const bool ends = c.state == tcp_state::last_ack || (c.state == tcp_state::fin_wait_2 && c.timers.armed(timer_slot::life));
     if (p.like_freebsd() && ends) return event::none;
     const duration interval = std::max(p.keepalive_interval, least_keepalive_interval);
-    const duration silence = now - c.heard;
+    const duration silence = now - std::max(c.heard, p.like_linux() ? c.sending.known().use.payload_at : time_point{});
     // What waits for the peer's window is asked for by window probes, and given up by their rules.
     const bool probes = c.sending.waiting_for == awaited::window_probe && !p.like_freebsd();
     const bool busy = probes || c.sending.anything_outstanding();

@@ -72,6 +72,7 @@ struct segment_tally {
     std::uint32_t time_out_rows = 0; ///< time-outs that were not the next of a row; kept for all
     time_point row_since{};        ///< when the row began that goes on; none: none does
     duration in_rows{0};           ///< how long the others took
+    std::uint32_t answers_timed_out = 0; ///< time-outs of a SYN-ACK
     /// What the sender has been busy with, and for how long: Linux's chronographs (tcp_chrono_start()).
     enum class work : std::uint8_t { none, busy, window, buffer } now = work::none;
     bool no_space = false;         ///< a writer waits for room in the send buffer
@@ -93,6 +94,7 @@ struct connection_info {
     std::uint32_t send_window = 0;
     std::uint32_t largest_send_window = 0; ///< so far
     std::uint32_t receive_window = 0;
+    std::uint32_t promised_window = 0; ///< the same when the last ACK left
     std::uint32_t receive_threshold = 0; ///< Linux's habit: no larger window is promised for now; else receive_window
     std::uint32_t receive_buffer = 0; ///< as it has grown
     std::uint32_t send_buffer = 0;

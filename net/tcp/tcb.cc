@@ -12,10 +12,14 @@ namespace corewire::tcp {
 
 namespace {
 
+/// Linux takes what is acceptable, and acknowledges something that is not long acknowledged, for a sign of life: check_acknowledgment().
+bool hears_by_acks(const control_block& c) noexcept {
+    return c.options->like_linux() && c.state != tcp_state::syn_sent && c.state != tcp_state::time_wait;
+}
+
 [[gnu::noinline]] event take_by_the_steps(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) noexcept {
     arrival a(now, seg, head, body);
-    if (!c.options->like_linux() || !seg.has(tcp_flags::rst)) c.heard = now;
-    c.keepalives_out = 0;
+    if (!hears_by_acks(c)) note_life(c, now);
     if (c.options->counts()) [[unlikely]] {
         segment_tally& tally = c.sending.need().tally;
         ++tally.in;
@@ -151,6 +155,13 @@ mark_tally marks_of(const control_block& c) noexcept {
     return marks;
 }
 
+/// Bytes a second, followed or not. Linux's is as the last ACK has made it.
+std::uint64_t pace_of(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    if (c.options->like_linux() && !s.congestion->samples_rate()) return s.known().leaving.rate;
+    return s.pacing() ? s.known().pace.rate() : window_rate(*s.congestion, s.in_flight(), s.rto.srtt());
+}
+
 /// The number that ends in these 32 bits, next to what was counted.
 std::uint64_t widened(std::uint32_t low, const connection_info& i) noexcept {
     const auto further = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(i.tally.acked));
@@ -162,6 +173,7 @@ std::uint64_t widened(std::uint32_t low, const connection_info& i) noexcept {
 connection_info tcb::info() const noexcept {
     const sender& s = c_.sending;
     const bool probes_window = c_.options->like_linux() && s.waiting_for == awaited::window_probe; // the time-out does not grow by that
+    const bool unmeasured = c_.options->like_linux() && s.rto.srtt() == duration{0};
     const receiver& r = c_.receiving;
     scoreboard::tally segments = count_segments(s, c_.options->like_linux());
     if (c_.options->like_linux() && serving_early() && segments.all != 0) --segments.all; // the SYN-ACK, which has a queue of its own
@@ -171,7 +183,7 @@ connection_info tcb::info() const noexcept {
     connection_info i{
         .state = c_.state,
         .srtt = s.rto.srtt(),
-        .rttvar = s.rto.rttvar(),
+        .rttvar = unmeasured ? s.rto.without_back_off() / 4 : s.rto.rttvar(),
         .rto = probes_window ? s.rto.without_back_off() : s.rto.current(*c_.options),
         .backoff = s.rto.backoff(),
         .attempts = s.waiting_for == awaited::window_probe ? 0u : s.attempts,
@@ -181,6 +193,7 @@ connection_info tcb::info() const noexcept {
         .send_window = s.window,
         .largest_send_window = s.max_window,
         .receive_window = r.room(),
+        .promised_window = r.room() + (r.next - r.acks.last_sent()),
         .receive_threshold = linux_threshold(c_),
         .receive_buffer = r.window.buffer(),
         .send_buffer = s.queue.limit(),
@@ -226,7 +239,7 @@ connection_info tcb::info() const noexcept {
         .delivery_rate_limited = rate != nullptr && rate->last_was_limited(),
         .tally = s.known().tally,
         .receive_space = c_.options->like_linux() ? linux_round_space(c_) : r.sizing.space(),
-        .pacing_rate = s.pacing() ? s.known().pace.rate() : window_rate(*s.congestion, s.in_flight(), s.rto.srtt()),
+        .pacing_rate = pace_of(c_),
         .max_pacing_rate = c_.options->max_pacing_rate,
         .paced = s.pacing(),
         .min_rtt = s.least_rtt.get() == duration::max() ? duration{0} : s.least_rtt.get(),

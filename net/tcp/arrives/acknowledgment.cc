@@ -283,10 +283,21 @@ void reduce_for_mark(control_block& c, time_point now) noexcept {
     c.sending.forget_undo();
 }
 
+namespace {
+
+/// What Linux notes when an ACK has been taken.
+void conclude_like_linux(control_block& c, time_point now) noexcept {
+    note_packet_pace(c);
+    if (c.sending.repair.phase != recovery_phase::timeout) c.sending.end_time_outs(now);
+}
+
+} // namespace
+
 verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::finished;
     if (complete_handshake(c, a) == verdict::finished) return verdict::finished;
     if (check_range(c, a) == verdict::finished) return verdict::finished;
+    if (c.options->like_linux() && a.seg.ack >= c.sending.una) note_life(c, a.now);
     take_timestamp(c, a);
     if (a.seg.options.has_user_timeout()) [[unlikely]] heed_user_timeout(c, a.seg.options.user_timeout);
     sender& s = c.sending;
@@ -312,7 +323,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
         if (s.repair.reducing) [[unlikely]] go_on_reducing(c, arrived, acked);
         if (s.window == 0 && c.options->like_freebsd()) [[unlikely]] take_back_what_is_in_flight(c);
-        if (c.options->like_linux()) [[unlikely]] note_packet_pace(c);
+        if (c.options->like_linux()) [[unlikely]] conclude_like_linux(c, a.now);
         c.output_wanted = true;
         if (s.fin_acknowledged()) after_our_fin(c, a);
         return c.state == tcp_state::closed ? verdict::finished : verdict::go_on;
@@ -322,7 +333,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (news || is_duplicate(c, a, window_changed)) {
         on_duplicate_ack(c, a.seg, arrived, news);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
-        if (c.options->like_linux()) note_packet_pace(c);
+        if (c.options->like_linux()) conclude_like_linux(c, a.now);
     } else {
         // RFC 8985 7.4.2: the answer to a probe, though nothing is in flight any more.
         const bool answers = a.seg.ack == s.una && (reports_duplicate(a.seg) || (a.seg.length() == 0 && !a.seg.cut && !window_changed));

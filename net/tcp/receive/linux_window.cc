@@ -241,7 +241,7 @@ void begin_linux_window(control_block& c) {
     m.threshold = std::min(m.told, m.clamp);
     m.round_space = std::min(m.threshold, 10 * segment); // the first flight
     m.round_start = m.reader = reader_of(c.receiving);
-    m.round_began = c.heard;
+    m.round_began = std::max(c.heard, c.sending.progress);
 }
 
 void note_cost(control_block& c, const arrival& a, bool in_order) {

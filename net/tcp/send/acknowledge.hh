@@ -95,7 +95,7 @@ template <disturbance d>
         if (validates_window(c)) [[unlikely]] limited = validate_round(c, now, acked) || limited;
     }
     if constexpr (d == disturbance::possible) { // else a round trip was measured just now, and neither data nor window is asked for again
-        if (s.attempts != 0) [[unlikely]] s.end_time_outs(now);
+        if (s.attempts != 0 && !c.options->like_linux()) [[unlikely]] s.end_time_outs(now); // Linux's end with the repair
         s.attempts = 0;
         // Else it stays until a round trip is measured (RFC 6298 5, Karn).
         if (s.rto.srtt() == duration{0} && !c.options->like_freebsd()) s.rto.reset_back_off();

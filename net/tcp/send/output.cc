@@ -266,7 +266,7 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
         if (s.corked && c.options->like_linux()) begin_window_probes(c, now);
         [[fallthrough]];
     case hold::nothing:
-        if (s.board.rate() != nullptr) [[unlikely]] note_lack_of_data(c);
+        if (s.board.rate() != nullptr && !linux_habits) [[unlikely]] note_lack_of_data(c); // there begin_buffers() looks
         break;
     case hold::pacing: break;
     }

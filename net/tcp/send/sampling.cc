@@ -11,7 +11,8 @@ void note_transmission(control_block& c, time_point now, std::uint32_t size) {
         s.set_pace(*c.options);
     }
     if (rate.full() && s.board.ranges() != 0) rate.forget_before(s.board.oldest());
-    rate.on_sent(now, before + size, before == 0);
+    const bool idle = c.options->like_linux() ? !s.anything_outstanding() : before == 0; // there what is lost is out, too
+    rate.on_sent(now, before + size, idle);
 }
 
 void note_lack_of_data(control_block& c) noexcept {

@@ -1,6 +1,7 @@
 #include <corewire/net/tcp/send/super_segments.hh>
 
 #include <corewire/net/tcp/send/header.hh>
+#include <corewire/net/tcp/send/sampling.hh>
 
 namespace corewire::tcp {
 
@@ -157,20 +158,20 @@ hold plan_packet(control_block& c, time_point now, std::uint32_t limit, bool no_
 void note_packet_pace(control_block& c) noexcept {
     const super_segment_habits& h = c.options->super_segments;
     sender& s = c.sending;
-    if (!h.on) return;
-    std::uint64_t& rate = s.need().leaving.rate;
-    rate = pacer::off;
-    if (s.rto.srtt() > duration{0}) {
-        const std::uint64_t percent = s.congestion->cwnd() < s.congestion->ssthresh() / 2 ? h.slow_start_percent : h.percent;
-        const std::uint64_t window = std::max(s.congestion->cwnd(), s.next - s.una) * percent / 100;
-        rate = window * 1'000'000'000u / static_cast<std::uint64_t>(s.rto.srtt().count());
-    }
-    rate = std::min(rate, c.options->max_pacing_rate);
+    const std::uint32_t unit = s.payload_limit, cwnd = s.congestion->cwnd();
+    const std::uint64_t percent = cwnd / unit < s.congestion->ssthresh() / unit / 2 ? h.slow_start_percent : h.percent;
+    const std::uint64_t window = std::max(cwnd, s.next - s.una) * percent / 100;
+    constexpr duration unmeasured{125}; // what Linux divides by then: nothing, where there would be eighths of a microsecond
+    const duration round_trip = s.rto.srtt() > duration{0} ? s.rto.srtt() : unmeasured;
+    const std::uint64_t rate = window * 1'000'000'000u / static_cast<std::uint64_t>(round_trip.count());
+    s.need().leaving.rate = std::min(rate, c.options->max_pacing_rate);
 }
 
 void begin_buffers(control_block& c, bool more) noexcept {
     fill_buffers(c, true);
-    super_segment& b = c.sending.need().leaving;
+    sender& s = c.sending;
+    if (s.board.rate() != nullptr && s.queue.end() < s.next + s.payload_limit) note_lack_of_data(c);
+    super_segment& b = s.need().leaving;
     b.more = more;
     b.fresh = true;
 }

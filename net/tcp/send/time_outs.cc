@@ -93,6 +93,19 @@ bool is_thin(const control_block& c) noexcept {
            s.max - s.una <= (few - 1) * s.payload_limit;
 }
 
+/// For info(). Linux counts none while the window is closed over what is in flight, and has a row of SYN-ACKs begin with the first of them.
+void count_time_out(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    const bool opening = !is_synchronized(c.state), linux_habits = c.options->like_linux();
+    if (linux_habits && s.window == 0 && !c.orphaned && !opening) return;
+    ++c.count->retransmission_timeouts;
+    segment_tally& tally = s.need().tally;
+    if (opening && c.passive) ++tally.answers_timed_out;
+    if (s.attempts != 0) return;
+    ++tally.time_out_rows;
+    tally.row_since = linux_habits && opening && c.passive && !c.fast_open.get().serving ? s.progress : now;
+}
+
 /// The first of a row of retransmissions: patience counts from when the oldest byte was sent (RFC 5482 2); Linux's from now on.
 void begin_stall(control_block& c) noexcept {
     sender& s = c.sending;
@@ -120,11 +133,7 @@ duration probe_interval(const control_block& c) noexcept {
 event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
     event path = event::none;
-    ++c.count->retransmission_timeouts;
-    if (s.attempts == 0) {
-        ++s.need().tally.time_out_rows;
-        s.seldom->tally.row_since = now;
-    }
+    count_time_out(c, now);
     begin_stall(c);
     if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
         const event e = count_attempt(c, now, c.passive ? c.options->syn_ack_retries : c.options->syn_retries);
