@@ -86,6 +86,8 @@ void stream_socket::make_accepted(std::unique_ptr<stream_socket>& accepted, cons
 
 // ---- accept(2) ----
 
+bool stream_socket::parks() const { return settings_.defer_accept != 0 && listener_->deferral() == 0; }
+
 bool stream_socket::may_be_accepted(const parked& p) const {
     if (p.from != nullptr) return true;
     const tcp::tcb& t = p.connection->connection().tcb;
@@ -93,7 +95,7 @@ bool stream_socket::may_be_accepted(const parked& p) const {
 }
 
 void stream_socket::park_arrivals() const {
-    if (settings_.defer_accept == 0) return;
+    if (!parks()) return;
     const time_point until = stack_.tcp().now() + std::chrono::seconds{settings_.defer_accept};
     while (parked_.size() < listener_->options().backlog && listener_->ready() != 0) {
         accept_now op;
@@ -134,7 +136,7 @@ outcome stream_socket::accept(std::unique_ptr<stream_socket>& accepted) {
         parked_.erase(first);
         return 0;
     }
-    if (settings_.defer_accept != 0) return -EAGAIN;
+    if (parks()) return -EAGAIN;
     accept_now op;
     const std::shared_ptr<const inheritance> from = inheritance_of_next();
     if (!listener_->start_accept(op)) {

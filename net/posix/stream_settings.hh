@@ -69,6 +69,12 @@ struct stream_settings : host_settings {
     int host_fin_wait_2 = 60;               ///< net.ipv4.tcp_fin_timeout
     int fin_wait_2 = host_fin_wait_2;       ///< seconds (TCP_LINGER2); -1: not at all
     int defer_accept = 0;                   ///< seconds that a connection without data waits before it may be accepted
+    /// The same in time-outs of a SYN-ACK, which double; defer_accept is a whole number of them.
+    std::uint8_t deferred_time_outs() const noexcept {
+        std::uint8_t n = 0;
+        for (int left = defer_accept, step = 1; left > 0; step = std::min(2 * step, 120), ++n) left -= step;
+        return n;
+    }
     std::uint32_t window_clamp = 0;         ///< bytes: no larger window is announced; 0: none
     std::uint32_t user_timeout = 0;         ///< milliseconds
     std::uint32_t own_unsent_low_water = 0; ///< TCP_NOTSENT_LOWAT, bytes; 0: the host's

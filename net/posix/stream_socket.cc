@@ -58,6 +58,7 @@ void stream_socket::apply_settings() {
     if (listener_ != nullptr) {
         using enum tcp_listen_socket::syn_headers;
         listener_->set_tuning(tuning(false));
+        listener_->defer_handshakes(host_times().like_linux() ? settings_.deferred_time_outs() : std::uint8_t{0});
         listener_->save_syns(settings_.save_syn == 0 ? none : settings_.save_syn == 2 && settings_.has_link_headers ? from_link : from_ip);
     }
     tcp_connection* const c = connection();
@@ -401,7 +402,7 @@ bool stream_socket::urgent_is_untaken(const tcp::tcb& t) const {
 unsigned stream_socket::events() const {
     if (listener_ != nullptr) {
         const std::size_t waiting = acceptable(); // first: it parks what is ready
-        return waiting != 0 || (settings_.defer_accept == 0 && listener_->ready() != 0) ? POLLIN | POLLRDNORM : 0u;
+        return waiting != 0 || (!parks() && listener_->ready() != 0) ? POLLIN | POLLRDNORM : 0u;
     }
     const tcp_connection* const c = connection();
     if (settings_.like_freebsd) return freebsd_events();
@@ -439,7 +440,7 @@ std::uint64_t stream_socket::edges() const {
     const std::uint64_t others = past_edges_ + space_edges_ * 1024 + notice_edges_ * (std::uint64_t{1} << 40);
     if (listener_ != nullptr) {
         const std::size_t waiting = acceptable();
-        return others + listener_->arrivals() - (settings_.defer_accept == 0 ? 0 : listener_->ready()) - (parked_.size() - waiting);
+        return others + listener_->arrivals() - (parks() ? listener_->ready() : 0) - (parked_.size() - waiting);
     }
     const tcp_connection* const c = connection();
     if (c == nullptr) return others;

@@ -230,8 +230,8 @@ private:
         std::uint64_t arrivals = 0; ///< so many had
         std::shared_ptr<const inheritance> what;
     };
-    // TCP_DEFER_ACCEPT: connections whose handshake is done and that have brought nothing yet. They are the listener's no more; as many
-    // as its backlog.
+    // TCP_DEFER_ACCEPT, unless it leaves handshakes open (Linux's habit): connections whose handshake is done and that have brought nothing
+    // yet. They are the listener's no more; as many as its backlog.
     struct parked {
         std::unique_ptr<stack_tcp_socket> connection;
         time_point until;
@@ -244,6 +244,7 @@ private:
     struct alarm final : timer { ///< has who waits for a connection look again
         alarm() noexcept : timer([](timer&) noexcept {}) {}
     };
+    bool parks() const;
     bool may_be_accepted(const parked& p) const;
     void park_arrivals() const;
     std::size_t acceptable() const; ///< of parked_

@@ -95,6 +95,7 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
             if (c.listener_ == nullptr) return send_reset(c.name(), s);
             c.listener_->count_half_open(+1);
         }
+        if (c.tcb.defers_handshake()) c.tcb.defer_handshake(c.listener_->deferral()); // as it is now
         // Linux's full backlog: the handshake is not completed, and the SYN-ACK will be repeated (listen(2)). FreeBSD refuses then.
         const bool completes = s.has(tcp_flags::ack) && !s.has(tcp_flags::syn) && !s.has(tcp_flags::rst);
         if (completes && !c.listener_->room_for_ready()) {
@@ -270,6 +271,7 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
     c->listener_ = &listener;
     c->half_open_ = true;
     listener.count_half_open(+1);
+    if (listener.deferral() != 0) c->tcb.defer_handshake(listener.deferral());
     mark_dirty(*c);
 }
 

@@ -44,6 +44,9 @@ public:
     /// The ACK of a handshake that finds no room is refused (Linux's tcp_abort_on_overflow); else the peer may find room later.
     void refuse_overflow(bool on) noexcept { refuses_overflow_ = on; }
     bool refuses_overflow() const noexcept { return refuses_overflow_; }
+    /// With Linux's habits, of connections to come: tcb::defer_handshake(). 0: as soon as the peer's ACK comes.
+    void defer_handshakes(std::uint8_t time_outs) noexcept { deferral_ = time_outs; }
+    std::uint8_t deferral() const noexcept { return deferral_; }
     /// Connections have the type of service of their SYNs (Linux's tcp_reflect_tos).
     void reflect_service(bool on) noexcept { reflects_service_ = on; }
     bool reflects_service() const noexcept { return reflects_service_; }
@@ -105,6 +108,7 @@ private:
     unsigned most_half_open_ = ~0u;
     bool refuses_overflow_ = false;
     bool reflects_service_ = false;
+    std::uint8_t deferral_ = 0;
     const bool ipv6_only_;
     unsigned half_open_ = 0;
     unsigned early_ = 0;

@@ -229,13 +229,27 @@ void settle_time_out(control_block& c, bool cautious) noexcept {
 
 } // namespace
 
+namespace {
+
+/// Linux's habit: what was half open was no socket yet. The window of the SYN counts for nothing, nor do segments that came between.
+void forget_request(control_block& c, const arrival& a) noexcept {
+    sender& s = c.sending;
+    s.max_window = 0;
+    s.need().tally.in = 2; // the SYN, and what ends the handshake
+    s.seldom->tally.data_in = a.seg.payload_size != 0 ? 1 : 0;
+    s.seldom->handshake = {};
+}
+
+} // namespace
+
 void establish(control_block& c, arrival& a) noexcept {
     sender& s = c.sending;
     s.una = s.una + 1;
     const bool early = c.fast_open.get().serving;
     settle_syn_data(c, a);
     s.end_time_outs(a.now);
-    const unsigned repeats = std::exchange(s.attempts, std::uint16_t{0}); // by our timer; a SYN that the peer repeats tells of nothing lost
+    // By our timer; a SYN that the peer repeats tells of nothing lost.
+    const unsigned repeats = std::exchange(s.attempts, std::uint16_t{0}) - s.known().handshake.silent;
     s.waiting_for = awaited::nothing;
     c.timers.disarm(timer_slot::retransmit);
     c.syn_wanted = false;
@@ -260,7 +274,7 @@ void establish(control_block& c, arrival& a) noexcept {
         s.begin_window_use(a.now);
         s.seldom->leaving.pushed = later(s.seldom->leaving.pushed, s.una);
         note_packet_pace(c);
-        if (c.passive && !early) s.max_window = 0; // that of the SYN counts for nothing
+        if (c.passive && !early) forget_request(c, a);
         else s.fit_window(c.timestamps);
     }
     if (c.options->like_freebsd() && c.passive && !early) s.max_window = 0; // that of the SYN counts for nothing

@@ -256,6 +256,10 @@ public:
         if (!c_.options->like_linux() || records.size() >= seldom_needed::most_ends || c_.sending.queue.size() == 0) return;
         if (records.empty() || records.back() != c_.sending.queue.end()) records.push_back() = c_.sending.queue.end();
     }
+    /// With Linux's habits, while it is half open: before so many time-outs of its SYN-ACK only data ends the handshake, or a FIN
+    /// (TCP_DEFER_ACCEPT).
+    void defer_handshake(std::uint8_t time_outs) { c_.sending.need().handshake.time_outs = time_outs; }
+    bool defers_handshake() const noexcept { return c_.sending.known().handshake.time_outs != 0; }
     /// From now on; the windows stay as they are.
     void set_congestion(congestion_factory how) noexcept;
     std::string_view congestion() const noexcept { return c_.sending.congestion->name(); }

@@ -10,23 +10,6 @@ namespace corewire::tcp {
 
 namespace {
 
-/// SYN-RECEIVED: the ACK of our SYN establishes the connection, anything else is refused.
-verdict complete_handshake(control_block& c, arrival& a) noexcept {
-    if (c.state != tcp_state::syn_received) return verdict::go_on;
-    const sender& s = c.sending;
-    if (c.options->like_linux() && !c.passive && a.seg.ack == s.una) return verdict::finished; // where both have opened, an old one
-    if (!(s.una < a.seg.ack && a.seg.ack <= s.max)) {
-        ++c.count->bad_acks;
-        c.reset = pending_reset::at(a.seg.ack);
-        c.output_wanted = true;
-        return verdict::finished;
-    }
-    establish(c, a);
-    if (c.options->like_linux() && !c.passive) ++c.sending.need().tally.delivered; // both opened: SYN and SYN-ACK count
-    if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, true);
-    return verdict::go_on;
-}
-
 /// How far an ACK may lie behind SND.UNA. For Linux (since 6.7) not before what was acknowledged first, which the SYN is if it was ours.
 std::uint32_t oldest_ack(const control_block& c) noexcept {
     const sender& s = c.sending;
@@ -52,6 +35,27 @@ void take_timestamp(control_block& c, const arrival& a) noexcept {
     if (c.options->like_linux() && r.timestamps.too_early(a.seg.options.timestamp_value, a.now) && r.timestamps.recent() != 0) return;
     if (c.options->like_freebsd() && !freebsd_takes_stamp(c, a.seg)) return;
     r.timestamps.update(a.seg.options.timestamp_value, a.seg.seq, r.acks.last_sent(), a.now);
+}
+
+/// SYN-RECEIVED: the ACK of our SYN establishes the connection, anything else is refused.
+verdict complete_handshake(control_block& c, arrival& a) noexcept {
+    if (c.state != tcp_state::syn_received) return verdict::go_on;
+    const sender& s = c.sending;
+    if (c.options->like_linux() && !c.passive && a.seg.ack == s.una) return verdict::finished; // where both have opened, an old one
+    if (!(s.una < a.seg.ack && a.seg.ack <= s.max)) {
+        ++c.count->bad_acks;
+        c.reset = pending_reset::at(a.seg.ack);
+        c.output_wanted = true;
+        return verdict::finished;
+    }
+    if (c.options->like_linux() && linux_defers(c, a)) {
+        take_timestamp(c, a);
+        return verdict::finished;
+    }
+    establish(c, a);
+    if (c.options->like_linux() && !c.passive) ++c.sending.need().tally.delivered; // both opened: SYN and SYN-ACK count
+    if (c.ecn.accurate != nullptr) settle_ecn_handshake(c, a, true);
+    return verdict::go_on;
 }
 
 /// FreeBSD's habit: one too new is answered, and no challenge; one of what was never ours to send is challenged, too ("ghost ACKs"). The

@@ -104,6 +104,14 @@ verdict time_wait(control_block& c, arrival& a) noexcept {
 
 } // namespace
 
+bool linux_defers(control_block& c, const arrival& a) noexcept {
+    const sender& s = c.sending;
+    const bool bare = a.seg.seq + a.seg.length() == c.receiving.next;
+    if (!bare || s.attempts >= s.known().handshake.time_outs) return false;
+    c.sending.need().handshake.heard = true;
+    return true;
+}
+
 verdict linux_shortcuts(control_block& c, arrival& a) noexcept {
     switch (c.state) {
     case tcp_state::syn_received: return c.passive && !c.fast_open.get().serving ? half_open(c, a) : verdict::go_on;

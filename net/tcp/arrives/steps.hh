@@ -18,6 +18,8 @@ void on_synchronized(control_block& c, arrival& a) noexcept;
 verdict freebsd_shortcuts(control_block& c, arrival& a) noexcept;
 /// With Linux's (linux.cc): half-open connections, TIME-WAIT, and orphans in FIN-WAIT-2.
 verdict linux_shortcuts(control_block& c, arrival& a) noexcept;
+/// Linux's habit: the good ACK of our SYN-ACK does not end the handshake, as it brings nothing (TCP_DEFER_ACCEPT). It has been noted.
+bool linux_defers(control_block& c, const arrival& a) noexcept;
 
 // ---- the steps of 3.10.7.4, in order ----
 

@@ -92,6 +92,13 @@ struct super_segment {
     std::uint64_t rate = pacer::off; ///< bytes a second, as the last ACK made it
 };
 
+/// Linux's habit: a handshake that is not ended by an ACK alone (TCP_DEFER_ACCEPT).
+struct deferral {
+    std::uint8_t time_outs = 0;    ///< until there were so many of the SYN-ACK
+    std::uint8_t silent = 0;       ///< those at which nothing was sent, as an ACK had come
+    bool heard = false;            ///< it has
+};
+
 /// The search for the path's MTU: send/path_search.hh. Sizes as sender::mss.
 struct path_search {
     std::uint16_t low = 0;         ///< segments so large get through, as far as is known
@@ -141,6 +148,7 @@ struct seldom_needed {
     ring<sent_end> ends;           ///< in order, behind SND.UNA
     super_segment leaving;
     freebsd_sender freebsd;
+    deferral handshake;
     ring<seq_number> records;      ///< MSG_EOR: the same, of writes that nothing is to be joined to; sent or not
 };
 

@@ -106,6 +106,19 @@ void count_time_out(control_block& c, time_point now) noexcept {
     tally.row_since = linux_habits && opening && c.passive && !c.fast_open.get().serving ? s.progress : now;
 }
 
+/// How often a SYN or SYN-ACK goes again. Linux's habit: one that was answered, and no data followed, until the patience with that is over.
+unsigned handshake_limit(const control_block& c) noexcept {
+    const parameters& p = *c.options;
+    const deferral& h = c.sending.known().handshake;
+    return !c.passive ? p.syn_retries : h.heard ? std::max(p.syn_ack_retries, h.time_outs) : p.syn_ack_retries;
+}
+
+/// The same: the SYN-ACK was answered, and goes again only at the last time-out before the answer will do.
+bool waits_for_data(const control_block& c) noexcept {
+    const deferral& h = c.sending.known().handshake;
+    return h.heard && c.sending.attempts + 1 < h.time_outs;
+}
+
 /// The first of a row of retransmissions: patience counts from when the oldest byte was sent (RFC 5482 2); Linux's from now on.
 void begin_stall(control_block& c) noexcept {
     sender& s = c.sending;
@@ -135,10 +148,12 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     event path = event::none;
     count_time_out(c, now);
     begin_stall(c);
+    const bool silent = waits_for_data(c);
     if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
-        const event e = count_attempt(c, now, c.passive ? c.options->syn_ack_retries : c.options->syn_retries);
+        const event e = count_attempt(c, now, handshake_limit(c));
         if (has(e, event::timed_out)) return e;
-        c.syn_wanted = c.syn_resent = true;
+        if (silent) ++s.seldom->handshake.silent;
+        else c.syn_wanted = c.syn_resent = true;
     } else {
         const event e = count_attempt(c, now, retry_limit(c));
         if (has(e, event::timed_out)) return e;
@@ -183,7 +198,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         s.settle_at(never);
     }
     c.predictable = prediction::none;
-    s.timing = false; // Karn
+    if (!silent) s.timing = false; // Karn
     const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options->syn_linear_timeouts;
     if (is_thin(c)) s.rto.reset_back_off();
     else if (!linear) s.rto.back_off();
