@@ -100,7 +100,10 @@ template <disturbance d>
         // Else it stays until a round trip is measured (RFC 6298 5, Karn).
         if (s.rto.srtt() == duration{0} && !c.options->like_freebsd()) s.rto.reset_back_off();
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
-        if (s.searching) [[unlikely]] path_search_acknowledged(c);
+        if (s.searching) [[unlikely]] {
+            path_search_acknowledged(c);
+            if (c.options->like_linux()) limited = s.window_was_used(); // of a window of segments as large as the probe
+        }
     }
     const seq_number data = d == disturbance::none ? s.una : earlier(s.una, s.queue.end()); // none: no FIN is queued
     if (s.queue.acknowledge(data)) {

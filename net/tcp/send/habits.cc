@@ -200,7 +200,7 @@ void sender::account(time_point now, bool window_held, const parameters& p) {
     if (what == work::busy && !unsent && t.no_space && in_flight(p) + payload_limit <= congestion->cwnd()) {
         // A window that still opens for being half used is not one that lacks data (tcp_cwnd_validate()).
         const window_use& use = known().use;
-        const std::uint32_t flight = std::max(use.round_flight, segments_to(next, true) * payload_limit);
+        const std::uint32_t flight = std::max(use.round_flight, segments_to(next, true)) * payload_limit;
         const bool grows = use.used_at != time_point{} && congestion->in_slow_start() && congestion->cwnd() < 2 * flight;
         if (!grows) what = work::buffer;
     }

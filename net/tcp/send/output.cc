@@ -216,8 +216,9 @@ CW_RARE hold emit_path_probe(control_block& c, time_point now, outgoing_segment&
     } else if (samples_for_info(s)) {
         note_transmission(c, now, size);
     }
-    const seq_number start = s.next;
+    const seq_number start = s.next, small = s.small_end;
     emit_new(c, now, size, false, out);
+    s.small_end = small; // though it may be smaller than what left before the search
     probe_sent(c, start, s.next);
     return hold::no;
 }
@@ -348,9 +349,10 @@ CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) 
 CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (!s.anything_outstanding()) return false;
-    const portion p = probing_portion(s, payload_limit(c));
+    const std::uint32_t limit = payload_limit(c);
+    const portion p = c.options->like_linux() ? probing_portion<true>(s, limit) : probing_portion(s, limit);
     const bool fresh = p.why == hold::no;
-    const std::uint32_t size = std::min(s.max - later(s.last_start, s.una), payload_limit(c));
+    const std::uint32_t size = std::min(s.max - later(s.last_start, s.una), limit);
     if (!fresh && c.options->like_linux() && room_to_resend(s, s.max - size) < size) { // tcp_send_loss_probe(): the time-out's turn
         c.timers.arm(timer_slot::retransmit, std::max(now, s.board.oldest() + s.rto.current(*c.options)));
         return false;

@@ -55,8 +55,9 @@ inline portion next_portion(const sender& s, std::uint32_t limit, bool no_delay)
 }
 
 /// What a tail loss probe may take of it: the peer's window counts, cwnd, Nagle and a cork do not (RFC 8985 7.3).
+template <bool by_segments = false>
 inline portion probing_portion(const sender& s, std::uint32_t limit) noexcept {
-    const portion p = next_portion(s, limit, true);
+    const portion p = next_portion<by_segments>(s, limit, true);
     if (p.why != hold::congestion && p.why != hold::nagle) return p;
     const std::uint32_t available = s.queue.end() - s.next;
     const auto room = static_cast<std::uint32_t>(s.usable_window()); // some, or the window would be what holds it

@@ -19,10 +19,10 @@ namespace corewire::tcp {
 /// came.
 struct window_use {
     seq_number round_end;          ///< the end of the round in which `round_flight` was the most in flight
-    std::uint32_t round_flight = 0;
+    std::uint32_t round_flight = 0; ///< segments, as these may have another size when it is asked for
     bool limited = false;          ///< cwnd was the limit in that round
     time_point used_at{};          ///< when cwnd was last the limit, or was lowered for not being
-    std::uint32_t flight = 0;      ///< the most in flight since
+    std::uint32_t flight = 0;      ///< the most in flight since; segments
     time_point payload_at{};       ///< when payload last came, or the handshake ended; for tcpi_last_data_recv
     time_point established_at{};   ///< when the handshake ended
 };

@@ -70,7 +70,7 @@ void sender::end_time_outs(time_point now) noexcept {
 
 void sender::validate_window(time_point now, bool limited, const parameters& p) {
     burst_open = false;
-    const std::uint32_t flight = segments_to(next, true) * payload_limit;
+    const std::uint32_t flight = segments_to(next, true);
     window_use& use = need().use;
     if (una >= use.round_end || limited || (!use.limited && flight > use.round_flight)) {
         use.round_end = next;
@@ -81,7 +81,7 @@ void sender::validate_window(time_point now, bool limited, const parameters& p) 
     use.flight = std::max(use.flight, flight);
     if (!p.restart_after_idle || now - use.used_at < rto.current(p)) return;
     if (congestion->samples_rate()) return; // its window is what the path holds
-    if (repair.phase == recovery_phase::open && queue.room() != 0) congestion.own().on_unused(use.flight);
+    if (repair.phase == recovery_phase::open && queue.room() != 0) congestion.own().on_unused(use.flight * payload_limit);
     begin_window_use(now);
 }
 

@@ -146,7 +146,7 @@ struct sender {
     /// like rule; tcp_is_cwnd_limited()).
     bool window_was_used() const noexcept {
         const window_use& use = known().use;
-        return use.limited || (congestion->in_slow_start() && congestion->cwnd() < 2 * use.round_flight);
+        return use.limited || (congestion->in_slow_start() && congestion->cwnd() < 2 * use.round_flight * payload_limit);
     }
     /// Linux's habit: data has left, and no more can go now; `limited` because of cwnd. A window that was not used for a time-out shrinks.
     void validate_window(time_point now, bool limited, const parameters& p);

@@ -111,19 +111,28 @@ std::uint32_t packet_quota(const control_block& c, std::uint32_t limit) noexcept
 }
 
 /// What a packet lacks is taken from the second buffer into the first, though the peer's window may not let it go yet (tcp_grow_skb()).
-void grow_first(control_block& c, std::uint32_t limit) noexcept {
+/// False: it lacks nothing, or there is none.
+bool grow_first(control_block& c, std::uint32_t limit) noexcept {
     sender& s = c.sending;
     super_segment& b = s.need().leaving;
-    if (b.waiting.size() < 2 || s.congestion->cwnd() < s.counted_flight() + s.payload_limit) return;
+    if (b.waiting.size() < 2 || s.congestion->cwnd() < s.counted_flight() + s.payload_limit) return false;
     waiting_buffer& first = b.waiting.front();
     const seq_number wanted = s.next + packet_quota(c, limit);
-    if (first.end >= wanted || s.ends_record(first.end)) return;
+    if (first.end >= wanted || s.ends_record(first.end)) return false;
     if (b.waiting[1].end <= wanted) {
         b.waiting[1].push |= first.push;
         b.waiting.drop_front();
     } else {
         first.end = wanted;
     }
+    return true;
+}
+
+/// Less than a segment waits in the first buffer, which was filled when segments were smaller, and more behind it: it goes as it is.
+bool ends_early(const control_block& c, std::uint32_t limit) noexcept {
+    const sender& s = c.sending;
+    const super_segment& b = s.known().leaving;
+    return c.options->super_segments.on && b.waiting.size() > 1 && b.waiting.front().end < s.next + limit;
 }
 
 /// The packet that begins with a whole segment of `limit` bytes, which may go (tcp_write_xmit()). No: `leaving.left` is its size.
@@ -189,15 +198,19 @@ portion next_of_packet(control_block& c, time_point now, std::uint32_t limit, bo
     fill_buffers(c, false);
     const bool urgent = c.urgent.sending && s.una < c.urgent.send_end; // then each segment points to the mark, and nothing waits
     if (c.options->super_segments.on) grow_first(c, limit);
+    const bool early = ends_early(c, limit);
+    if (early) limit = b.waiting.front().end - s.next;
     const bool corked = s.corked;
-    if (urgent) s.corked = false;
-    portion p = next_portion<true>(s, limit, no_delay || urgent);
+    if (urgent || early) s.corked = false;
+    portion p = next_portion<true>(s, limit, no_delay || urgent || early);
     s.corked = corked;
     if (p.why == hold::no && p.size == limit && c.options->super_segments.on && !urgent) {
         p.why = plan_packet(c, now, limit, no_delay);
         if (b.left != 0) p.fin = false;
     }
     if (p.why != hold::no) fill_buffers(c, true);
+    // Each of those that the writer goes on to fill tries again to let the first one go.
+    while (p.why == hold::window && c.options->super_segments.on && grow_first(c, limit)) {}
     return p;
 }
 
