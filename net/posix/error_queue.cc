@@ -146,6 +146,13 @@ void stream_socket::hear_report() const {
     if (has_room_for(n)) keep(std::move(n));
 }
 
+void stream_socket::forget_reports() {
+    gather_notices();
+    for (const notice& n : notices_)
+        if (n.icmp()) notices_cost_ -= n.cost;
+    std::erase_if(notices_, [](const notice& n) { return n.icmp(); });
+}
+
 void stream_socket::gather_notices() const {
     settle_lent();
     hear_report();

@@ -44,9 +44,19 @@ outcome stream_socket::set_ip_option(int name, const void* value, socklen_t size
         if (!in_range(n, 0, 5)) return -EINVAL;
         settings_.path_mtu_discovery = n;
         return 0;
-    case IP_RECVERR: settings_.receive_errors = n != 0; return 0;
+    case IP_RECVERR: return hear_errors(settings_.receive_errors, n != 0);
     default: return -ENOPROTOOPT;
     }
+}
+
+/// Switched off it ends no error that there is already, but forgets the messages (skb_errqueue_purge()).
+outcome stream_socket::hear_errors(bool& setting, bool on) {
+    if (!on && !settings_.like_freebsd) {
+        if (hears_soft_errors()) pending_error_ = take_error();
+        forget_reports();
+    }
+    setting = on;
+    return 0;
 }
 
 /// ipv6(7), RFC 3493, RFC 3542.
@@ -79,7 +89,7 @@ outcome stream_socket::set_ipv6_option(int name, const void* value, socklen_t si
         if (!in_range(*n, 0, 5)) return -EINVAL;
         settings_.path_mtu_discovery6 = *n;
         return 0;
-    case IPV6_RECVERR: settings_.receive_errors6 = *n != 0; return 0;
+    case IPV6_RECVERR: return hear_errors(settings_.receive_errors6, *n != 0);
     default: return -ENOPROTOOPT;
     }
 }

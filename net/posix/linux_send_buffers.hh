@@ -21,8 +21,8 @@ struct linux_send_buffers {
     std::uint32_t may_leave;    ///< bytes of what is unsent for which both windows have room now, in whole segments
     std::uint32_t segment_cost; ///< of one segment, as tcp_sndbuf_expand() counts
 
-    /// `single`: no segments are put together (gso_max_segs 1).
-    linux_send_buffers(const tcp::connection_info& i, bool single) noexcept {
+    /// `single`: no segments are put together (gso_max_segs 1). `peer_segment`: the largest that is taken by the peer, or asked for.
+    linux_send_buffers(const tcp::connection_info& i, bool single, std::uint32_t peer_segment) noexcept {
         constexpr std::uint32_t most = 65'215, headers = 320, tail = 320, struct_size = 256; // sk_gso_max_size, MAX_TCP_HEADER, ...
         const std::uint32_t segment = std::max(i.segment_payload, 1u);
         size = single ? segment : std::max(std::min(most, i.largest_send_window / 2) / segment, 1u) * segment;
@@ -31,7 +31,7 @@ struct linux_send_buffers {
         const std::uint32_t congestion = i.cwnd - std::min(i.in_flight, i.cwnd);
         const std::uint32_t window = i.send_window - std::min(i.unacknowledged, i.send_window);
         may_leave = i.recovering ? 0 : std::min(congestion, window) / segment * segment;
-        segment_cost = std::bit_ceil(i.packet_size - 40 + headers + tail) + struct_size;
+        segment_cost = std::bit_ceil(std::max(i.packet_size - 40, peer_segment) + headers + tail) + struct_size;
     }
     /// sk_wmem_queued: of `queued` bytes `unsent` have not left, which lie in `waiting` buffers.
     std::uint32_t cost(std::uint32_t queued, std::uint32_t unsent, std::uint32_t waiting) const noexcept {

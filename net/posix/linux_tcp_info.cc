@@ -73,7 +73,8 @@ void tell_of_lost_handshake(linux_tcp_info_fields& t, const tcp::tcb& block, con
 /// Before the peer has said anything.
 void tell_of_syn(linux_tcp_info_fields& t, const tcp::tcb& block, unsigned ip_header) noexcept {
     const tcp::parameters& p = block.options();
-    t.tcpi_snd_mss = presumed_segment(p, ip_header);
+    t.tcpi_advmss = block.asked_segment();
+    t.tcpi_snd_mss = std::min(presumed_segment(p, ip_header), t.tcpi_pmtu - ip_header - 20 - (p.timestamps ? 12u : 0u));
     t.tcpi_rcv_mss = 88; // TCP_MIN_MSS
     t.tcpi_rcv_ssthresh = t.tcpi_rcv_wnd = tcp::receive_window::unscaled(p.receive_buffer, p.mss); // what the SYN promises
 }

@@ -6,13 +6,10 @@
 
 namespace corewire::posix {
 
-namespace {
-
-linux_send_buffers buffers_of(const tcp::tcb& t, const tcp::connection_info& i) noexcept {
-    return {i, !t.options().super_segments.on};
+linux_send_buffers stream_socket::buffers_of(const tcp::tcb& t, const tcp::connection_info& i) const noexcept {
+    const std::uint32_t most = settings_.max_segment != 0 ? settings_.max_segment : ~std::uint32_t{0};
+    return {i, !t.options().super_segments.on, std::min(i.peer_segment, most)};
 }
-
-} // namespace
 
 std::uint32_t stream_socket::unsent() const { return connection()->tcb.info().unsent; }
 

@@ -127,6 +127,9 @@ private:
     std::errc peek_error() const;
     /// IP_RECVERR: what ICMP said is an error of the connection at once (ip(7)).
     bool hears_soft_errors() const;
+    /// IP_RECVERR, IPV6_RECVERR.
+    outcome hear_errors(bool& setting, bool on);
+    void forget_reports(); ///< of ICMP, which nobody has read
     tcp_tuning tuning(bool opened_here) const;
     void apply_settings();
     outcome set_socket_option(int name, const void* value, socklen_t size);
@@ -196,6 +199,7 @@ private:
     /// How many buffers hold what waits, which begins at `from` and ends at `end`; the first of them has a packet of so many bytes.
     std::uint32_t waiting_buffers(std::uint64_t from, std::uint64_t end, std::uint32_t packet) const;
     std::uint32_t send_buffer() const;
+    linux_send_buffers buffers_of(const tcp::tcb& t, const tcp::connection_info& i) const noexcept;
     /// With Linux's habits: SO_SNDBUF as it is now. Bytes.
     std::uint32_t send_limit(const tcp::connection_info& i) const;
     /// poll(): a writer is welcome.

@@ -301,10 +301,12 @@ void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t
         if (has_in_flight(flow, seq)) out_.path_mtus().lower(now, flow.remote, mtu);
         return;
     }
+    // Linux's habit: nothing that IPv6 carries is less than what every host takes, which segments count as before the peer has said more.
+    const bool of_syn = c->tcb.state() == tcp::tcp_state::syn_sent && seq == c->tcb.acknowledged();
+    if (of_syn && !flow.is_v4() && p.like_linux()) return;
     // The tcb takes 40 bytes off for the headers of IPv4 and TCP; IPv6's are longer by 20.
     const tcp::event events = c->tcb.on_path_mtu(now, flow.is_v4() ? mtu : mtu - 20, seq);
     if (has(events, tcp::event::path_mtu_fell)) share_path_mtu(now, *c);
-    const bool of_syn = c->tcb.state() == tcp::tcp_state::syn_sent && seq == c->tcb.acknowledged();
     if (of_syn && c->tcb.options().like_linux()) out_.path_mtus().lower(now, flow.remote, mtu); // Linux's habit: known at once
     mark_dirty(*c);
     if (events != tcp::event::none) c->react(events);

@@ -126,6 +126,7 @@ struct connection_info {
     std::uint32_t unacknowledged_segments = 0, sacked_segments = 0, lost_segments = 0, resent_segments = 0;
     std::uint32_t reordering = 3;  ///< segments: how far one was overtaken, at least DupThresh
     std::uint32_t packet_size = 0; ///< the largest IP packet for which segments are made, if its header has 20 bytes
+    std::uint32_t peer_segment = 0; ///< with Linux's habits: the largest payload that the peer takes; 0: not known
     std::uint64_t bytes_sent = 0;  ///< payload, repetitions included; of the first transmissions modulo 2^32 unless `counted`
     time_point last_sent{};        ///< when payload was last sent; none: never
     time_point last_payload{};     ///< when payload last came, or the handshake ended; none: not known (kept if `counted`)

@@ -3,6 +3,7 @@
 #include <corewire/net/tcp/receive/linux_window.hh>
 #include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/loss.hh>
+#include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/super_segments.hh>
 #include <corewire/net/tcp/tcb.hh>
 #include <corewire/net/tcp/user_timeout.hh>
@@ -271,6 +272,7 @@ void establish(control_block& c, arrival& a) noexcept {
     if (c.options->counts()) s.need().use.payload_at = s.need().use.established_at = a.now;
     if (c.options->like_linux()) {
         begin_linux_window(c);
+        if (const std::uint16_t asked = asked_size(c); asked != c.options->mss) c.options.set(&parameters::mss, asked);
         s.begin_window_use(a.now);
         s.seldom->leaving.pushed = later(s.seldom->leaving.pushed, s.una);
         note_packet_pace(c);

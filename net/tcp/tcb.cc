@@ -7,6 +7,7 @@
 #include <corewire/net/tcp/receive/linux_window.hh>
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/send/output.hh>
+#include <corewire/net/tcp/send/path_search.hh>
 
 namespace corewire::tcp {
 
@@ -227,6 +228,7 @@ connection_info tcb::info() const noexcept {
         .resent_segments = segments.resent,
         .reordering = reordering_of(c_),
         .packet_size = packet_size(),
+        .peer_segment = s.known().peer_mss,
         .last_sent = s.last_sent,
         .last_payload = s.known().use.payload_at,
         .received_segment = r.acks.largest_segment(),
@@ -255,6 +257,8 @@ connection_info tcb::info() const noexcept {
     i.bytes_acked = widened(s.bytes_acked(), i);
     return i;
 }
+
+std::uint16_t tcb::asked_segment() const noexcept { return asked_size(c_); }
 
 std::uint32_t tcb::window_clamp() const noexcept { return linux_clamp(c_); }
 

@@ -260,6 +260,8 @@ public:
     /// (TCP_DEFER_ACCEPT).
     void defer_handshake(std::uint8_t time_outs) { c_.sending.need().handshake.time_outs = time_outs; }
     bool defers_handshake() const noexcept { return c_.sending.known().handshake.time_outs != 0; }
+    /// What our SYN asks the peer for.
+    std::uint16_t asked_segment() const noexcept;
     /// From now on; the windows stay as they are.
     void set_congestion(congestion_factory how) noexcept;
     std::string_view congestion() const noexcept { return c_.sending.congestion->name(); }

@@ -1,5 +1,7 @@
 #include <corewire/net/tcp/receive/linux_window.hh>
 
+#include <corewire/net/tcp/send/path_search.hh>
+
 #include <array>
 
 namespace corewire::tcp {
@@ -46,7 +48,7 @@ constexpr std::uint32_t least_segment = 88, usual_segment = 536; ///< TCP_MIN_MS
 std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? 12u : 0u; }
 /// The payload of a full segment of ours.
 std::uint32_t full_payload(const control_block& c) noexcept {
-    const std::uint32_t mss = c.options->mss, taken = option_bytes(c);
+    const std::uint32_t mss = asked_size(c), taken = option_bytes(c);
     return mss > taken ? mss - taken : 1;
 }
 std::uint32_t packet_in_front(const control_block& c, std::uint32_t payload) noexcept { return 64 + headers + option_bytes(c) + payload; }

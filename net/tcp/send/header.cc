@@ -1,5 +1,6 @@
 #include <corewire/net/tcp/send/header.hh>
 
+#include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/user_timeout.hh>
 
 namespace corewire::tcp {
@@ -49,7 +50,7 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     const bool agreed_sack = agreed || (answer && p.like_freebsd());
     const fast_open_state& fast = c.fast_open.get();
     wire::tcp_options o;
-    o.set_mss(p.mss);
+    o.set_mss(asked_size(c));
     if (agreed_sack ? c.receiving.sack : p.sack) o.set_sack_permitted();
     if (agreed ? c.timestamps : p.timestamps) {
         o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer || p.like_linux() ? c.receiving.timestamps.recent() : 0);

@@ -69,6 +69,7 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
         c.fast_open->waits_for_data = false;
     }
     c.syn_wanted = false;
+    if (c.syn_resent && c.options->like_linux()) [[unlikely]] ask_for_less(c);
     fill_syn(c, now, out);
     no_payload(out);
     if (s.max == s.una) take_along(c, out);

@@ -238,6 +238,16 @@ void report_early(control_block& c, std::uint16_t size) noexcept {
 
 } // namespace
 
+void ask_for_less(control_block& c) noexcept {
+    path_search* const p = c.sending.search();
+    if (c.state == tcp_state::syn_sent && p != nullptr) p->asked = p->report;
+}
+
+std::uint16_t asked_size(const control_block& c) noexcept {
+    const path_search* const p = c.sending.search();
+    return p == nullptr || p->asked == 0 ? c.options->mss : std::min(p->asked, c.options->mss);
+}
+
 event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_number seq) noexcept {
     sender& s = c.sending;
     // RFC 5927 4.1, 7.2: it must speak of something that is in flight, and of a size that was sent.

@@ -36,6 +36,10 @@ bool probe_was_lost(control_block& c, time_point now) noexcept;
 /// Something is sent again while a probe is out: what becomes of it will prove nothing (RFC 4821 7.6.4).
 void probe_is_inconclusive(control_block& c) noexcept;
 
+/// Linux's habit: a SYN that goes again asks for segments as small as the network has reported.
+void ask_for_less(control_block& c) noexcept;
+/// What our SYN asks for: parameters::mss, or less.
+std::uint16_t asked_size(const control_block& c) noexcept;
 /// The network reports an MTU: segments of at most `size` for the bytes at `seq`, which are in flight (RFC 1191, RFC 8201).
 /// Returns event::path_mtu_fell if it is believed at once; it may be later, by suspect_path().
 event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_number seq) noexcept;

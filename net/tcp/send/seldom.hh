@@ -107,6 +107,7 @@ struct path_search {
     std::uint16_t probe = 0;       ///< the one that is out; 0: none
     std::uint16_t wanted = 0;      ///< the size that plan_probe() found
     std::uint16_t report = 0;      ///< what ICMP claims; of a SYN-SENT connection, until the peer has named its size
+    std::uint16_t asked = 0;       ///< Linux's habit: what our SYN has asked for when it went again, as ICMP claims; 0: parameters::mss
     std::uint8_t misses = 0;       ///< probes of this size of which nothing was learnt
     bool halving = false;          ///< the largest was tried
     bool report_waits = false;     ///< for a time-out to prove it (RFC 5927 7.2)
@@ -149,6 +150,7 @@ struct seldom_needed {
     super_segment leaving;
     freebsd_sender freebsd;
     deferral handshake;
+    std::uint16_t peer_mss = 0;    ///< Linux's habit: what the peer has named, though ours are smaller; 0: nothing yet
     ring<seq_number> records;      ///< MSG_EOR: the same, of writes that nothing is to be joined to; sent or not
 };
 

@@ -52,7 +52,10 @@ void sender::agree(std::uint16_t peer_mss, bool timestamps, bool passive, const 
     begin_path_search(*this, p, timestamps, passive, now);
     // Linux's and FreeBSD's windows count segments, whose options are no part of them.
     congestion.make(p, p.habits != personality::standard ? payload_limit : mss);
-    if (p.like_linux()) congestion.own().follow_linux();
+    if (p.like_linux()) {
+        congestion.own().follow_linux();
+        need().peer_mss = peer_mss;
+    }
     set_pace(p);
 }
 
