@@ -450,8 +450,10 @@ void tcp_layer::on_address_gone(ipv4 address) {
         on_early_established(c);
     }
     if (c.listener_ != nullptr) {
+        const std::errc why = c.tcb.error();
+        const bool reset = why == std::errc::connection_reset || why == std::errc::broken_pipe; // behind the peer's FIN
         if (c.half_open_) c.listener_->count_half_open(-1);
-        else if (c.tcb.options().like_linux() && (early || c.tcb.error() == std::errc::connection_reset)) return; // accept() gives it yet
+        else if (c.tcb.options().like_linux() && (early || reset)) return; // accept() gives it yet
         else if (c.tcb.options().like_freebsd()) return; // accept() tells of it
         std::exchange(c.listener_, nullptr)->forget(c);
     }
