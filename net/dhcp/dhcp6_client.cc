@@ -83,7 +83,7 @@ void dhcp6_client::solicit_again(time_point now) noexcept {
 void dhcp6_client::release(time_point now) noexcept {
     released_ = true;
     if (!lease_.addresses.empty()) {
-        dhcp_list<dhcp6_address, 4> all;
+        bounded_list<dhcp6_address, 4> all;
         for (const dhcp6_leased& each : lease_.addresses.all()) all.push({each.address, 0, 0});
         transaction_ = static_cast<std::uint32_t>(random_.next()) & 0xffffff;
         asked_first_ = now;
@@ -105,7 +105,7 @@ time_point dhcp6_client::next_timeout() const noexcept {
 }
 
 bool dhcp6_client::drop_expired(time_point now) noexcept {
-    dhcp_list<dhcp6_leased, 4> left;
+    bounded_list<dhcp6_leased, 4> left;
     for (const dhcp6_leased& each : lease_.addresses.all())
         if (each.valid_until > now) left.push(each);
     if (left.count == lease_.addresses.count) return false;
@@ -147,7 +147,7 @@ void dhcp6_client::give_up(time_point now) noexcept {
 
 void dhcp6_client::ask(time_point now) noexcept {
     if (tries_ == 0) asked_first_ = now;
-    dhcp_list<dhcp6_address, 4> about = wanted_;
+    bounded_list<dhcp6_address, 4> about = wanted_;
     if (state_ == dhcp6_state::renewing || state_ == dhcp6_state::rebinding) {
         about = {};
         for (const dhcp6_leased& each : lease_.addresses.all()) about.push({each.address, 0, 0});
@@ -286,7 +286,7 @@ void dhcp6_client::take_settings(const dhcp6_reply& reply) noexcept {
 
 void dhcp6_client::take_lease(time_point now, const dhcp6_reply& reply) noexcept {
     const bool renews = state_ == dhcp6_state::renewing || state_ == dhcp6_state::rebinding;
-    dhcp_list<dhcp6_leased, 4> now_ours;
+    bounded_list<dhcp6_leased, 4> now_ours;
     for (const dhcp6_address& each : reply.addresses.all()) {
         if (each.valid == 0) continue; // 18.2.10.1: it is taken away
         now_ours.push({each.address, later(now, each.preferred), later(now, each.valid)});
@@ -324,7 +324,7 @@ void dhcp6_client::take_lease(time_point now, const dhcp6_reply& reply) noexcept
 
 /// RFC 8415 18.2.8.
 void dhcp6_client::on_duplicate(time_point now, const ipv6& address) noexcept {
-    dhcp_list<dhcp6_leased, 4> left;
+    bounded_list<dhcp6_leased, 4> left;
     for (const dhcp6_leased& each : lease_.addresses.all())
         if (each.address != address) left.push(each);
     if (left.count == lease_.addresses.count) return;

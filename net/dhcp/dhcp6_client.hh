@@ -35,10 +35,10 @@ struct dhcp6_leased {
 };
 
 struct dhcp6_lease {
-    dhcp_list<dhcp6_leased, 4> addresses; ///< none: other settings alone
+    bounded_list<dhcp6_leased, 4> addresses; ///< none: other settings alone
     dhcp6_duid server;
-    dhcp_list<ipv6, 4> name_servers;
-    dhcp_list<char, 255> domain;
+    bounded_list<ipv6, 4> name_servers;
+    wire::domain_name domain;
     time_point renew_at = never, rebind_at = never;
 };
 
@@ -131,7 +131,7 @@ private:
     time_point asked_first_{};
     bool has_best_ = false;
     dhcp6_reply best_;          ///< the best advertisement while others may come
-    dhcp_list<dhcp6_address, 4> wanted_; ///< what a server has advertised, or what is declined
+    bounded_list<dhcp6_address, 4> wanted_; ///< what a server has advertised, or what is declined
     dhcp6_lease lease_;
     std::uint32_t generation_ = 0;
     duration solicit_max_ = std::chrono::hours{1}, information_max_ = std::chrono::hours{1};

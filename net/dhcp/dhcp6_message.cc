@@ -1,5 +1,6 @@
 #include <corewire/net/dhcp/dhcp6_message.hh>
 
+#include <corewire/net/wire/domain_name.hh>
 #include <corewire/reactor/base/assert.hh>
 
 #include <cstring>
@@ -82,26 +83,6 @@ bool take_association(byte_span data, std::uint32_t ours, dhcp6_reply& out) noex
     });
 }
 
-/// The first name of a list of names in labels (RFC 1035 3.1, without compression). What is none is left out.
-void take_domain(byte_span data, dhcp_list<char, 255>& out) noexcept {
-    dhcp_list<char, 255> name;
-    while (!data.empty()) {
-        const std::size_t size = load_u8(data.data());
-        if (size == 0) {
-            out = name;
-            return;
-        }
-        if (size > 63 || data.size() < 1 + size) return;
-        if (!name.empty()) name.push('.');
-        for (const std::byte b : data.subspan(1, size)) {
-            const char c = static_cast<char>(b);
-            const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-            if (!good || !name.push(c)) return;
-        }
-        data = data.subspan(1 + size);
-    }
-}
-
 bool take_option(std::uint16_t code, byte_span data, byte_span duid, std::uint32_t association, dhcp6_reply& out) noexcept {
     switch (code) {
     case client_identifier: out.ours = std::ranges::equal(data, duid); return true;
@@ -123,7 +104,9 @@ bool take_option(std::uint16_t code, byte_span data, byte_span duid, std::uint32
                 !a.is_multicast() && !a.is_any() && !a.is_loopback() && !out.name_servers.push(a))
                 ++out.left_out;
         return true;
-    case domain_list: take_domain(data, out.domain); return true;
+    case domain_list: // the first
+        if (wire::domain_name name; wire::take_domain_name(data, name)) out.domain = name;
+        return true;
     case information_refresh_time: return take_seconds(data, out.information_refresh);
     case solicit_max_time: return take_seconds(data, out.solicit_max);
     case information_max_time: return take_seconds(data, out.information_max);

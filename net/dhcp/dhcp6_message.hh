@@ -7,6 +7,7 @@
 
 #include <corewire/net/dhcp/dhcp_message.hh>
 #include <corewire/net/wire/address.hh>
+#include <corewire/net/wire/domain_name.hh>
 #include <corewire/reactor/base/bytes.hh>
 
 #include <array>
@@ -38,7 +39,7 @@ enum class dhcp6_message_type : std::uint8_t {
 enum class dhcp6_status : std::uint16_t { success, unspecified, no_addresses, no_binding, not_on_link, use_multicast };
 
 /// A server's identifier, at most as long as RFC 8415 11.1 lets it be.
-using dhcp6_duid = dhcp_list<std::byte, 130>;
+using dhcp6_duid = bounded_list<std::byte, 130>;
 
 struct dhcp6_address {
     ipv6 address;
@@ -57,9 +58,9 @@ struct dhcp6_reply {
     bool has_association = false; ///< IA_NA with our number, and T1 not behind T2
     std::uint32_t t1 = 0, t2 = 0; ///< seconds; 0: ours to choose
     dhcp6_status association_status = dhcp6_status::success;
-    dhcp_list<dhcp6_address, 4> addresses; ///< in it; those whose times make sense
-    dhcp_list<ipv6, 4> name_servers;       ///< RFC 3646
-    dhcp_list<char, 255> domain;           ///< the first of the search list
+    bounded_list<dhcp6_address, 4> addresses; ///< in it; those whose times make sense
+    bounded_list<ipv6, 4> name_servers;       ///< RFC 3646
+    wire::domain_name domain;           ///< the first of the search list
     std::uint16_t left_out = 0;            ///< addresses and name servers for which there was no room
     std::optional<std::uint32_t> solicit_max, information_max, information_refresh; ///< options 82, 83, 32: seconds
 };

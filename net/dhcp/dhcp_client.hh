@@ -32,8 +32,8 @@ struct dhcp_lease {
     ipv4 server;
     dhcp_routes routes;                ///< classless ones, or the default over the first router; gateways of any(): on the link
     std::uint16_t routes_left_out = 0; ///< for which there was no room
-    dhcp_list<ipv4, 4> name_servers;
-    dhcp_list<char, 255> domain;
+    bounded_list<ipv4, 4> name_servers;
+    bounded_list<char, 255> domain;
     std::uint16_t mtu = 0;             ///< 0: not said
     time_point renew_at = never, rebind_at = never, ends_at = never;
     /// A host would do the same with both.

@@ -116,7 +116,7 @@ bool take(const option_fields& from, std::uint8_t code, std::optional<ipv4>& out
 }
 
 /// A length that is no multiple of an address's: nothing of it counts. How many there was no room for.
-std::uint16_t take_addresses(const option_fields& from, std::uint8_t code, dhcp_list<ipv4, 4>& out) noexcept {
+std::uint16_t take_addresses(const option_fields& from, std::uint8_t code, bounded_list<ipv4, 4>& out) noexcept {
     const gathered g(from, code);
     if (g.data().size() % ipv4::size != 0) return 0;
     std::uint16_t left_out = 0;
@@ -170,7 +170,7 @@ bool is_name(byte_span text) noexcept {
     });
 }
 
-void take_domain(const option_fields& from, dhcp_list<char, 255>& out) noexcept {
+void take_domain(const option_fields& from, bounded_list<char, 255>& out) noexcept {
     const gathered g(from, domain_name);
     byte_span text = g.data();
     while (!text.empty() && text.back() == std::byte{0}) text = text.first(text.size() - 1); // some servers put one there

@@ -7,9 +7,9 @@
 
 #include <corewire/net/ip/routes.hh>
 #include <corewire/net/wire/address.hh>
+#include <corewire/reactor/base/bounded_list.hh>
 #include <corewire/reactor/base/bytes.hh>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -24,23 +24,8 @@ inline constexpr std::uint16_t dhcp_client_port = 68;
 /// RFC 2132 9.6.
 enum class dhcp_message_type : std::uint8_t { none, discover, offer, request, decline, ack, nak, release, inform };
 
-/// At most N values, in order; further ones are left out.
-template <typename T, std::size_t N>
-struct dhcp_list {
-    std::array<T, N> items{};
-    std::size_t count = 0;
-    bool push(const T& item) noexcept {
-        if (count == N) return false;
-        items[count++] = item;
-        return true;
-    }
-    std::span<const T> all() const noexcept { return {items.data(), count}; }
-    bool empty() const noexcept { return count == 0; }
-    friend bool operator==(const dhcp_list& a, const dhcp_list& b) noexcept { return std::ranges::equal(a.all(), b.all()); }
-};
-
 /// RFC 3442: as many different ones as option 121 has room for in one piece.
-using dhcp_routes = dhcp_list<route, 42>;
+using dhcp_routes = bounded_list<route, 42>;
 
 /// Option 61 as RFC 4361 6.1 has it: 255, the number of the interface's association, the host's DUID.
 struct dhcp_client_id {
@@ -61,10 +46,10 @@ struct dhcp_reply {
     std::optional<ipv4> mask;                   ///< option 1, of contiguous ones
     std::optional<std::uint32_t> lease_seconds, renewal_seconds, rebinding_seconds; ///< options 51, 58, 59; all ones: for ever
     std::optional<std::uint16_t> mtu;           ///< option 26
-    dhcp_list<ipv4, 4> routers;                 ///< option 3
-    dhcp_list<ipv4, 4> name_servers;            ///< option 6
+    bounded_list<ipv4, 4> routers;                 ///< option 3
+    bounded_list<ipv4, 4> name_servers;            ///< option 6
     std::optional<dhcp_routes> routes;          ///< option 121 (RFC 3442); a gateway of any(): on the link
-    dhcp_list<char, 255> domain;                ///< option 15
+    bounded_list<char, 255> domain;                ///< option 15
     std::uint16_t routes_left_out = 0;          ///< for which there was no room; never the default route
     std::uint16_t addresses_left_out = 0;       ///< of name servers
     bool foreign_client_id = false;             ///< option 61 is there, and is not ours (RFC 6842)

@@ -1,4 +1,5 @@
 #include <corewire/net/ip/autoconfiguration.hh>
+#include <corewire/net/ip/lifetime.hh>
 
 #include <algorithm>
 #include <chrono>
@@ -14,12 +15,7 @@ constexpr duration first_solicitation_wait = std::chrono::seconds{4};
 constexpr duration longest_solicitation_wait = std::chrono::hours{1};
 constexpr std::uint8_t max_duplicates = 3;                    // RFC 7217 6: at least IDGEN_RETRIES addresses, and not without end
 constexpr duration two_hours = std::chrono::hours{2};         // RFC 4862 5.5.3 (e)
-constexpr duration ten_years = std::chrono::hours{87'600};    // what stands for "for ever": a later advertisement can still end it
 constexpr std::uint32_t least_mtu = 1280;
-
-time_point after(time_point now, std::uint32_t seconds) noexcept {
-    return now + (seconds == UINT32_MAX ? ten_years : duration{std::chrono::seconds{seconds}});
-}
 
 } // namespace
 
@@ -76,12 +72,13 @@ void autoconfiguration::on_advertisement(time_point now, const ipv6& router, con
     if (ra.lifetime != 0) { // RFC 4861 6.3.7: it has answered
         solicit_at_ = never;
         heard_ = true;
-        static_cast<void>(routes_.add_router(router, now + std::chrono::seconds{ra.lifetime}));
+        static_cast<void>(routes_.add_router(router, now + std::chrono::seconds{ra.lifetime}, ra.preference));
     } else {
         routes_.end_router(now, router);
     }
     if (ra.hop_limit >= least_hop_limit) hop_limit_ = ra.hop_limit;
     else if (ra.hop_limit != 0) ++statistics_.hop_limits_refused;
+    names_.on_advertisement(now, ra.options);
     wire::nd_option_cursor cursor(ra.options);
     for (wire::nd_option option; cursor.next(option);) {
         if (option.type == wire::nd_option_type::prefix_information && option.data.size() == 30) on_prefix(now, option.data);
@@ -105,7 +102,7 @@ void autoconfiguration::on_prefix(time_point now, byte_span option) noexcept {
         ++statistics_.prefixes_ignored;
         return;
     }
-    const time_point valid_until = after(now, valid), preferred_until = after(now, preferred);
+    const time_point valid_until = end_of_lifetime(now, valid), preferred_until = end_of_lifetime(now, preferred);
     if (on_link && (valid != 0 || routes_.on_link(network))) static_cast<void>(routes_.add_prefix(prefix, valid_until));
     if (!autonomous) return; // (a)
     if (preferred > valid || length != 64) { // (c), (d)

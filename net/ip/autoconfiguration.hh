@@ -1,14 +1,17 @@
-// Addresses and routes from router advertisements (RFC 4861 6.3, RFC 4862 5.5), with identifiers that are stable on one network
-// and tell nothing from one network to the next (RFC 7217).
+// Addresses, routes and name servers from router advertisements (RFC 4861 6.3, RFC 4862 5.5, RFC 8106), with identifiers that are stable
+// on one network and tell nothing from one network to the next (RFC 7217).
 //
-//     start() --> poll_solicitation(), more and more rarely --> advertisement --on_advertisement()--> ipv6_addresses, ipv6_routes
+//     start() --> poll_solicitation(), more and more rarely --> advertisement --on_advertisement()--> ipv6_addresses, ipv6_routes, names()
 //
-// One interface's, on one shard. Sans-I/O. Bounds: those of the two tables.
+// One interface's, on one shard. Sans-I/O. Bounds: those of the tables.
 #pragma once
 
+#include <corewire/net/ip/advertised_names.hh>
 #include <corewire/net/ip/ipv6_routes.hh>
 #include <corewire/net/link/ipv6_addresses.hh>
 #include <corewire/net/wire/icmpv6.hh>
+
+#include <algorithm>
 
 namespace corewire {
 
@@ -35,12 +38,15 @@ public:
     /// returned. Null: none was made.
     const own_ipv6_address* on_duplicate(time_point now, const own_ipv6_address& lost) noexcept;
 
-    time_point next_timeout() const noexcept { return solicit_at_; }
+    time_point next_timeout() const noexcept { return std::min(solicit_at_, names_.next_timeout()); }
+    /// Forgets what has ended; addresses and routes are their tables'.
+    void on_timer(time_point now) noexcept { names_.on_timer(now); }
     /// A router is to be asked for now.
     bool poll_solicitation(time_point now, random_generator& random) noexcept;
 
     std::uint32_t mtu() const noexcept { return mtu_; }             ///< bytes, that a router said; UINT32_MAX: none did
     std::uint8_t hop_limit() const noexcept { return hop_limit_; }  ///< that a router said; 0: none did
+    const advertised_names& names() const noexcept { return names_; }
     /// A smaller one is not believed: by a single forged advertisement nothing of ours would get beyond the first routers (RFC 3756
     /// 4.2.7).
     static constexpr std::uint8_t least_hop_limit = 32;
@@ -67,6 +73,7 @@ private:
     siphash_key secret_;
     ipv6_addresses& addresses_;
     ipv6_routes& routes_;
+    advertised_names names_;
     time_point solicit_at_ = never;
     duration solicit_after_{}; ///< what is waited for an answer; nothing: none has been asked for yet
     time_point solicited_at_{}; ///< the last time

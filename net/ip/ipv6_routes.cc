@@ -31,18 +31,39 @@ void ipv6_routes::remove_prefix(const ipv6_prefix& prefix) noexcept {
     }
 }
 
-bool ipv6_routes::add_router(const ipv6& address, time_point until) noexcept {
+/// Behind those that are worth as much.
+void ipv6_routes::insert_router(const router& r) noexcept {
+    router* const end = routers_.data() + router_count_;
+    router* const at = std::find_if(routers_.data(), end, [&](const router& other) { return other.rank() < r.rank(); });
+    std::move_backward(at, end, end + 1);
+    *at = r;
+    ++router_count_;
+}
+
+void ipv6_routes::erase_router(router* at) noexcept {
+    std::move(at + 1, routers_.data() + router_count_, at);
+    --router_count_;
+}
+
+bool ipv6_routes::add_router(const ipv6& address, time_point until, wire::router_preference preference) noexcept {
     router* const end = routers_.data() + router_count_;
     router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
     if (found != end) {
-        if (found->until != never) found->until = until;
+        if (found->until == never) return true;
+        found->until = until;
+        if (found->preference == preference) return true;
+        router changed = *found;
+        changed.preference = preference;
+        erase_router(found);
+        insert_router(changed);
+        ++generation_;
         return true;
     }
     if (router_count_ == max_routers) {
         ++refused_;
         return false;
     }
-    routers_[router_count_++] = {address, until};
+    insert_router({address, until, preference});
     ++generation_;
     return true;
 }
@@ -51,8 +72,7 @@ void ipv6_routes::remove_router(const ipv6& address) noexcept {
     router* const end = routers_.data() + router_count_;
     router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
     if (found == end) return;
-    std::move(found + 1, end, found);
-    --router_count_;
+    erase_router(found);
     ++generation_;
     static_cast<void>(redirects_.forget(address)); // RFC 4861 6.3.5: next hops are found anew
 }

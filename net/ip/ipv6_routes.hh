@@ -9,6 +9,7 @@
 
 #include <corewire/net/ip/redirects.hh>
 #include <corewire/net/ip/routes.hh>
+#include <corewire/net/wire/icmpv6.hh>
 #include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -42,7 +43,9 @@ public:
     /// False: the table is full (counted). A prefix that is there already gets the new end.
     bool add_prefix(const ipv6_prefix& prefix, time_point until = never) noexcept;
     void remove_prefix(const ipv6_prefix& prefix) noexcept;
-    bool add_router(const ipv6& router, time_point until = never) noexcept;
+    /// Of several the first is used: configured ones, then by their preference, then by their age; the silent ones last.
+    bool add_router(const ipv6& router, time_point until = never,
+                    wire::router_preference preference = wire::router_preference::medium) noexcept;
     void remove_router(const ipv6& router) noexcept;
     /// It says that it is none any more. A configured one stays.
     void end_router(time_point now, const ipv6& router) noexcept;
@@ -89,8 +92,12 @@ private:
     struct router {
         ipv6 address;
         time_point until = never;
+        wire::router_preference preference = wire::router_preference::medium;
         bool silent = false; ///< it did not answer when it was last asked, and others were there
+        int rank() const noexcept { return silent ? -2 : until == never ? 2 : static_cast<int>(preference); }
     };
+    void insert_router(const router& r) noexcept;
+    void erase_router(router* at) noexcept;
     std::size_t fill(std::span<const ipv6_route> routes) noexcept;
     bool insert_route(const ipv6_route& r) noexcept;
     bool says_the_same(const ipv6_routes& other) const noexcept;

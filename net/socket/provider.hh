@@ -257,7 +257,7 @@ enum class ended_waits : std::uint8_t {
     for_any_peer, ///< all reads and receives, and handshakes
 };
 
-/// Where names are asked for, as the network has told us (DHCP, RFC 2132 3.8, 3.17).
+/// Where names are asked for, as the network has told us (DHCP, RFC 2132 3.8, 3.17; IPv6 routers, RFC 8106).
 struct learned_names {
     std::vector<socket_address> servers{};
     std::vector<std::string> search{};

@@ -26,7 +26,7 @@ void ipv6_output::after_dhcp(time_point now) noexcept {
 /// RFC 8415 18.2.10.1: an address that is new is asked for first, as any of ours (duplicate address detection).
 void ipv6_output::follow_lease(time_point now, const dhcp6_lease& lease) noexcept {
     const auto leased = [&](const ipv6& a) { return std::ranges::find(lease.addresses.all(), a, &dhcp6_leased::address); };
-    dhcp_list<ipv6, ipv6_addresses::max_addresses> gone;
+    bounded_list<ipv6, ipv6_addresses::max_addresses> gone;
     for (const own_ipv6_address& each : addresses_.all())
         if (each.origin == ipv6_address_origin::leased && leased(each.address) == lease.addresses.all().end()) gone.push(each.address);
     for (const ipv6& each : gone.all()) addresses_.remove(each);

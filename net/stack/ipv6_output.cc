@@ -429,7 +429,9 @@ void ipv6_output::on_timer(time_point now) noexcept {
     }
     while (tells_groups() && report_groups(now)) {} // before the probe: its answer is to come through
     drain();
-    if (automatic_ && automatic_->poll_solicitation(now, random_)) solicit_routers();
+    if (!automatic_) return;
+    automatic_->on_timer(now);
+    if (automatic_->poll_solicitation(now, random_)) solicit_routers();
 }
 
 /// Sends what there is to say, and what waited for an answer that has come.

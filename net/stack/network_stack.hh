@@ -156,7 +156,8 @@ private:
     std::uint32_t ipv6_ways_ = 0; ///< the generations of routes and addresses, together, that UDP's sockets were last told of
     std::unique_ptr<flow_steering> steering_;
     std::unique_ptr<dhcp_link> dhcp_;
-    learned_names names4_, names6_; ///< as DHCP and DHCPv6 say
+    learned_names names4_, names6_;     ///< as DHCP and DHCPv6 say
+    std::uint32_t advertised_names_ = 0; ///< the generation of what routers say that is learned
     stack_timer timer_;
     std::array<packet, receive_burst> received_;
 };

@@ -82,18 +82,28 @@ void network_stack::tell_of_ipv6_ways() noexcept {
     udp_.on_routes_changed();
 }
 
-/// A DHCPv6 client may have got something.
+/// A router may have said something, and a DHCPv6 client may have got something.
 void network_stack::after_ipv6() {
     if (output_.six() == nullptr) return;
     tell_of_ipv6_ways();
+    const autoconfiguration* const automatic = output_.six()->automatic();
+    if (automatic != nullptr && automatic->names().generation() != advertised_names_) {
+        advertised_names_ = automatic->names().generation();
+        learn_names();
+    }
     if (!output_.six()->lease_changed()) return;
     follow_lease6(output_.six()->dhcp()->lease());
     if (config_.leases != nullptr) config_.leases->on_lease6(output_.six()->dhcp()->lease());
 }
 
-/// IPv6's servers first.
+/// IPv6's servers first, and DHCP's before those of routers (RFC 8106 5.3.1).
 void network_stack::learn_names() {
     learned_names all = names6_;
+    if (output_.six() != nullptr && output_.six()->automatic() != nullptr) {
+        const advertised_names& routers = output_.six()->automatic()->names();
+        for (const auto& server : routers.servers()) all.servers.emplace_back(server.value, std::uint16_t{53});
+        for (const auto& domain : routers.domains()) all.search.emplace_back(domain.value.items.data(), domain.value.count);
+    }
     all.servers.insert(all.servers.end(), names4_.servers.begin(), names4_.servers.end());
     all.search.insert(all.search.end(), names4_.search.begin(), names4_.search.end());
     learn(std::move(all));

@@ -106,6 +106,8 @@ enum class nd_option_type : std::uint8_t {
     prefix_information = 3,
     redirected_header = 4,
     mtu = 5,
+    recursive_dns_server = 25, ///< RFC 8106 5.1
+    dns_search_list = 31,      ///< RFC 8106 5.2
 };
 
 struct nd_option {
@@ -276,12 +278,16 @@ struct router_solicitation {
     friend bool operator==(const router_solicitation&, const router_solicitation&) = default;
 };
 
+/// RFC 4191 2.1: what a default router is worth beside others.
+enum class router_preference : std::int8_t { low = -1, medium = 0, high = 1 };
+
 /// RFC 4861 4.2: the fixed part. The options (prefixes, MTU) are walked with nd_option_cursor, and written by the
 /// caller in the form of the wire.
 struct router_advertisement {
     std::uint8_t hop_limit = 0;        ///< 0: unspecified by this router
     bool managed = false;              ///< M: addresses by DHCPv6
     bool other = false;                ///< O: other settings by DHCPv6
+    router_preference preference = router_preference::medium; ///< Prf (RFC 4191 2.2)
     std::uint16_t lifetime = 0;        ///< seconds as a default router; 0: it is none
     std::uint32_t reachable_time = 0;  ///< milliseconds; 0: unspecified
     std::uint32_t retransmit_time = 0; ///< milliseconds; 0: unspecified
@@ -297,6 +303,8 @@ struct router_advertisement {
         out.hop_limit = static_cast<std::uint8_t>(rest >> 24);
         out.managed = (rest >> 23 & 1) != 0;
         out.other = (rest >> 22 & 1) != 0;
+        const std::uint32_t prf = rest >> 19 & 3; // 2 is reserved, and counts as medium
+        out.preference = prf == 1 ? router_preference::high : prf == 3 ? router_preference::low : router_preference::medium;
         out.lifetime = static_cast<std::uint16_t>(rest);
         out.reachable_time = load_be32(v.payload().data());
         out.retransmit_time = load_be32(v.payload().data() + 4);
@@ -311,7 +319,8 @@ struct router_advertisement {
                      const ipv6_address& destination) const noexcept {
         CW_ASSERT(out.size() >= fixed_size + options.size(), "no room for a router advertisement");
         const std::uint32_t rest =
-            std::uint32_t{hop_limit} << 24 | (managed ? 1u << 23 : 0) | (other ? 1u << 22 : 0) | lifetime;
+            std::uint32_t{hop_limit} << 24 | (managed ? 1u << 23 : 0) | (other ? 1u << 22 : 0) |
+            (static_cast<std::uint32_t>(preference) & 3) << 19 | lifetime;
         const icmpv6_header header{icmpv6_type::router_advertisement, 0, rest};
         std::byte times[8];
         store_be32(times, reachable_time);

@@ -5,6 +5,7 @@
 // lies inside the input, and a header that parsed survives emit and parse.
 #pragma once
 
+#include <corewire/net/ip/advertised_names.hh>
 #include <corewire/net/wire/arp.hh>
 #include <corewire/net/wire/ethernet.hh>
 #include <corewire/net/wire/icmp.hh>
@@ -265,6 +266,14 @@ inline void icmpv6(byte_span bytes) {
             use(option.mac());
         }
         CW_ASSERT(cursor.error() == parse_error::none, "options that parsed and then did not");
+        corewire::advertised_names names;
+        for (const corewire::time_point now : {corewire::time_point{}, corewire::time_point{} + std::chrono::minutes{1}}) {
+            names.on_advertisement(now, m.options);
+            for (const auto& domain : names.domains())
+                CW_ASSERT(!domain.value.empty() && domain.value.items[0] != '.', "a domain without a name");
+            names.on_timer(now);
+            CW_ASSERT(names.next_timeout() > now, "what has ended stays");
+        }
     }
 }
 

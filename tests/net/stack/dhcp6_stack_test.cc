@@ -40,6 +40,22 @@ struct managed_link : told, ipv6_link {
         out.resize(wire::router_advertisement{.managed = managed, .other = other, .lifetime = 1800}.emit(out, router, ipv6::all_nodes()));
         send(out, router, ipv6::all_nodes(), wire::ip_protocol::icmpv6, 255);
     }
+    /// `server` for names, and the domain `corp.example`, for so many seconds.
+    void advertise_names(const ipv6& server, std::uint32_t lifetime) {
+        bytes options = {std::byte{25}, std::byte{3}, {}, {}, {}, {}, {}, {}};
+        options.resize(24);
+        server.store(options.data() + 8);
+        bytes domain = {std::byte{31}, std::byte{3}, {}, {}, {}, {}, {}, {}, std::byte{4}, std::byte{'c'}, std::byte{'o'}, std::byte{'r'},
+                        std::byte{'p'}, std::byte{7}};
+        for (const char c : {'e', 'x', 'a', 'm', 'p', 'l', 'e'}) domain.push_back(static_cast<std::byte>(c));
+        domain.resize(24);
+        options.insert(options.end(), domain.begin(), domain.end());
+        store_be32(options.data() + 4, lifetime);
+        store_be32(options.data() + 28, lifetime);
+        bytes out(64);
+        out.resize(wire::router_advertisement{.lifetime = 1800, .options = options}.emit(out, router, ipv6::all_nodes()));
+        send(out, router, ipv6::all_nodes(), wire::ip_protocol::icmpv6, 255);
+    }
     /// The last DHCPv6 message that the stack has sent; empty: none since the last call.
     bytes asked() {
         bytes last;
@@ -158,6 +174,20 @@ BOOST_FIXTURE_TEST_CASE(the_other_flag_brings_name_servers_alone, managed_link) 
     answer(type::reply, question);
     BOOST_TEST(stack->names().servers.size() == 1u);
     BOOST_TEST(ours() == nullptr);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_router_says_where_names_are_asked_for_behind_dhcpv6, managed_link) { // RFC 8106 5.3.1, 6
+    const ipv6 server = a6("2001:db8:9::53");
+    const socket_address by_router(server, 53), by_dhcp(dns, 53);
+    using all = std::vector<socket_address>;
+    advertise_names(server, 60);
+    BOOST_TEST((stack->names().servers == all{by_router}));
+    BOOST_TEST((stack->names().search == std::vector<std::string>{"corp.example"}));
+    acquire();
+    BOOST_TEST((stack->names().servers == all{by_dhcp, by_router}));
+    leap(61s);
+    BOOST_TEST((stack->names().servers == all{by_dhcp}));
+    BOOST_TEST(stack->names().search.empty());
 }
 
 BOOST_FIXTURE_TEST_CASE(an_address_that_another_host_has_is_declined, careful_link) {

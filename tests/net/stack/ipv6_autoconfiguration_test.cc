@@ -522,6 +522,31 @@ BOOST_FIXTURE_TEST_CASE(a_router_that_does_not_answer_comes_last, spoken_to) { /
     BOOST_TEST((error == std::errc::host_unreachable));
 }
 
+BOOST_FIXTURE_TEST_CASE(of_routers_the_preferred_one_is_used, spoken_to) { // RFC 4191 3.1, a host of type B
+    using enum wire::router_preference;
+    const ipv6 far = a6("2001:db8:ffff::1"), second = a6("fe80::98"), third = a6("fe80::97");
+    const auto says = [&](const ipv6& from, wire::router_preference preference, std::uint16_t lifetime = 1800) {
+        bytes out(wire::router_advertisement::fixed_size);
+        wire::router_advertisement{.preference = preference, .lifetime = lifetime}.emit(out, from, ipv6::all_nodes());
+        send(out, from, ipv6::all_nodes(), ip_protocol::icmpv6, 255);
+        return six().route(far).address;
+    };
+    BOOST_TEST((says(router, low) == router));
+    BOOST_TEST((says(second, medium) == second));
+    BOOST_TEST((says(third, medium) == second)); // it was there before
+    const std::uint32_t before = six().routes().generation();
+    BOOST_TEST((says(third, high) == third));
+    BOOST_TEST(six().routes().generation() != before); // connections look again
+    BOOST_TEST((says(third, medium) == second));
+    BOOST_TEST((says(router, high) == router));
+    six().routes().demote_router(router); // it is silent
+    BOOST_TEST((six().route(far).address == second));
+    BOOST_TEST((says(router, high) == second));
+    BOOST_TEST((says(second, medium, 0) == third));
+    six().routes().add_router(a6("fe80::1")); // a configured one comes before all
+    BOOST_TEST((says(third, high) == a6("fe80::1")));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_router_says_how_many_hops_packets_may_take, spoken_to) { // RFC 4861 6.3.4: CurHopLimit
     tcp_listener listener = tcp_listener::bind({ipv6::any(), 9});
     bytes syn(20);

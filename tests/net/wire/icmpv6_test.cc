@@ -125,6 +125,22 @@ BOOST_AUTO_TEST_CASE(a_router_advertisement_goes_both_ways) {
     BOOST_TEST(cursor.error() == parse_error::none);
 }
 
+BOOST_AUTO_TEST_CASE(a_router_says_what_it_is_worth_beside_others) { // RFC 4191 2.1, 2.2
+    const ipv6_address from = *ipv6_address::parse("fe80::1"), to = ipv6_address::all_nodes();
+    using enum router_preference;
+    for (const auto& [preference, flags] : {std::pair{low, 0x18u}, {medium, 0u}, {high, 8u}}) {
+        byte_vector bytes(router_advertisement::fixed_size);
+        router_advertisement{.preference = preference, .lifetime = 1800}.emit(bytes, from, to);
+        BOOST_TEST((bytes[5] == static_cast<std::byte>(flags)));
+        router_advertisement again;
+        BOOST_REQUIRE(router_advertisement::parse(view_of(bytes), again) == parse_error::none);
+        BOOST_TEST((again.preference == preference));
+        bytes[5] = std::byte{0x10}; // reserved
+        BOOST_REQUIRE(router_advertisement::parse(view_of(bytes), again) == parse_error::none);
+        BOOST_TEST((again.preference == medium));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(hostile_solicitations_are_refused) {
     struct row {
         const char* what;
