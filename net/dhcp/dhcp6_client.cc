@@ -316,7 +316,8 @@ void dhcp6_client::take_lease(time_point now, const dhcp6_reply& reply) noexcept
     lease_.renew_at = later(now, std::max<std::uint32_t>(t1, 1));
     lease_.rebind_at = std::max(later(now, std::max<std::uint32_t>(t2, 1)), lease_.renew_at);
     ++(renews ? statistics_.renewals : statistics_.leases);
-    failures_ = 0;
+    if (renews) conflicts_ = 0;
+    failures_ = conflicts_; // else a server that offers what is in use would be asked without a pause
     wanted_ = {};
     enter(now, dhcp6_state::bound);
     due_ = lease_.renew_at;
@@ -331,7 +332,8 @@ void dhcp6_client::on_duplicate(time_point now, const ipv6& address) noexcept {
     ++statistics_.conflicts;
     ++generation_;
     lease_.addresses = left;
-    wanted_ = {};
+    if (conflicts_ != UINT8_MAX) ++conflicts_;
+    if (state_ != dhcp6_state::declining) wanted_ = {}; // else both at once, from the start
     wanted_.push({address, 0, 0});
     enter(now, dhcp6_state::declining);
 }

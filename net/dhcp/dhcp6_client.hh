@@ -125,7 +125,8 @@ private:
     bool released_ = false;
     std::uint32_t transaction_ = 0;
     std::uint8_t tries_ = 0;    ///< of the question that is out
-    std::uint8_t failures_ = 0; ///< since the last lease
+    std::uint8_t failures_ = 0;  ///< since the last lease
+    std::uint8_t conflicts_ = 0; ///< since the last renewal
     duration wait_{};           ///< RT
     time_point due_ = never;
     time_point asked_first_{};

@@ -1,4 +1,5 @@
 #include <corewire/net/ip/mld.hh>
+#include <corewire/net/wire/address_policy.hh>
 
 #include <algorithm>
 #include <chrono>
@@ -77,7 +78,7 @@ void mld_listener::follow(time_point now, std::span<const ipv6> groups) noexcept
         e.due = now;
     }
     for (const ipv6& group : groups) {
-        if (group == ipv6::all_nodes() || find(group) != nullptr) continue;
+        if (group == ipv6::all_nodes() || wire::stays_on_host(group) || find(group) != nullptr) continue; // RFC 3810 6
         entry* const place = count_ < max_groups ? &entries_[count_++] : least_of_those_left();
         if (place == nullptr) {
             ++refused_;

@@ -77,6 +77,10 @@ kernel_datagrams::kernel_datagrams(kernel_provider& provider, unique_fd fd, cons
     const int yes = 1;
     ::setsockopt(fd_.get(), IPPROTO_IP, IP_PKTINFO, &yes, sizeof yes);
     if (!local_.is_v4()) ::setsockopt(fd_.get(), IPPROTO_IPV6, IPV6_RECVPKTINFO, &yes, sizeof yes);
+    // Only the groups that this socket has joined: by itself Linux delivers those of every program.
+    const int no = 0;
+    ::setsockopt(fd_.get(), IPPROTO_IP, IP_MULTICAST_ALL, &no, sizeof no);
+    if (!local_.is_v4()) ::setsockopt(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_ALL, &no, sizeof no);
     // Bounded by net.core.rmem_max.
     const int room = static_cast<int>(std::min<std::uint64_t>(std::uint64_t{options.receive_queue} * bytes_a_datagram, 1u << 30));
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
@@ -298,6 +302,7 @@ void kernel_datagrams::on_writable(int result, unsigned) noexcept {
 
 std::errc kernel_datagrams::connect(const socket_address& peer) noexcept {
     if (closed_) return std::errc::bad_file_descriptor;
+    if (peer.port == 0) return std::errc::invalid_argument; // Linux would do it, and refuse to send
     const system_address to(peer);
     if (::connect(fd_.get(), &to.generic, to.size) != 0) return static_cast<std::errc>(errno);
     connected_ = true;

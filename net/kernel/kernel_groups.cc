@@ -42,9 +42,6 @@ std::errc kernel_datagrams::change_membership(bool join, const net_address& grou
     if (four && !group.is_v4()) return std::errc::address_family_not_supported;
     const unsigned interface = on.is_any() ? 0 : interface_of(on);
     if (!on.is_any() && interface == 0) return std::errc::address_not_available;
-    // Only the groups that this socket has joined: by itself Linux delivers those of every socket.
-    if (join) set(fd_.get(), IPPROTO_IP, IP_MULTICAST_ALL, 0);
-    if (join && !four) set(fd_.get(), IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
     if (group.is_v4()) {
         ip_mreqn what{};
         group.v4().store(reinterpret_cast<std::byte*>(&what.imr_multiaddr));

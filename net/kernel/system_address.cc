@@ -60,6 +60,7 @@ unique_fd open_socket(const socket_address& family_of, int type) {
     // RFC 6093 6: urgent bytes stay in line, as over our own stack; the kernel would leave the last of them out. Accepted streams inherit
     // it.
     if (type == SOCK_STREAM) set_option(fd.get(), SOL_SOCKET, SO_OOBINLINE, 1);
+    else set_option(fd.get(), SOL_SOCKET, SO_BROADCAST, 1); // as over our own stack
     return fd;
 }
 

@@ -46,9 +46,13 @@ bool epoll_set::has_news(const entry& e, const descriptor& d, unsigned now) noex
     return d.edges() != e.told || (now & ~e.told_events) != 0;
 }
 
+/// From behind the last one that was told, and around: with little room all have their turn.
 outcome epoll_set::collect(std::span<epoll_event> out) {
     std::size_t count = 0;
-    for (auto at = entries_.begin(); at != entries_.end();) {
+    auto at = entries_.upper_bound(last_told_);
+    for (std::size_t left = entries_.size(); left > 0; --left) {
+        if (at == entries_.end()) at = entries_.begin();
+        const int fd = at->first;
         entry& e = at->second;
         const std::shared_ptr<descriptor> what = e.what.lock();
         if (what == nullptr) {
@@ -62,6 +66,7 @@ outcome epoll_set::collect(std::span<epoll_event> out) {
             continue;
         }
         if (count == out.size()) break;
+        last_told_ = fd;
         out[count].events = now;
         out[count++].data = e.asked.data;
         e.told = what->edges();

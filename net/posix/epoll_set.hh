@@ -30,6 +30,7 @@ private:
     static unsigned ready(const entry& e, const descriptor& d) noexcept;
     static bool has_news(const entry& e, const descriptor& d, unsigned now) noexcept;
     std::map<int, entry> entries_;
+    int last_told_ = -1; ///< descriptor
 };
 
 } // namespace corewire::posix

@@ -67,6 +67,12 @@ bool repeats(cursor& at, const dns_question& asked) {
     return rest.size() == 4 && load_be16(rest.data()) == static_cast<std::uint16_t>(asked.type) && load_be16(rest.data() + 2) == internet;
 }
 
+/// Seconds. RFC 2181 8: with the first bit set it is 0.
+std::uint32_t time_to_live(const std::byte* at) noexcept {
+    const std::uint32_t seconds = load_be32(at);
+    return seconds > INT32_MAX ? 0 : seconds;
+}
+
 /// What the authority section says of an answer without addresses.
 struct authorities_say {
     duration lifetime{0};  ///< RFC 2308 5: the lesser of the zone's SOA's TTL and its MINIMUM. 0: there is none
@@ -86,7 +92,7 @@ authorities_say look_at_authorities(cursor at, unsigned answers, unsigned author
         const std::uint16_t type = load_be16(fixed.data());
         if (type == name_server) out.elsewhere = true;
         if (type != start_of_authority || length < 22) continue;
-        const std::uint32_t seconds = std::min(load_be32(fixed.data() + 4), load_be32(data.data() + length - 4));
+        const std::uint32_t seconds = std::min(time_to_live(fixed.data() + 4), time_to_live(data.data() + length - 4));
         return {.lifetime = std::min<duration>(std::chrono::seconds{seconds}, longest_without)};
     }
     return out;

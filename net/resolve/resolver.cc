@@ -80,8 +80,8 @@ std::optional<resolver::addresses> resolver::known(const std::string& name, addr
     } else if (const auto v6 = ipv6::parse(name)) {
         all.emplace_back(*v6);
     } else {
-        for (const known_host& h : config_.hosts)
-            if (plain_name(h.name) == key) all.push_back(h.address);
+        for (const known_host& h : config_.hosts) // of another family alone: servers are asked for this one, as by nsswitch.conf(5)
+            if (wanted(h.address, family) && plain_name(h.name) == key) all.push_back(h.address);
         if (all.empty() && (key == "localhost" || key.ends_with(".localhost"))) all = {ipv6::loopback(), ipv4::loopback()};
         if (all.empty()) return std::nullopt;
         six_first(all);
@@ -100,6 +100,7 @@ const learned_names* resolver::told() const noexcept {
 void resolver::follow_servers() {
     if (servers() == asked_of_) return;
     asked_of_ = servers();
+    ++network_;
     cache_.forget_all();
 }
 
@@ -182,6 +183,7 @@ task<> resolver::ask_family(const std::string& name, dns_type type, const addres
 
 /// Who asks for it, and what has come of it: nothing, if the asker's limits ended it.
 struct resolver::open_question {
+    std::uint32_t network; ///< network_, when it was asked
     event ended;
     std::optional<dns_answer> answer;
     std::exception_ptr why;
@@ -189,16 +191,16 @@ struct resolver::open_question {
 
 /// RFC 5452 5: of like questions one is out at a time, or a forger would have as many numbers to hit.
 task<dns_answer> resolver::ask(std::string name, dns_type type) {
-    const std::string key = dns_key(name, type);
     for (;;) {
         follow_servers();
+        const std::string key = dns_key(name, type) + ' ' + std::to_string(network_);
         if (const dns_answer* found = cache_.find(reactor::current().now(), name, type)) {
             ++statistics_.from_cache;
             co_return *found;
         }
         std::shared_ptr<open_question>& place = open_[key];
         if (!place) {
-            const std::shared_ptr<open_question> mine = place = std::make_shared<open_question>();
+            const std::shared_ptr<open_question> mine = place = std::make_shared<open_question>(network_);
             const auto end = [&](open_question* q) noexcept {
                 open_.erase(key);
                 q->ended.set();
@@ -223,7 +225,7 @@ task<> resolver::ask_once(std::string name, dns_type type, open_question& mine) 
         mine.why = std::current_exception();
         throw;
     }
-    cache_.keep(reactor::current().now(), name, type, *mine.answer);
+    if (mine.network == network_) cache_.keep(reactor::current().now(), name, type, *mine.answer);
 }
 
 task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
@@ -237,7 +239,8 @@ task<dns_answer> resolver::ask_servers(std::string name, dns_type type) {
             dns_answer answer;
             try {
                 answer = co_await ask_server(server, question);
-            } catch (const std::system_error&) { // silent, or out of reach
+            } catch (const std::system_error& e) { // silent, or out of reach
+                if (e.code() == std::errc::operation_canceled) throw; // nobody waits any more: the program stops
                 ++statistics_.silent;
                 continue;
             }

@@ -85,6 +85,7 @@ private:
     resolver_config config_;
     dns_cache cache_;
     std::vector<socket_address> asked_of_; ///< whose answers are in cache_
+    std::uint32_t network_ = 0;            ///< counts the changes of asked_of_: what others have said is not kept
     random_generator random_;
     semaphore asking_;
     std::unordered_map<std::string, std::shared_ptr<open_question>> open_; ///< by dns_key()

@@ -81,11 +81,11 @@ resolver_config resolver_config::from_system() {
     ::ares_options options{};
     int which = 0;
     require(::ares_save_options(channel, &options, &which), "the options of resolv.conf");
+    const std::unique_ptr<::ares_options, decltype(&::ares_destroy_options)> saved(&options, &::ares_destroy_options);
     if (options.ndots >= 0) out.dots = static_cast<unsigned>(options.ndots);
     if (options.timeout > 0) out.timeout = std::chrono::milliseconds{options.timeout}; // saved in milliseconds
     if (options.tries > 0) out.attempts = static_cast<unsigned>(options.tries);
     for (int i = 0; i < options.ndomains; ++i) out.search.emplace_back(options.domains[i]);
-    ::ares_destroy_options(&options);
 
     out.hosts = parse_hosts(contents_of("/etc/hosts"));
     return out;

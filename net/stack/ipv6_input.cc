@@ -3,6 +3,7 @@
 #include <corewire/net/stack/joined_frame.hh>
 #include <corewire/net/stack/tcp_layer.hh>
 #include <corewire/net/stack/udp_layer.hh>
+#include <corewire/net/wire/address_policy.hh>
 #include <corewire/net/wire/udp.hh>
 
 #include <algorithm>
@@ -137,7 +138,7 @@ bool ipv6_input::acceptable(arrived& a) {
     // RFC 4291 2.7, 2.5.3; RFC 4942 2.2: addresses that stand on no wire. What claims to come from us does not: heard is only that somebody
     // else has the address (RFC 4862 5.4.4), in what is never in pieces or behind extension headers.
     a.in_our_name = out_.addresses().is_ours(from);
-    if (from.is_multicast() || from.is_loopback() || from.is_mapped() || to.is_loopback() || to.is_mapped() ||
+    if (from.is_multicast() || from.is_loopback() || from.is_mapped() || to.is_loopback() || to.is_mapped() || wire::stays_on_host(to) ||
         (a.in_our_name && a.ip.next_header() != wire::ip_protocol::icmpv6)) {
         ++statistics_.martian;
         return false;
@@ -297,6 +298,7 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
         if (message.type() == wire::icmpv6_type::router_solicitation) return; // for routers
         wire::neighbor_redirect better;
         if (from.is_link_local() && wire::neighbor_redirect::parse(message, better) == wire::parse_error::none) {
+            if (!a.handed_over && !out_.may_take_redirect(now)) return;
             share();
             static_cast<void>(out_.on_redirect(now, from, better));
             return;
@@ -307,10 +309,11 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
             for (wire::nd_option option; cursor.next(option);)
                 if (option.type == wire::nd_option_type::source_link_layer) mac = option.mac();
             if (from.is_link_local()) { // RFC 4861 6.1.2
-                if (!out_.may_take_advertisement(now)) return; // each shard asks: where copies come of the kernel, all have their own
+                // Each shard asks: where copies come of the kernel, all have their own.
+                if (out_.automatic() == nullptr || !out_.may_take_advertisement(now)) return;
                 share();
                 out_.on_router_advertisement(now, from, ra, mac);
-                if (out_.automatic() != nullptr && out_.automatic()->hop_limit() != 0) icmp_.set_hop_limit(out_.hop_limit());
+                if (out_.automatic()->hop_limit() != 0) icmp_.set_hop_limit(out_.hop_limit());
                 return;
             }
         }

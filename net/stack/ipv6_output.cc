@@ -321,7 +321,7 @@ bool ipv6_output::on_redirect(time_point now, const ipv6& router, const wire::ne
     const bool by_first_hop = hop.kind == hop_kind::unicast && hop.address == router && router != redirect.destination;
     const bool good_target = redirect.target != router && !addresses_.is_claimed(redirect.target) && !redirect.target.is_any() &&
                              !redirect.target.is_loopback() && !redirect.target.is_multicast() && !redirect.target.is_mapped();
-    if (share_ != nullptr || !by_first_hop || !good_target || !redirects_.take(now)) {
+    if (!by_first_hop || !good_target) {
         ++statistics_.redirects_refused;
         return false;
     }

@@ -64,8 +64,14 @@ public:
     void on_advertisement(time_point now, const wire::neighbor_advertisement& na, bool log) noexcept;
     /// False: routers have said too much lately.
     bool may_take_advertisement(time_point now) noexcept {
-        if (!automatic_ || advertisements_.take(now)) return true;
+        if (advertisements_.take(now)) return true;
         ++statistics_.advertisements_refused;
+        return false;
+    }
+    /// False: the same of redirects, or they are not for us: in shared mode the host follows them.
+    bool may_take_redirect(time_point now) noexcept {
+        if (share_ == nullptr && redirects_.take(now)) return true;
+        ++statistics_.redirects_refused;
         return false;
     }
     void on_router_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra,

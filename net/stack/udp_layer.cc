@@ -1,6 +1,7 @@
 #include <corewire/net/stack/udp_layer.hh>
 
 #include <corewire/net/stack/host_share.hh>
+#include <corewire/net/wire/address_policy.hh>
 #include <corewire/reactor/loop/reactor.hh>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ void udp_layer::set_address(ipv4 address) noexcept {
 
 void udp_layer::on_ipv6_addresses_changed() noexcept {
     sockets_.for_each([](stack_udp_socket& each) {
-        if (each.has_lost_ipv6_address()) each.on_address_gone();
+        if (each.has_lost_address()) each.on_address_gone();
     });
 }
 
@@ -118,7 +119,7 @@ stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, c
     const net_address local = at.net();
     const ipv6_output* six = layer.out_.six();
     const bool good = local.is_v4() ? local.is_any() || local.v4() == layer.address_ || local.is_multicast()
-                                    : six != nullptr && (local.is_any() || six->addresses().is_claimed(local.v6()));
+                                    : six != nullptr && (local.is_any() || local.is_multicast() || six->addresses().is_claimed(local.v6()));
     if (!good) {
         throw std::system_error(std::make_error_code(std::errc::address_not_available),
                                 "bind " + at.to_string() + ": not an address of this stack, which has " + to_string(layer.address_) +
@@ -187,9 +188,9 @@ bool stack_udp_socket::sends_to(const udp_address& remote) const noexcept {
     return (endpoint_.connected() && endpoint_.peer() == remote) || std::ranges::find(destinations_, remote) != destinations_.end();
 }
 
-bool stack_udp_socket::has_lost_ipv6_address() const noexcept {
+bool stack_udp_socket::has_lost_address() const noexcept {
     const net_address& local = endpoint_.local().address;
-    return !local.is_v4() && !local.is_any() && !local.is_multicast() && !layer_.is_ours(local);
+    return local.is_unicast() && !layer_.is_ours(local);
 }
 
 void stack_udp_socket::on_address_gone() noexcept {
@@ -225,6 +226,10 @@ bool stack_udp_socket::start_receive(receive_operation& op) noexcept {
         return true;
     }
     if (receivers_.empty() && take(op)) return true;
+    if (has_lost_address()) {
+        op.error = std::errc::network_down;
+        return true;
+    }
     receivers_.push_back(op);
     return false;
 }
@@ -354,7 +359,7 @@ std::uint8_t stack_udp_socket::hops_to(const net_address& to, const datagram_opt
 /// Makes headers_ right for a destination. False when its neighbour is not resolved (or it is no single neighbour).
 bool stack_udp_socket::aim(time_point now, const udp_address& to, const datagram_options& how) noexcept {
     const net_address from = source_for(to.address, how);
-    const bool homeless = from.is_v4() ? from.v4() != layer_.address_ : has_lost_ipv6_address(); // a lease has ended
+    const bool homeless = has_lost_address() || (from.is_v4() && layer_.address_.is_any()); // a lease has ended, or has not begun
     via_ = {};
     aimed_at_ = {};
     hop_ = hop_kind::unreachable;
@@ -386,8 +391,8 @@ bool stack_udp_socket::aim(time_point now, const udp_address& to, const datagram
 /// By the general way: neighbours not yet resolved, broadcast and multicast, datagrams that need fragmenting.
 std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to) noexcept {
     const std::size_t size = op.owned.size() + op.borrowed.size();
-    if (size > 65'507) return std::errc::message_size;
     const bool four = to.address.is_v4();
+    if (size > udp_headers::most_payload(four)) return std::errc::message_size;
     const udp_address from{source_for(to.address, op.how), endpoint_.local().port};
     const std::uint32_t limit = layer_.path_mtu_to(layer_.reactor_.now(), to.address);
     const bool fragments = size + (four ? 28 : 48) > limit; // they can't leave their checksum to the port
@@ -409,7 +414,7 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
                                                              : headers.wrap_copy(op.borrowed, how, id, layer_.pool_, p);
     if (!built) return std::errc::no_buffer_space;
     if (group && multicast_.loopback) layer_.loop_back(p, from.address, to.address);
-    if (group && hops == 0) return {}; // RFC 1112 6.1: it stays here
+    if (group && (hops == 0 || wire::stays_on_host(to.address))) return {}; // RFC 1112 6.1
     p.head.remove_prefix(wire::ethernet_header::size); // ip_output puts its own
     if (!four) return layer_.out_.six()->send(layer_.reactor_.now(), std::move(p), to.address.v6(), limit);
     if (p.flags != offload::none) p.l4_offset = link_and_ip_size;
@@ -421,9 +426,12 @@ std::errc stack_udp_socket::connect(const socket_address& peer) {
     const net_address local = endpoint_.local().address;
     if (!local.is_any_of_both() && local.is_v4() != to.is_v4()) return std::errc::address_family_not_supported;
     const net_address from = layer_.source_for(endpoint_.local(), to);
-    const bool leads_there = to.is_v4() ? layer_.out_.routes().find(to.v4()).kind != hop_kind::unreachable
-                                        : !from.is_any() && layer_.out_.reachable(to);
-    if (!leads_there) return std::errc::network_unreachable;
+    if (peer.port == 0) return std::errc::invalid_argument;
+    const ipv6_output* const six = layer_.out_.six();
+    hop_kind way = hop_kind::unreachable;
+    if (to.is_v4()) way = layer_.out_.routes().find(to.v4()).kind;
+    else if (six != nullptr && !from.is_any()) way = six->route(to.v6()).kind;
+    if (way == hop_kind::unreachable || (way == hop_kind::local && !to.is_v4())) return std::errc::network_unreachable;
     const std::errc why = layer_.demux_.connect(endpoint_, from, {to, peer.port}, claimed_ == 0 ? layer_.home() : home_hash{});
     if (why == std::errc{} && claimed_ != 0) claim_port_at_home();
     return why;

@@ -54,7 +54,7 @@ public:
     /// It is connected to `remote`, or that is among its last destinations.
     bool sends_to(const udp_address& remote) const noexcept;
     /// Bound to one that is_claimed() no more.
-    bool has_lost_ipv6_address() const noexcept;
+    bool has_lost_address() const noexcept;
     /// Tries a send that waited, in so many slots of egress; what it uses is taken off. False: still too few.
     bool retry(send_operation& op, std::size_t& room) noexcept { return try_send(op, room); }
 

@@ -298,6 +298,7 @@ bool tcb::may_reuse(const segment& syn) const noexcept {
         return false;
     }
     if (c_.options->like_freebsd()) return syn.seq > c_.receiving.next;
+    if (syn.has(tcp_flags::fin) && !c_.options->like_linux()) return false; // no listener takes it, and this would end for nothing
     // RFC 6191 2: a later timestamp or a later number tells a new connection from an old duplicate.
     if (c_.options->timestamps && syn.options.has_timestamps()) {
         // An old duplicate would have none. Linux does not look.

@@ -150,7 +150,7 @@ struct arrival {
 /// What a step says: let the next one look at the segment, or this one is finished.
 enum class verdict : std::uint8_t { go_on, finished };
 
-// ---- lifecycle.cc and its neighbours: what more than one folder needs ----
+// ---- control_block.cc and its neighbours: what more than one folder needs ----
 
 /// Ends the connection at once: timers off, nothing more to send (a reset may be pending), error() as given.
 event die(control_block& c, std::errc why, event how) noexcept;

@@ -14,7 +14,7 @@
 namespace corewire::tcp {
 
 enum class timer_slot : std::uint8_t {
-    retransmit,   ///< what it means is sender::pending
+    retransmit,   ///< what it means is sender::waiting_for
     delayed_ack,
     keepalive,
     pacing,       ///< the next burst may leave

@@ -83,7 +83,7 @@ bool udp_headers::wrap_copy(byte_span payload, checksum how, std::uint16_t ident
 
 /// The headers, with what this datagram adds to them: lengths, identification, checksums.
 void udp_headers::stamp(packet& out, std::uint32_t payload_size, checksum how, std::uint16_t identification) const noexcept {
-    CW_DEBUG_ASSERT(payload_size <= 65'507, "a UDP payload of more than 65,507 bytes");
+    CW_DEBUG_ASSERT(payload_size <= most_payload(local_.address.is_v4()), "a UDP payload that no length stands for");
     if (!local_.address.is_v4()) return stamp_over_ipv6(out, payload_size, how);
     std::byte* at = out.head.mutable_data();
     std::memcpy(at, bytes_.data(), size);

@@ -24,6 +24,8 @@ public:
     static constexpr std::uint32_t ipv6_size = 14 + 40 + 8; ///< bytes, over IPv6
     /// Payloads up to this many bytes are copied behind their headers rather than sent by reference.
     static constexpr std::uint32_t copy_limit = 192;
+    /// Bytes of payload: IPv4's length counts its header, IPv6's does not.
+    static constexpr std::uint32_t most_payload(bool over_ipv4) noexcept { return over_ipv4 ? 65'507 : 65'527; }
 
     udp_headers() noexcept = default;
     /// `source`, `destination` MACs may be zero until the neighbour is known: see set_link().
@@ -42,7 +44,7 @@ public:
     };
     /// Makes `out` the datagram, head starting at its Ethernet header. `payload` is moved in, or copied and dropped.
     /// `identification` matters only without the don't-fragment flag. False when a head frame was needed and the pool
-    /// is empty: then payload is untouched. payload.size() <= 65,507.
+    /// is empty: then payload is untouched. payload.size() <= most_payload().
     bool wrap(buffer& payload, checksum how, std::uint16_t identification, frame_pool& pool, packet& out) const noexcept;
     /// The same from bytes that stay the caller's: copied into one frame. False when they do not fit or there is none.
     bool wrap_copy(byte_span payload, checksum how, std::uint16_t identification, frame_pool& pool, packet& out) const noexcept;

@@ -42,6 +42,9 @@ inline unsigned scope_of(const net_address& a) noexcept {
     return a.high() >> 54 == 0xfec0u >> 6 ? 5 : 14;
 }
 
+/// A group of scope 0, which is reserved, or 1, the interface: on no wire (RFC 4291 2.7).
+inline bool stays_on_host(const net_address& a) noexcept { return !a.is_v4() && a.is_multicast() && scope_of(a) <= 1; }
+
 /// RFC 6724 2.2: the first bits that two addresses of one family have in common, 0 to 32 or 128.
 inline unsigned common_prefix(const net_address& a, const net_address& b) noexcept {
     const std::uint64_t high = a.high() ^ b.high(), low = a.low() ^ b.low();

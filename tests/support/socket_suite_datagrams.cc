@@ -64,6 +64,12 @@ task<> datagram_errors_are_told(world& w) {
     BOOST_TEST(no_peer == std::errc::destination_address_required);
     const std::errc no_port = co_await error_of([&] { return client.send_to(byte_span{large}.first(10), at_server(w, 0)); });
     BOOST_TEST(no_port == std::errc::invalid_argument);
+    const auto connects_to_nobody = [](world& in) -> task<> {
+        static_cast<void>(udp_socket::connect(at_server(in, 0)));
+        co_return;
+    };
+    const std::errc nobody = co_await error_of([&] { return connects_to_nobody(w); });
+    BOOST_TEST(nobody == std::errc::invalid_argument);
 }
 
 task<> a_datagram_says_where_it_was_sent_to_and_is_answered_from_there(world& w) {

@@ -26,8 +26,6 @@ bool linux_defers(control_block& c, const arrival& a) noexcept;
 /// First: check sequence number; and PAWS before it (RFC 7323 5.3 R1). R3 comes with the fifth step, when the segment is known to be good.
 verdict check_timestamp(control_block& c, arrival& a) noexcept;
 verdict check_sequence(control_block& c, arrival& a) noexcept;
-/// Keeps only what lies inside the window.
-verdict trim_to_window(control_block& c, arrival& a) noexcept;
 /// Second: check the RST bit (RFC 5961 3).
 verdict check_reset(control_block& c, arrival& a) noexcept;
 /// Fourth: check the SYN bit (RFC 5961 4).
@@ -36,6 +34,8 @@ verdict check_syn(control_block& c, arrival& a) noexcept;
 verdict check_acknowledgment(control_block& c, arrival& a) noexcept;
 /// Sixth: check the URG bit (RFC 6093).
 verdict check_urgent(control_block& c, arrival& a) noexcept;
+/// Keeps only what lies inside the window; not before, for what is urgent may lie beyond it.
+verdict trim_to_window(control_block& c, arrival& a) noexcept;
 /// Seventh: process the segment text.
 verdict take_payload(control_block& c, arrival& a) noexcept;
 /// Eighth: check the FIN bit.

@@ -92,6 +92,7 @@ void on_syn_sent(control_block& c, arrival& a) noexcept {
     if (take_syn(c, a) == verdict::finished) return;
     if (c.options->like_linux()) return; // what came with the SYN-ACK has to come again
     // Data or FIN that came with the SYN-ACK go on at the sixth step (RFC 9293 3.10.7.3, last paragraph).
+    if (check_urgent(c, a) == verdict::finished) return;
     if (trim_to_window(c, a) == verdict::finished) return;
     if (take_payload(c, a) == verdict::finished) return;
     check_fin(c, a);

@@ -1,14 +1,15 @@
 // Congestion control as a seam. A controller owns cwnd and ssthresh, and is told what happened to the flight:
 //
-//     sender --ack(sample)--> on_ack          once per ACK that acknowledges new data while cwnd is the limit
+//     sender --ack(sample)--> on_ack          an ACK of new data while cwnd is the limit; not in fast recovery, nor where the ACK
+//                                             tells of a mark. One that wants_exact_marks() (DCTCP) hears of every one
 //            --loss---------> on_loss         once per loss event (start of fast recovery): halve, or what you think fit
 //            --recovered----> on_recovered    recovery is over
 //            --needless-----> undo            it should never have begun
 //            --timeout------> on_timeout      RTO: back to one segment
-//
+//            --mark---------> on_mark         the path is congested (ECN)
 //            --restart------> on_idle         a pause is over that was longer than the time-out
 //
-// One that asks for it (samples_rate(); BBR) is told of the rate at which data is delivered instead of on_ack():
+// One that asks for it (samples_rate(); BBR) is told of the rate at which data is delivered, too:
 //
 //            --lost---------> on_lost         each piece that is held for lost
 //            --rate---------> on_sample       each ACK that delivers something, after all the above
@@ -32,7 +33,7 @@ namespace corewire::tcp {
 
 struct ack_sample {
     time_point now;
-    std::uint32_t acked;      ///< bytes newly acknowledged (cumulatively)
+    std::uint32_t acked;      ///< bytes newly acknowledged (cumulatively; with Linux's habits what was SACKed far out of order, too)
     std::uint32_t in_flight;  ///< bytes outstanding before this ACK
     duration srtt;            ///< 0: not measured yet
     duration rtt{0};          ///< measured by this ACK; 0: it was not

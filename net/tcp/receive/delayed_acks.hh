@@ -1,6 +1,6 @@
 // Linux's habits of acknowledging, which scripts written for it can tell from the usual ones (receive/ack_policy.hh): the first ACKs are
 // quick, and again after a pause or a segment that came twice; they are not while data flows both ways; the delay follows the pace of
-// what comes. All of it is kept in sender::seldom, and asked for under like_linux() alone.
+// what comes. All of it is kept in sender::seldom, and asked for under like_linux() alone, but for note_arrival(), which also counts.
 #pragma once
 
 #include <corewire/net/tcp/control_block.hh>

@@ -1,4 +1,4 @@
-// What a sender does for those who expect Linux: see sender.hh. Off the usual path.
+// Segments one by one, for those who expect Linux and for connections that are counted: see sender.hh. Off the usual path.
 #include <corewire/net/tcp/send/sender.hh>
 
 namespace corewire::tcp {

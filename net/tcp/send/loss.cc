@@ -117,8 +117,8 @@ bool finds_something_to_repair(control_block& c, const delivery& d) noexcept {
 }
 
 /// From here on it may turn out that nothing was lost.
-void begin_doubt(sender& s) noexcept {
-    s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max);
+void begin_doubt(const control_block& c, sender& s) noexcept {
+    s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max, c.ecn.tell_reduced);
     s.congestion.own().remember();
 }
 
@@ -221,7 +221,7 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     s.repair.point = s.repair.reducing ? later(c.ecn.reduced_until, s.una + 1u) : s.max;
     s.repair.probe_out = false;
     ++c.count->fast_recoveries;
-    begin_doubt(s);
+    begin_doubt(c, s);
     if (std::exchange(s.repair.blameless, false)) s.need().undo = {}; // the copy of the probe is older, and its echo would undo this
     const bool reduced = std::exchange(s.repair.reducing, false); // Linux: for a mark, in this window
     const bool linux_habits = c.options->like_linux();
@@ -272,7 +272,7 @@ void undo(control_block& c, time_point now, bool late = false) noexcept {
     s.need().undo.possible = false;
     if (s.repair.phase != recovery_phase::open) leave_recovery(c, now);
     s.congestion.own().undo(now);
-    c.ecn.tell_reduced = false; // nothing was reduced after all
+    if (linux_habits || !s.known().undo.owed_reduction) c.ecn.tell_reduced = false; // nothing was reduced after all
     if (all_flies) s.board.forgive(linux_habits);
     if (!linux_habits) s.need().losses.forget_copy();
     c.output_wanted = true;

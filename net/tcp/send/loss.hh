@@ -1,5 +1,5 @@
 // Finding out that segments were lost, and what to do then: by ACKs (loss.cc: RFC 5681, 6582, 8985, 9937; 3522 and 5682 when it was not
-// true) and by timers (time_outs.cc: RFC 6298, 8985 7). Everything resent comes out of the scoreboard afterwards.
+// true) and by timers (time_outs.cc: RFC 6298, 8985 7). What is resent then comes out of the scoreboard.
 #pragma once
 
 #include <corewire/net/tcp/control_block.hh>
@@ -38,7 +38,8 @@ std::uint32_t flight_size(const sender& s, std::uint32_t acked) noexcept;
 std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) noexcept;
 /// How far segments overtake each other here, in segments; DupThresh unless some came later than that.
 std::uint32_t reordering_of(const control_block& c) noexcept;
-/// RFC 6298 5.4 to 5.6: everything in flight is held for lost; the timer backs off.
+/// RFC 6298 5.4 to 5.6: the first segment, and what was sent a round trip ago (RFC 8985 6.3; without SACK all), is held for lost; the timer
+/// backs off.
 event on_retransmission_timeout(control_block& c, time_point now) noexcept;
 /// RFC 8985 7.3: the tail may be lost and nothing tells.
 void on_tail_probe_timeout(control_block& c, time_point now) noexcept;

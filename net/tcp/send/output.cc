@@ -480,7 +480,7 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
         out.seq = c.sending.next;
         append_user_timeout(c, out);
     }
-    out.flags = tcp_flags::ack;
+    out.flags = c.ecn.echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack; // it takes the place of an ACK that was due
     out.retransmission = false;
     out.special = 0;
     no_payload(out);

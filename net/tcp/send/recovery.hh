@@ -54,10 +54,11 @@ struct undo_state {
     seq_number first, end;         ///< they lie between these
     bool any_resent = false;
     std::uint32_t stamp = 0;       ///< TSval of the first retransmission (Eifel, RFC 3522)
+    bool owed_reduction = false;   ///< CWR was still to be said when it began, for a mark: that stays true
 
     /// From here on it may turn out that nothing was lost. `again`: bytes of [una, max) that were resent already, a probe's perhaps.
-    static undo_state since(seq_number una, std::uint32_t again, seq_number max) noexcept {
-        return {.possible = true, .from = una, .resent = again, .first = una, .end = max};
+    static undo_state since(seq_number una, std::uint32_t again, seq_number max, bool owed_reduction) noexcept {
+        return {.possible = true, .from = una, .resent = again, .first = una, .end = max, .owed_reduction = owed_reduction};
     }
     /// [left, right) goes again.
     void note(seq_number left, seq_number right) noexcept {

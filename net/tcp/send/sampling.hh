@@ -1,5 +1,6 @@
 // Rate samples for a connection whose controller asks for them (scoreboard::rate() is not null): when they are taken, and what the
-// controller is told. Called from output.cc, acknowledgment.cc and loss.cc, always behind that question; plain functions of a connection.
+// controller is told. Called from output.cc, acknowledgment.cc, loss.cc and time_outs.cc, always behind that question; plain functions of
+// a connection.
 #pragma once
 
 #include <corewire/net/tcp/control_block.hh>

@@ -4,7 +4,8 @@
 //     SND.UNA [flying, resent at 7 us][SACKed      ][lost      ][flying, sent at 5 us][flying, sent at 6 us] SND.MAX
 //
 // What is sent at one time is one range, so a burst costs one entry; neighbours that become alike are joined. Every
-// retransmission comes from here: what time-outs, duplicate ACKs without SACK and RACK hold for lost is marked lost.
+// retransmission comes from here: what time-outs, duplicate ACKs without SACK and RACK hold for lost is marked lost. But for
+// probes of the tail and of a window, which are told here only (probed()).
 //
 // Owned by the sender of one tcb. Bounded: range_limit ranges; a SACK block that would need more is not believed yet,
 // and new data joins the last range if that flies (its time moves forward, so it is held for lost later, not sooner).

@@ -169,6 +169,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         const bool doubting = linux_habits ? before == recovery_phase::open || s.attempts > 1
                                              : first && before != recovery_phase::fast; // RFC 5682 3.1
         if (first) s.congestion.own().remember();
+        const bool owed_reduction = c.ecn.tell_reduced;
         note_reduction(c);
         const std::uint32_t flight = c.options->like_freebsd() ? std::min(s.window, freebsd_pipe(c)) : s.max - s.una;
         s.congestion.own().on_timeout(now, linux_habits ? s.congestion->cwnd() : flight, s.attempts == 1 && !reduced);
@@ -182,7 +183,7 @@ event on_retransmission_timeout(control_block& c, time_point now) noexcept {
         if (!first && c.options->like_freebsd()) s.need().undo = {}; // one time-out may have been needless, and no more
         const bool times_doubt = first && c.options->like_freebsd() && !c.timestamps; // t_badrxtwin
         s.seldom->freebsd.doubt_until = times_doubt ? now + s.rto.srtt() / 2 : time_point{};
-        if (first) s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max);
+        if (first) s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max, owed_reduction);
         s.next = s.max; // a window probe's byte is repeated like any other
         if (linux_habits && s.board.reneged()) s.need().tally.delivered += s.counted(fate::sacked) / s.payload_limit; // and will be again
         if (c.options->like_freebsd()) { // what was SACKed counts for one time-out

@@ -71,6 +71,12 @@ struct heard {
         const bytes ia = find(3);
         return ia.size() < 12 + 28 ? ipv6::any() : ipv6::load(ia.data() + 16);
     }
+    bool mentions(const ipv6& address) const {
+        const bytes ia = find(3);
+        for (std::size_t i = 12; i + 28 <= ia.size(); i += 28)
+            if (ipv6::load(ia.data() + i + 4) == address) return true;
+        return false;
+    }
 };
 
 struct line {
@@ -352,6 +358,29 @@ BOOST_AUTO_TEST_CASE(an_address_that_somebody_has_is_declined) { // 18.2.8
     two.hear({.addresses = {}});
     BOOST_TEST((two.client.state() == dhcp6_state::bound)); // the other is ours still
     BOOST_TEST((two.client.lease().addresses.count == 1u));
+    line both;
+    both.acquire({.addresses = {{given, 1000, 2000}, {other_given, 1000, 2000}}});
+    both.client.on_duplicate(both.now, given);
+    both.client.on_duplicate(both.now, other_given);
+    both.drain();
+    BOOST_TEST((both.last().what == type::decline && both.last().mentions(given) && both.last().mentions(other_given)));
+}
+
+BOOST_AUTO_TEST_CASE(a_server_that_offers_what_is_in_use_is_asked_more_and_more_slowly) {
+    line l;
+    duration before{0};
+    for (int i = 0; i < 5; ++i) {
+        l.acquire();
+        l.client.on_duplicate(l.now, given);
+        l.drain();
+        BOOST_REQUIRE((l.last().what == type::decline));
+        const time_point declined = l.now;
+        l.hear({.addresses = {}});
+        while (l.last().what != type::solicit) l.pass(100ms);
+        BOOST_TEST((l.last().at - declined > before));
+        before = l.last().at - declined;
+    }
+    BOOST_TEST((before > 10s));
 }
 
 BOOST_AUTO_TEST_CASE(addresses_are_given_back_at_the_end) { // 18.2.7

@@ -89,9 +89,45 @@ task<> answer_from_the_second() {
     }
 }
 
+task<> all_are_told() {
+    const unique_fd at(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const system_address any({ipv4::any(), 0});
+    BOOST_REQUIRE(::bind(at.get(), &any.generic, any.size) == 0);
+    udp_socket socket = udp_socket::bind({ipv4::any(), 0});
+    const std::string_view text = "to all";
+    const socket_address to(ipv4(127, 255, 255, 255), local_address_of(at.get()).port);
+    co_await socket.send_to(std::as_bytes(std::span{text}), to);
+    char heard[16];
+    BOOST_TEST(::recv(at.get(), heard, sizeof heard, MSG_DONTWAIT) == static_cast<ssize_t>(text.size()));
+}
+
+/// Linux by itself delivers to each socket at any address what any socket of the host has joined.
+task<> others_join() {
+    const ipv4 group(239, 77, 9, 9);
+    const unique_fd other(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ip_mreqn on{};
+    group.store(reinterpret_cast<std::byte*>(&on.imr_multiaddr));
+    ipv4::loopback().store(reinterpret_cast<std::byte*>(&on.imr_address));
+    BOOST_REQUIRE(::setsockopt(other.get(), IPPROTO_IP, IP_ADD_MEMBERSHIP, &on, sizeof on) == 0);
+    BOOST_REQUIRE(::setsockopt(other.get(), IPPROTO_IP, IP_MULTICAST_IF, &on, sizeof on) == 0);
+    for (const bool of_both : {false, true}) {
+        udp_socket socket = udp_socket::bind({of_both ? net_address(ipv6::any()) : net_address(ipv4::any()), 0});
+        const std::uint16_t port = socket.local_address().port;
+        const system_address feed({group, port}), itself({ipv4::loopback(), port});
+        BOOST_REQUIRE(::sendto(other.get(), "feed", 4, 0, &feed.generic, feed.size) == 4);
+        BOOST_REQUIRE(::sendto(other.get(), "yours", 5, 0, &itself.generic, itself.size) == 5);
+        const datagram heard = co_await socket.receive_from();
+        BOOST_TEST(heard.data.text() == "yours");
+    }
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(kernel_datagram_options)
+
+BOOST_FIXTURE_TEST_CASE(broadcasts_leave, kernel_world) { run(all_are_told()); }
+
+BOOST_FIXTURE_TEST_CASE(groups_that_other_programs_have_joined_are_not_heard, kernel_world) { run(others_join()); }
 
 BOOST_FIXTURE_TEST_CASE(a_server_at_any_address_answers_from_the_one_that_was_asked, kernel_world) {
     run(answer_from_the_second());

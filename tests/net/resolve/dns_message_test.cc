@@ -65,6 +65,7 @@ BOOST_AUTO_TEST_CASE(that_there_is_none_lives_as_long_as_the_zone_says) {
     const dns_answer empty = decode_dns_answer(answer({.negative_ttl = 1'000'000}), www);
     BOOST_CHECK(empty.outcome == dns_outcome::no_data);
     BOOST_TEST((empty.lifetime == 5min));
+    BOOST_TEST((decode_dns_answer(answer({.code = 3, .negative_ttl = 0x80000000}), www).lifetime == 0s)); // RFC 2181 8
     BOOST_TEST((decode_dns_answer(answer({.code = 3}), www).lifetime == 0s)); // no SOA: not to be remembered (RFC 2308 5)
 }
 

@@ -46,6 +46,14 @@ task<> spray(ipv4 to) {
     }
 }
 
+/// The network says where names are asked for, as DHCP would.
+struct network_word : socket_provider {
+    static void say(learned_names names) {
+        auto& provider = *static_cast<socket_provider*>(reactor::current().attached(reactor::attachment::network));
+        (provider.*&network_word::learn)(std::move(names));
+    }
+};
+
 struct lookup_world : name_world {
     corewire::resolver& names() {
         if (!made_) made_.emplace(config, 11);
@@ -83,6 +91,13 @@ BOOST_FIXTURE_TEST_CASE(addresses_the_own_table_and_localhost_need_no_server, lo
     BOOST_TEST((resolve("a.localhost", address_family::v6).found == addresses{ipv6::loopback()}));
     BOOST_CHECK(resolve("192.0.2.2", address_family::v6).why == resolve_error::no_address);
     BOOST_TEST(first.asked == 0);
+    config.hosts = {{"www.example.com", v4}}; // of the other family the servers may know more
+    first.zone[www_aaaa] = {.addresses = {v6}};
+    corewire::resolver again(config, 12);
+    const auto six = world.run(client, [&] { return ask(again, "www.example.com", address_family::v6, {}); });
+    BOOST_TEST((six.found == addresses{v6}));
+    const auto all = world.run(client, [&] { return ask(again, "www.example.com", address_family::any, {}); });
+    BOOST_TEST((all.found == addresses{v4}));
 }
 
 BOOST_FIXTURE_TEST_CASE(an_answer_of_one_family_is_enough, lookup_world) {
@@ -313,6 +328,47 @@ BOOST_FIXTURE_TEST_CASE(who_joins_a_question_asks_it_when_the_asker_has_gone, lo
     BOOST_CHECK(all[2].why == std::errc::timed_out);
     BOOST_TEST((all[2].took == 200ms));
     BOOST_TEST(first.asked == 2);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_a_server_of_another_network_says_is_not_kept, lookup_world) {
+    const std::string name = "www.example.com";
+    config.follow_network = true;
+    first.zone[www_a] = {.addresses = {v4}, .delay = 300ms};
+    second.zone[www_a] = {.addresses = {other_v4}};
+    const auto later = [&](duration after, address_family family) -> task<asked> {
+        co_await sleep_for(after);
+        network_word::say({.servers = {second.address()}});
+        asked out = co_await ask(names(), name, family, {});
+        co_return out;
+    };
+    const auto all = world.run(client, [&] {
+        std::vector<task<asked>> both;
+        both.push_back(ask(names(), name, address_family::v4, {}));
+        both.push_back(later(100ms, address_family::v4));
+        return when_all(std::move(both));
+    });
+    BOOST_TEST((all[0].found == addresses{v4})); // it asked there
+    BOOST_TEST((all[1].found == addresses{other_v4})); // and nobody joins that question
+    BOOST_TEST((resolve(name).found == addresses{other_v4}));
+    BOOST_TEST(names().statistics().from_cache == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_stop_ends_a_question, lookup_world) { // it is no silence, after which others would be asked
+    first.zone[www_a] = second.zone[www_a] = {.silent = true};
+    const auto stopping = [&]() -> task<asked> {
+        co_await sleep_for(100ms);
+        static_cast<socket_provider*>(reactor::current().attached(reactor::attachment::network))->end_waits(ended_waits::for_any_peer);
+        co_return asked{};
+    };
+    const auto all = world.run(client, [&] {
+        std::vector<task<asked>> both;
+        both.push_back(ask(names(), "www.example.com", address_family::v4, {}));
+        both.push_back(stopping());
+        return when_all(std::move(both));
+    });
+    BOOST_CHECK(all[0].why == std::errc::operation_canceled);
+    BOOST_TEST((all[0].took == 100ms));
+    BOOST_TEST(first.asked + second.asked == 1u);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_server_that_knows_no_edns_is_asked_without, lookup_world) { // RFC 6891 7

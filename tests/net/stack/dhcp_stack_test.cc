@@ -289,6 +289,23 @@ BOOST_FIXTURE_TEST_CASE(who_used_an_address_that_is_gone_hears_of_it, server_end
     waiting.spawn(note(sent, [&] { return at_it.send_to(byte_span(payload), socket_address(ipv4(192, 0, 2, 9), 9)); }));
     pass(5ms);
     BOOST_TEST((sent == std::errc::network_unreachable));
+    std::optional<std::errc> late;
+    waiting.spawn(note(late, [&] { return at_it.receive_from(); }));
+    pass(5ms);
+    BOOST_TEST((late == std::errc::network_down)); // who asks now hears it, too
+    frames.clear();
+    for (const ipv4 all : {ipv4(239, 1, 1, 1), ipv4::broadcast()}) { // nothing leaves from 0.0.0.0 (RFC 1122 3.2.1.3)
+        std::optional<std::errc> refused;
+        const socket_address to(all, 9);
+        waiting.spawn(note(refused, [&] { return anywhere.send_to(byte_span(payload), to); }));
+        pass(5ms);
+        BOOST_TEST((refused == std::errc::network_unreachable));
+    }
+    for (const bytes& f : frames) {
+        wire::ipv4_view ip;
+        if (load_be16(f.data() + 12) != 0x0800 || wire::ipv4_view::parse(byte_span(f).subspan(14), ip) != wire::parse_error::none) continue;
+        BOOST_TEST(load_be16(ip.payload().data() + 2) == 67); // DHCP alone
+    }
     stop.request_stop();
     pass(5ms);
     BOOST_TEST((patient == std::errc::operation_canceled));

@@ -82,6 +82,13 @@ unsigned record_of(const group_link::bytes& packet, ipv4 group) {
     return load_u8(packet.data() + at + 8);
 }
 
+/// `to`: port 0, where the socket is connected to.
+task<> send_four_bytes(udp_socket& from, socket_address to) {
+    const group_link::bytes text(4);
+    if (to.port == 0) co_await from.send(byte_span(text));
+    else co_await from.send_to(byte_span(text), to);
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(groups)
@@ -196,6 +203,47 @@ BOOST_FIXTURE_TEST_CASE(groups_of_ipv6_are_joined_told_and_heard, group_link) { 
     BOOST_TEST(mentions(3) == 2u);
     send(d, peer, feed6, wire::ip_protocol::udp);
     BOOST_TEST(delivered() == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_socket_may_be_bound_or_connected_to_a_group_of_ipv6, group_link) {
+    udp_socket s = udp_socket::bind({feed6, 7});
+    s.join(feed6);
+    bytes d(12);
+    wire::udp_header{.source_port = 9, .destination_port = 7, .length = 12}.emit(d);
+    store_be16(d.data() + 6, wire::pseudo_header_sum(peer, feed6, wire::ip_protocol::udp, 12).add(d).udp_checksum());
+    send(d, peer, feed6, wire::ip_protocol::udp);
+    BOOST_TEST(delivered() == 1u);
+    udp_socket feeds = udp_socket::connect({feed6, 7});
+    heard();
+    for (udp_socket* each : {&s, &feeds}) {
+        loop.root_group().spawn(send_four_bytes(*each, {feed6, static_cast<std::uint16_t>(each == &feeds ? 0 : 9)}));
+        pass(2ms);
+        unsigned sent = 0;
+        for (const bytes& p : heard())
+            if (view(p).next_header() == wire::ip_protocol::udp) sent += view(p).source() == us && view(p).destination() == feed6;
+        BOOST_TEST(sent == 1u);
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(groups_of_the_interface_stay_here, group_link) { // RFC 4291 2.7, RFC 3810 6
+    const ipv6 own = *ipv6::parse("ff01::5");
+    udp_socket s = udp_socket::bind({ipv6::any(), 7});
+    s.join(own);
+    pass(2s);
+    for (const bytes& p : heard(true))
+        for (std::size_t at = 56; load_u8(p.data() + 6) == 0 && at + 20 <= p.size(); at += 20)
+            BOOST_TEST((ipv6::load(p.data() + at + 4) != own));
+    loop.root_group().spawn(send_four_bytes(s, {own, 7}));
+    pass(2ms);
+    BOOST_TEST(delivered() == 1u); // to ourselves
+    BOOST_TEST(heard().empty());
+    bytes d(12);
+    wire::udp_header{.source_port = 9, .destination_port = 7, .length = 12}.emit(d);
+    store_be16(d.data() + 6, wire::pseudo_header_sum(peer, own, wire::ip_protocol::udp, 12).add(d).udp_checksum());
+    const std::uint64_t before = stack->statistics().martian;
+    send(d, peer, own, wire::ip_protocol::udp);
+    BOOST_TEST(delivered() == 1u);
+    BOOST_TEST(stack->statistics().martian == before + 1);
 }
 
 BOOST_FIXTURE_TEST_CASE(groups_of_all_sockets_together_are_bounded, group_link) {

@@ -265,6 +265,27 @@ BOOST_FIXTURE_TEST_CASE(a_long_datagram_leaves_in_fragments_that_fit, fragment_l
     BOOST_TEST(wire::pseudo_header_sum(us, peer, ip_protocol::udp, whole.size()).add(whole).verifies());
 }
 
+BOOST_FIXTURE_TEST_CASE(as_many_bytes_leave_as_come_in, fragment_link) { // RFC 8200 4.5: 65,535 behind the IPv6 header
+    group.spawn(send_out(*this, 65'527));
+    pass(1ms);
+    const auto sent = heard();
+    BOOST_REQUIRE(!sent.empty());
+    const wire::ipv6_chain last = wire::walk_extensions(sent.back());
+    BOOST_TEST(last.fragment_offset + (sent.back().size() - last.offset) == 65'535u);
+    const std::vector<std::byte> one_more(65'528);
+    const socket_address to(peer, 4000);
+    std::errc why{};
+    group.spawn([](udp_socket& s, const std::vector<std::byte>& data, socket_address at, std::errc& error) -> task<> {
+        try {
+            co_await s.send_to(byte_span{data}, at);
+        } catch (const std::system_error& e) {
+            error = static_cast<std::errc>(e.code().value());
+        }
+    }(socket, one_more, to, why));
+    pass(1ms);
+    BOOST_TEST((why == std::errc::message_size));
+}
+
 BOOST_FIXTURE_TEST_CASE(identifications_tell_nothing_of_those_that_follow, fragment_link) { // RFC 7739 5.2
     // The fast generator is linear: its state follows from eleven of them, and with it all that come. Of the stack's seed it would say:
     random_generator fast(1 ^ 0x66726167);

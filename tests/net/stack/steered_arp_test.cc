@@ -66,6 +66,16 @@ BOOST_FIXTURE_TEST_CASE(discovery_that_is_not_valid_costs_no_other_shard_anythin
     send(short_one, peer, us, wire::ip_protocol::icmpv6, 255);
     BOOST_TEST(stack->statistics().ipv6_discovery_invalid == 101u);
     BOOST_TEST(other->statistics().ipv6_discovery_invalid == 0u);
+    const ipv6 router = a6("fe80::99"), far = a6("2001:db8:ffff::1");
+    bytes advertised(wire::router_advertisement::fixed_size); // nobody here follows routers
+    wire::router_advertisement{.lifetime = 1800}.emit(advertised, router, ipv6::all_nodes());
+    const std::uint64_t before = other->statistics().received;
+    for (int i = 0; i < 100; ++i) send(advertised, router, ipv6::all_nodes(), wire::ip_protocol::icmpv6, 255);
+    const auto redirect = message(wire::neighbor_redirect{router, far, std::nullopt}, router, us);
+    for (int i = 0; i < 100; ++i) send(redirect, router, us, wire::ip_protocol::icmpv6, 255);
+    BOOST_TEST(stack->statistics().redirects_refused == 100u);
+    BOOST_TEST(other->statistics().redirects_refused < 40u);
+    BOOST_TEST(other->statistics().received == before);
     const ipv6 third = a6("2001:db8::3");
     send(message(wire::neighbor_advertisement{false, false, true, third, asker_mac}, third, us), third, us, wire::ip_protocol::icmpv6, 255);
     pass(2ms);

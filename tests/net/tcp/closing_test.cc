@@ -133,6 +133,7 @@ BOOST_AUTO_TEST_CASE(time_wait_lets_a_later_connection_in_and_no_other) { // RFC
     BOOST_TEST(s.block().may_reuse(s.build(segment_text::parse("S 5000:5000"), nothing)));
     BOOST_TEST(!s.block().may_reuse(s.build(segment_text::parse("S -5000:-5000"), nothing)));
     BOOST_TEST(!s.block().may_reuse(s.build(segment_text::parse("A 5000:5000"), nothing)));
+    BOOST_TEST(!s.block().may_reuse(s.build(segment_text::parse("SF 5000:5000"), nothing))); // no listener takes it
 }
 
 BOOST_AUTO_TEST_CASE(time_wait_is_left_by_a_later_timestamp) { // RFC 6191 2, its two lists

@@ -196,6 +196,29 @@ BOOST_AUTO_TEST_CASE(a_loss_beside_a_mark_in_the_same_window_costs_nothing_more)
     BOOST_TEST(s.block().info().ssthresh < after);
 }
 
+BOOST_AUTO_TEST_CASE(a_needless_recovery_takes_back_no_word_of_a_mark) { // RFC 3168 6.1.2
+    auto p = with_ecn();
+    p.timestamps = true;
+    p.mss = 1012;
+    tcp_script s(p);
+    s.open();
+    s.expect("S 0:0");
+    s.receive("SAE 0:0 ack 1 win 65535 mss 1012 sackok ts 1 0 ws 0");
+    s.drain();
+    s.write(10'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(100ms);
+    s.receive("AE 1:1 ack 1001 ts 2 0"); // the window is halved, and there is nothing to say so with
+    s.receive("A 1:1 ack 1001 sack 2001-5001 ts 2 0");
+    BOOST_TEST(s.expect("A 1001:2001").retransmission);
+    BOOST_TEST(s.block().info().recovering);
+    s.advance(10ms);
+    s.receive("A 1:1 ack 5001 sack 1001-2001 ts 3 0"); // it had only been late, and came twice
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+    s.write(1000);
+    BOOST_TEST(says(s.expect("A 10001:11001"), tcp_flags::cwr));
+}
+
 BOOST_AUTO_TEST_CASE(linux_ends_one_reduction_before_the_next) { // tcp_end_cwnd_reduction(), then tcp_enter_cwr()
     auto p = with_ecn();
     p.habits = tcp::personality::linux_;

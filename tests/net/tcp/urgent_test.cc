@@ -75,4 +75,12 @@ BOOST_AUTO_TEST_CASE(the_reader_hears_of_it_once_and_learns_how_far_it_is) { // 
     BOOST_TEST(tcp::has(s.receive("AU 601:701 ack 1 up 100"), event::urgent)); // a new row, after the last was read past
 }
 
+BOOST_AUTO_TEST_CASE(text_with_a_syn_ack_may_be_urgent) { // RFC 9293 3.10.7.3: it goes on at the sixth step
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    BOOST_TEST(tcp::has(s.receive("SAU 0:100 ack 1 up 51 win 65535 mss 1000"), event::urgent));
+    BOOST_TEST(s.block().urgent_ahead() == 50u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

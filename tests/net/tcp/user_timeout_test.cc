@@ -166,6 +166,20 @@ BOOST_AUTO_TEST_CASE(the_listener_tells_it_too_and_heeds_what_comes_later) { // 
     BOOST_TEST((s.block().options().user_timeout == duration{600s}));
 }
 
+BOOST_AUTO_TEST_CASE(it_is_told_where_what_came_out_of_order_fills_the_options) {
+    auto p = tcp_script::plain();
+    p.timestamps = true;
+    tcp_script s(p);
+    s.open();
+    s.expect("S 0:0");
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ts 1 0 ws 0");
+    s.drain();
+    for (const char* far : {"A 1001:1101 ack 1 ts 1 0", "A 2001:2101 ack 1 ts 1 0", "A 3001:3101 ack 1 ts 1 0"}) s.receive(far);
+    s.drain();
+    s.block().advertise_user_timeout(300s);
+    s.expect("A 1:1 ack 1 uto 300");
+}
+
 BOOST_AUTO_TEST_CASE(what_is_agreed_on_has_bounds) { // RFC 5482 3.1: L_LIMIT, U_LIMIT
     tcp_script s(telling(1s));
     s.listen("S 0:0 win 65535 mss 1000 uto 2");
