@@ -1,4 +1,5 @@
 #include <corewire/net/kernel/system_address.hh>
+#include <corewire/net/wire/ecn.hh>
 
 #include <algorithm>
 #include <cerrno>
@@ -136,6 +137,15 @@ void apply_options(int fd, const tcp_options_set& options, const tcp_options_set
     if (options.max_pacing_rate != before.max_pacing_rate) { // socket(7): 64 bits since Linux 4.20
         const std::uint64_t rate = options.max_pacing_rate;
         ::setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
+    }
+    if (options.hops != before.hops) { // a socket of both families has both; one of IPv4 refuses the second
+        const int hops = options.hops == 0 ? -1 : options.hops;
+        set_option(fd, IPPROTO_IP, IP_TTL, hops);
+        set_option(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hops);
+    }
+    if (options.traffic_class != before.traffic_class) { // ECN's bits the kernel leaves as they are
+        set_option(fd, IPPROTO_IP, IP_TOS, wire::without_ecn(options.traffic_class));
+        set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, wire::without_ecn(options.traffic_class));
     }
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options.keepalive);
     if (options.keepalive) {

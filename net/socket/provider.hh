@@ -164,6 +164,9 @@ struct tcp_options_set {
     /// tcp_stream::info() is to tell everything that the kernel would: segments are counted, the rate of delivery is sampled. The
     /// connection then takes the general way through our stack, which costs instructions; the kernel always counts.
     bool statistics = false;
+    std::uint8_t hops = 0;          ///< TTL, hop limit; 0: the provider's choice
+    /// The DSCP, where IP has it: the octet's upper six bits; ECN's two are the connection's own (RFC 2474, 3168; IP_TOS, IPV6_TCLASS).
+    std::uint8_t traffic_class = 0;
 };
 
 struct tcp_information;

@@ -21,6 +21,12 @@ void stack_tcp_socket::set_options(const tcp_options_set& options) {
     if (options.max_pacing_rate != tcb.options().max_pacing_rate) {
         tcb.set_max_pacing_rate(connection_.layer().now(), options.max_pacing_rate);
     }
+    const std::uint8_t traffic_class = wire::without_ecn(options.traffic_class);
+    const tcp_options_set before = this->options();
+    if (traffic_class != before.traffic_class || options.hops != before.hops) {
+        tcb.set_marking(traffic_class, traffic_class, options.hops, options.hops);
+        connection_.layer().on_marking_changed(connection_);
+    }
     if (roomier) connection_.react(tcp::event::writable);
     connection_.layer().mark_dirty(connection_); // Nagle may have held something back; the timer may have moved
 }
@@ -41,6 +47,9 @@ tcp_options_set stack_tcp_socket::options() const {
     out.reset_on_close = p.reset_on_close;
     out.max_pacing_rate = p.max_pacing_rate;
     out.statistics = p.counted;
+    const bool four = connection_.six == nullptr;
+    out.hops = four ? p.time_to_live : p.hop_limit;
+    out.traffic_class = four ? p.type_of_service : p.traffic_class;
     out.congestion = congestion_named(connection_.tcb.congestion()).value_or(congestion_algorithm::standard);
     return out;
 }

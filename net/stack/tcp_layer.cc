@@ -366,6 +366,8 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const 
     if (options.advertised_user_timeout != duration{0}) p.advertised_user_timeout = options.advertised_user_timeout;
     p.reset_on_close = options.reset_on_close;
     p.max_pacing_rate = std::min(p.max_pacing_rate, options.max_pacing_rate);
+    if (options.hops != 0) p.time_to_live = p.hop_limit = options.hops;
+    if (options.traffic_class != 0) p.type_of_service = p.traffic_class = wire::without_ecn(options.traffic_class);
     p.challenges = &challenges_;
     if (tuning) tuning(p);
     return p;

@@ -67,9 +67,8 @@ void tcp_layer::save_syn(const tcp_connection& c, tcp_listen_socket& listener, c
 void tcp_layer::reflect_service(tcp::parameters& ours, const flow_name& flow, const packet& p) const noexcept {
     if (p.head.headroom() < syn_header_ + syn_ip_header_) return;
     const std::byte* const ip = p.head.data() - syn_header_ - syn_ip_header_;
-    const auto without_ecn = [](unsigned octet) { return static_cast<std::uint8_t>(octet & 0xfc); };
-    if (flow.is_v4()) ours.type_of_service = without_ecn(load_u8(ip + 1));
-    else ours.traffic_class = without_ecn(load_be16(ip) >> 4);
+    if (flow.is_v4()) ours.type_of_service = wire::without_ecn(load_u8(ip + 1));
+    else ours.traffic_class = wire::without_ecn(load_be16(ip) >> 4);
 }
 
 std::vector<std::byte> tcp_layer::take_saved_syn(const tcp_connection& c) {

@@ -12,4 +12,7 @@ enum class ecn_codepoint : std::uint8_t {
     ce = 3,      ///< congestion was met
 };
 
+/// The octet of IP's header around it: without its two bits, the DSCP stands where it belongs (RFC 2474 3).
+constexpr std::uint8_t without_ecn(unsigned octet) noexcept { return static_cast<std::uint8_t>(octet & 0xfc); }
+
 } // namespace corewire::wire

@@ -199,10 +199,13 @@ task<> options_are_kept(world& w) {
     options.keepalive = true;
     options.keepalive_idle = std::chrono::seconds{30};
     options.user_timeout = std::chrono::seconds{7};
+    options.hops = 9;
+    options.traffic_class = 0xb8;
     ends both = co_await connected(w, options);
     BOOST_TEST(both.client.options().no_delay);
     BOOST_TEST(both.client.options().keepalive);
     BOOST_TEST((both.client.options().user_timeout == std::chrono::seconds{7}));
+    BOOST_TEST((both.client.options().hops == 9 && both.client.options().traffic_class == 0xb8));
     BOOST_TEST((both.server.options().user_timeout == duration{0}));
     BOOST_TEST(!both.server.options().no_delay);
     both.server.set_no_delay(true);

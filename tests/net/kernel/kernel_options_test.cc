@@ -54,6 +54,25 @@ BOOST_AUTO_TEST_CASE(a_user_timeout_is_rounded_up_and_bounded) {
     BOOST_TEST(option_of(fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT) == INT32_MAX);
 }
 
+BOOST_AUTO_TEST_CASE(hops_and_traffic_class_are_those_of_either_family) { // RFC 9293 MUST-48, MUST-49
+    tcp_options_set marked;
+    marked.hops = 9;
+    marked.traffic_class = 0xbb; // ECN's bits are not ours to set
+    for (const int family : {AF_INET, AF_INET6}) {
+        const unique_fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (!fd) continue; // no IPv6 here
+        const int usual = option_of(fd.get(), IPPROTO_IP, IP_TTL);
+        apply_options(fd.get(), marked);
+        BOOST_TEST(option_of(fd.get(), IPPROTO_IP, IP_TTL) == 9);
+        BOOST_TEST(option_of(fd.get(), IPPROTO_IP, IP_TOS) == 0xb8);
+        if (family == AF_INET6) BOOST_TEST(option_of(fd.get(), IPPROTO_IPV6, IPV6_UNICAST_HOPS) == 9);
+        if (family == AF_INET6) BOOST_TEST(option_of(fd.get(), IPPROTO_IPV6, IPV6_TCLASS) == 0xb8);
+        apply_options(fd.get(), {}, marked);
+        BOOST_TEST(option_of(fd.get(), IPPROTO_IP, IP_TTL) == usual);
+        BOOST_TEST(option_of(fd.get(), IPPROTO_IP, IP_TOS) == 0);
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 } // namespace corewire

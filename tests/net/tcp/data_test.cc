@@ -21,6 +21,16 @@ BOOST_AUTO_TEST_CASE(a_lone_segment_is_acknowledged_after_forty_milliseconds) { 
     s.expect("A 1:1 ack 101");
 }
 
+BOOST_AUTO_TEST_CASE(the_last_of_what_waits_is_pushed_and_nothing_waits_for_ever) { // RFC 9293 3.9.1.2, MUST-60, MUST-61
+    tcp_script s;
+    s.connect();
+    s.write(2500); // there is no PUSH to ask for
+    BOOST_TEST(!wire::has(s.expect("A 1:1001").flags, tcp::tcp_flags::psh));
+    s.expect("A 1001:2001");
+    s.receive("A 1:1 ack 2001");
+    BOOST_TEST(wire::has(s.expect("A 2001:2501").flags, tcp::tcp_flags::psh));
+}
+
 BOOST_AUTO_TEST_CASE(a_trickle_does_not_push_the_delayed_ack_back) { // RFC 9293 3.8.6.3
     tcp_script s;
     s.connect();

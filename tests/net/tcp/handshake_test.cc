@@ -104,6 +104,27 @@ BOOST_AUTO_TEST_CASE(the_window_of_a_syn_is_not_scaled) { // RFC 7323 2.2
     BOOST_TEST(s.block().info().send_window == 16000u);
 }
 
+BOOST_AUTO_TEST_CASE(a_window_is_unsigned) { // RFC 9293 3.1, MUST-1
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000");
+    s.drain();
+    BOOST_TEST(s.block().info().send_window == 65'535u);
+    s.write(10'000);
+    BOOST_TEST(s.drain() == 10);
+}
+
+BOOST_AUTO_TEST_CASE(who_opened_actively_is_told_of_a_refusal_behind_the_others_syn) { // RFC 9293 3.5.2, 3.10.7.4, MUST-11
+    tcp_script s;
+    s.open();
+    s.expect("S 0:0");
+    s.receive("S 0:0 win 65535 mss 1000"); // both at once
+    s.expect("SA 0:0 ack 1");
+    s.receive("R 1:1");
+    BOOST_TEST((s.block().error() == std::errc::connection_refused));
+}
+
 BOOST_AUTO_TEST_CASE(both_sides_may_open_at_once) { // RFC 9293 3.5, figure 7, MUST-10
     tcp_script s;
     s.open();

@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(the_user_timeout_ends_it_sooner) { // RFC 9293 3.8.3, MUST-
     s.expect_state(tcp_state::closed);
 }
 
-BOOST_AUTO_TEST_CASE(a_soft_icmp_error_names_the_cause_of_the_time_out) { // RFC 9293 3.9.2.2, MUST-54, MUST-56: and does not end it
+BOOST_AUTO_TEST_CASE(a_soft_icmp_error_names_the_cause_of_the_time_out) { // RFC 9293 3.9.2.2, MUST-47, MUST-54, MUST-56
     auto p = no_probe();
     p.retries = 1;
     tcp_script s(p);

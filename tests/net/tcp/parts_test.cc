@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(the_states_move_as_in_figure_5) { // RFC 9293 3.3.2
     }
 }
 
-BOOST_AUTO_TEST_CASE(initial_numbers_grow_on_one_flow_and_are_unlike_on_others) { // RFC 6528 3; RFC 9293 3.4.1, MUST-8
+BOOST_AUTO_TEST_CASE(initial_numbers_grow_on_one_flow_and_are_unlike_on_others) { // RFC 6528 3; RFC 9293 3.4.1, MUST-8, MUST-9
     const siphash_key key{1, 2};
     const four_tuple flow{10, 20, 30, 40};
     const seq_number a = initial_sequence_number(key, from_ns(0), flow);

@@ -75,6 +75,20 @@ BOOST_AUTO_TEST_CASE(the_reader_hears_of_it_once_and_learns_how_far_it_is) { // 
     BOOST_TEST(tcp::has(s.receive("AU 601:701 ack 1 up 100"), event::urgent)); // a new row, after the last was read past
 }
 
+BOOST_AUTO_TEST_CASE(a_closed_window_hides_neither_urgent_text_nor_a_reset) { // RFC 9293 3.4, MUST-66
+    auto p = tcp_script::plain();
+    p.receive_buffer = 2000;
+    tcp_script s(p);
+    s.connect();
+    s.receive("A 1:1001 ack 1");
+    s.drain();
+    s.receive("A 1001:2001 ack 1");
+    s.drain();
+    BOOST_TEST(tcp::has(s.receive("AU 2001:2001 ack 1 up 500"), event::urgent));
+    BOOST_TEST(s.block().urgent_ahead() == 2500u);
+    BOOST_TEST(tcp::has(s.receive("R 2001:2001"), event::reset));
+}
+
 BOOST_AUTO_TEST_CASE(text_with_a_syn_ack_may_be_urgent) { // RFC 9293 3.10.7.3: it goes on at the sixth step
     tcp_script s;
     s.open();

@@ -326,6 +326,12 @@ BOOST_AUTO_TEST_CASE(random_options_go_both_ways_in_both_orders) {
             BOOST_REQUIRE(size % 4 == 0u);
             byte_vector bytes(size); // no byte more than it says: AddressSanitizer watches
             BOOST_REQUIRE(o.emit(bytes, order) == size);
+            // RFC 9293 3.1, MUST-68: what has no length is EOL or NOP; MUST-69: behind the end there are zeros.
+            std::size_t at = 0;
+            while (at < size && bytes[at] != std::byte{0})
+                at += bytes[at] == std::byte{1} ? 1 : std::to_integer<std::size_t>(bytes[at + 1]);
+            BOOST_REQUIRE(at <= size);
+            for (; at < size; ++at) BOOST_REQUIRE((bytes[at] == std::byte{0}));
             tcp_options again;
             BOOST_REQUIRE(tcp_options::parse(bytes, again) == parse_error::none);
             // SACK blocks are left out only for want of room; the rest is always there.

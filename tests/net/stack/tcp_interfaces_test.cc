@@ -1,0 +1,266 @@
+// What RFC 9293 3.9 demands at TCP's two sides: of OPEN, which has addresses, and of IP below, which has them, a class of service and hops.
+#include "ipv6_link.hh"
+
+#include <corewire/net/socket/tcp_listener.hh>
+#include <corewire/net/socket/tcp_stream.hh>
+#include <corewire/net/wire/tcp.hh>
+#include <corewire/net/wire/tcp_options.hh>
+#include <corewire/reactor/task/task_group.hh>
+
+using namespace corewire;
+using namespace std::chrono_literals;
+using wire::ip_protocol;
+using wire::tcp_flags;
+
+namespace {
+
+const ipv4 us4(10, 0, 0, 1), peer4(10, 0, 0, 2);
+
+struct segment {
+    net_address from, to;
+    std::uint8_t hops, service;
+    wire::tcp_header header;
+    bool has_mss;
+    std::size_t text;
+};
+
+struct interfaces : ipv6_link {
+    interfaces() {
+        loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
+        stack->ip().neighbors().set_permanent(peer4, end->mac());
+        introduce();
+    }
+    ~interfaces() { group.destroy_all(); }
+
+    /// A segment without text to port 7, from port `port`.
+    void say(const net_address& from, const net_address& to, tcp_flags flags, std::uint32_t seq = 1000, std::uint32_t ack = 0,
+             std::uint16_t port = 50'000, std::uint16_t to_port = 7) {
+        bytes b(20);
+        wire::tcp_header{.source_port = port, .destination_port = to_port, .sequence = seq, .acknowledgment = ack, .flags = flags,
+                         .window = 65'535}
+            .emit(b);
+        if (!to.is_v4()) {
+            wire::store_tcp_checksum(b, from.v6(), to.v6());
+            return send(b, from.v6(), to.v6(), ip_protocol::tcp);
+        }
+        wire::store_tcp_checksum(b, from.v4(), to.v4());
+        const ipv4 at = to.v4();
+        const bool all = at.is_broadcast() || at == ipv4(10, 0, 0, 255);
+        packet p;
+        p.head = end->pool().allocate_buffer();
+        const mac_address mac = all ? mac_address::broadcast() : at.is_multicast() ? mac_address::of_multicast(at) : stack->device().mac();
+        wire::ethernet_header{.destination = mac, .source = end->mac(), .type = wire::ether_type::ipv4}.emit({p.head.append(14), 14});
+        wire::ipv4_header{.total_length = 40, .protocol = ip_protocol::tcp, .source = from.v4(), .destination = at}.emit(
+            {p.head.append(20), 20});
+        std::memcpy(p.head.append(20), b.data(), 20);
+        end->transmit({&p, 1});
+        pass(1ms);
+    }
+    /// The TCP segments that have come from the stack since the last call.
+    std::vector<segment> said() {
+        std::vector<segment> out;
+        for (const bytes& f : frames()) {
+            segment s{};
+            byte_span tcp;
+            if (wire::ipv4_view ip; load_be16(f.data() + 12) == 0x0800) {
+                BOOST_REQUIRE((wire::ipv4_view::parse(byte_span(f).subspan(14), ip) == wire::parse_error::none));
+                if (ip.protocol() != ip_protocol::tcp) continue;
+                s.from = ip.source(), s.to = ip.destination(), s.hops = ip.ttl(), s.service = load_u8(f.data() + 15);
+                tcp = ip.payload();
+            } else if (load_be16(f.data() + 12) == 0x86dd) {
+                wire::ipv6_view six;
+                BOOST_REQUIRE((wire::ipv6_view::parse(byte_span(f).subspan(14), six) == wire::parse_error::none));
+                if (six.next_header() != ip_protocol::tcp) continue;
+                s.from = six.source(), s.to = six.destination(), s.hops = six.hop_limit(), s.service = six.traffic_class();
+                tcp = byte_span(f).subspan(54);
+            } else {
+                continue;
+            }
+            wire::tcp_view v;
+            BOOST_REQUIRE((wire::tcp_view::parse(tcp, v) == wire::parse_error::none));
+            wire::tcp_options options;
+            BOOST_REQUIRE((wire::tcp_options::parse(v.options(), options) == wire::parse_error::none));
+            s.header = wire::tcp_header::from(v);
+            s.has_mss = options.has_mss();
+            s.text = v.payload().size();
+            out.push_back(s);
+        }
+        return out;
+    }
+    static task<> accept_all(interfaces& w) {
+        for (;;) {
+            tcp_stream made = co_await w.listener.accept();
+            w.streams.push_back(std::move(made));
+        }
+    }
+    void listen(const tcp_options_set& options = {}) {
+        listener = tcp_listener::bind({ipv6::any(), 7}, {.stream = options});
+        group.spawn(accept_all(*this));
+        pass(1ms);
+        said();
+    }
+    static task<> dial(interfaces& w, socket_address to, tcp_options_set options, socket_address local, std::error_code& why) {
+        try {
+            tcp_stream made = co_await tcp_stream::connect(to, options, {}, local);
+            w.streams.push_back(std::move(made));
+        } catch (const std::system_error& e) {
+            why = e.code();
+        }
+    }
+    std::error_code connect(const net_address& to, const tcp_options_set& options = {}, socket_address local = {ipv4::any(), 0}) {
+        std::error_code why;
+        group.spawn(dial(*this, {to, 7}, options, local, why));
+        pass(2ms);
+        return why;
+    }
+    /// The handshake is ended for the SYN that was said last.
+    void answer(const segment& syn) {
+        say(syn.to, syn.from, tcp_flags::syn | tcp_flags::ack, 5000, syn.header.sequence + 1, 7, syn.header.source_port);
+    }
+    task_group group{"interfaces"};
+    tcp_listener listener;
+    std::vector<tcp_stream> streams;
+};
+
+task<> write_text(tcp_stream& s) {
+    const std::string_view text = "text";
+    co_await s.write(text);
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_SUITE(tcp_interfaces)
+
+BOOST_FIXTURE_TEST_CASE(who_speaks_to_all_is_not_heard, interfaces) { // RFC 9293 3.9.2.3, MUST-57
+    listen();
+    for (const ipv4 to : {ipv4(10, 0, 0, 255), ipv4::broadcast(), ipv4::all_hosts()})
+        for (const tcp_flags flags : {tcp_flags::syn, tcp_flags::ack}) say(peer4, to, flags);
+    for (const tcp_flags flags : {tcp_flags::syn, tcp_flags::ack}) say(peer, ipv6::all_nodes(), flags);
+    BOOST_TEST(said().empty()); // no SYN-ACK, no reset
+    BOOST_TEST(stack->tcp().connections() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(who_speaks_in_the_name_of_nobody_is_not_heard, interfaces) { // RFC 9293 3.9.2.3, MUST-63
+    listen();
+    for (const ipv4 from : {ipv4(10, 0, 0, 255), ipv4::broadcast(), ipv4(224, 0, 0, 1), ipv4::any(), ipv4(127, 0, 0, 1), us4})
+        say(from, us4, tcp_flags::syn);
+    for (const char* from : {"ff02::1", "::1", "::", "2001:db8::1"}) say(a6(from), us, tcp_flags::syn);
+    BOOST_TEST(said().empty());
+    BOOST_TEST(stack->tcp().connections() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(no_connection_is_opened_to_all, interfaces) { // RFC 9293 3.9.1.1, MUST-46
+    for (const ipv4 to : {ipv4(10, 0, 0, 255), ipv4::broadcast(), ipv4(239, 1, 1, 1)}) BOOST_TEST(static_cast<bool>(connect(to)));
+    BOOST_TEST(static_cast<bool>(connect(a6("ff02::1"))));
+    BOOST_TEST(said().empty());
+    BOOST_TEST(stack->tcp().connections() == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_listener_is_beside_those_that_it_has_opened, interfaces) { // RFC 9293 3.9.1.1, MUST-41, MUST-42
+    listen();
+    say(peer4, us4, tcp_flags::syn, 1000, 0, 50'000);
+    const auto first = said();
+    BOOST_REQUIRE(first.size() == 1u);
+    say(peer4, us4, tcp_flags::syn, 2000, 0, 50'001); // while that handshake is open
+    const auto second = said();
+    BOOST_REQUIRE(second.size() == 1u);
+    BOOST_TEST((second[0].header.acknowledgment == 2001u));
+    BOOST_CHECK_THROW(tcp_listener::bind({ipv6::any(), 7}), std::system_error); // and another one is refused, which changes neither
+    say(peer4, us4, tcp_flags::ack, 1001, first[0].header.sequence + 1, 50'000);
+    say(peer4, us4, tcp_flags::ack, 2001, second[0].header.sequence + 1, 50'001);
+    BOOST_TEST(streams.size() == 2u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_handshake_that_is_reset_leaves_the_listener_as_it_was, interfaces) { // RFC 9293 3.10.7.4, MUST-11
+    listen();
+    say(peer4, us4, tcp_flags::syn);
+    BOOST_TEST(said().size() == 1u);
+    say(peer4, us4, tcp_flags::rst, 1001);
+    BOOST_TEST(stack->tcp().connections() == 0u);
+    say(peer4, us4, tcp_flags::syn, 3000);
+    const auto again = said();
+    BOOST_REQUIRE(again.size() == 1u);
+    say(peer4, us4, tcp_flags::ack, 3001, again[0].header.sequence + 1);
+    BOOST_TEST(streams.size() == 1u); // nobody is told of the other
+}
+
+BOOST_FIXTURE_TEST_CASE(a_connection_has_one_address_which_it_is_given_or_ip_chooses, interfaces) { // MUST-43, MUST-44, MUST-45
+    const std::error_code why = connect(peer, {}, {us, 1234}); // OPEN's local address
+    BOOST_TEST(!why);
+    auto out = said();
+    BOOST_REQUIRE(out.size() == 1u);
+    BOOST_TEST((out[0].from == net_address(us) && out[0].header.source_port == 1234));
+    connect(peer);
+    out = said();
+    BOOST_REQUIRE(out.size() == 1u);
+    BOOST_TEST((out[0].from == net_address(us) && out[0].from == net_address(stack->ip().six()->source_for(peer))));
+    answer(out[0]);
+    group.spawn(write_text(streams.at(0)));
+    pass(2s); // and again, as nobody answers
+    out = said();
+    BOOST_TEST(out.size() >= 3u);
+    unsigned others = 0;
+    for (const segment& s : out)
+        if (s.header.source_port != 1234) others += s.from != net_address(us);
+    BOOST_TEST(others == 0u);
+    BOOST_TEST((connect(peer, {}, {a6("2001:db8::77"), 0}) == std::errc::address_not_available)); // none of ours
+}
+
+BOOST_FIXTURE_TEST_CASE(class_of_service_and_hops_are_the_applications_to_say, interfaces) { // RFC 9293 3.9.2, MUST-48, MUST-49
+    tcp_options_set marked;
+    marked.hops = 9;
+    marked.traffic_class = 0xbb; // ECN's bits are the connection's
+    for (const net_address& to : {net_address(peer4), net_address(peer)}) {
+        connect(to);
+        auto out = said();
+        BOOST_REQUIRE(out.size() == 1u);
+        BOOST_TEST((out[0].hops == 64 && out[0].service == 0));
+        connect(to, marked);
+        out = said();
+        BOOST_REQUIRE(out.size() == 1u);
+        BOOST_TEST((out[0].hops == 9 && out[0].service == 0xb8));
+        answer(out[0]);
+        BOOST_REQUIRE(!streams.empty());
+        BOOST_TEST((streams.back().options().hops == 9 && streams.back().options().traffic_class == 0xb8));
+        tcp_options_set other = streams.back().options();
+        other.hops = 77;
+        other.traffic_class = 0x20;
+        streams.back().set_options(other); // SHLD-21: from now on
+        said();
+        group.spawn(write_text(streams.back()));
+        pass(1ms);
+        out = said();
+        BOOST_REQUIRE(out.size() == 1u);
+        BOOST_TEST((out[0].hops == 77 && out[0].service == 0x20 && out[0].text == 4u));
+        other.hops = other.traffic_class = 0;
+        streams.back().set_options(other);
+        pass(1s);
+        out = said();
+        BOOST_REQUIRE(!out.empty());
+        BOOST_TEST((out.back().hops == 64 && out.back().service == 0));
+        group.destroy_all();
+        streams.clear();
+        pass(1ms);
+        said();
+    }
+    listen(marked); // those that a listener accepts have its own
+    say(peer4, us4, tcp_flags::syn);
+    const auto out = said();
+    BOOST_REQUIRE(out.size() == 1u);
+    BOOST_TEST((out[0].hops == 9 && out[0].service == 0xb8));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_segment_size_is_said_in_syns_alone, interfaces) { // RFC 9293 3.7.1, MUST-65, MUST-67
+    connect(peer4);
+    auto out = said();
+    BOOST_REQUIRE(out.size() == 1u);
+    BOOST_TEST(out[0].has_mss);
+    answer(out[0]);
+    group.spawn(write_text(streams.at(0)));
+    pass(1s);
+    out = said();
+    BOOST_TEST(out.size() > 2u);
+    for (const segment& s : out) BOOST_TEST(!s.has_mss);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
