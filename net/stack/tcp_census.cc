@@ -52,6 +52,9 @@ constexpr std::array descriptions{
                 "Acknowledgments that told of a segment which others had overtaken."},
     description{&tcp::counters::duplicates_reported, "corewire_tcp_duplicates_reported_total",
                 "Segments that peers report to have had twice (RFC 2883)."},
+    description{&tcp::counters::sack_refused, "corewire_tcp_sack_refused_total", "SACK blocks that found no room."},
+    description{&tcp::counters::beyond_gap_dropped, "corewire_tcp_segments_beyond_gap_dropped_total",
+                "Segments beyond a gap that found no room."},
 };
 
 } // namespace

@@ -40,7 +40,7 @@ void predict(control_block& c) noexcept {
     const sender& s = c.sending;
     const receiver& r = c.receiving;
     const bool calm_sender = !s.repairing() && !c.ecn.on && s.next == s.max && s.waiting_for != awaited::window_probe &&
-                             s.settled_at() == never && s.rto.backoff() == 0 && s.attempts == 0 && !s.fin_queued && !s.probe_out();
+                             s.settled_at() == never && s.rto.backoff() == 0 && s.attempts == 0 && !s.fin_queued && !s.path_probe_out();
     const bool marked = any_mark_ahead(c);
     // An ACK that came before the text in front of it has told the window: the text tells none (RFC 9293 3.10.7.4, SND.WL1).
     const bool calm_receiver = r.ahead.empty() && !r.fin_ahead && !r.has_duplicate && s.wl1 <= r.next;
@@ -48,8 +48,8 @@ void predict(control_block& c) noexcept {
         c.predictable = prediction::none;
         return;
     }
-    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted;
-    const bool calm = c.options->fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !urgent &&
+    const bool unusual = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted;
+    const bool calm = c.options->fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !unusual &&
                       !marked && !c.orphaned;
     c.predictable = !calm ? prediction::none : c.timestamps ? prediction::stamped : prediction::unstamped;
 }

@@ -1,6 +1,6 @@
 #include <corewire/net/tcp/expiry.hh>
 
-#include <corewire/net/tcp/receive/delayed_acks.hh>
+#include <corewire/net/tcp/receive/linux_delayed_acks.hh>
 #include <corewire/net/tcp/send/loss.hh>
 
 namespace corewire::tcp {

@@ -42,6 +42,8 @@ struct counters {
     std::uint64_t retransmitted_bytes = 0;     ///< payload of retransmitted_segments
     std::uint64_t reorderings = 0;             ///< ACKs that told of a segment which others had overtaken
     std::uint64_t duplicates_reported = 0;     ///< segments, by the peer, in D-SACKs (RFC 2883)
+    std::uint64_t sack_refused = 0;            ///< SACK blocks not believed for want of room: the scoreboard is full
+    std::uint64_t beyond_gap_dropped = 0;      ///< segments beyond a gap, the same of the reassembler
 };
 
 /// The same as a list: for sums over connections.

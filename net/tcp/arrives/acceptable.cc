@@ -1,6 +1,6 @@
 // The steps that decide whether a segment belongs to this connection here and now: PAWS, sequence number, RST, SYN.
 #include <corewire/net/tcp/arrives/steps.hh>
-#include <corewire/net/tcp/receive/delayed_acks.hh>
+#include <corewire/net/tcp/receive/linux_delayed_acks.hh>
 
 namespace corewire::tcp {
 

@@ -341,7 +341,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     } else {
         // RFC 8985 7.4.2: the answer to a probe, though nothing is in flight any more.
         const bool answers = a.seg.ack == s.una && (reports_duplicate(a.seg) || (a.seg.length() == 0 && !a.seg.cut && !window_changed));
-        if (s.repair.probe_out && answers) settle_idle_probe(s);
+        if (s.repair.tail_probe_out && answers) settle_idle_probe(s);
         if (s.known().undo.possible) settle_needless_repair(c, a.seg, arrived);
     }
     return verdict::go_on;

@@ -1,6 +1,6 @@
 // The sixth to eighth steps of RFC 9293 3.10.7.4: the URG bit, the segment text and the FIN bit.
 #include <corewire/net/tcp/arrives/steps.hh>
-#include <corewire/net/tcp/receive/delayed_acks.hh>
+#include <corewire/net/tcp/receive/linux_delayed_acks.hh>
 #include <corewire/net/tcp/receive/deliver.hh>
 #include <corewire/net/tcp/receive/linux_window.hh>
 
@@ -25,6 +25,7 @@ void keep_for_later(control_block& c, arrival& a) noexcept {
     if (parts_count) twice = r.ahead.first_held(a.seq, a.seq + a.size);
     std::uint32_t stored = r.ahead.insert(a.seq, std::move(a.head));
     stored += r.ahead.insert(a.seq + head, std::move(a.body));
+    if (r.ahead.dropped() != refused) ++c.count->beyond_gap_dropped;
     // One that found no room did not come twice: a D-SACK without what it lies in would say that we have it (RFC 2883 4).
     if (stored == 0 && r.ahead.dropped() == refused) {
         ++c.count->duplicates;

@@ -1,6 +1,6 @@
 // SEGMENT ARRIVES in SYN-SENT, RFC 9293 3.10.7.3.
 #include <corewire/net/tcp/arrives/steps.hh>
-#include <corewire/net/tcp/receive/delayed_acks.hh>
+#include <corewire/net/tcp/receive/linux_delayed_acks.hh>
 #include <corewire/net/tcp/send/acknowledge.hh>
 #include <corewire/net/tcp/send/header.hh>
 

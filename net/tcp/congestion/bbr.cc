@@ -1,6 +1,7 @@
 // The state machine of BBR, and what follows for pace and window. Sections are those of draft-ietf-ccwg-bbr-06.
 #include <corewire/net/tcp/congestion/bbr.hh>
 
+#include <corewire/net/tcp/send/pacer.hh>
 #include <corewire/reactor/base/assert.hh>
 
 #include <algorithm>
@@ -435,7 +436,7 @@ double bbr::window_gain() const noexcept {
 
 /// QuantizationBudget(): three bursts of the pacer, so that it is never the window that holds it up.
 std::uint32_t bbr::with_budget(std::uint64_t volume) const noexcept {
-    const std::uint64_t quantum = std::clamp<std::uint64_t>(pacing_rate_ >> 10, 2 * mss_, std::max(65'536u, 2 * mss_)); // SetSendQuantum()
+    const std::uint64_t quantum = pacer::burst(pacing_rate_, mss_); // SetSendQuantum()
     volume = std::max({volume, 3 * quantum, std::uint64_t{least_window()}});
     if (data_->state == phase::up) volume += 2 * mss_;
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(volume, largest_window));

@@ -22,7 +22,7 @@ void congestion_controller::on_idle(time_point, duration idle, duration rto) noe
         return;
     }
     remember_window();
-    for (idle -= rto; idle > duration{0} && cwnd_ > least; idle -= rto) cwnd_ = counted(cwnd_ / 2);
+    for (idle -= rto; idle > duration{0} && cwnd_ > least; idle -= rto) cwnd_ = whole_segments(cwnd_ / 2);
     cwnd_ = std::max(cwnd_, least);
 }
 
@@ -30,7 +30,7 @@ void congestion_controller::on_unused(std::uint32_t used) noexcept {
     used = std::max(used, initial_window(mss_));
     if (used >= cwnd_) return;
     remember_window();
-    cwnd_ = counted((cwnd_ + used) / 2);
+    cwnd_ = whole_segments((cwnd_ + used) / 2);
 }
 
 void congestion_controller::on_period_over() noexcept {

@@ -180,7 +180,7 @@ protected:
         ssthresh_ = std::max(ssthresh_, opens_fully_ ? (n / 2 + n / 4) * mss_ : cwnd_ / 4 * 3);
     }
     /// A window of so many bytes, as this one counts.
-    std::uint32_t counted(std::uint32_t bytes) const noexcept { return opens_fully_ ? bytes - bytes % mss_ : bytes; }
+    std::uint32_t whole_segments(std::uint32_t bytes) const noexcept { return opens_fully_ ? bytes - bytes % mss_ : bytes; }
     explicit congestion_controller(std::uint32_t mss) noexcept : mss_(mss) {}
     congestion_controller(const congestion_controller&) noexcept = default;
 

@@ -80,7 +80,7 @@ void cubic::shrink(std::uint32_t flight) noexcept {
     now_.epoch = {};
     now_.anew = false;
     fraction_ = 0;
-    ssthresh_ = std::max(counted(static_cast<std::uint32_t>(static_cast<float>(flight) * beta + 0.5F)), 2 * mss_);
+    ssthresh_ = std::max(whole_segments(static_cast<std::uint32_t>(static_cast<float>(flight) * beta + 0.5F)), 2 * mss_);
 }
 
 void cubic::on_loss(time_point, std::uint32_t in_flight) noexcept {

@@ -17,7 +17,7 @@ public:
 
 protected:
     /// RFC 5681 (4): half of what is in flight, at least two segments.
-    std::uint32_t halved(std::uint32_t in_flight) const noexcept { return std::max(counted(in_flight / 2), 2 * mss_); }
+    std::uint32_t halved(std::uint32_t in_flight) const noexcept { return std::max(whole_segments(in_flight / 2), 2 * mss_); }
     void grow_like_linux(std::uint32_t acked) noexcept;
     std::uint32_t gathered_ = 0; ///< bytes acknowledged towards the next increase by one segment
 };

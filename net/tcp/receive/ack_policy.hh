@@ -75,7 +75,7 @@ public:
     }
     bool quick() const noexcept { return eager_ ? !interactive_ : quick_ != 0; }
 
-    // ---- Linux's habits (delayed_acks.cc): quick ACKs are counted, and suspended while data flows both ways ----
+    // ---- Linux's habits (linux_delayed_acks.cc): quick ACKs are counted, and suspended while data flows both ways ----
     void set_interactive(bool on) noexcept {
         interactive_ = on;
         settle();

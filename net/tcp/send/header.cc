@@ -34,7 +34,7 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
 
 void append_user_timeout(control_block& c, outgoing_segment& out) noexcept {
     c.user_timeout_untold = false;
-    if (out.option_size + 4u > wire::tcp_options::max_size) out.option_size = c.timestamps ? 12 : 0;
+    if (out.option_size + 4u > wire::tcp_options::max_size) out.option_size = c.timestamps ? timestamps_size : 0;
     store_be32(out.options.data() + out.option_size, 0x1c040000u | user_timeout_field(c.options->advertised_user_timeout));
     out.option_size = static_cast<std::uint8_t>(out.option_size + 4);
 }

@@ -42,7 +42,7 @@ bool linux_believes(control_block& c, sack_block twice, std::uint32_t segments, 
     sender& s = c.sending;
     if (c.count->duplicates_reported > c.count->retransmitted_segments) return false;
     seldom_needed& known = s.need();
-    const bool of_probe = segments == 1 && s.repair.probe_out && twice.right == s.repair.probe_end;
+    const bool of_probe = segments == 1 && s.repair.tail_probe_out && twice.right == s.repair.probe_end;
     if (known.losses.reordering_seen() && !of_probe) known.losses.on_dsack(s.una, s.next);
     known.tally.delivered += segments;
     d.counted += segments * s.payload_limit;
@@ -219,7 +219,7 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     s.repair.phase = recovery_phase::fast;
     // Linux: within a reduction for a mark, that one's; where that is reached, but nothing beyond it yet, the next number ends it.
     s.repair.point = s.repair.reducing ? later(c.ecn.reduced_until, s.una + 1u) : s.max;
-    s.repair.probe_out = false;
+    s.repair.tail_probe_out = false;
     ++c.count->fast_recoveries;
     begin_doubt(c, s);
     if (std::exchange(s.repair.blameless, false)) s.need().undo = {}; // the copy of the probe is older, and its echo would undo this
@@ -332,12 +332,12 @@ bool settle_doubt(control_block& c, const delivery& d, bool advanced) noexcept {
 /// RFC 8985 7.4.2.
 void settle_tail_probe(control_block& c, const segment& seg, time_point now, std::uint32_t acked) noexcept {
     sender& s = c.sending;
-    if (!s.repair.probe_out || seg.ack < s.repair.probe_end) return;
+    if (!s.repair.tail_probe_out || seg.ack < s.repair.probe_end) return;
     const bool twice = reports_duplicate(seg) && block_of(seg.options.sack[0]).right == s.repair.probe_end;
     if (!s.repair.probe_repeats || twice) {
-        s.repair.probe_out = false;
+        s.repair.tail_probe_out = false;
     } else if (seg.ack > s.repair.probe_end) { // the probe itself repaired a loss
-        s.repair.probe_out = false;
+        s.repair.tail_probe_out = false;
         if (answered_for_mark(c, s.repair.probe_end - 1u)) return;
         note_reduction(c);
         const std::uint32_t flight = flight_size(s, acked);
@@ -443,23 +443,25 @@ bool take_sack_blocks(control_block& c, const segment& seg, delivery& d) noexcep
     const auto distance = [&s](const sack_block& b) { return static_cast<std::int32_t>(b.left - s.una); };
     std::sort(blocks.begin(), end, [&](const sack_block& a, const sack_block& b) { return distance(a) < distance(b); });
     bool news = false;
+    const std::uint32_t refused = s.board.refused();
     for (auto b = blocks.begin(); b != end; ++b) { // what SEG.ACK covers, as the first one of a D-SACK, is not told of selectively
         if (c.options->like_linux()) *b = s.whole_sacked(*b);
         if (b->left < b->right && b->right > seg.ack && s.board.sack(*b, d)) news = true;
     }
+    c.count->sack_refused += s.board.refused() - refused;
     d.selective = {.taken = d.timed, .first = d.first_sent, .last = d.last_sent};
     return news;
 }
 
 void settle_idle_probe(sender& s) noexcept {
-    if (s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.probe_out = false;
+    if (s.repair.probe_repeats && s.una == s.repair.probe_end) s.repair.tail_probe_out = false;
 }
 
 void on_duplicate_ack(control_block& c, const segment& seg, delivery& d, bool news) noexcept {
     sender& s = c.sending;
     c.output_wanted = true;
     if (c.options->like_freebsd()) return freebsd_duplicate_ack(c, d, news);
-    if (s.repair.probe_out) settle_idle_probe(s);
+    if (s.repair.tail_probe_out) settle_idle_probe(s);
     s.repair.only_new = false;
     if (is_held(c)) return;
     if (s.sack && !news) { // RFC 6675 2: a duplicate ACK has SACK news

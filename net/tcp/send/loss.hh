@@ -79,7 +79,7 @@ template <disturbance d>
     if (d == disturbance::possible && s.paced && s.board.has_lost() && !linux_habits) [[unlikely]]
         now = std::max(now, s.known().pace.due()); // what waits for its pace is no silence of the peer's
     const bool calm = d == disturbance::none ||
-                      (!s.repair.probe_out && s.repair.phase != recovery_phase::timeout &&
+                      (!s.repair.tail_probe_out && s.repair.phase != recovery_phase::timeout &&
                        (linux_habits ? s.repair.phase == recovery_phase::open && s.board.sacked() == 0
                                      : s.rto.backoff() == 0)); // RFC 8985 7.2
     const bool measured = d == disturbance::none || s.probe_after != sender::unknown; // none: it is no less than `rto` then

@@ -1,6 +1,6 @@
 #include <corewire/net/tcp/send/output.hh>
 
-#include <corewire/net/tcp/receive/delayed_acks.hh>
+#include <corewire/net/tcp/receive/linux_delayed_acks.hh>
 #include <corewire/net/tcp/send/freebsd_recovery.hh>
 #include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/new_data.hh>
@@ -33,12 +33,8 @@ bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcep
     out.retransmission = false;
     out.special = 0;
     const bool refuses = c.state == tcp_state::syn_received && !c.passive && c.options->like_freebsd(); // there it lives on
-    if (c.timestamps && (c.reset.with_ack || refuses)) { // RFC 7323 3.2: SHOULD be in a reset of a connection that uses them
-        store_be32(out.options.data(), timestamp_prefix);
-        store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options->timestamp_offset));
-        store_be32(out.options.data() + 8, c.receiving.timestamps.recent());
-        out.option_size = 12;
-    }
+    // RFC 7323 3.2: they SHOULD be in a reset of a connection that uses them.
+    if (c.timestamps && (c.reset.with_ack || refuses)) begin_with_timestamps(c, now, out);
     if (c.options->like_linux() && c.reset.with_ack) { // a segment like any other (tcp_send_active_reset())
         if (c.ecn.accurate != nullptr) append_accurate(c, out, false);
         append_sack(c, out);
@@ -368,7 +364,7 @@ CW_RARE bool emit_tail_probe(control_block& c, time_point now, outgoing_segment&
         if (!c.options->like_freebsd()) s.last_sent = now;
         if (s.known().undo.possible) s.need().undo.note(s.max - size, s.max);
     }
-    s.repair.probe_out = true;
+    s.repair.tail_probe_out = true;
     s.repair.probe_repeats = !fresh;
     s.repair.probe_end = s.max;
     return true;
@@ -429,7 +425,7 @@ CW_RARE void fill_plainly(control_block& c, time_point now, outgoing_segment& ou
     if (waits) r.acks.wait_on();
     const bool opening = c.state == tcp_state::syn_received;
     out.window = opening ? receive_window::unscaled(c.options->receive_buffer, 1) : r.window.unpromised(r.queue.size());
-    out.option_size = c.timestamps ? 12 : 0;
+    out.option_size = c.timestamps ? timestamps_size : 0;
     c.answers_plainly = false;
 }
 
@@ -543,7 +539,7 @@ CW_RARE bool emit_ack_beside_repairs(control_block& c, time_point now, outgoing_
 }
 
 /// What is not everyday business and comes before new data.
-CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out) noexcept {
+CW_RARE bool emit_unusual(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (emit_reset(c, now, out) || emit_syn(c, now, out) || emit_early_fin(c, now, out)) return true;
     if (!is_synchronized(c.state)) return c.fast_open.get().serving && emit_lost(c, now, out); // after a report of the path's MTU
     if (c.options->like_linux()) abandon_packet(c.sending, now);
@@ -558,10 +554,10 @@ CW_RARE bool emit_urgent(control_block& c, time_point now, outgoing_segment& out
 
 bool next_output(control_block& c, time_point now, outgoing_segment& out) noexcept {
     bool window_held = false, congested = false;
-    const bool urgent = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted || c.ack_first ||
+    const bool unusual = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.ecn.old_ack_wanted || c.ack_first ||
                         !c.sending.board.quiet();
-    if (urgent && emit_urgent(c, now, out)) return true;
-    if (urgent && freebsd_repairs_first(c)) {
+    if (unusual && emit_unusual(c, now, out)) return true;
+    if (unusual && freebsd_repairs_first(c)) {
         end_burst(c);
         c.output_wanted = false;
         return emit_ack_beside_repairs(c, now, out);
@@ -569,8 +565,8 @@ bool next_output(control_block& c, time_point now, outgoing_segment& out) noexce
     if (may_send(c.state) || (c.state == tcp_state::syn_received && c.fast_open.get().serving)) [[likely]] {
         const hold why = emit_data(c, now, out);
         if (why == hold::no) [[likely]] {
-            // What was sent carried the ACK, so what is left is data or something urgent.
-            c.output_wanted = urgent || c.sending.next != c.sending.final_end() || !c.sending.board.quiet();
+            // What was sent carried the ACK, so what is left is data or something unusual.
+            c.output_wanted = unusual || c.sending.next != c.sending.final_end() || !c.sending.board.quiet();
             if (!c.output_wanted) end_burst(c);
             if (!c.output_wanted && c.options->counts()) [[unlikely]] {
                 if (c.options->like_linux()) validate(c, now);

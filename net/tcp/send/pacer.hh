@@ -51,9 +51,10 @@ public:
     }
 
     /// How much leaves at once: a millisecond's worth, from two segments to 64 KiB.
-    std::uint32_t burst(std::uint32_t segment) const noexcept {
-        return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(rate_ >> 10, 2 * segment, std::max(65'536u, 2 * segment)));
+    static std::uint32_t burst(std::uint64_t rate, std::uint32_t segment) noexcept {
+        return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(rate >> 10, 2 * segment, std::max(65'536u, 2 * segment)));
     }
+    std::uint32_t burst(std::uint32_t segment) const noexcept { return burst(rate_, segment); }
 
 private:
     duration time_for(std::uint32_t bytes) const noexcept {

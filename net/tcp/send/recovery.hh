@@ -82,7 +82,7 @@ struct recovery {
     std::uint8_t new_first = 0;    ///< so many new segments go before what is lost (F-RTO, RFC 5682 2.1 step 2b)
     bool doubting = false;         ///< F-RTO: the time-out may have been spurious
     bool blameless = false;        ///< phase `timeout` for a lost MTU probe: what is lost besides is a sign of congestion
-    bool probe_out = false;        ///< a tail loss probe is unanswered (RFC 8985 7)
+    bool tail_probe_out = false;        ///< a tail loss probe is unanswered (RFC 8985 7)
     bool probe_repeats = false;    ///< and it was a retransmission
     bool by_numbers = false;       ///< FreeBSD's habit: in flight is all from SND.UNA on, whatever SACK says, but behind a time-out
     seq_number probe_end;          ///< TLP.end_seq

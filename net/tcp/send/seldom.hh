@@ -41,7 +41,7 @@ struct validated_window {
     bool begun = false;
 };
 
-/// Linux's habit: how long an ACK may wait, by how often data comes (receive/delayed_acks.cc).
+/// Linux's habit: how long an ACK may wait, by how often data comes (receive/linux_delayed_acks.cc).
 struct ack_habits {
     static constexpr duration least = std::chrono::milliseconds{40};
     duration time_out{0};          ///< icsk_ack.ato; 0: no data has come
@@ -57,7 +57,7 @@ struct forget_account {
     void operator()(receive_account* a) const noexcept;
 };
 
-/// Linux's habit, and for info(): the round trip as one sees it who receives data (tcp_rcv_rtt_measure(), receive/delayed_acks.cc).
+/// Linux's habit, and for info(): the round trip as one sees it who receives data (tcp_rcv_rtt_measure(), receive/linux_delayed_acks.cc).
 struct receive_round_trip {
     std::uint32_t eighths = 0;     ///< of a microsecond, smoothed; 0: not known
     std::uint32_t echo = 0;        ///< TSecr of the last segment

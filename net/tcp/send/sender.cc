@@ -96,7 +96,7 @@ void sender::check_invariants(bool linux_habits) const {
     queue.check_invariants();
     board.check_invariants(una, max);
     congestion->check_invariants();
-    CW_ASSERT(!probe_out() || (una < search()->end && search()->end <= max), "a path probe is out that nobody waits for");
+    CW_ASSERT(!path_probe_out() || (una < search()->end && search()->end <= max), "a path probe is out that nobody waits for");
     CW_ASSERT(!searching || (search()->low <= search()->high || search()->high < mss), "the path search has no room");
     const bool held = linux_habits && !sack && una == repair.point;
     CW_ASSERT(repair.phase == recovery_phase::open || una < repair.point || held, "recovery goes on behind its point");

@@ -91,7 +91,7 @@ struct sender {
     bool size_acknowledged() const noexcept { return largest_acked || (largest_sent != 0 && una >= largest_end); }
     /// Null: there was none yet.
     path_search* search() const noexcept { return seldom != nullptr ? seldom->path.get() : nullptr; }
-    bool probe_out() const noexcept { return searching && search()->probe != 0; }
+    bool path_probe_out() const noexcept { return searching && search()->probe != 0; }
     bool fin_sent() const noexcept { return fin_queued && max > queue.end(); }
     bool fin_acknowledged() const noexcept { return fin_queued && una > queue.end(); }
     /// The number behind everything that is queued, FIN included.
@@ -107,7 +107,7 @@ struct sender {
     bool small_in_flight() const noexcept { return small_end > una && small_end <= max; } // else it is from long ago
     /// Losses, duplicates or probes are about.
     bool repairing() const noexcept {
-        return !board.quiet() || repair.phase != recovery_phase::open || repair.probe_out || repair.duplicates != 0;
+        return !board.quiet() || repair.phase != recovery_phase::open || repair.tail_probe_out || repair.duplicates != 0;
     }
     /// The edge of the peer's window, from SND.NXT; negative when the peer has taken room back.
     std::int32_t usable_window() const noexcept { return static_cast<std::int32_t>((una + window) - next); }

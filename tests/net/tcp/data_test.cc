@@ -536,6 +536,31 @@ BOOST_AUTO_TEST_CASE(what_finds_no_place_in_the_receive_queue_is_answered) {
     s.expect("A 1:1 ack " + std::to_string(1 + held));
 }
 
+BOOST_AUTO_TEST_CASE(what_finds_no_room_beyond_a_gap_is_counted) { // RFC 2018 8
+    tcp_script s;
+    s.connect();
+    for (int at = 10; at < 2010; at += 10) {
+        s.receive("A " + std::to_string(at) + ":" + std::to_string(at + 1) + " ack 1");
+        s.drain();
+    }
+    BOOST_TEST(s.block().statistics().out_of_order == 200u);
+    BOOST_TEST(s.block().statistics().beyond_gap_dropped == 200u - tcp::reassembler::range_limit);
+}
+
+BOOST_AUTO_TEST_CASE(sacks_that_find_no_room_are_counted) { // RFC 2018 8
+    tcp_script s;
+    s.connect();
+    s.write(10'000);
+    s.drain();
+    for (int at = 2; s.block().statistics().sack_refused == 0 && at < 5000; at += 4) { // a byte of every four
+        s.receive("A 1:1 ack 1 sack " + std::to_string(at) + "-" + std::to_string(at + 1));
+        s.drain();
+    }
+    BOOST_TEST(s.block().statistics().sack_refused > 0u);
+    s.receive("A 1:1 ack 10001");
+    BOOST_TEST(s.block().info().in_flight == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(where_there_is_no_place_the_window_is_closed_until_there_is) { // RFC 9293 3.8.6.1: the peer asks, and does not give up
     auto p = tcp_script::plain();
     p.receive_pieces = 8;

@@ -1,4 +1,4 @@
-#include <corewire/net/tcp/receive/delayed_acks.hh>
+#include <corewire/net/tcp/receive/linux_delayed_acks.hh>
 
 #include <corewire/net/tcp/receive/linux_window.hh>
 
