@@ -2,6 +2,7 @@
 #include <corewire/net/ip/lifetime.hh>
 
 #include <algorithm>
+#include <utility>
 
 namespace corewire {
 
@@ -28,6 +29,7 @@ void advertised_names::on_servers(time_point now, byte_span option) noexcept {
         ++ignored_;
         return;
     }
+    for (auto& each : servers_.all()) each.said = false;
     for (std::size_t place = 0; !addresses.empty(); addresses = addresses.subspan(ipv6::size)) {
         const ipv6 server = ipv6::load(addresses.data());
         const bool one_hosts = !server.is_any() && !server.is_multicast() && !server.is_loopback() && !server.is_mapped();
@@ -39,6 +41,7 @@ void advertised_names::on_servers(time_point now, byte_span option) noexcept {
 /// RFC 8106 5.2: [ reserved 2 | lifetime 4 | names, filled up with zeros ]
 void advertised_names::on_domains(time_point now, byte_span option) noexcept {
     byte_span names = option.subspan(reserved_and_lifetime);
+    for (auto& each : domains_.all()) each.said = false;
     std::size_t place = 0;
     wire::domain_name domain;
     while (wire::take_domain_name(names, domain)) take(now, domains_, domain, lifetime_of(option), place);
@@ -49,28 +52,27 @@ void advertised_names::on_domains(time_point now, byte_span option) noexcept {
 template <typename T, std::size_t N>
 void advertised_names::take(time_point now, bounded_list<advertised<T>, N>& known, const T& value, std::uint32_t lifetime,
                             std::size_t& place) noexcept {
-    const auto found = std::ranges::find(known.all(), value, &advertised<T>::value);
-    const std::size_t index = static_cast<std::size_t>(found - known.all().begin());
-    if (found != known.all().end()) {
+    const std::span<advertised<T>> all = known.all();
+    if (const auto found = std::ranges::find(all, value, &advertised<T>::value); found != all.end()) {
         if (lifetime != 0) { // (c)
             found->until = end_of_lifetime(now, lifetime);
+            found->said = true;
             return;
         }
-        known.erase(index); // (b)
-        place -= index < place;
+        known.erase(static_cast<std::size_t>(found - all.begin())); // (b)
         ++generation_;
         return;
     }
     if (lifetime == 0) return;
-    if (place == N) {
-        ++ignored_;
-        return;
-    }
     if (known.count == N) { // (d)
-        const auto others = known.all().subspan(place); // but for those that this option has brought
-        known.erase(static_cast<std::size_t>(std::ranges::min_element(others, {}, &advertised<T>::until) - known.all().begin()));
+        const auto first = std::ranges::min_element(all, {}, [](const advertised<T>& a) { return std::pair{a.said, a.until}; });
+        if (first->said) {
+            ++ignored_;
+            return;
+        }
+        known.erase(static_cast<std::size_t>(first - all.begin()));
     }
-    known.insert(place++, {value, end_of_lifetime(now, lifetime)});
+    known.insert(place++, {value, end_of_lifetime(now, lifetime), true});
     ++generation_;
 }
 

@@ -1,6 +1,6 @@
 // Name servers and domains to search that routers advertise (RFC 8106), for as long as they say.
 //
-// Bounded: 4 servers, 4 domains (RFC 8106 6.2 wants 3 at least). A full list loses what would end first.
+// Bounded: 8 servers, 8 domains (RFC 8106 6.2 wants 3 at least). A full list loses what would end first.
 #pragma once
 
 #include <corewire/net/wire/domain_name.hh>
@@ -18,8 +18,9 @@ public:
     struct advertised {
         T value{};
         time_point until{};
+        bool said = false; ///< by the option that was read last
     };
-    static constexpr std::size_t max_servers = 4, max_domains = 4;
+    static constexpr std::size_t max_servers = 8, max_domains = 8;
 
     /// The options of an advertisement.
     void on_advertisement(time_point now, byte_span options) noexcept;

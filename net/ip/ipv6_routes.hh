@@ -53,7 +53,7 @@ public:
     void end_redirects_over(const ipv6& hop) noexcept {
         if (redirects_.forget_router(hop)) ++generation_;
     }
-    /// A router that does not answer comes last until it does (RFC 4861 6.3.6).
+    /// A router that does not answer comes last until the others do not either (RFC 4861 6.3.6).
     void demote_router(const ipv6& router) noexcept;
 
     /// These routes and no others from now on; the gateways of several to `::/0` are routers in this order, silent ones last.

@@ -3,6 +3,7 @@
 #include <corewire/net/kernel/kernel_provider.hh>
 #include <corewire/net/kernel/system_address.hh>
 #include <corewire/net/socket/orderly_stop.hh>
+#include <corewire/net/wire/ecn.hh>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,11 @@ void reset_on_close(int fd) noexcept {
     ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
 }
 
+tcp_options_set without_ecn(tcp_options_set options) noexcept {
+    options.traffic_class = wire::without_ecn(options.traffic_class);
+    return options;
+}
+
 } // namespace
 
 kernel_connection::drain_timer::drain_timer(kernel_connection* c) noexcept
@@ -37,7 +43,7 @@ kernel_connection::kernel_connection(kernel_provider& provider, unique_fd fd, co
           connection.receive();
           return true;
       }),
-      provider_(provider), options_(options), drain_timer_(this) {
+      provider_(provider), options_(without_ecn(options)), drain_timer_(this) {
     provider.keep(*this);
     provider.enlist(*this);
     peer_ = peer_address_of(fd_.get());
@@ -568,7 +574,7 @@ void kernel_connection::finish(plain_operation*& slot, std::errc why) noexcept {
 void kernel_connection::set_options(const tcp_options_set& options) noexcept {
     const congestion_algorithm in_force = options_.congestion;
     apply_options(fd_.get(), options, options_);
-    options_ = options;
+    options_ = without_ecn(options);
     options_.congestion = in_force;
 }
 

@@ -93,12 +93,17 @@ void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::co
     else if (i.state == tcp_state::syn_received && i.opened_early) tell_of_early_child(t);
     else if (i.timestamps && i.state != tcp_state::syn_received) t.tcpi_advmss -= 12;
     tell_of_lost_handshake(t, block, i);
+    // Each time-out tries another way.
+    t.tcpi_rehash = t.tcpi_total_rto - std::min<std::uint32_t>(t.tcpi_total_rto, i.tally.answers_timed_out);
     if (i.state == tcp_state::closed) { // there is no queue any more, nor a timer
         t.tcpi_unacked = t.tcpi_sacked = t.tcpi_lost = t.tcpi_retrans = t.tcpi_backoff = 0;
-        if (block.error() == std::errc::timed_out && t.tcpi_retransmits != 0) --t.tcpi_retransmits, --t.tcpi_total_rto; // nothing was sent
+        if (block.error() == std::errc::timed_out && t.tcpi_retransmits != 0) { // at the last nothing was sent
+            --t.tcpi_retransmits;
+            if (t.tcpi_total_rto != 0) --t.tcpi_total_rto;
+            if (t.tcpi_rehash != 0) --t.tcpi_rehash;
+        }
     }
     t.tcpi_delivery_rate_app_limited = i.delivery_rate == 0 || i.delivery_rate_limited;
-    t.tcpi_rehash = t.tcpi_total_rto - i.tally.answers_timed_out; // each time-out tries another way
     if (i.state != tcp_state::syn_sent) t.tcpi_rcv_wnd = i.promised_window;
     t.tcpi_fastopen_client_fail = i.passive ? 0 : fast_open_failure(block.fast_open(), i.state);
 }

@@ -63,7 +63,10 @@ void stream_socket::apply_settings() {
     }
     tcp_connection* const c = connection();
     if (c == nullptr) return;
-    connection_->set_options(settings_.for_backend());
+    tcp_options_set options = settings_.for_backend();
+    options.hops = connection_->options().hops; // these are below, for either family
+    options.traffic_class = connection_->options().traffic_class;
+    connection_->set_options(options);
     c->tcb.set_marking(static_cast<std::uint8_t>(settings_.type_of_service), static_cast<std::uint8_t>(settings_.traffic_class),
                        settings_.time_to_live_or_host(), settings_.hop_limit_or_host());
     c->tcb.set_least_hops(static_cast<std::uint8_t>(settings_.least_time_to_live), static_cast<std::uint8_t>(settings_.least_hop_limit));

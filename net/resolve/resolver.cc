@@ -96,10 +96,12 @@ const learned_names* resolver::told() const noexcept {
     return !config_.follow_network || provider == nullptr || provider->names().servers.empty() ? nullptr : &provider->names();
 }
 
-/// What other servers have said counts no more: another network has other names.
+/// Where none of the servers is there any more it is another network, and what they have said counts no more.
 void resolver::follow_servers() {
     if (servers() == asked_of_) return;
-    asked_of_ = servers();
+    const std::vector<socket_address> before = std::exchange(asked_of_, servers());
+    const auto is_there = [this](const socket_address& s) { return std::ranges::find(asked_of_, s) != asked_of_.end(); };
+    if (std::ranges::any_of(before, is_there)) return;
     ++network_;
     cache_.forget_all();
 }

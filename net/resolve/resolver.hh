@@ -85,10 +85,10 @@ private:
     resolver_config config_;
     dns_cache cache_;
     std::vector<socket_address> asked_of_; ///< whose answers are in cache_
-    std::uint32_t network_ = 0;            ///< counts the changes of asked_of_: what others have said is not kept
+    std::uint32_t network_ = 0;            ///< counts those that asked_of_ was of: what others have said is not kept
     random_generator random_;
     semaphore asking_;
-    std::unordered_map<std::string, std::shared_ptr<open_question>> open_; ///< by dns_key()
+    std::unordered_map<std::string, std::shared_ptr<open_question>> open_; ///< by dns_key() and network_
     resolver_statistics statistics_;
 };
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 namespace corewire {
 
@@ -69,6 +70,8 @@ struct tcp_information {
     std::uint64_t segments_out_of_order = 0; ///< received beyond a gap
     std::optional<std::uint64_t> pacing_rate; ///< bytes a second; empty: not paced
 
+    /// What ICMP said last of data that was in flight, the connection living on (RFC 9293 3.9.1.8, MUST-47); {}: nothing, or the kernel's.
+    std::errc soft_error{};
     duration since_received{0};          ///< since the last segment came (the kernel: the last ACK), in its milliseconds
 
     std::optional<std::uint64_t> bytes_sent, bytes_retransmitted; ///< payload; bytes_sent with its repetitions (our own stack: as above)

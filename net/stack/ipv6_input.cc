@@ -298,9 +298,7 @@ void ipv6_input::discover(time_point now, const arrived& a, const packet& p, con
         if (message.type() == wire::icmpv6_type::router_solicitation) return; // for routers
         wire::neighbor_redirect better;
         if (from.is_link_local() && wire::neighbor_redirect::parse(message, better) == wire::parse_error::none) {
-            if (!a.handed_over && !out_.may_take_redirect(now)) return;
-            share();
-            static_cast<void>(out_.on_redirect(now, from, better));
+            if (out_.on_redirect(now, from, better, a.handed_over)) share();
             return;
         }
         if (wire::router_advertisement ra; wire::router_advertisement::parse(message, ra) == wire::parse_error::none) {

@@ -316,12 +316,12 @@ void ipv6_output::on_router_advertisement(time_point now, const ipv6& router, co
 }
 
 /// RFC 4861 8.1, as far as the message does not say it, and 8.3.
-bool ipv6_output::on_redirect(time_point now, const ipv6& router, const wire::neighbor_redirect& redirect) noexcept {
+bool ipv6_output::on_redirect(time_point now, const ipv6& router, const wire::neighbor_redirect& redirect, bool counted) noexcept {
     const ipv6_next_hop hop = route(redirect.destination);
     const bool by_first_hop = hop.kind == hop_kind::unicast && hop.address == router && router != redirect.destination;
     const bool good_target = redirect.target != router && !addresses_.is_claimed(redirect.target) && !redirect.target.is_any() &&
                              !redirect.target.is_loopback() && !redirect.target.is_multicast() && !redirect.target.is_mapped();
-    if (!by_first_hop || !good_target) {
+    if (share_ != nullptr || !by_first_hop || !good_target || !(counted || redirects_.take(now))) {
         ++statistics_.redirects_refused;
         return false;
     }

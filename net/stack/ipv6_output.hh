@@ -68,16 +68,10 @@ public:
         ++statistics_.advertisements_refused;
         return false;
     }
-    /// False: the same of redirects, or they are not for us: in shared mode the host follows them.
-    bool may_take_redirect(time_point now) noexcept {
-        if (share_ == nullptr && redirects_.take(now)) return true;
-        ++statistics_.redirects_refused;
-        return false;
-    }
     void on_router_advertisement(time_point now, const ipv6& router, const wire::router_advertisement& ra,
                                  const std::optional<mac_address>& mac) noexcept;
-    /// True: the next hop to a destination is another one now.
-    bool on_redirect(time_point now, const ipv6& router, const wire::neighbor_redirect& redirect) noexcept;
+    /// True: the next hop to a destination is another one now. `counted`: another shard has it among those that it takes a second.
+    bool on_redirect(time_point now, const ipv6& router, const wire::neighbor_redirect& redirect, bool counted) noexcept;
     /// Of `size` bytes: which version asks.
     void on_group_query(time_point now, const ipv6& group, std::uint16_t response_code, std::uint32_t size) noexcept {
         groups_.on_query(now, group, response_code, size);

@@ -2,6 +2,8 @@
 
 #include <corewire/net/stack/dhcp_link.hh>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 namespace corewire {
@@ -96,16 +98,19 @@ void network_stack::after_ipv6() {
     if (config_.leases != nullptr) config_.leases->on_lease6(output_.six()->dhcp()->lease());
 }
 
-/// IPv6's servers first, and DHCP's before those of routers (RFC 8106 5.3.1).
+/// IPv6's servers first, and DHCPv6's before those of routers (RFC 8106 5.3.1); each once, whoever has said it.
 void network_stack::learn_names() {
     learned_names all = names6_;
+    const auto add = [](auto& to, auto&& what) {
+        if (std::ranges::find(to, what) == to.end()) to.push_back(what);
+    };
     if (output_.six() != nullptr && output_.six()->automatic() != nullptr) {
         const advertised_names& routers = output_.six()->automatic()->names();
-        for (const auto& server : routers.servers()) all.servers.emplace_back(server.value, std::uint16_t{53});
-        for (const auto& domain : routers.domains()) all.search.emplace_back(domain.value.items.data(), domain.value.count);
+        for (const auto& server : routers.servers()) add(all.servers, socket_address(server.value, 53));
+        for (const auto& domain : routers.domains()) add(all.search, std::string(domain.value.items.data(), domain.value.count));
     }
-    all.servers.insert(all.servers.end(), names4_.servers.begin(), names4_.servers.end());
-    all.search.insert(all.search.end(), names4_.search.begin(), names4_.search.end());
+    for (const socket_address& server : names4_.servers) add(all.servers, server);
+    for (const std::string& domain : names4_.search) add(all.search, domain);
     learn(std::move(all));
 }
 

@@ -21,12 +21,8 @@ void stack_tcp_socket::set_options(const tcp_options_set& options) {
     if (options.max_pacing_rate != tcb.options().max_pacing_rate) {
         tcb.set_max_pacing_rate(connection_.layer().now(), options.max_pacing_rate);
     }
-    const std::uint8_t traffic_class = wire::without_ecn(options.traffic_class);
-    const tcp_options_set before = this->options();
-    if (traffic_class != before.traffic_class || options.hops != before.hops) {
-        tcb.set_marking(traffic_class, traffic_class, options.hops, options.hops);
-        connection_.layer().on_marking_changed(connection_);
-    }
+    if (const tcp_options_set before = this->options(); options.traffic_class != before.traffic_class || options.hops != before.hops)
+        connection_.layer().mark(connection_, options);
     if (roomier) connection_.react(tcp::event::writable);
     connection_.layer().mark_dirty(connection_); // Nagle may have held something back; the timer may have moved
 }
@@ -96,6 +92,7 @@ tcp_information stack_tcp_socket::info() const {
                : t.reduced    ? tcp_repair::reduced
                : t.disordered ? tcp_repair::disorder
                               : tcp_repair::open;
+    i.soft_error = tcb.soft_error();
     i.timeouts = t.attempts;
     i.window_probes = t.probes;
     i.backoff = t.backoff;

@@ -97,7 +97,8 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
         }
         if (c.tcb.defers_handshake()) c.tcb.defer_handshake(c.listener_->deferral()); // as it is now
         // Linux's full backlog: the handshake is not completed, and the SYN-ACK will be repeated (listen(2)). FreeBSD refuses then.
-        const bool completes = s.has(tcp_flags::ack) && !s.has(tcp_flags::syn) && !s.has(tcp_flags::rst);
+        const bool waits_on = c.tcb.defers_handshake() && s.payload_size == 0 && !s.has(tcp_flags::fin);
+        const bool completes = s.has(tcp_flags::ack) && !s.has(tcp_flags::syn) && !s.has(tcp_flags::rst) && !waits_on;
         if (completes && !c.listener_->room_for_ready()) {
             ++statistics_.tcp_backlog_full;
             if (config_.tcp.like_linux() && !c.listener_->refuses_overflow()) return;
@@ -337,6 +338,22 @@ void tcp_layer::prepare_path(tcp_connection& c) noexcept {
     ipv4_frame::prepare(c.path, c.key);
 }
 
+namespace {
+
+void choose_marks(tcp::parameters& p, const tcp_options_set& options) noexcept {
+    if (options.hops != 0) p.time_to_live = p.hop_limit = options.hops;
+    if (const std::uint8_t chosen = wire::without_ecn(options.traffic_class); chosen != 0) p.type_of_service = p.traffic_class = chosen;
+}
+
+} // namespace
+
+void tcp_layer::mark(tcp_connection& c, const tcp_options_set& options) noexcept {
+    tcp::parameters marks = config_.tcp;
+    choose_marks(marks, options);
+    c.tcb.set_marking(marks.type_of_service, marks.traffic_class, marks.time_to_live, marks.hop_limit);
+    on_marking_changed(c);
+}
+
 tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const net_address& remote,
                                           const tcp_tuning& tuning) {
     tcp::parameters p = config_.tcp;
@@ -366,8 +383,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const 
     if (options.advertised_user_timeout != duration{0}) p.advertised_user_timeout = options.advertised_user_timeout;
     p.reset_on_close = options.reset_on_close;
     p.max_pacing_rate = std::min(p.max_pacing_rate, options.max_pacing_rate);
-    if (options.hops != 0) p.time_to_live = p.hop_limit = options.hops;
-    if (options.traffic_class != 0) p.type_of_service = p.traffic_class = wire::without_ecn(options.traffic_class);
+    choose_marks(p, options);
     p.challenges = &challenges_;
     if (tuning) tuning(p);
     return p;

@@ -142,6 +142,8 @@ public:
     void set_home_predicate(std::function<bool(const flow_name&)> is_home) { is_home_ = std::move(is_home); }
     /// Its parameters say other marks for its packets.
     void on_marking_changed(tcp_connection& c) noexcept { prepare_path(c); }
+    /// tcp_options_set::hops and traffic_class; where they are 0, what stack_config says.
+    void mark(tcp_connection& c, const tcp_options_set& options) noexcept;
     /// Routes are others: every connection of these families looks for its way anew.
     void on_routes_changed(bool four = true, bool six = true) noexcept;
     /// A segment that starts at `seq` may be on its way (RFC 5927 4.1).
@@ -232,7 +234,7 @@ private:
     std::byte* place_chunk(const buffer& chunk, std::uint32_t offset, std::uint32_t size, packet& p, std::uint32_t header_size);
     template <typename Path>
     void finish_checksum(packet& p, std::byte* at, const Path& path);
-    void send_bare(const flow_name& flow, const tcp::outgoing_segment& s);
+    void send_bare(const flow_name& flow, const tcp::outgoing_segment& s, const tcp::parameters& marks);
     template <typename Path, typename Output>
     void send_bare(packet& p, std::uint32_t tcp_size, Path& path, Output& out);
     void rearm(tcp_connection& c) noexcept;

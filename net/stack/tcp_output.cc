@@ -231,8 +231,8 @@ bool tcp_layer::flush(time_point now) { return send_dirty(now); }
     return any;
 }
 
-/// A segment of no connection: a reset, or the SYN-ACK of a cookie.
-void tcp_layer::send_bare(const flow_name& flow, const tcp::outgoing_segment& s) {
+/// A segment of no connection: a reset, or the SYN-ACK of a cookie, marked as `marks` has it.
+void tcp_layer::send_bare(const flow_name& flow, const tcp::outgoing_segment& s, const tcp::parameters& marks) {
     if (egress_.full()) {
         ++statistics_.egress_full;
         return;
@@ -247,10 +247,14 @@ void tcp_layer::send_bare(const flow_name& flow, const tcp::outgoing_segment& s)
     write_header(p.head.append(tcp_size), flow.key(), s);
     if (flow.is_v4()) {
         output_path path;
-        if (out_.prepare(path, flow.local.v4(), flow.remote.v4(), wire::ip_protocol::tcp)) send_bare(p, tcp_size, path, out_);
+        if (!out_.prepare(path, flow.local.v4(), flow.remote.v4(), wire::ip_protocol::tcp)) return;
+        path.set_marks(marks.type_of_service, marks.time_to_live);
+        send_bare(p, tcp_size, path, out_);
     } else {
         ipv6_path path;
-        if (out_.six()->prepare(path, flow, wire::ip_protocol::tcp)) send_bare(p, tcp_size, path, *out_.six());
+        if (!out_.six()->prepare(path, flow, wire::ip_protocol::tcp)) return;
+        path.set_marks(marks.traffic_class, marks.hop_limit);
+        send_bare(p, tcp_size, path, *out_.six());
     }
 }
 
@@ -274,7 +278,7 @@ void tcp_layer::send_reset(const flow_name& flow, const tcp::segment& s) {
     if (!tcp::reset_for(s, reset)) return;
     if (!out_.may_send_reset(reactor_.now())) return; // bounded, as ICMP errors are
     ++statistics_.tcp_resets_sent;
-    send_bare(flow, reset);
+    send_bare(flow, reset, config_.tcp);
 }
 
 // ---- what ICMP says of the paths ----

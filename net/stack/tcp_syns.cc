@@ -43,7 +43,7 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
     answer.option_size = static_cast<std::uint8_t>(options.emit(answer.options));
     ++statistics_.tcp_cookies_sent;
     listener.gave_cookie(now);
-    send_bare(flow, answer);
+    send_bare(flow, answer, p);
 }
 
 /// `p.head` starts behind the SYN's TCP header, and what came before it lies there still.

@@ -116,15 +116,17 @@ def self_test():
         (root / "tests/net/ways.hh").write_text(cases)
         row = "| 1 (MUST-2..4, 8) | `net/way`, it_is_as_it_is, `gone`, it_is_so_everywhere, it_is_not_there, no_case_of_it |"
         rows = f"{row}\n| 2 | it is as it is |\n| 3 | none: nobody can |\n"
-        (root / "page.md").write_text(f"# RFC 1: x\n| section | test |\n| --- | --- |\n{rows}")
+        (root / "page.md").write_text(f"# RFC 1: x\n| section | test |\n| --- | --- |\n{rows}\nNot MUST-20.\n")
         (root / "bare.md").write_text("# RFC 2: y\n| section | where |\n| --- | --- |\n| 1 | here |\n")
         (root / "refers.md").write_text("# RFC 3\nOn the page of [RFC 1](page.md).\n")
         tests = Tests(root)
         missing = [name for _, name in Page(root / "page.md").named() if not tests.has(name)]
         unheld = sorted(Page(root / "page.md").claimed() - tests.musts)
         unnamed = [row[0] for page in ("page", "bare", "refers") for row in Page(root / f"{page}.md").unnamed()]
-    if missing != ["gone", "it_is_not_there", "no_case_of_it"] or unnamed != ["2", "the table"] or unheld != [2, 4]:
-        print(f"self-test: found {missing}, {unnamed} and {unheld}")
+        spoken_of = Page(root / "page.md").spoken_of
+    if missing != ["gone", "it_is_not_there", "no_case_of_it"] or unnamed != ["2", "the table"] or unheld != [2, 4] or \
+            spoken_of != {2, 3, 4, 8, 20}:
+        print(f"self-test: found {missing}, {unnamed}, {unheld} and {sorted(spoken_of)}")
         return 1
     return 0
 

@@ -32,11 +32,13 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
     out.option_size = static_cast<std::uint8_t>(begin + 4 + 8 * count);
 }
 
-void append_user_timeout(control_block& c, outgoing_segment& out) noexcept {
+bool append_user_timeout(control_block& c, outgoing_segment& out) noexcept {
     c.user_timeout_untold = false;
-    if (out.option_size + 4u > wire::tcp_options::max_size) out.option_size = c.timestamps ? timestamps_size : 0;
+    const bool fits = out.option_size + 4u <= wire::tcp_options::max_size;
+    if (!fits) out.option_size = c.timestamps ? timestamps_size : 0;
     store_be32(out.options.data() + out.option_size, 0x1c040000u | user_timeout_field(c.options->advertised_user_timeout));
     out.option_size = static_cast<std::uint8_t>(out.option_size + 4);
+    return fits;
 }
 
 namespace {

@@ -44,8 +44,8 @@ inline std::uint32_t payload_limit(const control_block& c) noexcept {
 
 /// D-SACK first, then the ranges beyond the gap (RFC 2018 4, RFC 2883 4).
 void append_sack(control_block& c, outgoing_segment& out) noexcept;
-/// The user timeout option (RFC 5482) behind the others; where there is no room, SACK's, which the next ACK has again, gives way.
-void append_user_timeout(control_block& c, outgoing_segment& out) noexcept;
+/// The user timeout option (RFC 5482) behind the others. False: there was no room, and SACK's has given way.
+bool append_user_timeout(control_block& c, outgoing_segment& out) noexcept;
 /// Bytes: Linux's first window is a multiple of what a segment carries.
 std::uint32_t first_window_unit(const control_block& c) noexcept;
 /// SYN or SYN-ACK, by the connection's state.

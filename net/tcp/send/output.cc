@@ -469,12 +469,17 @@ bool emit_probe(control_block& c, time_point now, outgoing_segment& out) noexcep
 bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.keepalive_wanted) return false;
     c.keepalive_wanted = false;
+    receiver& r = c.receiving;
+    const bool came_twice = r.has_duplicate;
     if (c.options->like_freebsd()) fill_plainly(c, now, out);
     else fill_header(c, now, out, false);
     out.seq = c.sending.next - 1;
     if (c.user_timeout_untold) {
         out.seq = c.sending.next;
-        append_user_timeout(c, out);
+        if (!append_user_timeout(c, out)) { // another ACK tells what SACK had to
+            r.has_duplicate = came_twice;
+            r.acks.acknowledge_now();
+        }
     }
     out.flags = c.ecn.echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack; // it takes the place of an ACK that was due
     out.retransmission = false;

@@ -333,6 +333,7 @@ BOOST_FIXTURE_TEST_CASE(who_joins_a_question_asks_it_when_the_asker_has_gone, lo
 BOOST_FIXTURE_TEST_CASE(what_a_server_of_another_network_says_is_not_kept, lookup_world) {
     const std::string name = "www.example.com";
     config.follow_network = true;
+    config.servers = {first.address()};
     first.zone[www_a] = {.addresses = {v4}, .delay = 300ms};
     second.zone[www_a] = {.addresses = {other_v4}};
     const auto later = [&](duration after, address_family family) -> task<asked> {
@@ -351,6 +352,13 @@ BOOST_FIXTURE_TEST_CASE(what_a_server_of_another_network_says_is_not_kept, looku
     BOOST_TEST((all[1].found == addresses{other_v4})); // and nobody joins that question
     BOOST_TEST((resolve(name).found == addresses{other_v4}));
     BOOST_TEST(names().statistics().from_cache == 1u);
+    const auto more = [&]() -> task<asked> { // the network has one server more
+        network_word::say({.servers = {first.address(), second.address()}});
+        asked out = co_await ask(names(), name, address_family::v4, {});
+        co_return out;
+    };
+    BOOST_TEST((world.run(client, more).found == addresses{other_v4}));
+    BOOST_TEST(names().statistics().from_cache == 2u);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_stop_ends_a_question, lookup_world) { // it is no silence, after which others would be asked

@@ -93,7 +93,7 @@ BOOST_FIXTURE_TEST_CASE(how_many_resets_leave_at_a_time_is_drawn, stack_world) {
     for (const int each : {one, other}) BOOST_TEST((each > 800 && each < 1200));
 }
 
-BOOST_FIXTURE_TEST_CASE(datagrams_with_a_source_route_are_dropped, stack_world) { // RFC 7126 4.3, 4.4; RFC 9293 MUST-50: others are ignored
+BOOST_FIXTURE_TEST_CASE(datagrams_with_a_source_route_are_dropped, stack_world) { // RFC 1122 3.2.1.8, RFC 7126 4.3, 4.4
     reactor::scope here(loop_);
     std::array<std::byte, 16> ping{};
     ping[0] = std::byte{8};

@@ -34,7 +34,7 @@ struct interfaces : ipv6_link {
 
     /// A segment without text to port 7, from port `port`.
     void say(const net_address& from, const net_address& to, tcp_flags flags, std::uint32_t seq = 1000, std::uint32_t ack = 0,
-             std::uint16_t port = 50'000, std::uint16_t to_port = 7) {
+             std::uint16_t port = 50'000, std::uint16_t to_port = 7, byte_span ip_options = {}) {
         bytes b(20);
         wire::tcp_header{.source_port = port, .destination_port = to_port, .sequence = seq, .acknowledgment = ack, .flags = flags,
                          .window = 65'535}
@@ -50,8 +50,10 @@ struct interfaces : ipv6_link {
         p.head = end->pool().allocate_buffer();
         const mac_address mac = all ? mac_address::broadcast() : at.is_multicast() ? mac_address::of_multicast(at) : stack->device().mac();
         wire::ethernet_header{.destination = mac, .source = end->mac(), .type = wire::ether_type::ipv4}.emit({p.head.append(14), 14});
-        wire::ipv4_header{.total_length = 40, .protocol = ip_protocol::tcp, .source = from.v4(), .destination = at}.emit(
-            {p.head.append(20), 20});
+        const auto ip_size = static_cast<std::uint32_t>(20 + ip_options.size());
+        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(ip_size + 20), .protocol = ip_protocol::tcp, .source = from.v4(),
+                          .destination = at}
+            .emit({p.head.append(ip_size), ip_size}, ip_options);
         std::memcpy(p.head.append(20), b.data(), 20);
         end->transmit({&p, 1});
         pass(1ms);
@@ -248,6 +250,50 @@ BOOST_FIXTURE_TEST_CASE(class_of_service_and_hops_are_the_applications_to_say, i
     const auto out = said();
     BOOST_REQUIRE(out.size() == 1u);
     BOOST_TEST((out[0].hops == 9 && out[0].service == 0xb8));
+}
+
+BOOST_AUTO_TEST_CASE(cookies_are_marked_as_their_listener_wants_it) { // as with net.ipv4.tcp_syncookies: GTSM (RFC 5082) sees no other TTL
+    interfaces w;
+    tcp_options_set marked;
+    marked.hops = 255;
+    marked.traffic_class = 0xc0;
+    w.listener = tcp_listener::bind({ipv6::any(), 7}, {.backlog = 1, .stream = marked});
+    w.group.spawn(interfaces::accept_all(w));
+    for (const bool six : {false, true}) {
+        const net_address from = six ? net_address(w.peer) : net_address(peer4), to = six ? net_address(w.us) : net_address(us4);
+        for (std::uint16_t port = 50'000; port < 50'010; ++port) w.say(from, to, tcp_flags::syn, 1000, 0, port);
+        const auto out = w.said();
+        BOOST_TEST(out.size() > 5u);
+        for (const segment& s : out) BOOST_TEST((s.hops == 255 && s.service == 0xc0));
+    }
+    BOOST_TEST(w.stack->statistics().tcp_cookies_sent > 10u);
+}
+
+BOOST_FIXTURE_TEST_CASE(options_of_ip_that_nobody_knows_are_ignored, interfaces) { // RFC 9293 3.9.2.1, MUST-50
+    listen();
+    const bytes unknown = {std::byte{0x5e}, std::byte{4}, std::byte{1}, std::byte{2}}; // of the class for experiments (RFC 4727 3)
+    say(peer4, us4, tcp_flags::syn, 1000, 0, 50'000, 7, unknown);
+    const auto out = said();
+    BOOST_REQUIRE(out.size() == 1u);
+    BOOST_TEST((out[0].header.flags == (tcp_flags::syn | tcp_flags::ack)));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_icmp_says_of_a_living_connection_is_told, interfaces) { // RFC 9293 3.9.1.8, MUST-47
+    connect(peer);
+    auto out = said();
+    BOOST_REQUIRE(out.size() == 1u);
+    answer(out[0]);
+    group.spawn(write_text(streams.at(0)));
+    pass(1ms);
+    bytes quoted;
+    for (const bytes& f : frames())
+        if (load_be16(f.data() + 12) == 0x86dd && load_u8(f.data() + 20) == 6) quoted.assign(f.begin() + 14, f.end());
+    BOOST_REQUIRE(!quoted.empty());
+    BOOST_TEST((streams[0].info().soft_error == std::errc{}));
+    const ipv6 router = a6("2001:db8::99");
+    send(icmp({wire::icmpv6_type::unreachable, 0, 0}, router, us, quoted), router, us, ip_protocol::icmpv6); // no route
+    BOOST_TEST((streams[0].info().soft_error != std::errc{}));
+    BOOST_TEST((streams[0].info().state == tcp::tcp_state::established));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_segment_size_is_said_in_syns_alone, interfaces) { // RFC 9293 3.7.1, MUST-65, MUST-67

@@ -176,8 +176,10 @@ BOOST_AUTO_TEST_CASE(it_is_told_where_what_came_out_of_order_fills_the_options) 
     s.drain();
     for (const char* far : {"A 1001:1101 ack 1 ts 1 0", "A 2001:2101 ack 1 ts 1 0", "A 3001:3101 ack 1 ts 1 0"}) s.receive(far);
     s.drain();
+    s.receive("A 2001:2101 ack 1 ts 1 0"); // which has come twice
     s.block().advertise_user_timeout(300s);
     s.expect("A 1:1 ack 1 uto 300");
+    s.expect("A 1:1 ack 1 sack 2001-2101,2001-2101,3001-3101"); // what has made room for it
 }
 
 BOOST_AUTO_TEST_CASE(what_is_agreed_on_has_bounds) { // RFC 5482 3.1: L_LIMIT, U_LIMIT
