@@ -44,6 +44,7 @@ public:
             syn.payload_size = head.size();
             tcb_.emplace(now_, tcp::passive_open{iss, syn, {.take_data = early, .give_cookie = (how & 64) != 0, .cookie = cookie()}}, p);
             if (early) tcb_->take_syn_data(head, body);
+            else if (how & 32 && p.like_linux()) tcb_->defer_handshake(1 + (how >> 3 & 3));
             break;
         }
         default:
@@ -237,7 +238,8 @@ private:
         case 12: stamp_ += in_.number(); break; // the peer's clock jumps
         case 13: rarely(in_.byte()); break;
         case 14: tcb_->set_urgent(); break;
-        default: break;
+        default:
+            if (tcb_->defers_handshake()) tcb_->defer_handshake(in_.byte() % 4);
         }
     }
 
