@@ -1,4 +1,5 @@
 #include <corewire/net/dhcp/dhcp_message.hh>
+#include <corewire/net/wire/domain_name.hh>
 
 #include <corewire/reactor/base/assert.hh>
 
@@ -162,12 +163,9 @@ void take_routes(const option_fields& from, dhcp_reply& out) noexcept {
     out.routes_left_out = all.routes_left_out;
 }
 
-/// Letters, digits, '-' and '.': what a name server may be asked for.
+/// Labels and dots: what a name server may be asked for.
 bool is_name(byte_span text) noexcept {
-    return std::ranges::all_of(text, [](std::byte b) {
-        const auto c = std::to_integer<unsigned char>(b);
-        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
-    });
+    return std::ranges::all_of(text, [](std::byte b) { return b == std::byte{'.'} || wire::is_of_label(static_cast<char>(b)); });
 }
 
 void take_domain(const option_fields& from, bounded_list<char, 255>& out) noexcept {

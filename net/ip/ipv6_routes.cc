@@ -40,21 +40,25 @@ void ipv6_routes::insert_router(const router& r) noexcept {
     ++router_count_;
 }
 
-void ipv6_routes::erase_router(router* at) noexcept {
+void ipv6_routes::erase_router(std::size_t index) noexcept {
+    router* const at = routers_.data() + index;
     std::move(at + 1, routers_.data() + router_count_, at);
     --router_count_;
 }
 
+std::size_t ipv6_routes::index_of_router(const ipv6& address) const noexcept {
+    return static_cast<std::size_t>(std::ranges::find(routers(), address, &router::address) - routers().begin());
+}
+
 bool ipv6_routes::add_router(const ipv6& address, time_point until, wire::router_preference preference) noexcept {
-    router* const end = routers_.data() + router_count_;
-    router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
-    if (found != end) {
-        if (found->until == never) return true;
-        found->until = until;
-        if (found->preference == preference) return true;
-        router changed = *found;
+    if (const std::size_t index = index_of_router(address); index != router_count_) {
+        router& found = routers_[index];
+        if (found.until == never) return true;
+        found.until = until;
+        if (found.preference == preference) return true;
+        router changed = found;
         changed.preference = preference;
-        erase_router(found);
+        erase_router(index);
         insert_router(changed);
         ++generation_;
         return true;
@@ -69,10 +73,9 @@ bool ipv6_routes::add_router(const ipv6& address, time_point until, wire::router
 }
 
 void ipv6_routes::remove_router(const ipv6& address) noexcept {
-    router* const end = routers_.data() + router_count_;
-    router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
-    if (found == end) return;
-    erase_router(found);
+    const std::size_t index = index_of_router(address);
+    if (index == router_count_) return;
+    erase_router(index);
     ++generation_;
     static_cast<void>(redirects_.forget(address)); // RFC 4861 6.3.5: next hops are found anew
 }
@@ -93,11 +96,11 @@ void ipv6_routes::end_router(time_point now, const ipv6& address) noexcept {
 }
 
 void ipv6_routes::demote_router(const ipv6& address) noexcept {
-    router* const end = routers_.data() + router_count_;
-    router* const found = std::find_if(routers_.data(), end, [&](const router& r) { return r.address == address; });
-    if (found == end || found + 1 == end) return;
+    const std::size_t index = index_of_router(address);
+    if (index + 1 >= router_count_) return;
+    router* const found = routers_.data() + index;
     found->silent = true;
-    std::rotate(found, found + 1, end);
+    std::rotate(found, found + 1, routers_.data() + router_count_);
     routers_[0].silent = false; // it gets another chance
     ++generation_;
 }
@@ -137,7 +140,7 @@ std::size_t ipv6_routes::fill(std::span<const ipv6_route> routes) noexcept {
 
 /// But for the order of the routers.
 bool ipv6_routes::says_the_same(const ipv6_routes& o) const noexcept {
-    const auto has = [&](const router& r) { return std::ranges::find(routers(), r.address, &router::address) != routers().end(); };
+    const auto has = [&](const router& r) { return is_router(r.address); };
     return prefix_count_ == 0 && router_count_ == o.router_count_ && std::ranges::all_of(o.routers(), has) &&
            std::ranges::equal(routes(), o.routes());
 }
@@ -178,11 +181,11 @@ ipv6_next_hop ipv6_routes::find(const ipv6& destination) const noexcept {
 }
 
 bool ipv6_routes::is_replaceable(const ipv6& address) const noexcept {
-    return router_count_ > 1 && std::ranges::find(routers(), address, &router::address) != routers().end();
+    return router_count_ > 1 && is_router(address);
 }
 
 bool ipv6_routes::is_gateway(const ipv6& address) const noexcept {
-    return std::ranges::find(routers(), address, &router::address) != routers().end() ||
+    return is_router(address) ||
            (!address.is_any() && std::ranges::find(routes(), address, &ipv6_route::gateway) != routes().end()) ||
            redirects_.leads_over(address);
 }

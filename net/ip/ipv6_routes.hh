@@ -97,7 +97,10 @@ private:
         int rank() const noexcept { return silent ? -2 : until == never ? 2 : static_cast<int>(preference); }
     };
     void insert_router(const router& r) noexcept;
-    void erase_router(router* at) noexcept;
+    void erase_router(std::size_t index) noexcept;
+    /// Its index among routers(), router_count_ if it is none of them.
+    std::size_t index_of_router(const ipv6& address) const noexcept;
+    bool is_router(const ipv6& address) const noexcept { return index_of_router(address) != router_count_; }
     std::size_t fill(std::span<const ipv6_route> routes) noexcept;
     bool insert_route(const ipv6_route& r) noexcept;
     bool says_the_same(const ipv6_routes& other) const noexcept;

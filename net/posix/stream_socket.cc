@@ -64,8 +64,9 @@ void stream_socket::apply_settings() {
     tcp_connection* const c = connection();
     if (c == nullptr) return;
     tcp_options_set options = settings_.for_backend();
-    options.hops = connection_->options().hops; // these are below, for either family
-    options.traffic_class = connection_->options().traffic_class;
+    const tcp_options_set before = connection_->options();
+    options.hops = before.hops; // these are below, for either family
+    options.traffic_class = before.traffic_class;
     connection_->set_options(options);
     c->tcb.set_marking(static_cast<std::uint8_t>(settings_.type_of_service), static_cast<std::uint8_t>(settings_.traffic_class),
                        settings_.time_to_live_or_host(), settings_.hop_limit_or_host());

@@ -338,18 +338,9 @@ void tcp_layer::prepare_path(tcp_connection& c) noexcept {
     ipv4_frame::prepare(c.path, c.key);
 }
 
-namespace {
-
-void choose_marks(tcp::parameters& p, const tcp_options_set& options) noexcept {
-    if (options.hops != 0) p.time_to_live = p.hop_limit = options.hops;
-    if (const std::uint8_t chosen = wire::without_ecn(options.traffic_class); chosen != 0) p.type_of_service = p.traffic_class = chosen;
-}
-
-} // namespace
-
 void tcp_layer::mark(tcp_connection& c, const tcp_options_set& options) noexcept {
     tcp::parameters marks = config_.tcp;
-    choose_marks(marks, options);
+    choose_marks(marks, options.hops, options.traffic_class);
     c.tcb.set_marking(marks.type_of_service, marks.traffic_class, marks.time_to_live, marks.hop_limit);
     on_marking_changed(c);
 }
@@ -383,7 +374,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const 
     if (options.advertised_user_timeout != duration{0}) p.advertised_user_timeout = options.advertised_user_timeout;
     p.reset_on_close = options.reset_on_close;
     p.max_pacing_rate = std::min(p.max_pacing_rate, options.max_pacing_rate);
-    choose_marks(p, options);
+    choose_marks(p, options.hops, options.traffic_class);
     p.challenges = &challenges_;
     if (tuning) tuning(p);
     return p;

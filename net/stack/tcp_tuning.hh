@@ -6,6 +6,7 @@
 
 #include <corewire/net/socket/congestion.hh>
 #include <corewire/net/socket/path_mtu_probing.hh>
+#include <corewire/net/wire/ecn.hh>
 
 #include <functional>
 
@@ -38,6 +39,12 @@ inline void choose_path_probing(tcp::parameters& p, path_mtu_probing how) noexce
     case path_mtu_probing::black_hole: p.mtu_probing = tcp::path_probing::on_black_hole; break;
     case path_mtu_probing::always: p.mtu_probing = tcp::path_probing::always; break;
     }
+}
+
+/// tcp_options_set::hops and traffic_class; 0: it stays.
+inline void choose_marks(tcp::parameters& p, std::uint8_t hops, std::uint8_t traffic_class) noexcept {
+    if (hops != 0) p.time_to_live = p.hop_limit = hops;
+    if (const std::uint8_t chosen = wire::without_ecn(traffic_class); chosen != 0) p.type_of_service = p.traffic_class = chosen;
 }
 
 using tcp_tuning = std::function<void(tcp::parameters&)>;

@@ -228,10 +228,6 @@ void settle_time_out(control_block& c, bool cautious) noexcept {
     rto.reset_back_off();
 }
 
-} // namespace
-
-namespace {
-
 /// Linux's habit: what was half open was no socket yet. The window of the SYN counts for nothing, nor do segments that came between.
 void forget_request(control_block& c, const arrival& a) noexcept {
     sender& s = c.sending;

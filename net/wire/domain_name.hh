@@ -9,8 +9,13 @@ namespace corewire::wire {
 /// As text, without the dot at its end; fewer than 254 characters (RFC 1035 2.3.4).
 using domain_name = bounded_list<char, 253>;
 
-/// Takes the first name off `names`. False: there is none, as in what an option is filled up with, or none that a host can have (RFC 1123
-/// 2.1, and `_`); what is behind it is worth nothing then.
+/// Of a label that a host can have (RFC 1123 2.1), and `_`.
+constexpr bool is_of_label(char c) noexcept {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+}
+
+/// Takes the first name off `names`. False: there is none, as in what an option is filled up with, or none of such labels; what is
+/// behind it is worth nothing then.
 inline bool take_domain_name(byte_span& names, domain_name& out) noexcept {
     out = {};
     while (!names.empty()) {
@@ -23,8 +28,7 @@ inline bool take_domain_name(byte_span& names, domain_name& out) noexcept {
         if (!out.empty() && !out.push('.')) return false;
         for (const std::byte b : names.subspan(1, size)) {
             const char c = static_cast<char>(b);
-            const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-            if (!good || !out.push(c)) return false;
+            if (!is_of_label(c) || !out.push(c)) return false;
         }
         names = names.subspan(1 + size);
     }

@@ -18,11 +18,11 @@ struct bounded_list {
         items[count++] = item;
         return true;
     }
-    /// Moves the elements from `index` on, at most `count`, up by one; the last of a full list goes.
+    /// In front of the element at `index`, or behind all. There is room.
     void insert(std::size_t index, const T& item) noexcept {
-        if (count < N) ++count;
-        std::copy_backward(items.data() + index, items.data() + count - 1, items.data() + count);
+        std::copy_backward(items.data() + index, items.data() + count, items.data() + count + 1);
         items[index] = item;
+        ++count;
     }
     void erase(std::size_t index) noexcept {
         std::copy(items.data() + index + 1, items.data() + count, items.data() + index);
