@@ -19,8 +19,13 @@ using netlink::message_reader;
 
 namespace {
 
-constexpr int patience = 2000;          ///< milliseconds that the kernel may take to answer a dump
+constexpr duration patience = std::chrono::seconds{2}; ///< that the kernel may take to answer a dump, or to go on with it
+constexpr std::size_t most_a_turn = 64 << 10;  ///< bytes of the kernel's that are read before the shard goes on: two parts of a dump
+constexpr std::size_t most_at_once = 1 << 20;  ///< where everything is to be asked for: whatever has been said before
 constexpr int receive_buffer = 1 << 20; ///< bytes; as many as net.core.rmem_max lets us
+
+constexpr std::uint16_t dumps[] = {RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH};
+constexpr unsigned most_tries = 3; ///< at what the kernel changes meanwhile, before there is a pause
 
 [[noreturn]] void fail(int error, const char* what) { throw std::system_error(error, std::generic_category(), what); }
 
@@ -50,7 +55,8 @@ void ask_for_dump(int fd, std::uint16_t type, std::uint32_t sequence) {
 
 void wait_readable(int fd) {
     pollfd look{fd, POLLIN, 0};
-    if (::poll(&look, 1, patience) <= 0) fail(ETIMEDOUT, "the kernel does not say its routes");
+    const auto longest = std::chrono::duration_cast<std::chrono::milliseconds>(patience);
+    if (::poll(&look, 1, static_cast<int>(longest.count())) <= 0) fail(ETIMEDOUT, "the kernel does not say its routes");
 }
 
 } // namespace
@@ -59,37 +65,33 @@ kernel_mirror::kernel_mirror(reactor& loop, unsigned interface, std::span<const 
     : loop_(loop), interface_(interface), follower_(follower),
       socket_(open_socket(RTMGRP_LINK | RTMGRP_NEIGH | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE)) {
     for (const net_address& each : addresses) addresses_.push_back({each});
-    resync();
-    if (overflowed_) look_again(pause);
+    begin_resync();
+    while (resyncing_) {
+        wait_readable(socket_.get());
+        if (drain(most_at_once)) try_again();
+    }
     news_.begin(loop, socket_.get());
 }
 
 void kernel_mirror::on_news() noexcept {
     try {
-        static_cast<void>(drain());
-        if (overflowed_ && !again_.armed() && !no_room_) {
-            ++statistics_.resyncs;
-            resync();
-        }
+        if (!drain(most_a_turn)) return; // what is old would be taken for news while all is asked for
+        try_again();
+        if (overflowed_ && !resyncing_ && !again_.armed() && !no_room_) begin_counted_resync();
     } catch (const std::exception&) {
-        ++statistics_.malformed; // out of memory, or of patience: what is known stays as it is until all has been asked for anew
-        overflowed_ = true;
+        give_up_resync(); // out of memory, or refused
     }
-    if (overflowed_) look_again_soon();
 }
 
 /// Whatever is heard on the way, which may ask for another look: those that wait would wait for ever where there is always news.
 void kernel_mirror::look() noexcept {
+    if (resyncing_) return look_again_soon(); // what is being asked for may have been told before that has changed
     try {
-        static_cast<void>(drain());
-        ++statistics_.resyncs;
-        resync();
-        if (no_room_) room_pause_ = std::min(2 * room_pause_, longest_pause);
+        static_cast<void>(drain(most_at_once));
+        begin_counted_resync();
     } catch (const std::exception&) {
-        ++statistics_.malformed;
-        overflowed_ = true;
+        give_up_resync();
     }
-    if (overflowed_) look_again_soon();
 }
 
 void kernel_mirror::look_again(duration later) noexcept {
@@ -97,33 +99,52 @@ void kernel_mirror::look_again(duration later) noexcept {
     if (!again_.armed() || again_.expiry() > at) loop_.timers().arm(again_, at);
 }
 
-/// Everything anew; what was and is no more goes. Nothing is told of routes before all of them are known: if that cannot be had
-/// (then overflowed_ is true, or it throws), those that were known before stay.
-void kernel_mirror::resync() {
-    std::vector<netlink::route_change> before = std::exchange(routes_, {});
+void kernel_mirror::begin_counted_resync() {
+    ++statistics_.resyncs;
+    begin_resync();
+}
+
+/// Everything anew, in as many turns as it takes; what was and is no more goes. Nothing is told of routes before all of them are known: if
+/// that cannot be had, those that were known before stay.
+void kernel_mirror::begin_resync() {
+    before_ = std::exchange(routes_, {});
     resyncing_ = true;
-    try {
-        for (int tries = 0; tries < 3; ++tries) {
-            overflowed_ = no_room_ = no_refusals_ = false;
-            left_out_anew_ = 0;
-            link_up_ = true; // what was lost may have been that: the next word that it is down counts
-            for (followed_address& each : addresses_) each.there = false;
-            for (permanent_neighbor& each : permanent_) each.there = false;
-            routes_.clear();
-            elsewhere_.reset();
-            for (const std::uint16_t what : {RTM_GETADDR, RTM_GETROUTE, RTM_GETNEIGH}) dump(what);
-            if (!overflowed_) break;
-        }
-    } catch (...) {
-        routes_ = std::move(before);
-        resyncing_ = false;
-        throw;
-    }
+    tries_ = 0;
+    begin_try();
+}
+
+void kernel_mirror::begin_try() {
+    overflowed_ = no_room_ = no_refusals_ = false;
+    left_out_anew_ = 0;
+    link_up_ = true; // what was lost may have been that: the next word that it is down counts
+    for (followed_address& each : addresses_) each.there = false;
+    for (permanent_neighbor& each : permanent_) each.there = false;
+    routes_.clear();
+    elsewhere_.reset();
+    dumped_ = 0;
+    dump();
+}
+
+/// A dump has come to its end.
+void kernel_mirror::go_on() {
+    if (++dumped_ < std::size(dumps)) return dump();
+    if (!overflowed_ || ++tries_ == most_tries) end_resync();
+}
+
+/// Nothing waits to be read. Where something was missed during the dumps all are begun anew, but not before.
+void kernel_mirror::try_again() {
+    if (resyncing_ && dumped_ == std::size(dumps)) begin_try();
+}
+
+void kernel_mirror::end_resync() {
     resyncing_ = false;
-    if (overflowed_ && !before.empty()) routes_ = std::move(before); // at the start the half is better than nothing
+    silence_.cancel();
+    if (overflowed_ && !before_.empty()) routes_ = std::move(before_); // at the start the half is better than nothing
+    before_.clear();
+    if (no_room_ && statistics_.resyncs != 0) room_pause_ = std::min(2 * room_pause_, longest_pause);
     routes_changed_ = true;
     tell_routes();
-    if (overflowed_) return;
+    if (overflowed_) return look_again_soon();
     left_out_ = left_out_anew_;
     if (!no_room_) room_pause_ = pause;
     for (followed_address& each : addresses_)
@@ -133,43 +154,65 @@ void kernel_mirror::resync() {
     permanent_.erase(gone, permanent_.end());
 }
 
+/// What is known stays as it is until all has been asked for anew.
+void kernel_mirror::give_up_resync() noexcept {
+    ++statistics_.malformed;
+    silence_.cancel();
+    if (std::exchange(resyncing_, false)) routes_ = std::move(before_);
+    overflowed_ = true;
+    look_again_soon();
+}
+
 void kernel_mirror::tell_routes() {
     if (!routes_changed_ || resyncing_) return;
     follower_.on_routes(routes_);
     routes_changed_ = false;
 }
 
-void kernel_mirror::dump(std::uint16_t type) {
-    ask_for_dump(socket_.get(), type, ++sequence_);
-    do wait_readable(socket_.get());
-    while (!drain() && !overflowed_);
+void kernel_mirror::dump() {
+    dump_sequence_ = ++sequence_;
+    ask_for_dump(socket_.get(), dumps[dumped_], dump_sequence_);
+    loop_.timers().arm(silence_, loop_.now() + patience);
 }
 
-bool kernel_mirror::drain() {
-    bool done = false;
-    for (;;) {
+bool kernel_mirror::drain(std::size_t most) {
+    bool all = false;
+    for (std::size_t bytes = 0; bytes < most;) {
         const ssize_t n = ::recv(socket_.get(), datagram_.data(), datagram_.size(), MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             overflowed_ |= errno == ENOBUFS;
             if (errno == ENOBUFS) continue; // what is left can still be read
+            all = true;
             break;
         }
-        message_reader messages(byte_span(datagram_).first(static_cast<std::size_t>(n)));
-        netlink::change news;
-        for (auto v = messages.next(news); v != message_reader::verdict::end; v = messages.next(news)) {
-            overflowed_ |= messages.interrupted();
-            done |= v == message_reader::verdict::done;
-            if (v == message_reader::verdict::malformed) ++statistics_.malformed;
-            if (v == message_reader::verdict::told) {
-                take(news);
-                if (const auto* known = std::get_if<netlink::neighbor_change>(&news)) answered(messages.sequence(), known);
-            }
-            if (v == message_reader::verdict::failed && messages.error() != 0) answered(messages.sequence(), nullptr);
-        }
+        bytes += static_cast<std::size_t>(n);
+        read(byte_span(datagram_).first(static_cast<std::size_t>(n)));
     }
     tell_routes();
-    return done;
+    return all;
+}
+
+void kernel_mirror::read(byte_span datagram) {
+    message_reader messages(datagram);
+    netlink::change news;
+    bool goes_on = false;
+    for (auto v = messages.next(news); v != message_reader::verdict::end; v = messages.next(news)) {
+        overflowed_ |= messages.interrupted();
+        const bool of_dump = resyncing_ && messages.sequence() == dump_sequence_;
+        goes_on |= of_dump;
+        if (v == message_reader::verdict::malformed) ++statistics_.malformed;
+        if (v == message_reader::verdict::told) {
+            take(news);
+            if (const auto* known = std::get_if<netlink::neighbor_change>(&news)) answered(messages.sequence(), known);
+        }
+        if (v == message_reader::verdict::failed && messages.error() != 0) {
+            if (of_dump) fail(messages.error(), "the kernel does not say its routes");
+            answered(messages.sequence(), nullptr);
+        }
+        if (v == message_reader::verdict::done && of_dump) go_on();
+    }
+    if (goes_on && resyncing_) loop_.timers().arm(silence_, loop_.now() + patience);
 }
 
 void kernel_mirror::take(const netlink::change& news) {
@@ -216,7 +259,9 @@ void kernel_mirror::take_link(const netlink::link_change& link) {
         if (carrier_changed) look_again(pause);
         return;
     }
-    if (!link.up && std::erase_if(routes_, [](const netlink::route_change& r) { return !r.refuses; }) != 0) routes_changed_ = true;
+    const auto leads_over_it = [](const netlink::route_change& r) { return !r.refuses; };
+    if (!link.up && std::erase_if(routes_, leads_over_it) != 0) routes_changed_ = true;
+    if (!link.up && resyncing_ && std::erase_if(before_, leads_over_it) != 0) follower_.on_routes(before_);
     look_again(pause);
 }
 

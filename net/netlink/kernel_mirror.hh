@@ -7,8 +7,9 @@
 //
 // (NTF_USE on an entry that was set by hand would make it one like any other: hence the question first.)
 //
-// One shard's, over its io_uring; must go before the reactor. Bounds: `max_routes` routes are kept (more are left out, counted and
-// told; they are asked for again when others have gone), asks that the socket can't take are dropped and counted (who waits asks again).
+// One shard's, over its io_uring; must go before the reactor. What the kernel says is read a bounded part a turn, the answer to a dump,
+// too: until that has come to its end what was known holds. Bounds: `max_routes` routes are kept (more are left out, counted and told; they
+// are asked for again when others have gone), asks that the socket can't take are dropped and counted (who waits asks again).
 // When the kernel had more to say than the socket holds (ENOBUFS), everything is asked for anew, and if that fails, once more a second
 // later; meanwhile what was known holds. So it is when a route has gone while others found no room: a second later, and as long as the
 // kernel has more routes than we keep, after twice as long each time, a minute at most.
@@ -77,12 +78,15 @@ public:
     /// Have the kernel find out about this neighbour, and say what it knows.
     void ask(const net_address& neighbor) noexcept;
     const mirror_statistics& statistics() const noexcept { return statistics_; }
+    /// False while all is asked for anew: what was known before holds.
+    bool is_current() const noexcept { return !resyncing_ && !overflowed_; }
 
 private:
     void on_news() noexcept;
     void look() noexcept;
-    /// Takes in what waits. True if a dump came to its end.
-    bool drain();
+    /// Takes in what waits, until it has been about as many bytes. True if nothing waits any more. Throws.
+    bool drain(std::size_t most);
+    void read(byte_span datagram);
     void take(const netlink::change& news);
     void take_route(const netlink::route_change& r);
     void take_ipv4_route();
@@ -107,14 +111,22 @@ private:
     /// As long as there are more routes than we keep, each time all is asked for is dear.
     void look_again_soon() noexcept { look_again(no_room_ ? room_pause_ : pause); }
     static std::size_t slot_of(const netlink::route_change& r) noexcept;
-    void resync();
+    void begin_resync();
+    void begin_counted_resync();
+    void begin_try();
+    void go_on();
+    void try_again();
+    void end_resync();
+    void give_up_resync() noexcept;
     void tell_routes();
-    void dump(std::uint16_t type);
+    void dump();
     bool send_about(std::uint16_t type, std::uint16_t flags, const net_address& neighbor) noexcept;
     void answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept;
 
-    struct retry final : timer {
-        explicit retry(kernel_mirror& m) noexcept : timer([](timer& t) noexcept { static_cast<retry&>(t).mirror.look(); }), mirror(m) {}
+    template <void (kernel_mirror::*act)() noexcept>
+    struct delayed final : timer {
+        explicit delayed(kernel_mirror& m) noexcept
+            : timer([](timer& t) noexcept { (static_cast<delayed&>(t).mirror.*act)(); }), mirror(m) {}
         kernel_mirror& mirror;
     };
 
@@ -146,7 +158,11 @@ private:
     bool routes_changed_ = false;
     bool overflowed_ = false; ///< something has been missed: everything is to be asked for anew
     bool resyncing_ = false;
-    retry again_{*this};
+    std::vector<netlink::route_change> before_; ///< while all is asked for: what was known
+    unsigned tries_ = 0, dumped_ = 0;           ///< how often all was asked for in vain; how many of the dumps have come to their end
+    std::uint32_t dump_sequence_ = 0;
+    delayed<&kernel_mirror::look> again_{*this};
+    delayed<&kernel_mirror::give_up_resync> silence_{*this}; ///< of the kernel's, while it is to answer
     std::uint32_t sequence_ = 0;
     struct question {
         std::uint32_t sequence = 0;

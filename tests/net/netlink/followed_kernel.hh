@@ -27,6 +27,7 @@ struct notes final : kernel_follower {
     void on_routes(std::span<const route_change> now) override {
         if (routes_refused != 0 && routes_refused-- != 0) throw std::bad_alloc();
         routes.assign(now.begin(), now.end());
+        ++times;
         fewest = std::min(fewest, routes.size());
     }
     void on_route_refused(const route_change&) override { ++left_out; }
@@ -38,6 +39,7 @@ struct notes final : kernel_follower {
     std::vector<route_change> routes;
     std::map<std::string, neighbor_change> neighbors;
     int gone = 0, left_out = 0;
+    int times = 0;             ///< that routes were told
     std::size_t fewest = 1000; ///< routes that were ever told
     int routes_refused = 0;    ///< so often there is no memory for them
     const std::uint64_t* refuse_during_resync = nullptr;

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(two_that_refuse_alike_are_one_until_both_have_gone) {
     f.ip("route add prohibit 198.51.100.0/24");
     become(f, "append blackhole 198.51.100.0/24", "no");
     f.ip("route del prohibit 198.51.100.0/24");
-    BOOST_TEST(f.eventually([&] { return f.mirror.statistics().resyncs == 1; }));
+    BOOST_TEST(f.eventually([&] { return f.mirror.statistics().resyncs == 1 && f.mirror.is_current(); }));
     BOOST_TEST(ways(f.told) == "no");
     become(f, "del blackhole 198.51.100.0/24", "");
 }
