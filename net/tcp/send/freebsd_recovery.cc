@@ -293,6 +293,15 @@ void freebsd_measure(control_block& c, const segment& seg, time_point now) noexc
     if (c.count.get().soft_error != std::errc{}) c.count->soft_error = {}; // who answers is no longer out of reach
 }
 
+void freebsd_begin_repair(control_block& c, time_point now, bool first) noexcept {
+    sender& s = c.sending;
+    freebsd_sender& own = s.need().freebsd;
+    own.window_after = 0;
+    own.timing = false;
+    own.doubt_until = first && !c.timestamps ? now + s.rto.srtt() / 2 : time_point{}; // t_badrxtwin
+    if (!first) s.need().undo = {};
+}
+
 sack_block freebsd_piece(const control_block& c, sack_block lost) noexcept {
     const sender& s = c.sending;
     if (s.repair.resend_at_once || lost.size() == 0) return lost;

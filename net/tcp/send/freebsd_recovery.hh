@@ -25,6 +25,8 @@ void freebsd_repair_ack(control_block& c, const segment& seg, const delivery& d,
 void freebsd_reduce_for_mark(control_block& c, time_point now, std::uint32_t acked) noexcept;
 /// An ACK has moved SND.UNA. Round trips are measured by its timestamp, or of one segment at a time (tcp_xmit_timer()).
 void freebsd_measure(control_block& c, const segment& seg, time_point now) noexcept;
+/// A time-out has begun another repair. The first of a row may have been needless, and no more.
+void freebsd_begin_repair(control_block& c, time_point now, bool first) noexcept;
 /// Of `lost`, which is the next to go again, what may leave now.
 sack_block freebsd_piece(const control_block& c, sack_block lost) noexcept;
 /// New data waits until no hole waits any more.

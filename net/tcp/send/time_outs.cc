@@ -1,8 +1,10 @@
 // What happens when the retransmission timer fires, whatever it waited for: a time-out (RFC 6298), a tail loss probe (RFC 8985 7), a window
-// probe (RFC 9293 3.8.6.1); and when a connection is given up. Patience with reordering is in loss.cc.
+// probe (RFC 9293 3.8.6.1); and when a connection is given up. Patience with reordering is in loss.cc; what Linux and FreeBSD make of a
+// time-out stands in linux_time_outs.cc and freebsd_recovery.cc.
 #include <corewire/net/tcp/send/loss.hh>
 
 #include <corewire/net/tcp/send/freebsd_recovery.hh>
+#include <corewire/net/tcp/send/linux_time_outs.hh>
 #include <corewire/net/tcp/send/path_search.hh>
 #include <corewire/net/tcp/send/sampling.hh>
 #include <corewire/net/tcp/send/validation.hh>
@@ -13,29 +15,9 @@ namespace corewire::tcp {
 
 namespace {
 
-/// R2 as Linux has it: the time that so many retransmissions would take if the first time-out had been `first`: the least one, or a SYN's.
-duration time_for(duration first, unsigned retries) noexcept {
-    constexpr duration longest = std::chrono::seconds{120};
-    unsigned doublings = 0;
-    while (first * (std::int64_t{2} << doublings) <= longest) ++doublings;
-    if (retries <= doublings) return first * ((std::int64_t{2} << retries) - 1);
-    return first * ((std::int64_t{2} << doublings) - 1) + longest * (retries - doublings);
-}
-
-/// Linux's habit: the window was taken back from what is in flight, and the peer is heard (tcp_rtx_probe0_timed_out()).
-bool taken_back(const control_block& c, time_point now) noexcept {
-    return c.sending.window == 0 && !c.orphaned && now - c.heard <= 2 * c.options->max_rto;
-}
-
+/// So many retransmissions in a row went unanswered (R1, R2).
 bool retries_exhausted(const control_block& c, time_point now, unsigned limit) noexcept {
-    const sender& s = c.sending;
-    const parameters& p = *c.options;
-    if (p.like_linux() && c.state == tcp_state::syn_sent) { // those at equal distances come on top, but take no time of the others'
-        return s.attempts > limit + p.syn_linear_timeouts || now - s.known().stalled_at >= time_for(p.initial_rto, limit);
-    }
-    const bool by_time = p.like_linux() && is_synchronized(c.state) && s.waiting_for != awaited::window_probe;
-    if (by_time && taken_back(c, now)) return false;
-    return by_time ? s.attempts > 1 && now - s.known().stalled_at >= time_for(p.min_rto, limit) : s.attempts > limit;
+    return c.options->like_linux() ? linux_retries_exhausted(c, now, limit) : c.sending.attempts > limit;
 }
 
 /// R1 has passed without an answer: perhaps large segments vanish (RFC 4821 7.7). Linux's counts by time.
@@ -85,14 +67,6 @@ bool outstays(const control_block& c, time_point now) noexcept {
     return c.options->like_linux() ? rto.current(*c.options) >= c.options->max_rto : rto.backoff() >= c.options->retries;
 }
 
-/// Linux's tcp_thin_linear_timeouts: so little is in flight that nothing else can tell of a loss.
-bool is_thin(const control_block& c) noexcept {
-    constexpr unsigned most_attempts = 6, few = 4; // TCP_THIN_LINEAR_RETRIES, tcp_stream_is_thin()
-    const sender& s = c.sending;
-    return c.options->thin_linear_timeouts && c.state == tcp_state::established && s.attempts <= most_attempts &&
-           s.max - s.una <= (few - 1) * s.payload_limit;
-}
-
 /// For info(). Linux counts none while the window is closed over what is in flight, and has a row of SYN-ACKs begin with the first of them.
 void count_time_out(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
@@ -125,6 +99,86 @@ void begin_stall(control_block& c) noexcept {
     if (s.attempts == 0) s.need().stalled_at = c.options->like_linux() && is_synchronized(c.state) ? never : s.progress;
 }
 
+// ---- a time-out, RFC 6298 5.4 to 5.6 ----
+
+/// Of a handshake: the SYN, or SYN-ACK, goes again, unless it is `silent`.
+void repeat_handshake(control_block& c, bool silent) noexcept {
+    if (silent) ++c.sending.need().handshake.silent;
+    else c.syn_wanted = c.syn_resent = true;
+}
+
+/// The first of a row, unless the path's MTU was to blame before, may be undone; and it is in doubt if no fast recovery went before
+/// (RFC 5682 3.1).
+time_out_kind kind_of_time_out(const control_block& c) noexcept {
+    if (c.options->like_linux()) return linux_kind_of_time_out(c);
+    const recovery& r = c.sending.repair;
+    const bool first = r.phase != recovery_phase::timeout || r.blameless;
+    return {.undoable = first, .doubted = first && r.phase != recovery_phase::fast};
+}
+
+/// What congestion control takes its share of: FlightSize (RFC 5681 3.1 (4)).
+std::uint32_t flight_to_answer_for(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    if (c.options->like_linux()) return s.congestion->cwnd();
+    if (c.options->like_freebsd()) return std::min(s.window, freebsd_pipe(c));
+    return s.max - s.una;
+}
+
+/// RFC 5681 3.1: the window is one segment now, and the same segment lowers ssthresh once.
+void tell_congestion(control_block& c, time_point now, const time_out_kind& what) noexcept {
+    sender& s = c.sending;
+    if (validates_window(c)) forget_validation(c);
+    if (what.undoable) s.congestion.own().remember();
+    note_reduction(c);
+    s.congestion.own().on_timeout(now, flight_to_answer_for(c), s.attempts == 1 && !what.reduced);
+}
+
+/// The earliest segment goes at once, whatever flies still (5.4). F-RTO, or an echo, may tell that it was needless.
+void begin_repair(control_block& c, time_point now, const time_out_kind& what, bool owed_reduction) noexcept {
+    sender& s = c.sending;
+    s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true,
+                        .doubting = what.doubted && c.options->forward_rto, .by_numbers = c.options->like_freebsd()};
+    s.need().reduction = {};
+    if (c.options->like_freebsd()) freebsd_begin_repair(c, now, what.undoable);
+    if (what.undoable) s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max, owed_reduction);
+    s.next = s.max; // a window probe's byte is repeated like any other
+}
+
+/// What was sent a round trip ago (RFC 8985 6.3); without SACK all. RACK.rtt is as old as the last repair, which Linux does not make up
+/// for.
+void hold_for_lost(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    if (c.options->like_freebsd()) return s.board.lose_everything(s.sack && s.attempts == 1); // what was SACKed counts for one time-out
+    if (!s.sack) return s.board.lose_everything(false);
+    const duration young = c.options->like_linux() ? s.known().losses.round_trip() : std::max(patience(c), s.rto.srtt());
+    s.board.lose_sent_before(now - young, s.payload_limit);
+}
+
+/// Of anything else. event::path_mtu_fell: segments were too large for the path, says the time-out.
+event repeat_flight(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    const event path = suspect_path(c, now, doubts_path(c, now));
+    if (c.ecn.accurate != nullptr) suspect_options(c);
+    const time_out_kind what = kind_of_time_out(c);
+    const bool owed_reduction = c.ecn.tell_reduced;
+    tell_congestion(c, now, what);
+    if (c.options->like_linux()) linux_count_delivered(c);
+    begin_repair(c, now, what, owed_reduction);
+    hold_for_lost(c, now);
+    if (c.options->like_linux()) linux_leave_room(c);
+    if (s.board.rate() != nullptr) sample_timeout(c, now);
+    s.settle_at(never);
+    return path;
+}
+
+/// 5.5: twice the time, but where Linux's sysctls want equal distances: of the first SYNs, and of what is thin.
+void back_off(control_block& c) noexcept {
+    sender& s = c.sending;
+    const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options->syn_linear_timeouts;
+    if (linux_is_thin(c)) s.rto.reset_back_off();
+    else if (!linear) s.rto.back_off();
+}
+
 } // namespace
 
 time_point next_attempt(const control_block& c, time_point now) noexcept {
@@ -145,68 +199,21 @@ duration probe_interval(const control_block& c) noexcept {
 
 event on_retransmission_timeout(control_block& c, time_point now) noexcept {
     sender& s = c.sending;
-    event path = event::none;
+    const bool opening = c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received;
     count_time_out(c, now);
     begin_stall(c);
     const bool silent = waits_for_data(c);
-    if (c.state == tcp_state::syn_sent || c.state == tcp_state::syn_received) {
-        const event e = count_attempt(c, now, handshake_limit(c));
-        if (has(e, event::timed_out)) return e;
-        if (silent) ++s.seldom->handshake.silent;
-        else c.syn_wanted = c.syn_resent = true;
-    } else {
-        const event e = count_attempt(c, now, retry_limit(c));
-        if (has(e, event::timed_out)) return e;
-        path = suspect_path(c, now, doubts_path(c, now));
-        if (c.ecn.accurate != nullptr) suspect_options(c);
-        if (validates_window(c)) forget_validation(c);
-        const bool linux_habits = c.options->like_linux();
-        // Linux has reduced its window for this loss already, and takes back both or none.
-        const recovery_phase before = s.repair.phase;
-        const bool reduced = linux_habits && before == recovery_phase::fast && s.una < s.repair.point;
-        const bool first = (before != recovery_phase::timeout || s.repair.blameless || (linux_habits && s.attempts == 1)) && !reduced;
-        // Each further one of a row is looked at, too, but not the first one in a recovery.
-        const bool doubting = linux_habits ? before == recovery_phase::open || s.attempts > 1
-                                             : first && before != recovery_phase::fast; // RFC 5682 3.1
-        if (first) s.congestion.own().remember();
-        const bool owed_reduction = c.ecn.tell_reduced;
-        note_reduction(c);
-        const std::uint32_t flight = c.options->like_freebsd() ? std::min(s.window, freebsd_pipe(c)) : s.max - s.una;
-        s.congestion.own().on_timeout(now, linux_habits ? s.congestion->cwnd() : flight, s.attempts == 1 && !reduced);
-        if (linux_habits && !s.sack) s.need().tally.delivered += s.repair.left / s.payload_limit; // as duplicate ACKs said
-        // RFC 6298 5.4: the earliest segment goes, whatever flies still.
-        s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true,
-                             .doubting = doubting && c.options->forward_rto, .by_numbers = c.options->like_freebsd()};
-        s.need().reduction = {};
-        s.seldom->freebsd.window_after = 0;
-        s.seldom->freebsd.timing = false;
-        if (!first && c.options->like_freebsd()) s.need().undo = {}; // one time-out may have been needless, and no more
-        const bool times_doubt = first && c.options->like_freebsd() && !c.timestamps; // t_badrxtwin
-        s.seldom->freebsd.doubt_until = times_doubt ? now + s.rto.srtt() / 2 : time_point{};
-        if (first) s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max, owed_reduction);
-        s.next = s.max; // a window probe's byte is repeated like any other
-        if (linux_habits && s.board.reneged()) s.need().tally.delivered += s.counted(fate::sacked) / s.payload_limit; // and will be again
-        if (c.options->like_freebsd()) { // what was SACKed counts for one time-out
-            s.board.lose_everything(s.sack && s.attempts == 1);
-        } else if (s.sack) { // RFC 8985 6.3. RACK.rtt is as old as the last repair, for which Linux does not make up
-            const duration young = linux_habits ? s.known().losses.round_trip() : std::max(patience(c), s.rto.srtt());
-            s.board.lose_sent_before(now - young, s.payload_limit);
-        } else {
-            s.board.lose_everything(false);
-        }
-        if (linux_habits && !s.congestion->repairs_itself()) s.congestion.own().limit(s.counted_flight() + s.payload_limit);
-        if (s.board.rate() != nullptr) sample_timeout(c, now);
-        s.settle_at(never);
-    }
+    event said = count_attempt(c, now, opening ? handshake_limit(c) : retry_limit(c));
+    if (has(said, event::timed_out)) return said;
+    if (opening) repeat_handshake(c, silent);
+    else said = said | repeat_flight(c, now);
     c.predictable = prediction::none;
     if (!silent) s.timing = false; // Karn
-    const bool linear = c.state == tcp_state::syn_sent && s.attempts <= c.options->syn_linear_timeouts;
-    if (is_thin(c)) s.rto.reset_back_off();
-    else if (!linear) s.rto.back_off();
+    back_off(c);
     s.waiting_for = awaited::timeout;
-    c.timers.arm(timer_slot::retransmit, next_attempt(c, now));
+    c.timers.arm(timer_slot::retransmit, next_attempt(c, now)); // 5.6
     c.output_wanted = true;
-    return s.attempts == c.options->trouble_after ? path | event::delivery_trouble : path;
+    return said;
 }
 
 void on_tail_probe_timeout(control_block& c, time_point now) noexcept {
