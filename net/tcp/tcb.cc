@@ -8,6 +8,7 @@
 #include <corewire/net/tcp/send/loss.hh>
 #include <corewire/net/tcp/send/output.hh>
 #include <corewire/net/tcp/send/path_search.hh>
+#include <corewire/net/tcp/send/super_segments.hh>
 
 namespace corewire::tcp {
 
@@ -75,6 +76,26 @@ void tcb::hurry_ack_of_read() noexcept {
     if (!c_.options->like_linux() || !acknowledges_read(c_)) return;
     c_.receiving.acks.acknowledge_now();
     c_.output_wanted = true;
+}
+
+void tcb::begin_write(bool more) noexcept {
+    if (c_.options->like_linux()) begin_buffers(c_, more);
+}
+
+void tcb::ask_for_window() noexcept {
+    c_.sending.wl1 = c_.receiving.next - 1; // whatever is told next is news
+    c_.keepalive_wanted = c_.output_wanted = true;
+    c_.predictable = prediction::none;
+}
+
+bool tcb::drop_ahead() noexcept {
+    receiver& r = c_.receiving;
+    if (r.ahead.empty()) return false;
+    r.ahead.clear();
+    if (c_.options->like_linux()) forget_what_came_ahead(c_);
+    r.acks.acknowledge_now();
+    c_.output_wanted = true;
+    return true;
 }
 
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {

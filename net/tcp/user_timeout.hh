@@ -1,7 +1,7 @@
 // The user timeout option (RFC 5482): a connection tells its peer for how long it will bear that nothing is acknowledged, so
 // that the other end need not give up sooner. What is agreed on is section 3.1's
 //     USER_TIMEOUT = min(U_LIMIT, max(ADV_UTO, REMOTE_UTO, L_LIMIT))
-// Off unless parameters::advertised_user_timeout is set. Pure functions; opening.cc and closing.cc apply them.
+// Off unless parameters::advertised_user_timeout is set. Pure functions; opening.cc and settings.cc apply them.
 #pragma once
 
 #include <corewire/net/tcp/parameters.hh>
