@@ -74,7 +74,8 @@ void tell_of_lost_handshake(linux_tcp_info_fields& t, const tcp::tcb& block, con
 void tell_of_syn(linux_tcp_info_fields& t, const tcp::tcb& block, unsigned ip_header) noexcept {
     const tcp::parameters& p = block.options();
     t.tcpi_advmss = block.asked_segment();
-    t.tcpi_snd_mss = std::min(presumed_segment(p, ip_header), t.tcpi_pmtu - ip_header - 20 - (p.timestamps ? 12u : 0u));
+    const std::uint32_t options = p.timestamps ? wire::tcp_options::timestamps_size : 0;
+    t.tcpi_snd_mss = std::min(presumed_segment(p, ip_header), t.tcpi_pmtu - ip_header - 20 - options);
     t.tcpi_rcv_mss = 88; // TCP_MIN_MSS
     t.tcpi_rcv_ssthresh = t.tcpi_rcv_wnd = tcp::receive_window::unscaled(p.receive_buffer, p.mss); // what the SYN promises
 }
@@ -91,7 +92,7 @@ void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::co
     using tcp::tcp_state;
     if (i.state == tcp_state::syn_sent) tell_of_syn(t, block, ip_header);
     else if (i.state == tcp_state::syn_received && i.opened_early) tell_of_early_child(t);
-    else if (i.timestamps && i.state != tcp_state::syn_received) t.tcpi_advmss -= 12;
+    else if (i.timestamps && i.state != tcp_state::syn_received) t.tcpi_advmss -= wire::tcp_options::timestamps_size;
     tell_of_lost_handshake(t, block, i);
     // Each time-out tries another way.
     t.tcpi_rehash = t.tcpi_total_rto - std::min<std::uint32_t>(t.tcpi_total_rto, i.tally.answers_timed_out);
@@ -209,7 +210,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
 }
 
 std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header) noexcept {
-    return (ip_header == 20 ? 536 : 1220) - (p.timestamps ? 12 : 0);
+    return (ip_header == 20 ? 536 : 1220) - (p.timestamps ? wire::tcp_options::timestamps_size : 0);
 }
 
 linux_bbr_info linux_bbr_info_of(const tcp::path_belief& path) noexcept {

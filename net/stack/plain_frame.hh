@@ -16,6 +16,7 @@
 #include <corewire/net/stack/output_path.hh>
 #include <corewire/net/tcp/plain_segment.hh>
 #include <corewire/net/wire/net_address.hh>
+#include <corewire/net/wire/tcp_options.hh>
 #include <corewire/reactor/base/bytes.hh>
 
 namespace corewire {
@@ -82,8 +83,7 @@ public:
     using path = typename Ip::path;
     static constexpr std::uint32_t tcp_at = path::transport_at;
     static constexpr std::uint32_t options_at = tcp_at + 20;
-    static constexpr std::uint32_t header_size = options_at + 12;
-    static constexpr std::uint32_t timestamp_prefix = 0x0101080a; ///< NOP NOP kind 8 length 10 (RFC 7323 appendix A)
+    static constexpr std::uint32_t header_size = options_at + wire::tcp_options::timestamps_size;
     static constexpr std::uint16_t offset_and_flags = 0x8018;     ///< 32 bytes of header, ACK and PSH
 
     explicit plain_frame(const std::byte* ethernet) noexcept : p_(ethernet) {}
@@ -94,7 +94,8 @@ public:
         const std::byte* f = p.head.data();
         constexpr std::uint32_t push = 0x0008;
         return load_be64(f) >> 16 == mac.value() && Ip::recognise(f, p.size()) &&
-               (load_be16(f + tcp_at + 12) & 0xf1ffu & ~push) == 0x8010 && load_be32(f + options_at) == timestamp_prefix;
+               (load_be16(f + tcp_at + 12) & 0xf1ffu & ~push) == 0x8010 &&
+               load_be32(f + options_at) == wire::tcp_options::nop_nop_timestamps;
     }
 
     typename Ip::key key() const noexcept { return Ip::key_of(p_); }
@@ -125,7 +126,7 @@ public:
         store_be64(tcp + 4, std::uint64_t{s.seq.value} << 32 | s.ack.value);
         store_be16(tcp + 14, s.window);
         store_be32(tcp + 16, 0); // checksum, urgent pointer
-        store_be32(at + options_at, timestamp_prefix);
+        store_be32(at + options_at, wire::tcp_options::nop_nop_timestamps);
         store_be64(at + options_at + 4, std::uint64_t{s.timestamp_value} << 32 | s.timestamp_echo);
     }
     static_assert(sizeof(path::headers) == tcp_at + 14, "ends behind the flags");

@@ -26,8 +26,9 @@ constexpr std::uint32_t copy_limit = 256; ///< bytes: a copy of four cache lines
 
 /// Fixed-size where it can be: nearly every segment carries timestamps and nothing else.
 inline void copy_options(std::byte* at, const tcp::outgoing_segment& s) noexcept {
-    if (s.option_size == 12) [[likely]] {
-        std::memcpy(at, s.options.data(), 12);
+    constexpr std::uint32_t usual = wire::tcp_options::timestamps_size;
+    if (s.option_size == usual) [[likely]] {
+        std::memcpy(at, s.options.data(), usual);
     } else {
         std::memcpy(at, s.options.data(), s.option_size);
     }

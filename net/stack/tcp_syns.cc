@@ -24,7 +24,7 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
     const bool remembers = p.timestamps && s.options.has_timestamps();
     const tcp_flags ecn = tcp::cookie_flags(p, s, remembers);
     answer.flags |= ecn;
-    const std::uint32_t carried = p.mss - (remembers ? 12u : 0u); // Linux's window is whole segments
+    const std::uint32_t carried = p.mss - (remembers ? wire::tcp_options::timestamps_size : 0); // Linux's window is whole segments
     answer.window = tcp::receive_window::unscaled(p.receive_buffer, p.like_linux() ? carried : 1);
     answer.payload_size = 0;
     wire::tcp_options options;

@@ -78,7 +78,8 @@ struct tcp_options {
     static constexpr std::size_t max_sack_blocks = 4;
     static constexpr std::size_t max_cookie_size = 16;      ///< bytes, RFC 7413 4.1.1
     static constexpr std::uint8_t max_window_scale = 14;    ///< RFC 7323 2.2
-    static constexpr std::size_t timestamps_only_size = 12; ///< bytes of the usual NOP, NOP, timestamps
+    static constexpr std::uint32_t timestamps_size = 12;    ///< bytes of the usual NOP, NOP, timestamps (RFC 7323 appendix A),
+    static constexpr std::uint32_t nop_nop_timestamps = 0x0101'080a; ///< which begin so
 
     tcp_option_set present = tcp_option_set::none; ///< the other members count only where this says so
     std::uint8_t window_scale = 0;                 ///< shift, 0 to 14
@@ -148,7 +149,7 @@ struct tcp_options {
     /// in `out`, and the caller decides. Of an option that is there twice the last counts. Never reads beyond the span.
     [[nodiscard]] static parse_error parse(byte_span options, tcp_options& out) noexcept {
         // What nearly every segment has: nothing, or the timestamps as RFC 7323 appendix A lays them out.
-        if (options.size() == timestamps_only_size && load_be32(options.data()) == nop_nop_timestamps) {
+        if (options.size() == timestamps_size && load_be32(options.data()) == nop_nop_timestamps) {
             out.clear();
             out.present = tcp_option_set::timestamps;
             out.timestamp_value = load_be32(options.data() + 4);
@@ -166,18 +167,18 @@ struct tcp_options {
     std::size_t emit(mutable_byte_span out, option_order order = option_order::linux_kernel) const noexcept {
         if (present == tcp_option_set::none) return 0;
         if (present == tcp_option_set::timestamps) {
-            CW_ASSERT(out.size() >= timestamps_only_size, "no room for TCP options");
+            CW_ASSERT(out.size() >= timestamps_size, "no room for TCP options");
             store_be32(out.data(), nop_nop_timestamps);
             store_be32(out.data() + 4, timestamp_value);
             store_be32(out.data() + 8, timestamp_echo);
-            return timestamps_only_size;
+            return timestamps_size;
         }
         return emit_any(out, order);
     }
     /// What emit() would return, in bytes.
     std::size_t size(option_order order = option_order::linux_kernel) const noexcept {
         if (present == tcp_option_set::none) return 0;
-        if (present == tcp_option_set::timestamps) return timestamps_only_size;
+        if (present == tcp_option_set::timestamps) return timestamps_size;
         std::byte scratch[max_size];
         return emit_any(scratch, order);
     }
@@ -186,7 +187,6 @@ struct tcp_options {
     friend bool operator==(const tcp_options& a, const tcp_options& b) noexcept;
 
 private:
-    static constexpr std::uint32_t nop_nop_timestamps = 0x0101'080a;
     static parse_error parse_any(byte_span options, tcp_options& out) noexcept;
     std::size_t emit_any(mutable_byte_span out, option_order order) const noexcept;
 };

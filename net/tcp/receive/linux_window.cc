@@ -45,7 +45,7 @@ constexpr std::uint32_t usual_most = 6'291'456;  ///< tcp_rmem[2]
 constexpr std::uint32_t least_clamp = 1152;      ///< SOCK_MIN_RCVBUF / 2
 constexpr std::uint32_t least_segment = 88, usual_segment = 536; ///< TCP_MIN_MSS, TCP_MSS_DEFAULT
 
-std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? 12u : 0u; }
+std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? wire::tcp_options::timestamps_size : 0; }
 /// The payload of a full segment of ours.
 std::uint32_t full_payload(const control_block& c) noexcept {
     const std::uint32_t mss = asked_size(c), taken = option_bytes(c);

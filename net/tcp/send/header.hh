@@ -8,9 +8,6 @@
 
 namespace corewire::tcp {
 
-inline constexpr std::uint32_t timestamp_prefix = 0x0101080a; ///< NOP NOP kind 8 length 10 (RFC 7323 appendix A)
-inline constexpr std::uint8_t timestamps_size = 12;           ///< bytes, with these
-
 /// AccECN's counters have changed: a SACK block less, so that there is room to say so (RFC 9768 3.2.3.3).
 inline bool leaves_room_for_counters(const control_block& c) noexcept {
     const accurate_ecn* e = c.ecn.accurate.get();
@@ -53,10 +50,10 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept;
 
 /// The first option, behind two NOPs (RFC 7323 3.2, appendix A).
 [[gnu::always_inline]] inline void begin_with_timestamps(const control_block& c, time_point now, outgoing_segment& out) noexcept {
-    store_be32(out.options.data(), timestamp_prefix);
+    store_be32(out.options.data(), wire::tcp_options::nop_nop_timestamps);
     store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options->timestamp_offset));
     store_be32(out.options.data() + 8, c.receiving.timestamps.recent());
-    out.option_size = timestamps_size;
+    out.option_size = wire::tcp_options::timestamps_size;
 }
 
 /// All but sequence number and payload. `with_data`: the segment carries data, for the ack policy.

@@ -11,11 +11,11 @@ constexpr std::uint32_t followers = 4;      ///< full-sized segments behind a pr
 constexpr std::uint32_t least_window = 11;  ///< segments of cwnd: a lost probe must not empty the pipe
 constexpr std::uint8_t most_misses = 3;     ///< inconclusive probes of one size in a row: it counts as lost (RFC 8899 5.1.2 MAX_PROBES)
 
-std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? 12u : 0u; }
+std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? wire::tcp_options::timestamps_size : 0; }
 
 /// The base size; never more than what was agreed on.
 std::uint16_t base_size(const parameters& p, bool timestamps, std::uint16_t most) noexcept {
-    const std::uint32_t base = p.mtu_probing_base + (timestamps ? 12u : 0u);
+    const std::uint32_t base = p.mtu_probing_base + (timestamps ? wire::tcp_options::timestamps_size : 0);
     return static_cast<std::uint16_t>(std::min<std::uint32_t>(base, most));
 }
 
