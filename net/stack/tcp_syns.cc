@@ -17,16 +17,13 @@ using wire::tcp_flags;
 void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, const flow_name& flow, const tcp::segment& s) {
     const tcp::parameters p = parameters_for(listener.options().stream, flow.remote, listener.tuning());
     const std::uint16_t mss = s.options.has_mss() ? s.options.mss : std::uint16_t{536}; // RFC 9293 3.7.1 (MUST-15)
-    tcp::outgoing_segment answer;
-    answer.seq = tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss);
-    answer.ack = s.seq + 1;
-    answer.flags = tcp_flags::syn | tcp_flags::ack;
     const bool remembers = p.timestamps && s.options.has_timestamps();
     const tcp_flags ecn = tcp::cookie_flags(p, s, remembers);
-    answer.flags |= ecn;
+    tcp::outgoing_segment answer;
+    answer.make_bare(tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss), tcp_flags::syn | tcp_flags::ack | ecn);
+    answer.ack = s.seq + 1;
     const std::uint32_t carried = p.mss - (remembers ? wire::tcp_options::timestamps_size : 0); // Linux's window is whole segments
     answer.window = tcp::receive_window::unscaled(p.receive_buffer, p.like_linux() ? carried : 1);
-    answer.payload_size = 0;
     wire::tcp_options options;
     options.set_mss(p.mss);
     if (ecn != tcp_flags::none && ecn != tcp_flags::ece) tcp::offer_counters(p, options); // RFC 9768 3.2.3.2.1

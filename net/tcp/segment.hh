@@ -67,6 +67,19 @@ struct outgoing_segment {
 
     static constexpr std::uint8_t ect = 1;   ///< the IP header says ECT(0) (RFC 3168)
     static constexpr std::uint8_t joined = 2; ///< it belongs to one packet with the segment before it (super_segment_habits)
+    void no_payload() noexcept {
+        payload_offset = payload_size = chunk_offset = 0;
+        chunk = nullptr;
+    }
+    /// A bare segment, an ACK or a reset: <SEQ=seq><CTL=control>, for the first time, not ECN-capable (RFC 3168 6.1.4), without payload.
+    /// ACK, window and options are not touched.
+    void make_bare(seq_number seq_is, tcp_flags control) noexcept {
+        seq = seq_is;
+        flags = control;
+        retransmission = false;
+        special = 0;
+        no_payload();
+    }
     bool ecn_capable() const noexcept { return (special & ect) != 0; }
     bool joins() const noexcept { return (special & joined) != 0; }
 };

@@ -10,14 +10,11 @@ namespace corewire::tcp {
 inline bool reset_for(const segment& seg, outgoing_segment& out) noexcept {
     if (seg.has(tcp_flags::rst)) return false;
     const bool has_ack = seg.has(tcp_flags::ack);
-    out.seq = has_ack ? seg.ack : seq_number(0);
+    if (has_ack) out.make_bare(seg.ack, tcp_flags::rst);
+    else out.make_bare(seq_number(0), tcp_flags::rst | tcp_flags::ack);
     out.ack = has_ack ? seq_number(0) : seg.seq + seg.length();
-    out.flags = has_ack ? tcp_flags::rst : tcp_flags::rst | tcp_flags::ack;
     out.window = 0;
     out.option_size = 0;
-    out.retransmission = false;
-    out.payload_offset = out.payload_size = out.chunk_offset = 0;
-    out.chunk = nullptr;
     return true;
 }
 

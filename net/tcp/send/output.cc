@@ -17,21 +17,16 @@ namespace {
 #define CW_HOT [[gnu::always_inline]] inline
 #define CW_RARE [[gnu::cold, gnu::noinline]]
 
-CW_HOT void no_payload(outgoing_segment& out) noexcept {
-    out.payload_offset = out.payload_size = out.chunk_offset = 0;
-    out.chunk = nullptr;
-}
+/// What a bare ACK says: of marks (RFC 3168 6.1.3), or not.
+CW_HOT tcp_flags acknowledging(bool echo) noexcept { return echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack; }
 
 bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcept {
     if (!c.reset.wanted) return false;
     c.reset.wanted = false;
-    out.seq = c.reset.seq;
+    out.make_bare(c.reset.seq, c.reset.with_ack ? tcp_flags::rst | tcp_flags::ack : tcp_flags::rst);
     out.ack = c.reset.ack;
-    out.flags = c.reset.with_ack ? tcp_flags::rst | tcp_flags::ack : tcp_flags::rst;
     out.window = 0;
     out.option_size = 0;
-    out.retransmission = false;
-    out.special = 0;
     const bool refuses = c.state == tcp_state::syn_received && !c.passive && c.options->like_freebsd(); // there it lives on
     // RFC 7323 3.2: they SHOULD be in a reset of a connection that uses them.
     if (c.timestamps && (c.reset.with_ack || refuses)) begin_with_timestamps(c, now, out);
@@ -40,7 +35,6 @@ bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcep
         append_sack(c, out);
         c.receiving.ahead.clear();
     }
-    no_payload(out);
     return true;
 }
 
@@ -67,7 +61,7 @@ CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) n
     c.syn_wanted = false;
     if (c.syn_resent && c.options->like_linux()) [[unlikely]] ask_for_less(c);
     fill_syn(c, now, out);
-    no_payload(out);
+    out.no_payload();
     if (s.max == s.una) take_along(c, out);
     out.retransmission = c.syn_resent;
     if (c.syn_resent && s.max != s.una) ++c.count->retransmitted_segments;
@@ -98,12 +92,8 @@ CW_RARE bool emit_early_fin(control_block& c, time_point now, outgoing_segment& 
     if (!c.ack_first || !c.fin_goes_ahead()) return false;
     c.ack_first = false;
     fill_syn(c, now, out);
-    out.seq = c.sending.una + 1;
-    out.flags = tcp_flags::fin;
+    out.make_bare(c.sending.una + 1, tcp_flags::fin);
     out.option_size = 0;
-    out.retransmission = false;
-    out.special = 0;
-    no_payload(out);
     return true;
 }
 
@@ -151,7 +141,7 @@ CW_HOT void emit_range(control_block& c, time_point now, seq_number seq, seq_num
         out.chunk = at.offset + size <= at.chunk->size() ? at.chunk : nullptr;
         out.chunk_offset = at.offset;
     } else {
-        no_payload(out);
+        out.no_payload();
     }
     if (again) [[unlikely]] {
         ++c.count->retransmitted_segments;
@@ -447,12 +437,8 @@ CW_HOT bool emit_ack(control_block& c, time_point now, outgoing_segment& out) no
     const bool plainly = like_freebsd && c.answers_plainly;
     if (plainly) [[unlikely]] fill_plainly(c, now, out);
     else fill_header(c, now, out, false);
-    out.seq = c.sending.next;
-    out.flags = c.ecn.echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack;
+    out.make_bare(c.sending.next, acknowledging(c.ecn.echo));
     if (like_freebsd && !plainly) [[unlikely]] repeat_fin(c, out);
-    out.retransmission = false;
-    out.special = 0;
-    no_payload(out);
     return true;
 }
 
@@ -473,7 +459,7 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
     const bool came_twice = r.has_duplicate;
     if (c.options->like_freebsd()) fill_plainly(c, now, out);
     else fill_header(c, now, out, false);
-    out.seq = c.sending.next - 1;
+    out.make_bare(c.sending.next - 1, acknowledging(c.ecn.echo)); // it takes the place of an ACK that was due
     if (c.user_timeout_untold) {
         out.seq = c.sending.next;
         if (!append_user_timeout(c, out)) { // another ACK tells what SACK had to
@@ -481,10 +467,6 @@ bool emit_keepalive(control_block& c, time_point now, outgoing_segment& out) noe
             r.acks.acknowledge_now();
         }
     }
-    out.flags = c.ecn.echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack; // it takes the place of an ACK that was due
-    out.retransmission = false;
-    out.special = 0;
-    no_payload(out);
     return true;
 }
 
@@ -499,12 +481,8 @@ bool emit_old_ack(control_block& c, time_point now, outgoing_segment& out) noexc
     }
     fill_header(c, now, out, false);
     c.receiving.acks.acknowledge_now(); // the newer one follows
-    out.seq = c.sending.next;
+    out.make_bare(c.sending.next, acknowledging(c.ecn.old_echo));
     out.ack = c.ecn.old_ack;
-    out.flags = c.ecn.old_echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack;
-    out.retransmission = false;
-    out.special = 0;
-    no_payload(out);
     return true;
 }
 
