@@ -162,10 +162,10 @@ void lose_syn_data(control_block& c, time_point now) {
 }
 
 /// Linux's habit: a SYN-ACK was repeated, so what was sent beside it is lost, and so is the window (tcp_fastopen_synack_timer()).
-void lose_early_data(control_block& c, time_point now) {
+void lose_early_data(control_block& c) {
     sender& s = c.sending;
     s.congestion.own().remember();
-    s.congestion.own().on_timeout(now, s.congestion->cwnd(), true);
+    s.congestion.own().on_timeout(s.congestion->cwnd(), true);
     s.congestion.own().limit(s.payload_limit);
     s.board.lose_everything(false);
     s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true, .doubting = c.options->forward_rto};
@@ -180,7 +180,7 @@ void settle_syn_data(control_block& c, arrival& a) noexcept {
         delivery of_syn = expected_delivery(c, a.now);
         s.board.acknowledge(s.una, of_syn);
         c.fast_open->serving = false;
-        if (c.options->like_linux() && s.attempts != 0 && s.una != s.max) lose_early_data(c, a.now);
+        if (c.options->like_linux() && s.attempts != 0 && s.una != s.max) lose_early_data(c);
         return;
     }
     if (s.max != s.una) {
@@ -262,7 +262,7 @@ void establish(control_block& c, arrival& a) noexcept {
     // Linux's habit: the first of them was answered, says its echo (tcp_try_undo_spurious_syn()).
     const bool needless = c.options->like_linux() && c.timestamps && a.seg.options.has_timestamps() &&
                           a.seg.options.timestamp_echo == timestamp_echo::clock(s.progress, c.options->timestamp_offset);
-    if (repeats > (c.options->like_freebsd() ? 0u : 1u) && !lost_early && !needless) s.congestion.own().on_timeout(a.now, 0, false);
+    if (repeats > (c.options->like_freebsd() ? 0u : 1u) && !lost_early && !needless) s.congestion.own().on_timeout(0, false);
     if (s.paced) s.set_pace(*c.options); // the round trip is known now
     s.progress = a.now;
     if (c.options->counts()) s.need().use.payload_at = s.need().use.established_at = a.now;

@@ -29,10 +29,10 @@ void answer_loss(control_block& c) noexcept {
     const bool linux_habits = c.options->like_linux();
     const std::uint32_t flight = s.max - s.una, before = std::min(s.congestion->cwnd(), flight);
     if (s.repair.phase == recovery_phase::timeout) { // slow start goes on, but knows where to end
-        s.congestion.own().on_timeout(c.heard, flight, true);
+        s.congestion.own().on_timeout(flight, true);
         return s.congestion.own().limit(std::min(before, s.congestion->ssthresh()));
     }
-    s.congestion.own().on_loss(c.heard, flight);
+    s.congestion.own().on_loss(flight);
     s.need().reduction.start(linux_habits ? before : s.board.pipe() + s.board.lost(), linux_habits ? s.payload_limit : 1);
 }
 

@@ -260,7 +260,7 @@ namespace {
 /// above what was in flight then is acknowledged.
 void go_on_reducing(control_block& c, const delivery& d, std::uint32_t acked) noexcept {
     sender& s = c.sending;
-    if (c.options->like_freebsd()) return freebsd_reduce_for_mark(c, d.now, acked);
+    if (c.options->like_freebsd()) return freebsd_reduce_for_mark(c, acked);
     if (s.repair.phase != recovery_phase::open) {
         s.repair.reducing = false;
         return;

@@ -349,19 +349,19 @@ void bbr::on_mark(time_point now, std::uint32_t in_flight) noexcept {
 }
 
 /// 5.6.4.4, OnEnterFastRecovery().
-void bbr::on_loss(time_point, std::uint32_t) noexcept {
+void bbr::on_loss(std::uint32_t) noexcept {
     save_window();
     data_->recovering = true;
 }
 
 /// The end of either recovery.
-void bbr::on_recovered(time_point) noexcept {
+void bbr::on_recovered() noexcept {
     data_->recovering = false;
     restore_window();
 }
 
 /// OnEnterRTO(): limit() says later how much still flies. A SYN that was lost comes here, too.
-void bbr::on_timeout(time_point, std::uint32_t, bool) noexcept {
+void bbr::on_timeout(std::uint32_t, bool) noexcept {
     save_window();
     data_->recovering = true;
     cwnd_ = mss_;

@@ -87,10 +87,10 @@ public:
     void on_lost(const loss_sample& l) noexcept override;
     void on_restart(time_point now) noexcept override;
     void on_round_trip(duration srtt) noexcept override;
-    void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
+    void on_loss(std::uint32_t in_flight) noexcept override;
     void on_mark(time_point now, std::uint32_t in_flight) noexcept override;
-    void on_recovered(time_point now) noexcept override;
-    void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
+    void on_recovered() noexcept override;
+    void on_timeout(std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
     /// 5.4.2: no slow start after a pause, but the pace that is known.
     void on_idle(time_point, duration, duration) noexcept override {}
     void remember() noexcept override;

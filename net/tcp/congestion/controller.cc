@@ -38,14 +38,14 @@ void congestion_controller::on_period_over() noexcept {
     cwnd_ = std::min(cwnd_, std::max(cwnd_ / 2, initial_window(mss_)));
 }
 
-void congestion_controller::on_mark(time_point now, std::uint32_t in_flight) noexcept {
+void congestion_controller::on_mark(time_point, std::uint32_t in_flight) noexcept {
     const std::uint32_t before = cwnd_;
-    on_loss(now, in_flight);
-    on_recovered(now);
+    on_loss(in_flight);
+    on_recovered();
     if (!opens_fully_) cwnd_ = std::min(cwnd_, before); // two segments are the least, but no more than there were
 }
 
-void congestion_controller::on_recovered(time_point) noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }
+void congestion_controller::on_recovered() noexcept { cwnd_ = std::max(ssthresh_, 2 * mss_); }
 
 void congestion_controller::check_invariants() const {
     CW_ASSERT(cwnd_ >= mss_, "cwnd is below one segment");

@@ -68,12 +68,12 @@ public:
     virtual ~congestion_controller() = default;
     virtual void on_ack(const ack_sample& sample) noexcept = 0;
     /// `in_flight`: bytes outstanding when the loss was found.
-    virtual void on_loss(time_point now, std::uint32_t in_flight) noexcept = 0;
+    virtual void on_loss(std::uint32_t in_flight) noexcept = 0;
     /// ECN: congestion was met and nothing lost (RFC 3168 6.1.2). Once a window.
     virtual void on_mark(time_point now, std::uint32_t in_flight) noexcept;
-    virtual void on_recovered(time_point now) noexcept;
+    virtual void on_recovered() noexcept;
     /// `in_flight`: FlightSize (RFC 5681 2), all that is not cumulatively acknowledged.
-    virtual void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept = 0;
+    virtual void on_timeout(std::uint32_t in_flight, bool first_of_this_segment) noexcept = 0;
     /// The recovery since remember() was needless: gives back what it took.
     virtual void undo(time_point now) noexcept;
     /// The connection sent nothing for `idle`, which is longer than the time-out: cwnd falls back to the initial window (RFC 5681 4.1).

@@ -83,12 +83,12 @@ void cubic::shrink(std::uint32_t flight) noexcept {
     ssthresh_ = std::max(whole_segments(static_cast<std::uint32_t>(static_cast<float>(flight) * beta + 0.5F)), 2 * mss_);
 }
 
-void cubic::on_loss(time_point, std::uint32_t in_flight) noexcept {
+void cubic::on_loss(std::uint32_t in_flight) noexcept {
     shrink(std::min(in_flight, cwnd_));
     cwnd_ = ssthresh_;
 }
 
-void cubic::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_segment) noexcept {
+void cubic::on_timeout(std::uint32_t in_flight, bool first_of_this_segment) noexcept {
     // RFC 5681 3.1: ssthresh is not lowered again when the same segment times out once more.
     if (first_of_this_segment) shrink(timed_out_flight(in_flight));
     cwnd_ = mss_; // the loss window

@@ -18,8 +18,8 @@ public:
     explicit cubic(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
 
     void on_ack(const ack_sample& sample) noexcept override;
-    void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
-    void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
+    void on_loss(std::uint32_t in_flight) noexcept override;
+    void on_timeout(std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
     void on_idle(time_point now, duration idle, duration rto) noexcept override;
     void remember() noexcept override;
     void undo(time_point now) noexcept override;

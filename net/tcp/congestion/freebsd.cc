@@ -42,12 +42,12 @@ void freebsd_controller::on_idle(time_point, duration, duration) noexcept {
     cwnd_ = std::min(initial_window(mss_), cwnd_);
 }
 
-void freebsd_controller::on_mark(time_point now, std::uint32_t pipe) noexcept {
-    on_loss(now, pipe);
+void freebsd_controller::on_mark(time_point, std::uint32_t pipe) noexcept {
+    on_loss(pipe);
     cwnd_ = ssthresh_;
 }
 
-void freebsd_controller::on_recovered(time_point) noexcept {
+void freebsd_controller::on_recovered() noexcept {
     cwnd_ = ssthresh_;
     gathered_ = 0;
 }
@@ -57,9 +57,9 @@ void freebsd_newreno::on_ack(const ack_sample& sample) noexcept {
     else open(sample);
 }
 
-void freebsd_newreno::on_loss(time_point, std::uint32_t) noexcept { ssthresh_ = halved_window(); }
+void freebsd_newreno::on_loss(std::uint32_t) noexcept { ssthresh_ = halved_window(); }
 
-void freebsd_newreno::on_timeout(time_point, std::uint32_t pipe, bool first_of_this_segment) noexcept {
+void freebsd_newreno::on_timeout(std::uint32_t pipe, bool first_of_this_segment) noexcept {
     if (first_of_this_segment) ssthresh_ = std::max(2u, pipe / 2 / mss_) * mss_;
     cwnd_ = mss_;
     gathered_ = 0;
@@ -117,14 +117,14 @@ void freebsd_cubic::on_ack(const ack_sample& sample) noexcept {
     cwnd_ = std::min(cwnd_, largest_window);
 }
 
-void freebsd_cubic::on_loss(time_point, std::uint32_t pipe) noexcept {
+void freebsd_cubic::on_loss(std::uint32_t pipe) noexcept {
     const std::uint32_t reno = halved_window();
     top_ = cwnd_ < top_ ? share(cwnd_, fast_convergence) : cwnd_;
     ssthresh_ = std::max(friendly_ ? reno : share(pipe, beta), 2 * mss_);
     fresh_ = true;
 }
 
-void freebsd_cubic::on_timeout(time_point, std::uint32_t pipe, bool first_of_this_segment) noexcept {
+void freebsd_cubic::on_timeout(std::uint32_t pipe, bool first_of_this_segment) noexcept {
     if (first_of_this_segment) ssthresh_ = std::max(2u, share(pipe, beta) / mss_) * mss_;
     timed_out_ = true;
     cwnd_ = mss_;
@@ -138,8 +138,8 @@ void freebsd_cubic::on_idle(time_point now, duration idle, duration rto) noexcep
     epoch_ = now;
 }
 
-void freebsd_cubic::on_recovered(time_point now) noexcept {
-    freebsd_controller::on_recovered(now);
+void freebsd_cubic::on_recovered() noexcept {
+    freebsd_controller::on_recovered();
     if (acks_ != 0 && sum_ >= acks_) mean_ = std::chrono::microseconds{sum_ / acks_};
     acks_ = 0;
     sum_ = 0;

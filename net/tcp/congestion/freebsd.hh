@@ -19,7 +19,7 @@ public:
     explicit freebsd_controller(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
     void on_idle(time_point now, duration idle, duration rto) noexcept override;
     void on_mark(time_point now, std::uint32_t pipe) noexcept override;
-    void on_recovered(time_point now) noexcept override;
+    void on_recovered() noexcept override;
 
 protected:
     /// So much opens the window: slow start.
@@ -35,8 +35,8 @@ class freebsd_newreno final : public freebsd_controller {
 public:
     using freebsd_controller::freebsd_controller;
     void on_ack(const ack_sample& sample) noexcept override;
-    void on_loss(time_point now, std::uint32_t pipe) noexcept override;
-    void on_timeout(time_point now, std::uint32_t pipe, bool first_of_this_segment) noexcept override;
+    void on_loss(std::uint32_t pipe) noexcept override;
+    void on_timeout(std::uint32_t pipe, bool first_of_this_segment) noexcept override;
     std::string_view name() const noexcept override { return "reno"; }
     congestion_controller* another() const override { return new freebsd_newreno(mss_); }
 };
@@ -45,10 +45,10 @@ class freebsd_cubic final : public freebsd_controller {
 public:
     using freebsd_controller::freebsd_controller;
     void on_ack(const ack_sample& sample) noexcept override;
-    void on_loss(time_point now, std::uint32_t pipe) noexcept override;
-    void on_timeout(time_point now, std::uint32_t pipe, bool first_of_this_segment) noexcept override;
+    void on_loss(std::uint32_t pipe) noexcept override;
+    void on_timeout(std::uint32_t pipe, bool first_of_this_segment) noexcept override;
     void on_idle(time_point now, duration idle, duration rto) noexcept override;
-    void on_recovered(time_point now) noexcept override;
+    void on_recovered() noexcept override;
     void on_round_trip(duration) noexcept override { samples_ += samples_ != 0xff; }
     std::string_view name() const noexcept override { return "cubic"; }
     congestion_controller* another() const override { return new freebsd_cubic(mss_); }

@@ -128,12 +128,12 @@ void linux_cubic::reduce(std::uint32_t cwnd) noexcept {
     ssthresh_ = static_cast<std::uint32_t>(std::max<std::uint64_t>(size * beta_1024 / 1024, 2)) * mss_;
 }
 
-void linux_cubic::on_loss(time_point, std::uint32_t cwnd) noexcept {
+void linux_cubic::on_loss(std::uint32_t cwnd) noexcept {
     reduce(cwnd);
     cwnd_ = ssthresh_;
 }
 
-void linux_cubic::on_timeout(time_point, std::uint32_t cwnd, bool first_of_this_segment) noexcept {
+void linux_cubic::on_timeout(std::uint32_t cwnd, bool first_of_this_segment) noexcept {
     if (first_of_this_segment) reduce(std::min(cwnd, std::max(cwnd_, ssthresh_)));
     cwnd_ = mss_; // the loss window
     curve_ = {};  // nothing of it counts any more, nor of what was measured

@@ -18,9 +18,9 @@ public:
     explicit linux_cubic(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
 
     void on_ack(const ack_sample& sample) noexcept override;
-    void on_loss(time_point now, std::uint32_t cwnd) noexcept override;
+    void on_loss(std::uint32_t cwnd) noexcept override;
     void on_repair_round_trip(time_point now, duration rtt) noexcept override { take_round_trip(now, rtt); }
-    void on_timeout(time_point now, std::uint32_t cwnd, bool first_of_this_segment) noexcept override;
+    void on_timeout(std::uint32_t cwnd, bool first_of_this_segment) noexcept override;
     std::string_view name() const noexcept override { return "cubic"; }
     congestion_controller* another() const override { return new linux_cubic(mss_); }
 

@@ -33,13 +33,13 @@ void reno::grow_like_linux(std::uint32_t acked) noexcept {
     gathered_ %= window;
 }
 
-void reno::on_loss(time_point, std::uint32_t in_flight) noexcept {
+void reno::on_loss(std::uint32_t in_flight) noexcept {
     ssthresh_ = halved(std::min(in_flight, cwnd_));
     cwnd_ = ssthresh_;
     gathered_ = 0;
 }
 
-void reno::on_timeout(time_point, std::uint32_t in_flight, bool first_of_this_segment) noexcept {
+void reno::on_timeout(std::uint32_t in_flight, bool first_of_this_segment) noexcept {
     // RFC 5681 3.1: ssthresh is not lowered again when the same segment times out once more.
     if (first_of_this_segment) ssthresh_ = halved(timed_out_flight(in_flight));
     cwnd_ = mss_; // the loss window

@@ -10,8 +10,8 @@ public:
     explicit reno(std::uint32_t mss) noexcept : congestion_controller(mss) { cwnd_ = initial_window(mss); }
 
     void on_ack(const ack_sample& sample) noexcept override;
-    void on_loss(time_point now, std::uint32_t in_flight) noexcept override;
-    void on_timeout(time_point now, std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
+    void on_loss(std::uint32_t in_flight) noexcept override;
+    void on_timeout(std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
     std::string_view name() const noexcept override { return "reno"; }
     congestion_controller* another() const override { return new reno(mss_); }
 

@@ -118,7 +118,7 @@ void enter_recovery(control_block& c, const delivery& d, const sack_picture& p) 
     const std::uint32_t limited = std::exchange(own.limited, std::uint8_t{0});
     s.next = s.max; // the scoreboard knows what goes again, though a closed window has taken it back
     note_reduction(c);
-    if (!std::exchange(s.repair.reducing, false)) s.congestion.own().on_loss(d.now, pipe);
+    if (!std::exchange(s.repair.reducing, false)) s.congestion.own().on_loss(pipe);
     s.repair.phase = recovery_phase::fast;
     s.repair.point = s.max;
     s.repair.duplicates = threshold;
@@ -141,9 +141,9 @@ void enter_recovery(control_block& c, const delivery& d, const sack_picture& p) 
     arm_retransmission(c, d.now);
 }
 
-void leave_recovery(control_block& c, time_point now) noexcept {
+void leave_recovery(control_block& c) noexcept {
     sender& s = c.sending;
-    if (s.repair.phase == recovery_phase::fast) s.congestion.own().on_recovered(now);
+    if (s.repair.phase == recovery_phase::fast) s.congestion.own().on_recovered();
     s.repair.phase = recovery_phase::open;
     s.repair.held = !s.sack;
     s.repair.point = s.una; // snd_recover
@@ -251,16 +251,16 @@ void freebsd_repair_ack(control_block& c, const segment& seg, const delivery& d,
     if (tells_more && s.repair.phase != recovery_phase::fast && p.bytes > (threshold - 1) * s.payload_limit) {
         enter_recovery(c, d, p);
     } else if (s.repair.phase != recovery_phase::open && s.una >= s.repair.point) {
-        leave_recovery(c, d.now);
+        leave_recovery(c);
     } else if (s.repair.phase == recovery_phase::fast) {
         take_partial_ack(c, seg, d, acked, p, more_lost);
     }
 }
 
-void freebsd_reduce_for_mark(control_block& c, time_point now, std::uint32_t acked) noexcept {
+void freebsd_reduce_for_mark(control_block& c, std::uint32_t acked) noexcept {
     sender& s = c.sending;
     if (s.una > c.ecn.reduced_until) {
-        s.congestion.own().on_recovered(now);
+        s.congestion.own().on_recovered();
         s.repair.reducing = false;
         s.need().reduction = {.flight = 0};
         return;

@@ -22,7 +22,7 @@ void freebsd_duplicate_ack(control_block& c, const delivery& d, bool news) noexc
 /// SND.UNA has moved by `acked` bytes while something is or was lost.
 void freebsd_repair_ack(control_block& c, const segment& seg, const delivery& d, std::uint32_t acked) noexcept;
 /// The same while cwnd was reduced for a mark in this window.
-void freebsd_reduce_for_mark(control_block& c, time_point now, std::uint32_t acked) noexcept;
+void freebsd_reduce_for_mark(control_block& c, std::uint32_t acked) noexcept;
 /// An ACK has moved SND.UNA. Round trips are measured by its timestamp, or of one segment at a time (tcp_xmit_timer()).
 void freebsd_measure(control_block& c, const segment& seg, time_point now) noexcept;
 /// A time-out has begun another repair. The first of a row may have been needless, and no more.

@@ -229,7 +229,7 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     const bool due = !reduced && !answered_for_mark(c, s.una);
     if (due) note_reduction(c);
     const bool twice = linux_habits && s.congestion->wants_exact_marks(); // DCTCP's answer to a loss is no other's (dctcp_react_to_loss())
-    if (due || twice) s.congestion.own().on_loss(d.now, to_reduce(c, d.now, flight));
+    if (due || twice) s.congestion.own().on_loss(to_reduce(c, d.now, flight));
     const bool resent_before = linux_habits && s.board.repairs_out();
     if (!s.board.has_lost() && !resent_before) s.board.lose_first(first_segment(c));
     if (!reduced && linux_habits) {
@@ -247,9 +247,9 @@ void enter_fast_recovery(control_block& c, const delivery& d, std::uint32_t acke
     c.probe_wanted = false;
 }
 
-void leave_recovery(control_block& c, time_point now) noexcept {
+void leave_recovery(control_block& c) noexcept {
     sender& s = c.sending;
-    if (s.repair.phase == recovery_phase::fast || s.congestion->repairs_itself()) s.congestion.own().on_recovered(now);
+    if (s.repair.phase == recovery_phase::fast || s.congestion->repairs_itself()) s.congestion.own().on_recovered();
     if (validates_window(c)) settle_window(c);
     s.need().losses.on_recovered();
     s.repair.phase = recovery_phase::open;
@@ -270,7 +270,7 @@ void undo(control_block& c, time_point now, bool late = false) noexcept {
     if (linux_habits && s.repair.phase == recovery_phase::timeout) s.attempts = 0; // tcp_try_undo_loss()
     ++c.count->spurious_recoveries;
     s.need().undo.possible = false;
-    if (s.repair.phase != recovery_phase::open) leave_recovery(c, now);
+    if (s.repair.phase != recovery_phase::open) leave_recovery(c);
     s.congestion.own().undo(now);
     if (linux_habits || !s.known().undo.owed_reduction) c.ecn.tell_reduced = false; // nothing was reduced after all
     if (all_flies) s.board.forgive(linux_habits);
@@ -341,7 +341,7 @@ void settle_tail_probe(control_block& c, const segment& seg, time_point now, std
         if (answered_for_mark(c, s.repair.probe_end - 1u)) return;
         note_reduction(c);
         const std::uint32_t flight = flight_size(s, acked);
-        s.congestion.own().on_loss(now, to_reduce(c, now, flight));
+        s.congestion.own().on_loss(to_reduce(c, now, flight));
         if (validates_window(c)) forget_validation(c);
         if (!c.options->like_linux()) s.forget_undo(); // what it would give back is this, too
     }
@@ -399,7 +399,7 @@ void go_on(control_block& c, const delivery& d, std::uint32_t acked, std::uint32
         if (s.repair.phase == recovery_phase::fast) reduce(c, news_of(c, d), true);
     } else if (s.una >= s.repair.point) {
         s.settle_at(never);
-        leave_recovery(c, d.now);
+        leave_recovery(c);
         if (finds_something_to_repair(c, d)) enter_fast_recovery(c, d, acked);
     } else {
         if (s.repair.phase == recovery_phase::timeout) s.repair.left = 0;

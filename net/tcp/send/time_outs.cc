@@ -125,12 +125,12 @@ std::uint32_t flight_to_answer_for(const control_block& c) noexcept {
 }
 
 /// RFC 5681 3.1: the window is one segment now, and the same segment lowers ssthresh once.
-void tell_congestion(control_block& c, time_point now, const time_out_kind& what) noexcept {
+void tell_congestion(control_block& c, const time_out_kind& what) noexcept {
     sender& s = c.sending;
     if (validates_window(c)) forget_validation(c);
     if (what.undoable) s.congestion.own().remember();
     note_reduction(c);
-    s.congestion.own().on_timeout(now, flight_to_answer_for(c), s.attempts == 1 && !what.reduced);
+    s.congestion.own().on_timeout(flight_to_answer_for(c), s.attempts == 1 && !what.reduced);
 }
 
 /// The earliest segment goes at once, whatever flies still (5.4). F-RTO, or an echo, may tell that it was needless.
@@ -161,7 +161,7 @@ event repeat_flight(control_block& c, time_point now) noexcept {
     if (c.ecn.accurate != nullptr) suspect_options(c);
     const time_out_kind what = kind_of_time_out(c);
     const bool owed_reduction = c.ecn.tell_reduced;
-    tell_congestion(c, now, what);
+    tell_congestion(c, what);
     if (c.options->like_linux()) linux_count_delivered(c);
     begin_repair(c, now, what, owed_reduction);
     hold_for_lost(c, now);

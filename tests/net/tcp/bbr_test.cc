@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(six_losses_of_two_percent_in_a_round_of_recovery_end_startu
         p.rate = 2'000'000;
         p.round();
         p.c.remember();
-        p.c.on_loss(p.now, 200'000);
+        p.c.on_loss(200'000);
         for (std::uint32_t i = 1; i <= pieces; ++i) p.lose(1'000, i * 1'000, 200'000);
         tcp::rate_sample s = p.next(3'000'000);
         s.recovering = s.repairing = true;
@@ -356,7 +356,7 @@ BOOST_AUTO_TEST_CASE(six_losses_of_two_percent_in_a_round_of_recovery_end_startu
 BOOST_AUTO_TEST_CASE(without_sack_any_loss_ends_startup) { // 5.3.1.3
     path p;
     p.round();
-    p.c.on_loss(p.now, 100'000);
+    p.c.on_loss(100'000);
     p.lose(1'000, 1'000, 100'000);
     tcp::rate_sample s = p.next(2'000'000);
     s.recovering = true;
@@ -440,14 +440,14 @@ BOOST_AUTO_TEST_CASE(after_recovery_the_window_is_what_it_was_within_the_model) 
     path p;
     p.settle();
     const std::uint32_t before = p.c.cwnd();
-    p.c.on_timeout(p.now, before, true);
+    p.c.on_timeout(before, true);
     p.c.limit(20'000 + mss); // what still flies, and one
     BOOST_TEST(p.c.cwnd() == 21'000u);
     tcp::rate_sample s = p.next(p.rate);
     s.newly_acked = 5'000;
     p.take(s);
     BOOST_TEST(p.c.cwnd() == 26'000u); // slow start
-    p.c.on_recovered(p.now);
+    p.c.on_recovered();
     BOOST_TEST(p.c.cwnd() == before);
 }
 
@@ -455,13 +455,13 @@ BOOST_AUTO_TEST_CASE(a_second_time_out_of_a_recovery_knows_the_window_of_before_
     path p;
     p.settle();
     const std::uint32_t before = p.c.cwnd();
-    p.c.on_timeout(p.now, before, true);
+    p.c.on_timeout(before, true);
     tcp::rate_sample s = p.next(p.rate);
     s.newly_acked = mss;
     s.repairing = true;
     p.take(s);
-    p.c.on_timeout(p.now, before, true);
-    p.c.on_recovered(p.now);
+    p.c.on_timeout(before, true);
+    p.c.on_recovered();
     BOOST_TEST(p.c.cwnd() == before);
 }
 
@@ -487,12 +487,12 @@ BOOST_AUTO_TEST_CASE(a_probe_ended_by_what_was_no_loss_is_taken_up_again) { // 5
     p.reach(phase::up);
     const std::uint32_t before = p.c.cwnd();
     p.c.remember();
-    p.c.on_loss(p.now, before);
+    p.c.on_loss(before);
     p.lose(5'000, 5'000, 100'000);
     p.lose(5'000, 10'000, 100'000); // a second piece: what it has found is no state to go back to
     BOOST_TEST(state_of(p) == "down");
     BOOST_TEST(p.c.model().inflight_longterm != tcp::bbr_model::any_volume);
-    p.c.on_recovered(p.now);
+    p.c.on_recovered();
     p.c.undo(p.now);
     BOOST_TEST(state_of(p) == "refill");
     BOOST_TEST(p.c.model().inflight_longterm == tcp::bbr_model::any_volume);

@@ -35,8 +35,8 @@ struct path {
     }
     void lose() {
         c.remember();
-        c.on_loss(now, c.cwnd());
-        c.on_recovered(now);
+        c.on_loss(c.cwnd());
+        c.on_recovered();
     }
     /// A loss at a window of so many bytes or a little more, and so many rounds since.
     void lose_at(std::uint32_t window, int rounds) {
@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(after_a_time_out_the_curve_begins_where_slow_start_ends) { 
     path p{c};
     while (c.cwnd() < 640'000) p.round();
     c.remember();
-    c.on_timeout(p.now, c.cwnd(), true);
+    c.on_timeout(c.cwnd(), true);
     while (c.in_slow_start()) p.round();
     const double begin = c.cwnd() / 1000.0;
     for (int i = 1; i <= 60; ++i) {
@@ -252,9 +252,9 @@ BOOST_AUTO_TEST_CASE(undo_gives_back_two_segments_at_least_of_the_size_that_they
     cubic fast(500);
     for (congestion_controller* c : {static_cast<congestion_controller*>(&slow), static_cast<congestion_controller*>(&fast)}) {
         path p{*c};
-        c->on_timeout(p.now, 1000, true); // ssthresh: two segments
+        c->on_timeout(1000, true); // ssthresh: two segments
         c->remember();
-        c->on_timeout(p.now, 500, false);
+        c->on_timeout(500, false);
         c->set_mss(1400); // the path's MTU is known
         c->undo(p.now);
         c->check_invariants();
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(undo_gives_back_window_and_curve) { // RFC 9438 4.9
     p.lose_at(160'000, 20);
     cubic untouched = c;
     c.remember();
-    c.on_timeout(p.now, c.cwnd(), true);
+    c.on_timeout(c.cwnd(), true);
     BOOST_TEST(c.cwnd() == mss);
     c.undo(p.now);
     BOOST_TEST(c.cwnd() == untouched.cwnd());
@@ -284,8 +284,8 @@ BOOST_AUTO_TEST_CASE(undo_of_two_time_outs_gives_back_the_curve_of_before_the_fi
     p.lose_at(160'000, 20);
     cubic untouched = c;
     c.remember();
-    c.on_timeout(p.now, c.cwnd(), true);
-    c.on_timeout(p.now, c.cwnd(), true); // of another segment
+    c.on_timeout(c.cwnd(), true);
+    c.on_timeout(c.cwnd(), true); // of another segment
     c.undo(p.now);
     path same{untouched, p.rtt, p.now, p.una};
     for (int i = 0; i < 30; ++i) p.round(), same.round();
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(in_slow_start_an_ack_opens_the_window_by_two_segments_at_mo
         BOOST_TEST(c->cwnd() == 14'500u);
     }
     cubic c(mss); // its later slow starts
-    c.on_timeout(from_ns(1), 40'000, true);
+    c.on_timeout(40'000, true);
     c.on_ack({.now = from_ns(2), .acked = 10'000, .in_flight = 10'000, .srtt = 1ms});
     BOOST_TEST(c.cwnd() == 3'000u);
     reno l(mss);

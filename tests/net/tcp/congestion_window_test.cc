@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_loss_counts_what_was_in_flight_and_not_the_window) { // R
     s.receive("A 1:1 ack 10002 sack 11002-16002");
     BOOST_TEST(s.block().info().ssthresh == 3'000u);
     tcp::cubic c(1000);
-    c.on_loss(s.now(), 6'000); // of 10,000
+    c.on_loss(6'000); // of 10,000
     BOOST_TEST(c.ssthresh() == 4'200u);
 }
 
@@ -114,8 +114,8 @@ BOOST_AUTO_TEST_CASE(linux_remembers_three_quarters_of_a_window_that_a_pause_has
     tcp::reno r(1000);
     r.follow_linux();
     const time_point now = from_ns(1);
-    r.on_loss(now, 20'000);
-    r.on_recovered(now);
+    r.on_loss(20'000);
+    r.on_recovered();
     BOOST_TEST(r.ssthresh() == 5'000u);
     while (r.cwnd() < 40'000) r.on_ack({.now = now, .acked = r.cwnd(), .in_flight = r.cwnd(), .srtt = 100ms});
     r.on_idle(now, 300ms, 200ms); // one time-out, and not two

@@ -28,8 +28,8 @@ struct path {
     }
     void lose() {
         c.remember();
-        c.on_loss(now, c.cwnd());
-        c.on_recovered(now);
+        c.on_loss(c.cwnd());
+        c.on_recovered();
     }
 };
 
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(after_a_time_out_a_window_grows_by_a_segment_for_every_twen
     path p;
     p.ack(190, 50ms, 10'000);
     p.now += 1s;
-    p.c.on_timeout(p.now, 200'000, true);
+    p.c.on_timeout(200'000, true);
     BOOST_TEST(p.window() == 1u);
     BOOST_TEST(p.c.ssthresh() == 140'000u);
     p.ack(139, 50ms, 1'000);

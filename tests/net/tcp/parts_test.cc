@@ -167,15 +167,15 @@ BOOST_AUTO_TEST_CASE(reno_doubles_then_adds_then_halves) { // RFC 5681 3.1; RFC 
     BOOST_TEST(r.cwnd() == 10'000u);
     for (int i = 0; i < 10; ++i) r.on_ack({time_point{}, 1000, 10'000, 0ns});
     BOOST_TEST(r.cwnd() == 20'000u);
-    r.on_loss(time_point{}, 20'000);
+    r.on_loss(20'000);
     BOOST_TEST(r.cwnd() == 10'000u);
     BOOST_TEST(r.ssthresh() == 10'000u);
     for (int i = 0; i < 10; ++i) r.on_ack({time_point{}, 1000, 10'000, 0ns});
     BOOST_TEST(r.cwnd() == 11'000u);
-    r.on_timeout(time_point{}, 11'000, true);
+    r.on_timeout(11'000, true);
     BOOST_TEST(r.cwnd() == 1000u);
     BOOST_TEST(r.ssthresh() == 5500u);
-    r.on_timeout(time_point{}, 1000, false);
+    r.on_timeout(1000, false);
     BOOST_TEST(r.ssthresh() == 5500u);
     r.check_invariants();
 }
