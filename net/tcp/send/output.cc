@@ -1,6 +1,7 @@
 #include <corewire/net/tcp/send/output.hh>
 
 #include <corewire/net/tcp/receive/linux_delayed_acks.hh>
+#include <corewire/net/tcp/send/control_segments.hh>
 #include <corewire/net/tcp/send/freebsd_recovery.hh>
 #include <corewire/net/tcp/send/header.hh>
 #include <corewire/net/tcp/send/new_data.hh>
@@ -19,83 +20,6 @@ namespace {
 
 /// What a bare ACK says: of marks (RFC 3168 6.1.3), or not.
 CW_HOT tcp_flags acknowledging(bool echo) noexcept { return echo ? tcp_flags::ack | tcp_flags::ece : tcp_flags::ack; }
-
-bool emit_reset(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    if (!c.reset.wanted) return false;
-    c.reset.wanted = false;
-    out.make_bare(c.reset.seq, c.reset.with_ack ? tcp_flags::rst | tcp_flags::ack : tcp_flags::rst);
-    out.ack = c.reset.ack;
-    out.window = 0;
-    out.option_size = 0;
-    const bool refuses = c.state == tcp_state::syn_received && !c.passive && c.options->like_freebsd(); // there it lives on
-    // RFC 7323 3.2: they SHOULD be in a reset of a connection that uses them.
-    if (c.timestamps && (c.reset.with_ack || refuses)) begin_with_timestamps(c, now, out);
-    if (c.options->like_linux() && c.reset.with_ack) { // a segment like any other (tcp_send_active_reset())
-        if (c.ecn.accurate != nullptr) append_accurate(c, out, false);
-        append_sack(c, out);
-        c.receiving.ahead.clear();
-    }
-    return true;
-}
-
-/// The data that a SYN with a cookie takes along.
-CW_RARE void take_along(control_block& c, outgoing_segment& out) noexcept {
-    sender& s = c.sending;
-    if (c.state != tcp_state::syn_sent || c.syn_resent) return;
-    const std::uint32_t size = std::min(s.queue.size(), c.syn_room());
-    if (size == 0) return;
-    const send_queue::place at = s.queue.find(s.queue.first());
-    out.payload_size = size;
-    out.chunk = at.offset + size <= at.chunk->size() ? at.chunk : nullptr;
-    out.chunk_offset = at.offset;
-    c.fast_open->syn_data = size;
-}
-
-CW_RARE bool emit_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    if (!c.syn_wanted) return false;
-    sender& s = c.sending;
-    if (c.fast_open.get().waits_for_data) {
-        if (s.queue.size() == 0 && !s.fin_queued) return false;
-        c.fast_open->waits_for_data = false;
-    }
-    c.syn_wanted = false;
-    if (c.syn_resent && c.options->like_linux()) [[unlikely]] ask_for_less(c);
-    fill_syn(c, now, out);
-    out.no_payload();
-    if (s.max == s.una) take_along(c, out);
-    out.retransmission = c.syn_resent;
-    if (c.syn_resent && s.max != s.una) ++c.count->retransmitted_segments;
-    out.special = 0; // RFC 3168 6.1.1
-    if (s.max == s.una) {
-        s.timing = true;
-        s.progress = now;
-    } else {
-        s.timing = false; // Karn
-    }
-    if (c.syn_resent && (c.fast_open.get().asked || c.fast_open.get().without_cookie) && !c.passive) c.fast_open->syn_lost = true;
-    const seq_number end = s.una + 1 + c.fast_open.get().syn_data;
-    if (s.max < end) {
-        s.next = s.max = end;
-        s.board.sent(s.max, now);
-        s.limited_until = s.last_start = s.next;
-        s.small_end = s.una; // a SYN is no small segment that others wait for
-    }
-    if (s.waiting_for == awaited::nothing) {
-        s.waiting_for = awaited::timeout;
-        c.timers.arm(timer_slot::retransmit, now + s.rto.current(*c.options));
-    }
-    return true;
-}
-
-/// FreeBSD's habit: in SYN-SENT a FIN does not wait for the handshake, behind which it goes again.
-CW_RARE bool emit_early_fin(control_block& c, time_point now, outgoing_segment& out) noexcept {
-    if (!c.ack_first || !c.fin_goes_ahead()) return false;
-    c.ack_first = false;
-    fill_syn(c, now, out);
-    out.make_bare(c.sending.una + 1, tcp_flags::fin);
-    out.option_size = 0;
-    return true;
-}
 
 /// What ECN adds: never on retransmissions and window probes (RFC 3168 6.1.5, 6.1.6), nor on pure ACKs (6.1.4).
 CW_RARE void mark(control_block& c, outgoing_segment& out, bool new_data) noexcept {
@@ -261,74 +185,139 @@ CW_HOT hold emit_data(control_block& c, time_point now, outgoing_segment& out) n
     return p.why;
 }
 
+// ---- in recovery: what is lost goes again. The steps of emit_lost(), of all of which the compiler makes one function ----
+
+/// `size` bytes leave now, whatever the pace says: what follows waits for it.
+void note_sending(control_block& c, time_point now, std::uint32_t size) noexcept {
+    if (c.sending.pacing()) note_pace(c, now, size);
+    else if (samples_for_info(c.sending)) note_transmission(c, now, size);
+}
+
+/// RFC 5682 2.1 step 2b, by way of the window: F-RTO wants to hear of new data first. False: none may go.
+bool emit_new_first(control_block& c, time_point now, outgoing_segment& out) noexcept {
+    sender& s = c.sending;
+    const std::uint32_t limit = payload_limit(c);
+    const portion p = c.options->like_linux() ? next_portion<true>(s, limit, true) : next_portion(s, limit, true);
+    --s.repair.new_first;
+    if (p.why != hold::no) {
+        s.repair.new_first = 0;
+        return false;
+    }
+    note_sending(c, now, p.size);
+    emit_new(c, now, p.size, p.fin, out);
+    return true;
+}
+
+/// Linux's habits: a packet of new data that has begun goes on first; and there are no more copies than losses, where those of a needless
+/// recovery count as well (tcp_xmit_retransmit_queue()).
+bool linux_keeps_lost(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    if (within_packet(s) && !s.known().leaving.again) return true;
+    const std::uint32_t old = s.counted(copy::forgiven);
+    return old != 0 && old >= s.counted(fate::lost);
+}
+
+/// FreeBSD's fast recovery, which says itself how much may leave.
+bool freebsd_measures_out(const sender& s) noexcept { return s.repair.by_numbers && s.repair.phase == recovery_phase::fast; }
+
+/// What of the lost goes in the next segment (RFC 6675 4, NextSeg() rule 1). Empty: nothing.
+sack_block next_lost(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    const std::uint32_t limit = payload_limit(c);
+    if (c.options->like_linux()) return next_lost_of_packet(c, now, limit);
+    const sack_block lost = s.board.next_lost(limit);
+    return freebsd_measures_out(s) ? freebsd_piece(c, lost) : lost;
+}
+
+/// It waits for neither cwnd nor its pace: the first of a recovery, or what has been let go already.
+bool goes_at_once(const control_block& c) noexcept {
+    const sender& s = c.sending;
+    return s.repair.resend_at_once || freebsd_measures_out(s) || (c.options->like_linux() && within_packet(s));
+}
+
+/// RFC 6675 5 (C): pipe, and `more`, within cwnd. The next one behind a partial acknowledgement does not ask (RFC 6582 3.2 step 3).
+bool fits_into_window(const control_block& c, std::uint32_t more) noexcept {
+    const sender& s = c.sending;
+    const std::uint32_t flight = s.in_flight(*c.options);
+    return s.repair.resend_next || flight == 0 || flight + more <= s.congestion->cwnd();
+}
+
+/// cwnd holds it back, and counts as used: Linux's by new data alone (tcp_cwnd_validate()).
+void note_full_window(control_block& c, time_point now) noexcept {
+    sender& s = c.sending;
+    if (c.options->like_linux()) abandon_packet(s, now);
+    else s.limited_until = s.next + 1;
+}
+
+/// What is found behind it goes along: Linux's small segments, FreeBSD's FIN.
+sack_block with_neighbours(control_block& c, sack_block lost) {
+    const sender& s = c.sending;
+    if (c.options->like_linux()) return with_followers(c, lost, payload_limit(c));
+    if (s.repair.by_numbers && s.fin_sent() && lost.right == s.queue.end()) lost.right += 1;
+    return lost;
+}
+
+/// The scoreboard, proportional rate reduction (RFC 9937) and what may find the recovery needless hear of it. `counts`: as cwnd does.
+void note_resent(control_block& c, time_point now, sack_block lost, std::uint32_t counts) {
+    sender& s = c.sending;
+    s.board.resent(lost, now);
+    if (!c.options->like_freebsd()) s.last_sent = now; // RFC 5681 4.1: data, too
+    s.need().reduction.out += counts;
+    undo_state& u = s.need().undo;
+    if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options->timestamp_offset);
+    u.any_resent = true;
+    u.note(lost.left, lost.right);
+}
+
 /// FreeBSD's habit: what goes again is cut anew, from an SND.NXT that was taken back, and what was never sent fills its last segment up
 /// (tcp_output()); but a hole's ends where the hole does. How many bytes of that `lost` takes along.
-CW_RARE std::uint32_t fresh_behind(const control_block& c, sack_block lost) noexcept {
+std::uint32_t fresh_behind(const control_block& c, sack_block lost) noexcept {
     const sender& s = c.sending;
     const bool of_hole = s.sack && s.repair.phase == recovery_phase::fast;
     if (!s.repair.by_numbers || of_hole || lost.right != s.max || s.queue.end() <= s.max) return 0;
     const std::uint32_t window = std::min(s.window, s.congestion->cwnd()), before = lost.right - s.una;
     return std::min({payload_limit(c) - lost.size(), s.queue.end() - s.max, window > before ? window - before : 0});
 }
+sack_block filled_up(control_block& c, time_point now, sack_block lost) {
+    sender& s = c.sending;
+    const std::uint32_t fresh = fresh_behind(c, lost);
+    if (fresh == 0) return lost;
+    lost.right += fresh;
+    if (s.fin_queued && lost.right == s.queue.end()) lost.right += 1;
+    s.last_sent = now;
+    s.board.sent(lost.right, now);
+    s.next = s.max = lost.right;
+    return lost;
+}
 
-/// In recovery: what is lost, as far as cwnd allows (RFC 6675 5 (C), NextSeg() rule 1).
+/// Linux's timer counts from the retransmission of what is first in flight (tcp_xmit_retransmit_queue()).
+void linux_count_anew(control_block& c, time_point now, seq_number resent) noexcept {
+    const sender& s = c.sending;
+    if (resent == s.una && s.repair.phase == recovery_phase::fast && s.waiting_for != awaited::reordering) arm_retransmission(c, now);
+}
+
+/// In recovery: what is lost, as far as cwnd allows.
 CW_RARE bool emit_lost(control_block& c, time_point now, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (s.repair.phase == recovery_phase::open || !s.board.has_lost() || s.repair.only_new) return false;
-    if (s.repair.new_first != 0) [[unlikely]] { // RFC 5682 2.1 step 2b, by way of the window
-        const bool by_segments = c.options->like_linux();
-        const portion fresh = by_segments ? next_portion<true>(s, payload_limit(c), true) : next_portion(s, payload_limit(c), true);
-        --s.repair.new_first;
-        if (fresh.why == hold::no) {
-            if (s.pacing()) note_pace(c, now, fresh.size);
-            else if (samples_for_info(s)) note_transmission(c, now, fresh.size);
-            emit_new(c, now, fresh.size, fresh.fin, out);
-            return true;
-        }
-        s.repair.new_first = 0;
-    }
-    const bool linux_habits = c.options->like_linux();
-    if (linux_habits && within_packet(s) && !s.known().leaving.again) return false;
-    // No more copies than losses, and those of a needless recovery count as well (tcp_xmit_retransmit_queue()).
-    if (const std::uint32_t old = linux_habits ? s.counted(copy::forgiven) : 0; old != 0 && old >= s.counted(fate::lost)) return false;
-    sack_block lost = linux_habits ? next_lost_of_packet(c, now, payload_limit(c)) : s.board.next_lost(payload_limit(c));
-    const bool counted = s.repair.by_numbers && s.repair.phase == recovery_phase::fast;
-    if (counted) lost = freebsd_piece(c, lost);
+    if (s.repair.new_first != 0 && emit_new_first(c, now, out)) return true;
+    if (c.options->like_linux() && linux_keeps_lost(c)) return false;
+    sack_block lost = next_lost(c, now);
     if (lost.size() == 0) return false;
-    const bool goes = s.repair.resend_at_once || (linux_habits && within_packet(s)) || counted;
-    const std::uint32_t flight = s.in_flight(*c.options), more = linux_habits ? s.payload_limit : lost.size();
-    if (!goes && !s.repair.resend_next && flight != 0 && flight + more > s.congestion->cwnd()) {
-        if (linux_habits) abandon_packet(s, now);
-        else s.limited_until = s.next + 1; // Linux's window counts as used by new data alone (tcp_cwnd_validate())
+    const std::uint32_t counts = c.options->like_linux() ? s.payload_limit : lost.size();
+    const bool at_once = goes_at_once(c);
+    if (!at_once && !fits_into_window(c, counts)) {
+        note_full_window(c, now);
         return false;
     }
-    if (s.pacing()) {
-        if (!goes && held_by_pace(c, now)) return false;
-        note_pace(c, now, lost.size());
-    } else if (samples_for_info(s)) {
-        note_transmission(c, now, lost.size());
-    }
+    if (!at_once && s.pacing() && held_by_pace(c, now)) return false;
+    note_sending(c, now, lost.size());
     s.repair.resend_at_once = s.repair.resend_next = false;
-    if (linux_habits) lost = with_followers(c, lost, payload_limit(c));
-    if (s.repair.by_numbers && s.fin_sent() && lost.right == s.queue.end()) lost.right += 1; // FreeBSD's FIN goes along
-    s.board.resent(lost, now);
-    const std::uint32_t fresh = fresh_behind(c, lost);
-    if (!c.options->like_freebsd() || fresh != 0) s.last_sent = now; // RFC 5681 4.1: data, too
-    s.need().reduction.out += more;
-    undo_state& u = s.need().undo;
-    if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options->timestamp_offset);
-    u.any_resent = true;
-    u.note(lost.left, lost.right);
-    if (fresh != 0) {
-        lost.right += fresh;
-        if (s.fin_queued && lost.right == s.queue.end()) lost.right += 1;
-        s.board.sent(lost.right, now);
-        s.next = s.max = lost.right;
-    }
+    lost = with_neighbours(c, lost);
+    note_resent(c, now, lost, counts);
+    lost = filled_up(c, now, lost);
     emit_range(c, now, lost.left, lost.right, true, out);
-    // Linux's timer counts from the retransmission of what is first in flight (tcp_xmit_retransmit_queue()).
-    const bool counts_anew = linux_habits && lost.left == s.una && s.repair.phase == recovery_phase::fast;
-    if (counts_anew && s.waiting_for != awaited::reordering) arm_retransmission(c, now);
+    if (c.options->like_linux()) linux_count_anew(c, now, lost.left);
     return true;
 }
 

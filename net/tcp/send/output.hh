@@ -1,6 +1,7 @@
 // What a connection sends next, one segment a call, most urgent first:
 //     reset > SYN > retransmission > probe > new data > bare ACK > keepalive
-// Works on the control block; the only place that fills in outgoing_segment (but arrives/closed.hh).
+// Works on the control block; the only place that fills in outgoing_segment, beside control_segments.cc, which it asks, and
+// arrives/closed.hh.
 #pragma once
 
 #include <corewire/net/tcp/control_block.hh>
