@@ -16,7 +16,7 @@
 
 namespace corewire {
 
-struct igmp_message {
+struct igmp_report {
     ipv4 destination;                  ///< of the IP datagram, TTL 1, with wire::ipv4_router_alert
     std::array<std::byte, 16> bytes{}; ///< the message, checksum included
     std::uint8_t size = 0;
@@ -34,7 +34,7 @@ public:
 
     time_point next_timeout() const noexcept;
     /// A message due at `now`. False when there is none.
-    bool poll_transmit(time_point now, igmp_message& out) noexcept;
+    bool poll_transmit(time_point now, igmp_report& out) noexcept;
 
     std::uint64_t malformed() const noexcept { return malformed_; }
     std::uint64_t reports_sent() const noexcept { return reports_sent_; }
@@ -51,6 +51,7 @@ private:
     group_state* find(ipv4 group) noexcept;
     void on_query(time_point now, ipv4 group, duration within) noexcept;
     void settle_version(time_point now) noexcept;
+    duration at_random(duration within) noexcept;
 
     random_generator random_;
     bool v2_router_ = false;         ///< an IGMPv2 querier has been heard lately

@@ -27,7 +27,7 @@ void group_reports::input(time_point now, byte_span message) noexcept {
 void group_reports::send(time_point now, ipv4 own) noexcept {
     constexpr std::uint32_t ip_size = wire::ipv4_header::min_size + sizeof wire::ipv4_router_alert;
     if (due_ > now) return;
-    for (igmp_message m; host_.poll_transmit(now, m);) {
+    for (igmp_report m; host_.poll_transmit(now, m);) {
         packet p;
         p.head = device_.pool().allocate_buffer();
         if (p.head.underlying_frame() == nullptr) continue; // as if it had been lost: it is told twice, and asked for
