@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <span>
 
 namespace corewire {
 
@@ -25,14 +25,7 @@ bool autoconfiguration::is_reserved(std::uint64_t identifier) noexcept {
 
 std::uint64_t autoconfiguration::stable_identifier(const ipv6& prefix, mac_address mac, std::uint8_t counter,
                                                    const siphash_key& secret) noexcept {
-    unsigned char bytes[8 + 6 + 2];
-    std::memcpy(bytes, prefix.octets().data(), 8);
-    std::memcpy(bytes + 8, mac.octets().data(), 6);
-    bytes[14] = counter;
-    return first_unreserved([&](std::uint8_t i) {
-        bytes[15] = i;
-        return siphash(secret, bytes);
-    });
+    return identifier_by(prefix, mac, counter, [&](std::span<const unsigned char> about) { return siphash(secret, about); });
 }
 
 void autoconfiguration::start(time_point now, random_generator& random) noexcept {

@@ -12,6 +12,8 @@
 #include <corewire/net/wire/icmpv6.hh>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 namespace corewire {
 
@@ -57,11 +59,15 @@ public:
 
     /// An identifier that stands for something else on every link (RFC 5453): the routers' anycast address, and IANA's.
     static bool is_reserved(std::uint64_t identifier) noexcept;
-    /// The first of `make`(0), `make`(1), ... that is not reserved.
-    template <typename Make>
-    static std::uint64_t first_unreserved(Make&& make) noexcept {
-        for (std::uint8_t i = 0;; ++i)
-            if (const std::uint64_t identifier = make(i); !is_reserved(identifier)) return identifier;
+    /// stable_identifier() with `hash` for F. It is asked about 16 bytes, the last of which counts up until what it says is not reserved.
+    template <typename Hash>
+    static std::uint64_t identifier_by(const ipv6& prefix, mac_address mac, std::uint8_t counter, Hash&& hash) noexcept {
+        std::array<unsigned char, 8 + 6 + 2> about;
+        std::memcpy(about.data(), prefix.octets().data(), 8);
+        std::memcpy(about.data() + 8, mac.octets().data(), 6);
+        about[14] = counter;
+        for (about[15] = 0;; ++about[15])
+            if (const std::uint64_t identifier = hash(about); !is_reserved(identifier)) return identifier;
     }
 
 private:

@@ -103,6 +103,8 @@ BOOST_AUTO_TEST_CASE(queries_are_answered_within_their_time) { // RFC 3810 6.2
     BOOST_TEST(!report(mld, 53s).contains("ff02::1:ff00:1"));
     BOOST_TEST((mld.next_timeout() == never));
     BOOST_TEST((mld_response_time(0x8000) == 32'768ms)); // 5.1.3: mantissa and exponent
+    BOOST_TEST((mld_response_time(0x9234) == 74'560ms));
+    BOOST_TEST((mld_response_time(0xffff) == 8'387'584ms));
 }
 
 BOOST_AUTO_TEST_CASE(a_router_of_version_1_is_told_in_its_own_words) { // RFC 3810 8.2.1, RFC 2710 4

@@ -79,15 +79,36 @@ struct routed_link : ipv6_link {
     /// A general query for groups, with 100 ms to answer in: 24 bytes are MLD's version 1, 28 version 2. `alert`: with a router alert, as
     /// it has to be; `header`: the one that it is in.
     void ask_for_groups(std::size_t size, bool alert = true, ip_protocol header = ip_protocol::hop_by_hop) {
-        bytes query(size);
-        query[0] = std::byte{130};
-        store_be16(query.data() + 4, 100); // milliseconds
-        const ipv6 all = ipv6::all_nodes();
-        store_be16(query.data() + 2, wire::pseudo_header_sum(router, all, ip_protocol::icmpv6, query.size()).add(query).checksum());
-        if (!alert) return send(query, router, all, ip_protocol::icmpv6, 1);
+        say_of_groups({.size = size, .from = router, .alert = alert, .header = header});
+    }
+    struct about_groups {
+        std::uint8_t type = 130;
+        std::size_t size = 24;
+        ipv6 from, group = ipv6::any();
+        std::uint8_t hop_limit = 1;
+        bool alert = true;
+        ip_protocol header = ip_protocol::hop_by_hop;
+    };
+    /// MLD's query or report; a report goes to its group.
+    void say_of_groups(const about_groups& how) {
+        bytes m(how.size);
+        m[0] = std::byte{how.type};
+        if (how.type == 130) store_be16(m.data() + 4, 100); // milliseconds
+        how.group.store(m.data() + 8);
+        const ipv6 to = how.group.is_any() ? ipv6::all_nodes() : how.group;
+        store_be16(m.data() + 2, wire::pseudo_header_sum(how.from, to, ip_protocol::icmpv6, m.size()).add(m).checksum());
+        if (!how.alert) return send(m, how.from, to, ip_protocol::icmpv6, how.hop_limit);
         bytes packet = {std::byte{58}, {}, std::byte{5}, std::byte{2}, {}, {}, std::byte{1}, {}}; // RFC 2711: for MLD; PadN
-        packet.insert(packet.end(), query.begin(), query.end());
-        send(packet, router, all, header, 1);
+        packet.insert(packet.end(), m.begin(), m.end());
+        send(packet, how.from, to, how.header, how.hop_limit);
+    }
+    /// The groups of the reports of version 1 that it says within 200 ms.
+    std::vector<ipv6> told_by_themselves() {
+        pass(std::chrono::milliseconds{200});
+        std::vector<ipv6> told;
+        for (const bytes& packet : heard(true))
+            if (load_u8(packet.data() + 6) == 0 && load_u8(packet.data() + 48) == 131) told.push_back(ipv6::load(packet.data() + 56));
+        return told;
     }
     ipv6_output& six() { return *stack->ip().six(); }
     std::vector<own_ipv6_address> made() {
@@ -139,6 +160,24 @@ BOOST_FIXTURE_TEST_CASE(routers_are_asked_more_and_more_rarely_until_one_answers
     BOOST_TEST(asked() == 0);
     pass(2s);
     BOOST_TEST(asked() == 1);
+}
+
+BOOST_AUTO_TEST_CASE(who_has_no_address_yet_asks_for_a_router_without_its_mac) { // RFC 4861 4.1 (MUST NOT)
+    routed_link link(1);
+    int from_nowhere = 0, from_address = 0;
+    for (int i = 0; i < 100; ++i) {
+        link.pass(100ms);
+        for (const auto& packet : link.heard()) {
+            wire::router_solicitation asked;
+            if (link.view(packet).next_header() != ip_protocol::icmpv6) continue;
+            if (wire::router_solicitation::parse(link.icmp_of(packet), asked) != wire::parse_error::none) continue;
+            const bool nowhere = link.view(packet).source().is_any();
+            BOOST_TEST(asked.source_mac.has_value() == !nowhere);
+            if (!nowhere) BOOST_TEST((asked.source_mac == link.stack->device().mac() && link.view(packet).source().is_link_local()));
+            ++(nowhere ? from_nowhere : from_address);
+        }
+    }
+    BOOST_TEST((from_nowhere == 1 && from_address >= 1)); // the next one is four seconds later
 }
 
 BOOST_AUTO_TEST_CASE(a_router_is_asked_for_once_an_hour_in_the_end) {
@@ -299,6 +338,47 @@ BOOST_FIXTURE_TEST_CASE(life_times_are_shortened_to_two_hours_at_most, routed_li
     advertise(1800, {{.prefix = prefix, .valid = 90'000}});
     BOOST_TEST((left() > 80'000s));
     BOOST_TEST((made()[0].phase == ipv6_address_phase::preferred));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_is_shorter_than_two_hours_stays_and_what_is_longer_is_as_a_router_says, routed_link) { // RFC 4862 5.5.3 (e)
+    const auto left = [&] { return made()[0].valid_until - clock.now(); };
+    advertise(1800, {{.prefix = prefix, .valid = 86'400}});
+    advertise(1800, {{.prefix = prefix, .valid = 10'800, .preferred = 600}}); // less than was left, and more than two hours
+    BOOST_TEST((left() > 10'790s && left() <= 10'800s));
+    advertise(1800, {{.prefix = prefix, .valid = 10, .preferred = 5}});
+    pass(2s);
+    const time_point until = made()[0].valid_until; // two hours are not left any more
+    advertise(1800, {{.prefix = prefix, .valid = 10, .preferred = 5}});
+    BOOST_TEST((made()[0].valid_until == until));
+    advertise(1800, {{.prefix = prefix, .valid = 7'199, .preferred = 600}}); // longer than what is left
+    BOOST_TEST((left() > 7'190s && made()[0].valid_until > until));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_prefix_is_on_the_link_if_a_router_says_so_and_for_as_long, routed_link) { // RFC 4861 4.6.2, 6.3.4
+    const ipv6 near = a6("2001:db8:1::77");
+    const auto on_link = [&] {
+        const ipv6_next_hop hop = six().route(near);
+        BOOST_TEST((hop.address == near || hop.address == router));
+        return hop.address == near;
+    };
+    advertise(1800, {{.prefix = prefix, .flags = 0x40}}); // for an address alone
+    BOOST_TEST(made().size() == 1u);
+    BOOST_TEST(!on_link());
+    advertise(1800, {{.prefix = prefix, .valid = 10, .preferred = 5, .flags = 0x80}});
+    BOOST_TEST(on_link());
+    pass(9s);
+    BOOST_TEST(on_link());
+    advertise(1800, {{.prefix = prefix, .valid = 10, .preferred = 5, .flags = 0x80}}); // anew
+    pass(9s);
+    BOOST_TEST(on_link());
+    pass(1s);
+    BOOST_TEST(!on_link());
+    advertise(1800, {{.prefix = prefix, .flags = 0x80}});
+    BOOST_TEST(on_link());
+    advertise(1800, {{.prefix = prefix, .valid = 0, .preferred = 0, .flags = 0x40}}); // says nothing of the link
+    BOOST_TEST(on_link());
+    advertise(1800, {{.prefix = prefix, .valid = 0, .preferred = 0, .flags = 0x80}}); // not on it any more
+    BOOST_TEST(!on_link());
 }
 
 BOOST_FIXTURE_TEST_CASE(what_makes_no_address_is_ignored, routed_link) { // RFC 4862 5.5.3 (a) to (d)
@@ -634,7 +714,8 @@ BOOST_AUTO_TEST_CASE(reserved_identifiers_are_passed_over) { // RFC 7217 5 (2), 
                                   0xfe00'0000'0000'0000ul})
         BOOST_TEST(!reserved(i));
     const std::uint64_t tries[] = {0, 0xfdff'ffff'ffff'ff80, 0x0200'5eff'fe00'5213, 7, 8};
-    BOOST_TEST(autoconfiguration::first_unreserved([&](std::uint8_t i) { return tries[i]; }) == 7u);
+    const auto hash = [&](std::span<const unsigned char> about) { return tries[about[15]]; };
+    BOOST_TEST(autoconfiguration::identifier_by(ipv6_link::a6("2001:db8:1::"), mac_address(0x02'00'00'00'00'01), 0, hash) == 7u);
 }
 
 BOOST_AUTO_TEST_CASE(an_address_is_told_when_it_is_made_and_not_when_none_is_left_to_try) {
@@ -676,6 +757,8 @@ BOOST_AUTO_TEST_CASE(identifiers_are_stable_on_a_network_and_differ_between_netw
     BOOST_TEST(id(a, 0, {1, 2}) != id(b, 0, {1, 2}));
     BOOST_TEST(id(a, 0, {1, 2}) != id(a, 1, {1, 2}));
     BOOST_TEST(id(a, 0, {1, 2}) != id(a, 0, {1, 3}));
+    for (const std::uint64_t other : {0x02'00'00'00'00'02ul, 0x03'00'00'00'00'01ul}) // another interface
+        BOOST_TEST(id(a, 0, {1, 2}) != autoconfiguration::stable_identifier(a, mac_address(other), 0, {1, 2}));
 }
 
 BOOST_FIXTURE_TEST_CASE(groups_are_told_to_routers_who_ask, routed_link) { // RFC 3810 5.2, 6.2
@@ -746,6 +829,40 @@ BOOST_FIXTURE_TEST_CASE(who_asks_for_groups_without_a_router_alert_hears_nothing
         pass(200ms);
     }
     for (const auto& packet : heard(true)) BOOST_TEST((view(packet).next_header() != ip_protocol::hop_by_hop));
+}
+
+BOOST_FIXTURE_TEST_CASE(who_asks_for_groups_from_beyond_a_router_hears_nothing, routed_link) { // RFC 3810 6.2
+    pass(2s);
+    heard(true);
+    for (const std::size_t size : {24u, 28u}) {
+        say_of_groups({.size = size, .from = router, .hop_limit = 64});
+        pass(200ms);
+        say_of_groups({.size = size, .from = a6("2001:db8:aaaa::99")});
+        pass(200ms);
+    }
+    for (const auto& packet : heard(true)) BOOST_TEST((view(packet).next_header() != ip_protocol::hop_by_hop));
+    ask_for_groups(24);
+    BOOST_TEST(told_by_themselves().size() == 2u);
+}
+
+BOOST_FIXTURE_TEST_CASE(to_a_router_of_version_1_nobody_tells_what_somebody_else_has_told, routed_link) { // RFC 2710 3, 4
+    pass(2s);
+    heard(true);
+    const ipv6 other = a6("fe80::98"), first = six().addresses().all()[0].address.solicited_node();
+    const ipv6 second = six().addresses().all()[1].address.solicited_node();
+    const about_groups report{.type = 131, .from = other, .group = first};
+    ask_for_groups(24);
+    say_of_groups(report);
+    BOOST_TEST((told_by_themselves() == std::vector{second}));
+    about_groups routed = report, global = report, bare = report; // such reports count for nothing
+    routed.hop_limit = 2;
+    global.from = a6("2001:db8:aaaa::99");
+    bare.alert = false;
+    for (const about_groups& bad : {routed, global, bare}) {
+        ask_for_groups(24);
+        say_of_groups(bad);
+        BOOST_TEST(told_by_themselves().size() == 2u);
+    }
 }
 
 BOOST_FIXTURE_TEST_CASE(a_router_that_speaks_mld_version_1_hears_of_each_group_by_itself, routed_link) { // RFC 3810 8.2.1

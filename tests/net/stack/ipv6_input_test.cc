@@ -301,6 +301,19 @@ BOOST_AUTO_TEST_CASE(an_address_that_another_host_has_or_asks_for_stays_unused) 
     }
 }
 
+BOOST_AUTO_TEST_CASE(who_looks_for_an_address_that_is_not_ours_yet_hears_nothing_and_is_no_rival) { // RFC 4862 5.4, 5.4.3
+    ipv6_link w(1);
+    for (const ipv6& to : {w.our_group, w.us})
+        w.send(w.message(wire::neighbor_solicitation{w.us, w.end->mac()}, w.peer, to), w.peer, to, ip_protocol::icmpv6, 255);
+    for (const auto& packet : w.heard()) BOOST_TEST(w.view(packet).source().is_any()); // our own questions
+    BOOST_TEST(w.stack->ip().six()->addresses().conflicts() == 0u);
+    w.pass(3s);
+    BOOST_TEST(w.stack->ip().six()->addresses().is_ours(w.us));
+    w.heard();
+    w.send(w.message(wire::neighbor_solicitation{w.us, w.end->mac()}, w.peer, w.our_group), w.peer, w.our_group, ip_protocol::icmpv6, 255);
+    BOOST_TEST(w.heard().size() == 1u); // it is now
+}
+
 BOOST_AUTO_TEST_CASE(who_advertises_an_address_that_we_use_is_counted_and_told_and_we_keep_it) { // RFC 4862 5.4.4 leaves open what to do
     kept_log log(2);
     ipv6_link w;

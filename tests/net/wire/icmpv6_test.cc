@@ -171,6 +171,34 @@ BOOST_AUTO_TEST_CASE(hostile_solicitations_are_refused) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(hostile_advertisements_are_refused) { // RFC 4861 7.1.2
+    struct row {
+        const char* what;
+        const char* bytes;
+        parse_error expected;
+    };
+    static constexpr row table[] = {
+        {"no target", "8800000000000000", parse_error::truncated},
+        {"a target cut by one byte", "8800000000000000 fd0000000000000000000000000000", parse_error::truncated},
+        {"code 1", "8801000000000000 fd000000000000000000000000000002", parse_error::bad_value},
+        {"a multicast target", "8800000000000000 ff020000000000000000000000000001", parse_error::bad_value},
+        {"another type", "8700000000000000 fd000000000000000000000000000002", parse_error::unsupported},
+        {"an option of length 0", "8800000000000000 fd000000000000000000000000000002 0200000000000000",
+         parse_error::bad_option},
+        {"an option beyond the message", "8800000000000000 fd000000000000000000000000000002 0202000000000000",
+         parse_error::bad_option},
+        {"no option", "8800000000000000 fd000000000000000000000000000002", parse_error::none},
+        {"the sender's link-layer address, not the target's", "8800000000000000 fd000000000000000000000000000002 0101020000000001",
+         parse_error::none},
+    };
+    for (const row& r : table) {
+        const byte_vector bytes = hex(r.bytes);
+        neighbor_advertisement m;
+        BOOST_TEST(neighbor_advertisement::parse(view_of(bytes), m) == r.expected, r.what);
+        BOOST_TEST(!m.target_mac.has_value(), r.what);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_short_message_is_truncated) {
     for (std::size_t size = 0; size < 8; ++size) {
         icmpv6_view v;
