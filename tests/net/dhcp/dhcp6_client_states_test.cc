@@ -42,7 +42,7 @@ struct answer {
     std::uint32_t t1 = 0, t2 = 0, association = 1;
     std::uint8_t server = 1;
     int preference = -1;
-    bool rapid = false, with_association = true;
+    bool rapid = false, with_association = true, with_server = true;
     std::uint16_t status = 0, association_status = 0;
     bytes more{};
 };
@@ -110,7 +110,7 @@ struct line {
     bytes make(const answer& a) const {
         bytes m = number(static_cast<std::uint32_t>(a.what) << 24 | last().transaction, 4);
         put(m, 1, bytes(client.duid().begin(), client.duid().end()));
-        put(m, 2, bytes(4, std::byte{a.server}));
+        if (a.with_server) put(m, 2, bytes(4, std::byte{a.server}));
         if (a.preference >= 0) put(m, 7, number(static_cast<std::uint32_t>(a.preference), 1));
         if (a.rapid) put(m, 14, {});
         if (a.status != 0) put(m, 13, number(a.status, 2));
@@ -150,6 +150,10 @@ BOOST_AUTO_TEST_CASE(solicit_advertise_request_and_reply_give_an_address) { // R
     l.flags(true, false);
     const heard solicit = l.last();
     BOOST_TEST((solicit.what == type::solicit && !solicit.has(2) && solicit.has(3) && solicit.has(8) && !solicit.has(14)));
+    bytes duid = number(0x0003'0001, 4); // 11.4: DUID-LL, of Ethernet
+    duid.resize(10);
+    our_mac.store(duid.data() + 4);
+    BOOST_TEST((solicit.find(1) == duid));
     BOOST_TEST((solicit.find(6) == bytes{std::byte{0}, std::byte{23}, std::byte{0}, std::byte{24}, std::byte{0}, std::byte{82}}));
     l.hear({.what = type::advertise, .preference = 255}); // taken at once
     const heard request = l.last();
@@ -253,14 +257,40 @@ BOOST_AUTO_TEST_CASE(what_answers_no_question_of_ours_is_ignored) { // 16.3, 16.
     BOOST_TEST(l.client.statistics().refused == 1u);
     BOOST_TEST(l.said.size() == 1u);
     BOOST_TEST(l.client.statistics().ignored == 2u);
+    l.hear({.what = type::advertise, .preference = 255, .with_server = false}); // 16.3: of which server?
+    BOOST_TEST(l.said.size() == 1u);
+    BOOST_TEST(l.client.statistics().ignored == 3u);
     l.hear({.what = type::advertise, .preference = 255});
     l.hear({.server = 2}); // not who was asked
+    l.hear({.with_server = false});
+    BOOST_TEST(l.client.statistics().ignored == 5u);
     BOOST_TEST((l.client.state() == dhcp6_state::requesting));
     l.hear({.t1 = 9, .t2 = 5}); // 21.4: T1 behind T2
     BOOST_TEST((l.client.state() == dhcp6_state::requesting));
     l.hear({.addresses = {{given, 20, 10}}}); // 21.6: preferred for longer than valid
     l.hear({.addresses = {{*ipv6::parse("fe80::1"), 10, 20}}});
     BOOST_TEST((l.client.state() == dhcp6_state::requesting));
+    line settings;
+    settings.flags(false, true);
+    settings.hear({.with_association = false, .with_server = false}); // 16.10
+    BOOST_TEST((settings.client.state() == dhcp6_state::informing && settings.client.statistics().ignored == 1u));
+}
+
+BOOST_AUTO_TEST_CASE(the_times_of_a_server_count_to_the_second) { // 14.2, 18.2.4, 18.2.5, 21.4
+    line l;
+    l.acquire({.t1 = 100, .t2 = 300});
+    BOOST_TEST((l.client.lease().renew_at == l.now + 100s && l.client.lease().rebind_at == l.now + 300s));
+    const time_point bound = l.now;
+    l.pass(301s);
+    BOOST_REQUIRE((l.count(type::renew) >= 1u && l.count(type::rebind) == 1u));
+    BOOST_TEST((std::ranges::find(l.said, type::renew, &heard::what)->at == bound + 100s));
+    BOOST_TEST((std::ranges::find(l.said, type::rebind, &heard::what)->at == bound + 300s));
+    line late; // T1 alone, behind where we would have put T2
+    late.acquire({.t1 = 900});
+    BOOST_TEST((late.client.lease().renew_at == late.now + 900s && late.client.lease().rebind_at == late.now + 900s));
+    line half; // T2 alone
+    half.acquire({.t2 = 300});
+    BOOST_TEST((half.client.lease().renew_at == half.now + 300s && half.client.lease().rebind_at == half.now + 300s));
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_is_renewed_by_its_server_then_by_any_and_ends) { // 18.2.4, 18.2.5
@@ -411,6 +441,15 @@ BOOST_AUTO_TEST_CASE(other_settings_alone_are_asked_for_and_asked_for_again) { /
     BOOST_TEST(l.count(type::information_request) == 2u);
     l.flags(true, true); // now there are addresses, too
     BOOST_TEST((l.last().what == type::solicit));
+    line often; // 21.23: ten minutes are the least, whatever the server says
+    often.flags(false, true);
+    bytes at_once;
+    put(at_once, 32, number(1, 4));
+    often.hear({.with_association = false, .more = at_once});
+    often.pass(599s);
+    BOOST_TEST(often.count(type::information_request) == 1u);
+    often.pass(1s);
+    BOOST_TEST(often.count(type::information_request) == 2u);
     line nothing;
     nothing.flags(false, false);
     nothing.pass(100s);

@@ -118,8 +118,25 @@ BOOST_AUTO_TEST_CASE(what_answers_no_question_of_ours_is_ignored) {
     l.answer(type::offer);
     l.hear(reply(type::ack, l.last().transaction, given, {address(54, ipv4(192, 0, 2, 99)), word(51, 60)})); // another server
     l.answer(type::ack, ipv4(192, 0, 2, 51)); // another address
-    BOOST_TEST(l.client.statistics().ignored == 6u);
+    l.hear(reply(type::nak, l.last().transaction, ipv4::any(), {address(54, ipv4(192, 0, 2, 99))})); // another server
+    BOOST_TEST(l.client.statistics().ignored == 7u);
     BOOST_TEST((l.client.state() == dhcp_state::requesting));
+}
+
+BOOST_AUTO_TEST_CASE(only_the_server_of_a_lease_renews_or_refuses_it) { // RFC 2131 4.4.1, 4.4.5
+    line l;
+    l.acquire(3600);
+    l.pass(1900s);
+    BOOST_REQUIRE((l.client.state() == dhcp_state::renewing));
+    const ipv4 other(192, 0, 2, 99);
+    auto options = l.offer_options(7200);
+    options[0] = address(54, other);
+    l.hear(reply(type::ack, l.last().transaction, given, options));
+    l.hear(reply(type::nak, l.last().transaction, ipv4::any(), {address(54, other)}));
+    BOOST_TEST((l.client.state() == dhcp_state::renewing && l.client.lease()->server == server_address));
+    BOOST_TEST(l.client.statistics().ignored == 2u);
+    l.answer(type::ack);
+    BOOST_TEST((l.client.state() == dhcp_state::bound));
 }
 
 BOOST_AUTO_TEST_CASE(addresses_that_no_host_can_have_are_not_taken) {
@@ -166,6 +183,7 @@ BOOST_AUTO_TEST_CASE(an_unanswered_renewal_is_asked_of_all_and_then_the_address_
     line l;
     l.acquire(3600);
     const std::size_t before = l.said.size();
+    const dhcp_lease lease = *l.client.lease();
     l.pass(3598s);
     std::vector<heard> renewals(l.said.begin() + static_cast<std::ptrdiff_t>(before), l.said.end());
     int to_server = 0, to_all = 0;
@@ -175,7 +193,10 @@ BOOST_AUTO_TEST_CASE(an_unanswered_renewal_is_asked_of_all_and_then_the_address_
         (h.how.destination.is_broadcast() ? to_all : to_server)++;
         if (i != 0) BOOST_TEST((h.at - renewals[i - 1].at >= 60s || h.how.destination != renewals[i - 1].how.destination));
     }
-    BOOST_TEST((to_server >= 3 && to_all >= 2));
+    BOOST_REQUIRE((to_server >= 3 && to_all >= 2));
+    BOOST_TEST((renewals[0].at == lease.renew_at && renewals[1].at == lease.renew_at + (lease.rebind_at - lease.renew_at) / 2));
+    const auto to = static_cast<std::size_t>(to_server);
+    BOOST_TEST((renewals[to].at == lease.rebind_at && renewals[to + 1].at == lease.rebind_at + (lease.ends_at - lease.rebind_at) / 2));
     BOOST_TEST(l.client.lease() != nullptr);
     l.pass(3s);
     BOOST_TEST(l.client.lease() == nullptr);
@@ -198,8 +219,11 @@ BOOST_AUTO_TEST_CASE(any_server_may_answer_who_asks_all) {
 }
 
 BOOST_AUTO_TEST_CASE(the_servers_times_count_if_they_make_sense) { // RFC 2131 4.4.5
-    const auto renewed_after = [](std::uint32_t t1, std::uint32_t t2) {
-        line l;
+    struct times {
+        duration renew, rebind;
+    };
+    const auto of_lease = [](std::uint32_t t1, std::uint32_t t2, std::uint64_t seed = 11) -> times {
+        line l({.start_delay = duration{0}}, seed);
         l.start();
         l.pass(1ms);
         l.answer(type::offer);
@@ -209,13 +233,24 @@ BOOST_AUTO_TEST_CASE(the_servers_times_count_if_they_make_sense) { // RFC 2131 4
         const time_point asked = l.last().at;
         l.hear(reply(type::ack, l.last().transaction, given, options));
         l.pass(1s);
-        return l.client.lease()->renew_at - asked;
+        return {l.client.lease()->renew_at - asked, l.client.lease()->rebind_at - asked};
     };
-    const auto about = [](duration a, duration b) { return a <= b && a >= b - b / 16; };
-    BOOST_TEST(about(renewed_after(600, 3000), 600s));
-    BOOST_TEST(about(renewed_after(3400, 3000), 1800s)); // T1 behind T2
-    BOOST_TEST(about(renewed_after(600, 5000), 600s));   // T2 behind the end
-    BOOST_TEST(about(renewed_after(0, 0), 1800s));
+    const auto about = [](times is, duration t1, duration t2) {
+        return is.renew <= t1 && is.renew >= t1 - t1 / 16 && is.rebind <= t2 && is.rebind >= t2 - (t2 - t1) / 16;
+    };
+    BOOST_TEST(about(of_lease(600, 2400), 600s, 2400s));
+    BOOST_TEST(about(of_lease(3400, 2400), 1800s, 2400s)); // T1 behind T2
+    BOOST_TEST(about(of_lease(600, 5000), 600s, 3150s));   // T2 behind the end
+    BOOST_TEST(about(of_lease(0, 0), 1800s, 3150s));
+    std::set<duration> renew, rebind; // not all hosts at once
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        const times is = of_lease(600, 2400, seed);
+        BOOST_TEST(about(is, 600s, 2400s));
+        renew.insert(is.renew);
+        rebind.insert(is.rebind);
+    }
+    BOOST_TEST((*renew.rbegin() - *renew.begin() > 20s));
+    BOOST_TEST((*rebind.rbegin() - *rebind.begin() > 60s));
 }
 
 BOOST_AUTO_TEST_CASE(a_lease_for_ever_is_never_renewed) {
