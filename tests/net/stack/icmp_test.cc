@@ -1,4 +1,5 @@
 // What the stack says to strangers by ICMP, and what it believes of what they say.
+#include "datagram_link.hh"
 #include "stack_world.hh"
 
 #include <corewire/net/wire/icmp.hh>
@@ -131,6 +132,28 @@ BOOST_FIXTURE_TEST_CASE(nobody_is_told_that_pieces_of_a_broadcast_were_late, sta
     BOOST_TEST(told_after(ipv4(10, 0, 0, 255), server_.device().mac()) == 0u);
     BOOST_TEST(told_after(ipv4(255, 255, 255, 255), mac_address::broadcast()) == 0u);
     BOOST_TEST(server_.fragments().statistics().timed_out == 4u);
+}
+
+BOOST_AUTO_TEST_CASE(a_protocol_that_nobody_speaks_is_told) { // RFC 1122 3.2.2.1: destination unreachable, code 2
+    datagram_link w({datagram_link::peer4});
+    const auto nobodys = static_cast<wire::ip_protocol>(200);
+    const ipv6_link::bytes payload(8, std::byte{'p'});
+    w.frames();
+    w.send4(payload, w.peer4, w.us4, nobodys);
+    const auto told = w.frames();
+    BOOST_REQUIRE(told.size() == 1u);
+    wire::ipv4_view ip, quoted;
+    wire::icmp_view error;
+    BOOST_REQUIRE((wire::ipv4_view::parse(byte_span(told[0]).subspan(14), ip) == wire::parse_error::none));
+    BOOST_TEST((ip.protocol() == wire::ip_protocol::icmp && ip.source() == w.us4 && ip.destination() == w.peer4));
+    BOOST_REQUIRE((wire::icmp_view::parse(ip.payload(), error) == wire::parse_error::none));
+    BOOST_TEST((error.checksum_ok() && error.type() == wire::icmp_type::unreachable && error.code() == 2));
+    BOOST_REQUIRE((wire::ipv4_view::parse_quoted(error.payload(), quoted) == wire::parse_error::none));
+    BOOST_TEST((quoted.protocol() == nobodys && std::ranges::equal(quoted.payload(), payload)));
+    BOOST_TEST(w.stack->statistics().unknown_protocol == 1u);
+    w.send4(payload, w.peer4, ipv4(10, 0, 0, 255), nobodys); // not of what went to many (3.2.2)
+    BOOST_TEST(w.frames().empty());
+    BOOST_TEST(w.stack->statistics().unknown_protocol == 2u);
 }
 
 BOOST_FIXTURE_TEST_CASE(one_hosts_datagram_in_a_frame_for_all_is_dropped, stack_world) { // RFC 1122 3.3.6
