@@ -2,8 +2,13 @@
 #include "stack_world.hh"
 
 #include <corewire/net/stack/tcp_listen_socket.hh>
+#include <corewire/net/wire/ethernet.hh>
+#include <corewire/net/wire/ipv4.hh>
+#include <corewire/net/wire/tcp.hh>
 
 #include <boost/test/unit_test.hpp>
+
+#include <cstring>
 
 using namespace corewire;
 using namespace corewire::socket_suite;
@@ -98,6 +103,25 @@ task<> one_with_a_key_of_its_own_believes_no_other(stack_world& w) {
     }
 }
 
+/// A SYN with a byte of data, in the name of the client, which answers with a reset to what comes of it.
+void forge_syn(stack_world& w, std::uint16_t from_port, std::uint16_t to_port) {
+    constexpr std::uint32_t size = wire::tcp_header::min_size + 1;
+    packet p;
+    p.head = w.server().device().pool().allocate_buffer();
+    std::byte* const tcp = p.head.append(size);
+    std::memset(tcp, 0, size);
+    wire::tcp_header{.source_port = from_port, .destination_port = to_port, .sequence = 5, .flags = wire::tcp_flags::syn, .window = 65'535}
+        .emit({tcp, wire::tcp_header::min_size});
+    wire::store_tcp_checksum({tcp, size}, stack_world::second, stack_world::first);
+    wire::ipv4_header{.total_length = 20 + size, .source = stack_world::second, .destination = stack_world::first}.emit(
+        {p.head.prepend(20), 20});
+    const wire::ethernet_header link{
+        .destination = w.server().device().mac(), .source = w.client().device().mac(), .type = wire::ether_type::ipv4};
+    link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
+    w.server().take_over(w.clock.now(), p);
+    for (int i = 0; i < 50; ++i) w.loop().poll_once();
+}
+
 task<> a_listener_without_it_is_as_before(stack_world& w) {
     tcp_listener listener = listen(w);
     co_await learn(w, listener);
@@ -113,6 +137,25 @@ BOOST_FIXTURE_TEST_CASE(a_question_is_answered_in_one_round_trip, stack_world) {
 BOOST_FIXTURE_TEST_CASE(a_reader_does_not_wait_for_a_write_that_never_comes, stack_world) { run(who_only_listens_reads_too(*this)); }
 BOOST_FIXTURE_TEST_CASE(bad_cookies_and_full_listeners_fall_back_to_the_handshake, stack_world) {
     run(the_limit_bounds_what_is_accepted_early(*this));
+}
+BOOST_FIXTURE_TEST_CASE(connections_that_were_reset_count_for_a_minute, stack_world) { // RFC 7413 5.1
+    using std::chrono::seconds;
+    reactor::scope here(loop_);
+    auto backend = std::make_unique<tcp_listen_socket>(server_.tcp(), at_server(*this, 7), listen_options{});
+    backend->set_fast_open(1, true); // who forges SYNs has learnt a cookie
+    const tcp_listener listener{std::move(backend)};
+    const stack_statistics& s = server_.statistics();
+    forge_syn(*this, 1001, 7);
+    BOOST_TEST(s.tcp_fast_open_accepted == 1u);
+    BOOST_TEST(server_.tcp().connections() == 0u); // it was reset
+    clock.advance(seconds{60} - std::chrono::nanoseconds{1});
+    forge_syn(*this, 1002, 7);
+    BOOST_TEST(s.tcp_fast_open_full == 1u);
+    BOOST_TEST(s.tcp_fast_open_accepted == 1u);
+    clock.advance(std::chrono::nanoseconds{1});
+    forge_syn(*this, 1003, 7);
+    BOOST_TEST(s.tcp_fast_open_full == 1u);
+    BOOST_TEST(s.tcp_fast_open_accepted == 2u);
 }
 BOOST_FIXTURE_TEST_CASE(a_listener_may_have_a_key_of_its_own, stack_world) { run(one_with_a_key_of_its_own_believes_no_other(*this)); }
 BOOST_FIXTURE_TEST_CASE(it_is_off_unless_the_listener_asks_for_it, stack_world) { run(a_listener_without_it_is_as_before(*this)); }

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <memory>
 
 using namespace corewire;
 using namespace corewire::tcp;
@@ -321,6 +322,19 @@ BOOST_AUTO_TEST_CASE(hystart_goes_back_when_it_was_only_jitter) { // RFC 9406 4.
     BOOST_TEST(p.h.growth(100'000, mss, false) == 8000u);
 }
 
+BOOST_AUTO_TEST_CASE(a_queue_is_four_milliseconds_longer_at_least_and_sixteen_are_enough) { // RFC 9406 4.3: MIN_RTT_THRESH, MAX_RTT_THRESH
+    struct row {
+        duration before, after;
+        bool careful;
+    };
+    for (const row& r : {row{16ms, 20ms - 1ns, false}, row{16ms, 20ms, true}, row{400ms, 416ms - 1ns, false}, row{400ms, 416ms, true},
+                         row{80ms, 90ms - 1ns, false}, row{80ms, 90ms, true}}) { // in between an eighth
+        ten_in_flight p;
+        p.acks(10, r.before), p.acks(9, r.after);
+        BOOST_TEST(p.h.careful() == r.careful);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_round_that_ended_2_gib_ago_has_ended) { // RFC 9406 4.2: slow start rests while the window is not the limit
     for (const std::uint32_t meanwhile : {2'500'000'000u, 4'000'000'000u}) {
         ten_in_flight p;
@@ -388,6 +402,19 @@ BOOST_AUTO_TEST_CASE(slow_start_ends_after_five_careful_rounds_the_begun_one_inc
     BOOST_TEST(!p.acks(3 * 9, 120ms));
     BOOST_TEST(!p.acks(8, 120ms));
     BOOST_TEST(p.ack(120ms));
+}
+
+BOOST_AUTO_TEST_CASE(the_first_window_is_ten_segments_or_14600_bytes_but_two_segments_at_least) { // RFC 6928 2
+    struct row {
+        std::uint32_t mss, window;
+    };
+    for (const row& r : {row{536, 5'360}, row{1460, 14'600}, row{1461, 14'600}, row{2000, 14'600}, row{7300, 14'600}, row{8960, 17'920}}) {
+        BOOST_TEST(initial_window(r.mss) == r.window);
+        for (const congestion_factory make : {reno_congestion, dctcp_congestion, cubic_congestion, bbr_congestion}) {
+            const std::unique_ptr<congestion_controller> c(make(r.mss));
+            BOOST_TEST(c->cwnd() == r.window, c->name() << ": " << c->cwnd());
+        }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(no_window_grows_without_bound) {

@@ -342,4 +342,20 @@ BOOST_AUTO_TEST_CASE(dctcp_shrinks_by_the_share_that_was_marked) { // RFC 8257 3
     BOOST_TEST(c.cwnd() < before * 9 / 10);
 }
 
+BOOST_AUTO_TEST_CASE(dctcp_answers_a_loss_by_half_however_little_was_marked) { // RFC 8257 3.5 (MUST)
+    tcp::dctcp c(1000);
+    tcp::seq_number una{};
+    for (int i = 0; i < 200; ++i) {
+        una = una + 10'000;
+        c.on_ack({.acked = 10'000, .una = una, .next = una + 9'999, .marked = 0});
+    }
+    BOOST_TEST(c.alpha() < 0.01F);
+    const std::uint32_t before = c.cwnd();
+    BOOST_REQUIRE(before > 100'000u);
+    c.on_loss(time_point{}, before);
+    BOOST_TEST(c.ssthresh() == before / 2);
+    c.on_recovered(time_point{});
+    BOOST_TEST(c.cwnd() == before / 2);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -193,6 +193,51 @@ BOOST_AUTO_TEST_CASE(a_probe_that_is_lost_among_others_proves_nothing) { // RFC 
     BOOST_TEST(w.payload() == 1024u); // not a success either
 }
 
+BOOST_AUTO_TEST_CASE(three_probes_in_a_row_that_prove_nothing_count_as_lost) { // RFC 4821 7.6.4, RFC 8899 5.1.2: MAX_PROBES
+    world w(always);
+    std::int64_t written = 0;
+    const auto sent_to = [&w] { return w.block().info().snd_max - tcp::seq_number(1'000'000); };
+    /// The next segment larger than others: where it begins, and its size.
+    const auto next_probe = [&] {
+        for (int rounds = 0; rounds < 200; ++rounds) {
+            while (written - sent_to() < 60'000) w.write(20'000), written += 20'000;
+            tcp::outgoing_segment out;
+            while (w.block().next_segment(w.now(), out))
+                if (out.payload_size > w.payload()) return std::pair{std::int64_t{out.seq - tcp::seq_number(1'000'000)}, out.payload_size};
+            w.advance(10ms);
+            w.receive("A 1:1 ack " + std::to_string(sent_to()));
+        }
+        return std::pair{std::int64_t{0}, std::uint32_t{0}};
+    };
+    for (unsigned misses = 0; misses < 3; ++misses) {
+        BOOST_TEST(w.counts().path_probes_lost == 0u);
+        const auto [at, size] = next_probe();
+        BOOST_REQUIRE(size == 1460u);
+        w.drain();
+        w.advance(10ms);
+        const std::int64_t second = at + size + 1024; // what came behind it is lost, too
+        w.receive("A 1:1 ack " + std::to_string(at) + " sack " + std::to_string(second) + "-" + std::to_string(sent_to()));
+        w.drain();
+        BOOST_TEST(w.counts().fast_recoveries == misses + 1);
+        w.advance(10ms);
+        w.receive("A 1:1 ack " + std::to_string(sent_to()));
+        BOOST_TEST(w.payload() == 1024u);
+    }
+    BOOST_TEST(w.counts().path_probes_lost == 1u);
+    BOOST_TEST(next_probe().second == (1024u + 1459 + 1) / 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_probe_has_four_segments_behind_it) { // RFC 4821 7.4: what comes behind it tells of its loss
+    for (const unsigned behind : {3u, 4u}) {
+        world w(always);
+        const std::int64_t at = w.open_window();
+        w.write(1460 + behind * 1024);
+        w.expect("A " + range(at, behind == 4 ? 1460 : 1024));
+        w.drain();
+        BOOST_TEST(w.counts().path_probes == behind - 3);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_lost_behind_a_probe_that_was_costs_window_as_any_loss) { // RFC 4821 7.6.2: only an isolated loss is free
     for (const bool by_timer : {false, true}) { // the SACK that tells of it comes at once, or some patience is left
         world w(always);

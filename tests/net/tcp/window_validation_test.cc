@@ -8,12 +8,12 @@ using namespace corewire::test;
 
 namespace {
 
-/// A connection that wants it, over a path of 100 ms.
+/// A connection that wants it, over a path of 100 ms, or another.
 struct fresh_script : tcp_script {
-    fresh_script() : tcp_script(wanted()) {
+    explicit fresh_script(duration round_trip = 100ms) : tcp_script(wanted()), rtt(round_trip) {
         open();
         drain();
-        advance(100ms);
+        advance(rtt);
         receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 2");
         drain();
     }
@@ -36,26 +36,41 @@ struct fresh_script : tcp_script {
         const auto next = [&](int n) { return std::to_string(at + 1000 * n); };
         receive("A 1:1 ack " + next(0) + " sack " + next(1) + "-" + next(4));
     }
-    /// Writes so much, lets the pace let it go, and acknowledges it in 100 ms.
+    /// Writes so much, lets the pace let it go, and acknowledges it in a round trip.
     void send(std::uint32_t bytes) {
         write(bytes);
         int sent = drain();
         duration took{0};
-        for (; took < 95ms && sent < static_cast<int>(bytes / 1000); took += 1ms) {
+        for (; took < rtt - 5ms && sent < static_cast<int>(bytes / 1000); took += 1ms) {
             advance(1ms);
             sent += drain();
         }
         BOOST_TEST(sent == static_cast<int>(bytes / 1000));
-        advance(100ms - took);
+        advance(rtt - took);
         for (std::uint32_t done = 0; done < bytes; done += 1000) receive("A 1:1 ack " + std::to_string(at += 1000));
         drain();
     }
+    /// Loses the first of a whole window, and repairs it.
+    void lose_one_of_a_window() {
+        const int segments = static_cast<int>(cwnd() / 1000);
+        write(1000 * static_cast<std::uint32_t>(segments));
+        for (int sent = drain(); sent < segments; sent += drain()) advance(1ms);
+        advance(20ms);
+        const std::string end = std::to_string(at + 1000 * segments);
+        receive("A 1:1 ack " + std::to_string(at) + " sack " + std::to_string(at + 1000) + "-" + end);
+        drain();
+        advance(100ms);
+        receive("A 1:1 ack " + end);
+        drain();
+        at += 1000 * segments;
+    }
+    const duration rtt;
     std::int64_t at = 1;
 };
 
 /// The same, whose window has been used up twice.
 struct script : fresh_script {
-    script() {
+    explicit script(duration round_trip = 100ms) : fresh_script(round_trip) {
         fill();
         fill();
         BOOST_TEST(cwnd() >= 20'000u);
@@ -96,6 +111,18 @@ BOOST_FIXTURE_TEST_CASE(a_window_counts_as_used_for_a_second, script) { // 4.2: 
     BOOST_TEST(cwnd() == before);
 }
 
+BOOST_AUTO_TEST_CASE(a_window_counts_as_used_for_three_round_trips_where_those_are_longer) { // 4.2
+    script s(600ms);
+    std::uint32_t before = s.cwnd();
+    s.advance(600ms);
+    s.send(1'000); // acknowledged 1.2 s later
+    BOOST_TEST(s.cwnd() > before);
+    before = s.cwnd();
+    s.advance(100ms);
+    s.send(1'000); // 1.9 s
+    BOOST_TEST(s.cwnd() == before);
+}
+
 BOOST_FIXTURE_TEST_CASE(before_a_round_was_measured_nothing_is_known, fresh_script) { // 4.2
     write(2'000);
     BOOST_TEST(drain() == 2);
@@ -107,16 +134,7 @@ BOOST_FIXTURE_TEST_CASE(before_a_round_was_measured_nothing_is_known, fresh_scri
 BOOST_FIXTURE_TEST_CASE(behind_a_recovery_nothing_is_known_and_an_idle_window_is_judged_as_ever, script) { // 4.2, RFC 5681 4.1
     fill();
     fill();
-    const int segments = static_cast<int>(cwnd() / 1000);
-    write(1000 * static_cast<std::uint32_t>(segments));
-    for (int sent = drain(); sent < segments; sent += drain()) advance(1ms);
-    advance(20ms);
-    const std::string end = std::to_string(at + 1000 * segments);
-    receive("A 1:1 ack " + std::to_string(at) + " sack " + std::to_string(at + 1000) + "-" + end);
-    drain();
-    advance(100ms);
-    receive("A 1:1 ack " + end);
-    drain();
+    lose_one_of_a_window();
     BOOST_TEST(cwnd() > 15'000u);
     advance(5s);
     write(1'000);
@@ -142,6 +160,18 @@ BOOST_FIXTURE_TEST_CASE(after_five_minutes_half_of_it_is_left, script) { // 4.4.
     write(1'000);
     drain();
     BOOST_TEST(cwnd() == 10'000u); // never below the initial window
+}
+
+BOOST_FIXTURE_TEST_CASE(the_threshold_remembers_three_quarters_of_what_five_minutes_halve, script) { // 4.4.3
+    lose_one_of_a_window();
+    for (int i = 0; i < 100 && cwnd() * 3 / 4 <= ssthresh() + 2'000; ++i) fill();
+    const std::uint32_t before = cwnd();
+    BOOST_REQUIRE(before * 3 / 4 > ssthresh() + 2'000);
+    advance(5min + 10s);
+    write(1'000);
+    drain();
+    BOOST_TEST(cwnd() == std::max(before / 2, 10'000u));
+    BOOST_TEST(ssthresh() == before / 4 * 3);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_loss_is_answered_by_what_was_used_lately, script) { // 4.4.1
