@@ -17,14 +17,8 @@ namespace corewire {
 
 namespace {
 
-constexpr duration first_drain_look = std::chrono::microseconds{20};
-constexpr duration last_drain_look = std::chrono::milliseconds{10};
-
-/// Closing this descriptor sends RST instead of FIN (socket(7), SO_LINGER).
-void reset_on_close(int fd) noexcept {
-    const linger none{.l_onoff = 1, .l_linger = 0};
-    ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
-}
+/// EINPROGRESS: the SYN of a Fast Open has left without the data after all, because its cookie was forgotten meanwhile.
+bool must_wait(int error) noexcept { return error == EAGAIN || error == EINPROGRESS; }
 
 tcp_options_set without_ecn(tcp_options_set options) noexcept {
     options.traffic_class = wire::without_ecn(options.traffic_class);
@@ -86,6 +80,7 @@ void kernel_connection::on_connected(int result, unsigned) noexcept {
     }
     ++provider_.statistics().connected;
     connected_ = true;
+    if (options_.fast_open && state_of(fd_.get()) == TCP_SYN_SENT) opening_ = opening::deferred;
     finish(connecting_);
     if (wants_bytes()) receive();
     if (writer_ != nullptr || writable_waiter_ != nullptr) go_on_writing();
@@ -107,13 +102,17 @@ bool kernel_connection::start_read(read_operation& op) noexcept {
         if (op.data.empty()) op.error = error_;
         return true;
     }
+    if (!hurry()) {
+        op.error = error_;
+        return true;
+    }
     reader_ = &op;
     receive();
     return false;
 }
 
 bool kernel_connection::start_wait_readable(plain_operation& op) noexcept {
-    if (readable()) return true;
+    if (readable() || !hurry()) return true;
     CW_ASSERT(readable_waiter_ == nullptr, "one wait_readable at a time");
     readable_waiter_ = &op;
     receive();
@@ -246,6 +245,7 @@ void kernel_connection::send_by_ring() noexcept {
 /// The result of a send(2), or a negative error of the ring's. Leaves errno alone.
 ssize_t kernel_connection::count_sent(ssize_t result) noexcept {
     kernel_traffic& count = provider_.statistics().tcp;
+    if (opening_ == opening::deferred) [[unlikely]] opening_ = opening::on_its_way;
     if (result >= 0) {
         ++count.sends;
         count.sent_bytes += static_cast<std::uint64_t>(result);
@@ -263,7 +263,7 @@ bool kernel_connection::send_queued() noexcept {
         const ssize_t sent = count_sent(::send(fd_.get(), sending_.data(), sending_.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
         if (sent >= 0) {
             sending_.remove_prefix(static_cast<std::uint32_t>(sent));
-        } else if (errno == EAGAIN) {
+        } else if (must_wait(errno)) {
             return false;
         } else if (errno != EINTR) {
             const int why = errno;
@@ -280,7 +280,7 @@ bool kernel_connection::send_queued() noexcept {
 void kernel_connection::lose_queued() noexcept {
     sending_ = {};
     if (!abandoned()) return;
-    reset_on_close(fd_.get());
+    resets_on_close(fd_.get());
     lost_ = true;
 }
 
@@ -288,7 +288,7 @@ void kernel_connection::on_sent(int result, unsigned) noexcept {
     if (result != -EPERM) count_sent(result); // -1, which is how send(2) says that errno has it
     if (result >= 0) {
         sending_.remove_prefix(static_cast<std::uint32_t>(result));
-    } else if (result != -EAGAIN && result != -EINTR) {
+    } else if (!must_wait(-result) && result != -EINTR) {
         lose_queued();
         if (!abandoned()) fail(result == -EPIPE ? std::errc::connection_reset : static_cast<std::errc>(-result));
     }
@@ -311,7 +311,7 @@ bool kernel_connection::push(write_operation& op) noexcept {
         const ssize_t sent = count_sent(::send(fd_.get(), left.data(), left.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
         if (sent < 0) {
             if (errno == EINTR) continue;
-            if (errno == EAGAIN) return false;
+            if (must_wait(errno)) return false;
             op.error = errno == EPIPE ? std::errc::connection_reset : static_cast<std::errc>(errno);
             if (op.error != std::errc::not_enough_memory && op.error != std::errc::no_buffer_space) fail(op.error);
             return true;
@@ -341,6 +341,7 @@ void kernel_connection::go_on_writing() noexcept {
         lose_queued();
     }
     if (abandoned()) {
+        if (!given_up_ && shakes_hands()) return wait_for_room();
         if (!lost_) ::shutdown(fd_.get(), SHUT_RDWR);
         provider_.ring().cancel(receive_);
         settle();
@@ -350,13 +351,6 @@ void kernel_connection::go_on_writing() noexcept {
     if (shut_down_) send_fin();
     if (writable_waiter_ != nullptr && (writable() || shut_down_)) finish(writable_waiter_);
     if (writer_ != nullptr || writable_waiter_ != nullptr) wait_for_room();
-}
-
-/// Once nothing stands before it.
-void kernel_connection::send_fin() noexcept {
-    if (fin_sent_ || writer_ != nullptr || !sending_.empty()) return;
-    fin_sent_ = true;
-    ::shutdown(fd_.get(), SHUT_WR);
 }
 
 bool kernel_connection::start_wait_writable(plain_operation& op) noexcept {
@@ -373,99 +367,7 @@ bool kernel_connection::writable() const noexcept {
     return ::poll(&look, 1, 0) == 1 && (look.revents & POLLOUT) != 0;
 }
 
-// ---- closing ----
-
-std::errc kernel_connection::shutdown() noexcept {
-    if (error_ != std::errc{}) return error_;
-    if (!connected_) return std::errc::not_connected;
-    if (shut_down_) return {};
-    shut_down_ = true;
-    if (send_queued()) {
-        send_fin();
-    } else {
-        wait_for_room();
-    }
-    return error_;
-}
-
-bool kernel_connection::start_drain(plain_operation& op) noexcept {
-    CW_ASSERT(draining_ == nullptr, "one close at a time");
-    if (error_ != std::errc{} || drained()) {
-        op.error = error_;
-        return true;
-    }
-    draining_ = &op;
-    drain_interval_ = first_drain_look;
-    provider_.loop().timers().arm(drain_timer_, provider_.loop().now() + drain_interval_);
-    return false;
-}
-
-/// Everything written has been acknowledged, FIN included (tcp(7), SIOCOUTQ); or the connection is gone, with error_ set
-/// if it went badly.
-bool kernel_connection::drained() noexcept {
-    tcp_info info{};
-    socklen_t size = sizeof info;
-    ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
-    if (info.tcpi_state == TCP_CLOSE) {
-        int why = 0;
-        size = sizeof why;
-        ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &why, &size);
-        if (why != 0) fail(why == EPIPE ? std::errc::connection_reset : static_cast<std::errc>(why));
-        return true;
-    }
-    int unacknowledged = 0;
-    ::ioctl(fd_.get(), SIOCOUTQ, &unacknowledged);
-    return unacknowledged == 0 && writer_ == nullptr && sending_.empty();
-}
-
-/// The kernel tells nobody when the last acknowledgement comes, so we ask, ever less often.
-void kernel_connection::look_whether_drained() noexcept {
-    if (abandoned()) give_up(); // it has lingered long enough
-    if (draining_ == nullptr) return;
-    if (drained()) {
-        finish(draining_, error_);
-        return;
-    }
-    drain_interval_ = std::min(2 * drain_interval_, last_drain_look);
-    provider_.loop().timers().arm(drain_timer_, provider_.loop().now() + drain_interval_);
-}
-
-void kernel_connection::abort() noexcept {
-    error_ = std::errc::connection_aborted;
-    reset_on_close(fd_.get());
-    // The descriptor closes only when the kernel has given our requests back; dissolving the association sends the RST
-    // now (connect(2), AF_UNSPEC).
-    const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
-    ::connect(fd_.get(), &nowhere, sizeof nowhere);
-    received_.clear();
-    front_ = {};
-    queued_sender::unlink();
-    if (!send_.in_kernel()) sending_ = {};
-    cancel_all();
-    fail_all(error_);
-}
-
-void kernel_connection::stop() noexcept {
-    fail_all(std::errc::operation_canceled);
-    drain_timer_.cancel();
-    starved_receiver::unlink();
-    if (!received_.empty() || !front_.empty() || options_.reset_on_close) {
-        // RFC 2525 2.17: bytes that nobody will ever read are lost, and the peer must hear of it. Or it was asked for.
-        reset_on_close(fd_.get());
-        queued_sender::unlink();
-    } else if (!send_queued()) {
-        // What write() has taken is still sent; then the connection closes.
-        wait_for_room();
-        provider_.ring().cancel(receive_);
-        provider_.loop().timers().arm(drain_timer_, provider_.loop().now() + linger);
-        return;
-    } else if (in_kernel()) {
-        ::shutdown(fd_.get(), SHUT_RDWR); // FIN now; the descriptor closes when the kernel gives our requests back
-    }
-    received_.clear();
-    front_ = {};
-    cancel_all();
-}
+// ---- operations ----
 
 /// Everything written is acknowledged, and nothing has come for a while (tcp(7), SIOCOUTQ, TCP_INFO).
 bool kernel_connection::quiet() const noexcept {
@@ -489,25 +391,6 @@ void kernel_connection::end_waits(ended_waits which) noexcept {
     finish(readable_waiter_, std::errc::operation_canceled);
     finish(connecting_, std::errc::operation_canceled);
 }
-
-bool kernel_connection::in_kernel() const noexcept {
-    return connect_.in_kernel() || receive_.in_kernel() || send_.in_kernel() || room_.in_kernel();
-}
-
-void kernel_connection::give_up() noexcept {
-    given_up_ = true;
-    cancel_all();
-}
-
-void kernel_connection::cancel_all() noexcept {
-    uring& ring = provider_.ring();
-    ring.cancel(connect_);
-    ring.cancel(receive_);
-    ring.cancel(send_);
-    ring.cancel(room_);
-}
-
-// ---- operations ----
 
 bool kernel_connection::start_connected(plain_operation& op) noexcept {
     if (connected_) return true;

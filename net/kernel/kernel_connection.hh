@@ -104,6 +104,8 @@ private:
     void send_fin() noexcept;
     void wait_for_room() noexcept;
     bool drained() noexcept;
+    bool hurry() noexcept;
+    bool shakes_hands() noexcept;
     void look_whether_drained() noexcept;
 
     void fail(std::errc why) noexcept;
@@ -123,6 +125,7 @@ private:
     bool fin_sent_ = false;
     bool given_up_ = false; ///< waits for room no longer
     bool lost_ = false;     ///< what write() took
+    enum class opening : std::uint8_t { done, deferred, on_its_way } opening_ = opening::done; ///< Fast Open's SYN, as far as we know
     bool stopping_receive_ = false; ///< the recv has been asked to end
     bool waits_first_ = false;      ///< the recv was told to take a buffer only when there is something to receive
     std::errc error_{};             ///< what the connection died of; stays

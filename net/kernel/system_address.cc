@@ -115,6 +115,18 @@ std::string congestion_of(int fd) {
     return ours ? std::string(name_of(*ours)) : name;
 }
 
+int state_of(int fd) noexcept {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+    return info.tcpi_state;
+}
+
+void resets_on_close(int fd) noexcept {
+    const linger none{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
 void apply_options(int fd, const tcp_options_set& options, const tcp_options_set& before) noexcept {
     const tcp_options_set defaults;
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, options.no_delay);

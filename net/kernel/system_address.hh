@@ -36,6 +36,11 @@ void bind_shared(int fd, const socket_address& at);
 /// What differs from the kernel's defaults. On a listener: for the streams it accepts, too.
 void apply_options(int fd, const tcp_options_set& options, const tcp_options_set& before = {}) noexcept;
 
+/// TCP_INFO's: TCP_ESTABLISHED...
+int state_of(int fd) noexcept;
+/// Closing this descriptor sends RST instead of FIN (socket(7), SO_LINGER).
+void resets_on_close(int fd) noexcept;
+
 /// TCP_CONGESTION (tcp(7)); `standard`: what the kernel gives to a new socket. ENOENT: the kernel has no such module. EPERM: it is for
 /// root alone.
 std::errc apply_congestion(int fd, congestion_algorithm how);

@@ -151,7 +151,8 @@ struct tcp_options_set {
     /// For how long a closed connection waits for its peer's FIN (TCP_LINGER2); 0: as the provider has it; below 0: not at all.
     duration fin_wait_2{0};
     /// connect(): Fast Open (RFC 7413, TCP_FASTOPEN_CONNECT). To a server that has given a cookie before, connect() returns at once, and
-    /// what is written first travels in the SYN; it may arrive twice, so it must be a question that does no harm then.
+    /// what is written first travels in the SYN; it may arrive twice, so it must be a question that does no harm then. Who reads, or waits
+    /// until there is something to read, before anything is written sends the SYN without data.
     bool fast_open = false;
     bool reset_on_close = false;                ///< destroying the stream resets the connection (SO_LINGER with no time)
     /// Bytes a second that are sent at most; data then leaves evenly (SO_MAX_PACING_RATE). All ones: no cap.

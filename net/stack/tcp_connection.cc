@@ -131,6 +131,7 @@ bool tcp_connection::start_drain(plain_operation& op) noexcept {
 bool tcp_connection::start_wait_readable(plain_operation& op) noexcept {
     if (tcb.readable() != 0 || tcb.at_end() || failure() != std::errc{}) return true;
     CW_ASSERT(!waits(wait::readable), "one wait_readable at a time");
+    if (tcb.waits_for_data()) [[unlikely]] hurry(); // as start_read() does
     wait_for(wait::readable, op);
     return false;
 }

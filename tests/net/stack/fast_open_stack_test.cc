@@ -58,6 +58,19 @@ task<> who_only_listens_reads_too(stack_world& w) {
     BOOST_TEST((!why || *why == std::errc{}));
 }
 
+task<> who_waits_for_the_first_word_hears_it(stack_world& w) {
+    tcp_listener listener = listen(w, 0, {.fast_open = 4});
+    co_await learn(w, listener);
+    tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+    std::optional<std::errc> why;
+    task_group waiting{"wait_readable"};
+    waiting.spawn(note_error(why, [&] { return client.wait_readable(soon(std::chrono::seconds{5})); }));
+    tcp_stream server = co_await listener.accept(soon(std::chrono::seconds{5}));
+    co_await server.write(std::string_view{"welcome"});
+    co_await waiting.join();
+    BOOST_TEST(why == std::errc{});
+}
+
 task<> the_limit_bounds_what_is_accepted_early(stack_world& w) {
     tcp_listener listener = listen(w, 0, {.fast_open = 1});
     co_await learn(w, listener);
@@ -135,6 +148,7 @@ BOOST_AUTO_TEST_SUITE(fast_open_stack)
 
 BOOST_FIXTURE_TEST_CASE(a_question_is_answered_in_one_round_trip, stack_world) { run(a_question_travels_in_the_syn(*this)); }
 BOOST_FIXTURE_TEST_CASE(a_reader_does_not_wait_for_a_write_that_never_comes, stack_world) { run(who_only_listens_reads_too(*this)); }
+BOOST_FIXTURE_TEST_CASE(nor_does_who_waits_until_it_is_readable, stack_world) { run(who_waits_for_the_first_word_hears_it(*this)); }
 BOOST_FIXTURE_TEST_CASE(bad_cookies_and_full_listeners_fall_back_to_the_handshake, stack_world) {
     run(the_limit_bounds_what_is_accepted_early(*this));
 }
