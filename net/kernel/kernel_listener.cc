@@ -2,6 +2,7 @@
 
 #include <corewire/net/kernel/kernel_connection.hh>
 #include <corewire/net/kernel/kernel_provider.hh>
+#include <corewire/net/kernel/system_address.hh>
 #include <corewire/net/socket/tcp_listener.hh>
 
 #include <cerrno>
@@ -49,7 +50,8 @@ void kernel_listener::on_accepted(int result, unsigned flags) noexcept {
     const bool goes_on = (flags & IORING_CQE_F_MORE) != 0;
     if (!goes_on) stopping_accept_ = false;
     if (closed_) {
-        fd.reset(); // refused: nobody will ask for it
+        if (fd) resets_on_close(fd.get()); // nobody will ask for it: as those that the kernel still has
+        fd.reset();
         if (!accept_.in_kernel()) fd_.reset();
         settle();
         return;
@@ -78,6 +80,7 @@ void kernel_listener::on_accepted(int result, unsigned flags) noexcept {
 void kernel_listener::close() noexcept {
     if (closed_) return;
     closed_ = true;
+    for (const unique_fd& nobodys : ready_) resets_on_close(nobodys.get());
     ready_.clear();
     ::shutdown(fd_.get(), SHUT_RD); // refuses from now on, though the kernel may hold the descriptor a little longer
     provider_.ring().cancel(accept_);

@@ -77,6 +77,7 @@ public:
     X(a_port_is_bound_once)                                                                                            \
     X(closing_a_listener_cancels_accept)                                                                               \
     X(a_connection_nobody_accepted_dies_with_the_listener)                                                             \
+    X(those_nobody_accepted_are_reset_behind_one_that_was)                                                             \
     X(readable_and_writable_tell_the_truth)                                                                            \
     X(a_cancelled_read_leaves_the_stream_usable)                                                                       \
     X(a_cancelled_write_leaves)                                                                                        \

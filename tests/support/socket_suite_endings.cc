@@ -259,4 +259,21 @@ task<> a_connection_nobody_accepted_dies_with_the_listener(world& w) {
     BOOST_TEST(why == std::errc::connection_reset);
 }
 
+task<> those_nobody_accepted_are_reset_behind_one_that_was(world& w) { // a provider may have fetched them already
+    tcp_listener listener = listen(w);
+    tcp_stream first = co_await dial(w, listener.local_address());
+    tcp_stream accepted = co_await listener.accept();
+    tcp_stream one = co_await dial(w, listener.local_address());
+    tcp_stream two = co_await dial(w, listener.local_address());
+    co_await some_turns();
+    listener.close();
+    for (tcp_stream* const client : {&one, &two}) {
+        const std::errc why = co_await error_of([&] { return client->read(soon(std::chrono::seconds{10})); });
+        BOOST_TEST(why == std::errc::connection_reset);
+    }
+    co_await accepted.write(std::string_view{"still there"});
+    const buffer heard = co_await first.read(soon(std::chrono::seconds{10}));
+    BOOST_TEST(heard.text() == "still there");
+}
+
 } // namespace corewire::socket_suite
