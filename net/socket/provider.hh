@@ -136,8 +136,9 @@ struct tcp_options_set {
     bool no_delay = false;                      ///< TCP_NODELAY: do not wait to fill a segment (RFC 9293 3.7.4)
     /// Bytes; bounds the advertised window. As it stands here it grows as the path needs it, within the shard's limits
     /// (stack_config::largest_receive_buffer, net.ipv4.tcp_rmem); any other size stays.
+    /// A smaller one than least_receive_buffer is that much.
     std::uint32_t receive_buffer = 1u << 20;
-    std::uint32_t send_buffer = 1u << 20;       ///< bytes queued before write() waits; grows likewise
+    std::uint32_t send_buffer = 1u << 20;       ///< bytes queued before write() waits; grows likewise. At least least_send_buffer
     bool keepalive = false;                     ///< RFC 9293 3.8.4
     duration keepalive_idle = std::chrono::hours{2};
     duration keepalive_interval = std::chrono::seconds{75};
@@ -168,6 +169,15 @@ struct tcp_options_set {
     std::uint8_t hops = 0;          ///< TTL, hop limit; 0: the provider's choice
     /// The DSCP, where IP has it: the octet's upper six bits; ECN's two are the connection's own (RFC 2474, 3168; IP_TOS, IPV6_TCLASS).
     std::uint8_t traffic_class = 0;
+
+    static constexpr std::uint32_t least_receive_buffer = 2304, least_send_buffer = 4608; ///< bytes, as Linux's: less would carry nothing
+    /// As streams and listeners hand them to their provider.
+    tcp_options_set with_least_buffers() const noexcept {
+        tcp_options_set out = *this;
+        if (out.receive_buffer < least_receive_buffer) out.receive_buffer = least_receive_buffer;
+        if (out.send_buffer < least_send_buffer) out.send_buffer = least_send_buffer;
+        return out;
+    }
 };
 
 struct tcp_information;

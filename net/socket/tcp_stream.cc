@@ -40,6 +40,7 @@ struct handshake {
 task<tcp_stream> tcp_stream::connect(socket_address to, tcp_options_set options, wait_limits limits,
                                      socket_address local) {
     socket_provider& provider = socket_provider::current();
+    options = options.with_least_buffers();
     for (unsigned others = 0;; ++others) {
         std::unique_ptr<tcp_backend> backend = provider.connect(to, local, options);
         try {

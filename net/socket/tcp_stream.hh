@@ -72,7 +72,7 @@ public:
     buffer allocate(std::uint32_t size) { return open().allocate(size); }
     socket_address local_address() const { return open().local_address(); }
     socket_address peer_address() const { return open().peer_address(); }
-    void set_options(const tcp_options_set& options) { open().set_options(options); }
+    void set_options(const tcp_options_set& options) { open().set_options(options.with_least_buffers()); }
     tcp_options_set options() const { return open().options(); }
     void set_no_delay(bool on);
     /// Congestion control from now on; the window stays as it is. DCTCP brings ECN only when it was chosen before the handshake

@@ -12,6 +12,14 @@ using namespace std::chrono_literals;
 
 task<> write_all(tcp_stream& to, std::string_view what) { co_await to.write(what); }
 
+task<> hear(tcp_stream& from, std::string& heard, std::size_t size) {
+    while (heard.size() < size) {
+        buffer data = co_await from.read(soon(10s));
+        if (!data) break;
+        heard += data.text();
+    }
+}
+
 constexpr std::size_t pattern_period = 1'000'003; // prime: no buffer size divides it
 constexpr std::size_t block_size = 65536;
 
@@ -210,6 +218,36 @@ task<> options_are_kept(world& w) {
     BOOST_TEST(!both.server.options().no_delay);
     both.server.set_no_delay(true);
     BOOST_TEST(both.server.options().no_delay);
+}
+
+task<> a_buffer_of_no_size_carries_bytes_all_the_same(world& w) {
+    const tcp_options_set nothing{.receive_buffer = 0, .send_buffer = 0};
+    tcp_listener listener = listen(w, 0, {.stream = nothing});
+    ends both;
+    both.client = co_await dial(w, listener.local_address(), {}, nothing);
+    both.server = co_await listener.accept();
+    BOOST_TEST(both.server.options().send_buffer == tcp_options_set::least_send_buffer);
+    const std::string text(20'000, 'n');
+    for (const bool again : {false, true}) {
+        if (again) {
+            tcp_options_set options = both.client.options();
+            options.receive_buffer = options.send_buffer = 0;
+            both.client.set_options(options);
+            BOOST_TEST(both.client.options().receive_buffer == tcp_options_set::least_receive_buffer);
+        }
+        for (const bool up : {true, false}) {
+            tcp_stream& from = up ? both.client : both.server;
+            tcp_stream& to = up ? both.server : both.client;
+            std::optional<std::errc> written;
+            task_group writing{"write"};
+            writing.spawn(note_error(written, [&] { return from.write(std::string_view{text}, soon(10s)); }));
+            std::string heard;
+            const std::errc why = co_await error_of([&]() -> task<> { return hear(to, heard, text.size()); });
+            co_await writing.join();
+            BOOST_TEST((why == std::errc{} && written == std::errc{}));
+            BOOST_TEST((heard == text));
+        }
+    }
 }
 
 task<> each_socket_chooses_its_congestion_control(world& w) {
