@@ -15,13 +15,15 @@ namespace corewire::tcp {
 namespace {
 
 /// Linux takes what is acceptable, and acknowledges something that is not long acknowledged, for a sign of life: check_acknowledgment().
+/// FreeBSD takes anything for one.
 bool hears_by_acks(const control_block& c) noexcept {
     return c.options->like_linux() && c.state != tcp_state::syn_sent && c.state != tcp_state::time_wait;
 }
 
 [[gnu::noinline]] event take_by_the_steps(control_block& c, time_point now, const segment& seg, buffer& head, buffer& body) noexcept {
     arrival a(now, seg, head, body);
-    if (!hears_by_acks(c)) note_life(c, now);
+    const bool believes = c.options->habits != personality::standard || c.state == tcp_state::syn_sent || shows_life(c, now, seg);
+    if (believes && !hears_by_acks(c)) note_life(c, now);
     if (c.options->counts()) [[unlikely]] {
         segment_tally& tally = c.sending.need().tally;
         ++tally.in;

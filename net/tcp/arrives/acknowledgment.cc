@@ -297,6 +297,15 @@ void conclude_like_linux(control_block& c, time_point now) noexcept {
 
 } // namespace
 
+bool shows_life(const control_block& c, time_point now, const segment& seg) noexcept {
+    const receiver& r = c.receiving;
+    const sender& s = c.sending;
+    const std::uint32_t reach = std::max(r.window.buffer(), 65'536u);
+    if (!seg.has(tcp_flags::ack) || seg.has(tcp_flags::rst) || seg.seq - (r.next - reach) > 2 * reach) return false;
+    if (seg.ack > s.max || seg.ack < s.una - oldest_ack(c)) return false;
+    return !c.timestamps || (seg.options.has_timestamps() && !r.timestamps.too_early(seg.options.timestamp_value, now));
+}
+
 verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
     if (!a.seg.has(tcp_flags::ack)) return verdict::finished;
     if (complete_handshake(c, a) == verdict::finished) return verdict::finished;

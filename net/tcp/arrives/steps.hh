@@ -30,6 +30,9 @@ verdict check_sequence(control_block& c, arrival& a) noexcept;
 verdict check_reset(control_block& c, arrival& a) noexcept;
 /// Fourth: check the SYN bit (RFC 5961 4).
 verdict check_syn(control_block& c, arrival& a) noexcept;
+/// The peer of this connection seems to have sent it, and not somebody who knows no more than its 4-tuple: a number within a buffer of the
+/// expected one (text that came before, the peer's keepalive, its answer to ours), an ACK as RFC 5961 5 wants it, and a clock that goes on.
+bool shows_life(const control_block& c, time_point now, const segment& seg) noexcept;
 /// Fifth: check the ACK field (RFC 5961 5).
 verdict check_acknowledgment(control_block& c, arrival& a) noexcept;
 /// Sixth: check the URG bit (RFC 6093).

@@ -275,6 +275,45 @@ BOOST_AUTO_TEST_CASE(keepalive_probes_an_idle_peer_and_gives_up_after_the_last) 
     BOOST_TEST(tcp::has(s.advance(10s), event::timed_out));
 }
 
+BOOST_AUTO_TEST_CASE(what_knows_no_more_than_the_4_tuple_keeps_nothing_alive) { // RFC 5961 1.1
+    auto p = tcp_script::plain();
+    p.keepalive = true;
+    p.keepalive_idle = 10s;
+    p.keepalive_interval = 1s;
+    p.keepalive_probes = 3;
+    tcp_script s(p);
+    s.connect();
+    s.expect_nothing();
+    for (int i = 0; i < 20 && s.block().state() != tcp_state::closed; ++i) {
+        s.receive("A 1073741825:1073741825 ack 1");  // far from what was expected
+        s.receive("A 1:1 ack 1073741825");           // acknowledges what was never sent
+        s.receive("S 1:1");
+        s.drain();
+        s.advance(1s);
+    }
+    BOOST_TEST(s.saw(event::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(whatever_the_peer_may_have_sent_keeps_it_alive) {
+    for (const char* const said : {"A 1:1 ack 1", "A 0:0 ack 1", "A 0:1 ack 1", "A 1:11 ack 1", "A 101:201 ack 1"}) {
+        auto p = tcp_script::plain();
+        p.keepalive = true;
+        p.keepalive_idle = 10s;
+        p.keepalive_interval = 1s;
+        p.keepalive_probes = 3;
+        tcp_script s(p);
+        s.connect();
+        s.expect_nothing();
+        for (int i = 0; i < 20; ++i) {
+            s.receive(said); // the answer to a probe, a keepalive of its own, old and new text, text beyond a gap
+            s.drain();
+            s.advance(8s);
+        }
+        BOOST_TEST(s.block().statistics().keepalive_probes == 0u);
+        s.expect_state(tcp_state::established);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_keepalive_waits_while_data_is_unacknowledged) { // MUST-26
     auto p = tcp_script::plain();
     p.keepalive = true;
