@@ -259,6 +259,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
     config.tcp.window_validation = options_.tcp.window_validation;
     if (options_.low_latency) config.tcp.suit_low_latency();
     config.fast_open_key = fast_open_key_;
+    config.timestamp_key = timestamp_key_;
     if (plan_.kind == network_kind::wire) {
         config.address = wire_address(far ? 1 : shard);
         if (options_.wire_ipv6) {

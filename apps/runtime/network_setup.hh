@@ -130,6 +130,7 @@ private:
     std::unique_ptr<dhcp_host> dhcp_; ///< with --address dhcp
     std::unique_ptr<owned_ports> owned_ports_; ///< with --shared
     std::vector<shard_part> parts_; ///< by shard
+    siphash_key timestamp_key_ = siphash_key::random(); ///< all shards'
     siphash_key fast_open_key_ = siphash_key::random(); ///< all shards': a client's next connection may reach another
 };
 

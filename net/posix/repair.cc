@@ -110,7 +110,7 @@ outcome stream_socket::get_repair_option(int name, void* value, socklen_t* size)
         return give_int(static_cast<int>(number), value, size);
     }
     case TCP_TIMESTAMP: { // what a segment sent now would say
-        const std::uint32_t offset = c != nullptr ? c->tcb.options().timestamp_offset : repair_.timestamp_offset;
+        const std::uint32_t offset = c != nullptr ? c->tcb.timestamp_offset() : repair_.timestamp_offset;
         const std::uint32_t now = tcp::timestamp_echo::clock(stack_.tcp().now(), offset);
         return give_int(static_cast<int>((now & ~1u) | (repair_.microseconds ? 1u : 0u)), value, size);
     }

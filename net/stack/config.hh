@@ -58,6 +58,9 @@ struct stack_config {
     tcp::parameters tcp{};           ///< what connections start with
     /// Fast Open's secret for cookies (RFC 7413 4.1.2); without one, it is drawn. Shards behind one address need the same.
     std::optional<siphash_key> fast_open_key{};
+    /// What the offsets of our timestamps' clocks are drawn with (RFC 7323 5.4); without one, it is drawn. Shards behind one address need
+    /// the same, or a peer would hear of several clocks of one host.
+    std::optional<siphash_key> timestamp_key{};
     bool fast_open_without_cookie = false; ///< data in a SYN is taken from anybody: for closed networks only
     /// Buffers that nobody has chosen a size for grow by themselves, so far each, as the path needs them (0: not at all), and by so much
     /// all together (0: a quarter of the pool's memory).

@@ -59,6 +59,7 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
     no_cookie_needed_ = config.fast_open_without_cookie;
     looks_closer_ = config.tcp.like_linux();
     fast_open_keys_.current = config.fast_open_key ? *config.fast_open_key : siphash_key{random_.next(), random_.next()};
+    timestamp_key_ = config.timestamp_key ? *config.timestamp_key : table_secret(config, 0x74637473);
     dead_.reserve(64);
 }
 
@@ -82,6 +83,11 @@ tcp::four_tuple tcp_layer::tuple_of(const flow_name& flow) const noexcept {
         return static_cast<std::uint32_t>(siphash({isn_key_.k1, isn_key_.k0 ^ 6}, a.v6().octets()));
     };
     return {folded(flow.local), folded(flow.remote), flow.local_port, flow.remote_port};
+}
+
+std::uint32_t tcp_layer::timestamp_offset(const flow_name& flow) const noexcept {
+    if (!flow.is_v4()) return tcp::timestamp_offset(timestamp_key_, flow.local.v6().octets(), flow.remote.v6().octets());
+    return tcp::timestamp_offset(timestamp_key_, flow.local.v4().value(), flow.remote.v4().value());
 }
 
 // ---- segments in ----
@@ -321,6 +327,7 @@ tcp_connection* tcp_layer::add_connection(const flow_name& flow, tcp::tcb&& bloc
         ++statistics_.tcp_connection_limit;
         return nullptr;
     }
+    c->tcb.set_timestamp_offset(timestamp_offset(flow));
     prepare_path(*c);
     return c.release();
 }

@@ -213,6 +213,8 @@ private:
     tcp_listen_socket* listener_for(const flow_name& flow) const noexcept;
     void prepare_path(tcp_connection& c) noexcept;
     tcp::four_tuple tuple_of(const flow_name& flow) const noexcept;
+    /// Of our clock towards this peer.
+    std::uint32_t timestamp_offset(const flow_name& flow) const noexcept;
     struct header_ports {
         std::uint16_t local = 0, remote = 0;
     };
@@ -287,6 +289,7 @@ private:
     std::function<bool(const flow_name&)> is_home_;
     siphash_key isn_key_;
     siphash_key cookie_key_;
+    siphash_key timestamp_key_;
     tcp::fast_open_keys fast_open_keys_;
     tcp::fast_open_cache fast_open_servers_;
     tcp::accurate_ecn_paths accurate_paths_;

@@ -97,6 +97,7 @@ struct control_block {
     timer_set timers;
     ecn_state ecn;
     urgent_state urgent;
+    std::uint32_t timestamp_offset = 0; ///< added to our TSval, so that it does not tell our uptime
     time_point heard{};           ///< when a segment last arrived (keepalive)
     seq_number irs;               ///< the peer's initial number
     pending_reset reset;

@@ -202,7 +202,7 @@ void settle_syn_data(control_block& c, arrival& a) noexcept {
 /// well then. Linux puts up with that; else such a time has to be shorter than any time-out of a SYN.
 void take_echoed_rtt(control_block& c, const arrival& a) noexcept {
     if (!c.timestamps || !a.seg.options.has_timestamps()) return;
-    const std::uint32_t age = timestamp_echo::clock(a.now, c.options->timestamp_offset) - a.seg.options.timestamp_echo;
+    const std::uint32_t age = timestamp_echo::clock(a.now, c.timestamp_offset) - a.seg.options.timestamp_echo;
     const duration rtt = std::chrono::milliseconds{std::max(age, 1u)};
     const duration since_first = a.now - c.sending.progress - std::chrono::milliseconds{1}; // the clock's grain
     const bool plausible = rtt <= since_first && rtt < c.options->initial_rto;
@@ -261,7 +261,7 @@ void establish(control_block& c, arrival& a) noexcept {
     const bool lost_early = early && c.options->like_linux() && s.repairing();
     // Linux's habit: the first of them was answered, says its echo (tcp_try_undo_spurious_syn()).
     const bool needless = c.options->like_linux() && c.timestamps && a.seg.options.has_timestamps() &&
-                          a.seg.options.timestamp_echo == timestamp_echo::clock(s.progress, c.options->timestamp_offset);
+                          a.seg.options.timestamp_echo == timestamp_echo::clock(s.progress, c.timestamp_offset);
     if (repeats > (c.options->like_freebsd() ? 0u : 1u) && !lost_early && !needless) s.congestion.own().on_timeout(0, false);
     if (s.paced) s.set_pace(*c.options); // the round trip is known now
     s.progress = a.now;

@@ -137,7 +137,6 @@ struct parameters {
     /// Pure segments that are out of place are answered no more often (RFC 5961 7 of one connection; net.ipv4.tcp_invalid_ratelimit).
     duration answer_pause = std::chrono::milliseconds{500};
     bool reset_on_close = false;       ///< letting go of the connection resets it (SO_LINGER with no time)
-    std::uint32_t timestamp_offset = 0;             ///< added to our TSval, so that it does not tell our uptime
 
     congestion_factory congestion = cubic_congestion;
     /// Shared by the stack's connections: bounds challenge ACKs (RFC 5961 7). Null: unbounded.

@@ -215,7 +215,9 @@ public:
     }
     void vanish() noexcept;
     void ask_for_window() noexcept;
-    void set_timestamp_offset(std::uint32_t offset) noexcept { c_.options.set(&parameters::timestamp_offset, offset); }
+    /// Before anything is sent, or the peer's PAWS may hear of a clock that goes back. Who takes a connection apart knows what he does.
+    void set_timestamp_offset(std::uint32_t offset) noexcept { c_.timestamp_offset = offset; }
+    std::uint32_t timestamp_offset() const noexcept { return c_.timestamp_offset; }
     tcp_state state() const noexcept { return c_.state; }
     /// ESTABLISHED: bytes may come and go; there is no error(), at_end() is false and nothing waits_for_data().
     bool flows() const noexcept { return c_.state == tcp_state::established; }

@@ -46,7 +46,7 @@ verdict deny(control_block& c, arrival& a, std::errc why) noexcept {
 
 /// The echo is of no SYN-ACK of ours, of which the first left at `progress` (since 6.15).
 bool echoes_nothing(const control_block& c, const arrival& a) noexcept {
-    const std::uint32_t echo = a.seg.options.timestamp_echo, offset = c.options->timestamp_offset;
+    const std::uint32_t echo = a.seg.options.timestamp_echo, offset = c.timestamp_offset;
     if (!c.timestamps || !a.seg.options.has_timestamps() || echo == 0 || !a.seg.has(tcp_flags::ack)) return false;
     const std::uint32_t first = timestamp_echo::clock(c.sending.progress, offset);
     return echo - first > timestamp_echo::clock(a.now, offset) - first;

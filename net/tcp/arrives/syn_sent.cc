@@ -11,7 +11,7 @@ namespace {
 /// Linux's habit: a SYN-ACK that echoes a time at which none of our SYNs can have left answers something else.
 bool echoes_another_time(const control_block& c, const arrival& a) noexcept {
     if (!c.options->like_linux() || !a.seg.options.has_timestamps() || a.seg.options.timestamp_echo == 0) return false;
-    const std::uint32_t offset = c.options->timestamp_offset;
+    const std::uint32_t offset = c.timestamp_offset;
     const std::uint32_t first = timestamp_echo::clock(c.sending.progress, offset);
     return a.seg.options.timestamp_echo - first > timestamp_echo::clock(a.now, offset) - first;
 }

@@ -1,6 +1,7 @@
 // Initial sequence numbers (RFC 6528, RFC 9293 3.4.1 MUST-8): ISN = M + F(4-tuple, secret), where M is a 4 microsecond
 // timer and F a keyed hash. New incarnations of a 4-tuple begin above the old ones, and nobody outside can guess.
-// Pure functions; the secret is the stack's.
+// And the offset of our timestamps' clock, by the same means.
+// Pure functions; the secrets are the stack's.
 #pragma once
 
 #include <corewire/net/tcp/seq.hh>
@@ -34,6 +35,16 @@ inline std::uint64_t keyed_hash(const siphash_key& key, const four_tuple& flow, 
 inline seq_number initial_sequence_number(const siphash_key& secret, time_point now, const four_tuple& flow) noexcept {
     const auto timer = static_cast<std::uint32_t>(to_ns(now) / 4'000);
     return seq_number(timer + static_cast<std::uint32_t>(keyed_hash(secret, flow, 0)));
+}
+
+/// RFC 7323 5.4, 7.1: added to our TSval towards this host, so that it does not tell how long ours has been up. One for each pair of
+/// addresses: whoever tells connections by their clock, across ports (RFC 6191), finds it going on.
+template <typename Octets>
+std::uint32_t timestamp_offset(const siphash_key& secret, const Octets& local, const Octets& remote) noexcept {
+    unsigned char bytes[2 * sizeof(Octets)];
+    std::memcpy(bytes, &local, sizeof local);
+    std::memcpy(bytes + sizeof local, &remote, sizeof remote);
+    return static_cast<std::uint32_t>(siphash(secret, bytes));
 }
 
 } // namespace corewire::tcp

@@ -28,7 +28,7 @@ void measure_by_stamps(control_block& c, const arrival& a, receive_round_trip& r
     const std::uint32_t echo = a.seg.options.timestamp_echo;
     if (c.timestamps && a.seg.options.has_timestamps() && echo != r.echo) {
         r.echo = echo;
-        const std::uint32_t ms = timestamp_echo::clock(a.now, c.options->timestamp_offset) - echo;
+        const std::uint32_t ms = timestamp_echo::clock(a.now, c.timestamp_offset) - echo;
         const bool full = a.size >= c.receiving.acks.largest_segment();
         if (full && ms < 0x8000'0000) take_round_trip(r, std::max<std::int64_t>(ms, 1) * 1'000'000, false, c.receiving.queue.size() == 0);
     }

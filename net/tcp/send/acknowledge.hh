@@ -17,8 +17,7 @@ inline void measure(control_block& c, seq_number ack, const segment& seg, const 
     if (d.timed && !d.resent) {
         take_rtt(c, d.now - d.first_sent, d.now, ack);
     } else if (c.timestamps && s.rto.backoff() != 0 && seg.options.has_timestamps()) {
-        const std::uint32_t age =
-            timestamp_echo::clock(d.now, c.options->timestamp_offset) - seg.options.timestamp_echo;
+        const std::uint32_t age = timestamp_echo::clock(d.now, c.timestamp_offset) - seg.options.timestamp_echo;
         if (age >= 1u << 24) return;
         // Of the clock's grain: good enough for the time-out, and not for the least round trip, which patience is made of.
         s.rto.sample(std::chrono::milliseconds{std::max(age, 1u)}, *c.options);
@@ -29,7 +28,7 @@ inline void measure(control_block& c, seq_number ack, const segment& seg, const 
 /// The echo of an ACK that moves SND.UNA tells which copy has brought it about (RFC 8985 6.2 step 2; one that SACK speaks of sets no echo).
 inline void heed_echo(const control_block& c, const segment& seg, delivery& d) noexcept {
     if (!c.timestamps || !seg.options.has_timestamps()) return;
-    const std::uint32_t age = timestamp_echo::clock(d.now, c.options->timestamp_offset) - seg.options.timestamp_echo;
+    const std::uint32_t age = timestamp_echo::clock(d.now, c.timestamp_offset) - seg.options.timestamp_echo;
     using std::chrono::milliseconds;
     if (age < 1u << 24) d.echoed = std::chrono::floor<milliseconds>(d.now) - milliseconds{age} + milliseconds{1};
 }

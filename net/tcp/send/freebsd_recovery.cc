@@ -279,7 +279,7 @@ void freebsd_measure(control_block& c, const segment& seg, time_point now) noexc
     const bool first = s.rto.srtt() == duration{0};
     duration rtt{0};
     if (c.timestamps && seg.options.has_timestamps() && seg.options.timestamp_echo != 0) {
-        const std::uint32_t age = timestamp_echo::clock(now, c.options->timestamp_offset) - seg.options.timestamp_echo;
+        const std::uint32_t age = timestamp_echo::clock(now, c.timestamp_offset) - seg.options.timestamp_echo;
         if (age >= 1u << 24) return;
         rtt = milliseconds{age} + (first ? milliseconds{1} : milliseconds{0});
     } else if (own.timing && seg.ack > own.timed) {

@@ -55,7 +55,7 @@ wire::tcp_options offer(const control_block& c, time_point now) noexcept {
     o.set_mss(asked_size(c));
     if (agreed_sack ? c.receiving.sack : p.sack) o.set_sack_permitted();
     if (agreed ? c.timestamps : p.timestamps) {
-        o.set_timestamps(timestamp_echo::clock(now, p.timestamp_offset), answer || p.like_linux() ? c.receiving.timestamps.recent() : 0);
+        o.set_timestamps(timestamp_echo::clock(now, c.timestamp_offset), answer || p.like_linux() ? c.receiving.timestamps.recent() : 0);
     }
     // A SYN or SYN-ACK that goes unanswered is repeated without: some middleboxes drop what they do not know (RFC 7413 4.2.1, 7.1).
     if ((answer ? fast.give_cookie : fast.asked) && !c.syn_resent) o.set_fast_open(fast.cookie.bytes(), fast.cookie.experimental);

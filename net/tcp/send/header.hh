@@ -51,7 +51,7 @@ void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept;
 /// The first option, behind two NOPs (RFC 7323 3.2, appendix A).
 [[gnu::always_inline]] inline void begin_with_timestamps(const control_block& c, time_point now, outgoing_segment& out) noexcept {
     store_be32(out.options.data(), wire::tcp_options::nop_nop_timestamps);
-    store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.options->timestamp_offset));
+    store_be32(out.options.data() + 4, timestamp_echo::clock(now, c.timestamp_offset));
     store_be32(out.options.data() + 8, c.receiving.timestamps.recent());
     out.option_size = wire::tcp_options::timestamps_size;
 }

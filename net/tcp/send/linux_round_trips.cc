@@ -50,7 +50,7 @@ void measure_like_linux(control_block& c, seq_number ack, const segment& seg, co
     if (whole && all.taken && !all.resent) return take(c, d.now - all.first, d.now - (some.taken ? some.last : all.last), d.now, ack);
     if (some.taken) return take(c, d.now - some.first, d.now - some.last, d.now, ack);
     if (!whole || !c.timestamps || !seg.options.has_timestamps() || seg.options.timestamp_echo == 0) return;
-    const std::uint32_t age = timestamp_echo::clock(d.now, c.options->timestamp_offset) - seg.options.timestamp_echo;
+    const std::uint32_t age = timestamp_echo::clock(d.now, c.timestamp_offset) - seg.options.timestamp_echo;
     const duration echoed = std::chrono::milliseconds{std::max(age, 1u)};
     if (age < 1u << 24) take(c, echoed, echoed, d.now, ack);
 }

@@ -264,7 +264,7 @@ void note_resent(control_block& c, time_point now, sack_block lost, std::uint32_
     if (!c.options->like_freebsd()) s.last_sent = now; // RFC 5681 4.1: data, too
     s.need().reduction.out += counts;
     undo_state& u = s.need().undo;
-    if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.options->timestamp_offset);
+    if (!u.any_resent) u.stamp = timestamp_echo::clock(now, c.timestamp_offset);
     u.any_resent = true;
     u.note(lost.left, lost.right);
 }

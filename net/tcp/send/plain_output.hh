@@ -34,7 +34,7 @@ namespace corewire::tcp {
     out.ack = r.next;
     out.window = r.window.advertise(r.next, r.queue.size());
     r.acks.on_sent(r.next, true);
-    out.timestamp_value = timestamp_echo::clock(now, c.options->timestamp_offset);
+    out.timestamp_value = timestamp_echo::clock(now, c.timestamp_offset);
     out.timestamp_echo = r.timestamps.recent();
     c.output_wanted = false;
     return true;
