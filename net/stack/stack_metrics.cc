@@ -164,7 +164,11 @@ void register_tcp(metric_group& group, const stack_statistics& s) {
                   "Connections whose peers took nothing, reset since frames were scarce: ten seconds, or one without a user.",
                   s.tcp_refused_dropped);
     group.counter("corewire_tcp_ahead_dropped_total",
-                  "Connections of which was dropped what came beyond a gap, since frames were scarce for a second.", s.tcp_ahead_dropped);
+                  "Connections of which was dropped what came beyond a gap, since frames were scarce.", s.tcp_ahead_dropped);
+    group.counter("corewire_tcp_small_kept_total", "Small segments that were copied out of their frames, which were few.",
+                  s.tcp_small_kept);
+    group.counter("corewire_tcp_writers_retried_total", "Times that a writer who waited for frames was asked again.",
+                  s.tcp_writers_retried);
     group.counter("corewire_tcp_time_wait_ended_total", "Connections in TIME-WAIT that made room for others before their time.",
                   s.tcp_time_wait_ended);
     constexpr const char* fast_open = "SYNs with Fast Open (RFC 7413), by what became of them.";

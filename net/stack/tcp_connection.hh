@@ -22,7 +22,7 @@ class tcp_listen_socket;
 
 /// On the layer's list of connections that may have something to send.
 class dirty_hook : public list_hook {};
-/// On a listener's accept queue, or on none.
+/// On a listener's accept queue; or, when a user has it, among the layer's writers that wait for frames; or on none.
 class accept_hook : public list_hook {};
 
 class tcp_connection final : public dirty_hook, public accept_hook, private timer {
@@ -74,6 +74,8 @@ public:
     /// A stop was asked for: waits that `which` names fail with ECANCELED.
     void end_waits(time_point now, ended_waits which) noexcept;
     bool orphaned() const noexcept { return !has_user_; }
+    /// Somebody waits for bytes, with read() or with wait_readable().
+    bool awaits_bytes() const noexcept { return reader_ != nullptr || (waits_ != nullptr && waits(wait::readable)); }
     void adopt() noexcept { has_user_ = true; }
     /// In use before its handshake is done (RFC 7413).
     bool early() const noexcept { return tcb.serving_early() || tcb.fast_open().syn_data != 0 || tcb.waits_for_data(); }

@@ -48,6 +48,7 @@ siphash_key table_secret(const stack_config& config, std::uint64_t salt) {
 tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool, const stack_config& config,
                      stack_statistics& statistics)
     : reactor_(loop), out_(out), egress_(tx), pool_(pool), reserve_(std::min(pool.count() / 4, 64u)),
+      rare_(std::min(pool.count() / 2, 256u)), blocks_(std::uint64_t{pool.count()} * pool.frame_size() / 2),
       config_(config), statistics_(statistics),
       port_(out.device().capabilities()), table_(config.max_connections, table_secret(config, 0x74636234)),
       table6_(config.max_connections, table_secret(config, 0x74636236)),
@@ -113,8 +114,8 @@ inline void tcp_layer::on_segment(time_point now, tcp_connection& c, const tcp::
             return;
         }
     }
-    const bool affordable = s.payload_size == 0 || !frames_are_scarce() || (c.reader_ != nullptr && s.seq == c.tcb.expected());
-    if (!affordable) [[unlikely]] return take_without_payload(now, c, s, p);
+    const bool dear = s.payload_size != 0 && (frames_are_rare() || c.tcb.pieces_ahead() >= few_ahead);
+    if (dear && !make_affordable(c, s, p)) [[unlikely]] return take_without_payload(now, c, s, p);
     const tcp::event events = c.tcb.on_segment(now, s, p.head, p.body);
     if (c.tcb.wants_output() || c.tcb.next_timeout() < c.wakes_at()) mark_dirty(c); // flush() moves the timer
     if (events != tcp::event::none) c.react(events);
@@ -477,7 +478,7 @@ void tcp_layer::on_address_gone(ipv4 address) {
 }
 
 void tcp_layer::let_go(tcp_connection& c) noexcept {
-    std::erase(starved_, &c);
+    static_cast<accept_hook&>(c).unlink();
     c.orphan();
     if (c.erased_) doom(c);
 }
@@ -490,7 +491,6 @@ void tcp_layer::doom(tcp_connection& c) noexcept {
 
 [[gnu::noinline]] void tcp_layer::bury() noexcept {
     for (tcp_connection* c : dead_) {
-        std::erase(starved_, c);
         if (!saved_syns_.empty()) saved_syns_.erase(c);
         if (!reports_.empty()) reports_.erase(c);
         delete c;

@@ -7,6 +7,7 @@
 // One shard's. Bounded: connections (stack_config::max_connections), each listener's backlog, and egress.
 #pragma once
 
+#include <corewire/net/frame/small_blocks.hh>
 #include <corewire/net/stack/config.hh>
 #include <corewire/net/stack/egress.hh>
 #include <corewire/net/stack/flow_table.hh>
@@ -105,8 +106,10 @@ public:
     void wait_for_frames(tcp_connection& c) noexcept;
     frame_pool& pool() noexcept { return pool_; }
     /// The last frames of the pool are for receiving what frees others: writers wait, and payload that nobody waits for is
-    /// dropped as if the network had lost it.
+    /// dropped as if the network had lost it, unless it is small, or the upper half of them is there yet and nothing waits to be read.
     bool frames_are_scarce() const noexcept { return pool_.free_count < reserve_; }
+    /// There are some yet, so small segments that wait to be read are copied out of theirs.
+    bool frames_are_rare() const noexcept { return pool_.free_count < rare_; }
     /// For what its user writes. A connection that holds few frames gets some from the upper half of that reserve: those who hold many,
     /// whose peers do not take them, stop the others' large writes only.
     bool may_take_frame(const tcp_connection& c) const noexcept;
@@ -161,6 +164,8 @@ public:
 private:
     friend class tcp_connection;
     void on_segment(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
+    static constexpr std::uint32_t few_ahead = 4; ///< pieces beyond gaps that may keep their frames, however small they are
+    bool make_affordable(const tcp_connection& c, const tcp::segment& s, packet& p) noexcept;
     void take_without_payload(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     bool reincarnate(time_point now, tcp_connection& c, const tcp::segment& s, packet& p);
     /// `floor`: not null in the place of a connection in TIME-WAIT, whose numbers end there.
@@ -240,7 +245,7 @@ private:
     template <typename Path, typename Output>
     void send_bare(packet& p, std::uint32_t tcp_size, Path& path, Output& out);
     void rearm(tcp_connection& c) noexcept;
-    void retry_starved() noexcept;
+    void retry_starved(unsigned portion) noexcept;
     void note_scarcity() noexcept;
     void look_at_scarcity() noexcept;
     void doom(tcp_connection& c) noexcept;
@@ -256,6 +261,8 @@ private:
     egress& egress_;
     frame_pool& pool_;
     const std::uint32_t reserve_; ///< frames
+    const std::uint32_t rare_;    ///< frames, more than `reserve_`
+    small_blocks blocks_;
     const stack_config& config_;
     stack_statistics& statistics_;
     tcp::counters closed_counters_;
@@ -275,7 +282,7 @@ private:
     std::uint32_t syn_header_ = 0; ///< bytes of TCP's header of the SYN that came last
     std::uint32_t syn_ip_header_ = 0; ///< and of what lies in front of it, from IP's header on
     std::size_t looked_at_ = 0; ///< where end_a_time_wait() goes on, as visit_connections() counts
-    std::vector<tcp_connection*> starved_;
+    intrusive_list<accept_hook> starved_; ///< writers that wait for frames, who has waited longest first
     static constexpr duration scarcity_interval = std::chrono::milliseconds{100};
     struct scarcity_watch final : timer {
         explicit scarcity_watch(tcp_layer& of) noexcept
@@ -284,6 +291,7 @@ private:
     };
     scarcity_watch scarcity_{*this}; ///< armed from when frames were found scarce until they are not
     unsigned scarce_looks_ = 0;      ///< at frames that were scarce, in a row
+    time_point relieved_at_{};       ///< when something was last dropped
     std::size_t relieved_ = 0;       ///< where it goes on, as visit_connections() counts
     std::vector<tcp_connection*> dead_;
     std::function<bool(const flow_name&)> is_home_;

@@ -224,7 +224,8 @@ bool tcp_layer::flush(time_point now) { return send_dirty(now); }
 [[gnu::noinline]] bool tcp_layer::do_chores(time_point now) {
     bool any = false;
     if (!starved_.empty()) {
-        retry_starved();
+        constexpr unsigned portion = 16;
+        retry_starved(portion);
         any = send_dirty(now);
         if (!starved_.empty()) egress_.leave_chores(); // as long as something keeps the shard awake, else a timer does
     }

@@ -318,6 +318,8 @@ public:
     }
     const parameters& options() const noexcept { return *c_.options; }
 
+    /// Of what came beyond gaps.
+    std::uint32_t pieces_ahead() const noexcept { return c_.receiving.ahead.pieces(); }
     /// What came beyond a gap is forgotten, though the peer was told of it: it will come again (RFC 2018 8). False: there was nothing.
     bool drop_ahead() noexcept;
     /// In TIME-WAIT: whether this SYN may open a new connection on the same 4-tuple (RFC 9293 3.6.1, RFC 6191). If so,

@@ -16,7 +16,7 @@ namespace corewire::tcp {
 class receive_queue {
 public:
     /// From so many pieces on, a small piece is copied behind the one before it and its frame goes home.
-    static constexpr std::uint32_t coalesce_from = 64;
+    static constexpr std::uint32_t coalesce_from = 8;
     static constexpr std::uint32_t coalesce_size = 512;
 
     /// Pieces that hold `buffer` bytes, since small ones are copied together; `chosen`, if somebody has.

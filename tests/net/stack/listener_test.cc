@@ -1,11 +1,6 @@
 // Listeners under pressure: floods of SYNs, backlogs that are full, many connections in a row.
-#include "stack_world.hh"
+#include "flooded_world.hh"
 
-#include <corewire/net/wire/ethernet.hh>
-#include <corewire/net/wire/ipv4.hh>
-#include <corewire/net/wire/tcp.hh>
-
-#include <cstring>
 #include <set>
 #include <vector>
 
@@ -13,39 +8,6 @@ using namespace corewire;
 using namespace corewire::socket_suite;
 
 namespace {
-
-class flooded_world : public stack_world {
-public:
-    using stack_world::stack_world;
-
-    /// A TCP segment of so many bytes that says it comes from `from`, as if it had arrived at the server's port.
-    void inject(ipv4 from, std::uint16_t from_port, std::uint16_t port, std::uint32_t seq, wire::tcp_flags flags, std::uint32_t ack = 0,
-                std::uint16_t bytes = 0) {
-        packet p;
-        p.head = server_.device().pool().allocate_buffer();
-        BOOST_REQUIRE(p.head.underlying_frame() != nullptr);
-        std::byte* tcp = p.head.append(wire::tcp_header::min_size + bytes);
-        std::memset(tcp + wire::tcp_header::min_size, 'x', bytes);
-        const wire::tcp_header header{.source_port = from_port,
-                                      .destination_port = port,
-                                      .sequence = seq,
-                                      .acknowledgment = ack,
-                                      .flags = flags,
-                                      .window = 65'535};
-        header.emit({tcp, wire::tcp_header::min_size});
-        wire::store_tcp_checksum({tcp, wire::tcp_header::min_size + std::size_t{bytes}}, from, first);
-        const wire::ipv4_header ip{
-            .total_length = static_cast<std::uint16_t>(40 + bytes), .source = from, .destination = first};
-        ip.emit({p.head.prepend(wire::ipv4_header::min_size), wire::ipv4_header::min_size});
-        const wire::ethernet_header link{.destination = server_.device().mac(),
-                                         .source = mac_address(0x02'00'00'00'00'55),
-                                         .type = wire::ether_type::ipv4};
-        link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
-        server_.take_over(clock.now(), p);
-    }
-    static ipv4 stranger(std::uint32_t i) { return ipv4(10, 0, 0, static_cast<std::uint8_t>(100 + i % 100)); }
-    static std::uint16_t stranger_port(std::uint32_t i) { return static_cast<std::uint16_t>(1'024 + i / 100); }
-};
 
 /// The listener still accepts: one whole conversation.
 task<> prove_it_hears(flooded_world& w, tcp_listener& listener) {
@@ -442,7 +404,7 @@ BOOST_AUTO_TEST_CASE(peers_who_fill_no_gap_do_not_stop_the_writers_of_the_shard)
 
 namespace {
 
-/// A stranger sends three segments while something is on its way to it, and there are frames for none of them.
+/// A stranger sends three segments while something is on its way to it, and there is a frame for the first of them.
 task<> send_where_frames_are_scarce(flooded_world& w, std::uint64_t& recoveries) {
     tcp_listener listener = listen(w, 7);
     w.inject(w.stranger(1), 2'000, 7, 1, wire::tcp_flags::syn);
@@ -460,8 +422,10 @@ task<> send_where_frames_are_scarce(flooded_world& w, std::uint64_t& recoveries)
     std::vector<buffer> taken;
     while (!w.server().tcp().frames_are_scarce()) taken.push_back(w.server().device().pool().allocate_buffer());
     for (const std::uint32_t seq : {2u, 1'002u, 2'002u}) w.inject(w.stranger(1), 2'000, 7, seq, wire::tcp_flags::ack, iss + 1, 1'000);
-    BOOST_TEST(w.server().statistics().no_frame == 3u);
+    BOOST_TEST(w.server().statistics().no_frame == 2u); // the first found an empty queue
     recoveries = open->tcb.statistics().fast_recoveries;
+    const buffer first = co_await theirs.read();
+    BOOST_TEST(first.size() == 1'000u);
 }
 
 } // namespace
