@@ -101,7 +101,8 @@ template <disturbance d>
         if (s.next < s.una) s.next = s.una; // a window probe was taken after all
         if (s.searching) [[unlikely]] {
             path_search_acknowledged(c);
-            if (c.options->like_linux()) limited = s.window_was_used(); // of a window of segments as large as the probe
+            // Of a window of segments as large as the probe.
+            if (c.options->like_linux() && !s.search()->revisits) limited = s.window_was_used();
         }
     }
     const seq_number data = d == disturbance::none ? s.una : earlier(s.una, s.queue.end()); // none: no FIN is queued

@@ -90,10 +90,25 @@ void resend_without_blame(control_block& c, time_point now) noexcept {
     if (is_synchronized(c.state)) arm_retransmission(c, now); // else the SYN-ACK has the timer
 }
 
+/// RFC 1191 6.3, RFC 8201 4, RFC 8899 5.1.1: the path may become better, and in ten minutes one segment as large as before tells. FreeBSD
+/// keeps what it has.
+void plan_return(control_block& c, time_point now) {
+    sender& s = c.sending;
+    if (c.options->like_freebsd() || !is_synchronized(c.state)) return;
+    path_search& p = search_of(s);
+    p.since = now;
+    if (s.searching) return;
+    s.searching = p.revisits = true;
+    p.low = p.high = p.ceiling = s.mss;
+    p.misses = 0;
+    p.halving = false;
+}
+
 /// RFC 1191 6.5: what was too large is sent again in smaller pieces.
 event cut(control_block& c, time_point now, std::uint16_t size) noexcept {
     sender& s = c.sending;
     const std::uint32_t full = s.payload_limit;
+    plan_return(c, now);
     shrink_segments(c, size);
     const bool early = c.options->like_linux() && c.fast_open.get().serving; // RFC 7413
     if ((!is_synchronized(c.state) && !early) || s.next == s.una) return event::path_mtu_fell;
@@ -117,9 +132,14 @@ void lose_probe(control_block& c, std::uint16_t most, time_point now) noexcept {
     s.repair.blameless = nothing_else && !c.options->like_linux();
 }
 
+/// What `size` did not prove. Where a report made segments smaller nothing between is tried: a path that is as it was takes no more.
+std::uint16_t below(const path_search& p, std::uint16_t size) noexcept {
+    return p.revisits ? p.low : std::max(static_cast<std::uint16_t>(size - 1), p.low);
+}
+
 /// The size to try next: the first time all of it, then by halves. Linux's habit: by halves from the beginning.
 std::uint16_t next_size(const path_search& p, const parameters& o) noexcept {
-    if (!o.like_linux() && p.high == p.ceiling && !p.halving) return p.high;
+    if (p.revisits || (!o.like_linux() && p.high == p.ceiling && !p.halving)) return p.high;
     return static_cast<std::uint16_t>((p.low + p.high + (o.like_linux() ? 0 : 1)) / 2);
 }
 
@@ -152,10 +172,26 @@ void fit_to_window(control_block& c) noexcept {
     s.fit_window(c.timestamps);
 }
 
+namespace {
+
+/// Linux's habit: after ten minutes a report counts no more, and all segments are as before (ip_rt_mtu_expires, tcp_current_mss()).
+void forget_report(control_block& c, time_point now) noexcept {
+    path_search& p = *c.sending.search();
+    if (now - p.since < std::chrono::minutes{10}) return;
+    c.sending.searching = p.revisits = false;
+    use_size(c, p.ceiling);
+}
+
+} // namespace
+
 probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) noexcept {
     const sender& s = c.sending;
     const receiver& r = c.receiving;
     path_search& p = *s.search();
+    if (p.revisits && c.options->like_linux()) {
+        forget_report(c, now);
+        return probe_plan::none;
+    }
     const std::uint32_t segment = c.options->like_linux() ? s.payload_limit : s.mss; // as cwnd counts them
     if (p.probe != 0 || s.repairing() || r.has_duplicate || !r.ahead.empty() || s.congestion->cwnd() < least_window * segment) {
         return probe_plan::none;
@@ -208,7 +244,7 @@ bool probe_was_lost(control_block& c, time_point now) noexcept {
     path_search& p = *s.search();
     if (p.probe == 0 || s.una != p.start || s.board.lost() > p.end - p.start) return false;
     p.halving = true;
-    lose_probe(c, static_cast<std::uint16_t>(p.probe - 1), now);
+    lose_probe(c, below(p, p.probe), now);
     return true;
 }
 
@@ -216,7 +252,7 @@ void probe_is_inconclusive(control_block& c) noexcept {
     path_search& p = *c.sending.search();
     if (p.probe == 0) return;
     if (++p.misses >= most_misses) {
-        p.high = std::max(static_cast<std::uint16_t>(p.probe - 1), p.low);
+        p.high = below(p, p.probe);
         p.halving = true;
         p.misses = 0;
         ++c.count->path_probes_lost;
@@ -287,13 +323,15 @@ event suspect_path(control_block& c, time_point now, bool patience_over) noexcep
         if (s.una <= s.search()->report_seq && s.search()->report < s.mss) return cut(c, now, s.search()->report);
     }
     if (!patience_over || c.options->mtu_probing == path_probing::off) return event::none;
-    const std::uint16_t low = s.searching ? halved(*c.options, s.search()->low, option_bytes(c))
-                                          : base_size(*c.options, c.timestamps, s.mss);
+    const bool fresh = !s.searching || s.search()->revisits;
+    const std::uint16_t low = !fresh ? halved(*c.options, s.search()->low, option_bytes(c))
+                                     : base_size(*c.options, c.timestamps, s.mss);
     // Where nothing larger is out, its size is not what keeps it from getting through.
     if (!c.options->like_linux() && std::min(s.max - s.una, s.payload_limit) + option_bytes(c) <= low) return event::none;
     path_search& p = search_of(s);
-    if (!s.searching) {
+    if (fresh) {
         s.searching = true;
+        p.revisits = false;
         p.high = p.ceiling;
         p.since = now;
     }

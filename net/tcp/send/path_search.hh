@@ -4,6 +4,7 @@
 //     black hole or `always` --> base --probe of (low, high]--> acknowledged: low = probe   --> until high - low is small,
 //                                 ^                        `--> lost alone:   high = probe-1 -->  then again after 10 minutes
 //                                 `-- R1 time-outs of full-sized segments: low falls, at most to half of itself
+//     a report believed --> what it leaves; after 10 minutes one probe of what there was before (path_search::revisits)
 //
 // Owned by the sender of one tcb, made when it is first needed; bounded by itself.
 #pragma once

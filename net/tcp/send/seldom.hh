@@ -110,6 +110,7 @@ struct path_search {
     std::uint16_t asked = 0;       ///< Linux's habit: what our SYN has asked for when it went again, as ICMP claims; 0: parameters::mss
     std::uint8_t misses = 0;       ///< probes of this size of which nothing was learnt
     bool halving = false;          ///< the largest was tried
+    bool revisits = false;         ///< a report has made segments smaller, and only what was there before is tried again
     bool report_waits = false;     ///< for a time-out to prove it (RFC 5927 7.2)
     seq_number report_seq;         ///< the byte it speaks of
     seq_number start, end;         ///< the probe's bytes

@@ -413,6 +413,83 @@ BOOST_AUTO_TEST_CASE(a_search_that_has_ended_begins_anew_after_a_while) { // RFC
     BOOST_TEST(w.payload() == 1460u);
 }
 
+namespace {
+
+/// Bulk data for so long, over a path that takes `limit` bytes of payload. A router says what does not fit, or nobody does.
+void stream_for(world& w, duration how_long, std::uint32_t limit = 1460, bool told = true) {
+    tcp::tcb& block = w.block();
+    for (duration passed{}; passed < how_long; passed += 10s) {
+        w.write(30'000);
+        while (block.info().unacknowledged != 0 || block.wants_output()) {
+            std::int64_t lost = 0, behind = 0;
+            tcp::outgoing_segment s;
+            while (block.next_segment(w.now(), s)) {
+                if (s.payload_size <= limit) continue;
+                lost = s.seq - tcp::seq_number(1'000'000);
+                behind = lost + s.payload_size;
+            }
+            const std::string sent_to = std::to_string(block.info().snd_max - tcp::seq_number(1'000'000));
+            w.advance(10ms);
+            if (lost == 0) w.receive("A 1:1 ack " + sent_to);
+            else if (told) w.report(limit + 40, static_cast<std::uint32_t>(lost));
+            else w.receive("A 1:1 ack " + std::to_string(lost) + " sack " + std::to_string(behind) + "-" + sent_to);
+        }
+        w.advance(10s);
+    }
+}
+
+/// A report has made its segments smaller.
+std::unique_ptr<world> narrowed(tcp::path_probing how, tcp::personality habits = tcp::personality::standard) {
+    auto p = probing(how);
+    p.habits = habits;
+    p.restart_after_idle = false;
+    auto w = std::make_unique<world>(p);
+    w->write(2920);
+    w->drain();
+    BOOST_TEST((w->report(1280, 1) == tcp::event::path_mtu_fell));
+    stream_for(*w, 9min);
+    BOOST_TEST(w->payload() == 1240u);
+    BOOST_TEST(w->counts().path_probes == 0u);
+    return w;
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(what_a_report_took_away_is_tried_again_after_ten_minutes) { // RFC 1191 6.3, RFC 8201 4, RFC 8899 5.1.1
+    for (const auto how : {on_black_hole, off}) {
+        const auto w = narrowed(how);
+        stream_for(*w, 2min);
+        BOOST_TEST(w->payload() == 1460u);
+        BOOST_TEST(w->counts().path_probes == 1u);
+        BOOST_TEST(w->counts().path_probes_lost == 0u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_path_that_stays_narrow_costs_one_segment_in_ten_minutes) {
+    for (const bool told : {true, false}) {
+        const auto w = narrowed(on_black_hole);
+        stream_for(*w, 52min, 1240, told);
+        BOOST_TEST(w->payload() == 1240u);
+        BOOST_TEST(w->counts().path_probes == 6u);
+        BOOST_TEST(w->counts().path_probes_lost == 6u);
+        BOOST_TEST(w->counts().fast_recoveries == 0u);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(for_linux_a_report_counts_for_ten_minutes) { // tcp_current_mss()
+    const auto w = narrowed(off, tcp::personality::linux_);
+    stream_for(*w, 2min);
+    BOOST_TEST(w->payload() == 1460u);
+    BOOST_TEST(w->counts().path_probes == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_path_that_widens_a_little_gives_what_its_router_says) {
+    const auto w = narrowed(on_black_hole);
+    stream_for(*w, 2min, 1360);
+    BOOST_TEST(w->payload() == 1360u);
+    BOOST_TEST(w->counts().path_probes == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(linux_searches_by_halves_and_counts_a_black_hole_by_time) { // tcp_mtu_probe(), tcp_mtu_probing()
     auto p = probing(always);
     p.habits = tcp::personality::linux_;
