@@ -93,7 +93,9 @@ public:
         return neighbors_.use(now, address);
     }
     neighbor_cache& neighbors() noexcept { return neighbors_; }
+    const neighbor_cache& neighbors() const noexcept { return neighbors_; }
     route_table& routes() noexcept { return routes_; }
+    const route_table& routes() const noexcept { return routes_; }
     path_mtu_cache& path_mtus() noexcept { return mtus_; }
     identification_source& identifications() noexcept { return identifications_; }
     port& device() noexcept { return device_; }

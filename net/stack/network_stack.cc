@@ -547,6 +547,13 @@ void network_stack::end_waits(ended_waits which) noexcept {
 void network_stack::check_invariants() const {
     tcp_.check_invariants();
     reassembler_.check_invariants();
+    output_.neighbors().check_invariants();
+    output_.routes().check_invariants();
+    if (dhcp_ != nullptr) dhcp_->client().check_invariants();
+    ipv6_output* const six = output_.six();
+    if (six == nullptr) return;
+    six->neighbors().check_invariants();
+    if (six->dhcp() != nullptr) six->dhcp()->check_invariants();
 }
 
 } // namespace corewire

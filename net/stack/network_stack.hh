@@ -88,6 +88,7 @@ public:
     ipv4 address() const noexcept { return config_.address.address(); } ///< 0.0.0.0: none
     /// Null without stack_config::ipv6.
     ipv6_input* six() noexcept { return six_.get(); }
+    /// Of all of it but UDP's ports, which are 65,536: udp().demux() has a check of its own.
     void check_invariants() const;
 
 private:

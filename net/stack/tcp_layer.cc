@@ -451,6 +451,7 @@ void tcp_layer::on_address_gone(ipv4 address) {
 [[gnu::noinline]] void tcp_layer::on_closed(tcp_connection& c) noexcept {
     if (c.erased_) return;
     c.erased_ = true;
+    ++over_;
     closed_counters_ += c.tcb.statistics();
     release_claim(c);
     if (c.six == nullptr) {
@@ -490,6 +491,7 @@ void tcp_layer::doom(tcp_connection& c) noexcept {
 }
 
 [[gnu::noinline]] void tcp_layer::bury() noexcept {
+    over_ -= dead_.size();
     for (tcp_connection* c : dead_) {
         if (!saved_syns_.empty()) saved_syns_.erase(c);
         if (!reports_.empty()) reports_.erase(c);
@@ -575,10 +577,6 @@ void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
         c.tcb.abort();
         mark_dirty(c);
     });
-}
-
-void tcp_layer::check_invariants() const {
-    for_each_connection([](const tcp_connection& c) { c.check_invariants(); });
 }
 
 } // namespace corewire

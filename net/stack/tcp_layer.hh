@@ -159,6 +159,23 @@ public:
     void follow_claim(const flow_name& flow, int error);
     /// The address is not ours any more: its connections end with ECONNABORTED.
     void on_address_gone(ipv4 address);
+    /// Each once, also one of both families.
+    template <typename Visit>
+    void for_each_listener(Visit&& visit) const {
+        for (const auto& [port, listener] : listeners_) visit(*listener);
+        for (const auto& [port, listener] : listeners6_) {
+            const auto four = listeners_.find(port);
+            if (four == listeners_.end() || four->second != listener) visit(*listener);
+        }
+    }
+    /// What a stack still has that should have none of it any more. A connection's timer is part of it, and so is its local port.
+    struct remains {
+        std::size_t connections, over; ///< in the tables; and those that have left them and are not deleted
+        std::size_t listeners, saved_syns, reports, starved;
+        std::uint64_t parameter_users; ///< of sets and controllers in commons()
+        std::uint64_t sum() const noexcept { return connections + over + listeners + saved_syns + reports + starved + parameter_users; }
+    };
+    remains what_remains() const;
     void check_invariants() const;
 
 private:
@@ -294,6 +311,7 @@ private:
     time_point relieved_at_{};       ///< when something was last dropped
     std::size_t relieved_ = 0;       ///< where it goes on, as visit_connections() counts
     std::vector<tcp_connection*> dead_;
+    std::size_t over_ = 0; ///< connections that are closed and not deleted, those of dead_ among them
     std::function<bool(const flow_name&)> is_home_;
     siphash_key isn_key_;
     siphash_key cookie_key_;

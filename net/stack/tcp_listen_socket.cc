@@ -60,6 +60,13 @@ void tcp_listen_socket::forget(tcp_connection& c) noexcept {
     --ready_count_;
 }
 
+std::size_t tcp_listen_socket::ready_and_over() noexcept {
+    CW_ASSERT(ready_.count() == ready_count_, "a listener counts other connections than wait for accept()");
+    std::size_t n = 0;
+    ready_.for_each([&](accept_hook& each) { n += static_cast<tcp_connection&>(each).erased_; });
+    return n;
+}
+
 void tcp_listen_socket::close() noexcept {
     if (layer_ == nullptr) return;
     tcp_layer& layer = *std::exchange(layer_, nullptr);

@@ -90,6 +90,8 @@ public:
     /// Connections that have come since it listens.
     std::uint64_t arrivals() const noexcept { return arrivals_; }
     unsigned half_open() const noexcept { return half_open_; }
+    /// Of ready(): those that the peer has reset already, and that accept() gives all the same.
+    std::size_t ready_and_over() noexcept;
 
 private:
     void give(accept_operation& op, tcp_connection& c) noexcept;

@@ -10,6 +10,13 @@ commons::~commons() {
     for (const auto& s : sets_) CW_ASSERT(s->users == 0, "a connection has outlived its stack's parameters");
 }
 
+std::uint64_t commons::users() const noexcept {
+    std::uint64_t all = 0;
+    for (const auto& s : sets_) all += s->users;
+    for (const auto& c : controllers_) all += c.made->users();
+    return all;
+}
+
 parameter_set* commons::find_set(const parameters& p) {
     auto found = std::find_if(sets_.begin(), sets_.end(), [&](const auto& s) { return s->value == p; });
     if (found == sets_.end() && sets_.size() >= set_limit) {

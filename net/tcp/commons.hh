@@ -40,6 +40,7 @@ public:
 
     std::size_t sets() const noexcept { return sets_.size(); }
     std::size_t controllers() const noexcept { return controllers_.size(); }
+    std::uint64_t users() const noexcept; ///< of both, together
     const std::uint64_t& refused() const noexcept { return refused_; } ///< times that there was no room
 
 private:

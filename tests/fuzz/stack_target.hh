@@ -148,6 +148,7 @@ public:
         stack_config config;
         config.seed = 1;
         config.max_connections = 16;
+        config.neighbors.max_entries = 64;
         config.reassembly_frames = 3;
         config.reassembly.max_datagrams = 4;
         config.vlan = how & 1 ? 5 : 0;

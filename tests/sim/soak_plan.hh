@@ -105,6 +105,7 @@ inline sim_host_options draw_host(random_generator& r) {
     stack_config& s = h.stack;
     s.max_connections = 64;
     s.reassembly_frames = 1;
+    s.neighbors.max_entries = 16; // of whom there is one: invariants look at each after every turn
     s.udp = {};
     tcp::parameters& t = s.tcp;
     t.timestamps = !r.chance(.2);

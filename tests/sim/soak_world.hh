@@ -1,7 +1,7 @@
 // One life of two hosts on a bad network, as a plan of the soak (soak_plan.hh) has it. It says what went wrong, if anything did:
 //
 //     every byte arrives once and in order, or the connection reports an error;
-//     an error has a cause;  everything ends;  nothing is left behind.
+//     an error has a cause;  everything ends;  nothing is left behind, neither in the stacks nor in what listeners count.
 #pragma once
 
 #include "soak_plan.hh"
@@ -9,6 +9,7 @@
 #include <corewire/net/port/wrap/tracing_port.hh>
 #include <corewire/net/socket/tcp_listener.hh>
 #include <corewire/net/socket/tcp_stream.hh>
+#include <corewire/net/stack/tcp_listen_socket.hh>
 #include <corewire/reactor/task/sleep.hh>
 
 #include <cstdio>
@@ -48,6 +49,7 @@ private:
     void befall(const mishap& m);
     static task<tcp_stream> dial(socket_address there, const tcp_options_set& options);
     void judge(const exchange& e);
+    void check_listeners(sim_host& h);
     void check_nothing_is_left(sim_host& h);
     bool over() const;
     void problem(std::string what) {
@@ -195,6 +197,8 @@ inline task<> world::session(tcp_stream peer) {
 
 inline task<> world::listen() {
     auto listener = tcp_listener::bind({ipv6::any(), service}, plan_.listening); // of both families
+    using enum tcp_listen_socket::syn_headers;
+    server_->stack().tcp().for_each_listener([](tcp_listen_socket& l) { l.save_syns(from_ip); }); // nobody asks for them
     for (;;) {
         tcp_stream peer = co_await listener.accept();
         spawn(session(std::move(peer)));
@@ -254,12 +258,28 @@ inline void world::judge(const exchange& e) {
     else if (client_well) problem(name + "the server never heard of it");
 }
 
+/// Nobody dials any more, and all that came was accepted.
+inline void world::check_listeners(sim_host& h) {
+    h.stack().tcp().for_each_listener([&](const tcp_listen_socket& l) {
+        if (l.half_open() + l.ready() + l.early() == 0) return;
+        problem(h.name() + ": its listener counts " + std::to_string(l.half_open()) + " half-open, " + std::to_string(l.ready()) +
+                " ready and " + std::to_string(l.early()) + " early connections");
+    });
+}
+
 inline void world::check_nothing_is_left(sim_host& h) {
     reactor::scope here(h.loop());
     network_stack& s = h.stack();
     s.check_invariants();
+    s.udp().demux().check_invariants();
     frame_pool& pool = s.device().pool();
-    if (s.tcp().connections() != 0) problem(h.name() + ": " + std::to_string(s.tcp().connections()) + " connections are left");
+    const tcp_layer::remains left = s.tcp().what_remains();
+    const std::pair<const char*, std::uint64_t> parts[] = {
+        {"connections", left.connections}, {"closed connections", left.over}, {"listeners", left.listeners}, {"SYNs", left.saved_syns},
+        {"reports", left.reports}, {"waits for frames", left.starved}, {"users of parameters", left.parameter_users}};
+    for (const auto& [what, count] : parts)
+        if (count != 0) problem(h.name() + ": " + std::to_string(count) + " " + what + " are left");
+    if (s.tcp().buffer_growth().used() != 0) problem(h.name() + ": buffers that are gone have grown");
     if (pool.free_count != pool.count()) problem(h.name() + ": " + std::to_string(pool.count() - pool.free_count) + " frames are left");
     if (h.shard().tasks() != 0) problem(h.name() + ": " + std::to_string(h.shard().tasks()) + " tasks are left");
     if (h.shard().failed() != 0) problem(h.name() + ": " + std::to_string(h.shard().failed()) + " tasks failed");
@@ -289,6 +309,7 @@ inline outcome world::live() {
 
     if (!sim_.run_until([this] { return over(); }, 24h)) problem("it does not end: " + sim_.describe());
     sim_.run_for(30min); // mishaps that are still to come
+    check_listeners(*server_);
     server_->request_stop();
     const auto quiet = [](sim_host& h) { return h.stack().tcp().connections() == 0 && h.shard().tasks() == 0; };
     sim_.run_until([&] { return quiet(*client_) && quiet(*server_); }, 1h);
