@@ -33,6 +33,8 @@ struct exchange {
 /// Something that befalls the world.
 struct mishap {
     enum class kind { partition, one_way, freeze_server, freeze_client, jump_server, jump_client, crash_server, stop_server };
+    static constexpr std::array<const char*, 8> names{"partition",   "one way",     "frozen server",  "frozen client",
+                                                      "server jump", "client jump", "crashed server", "stopped server"};
     kind what;
     duration at;
     duration lasts;

@@ -32,12 +32,16 @@ BOOST_AUTO_TEST_CASE(every_byte_arrives_once_and_in_order_or_the_connection_says
     const std::uint64_t count = setting("COREWIRE_SOAK_SEEDS", usual_count);
     std::uint64_t bytes = 0, completed = 0, failed = 0, no_frame = 0, over_ipv6 = 0, early = 0;
     tcp::counters counted{};
+    sim_link_statistics cable{};
+    std::array<unsigned, soaking::mishap::names.size()> struck{};
     unsigned bad = 0;
     for (std::uint64_t seed = first; seed < first + count; ++seed) {
         const soaking::plan plan = soaking::plan::draw(seed);
         const soaking::outcome result = soaking::world(plan).live();
         bytes += result.bytes, completed += result.completed, failed += result.failed;
         counted += result.counted;
+        soaking::add(cable, result.cable);
+        for (std::size_t i = 0; i < struck.size(); ++i) struck[i] += result.struck[i];
         no_frame += result.no_frame, over_ipv6 += result.over_ipv6, early += result.early;
         if (result.problems.empty()) continue;
         std::string text = plan.describe();
@@ -51,11 +55,24 @@ BOOST_AUTO_TEST_CASE(every_byte_arrives_once_and_in_order_or_the_connection_says
                              << " opened by data in a SYN, " << counted.mark_reductions << " reductions for marks, "
                              << counted.path_probes << " path probes, " << counted.path_black_holes << " black holes, "
                              << counted.retransmitted_segments << " retransmissions, " << counted.retransmission_timeouts
-                             << " timeouts, " << counted.fast_recoveries << " recoveries");
+                             << " timeouts, " << counted.fast_recoveries << " recoveries; packets " << cable.lost << " lost, "
+                             << cable.duplicated << " duplicated, " << cable.corrupted << " corrupted, " << cable.reordered
+                             << " reordered, " << cable.marked << " marked, " << cable.partitioned << " sent into a cut cable, "
+                             << cable.filtered << " too long, " << cable.queue_full << " beyond a queue");
+    for (std::size_t i = 0; i < struck.size(); ++i) BOOST_TEST_MESSAGE(struck[i] << " times: " << soaking::mishap::names[i]);
     BOOST_TEST(completed > 0u);
     if (count < 1'000) return;
-    // The storms are storms, and most connections come through them.
-    BOOST_TEST(completed > failed);
+    // The storms are storms: about a third to two thirds of what 10,000 seeds have met. And most connections come through them.
+    BOOST_TEST(failed < completed / 5); // 3,732 and 21,232
+    BOOST_TEST(cable.lost > 3 * count); // 5.9 a life
+    BOOST_TEST(cable.duplicated > 4 * count);
+    BOOST_TEST(cable.corrupted > count);
+    BOOST_TEST(cable.reordered > 7 * count);
+    BOOST_TEST(cable.marked > count / 2);
+    BOOST_TEST(cable.partitioned > 10 * count);
+    BOOST_TEST(cable.queue_full > count / 2);
+    BOOST_TEST(cable.filtered > count / 8);
+    for (std::size_t i = 0; i < struck.size(); ++i) BOOST_TEST(struck[i] > count / 40, soaking::mishap::names[i]); // 58 to 117 of 1,000
     BOOST_TEST(counted.retransmission_timeouts > count);
     BOOST_TEST(counted.fast_recoveries > count / 10);
     BOOST_TEST(counted.receive_queue_full > 0u);

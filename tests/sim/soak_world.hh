@@ -24,7 +24,14 @@ struct outcome {
     unsigned completed = 0, failed = 0;
     tcp::counters counted{}; ///< of both hosts
     std::uint64_t no_frame = 0, over_ipv6 = 0, early = 0; ///< pools found empty; bytes by IPv6; connections that a SYN's data opened
+    sim_link_statistics cable{};                          ///< of both directions
+    std::array<unsigned, mishap::names.size()> struck{};  ///< mishaps of each kind that met an open exchange
 };
+
+inline void add(sim_link_statistics& to, const sim_link_statistics& s) {
+    to.lost += s.lost, to.duplicated += s.duplicated, to.corrupted += s.corrupted, to.reordered += s.reordered;
+    to.marked += s.marked, to.partitioned += s.partitioned, to.filtered += s.filtered, to.queue_full += s.queue_full;
+}
 
 /// The byte at `offset` of one direction of one exchange.
 inline std::byte pattern(std::uint32_t stream, std::uint64_t offset) noexcept {
@@ -52,6 +59,7 @@ private:
     void check_listeners(sim_host& h);
     void check_nothing_is_left(sim_host& h);
     bool over() const;
+    bool open();
     void problem(std::string what) {
         if (result_.problems.size() < 10) result_.problems.push_back(std::move(what));
     }
@@ -207,6 +215,7 @@ inline task<> world::listen() {
 
 inline void world::befall(const mishap& m) {
     using enum mishap::kind;
+    if (open()) ++result_.struck[static_cast<std::size_t>(m.what)];
     constexpr auto there = sim_link::direction::forward;
     switch (m.what) {
     case partition:
@@ -234,6 +243,12 @@ inline void world::befall(const mishap& m) {
 
 inline bool world::over() const {
     return sessions_ == 0 && std::ranges::all_of(plan_.exchanges, [](const exchange& e) { return e.client_error.has_value(); });
+}
+
+/// Some exchange has begun and not ended.
+inline bool world::open() {
+    if (sessions_ != 0) return true;
+    return std::ranges::any_of(plan_.exchanges, [this](const exchange& e) { return e.start <= sim_.elapsed() && !e.client_error; });
 }
 
 inline void world::judge(const exchange& e) {
@@ -321,6 +336,8 @@ inline outcome world::live() {
         result_.no_frame += h->stack().statistics().no_frame;
         result_.early += h->stack().statistics().tcp_fast_open_accepted;
     }
+    for (const auto direction : {sim_link::direction::forward, sim_link::direction::backward})
+        add(result_.cable, cable_->statistics(direction));
     if (sim_.network().in_flight() != 0) problem("packets are on their way still");
     result_.digest = sim_.digest();
     return result_;
