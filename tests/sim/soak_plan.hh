@@ -41,7 +41,9 @@ struct mishap {
 
     /// It may end connections that do nothing wrong: a crash; a stop; more time without a network, or past them, than keepalives and
     /// retransmissions bear. All else has to be borne.
-    bool violent() const { return what == kind::crash_server || what == kind::stop_server || lasts > std::chrono::minutes{1}; }
+    bool violent() const { return ends_sessions() || lasts > std::chrono::minutes{1}; }
+    /// What the server had in hand may be gone without having come to an end.
+    bool ends_sessions() const { return what == kind::crash_server || what == kind::stop_server; }
 };
 
 struct plan {
@@ -55,6 +57,18 @@ struct plan {
 
     static plan draw(std::uint64_t seed);
     /// May an end of this exchange have failed that was over then?
+    bool excuses_client(const exchange& e) const { return excuses(e, e.client_ended); }
+    /// What befell the server afterwards is no excuse. An exchange of which it never heard was over when the client was; a session that a
+    /// crash or a stop took away ended then.
+    bool excuses_server(const exchange& e) const {
+        if (e.server_error || !e.server_began) return excuses(e, e.server_error ? e.server_ended : e.client_ended);
+        return std::ranges::any_of(mishaps, &mishap::ends_sessions);
+    }
+    std::string describe() const;
+    static ipv6 client_address() { return *ipv6::parse("2001:db8::c"); }
+    static ipv6 server_address() { return *ipv6::parse("2001:db8::5"); }
+
+private:
     bool excuses(const exchange& e, duration ended) const {
         using namespace std::chrono_literals;
         // A listener that answered by a SYN cookie forgets after ten seconds that it did: what reaches it first then, and does not bring
@@ -66,9 +80,6 @@ struct plan {
                    return m.at <= ended && (m.violent() || (forgets && m.lasts > 10s));
                });
     }
-    std::string describe() const;
-    static ipv6 client_address() { return *ipv6::parse("2001:db8::c"); }
-    static ipv6 server_address() { return *ipv6::parse("2001:db8::5"); }
 };
 
 namespace detail {

@@ -265,11 +265,12 @@ inline void world::judge(const exchange& e) {
     const auto too_late = [](std::errc how, duration ended, bool other_well, duration other_ended) {
         return how == std::errc::connection_reset && other_well && ended - other_ended >= std::chrono::minutes{1};
     };
-    if (!client_well && !plan_.excuses(e, e.client_ended) && !too_late(*e.client_error, e.client_ended, server_well, e.server_ended))
+    if (!client_well && !plan_.excuses_client(e) && !too_late(*e.client_error, e.client_ended, server_well, e.server_ended))
         problem(name + "the client failed without a cause: " + text(*e.client_error));
-    if (server_well || plan_.excuses(e, e.server_ended)) return;
+    if (server_well || plan_.excuses_server(e)) return;
     if (e.server_error && too_late(*e.server_error, e.server_ended, client_well, e.client_ended)) return;
     if (e.server_error) problem(name + "the server failed without a cause: " + text(*e.server_error));
+    else if (e.server_began) problem(name + "its session has not ended");
     else if (client_well) problem(name + "the server never heard of it");
 }
 
