@@ -289,8 +289,13 @@ int io_engine::abandon(io_request& r) noexcept {
 bool io_engine::poll(time_point now) {
     bool worked = helpers_.poll();
     if (readiness_) worked |= readiness_->poll(now);
-    if (answered_.empty()) [[likely]]
-        return worked;
+    if (!answered_.empty()) [[unlikely]]
+        worked |= tell_answered();
+    return worked;
+}
+
+bool io_engine::tell_answered() noexcept {
+    if (answered_.empty()) return false;
     intrusive_list<io_request> all;
     all.splice_back(answered_);
     while (!all.empty()) {
@@ -298,6 +303,25 @@ bool io_engine::poll(time_point now) {
         finished(r, r.result_);
     }
     return true;
+}
+
+/// Somebody in this line has entered whom no fault source holds.
+bool io_engine::is_moving(const io_line& line) noexcept {
+    unsigned held = 0;
+    held_.for_each([&](const io_request& r) { held += r.line_ == &line; });
+    return line.in_flight() > held;
+}
+
+bool io_engine::settle() noexcept {
+    bool any = false;
+    for (; is_moving(operations_); any = true) {
+        if (tell_answered()) continue;
+        flush({});
+        ring_->wait_any();
+    }
+    for (; is_moving(helped_); any = true)
+        if (!tell_answered()) helpers_.wait();
+    return any;
 }
 
 bool io_engine::flush(time_point) {

@@ -61,6 +61,9 @@ public:
 
     /// Tests: every request passes by `source` from now on; null: none any more.
     void inject(io_fault_source* source) noexcept { faults_ = source; }
+    /// Blocks until all that is on its way has completed, and delivers it: the ring's requests, then the helpers'. Not those that wait for
+    /// somebody else or that a source holds. True if there was anything. For a shard whose time stands still meanwhile.
+    bool settle() noexcept;
     /// What a source holds goes on its way. True if there was anything.
     bool release_held() noexcept;
 
@@ -98,6 +101,8 @@ private:
     void to_always_ready(io_request& r) noexcept;
     void answer_soon(io_request& r, int result) noexcept;
     bool take_back(io_request& r) noexcept;
+    bool tell_answered() noexcept;
+    bool is_moving(const io_line& line) noexcept;
     void finished(io_request& r, int result) noexcept;
     void end(io_request& r, int result) noexcept;
     void admit(io_line& line) noexcept;

@@ -200,6 +200,8 @@ public:
     uring& io(); // defined beside the ring: reactor/file/uring.cc
     /// Files, pipes, timers, signals, children: over the ring, or without it where it is forbidden. Made on first use.
     io_engine& files(); // reactor/file/io_engine.cc
+    /// Null: nobody has used it.
+    io_engine* files_if_made() const noexcept { return files_.get(); }
     std::uint64_t turns() const noexcept { return turns_; }
     std::uint64_t sleeps() const noexcept { return sleeps_; }
     /// Time in run() from one turn that found nothing to do to the next, sleep included. Counted in idle turns only.

@@ -1,5 +1,7 @@
 #include <corewire/reactor/sim/sim_shard.hh>
 
+#include <corewire/reactor/file/io_engine.hh>
+
 namespace corewire {
 
 namespace {
@@ -16,6 +18,7 @@ runtime_options one_shard() {
 std::unique_ptr<shard_context> make_context(runtime& owner, clock_source& clock) {
     reactor_options loop;
     loop.clock = &clock;
+    loop.io.in_flight = loop.io.helpers = 1; // one after the other: two would end in an order of the kernel's
     mailbox_options mail;
     mail.calls_in_flight = 1024;
     auto context = std::make_unique<shard_context>(owner, 0, loop, mail);
@@ -67,7 +70,9 @@ void sim_shard::request_stop() noexcept {
 
 bool sim_shard::turn() {
     scope here(*this);
-    return loop().poll_once();
+    bool worked = loop().poll_once();
+    if (io_engine* const files = loop().files_if_made()) worked |= files->settle();
+    return worked;
 }
 
 void sim_shard::destroy_tasks() noexcept {

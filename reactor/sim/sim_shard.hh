@@ -5,8 +5,8 @@
 //     host.spawn([] { return serve(); });
 //     while (host.turn()) {}            // then: advance the world to host.next_wake()
 //
-// It may be started anew: then its runtime and its reactor are others. What the kernel does in real time is not simulated: files,
-// run_blocking(), calls from other threads.
+// It may be started anew: then its runtime and its reactor are others. Files are the machine's, and take no time: what a turn asks of
+// them is done when the turn is over. What the kernel does in real time is not simulated: run_blocking(), calls from other threads.
 #pragma once
 
 #include <corewire/reactor/base/random_from.hh>
@@ -62,7 +62,7 @@ public:
     /// Starts `body()` in the loop's root group, up to its first wait. The callable lives as long as the shard. What it
     /// throws is reported and counted (failed()).
     void spawn(std::function<task<>()> body);
-    /// One turn of the loop. True if anything was done.
+    /// One turn of the loop, and what it has asked of files. True if anything was done.
     bool turn();
     /// When the loop has something to do of itself, in the world's time; `never` if only others can cause it.
     time_point next_wake() { return clock_.to_world(loop().timers().next_expiry()); }
