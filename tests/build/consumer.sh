@@ -1,6 +1,6 @@
 #!/bin/bash
-# The echo server of README.md, and a program with options, metrics, messages and a thread of its own, build outside the tree against
-# the installed copy, by find_package and by pkg-config, and work.
+# The echo server of README.md, a program with options, metrics, messages and a thread of its own, and one with a simulated world build
+# outside the tree against the installed copy, by find_package and by pkg-config, and work.
 # ctest: timeout=900 processors=2 only=release
 set -euo pipefail
 work=$(mktemp -d)
@@ -35,6 +35,7 @@ cmake -G Ninja -S "$work/source" -B "$work/by_cmake" -DCMAKE_CXX_COMPILER="$CORE
 cmake --build "$work/by_cmake"
 python3 "$work/source/talk.py" "$work/by_cmake/echo" --net=kernel --cores=1
 takes_orders "$work/by_cmake/own"
+timeout 60 "$work/by_cmake/world"
 
 echo "== pkg-config"
 # shellcheck disable=SC2046 # the flags are words
@@ -45,3 +46,7 @@ python3 "$work/source/talk.py" "$work/by_pkg_config" --net=kernel --cores=1
 "$COREWIRE_CXX" -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Werror "$work/source/own.cc" \
     $(pkg-config --cflags --libs corewire) -o "$work/own_by_pkg_config"
 takes_orders "$work/own_by_pkg_config"
+# shellcheck disable=SC2046
+"$COREWIRE_CXX" -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Werror "$work/source/world.cc" \
+    $(pkg-config --cflags --libs corewire) -o "$work/world_by_pkg_config"
+timeout 60 "$work/world_by_pkg_config"
