@@ -16,8 +16,8 @@ if(COREWIRE_MARCH)
 endif()
 
 # A product and a sum are rounded each, also where there is an instruction that does both: a seed's digest is the same in every build.
-# The least of x86-64 has none.
-if(COREWIRE_MARCH OR NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+# x86-64 and its second level have none.
+if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" OR NOT COREWIRE_MARCH MATCHES "^(x86-64|x86-64-v2)?$")
     add_compile_options(-ffp-contract=off)
 endif()
 
