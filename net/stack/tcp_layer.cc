@@ -298,7 +298,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
         return true;
     }
     tcp::cookie_terms terms{.mss = *mss};
-    if (s.options.has_timestamps()) terms = tcp::terms_of_timestamp(s.options.timestamp_echo, *mss);
+    if (s.options.has_timestamps()) terms = tcp::terms_of_timestamp(s.options.timestamp_echo - timestamp_offset(flow), *mss);
     const tcp::parameters ours = parameters_for(listener.options().stream, flow.remote, listener.tuning());
     const tcp::cookie_open how{.iss = cookie,
                                .irs = irs,

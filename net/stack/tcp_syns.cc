@@ -32,8 +32,8 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
         terms.ecn = p.like_linux() ? ecn != tcp_flags::none : ecn == tcp_flags::ece;
         terms.sack = p.sack && s.options.has_sack_permitted();
         if (p.window_scaling && s.options.has_window_scale()) terms.window_scale = s.options.window_scale;
-        const std::uint32_t clock = tcp::timestamp_echo::clock(now, timestamp_offset(flow));
-        options.set_timestamps(tcp::cookie_timestamp(clock, terms), s.options.timestamp_value);
+        const std::uint32_t stamp = tcp::cookie_timestamp(tcp::timestamp_echo::clock(now, 0), terms);
+        options.set_timestamps(stamp + timestamp_offset(flow), s.options.timestamp_value); // added behind, and taken off first
         if (terms.sack) options.set_sack_permitted();
         if (terms.window_scale != tcp::no_window_scale) options.set_window_scale(tcp::receive_window::scale_for(p.largest_window()));
     }

@@ -48,7 +48,7 @@ void predict(control_block& c) noexcept {
         c.predictable = prediction::none;
         return;
     }
-    const bool unusual = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted;
+    const bool unusual = c.reset.wanted || c.syn_wanted || c.probe_wanted || c.keepalive_wanted || c.keepalives_out != 0;
     const bool calm = c.options->fast_path && c.state == tcp_state::established && calm_sender && calm_receiver && !unusual &&
                       !marked && !c.orphaned;
     c.predictable = !calm ? prediction::none : c.timestamps ? prediction::stamped : prediction::unstamped;
