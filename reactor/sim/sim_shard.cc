@@ -68,11 +68,19 @@ void sim_shard::request_stop() noexcept {
     context_->lead.spawn(runtime_->drain(*context_));
 }
 
+/// What a spawned body or a stop has asked of files before the turn is done with it, too: however soon a helper thread ends, the work goes
+/// on in the same turn.
 bool sim_shard::turn() {
     scope here(*this);
-    bool worked = loop().poll_once();
-    if (io_engine* const files = loop().files_if_made()) worked |= files->settle();
+    bool worked = settle_files();
+    worked |= loop().poll_once();
+    worked |= settle_files();
     return worked;
+}
+
+bool sim_shard::settle_files() noexcept {
+    io_engine* const files = loop().files_if_made();
+    return files != nullptr && files->settle();
 }
 
 void sim_shard::destroy_tasks() noexcept {

@@ -84,6 +84,7 @@ public:
     std::uint64_t failed() noexcept { return failed_before_ + loop().root_group().failed(); }
 
 private:
+    bool settle_files() noexcept;
     void end_context() noexcept;
     static task<> run(std::function<task<>()> body);
 

@@ -128,6 +128,23 @@ BOOST_AUTO_TEST_CASE(a_world_without_timers_waits_for_a_file) {
     BOOST_TEST(std::filesystem::file_size(folder / "one") == 4u);
 }
 
+BOOST_AUTO_TEST_CASE(what_a_body_begins_with_is_done_in_its_first_turns) {
+    const testing::temporary_directory folder(testing::in_memory());
+    std::ofstream(folder / "one") << "text";
+    simulation world;
+    sim_host& host = world.add_host("alone");
+    unsigned entries = 0;
+    const auto list = [&]() -> task<> { // by a helper thread, which may take its time
+        const auto names = co_await list_directory(folder.path());
+        entries += static_cast<unsigned>(names.size());
+    };
+    for (unsigned i = 1; i <= 20; ++i) {
+        host.spawn(list);
+        for (int turn = 0; turn < 3; ++turn) host.shard().turn(); // it is open; an entry; the end
+        BOOST_TEST(entries == i);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(files_beside_timers_and_connections_give_the_same_packets_each_time) {
     const testing::temporary_directory folder(testing::in_memory());
     std::ofstream(folder / "source") << std::string(200'000, 'x');
