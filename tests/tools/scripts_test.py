@@ -1,4 +1,4 @@
-"""tools/fuzz, tools/against-linux and tools/install_packages: a tool that has done nothing has not succeeded."""
+"""tools/fuzz, tools/against-linux, tools/proved and tools/install_packages: a tool that has done nothing has not succeeded."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -133,6 +133,52 @@ class AgainstLinux(unittest.TestCase):
             names = {self.module.kept_as(script, "ipv4", options) for script in scripts}
             self.assertEqual(len(names), 2)
             self.assertTrue(all(os.uname().release in name.name for name in names))
+
+
+class Proved(unittest.TestCase):
+    """With reports of twelve tests that took 0 to 11 s, and with a QEMU that is none."""
+    RAN = [f'<testcase name="net/t{n}" time="{n}.0" status="run"><system-out>SKIPPED: no more\n</system-out></testcase>' for n in range(12)]
+    SKIPPED = '<testcase name="{}" time="0.5" status="notrun"><skipped message="77"/><system-out>{}</system-out></testcase>'
+
+    def proved(self, *cases, qemu=False, **environment):
+        with tempfile.TemporaryDirectory() as folder:
+            report, program = pathlib.Path(folder) / "report.xml", pathlib.Path(folder) / "qemu-system-x86_64"
+            report.write_text("<testsuite>" + "".join(cases) + "</testsuite>")
+            if qemu:
+                program.write_text("#!/bin/sh\n")
+                program.chmod(0o755)
+            done = subprocess.run([sys.executable, TOOLS / "proved", report], capture_output=True, text=True, check=False,
+                                  env={"PATH": folder, "COREWIRE_MACHINE": "x86_64", **environment})
+        self.assertEqual(done.stderr, "")
+        return done.returncode, done.stdout
+
+    def test_the_ten_dearest_are_told_and_no_others(self):
+        status, out = self.proved(*self.RAN, COREWIRE_REQUIRE_ALL="1", COREWIRE_REQUIRE_VM="1")
+        self.assertEqual(status, 0)
+        self.assertIn("the dearest of 12 tests, which took 66 s together", out)
+        self.assertEqual([line.split()[2] for line in out.splitlines() if line.startswith(" ")], [f"net/t{n}" for n in range(11, 1, -1)])
+        self.assertNotIn("NOT PROVED", out)
+
+    def test_each_skipped_test_is_told_with_its_reasons(self):
+        odd = self.SKIPPED.format("net/odd", "noise\nSKIPPED: no &lt;x&gt; here\nSKIPPED: no y\nSKIPPED: no y\n")
+        left = '<testcase name="net/left" time="0" status="disabled"><system-out>Disabled</system-out></testcase>'
+        status, out = self.proved(*self.RAN, odd, left)
+        self.assertEqual(status, 0)
+        self.assertIn("NOT PROVED: 2 were skipped\n  net/left: it does not say why\n  net/odd: no <x> here; no y\n", out)
+        self.assertEqual(self.proved(*self.RAN, odd, qemu=True, COREWIRE_REQUIRE_VM="1")[0], 0)
+        self.assertEqual(self.proved(*self.RAN, odd, COREWIRE_REQUIRE_ALL="1")[0], 1)
+
+    def test_a_virtual_machine_that_could_run_may_not_be_skipped(self):
+        machine = self.SKIPPED.format("asan/vm/suites", "SKIPPED: no kernel")
+        self.assertEqual(self.proved(*self.RAN, machine, qemu=True)[0], 1)
+        self.assertEqual(self.proved(*self.RAN, machine, qemu=True, COREWIRE_MACHINE="aarch64")[0], 0)
+        status, out = self.proved(*self.RAN, machine)
+        self.assertEqual(status, 0)
+        self.assertIn("asan/vm/suites: no kernel", out)  # in words all the same
+        self.assertEqual(self.proved(*self.RAN, machine, COREWIRE_REQUIRE_VM="1")[0], 1)
+
+    def test_a_report_of_nothing_proves_nothing(self):
+        self.assertEqual(self.proved()[0], 1)
 
 
 class InstallPackages(unittest.TestCase):
