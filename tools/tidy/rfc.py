@@ -5,8 +5,9 @@
     tools/tidy/rfc.py --check    says what is named and is not there, and fails
 
 In a page, the last column of a table names tests: `suite` or `folder/suite` (tests/folder/suite_test.cc), a folder of tests, a script, or
-the name of a test case, also one that several suites run (tests/support/socket_suite.hh). Each row names one, or says "none: why". A page
-without a table says on which page its RFC is.
+the name of a test case, also one that several suites run (tests/support/socket_suite.hh). Each row names one, or says "none: why". A
+case that stands behind a suite, a folder or "the suite of all providers" is one of theirs: "`loss`: a_case, another; `net/tcp/undo`: a_third".
+A page without a table says on which page its RFC is.
 
 RFC 9293 numbers what it demands: a row that claims "MUST-24..28" or "MUST-38, 39" is held to it by tests that say MUST-24, MUST-25 and so on,
 each number by itself, beside what asserts it. All 69 stand on some page, if only to say why not."""
@@ -17,13 +18,17 @@ import sys
 import tempfile
 
 CASE = re.compile(r"\bBOOST_\w+_TEST_CASE\w*\(\s*(\w+)")
-LIST = re.compile(r"#define\s+\w+_SUITE\(X\)((?:.*\\\n)*.*)")  # cases that are compiled once for each port, and declared in one list
+LIST = re.compile(r"#define\s+(\w+_SUITE)\(X\)((?:.*\\\n)*.*)")  # cases that are compiled once for each port, and declared in one list
+LIST_USED = re.compile(r"^(\w+_SUITE)\(\w+\)", re.M)
+FUNCTION = re.compile(r"^\w[\w<>: ]*\b([a-z0-9]+(?:_[a-z0-9]+)+)\(", re.M)  # what such a list names, where it is written: tests/support
+EVERYWHERE = "the suite of all providers"
 LISTED = re.compile(r"\bX\(\s*(\w+)\s*\)")
 NAMED = re.compile(r"`([^`]+)`")
 TESTS = re.compile(r"^(?:test|script)")  # the head of a column that names tests; a page may have several tables
 CLAIM = re.compile(r"\bMUST-(\d+)((?:(?:\.\.|, | to )\d+\b)*)")
 DEMANDS = frozenset(range(1, 70))  # RFC 9293 appendix B: each is met, or its page says why not
 LONG_WORD = re.compile(r"(?<![\w`/.])[a-z0-9]+(?:_[a-z0-9]+){2,}(?![\w`/.])")
+PIECE = re.compile(rf"`([^`]+)`|({LONG_WORD.pattern})")
 
 
 def claims(text):
@@ -39,35 +44,60 @@ def claims(text):
 
 
 class Tests:
-    """What there is below tests/: suites, folders, scripts, names of cases."""
+    """What there is below tests/: suites, folders, scripts, and the names of cases in each."""
 
     def __init__(self, root):
-        self.names, self.cases, self.musts = set(), set(), set()
+        self.inside, self.musts, lists, uses = {}, set(), {}, {}  # inside: the cases of what a page can name, by every ending of its path
         for path in (root / "tests").rglob("*"):
-            if path.suffix in (".cc", ".hh", ".pkt"):
-                self.musts |= {int(n) for n in re.findall(r"\bMUST-(\d+)\b(?!\.\.)", path.read_text())}
             inside = path.relative_to(root).as_posix()
-            if path.is_dir() or path.suffix in (".sh", ".py", ".script", ".pkt"):
-                self.add(inside)
-                self.add(inside.removesuffix(".pkt"))
-            elif path.name.endswith("_test.cc") or path.parent.name == "support" and path.suffix == ".cc":
-                self.add(inside)
-                self.add(inside.removesuffix("_test.cc").removesuffix(".cc"))
-                self.cases |= set(CASE.findall(path.read_text()))
-            elif path.suffix == ".hh":
-                text = path.read_text()
-                self.cases |= set(CASE.findall(text))
-                for cases in LIST.findall(text):
-                    self.cases |= set(LISTED.findall(cases))
+            text = path.read_text() if path.suffix in (".cc", ".hh", ".pkt") else ""
+            self.musts |= {int(n) for n in re.findall(r"\bMUST-(\d+)\b(?!\.\.)", text)}
+            if path.is_dir():
+                self.add(inside, set())
+            elif path.suffix in (".sh", ".py", ".script", ".pkt"):
+                self.add(inside, {path.name, path.stem})
+            elif path.suffix in (".cc", ".hh"):
+                cases = set(CASE.findall(text))
+                lists |= {name: set(LISTED.findall(listed)) for name, listed in LIST.findall(text)}
+                if path.parent.name == "support":
+                    cases |= set(FUNCTION.findall(text))
+                self.add(inside, cases)
+                uses[inside] = LIST_USED.findall(text)
+        for inside, used in uses.items():
+            self.add(inside, set().union(*(lists.get(name, set()) for name in used)))
+        self.everywhere = set().union(*lists.values())
+        self.cases = self.everywhere.union(*self.inside.values())
 
-    def add(self, inside):
-        """By every ending of its path: net/tcp/closing is also tcp/closing and closing."""
-        parts = inside.split("/")
-        self.names |= {"/".join(parts[i:]) for i in range(len(parts))}
+    def add(self, inside, cases):
+        """net/tcp/closing_test.cc is also net/tcp/closing, tcp/closing and closing; and what is in it is in net/tcp, in tcp and in net."""
+        plain = re.sub(r"(?:_test)?\.\w+$", "", inside)
+        for parts in (inside.split("/"), plain.split("/")):
+            for first in range(len(parts)):
+                self.inside.setdefault("/".join(parts[first:]), set()).update(cases)
+        folders = plain.split("/")[:-1]
+        for last in range(1, len(folders) + 1):
+            for first in range(last):
+                self.inside.setdefault("/".join(folders[first:last]), set()).update(cases)
 
-    def has(self, name):
-        name = name.removeprefix("tests/").rstrip("/")
-        return name in self.names or name.removesuffix(".sh").removesuffix("_test.cc") in self.names or name in self.cases
+    @staticmethod
+    def bare(name):
+        return re.sub(r"(?:_test)?\.\w+$", "", name.removeprefix("tests/").rstrip("/"))
+
+    def missing(self, cell):
+        """(suite, name) of what a cell names and is not there: without a suite nowhere, with it not in that suite."""
+        suite, end = "", 0
+        for found in PIECE.finditer(cell):
+            if EVERYWHERE in cell[end:found.start()]:
+                suite = EVERYWHERE
+            end = found.end()
+            name = self.bare(found[1] or found[2])
+            cases = self.everywhere if suite == EVERYWHERE else self.inside.get(suite, self.cases)
+            if name in cases:
+                continue
+            if found[1] and name in self.inside:
+                suite = "" if name.rpartition("/")[2] in self.inside[name] else name  # a script is a test by itself
+            else:
+                yield suite, found[1] or found[2]
 
 
 class Page:
@@ -81,13 +111,9 @@ class Page:
         self.rows = [c for c in cells if not set("".join(c)) <= set("-: ")]
         self.header = self.rows.pop(0) if self.rows else []
 
-    def named(self):
-        """(row, what it names as a test) of every row, where the table has a column of tests."""
-        if not self.header or not TESTS.search(self.header[-1]):
-            return
-        for row in self.rows:
-            for name in self.names_in(row):
-                yield row, name
+    def tested(self):
+        """Every row, where the table has a column of tests."""
+        return self.rows if self.header and TESTS.search(self.header[-1]) else []
 
     def claimed(self):
         """The MUSTs of RFC 9293 that the rows of its table claim, in the column of sections or rules."""
@@ -114,17 +140,23 @@ def self_test():
         (root / "tests/net/way_test.cc").write_text("BOOST_AUTO_TEST_CASE(it_is_as_it_is) // MUST-2..5, MUST-3, MUST-8")
         cases = "#define CW_WAY_SUITE(X) \\\n  X(it_is_so_everywhere) \\\n  X(it_ends)\n#define Y X(no_case_of_it)\n"
         (root / "tests/net/ways.hh").write_text(cases)
-        row = "| 1 (MUST-2..4, 8) | `net/way`, it_is_as_it_is, `gone`, it_is_so_everywhere, it_is_not_there, no_case_of_it |"
-        rows = f"{row}\n| 2 | it is as it is |\n| 3 | none: nobody can |\n"
+        (root / "tests/net/user_test.cc").write_text("CW_WAY_SUITE(CASE)\n")
+        (root / "tests/net/played.pkt").write_text("")
+        row = "| 1 (MUST-2..4, 8) | it_is_not_there, `gone`, `net/way`, it_is_as_it_is, no_case_of_it, it_is_so_everywhere |"
+        rows = f"{row}\n| 2 | it is as it is |\n| 3 | none: nobody can |\n| 4 | `user`: it_is_so_everywhere, `way` it_is_as_it_is |\n"
+        rows += "| 5 | `way`: it_is_as_it_is; and so on: `user`: it_is_as_it_is; `played`, it_is_as_it_is |\n"
+        rows += "| 6 | the suite of all providers: it_is_so_everywhere, it_is_as_it_is; `net`: it_is_as_it_is, `played`, `unplayed` |\n"
         (root / "page.md").write_text(f"# RFC 1: x\n| section | test |\n| --- | --- |\n{rows}\nNot MUST-20.\n")
         (root / "bare.md").write_text("# RFC 2: y\n| section | where |\n| --- | --- |\n| 1 | here |\n")
         (root / "refers.md").write_text("# RFC 3\nOn the page of [RFC 1](page.md).\n")
         tests = Tests(root)
-        missing = [name for _, name in Page(root / "page.md").named() if not tests.has(name)]
+        missing = [each for row in Page(root / "page.md").tested() for each in tests.missing(row[-1])]
         unheld = sorted(Page(root / "page.md").claimed() - tests.musts)
         unnamed = [row[0] for page in ("page", "bare", "refers") for row in Page(root / f"{page}.md").unnamed()]
         spoken_of = Page(root / "page.md").spoken_of
-    if missing != ["gone", "it_is_not_there", "no_case_of_it"] or unnamed != ["2", "the table"] or unheld != [2, 4] or \
+    expected = [("", "it_is_not_there"), ("", "gone"), ("net/way", "no_case_of_it"), ("net/way", "it_is_so_everywhere"),
+                ("user", "it_is_as_it_is"), (EVERYWHERE, "it_is_as_it_is"), ("net", "unplayed")]
+    if missing != expected or unnamed != ["2", "the table"] or unheld != [2, 4] or \
             spoken_of != {2, 3, 4, 8, 20}:
         print(f"self-test: found {missing}, {unnamed}, {unheld} and {sorted(spoken_of)}")
         return 1
@@ -142,7 +174,7 @@ def main():
     tests = Tests(options.root)
     folder = options.root / "docs" / "rfc"
     pages = [Page(path) for pattern in ("[0-9]*.md", "draft-*.md") for path in sorted(folder.glob(pattern))]
-    missing = [(p.number, row[0], name) for p in pages for row, name in p.named() if not tests.has(name)]
+    missing = [(p.number, row[0], *each) for p in pages for row in p.tested() for each in tests.missing(row[-1])]
     unnamed = [(p.number, row[0]) for p in pages for row in p.unnamed()]
     unheld = [(p.number, n) for p in pages for n in sorted(p.claimed() - tests.musts)]
     silent = sorted(DEMANDS - set().union(*(p.spoken_of for p in pages)))
@@ -151,8 +183,8 @@ def main():
             print(f"docs/rfc: MUST-{n} of RFC 9293 stands on no page")
         for number, n in unheld:
             print(f"docs/rfc/{number}.md: MUST-{n} is claimed, and no test names it")
-        for number, row, name in missing:
-            print(f"docs/rfc/{number}.md: '{row}' names {name}, which is no test")
+        for number, row, suite, name in missing:
+            print(f"docs/rfc/{number}.md: '{row}' names {name}, which is no test" + (f" of {suite}" if suite else ""))
         for number, row in unnamed:
             print(f"docs/rfc/{number}.md: '{row}' names no test")
         rows = sum(len(p.rows) for p in pages)
@@ -162,7 +194,7 @@ def main():
         return 1 if missing or unnamed or unheld or silent or not pages else 0
     print("| RFC | title | rows | tests |\n| --- | --- | --- | --- |")
     for p in pages:
-        named = sorted({name for _, name in p.named() if "_" not in name or "/" in name})
+        named = sorted({name for row in p.tested() for name in p.names_in(row) if "_" not in name or "/" in name})
         print(f"| [{p.number.lstrip('0')}]({p.number}.md) | {p.title} | {len(p.rows)} | {', '.join(named)} |")
     return 0
 
