@@ -1,4 +1,4 @@
-"""tools/fuzz, tools/against-linux, tools/proved and tools/install_packages: a tool that has done nothing has not succeeded."""
+"""tools/fuzz, tools/against-linux, tools/proved, tools/install_packages, and a test: a tool that has done nothing has not succeeded."""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -179,6 +179,31 @@ class Proved(unittest.TestCase):
 
     def test_a_report_of_nothing_proves_nothing(self):
         self.assertEqual(self.proved()[0], 1)
+
+
+class TwoProcesses(unittest.TestCase):
+    """tests/sim/two_processes.sh, with a simulator that is a shell script."""
+    def compare(self, script):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "bin" / "test_sim"
+            program.parent.mkdir()
+            program.write_text(f"#!/bin/bash\n{script}\n")
+            program.chmod(0o755)
+            return subprocess.run([TOOLS.parent / "tests/sim/two_processes.sh"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "COREWIRE_BINARY_DIR": folder})
+
+    def test_what_a_program_said_that_failed_is_told(self):
+        for script in ("echo out; echo err >&2; exit 3", "echo out; echo err >&2"):
+            done = self.compare(script)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, "out\nerr\n(failed with 3|no digest): env\n")
+        self.assertRegex(self.compare("kill -SEGV $$").stderr, "failed with 139: env")
+
+    def test_two_digests_are_compared(self):
+        done = self.compare("echo digest 00112233445566${MALLOC_PERTURB_:-77}")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stdout, "two processes: digest 0011223344556677, digest 0011223344556685\n")
+        self.assertEqual(self.compare("echo digest 0011223344556677").returncode, 0)
 
 
 class InstallPackages(unittest.TestCase):
