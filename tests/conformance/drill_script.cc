@@ -265,10 +265,17 @@ std::string header_line(const std::string& text, std::string_view mark, const st
 std::string flags_of_script(const std::string& text, const std::string& otherwise) { return header_line(text, "// flags: ", otherwise); }
 
 bool is_for_mode(const std::string& text, const std::string& mode) {
-    std::istringstream all(header_line(text, "// only: ", mode));
-    for (std::string one; all >> one;)
-        if (one == mode) return true;
-    return false;
+    constexpr std::string_view mark = "// only:";
+    if (const std::size_t at = text.find(mark); at != text.npos && text.find(mark, at + 1) != text.npos)
+        throw std::runtime_error("two lines say which modes the script is for");
+    std::istringstream all(header_line(text, mark, mode));
+    bool named = false, is = false;
+    for (std::string one; all >> one; named = true) {
+        if (one != "ipv4" && one != "ipv6" && one != "mapped") throw std::runtime_error("there is no mode \"" + one + '"');
+        is |= one == mode;
+    }
+    if (!named) throw std::runtime_error("the script is for no mode");
+    return is;
 }
 
 std::vector<step> parse_script(const std::string& text) {

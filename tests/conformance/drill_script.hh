@@ -75,7 +75,8 @@ struct step {
 std::vector<step> parse_script(const std::string& text);
 /// What the library is to be told: of a line `// flags: ...`, or `otherwise`.
 std::string flags_of_script(const std::string& text, const std::string& otherwise);
-/// Whether it can be played in this mode (ipv4, mapped, ipv6): a line `// only: ...` names those that it is for.
+/// Whether it can be played in this mode (ipv4, mapped, ipv6): a line `// only: ...` names those that it is for. Any other word in it, or
+/// none, throws std::runtime_error: such a script would be played nowhere, and nobody would miss it.
 bool is_for_mode(const std::string& text, const std::string& mode);
 
 } // namespace corewire::conformance

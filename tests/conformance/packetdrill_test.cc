@@ -79,7 +79,12 @@ void play_every_script(family_mode mode, const char* mode_name) {
     unsigned played = 0;
     for (const std::string& name : scripts()) {
         const std::string text = with_cookie(text_of(name), mode);
-        if (!is_for_mode(text, mode_name)) continue;
+        try {
+            if (!is_for_mode(text, mode_name)) continue;
+        } catch (const std::exception& e) {
+            BOOST_ERROR(name << ": " << e.what());
+            continue;
+        }
         const std::string flags = "segments=single " + flags_of_script(text, "linux settings=none");
         BOOST_TEST_CONTEXT(name) {
             BOOST_TEST(says_something(text), "it has no step");
@@ -88,7 +93,15 @@ void play_every_script(family_mode mode, const char* mode_name) {
         ++played;
     }
     BOOST_TEST_MESSAGE(played << " scripts, " << mode_name);
-    BOOST_TEST(played >= 10u);
+    BOOST_TEST(played >= 350u); // of some 370: what gets lost on the way is missed
+}
+
+BOOST_AUTO_TEST_CASE(a_script_for_a_mode_that_there_is_not_is_refused) {
+    BOOST_TEST(is_for_mode("0 close(3) = 0\n", "mapped"));
+    BOOST_TEST(is_for_mode("// only: ipv4 mapped\n", "mapped"));
+    BOOST_TEST(!is_for_mode("// only: ipv4 mapped\n", "ipv6"));
+    for (const char* text : {"// only: ip4", "// only: ipv4, mapped", "// only: Mapped", "// only:\n", "// only: ipv4\n// only: ipv6\n"})
+        BOOST_CHECK_THROW(is_for_mode(text, "ipv4"), std::runtime_error);
 }
 
 BOOST_AUTO_TEST_CASE(a_script_of_comments_says_nothing) {
