@@ -378,7 +378,8 @@ bool network_setup::lingers(unsigned shard) const {
         if (e->stack)
             e->stack->tcp().for_each_connection([&](const tcp_connection& c) {
                 const tcp::tcp_state state = c.tcb.state();
-                unsent |= state == tcp::tcp_state::fin_wait_1 || state == tcp::tcp_state::closing || state == tcp::tcp_state::last_ack;
+                unsent |= state == tcp::tcp_state::fin_wait_1 || state == tcp::tcp_state::closing || state == tcp::tcp_state::last_ack ||
+                          c.tcb.fin_unsent(); // before its handshake is done (Fast Open)
             });
     return unsent;
 }

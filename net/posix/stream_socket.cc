@@ -365,7 +365,7 @@ outcome stream_socket::shutdown(int how) {
     if (c == nullptr || c->tcb.state() == tcp::tcp_state::closed) return -ENOTCONN;
     const bool over = settings_.like_freebsd && reading_shut_ && c->tcb.state() == tcp::tcp_state::fin_wait_2; // soisdisconnected()
     if (over || c->tcb.state() == tcp::tcp_state::time_wait) return -ENOTCONN;
-    if (c->tcb.state() == tcp::tcp_state::syn_sent && !settings_.like_freebsd) {
+    if (c->tcb.state() == tcp::tcp_state::syn_sent && !settings_.like_freebsd && !c->tcb.holds_early_data()) {
         connection_->abort();
         forget_connection();
         return 0;
@@ -388,8 +388,8 @@ bool stream_socket::unsent_at_close() const {
     // Unread data makes the close a reset at once (RFC 2525 2.17), which has nothing to wait for; but not FreeBSD's.
     if (c->tcb.readable() != 0 && !settings_.like_freebsd) return false;
     const tcp::tcp_state s = c->tcb.state(); // our FIN has still to go, or to be acknowledged
-    return s != tcp::tcp_state::closed && s != tcp::tcp_state::syn_sent && s != tcp::tcp_state::fin_wait_2 &&
-           s != tcp::tcp_state::time_wait;
+    const bool nothing_yet = s == tcp::tcp_state::syn_sent && !c->tcb.holds_early_data();
+    return s != tcp::tcp_state::closed && !nothing_yet && s != tcp::tcp_state::fin_wait_2 && s != tcp::tcp_state::time_wait;
 }
 
 bool stream_socket::may_send() const {

@@ -78,7 +78,10 @@ public:
     bool awaits_bytes() const noexcept { return reader_ != nullptr || (waits_ != nullptr && waits(wait::readable)); }
     void adopt() noexcept { has_user_ = true; }
     /// In use before its handshake is done (RFC 7413).
-    bool early() const noexcept { return tcb.serving_early() || tcb.fast_open().syn_data != 0 || tcb.waits_for_data(); }
+    bool early() const noexcept {
+        const bool hurried = !tcb.options().like_linux() && tcb.fast_open_room() != 0; // its SYN has left for who reads first
+        return tcb.serving_early() || tcb.fast_open().syn_data != 0 || tcb.waits_for_data() || hurried;
+    }
     tcp_layer& layer() noexcept { return layer_; }
     /// Forward progress since the last call says that the next hop is there (RFC 4861 7.3.1). Called when the timer fires,
     /// which a busy connection's does many times a second, so that it costs nothing per packet.

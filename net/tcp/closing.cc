@@ -14,12 +14,16 @@ void tcb::shutdown_send() noexcept {
     else if (c_.fin_goes_ahead()) c_.ack_first = true;
 }
 
+bool tcb::holds_early_data() const noexcept {
+    return c_.fast_open.made() && !is_synchronized(c_.state) && c_.sending.queue.size() != 0 && !c_.options->like_linux();
+}
+
 void tcb::orphan(time_point now) noexcept {
     c_.orphaned = true;
     c_.predictable = prediction::none;
     if (c_.options->like_freebsd()) c_.receiving.queue.clear();
     const bool both_open = c_.options->like_freebsd() && c_.state == tcp_state::syn_received && !c_.passive;
-    if (c_.state == tcp_state::syn_sent || both_open) { // RFC 9293 3.10.4: delete the TCB
+    if ((c_.state == tcp_state::syn_sent || both_open) && !holds_early_data()) { // RFC 9293 3.10.4: delete the TCB
         die(c_, std::errc::connection_aborted, event::none);
     } else if (c_.state == tcp_state::fin_wait_2) {
         if (c_.options->fin_wait_2 < duration{0}) return abort();

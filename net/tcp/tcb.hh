@@ -168,8 +168,12 @@ public:
         c_.predictable = prediction::none;
     }
     /// Nobody will read or write any more (after shutdown_send()): data that still arrives is answered with RST
-    /// (RFC 9293 3.6.1 SHLD-3, RFC 2525 2.17), and FIN-WAIT-2 ends after parameters::fin_wait_2.
+    /// (RFC 9293 3.6.1 SHLD-3, RFC 2525 2.17), and FIN-WAIT-2 ends after parameters::fin_wait_2. In SYN-SENT it is over, unless it
+    /// holds_early_data().
     void orphan(time_point now) noexcept;
+    /// Fast Open has let something be written that waits for the handshake, or is on its way in the SYN. It outlives its user, as what is
+    /// written later does. Linux forgets it.
+    bool holds_early_data() const noexcept;
     /// accept() hands it out: it has a user from now on.
     void accept() noexcept { c_.accepted = true; }
     /// RST (where the state has a peer to tell) and closed: next_segment() yields the RST, then delete it.

@@ -71,6 +71,72 @@ task<> who_waits_for_the_first_word_hears_it(stack_world& w) {
     BOOST_TEST(why == std::errc{});
 }
 
+/// What was written arrives, and the end of it, also where the cookie is bad: then behind the handshake.
+task<> hear_all(tcp_listener& listener) {
+    tcp_stream server = co_await listener.accept(soon(std::chrono::seconds{5}));
+    buffer question = co_await server.read(soon(std::chrono::seconds{5}));
+    BOOST_TEST(question.text() == "question");
+    buffer end = co_await server.read(soon(std::chrono::seconds{5}));
+    BOOST_TEST(end.empty());
+}
+
+task<> who_writes_and_goes_is_heard(stack_world& w) {
+    tcp_listener listener = listen(w, 0, {.fast_open = 4});
+    co_await learn(w, listener);
+    for (const bool good : {true, false}) {
+        if (!good) w.server().tcp().fast_open_secrets().current = {1, 2};
+        {
+            tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+            co_await client.write(std::string_view{"question"});
+        }
+        co_await hear_all(listener);
+    }
+    BOOST_TEST(w.server().statistics().tcp_fast_open_accepted == 1u);
+}
+
+task<> a_close_waits_until_all_was_heard(stack_world& w) {
+    tcp_listener listener = listen(w, 0, {.fast_open = 4});
+    co_await learn(w, listener);
+    w.server().tcp().fast_open_secrets().current = {1, 2};
+    tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+    co_await client.write(std::string_view{"question"});
+    task_group hearing{"hear"};
+    hearing.spawn(hear_all(listener));
+    co_await client.close(soon(std::chrono::seconds{5}));
+    co_await hearing.join();
+}
+
+/// Its SYN has left without data, for a reader.
+task<> who_reads_first_may_write_and_close(stack_world& w) {
+    tcp_listener listener = listen(w, 0, {.fast_open = 4});
+    co_await learn(w, listener);
+    for (const bool closes : {true, false}) {
+        tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+        const std::errc nothing = co_await error_of([&] { return client.read(soon(std::chrono::nanoseconds{1})); });
+        BOOST_TEST(nothing == std::errc::timed_out);
+        BOOST_TEST((client.info().state == tcp_state::syn_sent));
+        co_await client.write(std::string_view{"question"});
+        task_group hearing{"hear"};
+        hearing.spawn(hear_all(listener));
+        if (closes) co_await client.close(soon(std::chrono::seconds{5}));
+        else client = {};
+        co_await hearing.join();
+    }
+}
+
+task<> without_lingering_nothing_is_left(stack_world& w) {
+    const tcp_options_set abrupt{.fast_open = true, .reset_on_close = true};
+    tcp_listener listener = listen(w, 0, {.fast_open = 4});
+    co_await learn(w, listener);
+    const std::size_t before = w.client().tcp().connections(); // TIME-WAIT
+    {
+        tcp_stream client = co_await dial(w, listener.local_address(), {}, abrupt);
+        co_await client.write(std::string_view{"question"});
+    }
+    co_await some_turns();
+    BOOST_TEST(w.client().tcp().connections() == before);
+}
+
 task<> the_limit_bounds_what_is_accepted_early(stack_world& w) {
     tcp_listener listener = listen(w, 0, {.fast_open = 1});
     co_await learn(w, listener);
@@ -149,6 +215,10 @@ BOOST_AUTO_TEST_SUITE(fast_open_stack)
 BOOST_FIXTURE_TEST_CASE(a_question_is_answered_in_one_round_trip, stack_world) { run(a_question_travels_in_the_syn(*this)); }
 BOOST_FIXTURE_TEST_CASE(a_reader_does_not_wait_for_a_write_that_never_comes, stack_world) { run(who_only_listens_reads_too(*this)); }
 BOOST_FIXTURE_TEST_CASE(nor_does_who_waits_until_it_is_readable, stack_world) { run(who_waits_for_the_first_word_hears_it(*this)); }
+BOOST_FIXTURE_TEST_CASE(what_was_written_outlives_a_stream_that_is_destroyed, stack_world) { run(who_writes_and_goes_is_heard(*this)); }
+BOOST_FIXTURE_TEST_CASE(closing_waits_for_the_handshake_and_the_data, stack_world) { run(a_close_waits_until_all_was_heard(*this)); }
+BOOST_FIXTURE_TEST_CASE(a_reader_whose_syn_has_left_may_write_and_close, stack_world) { run(who_reads_first_may_write_and_close(*this)); }
+BOOST_FIXTURE_TEST_CASE(letting_go_without_lingering_sends_nothing_more, stack_world) { run(without_lingering_nothing_is_left(*this)); }
 BOOST_FIXTURE_TEST_CASE(bad_cookies_and_full_listeners_fall_back_to_the_handshake, stack_world) {
     run(the_limit_bounds_what_is_accepted_early(*this));
 }

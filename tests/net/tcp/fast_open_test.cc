@@ -133,6 +133,96 @@ BOOST_AUTO_TEST_CASE(the_answer_to_the_first_syn_may_come_after_the_second) {
     BOOST_TEST(s.block().fast_open().data_acked);
 }
 
+BOOST_AUTO_TEST_CASE(the_fin_follows_the_data_whatever_the_server_took_of_it) {
+    for (const int taken : {501, 301, 1}) {
+        tcp_script s;
+        s.open(knowing());
+        s.write(500);
+        s.expect("S 0:500 fo 7");
+        s.shutdown();
+        s.expect_nothing();
+        s.receive("SA 0:0 ack " + std::to_string(taken) + " win 65535 mss 1000 sackok ws 0");
+        s.expect_state(tcp_state::fin_wait_1);
+        s.expect("FA " + std::to_string(taken) + ":501 ack 1");
+        BOOST_TEST(!s.block().all_acknowledged());
+        s.receive("A 1:1 ack 502");
+        s.expect_state(tcp_state::fin_wait_2);
+        BOOST_TEST(s.block().all_acknowledged());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(who_has_nothing_to_write_says_so_behind_the_handshake) {
+    tcp_script s;
+    s.open(knowing());
+    s.shutdown();
+    s.expect("S 0:0 fo 7");
+    s.expect_nothing();
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    s.expect("FA 1:1 ack 1");
+    s.expect_state(tcp_state::fin_wait_1);
+}
+
+namespace {
+
+/// Its user wrote something and has gone, before the SYN left or behind that.
+void let_go(tcp_script& s, bool before_the_syn) {
+    s.open(knowing());
+    s.write(500);
+    if (!before_the_syn) s.expect("S 0:500 fo 7");
+    s.shutdown();
+    s.orphan();
+    if (before_the_syn) s.expect("S 0:500 fo 7");
+    s.expect_nothing();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(what_was_written_outlives_its_user) { // RFC 9293 3.10.4 speaks of a connect() that has not returned
+    for (const bool before_the_syn : {true, false}) {
+        tcp_script s;
+        let_go(s, before_the_syn);
+        s.advance(1s);
+        s.expect("S 0:0");
+        s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+        s.expect("FA 1:501 ack 1");
+        s.receive("A 1:1 ack 502");
+        s.expect_state(tcp_state::fin_wait_2);
+        BOOST_TEST(tcp::has(s.advance(60s), event::closed));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_long_for_the_answer_to_an_orphans_syn) {
+    tcp::parameters p = tcp_script::plain();
+    p.orphan_retries = 2;
+    tcp_script s(p);
+    let_go(s, false);
+    s.advance(1s);
+    s.expect("S 0:0");
+    s.advance(2s);
+    s.expect("S 0:0");
+    BOOST_TEST(tcp::has(s.advance(4s), event::closed));
+    BOOST_TEST((s.block().error() == std::errc::timed_out));
+}
+
+BOOST_AUTO_TEST_CASE(without_data_or_with_linuxs_habits_nothing_outlives_its_user) {
+    tcp_script s;
+    s.open(knowing());
+    s.block().hurry_syn();
+    s.expect("S 0:0 fo 7");
+    s.shutdown();
+    s.orphan();
+    s.expect_state(tcp_state::closed);
+    tcp::parameters p = tcp_script::plain();
+    p.habits = tcp::personality::linux_;
+    tcp_script linux_habits(p);
+    linux_habits.open(knowing());
+    linux_habits.write(500);
+    linux_habits.expect("S 0:500 fo 7");
+    linux_habits.shutdown();
+    linux_habits.orphan();
+    linux_habits.expect_state(tcp_state::closed);
+}
+
 BOOST_AUTO_TEST_CASE(an_ack_beyond_what_the_syn_took_along_is_refused) {
     tcp_script s;
     s.open(knowing());
