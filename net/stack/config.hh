@@ -108,7 +108,7 @@ struct stack_statistics {
     std::uint64_t tcp_resets_sent = 0, tcp_no_connection = 0, tcp_backlog_full = 0, tcp_cookies_sent = 0;
     std::uint64_t tcp_cookies_accepted = 0, tcp_cookies_rejected = 0, tcp_connection_limit = 0;
     std::uint64_t tcp_ahead_dropped = 0;      ///< connections of which was dropped what came beyond a gap, since frames were scarce
-    std::uint64_t tcp_small_kept = 0;         ///< small segments that were copied out of their frames, which were few
+    std::uint64_t tcp_small_kept = 0;         ///< small segments and writes that were copied out of frames, which were few
     std::uint64_t tcp_writers_retried = 0;    ///< times that a writer who waited for frames was asked whether there are some for it now
     std::uint64_t tcp_refused_dropped = 0;    ///< connections whose peers took nothing, reset since frames were scarce (RFC 6429)
     std::uint64_t tcp_time_wait_ended = 0;    ///< connections in TIME-WAIT that made room for others before their time

@@ -165,7 +165,7 @@ void register_tcp(metric_group& group, const stack_statistics& s) {
                   s.tcp_refused_dropped);
     group.counter("corewire_tcp_ahead_dropped_total",
                   "Connections of which was dropped what came beyond a gap, since frames were scarce.", s.tcp_ahead_dropped);
-    group.counter("corewire_tcp_small_kept_total", "Small segments that were copied out of their frames, which were few.",
+    group.counter("corewire_tcp_small_kept_total", "Small segments and writes that were copied out of frames, which were few.",
                   s.tcp_small_kept);
     group.counter("corewire_tcp_writers_retried_total", "Times that a writer who waited for frames was asked again.",
                   s.tcp_writers_retried);

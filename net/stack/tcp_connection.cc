@@ -64,6 +64,27 @@ void tcp_connection::hurry() noexcept {
     return true;
 }
 
+/// As many of the bytes as a frame holds. Returns how many.
+[[gnu::always_inline]] inline std::uint32_t tcp_connection::write_into(frame& f, byte_span bytes) noexcept {
+    const std::uint32_t taken = std::min(static_cast<std::uint32_t>(bytes.size()), f.capacity - frame_headroom);
+    std::byte* const at = f.bytes + frame_headroom;
+    std::memcpy(at, bytes.data(), taken);
+    buffer copy(f, at, taken);
+    tcb.write(std::move(copy));
+    return taken;
+}
+
+/// What is small needs a frame while it leaves, and none while it waits for its ACK. 0: nothing was taken.
+[[gnu::cold, gnu::noinline]] std::uint32_t tcp_connection::write_where_frames_are_rare(byte_span bytes) noexcept {
+    if (bytes.size() <= small_blocks::most) {
+        buffer copy = layer_.small_copy(bytes);
+        const std::uint32_t taken = copy.size();
+        if (taken != 0) return tcb.write(std::move(copy)), taken;
+    }
+    frame* const f = layer_.may_take_frame(*this) ? layer_.pool().allocate() : nullptr;
+    return f != nullptr ? write_into(*f, bytes) : 0;
+}
+
 /// The same for borrowed bytes.
 [[gnu::noinline]] bool tcp_connection::copy_write(write_operation& op) noexcept {
     while (!op.borrowed.empty()) {
@@ -72,17 +93,14 @@ void tcp_connection::hurry() noexcept {
         const auto wanted = static_cast<std::uint32_t>(std::min<std::size_t>(op.borrowed.size(), free));
         std::uint32_t taken = tcb.append_copy(op.borrowed.first(wanted));
         if (taken == 0) {
-            frame* f = layer_.may_take_frame(*this) ? layer_.pool().allocate() : nullptr;
-            if (f == nullptr) [[unlikely]] {
+            frame* const f = layer_.frames_are_rare() ? nullptr : layer_.pool().allocate();
+            if (f != nullptr) [[likely]] taken = write_into(*f, op.borrowed.first(wanted));
+            else taken = write_where_frames_are_rare(op.borrowed.first(wanted));
+            if (taken == 0) [[unlikely]] {
                 layer_.wait_for_frames(*this);
                 writer_ = &op;
                 return false;
             }
-            taken = std::min(wanted, f->capacity - frame_headroom);
-            std::byte* const bytes = f->bytes + frame_headroom;
-            std::memcpy(bytes, op.borrowed.data(), taken);
-            buffer copy(*f, bytes, taken);
-            tcb.write(std::move(copy));
         }
         op.borrowed = op.borrowed.subspan(taken);
         layer_.mark_dirty(*this);

@@ -102,6 +102,8 @@ private:
     void react_to_the_rest(tcp::event events) noexcept;
     bool take_write(write_operation& op) noexcept;
     bool copy_write(write_operation& op) noexcept;
+    std::uint32_t write_into(frame& f, byte_span bytes) noexcept;
+    std::uint32_t write_where_frames_are_rare(byte_span bytes) noexcept;
     void wait_for_room(write_operation& op) noexcept;
     void read_now(read_operation& op) noexcept;
     void end_sending() noexcept;

@@ -35,7 +35,9 @@ tcp::fast_open_answer tcp_layer::judge_fast_open(time_point now, tcp_listen_sock
 /// A good cookie: the connection is accepted, read and written before its handshake is done.
 void tcp_layer::open_early(tcp_listen_socket& listener, tcp_connection& c, packet& p) {
     ++statistics_.tcp_fast_open_accepted;
-    if (frames_are_scarce()) { // the SYN-ACK does not acknowledge the data: it comes again
+    const bool small = p.size() != 0 && p.size() <= small_blocks::most && frames_are_rare() && blocks_.take_over(p);
+    if (small) ++statistics_.tcp_small_kept;
+    if (!small && frames_are_scarce()) { // the SYN-ACK does not acknowledge the data: it comes again
         p.head.clear();
         p.body.clear();
     }

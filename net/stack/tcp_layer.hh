@@ -110,6 +110,12 @@ public:
     bool frames_are_scarce() const noexcept { return pool_.free_count < reserve_; }
     /// There are some yet, so small segments that wait to be read are copied out of theirs.
     bool frames_are_rare() const noexcept { return pool_.free_count < rare_; }
+    /// Of 1 to small_blocks::most bytes, in no frame; empty: there is no room.
+    buffer small_copy(byte_span bytes) noexcept {
+        buffer copy = blocks_.copy(bytes);
+        statistics_.tcp_small_kept += !copy.empty();
+        return copy;
+    }
     /// For what its user writes. A connection that holds few frames gets some from the upper half of that reserve: those who hold many,
     /// whose peers do not take them, stop the others' large writes only.
     bool may_take_frame(const tcp_connection& c) const noexcept;

@@ -76,6 +76,7 @@ void tcp_layer::look_at_scarcity() noexcept {
     ++scarce_looks_;
     const bool for_long = scarce_looks_ * scarcity_interval >= patience_of_users;
     relieved_ = visit_connections(relieved_, portion, [&, this](tcp_connection& c) {
+        if (frames_are_rare()) statistics_.tcp_small_kept += c.tcb.leave_frames(blocks_); // what came, or was written, when there were many
         if (!frames_are_scarce()) return;
         const bool its_turn = scarce_looks_ > 1 || c.tcb.pieces_ahead() > much_ahead; // who holds most comes first
         if (its_turn && c.tcb.drop_ahead()) {

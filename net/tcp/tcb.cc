@@ -100,6 +100,10 @@ bool tcb::drop_ahead() noexcept {
     return true;
 }
 
+std::uint32_t tcb::leave_frames(small_blocks& blocks) noexcept {
+    return c_.sending.queue.leave_frames(blocks) + c_.receiving.queue.leave_frames(blocks) + c_.receiving.ahead.leave_frames(blocks);
+}
+
 event tcb::on_segment(time_point now, const segment& arrived, buffer& head, buffer& body) noexcept {
     if (arrived.congestion_seen()) [[unlikely]] ++c_.count->congestion_marks;
     if (is_plain(c_, arrived)) [[likely]] {

@@ -326,6 +326,9 @@ public:
     std::uint32_t pieces_ahead() const noexcept { return c_.receiving.ahead.pieces(); }
     /// What came beyond a gap is forgotten, though the peer was told of it: it will come again (RFC 2018 8). False: there was nothing.
     bool drop_ahead() noexcept;
+    /// Whatever is small of what was written or has come, and holds a frame that nobody else sees, moves into `blocks`. Returns how many
+    /// frames are given back.
+    std::uint32_t leave_frames(small_blocks& blocks) noexcept;
     /// In TIME-WAIT: whether this SYN may open a new connection on the same 4-tuple (RFC 9293 3.6.1, RFC 6191). If so,
     /// delete this tcb and give the SYN to the listener, with an ISN beyond time_wait_floor().
     bool may_reuse(const segment& syn) const noexcept;

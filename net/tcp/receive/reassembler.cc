@@ -218,6 +218,12 @@ std::uint32_t reassembler::report(sack_block* out, std::uint32_t max) const noex
     return written;
 }
 
+std::uint32_t reassembler::leave_frames(small_blocks& blocks) noexcept {
+    std::uint32_t given = 0;
+    for (std::uint32_t i = 0; i < pieces(); ++i) given += blocks.take_over(held_->pieces[i].data);
+    return given;
+}
+
 void reassembler::clear() noexcept {
     held_.reset();
     size_ = 0;

@@ -55,6 +55,8 @@ public:
     bool displaces_two(const sack_block& b) const noexcept;
     /// Pieces refused because of a bound, since clear().
     std::uint64_t dropped() const noexcept { return held_ != nullptr ? held_->dropped : 0; }
+    /// Small pieces move into `blocks`; how many frames that gives back.
+    std::uint32_t leave_frames(small_blocks& blocks) noexcept;
     void clear() noexcept;
 
     void check_invariants(seq_number next) const;

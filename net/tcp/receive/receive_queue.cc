@@ -26,6 +26,12 @@ std::uint32_t receive_queue::peek(std::uint32_t offset, mutable_byte_span into) 
     return copied;
 }
 
+std::uint32_t receive_queue::leave_frames(small_blocks& blocks) noexcept {
+    std::uint32_t given = 0;
+    for (std::uint32_t i = 0; i < pieces_.size(); ++i) given += blocks.take_over(pieces_[i]);
+    return given;
+}
+
 void receive_queue::check_invariants() const {
     std::uint32_t bytes = 0;
     for (std::uint32_t i = 0; i < pieces_.size(); ++i) {

@@ -5,7 +5,7 @@
 // holds may still join them when its gap closes, since it has been told to the sender (SACK).
 #pragma once
 
-#include <corewire/net/frame/buffer.hh>
+#include <corewire/net/frame/small_blocks.hh>
 #include <corewire/net/tcp/ring.hh>
 
 #include <algorithm>
@@ -60,6 +60,8 @@ public:
     }
     /// Copies the bytes from `offset` on, as many as there are and fit; the queue keeps them. O(pieces).
     std::uint32_t peek(std::uint32_t offset, mutable_byte_span into) const noexcept;
+    /// Small pieces move into `blocks`; how many frames that gives back.
+    std::uint32_t leave_frames(small_blocks& blocks) noexcept;
     void clear() noexcept {
         pieces_.clear();
         size_ = 0;

@@ -41,6 +41,12 @@ void send_queue::copy(seq_number at, std::uint32_t size, std::byte* destination)
     }
 }
 
+std::uint32_t send_queue::leave_frames(small_blocks& blocks) noexcept {
+    std::uint32_t given = 0;
+    for (std::uint32_t i = 0; i < chunks_.size(); ++i) given += blocks.take_over(chunks_[i].data);
+    return given;
+}
+
 void send_queue::check_invariants() const {
     CW_ASSERT(first_ <= end_, "the send queue ends before it starts");
     if (chunks_.empty()) {

@@ -10,7 +10,7 @@
 // (a cursor) and O(log chunks) elsewhere.
 #pragma once
 
-#include <corewire/net/frame/buffer.hh>
+#include <corewire/net/frame/small_blocks.hh>
 #include <corewire/net/tcp/ring.hh>
 #include <corewire/net/tcp/seq.hh>
 
@@ -103,6 +103,8 @@ public:
     place find_in_last(seq_number at) const noexcept { return {&chunks_.back().data, at - chunks_.back().start}; }
     /// Copies the bytes [at, at + size) out; they are all there.
     void copy(seq_number at, std::uint32_t size, std::byte* destination) const noexcept;
+    /// Small chunks move into `blocks`; how many frames that gives back.
+    std::uint32_t leave_frames(small_blocks& blocks) noexcept;
 
     void check_invariants() const;
 

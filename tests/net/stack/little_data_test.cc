@@ -256,6 +256,49 @@ BOOST_AUTO_TEST_CASE(who_hoards_beyond_gaps_gives_back_soon) {
 
 namespace {
 
+constexpr std::uint32_t silent = 50; ///< peers that are not answered
+
+/// In order, eight each, while there are many frames; then those are few.
+task<> leave_unread(crowded_world& w, std::uint32_t& given_back) {
+    tcp_listener listener = listen(w, 7);
+    std::vector<tcp_stream> mine, theirs;
+    for (std::uint32_t i = 0; i < silent; ++i) {
+        tcp_stream dialled = co_await dial(w, at_server(w, 7));
+        mine.push_back(std::move(dialled));
+        tcp_stream accepted = co_await listener.accept();
+        theirs.push_back(std::move(accepted));
+        const tcp_connection& c = server_end(w, theirs.back());
+        for (int n = 0; n < 8; ++n)
+            w.inject(w.second, c.key.remote_port, 7, c.tcb.expected().value, wire::tcp_flags::ack, c.tcb.acknowledged().value, 64);
+    }
+    ends other = co_await connected(w);
+    w.leave(20);
+    const std::uint32_t before = w.server().device().pool().free_count;
+    task_group writing{"write"};
+    writing.spawn(send(other.server, 100'000));
+    co_await receive(other.client, 100'000);
+    co_await writing.join();
+    given_back = w.server().device().pool().free_count - before;
+    for (tcp_stream& each : theirs) co_await receive(each, 512);
+    w.leave(~0u);
+    for (tcp_stream& each : mine) each.abort();
+}
+
+/// Before any of it leaves.
+task<> write_little(crowded_world& w, std::uint32_t& taken) {
+    std::vector<ends> each;
+    for (std::uint32_t i = 0; i < silent; ++i) {
+        ends both = co_await connected(w);
+        each.push_back(std::move(both));
+    }
+    w.leave(70);
+    const std::uint32_t before = w.server().device().pool().free_count;
+    for (ends& e : each) co_await send(e.server, 64);
+    taken = before - w.server().device().pool().free_count;
+    for (ends& e : each) co_await receive(e.client, 64);
+    w.leave(~0u);
+}
+
 constexpr std::size_t writers = 100;
 
 task<> write_in_vain(tcp_stream& stream, std::size_t size) {
@@ -292,6 +335,20 @@ task<> count_questions(crowded_world& w, std::uint64_t& most, std::uint64_t& ask
 }
 
 } // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_small_and_unread_gives_its_frames_back_where_they_are_scarce) {
+    crowded_world w(1024);
+    std::uint32_t given_back = 0;
+    w.run(leave_unread(w, given_back));
+    BOOST_TEST(given_back >= 200u); // until they are rare no more
+}
+
+BOOST_AUTO_TEST_CASE(what_is_small_and_waits_for_its_ack_holds_no_frame_where_they_are_rare) {
+    crowded_world w;
+    std::uint32_t taken = silent;
+    w.run(write_little(w, taken));
+    BOOST_TEST(taken == 0u);
+}
 
 BOOST_AUTO_TEST_CASE(of_many_who_wait_for_frames_a_few_are_asked_in_a_turn) {
     crowded_world w(1024);
