@@ -55,6 +55,12 @@ void tcp_connection::hurry() noexcept {
     tcb.note_no_space(true);
 }
 
+/// The writer, who waits no more: for frames neither.
+write_operation& tcp_connection::take_writer() noexcept {
+    static_cast<accept_hook&>(*this).unlink();
+    return *std::exchange(writer_, nullptr);
+}
+
 /// Moves into the send queue what fits. True when nothing of the operation is left; else it is the writer, who waits.
 [[gnu::always_inline]] inline bool tcp_connection::take_write(write_operation& op) noexcept {
     if (op.owned.empty()) return copy_write(op);
@@ -81,7 +87,8 @@ void tcp_connection::hurry() noexcept {
         const std::uint32_t taken = copy.size();
         if (taken != 0) return tcb.write(std::move(copy)), taken;
     }
-    frame* const f = layer_.may_take_frame(*this) ? layer_.pool().allocate() : nullptr;
+    const bool is_new = writer_ == nullptr; // the others have waited for longer
+    frame* const f = layer_.may_take_frame(*this, is_new) ? layer_.pool().allocate() : nullptr;
     return f != nullptr ? write_into(*f, bytes) : 0;
 }
 
@@ -164,7 +171,7 @@ bool tcp_connection::start_wait_writable(plain_operation& op) noexcept {
 void tcp_connection::cancel(socket_operation& op) noexcept {
     if (reader_ == &op) reader_ = nullptr;
     if (writer_ == &op) {
-        writer_ = nullptr;
+        take_writer();
         tcb.note_no_space(false);
         if (shut_down_) end_sending();
     }
@@ -276,7 +283,7 @@ void tcp_connection::settle_read() noexcept {
     if (has(events, event::writable)) full_ = false;
     if (has(events, event::writable) && writer_ != nullptr && take_write(*writer_)) {
         tcb.note_no_space(false);
-        std::exchange(writer_, nullptr)->complete();
+        take_writer().complete();
         if (shut_down_) end_sending();
     }
     if (has(events, event::writable) && waits(wait::writable) && room() != 0) finish(wait::writable);
@@ -317,7 +324,7 @@ void tcp_connection::fail_all(std::errc why) noexcept {
         op.complete();
     }
     if (writer_ != nullptr) {
-        write_operation& op = *std::exchange(writer_, nullptr);
+        write_operation& op = take_writer();
         op.error = why;
         op.complete();
     }
@@ -332,6 +339,8 @@ std::errc tcp_connection::failure() const noexcept { return tcb.error(); }
 void tcp_connection::check_invariants() const {
     tcb.check_invariants();
     CW_ASSERT(reader_ == nullptr || tcb.readable() == 0, "a reader waits although there are bytes to read");
+    const bool waits_for_frames = has_user_ && static_cast<const accept_hook&>(*this).linked();
+    CW_ASSERT(!waits_for_frames || writer_ != nullptr, "frames are waited for, and nobody writes");
     CW_ASSERT(!erased_ || has_user_ || listener_ != nullptr, "a closed connection without a user must be deleted");
 }
 

@@ -105,6 +105,7 @@ private:
     std::uint32_t write_into(frame& f, byte_span bytes) noexcept;
     std::uint32_t write_where_frames_are_rare(byte_span bytes) noexcept;
     void wait_for_room(write_operation& op) noexcept;
+    write_operation& take_writer() noexcept;
     void read_now(read_operation& op) noexcept;
     void end_sending() noexcept;
     /// All that was written has been acknowledged, the FIN of a shutdown with it.

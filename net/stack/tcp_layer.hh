@@ -117,8 +117,8 @@ public:
         return copy;
     }
     /// For what its user writes. A connection that holds few frames gets some from the upper half of that reserve: those who hold many,
-    /// whose peers do not take them, stop the others' large writes only.
-    bool may_take_frame(const tcp_connection& c) const noexcept;
+    /// whose peers do not take them, stop the others' large writes only. `is_new`: it has not waited yet, as others perhaps do.
+    bool may_take_frame(const tcp_connection& c, bool is_new) const noexcept;
     time_point now() const noexcept;
     /// What connections use that have not chosen for themselves.
     tcp::congestion_factory standard_congestion() const noexcept { return config_.tcp.congestion; }

@@ -3,9 +3,10 @@
 
 namespace corewire {
 
-bool tcp_layer::may_take_frame(const tcp_connection& c) const noexcept {
+bool tcp_layer::may_take_frame(const tcp_connection& c, bool is_new) const noexcept {
     constexpr std::uint32_t few = 4096; // bytes
-    return !frames_are_scarce() || (pool_.free_count >= reserve_ / 2 && c.tcb.queued() < few && !c.tcb.is_refused());
+    const bool overtakes = is_new && !starved_.empty();
+    return (!frames_are_scarce() && !overtakes) || (pool_.free_count >= reserve_ / 2 && c.tcb.queued() < few && !c.tcb.is_refused());
 }
 
 /// Whether the payload may stay. Where frames are rare, and beyond gaps where a few pieces are already, what is small goes without its own:
@@ -25,7 +26,8 @@ bool tcp_layer::make_affordable(const tcp_connection& c, const tcp::segment& s, 
 void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
     ++statistics_.no_frame;
     if (!static_cast<accept_hook&>(c).linked()) starved_.push_back(c);
-    note_scarcity(); // frames may come home with nothing that would wake this shard
+    egress_.leave_chores(); // frames may come home in the next turn,
+    note_scarcity(); // or with nothing that would wake this shard
 }
 
 /// Asks `portion` of them at most: there may be as many as connections. Who may take nothing yet, or has taken some and wants more, comes
@@ -39,7 +41,7 @@ void tcp_layer::wait_for_frames(tcp_connection& c) noexcept {
         more = &next != last && !starved_.empty();
         tcp_connection& c = static_cast<tcp_connection&>(next);
         ++statistics_.tcp_writers_retried;
-        if (!may_take_frame(c)) {
+        if (!may_take_frame(c, false)) {
             starved_.push_back(c);
             continue;
         }

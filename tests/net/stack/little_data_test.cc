@@ -46,6 +46,11 @@ task<> send(tcp_stream& out, std::size_t size) {
     co_await out.write(byte_span{block});
 }
 
+task<> send_soon(tcp_stream& out, std::size_t size) {
+    const std::vector<std::byte> block(size);
+    co_await out.write(byte_span{block}, soon(5ms));
+}
+
 task<> receive(tcp_stream& in, std::size_t size) {
     for (std::size_t got = 0; got < size;) {
         const buffer b = co_await in.read();
@@ -299,6 +304,54 @@ task<> write_little(crowded_world& w, std::uint32_t& taken) {
     w.leave(~0u);
 }
 
+/// A connection whose peer takes no more, and which holds many frames for it.
+task<ends> stuffed(crowded_world& w) {
+    ends both = co_await connected(w, {.receive_buffer = 4096});
+    co_await send(both.server, 12'000);
+    co_await sleep_for(1ms);
+    co_return both;
+}
+
+task<> go_on_in_turn(crowded_world& w, std::vector<int>& order, duration& took) {
+    ends first = co_await stuffed(w), second = co_await stuffed(w);
+    w.leave(20);
+    const auto write = [&](tcp_stream& stream, int name) -> task<> {
+        co_await send(stream, 3000);
+        order.push_back(name);
+    };
+    task_group writing{"write"};
+    writing.spawn(write(first.server, 1));
+    co_await sleep_for(1ms);
+    const time_point begin = w.loop().now();
+    w.leave(100); // few, and no longer scarce
+    writing.spawn(write(second.server, 2));
+    co_await writing.join();
+    took = w.loop().now() - begin;
+    w.leave(~0u);
+    first.client.abort();
+    second.client.abort();
+}
+
+/// Who gave up waits for frames no more, whatever ended it.
+task<> give_up(crowded_world& w, std::size_t& waiting) {
+    ends timed = co_await stuffed(w), reset = co_await stuffed(w);
+    w.leave(20);
+    task_group writing{"write"};
+    std::optional<std::errc> late, dead;
+    writing.spawn(note_error(late, [&] { return send_soon(timed.server, 3000); }));
+    writing.spawn(note_error(dead, [&] { return send(reset.server, 3000); }));
+    co_await sleep_for(1ms);
+    BOOST_TEST(w.server().tcp().what_remains().starved == 1u);
+    reset.client.abort();
+    co_await writing.join();
+    BOOST_TEST(late == std::errc::timed_out);
+    BOOST_TEST(dead == std::errc::connection_reset);
+    waiting = w.server().tcp().what_remains().starved;
+    w.server().check_invariants();
+    w.leave(~0u);
+    timed.client.abort();
+}
+
 constexpr std::size_t writers = 100;
 
 task<> write_in_vain(tcp_stream& stream, std::size_t size) {
@@ -348,6 +401,22 @@ BOOST_AUTO_TEST_CASE(what_is_small_and_waits_for_its_ack_holds_no_frame_where_th
     std::uint32_t taken = silent;
     w.run(write_little(w, taken));
     BOOST_TEST(taken == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(who_waits_for_frames_gets_them_at_once_and_before_who_comes_later) {
+    crowded_world w;
+    std::vector<int> order;
+    duration took = 1min;
+    w.run(go_on_in_turn(w, order, took));
+    BOOST_TEST((order == std::vector<int>{1, 2}));
+    BOOST_TEST((took < 5ms)); // and not at the next look at what is scarce
+}
+
+BOOST_AUTO_TEST_CASE(who_writes_no_more_waits_for_no_frames) {
+    crowded_world w;
+    std::size_t waiting = 1;
+    w.run(give_up(w, waiting));
+    BOOST_TEST(waiting == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(of_many_who_wait_for_frames_a_few_are_asked_in_a_turn) {
