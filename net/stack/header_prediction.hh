@@ -77,7 +77,8 @@ template <typename Frame>
     if (!c->tcb.expects(now, seg)) return false;
     if (std::is_same_v<Frame, ipv6_frame> && !still_for_us(*c)) [[unlikely]] return false;
     read_operation* const reader = c->reader_of(seg.payload_size, p);
-    if (reader == nullptr && (frames_are_rare() || !c->tcb.may_queue())) return false;
+    const bool dear = reader == nullptr && (frames_are_rare() || !c->tcb.may_queue());
+    if (dear && seg.payload_size != 0) [[unlikely]] return false; // an ACK alone takes no room
     constexpr offload good = Frame::ip::good;
     if ((p.flags & good) != good && !checksums_hold<Frame>(p)) return false; // counted where it goes now
     ++statistics_.tcp_plain_in;

@@ -12,6 +12,7 @@
 #include <corewire/reactor/base/random.hh>
 
 #include <tuple>
+#include <vector>
 
 using namespace corewire;
 using namespace corewire::socket_suite;
@@ -301,6 +302,42 @@ BOOST_AUTO_TEST_CASE(two_hosts_exchange_the_same_frames_with_and_without_it) {
         BOOST_TEST(plain_out[0] >= 40u); // of 50 rounds; the long ones are in several pieces
         BOOST_TEST(plain_in[1] + plain_out[1] == 0u);
     }
+}
+
+namespace {
+
+/// The server hears nothing but ACKs, with `left` frames, or with something unread that fills its receive queue.
+task<> hear_acks(stack_world& w, std::uint32_t left, bool unread) {
+    ends both = co_await connected(w, {.no_delay = true});
+    if (unread) {
+        co_await both.client.write(std::string_view{"unread"});
+        co_await sleep_for(std::chrono::milliseconds{100});
+    }
+    std::vector<buffer> taken;
+    while (w.server().device().pool().free_count > left) taken.push_back(w.server().device().pool().allocate_buffer());
+    const stack_statistics& s = w.server().statistics();
+    const std::uint64_t plain = s.tcp_plain_in, all = s.tcp_segments_in();
+    for (int i = 0; i < 20; ++i) {
+        co_await both.server.write(std::string_view{"something"});
+        const buffer heard = co_await both.client.read();
+        BOOST_TEST(heard.size() == 9u);
+        co_await sleep_for(std::chrono::milliseconds{100});
+    }
+    BOOST_TEST(s.tcp_segments_in() - all >= 20u);
+    BOOST_TEST(s.tcp_plain_in - plain == s.tcp_segments_in() - all);
+    taken.clear();
+    both.client.abort();
+}
+
+} // namespace
+
+BOOST_AUTO_TEST_CASE(an_ack_that_brings_nothing_needs_no_room) {
+    stack_world rare({.frames = 256, .vouch_for_checksums = false});
+    rare.run(hear_acks(rare, 100, false));
+    stack_config few_pieces;
+    few_pieces.tcp.receive_pieces = 2;
+    stack_world full({.vouch_for_checksums = false}, few_pieces);
+    full.run(hear_acks(full, ~0u, true));
 }
 
 namespace {
