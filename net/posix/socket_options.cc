@@ -32,8 +32,8 @@ constexpr int so_memory = 55, so_napi_id = 56, so_cookie = 57, so_transmit_time 
 constexpr int so_polling_budget = 70, so_reserved = 73;
 constexpr int tick_ms = 4;            ///< Linux's, at 250 Hz, which times are rounded up to
 constexpr int least_tick_us = 4001;   ///< its least time is two of them
-constexpr std::uint32_t least_receive_buffer = 2304; ///< SOCK_MIN_RCVBUF
-constexpr std::uint32_t least_send_buffer = 4608;    ///< SOCK_MIN_SNDBUF
+constexpr std::uint32_t least_receive_buffer = tcp_options_set::least_receive_buffer; ///< SOCK_MIN_RCVBUF
+constexpr std::uint32_t least_send_buffer = tcp_options_set::least_send_buffer;       ///< SOCK_MIN_SNDBUF
 constexpr std::uint32_t largest_buffer = 1u << 30;
 
 

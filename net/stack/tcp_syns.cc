@@ -22,7 +22,7 @@ void tcp_layer::answer_with_cookie(time_point now, tcp_listen_socket& listener, 
     tcp::outgoing_segment answer;
     answer.make_bare(tcp::make_cookie(cookie_key_, now, tuple_of(flow), s.seq, mss), tcp_flags::syn | tcp_flags::ack | ecn);
     answer.ack = s.seq + 1;
-    const std::uint32_t carried = p.mss - (remembers ? wire::tcp_options::timestamps_size : 0); // Linux's window is whole segments
+    const std::uint32_t carried = p.mss - wire::tcp_options::usual_size(remembers); // Linux's window is whole segments
     answer.window = tcp::receive_window::unscaled(p.receive_buffer, p.like_linux() ? carried : 1);
     wire::tcp_options options;
     options.set_mss(p.mss);

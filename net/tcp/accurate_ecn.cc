@@ -127,7 +127,7 @@ std::optional<unsigned> option_fields(const control_block& c, bool with_data, st
 }
 
 std::uint32_t room_for_option(const control_block& c) noexcept {
-    const std::uint32_t used = (c.timestamps ? wire::tcp_options::timestamps_size : 0) + sack_option_size(c);
+    const std::uint32_t used = c.option_bytes() + sack_option_size(c);
     return static_cast<std::uint32_t>(wire::tcp_options::max_size) - used;
 }
 

@@ -125,6 +125,8 @@ struct control_block {
     bool echoes_marks() const noexcept {
         return ecn.on && ecn.accurate == nullptr && !ecn.exact && options->habits == personality::standard;
     }
+    /// Of an ordinary segment.
+    std::uint32_t option_bytes() const noexcept { return wire::tcp_options::usual_size(timestamps); }
     void move(transition t) noexcept { state = next_state(state, t); }
     void check_invariants() const;
 };

@@ -293,7 +293,7 @@ option_plan plan_option(const control_block& c, std::uint32_t blocks) noexcept {
     option_plan plan{.blocks = blocks};
     if (!option_is_due(c)) return plan;
     const unsigned least = c.ecn.accurate->habit.least_fields;
-    const std::uint32_t stamps = c.timestamps ? wire::tcp_options::timestamps_size : 0;
+    const std::uint32_t stamps = c.option_bytes();
     const std::uint32_t spare = blocks != 0 ? 2 : 0; // SACK's padding
     for (std::uint32_t left = blocks;; --left) { // tcp_options_fit_accecn()
         const std::uint32_t room = static_cast<std::uint32_t>(wire::tcp_options::max_size) - stamps - (left != 0 ? 4 + 8 * left : 0);

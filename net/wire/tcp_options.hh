@@ -80,6 +80,8 @@ struct tcp_options {
     static constexpr std::uint8_t max_window_scale = 14;    ///< RFC 7323 2.2
     static constexpr std::uint32_t timestamps_size = 12;    ///< bytes of the usual NOP, NOP, timestamps (RFC 7323 appendix A),
     static constexpr std::uint32_t nop_nop_timestamps = 0x0101'080a; ///< which begin so
+    /// What an ordinary segment of a connection carries, that has agreed on timestamps or not; bytes.
+    static constexpr std::uint32_t usual_size(bool stamped) noexcept { return stamped ? timestamps_size : 0; }
 
     tcp_option_set present = tcp_option_set::none; ///< the other members count only where this says so
     std::uint8_t window_scale = 0;                 ///< shift, 0 to 14

@@ -45,13 +45,12 @@ constexpr std::uint32_t usual_most = 6'291'456;  ///< tcp_rmem[2]
 constexpr std::uint32_t least_clamp = 1152;      ///< SOCK_MIN_RCVBUF / 2
 constexpr std::uint32_t least_segment = 88, usual_segment = 536; ///< TCP_MIN_MSS, TCP_MSS_DEFAULT
 
-std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? wire::tcp_options::timestamps_size : 0; }
 /// The payload of a full segment of ours.
 std::uint32_t full_payload(const control_block& c) noexcept {
-    const std::uint32_t mss = asked_size(c), taken = option_bytes(c);
+    const std::uint32_t mss = asked_size(c), taken = c.option_bytes();
     return mss > taken ? mss - taken : 1;
 }
-std::uint32_t packet_in_front(const control_block& c, std::uint32_t payload) noexcept { return 64 + headers + option_bytes(c) + payload; }
+std::uint32_t packet_in_front(const control_block& c, std::uint32_t payload) noexcept { return 64 + headers + c.option_bytes() + payload; }
 
 /// What a TUN device's packet costs: its memory comes in blocks.
 std::uint32_t memory_of(const control_block& c, std::uint32_t payload) noexcept {
@@ -188,7 +187,7 @@ void measure(control_block& c, receive_account& m, const arrival& a) noexcept {
         if (a.seg.has(tcp_flags::psh)) acks.note_end_of_write(false);
         return;
     }
-    const std::uint32_t whole = size + option_bytes(c);
+    const std::uint32_t whole = size + c.option_bytes();
     const bool remnant = a.seg.has(tcp_flags::fin | tcp_flags::urg | tcp_flags::syn | tcp_flags::psh);
     if (whole >= usual_segment || (whole >= least_segment && !remnant)) {
         m.last_segment = size;

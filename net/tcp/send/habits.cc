@@ -213,7 +213,7 @@ void sender::account(time_point now, bool window_held, const parameters& p) {
 
 void sender::fit_window(bool timestamps) noexcept {
     constexpr std::uint32_t tiny = 536;
-    const std::uint32_t options = timestamps ? wire::tcp_options::timestamps_size : 0;
+    const std::uint32_t options = wire::tcp_options::usual_size(timestamps);
     const std::uint32_t half = max_window > tiny ? max_window / 2 : max_window;
     std::uint32_t fits = mss - options;
     if (half != 0) fits = std::min(fits, std::max(half, 48 - options));

@@ -35,7 +35,7 @@ void append_sack(control_block& c, outgoing_segment& out) noexcept {
 bool append_user_timeout(control_block& c, outgoing_segment& out) noexcept {
     c.user_timeout_untold = false;
     const bool fits = out.option_size + 4u <= wire::tcp_options::max_size;
-    if (!fits) out.option_size = c.timestamps ? wire::tcp_options::timestamps_size : 0;
+    if (!fits) out.option_size = static_cast<std::uint8_t>(c.option_bytes());
     store_be32(out.options.data() + out.option_size, 0x1c040000u | user_timeout_field(c.options->advertised_user_timeout));
     out.option_size = static_cast<std::uint8_t>(out.option_size + 4);
     return fits;
@@ -71,7 +71,7 @@ std::uint32_t first_window_unit(const control_block& c) noexcept {
     if (!c.options->like_linux()) return 1;
     const bool answer = c.state == tcp_state::syn_received;
     const bool stamped = answer ? c.timestamps : c.receiving.timestamps.recent() != 0;
-    return c.options->mss - (stamped ? wire::tcp_options::timestamps_size : 0);
+    return c.options->mss - wire::tcp_options::usual_size(stamped);
 }
 
 void fill_syn(control_block& c, time_point now, outgoing_segment& out) noexcept {

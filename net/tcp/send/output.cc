@@ -404,7 +404,7 @@ CW_RARE void fill_plainly(control_block& c, time_point now, outgoing_segment& ou
     if (waits) r.acks.wait_on();
     const bool opening = c.state == tcp_state::syn_received;
     out.window = opening ? receive_window::unscaled(c.options->receive_buffer, 1) : r.window.unpromised(r.queue.size());
-    out.option_size = c.timestamps ? wire::tcp_options::timestamps_size : 0;
+    out.option_size = static_cast<std::uint8_t>(c.option_bytes());
     c.answers_plainly = false;
 }
 

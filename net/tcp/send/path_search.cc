@@ -11,11 +11,9 @@ constexpr std::uint32_t followers = 4;      ///< full-sized segments behind a pr
 constexpr std::uint32_t least_window = 11;  ///< segments of cwnd: a lost probe must not empty the pipe
 constexpr std::uint8_t most_misses = 3;     ///< inconclusive probes of one size in a row: it counts as lost (RFC 8899 5.1.2 MAX_PROBES)
 
-std::uint32_t option_bytes(const control_block& c) noexcept { return c.timestamps ? wire::tcp_options::timestamps_size : 0; }
-
 /// The base size; never more than what was agreed on.
 std::uint16_t base_size(const parameters& p, bool timestamps, std::uint16_t most) noexcept {
-    const std::uint32_t base = p.mtu_probing_base + (timestamps ? wire::tcp_options::timestamps_size : 0);
+    const std::uint32_t base = p.mtu_probing_base + wire::tcp_options::usual_size(timestamps);
     return static_cast<std::uint16_t>(std::min<std::uint32_t>(base, most));
 }
 
@@ -205,7 +203,7 @@ probe_plan plan_probe(control_block& c, time_point now, std::uint32_t& payload) 
         return probe_plan::none;
     }
     const std::uint16_t size = next_size(p, *c.options);
-    payload = size - option_bytes(c) - (s.payload_limit - payload_limit(c));
+    payload = size - c.option_bytes() - (s.payload_limit - payload_limit(c));
     p.wanted = size;
     const std::uint32_t needed = payload + followers * s.payload_limit;
     if (s.queue.end() - s.next < needed || s.fin_sent() || s.window < needed) return probe_plan::none;
@@ -304,7 +302,7 @@ event take_mtu_report(control_block& c, time_point now, std::uint16_t size, seq_
     }
     if (size >= s.mss) return event::none;
     // Segments of a larger size have got through: a router that has changed, or a lie. A time-out will tell (RFC 5927 7.2).
-    const bool proven = s.size_acknowledged() && s.largest_sent + option_bytes(c) > size;
+    const bool proven = s.size_acknowledged() && s.largest_sent + c.option_bytes() > size;
     if (c.options->habits != personality::standard || !is_synchronized(c.state) || !proven) return cut(c, now, size);
     path_search& p = search_of(s);
     ++c.count->path_reports_deferred;
@@ -324,10 +322,10 @@ event suspect_path(control_block& c, time_point now, bool patience_over) noexcep
     }
     if (!patience_over || c.options->mtu_probing == path_probing::off) return event::none;
     const bool fresh = !s.searching || s.search()->revisits;
-    const std::uint16_t low = !fresh ? halved(*c.options, s.search()->low, option_bytes(c))
+    const std::uint16_t low = !fresh ? halved(*c.options, s.search()->low, c.option_bytes())
                                      : base_size(*c.options, c.timestamps, s.mss);
     // Where nothing larger is out, its size is not what keeps it from getting through.
-    if (!c.options->like_linux() && std::min(s.max - s.una, s.payload_limit) + option_bytes(c) <= low) return event::none;
+    if (!c.options->like_linux() && std::min(s.max - s.una, s.payload_limit) + c.option_bytes() <= low) return event::none;
     path_search& p = search_of(s);
     if (fresh) {
         s.searching = true;

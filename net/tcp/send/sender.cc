@@ -61,7 +61,7 @@ void sender::agree(std::uint16_t peer_mss, bool timestamps, bool passive, const 
 
 void sender::set_mss(std::uint16_t size, bool timestamps) noexcept {
     mss = std::max<std::uint16_t>(size, 48); // options always leave room for something
-    payload_limit = mss - (timestamps ? wire::tcp_options::timestamps_size : 0);
+    payload_limit = mss - wire::tcp_options::usual_size(timestamps);
 }
 
 void sender::end_time_outs(time_point now) noexcept {
