@@ -398,4 +398,68 @@ BOOST_AUTO_TEST_CASE(time_wait_sends_no_keepalives) { // RFC 9293 3.6.1 (MUST-13
     s.expect_state(tcp::tcp_state::time_wait);
 }
 
+/// Keepalives after ten seconds; gives up after three that nobody answers.
+tcp::parameters probing(tcp::personality habits = tcp::personality::standard) {
+    tcp::parameters p = tcp_script::plain();
+    p.habits = habits;
+    p.keepalive = true;
+    p.keepalive_idle = 10s;
+    p.keepalive_interval = 1s;
+    p.keepalive_probes = 3;
+    return p;
+}
+
+/// Whether the connection lives though nothing but these come, one after the other, twice before each keepalive would be due.
+bool lives_by(const tcp::parameters& p, const std::vector<std::string>& said) {
+    tcp_script s(p);
+    s.connect(p.timestamps ? "SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0 ts 700 1" : "SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    s.drain();
+    for (int i = 0; i < 20 && s.block().state() != tcp_state::closed; ++i) {
+        s.advance(5s);
+        for (const std::string& each : said) s.receive(each), s.drain();
+    }
+    return s.block().state() != tcp_state::closed;
+}
+
+BOOST_AUTO_TEST_CASE(a_segment_of_another_clock_is_no_sign_of_life) { // RFC 7323 5.3: it may be an old one, or somebody's who guesses
+    auto p = probing();
+    p.timestamps = true;
+    BOOST_TEST(lives_by(p, {"A 1:1 ack 1 ts 700 1"}));
+    BOOST_TEST(lives_by(p, {"A 0:0 ack 1 ts 701 1"}));
+    BOOST_TEST(!lives_by(p, {"A 1:1 ack 1 ts 699 1"}));
+    BOOST_TEST(!lives_by(p, {"A 1:11 ack 1 ts 4294960000 1"}));
+    BOOST_TEST(!lives_by(p, {"A 1:1 ack 1 nots"}));
+    BOOST_TEST(!lives_by(p, {"A 1:1 ack 1 ts 699 1", "S 1:1 ts 700 1", "A 1:1 ack 1073741825 ts 700 1"}));
+}
+
+BOOST_AUTO_TEST_CASE(freebsd_takes_whatever_comes_for_a_sign_of_life_and_linux_what_is_acceptable) {
+    using enum tcp::personality;
+    for (const char* const stranger : {"A 1073741825:1073741825 ack 1", "A 1:1 ack 1073741825"}) {
+        BOOST_TEST(!lives_by(probing(standard), {stranger}), stranger);
+        BOOST_TEST(lives_by(probing(freebsd), {stranger}), stranger);
+        BOOST_TEST(!lives_by(probing(linux_), {stranger}), stranger);
+    }
+    for (const auto habits : {standard, freebsd, linux_}) BOOST_TEST(lives_by(probing(habits), {"A 1:1 ack 1"}));
+    BOOST_TEST(!lives_by(probing(linux_), {"A 0:0 ack 1"})); // what is not acceptable, and so a keepalive of the peer's
+    BOOST_TEST(lives_by(probing(standard), {"A 0:0 ack 1"}));
+}
+
+BOOST_AUTO_TEST_CASE(in_time_wait_too_only_the_peer_is_heard) { // by which the oldest gives way where the table is full
+    for (const auto habits : {tcp::personality::standard, tcp::personality::freebsd}) {
+        tcp_script s(probing(habits));
+        s.reach(tcp_state::time_wait);
+        const time_point heard = s.block().last_heard();
+        s.advance(1s);
+        for (const char* const stranger : {"A 1073741825:1073741825 ack 2", "A 2:2 ack 1073741825", "S 1073741825:1073741825"}) {
+            s.receive(stranger);
+            s.drain();
+        }
+        s.expect_state(tcp_state::time_wait);
+        BOOST_TEST((s.block().last_heard() == heard) == (habits == tcp::personality::standard));
+        s.advance(1s);
+        s.receive("FA 1:1 ack 2"); // again
+        BOOST_TEST((s.block().last_heard() == s.now()));
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
