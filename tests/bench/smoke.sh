@@ -31,7 +31,7 @@ measured rtt tcp-64B-same-core submit-idle kernel-echo-vs-epoll
 # /dev/shm is half of the memory, and 64 MiB in a container that nobody has told otherwise.
 tmpfs=read-4k-tmpfs
 if (($(df --output=avail -B1M /dev/shm | tail -1) < 1280)); then
-    echo "$tmpfs is left out: /dev/shm has no room for its file (1.25 GiB)"
+    echo "SKIPPED: $tmpfs: /dev/shm has no room for its file (1.25 GiB)"
     tmpfs=
 fi
 measured reactor timer-arm-cancel uring-nops task-ready task-switch task-yield error-result error-exception semaphore \

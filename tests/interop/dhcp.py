@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 import kernel_side as kernel
-from world import BIN, PEER, Program, World, eventually, shell, stop, without_address_detection
+from world import BIN, PEER, Program, World, cannot, eventually, shell, stop, without_address_detection
 
 KIND = os.environ["COREWIRE_LINK"]
 CORES = int(os.environ.get("COREWIRE_CORES", "1"))
@@ -65,9 +65,9 @@ class Sniffer:
 class Dhcp(unittest.TestCase):
     def setUp(self):
         if BUSYBOX is None:
-            self.skipTest("there is no busybox")
+            cannot("there is no busybox")
         if os.cpu_count() < CORES:
-            self.skipTest("this machine has too few cores")
+            cannot("this machine has too few cores")
         self.world = World(KIND, queues=CORES)
         self.addCleanup(self.world.close)
         folder = tempfile.TemporaryDirectory()
@@ -120,7 +120,7 @@ class Dhcp6(unittest.TestCase):
 
     def setUp(self):
         if DNSMASQ is None or not os.path.exists("/proc/sys/net/ipv6"):
-            self.skipTest("needs dnsmasq and a kernel with IPv6")
+            cannot("needs dnsmasq and a kernel with IPv6")
         self.cores = min(2, os.cpu_count())
         self.world = World(KIND, queues=self.cores)
         self.addCleanup(self.world.close)
@@ -189,7 +189,7 @@ class Dhcp6(unittest.TestCase):
 
     def test_an_address_that_somebody_has_is_not_used(self):
         if not os.path.exists("/etc/machine-id"):
-            self.skipTest("without a machine-id addresses are new ones at each start")
+            cannot("without a machine-id addresses are new ones at each start")
         first = self.made_address()
         self.assertEqual(stop(self.echo), 0, self.echo.output())
         shell("ip", "address", "add", f"{first}/64", "dev", self.device, "nodad")

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 import kernel_side as kernel
-from world import BEYOND, PEER, Program, World, eventually, shell, show, stop
+from world import BEYOND, PEER, Program, World, cannot, eventually, shell, show, stop
 
 KIND = os.environ["COREWIRE_LINK"]
 ECHO = (BEYOND, 7)
@@ -53,7 +53,7 @@ class SharedAddress(unittest.TestCase):
 
     def setUp(self):
         if os.cpu_count() < self.cores:
-            self.skipTest("this machine has one core")
+            cannot("this machine has one core")
         kernel.allow_many_descriptors()
         self.world = World(KIND, queues=self.queues)
         self.addCleanup(self.world.close)

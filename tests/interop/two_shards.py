@@ -3,7 +3,7 @@ import os
 import unittest
 
 import kernel_side as kernel
-from world import OURS, World, stop
+from world import OURS, World, cannot, stop
 
 KIND = os.environ["COREWIRE_LINK"]
 ECHO = (OURS, 7)
@@ -13,7 +13,7 @@ CONNECTIONS = 64
 class TwoShards(unittest.TestCase):
     def setUp(self):
         if os.cpu_count() < 2:
-            self.skipTest("this machine has one core")
+            cannot("this machine has one core")
         self.world = World(KIND, queues=2)
         self.addCleanup(self.world.close)
         self.echo = self.world.start_echo(cores=2)

@@ -36,12 +36,20 @@ private:
 
 } // namespace
 
-bool have_root() {
-    if (::geteuid() == 0) return true;
-    std::puts("SKIPPED: needs root");
+namespace {
+
+bool said_unless(bool here, const char* why) {
+    if (here) return true;
+    std::printf("SKIPPED: %s\n", why);
     std::fflush(stdout);
     return false;
 }
+
+} // namespace
+
+bool have_root() { return said_unless(::geteuid() == 0, "needs root"); }
+
+bool have_ipv6() { return said_unless(::access("/proc/sys/net/ipv6", F_OK) == 0, "this kernel has no IPv6"); }
 
 network_namespace::network_namespace() {
     {

@@ -17,6 +17,8 @@ namespace corewire::test {
 
 /// True as root. Otherwise prints `SKIPPED: needs root`, which CTest shows as skipped.
 bool have_root();
+/// The same of a kernel with IPv6, for what is of IPv6 alone.
+bool have_ipv6();
 
 class network_namespace {
 public:

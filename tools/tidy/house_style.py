@@ -16,6 +16,8 @@ MAX_COLUMNS = 140  # .clang-format says 120; long links and tables may run over 
 TEXT = {".hh", ".cc", ".h", ".c", ".py", ".sh", ".md", ".cmake", ".txt", ".json", ".in", ".yml", ""}
 TEST_SUITE = re.compile(r"BOOST_(?:AUTO|FIXTURE)_TEST_SUITE\(\s*(\w+)")
 TEST_CASE = re.compile(r"BOOST_(?:AUTO|FIXTURE|DATA)_TEST_CASE(?:_TEMPLATE|_F)?\(")
+SILENT_SKIP = re.compile(r"geteuid\(\) != 0\) *(?:co_)?(?:return|continue|\{)")
+MAKES_DEVICE = re.compile(r"^\s*ip (?:link|tuntap) add\b", re.M)
 MACHINE_PATH = re.compile(r"(?<![\w.*~$}\])/-])/(home|root|work|mnt|opt|Users)/\w")
 
 
@@ -39,6 +41,8 @@ def in_lines(path, lines):
             yield number, "space at the end of the line"
         if code and len(line) > MAX_COLUMNS:
             yield number, f"{len(line)} columns (at most {MAX_COLUMNS})"
+        if path.parts[0] == "tests" and SILENT_SKIP.search(line):
+            yield number, "left out in silence: test::have_root() says SKIPPED"
         if MACHINE_PATH.search(line):
             yield number, "a path of one machine"
 
@@ -68,6 +72,8 @@ def in_file(path, text):
         yield len(lines), f"{len(lines)} lines (at most {MAX_LINES}): one idea a file"
     if path.parts[0] == "tests" and path.name.endswith("_test.cc"):
         yield from in_test(path, lines)
+    if path.parts[0] == "tests" and path.suffix == ".sh" and (made := MAKES_DEVICE.search(text)) and "unshare --net" not in text:
+        yield text.count("\n", 0, made.start()) + 1, "a device in the machine's own network: unshare --net"
     if path.suffix == ".hh":
         if not lines or not lines[0].startswith("//"):
             yield 1, "a header begins by saying what it is"
@@ -103,6 +109,9 @@ def self_test():
         "net/a/using.hh": (good + "using namespace std;\n", True), "tests/long_test.cc": ("int x;\n" * 601, False),
         "tests/right_test.cc": ("BOOST_AUTO_TEST_SUITE(right)\nBOOST_AUTO_TEST_CASE(a) {}\nBOOST_AUTO_TEST_SUITE_END()\n", False),
         "tests/left_test.cc": ("BOOST_AUTO_TEST_SUITE(right)\nBOOST_AUTO_TEST_SUITE_END()\n", True),
+        "tests/silent.hh": (good + "if (::geteuid() != 0) return;\n", True),
+        "tests/devices.sh": ("set -e\n    ip link add a type veth peer name b\n", True),
+        "tests/apart.sh": ("unshare --net true\nip link add a type veth peer name b\n", False),
         "tests/loose_test.cc": ("BOOST_FIXTURE_TEST_CASE(a, b) {}\n", True),
     }
     with tempfile.TemporaryDirectory() as folder:

@@ -25,6 +25,7 @@
 #include <vector>
 
 using namespace corewire;
+using corewire::test::have_ipv6;
 using corewire::test::have_root;
 using corewire::test::network_namespace;
 using corewire::test::veth_pair;
@@ -135,7 +136,7 @@ BOOST_AUTO_TEST_CASE(the_smallest_metric_counts_and_routers_that_share_it_stand_
     w.ip("route add default via 10.9.0.3 metric 70");
     w.ip("route add default via 10.9.0.4 metric 60");
     BOOST_TEST(w.eventually([&] { return w.way() == next_hop{hop_kind::unicast, ipv4(10, 9, 0, 4)}; }));
-    if (!world::has_ipv6()) return;
+    if (!have_ipv6()) return;
     ipv6_routes& six = w.stack.ip().six()->routes();
     w.ip("-6 route append default via fe80::11 dev cwa0 metric 60");
     w.ip("-6 route append default via fe80::22 dev cwa0 metric 60");
@@ -150,7 +151,7 @@ BOOST_AUTO_TEST_CASE(the_smallest_metric_counts_and_routers_that_share_it_stand_
 }
 
 BOOST_AUTO_TEST_CASE(routes_that_cannot_be_followed_are_counted) {
-    if (!have_root() || !world::has_ipv6()) return;
+    if (!have_root() || !have_ipv6()) return;
     world w;
     w.ip("route add 198.51.100.0/24 via inet6 fe80::2 dev cwa0");
     BOOST_TEST(w.eventually([&] { return w.host.statistics().routes_refused == 1; }));
@@ -213,7 +214,7 @@ BOOST_AUTO_TEST_CASE(routes_that_refuse_keep_what_goes_there_from_the_others) {
     w.ip("route add 203.0.113.0/24 via 10.9.0.4");
     const auto mark = [&] { return w.stack.ip().routes().find(ipv4(203, 0, 113, 1)) == leads; };
     BOOST_TEST((w.eventually(mark) && refused()));
-    if (!world::has_ipv6()) return;
+    if (!have_ipv6()) return;
     ipv6_routes& six = w.stack.ip().six()->routes();
     w.ip("-6 route add default via fe80::11 dev cwa0");
     BOOST_TEST(w.eventually([&] { return six.find(world::far6()).kind == hop_kind::unicast; }));

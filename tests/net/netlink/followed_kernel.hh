@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <new>
@@ -20,6 +19,7 @@ namespace mirror_test {
 
 using namespace corewire;
 using namespace corewire::netlink;
+using corewire::test::have_ipv6;
 using corewire::test::network_namespace;
 using corewire::test::veth_pair;
 
@@ -58,12 +58,6 @@ struct notes final : kernel_follower {
 };
 
 inline bool kernel_has_ipv6() { return std::filesystem::exists("/proc/sys/net/ipv6"); }
-
-/// As have_root(), for what is of IPv6 alone.
-inline bool have_ipv6() {
-    if (!kernel_has_ipv6()) std::puts("SKIPPED: this kernel has no IPv6");
-    return kernel_has_ipv6();
-}
 
 /// Where such namespaces have none.
 inline void with_ipv6(const network_namespace& at, const std::string& device, const std::string& address) {

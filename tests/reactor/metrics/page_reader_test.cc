@@ -3,6 +3,7 @@
 #include <corewire/reactor/base/random.hh>
 #include <corewire/reactor/metrics/page_reader.hh>
 #include <corewire/reactor/metrics/registry.hh>
+#include <tests/support/netns.hh>
 
 #include <boost/test/unit_test.hpp>
 
@@ -190,10 +191,7 @@ BOOST_AUTO_TEST_CASE(names_that_are_no_pages_are_left_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(nobody_s_files_crowd_out_those_of_others) {
-    if (::geteuid() != 0) {
-        BOOST_TEST_MESSAGE("left out: only root makes files of others");
-        return;
-    }
+    if (!test::have_root()) return; // who makes files of others
     const auto leave = [&](pid_t pid, uid_t owner) {
         const unique_fd file(::open(path_of(pid).c_str(), O_CREAT | O_WRONLY, 0600));
         BOOST_REQUIRE(::fchown(file.get(), owner, owner) == 0);
@@ -290,7 +288,7 @@ BOOST_AUTO_TEST_CASE(series_that_share_their_texts_do_not_make_a_report_of_any_s
 }
 
 BOOST_AUTO_TEST_CASE(whose_file_it_is_is_asked_before_its_sections_are_looked_at) {
-    if (::geteuid() != 0) return; // only root can be two users
+    if (!test::have_root()) return; // only root can be two users
     metrics_page page("a process", "none", 1, folder.string());
     auto& section = *reinterpret_cast<page::section_header*>(page.section(0));
     section.series_count = UINT32_MAX;
