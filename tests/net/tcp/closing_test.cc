@@ -387,6 +387,21 @@ BOOST_AUTO_TEST_CASE(text_that_comes_again_in_time_wait_restarts_it_like_the_fin
     s.expect_state(tcp_state::closed);
 }
 
+BOOST_AUTO_TEST_CASE(no_reset_ends_time_wait_where_that_is_asked_for) { // RFC 1337 3, F1
+    for (const auto habits : {tcp::personality::standard, tcp::personality::linux_, tcp::personality::freebsd}) {
+        for (const bool keeps : {false, true}) {
+            auto p = tcp_script::plain();
+            p.habits = habits;
+            p.keeps_time_wait = keeps;
+            tcp_script s(p);
+            s.reach(tcp_state::time_wait);
+            s.receive("R 2:2"); // exactly the next number (RFC 5961 3.2)
+            s.expect_nothing();
+            s.expect_state(keeps || habits == tcp::personality::freebsd ? tcp_state::time_wait : tcp_state::closed);
+        }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(time_wait_sends_no_keepalives) { // RFC 9293 3.6.1 (MUST-13)
     tcp_script s(tcp_script::plain());
     s.reach(tcp::tcp_state::time_wait);

@@ -75,6 +75,18 @@ BOOST_AUTO_TEST_CASE(the_reader_hears_of_it_once_and_learns_how_far_it_is) { // 
     BOOST_TEST(tcp::has(s.receive("AU 601:701 ack 1 up 100"), event::urgent)); // a new row, after the last was read past
 }
 
+BOOST_AUTO_TEST_CASE(a_mark_that_was_read_past_before_it_was_told_is_no_news) { // RFC 9293 MUST-32
+    tcp_script s;
+    s.connect();
+    s.receive("A 1:101 ack 1");
+    BOOST_TEST(s.read_all() == 100u);
+    BOOST_TEST(!tcp::has(s.receive("AU 51:151 ack 1 up 20"), event::urgent)); // in what comes once more
+    BOOST_TEST(!tcp::has(s.receive("AU 101:201 ack 1 up 0"), event::urgent));
+    BOOST_TEST(s.block().urgent_ahead() == 0u);
+    BOOST_TEST(tcp::has(s.receive("AU 151:251 ack 1 up 1"), event::urgent)); // the byte that waits to be read
+    BOOST_TEST(s.block().urgent_ahead() == 51u);
+}
+
 BOOST_AUTO_TEST_CASE(a_closed_window_hides_neither_urgent_text_nor_a_reset) { // RFC 9293 3.4, MUST-66
     auto p = tcp_script::plain();
     p.receive_buffer = 2000;
