@@ -9,6 +9,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
+#include <vector>
 
 using namespace corewire;
 using namespace corewire::socket_suite;
@@ -183,7 +184,7 @@ task<> one_with_a_key_of_its_own_believes_no_other(stack_world& w) {
 }
 
 /// A SYN with a byte of data, in the name of the client, which answers with a reset to what comes of it.
-void forge_syn(stack_world& w, std::uint16_t from_port, std::uint16_t to_port) {
+void forge_syn(stack_world& w, std::uint16_t from_port, std::uint16_t to_port, int turns = 50) {
     constexpr std::uint32_t size = wire::tcp_header::min_size + 1;
     packet p;
     p.head = w.server().device().pool().allocate_buffer();
@@ -198,7 +199,7 @@ void forge_syn(stack_world& w, std::uint16_t from_port, std::uint16_t to_port) {
         .destination = w.server().device().mac(), .source = w.client().device().mac(), .type = wire::ether_type::ipv4};
     link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});
     w.server().take_over(w.clock.now(), p);
-    for (int i = 0; i < 50; ++i) w.loop().poll_once();
+    for (int i = 0; i < turns; ++i) w.loop().poll_once();
 }
 
 task<> a_listener_without_it_is_as_before(stack_world& w) {
@@ -240,6 +241,21 @@ BOOST_FIXTURE_TEST_CASE(connections_that_were_reset_count_for_a_minute, stack_wo
     forge_syn(*this, 1003, 7);
     BOOST_TEST(s.tcp_fast_open_full == 1u);
     BOOST_TEST(s.tcp_fast_open_accepted == 2u);
+}
+BOOST_AUTO_TEST_CASE(little_data_in_syns_holds_no_frames_where_they_are_rare) {
+    stack_world w({.frames = 256, .vouch_for_checksums = false});
+    reactor::scope here(w.loop());
+    auto backend = std::make_unique<tcp_listen_socket>(w.server().tcp(), at_server(w, 7), listen_options{});
+    backend->set_fast_open(100, true);
+    const tcp_listener listener{std::move(backend)};
+    frame_pool& pool = w.server().device().pool();
+    std::vector<buffer> taken;
+    while (pool.free_count > 100) taken.push_back(pool.allocate_buffer());
+    for (std::uint16_t i = 0; i < 50; ++i) forge_syn(w, static_cast<std::uint16_t>(1001 + i), 7, 0);
+    BOOST_TEST(w.server().statistics().tcp_fast_open_accepted == 50u);
+    BOOST_TEST(w.server().statistics().tcp_small_kept == 50u);
+    BOOST_TEST(pool.free_count == 100u);
+    for (int i = 0; i < 50; ++i) w.loop().poll_once();
 }
 BOOST_FIXTURE_TEST_CASE(a_listener_may_have_a_key_of_its_own, stack_world) { run(one_with_a_key_of_its_own_believes_no_other(*this)); }
 BOOST_FIXTURE_TEST_CASE(it_is_off_unless_the_listener_asks_for_it, stack_world) { run(a_listener_without_it_is_as_before(*this)); }
