@@ -53,6 +53,14 @@ BOOST_FIXTURE_TEST_CASE(a_session_that_is_gone_without_an_end_needs_a_crash_or_a
     BOOST_TEST(excused_by({mishap::kind::stop_server, 11s, {}}));
 }
 
+BOOST_AUTO_TEST_CASE(what_a_connection_may_end_with_is_a_closed_list) {
+    for (const auto how : {std::errc{}, std::errc::connection_reset, std::errc::timed_out, std::errc::operation_canceled})
+        BOOST_TEST(may_end_with(how));
+    for (const auto how : {std::errc::invalid_argument, std::errc::no_buffer_space, std::errc::not_connected, std::errc::io_error,
+                           std::errc::bad_file_descriptor, std::errc::network_unreachable, std::errc::message_size})
+        BOOST_TEST(!may_end_with(how));
+}
+
 BOOST_FIXTURE_TEST_CASE(what_all_have_to_bear_excuses_nobody, one_exchange) {
     server_failed(12s);
     for (const auto what : {mishap::kind::partition, mishap::kind::freeze_server, mishap::kind::jump_client})

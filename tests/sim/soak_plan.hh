@@ -30,6 +30,14 @@ struct exchange {
     duration aborted = duration::max(); ///< since the beginning
 };
 
+/// The closed list of what a connection may end with, whatever befell it. Anything else says that something else broke.
+constexpr bool may_end_with(std::errc how) noexcept {
+    using enum std::errc;
+    constexpr std::array known{std::errc{},          connection_reset, connection_refused, connection_aborted, broken_pipe, timed_out,
+                               host_unreachable, operation_canceled};
+    return std::ranges::find(known, how) != known.end();
+}
+
 /// Something that befalls the world.
 struct mishap {
     enum class kind { partition, one_way, freeze_server, freeze_client, jump_server, jump_client, crash_server, stop_server };

@@ -22,6 +22,7 @@ struct outcome {
     std::uint64_t digest = 0;
     std::uint64_t bytes = 0; ///< that arrived
     unsigned completed = 0, failed = 0;
+    duration longest{}; ///< life of an exchange, at the end that had it for longer
     tcp::counters counted{}; ///< of both hosts
     std::uint64_t no_frame = 0, over_ipv6 = 0, early = 0; ///< pools found empty; bytes by IPv6; connections that a SYN's data opened
     sim_link_statistics cable{};                          ///< of both directions
@@ -254,6 +255,9 @@ inline bool world::open() {
 inline void world::judge(const exchange& e) {
     const std::string name = "exchange " + std::to_string(e.number) + ": ";
     if (!e.client_error) return problem(name + "has not ended");
+    for (const auto& how : {e.client_error, e.server_error})
+        if (how && !may_end_with(*how)) problem(name + "ended with what no connection ends with: " + std::make_error_code(*how).message());
+    result_.longest = std::max(result_.longest, std::max(e.client_ended, e.server_error ? e.server_ended : duration{}) - e.start);
     const bool client_well = *e.client_error == std::errc{};
     const bool server_well = e.server_error && *e.server_error == std::errc{};
     ++(client_well && server_well ? result_.completed : result_.failed);
