@@ -71,6 +71,8 @@ void check_foreign_options(const network_options& o) {
     only_for(o.host_address.has_value() || o.host_address6.has_value(), "--host-address", {tap});
     only_for(o.slaac, "--slaac", {verbs, verbs_ud, xdp, tap});
     refuse_unless(!o.slaac || !o.shared, "--slaac: with --shared the addresses are the kernel's: leave one of them out");
+    refuse_unless(!o.dad_transmits || (o.has_ipv6() && !o.shared),
+                  "--dad-transmits is for IPv6 addresses of our own (--address or --slaac): leave it out");
     only_for(o.mtu.has_value(), "--mtu", {wire, tap});
     only_for(o.shared, "--shared", {verbs, xdp});
     only_for(o.moderation_us != 0, "--moderation-us", {verbs});
@@ -225,6 +227,12 @@ void add_network_options(command_line& to, network_options& o) {
     group.add_flag("--slaac", o.slaac,
                    "verbs, verbs-ud, xdp, tap: IPv6 addresses and routers as router advertisements say (RFC 4862; on xdp those are copies "
                    "from the kernel, which --pcap, --trace and --faults do not see)");
+    group
+        .add_option("--dad-transmits", o.dad_transmits,
+                    "How often the network is asked, a second each, whether one of our IPv6 addresses is another's (RFC 4862 5.4; "
+                    "default 1; 0: never, and it is used at once)")
+        .check_range(0u, 10u)
+        .type_name("N");
     add_for_both(group, "--gateway", o.gateway, o.gateway6, "an IP address, like 192.0.2.1",
                  "Next hop to other networks (once for each family)", "ADDRESS");
     group

@@ -59,6 +59,7 @@ struct network_options {
     std::optional<ip_prefix> host_address{};   ///< tap: the kernel's end
     std::optional<ipv6_prefix> host_address6{};
     bool slaac = false;                        ///< verbs, verbs-ud, xdp, tap: IPv6 addresses and routers as router advertisements say
+    std::optional<unsigned> dad_transmits{};   ///< questions whether an IPv6 address is another's (RFC 4862 5.1), 0 to 10; unset: 1
     bool wire_ipv6 = false;                    ///< wire: its ends have IPv6 addresses, too
     bool has_ipv6() const noexcept { return address6.has_value() || slaac; }
     bool has_address() const noexcept { return address.has_value() || dhcp || has_ipv6(); }

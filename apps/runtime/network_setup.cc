@@ -286,6 +286,7 @@ stack_config network_setup::config_for(unsigned shard, bool far) const {
         config.ipv6->address = options_.address6;
         config.ipv6->gateway = options_.gateway6;
         config.ipv6->identifier = link_identifier();
+        if (options_.dad_transmits) config.ipv6->duplicate_probes = *options_.dad_transmits;
     }
     config.vlan = options_.vlan;
     config.announce = shard == 0; // one address, one announcement
@@ -355,7 +356,8 @@ task<> network_setup::after_address_detection(unsigned shard) {
     network_stack* const mine = stack(shard);
     const ipv6_output* const six = mine == nullptr ? nullptr : mine->ip().six();
     // A router that has not answered by then may still: its addresses come when it does.
-    const time_point enough = reactor::current().now() + std::chrono::seconds{options_.slaac ? 8 : 3};
+    const std::chrono::seconds asked{options_.dad_transmits.value_or(1)};
+    const time_point enough = reactor::current().now() + asked + std::chrono::seconds{options_.slaac ? 7 : 2};
     const auto wait = [&] {
         const bool none_yet = options_.slaac && six->automatic() != nullptr && six->automatic()->statistics().advertisements == 0;
         const bool leased_soon = six->dhcp() != nullptr && (six->dhcp()->state() == dhcp6_state::soliciting ||

@@ -32,15 +32,6 @@ std::uint8_t recovery_state(const tcp::connection_info& i) noexcept {
     return i.disordered ? TCP_CA_Disorder : TCP_CA_Open;
 }
 
-/// tcpi_fastopen_client_fail: why data did not go along with our SYN, or was not taken.
-std::uint8_t fast_open_failure(const tcp::fast_open_state& f, tcp::tcp_state s) noexcept {
-    enum : std::uint8_t { none, no_cookie, not_taken, syn_repeated };
-    if (!f.asked && !f.without_cookie) return none;
-    if (f.syn_data == 0) return no_cookie;
-    if (s == tcp::tcp_state::syn_sent || f.data_acked) return none;
-    return f.syn_lost ? syn_repeated : not_taken;
-}
-
 void tell_marks(linux_tcp_info_fields& t, const tcp::connection_info& i) noexcept {
     const tcp::mark_tally& m = i.marks;
     t.tcpi_delivered_ce = m.delivered;
@@ -106,7 +97,6 @@ void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::co
     }
     t.tcpi_delivery_rate_app_limited = i.delivery_rate == 0 || i.delivery_rate_limited;
     if (i.state != tcp_state::syn_sent) t.tcpi_rcv_wnd = i.promised_window;
-    t.tcpi_fastopen_client_fail = i.passive ? 0 : fast_open_failure(block.fast_open(), i.state);
 }
 
 } // namespace
@@ -148,6 +138,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     if (i.data_in_syn) t.tcpi_options |= TCPI_OPT_SYN_DATA;
     constexpr std::uint8_t fast_open_child = 128; // TCPI_OPT_TFO_CHILD
     if (i.opened_early) t.tcpi_options |= fast_open_child;
+    t.tcpi_fastopen_client_fail = static_cast<std::uint8_t>(i.fast_open) & 3;
     t.tcpi_snd_wscale = i.send_scale & 15;
     t.tcpi_rcv_wscale = i.receive_scale & 15;
     t.tcpi_rto = microseconds(i.rto);

@@ -38,7 +38,7 @@ static_assert(offsetof(linux_tcp_info_fields, tcpi_bytes_acked) == offsetof(tcp_
 static_assert(offsetof(linux_tcp_info_fields, tcpi_delivered) == offsetof(tcp_info, tcpi_delivered));
 
 /// `now`: for the fields that count milliseconds since something. `ip_header`: bytes, 20 or 40. `path_mtu`: bytes, for tcpi_pmtu.
-/// What nobody counts is 0: unless Linux's habits are followed tcpi_rehash, tcpi_fastopen_client_fail, and what came marked without AccECN.
+/// What nobody counts is 0: unless Linux's habits are followed tcpi_rehash, and what came marked without AccECN.
 /// With Linux's habits, or parameters::counted, segments are counted one by one (tcp::segment_tally), the rate of delivery is sampled, and
 /// tcpi_busy_time and what limited it measured; without, tcpi_segs_in and its like are 0, tcpi_delivered counts full ones,
 /// tcpi_last_data_recv is not known, tcpi_bytes_acked and the first transmissions in tcpi_bytes_sent are modulo 2^32, and what is in flight

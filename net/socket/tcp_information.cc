@@ -24,11 +24,15 @@ constexpr duration milliseconds(std::uint64_t n) noexcept { return std::chrono::
 
 constexpr std::uint32_t no_threshold = 0x7fff'ffff; ///< TCP_INFINITE_SSTHRESH
 
-/// What Linux has put behind tcpi_snd_wnd since 6.2 and 6.7, which the headers of the host that builds this may not know.
+constexpr std::uint8_t fast_open_child = 128;       ///< TCPI_OPT_TFO_CHILD, which headers before 6.12 lack
+
+/// What Linux has put behind tcpi_snd_wnd since 6.2, 6.7 and 6.18, which the headers of the host that builds this may not know.
 struct later_fields {
     std::uint32_t rcv_wnd, rehash;
     std::uint16_t total_rto, total_rto_recoveries;
     std::uint32_t total_rto_time;
+    std::uint32_t received_ce, delivered_e1_bytes, delivered_e0_bytes, delivered_ce_bytes;
+    std::uint32_t received_e1_bytes, received_e0_bytes, received_ce_bytes;
 };
 constexpr std::size_t later_fields_at = offsetof(::tcp_info, tcpi_snd_wnd) + sizeof(std::uint32_t);
 
@@ -51,6 +55,8 @@ tcp_information information_from_linux(const void* from, std::size_t size) noexc
     i.ecn = (t.tcpi_options & TCPI_OPT_ECN) != 0;
     i.ecn_seen = (t.tcpi_options & TCPI_OPT_ECN_SEEN) != 0;
     i.data_in_syn = (t.tcpi_options & TCPI_OPT_SYN_DATA) != 0;
+    i.opened_early = (t.tcpi_options & fast_open_child) != 0;
+    i.fast_open = static_cast<fast_open_failure>(t.tcpi_fastopen_client_fail);
     i.send_scale = t.tcpi_snd_wscale;
     i.receive_scale = t.tcpi_rcv_wscale;
     i.rto = microseconds(t.tcpi_rto);
@@ -102,14 +108,25 @@ tcp_information information_from_linux(const void* from, std::size_t size) noexc
     later_fields more{};
     if (size > later_fields_at)
         std::memcpy(&more, static_cast<const std::byte*>(from) + later_fields_at, std::min(size - later_fields_at, sizeof more));
-    if (size >= later_fields_at + offsetof(later_fields, total_rto)) {
+    const auto has_up_to = [size](std::size_t end) { return size >= later_fields_at + end; };
+    if (has_up_to(offsetof(later_fields, total_rto))) {
         i.receive_buffer_room = more.rcv_wnd;
         i.rehashes = more.rehash;
     }
-    if (size >= later_fields_at + sizeof more) {
+    if (has_up_to(offsetof(later_fields, received_ce))) {
         i.timeouts_total = more.total_rto;
         i.timeout_rows = more.total_rto_recoveries;
         i.in_timeouts = milliseconds(more.total_rto_time);
+    }
+    if (has_up_to(sizeof more)) {
+        i.marks = mark_tally{.received = more.received_ce,
+                             .delivered = t.tcpi_delivered_ce,
+                             .received_ect_1 = more.received_e1_bytes,
+                             .received_ect_0 = more.received_e0_bytes,
+                             .received_ce = more.received_ce_bytes,
+                             .delivered_ect_1 = more.delivered_e1_bytes,
+                             .delivered_ect_0 = more.delivered_e0_bytes,
+                             .delivered_ce = more.delivered_ce_bytes};
     }
     return i;
 }

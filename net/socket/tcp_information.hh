@@ -1,11 +1,13 @@
 // What a connection tells about itself: what Linux's TCP_INFO gives (tcp(7)), in named fields, the same for both providers of sockets.
 // A snapshot, a plain value. Sizes are bytes, times are durations. A field that its provider does not keep is empty.
 //
-// Of Linux's struct nothing is missing but tcpi_fackets, which it does not keep any more, and tcpi_last_ack_sent, which it never did.
+// Of Linux's struct nothing is missing but tcpi_fackets, which it does not keep any more, tcpi_last_ack_sent, which it never did, and of
+// AccECN's last word, whose layout changed between 6.18 and 7.0, the kernel's (our own stack tells it: `marks`).
 //
 // The kernel counts in segments what stands in bytes here: from its sockets those are multiples of `send_segment`.
 #pragma once
 
+#include <corewire/net/tcp/connection_facts.hh>
 #include <corewire/net/tcp/tcp_state.hh>
 #include <corewire/reactor/base/time.hh>
 
@@ -16,6 +18,8 @@
 
 namespace corewire {
 
+using tcp::fast_open_failure;
+using tcp::mark_tally;
 using tcp::tcp_state;
 
 /// What the sender makes of its losses (Linux: tcpi_ca_state).
@@ -40,6 +44,8 @@ struct tcp_information {
     bool accurate_ecn = false;       ///< in the form of RFC 9768 (our own stack)
     bool ecn_seen = false;           ///< the peer's data has come with ECT or CE
     bool data_in_syn = false;        ///< a SYN took data along, and it was taken (Fast Open, RFC 7413)
+    bool opened_early = false;       ///< the peer's SYN had a good cookie of Fast Open, with data or without
+    fast_open_failure fast_open = fast_open_failure::none; ///< what became of the data for our SYN
     unsigned send_scale = 0;         ///< the peer's window is to be shifted by so many bits
     unsigned receive_scale = 0;      ///< and ours
 
@@ -88,6 +94,7 @@ struct tcp_information {
     std::optional<duration> in_timeouts;             ///< how long those rows took, in the kernel's milliseconds
     std::optional<std::uint64_t> rehashes;           ///< other ways through the network that were tried (the kernel)
     std::optional<std::uint64_t> delivery_rate;      ///< bytes a second, the last that was measured. Our own stack: of BBR, or as below
+    std::optional<mark_tally> marks;                 ///< AccECN's counters; our own stack: where it is agreed on; the kernel: since 6.18
     bool delivery_rate_limited_by_application = false; ///< there was too little to send meanwhile: the path may be faster
 
     // ---- our own stack: only with tcp_options_set::statistics, for each of them costs something with every segment ----

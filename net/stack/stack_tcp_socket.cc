@@ -103,6 +103,8 @@ tcp_information stack_tcp_socket::info() const {
     i.accurate_ecn = t.accurate_ecn;
     i.ecn_seen = t.ecn_seen;
     i.data_in_syn = t.data_in_syn;
+    i.opened_early = t.opened_early;
+    i.fast_open = t.fast_open;
     i.send_scale = t.send_scale;
     i.receive_scale = t.receive_scale;
     i.rto = t.rto;
@@ -147,6 +149,7 @@ tcp_information stack_tcp_socket::info() const {
         i.delivery_rate = t.delivery_rate;
         i.delivery_rate_limited_by_application = t.delivery_rate_limited;
     }
+    if (t.accurate_ecn) i.marks = t.marks;
     if (t.counted) add_counts(i, t, now);
     return i;
 }

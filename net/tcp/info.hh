@@ -2,6 +2,7 @@
 // Plain values.
 #pragma once
 
+#include <corewire/net/tcp/connection_facts.hh>
 #include <corewire/net/tcp/lifecycle.hh>
 #include <corewire/net/tcp/seq.hh>
 #include <corewire/reactor/base/time.hh>
@@ -55,15 +56,6 @@ inline counters& operator+=(counters& sum, const counters& more) noexcept {
     return sum = std::bit_cast<counters>(all);
 }
 
-/// What came with which mark, and what the peer says that did: AccECN's counters, from 0 on.
-struct mark_tally {
-    std::uint32_t received = 0, delivered = 0;                               ///< packets with CE
-    std::uint32_t received_ect_1 = 0, received_ect_0 = 0, received_ce = 0;    ///< bytes
-    std::uint32_t delivered_ect_1 = 0, delivered_ect_0 = 0, delivered_ce = 0; ///< bytes; only with AccECN
-    std::uint8_t option_seen = 0;  ///< of AccECN, of the peer: 1 empty, 2 with counters, 3 zeroed
-    std::uint8_t failures = 0;     ///< 1 ours may not be heard, 2 the peer's is mangled; 4 and 8: so are options
-};
-
 /// Segments, one by one, and where the time went: kept for connections that ask (parameters::counts()).
 struct segment_tally {
     std::uint32_t in = 0, out = 0, data_in = 0, data_out = 0;
@@ -115,6 +107,7 @@ struct connection_info {
     bool scaling = false;
     bool data_in_syn = false;      ///< a SYN took data along, ours or the peer's, and it was taken (RFC 7413)
     bool opened_early = false;     ///< by a SYN with a good cookie, with data or without (RFC 7413)
+    fast_open_failure fast_open = fast_open_failure::none;
     bool recovering = false;       ///< fast recovery, or repair after a time-out
     bool timed_out = false;        ///< repair after a time-out
     bool reduced = false;          ///< the window was reduced because of marks, and what was in flight then still is (RFC 3168 6.1.2)

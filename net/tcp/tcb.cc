@@ -183,6 +183,13 @@ mark_tally marks_of(const control_block& c) noexcept {
     return marks;
 }
 
+fast_open_failure failure_of(const fast_open_state& f, const control_block& c) noexcept {
+    if (c.passive || f.waits_for_data || (!f.asked && !f.without_cookie)) return fast_open_failure::none;
+    if (f.syn_data == 0) return fast_open_failure::no_cookie;
+    if (c.state == tcp_state::syn_sent || f.data_acked) return fast_open_failure::none;
+    return f.syn_lost ? fast_open_failure::syn_repeated : fast_open_failure::not_taken;
+}
+
 /// Bytes a second, followed or not. Linux's is as the last ACK has made it.
 std::uint64_t pace_of(const control_block& c) noexcept {
     const sender& s = c.sending;
@@ -240,6 +247,7 @@ connection_info tcb::info() const noexcept {
         .scaling = c_.scaling,
         .data_in_syn = c_.fast_open.get().data_acked,
         .opened_early = c_.fast_open.get().early,
+        .fast_open = failure_of(c_.fast_open.get(), c_),
         .recovering = !open,
         .timed_out = s.repair.phase == recovery_phase::timeout,
         .reduced = c_.options->like_linux() ? s.repair.reducing : reduced,

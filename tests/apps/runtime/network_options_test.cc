@@ -287,6 +287,15 @@ BOOST_AUTO_TEST_CASE(ipv6_stands_alone_or_beside_ipv4) {
         const parsed routed = parse(std::string(over) + " --slaac");
         BOOST_TEST((routed.refusal == "" && routed.options.slaac));
     }
+    BOOST_TEST(!automatic.options.dad_transmits);
+    for (const unsigned n : {0u, 10u}) {
+        const parsed asked = parse("--net=tap --address=2001:db8::2/64 --dad-transmits=" + std::to_string(n));
+        BOOST_TEST((asked.refusal == "" && asked.options.dad_transmits == n));
+    }
+    BOOST_TEST(parse("--net=tap --slaac --dad-transmits=11").refusal != "");
+    BOOST_TEST(parse("--net=tap --slaac --dad-transmits=-1").refusal != "");
+    for (const char* none : {"--net=tap --address=192.0.2.2/24 --dad-transmits=0", "--net=xdp --interface cw0 --shared --dad-transmits=0"})
+        CHECK_REFUSED(none, "--dad-transmits is for IPv6 addresses of our own (--address or --slaac): leave it out");
     CHECK_REFUSED("--net=wire --slaac",
                   "--address is for --net=verbs and --net=verbs-ud and --net=xdp and --net=tap: leave it out with --net=wire");
     CHECK_REFUSED("--net=xdp --interface cw0 --shared --slaac",

@@ -43,7 +43,7 @@ task<> standard_is_the_stacks(world& w) {
 
 task<> both_say_ecn(world& w) {
     ends both = co_await connected(w);
-    BOOST_TEST(both.client.info().ecn);
+    BOOST_TEST((both.client.info().ecn && !both.client.info().marks));
     BOOST_TEST(both.server.info().ecn);
 }
 
@@ -57,6 +57,10 @@ task<> both_say_accurate_ecn(world& w) {
     co_await both.client.write(text);
     const std::size_t got = co_await both.client.read_exactly(back); // options and all
     BOOST_TEST(got == text.size());
+    const mark_tally marks = both.client.info().marks.value_or(mark_tally{});
+    BOOST_TEST((marks.received == 0u && marks.delivered == 0u && marks.failures == 0u && marks.option_seen == 2u));
+    BOOST_TEST(marks.received_ect_1 + marks.received_ect_0 >= text.size()); // modulo 2^32, what came again included
+    BOOST_TEST(marks.delivered_ect_1 + marks.delivered_ect_0 > text.size() / 2); // as far as the peer has said it
     both.client.shutdown();
     co_await echoing.join();
 }

@@ -66,6 +66,43 @@ task<> is_silent_to_others(world& w) {
     BOOST_TEST(!both.client.options().statistics);
 }
 
+/// Nobody reads: the peer's window closes, and is probed.
+task<> probes_are_counted(world& w) {
+    tcp_listener listener = listen(w, 0, {.stream = {.receive_buffer = 16'384}});
+    ends both;
+    both.client = co_await dial(w, listener.local_address(), {}, {});
+    both.server = co_await listener.accept();
+    task_group writing{"write"};
+    const std::string text(100'000, 'w');
+    const auto write = [&]() -> task<> { co_await both.client.write(text); };
+    writing.spawn(write);
+    co_await sleep_for(20s);
+    const tcp_information i = both.client.info();
+    BOOST_TEST(i.send_window < i.send_segment);
+    BOOST_TEST((i.window_probes >= 3u && i.window_probes <= 8u), i.window_probes); // 0.2, 0.4, 0.8, ... seconds
+    BOOST_TEST(i.timeouts == 0u);
+    BOOST_TEST((i.since_received > 0s && i.since_received < 13s)); // the last probe's answer
+    BOOST_TEST((i.since_data_sent.value_or(0s) > 15s));
+    std::vector<std::byte> got(text.size());
+    const std::size_t there = co_await both.server.read_exactly(got);
+    BOOST_TEST(there == text.size());
+    co_await writing.join();
+    BOOST_TEST(both.client.info().window_probes == 0u);
+}
+
+task<> paces_are_told(world& w) {
+    tcp_listener listener = listen(w, 0);
+    ends both;
+    both.client = co_await dial(w, listener.local_address(), {}, {.max_pacing_rate = 1'000'000});
+    both.server = co_await listener.accept();
+    BOOST_TEST(both.client.info().max_pacing_rate.value_or(0) == 1'000'000u);
+    co_await talk(both);
+    BOOST_TEST(both.client.info().pacing_rate.value_or(0) == 1'000'000u); // the path is faster
+    BOOST_TEST((!both.server.info().max_pacing_rate && !both.server.info().pacing_rate));
+    BOOST_TEST(both.server.info().receive_space.value_or(50'000) <= 50'000u);
+    BOOST_TEST((both.client.info().delayed_ack > 0ms && both.client.info().delayed_ack <= 500ms)); // MUST-40
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(connection_counts)
@@ -74,5 +111,7 @@ BOOST_FIXTURE_TEST_CASE(a_connection_that_is_asked_counts_segments_rates_and_tim
 BOOST_FIXTURE_TEST_CASE(others_count_nothing_that_would_cost_something_with_every_segment, stack_world) {
     run(is_silent_to_others(*this));
 }
+BOOST_FIXTURE_TEST_CASE(probes_of_a_closed_window_are_no_time_outs, stack_world) { run(probes_are_counted(*this)); }
+BOOST_FIXTURE_TEST_CASE(a_cap_of_the_pace_and_what_it_makes_of_it_are_told, stack_world) { run(paces_are_told(*this)); }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -22,6 +22,8 @@ const tcp_options_set fast{.fast_open = true};
 task<> learn(world& w, tcp_listener& listener) {
     tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
     tcp_stream server = co_await listener.accept();
+    const tcp_information first = client.info();
+    BOOST_TEST((first.fast_open == fast_open_failure::no_cookie && !first.data_in_syn && !server.info().opened_early));
 }
 
 task<> a_question_travels_in_the_syn(stack_world& w) {
@@ -32,14 +34,16 @@ task<> a_question_travels_in_the_syn(stack_world& w) {
     BOOST_TEST(w.client().tcp().knows_fast_open(stack_world::first));
     tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
     BOOST_TEST((client.info().state == tcp_state::syn_sent)); // nothing was sent yet
+    BOOST_TEST((client.info().fast_open == fast_open_failure::none));
     co_await client.write(std::string_view{"question"});
     tcp_stream server = co_await listener.accept();
     buffer question = co_await server.read();
     BOOST_TEST(question.text() == "question");
-    BOOST_TEST((server.info().state == tcp_state::syn_received));
+    BOOST_TEST((server.info().state == tcp_state::syn_received && server.info().opened_early && server.info().data_in_syn));
     co_await server.write(std::string_view{"answer"});
     buffer answer = co_await client.read();
     BOOST_TEST(answer.text() == "answer");
+    BOOST_TEST((client.info().fast_open == fast_open_failure::none && client.info().data_in_syn && !client.info().opened_early));
     BOOST_TEST(s.tcp_fast_open_accepted == 1u);
     client.shutdown();
     buffer end = co_await server.read();
@@ -148,6 +152,8 @@ task<> the_limit_bounds_what_is_accepted_early(stack_world& w) {
     BOOST_TEST(w.server().statistics().tcp_fast_open_bad_cookie == 1u);
     buffer question = co_await server.read(); // behind the handshake
     BOOST_TEST(question.text() == "question");
+    const tcp_information i = client.info();
+    BOOST_TEST((i.fast_open == fast_open_failure::not_taken && !i.data_in_syn && !server.info().opened_early));
     BOOST_TEST(w.server().statistics().tcp_fast_open_accepted == 0u);
     tcp_stream one = co_await dial(w, listener.local_address(), {}, fast); // with the new cookie
     tcp_stream two = co_await dial(w, listener.local_address(), {}, fast);
