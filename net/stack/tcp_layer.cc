@@ -75,6 +75,7 @@ tcp_layer::~tcp_layer() {
 }
 
 time_point tcp_layer::now() const noexcept { return reactor_.now(); }
+ipv4 tcp_layer::own_address() const noexcept { return out_.routes().address(); }
 
 /// What initial numbers, cookies and local ports are drawn from. An IPv6 address is folded into 32 bits by a keyed hash: which
 /// ones fold alike nobody outside can find out.
@@ -208,14 +209,6 @@ void tcp_layer::input(time_point now, packet& p, const net_address& source, cons
     } else {
         no_connection(now, flow, s, p);
     }
-}
-
-/// Who listens where the flow has come to, or null.
-tcp_listen_socket* tcp_layer::listener_for(const flow_name& flow) const noexcept {
-    const listeners& all = flow.is_v4() ? listeners_ : listeners6_;
-    const auto found = all.find(flow.local_port);
-    if (found == all.end() || (!flow.is_v4() && !found->second->local_address().net().covers(flow.local))) return nullptr;
-    return found->second;
 }
 
 void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p, const tcp::seq_number* floor) {
@@ -519,7 +512,7 @@ std::uint16_t tcp_layer::choose_listen_port(std::uint16_t wanted) {
     if (wanted != 0) return wanted;
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const auto port = static_cast<std::uint16_t>(49'152 + random_.below(16'384));
-        if (!listeners_.contains(port) && !listeners6_.contains(port)) return port;
+        if (!listeners_.has_port(port)) return port;
     }
     throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind: no free port");
 }
@@ -533,36 +526,22 @@ void tcp_layer::explain_bad_checksum(const net_address& source, tcp_flags flags)
     log_message(every_syn_is_wrong, out_.device().name(), to_string(source));
 }
 
-/// At `::` for both families, unless it is for IPv6 alone.
 void tcp_layer::add_listener(tcp_listen_socket& listener) {
-    const std::uint16_t port = listener.local_address().port;
-    const net_address at = listener.local_address().net();
-    const bool four = at.is_v4() || (at.is_any_of_both() && !listener.ipv6_only()), six = !at.is_v4();
-    if ((four && listeners_.contains(port)) || (six && listeners6_.contains(port))) {
+    const std::uint16_t port = listener.bound_to().port;
+    if (!listeners_.add(listener, config_.tcp.habits != tcp::personality::standard))
         throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind port " + std::to_string(port));
-    }
-    if (four) listeners_.emplace(port, &listener);
-    if (six) listeners6_.emplace(port, &listener);
     if (config_.share == nullptr) return;
     try {
-        config_.share->claim_port(wire::ip_protocol::tcp, at, port);
+        config_.share->claim_port(wire::ip_protocol::tcp, listener.bound_to().net(), port);
     } catch (...) {
-        if (four) listeners_.erase(port);
-        if (six) listeners6_.erase(port);
+        listeners_.remove(listener);
         throw;
     }
 }
 
 void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
-    const std::uint16_t port = listener.local_address().port;
-    std::size_t removed = 0;
-    for (listeners* all : {&listeners_, &listeners6_}) {
-        const auto found = all->find(port);
-        if (found == all->end() || found->second != &listener) continue;
-        all->erase(found);
-        ++removed;
-    }
-    if (removed != 0 && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, listener.local_address().net(), port);
+    const socket_address at = listener.bound_to();
+    if (listeners_.remove(listener) && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, at.net(), at.port);
     for_each_connection([&](tcp_connection& c) {
         if (c.early_listener_ == &listener) on_early_established(c);
         if (c.listener_ != &listener) return;

@@ -202,6 +202,66 @@ BOOST_FIXTURE_TEST_CASE(a_connection_has_one_address_which_it_is_given_or_ip_cho
     out = said();
     BOOST_TEST(out.size() >= 3u);
     unsigned others = 0;
+BOOST_FIXTURE_TEST_CASE(who_listens_at_one_address_is_found_before_who_listens_at_all, interfaces) { // RFC 9293 3.9.1.1
+    struct service {
+        socket_address at;
+        tcp_listener listener = tcp_listener::bind(at);
+        unsigned accepted = 0;
+        task_group group{"accept"};
+        explicit service(socket_address where) : at(where) { group.spawn(accept_all(*this)); }
+        ~service() { group.destroy_all(); }
+        static task<> accept_all(service& s) {
+            for (;;) {
+                tcp_stream made = co_await s.listener.accept();
+                made.abort();
+                ++s.accepted;
+            }
+        }
+    };
+    const ipv6 link_local = stack->ip().six()->addresses().all()[0].address;
+    BOOST_REQUIRE((link_local.is_link_local() && us4 == stack->address()));
+    std::uint16_t from_port = 50'000;
+    const auto call = [&](const net_address& to) { // true: somebody listens there
+        const net_address from = to.is_v4() ? net_address(peer4) : to.v6().is_link_local() ? net_address(peer_local) : net_address(peer);
+        said();
+        say(from, to, tcp_flags::syn, 1000, 0, ++from_port);
+        const auto out = said();
+        BOOST_REQUIRE(out.size() == 1u);
+        if ((out[0].header.flags & tcp_flags::rst) != tcp_flags::none) return false;
+        say(from, to, tcp_flags::ack, 1001, out[0].header.sequence + 1, from_port);
+        return true;
+    };
+    const auto is_taken = [](const socket_address& at) {
+        try {
+            static_cast<void>(tcp_listener::bind(at));
+            return false;
+        } catch (const std::system_error& e) {
+            return e.code() == std::errc::address_in_use;
+        }
+    };
+    send(message(wire::neighbor_solicitation{link_local, end->mac()}, peer_local, link_local.solicited_node()), peer_local,
+         link_local.solicited_node(), ip_protocol::icmpv6, 255); // the peer's other address is known
+    std::optional<service> all, four, six, link;
+    link.emplace(socket_address(link_local, 7));
+    BOOST_TEST((!call(us) && !call(us4) && call(link_local)));
+    all.emplace(socket_address(ipv6::any(), 7)); // whichever was there first
+    four.emplace(socket_address(us4, 7));
+    six.emplace(socket_address(us, 7));
+    for (const socket_address& at : {all->at, four->at, six->at, link->at, socket_address(ipv4::any(), 7)}) BOOST_TEST(is_taken(at));
+    for (const net_address& to : {net_address(us), net_address(us4), net_address(link_local)}) BOOST_TEST(call(to));
+    BOOST_TEST((all->accepted == 0 && four->accepted == 1 && six->accepted == 1 && link->accepted == 2));
+    six.reset();
+    four.reset();
+    BOOST_TEST((call(us) && call(us4) && call(link_local)));
+    BOOST_TEST((all->accepted == 2 && link->accepted == 3));
+    all.reset();
+    BOOST_TEST((!call(us) && !call(us4) && call(link_local)));
+    all.emplace(socket_address(ipv4::any(), 7)); // of IPv4 alone
+    BOOST_TEST((all->listener.local_address() == socket_address(us4, 7)));
+    BOOST_TEST((!call(us) && call(us4)));
+    BOOST_TEST(!is_taken(socket_address(us, 7)));
+}
+
     for (const segment& s : out)
         if (s.header.source_port != 1234) others += s.from != net_address(us);
     BOOST_TEST(others == 0u);
