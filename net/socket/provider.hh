@@ -198,9 +198,9 @@ public:
     virtual void abort() noexcept = 0;
     virtual socket_address local_address() const = 0;
     virtual socket_address peer_address() const = 0;
-    /// All but the congestion control.
+    /// All but the congestion control, and what counts before the handshake alone: fast_open, mtu_probing.
     virtual void set_options(const tcp_options_set&) = 0;
-    virtual tcp_options_set options() const = 0;
+    virtual tcp_options_set options() const = 0; ///< those two as they were set
     /// From now on; the window stays as it is. ENOENT, EPERM: as above.
     virtual std::errc set_congestion(congestion_algorithm) = 0;
     /// What is in force: name_of() one of ours, or what the kernel calls another.

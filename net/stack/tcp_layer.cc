@@ -262,6 +262,7 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
     if (listener.reflects_service()) reflect_service(ours, flow, p);
     tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s, fast_open}, ours));
     if (c == nullptr) return;
+    c->keep_choices(listener.options().stream);
     claim_port_for(*c);
     if (listener.saved_headers() != tcp_listen_socket::syn_headers::none) save_syn(*c, listener, p);
     if (fast_open.take_data) {
@@ -305,6 +306,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
                                .accurate_ecn = tcp::cookie_tells_of_accurate(ours, terms.ecn, tcp::ace_of(s.flags))};
     tcp_connection* c = add_connection(flow, tcp::tcb(now, how, ours));
     if (c == nullptr) return true;
+    c->keep_choices(listener.options().stream);
     claim_port_for(*c);
     ++statistics_.tcp_cookies_accepted;
     c->listener_ = &listener;

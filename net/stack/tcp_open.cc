@@ -122,6 +122,7 @@ tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& 
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     claimed.keep();
     c->opened_here_ = true;
+    c->keep_choices(options);
     if (said == EINPROGRESS) {
         c->claim_ = tcp_connection::claim::in_progress;
         claiming_.push_back(*c);

@@ -56,6 +56,7 @@ public:
     X(a_gather_write_keeps_the_order)                                                                                  \
     X(an_allocated_buffer_is_sent)                                                                                     \
     X(options_are_kept)                                                                                                \
+    X(what_was_chosen_before_the_handshake_is_told_back)                                                               \
     X(a_buffer_of_no_size_carries_bytes_all_the_same)                                                                  \
     X(each_socket_chooses_its_congestion_control)                                                                      \
     X(a_connection_tells_about_itself)                                                                                 \
