@@ -59,7 +59,7 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
     for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
     no_cookie_needed_ = config.fast_open_without_cookie;
     looks_closer_ = config.tcp.like_linux();
-    fast_open_keys_.current = config.fast_open_key ? *config.fast_open_key : siphash_key{random_.next(), random_.next()};
+    fast_open_keys_ = tcp::fast_open_key_chain(config.fast_open_key ? *config.fast_open_key : siphash_key{random_.next(), random_.next()});
     timestamp_key_ = config.timestamp_key ? *config.timestamp_key : table_secret(config, 0x74637473);
     dead_.reserve(64);
 }

@@ -77,7 +77,8 @@ public:
     std::uint16_t choose_listen_port(std::uint16_t wanted);
     /// Whether a connection to this server would take data along in its SYN (RFC 7413).
     bool knows_fast_open(const net_address& server) const noexcept;
-    tcp::fast_open_keys& fast_open_secrets() noexcept { return fast_open_keys_; }
+    /// In place of those that change every day.
+    void set_fast_open_keys(const tcp::fast_open_keys& keys) noexcept { fast_open_keys_.fix(keys); }
     /// From now on: data in a SYN is taken without a cookie.
     void take_data_without_cookie(bool on) noexcept { no_cookie_needed_ = on; }
     /// The headers of the SYN that has opened `c`, as its listener kept them. Once: they are kept no longer. Empty: none are.
@@ -319,7 +320,7 @@ private:
     siphash_key isn_key_;
     siphash_key cookie_key_;
     siphash_key timestamp_key_;
-    tcp::fast_open_keys fast_open_keys_;
+    tcp::fast_open_key_chain fast_open_keys_;
     tcp::fast_open_cache fast_open_servers_;
     tcp::accurate_ecn_paths accurate_paths_;
     bool no_cookie_needed_ = false;
