@@ -65,6 +65,10 @@ public:
     void on_timer(time_point now) noexcept;
     time_point next_timeout() const noexcept {
         const time_point here = std::min({neighbors_.next_timeout(), groups_.due(), routes_.redirects().next_timeout()});
+    /// The same of the link to hosts of this address's family, on which an IPv6 router may have had its say (RFC 4861 6.3.4).
+    std::uint32_t link_mtu(const net_address& of_family) const noexcept {
+        return of_family.is_v4() || six_ == nullptr ? mtu_ : std::min(mtu_, six_->mtu());
+    }
         return six_ == nullptr ? here : std::min(here, six_->next_timeout());
     }
     /// IPv6's, or null.

@@ -351,8 +351,11 @@ void tcp_layer::mark(tcp_connection& c, const tcp_options_set& options) noexcept
 tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const net_address& remote,
                                           const tcp_tuning& tuning) {
     tcp::parameters p = config_.tcp;
-    const std::uint32_t mtu = std::min<std::uint32_t>(out_.path_mtu_to(reactor_.now(), remote), out_.mtu());
-    p.mss = static_cast<std::uint16_t>(mtu - (remote.is_v4() ? 40 : 60));
+    // RFC 9293 3.7.1 (MUST-67), RFC 6691 2: what we say is what we can receive; what we send is bounded by the path. Linux and FreeBSD
+    // say what they send.
+    const std::uint32_t headers = remote.is_v4() ? 40 : 60, path = std::min(out_.path_mtu_to(reactor_.now(), remote), out_.mtu());
+    p.path_mss = static_cast<std::uint16_t>(path - headers);
+    p.mss = p.habits == tcp::personality::standard ? static_cast<std::uint16_t>(out_.link_mtu(remote) - headers) : p.path_mss;
     p.no_delay = options.no_delay;
     p.counted = p.counted || options.statistics;
     p.receive_buffer = options.receive_buffer;

@@ -21,6 +21,7 @@ struct segment {
     std::uint8_t hops, service;
     wire::tcp_header header;
     bool has_mss;
+    std::uint16_t mss;
     std::size_t text;
 };
 
@@ -35,10 +36,13 @@ struct interfaces : ipv6_link {
     /// A segment without text to port 7, from port `port`.
     void say(const net_address& from, const net_address& to, tcp_flags flags, std::uint32_t seq = 1000, std::uint32_t ack = 0,
              std::uint16_t port = 50'000, std::uint16_t to_port = 7, byte_span ip_options = {}) {
-        bytes b(20);
+        const bool names_size = said_mss != 0 && (flags & tcp_flags::syn) != tcp_flags::none;
+        const std::uint32_t size = names_size ? 24 : 20;
+        bytes b(size);
         wire::tcp_header{.source_port = port, .destination_port = to_port, .sequence = seq, .acknowledgment = ack, .flags = flags,
                          .window = 65'535}
-            .emit(b);
+            .emit(b, size - 20);
+        if (names_size) store_be32(b.data() + 20, 0x0204'0000u | said_mss);
         if (!to.is_v4()) {
             wire::store_tcp_checksum(b, from.v6(), to.v6());
             return send(b, from.v6(), to.v6(), ip_protocol::tcp);
@@ -51,10 +55,10 @@ struct interfaces : ipv6_link {
         const mac_address mac = all ? mac_address::broadcast() : at.is_multicast() ? mac_address::of_multicast(at) : stack->device().mac();
         wire::ethernet_header{.destination = mac, .source = end->mac(), .type = wire::ether_type::ipv4}.emit({p.head.append(14), 14});
         const auto ip_size = static_cast<std::uint32_t>(20 + ip_options.size());
-        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(ip_size + 20), .protocol = ip_protocol::tcp, .source = from.v4(),
+        wire::ipv4_header{.total_length = static_cast<std::uint16_t>(ip_size + size), .protocol = ip_protocol::tcp, .source = from.v4(),
                           .destination = at}
             .emit({p.head.append(ip_size), ip_size}, ip_options);
-        std::memcpy(p.head.append(20), b.data(), 20);
+        std::memcpy(p.head.append(size), b.data(), size);
         end->transmit({&p, 1});
         pass(1ms);
     }
@@ -84,6 +88,7 @@ struct interfaces : ipv6_link {
             BOOST_REQUIRE((wire::tcp_options::parse(v.options(), options) == wire::parse_error::none));
             s.header = wire::tcp_header::from(v);
             s.has_mss = options.has_mss();
+            s.mss = options.mss;
             s.text = v.payload().size();
             out.push_back(s);
         }
@@ -119,6 +124,30 @@ struct interfaces : ipv6_link {
     void answer(const segment& syn) {
         say(syn.to, syn.from, tcp_flags::syn | tcp_flags::ack, 5000, syn.header.sequence + 1, 7, syn.header.source_port);
     }
+    /// The SYN is answered, and much is written: the text of the largest segment that comes.
+    std::size_t largest_segment(const segment& syn) {
+        answer(syn);
+        BOOST_REQUIRE(!streams.empty());
+        return largest_segment_of(streams.back());
+    }
+    std::size_t largest_segment_of(tcp_stream& s) {
+        group.spawn(write_much(s));
+        pass(1ms);
+        std::size_t most = 0;
+        for (const segment& each : said()) most = std::max(most, each.text);
+        return most;
+    }
+    static task<> write_much(tcp_stream& s) {
+        const std::string text(8000, 't');
+        co_await s.write(std::string_view{text});
+    }
+    /// Of those, the SYNs and SYN-ACKs: others may be sent again at any time.
+    std::vector<segment> said_syns() {
+        std::vector<segment> out = said();
+        std::erase_if(out, [](const segment& each) { return (each.header.flags & tcp_flags::syn) == tcp_flags::none; });
+        return out;
+    }
+    std::uint16_t said_mss = 0; ///< in our SYNs and SYN-ACKs; 0: none
     task_group group{"interfaces"};
     tcp_listener listener;
     std::vector<tcp_stream> streams;
@@ -173,35 +202,6 @@ BOOST_FIXTURE_TEST_CASE(a_listener_is_beside_those_that_it_has_opened, interface
     BOOST_TEST(streams.size() == 2u);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_handshake_that_is_reset_leaves_the_listener_as_it_was, interfaces) { // RFC 9293 3.10.7.4, MUST-11
-    listen();
-    say(peer4, us4, tcp_flags::syn);
-    BOOST_TEST(said().size() == 1u);
-    say(peer4, us4, tcp_flags::rst, 1001);
-    BOOST_TEST(stack->tcp().connections() == 0u);
-    say(peer4, us4, tcp_flags::syn, 3000);
-    const auto again = said();
-    BOOST_REQUIRE(again.size() == 1u);
-    say(peer4, us4, tcp_flags::ack, 3001, again[0].header.sequence + 1);
-    BOOST_TEST(streams.size() == 1u); // nobody is told of the other
-}
-
-BOOST_FIXTURE_TEST_CASE(a_connection_has_one_address_which_it_is_given_or_ip_chooses, interfaces) { // MUST-43, MUST-44, MUST-45
-    const std::error_code why = connect(peer, {}, {us, 1234}); // OPEN's local address
-    BOOST_TEST(!why);
-    auto out = said();
-    BOOST_REQUIRE(out.size() == 1u);
-    BOOST_TEST((out[0].from == net_address(us) && out[0].header.source_port == 1234));
-    connect(peer);
-    out = said();
-    BOOST_REQUIRE(out.size() == 1u);
-    BOOST_TEST((out[0].from == net_address(us) && out[0].from == net_address(stack->ip().six()->source_for(peer))));
-    answer(out[0]);
-    group.spawn(write_text(streams.at(0)));
-    pass(2s); // and again, as nobody answers
-    out = said();
-    BOOST_TEST(out.size() >= 3u);
-    unsigned others = 0;
 BOOST_FIXTURE_TEST_CASE(who_listens_at_one_address_is_found_before_who_listens_at_all, interfaces) { // RFC 9293 3.9.1.1
     struct service {
         socket_address at;
@@ -262,6 +262,35 @@ BOOST_FIXTURE_TEST_CASE(who_listens_at_one_address_is_found_before_who_listens_a
     BOOST_TEST(!is_taken(socket_address(us, 7)));
 }
 
+BOOST_FIXTURE_TEST_CASE(a_handshake_that_is_reset_leaves_the_listener_as_it_was, interfaces) { // RFC 9293 3.10.7.4, MUST-11
+    listen();
+    say(peer4, us4, tcp_flags::syn);
+    BOOST_TEST(said().size() == 1u);
+    say(peer4, us4, tcp_flags::rst, 1001);
+    BOOST_TEST(stack->tcp().connections() == 0u);
+    say(peer4, us4, tcp_flags::syn, 3000);
+    const auto again = said();
+    BOOST_REQUIRE(again.size() == 1u);
+    say(peer4, us4, tcp_flags::ack, 3001, again[0].header.sequence + 1);
+    BOOST_TEST(streams.size() == 1u); // nobody is told of the other
+}
+
+BOOST_FIXTURE_TEST_CASE(a_connection_has_one_address_which_it_is_given_or_ip_chooses, interfaces) { // MUST-43, MUST-44, MUST-45
+    const std::error_code why = connect(peer, {}, {us, 1234}); // OPEN's local address
+    BOOST_TEST(!why);
+    auto out = said();
+    BOOST_REQUIRE(out.size() == 1u);
+    BOOST_TEST((out[0].from == net_address(us) && out[0].header.source_port == 1234));
+    connect(peer);
+    out = said();
+    BOOST_REQUIRE(out.size() == 1u);
+    BOOST_TEST((out[0].from == net_address(us) && out[0].from == net_address(stack->ip().six()->source_for(peer))));
+    answer(out[0]);
+    group.spawn(write_text(streams.at(0)));
+    pass(2s); // and again, as nobody answers
+    out = said();
+    BOOST_TEST(out.size() >= 3u);
+    unsigned others = 0;
     for (const segment& s : out)
         if (s.header.source_port != 1234) others += s.from != net_address(us);
     BOOST_TEST(others == 0u);
@@ -367,6 +396,65 @@ BOOST_FIXTURE_TEST_CASE(a_segment_size_is_said_in_syns_alone, interfaces) { // R
     out = said();
     BOOST_TEST(out.size() > 2u);
     for (const segment& s : out) BOOST_TEST(!s.has_mss);
+}
+
+BOOST_FIXTURE_TEST_CASE(the_size_that_is_said_is_the_links_and_the_size_that_is_sent_the_paths, interfaces) { // MUST-67, MUST-16
+    said_mss = 1460;
+    for (const net_address& to : {net_address(peer4), net_address(peer)}) {
+        const unsigned headers = to.is_v4() ? 40 : 60;
+        for (const unsigned path : {1500u, 1400u}) {
+            stack->ip().path_mtus().lower(clock.now(), to, path);
+            connect(to);
+            const auto out = said_syns();
+            BOOST_REQUIRE(out.size() == 1u);
+            BOOST_TEST(out[0].mss == 1500 - headers);
+            BOOST_TEST(largest_segment(out[0]) == path - headers);
+        }
+    }
+    streams.clear();
+    pass(1ms);
+    listener = tcp_listener::bind({ipv6::any(), 7}, {.backlog = 1});
+    group.spawn(accept_all(*this));
+    said();
+    for (const bool six : {false, true}) {
+        const net_address from = six ? net_address(peer) : net_address(peer4), to = six ? net_address(us) : net_address(us4);
+        const std::uint64_t cookies = stack->statistics().tcp_cookies_sent;
+        for (std::uint16_t port = 50'000; port < 50'004; ++port) say(from, to, tcp_flags::syn, 1000, 0, port);
+        const auto out = said_syns();
+        BOOST_REQUIRE(out.size() == 4u);
+        for (const segment& s : out) BOOST_TEST(s.mss == 1500 - (six ? 60 : 40));
+        BOOST_TEST(stack->statistics().tcp_cookies_sent > cookies); // they say the same
+        for (const segment& s : out) { // a connection of either kind sends what the path carries
+            say(from, to, tcp_flags::ack, 1001, s.header.sequence + 1, s.header.destination_port);
+            BOOST_REQUIRE(!streams.empty());
+            BOOST_TEST(largest_segment_of(streams.back()) <= 1400u - (six ? 60 : 40));
+        }
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(who_names_no_size_gets_the_least_that_every_host_takes, interfaces) { // RFC 9293 3.7.1, MUST-15
+    for (const bool six : {false, true}) {
+        const net_address from = six ? net_address(peer) : net_address(peer4), to = six ? net_address(us) : net_address(us4);
+        const std::size_t least = six ? 1220 : 536;
+        connect(from);
+        const auto syn = said_syns();
+        BOOST_REQUIRE(syn.size() == 1u);
+        BOOST_TEST(largest_segment(syn[0]) == least);
+        streams.clear();
+        pass(1ms);
+        said();
+        listener = tcp_listener::bind({ipv6::any(), 7}, {.backlog = 1});
+        task_group accepting{"accept"};
+        accepting.spawn(accept_all(*this));
+        for (std::uint16_t port = 50'000; port < 50'003; ++port) say(from, to, tcp_flags::syn, 1000, 0, port); // the others get cookies
+        for (const segment& s : said_syns()) {
+            say(from, to, tcp_flags::ack, 1001, s.header.sequence + 1, s.header.destination_port);
+            BOOST_REQUIRE(!streams.empty());
+            BOOST_TEST(largest_segment_of(streams.back()) <= least); // a cookie remembers sizes of its table only
+        }
+        accepting.destroy_all();
+        listener = {};
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
