@@ -356,6 +356,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const 
     const std::uint32_t headers = remote.is_v4() ? 40 : 60, path = std::min(out_.path_mtu_to(reactor_.now(), remote), out_.mtu());
     p.path_mss = static_cast<std::uint16_t>(path - headers);
     p.mss = p.habits == tcp::personality::standard ? static_cast<std::uint16_t>(out_.link_mtu(remote) - headers) : p.path_mss;
+    if (const route_sizes way = out_.sizes_to(remote); way.segment != 0) p.mss = std::min(p.mss, std::max(way.segment, p.least_segment));
     p.no_delay = options.no_delay;
     p.counted = p.counted || options.statistics;
     p.receive_buffer = options.receive_buffer;

@@ -158,6 +158,8 @@ public:
     void mark(tcp_connection& c, const tcp_options_set& options) noexcept;
     /// Routes are others: every connection of these families looks for its way anew.
     void on_routes_changed(bool four = true, bool six = true) noexcept;
+    /// Routes, or the link, say other sizes.
+    void fit_into_paths() noexcept;
     /// A segment that starts at `seq` may be on its way (RFC 5927 4.1).
     bool has_in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept;
     /// From now on connections may ask for hops (parameters::least_time_to_live): what has fewer left is dropped.

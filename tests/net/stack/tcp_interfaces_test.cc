@@ -457,4 +457,84 @@ BOOST_FIXTURE_TEST_CASE(who_names_no_size_gets_the_least_that_every_host_takes, 
     }
 }
 
+namespace {
+
+/// In shared mode: what the host's routes and its interface say of sizes.
+struct sized_interfaces : interfaces {
+    sized_interfaces() { said_mss = 1460; }
+    void tell(const route_sizes& sizes) {
+        const route four[] = {{ip_prefix(ipv4(10, 0, 0, 0), 24), ipv4::any(), false, false, sizes}};
+        const ipv6_route six[] = {{ipv6_prefix(a6("2001:db8::"), 64), ipv6::any(), false, false, sizes}};
+        BOOST_TEST(stack->follow_routes(four, six) == 0u);
+    }
+    segment dial_to(const net_address& to) {
+        connect(to);
+        const auto out = said_syns();
+        BOOST_REQUIRE(out.size() == 1u);
+        return out[0];
+    }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(a_route_says_how_much_goes_its_way_and_how_much_may_come, sized_interfaces) { // RTAX_MTU, RTAX_ADVMSS
+    for (const net_address& to : {net_address(peer4), net_address(peer)}) {
+        const unsigned headers = to.is_v4() ? 40 : 60;
+        tell({.mtu = 1300});
+        segment syn = dial_to(to);
+        BOOST_TEST(syn.mss == 1500 - headers); // what the link brings
+        BOOST_TEST(largest_segment(syn) == 1300 - headers);
+        tell({.segment = 1000});
+        syn = dial_to(to);
+        BOOST_TEST(syn.mss == 1000);
+        BOOST_TEST(largest_segment(syn) == 1500 - headers);
+        tell({});
+        syn = dial_to(to);
+        BOOST_TEST(syn.mss == 1500 - headers);
+        BOOST_TEST(largest_segment(syn) == 1500 - headers);
+        tell({.mtu = 1290}); // of those that stand, too
+        const std::size_t most = largest_segment_of(streams.back());
+        BOOST_TEST((most > 1000 && most <= 1290 - headers));
+        tell({.mtu = 9000}); // no more than the link takes
+        BOOST_TEST(stack->ip().path_mtu_to(clock.now(), to) == 1500u);
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_routes_mtu_that_is_locked_is_made_less_by_nobody, sized_interfaces) { // RTAX_LOCK
+    for (const bool locked : {false, true}) {
+        for (const net_address& to : {net_address(peer4), net_address(peer)}) {
+            tell({.mtu = 1400, .mtu_locked = locked});
+            const segment syn = dial_to(to);
+            BOOST_TEST(largest_segment(syn) == 1400u - (to.is_v4() ? 40 : 60));
+            const flow_name flow(syn.from, syn.to, syn.header.source_port, 7);
+            stack->tcp().on_path_mtu(clock.now(), flow, 1300, tcp::seq_number{syn.header.sequence + 1}); // as a router said it
+            pass(500ms); // a time-out, which proves it (RFC 5927 7.2)
+            const std::uint32_t left = locked ? 1400 : 1300;
+            BOOST_TEST(streams.back().info().path_mtu == left);
+            stack->ip().path_mtus().lower(clock.now(), to, 1300);
+            BOOST_TEST(stack->ip().path_mtu_to(clock.now(), to) == left);
+        }
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(an_interface_that_takes_less_than_before_is_sent_less, sized_interfaces) { // IFLA_MTU
+    for (const net_address& to : {net_address(peer4), net_address(peer)}) {
+        const unsigned headers = to.is_v4() ? 40 : 60;
+        stack->follow_link_mtu(1500);
+        const segment before = dial_to(to);
+        BOOST_TEST(largest_segment(before) == 1500 - headers);
+        stack->follow_link_mtu(1350);
+        const std::size_t most = largest_segment_of(streams.back());
+        BOOST_TEST((most > 1000 && most <= 1350 - headers));
+        const segment after = dial_to(to);
+        BOOST_TEST(after.mss == 1350 - headers);
+        BOOST_TEST(largest_segment(after) == 1350 - headers);
+        stack->follow_link_mtu(1000);
+        BOOST_TEST(stack->ip().path_mtu_to(clock.now(), to) == (to.is_v4() ? 1000u : 1280u)); // RFC 8200 5
+        stack->follow_link_mtu(9000); // the frames are as large as they were made
+        BOOST_TEST(stack->ip().path_mtu_to(clock.now(), to) == 1500u);
+        BOOST_TEST(dial_to(to).mss == 1500 - headers);
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
