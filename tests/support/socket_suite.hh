@@ -98,6 +98,7 @@ public:
     X(a_datagram_to_a_closed_port_is_refused)                                                                          \
     X(a_connected_socket_hears_its_peer_only)                                                                          \
     X(datagram_errors_are_told)                                                                                        \
+    X(whole_datagrams_arrive_and_the_paths_mtu_is_told)                                                                \
     X(a_datagram_says_where_it_was_sent_to_and_is_answered_from_there)                                                 \
     X(cancelled_and_expired_receives_leave)                                                                            \
     X(a_member_of_a_group_hears_it_until_it_leaves)                                                                    \
