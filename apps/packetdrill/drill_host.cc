@@ -49,7 +49,7 @@ void drill_host::adopt(const ipv6& address) {
 
 void drill_host::apply_settings() noexcept {
     if (stack_ == nullptr) return;
-    if (habits_.fast_open_keys) stack_->tcp().fast_open_secrets() = *habits_.fast_open_keys;
+    if (habits_.fast_open_keys) stack_->tcp().set_fast_open_keys(*habits_.fast_open_keys);
     stack_->tcp().take_data_without_cookie((habits_.stream.fast_open_allowed & 0x200) != 0);
 }
 

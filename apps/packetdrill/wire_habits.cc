@@ -271,6 +271,7 @@ void wire_habits::choose_probing() noexcept {
 tcp_tuning wire_habits::connection_tuning() const {
     return [host = stack.tcp, largest = static_cast<std::uint16_t>(mtu - 40)](tcp::parameters& p) {
         p.mss = std::min(p.mss, largest);
+        p.path_mss = std::min(p.path_mss, p.mss);
         p.sack = host.sack;
         p.timestamps = host.timestamps;
         p.window_scaling = host.window_scaling;

@@ -164,8 +164,10 @@ void shared_host::on_routes(std::span<const netlink::route_change> known) {
                                     !best->gateway.is_any() && !r.gateway.is_any();
         if (another && !another_router) continue;
         if (!another) best = &r;
-        if (r.destination.is_v4()) four.push_back({r.destination.v4(), r.gateway.v4(), r.gateway_on_link, r.refuses});
-        else six.push_back({r.destination.v6(), r.gateway.v6(), r.gateway_on_link, r.refuses});
+        const auto bytes = [](std::uint32_t n) { return static_cast<std::uint16_t>(std::min(n, 0xffffu)); };
+        const route_sizes sizes{.mtu = bytes(r.mtu), .segment = bytes(r.segment), .mtu_locked = r.mtu_locked};
+        if (r.destination.is_v4()) four.push_back({r.destination.v4(), r.gateway.v4(), r.gateway_on_link, r.refuses, sizes});
+        else six.push_back({r.destination.v6(), r.gateway.v6(), r.gateway_on_link, r.refuses, sizes});
     }
     if (mirror_ != nullptr) statistics_.resyncs = mirror_->statistics().resyncs;
     statistics_.routes_left_out = stack_->follow_routes(four, six);
@@ -195,6 +197,8 @@ void shared_host::on_neighbor(const netlink::neighbor_change& n) {
 void shared_host::on_address_gone(const net_address& address) {
     log_message(address_gone, ports_.on().name, to_string(address));
 }
+
+void shared_host::on_link_mtu(std::uint32_t bytes) { stack_->follow_link_mtu(bytes); }
 
 void shared_host::register_metrics(metric_group& group) const {
     const char* const refused = "Ports and connections that the kernel keeps, and routes of its that cannot be followed (--shared).";

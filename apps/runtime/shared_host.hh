@@ -56,6 +56,7 @@ private:
     void on_route_refused(const netlink::route_change& route) override;
     void on_neighbor(const netlink::neighbor_change& neighbor) override;
     void on_address_gone(const net_address& address) override;
+    void on_link_mtu(std::uint32_t bytes) override;
     void on_claimed(const steered_flow& flow, int error) noexcept;
     void let_go(const steered_flow& flow) noexcept { ports_.let_go(wire::ip_protocol::tcp, flow.local, flow.local_port); }
 

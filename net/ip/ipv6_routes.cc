@@ -116,7 +116,7 @@ bool ipv6_routes::insert_route(const ipv6_route& r) noexcept {
         return longest_first{}(known.destination, p);
     });
     std::move_backward(at, end, end + 1);
-    *at = {network, r.gateway, r.gateway_on_link, r.refuses};
+    *at = {network, r.gateway, r.gateway_on_link, r.refuses, r.sizes};
     ++route_count_;
     return true;
 }
@@ -132,7 +132,10 @@ std::size_t ipv6_routes::fill(std::span<const ipv6_route> routes) noexcept {
         for (const ipv6_route& r : routes) {
             if (now != (r.destination.length() == 0 ? everywhere : r.gateway.is_any() ? on_the_link : over_gateways)) continue;
             bool taken = r.gateway.is_any() || r.gateway_on_link || on_link(r.gateway) || (now == everywhere && will_be_on_link(r.gateway));
-            if (taken) taken = now == everywhere && !r.gateway.is_any() ? add_router(r.gateway) : insert_route(r);
+            const bool of_router = now == everywhere && !r.gateway.is_any();
+            if (taken && of_router && router_count_ == 0) router_sizes_ = r.sizes;
+            if (taken) taken = of_router ? add_router(r.gateway) : insert_route(r);
+            tell_sizes_ |= taken && r.sizes != route_sizes{};
             left_out += !taken;
         }
     return left_out;
@@ -141,8 +144,8 @@ std::size_t ipv6_routes::fill(std::span<const ipv6_route> routes) noexcept {
 /// But for the order of the routers.
 bool ipv6_routes::says_the_same(const ipv6_routes& o) const noexcept {
     const auto has = [&](const router& r) { return is_router(r.address); };
-    return prefix_count_ == 0 && router_count_ == o.router_count_ && std::ranges::all_of(o.routers(), has) &&
-           std::ranges::equal(routes(), o.routes());
+    return prefix_count_ == 0 && router_count_ == o.router_count_ && router_sizes_ == o.router_sizes_ &&
+           std::ranges::all_of(o.routers(), has) && std::ranges::equal(routes(), o.routes());
 }
 
 std::size_t ipv6_routes::set_routes(std::span<const ipv6_route> wanted) noexcept {

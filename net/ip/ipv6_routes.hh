@@ -30,6 +30,7 @@ struct ipv6_route {
     ipv6 gateway;            ///< `::`: the destination is on the link
     bool gateway_on_link = false; ///< so is the gateway, whatever the other routes say
     bool refuses = false;         ///< nothing may be sent there, whatever shorter prefixes say; the gateway is `::`
+    route_sizes sizes{};
     bool connected() const noexcept { return gateway.is_any() && !refuses; }
     friend bool operator==(const ipv6_route&, const ipv6_route&) = default;
 };
@@ -68,6 +69,12 @@ public:
 
     /// Multicast and link-local destinations are always on the link. Our own addresses are the caller's to know.
     ipv6_next_hop find(const ipv6& destination) const noexcept;
+    /// Of the route that leads there, in shared mode; several routers to `::/0` have the first one's.
+    route_sizes sizes_to(const ipv6& destination) const noexcept {
+        if (!tell_sizes_) return {};
+        const ipv6_route* const r = match(destination);
+        return r == nullptr ? router_sizes_ : r->sizes;
+    }
     bool on_link(const ipv6& address) const noexcept;
     /// Something leads over it. Not for every packet: it looks at each route.
     bool is_gateway(const ipv6& address) const noexcept;
@@ -112,6 +119,8 @@ private:
     const ipv6_route* match(const ipv6& destination) const noexcept;
     std::array<ipv6_route, max_routes> routes_{}; ///< that were set: the longest prefix first
     std::size_t prefix_count_ = 0, router_count_ = 0, route_count_ = 0;
+    route_sizes router_sizes_;
+    bool tell_sizes_ = false;
     redirect_table redirects_;
     std::uint32_t generation_ = 0;
     std::uint64_t refused_ = 0;

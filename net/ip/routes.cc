@@ -60,6 +60,7 @@ route_error route_table::add_route(route r) noexcept {
     std::move_backward(at, end, end + 1);
     *at = r;
     ++count_;
+    tell_sizes_ |= r.sizes != route_sizes{};
     if (!r.connected()) return route_error::none;
     find_ordinary_neighbors();
     find_broadcasts();

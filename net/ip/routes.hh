@@ -13,11 +13,20 @@
 
 namespace corewire {
 
+/// What one route says of sizes, in shared mode (`ip route add ... mtu 1400`).
+struct route_sizes {
+    std::uint16_t mtu = 0;     ///< bytes of IP packet; 0: the link's
+    std::uint16_t segment = 0; ///< bytes of TCP segment that may come from there, options left out; 0: as the link takes them
+    bool mtu_locked = false;   ///< nobody's word makes that MTU less
+    friend bool operator==(const route_sizes&, const route_sizes&) = default;
+};
+
 struct route {
     ip_prefix destination; ///< host bits cleared
     ipv4 gateway;          ///< any(): the destination is on the link
     bool gateway_on_link = false; ///< so is the gateway, whatever the other routes say
     bool refuses = false;         ///< nothing may be sent there, whatever shorter prefixes say; the gateway is any()
+    route_sizes sizes{};
     bool connected() const noexcept { return gateway.is_any() && !refuses; }
     friend bool operator==(const route&, const route&) = default;
 };
@@ -85,6 +94,11 @@ public:
     bool remove(ip_prefix destination) noexcept;
 
     next_hop find(ipv4 destination) const noexcept;
+    /// Of the route that leads there. Where no route says anything it costs nothing.
+    route_sizes sizes_to(ipv4 destination) const noexcept {
+        const route* const r = tell_sizes_ ? match(destination) : nullptr;
+        return r == nullptr ? route_sizes{} : r->sizes;
+    }
     /// An address that find() would send to straight: it can be a gateway.
     bool is_neighbor(ipv4 a) const noexcept {
         const next_hop hop = find(a);
@@ -124,6 +138,7 @@ private:
     std::array<route, max_routes> routes_{};
     std::size_t count_ = 0;
     std::uint64_t refused_ = 0;
+    bool tell_sizes_ = false; ///< some route does, or did
     // Addresses [first_neighbor_, first_neighbor_ + neighbors_) can only be hosts' (or ours): no broadcast lies there.
     std::uint32_t first_neighbor_ = 0;
     std::uint32_t neighbors_ = 0;

@@ -455,10 +455,12 @@ void kernel_connection::finish(plain_operation*& slot, std::errc why) noexcept {
 }
 
 void kernel_connection::set_options(const tcp_options_set& options) noexcept {
-    const congestion_algorithm in_force = options_.congestion;
-    apply_options(fd_.get(), options, options_);
-    options_ = without_ecn(options);
-    options_.congestion = in_force;
+    tcp_options_set wanted = without_ecn(options);
+    wanted.congestion = options_.congestion; // set_congestion()'s
+    wanted.fast_open = options_.fast_open;   // the handshake has seen these two
+    wanted.mtu_probing = options_.mtu_probing;
+    apply_options(fd_.get(), wanted, options_);
+    options_ = wanted;
 }
 
 std::errc kernel_connection::set_congestion(congestion_algorithm how) {

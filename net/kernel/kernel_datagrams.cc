@@ -310,6 +310,27 @@ std::errc kernel_datagrams::connect(const socket_address& peer) noexcept {
     return {};
 }
 
+/// ip(7), ipv6(7): IP_MTU_DISCOVER, IPV6_MTU_DISCOVER. A socket of both families has both.
+std::errc kernel_datagrams::set_datagram_size(datagram_size how) noexcept {
+    if (closed_) return std::errc::bad_file_descriptor;
+    static_assert(IP_PMTUDISC_WANT == IPV6_PMTUDISC_WANT && IP_PMTUDISC_DO == IPV6_PMTUDISC_DO && IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE);
+    const int value = how == datagram_size::cut      ? IP_PMTUDISC_WANT
+                      : how == datagram_size::refuse ? IP_PMTUDISC_DO
+                                                     : IP_PMTUDISC_PROBE;
+    bool done = ::setsockopt(fd_.get(), IPPROTO_IP, IP_MTU_DISCOVER, &value, sizeof value) == 0;
+    if (!local_.is_v4()) done &= ::setsockopt(fd_.get(), IPPROTO_IPV6, IPV6_MTU_DISCOVER, &value, sizeof value) == 0;
+    return done ? std::errc{} : static_cast<std::errc>(errno);
+}
+
+std::uint32_t kernel_datagrams::path_mtu() const noexcept {
+    if (closed_ || !connected_) return 0;
+    const bool four = peer_address_of(fd_.get()).net().is_v4();
+    int bytes = 0;
+    socklen_t size = sizeof bytes;
+    const bool known = ::getsockopt(fd_.get(), four ? IPPROTO_IP : IPPROTO_IPV6, four ? IP_MTU : IPV6_MTU, &bytes, &size) == 0;
+    return known ? static_cast<std::uint32_t>(std::max(bytes, 0)) : 0;
+}
+
 namespace {
 
 void cancel_all(intrusive_list<waiter>& waiting) noexcept {

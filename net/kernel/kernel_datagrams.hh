@@ -27,6 +27,8 @@ public:
     socket_address local_address() const noexcept { return local_; }
     std::errc change_membership(bool join, const net_address& group, const net_address& on) noexcept;
     std::errc set_multicast(const multicast_options& how) noexcept;
+    std::errc set_datagram_size(datagram_size how) noexcept;
+    std::uint32_t path_mtu() const noexcept;
     bool closed() const noexcept { return closed_; }
     void end_waits(ended_waits which) noexcept override;
     kernel_provider& provider() noexcept { return provider_; }
@@ -75,6 +77,8 @@ public:
     std::errc join(const net_address& group, const net_address& on) override { return datagrams_.change_membership(true, group, on); }
     std::errc leave(const net_address& group, const net_address& on) override { return datagrams_.change_membership(false, group, on); }
     std::errc set_multicast(const multicast_options& how) override { return datagrams_.set_multicast(how); }
+    std::errc set_datagram_size(datagram_size how) override { return datagrams_.set_datagram_size(how); }
+    std::uint32_t path_mtu() const override { return datagrams_.path_mtu(); }
     buffer allocate(std::uint32_t size) override;
     void close() noexcept override { datagrams_.close(); }
 

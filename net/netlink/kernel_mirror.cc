@@ -122,6 +122,7 @@ void kernel_mirror::begin_try() {
     routes_.clear();
     elsewhere_.reset();
     dumped_ = 0;
+    ask_for_link();
     dump();
 }
 
@@ -169,6 +170,18 @@ void kernel_mirror::tell_routes() {
     routes_changed_ = false;
 }
 
+/// Its MTU: what was lost may have been that it is another.
+void kernel_mirror::ask_for_link() {
+    alignas(8) std::byte message[64]{};
+    nlmsghdr* header = mnl_nlmsg_put_header(message);
+    header->nlmsg_type = RTM_GETLINK;
+    header->nlmsg_flags = NLM_F_REQUEST;
+    header->nlmsg_seq = link_sequence_ = ++sequence_;
+    auto* link = static_cast<ifinfomsg*>(mnl_nlmsg_put_extra_header(header, sizeof(ifinfomsg)));
+    link->ifi_index = static_cast<int>(interface_);
+    if (::send(socket_.get(), message, header->nlmsg_len, 0) < 0) fail(errno, "cannot ask the kernel for its interface");
+}
+
 void kernel_mirror::dump() {
     dump_sequence_ = ++sequence_;
     ask_for_dump(socket_.get(), dumps[dumped_], dump_sequence_);
@@ -202,6 +215,9 @@ void kernel_mirror::read(byte_span datagram) {
         const bool of_dump = resyncing_ && messages.sequence() == dump_sequence_;
         goes_on |= of_dump;
         if (v == message_reader::verdict::malformed) ++statistics_.malformed;
+        const auto* const link = v == message_reader::verdict::told ? std::get_if<netlink::link_change>(&news) : nullptr;
+        if (link != nullptr && link->interface == interface_ && link->mtu != 0) follower_.on_link_mtu(link->mtu);
+        if (link != nullptr && messages.sequence() == link_sequence_) continue; // ask_for_link()'s: nothing but the MTU
         if (v == message_reader::verdict::told) {
             take(news);
             if (const auto* known = std::get_if<netlink::neighbor_change>(&news)) answered(messages.sequence(), known);
@@ -324,7 +340,14 @@ void kernel_mirror::take_ipv6_way(const netlink::route_change& r) {
         if (!known && std::erase_if(routes_, rival) != 0) routes_have_gone();
     }
     if (!is_ours(r)) return;
-    if ((known_to_be_full(r) || !std::ranges::any_of(routes_, same)) && make_room(1, r)) routes_.push_back(r);
+    const auto at = known_to_be_full(r) ? routes_.end() : std::ranges::find_if(routes_, same);
+    if (at != routes_.end()) {
+        if (at->same_sizes(r)) return;
+        *at = r;
+        routes_changed_ = true;
+    } else if (make_room(1, r)) {
+        routes_.push_back(r);
+    }
 }
 
 /// Leaves those over our interface in told_, of which the first is not `further`. One that cannot be followed, if there is one.

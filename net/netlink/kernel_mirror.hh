@@ -48,6 +48,8 @@ public:
     virtual void on_neighbor(const netlink::neighbor_change& neighbor) = 0;
     /// The kernel has given up an address of those that are followed.
     virtual void on_address_gone(const net_address& address) = 0;
+    /// The interface takes so many bytes of IP packet now; told whenever the kernel says it, and once at the start.
+    virtual void on_link_mtu(std::uint32_t bytes) = 0;
 
 protected:
     ~kernel_follower() = default;
@@ -121,6 +123,7 @@ private:
     void tell_routes();
     void dump();
     bool send_about(std::uint16_t type, std::uint16_t flags, const net_address& neighbor) noexcept;
+    void ask_for_link();
     void answered(std::uint32_t sequence, const netlink::neighbor_change* known) noexcept;
 
     template <void (kernel_mirror::*act)() noexcept>
@@ -161,6 +164,7 @@ private:
     std::vector<netlink::route_change> before_; ///< while all is asked for: what was known
     unsigned tries_ = 0, dumped_ = 0;           ///< how often all was asked for in vain; how many of the dumps have come to their end
     std::uint32_t dump_sequence_ = 0;
+    std::uint32_t link_sequence_ = 0; ///< of ask_for_link()
     delayed<&kernel_mirror::look> again_{*this};
     delayed<&kernel_mirror::give_up_resync> silence_{*this}; ///< of the kernel's, while it is to answer
     std::uint32_t sequence_ = 0;

@@ -108,6 +108,7 @@ verdict read_link(byte_span payload, bool gone, change& out) noexcept {
     constexpr unsigned carrier = IFF_RUNNING | IFF_LOWER_UP;
     out = link_change{gone, static_cast<unsigned>(fixed.ifi_index), !gone && (fixed.ifi_flags & IFF_UP) != 0,
                       !gone && (fixed.ifi_flags & carrier) == carrier};
+    if (!attributes<IFLA_MTU>(rest).load(IFLA_MTU, std::get<link_change>(out).mtu)) return verdict::malformed;
     return verdict::told;
 }
 
@@ -119,6 +120,15 @@ verdict read_nexthop(byte_span payload, change& out) noexcept {
     if (!attributes<NHA_OIF>(rest).load(NHA_OIF, interface)) return verdict::malformed;
     out = nexthop_gone{interface};
     return verdict::told;
+}
+
+/// What a route says of sizes: RTA_METRICS has attributes of its own.
+bool take_sizes(byte_span metrics, route_change& told) noexcept {
+    std::uint32_t locks = 0;
+    const attributes<RTAX_ADVMSS> all(metrics);
+    if (!all.load(RTAX_LOCK, locks) || !all.load(RTAX_MTU, told.mtu) || !all.load(RTAX_ADVMSS, told.segment)) return false;
+    told.mtu_locked = told.mtu != 0 && (locks & (1u << RTAX_MTU)) != 0;
+    return true;
 }
 
 /// The first of several ways on. `ways` is what stands behind it.
@@ -178,7 +188,8 @@ verdict message_reader::read_route(byte_span payload, std::uint16_t header_flags
     net_address destination = any;
     route_change told{.gone = gone, .interface = 0, .destination = {}, .gateway = any, .replaces = replaces};
     if (!all.load(RTA_TABLE, table) || !all.load(RTA_OIF, told.interface) || !all.load(RTA_PRIORITY, told.metric) ||
-        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, told.gateway) || fixed.rtm_dst_len > bits_of(fixed.rtm_family))
+        !all.load(RTA_DST, destination) || !all.load(RTA_GATEWAY, told.gateway) || fixed.rtm_dst_len > bits_of(fixed.rtm_family) ||
+        !take_sizes(all.bytes(RTA_METRICS), told))
         return verdict::malformed;
     if (table != RT_TABLE_MAIN) return verdict::ignored;
     told.destination = prefix(destination, fixed.rtm_dst_len).network();

@@ -27,10 +27,9 @@ outcome stream_socket::listen(int backlog) {
     if (!is_bound_) {
         if (const outcome r = bind(bound_); r < 0) return r;
     }
-    const socket_address at = bound_.is_v4() ? socket_address(stack_.address(), bound_.port) : bound_; // at :: for both families
     try {
         listener_ = std::make_unique<tcp_listen_socket>(
-            stack_.tcp(), at, listen_options{.backlog = limit, .stream = settings_.for_backend()}, settings_.ipv6_only);
+            stack_.tcp(), bound_, listen_options{.backlog = limit, .stream = settings_.for_backend()}, settings_.ipv6_only);
     } catch (const std::system_error& e) {
         return -e.code().value();
     }

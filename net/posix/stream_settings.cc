@@ -44,6 +44,7 @@ void stream_settings::apply_times(tcp::parameters& p) const {
 
 void stream_settings::apply(tcp::parameters& p, bool opened_here) const {
     if (max_segment != 0 && !like_freebsd) p.mss = static_cast<std::uint16_t>(std::min<std::uint32_t>(p.mss, max_segment));
+    p.path_mss = std::min(p.path_mss, p.mss);
     // Half of a buffer is window, the other half what keeping it costs (tcp_adv_win_scale = 1).
     p.receive_growth_limit = receive_buffer_set || !receive_buffer_grows ? 0 : receive_buffer_most / 2;
     if (receive_buffer_set && !like_freebsd) p.receive_buffer_limit = std::min(p.receive_buffer_limit, p.receive_buffer); // for the scale

@@ -198,9 +198,9 @@ public:
     virtual void abort() noexcept = 0;
     virtual socket_address local_address() const = 0;
     virtual socket_address peer_address() const = 0;
-    /// All but the congestion control.
+    /// All but the congestion control, and what counts before the handshake alone: fast_open, mtu_probing.
     virtual void set_options(const tcp_options_set&) = 0;
-    virtual tcp_options_set options() const = 0;
+    virtual tcp_options_set options() const = 0; ///< those two as they were set
     /// From now on; the window stays as it is. ENOENT, EPERM: as above.
     virtual std::errc set_congestion(congestion_algorithm) = 0;
     /// What is in force: name_of() one of ours, or what the kernel calls another.
@@ -233,6 +233,15 @@ struct multicast_options {
     net_address on = ipv4::any(); ///< the interface with this address; any: the provider's choice
 };
 
+/// What becomes of a datagram that is larger than the path to its destination is known to carry, as Linux's IP_MTU_DISCOVER has it. What
+/// leaves whole is cut by nobody on the way.
+enum class datagram_size : std::uint8_t {
+    cut,    ///< it leaves in fragments (IP_PMTUDISC_WANT)
+    refuse, ///< EMSGSIZE; path_mtu() says what fits (IP_PMTUDISC_DO)
+    probe,  ///< it leaves whole, if the link takes it, whatever routers have said: for who looks for the path's MTU (RFC 8899 4.1) by
+            ///< datagrams that are answered (IP_PMTUDISC_PROBE). Else EMSGSIZE
+};
+
 class udp_backend {
 public:
     virtual ~udp_backend() = default;
@@ -252,6 +261,9 @@ public:
     /// EADDRNOTAVAIL: no member.
     virtual std::errc leave(const net_address& group, const net_address& on) = 0;
     virtual std::errc set_multicast(const multicast_options&) = 0;
+    virtual std::errc set_datagram_size(datagram_size) = 0; ///< of what is sent from now on
+    /// Bytes of IP packet that the way to the connected peer is known to carry. 0: there is no peer.
+    virtual std::uint32_t path_mtu() const = 0;
     virtual void close() noexcept = 0;
 };
 

@@ -30,6 +30,17 @@ void udp_socket::set_multicast(const multicast_options& how) {
     check(existing(backend_, "the socket").set_multicast(how), "multicast on the interface of ", how.on);
 }
 
+void udp_socket::set_datagram_size(datagram_size how) {
+    const std::errc why = existing(backend_, "the socket").set_datagram_size(how);
+    if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "the size of datagrams");
+}
+
+std::uint32_t udp_socket::path_mtu() const {
+    const std::uint32_t bytes = existing(backend_, "the socket").path_mtu();
+    if (bytes == 0) throw std::system_error(std::make_error_code(std::errc::not_connected), "the path's MTU");
+    return bytes;
+}
+
 udp_socket udp_socket::connect(socket_address to, udp_options options) {
     const net_address any = to.is_v4() ? net_address(ipv4::any()) : net_address(ipv6::any());
     udp_socket socket{socket_provider::current().bind_udp({any, 0}, options)};

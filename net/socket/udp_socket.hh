@@ -47,6 +47,12 @@ public:
     /// How datagrams to groups leave from now on.
     void set_multicast(const multicast_options& how);
 
+    /// What becomes of datagrams that are larger than the path carries, from now on. By itself they are cut.
+    void set_datagram_size(datagram_size how);
+    /// Bytes of IP packet, 28 (IPv4) or 48 more than the datagram's data, that the way to the connected peer is known to carry (IP_MTU):
+    /// the link's MTU, or less. Throws ENOTCONN.
+    std::uint32_t path_mtu() const;
+
     /// These two throw EBADF if there is no socket: default-made or moved from.
     buffer allocate(std::uint32_t size) { return existing(backend_, "the socket").allocate(size); }
     socket_address local_address() const { return existing(backend_, "the socket").local_address(); }

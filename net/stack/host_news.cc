@@ -33,8 +33,23 @@ std::size_t network_stack::follow_routes(std::span<const route> routes, std::spa
     }
     if (!four && !six) return left_out;
     tcp_.on_routes_changed(four, six);
+    tcp_.fit_into_paths();
     udp_.on_routes_changed();
     return left_out;
+}
+
+void network_stack::follow_link_mtu(std::uint32_t bytes) noexcept {
+    if (!output_.follow_link_mtu(bytes)) return;
+    tcp_.fit_into_paths();
+    udp_.on_routes_changed();
+}
+
+/// What stands over ways that carry less than before makes smaller segments from now on.
+void tcp_layer::fit_into_paths() noexcept {
+    const time_point now = reactor_.now();
+    for_each_connection([&](tcp_connection& c) {
+        c.tcb.fit_into_path(out_.path_mtu_to(now, c.name().remote) - (c.six == nullptr ? 0 : 20));
+    });
 }
 
 neighbor_table* network_stack::neighbors_of(const net_address& address) noexcept {

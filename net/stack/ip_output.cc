@@ -56,6 +56,13 @@ void ip_output::set_address(time_point now, ip_prefix own, std::span<const route
     egress_.leave_chores();
 }
 
+bool ip_output::follow_link_mtu(std::uint32_t bytes) noexcept {
+    const std::uint32_t before = mtu_, before6 = six_ == nullptr ? 0 : six_->mtu();
+    mtu_ = std::clamp<std::uint32_t>(bytes, 68, device_.mtu()); // RFC 791 3.2: every link carries so much
+    if (six_ != nullptr) six_->follow_link_mtu(bytes);
+    return mtu_ != before || (six_ != nullptr && six_->mtu() != before6);
+}
+
 // ---- paths ----
 
 bool ip_output::prepare(output_path& path, ipv4 source, ipv4 destination, wire::ip_protocol protocol) noexcept {
@@ -106,14 +113,17 @@ bool ip_output::send_unresolved(time_point now, output_path& path, packet& p, st
 
 // ---- datagrams ----
 
-std::errc ip_output::send_to(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most, on_behalf who) noexcept {
+std::errc ip_output::send_whole(time_point now, packet&& datagram, const net_address& destination) noexcept {
+    if (!destination.is_v4()) return six_->send_whole(now, std::move(datagram), destination.v6());
+    return send_to(now, std::move(datagram), destination.v4(), mtu_, on_behalf::ourselves);
+}
+
+std::errc ip_output::send_to(time_point now, packet&& datagram, ipv4 destination, std::uint32_t limit, on_behalf who) noexcept {
     const next_hop hop = routes_.find(destination);
     if (hop.kind == hop_kind::unreachable || hop.kind == hop_kind::local) {
         ++statistics_.no_route;
         return std::errc::network_unreachable;
     }
-    const path_mtu path = mtus_.find(now, destination);
-    const std::uint32_t limit = std::min({path.bytes, mtu_, most});
     const auto put = [&](packet& p) {
         const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv4};
         link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});

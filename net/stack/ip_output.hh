@@ -38,22 +38,37 @@ public:
     // ---- for everything else ----
     /// Sends a datagram whose head starts at its IPv4 header, fragmenting it if it is too long for the path, or longer than `most` bytes.
     std::errc send(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most = ~0u) noexcept {
-        return send_to(now, std::move(datagram), destination, most, on_behalf::ourselves);
+        return send_to(now, std::move(datagram), destination, most_to(now, destination, most), on_behalf::ourselves);
     }
+    /// Never cut, whatever is known of the path: it is no longer than link_mtu(). `p.head` as above, of either family.
+    std::errc send_whole(time_point now, packet&& datagram, const net_address& destination) noexcept;
     /// The same of what answers a packet: its sender may be an invention.
     std::errc answer(time_point now, packet&& datagram, ipv4 destination) noexcept {
-        return send_to(now, std::move(datagram), destination, ~0u, on_behalf::stranger);
+        return send_to(now, std::move(datagram), destination, most_to(now, destination, ~0u), on_behalf::stranger);
     }
     bool reachable(const net_address& destination) const noexcept {
         if (destination.is_v4()) return routes_.find(destination.v4()).kind == hop_kind::unicast;
         return six_ != nullptr && six_->reachable(destination.v6());
     }
     std::uint32_t path_mtu_to(time_point now, const net_address& destination) const noexcept {
-        const std::uint32_t path = mtus_.find(now, destination).bytes;
-        return destination.is_v4() || six_ == nullptr ? std::min(path, mtu_) : std::min(path, six_->mtu());
+        if (!destination.is_v4() && six_ != nullptr) return six_->path_mtu_to(now, destination.v6());
+        const route_sizes way = sizes_to(destination);
+        const std::uint32_t most = way.mtu == 0 ? mtu_ : std::min<std::uint32_t>(mtu_, way.mtu);
+        return way.mtu_locked ? most : std::min(most, mtus_.find(now, destination).bytes);
     }
-    /// The port's, or what a DHCP server says if that is less.
+    /// What the route there says of sizes.
+    route_sizes sizes_to(const net_address& destination) const noexcept {
+        if (destination.is_v4()) return routes_.sizes_to(destination.v4());
+        return six_ == nullptr ? route_sizes{} : six_->routes().sizes_to(destination.v6());
+    }
+    /// In shared mode: the host's interface takes so much now. False: as before.
+    bool follow_link_mtu(std::uint32_t bytes) noexcept;
+    /// The port's, or what a DHCP server, or the host, says if that is less.
     std::uint32_t mtu() const noexcept { return mtu_; }
+    /// The same of the link to hosts of this address's family, on which an IPv6 router may have had its say (RFC 4861 6.3.4).
+    std::uint32_t link_mtu(const net_address& of_family) const noexcept {
+        return of_family.is_v4() || six_ == nullptr ? mtu_ : std::min(mtu_, six_->mtu());
+    }
     bool may_send_reset(time_point now) noexcept { return resets_.take_about_one(now, random_); }
 
     /// A gateway says that another is better for a destination (RFC 1122 3.2.2.2). False: it may not say so; counted.
@@ -102,7 +117,10 @@ public:
 
 private:
     bool refresh(time_point now, output_path& path) noexcept;
-    std::errc send_to(time_point now, packet&& datagram, ipv4 destination, std::uint32_t most, on_behalf who) noexcept;
+    std::uint32_t most_to(time_point now, ipv4 destination, std::uint32_t most) const noexcept {
+        return std::min(path_mtu_to(now, destination), most);
+    }
+    std::errc send_to(time_point now, packet&& datagram, ipv4 destination, std::uint32_t limit, on_behalf who) noexcept;
     bool transmit(time_point now, packet& p, const next_hop& hop, on_behalf who) noexcept;
 
     port& device_;

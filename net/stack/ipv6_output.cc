@@ -159,14 +159,13 @@ bool ipv6_output::send_unresolved(time_point now, ipv6_path& path, packet& p, st
 
 // ---- datagrams ----
 
-std::errc ipv6_output::send_to(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most, on_behalf who) noexcept {
+std::errc ipv6_output::send_to(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t limit, on_behalf who) noexcept {
     const ipv6_next_hop hop = route(destination);
     if (hop.kind != hop_kind::unicast && hop.kind != hop_kind::multicast) {
         ++statistics_.no_route;
         return std::errc::network_unreachable;
     }
     packet p = std::move(datagram);
-    const std::uint32_t limit = std::min({mtu(), mtus_.find(now, destination).bytes, most});
     if (p.size() > limit) return send_fragments(now, p, hop, limit, who);
     const wire::ethernet_header link{.destination = {}, .source = device_.mac(), .type = wire::ether_type::ipv6};
     link.emit({p.head.prepend(wire::ethernet_header::size), wire::ethernet_header::size});

@@ -9,6 +9,7 @@
 #include <corewire/net/ip/autoconfiguration.hh>
 #include <corewire/net/ip/ipv6_routes.hh>
 #include <corewire/net/ip/mld.hh>
+#include <corewire/net/ip/path_mtu.hh>
 #include <corewire/net/ip/token_bucket.hh>
 #include <corewire/net/link/ipv6_addresses.hh>
 #include <corewire/net/link/neighbor_discovery.hh>
@@ -22,7 +23,6 @@
 
 namespace corewire {
 
-class path_mtu_cache;
 
 class ipv6_output {
 public:
@@ -45,11 +45,15 @@ public:
     /// Sends a packet whose head starts at its IPv6 header; in fragments if it is too long for the path, or longer than `most` bytes.
     /// EMSGSIZE: longer than any.
     std::errc send(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most = ~0u) noexcept {
-        return send_to(now, std::move(datagram), destination, most, on_behalf::ourselves);
+        return send_to(now, std::move(datagram), destination, std::min(path_mtu_to(now, destination), most), on_behalf::ourselves);
+    }
+    /// Never cut, whatever is known of the path: it is no longer than mtu().
+    std::errc send_whole(time_point now, packet&& datagram, const ipv6& destination) noexcept {
+        return send_to(now, std::move(datagram), destination, mtu(), on_behalf::ourselves);
     }
     /// The same of what answers a packet: its sender may be an invention.
     std::errc answer(time_point now, packet&& datagram, const ipv6& destination) noexcept {
-        return send_to(now, std::move(datagram), destination, ~0u, on_behalf::stranger);
+        return send_to(now, std::move(datagram), destination, path_mtu_to(now, destination), on_behalf::stranger);
     }
     ipv6_next_hop route(const ipv6& destination) const noexcept;
     bool reachable(const ipv6& destination) const noexcept { return route(destination).kind == hop_kind::unicast; }
@@ -118,8 +122,19 @@ public:
     std::uint8_t hop_limit() const noexcept {
         return automatic_ && automatic_->hop_limit() != 0 ? automatic_->hop_limit() : config_.hop_limit;
     }
-    /// The port's, or what a router says if that is less.
-    std::uint32_t mtu() const noexcept { return automatic_ ? std::min(device_.mtu(), automatic_->mtu()) : device_.mtu(); }
+    /// The port's, or what a router, or the host, says if that is less.
+    std::uint32_t mtu() const noexcept {
+        const std::uint32_t link = std::min(device_.mtu(), told_mtu_);
+        return automatic_ ? std::min(link, automatic_->mtu()) : link;
+    }
+    /// In shared mode: the host's interface takes so much now. RFC 8200 5: no link takes less than 1,280 bytes.
+    void follow_link_mtu(std::uint32_t bytes) noexcept { told_mtu_ = std::max(bytes, path_mtu_cache::ipv6_minimum); }
+    /// The same on the way to there, as far as it is known.
+    std::uint32_t path_mtu_to(time_point now, const ipv6& destination) const noexcept {
+        const route_sizes way = routes_.sizes_to(destination);
+        const std::uint32_t most = way.mtu == 0 ? mtu() : std::min<std::uint32_t>(mtu(), std::max<std::uint32_t>(way.mtu, least_mtu));
+        return way.mtu_locked ? most : std::min(most, mtus_.find(now, destination).bytes);
+    }
 
 private:
     bool tells_groups() const noexcept { return announces_ || tells_; }
@@ -166,6 +181,8 @@ private:
     std::uint32_t lease_generation_ = 0;
     bool lease_changed_ = false;
     const path_mtu_cache& mtus_;
+    static constexpr std::uint32_t least_mtu = path_mtu_cache::ipv6_minimum;
+    std::uint32_t told_mtu_ = ~std::uint32_t{0};
     siphash_key label_key_;
     token_bucket redirects_{100, 20}; ///< each has all flows look for their next hop anew
     token_bucket advertisements_{100, 20}; ///< of routers: the same

@@ -491,10 +491,9 @@ void network_stack::require_local(const socket_address& at, const char* what) co
 
 std::unique_ptr<listener_backend> network_stack::listen(const socket_address& at, const listen_options& options) {
     require_local(at, "bind ");
-    const net_address local = at.net().is_v4() ? net_address(address()) : at.net();
     listen_options ours = options;
     ours.backlog = std::max(options.backlog, 1u); // as the kernel's
-    return std::make_unique<tcp_listen_socket>(tcp_, socket_address(local, tcp_.choose_listen_port(at.port)), ours);
+    return std::make_unique<tcp_listen_socket>(tcp_, socket_address(at.net(), tcp_.choose_listen_port(at.port)), ours);
 }
 
 std::unique_ptr<tcp_backend> network_stack::connect(const socket_address& to, const socket_address& local,

@@ -71,6 +71,8 @@ public:
     // ---- in shared mode: what the host knows ----
     /// Replaces all routes. Those over a gateway that is not on the link are left out, and those that find no room: how many.
     std::size_t follow_routes(std::span<const route> routes, std::span<const ipv6_route> routes6 = {}) noexcept;
+    /// Its interface takes so many bytes of IP packet now.
+    void follow_link_mtu(std::uint32_t bytes) noexcept;
     void follow_neighbor(const net_address& address, mac_address mac, bool reachable) noexcept;
     void follow_permanent_neighbor(const net_address& address, mac_address mac) noexcept;
     void follow_unknown_neighbor(const net_address& address) noexcept;

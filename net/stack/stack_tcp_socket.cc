@@ -43,6 +43,8 @@ tcp_options_set stack_tcp_socket::options() const {
     out.reset_on_close = p.reset_on_close;
     out.max_pacing_rate = p.max_pacing_rate;
     out.statistics = p.counted;
+    out.fast_open = connection_.chosen_fast_open();
+    out.mtu_probing = connection_.chosen_probing();
     const bool four = connection_.six == nullptr;
     out.hops = four ? p.time_to_live : p.hop_limit;
     out.traffic_class = four ? p.type_of_service : p.traffic_class;

@@ -77,6 +77,13 @@ public:
     /// Somebody waits for bytes, with read() or with wait_readable().
     bool awaits_bytes() const noexcept { return reader_ != nullptr || (waits_ != nullptr && waits(wait::readable)); }
     void adopt() noexcept { has_user_ = true; }
+    /// Of what its socket has asked for what counts before the handshake alone: to be told back.
+    void keep_choices(const tcp_options_set& options) noexcept {
+        chosen_fast_open_ = options.fast_open;
+        chosen_probing_ = options.mtu_probing;
+    }
+    bool chosen_fast_open() const noexcept { return chosen_fast_open_; }
+    path_mtu_probing chosen_probing() const noexcept { return chosen_probing_; }
     /// In use before its handshake is done (RFC 7413).
     bool early() const noexcept {
         const bool hurried = !tcb.options().like_linux() && tcb.fast_open_room() != 0; // its SYN has left for who reads first
@@ -121,6 +128,8 @@ private:
     bool opened_here_ : 1 = false; ///< by connect(), not accepted
     bool erased_ : 1 = false;      ///< closed and out of the flow table; deleted when the user lets go
     bool shut_down_ : 1 = false;   ///< the user has closed the sending side
+    bool chosen_fast_open_ : 1 = false; ///< tcp_options_set::fast_open and mtu_probing, as they were before the handshake
+    path_mtu_probing chosen_probing_ : 2 = path_mtu_probing::standard;
     bool has_user_ = false;
     bool full_ = false;            ///< room() was 0, and event::writable has not come yet
     enum class claim : std::uint8_t { none, port, flow, in_progress } claim_ = claim::none; ///< what it holds of a host_share

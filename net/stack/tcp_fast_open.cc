@@ -17,7 +17,7 @@ tcp::fast_open_answer tcp_layer::judge_fast_open(time_point now, tcp_listen_sock
     }
     if (anybody) return {.take_data = true, .give_cookie = false, .cookie = {}};
     const auto shown = tcp::fast_open_cookie::of(s.options);
-    const tcp::fast_open_keys& keys = listener.fast_open_keys() ? *listener.fast_open_keys() : fast_open_keys_;
+    const tcp::fast_open_keys& keys = listener.fast_open_keys() ? *listener.fast_open_keys() : fast_open_keys_.at(now);
     tcp::fast_open_cookie right = keys.cookie_for(flow.remote, flow.local);
     right.experimental = shown.experimental; // answered in the form that asked
     if (shown.empty()) {

@@ -59,7 +59,7 @@ tcp_layer::tcp_layer(reactor& loop, ip_output& out, egress& tx, frame_pool& pool
     for (siphash_key* key : {&isn_key_, &cookie_key_}) *key = {random_.next(), random_.next()};
     no_cookie_needed_ = config.fast_open_without_cookie;
     looks_closer_ = config.tcp.like_linux();
-    fast_open_keys_.current = config.fast_open_key ? *config.fast_open_key : siphash_key{random_.next(), random_.next()};
+    fast_open_keys_ = tcp::fast_open_key_chain(config.fast_open_key ? *config.fast_open_key : siphash_key{random_.next(), random_.next()});
     timestamp_key_ = config.timestamp_key ? *config.timestamp_key : table_secret(config, 0x74637473);
     dead_.reserve(64);
 }
@@ -75,6 +75,7 @@ tcp_layer::~tcp_layer() {
 }
 
 time_point tcp_layer::now() const noexcept { return reactor_.now(); }
+ipv4 tcp_layer::own_address() const noexcept { return out_.routes().address(); }
 
 /// What initial numbers, cookies and local ports are drawn from. An IPv6 address is folded into 32 bits by a keyed hash: which
 /// ones fold alike nobody outside can find out.
@@ -210,14 +211,6 @@ void tcp_layer::input(time_point now, packet& p, const net_address& source, cons
     }
 }
 
-/// Who listens where the flow has come to, or null.
-tcp_listen_socket* tcp_layer::listener_for(const flow_name& flow) const noexcept {
-    const listeners& all = flow.is_v4() ? listeners_ : listeners6_;
-    const auto found = all.find(flow.local_port);
-    if (found == all.end() || (!flow.is_v4() && !found->second->local_address().net().covers(flow.local))) return nullptr;
-    return found->second;
-}
-
 void tcp_layer::no_connection(time_point now, const flow_name& flow, const tcp::segment& s, packet& p, const tcp::seq_number* floor) {
     if (tcp_listen_socket* const found = listener_for(flow)) {
         tcp_listen_socket& listener = *found;
@@ -269,6 +262,7 @@ void tcp_layer::on_syn(time_point now, tcp_listen_socket& listener, const flow_n
     if (listener.reflects_service()) reflect_service(ours, flow, p);
     tcp_connection* c = add_connection(flow, tcp::tcb(now, tcp::passive_open{iss, s, fast_open}, ours));
     if (c == nullptr) return;
+    c->keep_choices(listener.options().stream);
     claim_port_for(*c);
     if (listener.saved_headers() != tcp_listen_socket::syn_headers::none) save_syn(*c, listener, p);
     if (fast_open.take_data) {
@@ -312,6 +306,7 @@ bool tcp_layer::on_cookie(time_point now, tcp_listen_socket& listener, const flo
                                .accurate_ecn = tcp::cookie_tells_of_accurate(ours, terms.ecn, tcp::ace_of(s.flags))};
     tcp_connection* c = add_connection(flow, tcp::tcb(now, how, ours));
     if (c == nullptr) return true;
+    c->keep_choices(listener.options().stream);
     claim_port_for(*c);
     ++statistics_.tcp_cookies_accepted;
     c->listener_ = &listener;
@@ -356,8 +351,12 @@ void tcp_layer::mark(tcp_connection& c, const tcp_options_set& options) noexcept
 tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const net_address& remote,
                                           const tcp_tuning& tuning) {
     tcp::parameters p = config_.tcp;
-    const std::uint32_t mtu = std::min<std::uint32_t>(out_.path_mtu_to(reactor_.now(), remote), out_.mtu());
-    p.mss = static_cast<std::uint16_t>(mtu - (remote.is_v4() ? 40 : 60));
+    // RFC 9293 3.7.1 (MUST-67), RFC 6691 2: what we say is what we can receive; what we send is bounded by the path. Linux and FreeBSD
+    // say what they send.
+    const std::uint32_t headers = remote.is_v4() ? 40 : 60, path = std::min(out_.path_mtu_to(reactor_.now(), remote), out_.mtu());
+    p.path_mss = static_cast<std::uint16_t>(path - headers);
+    p.mss = p.habits == tcp::personality::standard ? static_cast<std::uint16_t>(out_.link_mtu(remote) - headers) : p.path_mss;
+    if (const route_sizes way = out_.sizes_to(remote); way.segment != 0) p.mss = std::min(p.mss, std::max(way.segment, p.least_segment));
     p.no_delay = options.no_delay;
     p.counted = p.counted || options.statistics;
     p.receive_buffer = options.receive_buffer;
@@ -519,7 +518,7 @@ std::uint16_t tcp_layer::choose_listen_port(std::uint16_t wanted) {
     if (wanted != 0) return wanted;
     for (int attempt = 0; attempt < 1000; ++attempt) {
         const auto port = static_cast<std::uint16_t>(49'152 + random_.below(16'384));
-        if (!listeners_.contains(port) && !listeners6_.contains(port)) return port;
+        if (!listeners_.has_port(port)) return port;
     }
     throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind: no free port");
 }
@@ -533,36 +532,22 @@ void tcp_layer::explain_bad_checksum(const net_address& source, tcp_flags flags)
     log_message(every_syn_is_wrong, out_.device().name(), to_string(source));
 }
 
-/// At `::` for both families, unless it is for IPv6 alone.
 void tcp_layer::add_listener(tcp_listen_socket& listener) {
-    const std::uint16_t port = listener.local_address().port;
-    const net_address at = listener.local_address().net();
-    const bool four = at.is_v4() || (at.is_any_of_both() && !listener.ipv6_only()), six = !at.is_v4();
-    if ((four && listeners_.contains(port)) || (six && listeners6_.contains(port))) {
+    const std::uint16_t port = listener.bound_to().port;
+    if (!listeners_.add(listener, config_.tcp.habits != tcp::personality::standard))
         throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind port " + std::to_string(port));
-    }
-    if (four) listeners_.emplace(port, &listener);
-    if (six) listeners6_.emplace(port, &listener);
     if (config_.share == nullptr) return;
     try {
-        config_.share->claim_port(wire::ip_protocol::tcp, at, port);
+        config_.share->claim_port(wire::ip_protocol::tcp, listener.bound_to().net(), port);
     } catch (...) {
-        if (four) listeners_.erase(port);
-        if (six) listeners6_.erase(port);
+        listeners_.remove(listener);
         throw;
     }
 }
 
 void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
-    const std::uint16_t port = listener.local_address().port;
-    std::size_t removed = 0;
-    for (listeners* all : {&listeners_, &listeners6_}) {
-        const auto found = all->find(port);
-        if (found == all->end() || found->second != &listener) continue;
-        all->erase(found);
-        ++removed;
-    }
-    if (removed != 0 && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, listener.local_address().net(), port);
+    const socket_address at = listener.bound_to();
+    if (listeners_.remove(listener) && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, at.net(), at.port);
     for_each_connection([&](tcp_connection& c) {
         if (c.early_listener_ == &listener) on_early_established(c);
         if (c.listener_ != &listener) return;

@@ -12,6 +12,7 @@
 #include <corewire/net/stack/egress.hh>
 #include <corewire/net/stack/flow_table.hh>
 #include <corewire/net/stack/ip_arrival.hh>
+#include <corewire/net/stack/listener_table.hh>
 #include <corewire/net/stack/opening_report.hh>
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_listen_socket.hh>
@@ -71,18 +72,20 @@ public:
                          const tcp_options_set& options, const tcp_tuning& tuning = {}) {
         return open({local, remote, local_port, remote_port}, options, tuning);
     }
+    ipv4 own_address() const noexcept;
     /// `wanted`, or a free one if that is 0.
     std::uint16_t choose_listen_port(std::uint16_t wanted);
     /// Whether a connection to this server would take data along in its SYN (RFC 7413).
     bool knows_fast_open(const net_address& server) const noexcept;
-    tcp::fast_open_keys& fast_open_secrets() noexcept { return fast_open_keys_; }
+    /// In place of those that change every day.
+    void set_fast_open_keys(const tcp::fast_open_keys& keys) noexcept { fast_open_keys_.fix(keys); }
     /// From now on: data in a SYN is taken without a cookie.
     void take_data_without_cookie(bool on) noexcept { no_cookie_needed_ = on; }
     /// The headers of the SYN that has opened `c`, as its listener kept them. Once: they are kept no longer. Empty: none are.
     std::vector<std::byte> take_saved_syn(const tcp_connection& c);
     /// With Linux's habits: what ICMP said that ended an attempt to open (ip(7), IP_RECVERR). Once.
     std::optional<opening_report> take_report(const tcp_connection& c);
-    /// Throws EADDRINUSE.
+    /// Throws EADDRINUSE. One for a single address may be beside one for all; with Linux's and FreeBSD's habits it may not (bind(2)).
     void add_listener(tcp_listen_socket& listener);
     void remove_listener(tcp_listen_socket& listener) noexcept;
     /// The handle's owner is gone: closes or deletes the connection.
@@ -155,6 +158,8 @@ public:
     void mark(tcp_connection& c, const tcp_options_set& options) noexcept;
     /// Routes are others: every connection of these families looks for its way anew.
     void on_routes_changed(bool four = true, bool six = true) noexcept;
+    /// Routes, or the link, say other sizes.
+    void fit_into_paths() noexcept;
     /// A segment that starts at `seq` may be on its way (RFC 5927 4.1).
     bool has_in_flight(const flow_name& flow, tcp::seq_number seq) const noexcept;
     /// From now on connections may ask for hops (parameters::least_time_to_live): what has fewer left is dropped.
@@ -168,11 +173,7 @@ public:
     /// Each once, also one of both families.
     template <typename Visit>
     void for_each_listener(Visit&& visit) const {
-        for (const auto& [port, listener] : listeners_) visit(*listener);
-        for (const auto& [port, listener] : listeners6_) {
-            const auto four = listeners_.find(port);
-            if (four == listeners_.end() || four->second != listener) visit(*listener);
-        }
+        listeners_.for_each(visit);
     }
     /// What a stack still has that should have none of it any more. A connection's timer is part of it, and so is its local port.
     struct remains {
@@ -238,7 +239,8 @@ private:
     tcp_connection* find(const flow_name& flow) const noexcept {
         return flow.is_v4() ? table_.find(flow.key()) : table6_.find(flow);
     }
-    tcp_listen_socket* listener_for(const flow_name& flow) const noexcept;
+    /// Who listens where the flow has come to, or null.
+    tcp_listen_socket* listener_for(const flow_name& flow) const noexcept { return listeners_.find(flow.local, flow.local_port); }
     void prepare_path(tcp_connection& c) noexcept;
     tcp::four_tuple tuple_of(const flow_name& flow) const noexcept;
     /// Of our clock towards this peer.
@@ -297,9 +299,7 @@ private:
     found_last<ipv6_wire_flow> last6_;
     intrusive_list<dirty_hook> dirty_;
     intrusive_list<dirty_hook> claiming_; ///< dirty, and nothing may be sent before their claim has been granted
-    using listeners = std::unordered_map<std::uint16_t, tcp_listen_socket*>;
-    listeners listeners_;
-    listeners listeners6_; ///< one that listens at `::` is in both
+    listener_table listeners_;
     std::unordered_map<const tcp_connection*, std::vector<std::byte>> saved_syns_; ///< of connections that nobody has accepted yet
     std::unordered_map<const tcp_connection*, opening_report> reports_; ///< of connections that a socket has still
     std::uint32_t syn_header_ = 0; ///< bytes of TCP's header of the SYN that came last
@@ -322,7 +322,7 @@ private:
     siphash_key isn_key_;
     siphash_key cookie_key_;
     siphash_key timestamp_key_;
-    tcp::fast_open_keys fast_open_keys_;
+    tcp::fast_open_key_chain fast_open_keys_;
     tcp::fast_open_cache fast_open_servers_;
     tcp::accurate_ecn_paths accurate_paths_;
     bool no_cookie_needed_ = false;

@@ -12,6 +12,11 @@ tcp_listen_socket::tcp_listen_socket(tcp_layer& layer, const socket_address& at,
 
 tcp_listen_socket::~tcp_listen_socket() { close(); }
 
+socket_address tcp_listen_socket::local_address() const {
+    const bool any = at_.is_v4() && at_.net().is_any();
+    return any && layer_ != nullptr ? socket_address(layer_->own_address(), at_.port) : at_;
+}
+
 bool tcp_listen_socket::start_accept(accept_operation& op) noexcept {
     if (layer_ == nullptr) {
         op.error = std::errc::operation_canceled;

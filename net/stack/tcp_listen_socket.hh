@@ -22,7 +22,10 @@ public:
 
     bool start_accept(accept_operation& op) noexcept override;
     void cancel(socket_operation& op) noexcept override { op.unlink(); }
-    socket_address local_address() const override { return at_; }
+    /// At 0.0.0.0: with the host's address, as it is now.
+    socket_address local_address() const override;
+    /// As it was asked for.
+    const socket_address& bound_to() const noexcept { return at_; }
     void close() noexcept override;
 
     const listen_options& options() const noexcept { return options_; }

@@ -66,14 +66,13 @@ tcp_layer::local_claim tcp_layer::claim_local_port(flow_name& flow, bool timesta
 /// A port that is free, or if there is none (or none soon: each connect would look at thousands) that of a connection which only waits
 /// for old segments to die out, and which this one's timestamps tell it from. Then that connection, whose place it is to take.
 tcp_connection* tcp_layer::choose_local_port(flow_name& flow, bool timestamps, int& said) {
-    const listeners& listening = flow.is_v4() ? listeners_ : listeners6_;
     const time_point now = reactor_.now();
     tcp_connection* succeeded = nullptr;
     unsigned refusals = 0, in_use = 0;
     bool claimed = false;
     const auto usable = [&](std::uint16_t port) {
         flow.local_port = port;
-        if (listening.contains(port)) return false;
+        if (listener_for(flow) != nullptr) return false;
         if (tcp_connection* const other = find(flow)) {
             const bool ours = config_.share == nullptr || other->claim_ == tcp_connection::claim::flow;
             if (succeeded == nullptr && timestamps && ours && other->tcb.may_be_succeeded(now)) succeeded = other;
@@ -123,6 +122,7 @@ tcp_connection& tcp_layer::open(const flow_name& wanted, const tcp_options_set& 
     if (c == nullptr) fail(std::errc::no_buffer_space, "connect: the limit on connections is reached");
     claimed.keep();
     c->opened_here_ = true;
+    c->keep_choices(options);
     if (said == EINPROGRESS) {
         c->claim_ = tcp_connection::claim::in_progress;
         claiming_.push_back(*c);

@@ -291,6 +291,10 @@ bool stack_udp_socket::try_send(send_operation& op, std::size_t& room) noexcept 
             op.error = std::errc::network_unreachable;
             return true;
         }
+        if (ip_total > way_mtu_ && size_ != datagram_size::cut) {
+            op.error = std::errc::message_size;
+            return true;
+        }
         if (!aimed || ip_total > way_mtu_) return send_generally(op, to, ip_total, room);
         if (layer_.egress_.full()) return false; // what was asked of the neighbour took the last slot
     }
@@ -356,6 +360,23 @@ std::uint8_t stack_udp_socket::hops_to(const net_address& to, const datagram_opt
     return to.is_multicast() ? multicast_.hops : layer_.hops_to(to);
 }
 
+/// Who looks for the path's MTU by himself goes by the link's.
+std::uint32_t stack_udp_socket::most_to(const net_address& to) const noexcept {
+    return size_ == datagram_size::probe ? layer_.out_.link_mtu(to) : layer_.path_mtu_to(layer_.reactor_.now(), to);
+}
+
+std::errc stack_udp_socket::set_datagram_size(datagram_size how) {
+    if (closed_) return std::errc::bad_file_descriptor;
+    size_ = how;
+    forget_way();
+    return {};
+}
+
+std::uint32_t stack_udp_socket::path_mtu() const {
+    if (closed_ || !endpoint_.connected()) return 0;
+    return layer_.path_mtu_to(layer_.reactor_.now(), endpoint_.peer().address);
+}
+
 /// Makes headers_ right for a destination. False when its neighbour is not resolved (or it is no single neighbour).
 bool stack_udp_socket::aim(time_point now, const udp_address& to, const datagram_options& how) noexcept {
     const net_address from = source_for(to.address, how);
@@ -377,7 +398,7 @@ bool stack_udp_socket::aim(time_point now, const udp_address& to, const datagram
     }
     if (hop_ != hop_kind::unreachable && destinations_[destinations_seen_ % destinations_.size()] != to)
         destinations_[++destinations_seen_ % destinations_.size()] = to;
-    way_mtu_ = layer_.path_mtu_to(now, to.address);
+    way_mtu_ = most_to(to.address);
     way_mtu_heard_ = layer_.path_mtus_heard();
     headers_ = udp_headers({from, endpoint_.local().port}, to, hops_to(to.address, how), true, how.traffic_class);
     if (n == nullptr) return false;
@@ -394,7 +415,7 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     const bool four = to.address.is_v4();
     if (size > udp_headers::most_payload(four)) return std::errc::message_size;
     const udp_address from{source_for(to.address, op.how), endpoint_.local().port};
-    const std::uint32_t limit = layer_.path_mtu_to(layer_.reactor_.now(), to.address);
+    const std::uint32_t limit = most_to(to.address);
     const bool fragments = size + (four ? 28 : 48) > limit; // they can't leave their checksum to the port
     const bool group = to.address.is_multicast();
     const std::uint8_t hops = hops_to(to.address, op.how);
@@ -416,8 +437,9 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
     if (group && multicast_.loopback) layer_.loop_back(p, from.address, to.address);
     if (group && (hops == 0 || wire::stays_on_host(to.address))) return {}; // RFC 1112 6.1
     p.head.remove_prefix(wire::ethernet_header::size); // ip_output puts its own
+    if (four && p.flags != offload::none) p.l4_offset = link_and_ip_size;
+    if (size_ == datagram_size::probe) return layer_.out_.send_whole(layer_.reactor_.now(), std::move(p), to.address);
     if (!four) return layer_.out_.six()->send(layer_.reactor_.now(), std::move(p), to.address.v6(), limit);
-    if (p.flags != offload::none) p.l4_offset = link_and_ip_size;
     return layer_.out_.send(layer_.reactor_.now(), std::move(p), to.address.v4(), limit);
 }
 

@@ -37,6 +37,8 @@ public:
     std::errc join(const net_address& group, const net_address& on) override;
     std::errc leave(const net_address& group, const net_address& on) override;
     std::errc set_multicast(const multicast_options& how) override;
+    std::errc set_datagram_size(datagram_size how) override;
+    std::uint32_t path_mtu() const override;
     buffer allocate(std::uint32_t size) override;
     void close() noexcept override;
 
@@ -76,10 +78,13 @@ private:
     std::errc may_leave_from(const net_address& from, const net_address& to) const noexcept;
     net_address source_for(const net_address& to, const datagram_options& how) const noexcept;
     std::uint8_t hops_to(const net_address& to, const datagram_options& how) const noexcept;
+    /// Bytes of IP packet that leave whole.
+    std::uint32_t most_to(const net_address& to) const noexcept;
 
     udp_layer& layer_;
     udp_endpoint endpoint_;
     bool closed_ = false;
+    datagram_size size_ = datagram_size::cut;
     std::uint16_t claimed_ = 0; ///< port that we hold of a host_share
     net_address claimed_at_;      ///< in shared mode: of which address
     intrusive_list<waiter> receivers_;
@@ -148,7 +153,8 @@ private:
     home_hash home() const noexcept;
     stack_udp_socket* sender_of(const icmp_report& report) const noexcept;
     std::uint32_t path_mtu_to(time_point now, const net_address& to) const noexcept {
-        return std::min(out_.path_mtu_to(now, to), told_mtus_.find(now, to).bytes);
+        const std::uint32_t known = out_.path_mtu_to(now, to);
+        return out_.sizes_to(to).mtu_locked ? known : std::min(known, told_mtus_.find(now, to).bytes);
     }
     std::uint32_t path_mtus_heard() const noexcept { return out_.path_mtus().generation() + told_mtus_.generation(); }
 

@@ -112,7 +112,8 @@ struct control_block {
         const fast_open_state& f = fast_open.get();
         if (!f.without_cookie && (!f.asked || f.cookie.empty())) return 0;
         const std::uint32_t presumed = options->like_linux() ? options->mss : 536;
-        const std::uint32_t segment = std::min<std::uint32_t>(options->mss, f.peer_mss != 0 ? f.peer_mss : presumed);
+        const std::uint32_t ours = std::min(options->mss, options->path_mss);
+        const std::uint32_t segment = std::min<std::uint32_t>(ours, f.peer_mss != 0 ? f.peer_mss : presumed);
         return segment - std::min<std::uint32_t>(segment, wire::tcp_options::max_size);
     }
     /// FreeBSD's habit: a FIN in SYN-SENT that no data waits before goes ahead, and with each SYN. Fast Open's waits.

@@ -53,7 +53,9 @@ event tcb::on_path_mtu(time_point now, std::uint32_t mtu, seq_number seq) noexce
 
 void tcb::fit_into_path(std::uint32_t mtu) noexcept {
     const std::uint32_t size = std::clamp<std::uint32_t>(mtu, 40, 0xffff) - 40;
-    if (size < c_.sending.mss) shrink_segments(c_, static_cast<std::uint16_t>(size));
+    const auto most = static_cast<std::uint16_t>(size);
+    if (c_.state == tcp_state::syn_sent && most < c_.options->path_mss) c_.options.set(&parameters::path_mss, most);
+    else if (most < c_.sending.mss) shrink_segments(c_, most);
 }
 
 } // namespace corewire::tcp

@@ -49,6 +49,7 @@ struct sack_compression {
 
 struct parameters {
     std::uint16_t mss = 1460;                 ///< largest payload we take without options (MTU - 40): announced in the SYN
+    std::uint16_t path_mss = 0xffff;          ///< the same of what is known of the path to the peer: no larger ones are sent at first
     std::uint32_t receive_buffer = 1u << 20;  ///< bytes; bounds the window
     std::uint32_t receive_buffer_limit = 0;   ///< what it may be set to later: the window scale has room for it; 0: no more
     std::uint32_t receive_growth_limit = 0;   ///< bytes; so far the receive buffer grows by itself as the path needs it; 0: not at all

@@ -56,6 +56,7 @@ public:
     X(a_gather_write_keeps_the_order)                                                                                  \
     X(an_allocated_buffer_is_sent)                                                                                     \
     X(options_are_kept)                                                                                                \
+    X(what_was_chosen_before_the_handshake_is_told_back)                                                               \
     X(a_buffer_of_no_size_carries_bytes_all_the_same)                                                                  \
     X(each_socket_chooses_its_congestion_control)                                                                      \
     X(a_connection_tells_about_itself)                                                                                 \
@@ -97,6 +98,7 @@ public:
     X(a_datagram_to_a_closed_port_is_refused)                                                                          \
     X(a_connected_socket_hears_its_peer_only)                                                                          \
     X(datagram_errors_are_told)                                                                                        \
+    X(whole_datagrams_arrive_and_the_paths_mtu_is_told)                                                                \
     X(a_datagram_says_where_it_was_sent_to_and_is_answered_from_there)                                                 \
     X(cancelled_and_expired_receives_leave)                                                                            \
     X(a_member_of_a_group_hears_it_until_it_leaves)                                                                    \

@@ -72,6 +72,22 @@ task<> datagram_errors_are_told(world& w) {
     BOOST_TEST(nobody == std::errc::invalid_argument);
 }
 
+task<> whole_datagrams_arrive_and_the_paths_mtu_is_told(world& w) {
+    udp_socket server = bind_udp_server(w);
+    udp_socket of_nobody = bind_udp_client(w); // makes the client's provider the current one
+    udp_socket client = udp_socket::connect(at_server(w, server.local_address().port));
+    const std::vector<std::byte> bytes(1200);
+    for (const datagram_size how : {datagram_size::refuse, datagram_size::probe, datagram_size::cut}) {
+        client.set_datagram_size(how);
+        co_await client.send(byte_span{bytes});
+        datagram heard = co_await server.receive_from();
+        BOOST_TEST(heard.data.size() == bytes.size());
+        BOOST_TEST(client.path_mtu() >= 1280u);
+    }
+    BOOST_CHECK_EXCEPTION(static_cast<void>(of_nobody.path_mtu()), std::system_error,
+                          [](const std::system_error& e) { return e.code() == std::errc::not_connected; });
+}
+
 task<> a_datagram_says_where_it_was_sent_to_and_is_answered_from_there(world& w) {
     const bool four = w.server_address().is_v4();
     const net_address any = four ? net_address(ipv4::any()) : net_address(ipv6::any());

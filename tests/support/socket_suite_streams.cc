@@ -220,6 +220,27 @@ task<> options_are_kept(world& w) {
     BOOST_TEST(both.server.options().no_delay);
 }
 
+task<> what_was_chosen_before_the_handshake_is_told_back(world& w) {
+    const tcp_options_set neither;
+    const tcp_options_set chosen{.fast_open = true, .mtu_probing = path_mtu_probing::always};
+    const auto is_told = [](const tcp_stream& of, const tcp_options_set& as) {
+        return of.options().fast_open == as.fast_open && of.options().mtu_probing == as.mtu_probing;
+    };
+    for (const bool listens : {false, true}) {
+        tcp_listener listener = listen(w, 0, {.stream = listens ? chosen : neither});
+        ends both;
+        both.client = co_await dial(w, listener.local_address(), {}, listens ? neither : chosen);
+        both.server = co_await listener.accept();
+        BOOST_TEST(is_told(both.client, listens ? neither : chosen));
+        BOOST_TEST(is_told(both.server, listens ? chosen : neither));
+        tcp_options_set later = neither; // too late for either of them
+        later.mtu_probing = path_mtu_probing::off;
+        for (tcp_stream* each : {&both.client, &both.server}) each->set_options(later);
+        BOOST_TEST(is_told(both.client, listens ? neither : chosen));
+        BOOST_TEST(is_told(both.server, listens ? chosen : neither));
+    }
+}
+
 task<> a_buffer_of_no_size_carries_bytes_all_the_same(world& w) {
     const tcp_options_set nothing{.receive_buffer = 0, .send_buffer = 0};
     tcp_listener listener = listen(w, 0, {.stream = nothing});

@@ -75,6 +75,24 @@ void fast_open_keys::bytes_of(const siphash_key& key, std::span<std::byte, 16> i
     store_le64(into.data() + 8, key.k1);
 }
 
+siphash_key fast_open_key_chain::key_of_day(std::int64_t day) const noexcept {
+    const auto part = [&](unsigned char which) {
+        std::byte what[9];
+        store_le64(what, static_cast<std::uint64_t>(day));
+        what[8] = std::byte{which};
+        return siphash(secret_, {reinterpret_cast<const unsigned char*>(what), sizeof what});
+    };
+    return {part(0), part(1)};
+}
+
+const fast_open_keys& fast_open_key_chain::at(time_point now) noexcept {
+    const std::int64_t day = now.time_since_epoch() / period;
+    if (day_ == always || day_ == day) return keys_;
+    day_ = day;
+    keys_ = {.current = key_of_day(day), .older = key_of_day(day - 1)};
+    return keys_;
+}
+
 const fast_open_cache::entry* fast_open_cache::find(const net_address& server) const noexcept {
     const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return e.server == server; });
     return at == entries_.end() ? nullptr : &*at;

@@ -54,6 +54,29 @@ struct fast_open_keys {
     static void bytes_of(const siphash_key& key, std::span<std::byte, 16> into) noexcept;
 };
 
+/// The keys of a server that was told none. They change every day (RFC 7413 4.1.2: periodically), and yesterday's cookies are taken for one
+/// day more. All are made from one secret and the time, so that shards that have the same secret give the same cookies.
+class fast_open_key_chain {
+public:
+    static constexpr duration period = std::chrono::hours{24};
+
+    explicit fast_open_key_chain(const siphash_key& secret = {}) noexcept : secret_(secret) {}
+    const fast_open_keys& at(time_point now) noexcept;
+    /// From now on these, for good.
+    void fix(const fast_open_keys& keys) noexcept {
+        keys_ = keys;
+        day_ = always;
+    }
+
+private:
+    static constexpr std::int64_t none = -1, always = -2;
+    siphash_key key_of_day(std::int64_t day) const noexcept;
+
+    siphash_key secret_;
+    fast_open_keys keys_{};
+    std::int64_t day_ = none; ///< of keys_
+};
+
 /// What our SYN is to say of it.
 struct fast_open_request {
     bool asked = false;        ///< with an empty cookie: ask for one

@@ -2,6 +2,7 @@
 
 #include <corewire/net/tcp/send/path_search.hh>
 
+#include <algorithm>
 #include <utility>
 
 namespace corewire::tcp {
@@ -40,7 +41,9 @@ void sender::set_pace(const parameters& p) noexcept {
 }
 
 void sender::agree(std::uint16_t peer_mss, bool timestamps, bool passive, const parameters& p, time_point now) noexcept {
-    std::uint16_t most = std::min(peer_mss, p.mss);
+    // RFC 9293 3.7.1 (MUST-16): what the peer takes and the path carries; what we take is nothing to it. Others say what they send.
+    const bool path_known = p.habits == personality::standard && p.path_mss != parameters{}.path_mss;
+    std::uint16_t most = std::min(peer_mss, path_known ? p.path_mss : std::min(p.mss, p.path_mss));
     if (search() != nullptr && search()->report != 0) most = std::min(most, std::exchange(search()->report, std::uint16_t{0}));
     set_mss(std::max(most, p.least_segment), timestamps);
     if (p.like_freebsd()) { // tcp_mss(): the buffer holds whole segments, and no part of one

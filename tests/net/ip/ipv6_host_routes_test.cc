@@ -67,6 +67,25 @@ BOOST_AUTO_TEST_CASE(a_gateway_that_is_not_on_the_link_leads_nowhere_and_new_rou
     BOOST_TEST((r.find(a6("2001:db8::77")).kind == hop_kind::unreachable));
 }
 
+BOOST_AUTO_TEST_CASE(sizes_are_those_of_the_route_that_leads_there) {
+    const ipv6_route told[] = {{{a6("2001:db8::"), 64}, {}},
+                               {{a6("2001:db8:5::"), 48}, a6("fe80::1"), false, false, {.mtu = 1400}},
+                               {{ipv6::any(), 0}, a6("fe80::2"), false, false, {.mtu = 1300, .segment = 1000}}};
+    ipv6_routes r;
+    BOOST_TEST(r.set_routes(told) == 0u);
+    BOOST_TEST((r.sizes_to(a6("2001:db8::7")) == route_sizes{}));
+    BOOST_TEST((r.sizes_to(a6("2001:db8:5::7")) == route_sizes{.mtu = 1400}));
+    BOOST_TEST((r.sizes_to(a6("2001:db8:6::7")) == route_sizes{.mtu = 1300, .segment = 1000}));
+    const std::uint32_t before = r.generation();
+    BOOST_TEST(r.set_routes(told) == 0u);
+    BOOST_TEST(r.generation() == before); // nothing is new
+    ipv6_route others[] = {told[0], told[1], told[2]};
+    others[2].sizes = {};
+    BOOST_TEST(r.set_routes(others) == 0u);
+    BOOST_TEST(r.generation() != before);
+    BOOST_TEST((r.sizes_to(a6("2001:db8:6::7")) == route_sizes{}));
+}
+
 BOOST_AUTO_TEST_CASE(a_gateway_may_be_on_the_link_whatever_the_routes_say) {
     for (const char* destination : {"::/0", "2001:db8:5::/48"}) {
         ipv6_routes r;

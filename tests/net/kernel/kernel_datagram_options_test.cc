@@ -123,9 +123,40 @@ task<> others_join() {
     }
 }
 
+/// A loopback that takes no more than Ethernet.
+struct narrow_namespace {
+    narrow_namespace() { ns.check("ip link set lo mtu 1500"); }
+    test::network_namespace ns;
+    test::network_namespace::scope inside{ns};
+};
+struct narrow_world : private narrow_namespace, kernel_world {};
+
+task<> sizes_are_heeded(bool six) {
+    const listener at(six);
+    if (!at.usable) co_return; // no IPv6 here
+    const std::uint32_t headers = six ? 48 : 28;
+    udp_socket socket = udp_socket::connect(at.address());
+    BOOST_TEST(socket.path_mtu() == 1500u);
+    const std::vector<std::byte> fits(1500 - headers), too_large(1501 - headers);
+    for (const datagram_size how : {datagram_size::refuse, datagram_size::probe, datagram_size::cut}) {
+        socket.set_datagram_size(how);
+        co_await socket.send(byte_span{fits});
+        const std::errc why = co_await socket_suite::error_of([&] { return socket.send(byte_span{too_large}); });
+        BOOST_TEST((why == (how == datagram_size::cut ? std::errc{} : std::errc::message_size)));
+    }
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(kernel_datagram_options)
+
+BOOST_AUTO_TEST_CASE(what_may_not_be_cut_and_is_too_large_is_refused) {
+    if (!test::have_root()) return;
+    narrow_world w;
+    w.run(sizes_are_heeded(false));
+    w.run(sizes_are_heeded(true));
+}
+
 
 BOOST_FIXTURE_TEST_CASE(broadcasts_leave, kernel_world) { run(all_are_told()); }
 

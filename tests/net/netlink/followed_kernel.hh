@@ -36,6 +36,8 @@ struct notes final : kernel_follower {
         neighbors[to_string(n.address)] = n;
     }
     void on_address_gone(const net_address& address) override { gone += address.is_v4() ? 1 : 100; }
+    void on_link_mtu(std::uint32_t bytes) override { link_mtu = bytes; }
+    std::uint32_t link_mtu = 0;
     std::vector<route_change> routes;
     std::map<std::string, neighbor_change> neighbors;
     int gone = 0, left_out = 0;

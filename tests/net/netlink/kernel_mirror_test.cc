@@ -79,6 +79,24 @@ BOOST_AUTO_TEST_CASE(routes_come_change_and_go) {
     BOOST_TEST(f.told.to(ip_prefix(ipv4(203, 0, 113, 0), 24)) == nullptr);
 }
 
+BOOST_AUTO_TEST_CASE(sizes_of_routes_and_of_the_interface_are_followed) {
+    if (!have_root()) return;
+    followed f;
+    BOOST_TEST(f.told.link_mtu == 1500u);
+    const auto follows = [&](const std::string& route, const prefix& to) {
+        f.ip("route add " + route + " mtu lock 1400 advmss 1000");
+        BOOST_TEST(f.eventually([&] { return f.told.to(to) != nullptr && f.told.to(to)->mtu_locked; }));
+        BOOST_TEST((f.told.to(to)->mtu == 1400u && f.told.to(to)->segment == 1000u));
+        f.ip("route replace " + route + " mtu 1300"); // the same but for that
+        BOOST_TEST(f.eventually([&] { return f.told.to(to) != nullptr && f.told.to(to)->mtu == 1300u; }));
+        BOOST_TEST((!f.told.to(to)->mtu_locked && f.told.to(to)->segment == 0u));
+    };
+    follows("198.51.100.0/24 via 10.9.0.2", ip_prefix(ipv4(198, 51, 100, 0), 24));
+    if (kernel_has_ipv6()) follows("2001:db8:5::/48 via 2001:db8::2", ipv6_prefix(*ipv6::parse("2001:db8:5::"), 48));
+    f.ip("link set cwa0 mtu 1350");
+    BOOST_TEST(f.eventually([&] { return f.told.link_mtu == 1350u; }));
+}
+
 BOOST_AUTO_TEST_CASE(a_route_of_ipv4_that_moves_to_another_interface_or_nowhere_is_gone) {
     if (!have_root()) return;
     followed f;
@@ -326,8 +344,10 @@ BOOST_AUTO_TEST_CASE(what_was_said_too_fast_is_asked_for_anew) {
     f.ours.check("for r in 1 2; do for w in add del; do for i in $(seq 0 999); do "
                  "echo route $w 198.18.$((i / 250)).$((i % 250))/32 via 10.9.0.2; done; done; done | ip -batch -");
     f.ip("route add 198.51.100.0/24 via 10.9.0.2");
+    f.ip("link set cwa0 mtu 1450");
     BOOST_TEST(f.eventually([&] { return f.told.to(ip_prefix(ipv4(198, 51, 100, 0), 24)) != nullptr; }));
     BOOST_TEST(f.eventually([&] { return f.told.of_ipv4() == 2; })); // and the link's own
+    BOOST_TEST(f.told.link_mtu == 1450u);
     BOOST_TEST(f.mirror.statistics().resyncs >= 1u);
     BOOST_TEST(f.told.fewest >= 1u); // never none, though everything was asked for anew
 }

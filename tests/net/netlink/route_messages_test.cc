@@ -46,6 +46,42 @@ BOOST_AUTO_TEST_CASE(a_route_is_told) {
     BOOST_TEST((std::get<route_change>(out).destination == ip_prefix(ipv4::any(), 0)));
 }
 
+BOOST_AUTO_TEST_CASE(what_a_route_and_a_link_say_of_sizes_is_told) {
+    const rtmsg fixed{.rtm_family = AF_INET, .rtm_dst_len = 0, .rtm_table = RT_TABLE_MAIN, .rtm_type = RTN_UNICAST};
+    const auto sized = [&](auto put) {
+        return netlink_test::message(RTM_NEWROUTE, fixed, [&](nlmsghdr* h) {
+            mnl_attr_put_u32(h, RTA_OIF, 3);
+            nlattr* const all = mnl_attr_nest_start(h, RTA_METRICS);
+            put(h);
+            mnl_attr_nest_end(h, all);
+        });
+    };
+    change out;
+    const auto locked = sized([](nlmsghdr* h) {
+        mnl_attr_put_u32(h, RTAX_LOCK, 1u << RTAX_MTU | 1u << RTAX_RTT);
+        mnl_attr_put_u32(h, RTAX_HOPLIMIT, 7);
+        mnl_attr_put_u32(h, RTAX_MTU, 1400);
+        mnl_attr_put_u32(h, RTAX_ADVMSS, 1000);
+    });
+    BOOST_REQUIRE((read(locked, out) == verdict::told));
+    auto r = std::get<route_change>(out);
+    BOOST_TEST((r.mtu == 1400u && r.mtu_locked && r.segment == 1000u));
+    BOOST_REQUIRE((read(sized([](nlmsghdr* h) { mnl_attr_put_u32(h, RTAX_MTU, 1400); }), out) == verdict::told));
+    BOOST_TEST((std::get<route_change>(out).mtu == 1400u && !std::get<route_change>(out).mtu_locked));
+    BOOST_REQUIRE((read(sized([](nlmsghdr* h) { mnl_attr_put_u32(h, RTAX_LOCK, 1u << RTAX_MTU); }), out) == verdict::told));
+    BOOST_TEST(!std::get<route_change>(out).mtu_locked); // there is none
+    BOOST_TEST((read(sized([](nlmsghdr* h) { mnl_attr_put_u16(h, RTAX_MTU, 1400); }), out) == verdict::malformed));
+    BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 0, {}, gateway, 3), out) == verdict::told));
+    r = std::get<route_change>(out);
+    BOOST_TEST((r.mtu == 0u && !r.mtu_locked && r.segment == 0u));
+    const ifinfomsg link{.ifi_family = AF_UNSPEC, .__ifi_pad = 0, .ifi_type = 1, .ifi_index = 3, .ifi_flags = IFF_UP, .ifi_change = 0};
+    BOOST_REQUIRE((read(netlink_test::message(RTM_NEWLINK, link, [](nlmsghdr* h) { mnl_attr_put_u32(h, IFLA_MTU, 1350); }), out) ==
+                   verdict::told));
+    BOOST_TEST(std::get<link_change>(out).mtu == 1350u);
+    BOOST_TEST((read(netlink_test::message(RTM_NEWLINK, link, [](nlmsghdr* h) { mnl_attr_put_u16(h, IFLA_MTU, 1350); }), out) ==
+                verdict::malformed));
+}
+
 BOOST_AUTO_TEST_CASE(only_routes_of_the_main_table_that_lead_on_or_refuse_are_told) {
     change out;
     rtmsg fixed{.rtm_family = AF_INET, .rtm_dst_len = 32, .rtm_table = RT_TABLE_LOCAL, .rtm_type = RTN_UNICAST};

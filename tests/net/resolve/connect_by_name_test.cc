@@ -46,9 +46,16 @@ struct race_world : name_world {
             return go(names, name, options, {.deadline = patience > 0s ? client.now() + patience : never});
         });
     }
-    void serve(dns_reply a, dns_reply aaaa = {}) {
-        first.zone[{"www.example.com", dns_type::a}] = std::move(a);
-        first.zone[{"www.example.com", dns_type::aaaa}] = std::move(aaaa);
+    void serve(dns_reply a, dns_reply aaaa = {}, const std::string& name = "www.example.com") {
+        first.zone[{name, dns_type::a}] = std::move(a);
+        first.zone[{name, dns_type::aaaa}] = std::move(aaaa);
+    }
+    /// By both servers: a failure of the first has the second asked.
+    void serve_twice(const dns_reply& a, const dns_reply& aaaa, const std::string& name) {
+        for (name_server* each : {&first, &second}) {
+            each->zone[{name, dns_type::a}] = a;
+            each->zone[{name, dns_type::aaaa}] = aaaa;
+        }
     }
     resolver names;
     const ipv4 silent{10, 0, 200, 1};
@@ -141,6 +148,8 @@ bool fails_with(socket_provider* provider, std::string name, connect_by_name_opt
     return told;
 }
 
+constexpr unsigned server_failure = 2; ///< RCODE (RFC 1035 4.1.1)
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(connect_by_name)
@@ -221,6 +230,53 @@ BOOST_FIXTURE_TEST_CASE(where_ipv6_works_it_comes_first, both_families_world) { 
     BOOST_TEST((m.took < 50ms), m.took.count());
     world.run_for(5s);
     BOOST_TEST(accepted4 == 0u); // the other family was not bothered
+}
+
+BOOST_FIXTURE_TEST_CASE(an_answer_about_ipv6_within_the_moment_comes_first_all_the_same, both_families_world) { // RFC 8305 3
+    // A's comes after 2 ms, and 50 ms later what there is is tried.
+    serve({.addresses = {near4}}, {.addresses = {near6}, .delay = 45ms});
+    const made m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(net_address(near6), 80)));
+    BOOST_TEST((m.took >= 45ms && m.took < 60ms), m.took.count()); // tried as soon as it was there
+    world.run_for(5s);
+    BOOST_TEST(accepted4 == 0u);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_answer_about_ipv6_behind_the_moment_is_one_more_to_try, both_families_world) { // RFC 8305 3
+    const ip_address silent4 = ipv4(10, 0, 200, 1);
+    serve({.addresses = {near4}}, {.addresses = {near6}, .delay = 100ms});
+    made m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(near4, 80))); // it was tried, and answered
+    BOOST_TEST((m.took >= 50ms && m.took < 90ms), m.took.count());
+    serve({.addresses = {silent4, silent4, near4}}, {.addresses = {near6}, .delay = 100ms}, "other.example.com");
+    m = connect("other.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(net_address(near6), 80))); // the other family's turn
+    BOOST_TEST((m.took >= 300ms && m.took < 330ms), m.took.count()); // a quarter of a second after the first
+}
+
+BOOST_FIXTURE_TEST_CASE(a_question_about_ipv4_that_fails_is_nothing_to_one_about_ipv6, both_families_world) { // RFC 8305 3
+    const dns_reply failures[] = {{.code = server_failure}, {.silent = true}};
+    for (const dns_reply& failure : failures) {
+        const std::string name = failure.silent ? "silent.example.com" : "failing.example.com";
+        serve_twice(failure, {.addresses = {near6}, .delay = 20ms}, name);
+        const made m = connect(name);
+        BOOST_TEST(!m.why, m.why.message());
+        BOOST_TEST((m.peer == socket_address(net_address(near6), 80)));
+        BOOST_TEST((m.took >= 20ms && m.took < 50ms), m.took.count());
+        serve_twice(failure, {}, "none." + name); // and no IPv6
+        BOOST_CHECK(connect("none." + name).why == resolve_error::try_again); // not that there is no address
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_question_about_ipv6_that_fails_holds_ipv4_up_no_longer, both_families_world) { // RFC 8305 3
+    serve_twice({.addresses = {near4}}, {.code = server_failure}, "www.example.com");
+    const made m = connect("www.example.com");
+    BOOST_TEST(!m.why, m.why.message());
+    BOOST_TEST((m.peer == socket_address(near4, 80)));
+    BOOST_TEST((m.took < 40ms), m.took.count());
 }
 
 BOOST_FIXTURE_TEST_CASE(where_ipv6_is_broken_it_costs_a_quarter_of_a_second, both_families_world) {

@@ -119,4 +119,64 @@ BOOST_FIXTURE_TEST_CASE(a_connected_socket_is_not_told_what_cannot_be, sender) {
     BOOST_TEST((failed == std::errc{}));
 }
 
+namespace {
+
+/// One whole packet of so many bytes; of IPv4, one that nobody may cut.
+bool is_whole(const std::vector<std::vector<std::byte>>& packets, std::size_t size) {
+    if (packets.size() != 1 || packets[0].size() != size) return false;
+    const std::byte* const p = packets[0].data();
+    return load_u8(p) >> 4 == 6 ? load_u8(p + 6) == 17 : (load_be16(p + 6) & 0xffff) == 0x4000;
+}
+
+} // namespace
+
+BOOST_FIXTURE_TEST_CASE(who_wants_none_cut_is_refused_what_is_too_large, sender) { // RFC 8899 4.1, 4.6.1; RFC 1191 3
+    for (const bool six : {false, true}) {
+        const std::size_t headers = six ? 48 : 28;
+        udp_socket connected = udp_socket::connect(socket_address(first(six), 4000));
+        connected.set_datagram_size(datagram_size::refuse);
+        BOOST_TEST(connected.path_mtu() == 1500u);
+        BOOST_TEST(is_whole(send_out(connected, 1500 - headers, {}), 1500));
+        BOOST_TEST(send_out(connected, 1501 - headers, {}).empty());
+        BOOST_TEST((failed == std::errc::message_size));
+        const std::vector<bytes> sent = send_out(connected, 1400, {});
+        BOOST_REQUIRE(sent.size() == 1u);
+        too_big(sent[0], 1300, connected.local_address().port);
+        BOOST_TEST(connected.path_mtu() == 1300u);
+        BOOST_TEST(send_out(connected, 1400, {}).empty()); // the report, which is told once
+        for (const std::size_t size : {1400ul, 1301 - headers}) {
+            BOOST_TEST(send_out(connected, size, {}).empty());
+            BOOST_TEST((failed == std::errc::message_size));
+        }
+        BOOST_TEST(is_whole(send_out(connected, 1300 - headers, {}), 1300));
+        BOOST_TEST((failed == std::errc{}));
+        connected.set_datagram_size(datagram_size::cut); // from now on
+        BOOST_TEST(all_fit(send_out(connected, 1400, {}), 1300));
+        BOOST_TEST((failed == std::errc{}));
+    }
+    BOOST_CHECK_EXCEPTION(static_cast<void>(socket.path_mtu()), std::system_error,
+                          [](const std::system_error& e) { return e.code() == std::errc::not_connected; });
+}
+
+BOOST_FIXTURE_TEST_CASE(who_probes_goes_by_the_link_alone, sender) { // RFC 8899 4.1, 5.1.4
+    for (const bool six : {false, true}) {
+        const std::size_t headers = six ? 48 : 28;
+        socket.set_datagram_size(datagram_size::probe);
+        const std::vector<bytes> sent = send_out(1400, first(six));
+        BOOST_REQUIRE(sent.size() == 1u);
+        too_big(sent[0], 1300);
+        stack->ip().path_mtus().lower(clock.now(), first(six), 1290); // as a connection has found it
+        const net_address group = six ? net_address(a6("ff02::77")) : net_address(ipv4(239, 1, 1, 1));
+        stack->ip().path_mtus().lower(clock.now(), group, 1290);
+        for (const net_address& to : {first(six), group}) {
+            BOOST_TEST(is_whole(send_out(1500 - headers, to), 1500));
+            BOOST_TEST((failed == std::errc{}));
+            BOOST_TEST(send_out(1501 - headers, to).empty()); // no link takes it
+            BOOST_TEST((failed == std::errc::message_size));
+        }
+        socket.set_datagram_size(datagram_size::cut);
+        BOOST_TEST(all_fit(send_out(1400, first(six)), 1290));
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -89,7 +89,7 @@ task<> who_writes_and_goes_is_heard(stack_world& w) {
     tcp_listener listener = listen(w, 0, {.fast_open = 4});
     co_await learn(w, listener);
     for (const bool good : {true, false}) {
-        if (!good) w.server().tcp().fast_open_secrets().current = {1, 2};
+        if (!good) w.server().tcp().set_fast_open_keys({.current = {1, 2}, .older = {}});
         {
             tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
             co_await client.write(std::string_view{"question"});
@@ -102,7 +102,7 @@ task<> who_writes_and_goes_is_heard(stack_world& w) {
 task<> a_close_waits_until_all_was_heard(stack_world& w) {
     tcp_listener listener = listen(w, 0, {.fast_open = 4});
     co_await learn(w, listener);
-    w.server().tcp().fast_open_secrets().current = {1, 2};
+    w.server().tcp().set_fast_open_keys({.current = {1, 2}, .older = {}});
     tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
     co_await client.write(std::string_view{"question"});
     task_group hearing{"hear"};
@@ -145,7 +145,7 @@ task<> without_lingering_nothing_is_left(stack_world& w) {
 task<> the_limit_bounds_what_is_accepted_early(stack_world& w) {
     tcp_listener listener = listen(w, 0, {.fast_open = 1});
     co_await learn(w, listener);
-    w.server().tcp().fast_open_secrets().current = {1, 2}; // the client's cookie is bad now
+    w.server().tcp().set_fast_open_keys({.current = {1, 2}, .older = {}}); // the client's cookie is bad now
     tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
     co_await client.write(std::string_view{"question"});
     tcp_stream server = co_await listener.accept();
@@ -169,13 +169,42 @@ task<> the_limit_bounds_what_is_accepted_early(stack_world& w) {
     BOOST_TEST(b.text() == "second");
 }
 
+task<> cookies_are_good_for_two_days_at_most(stack_world& w) { // RFC 7413 4.1.2
+    tcp_listener listener = listen(w, 0, {.fast_open = 4});
+    co_await learn(w, listener);
+    const stack_statistics& s = w.server().statistics();
+    constexpr duration day = tcp::fast_open_key_chain::period;
+    struct step {
+        duration later;
+        bool good;
+    };
+    // After a day the cookie is yesterday's, good, and another one comes with the answer. After two days it would be nobody's.
+    constexpr step steps[] = {{day, true}, {day, true}, {day - std::chrono::seconds{1}, true}, {2 * day, false}, {day / 2, true}};
+    std::uint64_t accepted = 0, bad = 0;
+    for (const step& each : steps) {
+        w.clock.advance(each.later);
+        tcp_stream client = co_await dial(w, listener.local_address(), {}, fast);
+        co_await client.write(std::string_view{"question"});
+        tcp_stream server = co_await listener.accept();
+        buffer question = co_await server.read();
+        BOOST_TEST(question.text() == "question");
+        co_await server.write(std::string_view{"answer"});
+        buffer answer = co_await client.read(); // behind the SYN-ACK, which may bring another cookie
+        BOOST_TEST(answer.text() == "answer");
+        ++(each.good ? accepted : bad);
+        BOOST_TEST(s.tcp_fast_open_accepted == accepted);
+        BOOST_TEST(s.tcp_fast_open_bad_cookie == bad);
+    }
+    BOOST_TEST(s.tcp_fast_open_asked == 1u);
+}
+
 task<> one_with_a_key_of_its_own_believes_no_other(stack_world& w) {
     auto backend = std::make_unique<tcp_listen_socket>(w.server().tcp(), at_server(w, 7), listen_options{.fast_open = 4});
     tcp_listen_socket& raw = *backend;
     raw.set_fast_open_keys({.current = {7, 8}, .older = {}});
     tcp_listener listener{std::move(backend)};
     co_await learn(w, listener);
-    w.server().tcp().fast_open_secrets().current = {1, 2}; // not this one's
+    w.server().tcp().set_fast_open_keys({.current = {1, 2}, .older = {}}); // not this one's
     const stack_statistics& s = w.server().statistics();
     for (const bool good : {true, false}) {
         if (!good) raw.set_fast_open_keys({.current = {9, 10}, .older = {}});
@@ -263,6 +292,7 @@ BOOST_AUTO_TEST_CASE(little_data_in_syns_holds_no_frames_where_they_are_rare) {
     BOOST_TEST(pool.free_count == 100u);
     for (int i = 0; i < 50; ++i) w.loop().poll_once();
 }
+BOOST_FIXTURE_TEST_CASE(keys_change_every_day, stack_world) { run(cookies_are_good_for_two_days_at_most(*this)); }
 BOOST_FIXTURE_TEST_CASE(a_listener_may_have_a_key_of_its_own, stack_world) { run(one_with_a_key_of_its_own_believes_no_other(*this)); }
 BOOST_FIXTURE_TEST_CASE(it_is_off_unless_the_listener_asks_for_it, stack_world) { run(a_listener_without_it_is_as_before(*this)); }
 

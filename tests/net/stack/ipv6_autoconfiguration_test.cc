@@ -102,12 +102,17 @@ struct routed_link : ipv6_link {
         packet.insert(packet.end(), m.begin(), m.end());
         send(packet, how.from, to, how.header, how.hop_limit);
     }
+    /// RFC 2711 2.1, of MLD: hop-by-hop options that begin with it.
+    static bool has_router_alert(const bytes& packet) {
+        return load_be32(packet.data() + 40) == 0x3a00'0502u && load_be16(packet.data() + 44) == 0;
+    }
     /// The groups of the reports of version 1 that it says within 200 ms.
     std::vector<ipv6> told_by_themselves() {
         pass(std::chrono::milliseconds{200});
         std::vector<ipv6> told;
         for (const bytes& packet : heard(true))
-            if (load_u8(packet.data() + 6) == 0 && load_u8(packet.data() + 48) == 131) told.push_back(ipv6::load(packet.data() + 56));
+            if (load_u8(packet.data() + 6) == 0 && load_u8(packet.data() + 48) == 131 && has_router_alert(packet))
+                told.push_back(ipv6::load(packet.data() + 56));
         return told;
     }
     ipv6_output& six() { return *stack->ip().six(); }
@@ -773,6 +778,7 @@ BOOST_FIXTURE_TEST_CASE(groups_are_told_to_routers_who_ask, routed_link) { // RF
         BOOST_TEST((ip.destination() == a6("ff02::16") && ip.hop_limit() == 1 && ip.source().is_link_local()));
         const wire::ipv6_chain chain = wire::walk_extensions(packet); // the router alert is an option that it knows
         BOOST_REQUIRE((chain.verdict == wire::ipv6_chain_verdict::good && chain.protocol == ip_protocol::icmpv6));
+        BOOST_TEST(has_router_alert(packet));
         const byte_span m = byte_span(packet).subspan(chain.offset);
         BOOST_TEST(load_u8(m.data()) == 143);
         BOOST_TEST(wire::pseudo_header_sum(ip.source(), ip.destination(), ip_protocol::icmpv6, m.size()).add(m).verifies());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <corewire/net/port/sim/sim_network.hh>
+#include <corewire/net/port/wrap/vlan_port.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/wire/icmpv6.hh>
 #include <corewire/net/wire/ipv6.hh>
@@ -19,9 +20,12 @@ struct ipv6_link {
     const ipv6 us = a6("2001:db8::1"), peer = a6("2001:db8::2"), peer_local = a6("fe80::2");
     const ipv6 our_group = us.solicited_node();
 
-    /// `probes` 0: the addresses are good at once.
-    explicit ipv6_link(unsigned probes = 0, const stack_config& common = {}) {
-        net.connect(*nic, *end);
+    /// `probes` 0: the addresses are good at once. `peers_vlan`: of the port at the other end; 0: none, and tags stand in its frames.
+    explicit ipv6_link(unsigned probes = 0, const stack_config& common = {}, std::uint16_t peers_vlan = 0) {
+        auto nic = net.make_port(mac_address(2, 0, 0, 0, 0, 1)), far = net.make_port(mac_address(2, 0, 0, 0, 0, 2));
+        net.connect(*nic, *far);
+        end = std::move(far);
+        if (peers_vlan != 0) end = std::make_unique<vlan_port>(std::move(end), peers_vlan);
         stack_config config = common;
         if (config.address.address().is_any()) config.address = ip_prefix(ipv4(10, 0, 0, 1), 24);
         if (!config.ipv6) config.ipv6.emplace();
@@ -111,7 +115,7 @@ struct ipv6_link {
     virtual_clock clock;
     reactor loop{{.clock = &clock}};
     sim_network net;
-    std::unique_ptr<sim_port> nic = net.make_port(mac_address(2, 0, 0, 0, 0, 1)), end = net.make_port(mac_address(2, 0, 0, 0, 0, 2));
+    std::unique_ptr<port> end;
     std::unique_ptr<network_stack> stack;
     reactor::scope here{loop};
 };

@@ -13,7 +13,7 @@ struct asked : two_shards_link {
     const ipv4 asker{10, 0, 0, 9};
 
     /// From `asker`, to the card of `to`.
-    void say(sim_port& to, const wire::arp_packet& arp) {
+    void say(port& to, const wire::arp_packet& arp) {
         packet p;
         p.head = to.pool().allocate_buffer();
         wire::ethernet_header{.destination = mac_address::broadcast(), .source = asker_mac, .type = wire::ether_type::arp}.emit(
@@ -22,7 +22,7 @@ struct asked : two_shards_link {
         to.transmit({&p, 1});
         pass(2ms);
     }
-    static unsigned answers(sim_port& at) {
+    static unsigned answers(port& at) {
         unsigned n = 0;
         for (packet got; at.receive({&got, 1}) != 0; got = {}) {
             wire::arp_view arp;
@@ -40,7 +40,7 @@ struct asked : two_shards_link {
 BOOST_AUTO_TEST_SUITE(steered_arp)
 
 BOOST_FIXTURE_TEST_CASE(a_question_is_answered_once_and_every_shard_knows_the_asker, asked) {
-    for (sim_port* at : {end.get(), other_end.get()}) {
+    for (port* const at : std::initializer_list<port*>{end.get(), other_end.get()}) {
         say(*at, wire::arp_packet::request(asker_mac, asker, us4));
         BOOST_TEST(answers(*end) + answers(*other_end) == 1u);
         for (unsigned n : {0u, 1u}) {

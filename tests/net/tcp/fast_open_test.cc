@@ -382,6 +382,26 @@ BOOST_AUTO_TEST_CASE(a_cookie_is_what_linux_makes_of_the_same_key) {
     BOOST_TEST((keys.check(c, client, server) == verdict::bad));
 }
 
+BOOST_AUTO_TEST_CASE(keys_change_every_day_and_yesterdays_are_taken) { // RFC 7413 4.1.2
+    using tcp::fast_open_key_chain;
+    using verdict = tcp::fast_open_keys::verdict;
+    fast_open_key_chain ours({1, 2}), another_shards({1, 2}), anothers({1, 3});
+    const wire::net_address client = ipv4(192, 0, 2, 1), server = ipv4(192, 168, 0, 1);
+    const time_point noon = from_ns(0) + 10 * fast_open_key_chain::period + std::chrono::hours{12};
+    const tcp::fast_open_cookie given = ours.at(noon).cookie_for(client, server);
+    BOOST_TEST((given == another_shards.at(noon).cookie_for(client, server)));
+    BOOST_TEST(!(given == anothers.at(noon).cookie_for(client, server)));
+    const auto later = [&](duration d) { return ours.at(noon + d).check(given, client, server); };
+    constexpr std::chrono::nanoseconds moment{1};
+    BOOST_TEST((later(std::chrono::hours{12} - moment) == verdict::good));
+    BOOST_TEST((later(std::chrono::hours{12}) == verdict::old));
+    BOOST_TEST((later(std::chrono::hours{36} - moment) == verdict::old));
+    BOOST_TEST((later(std::chrono::hours{36}) == verdict::bad));
+    ours.fix({.current = {7, 8}, .older = {}}); // who sets keys changes them, too
+    const tcp::fast_open_cookie fixed = ours.at(noon).cookie_for(client, server);
+    BOOST_TEST((ours.at(noon + std::chrono::hours{1000}).check(fixed, client, server) == verdict::good));
+}
+
 BOOST_AUTO_TEST_CASE(the_cache_is_bounded_and_forgets_whom_it_has_not_seen_for_longest) {
     tcp::fast_open_cache cache;
     const auto host = [](unsigned n) -> wire::net_address { return ipv4(0x0a00'0000u + n); };
