@@ -29,6 +29,7 @@ namespace {
 void take_along(control_block& c, outgoing_segment& out) noexcept {
     sender& s = c.sending;
     if (c.state != tcp_state::syn_sent || c.syn_resent) return;
+    if (c.urgent.sending && !c.options->like_linux()) return; // no SYN tells where the mark is, and behind it nothing might
     const std::uint32_t size = std::min(s.queue.size(), c.syn_room());
     if (size == 0) return;
     const send_queue::place at = s.queue.find(s.queue.first());

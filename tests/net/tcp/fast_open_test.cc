@@ -133,6 +133,16 @@ BOOST_AUTO_TEST_CASE(the_answer_to_the_first_syn_may_come_after_the_second) {
     BOOST_TEST(s.block().fast_open().data_acked);
 }
 
+BOOST_AUTO_TEST_CASE(what_is_urgent_waits_for_the_handshake) { // RFC 9293 3.8.5: a SYN has no urgent pointer
+    tcp_script s;
+    s.open(knowing());
+    s.write(500);
+    s.block().set_urgent();
+    s.expect("S 0:0 fo 7");
+    s.receive("SA 0:0 ack 1 win 65535 mss 1000 sackok ws 0");
+    s.expect("A 1:501 ack 1 up 500");
+}
+
 BOOST_AUTO_TEST_CASE(the_fin_follows_the_data_whatever_the_server_took_of_it) {
     for (const int taken : {501, 301, 1}) {
         tcp_script s;
