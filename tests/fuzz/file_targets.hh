@@ -1,13 +1,19 @@
-// Files and words that others have written: a metrics page of another process, hosts(5), names and addresses, lists of CPUs, the XML of a
-// machine, and what goes to the log.
+// Files and words that others have written: a metrics page of another process, hosts(5), names and addresses, lists of CPUs and of ports,
+// the XML of a machine, levels of the log, faults, and what goes to the log.
 //
 // What must hold: what was taken is within its bounds, is text where it says so, and survives being written and read again.
 #pragma once
 
+#include <corewire/apps/runtime/fault_options.hh>
+#include <corewire/apps/runtime/setup_error.hh>
+#include <corewire/net/port/lent_ports.hh>
+#include <corewire/net/resolve/named_address.hh>
 #include <corewire/net/resolve/resolver_config.hh>
 #include <corewire/net/socket/address.hh>
+#include <corewire/net/wire/net_address.hh>
 #include <corewire/reactor/base/assert.hh>
 #include <corewire/reactor/log/escape.hh>
+#include <corewire/reactor/log/log_level.hh>
 #include <corewire/reactor/metrics/page_layout.hh>
 #include <corewire/reactor/metrics/page_reader.hh>
 #include <corewire/reactor/topology/ranges.hh>
@@ -19,6 +25,7 @@
 #include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -92,6 +99,45 @@ inline void metrics_page(byte_span input) {
     changed.clear();
 }
 
+inline bool is_chance(double p) noexcept { return p >= 0 && p <= 1; }
+
+/// What command lines and the kernel's settings say.
+inline void options(std::string_view text) {
+    try {
+        const faulty_port::options o = parse_faults(text);
+        for (const faults& f : {o.on_receive, o.on_transmit})
+            CW_ASSERT(is_chance(f.drop) && is_chance(f.corrupt) && is_chance(f.duplicate) && is_chance(f.reorder), "a chance beyond 1");
+    } catch (const setup_error& why) {
+        CW_ASSERT(*why.what() != '\0', "a refusal without a reason");
+    }
+    try {
+        const named_address a = named_address::parse(text);
+        CW_ASSERT(!a.host.empty() && a.host.size() <= 255 && printable(a.host), "a host that is no text");
+        const bool six = a.host.find(':') != std::string::npos;
+        const named_address again = named_address::parse((six ? "[" + a.host + "]" : a.host) + ":" + std::to_string(a.port));
+        CW_ASSERT(again.host == a.host && again.port == a.port, "a host that changed");
+    } catch (const std::invalid_argument& why) {
+        CW_ASSERT(*why.what() != '\0', "a refusal without a reason");
+    }
+    log_levels levels, again;
+    const std::string before = levels.text();
+    if (levels.set(text).empty()) CW_ASSERT(again.set(levels.text()).empty() && again.text() == levels.text(), "levels that changed");
+    else CW_ASSERT(levels.text() == before, "levels that were refused, and count");
+    const port_range range = parse_port_range(text);
+    CW_ASSERT(range.first <= range.last, "a range that ends before it begins");
+    const port_set ports = parse_port_list(text);
+    if (const std::size_t many = ports.count(); many != 0 && many <= 64) {
+        std::string list;
+        for (std::size_t n = ports._Find_first(); n < ports.size(); n = ports._Find_next(n)) list += std::to_string(n) + ",";
+        list.pop_back();
+        CW_ASSERT(parse_port_list(list) == ports, "a list of ports that changed");
+    }
+    if (const auto prefix = ipv6_prefix::parse(text)) {
+        CW_ASSERT(prefix->length() <= 128 && prefix->contains(prefix->network()), "a prefix of nothing");
+        CW_ASSERT(ipv6_prefix::parse(to_string(*prefix)) == prefix, "a prefix that changed");
+    }
+}
+
 inline void words(std::string_view text) {
     CW_ASSERT(printable(escape_for_log(text)), "what could end its line in a log");
     if (const auto numbers = parse_ranges(text)) {
@@ -106,6 +152,7 @@ inline void words(std::string_view text) {
     } catch (const std::invalid_argument& why) {
         CW_ASSERT(*why.what() != '\0', "a refusal without a reason");
     }
+    options(text);
 }
 
 } // namespace file_fuzz

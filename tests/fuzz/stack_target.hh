@@ -1,7 +1,7 @@
 // A whole stack behind a port, driven by a string of bytes: frames of every kind with the sums and lengths that let them in, time, and
 // applications that answer. What the parsers' targets do not reach: reassembly, neighbours of both families, router advertisements,
-// groups, ICMP about flows, SYN cookies, Fast Open, DHCP, VLANs, what belongs to another shard. And the flow that an ICMP error quotes,
-// for itself.
+// groups, ICMP about flows, SYN cookies, Fast Open, DHCP, VLANs, what belongs to another shard, frames that are scarce for a while, Linux's
+// and FreeBSD's habits. And the flow that an ICMP error quotes, for itself.
 //
 // What must hold: check_invariants() after each step; what leaves has right lengths and sums, and fits the link; each step comes to rest,
 // after a bounded number of frames; when all is over no frame is missing.
@@ -143,7 +143,7 @@ inline task<> call(socket_address to, std::uint32_t size) {
 
 class player {
 public:
-    player(byte_span input, frame_pool& pool) : in_(input) {
+    player(byte_span input, frame_pool& pool) : in_(input), pool_(pool) {
         const std::uint8_t how = in_.byte();
         stack_config config;
         config.seed = 1;
@@ -161,6 +161,7 @@ public:
         config.fast_open_without_cookie = how & 16;
         config.tcp.fast_path = !(how & 32);
         config.ask_for_address = how & 64;
+        if ((how & 48) == 48) config.tcp.habits = how & 64 ? tcp::personality::freebsd : tcp::personality::linux_;
         heard_.vlan = config.vlan;
         auto device = std::make_unique<cable>(pool, heard_, config.vlan != 0);
         cable_ = device.get();
@@ -200,7 +201,10 @@ private:
         case 1: cable_->put(arp_frame(in_, heard_)); break;
         case 2: cable_->put(ipv4_frame(in_, heard_)); break;
         case 3: cable_->put(ipv6_frame(in_, heard_)); break;
-        case 6: pass(1us * (1u << in_.byte() % 30)); break;
+        case 6:
+            if (what >= 0xe0) take_frames(in_.byte() % 64u);
+            else pass(1us * (1u << in_.byte() % 30));
+            break;
         case 7:
             if (what & 64) spawn(call({peer_v6, 80}, in_.word() % 20'000u));
             else spawn(call({what & 32 ? ipv4(192, 0, 2, 1) : peer_v4, 80}, in_.word() % 20'000u));
@@ -209,7 +213,15 @@ private:
         }
     }
 
+    /// All but so many are somebody else's; from 32 on nobody takes any. Until the next time, or until much of it has passed: whoever waits
+    /// for frames looks every few milliseconds.
+    void take_frames(std::uint32_t but) {
+        taken_.clear();
+        while (but < 32 && pool_.free_count > but) taken_.push_back(pool_.allocate_buffer());
+    }
+
     void pass(duration time) {
+        if (time > 1s) taken_.clear();
         const time_point until = clock_.time + time;
         for (int rounds = 0; loop_.timers().next_expiry() <= until; ++rounds) {
             CW_ASSERT(rounds < 20'000, "timers do not come to rest");
@@ -227,8 +239,10 @@ private:
     }
 
     decisions in_;
+    frame_pool& pool_;
     heard heard_;
     still_clock clock_;
+    std::vector<buffer> taken_;
     reactor loop_{{.clock = &clock_}};
     cable* cable_ = nullptr;
     std::optional<network_stack> stack_;

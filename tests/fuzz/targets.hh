@@ -3,6 +3,7 @@
 #pragma once
 
 #include "connection_target.hh"
+#include "control_target.hh"
 #include "dhcp6_target.hh"
 #include "dhcp_target.hh"
 #include "dns_target.hh"
@@ -46,6 +47,7 @@ inline std::vector<target> all_targets() {
     all.push_back({"rdma_link", [](byte_span bytes) { rdma_fuzz::link(bytes); }});
     all.push_back({"metrics_page", [](byte_span bytes) { file_fuzz::metrics_page(bytes); }});
     all.push_back({"words", [](byte_span bytes) { file_fuzz::words(as_text(bytes)); }});
+    all.push_back({"control_messages", [](byte_span bytes) { control_fuzz::messages(bytes); }});
     all.push_back({"stack", [](byte_span bytes) { stack_fuzz::frames(bytes); }});
     all.push_back({"quoted_flow", [](byte_span bytes) { stack_fuzz::quoted(bytes); }});
     return all;
