@@ -37,7 +37,7 @@ public:
 
     // read() and write() by themselves wait as long as it takes; with limits they end early with ETIMEDOUT or ECANCELED.
 
-    /// The next bytes in order, as soon as there are any: a counted view, zero-copy. Empty at end of stream.
+    /// The next bytes in order, as soon as there are any: a counted view, zero-copy but for small ones that waited. Empty at the end.
     read_awaiter read() noexcept;
     bounded_read_awaiter read(wait_limits limits) noexcept;
     /// Fills `into` to the last byte. Returns how many were read: fewer than into.size() only at end of stream.
