@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(each_bit_of_the_options_is_its_own) {
         fields t = different();
         t.tcpi_options = static_cast<std::uint8_t>(bits[i]);
         const tcp_information it = told(t);
-        for (std::size_t k = 0; k < std::size(all); ++k) BOOST_TEST(it.*all[k] == (k == i), "bit " << bits[i] << ", field " << k);
+        for (std::size_t k = 0; k < std::size(all); ++k) BOOST_TEST((it.*all[k] == (k == i)), "bit " << bits[i] << ", field " << k);
     }
 }
 

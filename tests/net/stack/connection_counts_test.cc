@@ -75,7 +75,7 @@ task<> probes_are_counted(world& w) {
     task_group writing{"write"};
     const std::string text(100'000, 'w');
     const auto write = [&]() -> task<> { co_await both.client.write(text); };
-    writing.spawn(write);
+    writing.spawn(write());
     co_await sleep_for(20s);
     const tcp_information i = both.client.info();
     BOOST_TEST(i.send_window < i.send_segment);
