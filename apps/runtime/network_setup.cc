@@ -356,7 +356,8 @@ task<> network_setup::after_address_detection(unsigned shard) {
     network_stack* const mine = stack(shard);
     const ipv6_output* const six = mine == nullptr ? nullptr : mine->ip().six();
     // A router that has not answered by then may still: its addresses come when it does.
-    const std::chrono::seconds asked{options_.dad_transmits.value_or(1)};
+    // A leased address is asked about behind the link's own.
+    const std::chrono::seconds asked{options_.dad_transmits.value_or(1) * (options_.slaac ? 2 : 1)};
     const time_point enough = reactor::current().now() + asked + std::chrono::seconds{options_.slaac ? 7 : 2};
     const auto wait = [&] {
         const bool none_yet = options_.slaac && six->automatic() != nullptr && six->automatic()->statistics().advertisements == 0;

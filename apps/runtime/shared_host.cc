@@ -165,7 +165,7 @@ void shared_host::on_routes(std::span<const netlink::route_change> known) {
         if (another && !another_router) continue;
         if (!another) best = &r;
         const auto bytes = [](std::uint32_t n) { return static_cast<std::uint16_t>(std::min(n, 0xffffu)); };
-        const route_sizes sizes{.mtu = bytes(r.mtu), .segment = bytes(r.segment), .mtu_locked = r.mtu_locked};
+        const route_sizes sizes{.mtu = bytes(r.mtu), .segment = bytes(r.segment)};
         if (r.destination.is_v4()) four.push_back({r.destination.v4(), r.gateway.v4(), r.gateway_on_link, r.refuses, sizes});
         else six.push_back({r.destination.v6(), r.gateway.v6(), r.gateway_on_link, r.refuses, sizes});
     }

@@ -69,6 +69,8 @@ public:
 
     /// Multicast and link-local destinations are always on the link. Our own addresses are the caller's to know.
     ipv6_next_hop find(const ipv6& destination) const noexcept;
+    /// Some route says something of sizes, or has.
+    bool tells_sizes() const noexcept { return tell_sizes_; }
     /// Of the route that leads there, in shared mode; several routers to `::/0` have the first one's.
     route_sizes sizes_to(const ipv6& destination) const noexcept {
         if (!tell_sizes_) return {};

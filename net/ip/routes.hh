@@ -17,7 +17,6 @@ namespace corewire {
 struct route_sizes {
     std::uint16_t mtu = 0;     ///< bytes of IP packet; 0: the link's
     std::uint16_t segment = 0; ///< bytes of TCP segment that may come from there, options left out; 0: as the link takes them
-    bool mtu_locked = false;   ///< nobody's word makes that MTU less
     friend bool operator==(const route_sizes&, const route_sizes&) = default;
 };
 
@@ -94,6 +93,8 @@ public:
     bool remove(ip_prefix destination) noexcept;
 
     next_hop find(ipv4 destination) const noexcept;
+    /// Some route says something of sizes.
+    bool tells_sizes() const noexcept { return tell_sizes_; }
     /// Of the route that leads there. Where no route says anything it costs nothing.
     route_sizes sizes_to(ipv4 destination) const noexcept {
         const route* const r = tell_sizes_ ? match(destination) : nullptr;

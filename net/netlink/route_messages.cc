@@ -122,13 +122,11 @@ verdict read_nexthop(byte_span payload, change& out) noexcept {
     return verdict::told;
 }
 
-/// What a route says of sizes: RTA_METRICS has attributes of its own.
+/// What a route says of sizes: RTA_METRICS has attributes of its own. RTAX_LOCK is not read: packets keep the don't-fragment flag, so that
+/// what routers report must count.
 bool take_sizes(byte_span metrics, route_change& told) noexcept {
-    std::uint32_t locks = 0;
     const attributes<RTAX_ADVMSS> all(metrics);
-    if (!all.load(RTAX_LOCK, locks) || !all.load(RTAX_MTU, told.mtu) || !all.load(RTAX_ADVMSS, told.segment)) return false;
-    told.mtu_locked = told.mtu != 0 && (locks & (1u << RTAX_MTU)) != 0;
-    return true;
+    return all.load(RTAX_MTU, told.mtu) && all.load(RTAX_ADVMSS, told.segment);
 }
 
 /// The first of several ways on. `ways` is what stands behind it.

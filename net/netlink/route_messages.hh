@@ -58,15 +58,12 @@ struct route_change {
     bool more = false;       ///< a further one of the same route comes next
     bool gateway_on_link = false; ///< whatever the other routes say ("onlink")
     std::uint32_t mtu = 0;        ///< bytes of IP packet that go this way (RTAX_MTU); 0: what the interface takes
-    bool mtu_locked = false;      ///< and nobody's word makes it less ("mtu lock")
     std::uint32_t segment = 0;    ///< TCP's segments that may come this way (RTAX_ADVMSS); 0: it does not say
     bool refuses = false;         ///< a blackhole, unreachable, prohibited, or left to tables that nobody follows
     bool of_other_family = false; ///< IPv4 by a gateway of IPv6 (RFC 8950), which is not told: it cannot be followed
     bool partial = false;         ///< kernel_mirror's: its route has ways that are not followed, too
     bool doubled = false;         ///< kernel_mirror's: of a route that was told twice, or of two that differ in what is not told
-    bool same_sizes(const route_change& o) const noexcept {
-        return mtu == o.mtu && mtu_locked == o.mtu_locked && segment == o.segment;
-    }
+    bool same_sizes(const route_change& o) const noexcept { return mtu == o.mtu && segment == o.segment; }
     /// Whatever sizes it has.
     bool same_route(const route_change& o) const noexcept {
         return interface == o.interface && destination == o.destination && gateway == o.gateway && metric == o.metric;

@@ -44,7 +44,7 @@ struct tcp_information {
     bool accurate_ecn = false;       ///< in the form of RFC 9768 (our own stack)
     bool ecn_seen = false;           ///< the peer's data has come with ECT or CE
     bool data_in_syn = false;        ///< a SYN took data along, and it was taken (Fast Open, RFC 7413)
-    bool opened_early = false;       ///< the peer's SYN had a good cookie of Fast Open, with data or without
+    bool opened_early = false;       ///< by the peer's SYN: it had a good cookie of Fast Open, or needed none
     fast_open_failure fast_open = fast_open_failure::none; ///< what became of the data for our SYN
     unsigned send_scale = 0;         ///< the peer's window is to be shifted by so many bits
     unsigned receive_scale = 0;      ///< and ours

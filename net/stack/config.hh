@@ -56,7 +56,8 @@ struct stack_config {
     group_follower* groups = nullptr; ///< told which groups' and IPv6 addresses' frames are wanted (group_reports.hh); outlives the stack
     std::optional<ipv6_config> ipv6{}; ///< nothing: IPv6 packets are unknown to us. In shared mode the address is the kernel's
     tcp::parameters tcp{};           ///< what connections start with
-    /// What Fast Open's keys of each day are made from (RFC 7413 4.1.2); without one, it is drawn. Shards behind one address need the same.
+    /// What Fast Open's keys of each day are made from (RFC 7413 4.1.2); without one, it is drawn. Shards behind one address need the same;
+    /// days are counted from the machine's start: machines behind one address need tcp_layer::set_fast_open_keys().
     std::optional<siphash_key> fast_open_key{};
     /// What the offsets of our timestamps' clocks are drawn with (RFC 7323 5.4); without one, it is drawn. Shards behind one address need
     /// the same, or a peer would hear of several clocks of one host.

@@ -22,18 +22,21 @@ std::size_t network_stack::follow_routes(std::span<const route> routes, std::spa
             const route_error refused = now.add_route(r);
             left_out += refused != route_error::none && refused != route_error::exists;
         }
+    bool sized = output_.routes().tells_sizes() || now.tells_sizes();
     const bool four = !std::ranges::equal(now.routes(), output_.routes().routes());
     if (four) output_.routes() = now;
     bool six = false;
     if (output_.six() != nullptr) {
         ipv6_routes& table = output_.six()->routes();
         const std::uint32_t before = table.generation();
+        sized |= table.tells_sizes();
         left_out += table.set_routes(routes6);
         six = table.generation() != before;
+        sized |= table.tells_sizes();
     }
     if (!four && !six) return left_out;
     tcp_.on_routes_changed(four, six);
-    tcp_.fit_into_paths();
+    if (sized) tcp_.fit_into_paths();
     udp_.on_routes_changed();
     return left_out;
 }

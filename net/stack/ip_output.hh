@@ -53,8 +53,9 @@ public:
     std::uint32_t path_mtu_to(time_point now, const net_address& destination) const noexcept {
         if (!destination.is_v4() && six_ != nullptr) return six_->path_mtu_to(now, destination.v6());
         const route_sizes way = sizes_to(destination);
-        const std::uint32_t most = way.mtu == 0 ? mtu_ : std::min<std::uint32_t>(mtu_, way.mtu);
-        return way.mtu_locked ? most : std::min(most, mtus_.find(now, destination).bytes);
+        constexpr std::uint16_t least = 68; // RFC 791 3.2
+        const std::uint32_t most = way.mtu == 0 ? mtu_ : std::min<std::uint32_t>(mtu_, std::max(way.mtu, least));
+        return std::min(most, mtus_.find(now, destination).bytes);
     }
     /// What the route there says of sizes.
     route_sizes sizes_to(const net_address& destination) const noexcept {

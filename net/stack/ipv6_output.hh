@@ -23,7 +23,6 @@
 
 namespace corewire {
 
-
 class ipv6_output {
 public:
     /// Throws std::invalid_argument for a gateway that is not on the link, and for a port whose MTU is below 1,280 bytes.
@@ -133,13 +132,13 @@ public:
     std::uint32_t path_mtu_to(time_point now, const ipv6& destination) const noexcept {
         const route_sizes way = routes_.sizes_to(destination);
         const std::uint32_t most = way.mtu == 0 ? mtu() : std::min<std::uint32_t>(mtu(), std::max<std::uint32_t>(way.mtu, least_mtu));
-        return way.mtu_locked ? most : std::min(most, mtus_.find(now, destination).bytes);
+        return std::min(most, mtus_.find(now, destination).bytes);
     }
 
 private:
     bool tells_groups() const noexcept { return announces_ || tells_; }
     bool refresh(time_point now, ipv6_path& path) noexcept;
-    std::errc send_to(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t most, on_behalf who) noexcept;
+    std::errc send_to(time_point now, packet&& datagram, const ipv6& destination, std::uint32_t limit, on_behalf who) noexcept;
     bool transmit(time_point now, packet& p, const ipv6_next_hop& hop, on_behalf who) noexcept;
     std::uint32_t next_identification() noexcept;
     std::errc send_fragments(time_point now, const packet& datagram, const ipv6_next_hop& hop, std::uint32_t limit, on_behalf who) noexcept;

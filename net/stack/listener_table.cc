@@ -19,7 +19,12 @@ bool listener_table::add(tcp_listen_socket& listener, bool alone) {
     const place first = first_place_of(listener), second{ipv4::any(), first.port};
     if (at(first) != nullptr || (is_for_both(listener) && at(second) != nullptr) || (alone && overlaps(listener))) return false;
     all_.emplace(first, &listener);
-    if (is_for_both(listener)) all_.emplace(second, &listener);
+    try {
+        if (is_for_both(listener)) all_.emplace(second, &listener);
+    } catch (...) {
+        all_.erase(first);
+        throw;
+    }
     return true;
 }
 

@@ -5,6 +5,7 @@
 //     {0.0.0.0, 80}                       for all of IPv4           > of those that cover a flow the first that is here
 //     {::, 80}                            for all of both, or IPv6 /
 //
+// Who listens at an address that a lease has taken away hears nothing until it is back, as at a kernel's; at 0.0.0.0 one follows the lease.
 // One shard's. Holds pointers only; as many as there are listeners.
 #pragma once
 

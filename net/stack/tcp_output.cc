@@ -301,7 +301,6 @@ void tcp_layer::share_path_mtu(time_point now, const tcp_connection& c) noexcept
 void tcp_layer::on_path_mtu(time_point now, const flow_name& flow, std::uint32_t mtu, tcp::seq_number seq) {
     tcp_connection* c = find(flow);
     if (c == nullptr || !(flow.is_v4() ? c->tcb.options().heeds_path_reports : c->tcb.options().heeds_path_reports6)) return;
-    if (out_.sizes_to(flow.remote).mtu_locked) return;
     const tcp::parameters& p = c->tcb.options();
     if (flow.is_v4() && p.presumed_mtu != 0) mtu = p.presumed_mtu;
     if (flow.is_v4() && p.shrinks_later) { // it is of the path, and the connection's own matter when it is written to

@@ -153,8 +153,7 @@ private:
     home_hash home() const noexcept;
     stack_udp_socket* sender_of(const icmp_report& report) const noexcept;
     std::uint32_t path_mtu_to(time_point now, const net_address& to) const noexcept {
-        const std::uint32_t known = out_.path_mtu_to(now, to);
-        return out_.sizes_to(to).mtu_locked ? known : std::min(known, told_mtus_.find(now, to).bytes);
+        return std::min(out_.path_mtu_to(now, to), told_mtus_.find(now, to).bytes);
     }
     std::uint32_t path_mtus_heard() const noexcept { return out_.path_mtus().generation() + told_mtus_.generation(); }
 

@@ -56,6 +56,8 @@ void tcb::fit_into_path(std::uint32_t mtu) noexcept {
     const auto most = static_cast<std::uint16_t>(size);
     if (c_.state == tcp_state::syn_sent && most < c_.options->path_mss) c_.options.set(&parameters::path_mss, most);
     else if (most < c_.sending.mss) shrink_segments(c_, most);
+    // Unlike a report it holds for good: no search goes beyond it.
+    if (path_search* const p = c_.sending.search(); p != nullptr) p->ceiling = std::min(p->ceiling, most);
 }
 
 } // namespace corewire::tcp

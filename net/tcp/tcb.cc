@@ -185,8 +185,8 @@ mark_tally marks_of(const control_block& c) noexcept {
 
 fast_open_failure failure_of(const fast_open_state& f, const control_block& c) noexcept {
     if (c.passive || f.waits_for_data || (!f.asked && !f.without_cookie)) return fast_open_failure::none;
-    if (f.syn_data == 0) return fast_open_failure::no_cookie;
-    if (c.state == tcp_state::syn_sent || f.data_acked) return fast_open_failure::none;
+    if (f.syn_data == 0) return f.cookie.empty() || f.answered ? fast_open_failure::no_cookie : fast_open_failure::none;
+    if (c.sending.una == c.sending.iss || f.data_acked) return fast_open_failure::none; // no SYN-ACK has said
     return f.syn_lost ? fast_open_failure::syn_repeated : fast_open_failure::not_taken;
 }
 

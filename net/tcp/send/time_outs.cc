@@ -84,7 +84,8 @@ void count_time_out(control_block& c, time_point now) noexcept {
 unsigned handshake_limit(const control_block& c) noexcept {
     const parameters& p = *c.options;
     const deferral& h = c.sending.known().handshake;
-    if (!c.passive && c.orphaned) return std::min(p.orphan_retries, p.syn_retries); // Fast Open's, with what was written
+    // Fast Open's, with what was written.
+    if (!c.passive && c.orphaned) return std::min({p.orphan_retries, p.syn_retries, p.syn_ack_retries});
     return !c.passive ? p.syn_retries : h.heard ? std::max(p.syn_ack_retries, h.time_outs) : p.syn_ack_retries;
 }
 

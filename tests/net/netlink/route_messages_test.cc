@@ -65,15 +65,13 @@ BOOST_AUTO_TEST_CASE(what_a_route_and_a_link_say_of_sizes_is_told) {
     });
     BOOST_REQUIRE((read(locked, out) == verdict::told));
     auto r = std::get<route_change>(out);
-    BOOST_TEST((r.mtu == 1400u && r.mtu_locked && r.segment == 1000u));
+    BOOST_TEST((r.mtu == 1400u && r.segment == 1000u));
     BOOST_REQUIRE((read(sized([](nlmsghdr* h) { mnl_attr_put_u32(h, RTAX_MTU, 1400); }), out) == verdict::told));
-    BOOST_TEST((std::get<route_change>(out).mtu == 1400u && !std::get<route_change>(out).mtu_locked));
-    BOOST_REQUIRE((read(sized([](nlmsghdr* h) { mnl_attr_put_u32(h, RTAX_LOCK, 1u << RTAX_MTU); }), out) == verdict::told));
-    BOOST_TEST(!std::get<route_change>(out).mtu_locked); // there is none
+    BOOST_TEST((std::get<route_change>(out).mtu == 1400u && std::get<route_change>(out).segment == 0u));
     BOOST_TEST((read(sized([](nlmsghdr* h) { mnl_attr_put_u16(h, RTAX_MTU, 1400); }), out) == verdict::malformed));
     BOOST_REQUIRE((read(netlink_test::route(RTM_NEWROUTE, 0, {}, gateway, 3), out) == verdict::told));
     r = std::get<route_change>(out);
-    BOOST_TEST((r.mtu == 0u && !r.mtu_locked && r.segment == 0u));
+    BOOST_TEST((r.mtu == 0u && r.segment == 0u));
     const ifinfomsg link{.ifi_family = AF_UNSPEC, .__ifi_pad = 0, .ifi_type = 1, .ifi_index = 3, .ifi_flags = IFF_UP, .ifi_change = 0};
     BOOST_REQUIRE((read(netlink_test::message(RTM_NEWLINK, link, [](nlmsghdr* h) { mnl_attr_put_u32(h, IFLA_MTU, 1350); }), out) ==
                    verdict::told));

@@ -61,6 +61,7 @@ task<> who_only_listens_reads_too(stack_world& w) {
     co_await server.write(std::string_view{"welcome"});
     co_await reading.join();
     BOOST_TEST((!why || *why == std::errc{}));
+    BOOST_TEST((client.info().fast_open == fast_open_failure::none)); // nothing was to go along
 }
 
 task<> who_waits_for_the_first_word_hears_it(stack_world& w) {

@@ -500,19 +500,25 @@ BOOST_FIXTURE_TEST_CASE(a_route_says_how_much_goes_its_way_and_how_much_may_come
     }
 }
 
-BOOST_FIXTURE_TEST_CASE(a_routes_mtu_that_is_locked_is_made_less_by_nobody, sized_interfaces) { // RTAX_LOCK
-    for (const bool locked : {false, true}) {
-        for (const net_address& to : {net_address(peer4), net_address(peer)}) {
-            tell({.mtu = 1400, .mtu_locked = locked});
-            const segment syn = dial_to(to);
-            BOOST_TEST(largest_segment(syn) == 1400u - (to.is_v4() ? 40 : 60));
-            const flow_name flow(syn.from, syn.to, syn.header.source_port, 7);
-            stack->tcp().on_path_mtu(clock.now(), flow, 1300, tcp::seq_number{syn.header.sequence + 1}); // as a router said it
-            pass(500ms); // a time-out, which proves it (RFC 5927 7.2)
-            const std::uint32_t left = locked ? 1400 : 1300;
-            BOOST_TEST(streams.back().info().path_mtu == left);
-            stack->ip().path_mtus().lower(clock.now(), to, 1300);
-            BOOST_TEST(stack->ip().path_mtu_to(clock.now(), to) == left);
+BOOST_FIXTURE_TEST_CASE(a_routes_mtu_is_made_less_by_reports, sized_interfaces) { // locked or not: our packets cannot be cut
+    for (const net_address& to : {net_address(peer4), net_address(peer)}) {
+        tell({.mtu = 1400});
+        const segment syn = dial_to(to);
+        BOOST_TEST(largest_segment(syn) == 1400u - (to.is_v4() ? 40 : 60));
+        const flow_name flow(syn.from, syn.to, syn.header.source_port, 7);
+        stack->tcp().on_path_mtu(clock.now(), flow, 1300, tcp::seq_number{syn.header.sequence + 1}); // as a router said it
+        pass(500ms); // a time-out, which proves it (RFC 5927 7.2)
+        BOOST_TEST(streams.back().info().path_mtu == 1300u);
+        BOOST_TEST(stack->ip().path_mtu_to(clock.now(), to) == 1300u);
+    }
+}
+
+BOOST_FIXTURE_TEST_CASE(a_route_that_takes_next_to_nothing_makes_no_segment_larger, sized_interfaces) { // `mtu 20`: no room for the headers
+    for (const net_address& to : {net_address(peer4), net_address(peer)}) {
+        for (const std::uint16_t mtu : {1, 39, 40, 67}) {
+            tell({.mtu = mtu});
+            BOOST_TEST(stack->ip().path_mtu_to(clock.now(), to) == (to.is_v4() ? 68u : 1280u));
+            BOOST_TEST(largest_segment(dial_to(to)) <= (to.is_v4() ? 100u : 1220u));
         }
     }
 }

@@ -212,6 +212,14 @@ BOOST_AUTO_TEST_CASE(nobody_waits_long_for_the_answer_to_an_orphans_syn) {
     s.expect("S 0:0");
     BOOST_TEST(tcp::has(s.advance(4s), event::closed));
     BOOST_TEST((s.block().error() == std::errc::timed_out));
+    tcp_script standard; // as for a stranger's half-open connection
+    let_go(standard, false);
+    for (const auto wait : {1s, 2s, 4s, 8s, 16s}) {
+        standard.advance(wait);
+        standard.expect("S 0:0");
+    }
+    BOOST_TEST(tcp::has(standard.advance(32s), event::closed));
+    BOOST_TEST((standard.block().info().fast_open == tcp::fast_open_failure::none)); // nobody has said what was taken
 }
 
 BOOST_AUTO_TEST_CASE(without_data_or_with_linuxs_habits_nothing_outlives_its_user) {

@@ -465,6 +465,15 @@ BOOST_AUTO_TEST_CASE(what_a_report_took_away_is_tried_again_after_ten_minutes) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(what_the_host_says_of_its_way_is_no_report_and_holds_for_good) { // `ip route change ... mtu 1280`
+    for (const std::uint32_t mtu : {1290u, 1270u}) { // beside a report of 1,280
+        const auto w = narrowed(on_black_hole);
+        w->block().fit_into_path(mtu);
+        stream_for(*w, 30min);
+        BOOST_TEST(w->payload() == mtu - 40);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_path_that_stays_narrow_costs_one_segment_in_ten_minutes) {
     for (const bool told : {true, false}) {
         const auto w = narrowed(on_black_hole);
