@@ -76,13 +76,13 @@ task<> whole_datagrams_arrive_and_the_paths_mtu_is_told(world& w) {
     udp_socket server = bind_udp_server(w);
     udp_socket of_nobody = bind_udp_client(w); // makes the client's provider the current one
     udp_socket client = udp_socket::connect(at_server(w, server.local_address().port));
-    const std::vector<std::byte> bytes(1200);
+    const std::vector<std::byte> bytes(900); // InfiniBand's packets may have 1,024
     for (const datagram_size how : {datagram_size::refuse, datagram_size::probe, datagram_size::cut}) {
         client.set_datagram_size(how);
         co_await client.send(byte_span{bytes});
         datagram heard = co_await server.receive_from();
         BOOST_TEST(heard.data.size() == bytes.size());
-        BOOST_TEST(client.path_mtu() >= 1280u);
+        BOOST_TEST(client.path_mtu() >= bytes.size() + 28);
     }
     BOOST_CHECK_EXCEPTION(static_cast<void>(of_nobody.path_mtu()), std::system_error,
                           [](const std::system_error& e) { return e.code() == std::errc::not_connected; });
