@@ -136,8 +136,7 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     if (i.ecn) t.tcpi_options |= TCPI_OPT_ECN;
     if (i.ecn_seen) t.tcpi_options |= TCPI_OPT_ECN_SEEN;
     if (i.data_in_syn) t.tcpi_options |= TCPI_OPT_SYN_DATA;
-    constexpr std::uint8_t fast_open_child = 128; // TCPI_OPT_TFO_CHILD
-    if (i.opened_early) t.tcpi_options |= fast_open_child;
+    if (i.opened_early) t.tcpi_options |= linux_fast_open_child;
     t.tcpi_fastopen_client_fail = static_cast<std::uint8_t>(i.fast_open) & 3;
     t.tcpi_snd_wscale = i.send_scale & 15;
     t.tcpi_rcv_wscale = i.receive_scale & 15;

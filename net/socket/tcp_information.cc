@@ -1,5 +1,7 @@
 #include <corewire/net/socket/tcp_information.hh>
 
+#include <corewire/net/socket/linux_tcp_info_fields.hh>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -24,22 +26,10 @@ constexpr duration milliseconds(std::uint64_t n) noexcept { return std::chrono::
 
 constexpr std::uint32_t no_threshold = 0x7fff'ffff; ///< TCP_INFINITE_SSTHRESH
 
-constexpr std::uint8_t fast_open_child = 128;       ///< TCPI_OPT_TFO_CHILD, which headers before 6.12 lack
-
-/// What Linux has put behind tcpi_snd_wnd since 6.2, 6.7 and 6.18, which the headers of the host that builds this may not know.
-struct later_fields {
-    std::uint32_t rcv_wnd, rehash;
-    std::uint16_t total_rto, total_rto_recoveries;
-    std::uint32_t total_rto_time;
-    std::uint32_t received_ce, delivered_e1_bytes, delivered_e0_bytes, delivered_ce_bytes;
-    std::uint32_t received_e1_bytes, received_e0_bytes, received_ce_bytes;
-};
-constexpr std::size_t later_fields_at = offsetof(::tcp_info, tcpi_snd_wnd) + sizeof(std::uint32_t);
-
 } // namespace
 
 tcp_information information_from_linux(const void* from, std::size_t size) noexcept {
-    ::tcp_info t;
+    linux_tcp_info_fields t;
     std::memset(&t, 0, sizeof t);
     std::memcpy(&t, from, std::min(size, sizeof t));
     const std::uint64_t mss = t.tcpi_snd_mss;
@@ -55,7 +45,7 @@ tcp_information information_from_linux(const void* from, std::size_t size) noexc
     i.ecn = (t.tcpi_options & TCPI_OPT_ECN) != 0;
     i.ecn_seen = (t.tcpi_options & TCPI_OPT_ECN_SEEN) != 0;
     i.data_in_syn = (t.tcpi_options & TCPI_OPT_SYN_DATA) != 0;
-    i.opened_early = (t.tcpi_options & fast_open_child) != 0;
+    i.opened_early = (t.tcpi_options & linux_fast_open_child) != 0;
     i.fast_open = static_cast<fast_open_failure>(t.tcpi_fastopen_client_fail);
     i.send_scale = t.tcpi_snd_wscale;
     i.receive_scale = t.tcpi_rcv_wscale;
@@ -105,28 +95,24 @@ tcp_information information_from_linux(const void* from, std::size_t size) noexc
     i.receive_threshold = t.tcpi_rcv_ssthresh;
     i.receive_space = t.tcpi_rcv_space;
     i.delivery_rate_limited_by_application = t.tcpi_delivery_rate_app_limited != 0;
-    later_fields more{};
-    if (size > later_fields_at)
-        std::memcpy(&more, static_cast<const std::byte*>(from) + later_fields_at, std::min(size - later_fields_at, sizeof more));
-    const auto has_up_to = [size](std::size_t end) { return size >= later_fields_at + end; };
-    if (has_up_to(offsetof(later_fields, total_rto))) {
-        i.receive_buffer_room = more.rcv_wnd;
-        i.rehashes = more.rehash;
+    if (size >= offsetof(linux_tcp_info_fields, tcpi_total_rto)) { // since 6.2
+        i.receive_buffer_room = t.tcpi_rcv_wnd;
+        i.rehashes = t.tcpi_rehash;
     }
-    if (has_up_to(offsetof(later_fields, received_ce))) {
-        i.timeouts_total = more.total_rto;
-        i.timeout_rows = more.total_rto_recoveries;
-        i.in_timeouts = milliseconds(more.total_rto_time);
+    if (size >= offsetof(linux_tcp_info_fields, tcpi_received_ce)) { // since 6.7
+        i.timeouts_total = t.tcpi_total_rto;
+        i.timeout_rows = t.tcpi_total_rto_recoveries;
+        i.in_timeouts = milliseconds(t.tcpi_total_rto_time);
     }
-    if (has_up_to(sizeof more)) {
-        i.marks = mark_tally{.received = more.received_ce,
+    if (size >= offsetof(linux_tcp_info_fields, tcpi_received_ce_bytes) + sizeof t.tcpi_received_ce_bytes) { // since 6.18
+        i.marks = mark_tally{.received = t.tcpi_received_ce,
                              .delivered = t.tcpi_delivered_ce,
-                             .received_ect_1 = more.received_e1_bytes,
-                             .received_ect_0 = more.received_e0_bytes,
-                             .received_ce = more.received_ce_bytes,
-                             .delivered_ect_1 = more.delivered_e1_bytes,
-                             .delivered_ect_0 = more.delivered_e0_bytes,
-                             .delivered_ce = more.delivered_ce_bytes};
+                             .received_ect_1 = t.tcpi_received_e1_bytes,
+                             .received_ect_0 = t.tcpi_received_e0_bytes,
+                             .received_ce = t.tcpi_received_ce_bytes,
+                             .delivered_ect_1 = t.tcpi_delivered_e1_bytes,
+                             .delivered_ect_0 = t.tcpi_delivered_e0_bytes,
+                             .delivered_ce = t.tcpi_delivered_ce_bytes};
     }
     return i;
 }

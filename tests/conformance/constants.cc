@@ -72,7 +72,7 @@ std::int64_t constant(const std::string& text) {
 
 #undef NAME
 
-std::int64_t info_field(const posix::linux_tcp_info_fields& i, const std::string& name) {
+std::int64_t info_field(const linux_tcp_info_fields& i, const std::string& name) {
 #define FIELD(n) if (name == #n) return static_cast<std::int64_t>(i.n)
     FIELD(tcpi_state);
     FIELD(tcpi_ca_state);

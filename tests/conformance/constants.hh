@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace corewire::posix {
+namespace corewire {
 struct linux_tcp_info_fields;
 }
 
@@ -12,6 +12,6 @@ namespace corewire::conformance {
 
 /// A number, or names joined by |. Throws std::runtime_error for a name that is not known.
 std::int64_t constant(const std::string& text);
-std::int64_t info_field(const posix::linux_tcp_info_fields& info, const std::string& name);
+std::int64_t info_field(const linux_tcp_info_fields& info, const std::string& name);
 
 } // namespace corewire::conformance

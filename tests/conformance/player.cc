@@ -291,7 +291,7 @@ void player::second_thread() {
 }
 
 void player::check(const check_step& c) {
-    posix::linux_tcp_info_fields info{};
+    linux_tcp_info_fields info{};
     socklen_t size = sizeof info;
     if (i_.getsockopt(i_.userdata, last_fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) fail("TCP_INFO failed");
     const std::int64_t is = info_field(info, c.name);

@@ -1,5 +1,5 @@
 // tcp_information from the kernel's struct tcp_info: each field from its own place, and what an older kernel leaves out stays empty.
-#include <corewire/net/posix/linux_tcp_info.hh>
+#include <corewire/net/socket/linux_tcp_info_fields.hh>
 #include <corewire/net/socket/tcp_information.hh>
 
 #include <boost/test/unit_test.hpp>
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using fields = posix::linux_tcp_info_fields;
+using fields = linux_tcp_info_fields;
 
 /// No two words are alike.
 fields different() {
