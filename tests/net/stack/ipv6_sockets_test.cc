@@ -1,5 +1,5 @@
 // The socket API over IPv6: the suite that IPv4 passes, on a virtual clock; and both families at one socket.
-#include "stack_world.hh"
+#include "stack_world_over_ipv6.hh"
 
 using namespace corewire;
 
@@ -11,16 +11,8 @@ stack_config with_ipv6() {
     return config;
 }
 
-class ipv6_world : public stack_world {
-public:
-    explicit ipv6_world(bool vouch = false) : stack_world({.vouch_for_checksums = vouch}, with_ipv6()) {}
-    net_address server_address() override { return six(first); }
-    net_address client_address() override { return six(second); }
-    socket_address silent_address() override {
-        client_.ip().six()->neighbors().set_permanent(six(nobody), mac_address(0x02'00'00'00'00'99));
-        return {six(nobody), 7};
-    }
-    std::uint64_t bulk_bytes() override { return 4'000'000; }
+struct ipv6_world : stack_world_over_ipv6 {
+    explicit ipv6_world(bool vouch = false) : stack_world_over_ipv6({.vouch_for_checksums = vouch}, with_ipv6()) {}
 };
 
 using namespace socket_suite;

@@ -1,6 +1,6 @@
 // IPv6 in a VLAN: the socket suite between two hosts of VLAN 7; neighbour discovery, duplicates and router advertisements behind a tag.
 #include "ipv6_link.hh"
-#include "stack_world.hh"
+#include "stack_world_over_ipv6.hh"
 
 #include <corewire/net/port/wrap/vlan_port.hh>
 
@@ -20,15 +20,8 @@ stack_config in_vlan(bool autoconfigure = false) {
     return config;
 }
 
-struct tagged_world : stack_world {
-    tagged_world() : stack_world({.vouch_for_checksums = false}, in_vlan()) {}
-    net_address server_address() override { return six(first); }
-    net_address client_address() override { return six(second); }
-    socket_address silent_address() override {
-        client_.ip().six()->neighbors().set_permanent(six(nobody), mac_address(0x02'00'00'00'00'99));
-        return {six(nobody), 7};
-    }
-    std::uint64_t bulk_bytes() override { return 4'000'000; }
+struct tagged_world : stack_world_over_ipv6 {
+    tagged_world() : stack_world_over_ipv6({.vouch_for_checksums = false}, in_vlan()) {}
 };
 
 /// A stack of VLAN 7; what the test says and hears at the other end of the cable is of VLAN `peers`.
