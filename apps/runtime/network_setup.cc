@@ -358,7 +358,7 @@ task<> network_setup::after_address_detection(unsigned shard) {
     // A router that has not answered by then may still: its addresses come when it does.
     // A leased address is asked about behind the link's own.
     const std::chrono::seconds asked{options_.dad_transmits.value_or(1) * (options_.slaac ? 2 : 1)};
-    const time_point enough = reactor::current().now() + asked + std::chrono::seconds{options_.slaac ? 7 : 2};
+    const time_point enough = reactor::current().now() + asked + std::chrono::seconds{options_.slaac ? 6 : 2};
     const auto wait = [&] {
         const bool none_yet = options_.slaac && six->automatic() != nullptr && six->automatic()->statistics().advertisements == 0;
         const bool leased_soon = six->dhcp() != nullptr && (six->dhcp()->state() == dhcp6_state::soliciting ||

@@ -215,10 +215,11 @@ void kernel_mirror::read(byte_span datagram) {
         const bool of_dump = resyncing_ && messages.sequence() == dump_sequence_;
         goes_on |= of_dump;
         if (v == message_reader::verdict::malformed) ++statistics_.malformed;
-        const auto* const link = v == message_reader::verdict::told ? std::get_if<netlink::link_change>(&news) : nullptr;
-        if (link != nullptr && link->interface == interface_ && link->mtu != 0) follower_.on_link_mtu(link->mtu);
-        if (link != nullptr && messages.sequence() == link_sequence_) continue; // ask_for_link()'s: nothing but the MTU
         if (v == message_reader::verdict::told) {
+            if (const auto* link = std::get_if<netlink::link_change>(&news)) {
+                if (link->interface == interface_ && link->mtu != 0) follower_.on_link_mtu(link->mtu);
+                if (messages.sequence() == link_sequence_) continue; // ask_for_link()'s: nothing but the MTU
+            }
             take(news);
             if (const auto* known = std::get_if<netlink::neighbor_change>(&news)) answered(messages.sequence(), known);
         }

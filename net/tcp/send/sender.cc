@@ -42,7 +42,8 @@ void sender::set_pace(const parameters& p) noexcept {
 
 void sender::agree(std::uint16_t peer_mss, bool timestamps, bool passive, const parameters& p, time_point now) noexcept {
     // RFC 9293 3.7.1 (MUST-16): what the peer takes and the path carries; what we take is nothing to it. Others say what they send.
-    const bool path_known = p.habits == personality::standard && p.path_mss != parameters{}.path_mss;
+    constexpr std::uint16_t not_known = parameters{}.path_mss;
+    const bool path_known = p.habits == personality::standard && p.path_mss != not_known;
     std::uint16_t most = std::min(peer_mss, path_known ? p.path_mss : std::min(p.mss, p.path_mss));
     if (search() != nullptr && search()->report != 0) most = std::min(most, std::exchange(search()->report, std::uint16_t{0}));
     set_mss(std::max(most, p.least_segment), timestamps);
