@@ -173,4 +173,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT COREWIRE_SANITIZE AND CMAKE_CXX_C
         add_test(NAME "${test}" COMMAND "${COREWIRE_RUN_TEST}" "${fuzz}" --built --seed 1 --seconds 20 --jobs 1 "${target}")
         set_tests_properties("${test}" PROPERTIES FIXTURES_REQUIRED fuzzer TIMEOUT 180 SKIP_RETURN_CODE 77 LABELS fuzz)
     endforeach()
+    set(test "${COREWIRE_TEST_PREFIX}fuzz/libfuzzer/together")
+    add_test(NAME "${test}" COMMAND "${COREWIRE_RUN_TEST}" "${fuzz}" --built --seed 1 --seconds 2 --together ethernet vlan)
+    set_tests_properties("${test}" PROPERTIES FIXTURES_REQUIRED fuzzer TIMEOUT 180 SKIP_RETURN_CODE 77 LABELS fuzz)
 endif()
