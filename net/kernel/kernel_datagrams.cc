@@ -70,7 +70,7 @@ kernel_datagrams::kernel_datagrams(kernel_provider& provider, unique_fd fd, cons
           return true;
       }),
       provider_(provider), local_(local_address_of(fd_.get())),
-      limit_(std::clamp<std::uint32_t>(options.receive_queue, 1, unread_limit)) {
+      limit_(std::clamp<std::uint32_t>(options.receive_queue, 1, unread_limit)), ipv6_only_(options.ipv6_only) {
     provider.keep(*this);
     layout_.msg_namelen = CMSG_ALIGN(sizeof(sockaddr_in6)); // what is behind it is aligned
     layout_.msg_controllen = CMSG_SPACE(sizeof(in_pktinfo)) + CMSG_SPACE(sizeof(in6_pktinfo));
@@ -211,6 +211,10 @@ bool kernel_datagrams::start_send(send_operation& op) noexcept {
     }
     if (op.to_connected_peer && !connected_) {
         op.error = std::errc::destination_address_required;
+        return true;
+    }
+    if (ipv6_only_ && !op.to_connected_peer && op.to.is_v4()) {
+        op.error = std::errc::address_family_not_supported; // the kernel calls it ENETUNREACH
         return true;
     }
     if (sending_.empty() && push(op)) return true;

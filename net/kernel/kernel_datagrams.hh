@@ -50,6 +50,7 @@ private:
     kernel_provider& provider_;
     socket_address local_;
     std::uint32_t limit_;
+    bool ipv6_only_;
     bool closed_ = false;
     bool connected_ = false;
     bool stopping_receive_ = false;

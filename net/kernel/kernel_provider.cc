@@ -113,7 +113,7 @@ std::unique_ptr<listener_backend> kernel_provider::listen(const socket_address& 
         }
     });
     unique_fd fd = open_socket(at, SOCK_STREAM);
-    bind_shared(fd.get(), at);
+    bind_shared(fd.get(), at, options.ipv6_only);
     apply_options(fd.get(), options.stream); // accepted streams inherit them
     require_congestion(fd.get(), chosen(options.stream.congestion));
     if (options.fast_open != 0) {
@@ -161,7 +161,7 @@ std::unique_ptr<udp_backend> kernel_provider::bind_udp(const socket_address& at,
     });
     datagram_buffers();
     unique_fd fd = open_socket(at, SOCK_DGRAM);
-    bind_shared(fd.get(), at);
+    bind_shared(fd.get(), at, options.ipv6_only);
     return std::make_unique<kernel_udp_socket>(*new kernel_datagrams(*this, std::move(fd), options));
 }
 

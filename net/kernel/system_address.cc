@@ -65,7 +65,8 @@ unique_fd open_socket(const socket_address& family_of, int type) {
     return fd;
 }
 
-void bind_shared(int fd, const socket_address& at) {
+void bind_shared(int fd, const socket_address& at, bool ipv6_only) {
+    if (!at.is_v4()) set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, ipv6_only ? 1 : 0);
     if (at.port != 0) { // else the kernel might choose a port that another of our sockets has (for datagrams with either of the two)
         set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
         set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);

@@ -30,8 +30,9 @@ socket_address peer_address_of(int fd) noexcept;
 /// A new blocking socket of the address's family: io_uring waits by itself, and everybody else says MSG_DONTWAIT.
 unique_fd open_socket(const socket_address& family_of, int type);
 
-/// bind(2) so that other shards may bind the same address too (SO_REUSEPORT). Throws std::system_error with the address.
-void bind_shared(int fd, const socket_address& at);
+/// bind(2) so that other shards may bind the same address too (SO_REUSEPORT). `ipv6_only`: `::` leaves IPv4 to others; else it is for both
+/// families, whatever net.ipv6.bindv6only says. Throws std::system_error with the address.
+void bind_shared(int fd, const socket_address& at, bool ipv6_only);
 
 /// What differs from the kernel's defaults. On a listener: for the streams it accepts, too.
 void apply_options(int fd, const tcp_options_set& options, const tcp_options_set& before = {}) noexcept;

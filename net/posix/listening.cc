@@ -29,7 +29,7 @@ outcome stream_socket::listen(int backlog) {
     }
     try {
         listener_ = std::make_unique<tcp_listen_socket>(
-            stack_.tcp(), bound_, listen_options{.backlog = limit, .stream = settings_.for_backend()}, settings_.ipv6_only);
+            stack_.tcp(), bound_, listen_options{.backlog = limit, .stream = settings_.for_backend(), .ipv6_only = settings_.ipv6_only});
     } catch (const std::system_error& e) {
         return -e.code().value();
     }

@@ -2,6 +2,8 @@
 // it, which is another matter than an error of its work; corewire::app ends with exit code 2 and says what to do.
 #pragma once
 
+#include <corewire/net/socket/address.hh>
+
 #include <system_error>
 
 namespace corewire {
@@ -10,5 +12,12 @@ struct bind_error : std::system_error {
     /// With that error's code and message.
     explicit bind_error(const std::system_error& why) : std::system_error(why) {}
 };
+
+/// Throws EINVAL where both are asked for: IPv6 alone, and an address of IPv4.
+inline void require_family(const socket_address& at, bool ipv6_only) {
+    if (!ipv6_only || !at.is_v4()) return;
+    throw std::system_error(std::make_error_code(std::errc::invalid_argument),
+                            "bind " + at.to_string() + ": ipv6_only, at an address of IPv4");
+}
 
 } // namespace corewire

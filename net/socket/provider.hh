@@ -271,10 +271,12 @@ struct listen_options {
     unsigned backlog = 1024;      ///< connections waiting for accept(), and half-open ones, each; 0 is 1
     tcp_options_set stream{};     ///< what accepted streams start with
     unsigned fast_open = 0;       ///< Fast Open (RFC 7413): connections accepted before their handshake is done, at most; 0: none
+    bool ipv6_only = false;       ///< at `::`: IPv4's peers are another listener's (RFC 3493 5.3). EINVAL at an address of IPv4
 };
 
 struct udp_options {
     std::uint32_t receive_queue = 4096; ///< datagrams kept until received; more are dropped and counted
+    bool ipv6_only = false; ///< at `::`: nothing comes from or goes to IPv4 (RFC 3493 5.3). EINVAL at an address of IPv4
 };
 
 /// Which waits socket_provider::end_waits() ends (orderly_stop.hh has the reasons).

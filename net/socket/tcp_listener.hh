@@ -14,7 +14,8 @@ public:
     tcp_listener() = default;
     explicit tcp_listener(std::unique_ptr<listener_backend> backend) noexcept : backend_(std::move(backend)) {}
 
-    /// Throws bind_error, a std::system_error: EADDRINUSE, EADDRNOTAVAIL, EACCES (a privileged port of the kernel's).
+    /// Throws bind_error, a std::system_error: EADDRINUSE, EADDRNOTAVAIL, EINVAL, EACCES (a privileged port of the kernel's).
+    /// At `::` it is for both families (listen_options::ipv6_only: for one).
     static tcp_listener bind(socket_address at, listen_options options = {});
     /// The next connection. ECANCELED when the listener is closed; accept_may_recover() says which failures are not the end.
     accept_awaiter accept(wait_limits limits = {}) noexcept;

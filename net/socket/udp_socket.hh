@@ -13,7 +13,8 @@ public:
     udp_socket() = default;
     explicit udp_socket(std::unique_ptr<udp_backend> backend) noexcept : backend_(std::move(backend)) {}
 
-    /// Port 0: any free one. Throws std::system_error: EADDRINUSE, EADDRNOTAVAIL.
+    /// Port 0: any free one. Throws std::system_error: EADDRINUSE, EADDRNOTAVAIL, EINVAL. At `::` it is for both families
+    /// (udp_options::ipv6_only: for one).
     /// Of several shards with one address: what comes to a port is for the shard that has a socket there; a port that we choose is one
     /// shard's. One that several have bound is shared between them by the flow, so that a peer's datagrams come to one of them always
     /// (over the kernel's sockets, too: SO_REUSEPORT; there a port that one shard alone has bound needs no more either).

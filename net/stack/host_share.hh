@@ -16,6 +16,10 @@ namespace corewire {
 class host_share {
 public:
     virtual ~host_share() = default;
+    /// What to tell claim_port() of a socket at `bound`. For IPv6 alone an address of its own stands for all that `::` is.
+    static net_address claimed_by(const net_address& bound, bool ipv6_only) noexcept {
+        return ipv6_only && bound.is_any_of_both() ? net_address(ipv6::loopback()) : bound;
+    }
     /// Everything that is sent to this port of our address of `at`'s family (`::`: of both) is ours until as many release_port() have
     /// been called. Throws std::system_error, EADDRINUSE when the kernel has given the port to somebody.
     virtual void claim_port(wire::ip_protocol protocol, const net_address& at, std::uint16_t port) = 0;

@@ -51,7 +51,7 @@ private:
     };
     static place first_place_of(const tcp_listen_socket& l) noexcept { return {l.bound_to().net(), l.bound_to().port}; }
     /// At `::` it listens for IPv4, too, unless it is for IPv6 alone.
-    static bool is_for_both(const tcp_listen_socket& l) noexcept { return l.bound_to().net().is_any_of_both() && !l.ipv6_only(); }
+    static bool is_for_both(const tcp_listen_socket& l) noexcept { return l.bound_to().net().is_any_of_both() && !l.options().ipv6_only; }
     tcp_listen_socket* at(const place& where) const noexcept {
         const auto found = all_.find(where);
         return found == all_.end() ? nullptr : found->second;

@@ -538,7 +538,7 @@ void tcp_layer::add_listener(tcp_listen_socket& listener) {
         throw std::system_error(std::make_error_code(std::errc::address_in_use), "bind port " + std::to_string(port));
     if (config_.share == nullptr) return;
     try {
-        config_.share->claim_port(wire::ip_protocol::tcp, listener.bound_to().net(), port);
+        config_.share->claim_port(wire::ip_protocol::tcp, listener.claims(), port);
     } catch (...) {
         listeners_.remove(listener);
         throw;
@@ -546,8 +546,8 @@ void tcp_layer::add_listener(tcp_listen_socket& listener) {
 }
 
 void tcp_layer::remove_listener(tcp_listen_socket& listener) noexcept {
-    const socket_address at = listener.bound_to();
-    if (listeners_.remove(listener) && config_.share != nullptr) config_.share->release_port(wire::ip_protocol::tcp, at.net(), at.port);
+    if (listeners_.remove(listener) && config_.share != nullptr)
+        config_.share->release_port(wire::ip_protocol::tcp, listener.claims(), listener.bound_to().port);
     for_each_connection([&](tcp_connection& c) {
         if (c.early_listener_ == &listener) on_early_established(c);
         if (c.listener_ != &listener) return;

@@ -5,8 +5,8 @@
 
 namespace corewire {
 
-tcp_listen_socket::tcp_listen_socket(tcp_layer& layer, const socket_address& at, const listen_options& options, bool ipv6_only)
-    : layer_(&layer), at_(at), options_(options), ipv6_only_(ipv6_only) {
+tcp_listen_socket::tcp_listen_socket(tcp_layer& layer, const socket_address& at, const listen_options& options)
+    : layer_(&layer), at_(at), options_(options) {
     layer.add_listener(*this);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <corewire/net/socket/provider.hh>
+#include <corewire/net/stack/host_share.hh>
 #include <corewire/net/stack/tcp_connection.hh>
 #include <corewire/net/stack/tcp_tuning.hh>
 #include <corewire/net/tcp/open/fast_open.hh>
@@ -16,8 +17,7 @@ namespace corewire {
 
 class tcp_listen_socket final : public listener_backend {
 public:
-    /// `ipv6_only`: at `::`, for IPv6 alone (RFC 3493 5.3).
-    tcp_listen_socket(tcp_layer& layer, const socket_address& at, const listen_options& options, bool ipv6_only = false);
+    tcp_listen_socket(tcp_layer& layer, const socket_address& at, const listen_options& options);
     ~tcp_listen_socket() override;
 
     bool start_accept(accept_operation& op) noexcept override;
@@ -26,10 +26,11 @@ public:
     socket_address local_address() const override;
     /// As it was asked for.
     const socket_address& bound_to() const noexcept { return at_; }
+    /// In shared mode: what it has of the host's port.
+    net_address claims() const noexcept { return host_share::claimed_by(at_.net(), options_.ipv6_only); }
     void close() noexcept override;
 
     const listen_options& options() const noexcept { return options_; }
-    bool ipv6_only() const noexcept { return ipv6_only_; }
     /// What connections that are accepted from now on are told beyond options().
     void set_tuning(tcp_tuning tuning) { tuning_ = std::move(tuning); }
     const tcp_tuning& tuning() const noexcept { return tuning_; }
@@ -114,7 +115,6 @@ private:
     bool refuses_overflow_ = false;
     bool reflects_service_ = false;
     std::uint8_t deferral_ = 0;
-    const bool ipv6_only_;
     unsigned half_open_ = 0;
     unsigned early_ = 0;
     std::vector<time_point> early_resets_; ///< until when each counts; at most the limit

@@ -125,6 +125,7 @@ stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, c
                                 "bind " + at.to_string() + ": not an address of this stack, which has " + to_string(layer.address_) +
                                     (six == nullptr ? " and no IPv6" : ""));
     }
+    if (options.ipv6_only) endpoint_.leave_ipv4();
     if (layer.share_ != nullptr) layer.demux_.choose_from(layer.share_->lent());
     const std::errc why = layer.demux_.bind(endpoint_, {local, at.port}, false, layer.home());
     if (why != std::errc{}) throw std::system_error(std::make_error_code(why), "bind " + at.to_string());
@@ -136,8 +137,8 @@ stack_udp_socket::stack_udp_socket(udp_layer& layer, const socket_address& at, c
 void stack_udp_socket::claim_port(const socket_address& wanted) {
     for (int tries = wanted.port == 0 ? 16 : 1;; --tries) {
         try {
-            layer_.share_->claim_port(wire::ip_protocol::udp, wanted.net(), endpoint_.local().port);
-            claimed_at_ = wanted.net();
+            claimed_at_ = host_share::claimed_by(wanted.net(), endpoint_.ipv6_only());
+            layer_.share_->claim_port(wire::ip_protocol::udp, claimed_at_, endpoint_.local().port);
             claimed_ = endpoint_.local().port;
             return;
         } catch (const std::system_error&) {
@@ -265,8 +266,7 @@ bool stack_udp_socket::try_send(send_operation& op, std::size_t& room) noexcept 
     udp_address to = endpoint_.peer();
     if (!op.to_connected_peer) {
         to = {op.to.net(), op.to.port};
-        const net_address& local = endpoint_.local().address;
-        if (!local.is_any_of_both() && local.is_v4() != to.address.is_v4()) {
+        if (!endpoint_.speaks_to(to.address)) {
             op.error = std::errc::address_family_not_supported;
             return true;
         }
@@ -445,8 +445,7 @@ std::errc stack_udp_socket::send_large(send_operation& op, const udp_address& to
 
 std::errc stack_udp_socket::connect(const socket_address& peer) {
     const net_address to = peer.net();
-    const net_address local = endpoint_.local().address;
-    if (!local.is_any_of_both() && local.is_v4() != to.is_v4()) return std::errc::address_family_not_supported;
+    if (!endpoint_.speaks_to(to)) return std::errc::address_family_not_supported;
     const net_address from = layer_.source_for(endpoint_.local(), to);
     if (peer.port == 0) return std::errc::invalid_argument;
     const ipv6_output* const six = layer_.out_.six();
@@ -483,9 +482,8 @@ void stack_udp_socket::claim_port_at_home() noexcept {
 std::errc stack_udp_socket::may_join(const net_address& group, const net_address& on) const noexcept {
     if (closed_) return std::errc::bad_file_descriptor;
     if (!group.is_multicast()) return std::errc::invalid_argument;
-    const net_address local = endpoint_.local().address;
     const bool without_six = !group.is_v4() && layer_.out_.six() == nullptr;
-    if (without_six || (!local.is_any_of_both() && local.is_v4() != group.is_v4())) return std::errc::address_family_not_supported;
+    if (without_six || !endpoint_.speaks_to(group)) return std::errc::address_family_not_supported;
     if (layer_.share_ != nullptr) return std::errc::operation_not_supported; // groups are the host's
     if (!on.is_any() && !layer_.is_ours(on)) return std::errc::address_not_available;
     return {};

@@ -44,7 +44,7 @@ std::errc udp_demux::bind(udp_endpoint& e, udp_address local, bool shared, home_
             ++statistics_.ports_exhausted;
             return std::errc::address_in_use;
         }
-    } else if (conflicts(local, shared) ||
+    } else if (conflicts(e, local, shared) ||
                (all_ports_ != nullptr && by_port_[local.port] == nullptr && !all_ports_->take(local.port, self_))) {
         return std::errc::address_in_use;
     }
@@ -70,11 +70,11 @@ void udp_demux::give_back(std::uint16_t port) noexcept {
     if (all_ports_ != nullptr) all_ports_->leave(port, self_);
 }
 
-bool udp_demux::conflicts(udp_address local, bool shared) noexcept {
+bool udp_demux::conflicts(const udp_endpoint& newcomer, udp_address local, bool shared) noexcept {
     std::size_t here = 0;
     for (const udp_endpoint* e = by_port_[local.port]; e != nullptr; e = e->next_on_port_) {
         ++here;
-        const bool overlap = e->local_.address.covers(local.address) || local.address.covers(e->local_.address);
+        const bool overlap = e->covers(local.address) || udp_endpoint::covers(local.address, newcomer.ipv6_only_, e->local_.address);
         if (overlap && !(shared && e->shared_)) return true;
     }
     if (here < options_.max_on_port) return false;

@@ -133,7 +133,7 @@ udp_endpoint* udp_demux::find(const net_address& to, std::uint16_t port, const u
 }
 
 bool udp_demux::matches(const udp_endpoint& e, const net_address& to, const udp_address& from) noexcept {
-    return e.local_.address.covers(to) && (!e.connected() || e.peer_ == from) && (!to.is_multicast() || hears(e, to));
+    return e.covers(to) && (!e.connected() || e.peer_ == from) && (!to.is_multicast() || hears(e, to));
 }
 
 /// A group's datagrams are for its members, and for who is bound to the group itself; the groups of all hosts have no members.

@@ -119,7 +119,7 @@ private:
     static udp_endpoint* find_among_many(udp_endpoint* first, const net_address& to, const udp_address& from) noexcept;
     static bool matches(const udp_endpoint& e, const net_address& to, const udp_address& from) noexcept;
     static bool hears(const udp_endpoint& e, const net_address& group) noexcept;
-    bool conflicts(udp_address local, bool shared) noexcept;
+    bool conflicts(const udp_endpoint& newcomer, udp_address local, bool shared) noexcept;
     std::uint16_t pick_port(const net_address& local, home_hash home, udp_address peer) noexcept;
     bool join_payload(packet& p, std::uint32_t offset, std::uint32_t length, buffer& out) noexcept;
     static bool checksum_ok(const net_address& from, const net_address& to, const packet& p, std::uint32_t offset,

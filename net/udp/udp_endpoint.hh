@@ -19,7 +19,7 @@ namespace corewire {
 
 class udp_demux;
 
-/// Bound to `::`: IPv4's datagrams come, too. To 0.0.0.0: they alone.
+/// Bound to `::`: IPv4's datagrams come, too (udp_endpoint::leave_ipv4()). To 0.0.0.0: they alone.
 struct udp_address {
     net_address address;
     std::uint16_t port = 0;
@@ -53,6 +53,13 @@ public:
 
     bool bound() const noexcept { return demux_ != nullptr; }
     udp_address local() const noexcept { return local_; }
+    /// Before it is bound: at `::` it is for IPv6 alone.
+    void leave_ipv4() noexcept { ipv6_only_ = true; }
+    bool ipv6_only() const noexcept { return ipv6_only_; }
+    /// May talk to addresses of this one's family.
+    bool speaks_to(const net_address& other) const noexcept {
+        return local_.address.is_any_of_both() ? !(ipv6_only_ && other.is_v4()) : local_.address.is_v4() == other.is_v4();
+    }
     // ---- groups whose datagrams it hears ----
     static constexpr std::size_t max_groups = 20; ///< as Linux's igmp_max_memberships
     bool is_member(const net_address& group) const noexcept { return std::ranges::find(groups_, group) != groups_.end(); }
@@ -73,6 +80,10 @@ public:
 private:
     friend class udp_demux;
     bool full() const noexcept { return tail_ - head_ > mask_; }
+    static bool covers(const net_address& bound, bool ipv6_only, const net_address& to) noexcept {
+        return bound.covers(to) && !(ipv6_only && to.is_v4());
+    }
+    bool covers(const net_address& to) const noexcept { return covers(local_.address, ipv6_only_, to); }
 
     std::uint32_t head_ = 0, tail_ = 0, mask_;
     udp_datagram* ring_;
@@ -83,6 +94,7 @@ private:
     udp_address local_;
     std::vector<net_address> groups_;
     udp_address peer_; ///< port 0: not connected
+    bool ipv6_only_ = false;
     bool shared_ = false;    ///< others may bind the same
     bool ephemeral_ = false; ///< the port was chosen by us
     std::errc error_{};

@@ -15,10 +15,9 @@ task<> guarded(task<> body, std::exception_ptr& failure) {
     }
 }
 
-/// Makes a host's provider the current one: what connect() and bind() ask for when they begin.
-void use(world& w, socket_provider& provider) { w.loop().attached(reactor::attachment::network) = &provider; }
-
 } // namespace
+
+void use(world& w, socket_provider& provider) { w.loop().attached(reactor::attachment::network) = &provider; }
 
 void world::run(task<> body) {
     reactor::scope here(loop());

@@ -119,6 +119,8 @@ CW_SOCKET_SUITE(CW_DECLARE_SOCKET_CASE)
 
 // ---- the vocabulary ----
 
+/// Makes a host's provider the current one: what connect() and bind() ask for when they begin.
+void use(world& w, socket_provider& provider);
 tcp_listener listen(world& w, std::uint16_t port = 0, const listen_options& options = {});
 udp_socket bind_udp_server(world& w);
 udp_socket bind_udp_client(world& w);

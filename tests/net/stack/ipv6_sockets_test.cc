@@ -1,6 +1,8 @@
 // The socket API over IPv6: the suite that IPv4 passes, on a virtual clock; and both families at one socket.
 #include "stack_world_over_ipv6.hh"
 
+#include <tests/support/ipv6_only_cases.hh>
+
 using namespace corewire;
 
 namespace {
@@ -86,6 +88,12 @@ task<> use_link_local_addresses(stack_world& w) {
 
 BOOST_FIXTURE_TEST_CASE(a_listener_at_any_address_serves_both_families, ipv6_world) { run(serve_both_families(*this)); }
 BOOST_FIXTURE_TEST_CASE(a_datagram_socket_at_any_address_hears_both_families, ipv6_world) { run(hear_both_families(*this)); }
+BOOST_FIXTURE_TEST_CASE(a_listener_for_ipv6_leaves_ipv4_to_another, ipv6_world) {
+    run(ipv6_only_cases::a_listener_for_ipv6_leaves_ipv4_to_another(*this, first, six(first)));
+}
+BOOST_FIXTURE_TEST_CASE(a_datagram_socket_for_ipv6_leaves_ipv4_to_another, ipv6_world) {
+    run(ipv6_only_cases::a_datagram_socket_for_ipv6_leaves_ipv4_to_another(*this, first, six(first)));
+}
 BOOST_FIXTURE_TEST_CASE(link_local_addresses_are_used_among_themselves, ipv6_world) { run(use_link_local_addresses(*this)); }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -372,6 +372,21 @@ BOOST_FIXTURE_TEST_CASE(a_port_of_both_families_that_the_host_has_given_away_is_
     BOOST_TEST(of_server().claims(over_tcp, 80) == 0);
 }
 
+BOOST_FIXTURE_TEST_CASE(sockets_for_ipv6_alone_leave_the_hosts_port_of_ipv4_alone, shared_ipv6_world) {
+    run([](shared_ipv6_world& w) -> task<> {
+        w.loop().attached(reactor::attachment::network) = static_cast<socket_provider*>(&w.server());
+        tcp_listener listener = tcp_listener::bind({ipv6::any(), 80}, {.ipv6_only = true});
+        udp_socket socket = udp_socket::bind({ipv6::any(), 80}, {.ipv6_only = true});
+        for (const net_address& at : w.of_server().claimed_at) {
+            BOOST_TEST(!at.is_v4());
+            BOOST_TEST(!at.is_any_of_both());
+        }
+        co_return;
+    }(*this));
+    BOOST_TEST(of_server().claimed_at.size() == 2u);
+    BOOST_TEST((of_server().released_at == of_server().claimed_at));
+}
+
 BOOST_FIXTURE_TEST_CASE(over_ipv6_the_host_resolves_neighbors_and_nothing_is_said, shared_ipv6_world) {
     client_.follow_unknown_neighbor(six(first));
     run(connect_to_an_unknown_neighbor(*this));
