@@ -55,12 +55,17 @@ duration dhcp6_client::start_delay() noexcept {
     return duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(options_.start_delay.count()) + 1))};
 }
 
+constexpr unsigned solicits_in_vain = 4; ///< some ten seconds
+
 void dhcp6_client::on_flags(time_point now, bool managed, bool other) noexcept {
     if (released_) return;
     const bool without_addresses =
         state_ == dhcp6_state::stopped || state_ == dhcp6_state::informing || state_ == dhcp6_state::informed;
     if (managed && without_addresses) enter(now, dhcp6_state::soliciting, start_delay()); // RFC 4861 4.2: O says nothing more then
     else if (other && state_ == dhcp6_state::stopped) enter(now, dhcp6_state::informing, start_delay());
+    // Nobody has addresses, as we were told once: what there is besides is asked for.
+    else if (other && !managed && state_ == dhcp6_state::soliciting && tries_ >= solicits_in_vain)
+        enter(now, dhcp6_state::informing, start_delay());
 }
 
 /// A new question, which is asked after `wait`.

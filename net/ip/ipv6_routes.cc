@@ -76,6 +76,7 @@ void ipv6_routes::remove_router(const ipv6& address) noexcept {
     const std::size_t index = index_of_router(address);
     if (index == router_count_) return;
     erase_router(index);
+    if (router_count_ != 0) routers_[0].silent = false; // it is needed now, and gets another chance
     ++generation_;
     static_cast<void>(redirects_.forget(address)); // RFC 4861 6.3.5: next hops are found anew
 }

@@ -206,6 +206,14 @@ void neighbor_table::forget(neighbor& n) noexcept {
     enter(time_point{}, n, neighbor_state::unused);
 }
 
+void neighbor_table::forget_learnt() noexcept {
+    using enum neighbor_state;
+    for (const neighbor_state s : {incomplete, reachable, stale, delay, probe, failed}) {
+        state_list& all = list_of(s);
+        while (!all.empty()) forget(all.front());
+    }
+}
+
 bool neighbor_table::set_permanent(const net_address& address, mac_address mac) noexcept {
     neighbor* n = find(address);
     if (n == nullptr) n = create(address, on_behalf::configuration);

@@ -140,6 +140,8 @@ protected:
     neighbor* create(const net_address& address, on_behalf who) noexcept;
     /// The MAC of `n` is `mac`, says somebody; `solicited`: in answer to us.
     void learn(time_point now, neighbor& n, mac_address mac, bool solicited) noexcept;
+    /// All but the permanent ones.
+    void forget_learnt() noexcept;
     void enter(time_point now, neighbor& n, neighbor_state s) noexcept;
     time_point next_change() const noexcept;
     /// Other times from now on, for entries that are in the state already, too. Each is in (0, 90 min].

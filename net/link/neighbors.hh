@@ -34,8 +34,11 @@ public:
     void start(time_point now, bool probe_first = false, bool ask = false);
     const address_claim& claim() const noexcept { return claim_; }
     ip_prefix own() const noexcept { return own_; }
-    /// Another address from now on, which is not announced yet. What is known of neighbours stays.
+    /// Another address from now on, which is not announced yet. What was learnt under the former one is forgotten, and what waits is
+    /// dropped: it would leave from an address that is not ours, the network may be another, and a question would be a probe (RFC 5227
+    /// 1.1, RFC 2131 4.4.5).
     void set_own(ip_prefix own) noexcept {
+        if (own.address() != own_.address()) forget_learnt();
         own_ = own;
         claim_.set_address(own.address());
     }

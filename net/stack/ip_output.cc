@@ -45,6 +45,7 @@ void ip_output::start(time_point now) noexcept {
 
 void ip_output::set_address(time_point now, ip_prefix own, std::span<const route> routes, std::uint32_t mtu) noexcept {
     mtu_ = mtu == 0 ? device_.mtu() : std::min(mtu, device_.mtu());
+    if (six_ != nullptr) six_->follow_link_mtu(mtu_); // RFC 2132 5.1: it is the interface's
     routes_ = route_table(own);
     for (const bool over_gateways : {false, true}) // a gateway must be on the link
         for (const route& r : routes)

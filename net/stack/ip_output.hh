@@ -68,7 +68,7 @@ public:
     std::uint32_t mtu() const noexcept { return mtu_; }
     /// The same of the link to hosts of this address's family, on which an IPv6 router may have had its say (RFC 4861 6.3.4).
     std::uint32_t link_mtu(const net_address& of_family) const noexcept {
-        return of_family.is_v4() || six_ == nullptr ? mtu_ : std::min(mtu_, six_->mtu());
+        return of_family.is_v4() || six_ == nullptr ? mtu_ : six_->mtu();
     }
     bool may_send_reset(time_point now) noexcept { return resets_.take_about_one(now, random_); }
 

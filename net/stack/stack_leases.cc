@@ -45,6 +45,7 @@ void network_stack::after_dhcp(time_point now) {
 void network_stack::follow_lease(const dhcp_lease* lease) {
     const time_point now = reactor_.now();
     const ipv4 before = address();
+    const std::uint32_t took = output_.mtu();
     config_.address = lease == nullptr ? ip_prefix(ipv4::any(), 32) : lease->address;
     icmp_.set_address(address());
     const std::span<const route> routes = lease == nullptr ? std::span<const route>{} : lease->routes.all();
@@ -53,6 +54,7 @@ void network_stack::follow_lease(const dhcp_lease* lease) {
     udp_.set_address(address());
     udp_.on_routes_changed();
     if (!before.is_any() && before != address()) tcp_.on_address_gone(before);
+    if (output_.mtu() < took) tcp_.fit_into_paths();
     names4_ = {};
     if (lease != nullptr) {
         for (const ipv4 server : lease->name_servers.all()) names4_.servers.emplace_back(server, std::uint16_t{53});

@@ -353,7 +353,7 @@ tcp::parameters tcp_layer::parameters_for(const tcp_options_set& options, const 
     tcp::parameters p = config_.tcp;
     // RFC 9293 3.7.1 (MUST-67), RFC 6691 2: what we say is what we can receive; what we send is bounded by the path. Linux and FreeBSD
     // say what they send.
-    const std::uint32_t headers = remote.is_v4() ? 40 : 60, path = std::min(out_.path_mtu_to(reactor_.now(), remote), out_.mtu());
+    const std::uint32_t headers = remote.is_v4() ? 40 : 60, path = out_.path_mtu_to(reactor_.now(), remote);
     p.path_mss = static_cast<std::uint16_t>(path - headers);
     p.mss = p.habits == tcp::personality::standard ? static_cast<std::uint16_t>(out_.link_mtu(remote) - headers) : p.path_mss;
     if (const route_sizes way = out_.sizes_to(remote); way.segment != 0) p.mss = std::min(p.mss, std::max(way.segment, p.least_segment));

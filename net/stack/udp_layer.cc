@@ -54,6 +54,7 @@ void udp_layer::on_report(const icmp_report& report) noexcept {
     const bool too_big = report.kind == icmp_error_kind::fragmentation_needed && report.mtu < report.quoted_length;
     if (too_big && sender_of(report) != nullptr)
         static_cast<void>(told_mtus_.on_too_big(reactor_.now(), report.remote, report.mtu, report.quoted_length));
+    if (report.kind == icmp_error_kind::fragmentation_needed && !too_big) return; // what it takes was sent: an invention
     if (udp_endpoint* e = demux_.on_error(report)) static_cast<stack_udp_socket*>(e->owner())->on_ready();
 }
 

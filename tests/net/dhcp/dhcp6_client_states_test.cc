@@ -456,6 +456,26 @@ BOOST_AUTO_TEST_CASE(other_settings_alone_are_asked_for_and_asked_for_again) { /
     BOOST_TEST(nothing.said.empty());
 }
 
+BOOST_AUTO_TEST_CASE(who_asks_for_addresses_in_vain_asks_for_the_rest_where_routers_promise_no_more) { // RFC 4861 4.2
+    line l;
+    l.flags(true, false);
+    BOOST_TEST((l.last().what == type::solicit));
+    l.flags(false, true); // somebody may answer still
+    BOOST_TEST((l.client.state() == dhcp6_state::soliciting));
+    l.pass(20s);
+    BOOST_TEST(l.count(type::solicit) >= 4u);
+    l.flags(true, true);
+    BOOST_TEST((l.client.state() == dhcp6_state::soliciting));
+    l.flags(false, true);
+    BOOST_TEST((l.last().what == type::information_request));
+    bytes settings;
+    put(settings, 23, text(dns));
+    l.hear({.with_association = false, .more = settings});
+    BOOST_TEST((l.client.state() == dhcp6_state::informed && l.client.lease().name_servers.count == 1u));
+    l.flags(true, false);
+    BOOST_TEST((l.last().what == type::solicit));
+}
+
 BOOST_AUTO_TEST_CASE(what_all_hosts_were_told_at_once_is_not_asked_at_once) { // 18.2.1, 18.2.6, 21.23
     std::set<duration> solicited, asked_again;
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {

@@ -122,6 +122,19 @@ BOOST_AUTO_TEST_CASE(of_several_default_routers_one_that_does_not_answer_comes_l
     BOOST_TEST(r.set_routes(all) == 3u); // more than there are places for
 }
 
+BOOST_AUTO_TEST_CASE(a_router_that_is_the_only_one_left_has_another_chance) { // RFC 4191 3.1, RFC 4861 6.3.6
+    const ipv6 far = a6("2001:db8:ffff::1"), preferred = a6("fe80::1"), other = a6("fe80::2");
+    ipv6_routes r;
+    BOOST_TEST(r.add_router(preferred, never, wire::router_preference::high));
+    BOOST_TEST(r.add_router(other, time_point{} + std::chrono::hours{1}, wire::router_preference::medium));
+    r.demote_router(preferred);
+    BOOST_TEST((r.find(far) == unicast("fe80::2")));
+    r.remove_router(other);
+    BOOST_TEST((r.find(far) == unicast("fe80::1")));
+    BOOST_TEST(r.add_router(other, time_point{} + std::chrono::hours{1}, wire::router_preference::medium));
+    BOOST_TEST((r.find(far) == unicast("fe80::1")));
+}
+
 BOOST_AUTO_TEST_CASE(routes_beyond_the_limit_are_refused_and_counted) {
     std::vector<ipv6_route> many;
     for (std::uint64_t i = 0; i < ipv6_routes::max_routes + 5; ++i)

@@ -117,6 +117,14 @@ BOOST_FIXTURE_TEST_CASE(a_connected_socket_is_not_told_what_cannot_be, sender) {
     for (const std::uint32_t mtu : {0u, 1279u}) too_big(sent[0], mtu, connected.local_address().port);
     BOOST_TEST(send_out(connected, 1400, {}).size() == 1u);
     BOOST_TEST((failed == std::errc{}));
+    for (const bool six : {false, true}) { // RFC 1191 3: as long as what was sent, or longer
+        udp_socket another = udp_socket::connect(socket_address(first(six), 4001));
+        const std::vector<bytes> whole = send_out(another, 1400, {});
+        BOOST_REQUIRE(whole.size() == 1u);
+        too_big(whole[0], static_cast<std::uint32_t>(whole[0].size()), another.local_address().port);
+        BOOST_TEST(send_out(another, 1400, {}).size() == 1u);
+        BOOST_TEST((failed == std::errc{}));
+    }
 }
 
 namespace {

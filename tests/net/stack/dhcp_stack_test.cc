@@ -28,13 +28,14 @@ struct notes : dhcp_follower {
 };
 
 struct server_end {
-    server_end() {
+    explicit server_end(bool with_ipv6 = false) {
         net.connect(*nic, *end);
         stack_config config;
         config.address = ip_prefix(ipv4::any(), 32);
         config.dhcp.emplace().follower = &told;
         config.dhcp->client.start_delay = duration{0};
         config.seed = 5;
+        if (with_ipv6) config.ipv6.emplace().duplicate_probes = 0;
         mac = nic->mac();
         stack = std::make_unique<network_stack>(loop, std::move(nic), config);
         loop.attached(reactor::attachment::network) = static_cast<socket_provider*>(stack.get());
@@ -119,6 +120,10 @@ struct server_end {
     std::uint32_t asked = 0;
     ipv4 asked_from, asked_to;
     type asked_type = type::none;
+};
+
+struct server_end_of_both_families : server_end {
+    server_end_of_both_families() : server_end(true) {}
 };
 
 /// Waits for what `call` starts, and notes how that ends.
@@ -309,6 +314,42 @@ BOOST_FIXTURE_TEST_CASE(who_used_an_address_that_is_gone_hears_of_it, server_end
     stop.request_stop();
     pass(5ms);
     BOOST_TEST((patient == std::errc::operation_canceled));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_was_known_of_neighbours_goes_with_the_address, server_end) { // RFC 2131 4.4.5, RFC 5227 1.1
+    acquire();
+    const ipv4 silent(192, 0, 2, 9);
+    udp_socket socket = udp_socket::bind({ipv4::any(), 500});
+    const bytes payload(4);
+    std::optional<std::errc> sent;
+    task_group waiting{"waiting"};
+    const socket_address there(silent, 9);
+    waiting.spawn(note(sent, [&] { return socket.send_to(byte_span(payload), there); }));
+    pass(5ms);
+    BOOST_TEST(stack->ip().neighbors().waiting_packets() == 1u);
+    stack->follow_lease(nullptr);
+    BOOST_TEST(stack->ip().neighbors().waiting_packets() == 0u);
+    BOOST_TEST(stack->ip().neighbors().size() == 0u);
+    frames.clear();
+    pass(5s);
+    for (const bytes& f : frames) BOOST_TEST(load_be16(f.data() + 12) != 0x0806);
+}
+
+/// RFC 2132 5.1, RFC 8200 5
+BOOST_FIXTURE_TEST_CASE(the_mtu_of_a_lease_is_the_interfaces_and_ipv6_has_its_least, server_end_of_both_families) {
+    const net_address six(*ipv6::parse("fe80::1"));
+    acquire();
+    BOOST_TEST(stack->ip().link_mtu(six) == 1400u);
+    BOOST_TEST(stack->ip().path_mtu_to(clock.now(), six) == 1400u);
+    stack->follow_lease(nullptr);
+    BOOST_TEST(stack->ip().path_mtu_to(clock.now(), six) == 1500u);
+    dhcp_lease small;
+    small.address = ip_prefix(given, 24);
+    small.mtu = 576;
+    stack->follow_lease(&small);
+    BOOST_TEST(stack->ip().mtu() == 576u);
+    BOOST_TEST(stack->ip().link_mtu(six) == 1280u);
+    BOOST_TEST(stack->ip().path_mtu_to(clock.now(), six) == 1280u);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_refused_renewal_takes_the_address_away, server_end) {
