@@ -10,10 +10,8 @@
 #include <ctime>
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace corewire::packetdrill {
@@ -43,7 +41,7 @@ bool is_unspecified(const sockaddr* name, socklen_t size) noexcept {
     return family == AF_UNSPEC;
 }
 
-constexpr int get_signal = 11, set_pipe_size = 1031, get_pipe_size = 1032; ///< F_GETSIG, F_SETPIPE_SZ, F_GETPIPE_SZ
+constexpr int stamp_new = 63, precise_stamp_new = 64; ///< SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW
 
 timespec timespec_of(time_point at) noexcept {
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(at.time_since_epoch()).count();
@@ -198,20 +196,6 @@ outcome calls::bind(int fd, const sockaddr* name, socklen_t size) {
     });
 }
 
-/// bind(2): another socket has the port, at an address that this one would share, and they have not both agreed to that.
-bool calls::in_use(stream_socket& s, const socket_address& at) const {
-    bool taken = false;
-    fds_.for_each([&](int, posix::descriptor& d) {
-        auto* const other = dynamic_cast<stream_socket*>(&d);
-        if (other == nullptr || other == &s || !other->keeps_port()) return;
-        const socket_address has = other->local_address();
-        const bool same = has.port == at.port && (has.net().is_any() || at.net().is_any() || has.net() == at.net());
-        const bool agreed = s.settings().reuse_address && other->settings().reuse_address && !other->listening();
-        if (same && !agreed && !(s.settings().reuse_port && other->settings().reuse_port)) taken = true;
-    });
-    return taken;
-}
-
 outcome calls::listen(int fd, int backlog) {
     return on_stream(fd, [&](stream_socket& s) { return s.listen(backlog); });
 }
@@ -265,8 +249,11 @@ outcome calls::close(int fd) {
     access a(host_);
     auto gone = fds_.remove(fd);
     if (gone == nullptr) return ::close(fd) == 0 ? 0 : -errno;
+    if (fds_.has(*gone)) return 0; // F_DUPFD
     outcome lingered = 0;
-    if (auto s = std::dynamic_pointer_cast<stream_socket>(gone); s != nullptr && s->unsent_at_close()) {
+    auto s = std::dynamic_pointer_cast<stream_socket>(gone);
+    if (s != nullptr) keep_port(*s);
+    if (s != nullptr && s->unsent_at_close()) {
         s->shutdown(SHUT_RDWR);
         // socket(7): it waits though the socket does not block otherwise. FreeBSD's does not then, and tells when it has not been enough.
         const bool like_freebsd = s->settings().like_freebsd;
@@ -275,6 +262,7 @@ outcome calls::close(int fd) {
                                 [&]() -> outcome { return s->unsent_at_close() ? -EAGAIN : 0; });
         if (like_freebsd && !s->non_blocking()) lingered = r;
     }
+    s.reset();
     gone.reset();
     host_.settle();
     return lingered;
@@ -353,8 +341,9 @@ outcome calls::receive_message(int fd, msghdr* message, int flags) {
     if (c != nullptr && (r > 0 || (asks_nothing && c->tcb.readable() != 0))) { // when the last of it came
         const time_point at = c->tcb.info().last_payload;
         const timespec t = timespec_of(at);
-        if (set.receive_stamps == SO_TIMESTAMP) control.put(SOL_SOCKET, SCM_TIMESTAMP, timeval{t.tv_sec, t.tv_nsec / 1000});
-        if (set.receive_stamps == SO_TIMESTAMPNS) control.put(SOL_SOCKET, SCM_TIMESTAMPNS, t);
+        const int kind = set.receive_stamps; // the message's, too
+        if (kind == SO_TIMESTAMP || kind == stamp_new) control.put(SOL_SOCKET, kind, timeval{t.tv_sec, t.tv_nsec / 1000});
+        if (kind == SO_TIMESTAMPNS || kind == precise_stamp_new) control.put(SOL_SOCKET, kind, t);
         constexpr unsigned wanted = SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE;
         if ((set.timestamping & wanted) == wanted) control.put(SOL_SOCKET, SCM_TIMESTAMPING, stamps_of(at));
     }
@@ -469,50 +458,6 @@ outcome calls::send_message(int fd, const msghdr* message, int flags) {
 }
 
 // ---- options ----
-
-outcome calls::fcntl(int fd, int command, long argument) {
-    access a(host_);
-    const auto d = fds_.find(fd);
-    if (d == nullptr || command == F_GETFD || command == F_SETFD) {
-        const int r = ::fcntl(fd, command, argument);
-        return r < 0 ? -errno : r;
-    }
-    constexpr int settable = O_NONBLOCK | O_APPEND | O_ASYNC | 0'1000'000; // O_NOATIME
-    switch (command) {
-    case F_GETFL: return d->status_flags;
-    case F_SETFL: d->status_flags = (d->status_flags & ~settable) | (static_cast<int>(argument) & settable); return 0;
-    case F_GETOWN:
-    case get_signal: return 0;
-    case set_pipe_size: // of pipes
-    case get_pipe_size: return -EBADF;
-    default: return -EINVAL;
-    }
-}
-
-outcome calls::ioctl(int fd, unsigned long request, void* argument) {
-    access a(host_);
-    const auto d = fds_.find(fd);
-    if (d == nullptr) {
-        const int r = ::ioctl(fd, request, argument);
-        return r < 0 ? -errno : r;
-    }
-    if (argument == nullptr) return -EFAULT;
-    auto* const value = static_cast<int*>(argument);
-    const auto s = std::dynamic_pointer_cast<stream_socket>(d);
-    switch (request) {
-    case FIONBIO:
-    case FIOASYNC: {
-        const int flag = request == FIONBIO ? O_NONBLOCK : O_ASYNC;
-        d->status_flags = *value != 0 ? d->status_flags | flag : d->status_flags & ~flag;
-        return 0;
-    }
-    case FIOGETOWN:
-    case SIOCGPGRP:
-        if (s != nullptr) *value = 0;
-        return s != nullptr ? 0 : -EINVAL;
-    default: return s == nullptr ? -EINVAL : s->ioctl(request, value);
-    }
-}
 
 outcome calls::get_option(int fd, int level, int name, void* value, socklen_t* size) {
     return on_stream(fd, [&](stream_socket& s) { return s.get_option(level, name, value, size); });

@@ -69,7 +69,14 @@ private:
     outcome until(access& a, bool may_wait, time_point deadline, Attempt&& attempt);
     template <typename Attempt>
     outcome on_stream(int fd, Attempt&& attempt);
-    bool in_use(posix::stream_socket& s, const socket_address& at) const;
+    /// A connection that may outlive its fd: until it is over, TIME-WAIT included, its port is taken.
+    struct port_keeper {
+        flow_name flow;
+        bool reuse_address, reuse_port;
+    };
+    bool in_use(posix::stream_socket& s, const socket_address& at);
+    void keep_port(posix::stream_socket& s);
+    void forget_free_ports();
     void tell_listeners_of_settings();
     std::shared_ptr<posix::stream_socket> stream(int fd) const { return fds_.find_as<posix::stream_socket>(fd); }
     outcome receive_locked(access& a, const std::shared_ptr<posix::stream_socket>& s, std::span<const iovec> into, int flags);
@@ -93,6 +100,7 @@ private:
 
     drill_host host_;
     posix::fd_table fds_;
+    std::vector<port_keeper> port_keepers_; ///< no more than there are connections, and one
 };
 
 } // namespace corewire::packetdrill

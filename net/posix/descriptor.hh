@@ -22,6 +22,7 @@ public:
     virtual std::uint64_t edges() const { return 0; }
 
     int status_flags = O_RDWR; ///< F_GETFL
+    int owner = 0, signal = 0; ///< F_GETOWN, F_GETSIG: told again, nobody is sent a signal
     bool non_blocking() const noexcept { return (status_flags & O_NONBLOCK) != 0; }
 };
 

@@ -21,6 +21,21 @@ public:
         table_[fd] = std::move(what);
         return fd;
     }
+    /// Another fd for the same, `least` or above (F_DUPFD); or a negated errno.
+    outcome duplicate(const std::shared_ptr<descriptor>& what, int least, bool close_on_exec) {
+        const int made = add(what, close_on_exec);
+        if (made < 0 || made >= least) return made;
+        const int fd = ::fcntl(made, close_on_exec ? F_DUPFD_CLOEXEC : F_DUPFD, least);
+        const outcome r = fd < 0 ? -errno : fd;
+        remove(made);
+        if (fd >= 0) table_[fd] = what;
+        return r;
+    }
+    bool has(const descriptor& what) const noexcept {
+        for (const auto& [fd, one] : table_)
+            if (one.get() == &what) return true;
+        return false;
+    }
     /// Null: not one of ours.
     std::shared_ptr<descriptor> find(int fd) const {
         const auto at = table_.find(fd);

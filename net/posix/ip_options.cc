@@ -1,4 +1,5 @@
 // stream_socket's options of IP: IPPROTO_IP as ip(7) has them, IPPROTO_IPV6 as ipv6(7).
+#include <corewire/net/posix/linux_tcp_info.hh>
 #include <corewire/net/posix/option_values.hh>
 #include <corewire/net/posix/stream_socket.hh>
 
@@ -103,6 +104,25 @@ std::uint32_t stream_socket::path_mtu(const tcp_connection& c) const {
 std::uint32_t stream_socket::noticed_path_mtu(const tcp_connection& c) const {
     if (!c.tcb.options().shrinks_later || c.six != nullptr) return path_mtu(c);
     return known_path_mtu_ != 0 ? known_path_mtu_ : host_times().mss + 40;
+}
+
+std::uint32_t stream_socket::segment_of(const tcp_connection& c) const {
+    const tcp::tcb& t = c.tcb;
+    const tcp::connection_info i = t.info();
+    const bool unheard = i.state == tcp::tcp_state::closed && !i.passive && i.established_at == time_point{};
+    if (i.state != tcp::tcp_state::syn_sent && !unheard) return t.segment_payload();
+    return presumed_segment(t.options(), c.six == nullptr ? 20 : 40, noticed_path_mtu(c), asked_segment_);
+}
+
+std::uint32_t stream_socket::told_segment() const {
+    const tcp_connection* const c = connection();
+    if (c == nullptr) return settings_.max_segment != 0 ? settings_.max_segment : past_segment_;
+    const bool follows_linux = c->tcb.options().like_linux();
+    if (follows_linux && is_closed() && settings_.max_segment != 0) return settings_.max_segment; // do_tcp_getsockopt()
+    if (repair_.on && c->tcb.state() != tcp::tcp_state::syn_sent) return c->tcb.packet_size() - 40;
+    if (follows_linux && c->tcb.state() != tcp::tcp_state::syn_received) return segment_of(*c);
+    if (!in_handshake()) return c->tcb.segment_payload();
+    return settings_.max_segment != 0 ? settings_.max_segment : 536;
 }
 
 outcome stream_socket::give_path_mtu(void* value, socklen_t* size) const {

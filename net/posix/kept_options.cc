@@ -22,7 +22,9 @@ bool is_kept(int level, int name) noexcept {
     switch (level) {
     case SOL_SOCKET:
         switch (name) {
+        case SO_DEBUG:
         case SO_DONTROUTE:
+        case SO_RXQ_OVFL:
         case SO_MARK:
         case SO_BUSY_POLL:
         case SO_BROADCAST:

@@ -62,11 +62,10 @@ void tell_of_lost_handshake(linux_tcp_info_fields& t, const tcp::tcb& block, con
 }
 
 /// Before the peer has said anything.
-void tell_of_syn(linux_tcp_info_fields& t, const tcp::tcb& block, unsigned ip_header) noexcept {
+void tell_of_syn(linux_tcp_info_fields& t, const tcp::tcb& block, unsigned ip_header, std::uint32_t asked) noexcept {
     const tcp::parameters& p = block.options();
     t.tcpi_advmss = block.asked_segment();
-    const std::uint32_t options = p.timestamps ? wire::tcp_options::timestamps_size : 0;
-    t.tcpi_snd_mss = std::min(presumed_segment(p, ip_header), t.tcpi_pmtu - ip_header - 20 - options);
+    t.tcpi_snd_mss = presumed_segment(p, ip_header, t.tcpi_pmtu, asked);
     t.tcpi_rcv_mss = 88; // TCP_MIN_MSS
     t.tcpi_rcv_ssthresh = t.tcpi_rcv_wnd = tcp::receive_window::unscaled(p.receive_buffer, p.mss); // what the SYN promises
 }
@@ -79,9 +78,10 @@ void tell_of_early_child(linux_tcp_info_fields& t) noexcept {
 }
 
 /// As Linux has it, where our own ways to count are others.
-void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::connection_info& i, unsigned ip_header) noexcept {
+void follow_linux(linux_tcp_info_fields& t, const tcp::tcb& block, const tcp::connection_info& i, unsigned ip_header,
+                  std::uint32_t asked) noexcept {
     using tcp::tcp_state;
-    if (i.state == tcp_state::syn_sent) tell_of_syn(t, block, ip_header);
+    if (i.state == tcp_state::syn_sent) tell_of_syn(t, block, ip_header, asked);
     else if (i.state == tcp_state::syn_received && i.opened_early) tell_of_early_child(t);
     else if (i.timestamps && i.state != tcp_state::syn_received) t.tcpi_advmss -= wire::tcp_options::timestamps_size;
     tell_of_lost_handshake(t, block, i);
@@ -119,7 +119,8 @@ std::uint8_t linux_state(tcp::tcp_state s) noexcept {
     return 7;
 }
 
-linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header, std::uint32_t path_mtu) noexcept {
+linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header, std::uint32_t path_mtu,
+                                     std::uint32_t asked) noexcept {
     const tcp::connection_info i = block.info();
     const tcp::counters& n = block.statistics();
     const std::uint32_t mss = std::max(i.segment_payload, 1u);
@@ -195,12 +196,13 @@ linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsi
     t.tcpi_total_rto_time = static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(in_rows).count());
     t.tcpi_total_rto = static_cast<std::uint16_t>(std::min<std::uint64_t>(n.retransmission_timeouts, 0xffff));
     t.tcpi_total_rto_recoveries = static_cast<std::uint16_t>(std::min(i.tally.time_out_rows, 0xffffu));
-    if (block.options().like_linux()) follow_linux(t, block, i, ip_header);
+    if (block.options().like_linux()) follow_linux(t, block, i, ip_header, asked);
     return t;
 }
 
-std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header) noexcept {
-    return (ip_header == 20 ? 536 : 1220) - (p.timestamps ? wire::tcp_options::timestamps_size : 0);
+std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header, std::uint32_t path_mtu, std::uint32_t asked) noexcept {
+    const std::uint32_t most = asked != 0 ? asked : ip_header == 20 ? 536 : 1220;
+    return std::min(most, path_mtu - ip_header - 20) - (p.timestamps ? wire::tcp_options::timestamps_size : 0);
 }
 
 linux_bbr_info linux_bbr_info_of(const tcp::path_belief& path) noexcept {

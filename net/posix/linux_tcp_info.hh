@@ -12,7 +12,9 @@ namespace corewire::posix {
 /// tcpi_busy_time and what limited it measured; without, tcpi_segs_in and its like are 0, tcpi_delivered counts full ones,
 /// tcpi_last_data_recv is not known, tcpi_bytes_acked and the first transmissions in tcpi_bytes_sent are modulo 2^32, and what is in flight
 /// is counted as the scoreboard tells it apart.
-linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header, std::uint32_t path_mtu) noexcept;
+/// `asked`: bytes, TCP_MAXSEG of who has opened it; 0: none.
+linux_tcp_info_fields linux_tcp_info(const tcp::tcb& block, time_point now, unsigned ip_header, std::uint32_t path_mtu,
+                                     std::uint32_t asked) noexcept;
 /// Of a socket without a connection: as Linux makes sockets. A listener tells little but who waits to be accepted, and how many may.
 linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t waiting, std::uint32_t backlog) noexcept;
 /// struct tcp_bbr_info (linux/inet_diag.h), which TCP_CC_INFO tells of a connection with BBR.
@@ -22,8 +24,9 @@ struct linux_bbr_info {
     std::uint32_t pacing_gain = 0, window_gain = 0;      ///< 256 is 1
 };
 linux_bbr_info linux_bbr_info_of(const tcp::path_belief& path) noexcept;
-/// Before the peer has said anything: what every host takes (RFC 9293 MUST-15, RFC 8200 5), less the timestamps that we offer.
-std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header) noexcept;
+/// Before the peer has said anything: what was asked for, else what every host takes (RFC 9293 MUST-15, RFC 8200 5), less the timestamps
+/// that we offer (tcp_connect_init()).
+std::uint32_t presumed_segment(const tcp::parameters& p, unsigned ip_header, std::uint32_t path_mtu, std::uint32_t asked) noexcept;
 /// Linux's number of a state: TCP_ESTABLISHED is 1.
 std::uint8_t linux_state(tcp::tcp_state s) noexcept;
 

@@ -16,12 +16,16 @@
 #include <span>
 #include <netinet/in.h>
 #include <optional>
+#include <string_view>
 #include <sys/time.h>
 
 namespace corewire::posix {
 
 namespace {
 
+constexpr int so_advice = 53; ///< SO_CNX_ADVICE
+constexpr int so_stamp_new = 63, so_precise_stamp_new = 64, so_receive_timeout_new = 66, so_send_timeout_new = 67;
+constexpr int so_locked_buffers = 72, so_pass_pidfd = 76; ///< SO_BUF_LOCK, SO_PASSPIDFD
 constexpr int so_max_pacing_rate = 47;
 constexpr int so_zerocopy = 60;
 constexpr int so_timestamping_new = 65;
@@ -30,8 +34,11 @@ constexpr int tcp_md5_extended = 32, tcp_zero_copy_receive = 35, tcp_transmit_de
 constexpr int tcp_rto_max_ms = 44, tcp_rto_min_us = 45, tcp_delack_max_us = 46;
 constexpr int so_memory = 55, so_napi_id = 56, so_cookie = 57, so_transmit_time = 61, so_interface = 62;
 constexpr int so_polling_budget = 70, so_reserved = 73;
+constexpr int only_interface = 2;     ///< of packetdrill's tun0 in its namespace, behind `lo`
+constexpr char only_interface_name[] = "tun0";
 constexpr int tick_ms = 4;            ///< Linux's, at 250 Hz, which times are rounded up to
 constexpr int least_tick_us = 4001;   ///< its least time is two of them
+constexpr socklen_t name_size = 16;   ///< IFNAMSIZ
 constexpr std::uint32_t least_receive_buffer = tcp_options_set::least_receive_buffer; ///< SOCK_MIN_RCVBUF
 constexpr std::uint32_t least_send_buffer = tcp_options_set::least_send_buffer;       ///< SOCK_MIN_SNDBUF
 constexpr std::uint32_t largest_buffer = 1u << 30;
@@ -120,12 +127,14 @@ outcome stream_socket::set_option(int level, int name, const void* value, sockle
 
 outcome stream_socket::set_socket_option(int name, const void* value, socklen_t size) {
     stream_settings& s = settings_;
-    if (name == SO_RCVTIMEO) return take_time(value, size, s.like_freebsd, s.receive_timeout);
-    if (name == SO_SNDTIMEO) return take_time(value, size, s.like_freebsd, s.send_timeout);
+    if (name == SO_RCVTIMEO || name == so_receive_timeout_new) return take_time(value, size, s.like_freebsd, s.receive_timeout);
+    if (name == SO_SNDTIMEO || name == so_send_timeout_new) return take_time(value, size, s.like_freebsd, s.send_timeout);
     if (name == SO_LINGER) return take_linger(value, size, s);
     if (name == SO_BINDTODEVICE) {
-        if (size != 0 && *static_cast<const char*>(value) != '\0') return -ENODEV;
-        kept_.erase({SOL_SOCKET, so_interface});
+        const auto* const text = static_cast<const char*>(value);
+        const std::string_view wanted(text, ::strnlen(text, std::min<socklen_t>(size, name_size - 1)));
+        if (!wanted.empty() && (wanted != only_interface_name || s.like_freebsd)) return -ENODEV;
+        kept_[{SOL_SOCKET, so_interface}] = wanted.empty() ? 0 : only_interface;
         return 0;
     }
     if (name == so_max_pacing_rate && size >= sizeof(std::uint64_t)) {
@@ -178,7 +187,17 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
     case SO_PRIORITY: s.priority = *n; return 0; // and see IP_TOS
     case SO_PEEK_OFF: s.peek_offset = *n; return 0;
     case SO_PASSCRED: // of AF_UNIX
+    case SO_PASSSEC:
+    case so_pass_pidfd:
     case so_reserved: return -EOPNOTSUPP;
+    case so_advice: // to look for another route
+    case SO_BSDCOMPAT: return 0;
+    case SO_DETACH_FILTER: return -ENOENT;
+    case so_locked_buffers: // SOCK_SNDBUF_LOCK, SOCK_RCVBUF_LOCK
+        if (!in_range(*n, 0, 3)) return -EINVAL;
+        s.send_buffer_set = (*n & 1) != 0;
+        s.receive_buffer_set = (*n & 2) != 0;
+        return 0;
     case so_polling_budget: return in_range(*n, 0, 65'535) ? 0 : -EINVAL;
     case so_transmit_time: {
         std::array<std::uint32_t, 2> asked; // struct sock_txtime: clock, flags
@@ -192,7 +211,9 @@ outcome stream_socket::set_socket_option(int name, const void* value, socklen_t 
     case SO_TIMESTAMPING:
     case so_timestamping_new: return set_timestamping(*n);
     case SO_TIMESTAMP:
-    case SO_TIMESTAMPNS: s.receive_stamps = *n != 0 ? name : 0; return 0;
+    case SO_TIMESTAMPNS:
+    case so_stamp_new:
+    case so_precise_stamp_new: s.receive_stamps = *n != 0 ? name : 0; return 0;
     case so_max_pacing_rate: s.pacing_rate = *n == -1 ? ~std::uint64_t{0} : static_cast<std::uint32_t>(*n); return 0;
     case so_zerocopy:
         if (!in_range(*n, 0, 1)) return -EINVAL;
@@ -425,7 +446,15 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
         }
         return give_int(static_cast<int>(why), value, size);
     }
-    case SO_PASSCRED: return -EOPNOTSUPP;
+    case SO_PASSCRED:
+    case SO_PASSSEC:
+    case so_pass_pidfd: return -EOPNOTSUPP;
+    case SO_PEERCRED: { // nobody's
+        constexpr std::array<std::int32_t, 3> nobody{0, -1, -1}; // struct ucred
+        return give(nobody.data(), sizeof nobody, value, size);
+    }
+    case so_locked_buffers: return give_int((s.send_buffer_set ? 1 : 0) | (s.receive_buffer_set ? 2 : 0), value, size);
+    case SO_BSDCOMPAT:
     case so_napi_id:
     case so_reserved: return give_int(0, value, size);
     case so_transmit_time: {
@@ -433,11 +462,11 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
         return give(told.data(), sizeof told, value, size);
     }
     case SO_ATTACH_FILTER: return give("", 0, value, size); // SO_GET_FILTER: none
-    case SO_BINDTODEVICE: { // no interface has the number that was kept
+    case SO_BINDTODEVICE: { // one interface has a name, whatever number was kept
         const auto bound = kept_.find({SOL_SOCKET, so_interface});
-        constexpr socklen_t name_size = 16; // IFNAMSIZ
-        if (bound != kept_.end() && bound->second != 0) return *size < name_size ? -EINVAL : -ENODEV;
-        return give("", 0, value, size);
+        if (bound == kept_.end() || bound->second == 0) return give("", 0, value, size);
+        if (*size < name_size) return -EINVAL;
+        return bound->second == only_interface ? give(only_interface_name, sizeof only_interface_name, value, size) : -ENODEV;
     }
     case so_cookie: return give_cookie(value, size);
     case so_memory: {
@@ -465,9 +494,13 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
         return give(told.data(), s.like_freebsd ? sizeof(int) : sizeof told, value, size);
     }
     case SO_TIMESTAMP:
-    case SO_TIMESTAMPNS: return give_int(s.receive_stamps == name, value, size);
-    case SO_RCVTIMEO: return give_time(s.receive_timeout, value, size);
-    case SO_SNDTIMEO: return give_time(s.send_timeout, value, size);
+    case SO_TIMESTAMPNS:
+    case so_stamp_new:
+    case so_precise_stamp_new: return give_int(s.receive_stamps == name, value, size);
+    case SO_RCVTIMEO:
+    case so_receive_timeout_new: return give_time(s.receive_timeout, value, size);
+    case SO_SNDTIMEO:
+    case so_send_timeout_new: return give_time(s.send_timeout, value, size);
     case so_zerocopy: return give_int(s.zero_copy, value, size);
     case so_max_pacing_rate:
         if (*size >= sizeof s.pacing_rate) return give(&s.pacing_rate, sizeof s.pacing_rate, value, size);
@@ -490,11 +523,7 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_CORK: return give_int(s.cork, value, size);
     case TCP_MAXSEG:
         if (s.like_freebsd) return give_int(freebsd_segment(), value, size);
-        if (c != nullptr && c->tcb.options().like_linux() && c->tcb.state() == tcp::tcp_state::syn_sent)
-            return give_int(static_cast<int>(presumed_segment(c->tcb.options(), c->six == nullptr ? 20 : 40)), value, size);
-        if (c != nullptr && repair_.on) return give_int(static_cast<int>(c->tcb.packet_size() - 40), value, size);
-        if (c != nullptr && !in_handshake()) return give_int(static_cast<int>(c->tcb.segment_payload()), value, size);
-        return give_int(s.max_segment != 0 ? static_cast<int>(s.max_segment) : 536, value, size);
+        return give_int(static_cast<int>(told_segment()), value, size);
     case TCP_KEEPIDLE: return give_int(s.keepalive_idle, value, size);
     case TCP_KEEPINTVL: return give_int(s.keepalive_interval, value, size);
     case TCP_KEEPCNT: return give_int(s.keepalive_probes, value, size);
@@ -542,12 +571,13 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case TCP_INFO: {
         linux_tcp_info_fields info{};
         if (c != nullptr) {
-            info = linux_tcp_info(c->tcb, stack_.tcp().now(), c->six == nullptr ? 20 : 40, noticed_path_mtu(*c));
+            info = linux_tcp_info(c->tcb, stack_.tcp().now(), c->six == nullptr ? 20 : 40, noticed_path_mtu(*c), asked_segment_);
         } else if (listener_ != nullptr) {
             info = linux_unconnected_info(tcp::tcp_state::listen, static_cast<std::uint32_t>(listener_->ready() + parked_.size()),
                                           listener_->options().backlog - 1);
         } else {
             info = linux_unconnected_info(tcp::tcp_state::closed, 0, 0);
+            info.tcpi_snd_mss = past_segment_;
         }
         if (s.like_freebsd) {
             const auto segment = static_cast<std::uint32_t>(freebsd_segment());

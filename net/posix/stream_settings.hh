@@ -104,10 +104,9 @@ struct stream_settings : host_settings {
     /// SO_RCVBUF and SO_SNDBUF tell so many times what may be queued.
     std::uint32_t buffer_overhead() const noexcept { return like_freebsd ? 1 : 2; }
     /// Connections that may wait for accept(), for a listen() with this backlog: Linux lets in one more than asked for, FreeBSD one more
-    /// than half as many again.
+    /// than half as many again. Below 0 it is as many as go (__sys_listen(), solisten_proto_check()).
     unsigned ready_limit(int backlog) const noexcept {
-        const bool as_many_as_go = like_freebsd && backlog < 0;
-        const int asked = as_many_as_go ? largest_backlog : std::min(std::max(backlog, 0), largest_backlog);
+        const int asked = backlog < 0 ? largest_backlog : std::min(backlog, largest_backlog);
         return static_cast<unsigned>(like_freebsd ? 3 * asked / 2 : asked) + 1;
     }
     /// Never 0, which would be the stack's.

@@ -135,7 +135,9 @@ outcome stream_socket::dissolve() {
     if (listened) stop_listening();
     if (connection_ != nullptr) {
         const tcp::tcp_state s = connection()->tcb.state();
-        const bool over = s == tcp::tcp_state::closed || s == tcp::tcp_state::time_wait;
+        // In CLOSING and LAST-ACK only what has not left is lost (tcp_disconnect()).
+        const bool all_said = (s == tcp::tcp_state::closing || s == tcp::tcp_state::last_ack) && !connection()->tcb.fin_unsent();
+        const bool over = s == tcp::tcp_state::closed || s == tcp::tcp_state::time_wait || (all_said && !settings_.like_freebsd);
         if (repair_.on) vanish();
         else connection_->abort();
         if (!over) pending_error_ = std::errc::connection_reset;
@@ -148,6 +150,11 @@ outcome stream_socket::dissolve() {
 /// With all that the next one of this socket is not to take for its own.
 void stream_socket::forget_connection() {
     settings_.interactive = false;
+    if (!settings_.like_freebsd) { // tcp_disconnect()
+        settings_.max_segment = settings_.window_clamp = 0;
+        settings_.rto_min_us = settings_.delayed_ack_most_us = 0;
+    }
+    if (connection_ != nullptr && connection()->tcb.options().like_linux()) past_segment_ = segment_of(*connection());
     gather_notices(); // it is over: what it had borrowed comes home
     past_edges_ += edges_a_byte * (connection_ == nullptr ? 1 : connection()->tcb.info().bytes_received + 1);
     connection_.reset();
@@ -196,6 +203,7 @@ outcome stream_socket::begin_to_connect(const socket_address& to, bool fast) {
     try {
         tcp_connection& c = stack_.tcp().open({from, to.net(), is_bound_ ? bound_.port : std::uint16_t{0}, to.port}, options, tuning(true));
         connection_ = std::make_unique<stack_tcp_socket>(c);
+        asked_segment_ = settings_.max_segment;
         if (awaits_writer()) c.tcb.expect_writer();
     } catch (const std::system_error& e) {
         return -e.code().value();
@@ -247,11 +255,11 @@ outcome stream_socket::receive(std::span<const iovec> into, int flags) {
     if (const std::optional<outcome> r = look_into_repaired(into, flags); r) return *r;
     if (c == nullptr) {
         if (const std::errc why = take_error(); why != std::errc{}) return failed(why);
-        return -ENOTCONN;
+        return reading_shut_ ? 0 : -ENOTCONN;
     }
     if (in_handshake()) {
         if (deferred() && !c->tcb.options().like_linux()) c->tcb.hurry_syn(), stack_.tcp().mark_dirty(*c); // Linux waits for a write
-        return -EAGAIN;
+        return reading_shut_ && !settings_.like_freebsd ? 0 : -EAGAIN;
     }
     const bool peeks = (flags & MSG_PEEK) != 0;
     const std::uint32_t before_mark = before_next_mark(*c);
@@ -359,22 +367,28 @@ outcome stream_socket::shutdown(int how) {
     if (listener_ != nullptr) {
         if (how == SHUT_WR) return 0;
         stop_listening();
+        forget_connection(); // inet_shutdown(): tcp_disconnect()
         return 0;
     }
     tcp_connection* const c = connection();
+    if (c == nullptr && !settings_.like_freebsd) { // ENOTCONN, and yet it holds for what is connected later (inet_shutdown())
+        reading_shut_ |= how != SHUT_WR;
+        writing_shut_ |= how != SHUT_RD;
+    }
     if (c == nullptr || c->tcb.state() == tcp::tcp_state::closed) return -ENOTCONN;
     const bool over = settings_.like_freebsd && reading_shut_ && c->tcb.state() == tcp::tcp_state::fin_wait_2; // soisdisconnected()
     if (over || c->tcb.state() == tcp::tcp_state::time_wait) return -ENOTCONN;
     if (c->tcb.state() == tcp::tcp_state::syn_sent && !settings_.like_freebsd && !c->tcb.holds_early_data()) {
         connection_->abort();
         forget_connection();
+        pending_error_ = std::errc::connection_reset;
         return 0;
     }
     if (how != SHUT_WR) {
         reading_shut_ = true;
         c->tcb.shutdown_receive();
     }
-    if (how != SHUT_RD && !writing_shut_) {
+    if (how != SHUT_RD && (!writing_shut_ || !settings_.like_freebsd)) { // it may have been shut before there was anybody to tell
         writing_shut_ = true;
         fin_waits_ = c->tcb.serving_early() && c->tcb.options().like_linux();
         if (!fin_waits_) connection_->shutdown();
@@ -412,9 +426,10 @@ unsigned stream_socket::events() const {
     if (settings_.like_freebsd) return freebsd_events();
     gather_notices();
     const unsigned error = peek_error() != std::errc{} || !notices_.empty() ? POLLERR : 0u;
-    if (c == nullptr) return POLLOUT | POLLWRNORM | POLLHUP | error;
-    if (deferred()) return POLLOUT | POLLWRNORM | error;
-    if (in_handshake()) return error;
+    const unsigned shut = (reading_shut_ ? POLLIN | POLLRDNORM | POLLRDHUP : 0u) | (reading_shut_ && writing_shut_ ? POLLHUP : 0u);
+    if (c == nullptr) return POLLOUT | POLLWRNORM | POLLHUP | shut | error;
+    if (deferred()) return POLLOUT | POLLWRNORM | shut | error;
+    if (in_handshake()) return shut | error;
     const tcp::tcb& t = c->tcb;
     const bool dead = t.state() == tcp::tcp_state::closed;
     const bool reading_over = dead || reading_shut_ || tcp::at_or_after_fin(t.state());
@@ -447,7 +462,7 @@ std::uint64_t stream_socket::edges() const {
         return others + listener_->arrivals() - (parks() ? listener_->ready() : 0) - (parked_.size() - waiting);
     }
     const tcp_connection* const c = connection();
-    if (c == nullptr) return others;
+    if (c == nullptr) return others + (reading_shut_ ? 16u : 0u);
     const tcp::connection_info i = c->tcb.info();
     return others + i.bytes_received * edges_a_byte + static_cast<std::uint64_t>(i.state) +
            (c->tcb.error() != std::errc{} ? 32u : 0u) + (reading_shut_ ? 16u : 0u);

@@ -177,6 +177,9 @@ private:
     std::uint32_t noticed_path_mtu(const tcp_connection& c) const;
     void fit_into_path(tcp_connection& c);
     outcome give_path_mtu(void* value, socklen_t* size) const;
+    /// With Linux's habits: tp->mss_cache, also of a connection that has heard nothing. Bytes.
+    std::uint32_t segment_of(const tcp_connection& c) const;
+    std::uint32_t told_segment() const; ///< TCP_MAXSEG
     bool may_be_local(const net_address& at) const;
     /// Where connections to `remote` come from; `::`: nothing of ours can reach it.
     net_address source_for(const net_address& remote) const;
@@ -265,6 +268,8 @@ private:
     std::uint32_t known_path_mtu_ = 0; ///< IP_PMTUDISC_DONT: when it was last written to; 0: it has not been
     std::uint64_t cookie_ = 0; ///< SO_COOKIE; 0: nobody has asked
     kept_options kept_; ///< options that are told again and change nothing here: by level and name
+    std::uint32_t asked_segment_ = 0;  ///< TCP_MAXSEG when the connection was opened from here
+    std::uint32_t past_segment_ = 536; ///< segment_of() the connection before, at first TCP_MSS_DEFAULT
     bool told_connected_ = false; ///< connect() has returned 0
     bool error_told_ = false;
     bool reading_shut_ = false;

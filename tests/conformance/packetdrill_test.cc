@@ -375,6 +375,20 @@ BOOST_AUTO_TEST_CASE(names_of_the_wrong_family_and_addresses_of_others_are_refus
     for (const int fd : {six, four}) i.close(i.userdata, fd);
 }
 
+BOOST_AUTO_TEST_CASE(all_of_ipv6_alone_may_be_bound_beside_all_of_ipv4) { // ipv6_rcv_saddr_equal()
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    const int four = i.socket(i.userdata, AF_INET, SOCK_STREAM, 0), six = i.socket(i.userdata, AF_INET6, SOCK_STREAM, 0);
+    const sockaddr_in v4{.sin_family = AF_INET, .sin_port = htons(80), .sin_addr = {}, .sin_zero = {}};
+    int on = 1;
+    BOOST_TEST(i.bind(i.userdata, four, reinterpret_cast<const sockaddr*>(&v4), sizeof v4) == 0);
+    BOOST_TEST(by_name(i.bind, i.userdata, six, at6("::", 80)) == EADDRINUSE);
+    BOOST_TEST(i.setsockopt(i.userdata, six, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) == 0);
+    BOOST_TEST(by_name(i.bind, i.userdata, six, at6("::", 80)) == 0);
+    for (const int fd : {six, four}) BOOST_TEST(i.listen(i.userdata, fd, 1) == 0);
+    for (const int fd : {six, four}) i.close(i.userdata, fd);
+}
+
 BOOST_AUTO_TEST_CASE(any_ipv6_address_that_a_script_binds_to_is_ours) {
     player p("linux settings=none");
     packetdrill_interface& i = p.table();

@@ -210,7 +210,8 @@ void player::call(const step& s, const call_step& c) {
 
 void player::check_result(const step& s, const call_step& c, std::int64_t result, int error) {
     current_ = &s;
-    const bool makes_fd = c.name == "socket" || c.name == "accept" || c.name == "epoll_create";
+    const bool makes_fd = c.name == "socket" || c.name == "accept" || c.name == "epoll_create" ||
+                          (c.name == "fcntl" && c.arguments.at(1) == "F_DUPFD");
     if (makes_fd && c.result >= 0) {
         if (result < 0) fail(std::string("failed: ") + std::strerror(error));
         fds_[static_cast<int>(c.result)] = static_cast<int>(result);

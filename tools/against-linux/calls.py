@@ -69,6 +69,10 @@ class Calls:
         name = self._address(port, sockets.inet_aton(address), AF_INET)
         return self._call("bind", self._fd(fd), name, INT(len(name)))
 
+    def bindany6(self, fd, port):
+        name = self._address(port, bytes(16), AF_INET6)
+        return self._call("bind", self._fd(fd), name, INT(len(name)))
+
     def listen(self, fd, backlog):
         return self._call("listen", self._fd(fd), INT(backlog))
 
