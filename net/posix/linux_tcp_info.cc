@@ -214,6 +214,17 @@ linux_bbr_info linux_bbr_info_of(const tcp::path_belief& path) noexcept {
             .window_gain = in_256ths(path.window_gain)};
 }
 
+linux_dctcp_info linux_dctcp_info_of(const tcp::tcb* block) noexcept {
+    if (block == nullptr) return {.enabled = 1, .alpha = 1024};
+    if (!block->tells_each_mark()) return {};
+    const tcp::path_belief path = block->believed_path();
+    return {.enabled = 1,
+            .last_marked = block->last_was_marked(),
+            .alpha = static_cast<std::uint32_t>(path.marked_share * 1024),
+            .bytes_marked = static_cast<std::uint32_t>(path.marked),
+            .bytes_acked = static_cast<std::uint32_t>(path.acked)};
+}
+
 linux_tcp_info_fields linux_unconnected_info(tcp::tcp_state s, std::uint32_t waiting, std::uint32_t backlog) noexcept {
     linux_tcp_info_fields t;
     std::memset(&t, 0, sizeof t);

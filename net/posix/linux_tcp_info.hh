@@ -23,6 +23,14 @@ struct linux_bbr_info {
     std::uint32_t min_rtt = 0;                           ///< microseconds; all ones: not known
     std::uint32_t pacing_gain = 0, window_gain = 0;      ///< 256 is 1
 };
+/// struct tcp_dctcp_info, the same of DCTCP. Where ECN was not agreed all is 0, as of Linux's dctcp_reno.
+struct linux_dctcp_info {
+    std::uint16_t enabled = 0, last_marked = 0;
+    std::uint32_t alpha = 0;                    ///< of 1024
+    std::uint32_t bytes_marked = 0, bytes_acked = 0;
+};
+/// Null: of a socket without a connection.
+linux_dctcp_info linux_dctcp_info_of(const tcp::tcb* block) noexcept;
 linux_bbr_info linux_bbr_info_of(const tcp::path_belief& path) noexcept;
 /// Before the peer has said anything: what was asked for, else what every host takes (RFC 9293 MUST-15, RFC 8200 5), less the timestamps
 /// that we offer (tcp_connect_init()).

@@ -69,15 +69,24 @@ std::uint32_t stream_socket::send_buffer() const {
     return in_handshake() ? settings_.send_buffer : send_limit(c->tcb.info());
 }
 
+std::uint32_t stream_socket::send_memory(const tcp::tcb& t, const tcp::connection_info& i) const {
+    const linux_send_buffers buffers = buffers_of(t, i);
+    const std::uint64_t left = written_ - std::min<std::uint64_t>(written_, i.unsent);
+    return buffers.cost(t.queued(), i.unsent, waiting_buffers(left, written_, buffers.packet));
+}
+
+std::uint32_t stream_socket::send_memory() const {
+    const tcp_connection* const c = connection();
+    if (c == nullptr || !c->tcb.options().like_linux() || in_handshake()) return 0;
+    return send_memory(c->tcb, c->tcb.info());
+}
+
 bool stream_socket::may_write() const {
     const tcp::tcb& t = connection()->tcb;
     const bool marked = settings_.unsent_mark() != ~std::uint32_t{0};
     if (t.options().like_linux()) {
         const tcp::connection_info i = t.info();
-        const linux_send_buffers buffers = buffers_of(t, i);
-        const std::uint64_t left = written_ - std::min<std::uint64_t>(written_, i.unsent);
-        const std::uint32_t waiting = waiting_buffers(left, written_, buffers.packet);
-        const std::uint32_t used = buffers.cost(t.queued(), i.unsent, waiting), limit = send_limit(i);
+        const std::uint32_t used = send_memory(t, i), limit = send_limit(i);
         return used < limit && limit - used >= used / 2 && (!marked || 2 * std::uint64_t{i.unsent} < settings_.unsent_mark());
     }
     if (settings_.like_freebsd) return t.writable() >= settings_.send_low_water;

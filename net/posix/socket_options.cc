@@ -469,8 +469,10 @@ outcome stream_socket::get_option(int level, int name, void* value, socklen_t* s
         return bound->second == only_interface ? give(only_interface_name, sizeof only_interface_name, value, size) : -ENODEV;
     }
     case so_cookie: return give_cookie(value, size);
-    case so_memory: {
-        const std::array<std::uint32_t, 9> told{0, grown(s.receive_buffer, &tcp::connection_info::receive_buffer), 0, send_buffer()};
+    case so_memory: { // what has left is a device's no more, and what memory is set aside is the kernel's to know (sk_get_meminfo())
+        const std::uint32_t held = connection() != nullptr && !s.like_freebsd ? connection()->tcb.held_memory() : 0;
+        const std::uint32_t room = grown(s.receive_buffer, &tcp::connection_info::receive_buffer);
+        const std::array<std::uint32_t, 9> told{held, room, 0, send_buffer(), 0, send_memory()};
         return give(told.data(), sizeof told, value, size);
     }
     case SO_PEERNAME: return give_peer_name(value, size);
@@ -555,6 +557,10 @@ outcome stream_socket::get_tcp_option(int name, void* value, socklen_t* size) {
     case tcp_is_mptcp: return give_int(0, value, size);
     case TCP_ULP: return give("", 0, value, size);
     case TCP_CC_INFO: { // as Linux's CUBIC and Reno: nothing
+        if (s.congestion == "dctcp") {
+            const linux_dctcp_info told = linux_dctcp_info_of(c != nullptr ? &c->tcb : nullptr);
+            return give(&told, sizeof told, value, size);
+        }
         if (s.congestion != "bbr") return give("", 0, value, size);
         const linux_bbr_info told = c == nullptr ? linux_bbr_info{} : linux_bbr_info_of(c->tcb.believed_path());
         return give(&told, sizeof told, value, size);

@@ -202,6 +202,8 @@ private:
     /// How many buffers hold what waits, which begins at `from` and ends at `end`; the first of them has a packet of so many bytes.
     std::uint32_t waiting_buffers(std::uint64_t from, std::uint64_t end, std::uint32_t packet) const;
     std::uint32_t send_buffer() const;
+    std::uint32_t send_memory() const; ///< with Linux's habits: sk_wmem_queued
+    std::uint32_t send_memory(const tcp::tcb& t, const tcp::connection_info& i) const;
     linux_send_buffers buffers_of(const tcp::tcb& t, const tcp::connection_info& i) const noexcept;
     /// With Linux's habits: SO_SNDBUF as it is now. Bytes.
     std::uint32_t send_limit(const tcp::connection_info& i) const;

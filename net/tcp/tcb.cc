@@ -296,6 +296,7 @@ connection_info tcb::info() const noexcept {
 std::uint16_t tcb::asked_segment() const noexcept { return asked_size(c_); }
 
 std::uint32_t tcb::window_clamp() const noexcept { return linux_clamp(c_); }
+std::uint32_t tcb::held_memory() const noexcept { return linux_held_memory(c_); }
 
 void tcb::check_invariants() const { c_.check_invariants(); }
 

@@ -200,6 +200,8 @@ public:
     }
     /// Linux's habit: no larger window is announced (TCP_WINDOW_CLAMP, or what the buffer is good for).
     std::uint32_t window_clamp() const noexcept;
+    /// With Linux's habits: what waits to be read costs so much memory (sk_rmem_alloc). Bytes.
+    std::uint32_t held_memory() const noexcept;
     /// How many bytes the SYN could take along.
     std::uint32_t fast_open_room() const noexcept { return c_.syn_room(); }
     /// Once the handshake of an active_open is done: what it has told of the server's Fast Open.
@@ -271,6 +273,9 @@ public:
     /// From now on; the windows stay as they are.
     void set_congestion(congestion_factory how) noexcept;
     std::string_view congestion() const noexcept { return c_.sending.congestion->name(); }
+    /// DCTCP: marks are told of one by one, and the last segment has come with one.
+    bool tells_each_mark() const noexcept { return c_.ecn.exact; }
+    bool last_was_marked() const noexcept { return c_.ecn.exact && c_.ecn.echo; }
     path_belief believed_path() const noexcept { return c_.sending.congestion->belief(); }
     /// Nothing has been told to its controller yet: it has none of its own.
     bool shares_controller() const noexcept { return c_.sending.congestion.untouched(); }

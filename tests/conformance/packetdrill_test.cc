@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -373,6 +374,19 @@ BOOST_AUTO_TEST_CASE(names_of_the_wrong_family_and_addresses_of_others_are_refus
     BOOST_TEST(by_name(i.bind, i.userdata, six, at6("::ffff:192.168.0.1", 80)) == EINVAL);
     BOOST_TEST(by_name(i.connect, i.userdata, six, at6("::ffff:192.0.2.1", 80)) == ENETUNREACH);
     for (const int fd : {six, four}) i.close(i.userdata, fd);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_and_not_acknowledged_is_memory) { // sk_get_meminfo()
+    player p("linux settings=none");
+    packetdrill_interface& i = p.table();
+    p.play("0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n"
+           "+0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 1 <mss 1460>\n+.1 < . 1:1(0) ack 1 win 32792\n"
+           "+0 accept(3, ..., ...) = 4\n+0 write(4, ..., 3000) = 3000\n");
+    std::array<std::uint32_t, 9> told{};
+    socklen_t size = sizeof told;
+    BOOST_TEST(i.getsockopt(i.userdata, p.connection_fd(), SOL_SOCKET, 55, told.data(), &size) == 0);
+    BOOST_TEST(size == sizeof told);
+    BOOST_TEST(told[5] == 3000 + 2 * 832); // SK_MEMINFO_WMEM_QUEUED: two packets
 }
 
 BOOST_AUTO_TEST_CASE(all_of_ipv6_alone_may_be_bound_beside_all_of_ipv4) { // ipv6_rcv_saddr_equal()

@@ -51,6 +51,8 @@ struct path_belief {
     std::uint64_t rate = 0;   ///< bytes a second; 0: not known
     duration min_rtt{0};      ///< 0: not known
     double pacing_gain = 0, window_gain = 0;
+    float marked_share = 0;                ///< DCTCP.Alpha
+    std::uint64_t acked = 0, marked = 0;   ///< bytes that the next one is made of
 };
 
 /// RFC 6928: the initial window, min(10 * MSS, max(2 * MSS, 14600)).

@@ -28,6 +28,14 @@ void dctcp::on_mark(time_point, std::uint32_t) noexcept {
     gathered_ = 0;
 }
 
+path_belief dctcp::belief() const noexcept {
+    path_belief b;
+    b.marked_share = alpha_;
+    b.acked = acked_;
+    b.marked = marked_;
+    return b;
+}
+
 congestion_controller* dctcp_congestion(std::uint32_t mss) { return new dctcp(mss); }
 
 } // namespace corewire::tcp

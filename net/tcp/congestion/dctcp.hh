@@ -14,6 +14,7 @@ public:
     void on_mark(time_point now, std::uint32_t in_flight) noexcept override;
     std::string_view name() const noexcept override { return "dctcp"; }
     congestion_controller* another() const override { return new dctcp(mss_); }
+    path_belief belief() const noexcept override;
 
     /// DCTCP.Alpha: the share of bytes that met congestion, 0 to 1.
     float alpha() const noexcept { return alpha_; }

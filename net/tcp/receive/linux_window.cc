@@ -325,6 +325,16 @@ std::uint32_t linux_threshold(const control_block& c) noexcept {
     return known.account != nullptr ? known.account->threshold : c.receiving.room();
 }
 
+std::uint32_t linux_held_memory(const control_block& c) noexcept {
+    const seldom_needed& known = c.sending.known();
+    if (known.account == nullptr) return 0;
+    const receive_account& m = *known.account;
+    const seq_number reader = reader_of(c.receiving);
+    std::uint32_t used = m.used;
+    for (std::uint32_t i = 0; i < m.held.size() && m.held[i].end <= reader; ++i) used -= m.held[i].bytes; // read since
+    return used;
+}
+
 std::uint32_t linux_clamp(const control_block& c) noexcept {
     const seldom_needed& known = c.sending.known();
     if (known.account != nullptr) return known.account->clamp;

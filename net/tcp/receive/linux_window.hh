@@ -32,6 +32,8 @@ bool acknowledges_read(control_block& c);
 void tell_linux_window(control_block& c, outgoing_segment& out);
 /// For info(): the threshold, or the window where there is none.
 std::uint32_t linux_threshold(const control_block& c) noexcept;
+/// For tcb::held_memory().
+std::uint32_t linux_held_memory(const control_block& c) noexcept;
 /// For tcb::window_clamp(): before the handshake is done, what the window's scale allows.
 std::uint32_t linux_clamp(const control_block& c) noexcept;
 
