@@ -85,7 +85,7 @@ public:
     /// down, and ssthresh remembers (RFC 2861 3.2; RFC 7661 has a gentler rule).
     void on_unused(std::uint32_t used) noexcept;
     /// For five minutes less than half of the window was used: half is left, at least the initial one (RFC 7661 4.4.3).
-    void on_period_over() noexcept;
+    virtual void on_period_over() noexcept;
     /// RFC 7661 4.4.1: a recovery is over that began while little of the window was used.
     void settle(std::uint32_t cwnd) noexcept {
         cwnd_ = std::max(std::min(cwnd, cwnd_), mss_);
@@ -183,11 +183,14 @@ protected:
     }
     /// A window of so many bytes, as this one counts.
     std::uint32_t whole_segments(std::uint32_t bytes) const noexcept { return opens_fully_ ? bytes - bytes % mss_ : bytes; }
+    /// Congestion was met before: slow start knows where it ends.
+    bool knows_threshold() const noexcept { return ssthresh_ != no_threshold; }
     explicit congestion_controller(std::uint32_t mss) noexcept : mss_(mss) {}
     congestion_controller(const congestion_controller&) noexcept = default;
 
+    static constexpr std::uint32_t no_threshold = std::numeric_limits<std::uint32_t>::max() / 2;
     std::uint32_t cwnd_ = 0;
-    std::uint32_t ssthresh_ = std::numeric_limits<std::uint32_t>::max() / 2;
+    std::uint32_t ssthresh_ = no_threshold;
     std::uint32_t mss_;
     std::uint32_t prior_cwnd_ = 0;
     std::uint32_t prior_ssthresh_ = 0;

@@ -21,7 +21,8 @@ void cubic::on_ack(const ack_sample& sample) noexcept {
     if (!in_slow_start()) return grow_slowly(sample);
     std::uint32_t growth = opening(sample);
     bool over = false;
-    if (now_.top == 0) { // HyStart++ is for the first slow start; after a time-out ssthresh is known.
+    // HyStart++ is for the first slow start; after a time-out, be it of a controller before this one, ssthresh is known.
+    if (now_.top == 0 && !knows_threshold()) {
         growth = start_.growth(sample.acked, mss_, sample.paced); // RFC 9406 4.2: the window grows first, then the delay is looked at
         over = start_.on_ack(sample.una, sample.next, sample.rtt);
     }
@@ -99,6 +100,11 @@ void cubic::on_timeout(std::uint32_t in_flight, bool first_of_this_segment) noex
 /// The clock of the curve must not run while nothing is sent (5.8).
 void cubic::on_idle(time_point now, duration idle, duration rto) noexcept {
     congestion_controller::on_idle(now, idle, rto);
+    now_.epoch = {};
+}
+
+void cubic::on_period_over() noexcept { // the curve begins where the window is now (4.2)
+    congestion_controller::on_period_over();
     now_.epoch = {};
 }
 

@@ -21,6 +21,7 @@ public:
     void on_loss(std::uint32_t in_flight) noexcept override;
     void on_timeout(std::uint32_t in_flight, bool first_of_this_segment) noexcept override;
     void on_idle(time_point now, duration idle, duration rto) noexcept override;
+    void on_period_over() noexcept override;
     void remember() noexcept override;
     void undo(time_point now) noexcept override;
     void set_mss(std::uint32_t mss) noexcept override;

@@ -221,6 +221,21 @@ BOOST_AUTO_TEST_CASE(after_a_pause_the_curve_begins_anew) { // RFC 9438 5.8: t d
     }
 }
 
+BOOST_AUTO_TEST_CASE(where_five_minutes_halve_the_window_the_curve_begins_anew) { // RFC 7661 4.4.3, RFC 9438 4.2
+    cubic c(mss);
+    path p{c};
+    p.lose_at(640'000, 70); // on the plateau
+    p.now += 300s;
+    c.on_period_over();
+    BOOST_TEST(c.cwnd() < 350'000u);
+    while (c.in_slow_start()) p.round();
+    const double begin = c.cwnd() / 1000.0, top = 640.0, k = std::cbrt((top - begin) / 0.4);
+    for (int i = 1; i <= 20; ++i) {
+        p.round();
+        BOOST_TEST(c.cwnd() / 1000.0 < 0.4 * std::pow(0.1 * (i + 1) - k, 3) + top + 0.05 * top);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(after_a_time_out_the_curve_begins_where_slow_start_ends) { // RFC 9438 4.8: K is 0, and W_max the window then
     cubic c(mss);
     path p{c};
@@ -311,6 +326,16 @@ BOOST_AUTO_TEST_CASE(hystart_leaves_slow_start_when_the_queue_grows) { // RFC 94
     }
     for (int i = 0; i < 3; ++i) p.round();
     BOOST_TEST(!c.in_slow_start());
+}
+
+BOOST_AUTO_TEST_CASE(hystart_is_for_a_slow_start_whose_end_nobody_knows) { // RFC 9406 4.3: the first one
+    cubic behind_a_time_out(mss), fresh(mss); // of another controller, in whose place it was put
+    behind_a_time_out.go_on_from({.cwnd = mss, .ssthresh = 50'000, .prior_cwnd = 0, .prior_ssthresh = 0});
+    const std::uint32_t before = fresh.cwnd();
+    for (cubic* c : {&behind_a_time_out, &fresh})
+        c->on_ack({.now = path{*c}.now, .acked = 8000, .in_flight = 8000, .srtt = 100ms, .rtt = 100ms});
+    BOOST_TEST(behind_a_time_out.cwnd() == 3000u);
+    BOOST_TEST(fresh.cwnd() == before + 8000u);
 }
 
 BOOST_AUTO_TEST_CASE(hystart_goes_back_when_it_was_only_jitter) { // RFC 9406 4.2
