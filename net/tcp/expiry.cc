@@ -80,6 +80,7 @@ event on_end_of_life(control_block& c, time_point now) noexcept {
 void forget_passed_marks(sender& s) noexcept {
     if (s.una >= s.limited_until) s.limited_until = s.una;
     if (s.size_acknowledged()) s.largest_acked = true;
+    if (s.seldom != nullptr) s.seldom->losses.forget_passed(s.una);
 }
 
 } // namespace

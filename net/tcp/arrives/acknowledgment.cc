@@ -228,6 +228,19 @@ void take_back_what_is_in_flight(control_block& c) noexcept {
     s.rto.reset_back_off();
 }
 
+/// A mark that the recovery which goes on, or the last one, has answered, and nothing before it: the answer stays, though it may turn out
+/// that nothing was lost (RFC 4015 step 8). For Linux every mark is one (prior_ssthresh).
+void keep_answer(control_block& c, seq_number ack) noexcept {
+    const sender& s = c.sending;
+    if (ack < s.una || !s.known().undo.possible || c.options->like_freebsd()) return;
+    if (c.options->like_linux() || ack > s.known().undo.reduced_until) c.sending.need().undo.marked = true;
+}
+
+/// A mark that was answered so long ago that the numbers could come round to it.
+void forget_passed_answer(control_block& c) noexcept {
+    if (c.ecn.reduced_until < c.sending.una) c.ecn.reduced_until = c.sending.una - 1u;
+}
+
 } // namespace
 
 bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept {
@@ -235,6 +248,7 @@ bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept 
     // RFC 3168 6.1.2: once a window. The ACK of its last byte still speaks of it. A mark that is not in flight is from long ago.
     const bool reduced = ack <= c.ecn.reduced_until && c.ecn.reduced_until <= s.max;
     const bool calm = s.repair.phase == recovery_phase::open || s.repair.blameless;
+    if (!calm || reduced) keep_answer(c, ack);
     if (reduced || !calm || !s.anything_outstanding()) return false;
     ++c.count->mark_reductions;
     if (s.repair.reducing) s.congestion.own().limit(s.congestion->ssthresh()); // the one before is over (tcp_end_cwnd_reduction())
@@ -335,6 +349,7 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
             settle_needless_repair(c, a.seg, arrived);
         if (s.board.rate() != nullptr) [[unlikely]] sample_delivery(c, arrived);
         if (s.repair.reducing) [[unlikely]] go_on_reducing(c, arrived, acked);
+        if (c.ecn.on) forget_passed_answer(c);
         if (s.window == 0 && c.options->like_freebsd()) [[unlikely]] take_back_what_is_in_flight(c);
         if (c.options->like_linux()) [[unlikely]] conclude_like_linux(c, a.now);
         c.output_wanted = true;

@@ -23,8 +23,8 @@ void dctcp::on_ack(const ack_sample& sample) noexcept {
 /// 3.3 step 9, 3.4.
 void dctcp::on_mark(time_point, std::uint32_t) noexcept {
     const auto cut = static_cast<std::uint32_t>(static_cast<float>(cwnd_) * alpha_ / 2);
-    cwnd_ = std::max(cwnd_ - whole_segments(cut), 2 * mss_);
-    ssthresh_ = cwnd_;
+    cwnd_ = std::min(cwnd_, std::max(cwnd_ - whole_segments(cut), 2 * mss_)); // an echo opens no window of one segment
+    ssthresh_ = std::max(cwnd_, 2 * mss_);
     gathered_ = 0;
 }
 

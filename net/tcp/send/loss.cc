@@ -118,7 +118,7 @@ bool finds_something_to_repair(control_block& c, const delivery& d) noexcept {
 
 /// From here on it may turn out that nothing was lost.
 void begin_doubt(const control_block& c, sender& s) noexcept {
-    s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max, c.ecn.tell_reduced);
+    s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max, c.ecn.tell_reduced, c.ecn.reduced_until);
     s.congestion.own().remember();
 }
 
@@ -204,11 +204,9 @@ std::uint32_t to_reduce(control_block& c, time_point now, std::uint32_t flight) 
 
 namespace {
 
-/// The byte at `lost` was in flight when the window was reduced for a mark: one reduction a window of data (RFC 3168 6.1.2). DCTCP's answer
-/// to a loss is another one (RFC 8257 3.5), and BBR's.
+/// The byte at `lost` was in flight when the window was reduced for a mark.
 bool answered_for_mark(const control_block& c, seq_number lost) noexcept {
-    if (!c.ecn.on || c.ecn.exact || c.options->like_linux() || c.options->like_freebsd()) return false;
-    return lost < c.ecn.reduced_until && c.ecn.reduced_until <= c.sending.max && !c.sending.congestion->repairs_itself();
+    return reduces_once(c) && lost < c.ecn.reduced_until && c.ecn.reduced_until <= c.sending.max;
 }
 
 /// A loss event (RFC 5681 3.2 (2), RFC 9937 5): the window shrinks, and the first hole is resent whatever it says.
@@ -261,6 +259,20 @@ void leave_recovery(control_block& c) noexcept {
     s.repair.new_first = 0;
 }
 
+/// What was taken for losses that there were not is given back; but not where a mark was answered by that as well (RFC 4015 step 8).
+/// `cwnd`: before the recovery was left, which Linux leaves as it is then.
+void give_back(control_block& c, time_point now, std::uint32_t cwnd) noexcept {
+    sender& s = c.sending;
+    const undo_state& u = s.known().undo;
+    if (u.marked) {
+        if (c.options->like_linux()) s.congestion.own().limit(cwnd);
+        return;
+    }
+    s.congestion.own().undo(now);
+    if (c.options->like_linux() || !u.owed_reduction) c.ecn.tell_reduced = false; // nothing was reduced after all
+    if (reduces_once(c)) c.ecn.reduced_until = later(u.reduced_until, s.una - 1u);
+}
+
 /// The peer had all of it: the window is given back, and what was only thought lost flies on; of Linux's behind a time-out, or when `late`
 /// is what fills the hole, else it stays lost.
 void undo(control_block& c, time_point now, bool late = false) noexcept {
@@ -270,9 +282,9 @@ void undo(control_block& c, time_point now, bool late = false) noexcept {
     if (linux_habits && s.repair.phase == recovery_phase::timeout) s.attempts = 0; // tcp_try_undo_loss()
     ++c.count->spurious_recoveries;
     s.need().undo.possible = false;
+    const std::uint32_t cwnd = s.congestion->cwnd();
     if (s.repair.phase != recovery_phase::open) leave_recovery(c);
-    s.congestion.own().undo(now);
-    if (linux_habits || !s.known().undo.owed_reduction) c.ecn.tell_reduced = false; // nothing was reduced after all
+    give_back(c, now, cwnd);
     if (all_flies) s.board.forgive(linux_habits);
     if (!linux_habits) s.need().losses.forget_copy();
     c.output_wanted = true;

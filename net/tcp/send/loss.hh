@@ -50,9 +50,15 @@ event on_window_probe_timeout(control_block& c, time_point now) noexcept;
 
 /// How long a segment may be overtaken before it counts as lost.
 duration patience(const control_block& c) noexcept;
-/// RFC 3168 6.1.2: whatever the window was reduced for, the first new data says CWR. AccECN has no such thing.
+/// One reduction a window of data, for marks and losses together (RFC 3168 6.1.2). DCTCP's answer to a loss is another one (RFC 8257 3.5),
+/// and BBR's; Linux and FreeBSD look at what goes on alone.
+inline bool reduces_once(const control_block& c) noexcept {
+    return c.ecn.on && !c.ecn.exact && c.options->habits == personality::standard && !c.sending.congestion->repairs_itself();
+}
+/// A reduction for a loss: marks in the same window cost nothing more, and the first new data says CWR, which AccECN does not have.
 inline void note_reduction(control_block& c) noexcept {
     if (c.ecn.on && c.ecn.accurate == nullptr) c.ecn.tell_reduced = true;
+    if (reduces_once(c)) c.ecn.reduced_until = c.sending.max;
 }
 
 /// When the answer to what is sent now has been waited for long enough, the user's patience counted.

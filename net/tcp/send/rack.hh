@@ -69,6 +69,8 @@ public:
         reordering_seen_ = true;
         overtaken_by_ = std::max(overtaken_by_, end - start);
     }
+    /// What was delivered long ago must not seem to lie ahead when the numbers have come round.
+    void forget_passed(seq_number una) noexcept { farthest_ = later(farthest_, una); }
     /// Without SACK: duplicate ACKs tell of so much.
     void set_overtaken(std::uint32_t by) noexcept {
         reordering_seen_ = true;

@@ -55,10 +55,13 @@ struct undo_state {
     bool any_resent = false;
     std::uint32_t stamp = 0;       ///< TSval of the first retransmission (Eifel, RFC 3522)
     bool owed_reduction = false;   ///< CWR was still to be said when it began, for a mark: that stays true
+    bool marked = false;           ///< marks were told of since: what was taken is their answer, too, and is not given back
+    seq_number reduced_until;      ///< ecn_state::reduced_until when it began
 
     /// From here on it may turn out that nothing was lost. `again`: bytes of [una, max) that were resent already, a probe's perhaps.
-    static undo_state since(seq_number una, std::uint32_t again, seq_number max, bool owed_reduction) noexcept {
-        return {.possible = true, .from = una, .resent = again, .first = una, .end = max, .owed_reduction = owed_reduction};
+    static undo_state since(seq_number una, std::uint32_t again, seq_number max, bool owed_reduction, seq_number reduced_until) noexcept {
+        return {.possible = true, .from = una, .resent = again, .first = una, .end = max, .owed_reduction = owed_reduction,
+                .reduced_until = reduced_until};
     }
     /// [left, right) goes again.
     void note(seq_number left, seq_number right) noexcept {

@@ -135,14 +135,14 @@ void tell_congestion(control_block& c, const time_out_kind& what) noexcept {
     s.congestion.own().on_timeout(flight_to_answer_for(c), s.attempts == 1 && !what.reduced);
 }
 
-/// The earliest segment goes at once, whatever flies still (5.4). F-RTO, or an echo, may tell that it was needless.
-void begin_repair(control_block& c, time_point now, const time_out_kind& what, bool owed_reduction) noexcept {
+/// The earliest segment goes at once, whatever flies still (5.4). F-RTO, or an echo, may tell that it was needless: then `before` counts.
+void begin_repair(control_block& c, time_point now, const time_out_kind& what, const undo_state& before) noexcept {
     sender& s = c.sending;
     s.repair = recovery{.phase = recovery_phase::timeout, .point = s.max, .resend_at_once = true,
                         .doubting = what.doubted && c.options->forward_rto, .by_numbers = c.options->like_freebsd()};
     s.need().reduction = {};
     if (c.options->like_freebsd()) freebsd_begin_repair(c, now, what.undoable);
-    if (what.undoable) s.need().undo = undo_state::since(s.una, s.board.resent_in_flight(), s.max, owed_reduction);
+    if (what.undoable) s.need().undo = before;
     s.next = s.max; // a window probe's byte is repeated like any other
 }
 
@@ -158,14 +158,14 @@ void hold_for_lost(control_block& c, time_point now) noexcept {
 
 /// Of anything else. event::path_mtu_fell: segments were too large for the path, says the time-out.
 event repeat_flight(control_block& c, time_point now) noexcept {
-    sender& s = c.sending;
     const event path = suspect_path(c, now, doubts_path(c, now));
     if (c.ecn.accurate != nullptr) suspect_options(c);
     const time_out_kind what = kind_of_time_out(c);
-    const bool owed_reduction = c.ecn.tell_reduced;
+    sender& s = c.sending;
+    const undo_state before = undo_state::since(s.una, s.board.resent_in_flight(), s.max, c.ecn.tell_reduced, c.ecn.reduced_until);
     tell_congestion(c, what);
     if (c.options->like_linux()) linux_count_delivered(c);
-    begin_repair(c, now, what, owed_reduction);
+    begin_repair(c, now, what, before);
     hold_for_lost(c, now);
     if (c.options->like_linux()) linux_leave_room(c);
     if (s.board.rate() != nullptr) sample_timeout(c, now);

@@ -611,6 +611,26 @@ BOOST_AUTO_TEST_CASE(bytes_without_a_packet_contradict_each_other) { // 3.2.3.2.
     BOOST_TEST(small.expect("PA 801:901").ecn_capable());
 }
 
+BOOST_AUTO_TEST_CASE(a_mark_that_is_told_of_amid_a_recovery_stays_answered_though_nothing_was_lost) { // it is told of once
+    for (const bool marked : {false, true}) {
+        world w;
+        w.connect_by(0b010);
+        w.write(10'000);
+        w.drain();
+        w.advance(100ms);
+        for (const char* end : {"2001", "3001", "4001"}) w.ack(1, 5, std::string(" sack 1001-") + end);
+        BOOST_TEST(w.expect("A 1:1001").retransmission);
+        w.ack(1, marked ? 6 : 5, " sack 1001-5001");
+        w.drain();
+        w.advance(10ms);
+        w.ack(5001, marked ? 6 : 5, " sack 1-1001"); // it came twice
+        BOOST_TEST(w.block().statistics().spurious_recoveries == 1u);
+        BOOST_TEST((w.block().info().cwnd < 10'000u) == marked);
+        w.ack(7001, marked ? 7 : 6); // of the window that the recovery began in
+        BOOST_TEST(w.reductions() == (marked ? 0u : 1u));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(dctcp_learns_the_share_of_marked_bytes) { // RFC 8257 3.3, appendix A.3
     auto p = accurate();
     p.congestion = tcp::dctcp_congestion;

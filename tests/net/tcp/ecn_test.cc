@@ -142,6 +142,11 @@ BOOST_AUTO_TEST_CASE(an_echo_opens_no_window_of_one_segment) { // RFC 3168 6.1.2
     BOOST_REQUIRE(reno.cwnd() == 1000u);
     reno.on_mark(time_point{}, 1000);
     BOOST_TEST(reno.cwnd() == 1000u);
+    tcp::dctcp dctcp(1000);
+    dctcp.on_timeout(10'000, true);
+    BOOST_REQUIRE(dctcp.cwnd() == 1000u);
+    dctcp.on_mark(time_point{}, 1000);
+    BOOST_TEST(dctcp.cwnd() == 1000u);
 }
 
 BOOST_AUTO_TEST_CASE(an_echo_shrinks_the_window_once_a_round_trip) { // RFC 3168 6.1.2
@@ -194,6 +199,63 @@ BOOST_AUTO_TEST_CASE(a_loss_beside_a_mark_in_the_same_window_costs_nothing_more)
     s.receive("A 1:1 ack 10001 sack 11001-14001"); // another window's
     BOOST_TEST(s.block().info().recovering);
     BOOST_TEST(s.block().info().ssthresh < after);
+}
+
+/// Of ten segments the first is sent again; the ACKs in between say ECE where it is `marked`.
+void resend_the_first_of_ten(tcp_script& s, bool marked) {
+    connect(s);
+    s.write(10'000);
+    BOOST_TEST(s.drain() == 10);
+    s.advance(100ms);
+    for (const char* end : {"2001", "3001", "4001"}) s.receive(std::string("A 1:1 ack 1 sack 1001-") + end);
+    BOOST_TEST(s.expect("A 1:1001").retransmission);
+    s.receive(std::string(marked ? "AE" : "A") + " 1:1 ack 1 sack 1001-5001");
+    s.drain();
+    s.advance(10ms);
+}
+
+BOOST_AUTO_TEST_CASE(a_mark_in_a_window_that_was_reduced_for_a_loss_costs_nothing_more) { // RFC 3168 6.1.2
+    tcp_script s(with_ecn());
+    resend_the_first_of_ten(s, true);
+    s.receive("AE 1:1 ack 10001"); // nothing new could say CWR
+    BOOST_TEST(!s.block().info().recovering);
+    const auto after = s.block().info().ssthresh;
+    s.write(2000);
+    BOOST_TEST(says(s.expect("A 10001:11001"), tcp_flags::cwr));
+    s.drain();
+    s.receive("AE 1:501 ack 10001"); // it left before that came
+    BOOST_TEST(s.block().statistics().mark_reductions == 0u);
+    BOOST_TEST(s.block().info().ssthresh == after);
+    s.receive("AE 501:1001 ack 12001"); // of another window
+    BOOST_TEST(s.block().statistics().mark_reductions == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(behind_a_recovery_that_was_needless_a_mark_counts) { // RFC 3168 6.1.2
+    tcp_script s(with_ecn());
+    resend_the_first_of_ten(s, false);
+    s.receive("A 1:1 ack 5001 sack 1-1001"); // it came twice
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+    BOOST_TEST(s.block().info().cwnd >= 10'000u);
+    s.receive("AE 1:1 ack 6001");
+    BOOST_TEST(s.block().statistics().mark_reductions == 1u);
+    BOOST_TEST(s.block().info().cwnd < 10'000u);
+}
+
+BOOST_AUTO_TEST_CASE(a_mark_that_a_recovery_has_answered_stays_answered_though_nothing_was_lost) { // RFC 4015 step 8
+    for (const auto who : {tcp::personality::standard, tcp::personality::linux_}) { // there prior_ssthresh is forgotten
+        auto p = with_ecn();
+        p.habits = who;
+        p.congestion = tcp::reno_congestion;
+        tcp_script s(p);
+        resend_the_first_of_ten(s, true);
+        s.receive("A 1:1 ack 10001 sack 1-1001");
+        BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+        BOOST_TEST(!s.block().info().recovering);
+        BOOST_TEST(s.block().info().ssthresh == 5000u);
+        BOOST_TEST(s.block().info().cwnd < 10'000u);
+        s.write(1000);
+        BOOST_TEST(says(s.expect("A 10001:11001"), tcp_flags::cwr));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_needless_recovery_takes_back_no_word_of_a_mark) { // RFC 3168 6.1.2

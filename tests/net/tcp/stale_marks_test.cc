@@ -1,4 +1,5 @@
-// Marks in the stream that are passed: 2 GiB later the same connection must not take them for something ahead (net/tcp/control_block.cc).
+// Marks in the stream that are passed: 2 GiB later the same connection must not take them for something ahead, nor 4 GiB later for what is
+// in flight (net/tcp/expiry.cc).
 // The numbers are wound forward by large segments of shared bytes, straight at the tcb.
 #include <tests/support/tcp_script.hh>
 
@@ -54,14 +55,33 @@ struct world : tcp_script {
         return at;
     }
     /// The same of segments that are sent and acknowledged; time passes, so that timers run.
-    std::int64_t wind_sender(std::int64_t at) {
-        for (const std::int64_t end = at + half_of_all + 2 * step; at < end; at += step) {
+    std::int64_t wind_sender(std::int64_t at) { return wind_sender(at, at + half_of_all + 2 * step); }
+    std::int64_t wind_sender(std::int64_t at, std::int64_t end) {
+        for (; at < end; at += step) {
             block().write(whole.share(0, step));
             if (take_all() != 1) BOOST_FAIL("not one segment");
             acknowledge(at + step);
             if (at / step % 4096 == 0) advance(5s);
         }
         return at;
+    }
+    /// From `at` on: opens the window to five segments, and winds forward until two are to come before the one that the number 1 is in when
+    /// all have come round. Returns what comes next.
+    std::int64_t come_round(std::int64_t at = 1) {
+        while (block().info().cwnd < 5 * step) {
+            for (int i = 0; i < 6; ++i) block().write(whole.share(0, step));
+            for (int sent = take_all(); sent != 0; sent = take_all()) acknowledge(at += sent * std::int64_t{step});
+        }
+        return wind_sender(at, 1 + (2 * half_of_all / step - 2) * step);
+    }
+    /// Five segments leave; the second one is SACKed, and then those behind it.
+    void lose_the_first_of_five(std::int64_t at) {
+        for (int i = 0; i < 5; ++i) block().write(whole.share(0, step));
+        if (take_all() != 5) BOOST_FAIL("not five segments");
+        advance(1ms);
+        const auto number = [](std::int64_t n) { return std::to_string(static_cast<std::uint32_t>(n)); };
+        for (std::int64_t n = 2; n <= 5; ++n)
+            receive("A 1:1 ack " + number(at) + " sack " + number(at + step) + "-" + number(at + n * step));
     }
     void acknowledge(std::int64_t at, tcp_flags more = tcp_flags::none) {
         const tcp::segment seg{.seq = block().expected(),
@@ -157,6 +177,31 @@ BOOST_AUTO_TEST_CASE(congestion_that_was_answered_hides_no_other) { // RFC 3168 
     BOOST_TEST(w.take_all() == 1);
     w.acknowledge(at + step, tcp_flags::ece);
     BOOST_TEST(w.block().statistics().mark_reductions == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_never_marked_does_not_come_round_as_a_mark_that_hides_a_loss) { // RFC 3168 6.1.2, RFC 5681 3.2
+    auto p = with_ecn();
+    p.restart_after_idle = false;
+    world w(p);
+    const std::int64_t at = w.come_round();
+    const std::uint32_t before = w.block().info().ssthresh;
+    w.lose_the_first_of_five(at);
+    BOOST_TEST(w.block().statistics().fast_recoveries == 1u);
+    BOOST_TEST(w.block().info().ssthresh < before);
+}
+
+BOOST_AUTO_TEST_CASE(what_was_delivered_4_gib_ago_has_overtaken_nothing) { // RFC 8985 6.2 step 3
+    auto p = of_large_segments();
+    p.restart_after_idle = false;
+    world w(p);
+    w.block().write(w.whole.share(0, step));
+    w.take_all();
+    w.receive("A 1:1 ack 1 sack 2-1001"); // a part of it: now something is known of losses
+    w.acknowledge(1 + step);
+    const std::int64_t at = w.come_round(1 + step);
+    const auto before = w.block().statistics().reorderings;
+    w.lose_the_first_of_five(at);
+    BOOST_TEST(w.block().statistics().reorderings == before);
 }
 
 BOOST_AUTO_TEST_CASE(a_report_on_what_was_acknowledged_is_forgotten) { // RFC 5927 7.2
