@@ -241,20 +241,30 @@ void forget_passed_answer(control_block& c) noexcept {
     if (c.ecn.reduced_until < c.sending.una) c.ecn.reduced_until = c.sending.una - 1u;
 }
 
-} // namespace
+/// DCTCP learns from an ACK before it answers its mark (RFC 8257 3.3: steps 4 to 8, then 9).
+bool learns_first(const control_block& c, seq_number ack) noexcept {
+    return c.ecn.exact && ack > c.sending.una && c.options->habits == personality::standard;
+}
 
-bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept {
-    sender& s = c.sending;
+/// Nothing is being repaired that has lowered the window already.
+bool is_calm(const sender& s) noexcept { return s.repair.phase == recovery_phase::open || s.repair.blameless; }
+
+/// The mark that came with this ACK asks for an answer.
+bool mark_is_due(control_block& c, seq_number ack) noexcept {
+    const sender& s = c.sending;
     // RFC 3168 6.1.2: once a window. The ACK of its last byte still speaks of it. A mark that is not in flight is from long ago.
     const bool reduced = ack <= c.ecn.reduced_until && c.ecn.reduced_until <= s.max;
-    const bool calm = s.repair.phase == recovery_phase::open || s.repair.blameless;
-    if (!calm || reduced) keep_answer(c, ack);
-    if (reduced || !calm || !s.anything_outstanding()) return false;
+    if (!is_calm(s) || reduced) keep_answer(c, ack);
+    return !reduced && is_calm(s) && s.anything_outstanding();
+}
+
+void answer_mark(control_block& c, time_point now, std::uint32_t flight) noexcept {
+    sender& s = c.sending;
     ++c.count->mark_reductions;
     if (s.repair.reducing) s.congestion.own().limit(s.congestion->ssthresh()); // the one before is over (tcp_end_cwnd_reduction())
     s.congestion.own().remember();
     const std::uint32_t before = s.congestion->cwnd();
-    s.congestion.own().on_mark(now, to_reduce(c, now, flight_size(s, 0)));
+    s.congestion.own().on_mark(now, to_reduce(c, now, flight));
     if (validates_window(c)) forget_validation(c);
     c.ecn.reduced_until = s.next;
     s.forget_undo(); // of a recovery before: it would give back this (tcp_enter_cwr())
@@ -265,6 +275,13 @@ bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept 
         if (c.options->like_linux()) s.congestion.own().limit(before); // and goes down with what is delivered
         else s.seldom->reduction = {.flight = 0};
     }
+}
+
+} // namespace
+
+bool reduce_for_mark(control_block& c, time_point now, seq_number ack) noexcept {
+    if (learns_first(c, ack) || !mark_is_due(c, ack)) return false;
+    answer_mark(c, now, flight_size(c.sending, 0));
     return true;
 }
 
@@ -343,7 +360,14 @@ verdict check_acknowledgment(control_block& c, arrival& a) noexcept {
         if (s.repair.reducing) [[unlikely]] end_reducing(c, a.seg.ack);
         const std::uint32_t acked = a.seg.ack - s.una;
         const bool repairing = s.repairing();
+        const bool answers = learns_first(c, a.seg.ack) && s.marked != 0 && mark_is_due(c, a.seg.ack);
+        const std::uint32_t flight = answers ? flight_size(s, 0) : 0, cwnd = s.congestion->cwnd();
         a.events |= acknowledge_new<disturbance::possible>(c, a.seg.ack, a.now, &a.seg, &arrived);
+        if (answers && is_calm(s)) [[unlikely]] {
+            s.congestion.own().limit(std::min(cwnd, s.congestion->cwnd())); // it opens no window
+            answer_mark(c, a.now, flight);
+            c.ecn.tell_reduced = c.ecn.accurate == nullptr;
+        }
         // The last copy may be reported behind the end of the repair, and together with something new.
         if (!repairing && s.known().undo.possible && reports_duplicate(a.seg) && !c.options->like_freebsd()) [[unlikely]]
             settle_needless_repair(c, a.seg, arrived);

@@ -5,6 +5,8 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <cmath>
+
 using namespace corewire;
 using namespace corewire::test;
 using tcp::tcp_flags;
@@ -402,6 +404,24 @@ BOOST_AUTO_TEST_CASE(dctcp_shrinks_by_the_share_that_was_marked) { // RFC 8257 3
     c.on_mark(time_point{}, before);
     BOOST_TEST(c.cwnd() > before * 8 / 10);
     BOOST_TEST(c.cwnd() < before * 9 / 10);
+}
+
+BOOST_AUTO_TEST_CASE(dctcp_learns_from_an_ack_before_it_answers_its_mark) { // RFC 8257 3.3: steps 4 to 8, then 9
+    auto p = with_ecn();
+    p.congestion = tcp::dctcp_congestion;
+    tcp_script s(p);
+    connect(s);
+    s.write(50'000);
+    s.drain();
+    s.receive("A 1:1 ack 1001"); // alpha is 15/16, and a window begins
+    s.drain();
+    s.receive("A 1:1 ack 10001");
+    s.drain();
+    const std::uint32_t before = s.block().info().cwnd;
+    s.receive("AE 1:1 ack 11001"); // it is over, and a tenth of it was marked
+    BOOST_TEST(s.block().statistics().mark_reductions == 1u);
+    const double alpha = 15.0 / 16 * 15 / 16 + 1.0 / 10 / 16;
+    BOOST_TEST(std::abs(s.block().info().cwnd - before * (1 - alpha / 2)) < 10);
 }
 
 BOOST_AUTO_TEST_CASE(dctcp_answers_a_loss_by_half_however_little_was_marked) { // RFC 8257 3.5 (MUST)
