@@ -156,6 +156,7 @@ std::size_t ipv6_routes::set_routes(std::span<const ipv6_route> wanted) noexcept
     for (router& r : now.routers())
         r.silent = std::ranges::any_of(routers(), [&](const router& known) { return known.address == r.address && known.silent; });
     std::ranges::stable_partition(now.routers(), [](const router& r) { return !r.silent; });
+    if (now.router_count_ != 0) now.routers_[0].silent = false;
     now.refused_ += refused_;
     now.generation_ = generation_ + 1;
     *this = now;

@@ -13,11 +13,11 @@ struct bind_error : std::system_error {
     explicit bind_error(const std::system_error& why) : std::system_error(why) {}
 };
 
-/// Throws EINVAL where both are asked for: IPv6 alone, and an address of IPv4.
-inline void require_family(const socket_address& at, bool ipv6_only) {
-    if (!ipv6_only || !at.is_v4()) return;
+/// Throws EINVAL where both are asked for: IPv6 alone, and an address of IPv4. `what` is asked: "bind " or "connect ".
+inline void require_family(const char* what, const socket_address& address, bool ipv6_only) {
+    if (!ipv6_only || !address.is_v4()) return;
     throw std::system_error(std::make_error_code(std::errc::invalid_argument),
-                            "bind " + at.to_string() + ": ipv6_only, at an address of IPv4");
+                            what + address.to_string() + ": ipv6_only, and an address of IPv4");
 }
 
 } // namespace corewire

@@ -6,7 +6,7 @@ namespace corewire {
 
 tcp_listener tcp_listener::bind(socket_address at, listen_options options) try {
     socket_provider& provider = socket_provider::current();
-    require_family(at, options.ipv6_only);
+    require_family("bind ", at, options.ipv6_only);
     options.stream = options.stream.with_least_buffers();
     std::unique_ptr<listener_backend> backend = provider.listen(at, options);
     provider.remember(*backend);

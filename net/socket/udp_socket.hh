@@ -20,6 +20,7 @@ public:
     /// (over the kernel's sockets, too: SO_REUSEPORT; there a port that one shard alone has bound needs no more either).
     static udp_socket bind(socket_address at, udp_options options = {});
     /// A connected socket: only this peer's datagrams; ECONNREFUSED when it answers port-unreachable, EHOSTUNREACH when no link has it.
+    /// Throws std::system_error: ENETUNREACH, EINVAL.
     static udp_socket connect(socket_address to, udp_options options = {});
 
     /// The next datagram, whole, who sent it, and to which of our addresses or groups (zero-copy).

@@ -47,13 +47,16 @@ void network_stack::follow_lease(const dhcp_lease* lease) {
     const ipv4 before = address();
     const std::uint32_t took = output_.mtu();
     config_.address = lease == nullptr ? ip_prefix(ipv4::any(), 32) : lease->address;
+    if (!before.is_any() && before != address()) { // who hears of it does while its neighbours are known
+        tcp_.on_address_gone(before);
+        flush_all(now);
+    }
     icmp_.set_address(address());
     const std::span<const route> routes = lease == nullptr ? std::span<const route>{} : lease->routes.all();
     output_.set_address(now, config_.address, routes, lease == nullptr ? 0 : lease->mtu);
     tcp_.on_routes_changed();
     udp_.set_address(address());
     udp_.on_routes_changed();
-    if (!before.is_any() && before != address()) tcp_.on_address_gone(before);
     if (output_.mtu() < took) tcp_.fit_into_paths();
     names4_ = {};
     if (lease != nullptr) {

@@ -229,11 +229,12 @@ void take_back_what_is_in_flight(control_block& c) noexcept {
 }
 
 /// A mark that the recovery which goes on, or the last one, has answered, and nothing before it: the answer stays, though it may turn out
-/// that nothing was lost (RFC 4015 step 8). For Linux every mark is one (prior_ssthresh).
+/// that nothing was lost (RFC 4015 step 8). For Linux every mark is one (prior_ssthresh). DCTCP and BBR answer losses and marks by measures
+/// of their own.
 void keep_answer(control_block& c, seq_number ack) noexcept {
     const sender& s = c.sending;
     if (ack < s.una || !s.known().undo.possible || c.options->like_freebsd()) return;
-    if (c.options->like_linux() || ack > s.known().undo.reduced_until) c.sending.need().undo.marked = true;
+    if (c.options->like_linux() || (reduces_once(c) && ack > s.known().undo.reduced_until)) c.sending.need().undo.marked = true;
 }
 
 /// A mark that was answered so long ago that the numbers could come round to it.

@@ -133,6 +133,14 @@ BOOST_AUTO_TEST_CASE(a_router_that_is_the_only_one_left_has_another_chance) { //
     BOOST_TEST((r.find(far) == unicast("fe80::1")));
     BOOST_TEST(r.add_router(other, time_point{} + std::chrono::hours{1}, wire::router_preference::medium));
     BOOST_TEST((r.find(far) == unicast("fe80::1")));
+
+    std::vector<ipv6_route> all{to("::/0", "fe80::1"), to("::/0", "fe80::2")}; // a host's, in its order
+    ipv6_routes of_host;
+    BOOST_TEST(of_host.set_routes(all) == 0u);
+    of_host.demote_router(preferred);
+    BOOST_TEST(of_host.set_routes(std::vector<ipv6_route>{all[0]}) == 0u);
+    BOOST_TEST(of_host.set_routes(all) == 0u);
+    BOOST_TEST((of_host.find(far) == unicast("fe80::1")));
 }
 
 BOOST_AUTO_TEST_CASE(routes_beyond_the_limit_are_refused_and_counted) {

@@ -1,11 +1,13 @@
 // A stack without an address gets one from a DHCP server at the other end of the cable, uses it, and loses it.
 #include <corewire/net/port/sim/sim_network.hh>
 #include <corewire/net/resolve/resolver.hh>
+#include <corewire/net/socket/tcp_listener.hh>
 #include <corewire/net/socket/tcp_stream.hh>
 #include <corewire/net/socket/udp_socket.hh>
 #include <corewire/net/stack/dhcp_link.hh>
 #include <corewire/net/stack/network_stack.hh>
 #include <corewire/net/wire/arp.hh>
+#include <corewire/net/wire/tcp.hh>
 #include <corewire/net/wire/udp.hh>
 #include <corewire/reactor/task/task_group.hh>
 #include <tests/net/dhcp/scripted_server.hh>
@@ -84,6 +86,32 @@ struct server_end {
         std::memcpy(p.head.append(static_cast<std::uint32_t>(payload.size())), payload.data(), payload.size());
         end->transmit({&p, 1});
         pass(3ms);
+    }
+    void send_tcp(std::uint16_t from, wire::tcp_flags flags, std::uint32_t seq, std::uint32_t ack) {
+        packet p;
+        p.head = end->pool().allocate_buffer();
+        wire::ethernet_header{.destination = mac, .source = end->mac(), .type = wire::ether_type::ipv4}.emit({p.head.append(14), 14});
+        wire::ipv4_header{.total_length = 40, .protocol = wire::ip_protocol::tcp, .source = server_address, .destination = given}.emit(
+            {p.head.append(20), 20});
+        std::byte* const at = p.head.append(20);
+        const auto emit = [&](std::uint16_t sum) {
+            wire::tcp_header{.source_port = from, .destination_port = 80, .sequence = seq, .acknowledgment = ack, .flags = flags,
+                             .window = 1000, .checksum = sum}
+                .emit({at, 20});
+        };
+        emit(0);
+        emit(wire::pseudo_header_sum(server_address, given, wire::ip_protocol::tcp, 20).add({at, 20}).checksum());
+        end->transmit({&p, 1});
+        pass(3ms);
+    }
+    /// The TCP segment in a frame.
+    static std::optional<wire::tcp_header> segment(const bytes& f) {
+        wire::ipv4_view ip;
+        wire::tcp_view tcp;
+        if (load_be16(f.data() + 12) != 0x0800) return {};
+        if (wire::ipv4_view::parse(byte_span(f).subspan(14), ip) != wire::parse_error::none) return {};
+        if (ip.protocol() != wire::ip_protocol::tcp || wire::tcp_view::parse(ip.payload(), tcp) != wire::parse_error::none) return {};
+        return wire::tcp_header::from(tcp);
     }
     void arp(const wire::arp_packet& a) {
         say(a);
@@ -314,6 +342,29 @@ BOOST_FIXTURE_TEST_CASE(who_used_an_address_that_is_gone_hears_of_it, server_end
     stop.request_stop();
     pass(5ms);
     BOOST_TEST((patient == std::errc::operation_canceled));
+}
+
+BOOST_FIXTURE_TEST_CASE(all_peers_hear_at_once_that_an_address_is_gone, server_end) {
+    acquire();
+    tcp_listener listener = tcp_listener::bind({ipv4::any(), 80});
+    constexpr std::uint16_t peers = 9; // more than may wait for a neighbour
+    for (std::uint16_t port = 1000; port < 1000 + peers; ++port) {
+        frames.clear();
+        send_tcp(port, wire::tcp_flags::syn, 1, 0);
+        for (const bytes& f : frames)
+            if (const auto answer = segment(f)) send_tcp(port, wire::tcp_flags::ack, 2, answer->sequence + 1);
+    }
+    BOOST_TEST(stack->tcp().connections() == peers);
+    frames.clear();
+    stack->follow_lease(nullptr);
+    pass(5s);
+    std::size_t resets = 0;
+    for (const bytes& f : frames) {
+        const auto said = segment(f);
+        resets += said && has(said->flags, wire::tcp_flags::rst);
+        BOOST_TEST(load_be16(f.data() + 12) != 0x0806);
+    }
+    BOOST_TEST(resets == peers);
 }
 
 BOOST_FIXTURE_TEST_CASE(what_was_known_of_neighbours_goes_with_the_address, server_end) { // RFC 2131 4.4.5, RFC 5227 1.1

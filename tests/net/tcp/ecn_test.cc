@@ -260,6 +260,16 @@ BOOST_AUTO_TEST_CASE(a_mark_that_a_recovery_has_answered_stays_answered_though_n
     }
 }
 
+BOOST_AUTO_TEST_CASE(of_dctcp_a_needless_recovery_is_taken_back_though_marks_came) { // RFC 8257 3.5: a loss is answered otherwise
+    auto p = with_ecn();
+    p.congestion = tcp::dctcp_congestion;
+    tcp_script s(p);
+    resend_the_first_of_ten(s, true);
+    s.receive("A 1:1 ack 10001 sack 1-1001");
+    BOOST_TEST(s.block().statistics().spurious_recoveries == 1u);
+    BOOST_TEST(s.block().info().cwnd >= 10'000u);
+}
+
 BOOST_AUTO_TEST_CASE(a_needless_recovery_takes_back_no_word_of_a_mark) { // RFC 3168 6.1.2
     auto p = with_ecn();
     p.timestamps = true;
