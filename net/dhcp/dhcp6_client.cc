@@ -63,8 +63,8 @@ void dhcp6_client::on_flags(time_point now, bool managed, bool other) noexcept {
         state_ == dhcp6_state::stopped || state_ == dhcp6_state::informing || state_ == dhcp6_state::informed;
     if (managed && without_addresses) enter(now, dhcp6_state::soliciting, start_delay()); // RFC 4861 4.2: O says nothing more then
     else if (other && state_ == dhcp6_state::stopped) enter(now, dhcp6_state::informing, start_delay());
-    // Nobody has answered who has addresses, and a router says that there are none: what there is besides is asked for. Where another router
-    // says otherwise, both are asked for by turns.
+    // Nobody has answered who has addresses, and a router says that there are none: what there is besides is asked for. Where another
+    // router says otherwise, both are asked for by turns.
     else if (other && !managed && state_ == dhcp6_state::soliciting && tries_ >= solicits_in_vain)
         enter(now, dhcp6_state::informing, start_delay());
 }
